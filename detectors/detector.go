@@ -68,6 +68,15 @@ type Summarizer interface {
 	Summary(dim int) *bins.Params
 }
 
+// Sparing is a Detector of which only some tasks read a whole window.
+type Sparing interface {
+	Detector
+	// Reads returns how many of its newest rows a task reads at most, of which the last fresh are to be
+	// scored and the newest is the count-th of its series, from 1; carried says that there is
+	// a carry. Outputs are as for the window's rows.
+	Reads(count int64, fresh int, carried bool) int
+}
+
 // Modelled is a Detector whose tasks read a model. Their owner sets Task.Model to the
 // Batch.Model of it, and packs rows relative to Origin, not to centers of their own.
 type Modelled interface {

@@ -25,9 +25,11 @@ var opDetectors = map[string]string{
 	"knn":      "WINDOW=24 K=4",
 	"lof":      "WINDOW=24 K=4",
 	"scan":     "WINDOW=24 COLUMNS=6 MODEL=2", // the readings are no counts
-	"svdsst":   "WINDOW=8",
-	"value":    "WINDOW=3",
-	"zscore":   "WINDOW=16",
+	// Mined anew about four times a sensor.
+	"solvingset": "WINDOW=24 K=2 EMBED=3 TOP=1 MODEL_POINTS=8 MINE_EVERY=13",
+	"svdsst":     "WINDOW=8",
+	"value":      "WINDOW=3",
+	"zscore":     "WINDOW=16",
 }
 
 // TestEveryOp: each op, with tasks of one sample and of three, gives the scores and blocks

@@ -217,9 +217,11 @@ func newChain(c detectors.Case) *chain {
 	for _, f := range c.Fresh {
 		end += f
 		n := min(end, c.Detector.Window()+f-1)
-		in := input{x: rows[(end-n)*c.Dim : end*c.Dim], at: (end - n) * c.Dim, fresh: f}
-		var ok bool
-		in.size, ok = c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
+		size, ok := c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
+		if d, sparing := c.Detector.(detectors.Sparing); sparing {
+			n = min(n, d.Reads(int64(end), f, len(ch.tasks) > 0))
+		}
+		in := input{x: rows[(end-n)*c.Dim : end*c.Dim], at: (end - n) * c.Dim, fresh: f, size: size}
 		if !ok {
 			panic("executortest: " + c.Name + ": too little history for the detector")
 		}

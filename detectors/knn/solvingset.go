@@ -40,7 +40,7 @@ func (s *mining) solve(compare func(*solving)) Top {
 		v.near[i] = memory[i*s.others : i*s.others : (i+1)*s.others]
 	}
 	t := Top{}
-	for v.cand = s.first(); len(v.cand) > 0; {
+	for v.cand = s.first(); len(v.cand) > 0 && (s.Stop == nil || !s.Stop()); {
 		t.SolvingSet = append(t.SolvingSet, v.cand...)
 		for _, c := range v.cand {
 			v.state[c] = compared

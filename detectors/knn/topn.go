@@ -24,6 +24,9 @@ type TopParams struct {
 	// Workers is the number of goroutines of the algorithms that can use several; 0 means 1. The number of
 	// distances depends on it, the result does not.
 	Workers int
+	// Stop is called before each step of a way with a solving set; nil: never. Once it returns
+	// true the search ends, and its result is undefined.
+	Stop func() bool
 }
 
 // Outlier is a point and its weight.

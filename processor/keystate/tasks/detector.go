@@ -16,6 +16,8 @@ type detector struct {
 	pool   *detectors.WindowPool
 	model  *detectors.Model // that its tasks read; nil: none
 	origin []float64        // the centers of its rows with a model
+	// sparing says how many rows a task reads; nil: those of the window.
+	sparing detectors.Sparing
 }
 
 // LeastShared is the least number of values of a full window whose rows tasks share:
@@ -24,8 +26,10 @@ const LeastShared = 32
 
 func newDetector(d *series.Setup) detector {
 	shares := d.Elem != detectors.I64 && int(d.Full)*d.Dim >= LeastShared
+	sparing, _ := d.Detector.(detectors.Sparing)
+	shares = shares && sparing == nil
 	made := detector{
-		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0,
+		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
 	}
 	if m, ok := d.Detector.(detectors.Modelled); ok {
 		made.model, made.origin = m.Model(), m.Origin()

@@ -118,6 +118,9 @@ func (q *Queue[K]) Pack(
 			m.Packed.Tasks++
 		}
 	}
+	if p.sparing != nil {
+		rows = min(rows, int32(p.sparing.Reads(w.Count, int(d.Fresh), before != nil || len(m.Carry) > 0)))
+	}
 	params := q.params(p, b)
 	b.Tasks = append(b.Tasks, detectors.Task{})
 	t := &b.Tasks[len(b.Tasks)-1]

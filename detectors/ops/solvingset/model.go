@@ -1,0 +1,223 @@
+package solvingset
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+)
+
+// A model is words: the number of its points, 0, the cut (a float64), the origin (a float64 a
+// value of a row), and the points (float32s, relative to the origin). What follows up to
+// the most points is 0.
+const (
+	modelPoints = 0
+	modelCut    = 2
+	modelOrigin = 4
+)
+
+// words returns the size of a model.
+func (s *settings) words(dim int) int { return modelOrigin + dim*(2+s.most*s.embed) }
+
+// model is the content of a model.
+type model struct {
+	cut    float64
+	origin detectors.Words // a float64 a value
+	points []float32
+}
+
+func read(w detectors.Words, dim, width int) model {
+	at := modelOrigin + 2*dim
+	return model{w.Float64(modelCut), w[modelOrigin:at], w[at : at+w.Int(modelPoints)*width].F32()}
+}
+
+// points appends the points of rows: successive ones, one after the other, normalised if they
+// are to be.
+func (s *settings) points(dst, rows []float64, dim int) []float64 {
+	width := s.embed * dim
+	for at := 0; at+width <= len(rows); at += dim {
+		dst = append(dst, rows[at:at+width]...)
+		if s.znorm {
+			p := dst[len(dst)-width:]
+			for c := range dim {
+				normalise(p[c:], dim)
+			}
+		}
+	}
+	return dst
+}
+
+// normalise brings every dim-th number of x to mean 0 and standard deviation 1; equal ones to 0.
+func normalise(x []float64, dim int) {
+	mean, sd := moments(x, dim)
+	for i := 0; i < len(x); i += dim {
+		if x[i] -= mean; sd > 0 {
+			x[i] /= sd
+		}
+	}
+}
+
+// moments returns the mean and the standard deviation, of the population, of every dim-th number of x.
+// Of equal ones the mean is that number and the deviation 0, to the bit.
+func moments(x []float64, dim int) (mean, sd float64) {
+	n, equal := float64((len(x)+dim-1)/dim), true
+	for i := 0; i < len(x); i += dim {
+		mean += x[i] / n
+		equal = equal && x[i] == x[0]
+	}
+	if equal {
+		return x[0], 0
+	}
+	for i := 0; i < len(x); i += dim {
+		d := x[i] - mean
+		sd += float64(d * d)
+	}
+	return mean, math.Sqrt(sd / n)
+}
+
+// mine sets w to the model of the last points of rows. Without a point that it takes, or once stop
+// returns true, it is the empty one.
+func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() bool) {
+	clear(w)
+	width := s.embed * dim
+	if most := (s.window + s.embed - 1) * dim; len(rows) > most {
+		rows = rows[len(rows)-most:]
+	}
+	x := drop(s.points(nil, rows, dim), width)
+	n := len(x) / width
+	if n == 0 {
+		return
+	}
+	origin := make([]float64, dim)
+	for i, v := range x {
+		origin[i%dim] += v / float64(n*s.embed) // divided first: the sum of large values is finite
+	}
+	way := knn.Ways[slices.IndexFunc(knn.Ways, func(w knn.Way) bool { return w.Name == "SolvingSet" })]
+	top, err := way.Find(x, width, knn.TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop})
+	if err != nil {
+		panic(err) // the points are finite, and New has checked the parameters
+	}
+	set, cut := top.SolvingSet, 0.0
+	if o := top.Outliers; len(o) > 0 {
+		cut = o[len(o)-1].Weight
+	}
+	if n == 1 {
+		set, cut = []int{0}, 0
+	}
+	var kept []float64
+	for _, i := range set[:min(len(set), s.most)] {
+		kept = append(kept, x[i*width:(i+1)*width]...)
+	}
+	if len(set) > s.most {
+		cut = s.raise(cut, x, width, kept, set[:s.most], top.Outliers)
+	}
+	w.SetInt(modelPoints, len(kept)/width)
+	w.SetFloat64(modelCut, cut)
+	for c, v := range origin {
+		w.SetFloat64(modelOrigin+2*c, v)
+	}
+	to := w[modelOrigin+2*dim:].F32()
+	for i, v := range kept {
+		to[i] = float32(v - origin[i%dim])
+	}
+}
+
+// raise returns the largest weight of a point among those kept, of all that are neither
+// kept nor outliers, or the cut if it is larger.
+func (s *settings) raise(cut float64, x []float64, width int, kept []float64, at []int, outliers []knn.Outlier) float64 {
+	without := make([]bool, len(x)/width)
+	for _, i := range at {
+		without[i] = true
+	}
+	for _, o := range outliers {
+		without[o.At] = true
+	}
+	n := len(kept) / width
+	square := make([]float64, n)
+	for i, out := range without {
+		if out {
+			continue
+		}
+		for j := range square {
+			square[j] = 0
+			for c, v := range kept[j*width : (j+1)*width] {
+				d := v - x[i*width+c]
+				square[j] += float64(d * d)
+			}
+		}
+		slices.Sort(square)
+		weight := 0.0
+		for _, v := range square[:s.k] {
+			weight += math.Sqrt(v)
+		}
+		cut = max(cut, weight)
+	}
+	return cut
+}
+
+// drop removes the points whose values are not all finite, or whose differences may not be in
+// float32.
+func drop(x []float64, width int) []float64 {
+	left := x[:0]
+	for p := range slices.Chunk(x, width) {
+		if !slices.ContainsFunc(p, func(v float64) bool { return !(math.Abs(v) <= math.MaxFloat32/4) }) {
+			left = append(left, p...)
+		}
+	}
+	return left
+}
+
+// Explain expects the mean of the last rows of the nearest points of the model, normalised ones
+// at the scored point's mean and deviation. A value's share is that in the squared distances to them.
+func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+	s, dim := &d.set, r.Dim
+	width, words := s.embed*dim, r.Carry
+	if len(words) == 0 {
+		words = r.Next
+	}
+	m := read(words, dim, width)
+	from := r.Len() - r.Fresh + fresh - s.embed + 1
+	rows := r.X64[from*dim : from*dim+width]
+	at := s.points(nil, rows, dim)
+	type neighbour struct {
+		square float64
+		point  []float32
+	}
+	var near []neighbour
+	difference := func(point []float32, c int) float64 { return at[c] - m.origin.Float64(2*(c%dim)) - float64(point[c]) }
+	for p := range slices.Chunk(m.points, width) {
+		square := 0.0
+		for c := range p {
+			e := difference(p, c)
+			square += float64(e * e)
+		}
+		near = append(near, neighbour{square, p})
+	}
+	slices.SortStableFunc(near, func(a, b neighbour) int { return cmp.Compare(a.square, b.square) })
+	near = near[:min(s.k, len(near))]
+	total, share, mean := 0.0, make([]float64, dim), make([]float64, dim)
+	for _, n := range near {
+		for c := range width {
+			e := difference(n.point, c)
+			share[c%dim] += e * e
+			total += e * e
+		}
+		for c := range mean {
+			mean[c] += float64(n.point[width-dim+c]) / float64(len(near))
+		}
+	}
+	if !(total > 0) || math.IsInf(total, 1) {
+		return false
+	}
+	for c := range mean {
+		expected[c] = m.origin.Float64(2*c) + mean[c]
+		if s.znorm {
+			level, sd := moments(rows[c:], dim)
+			expected[c] = level + sd*expected[c]
+		}
+		contribution[c] = share[c] / total
+	}
+	return true
+}

@@ -1,0 +1,305 @@
+// Package solvingset is op solvingset: the weight of a point among a reference set that is mined
+// from the series' own past, and mined anew every so many rows. The method is package
+// detectors/knn.
+package solvingset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+)
+
+// Op is the weight of a sample, or of a run of samples, among a solving set of those before it,
+// as a share of the weight of the last outlier among these.
+const Op detectors.Op = 11
+
+var spec = detectors.Spec{
+	Name: "solvingset", Elem: detectors.F64,
+	Help: "knn, but among a solving set of the runs of samples before, which is much smaller and mined anew every MINE_EVERY samples: the " +
+		"summed distances to the nearest of the set, as a share of the cut, those of the last of TOP outliers of the window",
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow, Word: 1,
+			Help: "points that the set is mined from, at least 2K"},
+		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: knn.MaxK, Word: 2,
+			Help: "neighbours whose distances are summed; at most half of the window. WINDOW times K is 67108864 at most."},
+		{Name: "EMBED", Type: detectors.Int, Min: 1, Max: maxEmbed, Word: 3, Derive: embedding,
+			Derived: "16, or what makes 64 values of FIELDS", Help: "successive samples that make a point, as for knn."},
+		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 4,
+			Help: "bring each value's course within a point to mean 0 and standard deviation 1, so that its shape counts alone, as for lof."},
+		{Name: "TOP", Type: detectors.Int, Default: 5, Min: 1, Max: 10000, Word: 5,
+			Help: "points of the window that are taken as outliers, below a quarter of it: a score above 1 is that of a point that is " +
+				"farther from the set than the last of them from its neighbours."},
+		{Name: "MODEL_POINTS", Type: detectors.Int, Default: 256, Min: 1, Max: maxModel, Word: 6,
+			Help: "most points of the set that are kept, at least 2K; times EMBED 65536 at most. The state of a series has 4 bytes for " +
+				"each value of them. Where the solving set has more, its first are kept, and the cut is raised so that no other point of the " +
+				"window but TOP has a score above 1."},
+		{Name: "MINE_EVERY", Type: detectors.Int, Min: 1, Max: MaxWindow,
+			Derive:  func(v detectors.Values, _ int) any { return max(1, v.Int(detectors.WindowParam)/4) },
+			Derived: "WINDOW/4",
+			Help: "samples of a series from one set to the next. A set is mined after the sample whose number in the series, from 1, is a " +
+				"multiple, or the next with which STRIDE is complete, and before the first score."},
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
+			Help: "points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K if that is more, or WINDOW if " +
+				"that is less."},
+	},
+	Defaults: []detectors.Default{
+		{Name: "THRESHOLD", Value: func(detectors.Values) string { return "fixed:1" }, Words: "fixed:1, the cut"},
+		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string { return strconv.Itoa(max(8, 4*v.Int("EMBED"))) },
+			Words: "4 times EMBED, at least 8"},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"), Top: v.Int("TOP"),
+			ModelPoints: v.Int("MODEL_POINTS"), MineEvery: v.Int("MINE_EVERY"), MinPoints: v.Int("MIN_POINTS")})
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// embedding is the default of EMBED, as for op knn.
+func embedding(_ detectors.Values, dim int) any { return max(1, min(16, 64/max(1, dim))) }
+
+// Limits of the op.
+const (
+	MaxWindow = 1 << 21
+	maxEmbed  = 1 << 10
+	maxModel  = 1 << 14 // points of a model
+	maxRows   = 1 << 16 // rows of a model's points together
+	maxNear   = 1 << 26 // neighbours of a window's points together
+	minPoints = 256     // see knn.MinPoints
+)
+
+// Params are the parameters of the op; 0 means the default.
+type Params struct {
+	Window      int  // points that a set is mined from, at least 2K. No default
+	K           int  // neighbours, default 10
+	Embed       int  // successive rows that make a point, default 1
+	ZNorm       bool // bring each value's course within a point to mean 0 and deviation 1; Embed must be at least 3
+	Top         int  // points of the window that are outliers, default 5, or a quarter of a smaller window than 24
+	ModelPoints int  // most points of the set that are kept, default 256 or 2K
+	MineEvery   int  // rows from one set to the next, default Window/4
+	MinPoints   int  // points before the first score, default 256 or 2K, but not more than Window
+}
+
+type detector struct {
+	detectors.Steady // about the rows of the scored point
+	params           detectors.Words
+	p                Params
+	set              settings
+}
+
+// The parameters of a task.
+const (
+	paramWindow = iota
+	paramK
+	paramEmbed
+	paramZNorm
+	paramTop
+	paramMost
+	paramCount
+)
+
+// New returns the detector of the op: the weight of each point, see package knn, among the
+// points of its series' model, divided by the model's cut. It is capped at the largest float32;
+// where the cut is 0 it is 0 or that. A point with a value that is not finite has no score (NaN).
+//
+// The model is a solving set of the last Window points and the weight of the last of Top
+// outliers among them. It is mined before the first score from the points that end before the first fresh row,
+// and after a task whose fresh rows reach a multiple of MineEvery, counted from the series' first,
+// from all that there are then. It is the carry, so only the tasks that mine read the window. Points with
+// values that are not finite, or too far from the others for float32, are left out; without any
+// point, scores are NaN until a model is mined again.
+//
+// The search for the solving set is on one core, so the model is the same on every host.
+//
+// A score covers the rows of its point. The error names every fault of the parameters.
+func New(p Params) (detectors.Detector, error) {
+	for _, v := range []struct {
+		value *int
+		usual int
+	}{{&p.K, 10}, {&p.Embed, 1}} {
+		if *v.value == 0 {
+			*v.value = v.usual
+		}
+	}
+	for _, v := range []struct {
+		value *int
+		usual int
+	}{{&p.Top, max(1, min(5, (p.Window-1)/4))}, {&p.ModelPoints, max(256, 2*p.K)}, {&p.MineEvery, max(1, p.Window/4)},
+		{&p.MinPoints, min(p.Window, max(minPoints, 2*p.K))}} {
+		if *v.value == 0 {
+			*v.value = v.usual
+		}
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if p.K < 1 || p.K > knn.MaxK {
+		fault("k is %d, use 1 to %d", p.K, knn.MaxK)
+	}
+	switch {
+	case p.Window < 2 || p.Window > MaxWindow:
+		fault("window is %d points, use 2 to %d", p.Window, MaxWindow)
+	case p.K < 1:
+	case p.Window < 2*p.K:
+		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
+	case p.Window*p.K > maxNear:
+		fault("window of %d points with k = %d takes too much memory to mine: use a window of %d, or a smaller k", p.Window, p.K, maxNear/p.K)
+	}
+	if p.Embed < 1 || p.Embed > maxEmbed {
+		fault("embedding is %d rows, use 1 to %d", p.Embed, maxEmbed)
+	} else if p.ZNorm && p.Embed < 3 {
+		fault("embedding is %d rows: to normalise points they need at least 3, fewer have no shape", p.Embed)
+	}
+	if p.Top < 1 || p.Top > 1 && 4*p.Top >= p.Window {
+		fault("%d outliers of a window of %d points, use 1 to %d", p.Top, p.Window, max(1, (p.Window-1)/4))
+	}
+	if p.ModelPoints < 2*p.K || p.ModelPoints > maxModel || p.ModelPoints*p.Embed > maxRows {
+		fault("a model of %d points of %d rows, use 2k = %d points to %d, and %d rows at most", p.ModelPoints, p.Embed, 2*p.K, maxModel, maxRows)
+	}
+	if p.MineEvery < 1 || p.MineEvery > MaxWindow {
+		fault("a model every %d rows, use 1 to %d", p.MineEvery, MaxWindow)
+	}
+	if p.MinPoints < 2*p.K || p.MinPoints > p.Window {
+		fault("%d points before a score are too few or too many: use 2k = %d to the window, or 0 for the default", p.MinPoints, 2*p.K)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: solvingset: %w", errors.Join(faults...))
+	}
+	d := &detector{Steady: detectors.Steady{Least: p.MinPoints + p.Embed, From: p.Embed - 1}, params: make(detectors.Words, paramCount), p: p}
+	for i, v := range map[int]int{paramWindow: p.Window, paramK: p.K, paramEmbed: p.Embed, paramTop: p.Top, paramMost: p.ModelPoints} {
+		d.params.SetInt(i, v)
+	}
+	d.params.SetBool(paramZNorm, p.ZNorm)
+	d.set = of(d.params)
+	return d, nil
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+
+// Window returns the rows of the model's points and the scored row.
+func (d *detector) Window() int { return d.p.Window + d.p.Embed }
+
+// Size returns the scores and the next model.
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if n, ok = d.Steady.Size(v); ok {
+		n.Carry = d.set.words(v.Dim)
+	}
+	return n, ok
+}
+
+// Reads returns the whole window where a model is mined, and else the rows of the scored points.
+func (d *detector) Reads(count int64, fresh int, carried bool) int {
+	every := int64(d.p.MineEvery)
+	if !carried || count/every != (count-int64(fresh))/every {
+		return d.Window() + fresh - 1
+	}
+	return d.p.Embed + fresh - 1
+}
+
+// settings are the parameters of a task.
+type settings struct {
+	window, k, embed, top, most int
+	znorm                       bool
+}
+
+func of(w detectors.Words) settings {
+	return settings{window: w.Int(paramWindow), k: w.Int(paramK), embed: w.Int(paramEmbed), top: w.Int(paramTop), most: w.Int(paramMost),
+		znorm: w.Bool(paramZNorm)}
+}
+
+// memory is scratch.
+type memory struct {
+	scorer  knn.Scorer
+	rows    []float64 // of fresh points, one after the other
+	points  []float32
+	weights []float64
+}
+
+var pool = sync.Pool{New: func() any { return new(memory) }}
+
+func cpu(ctx context.Context, r *detectors.Rows, _ detectors.Parallel) {
+	m := pool.Get().(*memory)
+	defer pool.Put(m)
+	run(r, m, func() bool { return ctx.Err() != nil }, func(points []float32, width, n, k int) []float64 {
+		m.scorer.Load(points, width, 1)
+		m.weights = slices.Grow(m.weights[:0], r.Fresh)[:r.Fresh]
+		m.scorer.Weights(m.weights, k, false, func(i int) knn.Query { return knn.Query{At: n + i, To: n} }, nil)
+		return m.weights
+	})
+}
+
+// score is the definition: of the weights. The model is that of New's text in either form,
+// because its set is what an algorithm finds.
+func score(r detectors.Rows) {
+	run(&r, new(memory), nil, func(points []float32, width, n, k int) []float64 {
+		x, weights := make([]float64, len(points)), make([]float64, r.Fresh)
+		for i, v := range points {
+			x[i] = float64(v)
+		}
+		for i := range weights {
+			weights[i], _ = knn.Define(x, width, 1, k, false, knn.Query{At: n + i, To: n})
+		}
+		return weights
+	})
+}
+
+// run scores a task's fresh rows and mines a model where it is due. weigh returns the weights of
+// the last Fresh of points among the first n.
+func run(r *detectors.Rows, m *memory, stop func() bool, weigh func(points []float32, width, n, k int) []float64) {
+	s := of(r.Params)
+	width := s.embed * r.Dim
+	first := r.Len() - r.Fresh // fresh row
+	if copy(r.Next, r.Carry) == 0 {
+		s.mine(r.Next, r.X64[:first*r.Dim], r.Dim, stop)
+	}
+	model := read(r.Next, r.Dim, width)
+	m.rows = s.points(m.rows[:0], r.X64[(first-s.embed+1)*r.Dim:], r.Dim)
+	m.points = append(m.points[:0], model.points...)
+	for i, v := range m.rows {
+		m.points = append(m.points, float32(v-model.origin.Float64(2*(i%r.Dim))))
+	}
+	n := len(model.points) / width
+	for i, w := range weigh(m.points, width, n, s.k) {
+		r.Scores[i] = float32(min(w/model.cut, math.MaxFloat32))
+		switch {
+		case w == 0:
+			r.Scores[i] = 0
+		case model.cut == 0 && w > 0:
+			r.Scores[i] = math.MaxFloat32
+		}
+	}
+	if len(r.Carry) > 0 && r.Len() > s.embed+r.Fresh-1 {
+		s.mine(r.Next, r.X64, r.Dim, stop)
+	}
+}
+
+func cost(r *detectors.Rows) int {
+	s := of(r.Params)
+	width := s.embed * r.Dim
+	c := r.Fresh * (500 + s.most*(8+2*width)/100)
+	if n := min(r.Len(), s.window); len(r.Carry) == 0 || r.Len() > s.embed+r.Fresh-1 {
+		c += n * (s.most*(2+width)/2 + 20*s.k)
+	}
+	return c
+}
+
+// compare requires the same model.
+func compare(_ *detectors.Rows, got, want detectors.Result) error {
+	if len(got.Next) != len(want.Next) {
+		return fmt.Errorf("detectors: a model of %d words where the definition gives %d", len(got.Next), len(want.Next))
+	}
+	for i, w := range want.Next {
+		if g := got.Next[i]; g != w {
+			return fmt.Errorf("detectors: word %d of the model is %#x, the definition gives %#x", i, g, w)
+		}
+	}
+	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
+}
