@@ -53,6 +53,8 @@ type Param struct {
 	// Stateless says that no stored state depends on the setting: fingerprints leave
 	// it out.
 	Stateless bool
+	// Later says that there was state before the setting: fingerprints leave out its default.
+	Later bool
 }
 
 // Default is an op's own default for a setting that every detector has.

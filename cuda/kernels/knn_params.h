@@ -9,5 +9,6 @@ struct KnnParams {
     int32_t embed;
     uint32_t includeSelf;  // 0 or 1
     uint32_t neighbours;  // 0 or 1
+    uint32_t znorm;  // 0 or 1
 };
-static_assert(sizeof(KnnParams) == 20, "layout");
+static_assert(sizeof(KnnParams) == 24, "layout");

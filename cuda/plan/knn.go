@@ -38,6 +38,7 @@ var (
 	knnParamEmbed      = knn.Op.Spec().Word("EMBED")
 	knnParamSelf       = knn.Op.Spec().Word("INCLUDE_SELF")
 	knnParamNeighbours = knn.Op.Spec().Word("NEIGHBOURS")
+	knnParamZNorm      = knn.Op.Spec().Word("ZNORM")
 	knnParamCount      = len(knn.Op.Spec().Words())
 )
 
@@ -53,7 +54,7 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 		return s, false
 	}
 	k, m := params.Int(knnParamK), params.Int(knnParamEmbed)
-	if m < 1 || m > knnDim || k < 1 || k > knnK {
+	if m < 1 || m > knnDim || k < 1 || k > knnK || params.Bool(knnParamZNorm) {
 		return s, false
 	}
 	s.rows, s.fresh, s.width = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m

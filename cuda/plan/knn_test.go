@@ -28,6 +28,11 @@ func TestKNNClass(t *testing.T) {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
 	}
+	b := &detectors.Batch{}
+	task := executortest.KNNTask(t, b, knn.Params{K: 5, Embed: 4, ZNorm: true, Tumbling: true}, 100, 1, 100, draw)
+	if _, _, ok := knnClass(task, b.Rows(0).Params); ok {
+		t.Error("normalised points are taken")
+	}
 	for range 500 {
 		n := 1 + rng.IntN(1<<(1+rng.IntN(17)))
 		k := 1 + rng.IntN(min(n/2+1, knnK))

@@ -115,7 +115,7 @@ func TestParamTables(t *testing.T) {
 			}
 			seen[p.Name] = true
 			if !p.Setting() {
-				if p.Word == 0 || p.Default != nil || p.Derive != nil || p.Stateless {
+				if p.Word == 0 || p.Default != nil || p.Derive != nil || p.Stateless || p.Later {
 					fault("a row that is neither a setting nor in tasks alone")
 				}
 				if list(p.Type) && p.Word != len(s.Words()) {
@@ -196,7 +196,7 @@ func TestTaskParams(t *testing.T) {
 		flatline.Op: {"TOLERANCE": 0.5},
 		ikasst.Op:   {"WINDOW": 40, "RANK": 4, "KRYLOV": 9, "GAMMA": 77, "POWER_STEPS": 5, "EPSILON": 0.25},
 		lof.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "STRICT": true, "ALPHA": 0.75},
-		knn.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true},
+		knn.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true, "ZNORM": true},
 		svdsst.Op:   {"WINDOW": 40, "RANK": 4, "GAMMA": 77, "NEGLIGIBLE": 0.25},
 		discord.Op:  {"WINDOW": 99, "LENGTH": 9, "K": 7, "EXCLUDE_FLAT": true},
 	} {

@@ -116,6 +116,9 @@ func opParams(s *detectors.Spec) any {
 		if p.Stateless {
 			add("stateless", "true")
 		}
+		if p.Later {
+			add("later", "true")
+		}
 		add("doc", s.Name+": "+p.Help)
 		fields = append(fields, reflect.StructField{Name: p.Name, Type: goTypes[p.Type], Tag: reflect.StructTag(tag.String())})
 	}
@@ -368,7 +371,9 @@ func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 
 // stateParams returns the op's parameters that state depends on.
 func (d *DetectorSettings) stateParams() []setting {
-	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool { return s.tag.Get("stateless") != "" })
+	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool {
+		return s.tag.Get("stateless") != "" || s.tag.Get("later") != "" && s.def == formatValue(s.field)
+	})
 }
 
 // earlier reports whether an earlier version made a fingerprint of the same settings: with

@@ -19,6 +19,8 @@ func TestFingerprintsStay(t *testing.T) {
 		{"OP=knn", 0xe3571b655444e122},
 		{"OP=knn TUMBLING=true STRIDE=1024", 0xcd2193fc7b4f1cd7},
 		{"OP=knn WINDOW=77 K=7 EMBED=3 MIN_POINTS=70 INCLUDE_SELF=true FIELDS=a", 0x873e858587349a13},
+		{"OP=knn ZNORM=true", 0x2feb8767b06a3bdc},
+		{"OP=knn ZNORM=false", 0xe3571b655444e122},
 		{"OP=knn SMOOTH=1", 0xe3571b655444e122},
 		{"OP=knn SMOOTH=64", 0x93eb8144f4632e8e},
 		{"OP=lof", 0xf9f1ff69fc0834cd},

@@ -16,6 +16,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/knn"
 	"odradek/detectors/ops/signals"
+	"odradek/detectors/vec"
 )
 
 // Op is the sum of the distances of a sample, or of a run of samples, to the nearest of
@@ -45,6 +46,9 @@ var spec = detectors.Spec{
 		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 4,
 			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
 		{Name: "NEIGHBOURS", Type: detectors.Bool, Word: 5},
+		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 6, Later: true,
+			Help: "bring each value's course within a point, of REFERENCE too, to mean 0 and standard deviation 1, or 0 where it is constant, so " +
+				"that its shape counts alone. EMBED must be at least 3. Such tasks are the CPU's."},
 	},
 	// Measured in docs/quality.md, on streams of one value; 16 KiB a series with the
 	// window. Where points are runs of rows, the readings of a fault are in the scores of
@@ -56,7 +60,7 @@ var spec = detectors.Spec{
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), MinPoints: v.Int("MIN_POINTS"),
-			Tumbling: v.Bool(detectors.TumblingParam), IncludeSelf: v.Bool("INCLUDE_SELF")})
+			Tumbling: v.Bool(detectors.TumblingParam), IncludeSelf: v.Bool("INCLUDE_SELF"), ZNorm: v.Bool("ZNORM")})
 	},
 	NewReferred: newReferred,
 	Score:       score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
@@ -86,6 +90,7 @@ type Params struct {
 	// others; see New.
 	Tumbling    bool
 	IncludeSelf bool // a point is its own first neighbour, at distance 0
+	ZNorm       bool // bring each value's course within a point to mean 0 and deviation 1; Embed must be at least 3
 	// Neighbours makes a task write the neighbours to its Detail: K numbers a score,
 	// nearest first. They count from 0 at the oldest point of the task's X; a point has
 	// the number of its first row, and detectors.NoRow stands for a missing neighbour.
@@ -117,6 +122,7 @@ const (
 	paramEmbed
 	paramSelf
 	paramNeighbours
+	paramZNorm
 	paramCount
 )
 
@@ -155,6 +161,8 @@ func New(p Params) (detectors.Detector, error) {
 	}
 	if p.Embed < 1 || p.Embed > maxEmbed {
 		fault("embedding is %d rows, use 1 to %d", p.Embed, maxEmbed)
+	} else if p.ZNorm && p.Embed < 3 {
+		fault("points of %d rows are all alike when normalised: use an embedding of at least 3", p.Embed)
 	}
 	switch {
 	case p.MinPoints == 0:
@@ -176,6 +184,7 @@ func New(p Params) (detectors.Detector, error) {
 	d.params.SetInt(paramEmbed, p.Embed)
 	d.params.SetBool(paramSelf, p.IncludeSelf)
 	d.params.SetBool(paramNeighbours, p.Neighbours)
+	d.params.SetBool(paramZNorm, p.ZNorm)
 	if !p.Tumbling {
 		d.params.SetInt(paramPoints, p.Window)
 	}
@@ -209,7 +218,23 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	if spoilt(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || spoilt(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
 		return false
 	}
+	if d.p.ZNorm {
+		x := vec.Embed(nil, r.X, r.Dim, m, true)
+		return explain(x, m*r.Dim, r.Dim, d.p, q, expected, contribution) && rescale(&r, m, fresh, expected)
+	}
 	return explain(r.X, r.Dim, r.Dim, d.p, q, expected, contribution)
+}
+
+// rescale brings what a normalised point of m rows was expected to end with to the level and the
+// deviation of the point of a fresh row.
+func rescale(r *detectors.Rows, m, fresh int, expected []float64) bool {
+	to := r.Len() - r.Fresh + fresh + 1
+	rows := r.X[(to-m)*r.Dim : to*r.Dim]
+	for c := range expected {
+		level, sd := vec.Moments(rows, c, r.Dim)
+		expected[c] = level + sd*expected[c]
+	}
+	return true
 }
 
 // explain is Explain for points of rows of dim values, which begin at every step-th number
@@ -285,6 +310,8 @@ func score(r detectors.Rows) {
 			return
 		}
 		m = 1
+	} else if r.Params.Bool(paramZNorm) {
+		rows, dim, m = vec.Embed(nil, rows, dim, m, true), dim*m, 1
 	}
 	x := make([]float64, len(rows))
 	for i, v := range rows {
@@ -304,7 +331,7 @@ type memory struct {
 	scorer  knn.Scorer
 	line    knn.Line
 	weights []float64
-	against []float32 // a model's points, and those to score
+	against []float32 // a model's points, and those to score; or all, normalised
 }
 
 // sharers is separate from pool: its scratch has no points of its own.
@@ -344,8 +371,11 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 			return
 		}
 		m.scorer.Load(x, width, 1)
+	} else if embed := r.Params.Int(paramEmbed); r.Params.Bool(paramZNorm) {
+		m.against = vec.Embed(m.against[:0], r.X, r.Dim, embed, true)
+		m.scorer.Load(m.against, r.Dim*embed, 1)
 	} else {
-		m.scorer.Load(r.X, r.Dim, r.Params.Int(paramEmbed))
+		m.scorer.Load(r.X, r.Dim, embed)
 	}
 	m.weights = slices.Grow(m.weights[:0], len(r.Scores))[:len(r.Scores)]
 	cost := cost(r)
@@ -426,6 +456,9 @@ func cost(r *detectors.Rows) int {
 		n = m.n + r.Fresh
 	}
 	load := n * (1 + width)
+	if r.Params.Bool(paramZNorm) {
+		load *= 4
+	}
 	if points := r.Params.Int(paramPoints); points > 0 && !ok {
 		n = min(n, points)
 	}
@@ -458,6 +491,10 @@ func cases(rng *rand.Rand) []detectors.Case {
 	for _, s := range signals.All(rng) {
 		add(Params{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: flip(), IncludeSelf: flip()}, 1, 0, []int{40, 3, 90}, s)
 		add(Params{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: true, Embed: 1 + rng.IntN(6)}, 1+rng.IntN(2), 0, []int{40}, s)
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 24, K: 3, Embed: 3 + rng.IntN(4), ZNorm: true, Tumbling: flip(), Neighbours: flip(), IncludeSelf: flip()}, 1+rng.IntN(2), 0,
+			[]int{24, 1, 5}, s).CPU = true
 	}
 	for _, dim := range []int{2, 3, 8} {
 		s := signals.All(rng)

@@ -10,6 +10,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/knn"
 	"odradek/detectors/ops/signals"
+	"odradek/detectors/vec"
 )
 
 // Reference is what op KNN judges points by on arrival, instead of those before them: a
@@ -20,18 +21,19 @@ type Reference struct {
 	Dim    int       // values a row
 	Embed  int       // successive rows that make a point; 0 means 1
 	Points []float64 // points of Embed rows, one after the other, at least one; all finite
+	ZNorm  bool      // points are normalised, see Params; Embed must be at least 3
 	// Cut is the weight w* of the n-th outlier of the set that the reference stands for: a
 	// point of a larger weight is an outlier. 0 or more.
 	Cut float64
 }
 
 // The words of a model, before the origin (a float64 a value) and the points
-// (float32s, relative to the origin).
+// (float32s, relative to the origin, or normalised).
 const (
 	paramModelDim = iota
 	paramModelEmbed
 	paramModelPoints
-	_              // so that float64s lie at even offsets
+	paramModelZNorm
 	paramModelCut  // a float64
 	paramModelHead = paramModelCut + 2
 )
@@ -50,6 +52,9 @@ func NewModel(s Reference) (*detectors.Model, error) {
 	if s.Dim < 1 || s.Dim > math.MaxUint16 || s.Embed < 1 || s.Embed > maxEmbed {
 		fault("points of %d rows of %d values, use 1 to %d rows of 1 to %d", s.Embed, s.Dim, maxEmbed, math.MaxUint16)
 		return nil, fmt.Errorf("detectors: knn model: %w", errors.Join(faults...))
+	}
+	if s.ZNorm && s.Embed < 3 {
+		fault("points of %d rows are all alike when normalised: use an embedding of at least 3", s.Embed)
 	}
 	width := s.Dim * s.Embed
 	n := len(s.Points) / width
@@ -70,6 +75,7 @@ func NewModel(s Reference) (*detectors.Model, error) {
 	w.SetInt(paramModelDim, s.Dim)
 	w.SetInt(paramModelEmbed, s.Embed)
 	w.SetInt(paramModelPoints, n)
+	w.SetBool(paramModelZNorm, s.ZNorm)
 	w.SetFloat64(paramModelCut, s.Cut)
 	for c, v := range origin {
 		w.SetFloat64(paramModelHead+2*c, v)
@@ -84,6 +90,11 @@ func NewModel(s Reference) (*detectors.Model, error) {
 	if len(faults) == 0 && !knn.Finite(points) {
 		fault("values are too far from their mean for float32")
 	}
+	if s.ZNorm && len(faults) == 0 {
+		for p := range slices.Chunk(points, width) {
+			vec.Normalise(p, s.Dim)
+		}
+	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: knn model: %w", errors.Join(faults...))
 	}
@@ -97,7 +108,7 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 	if v.Bool(detectors.TumblingParam) {
 		return nil, errors.New("detectors: knn: whole windows (TUMBLING) are not judged by a reference set")
 	}
-	ref := Reference{Dim: dim, Embed: v.Int("EMBED")}
+	ref := Reference{Dim: dim, Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM")}
 	width := dim * ref.Embed
 	for from := 0; from+width <= len(rows); from += dim {
 		if p := rows[from : from+width]; !slices.ContainsFunc(p, notFinite) {
@@ -115,7 +126,14 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 	}
 	if outliers > 0 {
 		way := knn.Ways[slices.IndexFunc(knn.Ways, func(w knn.Way) bool { return w.Name == "SolvingSet" })]
-		top, err := way.Find(ref.Points, width, knn.TopParams{N: outliers, K: v.Int("K"), Self: v.Bool("INCLUDE_SELF")})
+		x := ref.Points
+		if ref.ZNorm {
+			x = slices.Clone(x)
+			for p := range slices.Chunk(x, width) {
+				vec.Normalise(p, dim)
+			}
+		}
+		top, err := way.Find(x, width, knn.TopParams{N: outliers, K: v.Int("K"), Self: v.Bool("INCLUDE_SELF")})
 		if err != nil {
 			return nil, fmt.Errorf("detectors: %w", err)
 		}
@@ -131,6 +149,7 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 // model is the content of a model.
 type model struct {
 	dim, embed, n int
+	znorm         bool
 	cut           float64
 	origin        detectors.Words // a float64 a value
 	points        []float32       // of dim*embed numbers
@@ -146,6 +165,7 @@ func readModel(w detectors.Words) (m model, ok bool) {
 		len(w) != paramModelHead+2*m.dim+m.n*m.dim*m.embed {
 		return model{}, false
 	}
+	m.znorm = w.Bool(paramModelZNorm)
 	m.origin, m.points = w[paramModelHead:paramModelHead+2*m.dim], w[paramModelHead+2*m.dim:].F32()
 	return m, true
 }
@@ -194,13 +214,14 @@ func NewByModel(p ModelParams) (*ModelDetector, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
 	}
-	d.p = Params{K: p.K, Embed: d.model.embed, IncludeSelf: p.IncludeSelf, Neighbours: p.Neighbours}
+	d.p = Params{K: p.K, Embed: d.model.embed, IncludeSelf: p.IncludeSelf, Neighbours: p.Neighbours, ZNorm: d.model.znorm}
 	d.params = make(detectors.Words, paramCount)
 	d.params.SetInt(paramK, p.K)
 	d.params.SetInt(paramPoints, 1) // so that a task that lacks its model has no neighbours
 	d.params.SetInt(paramEmbed, d.model.embed)
 	d.params.SetBool(paramSelf, p.IncludeSelf)
 	d.params.SetBool(paramNeighbours, p.Neighbours)
+	d.params.SetBool(paramZNorm, d.model.znorm)
 	return d, nil
 }
 
@@ -237,7 +258,10 @@ func (d *ModelDetector) Explain(r detectors.Rows, fresh int, expected, contribut
 	if !ok || spoilt(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {
 		return false
 	}
-	return explain(x, width, r.Dim, d.p, query(&r, fresh), expected, contribution)
+	if !explain(x, width, r.Dim, d.p, query(&r, fresh), expected, contribution) {
+		return false
+	}
+	return !d.p.ZNorm || rescale(&r, d.p.Embed, fresh, expected)
 }
 
 // against appends the points of the model of r and then those of its fresh rows, width
@@ -248,10 +272,7 @@ func against(dst []float32, r *detectors.Rows) (x []float32, width int, ok bool)
 		return dst, 0, false
 	}
 	x, width = append(dst, m.points...), m.dim*m.embed
-	for end := r.Len() - r.Fresh + 1; end <= r.Len(); end++ {
-		x = append(x, r.X[(end-m.embed)*m.dim:end*m.dim]...)
-	}
-	return x, width, true
+	return vec.Embed(x, r.X[(r.Len()-r.Fresh+1-m.embed)*m.dim:], m.dim, m.embed, m.znorm), width, true
 }
 
 // undefined is the result of a task whose rows do not fit its model.
@@ -269,7 +290,7 @@ func undefined(r *detectors.Rows) {
 func modelCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	add := func(points, dim, embed, k, rows int, fresh []int, draw func() float64) {
-		s := Reference{Dim: dim, Embed: embed, Points: make([]float64, points*dim*embed)}
+		s := Reference{Dim: dim, Embed: embed, Points: make([]float64, points*dim*embed), ZNorm: embed > 2 && rng.IntN(2) == 0}
 		for i := range s.Points {
 			s.Points[i] = draw()
 		}

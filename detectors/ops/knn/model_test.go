@@ -12,6 +12,8 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/knn"
+	"odradek/detectors/seedtest"
+	"odradek/detectors/vec"
 )
 
 // byModel scores points, relative to nothing, by a detector's model.
@@ -100,6 +102,85 @@ func TestKNNModelOfASolvingSet(t *testing.T) {
 		if restored.Sum() != m.Sum() || again.Cut() != d.Cut() || !slices.Equal(byModel(t, again, fresh, dim), scores) {
 			t.Error("a restored model scores otherwise")
 		}
+	}
+}
+
+// TestZNorm: points of one shape are alike whatever their level and scale, in a window and against a
+// reference set and its solving set, by the definition on points that are normalised in float64.
+func TestZNorm(t *testing.T) {
+	rng := seedtest.New(t)
+	const dim, m, k = 2, 5, 4
+	shape := func(n int) []float64 {
+		var x []float64
+		for range n {
+			x = append(x, 1e6+rng.NormFloat64(), 3*rng.NormFloat64())
+		}
+		return x
+	}
+	rows, fresh := shape(120), shape(30)
+	normal := func(x []float64) []float64 { return vec.Embed(nil, x, dim, m, true) }
+	reference := normal(rows)
+	want := func(points []float64, point []float64) float64 {
+		n := len(points) / (dim * m)
+		w, _ := knn.Define(slices.Concat(points, point), dim*m, 1, k, false, knn.Query{At: n, To: n})
+		return w
+	}
+	scaled := slices.Clone(fresh)
+	for i := range scaled {
+		base := 1e6 * float64(1-i%2)
+		scaled[i] = base + 5 + 7*(fresh[i]-base)
+	}
+	v := detectors.Values{"K": k, "EMBED": m, "ZNORM": true, "INCLUDE_SELF": false, detectors.TumblingParam: false}
+	for _, outliers := range []int{0, 3} {
+		d, err := newReferred(v, dim, rows, outliers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		points := reference
+		if outliers > 0 {
+			top, err := knn.Ways[0].Find(reference, dim*m, knn.TopParams{N: outliers, K: k})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cut := top.Outliers[outliers-1].Weight; d.Cut() != cut {
+				t.Errorf("the cut is %v, want %v", d.Cut(), cut)
+			}
+			top, _ = knn.Ways[2].Find(reference, dim*m, knn.TopParams{N: outliers, K: k})
+			points, _ = top.Reference(reference, dim*m)
+		}
+		got := byModel(t, d.(*ModelDetector), fresh, dim)
+		again := byModel(t, d.(*ModelDetector), scaled, dim)
+		for i, p := range slices.Collect(slices.Chunk(normal(fresh), dim*m)) {
+			if w := want(points, p); !(math.Abs(float64(got[i])-w) <= 1e-5*w) || !(math.Abs(float64(again[i])-w) <= 1e-4*w) {
+				t.Errorf("%d outliers: point %d has weights %v and %v, want %v", outliers, i, got[i], again[i], w)
+			}
+		}
+	}
+	d := detectors.Must(New(Params{Window: 40, K: k, Embed: m, ZNorm: true})).(*detector)
+	r := detectors.Rows{Dim: dim, Fresh: 1, Params: d.Params(), Scores: make([]float32, 1)}
+	for i, v := range rows[:44*dim] {
+		r.X = append(r.X, float32(v-1e6*float64(1-i%2)))
+	}
+	cpu(context.Background(), &r, nil)
+	points := normal(rows[:44*dim])
+	last := points[39*dim*m:]
+	if w := want(points[:39*dim*m], last); !(math.Abs(float64(r.Scores[0])-w) <= 1e-5*w) {
+		t.Errorf("weight %v, want %v", r.Scores[0], w)
+	}
+	// The nearest shape of a line, twice as steep, is a line, and so is what is expected.
+	d = detectors.Must(New(Params{Window: 4, K: 1, Embed: 3, MinPoints: 2, ZNorm: true})).(*detector)
+	r = detectors.Rows{Dim: 1, Fresh: 1, Params: d.Params(), X: []float32{0, 1, 2, 1, 0, 2.1}}
+	expected, contribution := make([]float64, 1), make([]float64, 1)
+	r.X = []float32{5, 5.5, 6, 0, 10, 20.5}
+	level, sd := vec.Moments(r.X[3:], 0, 1)
+	if !d.Explain(r, 0, expected, contribution) || !(math.Abs(expected[0]-(level+sd*math.Sqrt(1.5))) < 1e-5) || contribution[0] != 1 {
+		t.Errorf("expected %v, contribution %v", expected, contribution)
+	}
+	if _, err := New(Params{Window: 40, Embed: 2, ZNorm: true}); err == nil {
+		t.Error("points of two rows are normalised")
+	}
+	if _, err := NewModel(Reference{Dim: 1, Embed: 2, ZNorm: true, Points: []float64{1, 2}}); err == nil {
+		t.Error("a reference set of points of two rows is normalised")
 	}
 }
 

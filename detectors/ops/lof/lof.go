@@ -14,6 +14,7 @@ import (
 	"odradek/detectors/bins"
 	"odradek/detectors/lof"
 	"odradek/detectors/ops/signals"
+	"odradek/detectors/vec"
 )
 
 // Op is the local outlier factor of a sample, or of a run of samples, among those
@@ -25,8 +26,8 @@ var spec = detectors.Spec{
 	Help:    "local outlier factor, how much sparser the samples lie around this one than around those nearest to it",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
-		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: 1 << 16,
-			Help: "points that a score is among, at least 2K"},
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxWindow,
+			Help: "points that a score is among, at least 2K; times K 67108864 at most"},
 		{Name: "K", Type: detectors.Int, Default: 20, Min: 1, Max: lof.MaxK, Word: 1,
 			Help: "neighbours that a point is compared with; at most half of the window."},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: all of X
@@ -34,7 +35,7 @@ var spec = detectors.Spec{
 			Help: "successive samples that make a point. 1 judges samples by themselves, more judges the shape of a run of samples."},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 4,
 			Help: "bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."},
-		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: 1 << 16,
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
 			Help: "points that there must be before the first score; 0 means the window."},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
 			Help: "windows that do not overlap, each scored when it is full. STRIDE must be the window."},
@@ -81,6 +82,12 @@ type Params struct {
 	MaxBins int     // of the summary, default 256
 	Alpha   float64 // density of a virtual point of count C is Alpha log C; 0: scaled to the window's
 }
+
+// Limits of the op: points of a window, and the neighbours of all of them together.
+const (
+	MaxWindow = 1 << 20
+	maxLists  = 1 << 26
+)
 
 type detector struct {
 	detectors.Steady // about the rows of the scored point
@@ -131,8 +138,10 @@ func New(p Params) (detectors.Detector, error) {
 	if err := (&lof.Params{K: p.K, Alpha: p.Alpha}).Check(); err != nil {
 		faults = append(faults, err)
 	}
-	if p.Window < 2 || p.Window > 1<<16 {
-		fault("window is %d points, use 2 to %d", p.Window, 1<<16)
+	if p.Window < 2 || p.Window > MaxWindow {
+		fault("window is %d points, use 2 to %d", p.Window, MaxWindow)
+	} else if p.K >= 1 && p.Window*p.K > maxLists {
+		fault("the neighbours of %d points with k = %d take too much memory: use a window of %d, or a smaller k", p.Window, p.K, maxLists/p.K)
 	} else if p.Window < 2*p.K && p.K >= 1 {
 		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
 	}
@@ -215,7 +224,7 @@ func newTask(r *detectors.Rows, memory []float32) (t task) {
 	t.dim = r.Dim * m
 	t.points = r.X[len(r.X)-rows*r.Dim:]
 	if m > 1 {
-		t.points = lof.Embed(memory, t.points, r.Dim, m, r.Params.Bool(paramZNorm))
+		t.points = vec.Embed(memory, t.points, r.Dim, m, r.Params.Bool(paramZNorm))
 	}
 	n := len(r.Bins) / (t.dim + 1)
 	t.virtuals, t.counts = r.Bins[:n*t.dim], r.Bins[n*t.dim:]
@@ -331,7 +340,7 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	values := r.X[(row-d.p.Embed+1)*r.Dim : (row+1)*r.Dim]
 	for c := range r.Dim {
 		if d.p.ZNorm {
-			middle, sd := lof.Moments(values, c, r.Dim)
+			middle, sd := vec.Moments(values, c, r.Dim)
 			mean[c] = middle + sd*mean[c]
 		}
 		expected[c], contribution[c] = mean[c], apart[c]/total

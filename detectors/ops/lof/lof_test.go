@@ -22,6 +22,7 @@ func TestLOFFaultsAreReportedTogether(t *testing.T) {
 	for want, p := range map[string]Params{
 		"2k = 40":        {Window: 39},
 		"at least 3":     {Window: 50, ZNorm: true, Embed: 2},
+		"of 65536, or":   {Window: MaxWindow, K: 1024},
 		"embedding of 1": {Window: 50, Cells: 10, Embed: 2},
 		"decay":          {Window: 50, Cells: 10, Decay: 1},
 		"whole":          {Window: 50, Tumbling: true, Warmup: 40},

@@ -7,6 +7,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/knn"
+	"odradek/detectors/vec"
 )
 
 // A model is words: the number of its points, 0, the cut (a float64), the origin (a float64 a
@@ -33,50 +34,6 @@ func read(w detectors.Words, dim, width int) model {
 	return model{w.Float64(modelCut), w[modelOrigin:at], w[at : at+w.Int(modelPoints)*width].F32()}
 }
 
-// points appends the points of rows: successive ones, one after the other, normalised if they
-// are to be.
-func (s *settings) points(dst, rows []float64, dim int) []float64 {
-	width := s.embed * dim
-	for at := 0; at+width <= len(rows); at += dim {
-		dst = append(dst, rows[at:at+width]...)
-		if s.znorm {
-			p := dst[len(dst)-width:]
-			for c := range dim {
-				normalise(p[c:], dim)
-			}
-		}
-	}
-	return dst
-}
-
-// normalise brings every dim-th number of x to mean 0 and standard deviation 1; equal ones to 0.
-func normalise(x []float64, dim int) {
-	mean, sd := moments(x, dim)
-	for i := 0; i < len(x); i += dim {
-		if x[i] -= mean; sd > 0 {
-			x[i] /= sd
-		}
-	}
-}
-
-// moments returns the mean and the standard deviation, of the population, of every dim-th number of x.
-// Of equal ones the mean is that number and the deviation 0, to the bit.
-func moments(x []float64, dim int) (mean, sd float64) {
-	n, equal := float64((len(x)+dim-1)/dim), true
-	for i := 0; i < len(x); i += dim {
-		mean += x[i] / n
-		equal = equal && x[i] == x[0]
-	}
-	if equal {
-		return x[0], 0
-	}
-	for i := 0; i < len(x); i += dim {
-		d := x[i] - mean
-		sd += float64(d * d)
-	}
-	return mean, math.Sqrt(sd / n)
-}
-
 // mine sets w to the model of the last points of rows. Without a point that it takes, or once stop
 // returns true, it is the empty one.
 func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() bool) {
@@ -85,7 +42,7 @@ func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() 
 	if most := (s.window + s.embed - 1) * dim; len(rows) > most {
 		rows = rows[len(rows)-most:]
 	}
-	x := drop(s.points(nil, rows, dim), width)
+	x := drop(vec.Embed(nil, rows, dim, s.embed, s.znorm), width)
 	n := len(x) / width
 	if n == 0 {
 		return
@@ -180,7 +137,7 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	m := read(words, dim, width)
 	from := r.Len() - r.Fresh + fresh - s.embed + 1
 	rows := r.X64[from*dim : from*dim+width]
-	at := s.points(nil, rows, dim)
+	at := vec.Embed(nil, rows, dim, s.embed, s.znorm)
 	type neighbour struct {
 		square float64
 		point  []float32
@@ -214,7 +171,7 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	for c := range mean {
 		expected[c] = m.origin.Float64(2*c) + mean[c]
 		if s.znorm {
-			level, sd := moments(rows[c:], dim)
+			level, sd := vec.Moments(rows, c, dim)
 			expected[c] = level + sd*expected[c]
 		}
 		contribution[c] = share[c] / total

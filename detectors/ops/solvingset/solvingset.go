@@ -14,6 +14,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/knn"
+	"odradek/detectors/vec"
 )
 
 // Op is the weight of a sample, or of a run of samples, among a solving set of those before it,
@@ -261,7 +262,7 @@ func run(r *detectors.Rows, m *memory, stop func() bool, weigh func(points []flo
 		s.mine(r.Next, r.X64[:first*r.Dim], r.Dim, stop)
 	}
 	model := read(r.Next, r.Dim, width)
-	m.rows = s.points(m.rows[:0], r.X64[(first-s.embed+1)*r.Dim:], r.Dim)
+	m.rows = vec.Embed(m.rows[:0], r.X64[(first-s.embed+1)*r.Dim:], r.Dim, s.embed, s.znorm)
 	m.points = append(m.points[:0], model.points...)
 	for i, v := range m.rows {
 		m.points = append(m.points, float32(v-model.origin.Float64(2*(i%r.Dim))))

@@ -11,6 +11,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/vec"
 )
 
 // task runs a task on the CPU: one on the rows that Reads says of a series x, all of which have
@@ -151,10 +152,9 @@ func TestDegenerate(t *testing.T) {
 // TestNormalised: points of one shape are alike whatever their scale and level, and equal values
 // are at 0.
 func TestNormalised(t *testing.T) {
-	s := settings{embed: 4, znorm: true}
 	rows := []float64{1e9, 5, 1e9 + 2, 5, 1e9, 5, 1e9 + 2, 5}
 	want := []float64{-1, 0, 1, 0, -1, 0, 1, 0}
-	if got := s.points(nil, rows, 2); !slices.Equal(got, want) {
+	if got := vec.Embed(nil, rows, 2, 4, true); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	d := detectors.Must(New(Params{Window: 40, K: 2, Embed: 4, ZNorm: true, Top: 1, MinPoints: 10}))
