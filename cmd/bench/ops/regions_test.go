@@ -1,0 +1,24 @@
+package ops
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"odradek/cmd/bench/measure"
+)
+
+// TestRegions: all algorithms find one rectangle, that of the hot region, and the benchmark has a row for each.
+func TestRegions(t *testing.T) {
+	b := &Bench{Options: &measure.Options{Quick: true, Log: io.Discard}}
+	rows, err := b.Regions(context.Background())
+	if err != nil || len(rows) != 2*len(gridFamilies)*len(gridWays) {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for _, r := range rows {
+		if strings.Contains(r.Case, "Poisson n=32") && !strings.Contains(r.Note, "rows 10 to 13, columns 8 to 11;") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
