@@ -37,9 +37,9 @@ func (r *Region) same(o *Region) bool {
 	return r.ColumnFrom == o.ColumnFrom && r.ColumnTo == o.ColumnTo && r.RowFrom == o.RowFrom && r.RowTo == o.RowTo
 }
 
-// Leave ends the anomaly, open or pending, that a score over the threshold is not about, because its
-// region is elsewhere: it overlaps that of the anomaly's last score by less than Overlap. Step with the
-// same score follows. With emit Leave returns the close of an open one; without, that goes on.
+// Leave ends the anomaly, open or pending, if the region of a score over the threshold is elsewhere: it overlaps the
+// region of the anomaly's last score by less than Overlap. The caller then calls Step with the same score. With emit,
+// Leave returns the close of an open anomaly; without, the anomaly stays open.
 func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	l := s.life
 	if l == nil || !in.Exceeds || in.Region == nil || l.Region == nil || l.Region.overlap(in.Region) >= Overlap || l.open && !emit {

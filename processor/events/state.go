@@ -153,8 +153,7 @@ func (l *life) change(kind Kind, time, offset int64) Change {
 	return Change{Kind: kind, Time: time, Offset: offset, Anomaly: l.Anomaly}
 }
 
-// End closes what is open, for a reason that no score gives, and forgets what is
-// pending. False: nothing was open.
+// End closes an open anomaly for a reason other than a score, and drops a pending one. It returns false if none was open.
 func (s *State) End(reason Reason, time, offset int64) (c Change, changed bool) {
 	l := s.life
 	if s.life = nil; l == nil || !l.open {

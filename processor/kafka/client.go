@@ -193,10 +193,9 @@ func (c *Client) roundTrip(ctx context.Context, broker int32, m protocol.Message
 
 // RoundTripWithin is one attempt of a request to a broker (-1: any): it ends at the
 // context's deadline or after timeout, whichever is first. An error is a *BrokerError,
-// whose outcome is unknown, or says that the broker is not known; error codes inside
-// the response are the caller's to look at. m is a message of kafka-go's or a
-// wire.Message; after an error it may still be written and read, until its time is
-// over, and must not be used again.
+// whose outcome is unknown, or says that the broker is not known; the caller has to check error codes inside
+// the response. m is a message of kafka-go's or a wire.Message; after an error it may still be written and
+// read until its deadline, and must not be used again.
 func (c *Client) RoundTripWithin(ctx context.Context, timeout time.Duration, broker int32, m protocol.Message) (protocol.Message, error) {
 	if broker >= 0 {
 		n, err := c.node(ctx, broker)

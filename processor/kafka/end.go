@@ -15,14 +15,13 @@ import (
 // The end of a transaction.
 //
 // EndTxn(commit) is the one request that is repeated although its outcome is not
-// known. A coordinator that dies with it in hand may have told some partitions
-// already. Its successor finishes the commit if the decision was replicated; if it
-// was not, it has the transaction open, and Init would abort it: a part of its
-// records would be committed and the others not. The same request again, with the
-// same epoch, makes the successor commit all of it, and where the decision stands it
-// is answered 0. Only a request of another epoch can be refused for its age, so what
-// a repeated one is refused with does not tell what became of those before it: the
-// class is Unknown, and Init and the committed offsets tell.
+// known. A coordinator that dies while it handles the request may already have written markers to some
+// partitions. Its successor finishes the commit if the decision was replicated; if it was not, it has the
+// transaction open, and Init would abort it: a part of its records would be committed and the others not. The
+// same request again, with the same epoch, makes the successor commit all of it, and where the decision
+// stands it is answered 0. Only a request of another epoch can be refused for its age, so what a repeated one
+// is refused with does not tell what became of those before it: the class is Unknown, and Init and the
+// committed offsets tell.
 //
 // EndTxn up to version 4 does not raise the epoch, so a first request that was held
 // up on its way would end the transaction that follows. Hence Init comes before the

@@ -44,8 +44,7 @@ const (
 	// one may have first batches of a transaction (see gates). Brokers have eight
 	// threads for requests by default.
 	leaderRequests = 8
-	// unknownRetries is how often an idempotent producer sends a batch again whose
-	// outcome it does not know.
+	// unknownRetries is how often an idempotent producer resends a batch of unknown outcome.
 	unknownRetries = 5
 )
 
@@ -61,8 +60,8 @@ const (
 // lost on the way can still reach its broker in a later transaction of the same
 // epoch, and would be taken for a part of it. Hence the rule: after any error of
 // class Unknown the producer refuses everything until Init has raised the epoch,
-// which fences off what may still be in flight. For the same reason sequence
-// numbers go on from one transaction to the next, and begin at 0 only after Init.
+// which fences off what may still be in flight. For the same reason sequence numbers continue from one
+// transaction to the next, and begin at 0 only after Init.
 //
 // One goroutine at a time.
 type Producer struct {

@@ -258,8 +258,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 // Send does all of a transaction but its end: it adds the partitions, produces
 // the batches and commits the offsets, in as few waits as the protocol has. The
 // coordinator takes one change of a transaction at a time and answers a second
-// one CONCURRENT_TRANSACTIONS, so the group is added behind the partitions,
-// while the batches are in flight already:
+// one CONCURRENT_TRANSACTIONS, so the group is added after the partitions, while the batches are already in flight:
 //
 //	AddPartitionsToTxn -> Produce to all leaders
 //	                   -> AddOffsetsToTxn -> TxnOffsetCommit

@@ -43,11 +43,11 @@ type Spec struct {
 	// large as the input topics do, and no batch is split for the sake of
 	// ODRADEK_MAX_MESSAGE_BYTES.
 	Copies bool
-	// LargestRecord is how large a record can be that must not be refused; 0: any can.
-	// Fix says what to do where the topic is too small for it.
+	// LargestRecord is the size of the largest record that the topic must accept; 0: any limit will do. Fix says what
+	// to do if the topic's limit is lower.
 	LargestRecord int
 	Fix           string
-	// Configs are those of a new topic.
+	// Configs is the configuration of a new topic.
 	Configs map[string]string
 
 	// write adds the records for the topic to the payload: what the state s has for it since

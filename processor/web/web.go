@@ -15,8 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Source is what the pages are made of. Every function is called from several
-// goroutines at once and returns within milliseconds.
+// Source supplies the content of the pages. Every function is called from several goroutines at once and returns within milliseconds.
 type Source struct {
 	Status  func() Status
 	Ready   func() error // nil in the group, with everything assigned restored and brokers that answer

@@ -96,9 +96,8 @@ var ErrLost = errors.New("kafka: membership lost")
 // Member is a member of a consumer group, by the classic protocol (JoinGroup,
 // SyncGroup, Heartbeat) with cooperative rebalancing (KIP-429): partitions that
 // stay are worked on without a break while others move.
-//
-// Its goroutine never waits for the consumer: heartbeats and new generations
-// go on while an event waits to be received or a hand-over to be done.
+// Its goroutine never waits for the consumer: heartbeats and rebalances continue while an event waits to be
+// received or a hand-over to be done.
 type Member struct {
 	c           *kafka.Client
 	coordinator kafka.Coordinator
@@ -226,11 +225,10 @@ func (m *Member) Commit(ctx context.Context, commit func(kafka.Generation) error
 // it. It turns false when the coordinator has not answered for SessionTimeout.
 func (m *Member) Spare() bool { return m.spare.Load() }
 
-// Leave ends the membership: everything is revoked, and when that is done, or
-// when the context ends, a dynamic member leaves the group, so that others go on
-// at once. Someone has to receive the events meanwhile. It returns Err, or the
-// context's error if the hand-over was cut short. Called again it waits for the
-// first call to end.
+// Leave ends the membership: everything is revoked, and when that is done, or when the context ends, a
+// dynamic member leaves the group, so that others take its partitions at once. The consumer must receive the
+// events meanwhile. It returns Err, or the context's error if the hand-over was cut short. Called again it
+// waits for the first call to end.
 func (m *Member) Leave(ctx context.Context) error {
 	select {
 	case m.leave <- ctx:

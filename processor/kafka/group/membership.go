@@ -201,8 +201,8 @@ func (s *membership) lossIsOver() {
 	}
 }
 
-// handedOver handles the Done of a Revoked event. Partitions that are not in the
-// newest assignment are free to move, which the next join tells the leader.
+// handedOver handles the Done of a Revoked event. Partitions that are not in the newest assignment are free to move;
+// the next JoinGroup tells the leader so.
 func (s *membership) handedOver() {
 	s.held = without(s.held, s.revoking)
 	if len(without(s.revoking, s.target)) > 0 && s.leaving == nil {

@@ -469,9 +469,9 @@ func longVarint(p []byte, i int) (int64, int) {
 // Scan walks the batch headers of a fetch response. next is the offset after the
 // last whole batch (from when there is none), whole how many bytes those take,
 // and need the size of a batch that did not fit, 0 if nothing was cut off. end is
-// where the log ends: a header that leads past the batch that follows is damaged, and
-// that batch says where to go on. One that leads past the end is damaged too, unless end
-// lags behind what was read, so that a caller may ask again (ErrNowhere).
+// where the log ends: a header that leads past the batch that follows is damaged, and that batch is the next
+// position. A header that leads past the end is damaged too, unless end is older than raw, so a caller may
+// fetch again (ErrNowhere).
 func Scan(raw []byte, from, end int64) (next int64, whole, need int, err error) {
 	next = from
 	rest := raw

@@ -50,7 +50,7 @@ func (it *Iterator) Unreadable() (u Unreadable, ok bool) {
 	return Unreadable{First: first, Last: after - 1, Records: n, TooLarge: errors.Is(it.err, errInflated), Raw: b, Err: it.err}, true
 }
 
-// Skip goes on after the batch that Unreadable returned.
+// Skip continues after the batch that Unreadable returned.
 func (it *Iterator) Skip() {
 	u, ok := it.Unreadable()
 	if !ok {
