@@ -55,7 +55,7 @@ var presets = []preset{
 
 // stuck are the settings of a detector of readings that do not move for much longer than is usual
 // for their series.
-const stuck = "OP=flatline THRESHOLD=quantile:0.95*2 OPEN_AFTER=32 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8"
+const stuck = "OP=flatline STRIDE=16 THRESHOLD=quantile:0.95*2 OPEN_AFTER=32 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8"
 
 // noPreset is the preset of a configuration that names its detectors.
 const noPreset = ""

@@ -552,7 +552,7 @@ func Shapes() []detectors.Shape {
 	chained := stride
 	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
 	preset := detectors.Shape{ // detector near of the default preset
-		Name: "N=2048 d=1 k=27 embed=32", Unit: "scores/s", Dim: 1, Fresh: 1, Tasks: 1 << 15,
+		Name: "N=2048 d=1 k=27 embed=32", Unit: "scores/s", Dim: 1, Fresh: 1, Tasks: 1 << 14,
 		Values: detectors.Values{detectors.WindowParam: 2048, "K": 27, "EMBED": 32},
 	}
 	presetChained := preset
