@@ -25,7 +25,8 @@ func TestMinedModels(t *testing.T) {
 	}
 	var samples []Sample
 	for i := range 600 {
-		samples = append(samples, Sample{Key: []byte{'a' + byte(i%3)}, Time: int64(i), Offset: int64(i), Values: []float64{1e6 + r.NormFloat64()}})
+		x := []float64{1e6 + r.NormFloat64()}
+		samples = append(samples, Sample{Key: []byte{'a' + byte(i%3)}, Time: int64(i), Offset: int64(i), Values: x})
 	}
 	e := detectors.NewCPU(1)
 	defer e.Close()

@@ -493,8 +493,8 @@ func cases(rng *rand.Rand) []detectors.Case {
 		add(Params{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: true, Embed: 1 + rng.IntN(6)}, 1+rng.IntN(2), 0, []int{40}, s)
 	}
 	for _, s := range signals.All(rng) {
-		add(Params{Window: 24, K: 3, Embed: 3 + rng.IntN(4), ZNorm: true, Tumbling: flip(), Neighbours: flip(), IncludeSelf: flip()}, 1+rng.IntN(2), 0,
-			[]int{24, 1, 5}, s).CPU = true
+		p := Params{Window: 24, K: 3, Embed: 3 + rng.IntN(4), ZNorm: true, Tumbling: flip(), Neighbours: flip(), IncludeSelf: flip()}
+		add(p, 1+rng.IntN(2), 0, []int{24, 1, 5}, s).CPU = true
 	}
 	for _, dim := range []int{2, 3, 8} {
 		s := signals.All(rng)

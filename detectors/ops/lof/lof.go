@@ -138,11 +138,13 @@ func New(p Params) (detectors.Detector, error) {
 	if err := (&lof.Params{K: p.K, Alpha: p.Alpha}).Check(); err != nil {
 		faults = append(faults, err)
 	}
-	if p.Window < 2 || p.Window > MaxWindow {
+	switch {
+	case p.Window < 2 || p.Window > MaxWindow:
 		fault("window is %d points, use 2 to %d", p.Window, MaxWindow)
-	} else if p.K >= 1 && p.Window*p.K > maxLists {
+	case p.K < 1:
+	case p.Window*p.K > maxLists:
 		fault("the neighbours of %d points with k = %d take too much memory: use a window of %d, or a smaller k", p.Window, p.K, maxLists/p.K)
-	} else if p.Window < 2*p.K && p.K >= 1 {
+	case p.Window < 2*p.K:
 		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
 	}
 	if p.Embed < 1 || p.Embed > 1<<10 {

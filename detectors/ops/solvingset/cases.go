@@ -19,8 +19,8 @@ func cases(rng *rand.Rand) []detectors.Case {
 		add(Params{Window: 60, K: 3, Embed: 4, Top: 2, MineEvery: 7}, 1, rng.IntN(3), []int{1, 1, 5, 1, 1, 1, 16, 2}, s)
 	}
 	for _, s := range signals.All(rng) {
-		add(Params{Window: 60, K: 1 + rng.IntN(5), Embed: 3 + rng.IntN(5), ZNorm: true, Top: 1 + rng.IntN(3), ModelPoints: 10, MineEvery: 5}, 1, 0,
-			[]int{2, 2, 2, 9}, s)
+		p := Params{Window: 60, K: 1 + rng.IntN(5), Embed: 3 + rng.IntN(5), ZNorm: true, Top: 1 + rng.IntN(3), ModelPoints: 10, MineEvery: 5}
+		add(p, 1, 0, []int{2, 2, 2, 9}, s)
 	}
 	for _, dim := range []int{2, 3, 8} {
 		s := signals.All(rng)
