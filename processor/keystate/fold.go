@@ -17,7 +17,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	if sm.Offset < s.next {
 		panic(fmt.Sprintf("keystate: offset %d is folded after %d", sm.Offset, s.next-1))
 	}
-	if s.slow {
+	if s.slow || s.backfilling() && sm.Offset >= s.backfill {
 		return s.foldSlow(sm, b)
 	}
 	s.next = sm.Offset + 1
@@ -33,16 +33,16 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	k := s.Keys.Get(sm.Key)
 	if k == nil {
 		if k = s.Keys.create(sm); k == nil {
-			s.Counts[Filtered]++
+			s.Counts[s.counted(Filtered, sm.Offset)]++
 			return Filtered
 		}
 	} else if sm.Time <= k.LastTime {
 		if sm.Time < k.LastTime {
-			s.Counts[Late]++
+			s.Counts[s.counted(Late, sm.Offset)]++
 			return Late
 		}
 		if s.cfg.DropDuplicates {
-			s.Counts[Duplicate]++
+			s.Counts[s.counted(Duplicate, sm.Offset)]++
 			return Duplicate
 		}
 	}
@@ -54,11 +54,11 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		s.silences.heard(k, sm)
 	}
 	out := s.folder.fold(k, sm.Time, sm.Offset, sm.Values, b)
-	s.Counts[out]++
+	s.Counts[s.counted(out, sm.Offset)]++
 	return out
 }
 
-// foldSlow is Fold where something is held, replayed or ahead, or may be.
+// foldSlow is Fold where something is held, replayed or ahead, or may be, and at the end of a backfill.
 func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if !s.journal.Started() {
 		s.begin(Floor{Offset: sm.Offset, MaxTime: NoTime}, true)

@@ -406,7 +406,7 @@ func (s *State) Bytes() int64 {
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = s.Grids.any || s.backfilling() || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
+	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
 		s.Suspects.Len() > 0 || s.rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }
