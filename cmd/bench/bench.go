@@ -91,11 +91,12 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	fs.StringVar(&b.options.Profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-window-cache")
 	fs.StringVar(&b.bed.WorkerProgram, "worker", "", "`program` to measure as the worker; default: worker, beside this program")
 	fs.StringVar(&b.gpu.Child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
-	fs.Func("shapes", "of topn, regions, ops, ops-window-cache and ops-scale, only what matches this `regexp`; no latency", func(text string) error {
-		var err error
-		b.ops.Shapes, err = regexp.Compile(text)
-		return err
-	})
+	fs.Func("shapes",
+		"of topn, regions, ops, ops-window-cache and ops-scale, only what matches this `regexp`; no latency", func(text string) error {
+			var err error
+			b.ops.Shapes, err = regexp.Compile(text)
+			return err
+		})
 	fs.StringVar(&b.ops.Recording, "recording", "",
 		"`file` of a recording, a value a line, for the shapes of ops that search one; default: without them")
 	fs.StringVar(&b.ops.Tables, "tables", "../shared/data/tabular/dev",
@@ -186,7 +187,7 @@ func (b *bench) benchmarks() []benchmark {
 			b.ops.KNNTrees},
 		{"topn", "the points of largest kNN weight by each way of Angiulli et al. 2013: time, and share of the distances", false, true,
 			b.ops.TopWeights},
-		{"regions", "the most anomalous rectangle of a map by BF, DM and AX of Pang et al. 2013 and by op scan: time, and share of the ratios",
+		{"regions", "the most anomalous rectangle of a map by BF, DM and AX of Pang et al. 2013, and by op scan: time, share of the ratios",
 			false, true, b.ops.Regions},
 		{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, false, b.ops.OnDevice},
 		{"ops-window-cache", "windows of a million keys in the GPU's window cache, against windows copied with every task", false, false,
