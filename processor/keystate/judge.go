@@ -252,7 +252,7 @@ func (j *judge) explain(why *reasons, in *events.Input) {
 	}
 	centers, row := j.out.tasks.Values(&p.Task, i)
 	for c := range d.Dim {
-		expected[c] += math.Float64frombits(centers[c])
+		expected[c] = expected[c]*j.out.tasks.Scale(&p.Task, c) + math.Float64frombits(centers[c])
 		actual[c] = math.Float64frombits(row[c])
 	}
 	in.Expected, in.Actual, in.Contribution = expected, actual, contribution

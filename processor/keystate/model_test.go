@@ -623,6 +623,18 @@ func middleOf(rows []modelRow, c int) float64 {
 	return 0
 }
 
+// scaleOf is the range of a column.
+func scaleOf(rows []modelRow, c int) float64 {
+	var all []float64
+	for _, r := range rows {
+		all = append(all, r.v[c])
+	}
+	if s := slices.Max(all) - slices.Min(all); s > 0 {
+		return s
+	}
+	return 1
+}
+
 func (m *model) task(k *modelKey, i int, w *modelWin) {
 	d := &m.cfg.Detectors[i]
 	f := d.Detector.(*fake)
@@ -639,10 +651,14 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		around = x
 	}
 	centers := make([]float64, dim)
+	scales := make([]float64, dim)
 	for c := range dim {
-		centers[c] = middleOf(around, c)
+		centers[c], scales[c] = middleOf(around, c), 1
+		if d.Scale {
+			scales[c] = scaleOf(around, c)
+		}
 		for r := range x {
-			dst[r*dim+c] = float32(x[r].v[c] - centers[c])
+			dst[r*dim+c] = float32((x[r].v[c] - centers[c]) / scales[c])
 		}
 	}
 	if p := f.Summary(dim); p != nil {
@@ -678,7 +694,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 				at := rows.Len() - rows.Fresh + j
 				for c := range rows.Dim {
 					if f.id%2 == 0 {
-						in.Expected = append(in.Expected, float64(rows.X[max(0, at-1)*rows.Dim+c])+centers[c])
+						in.Expected = append(in.Expected, float64(rows.X[max(0, at-1)*rows.Dim+c])*scales[c]+centers[c])
 						in.Actual = append(in.Actual, r.v[c])
 						in.Contribution = append(in.Contribution, 1/float64(rows.Dim))
 					}

@@ -66,6 +66,11 @@ func randomConfig(r *rand.Rand) *Config {
 		}
 		cfg.Windows[i].Incomplete = r.IntN(2) == 0 && !slices.ContainsFunc(cfg.Detectors, whole)
 	}
+	for i := range cfg.Detectors {
+		if d := &cfg.Detectors[i]; d.Ensemble == nil {
+			d.Scale = r.IntN(3) > 0 && series.Unscalable(d, &cfg.Windows[d.Window]) == ""
+		}
+	}
 	if r.IntN(2) == 0 {
 		cfg.Silence = int64(1 + r.IntN(1500))
 	}

@@ -175,6 +175,11 @@ func (c *Config) Check() error {
 		if d.Name == series.SilenceName {
 			bad("detector %q: the name is that of the events of silence", d.Name)
 		}
+		if d.Scale && d.Window >= 0 && d.Window < len(c.Windows) {
+			if why := series.Unscalable(&d, &c.Windows[d.Window]); why != "" {
+				bad("detector %q cannot scale its fields: %s", d.Name, why)
+			}
+		}
 		if d.Smooth < 0 || d.Smooth > threshold.MaxSmoothing {
 			bad("detector %q: a mean of %d scores, use 1 to %d", d.Name, d.Smooth, threshold.MaxSmoothing)
 		}

@@ -34,6 +34,7 @@ type detectorCommon struct {
 	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later{STRIDE}."`
 	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, and before each has MIN_POINTS scores there is none."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
+	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that none counts for more because of its unit. For the methods that compare samples with those before them in their own units, knn and lof (without BINS); a field that does not move in the window keeps its unit. off: as they are."`
 	Grid      gridSettings
 	Alarm     alarmSettings
 	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are judged by, instead of those before them: a golden batch, last week. A row a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
@@ -42,6 +43,9 @@ type detectorCommon struct {
 
 // usualWindow is the default of WINDOW for ops without their own.
 const usualWindow = 50
+
+// scaleRange is the value of SCALE that scales fields.
+const scaleRange = "range"
 
 // specOf returns the row of an op in the table; nil for none.
 func specOf(op string) *detectors.Spec {
@@ -362,6 +366,9 @@ func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	}
 	if d.Smooth > 1 {
 		fmt.Fprintf(&b, ";smooth=%d", d.Smooth)
+	}
+	if d.Scale == scaleRange {
+		b.WriteString(";scale=range")
 	}
 	if sum := d.referred.sum(); sum != "" {
 		fmt.Fprintf(&b, ";reference=%s", sum)

@@ -33,7 +33,7 @@ var ensembleSpec = &detectors.Spec{
 }
 
 // memberSettings are the settings that every detector has except an ensemble: they belong to its members.
-var memberSettings = []string{"WINDOW", "STRIDE", "FIELDS"}
+var memberSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE"}
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
 

@@ -89,6 +89,12 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		dc := series.DetectorConfig{
 			Name: d.Name, Detector: det, Window: w, Fields: names, Keys: keys, Stride: d.Stride,
 			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()), MaxP: d.Grid.MaxP,
+			Scale: d.Scale == scaleRange,
+		}
+		if dc.Scale {
+			if why := series.Unscalable(&dc, &ks.Windows[w]); why != "" {
+				return nil, fmt.Errorf("%sSCALE: range, but %s", DetectorPrefix(d.Name), why)
+			}
 		}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
 			return nil, fmt.Errorf("%sTHRESHOLD: %w", DetectorPrefix(d.Name), err)
@@ -146,6 +152,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		op("STRIDE", strconv.Itoa(d.Stride))
 		if d.Smooth > 1 {
 			op("SMOOTH", strconv.Itoa(d.Smooth))
+		}
+		if d.Scale == scaleRange {
+			op("SCALE", d.Scale)
 		}
 		for _, p := range d.stateParams() {
 			op(p.name, formatValue(p.field))

@@ -34,6 +34,9 @@ type DetectorConfig struct {
 	// Events are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64
 
+	// Scale divides the fields of its rows by scales of their own (detectors.Scales); a fingerprint's part.
+	// See Unscalable.
+	Scale bool
 	// Smooth has the mean of the last scores judged in place of each; a fingerprint's part.
 	Smooth threshold.Smoothing
 

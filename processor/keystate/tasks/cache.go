@@ -27,7 +27,7 @@ func (p *cachePacker) SetWindowCache(c *detectors.WindowCache) {
 		d := &p.detectors[i]
 		d.pool = nil
 		// Code that reads a finished task's X needs it here.
-		if d.Setup != nil && d.Steady && d.model == nil && d.Explain == nil && d.Summary == nil && d.Elem == detectors.F32 {
+		if d.Setup != nil && d.Steady && !d.Scale && d.model == nil && d.Explain == nil && d.Summary == nil && d.Elem == detectors.F32 {
 			d.pool = c.Pool(d.Detector, d.Dim, int(d.Fresh))
 		}
 	}

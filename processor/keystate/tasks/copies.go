@@ -20,8 +20,8 @@ func (c *copies) addTimes(w *series.Window, rows, skip int32) {
 }
 
 // addValues copies what explains a finding: the centers of X's columns, 0 where they have
-// none, and the fresh rows.
-func (c *copies) addValues(w *series.Window, d *series.SetDetector, centers []float64) {
+// none, the fresh rows, and of a detector with Scale the columns' scales.
+func (c *copies) addValues(w *series.Window, d *series.SetDetector, centers, scales []float64) {
 	for i := range d.Dim {
 		center := 0.0
 		if len(centers) > 0 {
@@ -31,6 +31,11 @@ func (c *copies) addValues(w *series.Window, d *series.SetDetector, centers []fl
 	}
 	x, y := w.Values(d.Dim, d.Fresh)
 	c.words = append(append(c.words, x...), y...)
+	if d.Scale {
+		for _, s := range scales {
+			c.words = append(c.words, math.Float64bits(s))
+		}
+	}
 }
 
 // Times returns the times of a task, and the words of its fresh rows: twice the offset,
@@ -46,6 +51,16 @@ func (c *copies) Values(t *Task, i int) (centers, row []uint64) {
 	d := t.Detector
 	values := c.words[int(t.at)+int(t.times)+int(d.Fresh):]
 	return values[:d.Dim], values[(1+i)*d.Dim:][:d.Dim]
+}
+
+// Scale returns the scale of a column of X of such a task; 1 without Scale.
+func (c *copies) Scale(t *Task, column int) float64 {
+	d := t.Detector
+	if !d.Scale {
+		return 1
+	}
+	values := c.words[int(t.at)+int(t.times)+int(d.Fresh):]
+	return math.Float64frombits(values[(1+int(d.Fresh))*d.Dim+column])
 }
 
 // WarmedUp returns time and offset of a WarmingUp entry.

@@ -28,7 +28,7 @@ func TestCopies(t *testing.T) {
 		push(0, 7)
 		c.addTimes(w, 4, 0)
 		c.words = append(c.words, 8, 10, 13)
-		c.addValues(w, d, centers)
+		c.addValues(w, d, centers, nil)
 		push(7, 20)
 		times, words := c.Times(&task)
 		if !slices.Equal(times, []uint64{30, 40, 50, 60}) || !slices.Equal(words, []uint64{8, 10, 13}) {

@@ -190,7 +190,7 @@ func (q *Queue[K]) Pack(
 	}
 	q.words = append(q.words, word)
 	if d.Valued {
-		q.addValues(w, d, q.centers)
+		q.addValues(w, d, q.centers, q.scales)
 	}
 	return added
 }

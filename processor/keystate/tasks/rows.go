@@ -15,6 +15,7 @@ type packer struct {
 	serial    uint64
 	centers   []float64 // of the columns of the task being packed
 	sums      []float64 // of the tables of a grid, of the task being packed
+	scales    []float64 // and their scales, if the detector has any
 }
 
 // packX packs the rows of a task. Consecutive tasks of full windows with the same centers
@@ -27,11 +28,14 @@ func (p *packer) packX(
 ) (room uint16) {
 	x, y := w.Values(d.Dim, rows)
 	common := p.center(x, y, d, rows, w.Count)
+	if d.Scale {
+		p.scale(x, y, d, rows, w.Count, common)
+	}
 	if before != nil && before.room > 0 {
 		shared, more := b.Tasks[before.Index].X, uint32(d.Fresh)*uint32(d.Dim)
 		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
 		x, y = w.Values(d.Dim, d.Fresh)
-		detectors.Pack(b.In[shared.Off+shared.Len:][:more].F32(), x, y, p.centers)
+		p.pack(d, b.In[shared.Off+shared.Len:][:more].F32(), x, y)
 		return before.room - 1
 	}
 	if common && d.shares {
@@ -47,7 +51,7 @@ func (p *packer) packX(
 		t.X, dst = b.GrowF32(n + spare)
 	}
 	t.X.Len = uint32(n)
-	detectors.Pack(dst, x, y, p.centers)
+	p.pack(d, dst, x, y)
 	return room
 }
 
@@ -116,6 +120,24 @@ func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) boo
 	}
 	p.centers, _ = detectors.Centers(p.centers[:0], x, y, d.Dim, 0, int(rows))
 	return false
+}
+
+// scale sets p.scales to those of the rows that center has centred on.
+func (p *packer) scale(x, y []uint64, d *detector, rows int32, count int64, common bool) {
+	from, n := 0, int(rows)
+	if common {
+		from, n = detectors.CenterRowsIn(int(d.block), n, count)
+	}
+	p.scales = detectors.Scales(p.scales[:0], x, y, d.Dim, from, n)
+}
+
+// pack packs rows with the centers of the task, and its scales.
+func (p *packer) pack(d *detector, dst []float32, x, y []uint64) {
+	if d.Scale {
+		detectors.PackScaled(dst, x, y, p.centers, p.scales)
+		return
+	}
+	detectors.Pack(dst, x, y, p.centers)
 }
 
 // params returns the place of the detector's parameters in the batch. It puts them
