@@ -376,30 +376,35 @@ func TestSilenceCovers(t *testing.T) {
 	}
 }
 
-// TestExplanation: what was expected is on the scale of the samples.
+// TestExplanation: what was expected is on the scale of the samples, whether or not the rows were scaled.
 func TestExplanation(t *testing.T) {
 	z, err := zscore.New(5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := watched()
-	cfg.Dim, cfg.Windows[0].Columns = 2, []int{0, 1}
-	cfg.Detectors[0].Detector, cfg.Detectors[0].Stride = z, 2
-	s, b := New(cfg), &detectors.Batch{}
-	for i, v := range []float64{1e6 + 1, 1e6 + 3, 1e6 + 1, 1e6 + 3, 1e6 + 2, 1e6 + 40, 1e6, 1e6, 1e6, 1e6} {
-		s.Fold(&Sample{Key: []byte("a"), Time: int64(i), Offset: int64(i), Values: []float64{v, float64(i % 2)}}, b)
-	}
-	for i := range b.Tasks {
-		r := b.Rows(i)
-		z.Op().Spec().CPU(t.Context(), &r, detectors.Sequential)
-	}
-	s.Apply(b)
-	if len(s.Events) != 2 || s.Events[1].Change.Kind != events.Close {
-		t.Fatalf("%+v", s.Events)
-	}
-	a := s.Events[0].Change.Anomaly
-	if !slices.Equal(a.Actual, []float64{1e6 + 40, 1}) || !slices.Equal(a.Expected, []float64{1e6 + 2.25, 0.5}) || a.Contribution[0] < 0.9 {
-		t.Errorf("expected %v, actual %v, contribution %v", a.Expected, a.Actual, a.Contribution)
+	for _, scale := range []bool{false, true} {
+		cfg := watched()
+		cfg.Detectors[0].Scale = scale
+		cfg.Dim, cfg.Windows[0].Columns = 2, []int{0, 1}
+		cfg.Detectors[0].Detector, cfg.Detectors[0].Stride = z, 2
+		s, b := New(cfg), &detectors.Batch{}
+		for i, v := range []float64{1e6 + 1, 1e6 + 3, 1e6 + 1, 1e6 + 3, 1e6 + 2, 1e6 + 40, 1e6, 1e6, 1e6, 1e6} {
+			s.Fold(&Sample{Key: []byte("a"), Time: int64(i), Offset: int64(i), Values: []float64{v, float64(i % 2)}}, b)
+		}
+		for i := range b.Tasks {
+			r := b.Rows(i)
+			z.Op().Spec().CPU(t.Context(), &r, detectors.Sequential)
+		}
+		s.Apply(b)
+		if len(s.Events) != 2 || s.Events[1].Change.Kind != events.Close {
+			t.Fatalf("%+v", s.Events)
+		}
+		a := s.Events[0].Change.Anomaly
+		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-5 }
+		if !slices.Equal(a.Actual, []float64{1e6 + 40, 1}) || !slices.EqualFunc(a.Expected, []float64{1e6 + 2.25, 0.5}, near) ||
+			a.Contribution[0] < 0.9 {
+			t.Errorf("scaled %v: expected %v, actual %v, contribution %v", scale, a.Expected, a.Actual, a.Contribution)
+		}
 	}
 }
 
