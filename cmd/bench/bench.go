@@ -185,6 +185,7 @@ func (b *bench) benchmarks() []benchmark {
 		{"svdsst-cpu", "SVD-SST on one core; against numpy and scipy", false, false, b.ops.SVDSST},
 		{"knn-cpu", "all kNN weights of a million points, and the largest of a table; against scipy and scikit-learn", false, false,
 			b.ops.KNNTrees},
+		{"scan-cpu", "the most likely rectangle of a map of 128 x 128 cells on one core; against numpy", false, false, b.ops.ScanRegions},
 		{"topn", "the points of largest kNN weight by each way of Angiulli et al. 2013: time, and share of the distances", false, true,
 			b.ops.TopWeights},
 		{"regions", "the most anomalous rectangle of a map by BF, DM and AX of Pang et al. 2013, and by op scan: time, share of the ratios",
