@@ -26,7 +26,7 @@ const (
 	scanMean = 6 // counts a cell
 	// scanNumpy is what scan.py takes with numpy 2 on one core of an AMD EPYC (Zen 4), in
 	// seconds: the baseline where it is not installed.
-	scanNumpy = 1.9
+	scanNumpy = 0.85
 )
 
 // ScanRegions measures the search of the most likely of all rectangles of Poisson maps on one core.
