@@ -14,7 +14,7 @@ shift
 [ $# -gt 0 ] || set -- nab ucr smap_msl asd smd
 here=$(dirname "$0")
 out=bin/quality
-peers=${PEERS:-seasonal,holtwinters,pyodknn,pyodlof,iforest,hst,left50,left100}
+peers=${PEERS:-seasonal,holtwinters,pyodknn,pyodlof,iforest,hst,sod,mcod,left50,left100}
 jobs=${JOBS:-$(nproc)}
 mkdir -p $out
 if [ ! -x $out/python/bin/python ]; then

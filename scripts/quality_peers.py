@@ -186,6 +186,38 @@ def pyod_iforest():
     return IForest(n_estimators=100, random_state=1, n_jobs=1)
 
 
+def squares(p, q):
+    return np.maximum((p**2).sum(axis=1)[:, None] + (q**2).sum(axis=1) - 2 * p @ q.T, 0)
+
+
+def kernel_density(x, _):
+    """The estimate of SOD_GPU, without its summary of older points: minus the logarithm of the density of a Gaussian kernel over the
+    WINDOW points before, bandwidth by Scott's rule."""
+    p, ahead = points(scaled(x))
+    out = np.full(len(x), np.nan)
+    for at in range(FIRST, len(p), REFIT):
+        before, fresh = p[max(0, at - WINDOW) : at], p[at : at + REFIT]
+        spread = before.std(axis=0)
+        spread = np.where(spread > 0, spread, 1) * len(before) ** (-1 / (p.shape[1] + 4))
+        d = -squares(fresh / spread, before / spread) / 2
+        most = d.max(axis=1)
+        out[ahead + at : ahead + at + REFIT] = -most - np.log(np.exp(d - most[:, None]).mean(axis=1))
+    return out
+
+
+def neighbours(x, _):
+    """The outliers that MCOD maintains: points with fewer than 10 neighbours within R among the WINDOW before; the score is how many
+    are missing. R leaves 1 % of the first FIRST points with fewer."""
+    p, ahead = points(scaled(x))
+    first = squares(p[:FIRST], p[:FIRST])
+    radius = np.quantile(np.sort(first, axis=1)[:, 10], 0.99)
+    out = np.full(len(x), np.nan)
+    for at in range(FIRST, len(p), REFIT):
+        d = squares(p[at : at + REFIT], p[max(0, at - WINDOW) : at])
+        out[ahead + at : ahead + at + REFIT] = np.maximum(10 - (d <= radius).sum(axis=1), 0)
+    return out
+
+
 def half_space_trees(x, _):
     """river's half-space trees on values scaled to the range of the first FIRST samples."""
     from river.anomaly import HalfSpaceTrees
@@ -257,6 +289,8 @@ PEERS = {
     "pyodlof": windowed(pyod_lof),
     "iforest": windowed(pyod_iforest),
     "hst": half_space_trees,
+    "sod": kernel_density,
+    "mcod": neighbours,
     "rrcf": random_cut_forest,
     "left50": left_profile(50),
     "left100": left_profile(100),
