@@ -176,7 +176,9 @@ func TestScoreOfOtherPrograms(t *testing.T) {
 			}
 			return 0
 		}
-		table(filepath.Join(dir, name+"_test.csv"), "x0,label", func(i int) string { return fmt.Sprintf("%v,%d", math.Sin(float64(i)/5), label(i)) })
+		table(filepath.Join(dir, name+"_test.csv"), "x0,label", func(i int) string {
+			return fmt.Sprintf("%v,%d", math.Sin(float64(i)/5), label(i))
+		})
 		table(filepath.Join(scores, name+".csv"), "oracle,noise", func(i int) string {
 			oracle := fmt.Sprint(label(i))
 			if i < 20 {
@@ -191,7 +193,8 @@ func TestScoreOfOtherPrograms(t *testing.T) {
 		t.Fatalf("%d lines", len(lines))
 	}
 	oracle, noise := lines[0], lines[1]
-	if oracle["detector"] != "oracle" || oracle["average_precision"] != 1.0 || oracle["found_anomalies"] != 2.0 || oracle["false_anomalies"] != 0.0 ||
+	if oracle["detector"] != "oracle" || oracle["average_precision"] != 1.0 ||
+		oracle["found_anomalies"] != 2.0 || oracle["false_anomalies"] != 0.0 ||
 		oracle["f1"] != 1.0 {
 		t.Errorf("the labels as scores: %v", oracle)
 	}

@@ -112,7 +112,8 @@ func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 		switch at := committed[tp].Offset; {
 		case s.o.offset():
 			if len(s.tps) > 1 {
-				return nil, fmt.Errorf("state: -to %d is an offset of one partition, but %d are selected: name its topic with -topic", s.o.at, len(s.tps))
+				return nil, fmt.Errorf("state: -to %d is an offset of one partition, but %d are selected: name its topic with -topic",
+					s.o.at, len(s.tps))
 			}
 			if s.o.at < earliest[tp] || s.o.at > latest[tp] {
 				return nil, fmt.Errorf("state: %s: offset %d is not in the log, which has %d to %d", tp, s.o.at, earliest[tp], latest[tp])

@@ -14,7 +14,8 @@ import (
 // the front of a state restores it.
 func TestSpan(t *testing.T) {
 	rng := seedtest.New(t)
-	rules := []Rule{{Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.004}, {Kind: Quantile, Value: 0.9, Margin: 1.2}, {Kind: MAD, Value: 3},
+	rules := []Rule{{Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.004}, {Kind: Quantile, Value: 0.9, Margin: 1.2},
+		{Kind: MAD, Value: 3},
 		{Kind: Mean, Value: 2}, {Kind: PerDay, Value: 5000}}
 	thinned, all := 0, 0
 	for range 40 {
@@ -92,7 +93,7 @@ func TestSpanCovers(t *testing.T) {
 		r := Rule{Kind: Quantile, Value: 0.9, History: 100, Span: 24 * hour}
 		state := make([]float32, r.Size())
 		var last int64
-		for i := range int64(4 * 24 * hour / step) {
+		for i := range 4 * 24 * hour / step {
 			last = i
 			r.JudgeAt(state, float32(i), 1e15+i*step) // the score says when it was
 		}

@@ -109,7 +109,8 @@ func TestSilentAfterBackfill(t *testing.T) {
 		restored, passed := i&1 != 0, int64(i>>1) // offsets behind the end that are no samples
 		cfg := twoWindows()
 		cfg.Silence = 10
-		log := []Sample{{Key: []byte("a"), Time: 0, Offset: 0}, {Key: []byte("b"), Time: 100, Offset: 1}, {Key: []byte("b"), Time: 101, Offset: 5}}
+		log := []Sample{{Key: []byte("a"), Time: 0, Offset: 0}, {Key: []byte("b"), Time: 100, Offset: 1},
+			{Key: []byte("b"), Time: 101, Offset: 5}}
 		for i := range log {
 			log[i].Values = []float64{1, 2}
 		}

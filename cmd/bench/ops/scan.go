@@ -45,8 +45,9 @@ func (b *Bench) ScanRegions(ctx context.Context) ([]report.Row, error) {
 			return nil, err
 		}
 		v, spread := report.Median(rates)
-		name, seconds, err := "numpy", 0.0, error(nil)
-		if seconds, err = b.scanNumpy(ctx, g, found[0].Ratio); err != nil {
+		name := "numpy"
+		seconds, err := b.scanNumpy(ctx, g, found[0].Ratio)
+		if err != nil {
 			b.Say("numpy: %v", err)
 			name, seconds = "numpy, stored figure ("+report.FirstLine(err.Error())+")", scanNumpy
 		}

@@ -231,7 +231,8 @@ func (k *checker) group() {
 		k.add("WARMUP_FROM", "a partition that begins with its earliest record has nothing before its start",
 			"set "+Prefix+"START=latest or a time, or unset it")
 	case k.c.Cycle.Rekey:
-		k.add("WARMUP_FROM", "the state is in the partitions of the internal topic of "+Prefix+"REKEY, to which nothing was sent before the start",
+		k.add("WARMUP_FROM",
+			"the state is in the partitions of the internal topic of "+Prefix+"REKEY, to which nothing was sent before the start",
 			"unset one of them")
 	}
 	if k.ok("SESSION_TIMEOUT", "HEARTBEAT_INTERVAL") && 3*s.HeartbeatInterval > s.SessionTimeout {

@@ -77,7 +77,8 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 	b.WriteString(`
 The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" +
 		`, a detector's ` + "`FIELDS`" + `) and on a detector's
-` + "`OP`, `WINDOW`, `STRIDE`, `SMOOTH`, `SCALE`" + ` and parameters. Changing one of these empties just what it covers, or stops the worker:
+` + "`OP`, `WINDOW`, `STRIDE`, `SMOOTH`, `SCALE`" + ` and parameters. Changing one of these empties just what it covers, or stops the
+worker:
 ` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Changing anything else leaves the state as it is.
 `)
 	b.WriteString(`

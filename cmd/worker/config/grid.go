@@ -90,7 +90,8 @@ func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, e
 // grid checks the settings of a detector's grid.
 func (k *checker) grid(short string, d *DetectorSettings) {
 	c := k.c
-	if !k.ok(short+"GRID", short+"GRID_STRIDE", short+"GRID_BOX", short+"GRID_LEARN", short+"MAX_P", short+"WINDOW", short+"COLUMNS", short+"FIELDS", short+"OP") {
+	if !k.ok(short+"GRID", short+"GRID_STRIDE", short+"GRID_BOX", short+"GRID_LEARN", short+"MAX_P", short+"WINDOW",
+		short+"COLUMNS", short+"FIELDS", short+"OP") {
 		return
 	}
 	if least, ok := leastP(d); d.Grid.MaxP < 1 && (!ok || least > d.Grid.MaxP) {
@@ -128,7 +129,8 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 	case g.Stride == 0 || g.Span%g.Stride != 0:
 		k.add(short+"GRID_STRIDE", fmt.Sprintf("GRID=%v is no multiple of %v", d.Grid.Span, d.Grid.Stride), "use GRID divided by a whole number")
 	case g.Cells() > 0 && g.Tables() > series.MaxRows/g.Cells():
-		k.add(short+"GRID_STRIDE", fmt.Sprintf("%d tables of %d cells are more than the %d cells of a window", g.Tables(), g.Cells(), series.MaxRows),
+		k.add(short+"GRID_STRIDE",
+			fmt.Sprintf("%d tables of %d cells are more than the %d cells of a window", g.Tables(), g.Cells(), series.MaxRows),
 			"raise it, or lower GRID or WINDOW")
 	case g.Learn > 0 && g.Baseline >= 0:
 		k.add(short+"GRID_LEARN", fmt.Sprintf("set, but the baseline is the field %s", d.Fields[3]), "remove one of them")

@@ -27,7 +27,8 @@ func TestGridSettings(t *testing.T) {
 		}
 		return fmt.Sprint(faults)
 	}
-	for _, good := range [][]string{nil, {"HOT_FIELDS=x,y"}, {"HOT_FIELDS=x,y,n,b"}, {"HOT_GRID_LEARN=3"}, {"HOT_MAX_P=0.005"}, {"HOT_GRID_STRIDE=20s"}} {
+	for _, good := range [][]string{nil, {"HOT_FIELDS=x,y"}, {"HOT_FIELDS=x,y,n,b"}, {"HOT_GRID_LEARN=3"},
+		{"HOT_MAX_P=0.005"}, {"HOT_GRID_STRIDE=20s"}} {
 		if faults := parse(good...); faults != "[]" {
 			t.Errorf("%v: %s", good, faults)
 		}

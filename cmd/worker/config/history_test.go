@@ -38,7 +38,8 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s is printed otherwise", c.value)
 		}
 	}
-	for _, value := range []string{"31", "65537", "x", "3", "-3d", "-5s", "3661d", "3d:31", "3d:65537", "3d:x", "3d:", ":3", "d", "3d3", "NaN"} {
+	for _, value := range []string{"31", "65537", "x", "3", "-3d", "-5s", "3661d", "3d:31", "3d:65537", "3d:x", "3d:",
+		":3", "d", "3d3", "NaN"} {
 		_, faults, _ := Parse(minimal("ODRADEK_DETECTORS=near", near+"HISTORY="+value))
 		if len(faults) != 1 || faults[0].Name != near+"HISTORY" {
 			t.Errorf("%s: faults %v", value, faults)

@@ -22,7 +22,7 @@ var spec = detectors.Spec{
 		"a THRESHOLD with a margin needs values above 0",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1, Min: 1, Max: 1 << 16, Word: 2,
-			Help: "samples that a score covers, up to and including its own: those that the other program computed it from."},
+			Help: "samples that a score covers, up to and including its own: those that the other program computed it from"},
 		{Name: "BELOW", Type: detectors.Bool, Default: false, Word: 1,
 			Help: "the score is the smallest value with its sign changed, so a lower limit of 5 is THRESHOLD=fixed:-5."},
 	},
@@ -85,7 +85,8 @@ func cost(r *detectors.Rows) int { return 10 + 2*r.Fresh*r.Dim }
 
 // compare requires equal values, up to a rounding.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
-	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6),
+		detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))
 }
 
 func cases(rng *rand.Rand) []detectors.Case {
