@@ -234,9 +234,9 @@ func TestReadLabels(t *testing.T) {
 		"":                          "empty",
 		"key,start\n":               "no column to or end",
 		"key,from,to\na,5,4\n":      "line 2",
-		"key,from,to\na,monday,4\n": "is no time",
+		"key,from,to\na,monday,4\n": "is not a time",
 		`{"sensor":3}`:              "must be texts",
-		`{"a":[["x","y"]]}`:         "is no time",
+		`{"a":[["x","y"]]}`:         "is not a time",
 	} {
 		if _, err := ReadLabels(write(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
