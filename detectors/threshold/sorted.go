@@ -3,17 +3,31 @@ package threshold
 import "math"
 
 // lower returns the number of scores in sorted that are below x. A branch would be
-// mispredicted at every other step, so the sign of the difference is the step.
+// mispredicted at every other step, so the sign of the difference is the step. Each round looks at
+// seven scores, none of which waits for another, and leaves an eighth: the loads of a search by
+// halves wait for each other, eleven times in 2,048 scores.
 func lower(sorted []float32, x float32) int {
 	lo, n := 0, len(sorted)
+	for n >= 16 {
+		step := n >> 3
+		at := sorted[lo : lo+7*step]
+		below := sign(at[step-1]-x) + sign(at[2*step-1]-x) + sign(at[3*step-1]-x) + sign(at[4*step-1]-x) +
+			sign(at[5*step-1]-x) + sign(at[6*step-1]-x) + sign(at[7*step-1]-x)
+		lo += below * step
+		if n -= 7 * step; below < 7 {
+			n = step - 1 // the score at its end is not below x
+		}
+	}
 	for n > 0 {
 		half := (n + 1) >> 1
-		less := -int(math.Float32bits(sorted[lo+half-1]-x) >> 31)
-		lo += half & less
+		lo += half & -sign(sorted[lo+half-1]-x)
 		n -= half
 	}
 	return lo
 }
+
+// sign returns 1 for a number with a minus sign, 0 for one without.
+func sign(x float32) int { return int(math.Float32bits(x) >> 31) }
 
 // insert puts x, which goes at index to, among the first n of sorted; when n is h,
 // one score equal to old is taken out for it.

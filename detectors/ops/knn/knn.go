@@ -3,13 +3,13 @@
 package knn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 
@@ -241,19 +241,7 @@ func rescale(r *detectors.Rows, m, fresh int, expected []float64) bool {
 // of x.
 func explain(x []float32, step, dim int, p Params, q knn.Query, expected, contribution []float64) bool {
 	at := x[q.At*step : q.At*step+p.Embed*dim]
-	points, squares := make([]int, 0, q.To-q.From), make([]float64, max(q.To, q.At+1))
-	for i := q.From; i < q.To; i++ {
-		if i == q.At {
-			continue
-		}
-		points = append(points, i)
-		for c, v := range at {
-			e := float64(v) - float64(x[i*step+c])
-			squares[i] += e * e
-		}
-	}
-	slices.SortStableFunc(points, func(a, b int) int { return cmp.Compare(squares[a], squares[b]) })
-	points = points[:min(p.K, len(points))]
+	points := nearest(x, step, at, p.K, q)
 	mean, share, total := make([]float64, dim), make([]float64, dim), 0.0
 	for _, i := range points {
 		for c, v := range at {
@@ -272,6 +260,34 @@ func explain(x []float32, step, dim int, p Params, q knn.Query, expected, contri
 		expected[c], contribution[c] = mean[c], share[c]/total
 	}
 	return true
+}
+
+// nearest returns the k points of q nearest to at, the nearest first, of equal ones the
+// first. Points begin at every step-th number of x.
+func nearest(x []float32, step int, at []float32, k int, q knn.Query) []int {
+	points, squares := make([]int, 0, k+1), make([]float64, 0, k+1)
+	for i := q.From; i < q.To; i++ {
+		if i == q.At {
+			continue
+		}
+		square, full := 0.0, len(points) == k
+		for c, v := range x[i*step : i*step+len(at)] {
+			e := float64(at[c]) - float64(v)
+			if square += e * e; full && c&7 == 7 && square >= squares[k-1] {
+				break // sums of squares only grow
+			}
+		}
+		if full && square >= squares[k-1] {
+			continue
+		}
+		// Behind all that are as near.
+		to := sort.Search(len(squares), func(n int) bool { return squares[n] > square })
+		points, squares = slices.Insert(points, to, i), slices.Insert(squares, to, square)
+		if len(points) > k {
+			points, squares = points[:k], squares[:k]
+		}
+	}
+	return points
 }
 
 // query returns the query of fresh row i: its point among those before it in its

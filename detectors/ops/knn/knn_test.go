@@ -1,10 +1,14 @@
 package knn
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/knn"
+	"odradek/detectors/seedtest"
 )
 
 func TestKNNExplain(t *testing.T) {
@@ -79,5 +83,42 @@ func TestKNNDefaults(t *testing.T) {
 	}
 	if p := d.(*detector).p; p.Window != 100 || p.K != 7 || p.Embed != 7 || p.MinPoints != 100 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestNearest holds the selection of neighbours against a stable sort of all points, with ties.
+func TestNearest(t *testing.T) {
+	r := seedtest.New(t)
+	for range 300 {
+		n, dim, k := 1+r.IntN(200), 1+r.IntN(40), 1+r.IntN(30)
+		x := make([]float32, n*dim)
+		for i := range x {
+			if x[i] = r.Float32(); k%2 == 0 {
+				x[i] = float32(r.IntN(2))
+			}
+		}
+		q := knn.Query{At: r.IntN(n), To: n}
+		if r.IntN(2) > 0 {
+			q.From, q.To = 0, q.At
+		}
+		at := x[q.At*dim:][:dim]
+		square := func(i int) (sum float64) {
+			for c, v := range x[i*dim:][:dim] {
+				e := float64(at[c]) - float64(v)
+				sum += e * e
+			}
+			return sum
+		}
+		var want []int
+		for i := q.From; i < q.To; i++ {
+			if i != q.At {
+				want = append(want, i)
+			}
+		}
+		slices.SortStableFunc(want, func(a, b int) int { return cmp.Compare(square(a), square(b)) })
+		want = want[:min(k, len(want))]
+		if got := nearest(x, dim, at, k, q); !slices.Equal(got, want) {
+			t.Fatalf("%d points of %d values, k=%d: %v, want %v", n, dim, k, got, want)
+		}
 	}
 }
