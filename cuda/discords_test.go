@@ -37,6 +37,9 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, oth
 	for range more {
 		runs = append(runs, newDiscordsRun(rng, 10+rng.IntN(140), 1+rng.IntN(2), 3+rng.IntN(3)))
 	}
+	for range 3 {
+		runs = append(runs, newDiscordsSpikes(rng))
+	}
 	if long { // a length each, and with eight or more, lengths between anchors
 		for _, p := range []discords.Params{{Precision: 64}, {Precision: 32}} {
 			runs = append(runs, newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, p), newDiscordsLong(rng, 4097+rng.IntN(100), 64+rng.IntN(30), 8, p))
@@ -110,6 +113,31 @@ func newDiscordsRun(rng *rand.Rand, n, dim, m int) *discordsRun {
 		}
 	}
 	r.name = fmt.Sprintf("%d rows of %d, %+v, noise %v, walks %v, missing %v, still %v", n, dim, p, noise, walks, missing, still)
+	return r
+}
+
+// newDiscordsSpikes is a task on noise far from 0, with spikes in pairs: of the first value, the middle
+// and the last of some subsequences two are spikes.
+func newDiscordsSpikes(rng *rand.Rand) *discordsRun {
+	m := 4 + rng.IntN(20)
+	r := newDiscordsRun(rng, 100+rng.IntN(140), 1, m)
+	n := len(r.x)
+	p := discords.Params{Window: n, MinLength: m, MaxLength: m, Step: 1, Top: 4, ExcludeFlat: true, Precision: 64}
+	d, err := discords.New(p)
+	if err != nil {
+		panic(err)
+	}
+	r.d, r.fresh = d, 1
+	for i := range r.x {
+		r.x[i] = 1.6e7 + 0.1*rng.NormFloat64()
+	}
+	for range 3 {
+		at := 8 * rng.IntN((n-m)/8)
+		for _, i := range []int{at + m/2, at + m - 1} {
+			r.x[i] = -1e9 * (1 + rng.Float64())
+		}
+	}
+	r.name = fmt.Sprintf("spikes, %d rows, %+v", n, p)
 	return r
 }
 

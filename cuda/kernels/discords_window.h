@@ -405,13 +405,18 @@ __device__ inline int farthest(State &s, const Memory &a) {
 
 __device__ __forceinline__ double middle(double a, double b, double c) { return fmax(fmin(a, b), fmin(fmax(a, b), c)); }
 
+constexpr double distant = 65536; // of a level from a mean, in norms of the subsequence
+
 // settle compares subsequence i with all others, which take it for theirs where it is nearer.
+// The others are taken about the level of some of their values, so that differences of i from its mean,
+// whose sum is 0 but for rounding, are not multiplied by what the values have in common. Where the
+// level is a spike, which is far from other subsequences, covariances are computed about means.
 __device__ inline void settle(State &s, const Memory &a, int i) {
     const double mean = a.mean()[spread(i)], inverse = a.inverse[spread(i)];
     Best nearest = none;
     double covariance = 0;
     for (int j = threadIdx.x * group; j < s.count; j += threads * group) {
-        double sum[group], next[group];
+        double sum[group], next[group], rest = 0;
         const double level = middle(a.x[spread(j)], a.x[spread(min(j + s.m / 2, s.n - 1))], a.x[spread(min(j + s.m - 1, s.n - 1))]);
 #pragma unroll
         for (int d = 0; d < group; d++) sum[d] = 0;
@@ -421,6 +426,7 @@ __device__ inline void settle(State &s, const Memory &a, int i) {
 #pragma unroll
             for (int u = 0; u < group; u++) {
                 double v = q + u < s.m ? a.x[spread(i + q + u)] - mean : 0;
+                rest += v;
                 next[(u + 7) & 7] = a.x[spread(min(j + q + u + 7, s.n - 1))] - level;
 #pragma unroll
                 for (int d = 0; d < group; d++) sum[d] = fma(v, next[(u + d) & 7], sum[d]);
@@ -430,6 +436,8 @@ __device__ inline void settle(State &s, const Memory &a, int i) {
         for (int d = 0; d < group; d++) {
             int o = j + d, at = spread(o);
             if (o >= s.count || abs(o - i) < s.exclusion || !usual(a.inverse[at])) continue;
+            const double off = a.mean()[at] - level;
+            sum[d] = fabs(off) * a.inverse[at] > distant ? product(s, a, i, mean, o, a.mean()[at]) : fma(-rest, off, sum[d]);
             double rho = sum[d] * inverse * a.inverse[at];
             Best b = nearer(rho, o);
             if (b < nearest) nearest = b, covariance = sum[d];
