@@ -65,6 +65,9 @@ type Format struct {
 	Compile func(l *Layout, s *Schema) Program
 	// Fields reads a schema for the check of a mapping.
 	Fields func(s *Schema) (Fields, error)
+	// Text returns what a record of a schema holds as lines for people, as far as its bytes
+	// fit the schema, and why not further. nil: the format has no such form.
+	Text func(s *Schema, body []byte) (lines []string, err error)
 }
 
 // Fields finds fields of the records of a schema.

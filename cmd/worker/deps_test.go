@@ -59,6 +59,8 @@ var within = []struct{ dir, imports, why string }{
 		"cmd/worker/quality cmd/worker/replay cmd/worker/tables processor/kafka processor/kafka/fetch processor/kafka/record " +
 			"processor/keystate processor/events detectors detectors/discord detectors/ops/discords detectors/threshold schemas schemas/output",
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
+	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",
+		"letters are read and sent again whatever their format is; settings and commands are the program's"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output",
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",

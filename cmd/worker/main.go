@@ -44,6 +44,7 @@ func commands() []command {
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},
 		{"state", "list, export or reset the state of a group", t.state},
+		{"dlq", "list and show dead letters, or send them again", t.dlq},
 		{"healthcheck", "ask the worker on this host whether it is healthy", t.healthcheck},
 		{"version", "print the version", t.version},
 	}

@@ -6,6 +6,7 @@ import "odradek/schemas"
 var Format = schemas.Format{
 	Name: "avro", Type: "AVRO", Title: "Avro",
 	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program { return compile(l, s) },
+	Text:    Text,
 	Fields: func(s *schemas.Schema) (schemas.Fields, error) {
 		root, err := parseWithReferences(s)
 		if err != nil {

@@ -23,7 +23,7 @@ func testDecoder(tb testing.TB, schema string, m schemas.Mapping) *Decoder {
 	const id = schematest.SensorID
 	return newDecoder(&decoderShared{
 		layout: l, options: Options{MaxBytes: 1 << 20},
-		byID:   map[int32]*compiled{id: {avro.Format.Compile(l, &schemas.Schema{ID: id, Text: schema}), id}},
+		byID:   map[int32]*compiled{id: {program: avro.Format.Compile(l, &schemas.Schema{ID: id, Text: schema}), id: id}},
 		byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	})
 }

@@ -38,6 +38,7 @@ type Options struct {
 type compiled struct {
 	program schemas.Program
 	id      int32 // in the registry, -1 if it has none
+	schema  *schemas.Schema
 }
 
 // Decoder turns records into readings. It serves one goroutine; Clone returns one
@@ -186,7 +187,7 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 			p, rest, err := d.prefix(ctx, id)
 			if err == nil && p != nil {
 				if n, ok := p.program.(schemas.Nested); ok {
-					p = &compiled{id: p.id}
+					p = &compiled{id: p.id, schema: p.schema}
 					p.program, rest, err = n.Message(rest)
 				}
 			}
@@ -338,9 +339,9 @@ func (s *decoderShared) compile(schema *schemas.Schema) *compiled {
 	f, err := of(s.options.Format, schema)
 	if err != nil {
 		return &compiled{schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: schema.ID, Err: err}},
-			schema.ID}
+			schema.ID, schema}
 	}
-	return &compiled{f.Compile(s.layout, schema), schema.ID}
+	return &compiled{f.Compile(s.layout, schema), schema.ID, schema}
 }
 
 // unavailable returns the error for a schema that could not be fetched. Only the

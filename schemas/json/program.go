@@ -21,6 +21,7 @@ var Format = schemas.Format{
 		return p
 	},
 	Fields: parseSchema,
+	Text:   Text,
 }
 
 // program follows the mapped paths through a record, whatever its schema.

@@ -1,0 +1,170 @@
+package avro
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"odradek/schemas"
+)
+
+// maxTextLines bounds what Text returns of a record.
+const maxTextLines = 1000
+
+// Text returns the values of a record, each as a line "path = value", as far as its bytes fit the writer's
+// schema. The error says where they end to do so, and why.
+func Text(s *schemas.Schema, body []byte) (lines []string, err error) {
+	root, err := parseWithReferences(s)
+	if err != nil {
+		return nil, fmt.Errorf("not an Avro schema: %w", err)
+	}
+	t := textReader{FieldReader: NewFieldReader(body)}
+	t.value(root, "", 0)
+	switch {
+	case t.st != statusOK:
+		err = fmt.Errorf("byte %d, %s: %w", t.pos, t.at, statusErrors[t.st].err)
+	case len(t.lines) >= maxTextLines:
+		err = fmt.Errorf("byte %d: the rest is left out", t.pos)
+	case t.pos != len(body):
+		err = fmt.Errorf("byte %d: %d bytes behind the record's end", t.pos, len(body)-t.pos)
+	}
+	return t.lines, err
+}
+
+// textReader writes the values of a record.
+type textReader struct {
+	*FieldReader
+	lines []string
+	at    string // path and type of the value that is being read
+}
+
+func (t *textReader) put(path, format string, args ...any) {
+	if t.st != statusOK {
+		return
+	}
+	if path != "" {
+		path += " = "
+	}
+	t.lines = append(t.lines, path+fmt.Sprintf(format, args...))
+}
+
+// bytes reads n bytes.
+func (t *textReader) bytes(n int) []byte {
+	if t.st == statusOK && len(t.buf)-t.pos < n {
+		t.st = statusTruncated
+	}
+	if t.st != statusOK {
+		return nil
+	}
+	t.pos += n
+	return t.buf[t.pos-n : t.pos]
+}
+
+// value reads a value of a type and all in it.
+func (t *textReader) value(n *node, path string, depth int) {
+	if t.st != statusOK || len(t.lines) >= maxTextLines {
+		return
+	}
+	if depth > maxDepth {
+		t.st = statusDeep
+		return
+	}
+	t.at = n.kind.String()
+	if path != "" {
+		t.at = "at " + path + " of type " + t.at
+	}
+	switch n.kind {
+	case kindNull:
+		t.put(path, "null")
+	case kindBoolean:
+		b := t.bytes(1)
+		if b != nil && b[0] > 1 {
+			t.st = statusIndex
+		}
+		t.put(path, "%t", b != nil && b[0] == 1)
+	case kindInt:
+		t.put(path, "%s", instant(n, int64(t.Int())))
+	case kindLong:
+		t.put(path, "%s", instant(n, t.Long()))
+	case kindFloat:
+		if b := t.bytes(4); b != nil {
+			t.put(path, "%v", math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		}
+	case kindDouble:
+		t.put(path, "%v", t.Double())
+	case kindString:
+		t.put(path, "%q", t.Text())
+	case kindBytes:
+		t.put(path, "0x%s", hex.EncodeToString(t.Text()))
+	case kindFixed:
+		t.put(path, "0x%s", hex.EncodeToString(t.bytes(n.size)))
+	case kindEnum:
+		i := t.Index(len(n.symbols))
+		if t.st == statusOK {
+			t.put(path, "%s", n.symbols[i])
+		}
+	case kindUnion:
+		i := t.Index(len(n.branches))
+		if t.st == statusOK {
+			t.value(n.branches[i], path, depth+1)
+		}
+	case kindRecord:
+		for i := range n.fields {
+			name := n.fields[i].name
+			if path != "" {
+				name = path + "." + name
+			}
+			t.value(n.fields[i].typ, name, depth+1)
+		}
+	case kindArray, kindMap:
+		t.items(n, path, depth)
+	}
+}
+
+// items reads the blocks of an array or of a map.
+func (t *textReader) items(n *node, path string, depth int) {
+	for i := 0; t.st == statusOK && len(t.lines) < maxTextLines; {
+		count := t.Long()
+		if count < 0 { // the block's size in bytes follows
+			t.Long()
+			count = -count
+		}
+		if count == 0 || t.st != statusOK {
+			if i == 0 {
+				t.put(path, "%s without items", n.kind)
+			}
+			return
+		}
+		for ; count != 0 && t.st == statusOK && len(t.lines) < maxTextLines; count-- {
+			name := strconv.Itoa(i)
+			if n.kind == kindMap {
+				name = strconv.Quote(string(t.Text()))
+			}
+			before := len(t.lines)
+			t.value(n.items, path+"["+name+"]", depth+1)
+			if i++; len(t.lines) == before && t.st == statusOK { // takes no line, as an empty record: the count could be any
+				t.put(path, "%s of %d items without content", n.kind, count)
+				break
+			}
+		}
+	}
+}
+
+// instant returns an integer, with the time that it means, if its logical type says so.
+func instant(n *node, v int64) string {
+	var at time.Time
+	switch n.logical {
+	case logicalMillis:
+		at = time.UnixMilli(v)
+	case logicalMicros:
+		at = time.UnixMicro(v)
+	case logicalNanos:
+		at = time.Unix(0, v)
+	default:
+		return strconv.FormatInt(v, 10)
+	}
+	return fmt.Sprintf("%d (%s)", v, at.UTC().Format(time.RFC3339Nano))
+}
