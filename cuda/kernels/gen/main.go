@@ -1,5 +1,5 @@
-// Gen rebuilds NAME.fatbin for every NAME.cu in cuda/kernels with a changed source, and
-// writes SHA256SUMS: go generate ./cuda.
+// Gen rebuilds NAME.fatbin for every NAME.cu in cuda/kernels with changed code, comments
+// aside, and writes SHA256SUMS: go generate ./cuda.
 //
 //	NVCC=/usr/local/cuda-11.8/bin/nvcc go generate ./cuda
 //
@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -105,6 +106,9 @@ func build(nvcc, name string) error {
 		args = append(args, "-gencode", "arch=compute_"+t+",code="+code)
 	}
 	args = append(args, strings.Fields(os.Getenv("NVCC_FLAGS"))...)
+	if i := slices.IndexFunc(args, hasLineNumbers); i >= 0 {
+		return fmt.Errorf("%s.cu: %s writes line numbers, which %s does not cover", name, args[i], sumsFile)
+	}
 	args = append(args, "-o", name+".fatbin", name+".cu")
 	if text, err := exec.Command(nvcc, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s.cu: %w\n%s", name, err, text)

@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// SHA256SUMS has a block for each fatbin, as sha256sum(1) writes and checks it: a comment
-// with the fatbin's name, then the checksums of the fatbin and of all sources that it was
-// built from, as of that build. A header is in the block of each fatbin that includes it,
-// so a changed header makes all of them stale until each is rebuilt.
+// SHA256SUMS has a block for each fatbin: a title with its name, its checksum, and the
+// checksums of the code (see code) of all sources that it was built from, as of that build.
+// A header is in the block of each fatbin that includes it, so changed code in a header makes
+// all of them stale until each is rebuilt; changed comments make none stale. sha256sum -c checks
+// the fatbins, and skips titles and sources as comments.
 const sumsFile = "SHA256SUMS"
 
-// line is a file and its checksum.
+// line is a file and its checksum: of its bytes if a fatbin, of its code if a source.
 type line struct{ name, sum string }
 
 // readSums returns the blocks of SHA256SUMS by the name of the fatbin without its ending.
@@ -31,9 +32,9 @@ func readSums(dir string) (map[string][]line, error) {
 	}
 	blocks, name := map[string][]line{}, ""
 	for l := range strings.Lines(string(text)) {
-		l = strings.TrimSpace(l)
-		if title, ok := strings.CutPrefix(l, "# "); ok {
-			name = strings.TrimSuffix(title, ".fatbin")
+		l = strings.TrimPrefix(strings.TrimSpace(l), "# ")
+		if title, ok := strings.CutSuffix(l, ".fatbin"); ok && !strings.Contains(title, " ") {
+			name = title
 			continue
 		}
 		sum, file, ok := strings.Cut(l, "  ")
@@ -61,10 +62,15 @@ func newFatbin(dir, name string) (f fatbin, err error) {
 	slices.Sort(sources)
 	f.name = name
 	for _, s := range sources {
-		sum, err := sumOf(dir, s)
+		text, err := os.ReadFile(filepath.Join(dir, s))
 		if err != nil {
 			return f, err
 		}
+		c, err := code(text)
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", s, err)
+		}
+		sum := fmt.Sprintf("%x", sha256.Sum256(c))
 		f.sources = append(f.sources, line{s, sum})
 	}
 	return f, nil
@@ -72,19 +78,14 @@ func newFatbin(dir, name string) (f fatbin, err error) {
 
 // block returns the fatbin's block; the checksum of a missing fatbin is empty.
 func (f *fatbin) block(dir string) ([]line, error) {
-	sum, err := sumOf(dir, f.name+".fatbin")
-	if err != nil && !os.IsNotExist(err) {
+	name, sum := f.name+".fatbin", ""
+	switch b, err := os.ReadFile(filepath.Join(dir, name)); {
+	case err == nil:
+		sum = fmt.Sprintf("%x", sha256.Sum256(b))
+	case !os.IsNotExist(err):
 		return nil, err
 	}
-	return append([]line{{f.name + ".fatbin", sum}}, f.sources...), nil
-}
-
-func sumOf(dir, file string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(b)), nil
+	return append([]line{{name, sum}}, f.sources...), nil
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s*"([^"/]+)"`)
@@ -117,7 +118,7 @@ func kernelFiles(dir, ending string) ([]string, error) {
 }
 
 // staleFatbins returns the fatbins that are missing, differ from SHA256SUMS, or were built
-// from other sources than the present ones.
+// from sources with other code than the present ones.
 func staleFatbins(dir string) (stale []fatbin, err error) {
 	names, err := kernelFiles(dir, ".cu")
 	if err != nil {
@@ -187,6 +188,9 @@ func writeSums(dir string, built []fatbin) error {
 		}
 		fmt.Fprintf(&text, "# %s.fatbin\n", name)
 		for _, l := range block {
+			if !strings.HasSuffix(l.name, ".fatbin") {
+				text.WriteString("# ")
+			}
 			fmt.Fprintf(&text, "%s  %s\n", l.sum, l.name)
 		}
 	}
