@@ -27,8 +27,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config",
 		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
-			"processor/keystate processor/keystate/series processor/events detectors detectors/ops detectors/ops/scan detectors/threshold " +
-			"detectors/ensemble schemas schemas/*",
+			"processor/keystate processor/keystate/series processor/keystate/guard processor/events detectors detectors/ops detectors/ops/scan " +
+			"detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/fetch " +
@@ -83,7 +83,9 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/heldblock", "processor/keystate/changelog processor/keystate/reorder", "it writes held samples of any kind of key"},
 	{"processor/keystate/suspects", "processor/keystate/eventtime processor/keystate/floor", "what a sample says, but for its time, is its owner's"},
 	{"processor/keystate/undo", "processor/keystate/floor", "what an operation changes is its owner's"},
-	{"processor/keystate/series", "processor/keystate/changelog processor/events detectors detectors/threshold detectors/ensemble detectors/bins",
+	{"processor/keystate/guard", "", "it compares numbers"},
+	{"processor/keystate/series",
+		"processor/keystate/changelog processor/keystate/guard processor/events detectors detectors/threshold detectors/ensemble detectors/bins",
 		"what is remembered of one series does not depend on the others, on undo or on batches"},
 	{"processor/keystate/tasks", "processor/keystate/series detectors",
 		"how a window becomes a task does not depend on the series' owner, or on what scores do to it"},

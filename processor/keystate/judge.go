@@ -185,7 +185,8 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if why.finding != nil {
 		region = why.finding.Region
 	}
-	chance := false // explains the score
+	ordinary := false // whatever the threshold
+	in := events.Input{}
 	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
 		_, state := d.Split(j.alerts.trace(k, d).State)
 		r.Judged = d.Smooth.Add(state, r.Score)
@@ -197,8 +198,13 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		}
 		v = a.Rule.JudgeAt(a.History, r.Judged, r.Time)
 		if region != nil && v.Exceeds && d.MaxP > 0 && d.MaxP < 1 && !(region.P <= d.MaxP) {
-			v.Exceeds, v.Severity = false, 0
-			chance = true
+			v.Exceeds, ordinary = false, true
+		}
+		if v.Exceeds && d.Guard != nil && why.p != nil && !j.admitted(d, why, &in) {
+			v.Exceeds, ordinary = false, true
+		}
+		if ordinary {
+			v.Severity = 0
 		}
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
@@ -209,10 +215,11 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if !d.Judged || d.Events == nil || !v.Exceeds && a.Events.Idle() {
 		return
 	}
-	in := events.Input{
+	in = events.Input{
+		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
-		Ordinary: chance, Region: d.Region(region),
+		Ordinary: ordinary, Region: d.Region(region),
 	}
 	j.alerts.save(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
@@ -222,7 +229,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		switch {
 		case d.Ensemble != nil:
 			in.Contribution = slices.Clone(why.shares)
-		case d.Valued:
+		case d.Valued && in.Expected == nil:
 			j.explain(why, &in)
 		}
 	}
@@ -232,6 +239,19 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		}
 		j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
 	}
+}
+
+// admitted reports whether a score passes the detector's guard. What was expected is then in in, if
+// the guard asks for it.
+func (j *judge) admitted(d *series.SetDetector, why *reasons, in *events.Input) bool {
+	_, row := j.out.tasks.Values(&why.p.Task, why.i)
+	if !d.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
+		return false
+	}
+	if d.Guard.Deviates() {
+		j.explain(why, in)
+	}
+	return d.Guard.Admits(in.Expected, in.Actual, in.Contribution)
 }
 
 // explain takes what was expected of the i-th fresh row from its finding or, where that

@@ -258,7 +258,7 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 				shares = append(shares, math.Max(0, t)/sum)
 			}
 		}
-		out = m.judged(k, e, out, func(in *events.Input) { in.Contribution = shares })
+		out = m.judged(k, e, out, nil, func(in *events.Input) { in.Contribution = shares })
 	}
 	m.rows = append(m.rows, out)
 }
@@ -578,7 +578,7 @@ func (m *model) close(k *modelKey, wi int) {
 		b.Tasks = append(b.Tasks, t)
 		execute(b)
 		row.score = math.Float32bits(b.Rows(0).Scores[0])
-		m.rows = append(m.rows, m.judged(k, i, row, func(*events.Input) {}))
+		m.rows = append(m.rows, m.judged(k, i, row, nil, func(*events.Input) {}))
 	}
 	w.past, w.open = append(w.past, w.open...), nil
 }
@@ -690,7 +690,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		}
 		if best != nil {
 			row.score, row.about, row.till = math.Float32bits(float32(best.Score)), x[best.From].time, x[best.To].time
-			row = m.judged(k, i, row, func(in *events.Input) {
+			row = m.judged(k, i, row, r.v, func(in *events.Input) {
 				at := rows.Len() - rows.Fresh + j
 				for c := range rows.Dim {
 					if f.id%2 == 0 {
@@ -720,8 +720,9 @@ func meanOf(scores []float32, n int) uint32 {
 	return math.Float32bits(float32(sum / float64(n)))
 }
 
-// judged is a row with its verdict, and what becomes of the key's anomaly.
-func (m *model) judged(k *modelKey, i int, row flat, explain func(*events.Input)) flat {
+// judged is a row with its verdict, and what becomes of the key's anomaly. values are the sample's, as the
+// detector's window has them.
+func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain func(*events.Input)) flat {
 	d := &m.cfg.Detectors[i]
 	k.scores[i] = append(k.scores[i], math.Float32frombits(row.score))
 	row.judged = meanOf(k.scores[i], int(d.Smooth))
@@ -744,15 +745,24 @@ func (m *model) judged(k *modelKey, i int, row flat, explain func(*events.Input)
 		}
 	}
 	v := rule.JudgeAt(k.history[i], score, row.time)
+	var in events.Input
+	explain(&in)
+	turned := false
+	if g := d.Guard; g != nil && v.Exceeds {
+		turned = !g.Open(func(i int) float64 { return values[i] }) || !g.Admits(in.Expected, in.Actual, in.Contribution)
+	}
+	if turned {
+		v.Exceeds, v.Severity = false, 0
+	}
 	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
 	if d.Events == nil {
 		return row
 	}
-	in := events.Input{
+	in = events.Input{
+		Ordinary: turned, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name,
 	}
-	explain(&in)
 	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
 		if g := m.group(k, c.Anomaly.ID, c.Time); g != nil && c.Kind == events.Open {
 			k.events[i].SetGroup(g)

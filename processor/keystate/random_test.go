@@ -10,6 +10,7 @@ import (
 	"odradek/detectors/bins"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/guard"
 	"odradek/processor/keystate/series"
 )
 
@@ -43,6 +44,9 @@ func randomConfig(r *rand.Rand) *Config {
 		}
 		if r.IntN(3) > 0 {
 			randomAlerts(r, &d)
+			if r.IntN(3) == 0 {
+				d.Guard = randomGuard(r, len(cfg.Windows[d.Window].Columns))
+			}
 		}
 		if r.IntN(3) == 0 {
 			d.Smooth = threshold.Smoothing(2 + r.IntN(12))
@@ -198,6 +202,15 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 			MinDuration: int64(r.IntN(2) * r.IntN(30)), MergeGap: int64(r.IntN(2) * r.IntN(300)), UpdateEvery: r.IntN(2) * r.IntN(10),
 		}
 	}
+}
+
+// randomGuard is a guard that turns some scores away. Values of the log are about 1e6.
+func randomGuard(r *rand.Rand, fields int) *guard.Guard {
+	g := &guard.Guard{Direction: guard.Direction(r.IntN(3)), Least: float64(r.IntN(2)) * 10 * r.Float64(), Share: float64(r.IntN(2)) * 1e-5 * r.Float64()}
+	for range r.IntN(3) {
+		g.Gates = append(g.Gates, guard.Gate{Field: r.IntN(fields), Below: r.IntN(2) == 0, Bound: 1e6 + 10*r.NormFloat64()})
+	}
+	return g
 }
 
 func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {

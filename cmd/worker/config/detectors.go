@@ -37,6 +37,7 @@ type detectorCommon struct {
 	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that none counts for more because of its unit. For the methods that compare samples with those before them in their own units, knn and lof (without BINS); a field that does not move in the window keeps its unit. off: as they are."`
 	Grid      gridSettings
 	Alarm     alarmSettings
+	Guard     guardSettings
 	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are judged by, instead of those before them: a golden batch, last week. A row a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
 	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" doc:"How many samples of REFERENCE are themselves outliers. 1 or more: a sample is judged by a solving set of REFERENCE, which is much smaller and judges alike, and THRESHOLD is by default fixed at the weight of the last of these outliers."`
 }
@@ -296,6 +297,7 @@ func (k *checker) detector(d *DetectorSettings) {
 		k.add(short+"KEYS", err.Error(), "")
 	}
 	k.alarm(short, d)
+	k.guard(short, d)
 	k.ensemble(short, d)
 	k.grid(short, d)
 	values := d.values(none)

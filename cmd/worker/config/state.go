@@ -99,6 +99,9 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
 			return nil, fmt.Errorf("%sTHRESHOLD: %w", DetectorPrefix(d.Name), err)
 		}
+		if dc.Guard, err = d.guardOf(names); err != nil {
+			return nil, fmt.Errorf("%sONLY_IF: %w", DetectorPrefix(d.Name), err)
+		}
 		if dc.Threshold != nil && c.Detect.Anomalies {
 			dc.Events = d.Alarm.rule()
 		}

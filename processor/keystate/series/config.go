@@ -6,6 +6,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/guard"
 )
 
 // WindowConfig is one list of fields that detectors look at together.
@@ -46,6 +47,7 @@ type DetectorConfig struct {
 	Threshold *threshold.Rule
 	// MaxP is the largest p-value of a region (detectors.Region) that can exceed; 0 and 1: any.
 	MaxP   float64
+	Guard  *guard.Guard // that scores have to pass, too; nil: none. Not of an ensemble or a grid
 	Events *events.Rule // makes anomalies of those that exceed; nil: no events
 }
 

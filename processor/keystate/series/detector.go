@@ -35,7 +35,7 @@ type Setup struct {
 	Combined *ensemble.Params  // of an ensemble; nil: it is none
 	Explain  detectors.Explainer
 	Blocker  detectors.Blocker
-	Valued   bool         // its tasks' values are queued: a finding may say what was expected
+	Valued   bool         // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
 	Traced   bool         // a series has a Trace of its scores
 	Followed bool         // its scores are more than rows: they are judged, or traced
 	Replays  bool         // has something to remember of each task
@@ -75,9 +75,9 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Threshold = d.configured()
 		d.Ruled = d.Threshold
 	}
-	if d.Judged && d.Events != nil {
+	if d.Judged && (d.Events != nil || d.Guard != nil) {
 		d.Explain, _ = d.Detector.(detectors.Explainer)
-		d.Valued = d.Explain != nil || !d.Steady
+		d.Valued = d.Explain != nil || !d.Steady || d.Guard != nil
 	}
 	for rows := d.MinRows + d.Fresh - 1; rows <= d.Full; rows++ {
 		size, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})

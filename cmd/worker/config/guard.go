@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"odradek/detectors"
+	"odradek/processor/keystate/guard"
+)
+
+// guardSettings keep scores that are too high from being anomalies.
+type guardSettings struct {
+	Direction string   `env:"DIRECTION" envDefault:"both" oneof:"both|above|below" doc:"On which side of what was expected a sample has to be to be anomalous. above: a compressor that runs hot is a fault, one that runs cool is not. Of several fields that with the largest part in the score counts."`
+	Least     float64  `env:"MIN_DEVIATION" envDefault:"0" min:"0" max:"1e300" doc:"Least deviation of an anomalous sample from what was expected, in the field's unit. 0.5: a sensor that always says 21.0 and once 21.1 is no anomaly, however unusual that is."`
+	Share     float64  `env:"MIN_DEVIATION_SHARE" envDefault:"0" min:"0" max:"1e6" doc:"The same as a share of what was expected. 0.05: at 200 bar a deviation of less than 10 bar is no anomaly. With MIN_DEVIATION the larger of the two counts."`
+	OnlyIf    []string `env:"ONLY_IF" doc:"Conditions on values of the sample, all of which an anomalous one fulfils: fields of FIELDS, > or <, and a number. value>80: an unusual temperature matters above 80 only; rpm>0,load>20: only while the machine runs. A missing value fulfils none."`
+}
+
+// empty reports whether nothing is set.
+func (g *guardSettings) empty() bool {
+	return (g.Direction == "both" || g.Direction == "") && g.Least == 0 && g.Share == 0 && len(cleanList(g.OnlyIf)) == 0
+}
+
+// guardOf returns the detector's guard, nil for none. names are those of its columns.
+func (d *DetectorSettings) guardOf(names []string) (*guard.Guard, error) {
+	if d.Guard.empty() {
+		return nil, nil
+	}
+	g := &guard.Guard{Least: d.Guard.Least, Share: d.Guard.Share}
+	var err error
+	if g.Direction, err = guard.ParseDirection(d.Guard.Direction); err != nil {
+		return nil, err
+	}
+	for _, s := range cleanList(d.Guard.OnlyIf) {
+		gate, err := guard.ParseGate(s, names)
+		if err != nil {
+			return nil, err
+		}
+		g.Gates = append(g.Gates, gate)
+	}
+	return g, g.Check()
+}
+
+// guard checks the settings of a detector's guard.
+func (k *checker) guard(short string, d *DetectorSettings) {
+	g := &d.Guard
+	if g.empty() || !k.ok(short+"DIRECTION", short+"MIN_DEVIATION", short+"MIN_DEVIATION_SHARE", short+"OP", short+"FIELDS") {
+		return
+	}
+	deviates := map[string]bool{"DIRECTION": g.Direction != "both", "MIN_DEVIATION": g.Least != 0, "MIN_DEVIATION_SHARE": g.Share != 0}
+	set := func(all bool, problem, fix string) {
+		for _, name := range []string{"DIRECTION", "MIN_DEVIATION", "MIN_DEVIATION_SHARE", "ONLY_IF"} {
+			if deviates[name] || all && name == "ONLY_IF" && len(cleanList(g.OnlyIf)) > 0 {
+				k.add(short+name, problem, fix)
+			}
+		}
+	}
+	switch {
+	case d.isEnsemble():
+		set(true, "set, but an ensemble has scores and no values", "remove it")
+		return
+	case d.Grid.Span > 0:
+		set(true, "set, but the detector scores grids, not samples", "remove it, or use THRESHOLD and MAX_P")
+		return
+	case d.Alarm.Threshold == Off:
+		set(true, "set, but "+Prefix+short+"THRESHOLD=off judges no score", "set a threshold or remove it")
+		return
+	}
+	if spec := specOf(d.Op); spec != nil && k.ok(d.settingNames(short)...) {
+		if det, err := d.Build(); err == nil {
+			if _, ok := det.(detectors.Explainer); !ok {
+				set(false, fmt.Sprintf("set, but op %s does not say what it expected", d.Op), "remove it; ONLY_IF works with every op")
+			}
+		}
+	}
+	m := k.c.SchemaMapping()
+	columns, err := m.Columns(d.Fields)
+	if err != nil {
+		return // a fault of FIELDS
+	}
+	names := m.ColumnNames(columns)
+	var problems []string
+	for _, s := range cleanList(g.OnlyIf) {
+		if _, err := guard.ParseGate(s, names); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	k.addAll(short+"ONLY_IF", problems, "use some of "+strings.Join(names, ", ")+", with > or < and a number")
+}

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"odradek/processor/keystate/guard"
+)
+
+// TestGuardSettings: guards are built as they are written, change no fingerprint, and what means nothing is refused.
+func TestGuardSettings(t *testing.T) {
+	parse := func(more ...string) (*Config, string) {
+		list := []string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=x,e,y", "ODRADEK_DETECTOR_X_OP=zscore", "ODRADEK_DETECTOR_Y_OP=ikasst",
+			"ODRADEK_DETECTOR_E_OP=ensemble", "ODRADEK_DETECTOR_E_MEMBERS=x,y", "ODRADEK_DETECTOR_Y_FIELDS=b"}
+		for _, m := range more {
+			list = append(list, "ODRADEK_DETECTOR_"+m)
+		}
+		c, faults, _ := Parse(minimal(list...))
+		return c, fmt.Sprint(faults)
+	}
+	plain, faults := parse()
+	if faults != "[]" {
+		t.Fatal(faults)
+	}
+	c, faults := parse("X_DIRECTION=below", "X_MIN_DEVIATION=2", "X_MIN_DEVIATION_SHARE=0.1", "X_ONLY_IF=b>-3, a<4", "Y_ONLY_IF=b>0")
+	if faults != "[]" {
+		t.Fatal(faults)
+	}
+	before, err := plain.KeystateConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := c.KeystateConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Detectors[0].Guard != nil || after.Detectors[0].Fingerprint != before.Detectors[0].Fingerprint {
+		t.Error("a guard is in the fingerprint, or where none is set")
+	}
+	want := guard.Guard{Direction: guard.Below, Least: 2, Share: 0.1,
+		Gates: []guard.Gate{{Field: 1, Bound: -3}, {Field: 0, Below: true, Bound: 4}}}
+	if got := fmt.Sprintf("%+v", *after.Detectors[0].Guard); got != fmt.Sprintf("%+v", want) {
+		t.Errorf("got %s, want %+v", got, want)
+	}
+	for _, bad := range [][2]string{
+		{"X_DIRECTION=up", "X_DIRECTION"}, {"X_MIN_DEVIATION=-1", "X_MIN_DEVIATION"}, {"X_MIN_DEVIATION_SHARE=NaN", "X_MIN_DEVIATION_SHARE"},
+		{"X_ONLY_IF=c>3", `X_ONLY_IF: "c>3": "c" is not one of the detector's fields (a, b)`}, {"Y_ONLY_IF=a>3", "Y_ONLY_IF"},
+		{"X_ONLY_IF=a=3", "X_ONLY_IF"}, {"Y_DIRECTION=above", "op ikasst does not say what it expected"},
+		{"Y_MIN_DEVIATION=1", "Y_MIN_DEVIATION"}, {"E_ONLY_IF=a>3", "an ensemble has scores and no values"}, {"E_DIRECTION=above", "E_DIRECTION"},
+	} {
+		if _, faults := parse(bad[0]); !strings.Contains(faults, bad[1]) {
+			t.Errorf("%s: %s does not mention %s", bad[0], faults, bad[1])
+		}
+	}
+	if _, faults := parse("X_THRESHOLD=off", "X_DIRECTION=above"); !strings.Contains(faults, "judges no score") {
+		t.Error(faults)
+	}
+}
