@@ -15,22 +15,19 @@ import (
 	"odradek/detectors"
 )
 
-// A partition has one batch in flight, so with few partitions one device would
-// work and the others wait. A long batch is therefore cut into parts, one for
-// each idle device: runs of tasks by their index, which no chain crosses, of about the
-// same cost. A task's result depends on that task
-// alone, so it makes no difference where it is computed. Where all devices are
-// busy, batches are not cut.
+// A partition has one batch in flight, so with few partitions one device would work while the others
+// wait. A long batch is therefore cut into parts, one for each idle device: runs of tasks by their
+// index, of similar cost, which no chain crosses. A task's result depends on that task alone, so the
+// device does not matter. Where all devices are busy, batches are not cut.
 
-// leastPart is the least planned work of a part, in nanoseconds. A
-// request with its reply takes 15 us, the copies and launches that a device does
-// not overlap some 50.
+// leastPart is the least planned work of a part, in nanoseconds. A request with its reply takes 15 us,
+// the copies and launches that a device does not overlap about 50.
 var leastPart int64 = 500_000
 
 // maxParts is the number of parts that a batch's memory has room for.
 const maxParts = 16
 
-// attempt is a plan on its way to a device, and its outcome.
+// attempt is a plan sent to a device, and its outcome.
 type attempt struct {
 	plan *plan.Planner
 	d    *child.Device
@@ -43,20 +40,20 @@ type attempt struct {
 	stuck        bool // the device's child does not end
 }
 
-// part is an attempt at a part of a plan.
+// part is an attempt to execute a part of a plan.
 type part struct {
 	attempt
 	plan.Part
 }
 
-// mostLosses is the number of consecutive rounds in which a batch may be lost as a whole with
-// its device, before the CPU scores it or it waits for a device.
+// mostLosses is the largest number of consecutive rounds in which a batch is lost as a whole with its
+// device. After them the CPU scores it, or it waits for a device.
 const mostLosses = 2
 
-// dispatch executes the plan of this round: on the device that has the windows that its
-// tasks read, on all idle devices, where that is worth it, or on the one with the least
-// work. The tasks of a lost device wait for the next round. taken is false where no device
-// takes the plan, or none may. The error is that of ctx.
+// dispatch executes the plan of this round: on the device with the windows that its tasks read; on all
+// idle devices where splitting pays; or on the device with the least work. The tasks of a lost device
+// wait for the next round. taken is false where no device takes the plan, or none may. The error is
+// that of ctx.
 func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error) {
 	attempts := e.split(h)
 	if attempts == nil {
@@ -82,9 +79,8 @@ func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error
 	return e.outcome(ctx, h, attempts)
 }
 
-// outcome settles the plan of this round. Scored tasks are done, declined ones go to the
-// CPU, those of a lost device wait for the next round; a part that found no room goes to
-// the CPU.
+// outcome records the results of this round's plan. Scored tasks are done, declined ones go to the CPU,
+// those of a lost device wait for the next round, and a part without room goes to the CPU.
 func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (taken bool, err error) {
 	p, whole := &h.plan, len(attempts) == 1
 	stuck := false
@@ -98,7 +94,7 @@ func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (t
 				p.Lost(t.plan)
 			}
 		case t.err == nil:
-			p.Settle(h.Batch, t.plan, h.memory.status(t.plan.Request()))
+			p.ReadStatus(h.Batch, t.plan, h.memory.status(t.plan.Request()))
 		case ctx.Err() != nil && t.c.Failed() == nil:
 			err = t.err
 		default:
@@ -120,7 +116,7 @@ func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (t
 	return taken, err
 }
 
-// release takes attempts off their devices' load, and ends their use of models there.
+// release subtracts attempts from their devices' load, and ends their use of models there.
 func release(attempts []*attempt, executed bool) {
 	for _, t := range attempts {
 		t.d.Load.Add(-t.load)
@@ -129,7 +125,7 @@ func release(attempts []*attempt, executed bool) {
 	}
 }
 
-// place finds places for the models that an attempt's plan needs on its device; false:
+// place finds places for the models that an attempt's plan needs on its device. It returns false where
 // there is no room.
 func (t *attempt) place(b *detectors.Batch) bool {
 	t.plan.Places = t.plan.Models(b)
@@ -146,8 +142,8 @@ func (t *attempt) place(b *detectors.Batch) bool {
 	return true
 }
 
-// whole writes the plan of this round for the device that has the windows that its tasks
-// read, or the one with the least work; nil for none.
+// whole writes the plan of this round for the device with the windows that its tasks read, or the one
+// with the least work; it returns nil where there is none.
 func (e *Executor) whole(h *held) []*attempt {
 	p, t := &h.plan, &h.one
 	*t = attempt{plan: p}
@@ -176,8 +172,8 @@ func (e *Executor) whole(h *held) []*attempt {
 	return h.attempts
 }
 
-// split writes parts of the plan of this round for all idle devices; nil where there are not
-// several, the plan is too small, or chains cross every cut.
+// split writes parts of the plan of this round for all idle devices. It returns nil where fewer than
+// two are idle, the plan is too small, or chains cross every cut.
 func (e *Executor) split(h *held) []*attempt {
 	p := &h.plan
 	if len(e.devices) < 2 || p.Updates() > 0 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
@@ -203,7 +199,7 @@ func all(attempts []*attempt, do func(*attempt) bool) bool {
 	return !slices.ContainsFunc(attempts, func(t *attempt) bool { return !do(t) })
 }
 
-// claim takes idle devices in service, as many as there is work for, each with a share of
+// claim takes idle devices in service, as many as the work is enough for, each with an equal share of
 // it.
 func (e *Executor) claim(h *held) []*part {
 	work := h.work(&h.plan)
@@ -228,7 +224,7 @@ func (e *Executor) claim(h *held) []*part {
 	return h.parts[:n]
 }
 
-// pick returns the device in service with the least work, nil for none.
+// pick returns the device in service with the least work, or nil.
 func (e *Executor) pick() (best *child.Device, c *child.Process) {
 	for _, d := range e.devices {
 		if s := d.Healthy(); s != nil && (best == nil || d.Load.Load() < best.Load.Load()) {
@@ -238,7 +234,7 @@ func (e *Executor) pick() (best *child.Device, c *child.Process) {
 	return best, c
 }
 
-// notWritten is a status word that the device has not written.
+// notWritten is the status word before the device has written it.
 const notWritten = 0xffffffff
 
 // work estimates the time of a plan of the batch on a device, in nanoseconds.
@@ -247,15 +243,15 @@ func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(
 // mapTime is the time allowed for locking a batch's memory: 1 GiB takes 0.3 s.
 const mapTime = 5 * time.Second
 
-// onChild executes a request on a child. It returns the error of ctx, or one after which the child must be replaced.
-// Without an error, the status words are valid.
+// onChild executes a request on a child. It returns the error of ctx, or one after which the child must
+// be replaced. Without an error, the status words are valid.
 func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (refused, err error) {
 	l, err := c.Take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Give(l)
-	if refused, err = c.Share(l, m.ID, len(m.Bytes), m.path(), time.Now().Add(d.Allowance()+mapTime)); refused != nil || err != nil {
+	if refused, err = c.Map(l, m.ID, len(m.Bytes), m.path(), time.Now().Add(d.Allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
 	}
 	if q.Models > 0 {
@@ -286,8 +282,8 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 	return nil, nil
 }
 
-// write writes plans, which have no task in common, after the used part of In, each with
-// its request. It returns false where there is no room.
+// write writes plans without common tasks after the used part of In, each with its request. It returns
+// false where there is no room.
 func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
 	for {
 		m := h.memory
@@ -308,14 +304,14 @@ func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
 	}
 }
 
-// refuse counts and logs a batch that found no room.
+// refuse counts and logs a batch that finds no room.
 func (e *Executor) refuse(h *held, why error) {
 	e.refused.Add(1)
 	h.refused = true
 	e.mu.Lock()
-	quiet := time.Since(e.told) < time.Minute
+	quiet := time.Since(e.refusalLogged) < time.Minute
 	if !quiet {
-		e.told = time.Now()
+		e.refusalLogged = time.Now()
 	}
 	e.mu.Unlock()
 	if !quiet {

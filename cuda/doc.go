@@ -6,44 +6,44 @@
 //
 // # The path of a launch
 //
-//  1. [Executor.Batch] gives a batch whose In and Out arenas are a file without a
-//     name (memory): the window's owner packs into it once, and the child copies
+//  1. [Executor.Batch] gives a batch whose In and Out arenas are an unlinked
+//     file (memory): the window's owner packs into it once, and the child copies
 //     from there to the device.
-//  2. [Executor.Execute] moves the batch there if necessary (Executor.settle): one
-//     that outgrew its memory is copied, once, to a larger one.
+//  2. [Executor.Execute] moves the batch there if necessary (Executor.ensureShared):
+//     a batch that outgrew its memory is copied, once, to a larger one.
 //  3. plan.Planner.Assign finds each task's class (opPlan.class) and links tasks
 //     to chains, whose carry stays on the device. Tasks of ops without a kernel, and of
-//     shapes that no kernel takes, are the CPU's.
+//     shapes that no kernel takes, go to the CPU.
 //  4. Planner.lay writes the tasks of a class side by side, chains by falling cost,
 //     right after the used part of In, and calls the op for tiles and launches
 //     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
 //  5. Executor.dispatch takes the device with the least planned work, or cuts a long
 //     plan into parts for all idle devices; Process.Take
-//     takes a lane. The first request of a memory maps it in the child (Process.Share).
+//     takes a lane. The first request of a memory maps it in the child (Process.Map).
 //  6. Process.Ask sends the request, 192 bytes on the lane's socket, and waits for the
 //     reply until the deadline. The child copies the block in, launches, and copies
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.
-//  7. Planner.Settle reads the status words. A task that its kernel declined goes to
+//  7. Planner.ReadStatus reads the status words. A task that its kernel declined goes to
 //     the CPU, with the CPU's tasks that had to wait for the device (Executor.score);
 //     the CPU has scored its other tasks meanwhile (Executor.beside).
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
-//     until none is left. Most batches have one round.
+//     until all are done. Most batches have one round.
 //
-// A task may name a model, which many share (detectors.Model). Models lie in memory of
-// their own on a device, Options.Models at most, taken with the first; child.Models is
+// A task may name a model, which many tasks share (detectors.Model). Models lie in separate
+// memory on a device, up to Options.Models bytes, taken with the first; child.Models is
 // their directory, by content, and evicts the least recently used. The plan brings
-// those that are missing, and kernels get the models' base and a Span a task. A batch that
-// is split has its models on each device that needs them, a new child has none.
+// missing models, and kernels get the models' base and a Span a task. A split batch has its
+// models on each device that needs them; a new child has none.
 //
 // A kernel may give a task the status more, with the input of its next round in Next: the
-// task is planned anew (opPlan.again), with its Next as carry, as often
+// task is planned again (opPlan.again), with its Next as carry, as often
 // as its op allows (opPlan.rounds); then it goes to the CPU, whose form always
-// finishes. SVD-SST has two rounds: tasks that float32 cannot decide are decided in float64,
-// by a kernel whose blocks take whole multiprocessors, and no other task waits for it.
-// Where rounds differ in nothing but the carry (opPlan.repeats), the child
-// repeats the launches by itself until no task has that status: 625 rounds of a launch
-// that does nothing take 0.07 ms in a child of the tests, 16 ms as requests
+// finishes. SVD-SST has two rounds: float64 decides the tasks that float32 cannot decide,
+// in a kernel whose blocks take whole multiprocessors, and no other task waits for it.
+// Where rounds differ only in the carry (opPlan.repeats), the child
+// repeats the launches by itself until no task has that status: 625 rounds of an empty
+// launch take 0.07 ms in a child of the tests, 16 ms as requests
 // (TestRoundsCost). A request has one deadline per round, whichever side repeats it.
 //
 // A child that dies, answers with an error or an invalid reply, or overruns the deadline is
@@ -56,21 +56,20 @@
 //
 // # Several devices
 //
-// Batches are spread as they come, each to the device with the least planned work;
-// the processor has one in flight for each partition, so with more partitions than
-// devices none is idle. With fewer, a batch of a millisecond or
-// more is cut into runs of tasks by their index, of about the same cost, one for each
-// idle device. Each part has a plan of its own after In, with its parameters, and
-// brings the part of In and of Out that its tasks lie in; a task's result depends on
-// that task alone, so the bits are those of one device. No chain crosses a cut: where
-// the keys of a batch have several tasks with a carry each, in turn, there is none,
-// and the batch stays whole. A device that is lost takes its own part with it, which
-// is planned again in the next round; the other parts are done.
+// Each batch goes to the device with the least planned work. The processor has one batch in
+// flight for each partition, so with more partitions than devices no device is idle. With
+// fewer, a batch of a millisecond or more is cut into runs of tasks by their index, of similar
+// cost, one for each idle device. Each part has its own plan after In, with its parameters, and
+// copies the ranges of In and Out of its tasks. A task's result depends on that task alone, so
+// the bits are those of one device. No chain crosses a cut: where the keys of a batch take
+// turns with several tasks each, all with a carry, no cut is possible and the batch stays
+// whole. The part of a lost device is planned again in the next round; the other parts are
+// done.
 //
 // On a host of several sockets a batch's memory lies where its owner first wrote to
 // it, and a device on the other socket copies across; this package places neither.
-// "The window cache" has a device's need of host cores, bench ops-scale measures several
-// devices.
+// Section "The window cache" gives a device's need of host cores; bench ops-scale measures
+// several devices.
 //
 // Several tasks of a series in a batch share the rows of their windows: their X overlap
 // (keystate.State.packX). A part of a cut batch brings all of In from its first X to its
@@ -78,21 +77,21 @@
 //
 // # The window cache
 //
-// With one fresh sample a task, and one task of a series in a batch, nearly all that is copied
-// in was copied in before. With Options.WindowCache, a device keeps windows as rings of float64
+// With one fresh sample a task, and one task of a series in a batch, nearly all of the input
+// was copied in before. With Options.WindowCache, a device keeps windows as rings of float64
 // (windowcache.go): the owner's detectors.WindowPool is the directory of its slots, a task's
 // update brings the missing rows, and the kernel window_cache makes X from the ring, with the
-// operations of detectors.Pack, so that the bits are the same. X is centred anew after at most
-// 128 rows (detectors.CenterRows), on values of its own, which is why float32 rows could not be
+// operations of detectors.Pack, so that the bits are the same. X gets a new center after at most
+// 128 rows (detectors.CenterRows), from its own values, so float32 rows could not be
 // cached. The directory is the owner's, because only the owner can identify a window: a slot
 // has the window's address and the series' number of rows, anything else is a miss, and a miss
 // brings all rows the same way. The owner invalidates the cache when it rolls back, when a
 // batch was packed and not executed, and when the child is gone; then Execute returns
 // detectors.ErrCacheLost, since such a batch cannot be scored anywhere else, and the owner
 // packs it again (keystate.State.Repack). Owners take the device's memory by the megabyte.
-// Where there are more windows than slots, windows with a slot keep it, because series come in
-// turn and the least recently used is the next; one new window in eight advances the hand of a
-// clock that finds unused slots.
+// Where there are more windows than slots, windows keep their slots: series take turns, so the
+// least recently used window is the next to be read. One new window in eight advances the hand
+// of a clock that finds unused slots.
 //
 // Floors at w=100 of IKA-SST, 406 rows, one fresh sample a task:
 //
@@ -135,12 +134,12 @@
 //     class looks at lengths and parameters alone; Spec.Word has where these lie. ok is
 //     false for shapes over the kernel's limits. Nothing else names a kernel: the list of
 //     a Launch's indices, the child's modules and the emulator's sources follow.
-//  3. go generate ./cuda, which needs nvcc and builds the fatbins of which a source or
-//     header has changed; TestGenerated holds them to it. The emulator needs no fatbin.
+//  3. go generate ./cuda, which needs nvcc and builds the fatbins with changed code in a
+//     source or header; TestGenerated requires it. The emulator needs no fatbin.
 //  4. go test -run TestEmulated ./cuda runs it on the CPU under the suite of all
 //     executors; go test -run TestDevice ./cuda with ODRADEK_CUDA_CHILD on a device.
-//     Both count the tasks that the kernel declined: none of the cases may be, and few of
-//     the windows (mostDeclined).
+//     Both count the tasks that the kernel declined: it may decline none of the cases, and few
+//     of the windows (mostDeclined).
 //     compute-sanitizer and the benchmarks are in scripts/device.sh.
 //
 // testdata/toyop is a whole op; TestToyOp shows that it takes three files, two lines and
@@ -157,14 +156,14 @@
 //     the owner's next Grow writes over them.
 //   - An Execute with a cancelled context waits for the device, which writes to the
 //     batch's memory. It does not wait for a lane.
-//   - Memory that a batch has moved out of stays mapped until the batch's next Execute,
-//     for slices that its owner still has.
+//   - The former memory of a moved batch stays mapped until the batch's next Execute,
+//     because its owner still has slices of it.
 //   - A batch that a killed child may still write to (its process does not end within
-//     five seconds) is moved, and that memory never used again.
+//     five seconds) is moved, and that memory is never used again.
 //   - An X whose offset has the bit detectors.InCache is in no arena. The planner puts it
 //     after everything that is copied, where the kernel window_cache writes it.
-//   - Out goes to the device first only if it has gaps that are no task's, or in a
-//     second round: what comes back is one block, and would overwrite them.
+//   - Out goes to the device first only if it has gaps between the tasks' outputs, or in a
+//     second round: the device's copy comes back as one block, which would overwrite them.
 //
 // # What was tried
 //
@@ -177,5 +176,5 @@
 //     and its reply where the poller takes 16, on a busy machine of two cores; 15 us
 //     beside an H200.
 //   - One limit for all batches from the start: with many partitions most of the locked
-//     memory is never used. Batches begin at 2 MiB and grow while more than half full.
+//     memory remains unused. Batches begin at 2 MiB and grow while more than half full.
 package cuda

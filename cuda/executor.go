@@ -18,25 +18,25 @@ import (
 	"odradek/detectors"
 )
 
-// Executor runs batches on devices, and on the CPU the tasks that these do not take.
+// Executor runs batches on devices, and tasks that no device takes on the CPU.
 type Executor struct {
 	o       Options
 	log     *slog.Logger
 	cpu     detectors.Executor
 	helpers *detectors.Helpers
 	devices []*child.Device
-	least   int // shared memory of a block, in bytes, on the device that has the least; 0: unknown
+	least   int // least shared memory of a block among the devices, bytes; 0: unknown
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
 	cpuBatches, cpuTasks, lost, refused, declined atomic.Uint64
 
-	mu     sync.Mutex
-	held   map[*detectors.Batch]*held
-	free   []*held
-	shared int64     // bytes of all memories
-	ids    []uint32  // that are free
-	told   time.Time // when a refused batch was last logged
+	mu            sync.Mutex
+	held          map[*detectors.Batch]*held
+	free          []*held
+	shared        int64     // bytes of all memories
+	ids           []uint32  // free ones
+	refusalLogged time.Time // when a refused batch was last logged
 }
 
 // held is a batch with its memory.
@@ -45,9 +45,9 @@ type held struct {
 	memory  *memory   // nil: no shared memory was available, the batch is in the heap
 	retired []*memory // former memories, kept until the next Execute
 	plan    plan.Planner
-	refused bool // a device found no room for the plan
-	deaths  int  // children that it was lost with in this Execute
-	losses  int  // and as a whole, since it was last begun
+	refused bool // a device had no room for the plan
+	deaths  int  // children that ended with the batch in this Execute
+	losses  int  // consecutive losses of the whole batch
 
 	parts    []*part // of a plan that is split
 	one      attempt // at a plan that is not
@@ -145,8 +145,8 @@ func (e *Executor) Stats() Stats {
 	return s
 }
 
-// Execute is the path of a launch: see doc.go.
-// When ctx ends, Execute still waits for a batch that is on a device, because the device writes to its memory.
+// Execute follows the path of a launch in the package comment. When ctx ends, Execute still waits for a
+// batch that is on a device, because the device writes to its memory.
 func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cuda: execute: %w", err)
@@ -166,7 +166,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		if !lost {
 			return err
 		}
-		// Not for ever: this batch may be the cause of the fault.
+		// Wait a limited number of times: this batch may be the cause of the fault.
 		if len(b.Updates) > 0 || !e.o.Wait || h.deaths >= mostDeaths {
 			return whole()
 		}
@@ -179,7 +179,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 // mostDeaths is the number of children that may die with a batch before the CPU scores it.
 const mostDeaths = 4
 
-// await waits until a device is in service, which takes 0.3 s or more: so it polls.
+// await polls until a device is in service, which takes 0.3 s or more.
 func (e *Executor) await(ctx context.Context) error {
 	for !e.inService() {
 		select {
@@ -191,17 +191,17 @@ func (e *Executor) await(ctx context.Context) error {
 	return nil
 }
 
-// execute is Execute on a device, or whole where none takes the batch. lost reports that no
-// device completed the batch, which has to be executed from the beginning.
+// execute is Execute on a device, or calls whole where no device takes the batch. lost reports that no
+// device completed the batch, which then has to be executed from the beginning.
 func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lost bool, err error) {
 	b := h.Batch
 	p := &h.plan
 	p.Start(b)
 	h.refused, h.losses = false, 0
-	for round := 0; p.Left() > 0; round++ {
+	for round := 0; p.Pending() > 0; round++ {
 		p.Assign(b)
 		if p.Device() > 0 {
-			if round == 0 && !e.settle(h) {
+			if round == 0 && !e.ensureShared(h) {
 				return false, whole()
 			}
 			end := e.beside(ctx, p, b)
@@ -223,7 +223,7 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 		} else if round == 0 {
 			return false, whole()
 		}
-		if p.Left() == 0 {
+		if p.Pending() == 0 {
 			break
 		}
 		if err := e.score(ctx, p, b); err != nil {
@@ -235,7 +235,7 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 	return false, nil
 }
 
-// onCPU scores all of a batch on the CPU.
+// onCPU scores a whole batch on the CPU.
 func (e *Executor) onCPU(ctx context.Context, b *detectors.Batch) error {
 	e.cpuBatches.Add(1)
 	e.cpuTasks.Add(uint64(len(b.Tasks)))

@@ -38,9 +38,9 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 	return nil
 }
 
-// beside begins to score the CPU's tasks of this round that do not wait for the device,
-// while that works. Out comes back from there as one block, so their outputs are kept aside
-// until then. The returned function waits for them, and with keep copies them to Out.
+// beside begins to score the CPU's tasks of this round that do not wait for the device, while the
+// device works. The device's copy of Out overwrites the block, so the CPU's outputs stay elsewhere
+// until then. The returned function waits for the tasks, and with keep copies their outputs to Out.
 func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
 	heads, next, _ := p.Runs(b)
 	mine := p.Beside()
@@ -53,7 +53,7 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		at[i] = n
 		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len + b.Tasks[i].Detail.Len
 	}
-	// The batch may move; its present memory stays until the next Execute.
+	// The batch may move, but its present memory stays until the next Execute.
 	here, aside := *b, make(detectors.Words, n)
 	outputs := func(i int32) (scores, next, detail detectors.Words) {
 		t := &here.Tasks[i]

@@ -12,10 +12,10 @@ import (
 	"odradek/detectors"
 )
 
-// Measurement has the times of a batch's launches by themselves.
+// Measurement has the times of a batch's launches, without copies.
 type Measurement struct {
 	Median, Fastest time.Duration
-	Copies          int // of the buffers that were used in turn, so that the L2 was cold
+	Copies          int // of the buffers, used in turn so that the L2 is cold
 }
 
 // Measure executes the tasks of a batch that a device takes, then their launches repeat times
@@ -28,7 +28,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
 		d, c = s.Device, s.Process
 	}
-	if h == nil || d == nil || !e.settle(h) {
+	if h == nil || d == nil || !e.ensureShared(h) {
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan
@@ -46,7 +46,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	}
 	defer c.Give(l)
 	limit := time.Now().Add(e.o.Deadline + mapTime + child.Slack*time.Duration(repeat+1)*time.Duration(p.Work(0)))
-	if refused, err := c.Share(l, h.memory.ID, len(h.memory.Bytes), h.memory.path(), limit); err != nil || refused != nil {
+	if refused, err := c.Map(l, h.memory.ID, len(h.memory.Bytes), h.memory.path(), limit); err != nil || refused != nil {
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
 	}
 	q := child.Request{Kind: child.KindMeasure, Repeat: uint32(repeat), Rotate: uint32(rotate), Request: *p.Request()}

@@ -19,23 +19,22 @@ import (
 // limits is the capacity of a batch's memory.
 type limits struct{ in, out, tasks int }
 
-// A batch begins small, so that a worker with many partitions does not lock
-// memory that it does not need, and grows while it is more than half full.
-// Largest is some hundred milliseconds of a device's work.
+// A batch begins small, so that a worker with many partitions does not lock unneeded memory, and grows
+// while it is more than half full. largest is some hundred milliseconds of a device's work.
 var (
 	smallest = limits{1 << 18, 1 << 16, 1 << 12}
 	largest  = limits{1 << 26, 1 << 25, 1 << 18}
 )
 
-// planBytes is the room of a task in the plan: the task, and two tiles or as much.
+// planBytes is the room of a task in the plan: the task, and two tiles or data of that size.
 const planBytes = 64 + 32
 
 // planSlack is further room in the plan.
 const planSlack = 64 << 10
 
-// memory is a batch's memory, shared with the children by a file that has no
-// name: In, after its used part the plan; Out, behind its used part the status
-// words. It is never moved or resized: a batch that needs more gets another one.
+// memory is a batch's memory, shared with the children through an unlinked file: In, followed by the
+// plan; Out, followed by the status words. It is never moved or resized: a batch that needs more gets
+// another memory.
 type memory struct {
 	limits
 	plan.Memory
@@ -84,8 +83,7 @@ func (m *memory) status(q *plan.Request) []uint32 {
 	return plan.View[uint32](m.Bytes, int(q.StatusOff), int(q.Tasks))
 }
 
-// holds reports whether the batch lies in m, without an arena that has outgrown it to the
-// heap.
+// holds reports whether all of the batch's arenas lie in m; an arena that outgrew it lies in the heap.
 func (m *memory) holds(b *detectors.Batch) bool {
 	return len(b.Tasks) <= m.tasks &&
 		unsafe.SliceData(b.In) == unsafe.SliceData(m.inArena()) && unsafe.SliceData(b.Out) == unsafe.SliceData(m.outArena())
@@ -155,7 +153,7 @@ func (e *Executor) drop(ms *[]*memory) {
 		e.running.Go(func() {
 			for _, d := range e.devices {
 				if c := d.Serving(); c != nil {
-					c.Forget(m.ID, d.Allowance)
+					c.Unmap(m.ID, d.Allowance)
 				}
 			}
 			e.mu.Lock()
@@ -169,12 +167,12 @@ func (e *Executor) drop(ms *[]*memory) {
 	*ms = (*ms)[:0]
 }
 
-// maxMemories is the number of memories of a child; their ids are below it.
+// maxMemories is the number of memories that a child can map; ids are below it.
 const maxMemories = 4096
 
 var errMemory = errors.New("the limit of memory shared with devices is reached")
 
-// allocate makes a memory within the limit, and frees unused batches for it; e.mu is held.
+// allocate makes a memory within the limit, and frees unused batches if necessary; e.mu is held.
 func (e *Executor) allocate(l limits) (*memory, error) {
 	_, size := l.sizes()
 	for e.shared+int64(size) > e.o.Memory {
@@ -198,10 +196,10 @@ func (e *Executor) allocate(l limits) (*memory, error) {
 	return m, err
 }
 
-// settle moves a batch to memory shared with the devices: one that has outgrown its memory
-// is copied to a larger one, and so is one that is more than half full, so that the next is
-// packed into more. It returns false where there is no memory.
-func (e *Executor) settle(h *held) bool {
+// ensureShared moves a batch to memory shared with the devices. It copies a batch that has outgrown its
+// memory to a larger one, and also one more than half full, to leave room for the next. It returns
+// false where there is no memory.
+func (e *Executor) ensureShared(h *held) bool {
 	b := h.Batch
 	used := limits{len(b.In), len(b.Out), len(b.Tasks)}
 	if len(h.retired) > 0 {
@@ -239,8 +237,8 @@ func grown(used, limit, most int) int {
 // room rounds up to a power of two.
 func room(used, least int) int { return max(least, 1<<bits.Len(uint(max(used, 1)-1))) }
 
-// move copies a batch to another memory. With abandon set, the old one is never
-// used again, because a child may still write to it.
+// move copies a batch to another memory. With abandon, the old one is never used again, because a child
+// may still write to it.
 func (e *Executor) move(h *held, l limits, abandon bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -249,15 +247,15 @@ func (e *Executor) move(h *held, l limits, abandon bool) error {
 		return err
 	}
 	if h.memory != nil && !abandon {
-		h.retired = append(h.retired, h.memory) // a caller's slices of it are good until the next Execute
+		h.retired = append(h.retired, h.memory) // a caller's slices of it stay valid until the next Execute
 	}
 	h.memory = m
 	m.take(h.Batch)
 	return nil
 }
 
-// abandon moves a batch that a killed child may still write to; that memory is never used
-// again. It returns false where there is no other memory: the batch is then in the heap.
+// abandon moves a batch that a killed child may still write to, and retires its memory for good. It
+// returns false where there is no other memory: the batch is then in the heap.
 func (e *Executor) abandon(h *held) bool {
 	if e.move(h, h.memory.limits, true) == nil {
 		return true

@@ -14,23 +14,22 @@ type Options struct {
 	Env   []string // its environment, besides the worker's own
 	// Devices are the indices of the devices to use, a child each; default 0 alone.
 	Devices []int
-	// Lanes are the batches in flight a device, default 8: copies, launches and
-	// messages of small batches overlap. A chain's tasks run one after the other,
-	// so that a batch of long chains does not fill a device by itself.
+	// Lanes are the batches in flight on a device, default 8, so that copies, launches and messages of
+	// small batches overlap. A chain's tasks run one after the other, so a batch of long chains does
+	// not fill a device.
 	Lanes   int
 	Workers int // goroutines that score the CPU's tasks, default GOMAXPROCS
-	// Deadline is the least time that a batch may take on a device, default 2 s. A
-	// batch's own deadline is this plus twenty times the planned time of it and of
-	// the batches in flight with it.
+	// Deadline is the least time limit of a batch on a device, default 2 s. A batch's own limit is this
+	// plus twenty times the planned time of it and of the batches in flight with it.
 	Deadline time.Duration
 	// StartTimeout bounds the time until a new child answers, default 20 s.
 	StartTimeout time.Duration
-	// Retry is how long to wait before a child is started again that did not live
-	// long, default 500 ms; it doubles up to 64 times that. After the first
-	// fault of a device that was in service the child is started at once, and so is one that was killed.
+	// Retry is the wait before the restart of a child that ended soon after its start, default 500 ms;
+	// it doubles up to 64 times that. After the first fault of a device in service, and after a kill,
+	// the child is started at once.
 	Retry time.Duration
-	// Memory is the most memory shared with the devices, of all batches together,
-	// default 1 GiB; it is locked in RAM. Batches without it are scored on the CPU.
+	// Memory is the limit of the memory shared with the devices by all batches, in bytes, default 1
+	// GiB; it is locked in RAM. Batches beyond it are scored on the CPU.
 	Memory int64
 	// WindowCache is the number of bytes of each device that cache windows between batches
 	// (Executor.WindowCache); default 0: every window is copied with its task.
@@ -38,10 +37,10 @@ type Options struct {
 	// Models is the number of bytes of each device for models, taken with the first one,
 	// default 256 MiB. Batches whose models find no room are scored on the CPU.
 	Models int64
-	// Wait makes a batch wait for a device that is out of service, and for the next one
-	// where it was lost with its device, so that all scores come from one class of
-	// executor; otherwise the CPU scores it. Tasks that no kernel takes, batches that find
-	// no room, and a batch that several children died with go to the CPU all the same.
+	// Wait makes a batch wait for a device that is out of service, and for the next one after the loss
+	// of its device, so that one class of executor gives all scores; otherwise the CPU scores it. Tasks
+	// that no kernel takes, batches that find no room, and a batch that several children ended with go
+	// to the CPU nevertheless.
 	Wait bool
 	Log  *slog.Logger // default: none
 }
@@ -64,11 +63,10 @@ type Stats struct {
 // Info is a child's description of its device.
 type Info = child.Info
 
-// DeviceStats are one device's.
+// DeviceStats are the counts of one device.
 type DeviceStats = child.Stats
 
-// Fallback reports whether a device is out of service, so that batches may be
-// scored elsewhere.
+// Fallback reports whether a device is out of service, so that batches may be scored on the CPU.
 func (s *Stats) Fallback() bool {
 	for _, d := range s.Devices {
 		if !d.Up {

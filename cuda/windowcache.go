@@ -8,14 +8,13 @@ import (
 	"odradek/detectors"
 )
 
-// The window cache of a device lies in memory that its child takes when it starts, in
-// blocks that belong to owners, and is lost with the child. Only the owner has the directory
-// of its windows (detectors.WindowPool): the device looks nothing up, and so cannot find a
-// wrong window. A batch with updates goes to the device that has the windows, or
-// back to its owner.
+// The window cache of a device lies in memory that its child takes at its start, in blocks that belong
+// to owners, and is lost with the child. Only the owner has the directory of its windows
+// (detectors.WindowPool): the device looks nothing up, and so cannot find a wrong window. A batch with
+// updates goes to the device with its windows, or back to its owner.
 
-// WindowCache returns a cache of one owner's windows on a device, if
-// Options.WindowCache allows it: see detectors.WindowPool.
+// WindowCache returns a cache of one owner's windows on a device; nil without Options.WindowCache. See
+// detectors.WindowPool.
 func (e *Executor) WindowCache() *detectors.WindowCache {
 	if e.o.WindowCache <= 0 {
 		return nil

@@ -88,7 +88,7 @@ func (d *Device) Open(ctx context.Context) error {
 	}
 }
 
-// start starts a child and puts the device in service.
+// start is Open without another attempt.
 func (d *Device) start(ctx context.Context) error {
 	c, err := spawn(ctx, d.o, d.index)
 	if err == nil && d.o.WindowCache > 0 {
@@ -107,8 +107,8 @@ func (d *Device) start(ctx context.Context) error {
 	return nil
 }
 
-// cacheOn takes memory for the window cache of a child that has just started. A device
-// without memory for it works without a cache.
+// cacheOn takes the memory for the window cache of a child that has just started. A device without
+// enough memory works without a cache.
 func (d *Device) cacheOn(c *Process) error {
 	l, err := c.Take(context.Background())
 	if err != nil {
@@ -135,7 +135,7 @@ type backoff struct {
 	faults int           // consecutive ones
 }
 
-// most is the number of times that the wait doubles.
+// most is the largest number of times that the wait doubles.
 const most = 6
 
 // wait returns the wait before the next child.
@@ -188,7 +188,7 @@ func (d *Device) Supervise(ctx context.Context) {
 		d.stats.LastFault = c.Failed().Error()
 		d.mu.Unlock()
 		attrs := []any{"device", d.index, "err", c.Failed(), "pid", c.cmd.Process.Pid}
-		if s := c.said.last(); s != "" {
+		if s := c.stderr.last(); s != "" {
 			attrs = append(attrs, "stderr", s)
 		}
 		log.Error("GPU child failed: its batches are scored elsewhere, it is started again", attrs...)
@@ -220,7 +220,7 @@ func (d *Device) Supervise(ctx context.Context) {
 	}
 }
 
-// outUntil sets the time at which a device that is out of service is tried again.
+// outUntil sets the time of the next start of a device that is out of service.
 func (d *Device) outUntil(t time.Time) {
 	d.mu.Lock()
 	d.stats.NextTry = t
@@ -244,7 +244,7 @@ func (d *Device) Count(tasks int, nanos uint64) {
 // Slack is the factor by which a batch may take longer than planned.
 const Slack = 20
 
-// Allowance returns the time that a request may take with this much planned work.
+// Allowance returns the time limit of a request, by the planned work of the device.
 func (d *Device) Allowance() time.Duration {
 	return d.o.Deadline + time.Duration(Slack*d.Load.Load())
 }

@@ -9,15 +9,14 @@ import (
 // modelAlign is the alignment of models in a device's memory, in bytes.
 const modelAlign = 256
 
-// Models is the directory of the models in a child's memory, by their content. Unused
-// models stay until another needs their room; the least recently used goes first. The
-// directory is lost with the child.
+// Models is the directory of the models in a child's memory, by their content. It keeps unused models
+// until another needs their room, and evicts the least recently used first. It is lost with the child.
 type Models struct {
 	mu      sync.Mutex
 	bytes   int // of the memory
 	taking  sync.Mutex
 	taken   bool     // the child has the memory
-	list    []*model // by at
+	list    []*model // in order of at
 	clock   uint64
 	uploads uint64
 }
@@ -31,9 +30,9 @@ type model struct {
 	used      uint64
 }
 
-// Use finds a place for a model of the given size in bytes, for a batch that is to be
-// executed. The model stays there until Done. upload reports that the batch has to bring the
-// content; ok is false where there is no room.
+// Use finds a place for a model of the given size in bytes, for a batch about to be executed. The model
+// stays there until Done. upload reports that the batch has to bring the content; ok is false where
+// there is no room.
 func (m *Models) Use(sum [32]byte, bytes int) (at int, upload, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

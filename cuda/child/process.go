@@ -23,8 +23,8 @@ import (
 	"odradek/cuda/plan"
 )
 
-// Process is one run of the child program, with its device and lanes. It is never used
-// again after its first fault.
+// Process is a running child program with its device and lanes. It is not used again after its first
+// fault.
 type Process struct {
 	Info
 	cmd   *exec.Cmd
@@ -42,7 +42,7 @@ type Process struct {
 	windows *WindowMemory // nil: none
 	models  Models
 
-	said tail // the end of its stderr
+	stderr tail // the end of its stderr
 }
 
 // Lane is a socket to the child; one request at a time.
@@ -52,7 +52,7 @@ type Lane struct {
 	m    [MessageBytes]byte
 }
 
-// errGone is in the cause of a child whose process has ended.
+// errGone is the cause where the child's process has ended.
 var errGone = errors.New("the child is gone")
 
 // killed reports whether a child was ended by a signal that people, orchestrators and the
@@ -82,7 +82,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	args := []string{"-device", strconv.Itoa(device), "-lanes", strconv.Itoa(o.Lanes)}
 	c.cmd = exec.Command(o.Program, append(slices.Clone(o.Args), args...)...)
 	c.cmd.Env = append(os.Environ(), o.Env...)
-	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
+	c.cmd.Stdout, c.cmd.Stderr = &c.stderr, &c.stderr
 	c.cmd.WaitDelay = 500 * time.Millisecond
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // the worker handles an interrupt at the terminal
 	var err error
@@ -130,7 +130,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	if err != nil {
 		c.Fail(err)
 		<-c.gone
-		if s := c.said.last(); s != "" {
+		if s := c.stderr.last(); s != "" {
 			err = fmt.Errorf("%w (%s)", err, s)
 		}
 		return nil, fmt.Errorf("cuda: device %d: %w", device, err)
@@ -213,8 +213,8 @@ func (c *Process) Pid() int { return c.cmd.Process.Pid }
 // Models returns the directory of the models on the child's device.
 func (c *Process) Models() *Models { return &c.models }
 
-// TakeModels takes the memory for models, unless the child has it. refused is set where the
-// device has none.
+// TakeModels takes the memory for models, unless the child already has it. refused is the error of a
+// device without enough memory.
 func (c *Process) TakeModels(l *Lane, deadline time.Time) (refused, err error) {
 	m := &c.models
 	m.taking.Lock()
@@ -242,9 +242,8 @@ func (c *Process) closeLanes() {
 	}
 }
 
-// Take waits for a lane. It prefers the one used last, whose thread in the child has slept
-// for the shortest time (one task after the other over four lanes in turn
-// had a p99 of 371 us, over one lane 109 us).
+// Take waits for a lane. It prefers the one used last, whose thread in the child has slept for the
+// shortest time: the p99 of single tasks was 371 us with four lanes in turn and 109 us with one.
 func (c *Process) Take(ctx context.Context) (*Lane, error) {
 	select {
 	case <-c.free:
@@ -295,7 +294,7 @@ func (c *Process) ask(l *Lane, q *Request, path string, deadline time.Time) (Rep
 		err = errors.New("no answer before the deadline")
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		select { // its exit status follows shortly and says more
+		select { // its exit status follows shortly and has the cause
 		case <-c.dead:
 		case <-time.After(500 * time.Millisecond):
 		}
@@ -325,9 +324,9 @@ func (l *Lane) ask(q *Request, path string, deadline time.Time) (Reply, error) {
 	return decodeReply(&l.m)
 }
 
-// Share maps a memory of the given size in the child, by its path, unless it is mapped.
-// refused is set where the child cannot map it but can be used further.
-func (c *Process) Share(l *Lane, id uint32, bytes int, path string, deadline time.Time) (refused, err error) {
+// Map maps a memory of the given size in the child, by its path, unless it is mapped. refused is the
+// error where the child cannot map it but remains usable.
+func (c *Process) Map(l *Lane, id uint32, bytes int, path string, deadline time.Time) (refused, err error) {
 	c.mu.Lock()
 	known := c.mapped[id]
 	c.mu.Unlock()
@@ -347,8 +346,8 @@ func (c *Process) Share(l *Lane, id uint32, bytes int, path string, deadline tim
 	return nil, nil
 }
 
-// Forget unmaps a memory in the child.
-func (c *Process) Forget(id uint32, allowance func() time.Duration) {
+// Unmap unmaps a memory in the child.
+func (c *Process) Unmap(id uint32, allowance func() time.Duration) {
 	c.mu.Lock()
 	known := c.mapped[id]
 	delete(c.mapped, id)

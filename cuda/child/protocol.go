@@ -11,12 +11,11 @@ import (
 	"odradek/cuda/plan"
 )
 
-// Parent and child talk over a unix stream socket a lane, in little endian: a
-// request of MessageBytes from the parent, a reply of the same size from the child,
-// one at a time. Positions are bytes in the batch's memory; it itself never
-// passes the socket.
+// Parent and child exchange messages over a unix stream socket for each lane, in little endian: a
+// request of MessageBytes from the parent, then a reply of the same size from the child, one at a time.
+// Positions are bytes in the batch's memory, whose content never passes the socket.
 
-// MessageBytes is the size of a request and of a reply, Magic what both begin with.
+// MessageBytes is the size of a request and of a reply. Magic begins both.
 const (
 	MessageBytes = 192
 	Magic        = 0x6f647261
@@ -27,27 +26,26 @@ type Kind uint32
 
 // The kinds of requests.
 const (
-	KindHello   Kind = 1 // first on lane 0, answered when the device is ready
+	KindHello   Kind = 1 // the first, on lane 0; answered once the device is ready
 	KindMap     Kind = 2 // a path of the memory follows: uint32 length, bytes
 	KindExecute Kind = 3
 	KindUnmap   Kind = 4
 	// KindMeasure executes, then repeats the launches on copies of the buffers, cold.
 	KindMeasure Kind = 5
-	// KindWindowCache takes InBytes of the device's memory for windows, for as long as the
-	// child lives; the reply's A is their address on the device.
+	// KindWindowCache takes InBytes of the device's memory for cached windows, until the child ends;
+	// the reply's A is their address on the device.
 	KindWindowCache Kind = 6
-	// KindModels takes InBytes of the device's memory for models, for as long as the child
-	// lives.
+	// KindModels takes InBytes of the device's memory for models, until the child ends.
 	KindModels Kind = 7
-	// KindFault breaks the device, for tests; launches has the fault. A child takes it
-	// only if it was started with -faults.
+	// KindFault breaks the device, for tests; Launches has the fault. A child accepts it only with the
+	// flag -faults.
 	KindFault Kind = 9
 )
 
 // The faults of KindFault.
 const (
-	FaultAddress = 1 // a kernel writes where it may not
-	FaultEndless = 2 // a kernel that does not end
+	FaultAddress = 1 // a kernel writes to an invalid address
+	FaultEndless = 2 // a kernel does not end
 )
 
 // Request is a message of the parent.
@@ -86,15 +84,15 @@ func (r *Request) encode(m *[MessageBytes]byte) {
 	le.PutUint32(m[188:], r.Uploads)
 }
 
-// The codes of replies: a CUresult, or one of our own.
+// The codes of replies: a CUresult, or one of this protocol.
 const (
 	CodeOK       = 0
-	CodeNoMemory = 2     // of the device, for this batch; the child can be used further
-	CodeNonsense = 10001 // an invalid request; the child can be used further
+	CodeNoMemory = 2     // the device has too little memory for this batch; the child remains usable
+	CodeNonsense = 10001 // an invalid request; the child remains usable
 )
 
-// broken reports whether the child cannot be used any more: after any other
-// error of a device its process has lost it.
+// broken reports whether the child is unusable: after any other error of a device its process has lost
+// it.
 func (r *Reply) broken() bool {
 	return r.Code != CodeOK && r.Code != CodeNoMemory && r.Code != CodeNonsense
 }

@@ -15,7 +15,7 @@ type Options struct {
 	Deadline time.Duration
 	// StartTimeout bounds the time until a new child answers.
 	StartTimeout time.Duration
-	// Retry is the first wait before a child is started again that did not live long.
+	// Retry is the first wait before the restart of a child that ended soon after its start.
 	Retry time.Duration
 	// WindowCache is the number of bytes of the device that cache windows; 0: none.
 	WindowCache int64
@@ -40,7 +40,7 @@ type Stats struct {
 	Info
 	Up        bool
 	Pid       int    // of the child, 0 where there is none
-	Starts    uint64 // of children, the first included
+	Starts    uint64 // of children, including the first
 	Faults    uint64 // children that died, answered with an error or overran a deadline
 	LastFault string
 	NextTry   time.Time // when a device that is out of service is started again; zero while it is up

@@ -32,7 +32,7 @@ func (k *WindowMemory) Free() int {
 	return len(k.free)
 }
 
-// Share returns an owner's share of the memory, empty at first.
+// Share returns an owner's share of the memory, at first without blocks.
 func (k *WindowMemory) Share() *WindowShare { return &WindowShare{WindowMemory: k} }
 
 // WindowShare has one owner's blocks of a child's memory.
@@ -41,7 +41,7 @@ type WindowShare struct {
 	blocks []uint64
 }
 
-// Extend takes a block, for n windows of the given size in bytes; n is 0 where none is left.
+// Extend takes a block, for n windows of the given size in bytes; n is 0 where no block is free.
 func (s *WindowShare) Extend(bytes int) (first uint64, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

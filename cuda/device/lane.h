@@ -1,4 +1,4 @@
-// What a lane does without Go: see lane.c.
+// The part of a lane without Go: see lane.c.
 #pragma once
 #include <cuda.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ typedef struct {
     char text[152];
 } Reply;
 
-// Launch is that of kernels/task.h.
+// Launch is the struct of kernels/task.h.
 typedef struct {
     uint32_t kernel, grid, block, shared, firstTile, tiles, firstTask, tasks;
 } Launch;
@@ -45,14 +45,13 @@ enum { magic = 0x6f647261, badRequest = 10001 };
 enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindModels, kindFault = 9 };
 enum { taskBytes = 80, tileBytes = 16, scratchUnit = 256 };
 
-// Buffer is device memory that grows on demand; its content does not survive that.
+// Buffer is device memory that grows on demand and then loses its content.
 typedef struct {
     CUdeviceptr p;
     size_t bytes;
 } Buffer;
 
-// Lane is one stream with its buffers, used by one thread of the system. A batch
-// is in flight at most.
+// Lane is one stream with its buffers, used by one system thread, with at most one batch in flight.
 typedef struct {
     CUstream stream;
     CUevent begin, end;

@@ -1,21 +1,19 @@
 //go:build cuda
 
-// Odradek-cuda runs batches on one CUDA device for the worker that has started
-// it. It is a process of its own because a device fault leaves a process without the device,
-// and because only the end of its process ends a hanging kernel.
+// Odradek-cuda runs batches on one CUDA device for the worker that started it. It is a separate process
+// because a process that causes a device fault loses the device, and because only the end of its
+// process ends a hanging kernel.
 //
-// The worker is at the other end of a socket for each lane, from file 3 on, and
-// shares the memory of its batches. Their messages are in lane.h and
-// in the worker's cuda/child/protocol.go. The process ends when a lane's other end is
-// closed, within patience even while a kernel hangs.
+// The worker is at the other end of a socket for each lane, from file 3 on, and shares the memory of
+// its batches. Their messages are in lane.h and in the worker's cuda/child/protocol.go. The process
+// ends when a lane's other end is closed, within patience even while a kernel hangs.
 //
 // The path of a batch:
 //
 //  1. main opens the device and makes a context (open), loads the fatbins and
-//     finds the kernels (load), and starts the lanes, each a thread of the system
-//     (serve).
-//  2. map: the memory of a batch is mapped and registered as pinned (mapBatch).
-//  3. execute: laneServe reads the request and copies in, launches, copies out and
+//     finds the kernels (load), and starts the lanes, each a system thread (serve).
+//  2. map: mapBatch maps the memory of a batch and registers it as pinned.
+//  3. execute: laneServe reads the request, copies in, launches, copies out and
 //     waits on the lane's stream (execute in lane.c), then replies.
 package main
 
@@ -82,8 +80,8 @@ func run(index, lanes int, memory uint64, faults bool) error {
 	if lanes < 1 {
 		return fmt.Errorf("-lanes %d: at least 1", lanes)
 	}
-	// A context is current on the thread that made it, and loading a module of a
-	// few MB takes long enough for the scheduler to go on with another.
+	// A context is current on the thread that made it, and loading a module of a few MB takes long
+	// enough for the Go scheduler to change threads.
 	runtime.LockOSThread()
 	d, err := open(index)
 	if err != nil {
@@ -108,9 +106,8 @@ func run(index, lanes int, memory uint64, faults bool) error {
 // patience bounds the time that lanes take to end by themselves once the worker is gone.
 const patience = 2 * time.Second
 
-// awaitHangUp returns when the worker has closed its end of a lane, or is dead. A lane
-// notices that itself when it reads its next request; one whose kernel never ends
-// does not, and would hold the GPU for good.
+// awaitHangUp returns when the worker has closed its end of a lane or has ended. A lane notices that
+// when it reads its next request, but a lane whose kernel never ends would hold the GPU forever.
 func awaitHangUp(fd int) {
 	fds := []unix.PollFd{{Fd: int32(fd)}} // no events: a hang-up is always reported
 	for {
@@ -121,8 +118,8 @@ func awaitHangUp(fd int) {
 	}
 }
 
-// open makes a context on a device. gorgonia.org/cu has called cuInit already and
-// has ended the process if that failed.
+// open makes a context on a device. The import of gorgonia.org/cu has already called cuInit, and ends
+// the process where that fails.
 func open(index int) (*device, error) {
 	n, err := cu.NumDevices()
 	if err != nil {
@@ -230,7 +227,7 @@ func (d *device) load(faults bool) error {
 	return nil
 }
 
-// function finds a kernel and loads its module the first time.
+// function finds a kernel, and loads its module on first use.
 func function(modules map[string]cu.Module, source, name string) (cu.Function, error) {
 	m, ok := modules[source]
 	if !ok {

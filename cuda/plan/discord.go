@@ -5,7 +5,7 @@ import (
 	"odradek/detectors/ops/discord"
 )
 
-// Limits of what the kernels of discord.cu take.
+// Limits of the kernels in discord.cu.
 const (
 	discordLength = 1 << 12   // numbers of a query
 	discordShared = 200 << 10 // bytes of a block
@@ -15,12 +15,12 @@ const (
 const (
 	discordRun   = 7  // subsequences of a thread
 	discordFresh = 16 // queries of a block
-	discordFour  = 4  // that a thread has at once
+	discordFour  = 4  // queries that a thread correlates at once
 	discordWarps = 12
-	discordQuery = 32 << 10 // bytes of a block's queries, where there are several
+	discordQuery = 32 << 10 // bytes of a block's queries, where it has several
 )
 
-// Where the parameters of a task lie.
+// The offsets of the parameters of a task, in words.
 var (
 	discordParamK      = discord.Op.Spec().Word("K")
 	discordParamPoints = discord.Op.Spec().Word("POINTS")
@@ -67,15 +67,15 @@ func (s *discordShape) shared() int {
 	return 8 * n
 }
 
-// threads is the size of a block, with which its subsequences take the fewest rounds.
+// threads is the size of a block, such that its subsequences take the fewest rounds.
 func (s *discordShape) threads() int {
 	n := (s.most() - 2*s.shortest + discordRun) / discordRun
 	rounds := (n + 32*discordWarps - 1) / (32 * discordWarps)
 	return max(1, (n+32*rounds-1)/(32*rounds)) * 32
 }
 
-// A class of Discord: Variant is 0 for discord_one, 1 for discord_four, 2 for
-// discord_any; A the bytes of shared memory; B threads and, << 16, fresh rows of a block.
+// discordClass returns a class of Discord: Variant is 0 for discord_one, 1 for discord_four, 2 for
+// discord_any; A the bytes of shared memory; B the threads and, << 16, the fresh rows of a block.
 func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := discordShapeOf(t, params)
 	if !ok {
@@ -88,9 +88,9 @@ func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	case s.each > 1:
 		variant = 1
 	}
-	// Float64 instructions of a pair of values: one for each query, and for those of a
-	// block together one for the mean, the difference and the square each. 8 a
-	// picosecond are half of what an H200 has.
+	// Float64 instructions of a pair of values: one for each query, and, once for all queries of a
+	// block, one each for the mean, the difference and the square. 8 a picosecond are half of an H200's
+	// rate.
 	blocks := (s.fresh + s.each - 1) / s.each
 	cost := 0
 	for _, m := range params[discordParamM:] {

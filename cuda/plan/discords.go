@@ -5,9 +5,9 @@ import (
 	"odradek/detectors/ops/discords"
 )
 
-// Limits of what the kernels of discords.cu take.
+// Limits of the kernels in discords.cu.
 const (
-	discordsWindow = 4096    // values of a series that a block has for itself
+	discordsWindow = 4096    // values of a series in one block
 	discordsLong   = 1 << 24 // values of a series that all blocks share
 	discordsTop    = 32
 )
@@ -22,7 +22,7 @@ const (
 	discordsPick    = 1024
 )
 
-// Where the parameters of a task lie.
+// The offsets of the parameters of a task, in words.
 var (
 	discordsParamMin   = discords.Op.Spec().Word("MIN_LENGTH")
 	discordsParamMax   = discords.Op.Spec().Word("MAX_LENGTH")
@@ -63,11 +63,10 @@ func (s *discordsShape) lengths() int { return (s.most-s.least)/s.step + 1 }
 // left is the number of diagonals of subsequences of length m.
 func (s *discordsShape) left(m int) int { return max(0, s.n-m+1-max(1, m/s.apart)) }
 
-// windowBytes is the shared memory of a series that a block has: windowBytes in
-// discords_window.h.
+// windowBytes is the shared memory of a series in one block: windowBytes in discords_window.h.
 func (s *discordsShape) windowBytes() int { return (s.n+16)/8*9*48 + (s.n+63)/32*4 }
 
-// arrays is the scratch of a long series: longOf in discords_long.h.
+// arrays is the scratch memory of a long series: longOf in discords_long.h.
 func (s *discordsShape) arrays() int {
 	return Align((s.n + discordsPadding + 31) / 32 * 32 * (6*8 + 4))
 }
@@ -97,11 +96,11 @@ const (
 	discordsSlotsBytes   = 640 << 20 // bytes of all blocks' arrays
 )
 
-// anchors returns the numbers of the lengths at which all neighbours are found, the first and the
-// last among them, or nil where each length has its own profile: few lengths, or few between two
-// anchors. Up to an eighth of the length apart, the neighbours at two anchors bound the
-// distances between them so tightly that the largest bounds mostly belong to the discords: in a
-// series of 35,040 values, about three subsequences a length are compared with all others.
+// anchors returns the numbers of the lengths at which all neighbours are found, including the first and
+// the last; nil where each length has its own profile, with few lengths, or few between two anchors. At
+// up to an eighth of the length apart, the neighbours at two anchors bound the distances between them
+// so tightly that the largest bounds mostly belong to the discords: in a series of 35,040 values, about
+// three subsequences a length are compared with all others.
 func (s *discordsShape) anchors() []int {
 	n := s.lengths()
 	if n < discordsLengthsLeast || s.n > discordsLengthsMost || s.least < 8 || s.left(s.most) < 1 {
@@ -125,8 +124,8 @@ const (
 	discordsIsLong
 )
 
-// discordsClass: A is the shared memory in KB, rounded up so that windows that grow are of
-// few classes, of a window; and of a long one the number of values.
+// discordsClass returns a class: A of a window is the shared memory in KB, rounded up so that growing
+// windows have few classes; A of a long series is the number of values.
 func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != discordsParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return Class{}, 0, false
@@ -165,7 +164,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 	return Class{Op: discords.Op, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
 }
 
-// discordsShared is what discordsLaunches asks for.
+// discordsShared is the shared memory of discordsLaunches.
 func discordsShared(c Class) int {
 	if c.Variant == discordsIsLong {
 		return discordsScanBytes
@@ -181,7 +180,7 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 		p.launch(kernel("discords_window"), discordsThreads, discordsShared(c))
 		return
 	}
-	// One after the other, all in the same scratch.
+	// One after the other, all in the same scratch memory.
 	all := discordsShape{n: int(c.A)}
 	const none = ^uint32(0)
 	arrays := none
@@ -250,9 +249,9 @@ func (p *Planner) discordsProfile(s *discordsShape, m int, single bool) {
 	p.again(kernel("discords_finish"), (s.n-m+1+7)/8, 256, 0)
 }
 
-// discordsSingle launches the scan in float32, and the search in float64 for the discords among the
-// candidates that it leaves. If it succeeds, the launches of the profile in float64 return at once. Limits
-// have one form in float32 and another in float64, so each scan begins without any.
+// discordsSingle launches the scan in float32, and the search in float64 for the discords among its
+// candidates. If that succeeds, the launches of the profile in float64 return at once. Limits have one
+// form in float32 and another in float64, so each scan begins without limits.
 func (p *Planner) discordsSingle(s *discordsShape, m int, begun bool) {
 	if begun {
 		p.again(kernel("discords_step"), s.describing(), 256, 0)
@@ -265,9 +264,9 @@ func (p *Planner) discordsSingle(s *discordsShape, m int, begun bool) {
 	p.again(kernel("discords_step"), s.describing(), 256, 0)
 }
 
-// discordsRadius launches the search for the discords of a length by a radius: that in the task's
-// carry, or that of the candidates by float32.
-// If it succeeds, the launches of the profile return at once.
+// discordsRadius launches the search for the discords of a length by a radius: the one in the task's
+// carry, or that of the candidates in float32. If it succeeds, the launches of the profile return at
+// once.
 func (p *Planner) discordsRadius(s *discordsShape, m int) {
 	count := s.n - m + 1
 	p.again(kernel("discords_near"), (count+discordsChunk-1)/discordsChunk, discordsThreads, discordsScanBytes)

@@ -14,7 +14,7 @@ const (
 	ikasstMaxKrylov = 32
 )
 
-// Where the parameters of a task lie.
+// The offsets of the parameters of a task, in words.
 var (
 	ikasstParamWindow = ikasst.Op.Spec().Word("WINDOW")
 	ikasstParamKrylov = ikasst.Op.Spec().Word("KRYLOV")
@@ -35,8 +35,8 @@ func ikasstKernels() (names []string) {
 // ikasstShape describes how a window is divided among lanes.
 type ikasstShape struct{ rows, lanes int }
 
-// ikasstBest returns the best shape for a task's parameters, and the picoseconds of a score
-// of a series on a full H200.
+// ikasstBest returns the best shape for a task's parameters, and the picoseconds of a series' score on
+// a full H200.
 func ikasstBest(w, k, steps int) (best ikasstShape, ps int) {
 	for _, rows := range ikasstRows {
 		blocks := (w + rows - 1) / rows
@@ -44,14 +44,12 @@ func ikasstBest(w, k, steps int) (best ikasstShape, ps int) {
 		if lanes > 32 {
 			continue
 		}
-		// Warp instructions of a round, 32/lanes scores: products, with loads
-		// of x and of v; means and centring, and the wait for values of many
-		// series; Lanczos but for its products; the
+		// Warp instructions of a round of 32/lanes scores: products, with loads of x and of v; means
+		// and centring, and the wait for values of many series; Lanczos without its products; the
 		// tridiagonal problem.
 		products := 2 * (steps + k) * (blocks*(rows*rows+rows+(rows+3)/4+7) + 5*rows + 20)
 		others := 1500 + (40+320/lanes)*(2*w/lanes+1) + k*(6*rows+80) + k*k*2*rows + 300*k*k/lanes
-		// 132 multiprocessors issue 4 a cycle, at 1.98 GHz, if they have warps
-		// enough.
+		// 132 multiprocessors issue 4 a cycle, at 1.98 GHz, if they have enough warps.
 		warps := min(ikasstWarps[rows], ikasstSharedMemory/(ikasstShared(rows, lanes, k)+1024))
 		t := (products + others) * lanes * (warps + 3) / (32 * warps)
 		if best.rows == 0 || t < ps {
@@ -61,14 +59,14 @@ func ikasstBest(w, k, steps int) (best ikasstShape, ps int) {
 	return best, ps * 96 / 100
 }
 
-// ikasstWarps are the warps that a multiprocessor has registers for, by rows,
-// ikasstSharedMemory the bytes that it has for them, a KiB of which goes to each.
+// ikasstWarps are the warps that a multiprocessor has registers for, by rows. ikasstSharedMemory is the
+// multiprocessor's memory for them in bytes; each warp takes one KiB more than its own.
 var ikasstWarps = map[int]int{8: 16, 10: 16, 13: 16, 16: 12, 20: 12, 26: 8, 32: 8}
 
 const ikasstSharedMemory = 227 << 10
 
-// ikasstShared returns the bytes of shared memory of a warp with a lane's rows,
-// lanes a series, k vectors: struct Memory in ikasst.cu.
+// ikasstShared returns the bytes of shared memory of a warp, by rows a lane, lanes a series and k
+// vectors: struct Memory in ikasst.cu.
 func ikasstShared(rows, lanes, k int) int {
 	up := func(n int) int { return (n + 31) &^ 31 }
 	series, p, v := 32/lanes, rows|1, (rows+3)&^3
@@ -76,10 +74,10 @@ func ikasstShared(rows, lanes, k int) int {
 	return 4 * floats
 }
 
-// ikasstFull is the number of blocks that keep a large device busy.
+// ikasstFull is the number of blocks that occupies a large device.
 const ikasstFull = 4096
 
-// Of a class, Variant is the kernel's rows, A the dimension, B lanes | k << 8.
+// In its classes, Variant is the kernel's rows, A the dimension, B lanes | k << 8.
 var ikasstPlan = opPlan{
 	op:      ikasst.Op,
 	kernels: ikasstKernels(),
@@ -98,9 +96,8 @@ var ikasstPlan = opPlan{
 	launches: func(c Class, p *Planner, chains []chain) {
 		dim, lanes, k := int(c.A), int(c.B&0xff), int(c.B>>8)
 		series := 32 / lanes
-		// A block's series fill a warp once; several times, where there are
-		// blocks enough and few scores, so that 32 tridiagonal problems come
-		// together.
+		// A block's series fill a warp once; or several times, where there are enough blocks and few
+		// scores, so that 32 tridiagonal problems are solved together.
 		each := max(series/dim, 1) // chains of a block
 		scores := int(p.tasks[chains[0].first].Fresh) * int(chains[0].count)
 		for scores < lanes && each*2*ikasstFull <= len(chains) {

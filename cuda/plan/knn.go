@@ -7,14 +7,14 @@ import (
 	"odradek/detectors/ops/knn"
 )
 
-// Limits of what the kernels of knn.cu take.
+// Limits of the kernels in knn.cu.
 const (
 	knnPoints  = knn.MaxWindow // of a set
-	knnScanned = 1 << 20       // of a set that all blocks search in pairs
+	knnScanned = 1 << 20       // of a set whose pairs all blocks search
 	knnDim     = 64            // numbers a point
 	knnK       = 1 << 10
 	knnBefore  = 1 << 12 // points before a scored one
-	knnWindow  = 2048    // points of a window that a block has for itself
+	knnWindow  = 2048    // points of a window in one block
 	knnWindowK = 128
 )
 
@@ -23,7 +23,7 @@ const (
 	knnLanes  = 128 // threads of a scanning block
 	knnUnit   = 512
 	knnBlocks = 132 * 3   // of a set: as many as an H200 runs at once
-	knnParts  = 16        // parts that the places of a small set are searched in, at most
+	knnParts  = 16        // parts of the places of a small set, at most
 	knnPart   = 1 << 10   // places of a part, at least
 	knnLists  = 512 << 20 // bytes of the lists of a set, at most
 )
@@ -31,7 +31,7 @@ const (
 // knnScans are the kernels by numbers a point.
 var knnScans = []int{2, 4, 6, 8, 10, 16, 32, 64}
 
-// Where the parameters of a task lie.
+// The offsets of the parameters of a task, in words.
 var (
 	knnParamK          = knn.Op.Spec().Word("K")
 	knnParamPoints     = knn.Op.Spec().Word("POINTS")
@@ -69,10 +69,10 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 	return s, s.before() <= knnBefore
 }
 
-// before is the most points before a scored one.
+// before is the largest number of points before a scored one.
 func (s *knnShape) before() int { return max(min(s.points-1, s.n-1), 1) }
 
-// search is the shape of lof.cu's search.
+// search is the shape of the search in lof.cu.
 func (s *knnShape) search() (g lofShape) {
 	g.n, g.total, g.dim, g.k, g.fresh = s.n, s.n, s.width, s.others, s.fresh
 	g.group()
@@ -83,8 +83,8 @@ func (s *knnShape) search() (g lofShape) {
 	return g
 }
 
-// window are shared memory and scratch of a block that has a window for itself, in
-// shared memory with dim numbers a point, or with dim 0.
+// window returns the shared memory and the scratch memory of a block with its own window, in shared
+// memory with dim numbers a point, or outside it with dim 0.
 func (s *knnShape) window(dim int) (shared, scratch int) {
 	g := s.search()
 	scratch = g.padded*8 + g.wide*g.k*10
@@ -142,9 +142,9 @@ const (
 	knnIsIndex      = knnIsBeforeLine + 1 // knnIndex's kernel
 )
 
-// A class of KNN: Variant is one of the above, a kernel's number among its kind, and, << 8,
-// threads a block or, of an index, passes of its sort; A are shared memory in KB and, << 16, the
-// blocks of a task; B is scratch in 256 bytes.
+// knnClass returns a class of KNN: Variant is one of the above, a kernel's number among its kind, and,
+// << 8, threads a block or, of an index, passes of its sort; A is shared memory in KB and, << 16, the
+// blocks of a task; B is scratch memory in 256 bytes.
 func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := knnShapeOf(t, params)
 	if !ok {
@@ -199,7 +199,7 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		B: uint32(knnRounded(g.scratch))}, cost, true
 }
 
-// knnRounded is scratch in 256 bytes, rounded so that there are not too many classes.
+// knnRounded rounds scratch memory, in 256 bytes, up to a value of few, so that there are few classes.
 func knnRounded(bytes int) int {
 	scratch := (bytes + 255) / 256
 	for step := 1; scratch > 16*step; step *= 2 {
@@ -208,8 +208,7 @@ func knnRounded(bytes int) int {
 	return scratch
 }
 
-// knnWave is the most scratch for the tasks of a launch, if there are several: more
-// take turns.
+// knnWave is the most scratch memory of a launch with several tasks; more tasks take turns.
 const knnWave = 512 << 20
 
 func knnLaunches(c Class, p *Planner, chains []chain) {
@@ -274,7 +273,7 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 	end()
 }
 
-// knnSharedBytes is what knnLaunches asks for.
+// knnSharedBytes is the shared memory of knnLaunches.
 func knnSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var knnPlan = opPlan{

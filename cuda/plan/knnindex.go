@@ -2,7 +2,7 @@ package plan
 
 import "fmt"
 
-// Limits of the sets that have an index.
+// Limits of the sets with an index.
 const (
 	knnIndexed   = 1 << 13 // points, at least: brute force is faster below
 	knnIndexDim  = 4
@@ -18,10 +18,10 @@ const (
 	knnSamples     = 1024 * knnIndexDim
 )
 
-// knnNearest are the kernels by neighbours, for points of two coordinates and of four.
+// knnNearest are the kernels by neighbours, for points of two and of four coordinates.
 var knnNearest = []int{10, 20, 32, 50, 64}
 
-// knnIndex describes how a large set of few coordinates is divided, as knn_index.h's Index.
+// knnIndex describes the division of a large set of few coordinates, as Index in knn_index.h.
 type knnIndex struct {
 	kernel  int // of those of two coordinates, then of four
 	passes  int // of the sort
@@ -29,8 +29,8 @@ type knnIndex struct {
 	scratch int
 }
 
-// index returns false where there is no index of a set: its neighbours are listed, or brute force
-// is faster.
+// index returns the index of a set; ok is false where there is none: the set's neighbours are listed,
+// or brute force is faster.
 func (s *knnShape) index(dim int, listed bool) (g knnIndex, ok bool) {
 	if listed || dim != s.width || dim > knnIndexDim || s.n < knnIndexed || s.points > 0 || s.others < 1 || s.others > knnIndexMost {
 		return g, false
@@ -52,7 +52,7 @@ func (s *knnShape) index(dim int, listed bool) (g knnIndex, ok bool) {
 	return g, true
 }
 
-// launchIndexed adds the launches of the tiles since the one before.
+// launchIndexed adds the launches of the tiles since the last launch.
 func launchIndexed(p *Planner, variant, passes int) {
 	grid := len(p.tiles) - p.launched
 	kind := variant - knnIsIndex

@@ -2,14 +2,14 @@ package plan
 
 import "math/bits"
 
-// Limits of what line.h sorts.
+// Limits of the sort in line.h.
 const (
 	lineMost = 1 << 12 // points of a window
 	lineEach = 8       // of a thread, at most
 )
 
-// lineShape is how line.h divides the points of a window of one coordinate among the threads of
-// a block: a power of two of places, each of a thread.
+// lineShape divides the points of a window of one coordinate among the threads of a block, as in
+// line.h: a power of two of places, `each` of them a thread's.
 type lineShape struct{ places, each int }
 
 func lineShapeOf(n int) lineShape {

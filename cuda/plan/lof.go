@@ -5,7 +5,7 @@ import (
 	"odradek/detectors/ops/lof"
 )
 
-// Limits of what the kernels of lof.cu take.
+// Limits of the kernels in lof.cu.
 const (
 	lofPoints   = 4096 // real points
 	lofVirtuals = 256
@@ -20,7 +20,7 @@ const (
 	lofPartPlaces = 128
 )
 
-// Where the parameters of a task lie.
+// The offsets of the parameters of a task, in words.
 var (
 	lofParamK      = lof.Op.Spec().Word("K")
 	lofParamPoints = lof.Op.Spec().Word("POINTS")
@@ -29,7 +29,7 @@ var (
 	lofParamCount  = len(lof.Op.Spec().Words())
 )
 
-// lofShape is lof.cu's Geometry.
+// lofShape is Geometry in lof.cu.
 type lofShape struct {
 	n, total, dim, k    int
 	log, groups, padded int
@@ -38,7 +38,7 @@ type lofShape struct {
 	fresh               int
 }
 
-// lofShapeOf returns the shape of a task; false where the kernels that search all pairs do not
+// lofShapeOf returns the shape of a task; ok is false where the kernels that search all pairs do not
 // take it.
 func lofShapeOf(t *detectors.Task, params detectors.Words) (g lofShape, ok bool) {
 	if len(params) != lofParamCount || t.Dim < 1 || t.Dim > lofDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
@@ -102,7 +102,7 @@ func (g *lofShape) slots() int {
 	return g.padded
 }
 
-// searchBytes returns the shared memory of lof.cu's carve, with dim numbers a query.
+// searchBytes returns the shared memory of carve in lof.cu, with dim numbers a query.
 func (g *lofShape) searchBytes(dim, threads int) int {
 	low := (g.padded >> g.log) * (g.wide + 16) * 4
 	within := g.wide * (g.padded/32 | 1) * 4
@@ -117,8 +117,8 @@ func (g *lofShape) searchBytes(dim, threads int) int {
 	return (region+15)&^15 + dim*g.wide*4 + g.wide*6 + threads/32*found
 }
 
-// windowBytes returns shared memory and scratch of a kernel that takes a whole task:
-// resident with dim numbers a point, or with dim 0.
+// windowBytes returns the shared and the scratch memory of a kernel that takes a whole task: with dim
+// numbers a point in shared memory, or outside it with dim 0.
 func (g *lofShape) windowBytes(dim int) (shared, scratch int) {
 	if dim > 0 {
 		rows := dim
@@ -149,18 +149,18 @@ func (g *lofShape) partBytes() (shared, scratch int) {
 // parts returns the number of blocks that share a task.
 func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPartPlaces }
 
-// lofOnBlock is the most shared memory of a window that a block holds: what cards of all
-// capabilities but 7.5 give a block, and two blocks on an H100.
+// lofOnBlock is the most shared memory of a window in one block: all cards but those of capability 7.5
+// have it, and an H100 for two blocks.
 const lofOnBlock = 96 << 10
 
-// lofWave is the most scratch for the tasks of a launch: more take turns.
+// lofWave is the most scratch memory of a launch; more tasks take turns.
 const lofWave = 512 << 20
 
-// lofKernels, by variant.
+// lofKernels are the kernels by variant.
 var lofKernels = []string{"lof_window", "lof_window_1", "lof_window_2", "lof_window_4", "lof_window_8", "lof_search", "lof_search_8",
 	"lof_line_1", "lof_line_2", "lof_line_4", "lof_line_8"}
 
-// lofVirtual is set in the variant of a shared task with virtual points.
+// lofVirtual marks the variant of a shared task with virtual points.
 const lofVirtual = 0x80
 
 const (
@@ -170,8 +170,8 @@ const (
 	lofLine    = 7 // a block a task of one coordinate; 1, 2, 4, 8 points a thread
 )
 
-// A class of LOF: Variant is a kernel, and threads a block << 8; A are shared
-// memory in KB and, << 16, the blocks of a task; B is scratch in 256 bytes.
+// lofClass returns a class of LOF: Variant is a kernel, and threads a block << 8; A is shared memory in
+// KB and, << 16, the blocks of a task; B is scratch memory in 256 bytes.
 func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if c, cost, ok := lofLineClass(t, params); ok {
 		return c, cost, true
@@ -204,7 +204,7 @@ func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 			}
 		}
 	}
-	// Rounded, so that there are not too many classes.
+	// Rounded, so that there are few classes.
 	scratch = (scratch + 255) / 256
 	for step := 1; scratch > 8*step; step *= 2 {
 		scratch = (scratch + step - 1) / step * step

@@ -6,12 +6,12 @@ import (
 	"odradek/detectors"
 )
 
-// ModelPlace is where a model of the batch lies in a device's memory.
+// ModelPlace is the place of a model of the batch in a device's memory.
 type ModelPlace struct {
 	Model *detectors.Model
-	In    detectors.Span // where tasks have it: Task.Model
+	In    detectors.Span // the tasks' Task.Model
 	At    int            // its first byte in the device's memory for models
-	// Upload: the model is not there yet, and the plan brings it.
+	// Upload reports that the model is not on the device yet, and the plan brings it.
 	Upload bool
 }
 
@@ -19,7 +19,7 @@ type ModelPlace struct {
 // struct Upload in lane.h.
 type Upload struct{ From, To, Bytes uint64 }
 
-// Models returns the models that the plan of this round needs, not yet placed.
+// Models returns the models that the plan of this round needs, without places.
 func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	some := false
 	b.Models(func(*detectors.Model, detectors.Span) { some = true })
@@ -69,7 +69,7 @@ func (p *Planner) uploadBytes() (list, content int) {
 func (p *Planner) writeUploads(m *Memory, at int) {
 	room, _ := p.uploadBytes()
 	to, n := at+room, 0
-	list := View[Upload](m.Bytes, at, room/int(unsafe.Sizeof(Upload{}))) // as many as there are, or more: it is aligned
+	list := View[Upload](m.Bytes, at, room/int(unsafe.Sizeof(Upload{}))) // at least as many as there are, since it is aligned
 	for i := range p.Places {
 		o := &p.Places[i]
 		if o.Upload {

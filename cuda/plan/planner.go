@@ -22,7 +22,7 @@ type Task detectors.Task
 // Tile is the work of one block, as in task.h.
 type Tile struct {
 	First, Count uint32 // tasks in plan order
-	Part         uint32 // of the task, where several blocks share one; or of the op's own meaning
+	Part         uint32 // of the task, where several blocks share one; some ops give it another meaning
 	Scratch      uint32 // offset of its scratch, in units of 256 bytes
 }
 
@@ -31,24 +31,24 @@ type Launch struct {
 	Kernel              uint32 // index into Kernels
 	Grid, Block, Shared uint32 // blocks, threads a block, bytes of dynamic shared memory
 	FirstTile, Tiles    uint32
-	// Tasks from FirstTask on, in plan order, are those of a launch that the child may
-	// repeat by itself; 0 for one that it may not.
+	// FirstTask and Tasks are the tasks of a launch that the child may repeat by itself, in plan order;
+	// 0 for other launches.
 	FirstTask, Tasks uint32
 }
 
-// Zeroed is scratch that is zero before a launch, as in task.h: both numbers in units of
-// 256 bytes.
+// Zeroed is scratch memory that is zero before a launch, as in task.h: both numbers in units of 256
+// bytes.
 type Zeroed struct{ Scratch, Count uint32 }
 
-// Class determines the launches of a task: tasks of one class share them. A and B are the
-// op's own, such as sizes of a kernel.
+// Class determines the launches of a task: tasks of one class share them. A and B have a meaning of
+// each op, such as sizes of a kernel.
 type Class struct {
 	Op            detectors.Op
 	Variant, A, B uint32
 }
 
-// chain is a run of tasks in plan order that one block computes in order, each with the
-// Next of the one before as carry.
+// chain is a run of tasks in plan order that one block computes in order, each with the Next of its
+// predecessor as carry.
 type chain struct {
 	first, count uint32
 	cost         int
@@ -57,36 +57,33 @@ type chain struct {
 // opPlan describes an op's kernels, and which tasks they take.
 type opPlan struct {
 	op detectors.Op
-	// kernels are the functions of NAME.cu, NAME being the op's: their names begin with it.
+	// kernels are the functions of NAME.cu, whose names begin with the op's name.
 	kernels []string
-	// class returns the task's class and its rough device time in nanoseconds when the
-	// device is full; ok is false where the CPU is to score it. It depends on the
-	// task's dimension, fresh rows, lengths and parameters only: never on
-	// offsets, never on the carry. So a task's kernel, and with it every bit of its
+	// class returns the task's class and its approximate device time in nanoseconds on a full device;
+	// ok is false where the CPU scores it. It depends on the task's dimension, fresh rows, lengths and
+	// parameters only, not on offsets or the carry. So a task's kernel, and with it every bit of its
 	// result, depends on that task alone.
 	class func(t *detectors.Task, params detectors.Words) (c Class, cost int, ok bool)
-	// shared returns the most shared memory of a launch of the class, in bytes; the CPU
-	// scores its tasks where a device has less.
+	// shared returns the most shared memory of a launch of the class, in bytes; the CPU scores its
+	// tasks where a device has less.
 	shared func(c Class) int
-	// launches adds the tiles and launches of a class (Planner.tile,
-	// Planner.launch). The chains lie in plan order and by falling cost, so that
-	// the long ones begin first.
+	// launches adds the tiles and launches of a class (Planner.tile, Planner.launch). The chains lie in
+	// plan order and by falling cost, so that the long ones begin first.
 	launches func(c Class, p *Planner, chains []chain)
-	// caches: the kernels take every task of their classes, whatever its values, so that
-	// the window cache may have their windows (windowcache.go).
+	// caches reports that the kernels take every task of their classes, whatever its values, so that
+	// the window cache may hold their windows (windowcache.go).
 	caches bool
-	// rounds is the most rounds of a task, which its kernel requests with the status more;
+	// rounds is the largest number of rounds of a task, which its kernel requests with the status more;
 	// after the last the task goes to the CPU. 0: the kernels request none.
 	rounds int
-	// again is class for a task's later rounds: round is 2 or more, next the task's Next
-	// of the round before, which is its carry. nil: class.
+	// again is class for a task's later rounds: round is 2 or more, next is the task's Next of the
+	// previous round, which is its carry. nil: class.
 	again func(t *detectors.Task, params detectors.Words, round int, next detectors.Words) (c Class, cost int, ok bool)
-	// repeats: only the carry differs between rounds, so that the child may repeat the
-	// launches by itself. Their kernels begin with the status word of a
-	// task: StatusTodo is its first round in the request, StatusMore has its carry in
-	// Next, and with the others there is nothing to do.
+	// repeats reports that only the carry differs between rounds, so that the child may repeat the
+	// launches by itself. Their kernels read the status word of a task first: StatusTodo is its first
+	// round in the request, StatusMore has its carry in Next, and any other status needs no work.
 	repeats bool
-	// models: the kernels read the model of a task. They have one more parameter, after
+	// models reports that the kernels read the model of a task. They have one more parameter, after
 	// scratch: const uint32_t *models. Without it a task with a model goes to the CPU.
 	models bool
 }
@@ -104,12 +101,12 @@ var plans = [...]*opPlan{
 
 var (
 	byOp    []*opPlan // by number of an op: its plan, nil for none
-	names   []string  // of the kernels, by the index that a Launch has
-	sources []string  // the .cu files that have them, without the ending
+	names   []string  // of the kernels, by a Launch's index
+	sources []string  // the .cu files of the kernels, without the ending
 )
 
-// init fills the lists of kernels and ops from plans. They cannot be initialised where they are declared, since a
-// plan's functions look a kernel up in them.
+// init fills the lists of kernels and ops from plans. An initialiser cannot, because a plan's functions
+// look kernels up in these lists.
 func init() {
 	byOp = make([]*opPlan, len(detectors.Ops()))
 	for _, p := range plans {
@@ -123,12 +120,11 @@ func init() {
 // Has reports whether there are kernels for an op.
 func Has(op detectors.Op) bool { return byOp[op] != nil }
 
-// Kernels lists the names of the kernels: a Launch has the index of one. The caller must
-// not change the list.
+// Kernels lists the names of the kernels by a Launch's index. The caller must not change the list.
 func Kernels() []string { return names }
 
-// Sources lists the files of package kernels that have the kernels, without .cu. The
-// caller must not change the list.
+// Sources lists the files of the kernels in package kernels, without .cu. The caller must not change
+// the list.
 func Sources() []string { return sources }
 
 // SetRounds sets an op's rounds until undo is called. Tests with a child that requests
@@ -189,7 +185,7 @@ const (
 
 // Planner makes the plans of one batch's Execute: see doc.go. It is reused.
 type Planner struct {
-	Shared       int             // bytes of shared memory that a block may have on each of the devices, 0 for no limit
+	Shared       int             // bytes of shared memory that a block may have on each device, 0 for no limit
 	in           detectors.Words // of the batch
 	tasks        []Task          // in plan order, in the batch's memory
 	tiles        []Tile
@@ -204,11 +200,11 @@ type Planner struct {
 	forced        []bool  // by batch index: a kernel declined it; nil for none
 	left          int     // tasks not done
 	round         int     // 1 for the first
-	rounds        []int32 // by batch index: the rounds after which a task requested another; nil for none
+	rounds        []int32 // by batch index: rounds in which a task requested another; nil for none
 	later         int     // tasks of this plan in a later round
 	repeats       int     // how often the child may run the repeatable launches; 0: there are none
 	declined      int     // tasks that their kernels declined
-	segment       []int32 // by batch index: its segment; valid on the device only
+	segment       []int32 // by batch index: its segment; valid for the device's tasks only
 	next          []int32 // by batch index: the next task of its segment, -1 at the end
 	segments      []segment
 	byCost        []int32 // segments by falling cost
@@ -229,14 +225,14 @@ type Planner struct {
 	Places  []ModelPlace             // of Models, on the device that the plan is for
 	modelAt map[uint32]uint32        // by offset of a model among the batch's: its first word in the device's memory
 	updates []detectors.WindowUpdate // of this round
-	cachedX uint32                   // word of In on the device where the X begin that are not in the batch
+	cachedX uint32                   // word of In on the device at which the X outside the batch begin
 	part    bool                     // of a batch that is split: see split.go
 	params  []detectors.Span         // of a part's tasks
 	q       Request                  // the request for this round's plan
 }
 
-// segment is a run of linked tasks of one class: a chain, or a part of one where
-// its tasks have several classes. A later part is in a later launch.
+// segment is a run of linked tasks of one class: a chain, or a part of a chain whose tasks have several
+// classes. A later part is in a later launch.
 type segment struct {
 	class, wave int32
 	head, last  int32
@@ -244,8 +240,8 @@ type segment struct {
 	cost        int
 }
 
-// shape has everything that a task's class depends on. Within a batch, a span stands for
-// the content of the parameters.
+// shape has everything that determines a task's class. Within a batch, a span stands for the content of
+// the parameters.
 type shape struct {
 	op                                               detectors.Op
 	dim, fresh, x, bins, scores, next, detail, model uint32
@@ -294,10 +290,9 @@ func Before(b *detectors.Batch, i int) int32 {
 	return int32(after) - 1
 }
 
-// Assign finds a place for every task that is not done, and the segments of those
-// that go to the device in this round. A task waits for another round where its
-// carry comes from a task that the CPU has to score first, because the side that scores a
-// task depends on that task alone.
+// Assign finds a place for every task that is not done, and the segments of the device's tasks in this
+// round. A task waits for another round where the CPU has to score the task before it first, because
+// the side that scores a task depends on that task alone.
 func (p *Planner) Assign(b *detectors.Batch) {
 	if p.round++; p.round > 1 {
 		p.updates = nil
@@ -415,8 +410,8 @@ func (p *Planner) indexOf(c Class) int32 {
 	return k
 }
 
-// Left returns the number of tasks that are not done.
-func (p *Planner) Left() int { return p.left }
+// Pending returns the number of tasks that are not done.
+func (p *Planner) Pending() int { return p.left }
 
 // NoneDone reports whether no task is done.
 func (p *Planner) NoneDone() bool { return p.left == len(p.places) }
@@ -427,8 +422,8 @@ func (p *Planner) Declined() int { return p.declined }
 // Request returns the request for this round's plan, once it is written.
 func (p *Planner) Request() *Request { return &p.q }
 
-// ClassOf returns the class of a detector's tasks of fresh rows, with a full window before
-// them; ok is false where no kernel takes those.
+// ClassOf returns the class of a detector's tasks with the given fresh rows after a full window; ok is
+// false where no kernel takes them.
 func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 	rows := d.Window() + fresh - 1
 	size, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
@@ -454,9 +449,8 @@ func (p *Planner) Device() int {
 	return n
 }
 
-// lay writes the device's tasks in plan order to tasks, which has room for all of
-// them, and makes tiles and launches: class by class in each wave, chains by
-// falling cost.
+// lay writes the device's tasks in plan order to tasks, which has room for all of them, and makes tiles
+// and launches: class by class in each wave, chains by falling cost.
 func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 	p.tasks = tasks
 	p.order = p.order[:0]
@@ -510,8 +504,8 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 	}
 }
 
-// sort puts the segments in order: by wave and class, then by falling cost, in
-// steps of an eighth, then as they came. A counting sort: there may be 100,000.
+// sort orders the segments by wave and class, then by falling cost in steps of an eighth, then by
+// index. It is a counting sort, since there may be 100,000.
 func (p *Planner) sort() {
 	groups := (int(p.waves) + 1) * len(p.classes)
 	if groups == 1 && p.even() { // the usual batch: many keys, one detector
@@ -582,7 +576,7 @@ func costStep(cost int) int {
 // tile adds a block's work to the next launch.
 func (p *Planner) tile(t Tile) { p.tiles = append(p.tiles, t) }
 
-// launch adds a launch of the tiles since the one before, a block each.
+// launch adds a launch of the tiles since the last launch, a block each.
 func (p *Planner) launch(kernel uint32, block, shared int) {
 	p.launchGrid(kernel, len(p.tiles)-p.launched, block, shared)
 }
@@ -599,16 +593,15 @@ func (p *Planner) launchGrid(kernel uint32, grid, block, shared int) {
 	p.launched = len(p.tiles)
 }
 
-// again adds a launch of another kernel on the tiles of the last launch: an op's
-// next phase.
+// again adds a launch of another kernel on the tiles of the last launch: an op's next phase.
 func (p *Planner) again(kernel uint32, grid, block, shared int) {
 	l := p.launches[len(p.launches)-1]
 	l.Kernel, l.Grid, l.Block, l.Shared = kernel, uint32(grid), uint32(block), uint32(shared)
 	p.launches = append(p.launches, l)
 }
 
-// repeat lets the child repeat the launches of the tasks from first to the present end of
-// the plan, as often as the task with the most rounds may.
+// repeat lets the child repeat the launches of the tasks from first to the present end of the plan, as
+// often as the task with the most rounds may.
 func (p *Planner) repeat(op *opPlan, launches []Launch, first int) {
 	left := op.rounds
 	for _, i := range p.order[first:] {
@@ -624,8 +617,8 @@ func (p *Planner) repeat(op *opPlan, launches []Launch, first int) {
 	}
 }
 
-// zeroed allocates scratch that is zero before the launches of the plan, and again before they
-// are repeated.
+// zeroed allocates scratch memory that is zero before the launches of the plan and before each
+// repetition.
 func (p *Planner) zeroed(n int) uint32 {
 	at := p.scratch(n)
 	count := uint32(p.scratchBytes/Alignment) - at
@@ -637,8 +630,8 @@ func (p *Planner) zeroed(n int) uint32 {
 	return at
 }
 
-// scratch allocates n bytes on the device, undefined and the batch's own; the
-// offset is in units of 256 bytes, as tiles have it.
+// scratch allocates n bytes on the device for the batch alone, with undefined content; the offset is in
+// units of 256 bytes, as in tiles.
 func (p *Planner) scratch(n int) uint32 {
 	at := p.scratchBytes
 	p.scratchBytes += uint64(Align(n))

@@ -172,7 +172,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: round %d is %s, want %v", c.name, round, got, c.want)
 				break
 			}
-			p.Settle(b, &p, make([]uint32, len(p.order)))
+			p.ReadStatus(b, &p, make([]uint32, len(p.order)))
 			finishCPU(&p, b)
 		}
 	}
@@ -277,7 +277,7 @@ func TestPlanRandom(t *testing.T) {
 			if seen != len(tasks) {
 				t.Fatalf("%d tasks in tiles of %d", seen, len(tasks))
 			}
-			p.Settle(b, &p, status)
+			p.ReadStatus(b, &p, status)
 			for _, i := range finishCPU(&p, b) {
 				if tk := b.Tasks[i]; tk.Fresh != 13 && tk.Op != knn.Op && !decline[i] {
 					t.Fatalf("task %d is on the CPU", i)
@@ -402,7 +402,7 @@ func TestRounds(t *testing.T) {
 				t.Errorf("its class is %+v, want %+v", p.classes, want)
 			}
 		}
-		p.Settle(b, &p, c.status)
+		p.ReadStatus(b, &p, c.status)
 		finishCPU(&p, b)
 	}
 	if p.Declined() != 1 || p.left != 1 {

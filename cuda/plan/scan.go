@@ -7,7 +7,7 @@ import (
 	"odradek/detectors/ops/scan"
 )
 
-// Limits of what the kernels of scan.cu take.
+// Limits of the kernels in scan.cu.
 const (
 	scanSide  = 1 << 10 // rows, and columns, of a grid
 	scanBlock = 1<<16 - 1
@@ -23,7 +23,7 @@ const (
 	scanNullFull    = 132 * 2
 )
 
-// Where the parameters of a task lie.
+// The offsets of the parameters of a task, in words.
 var (
 	scanParamColumns    = scan.Op.Spec().Word("COLUMNS")
 	scanParamRows       = scan.Op.Spec().Word("ROWS")
@@ -35,8 +35,8 @@ var (
 	scanParamCount      = len(scan.Op.Spec().Words())
 )
 
-// A class of Scan: A rows and, << 16, columns of the grid; B the most rows of a rectangle,
-// << 11 its most columns and << 22 regions; Variant null maps.
+// scanClass returns a class of Scan: A is rows and, << 16, columns of the grid; B the most rows of a
+// rectangle, << 11 its most columns and << 22 regions; Variant null maps.
 func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != scanParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh || t.Next.Len > 0 {
 		return Class{}, 0, false
@@ -64,13 +64,13 @@ func scanShared(columns int) int {
 	return (padded+16)*8 + (padded/8+4)*16
 }
 
-// scanSeeders returns the blocks of a task's scan_seed, for rectangles of up to high rows and wide
-// columns.
+// scanSeeders returns the number of a task's blocks of scan_seed, for rectangles of up to high rows and
+// wide columns.
 func scanSeeders(rows, columns, high, wide int) int {
 	return bits.Len(uint(high)) * bits.Len(uint(wide)) * ((rows*columns + 16383) / 16384)
 }
 
-// scanWave is the most scratch of a launch with several tasks: more take turns.
+// scanWave is the most scratch memory of a launch with several tasks; more take turns.
 const scanWave = 1 << 30
 
 func scanLaunches(c Class, p *Planner, chains []chain) {

@@ -6,8 +6,8 @@ import (
 	"odradek/detectors"
 )
 
-// Part is a part of a plan for one device: the planner of its tasks, those of the batch from
-// First up to the next part's.
+// Part is a part of a plan for one device: a planner for the tasks of the batch from First up to the
+// next part's.
 type Part struct {
 	Planner
 	First int32
@@ -16,8 +16,7 @@ type Part struct {
 // Cut distributes the segments of this round among parts. It returns false where chains
 // cross every cut.
 func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
-	// From the end: a part may begin with task i if no task from i on has its carry from an
-	// earlier one.
+	// Backwards: a part may begin with task i if no task from i on has its carry from an earlier task.
 	share := (p.cost + len(parts) - 1) / len(parts)
 	k, cost := len(parts)-1, 0
 	low := int32(len(b.Tasks))
@@ -57,8 +56,8 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	return !slices.ContainsFunc(parts, func(t *Part) bool { return len(t.segments) == 0 })
 }
 
-// paramsLen returns the length of the parameters of the plan's tasks, which a part copies:
-// they lie at the start of the batch's arena, far from the rest.
+// paramsLen returns the length of the parameters of the plan's tasks. A part copies them, because they
+// lie at the start of the batch's arena, far from its other input.
 func (p *Planner) paramsLen() (n int) {
 	p.params = p.params[:0]
 	last := detectors.Span{Off: ^uint32(0)}
@@ -73,8 +72,7 @@ func (p *Planner) paramsLen() (n int) {
 	return n
 }
 
-// narrow copies a part's parameters to byte at, and limits its In and Out to the range that
-// its tasks read and write.
+// narrow copies a part's parameters to byte at, and limits its In and Out to the range of its tasks.
 func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 	moved := make([]uint32, len(p.params))
 	to := at / 4

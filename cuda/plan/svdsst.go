@@ -13,15 +13,15 @@ const (
 	svdsstMaxRank   = 16
 )
 
-// Where the parameters of a task lie.
+// The offsets of the parameters of a task, in words.
 var (
 	svdsstParamWindow = svdsst.Op.Spec().Word("WINDOW")
 	svdsstParamRank   = svdsst.Op.Spec().Word("RANK")
 	svdsstParamGamma  = svdsst.Op.Spec().Word("GAMMA")
 )
 
-// svdsstShape is a kernel of svdsst.cu: rows of a vector that a lane has, warps a
-// block, blocks that a multiprocessor has room for.
+// svdsstShape is a kernel of svdsst.cu: rows of a vector a lane, warps a block, and blocks that fit on
+// a multiprocessor.
 type svdsstShape struct{ rows, warps, blocks int }
 
 var svdsstShapes = []svdsstShape{{2, 1, 16}, {4, 2, 8}, {7, 2, 6}, {10, 2, 6}, {13, 2, 4}, {16, 2, 4}}
@@ -50,8 +50,8 @@ func svdsstShapeOf(w int) svdsstShape {
 	panic(fmt.Sprintf("plan: no kernel of svdsst for a window of %d", w))
 }
 
-// memory returns the bytes of shared memory of a block, and of scratch for the vectors that
-// do not fit: struct Memory in svdsst.cu.
+// memory returns a block's bytes of shared memory, and of scratch memory for the vectors that do not
+// fit: struct Memory in svdsst.cu.
 func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
 	steps := min(w, svdsstSteps)
 	most, n := (steps+7)&^7, 32*s.rows
@@ -70,13 +70,13 @@ func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
 	return fixed + 4*n*kept, scratch
 }
 
-// svdsstDense is the launch of svdsst_dense for a window: threads and bytes of shared
-// memory a block, blocks that a multiprocessor has room for, and the bytes of a block's
-// matrix where that is in scratch: struct Dense in svdsst_dense.h.
+// svdsstDense is the launch of svdsst_dense for a window: threads and bytes of shared memory a block,
+// blocks that fit on a multiprocessor, and the bytes of a block's matrix if it is in scratch memory:
+// struct Dense in svdsst_dense.h.
 type svdsstDense struct{ threads, shared, blocks, matrix int }
 
-// The most shared memory of a block and of a multiprocessor, and the most scratch for
-// matrices, as much as L2 has.
+// The most shared memory of a block and of a multiprocessor, and the most scratch memory for matrices,
+// the size of the L2.
 const (
 	svdsstShared   = 227 << 10
 	svdsstMatrices = 48 << 20
@@ -102,14 +102,14 @@ func svdsstDenseOf(w, most int) svdsstDense {
 	return d
 }
 
-// SVDSSTHeads is the number of a launch's first tiles that are heads instead: struct Heads
-// in svdsst.cu, see svdsstHeads.
+// SVDSSTHeads is the number of a launch's first tiles that are heads instead: struct Heads in
+// svdsst.cu, see svdsstHeads.
 const SVDSSTHeads = 2
 
-// svdsstHeads is struct Heads.
+// svdsstHeads is struct Heads in svdsst.cu.
 type svdsstHeads struct{ tiles, counters, again, left, apart, matrices uint32 }
 
-// tile returns one of the tiles that the heads occupy.
+// tile returns the i-th of the tiles that the heads occupy.
 func (h *svdsstHeads) tile(i int) Tile {
 	if i == 0 {
 		return Tile{h.tiles, h.counters, h.again, h.left}
@@ -117,24 +117,24 @@ func (h *svdsstHeads) tile(i int) Tile {
 	return Tile{First: h.apart, Count: h.matrices}
 }
 
-// svdsstCounters is the size of struct Counters.
+// svdsstCounters is the size of struct Counters in svdsst.cu, in bytes.
 const svdsstCounters = 12
 
-// A launch has as many blocks as a large device has room for, and eight tiles for each:
-// scores take very different times, and neighbours in a series alike.
+// A launch has as many blocks as fit on a large device, and eight tiles for each: the times of scores
+// differ widely, but little between neighbours in a series.
 const (
 	svdsstSMs   = 148
 	svdsstTiles = 8
 )
 
-// svdsstAgain is a bit of Variant: tasks in their second round, for svdsst_dense.
+// svdsstAgain is the bit of Variant of tasks in their second round, for svdsst_dense.
 const svdsstAgain = 1 << 16
 
-// Of a class, Variant is the kernel's rows and svdsstAgain, A the dimension, B w | r << 16.
+// In its classes, Variant is the kernel's rows and svdsstAgain, A the dimension, B w | r << 16.
 //
-// A task has a second round where float32 cannot decide a score, which is rare. A block of
-// svdsst_dense takes a multiprocessor's shared memory and makes other lanes wait, even with
-// nothing to do: so it is not a second launch of the first round.
+// A task has a second round where float32 cannot decide a score, which is rare. A block of svdsst_dense
+// takes a multiprocessor's shared memory and makes other lanes wait even without work: hence it is not
+// a second launch of the first round.
 var svdsstPlan = opPlan{
 	op:      svdsst.Op,
 	kernels: svdsstKernels(),
@@ -216,10 +216,10 @@ var svdsstPlan = opPlan{
 	},
 }
 
-// svdsstDearer is about the ratio of the costs of a score in float64 and in float32.
+// svdsstDearer is the approximate ratio of the costs of a score in float64 and in float32.
 const svdsstDearer = 4
 
-// svdsstClass is opPlan.class of a task's first round.
+// svdsstClass is opPlan.class for a task's first round.
 func svdsstClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	w, rank, gamma := params.Int(svdsstParamWindow), params.Int(svdsstParamRank), params.Int(svdsstParamGamma)
 	if w < 2 || w > svdsstMaxWindow || rank < 1 || rank >= w || rank > svdsstMaxRank || t.Dim < 1 || t.Fresh == 0 || t.Fresh > 1<<15 ||

@@ -138,9 +138,9 @@ func TestSVDSSTRounds(t *testing.T) {
 			status[k] = StatusMore
 			asked[pl.order[k]] = true
 		}
-		pl.Settle(b, &pl, status)
-		if pl.Left() != len(asked) {
-			t.Fatalf("w=%d: %d tasks are left, %d asked for more", w, pl.Left(), len(asked))
+		pl.ReadStatus(b, &pl, status)
+		if pl.Pending() != len(asked) {
+			t.Fatalf("w=%d: %d tasks are left, %d asked for more", w, pl.Pending(), len(asked))
 		}
 		kernels, again := round()
 		if len(kernels) != 2 || kernels[first] == 0 || kernels["svdsst_dense"] != kernels[first] || int(again) != len(pl.launches) {
@@ -156,7 +156,7 @@ func TestSVDSSTRounds(t *testing.T) {
 		}
 		// More in its second round is one too many: the CPU's.
 		status = slices.Repeat([]uint32{StatusMore}, len(pl.order))
-		pl.Settle(b, &pl, status)
+		pl.ReadStatus(b, &pl, status)
 		pl.Assign(b)
 		if pl.Declined() != len(asked) || pl.Device() != 0 {
 			t.Errorf("w=%d: after two rounds %d tasks are declined, %d on the device", w, pl.Declined(), pl.Device())

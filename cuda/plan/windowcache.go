@@ -12,11 +12,11 @@ type WindowUpdate struct {
 	Next      uint32
 	Flags     uint32
 	Common    uint32 // the first of the rows that X is centred on
-	CommonN   uint32 // and how many they are
+	CommonN   uint32 // the number of these rows
 }
 
-// UpdateTiles is the length of a WindowUpdate in tiles; UpdateWindow and UpdateLater are
-// its flags: it is one of a window, and not the window's first of the batch.
+// UpdateTiles is the length of a WindowUpdate in tiles. UpdateWindow and UpdateLater are its flags: it
+// updates a window; it is not the window's first update in the batch.
 const (
 	UpdateTiles     = 3
 	UpdateWindow    = 1
@@ -27,8 +27,8 @@ const (
 // windowCacheKernel is the kernel of the window cache, and the name of its .cu.
 const windowCacheKernel = "window_cache"
 
-// launchUpdates reserves tiles for the updates and adds, before all others, the launch that
-// makes the X of their tasks.
+// launchUpdates reserves tiles for the updates and adds, before all others, the launch that makes the X
+// of their tasks.
 func (p *Planner) launchUpdates() {
 	n := (len(p.updates) + updatesPerBlock - 1) / updatesPerBlock * updatesPerBlock
 	for range n * UpdateTiles {
@@ -62,7 +62,7 @@ func (p *Planner) Caches(d detectors.Detector, dim, fresh int) bool {
 // Updates returns the number of window updates in the plan of this round.
 func (p *Planner) Updates() int { return len(p.updates) }
 
-// Fed reports whether the plan has every task that reads an updated window.
+// Fed reports whether the plan contains every task that reads an updated window.
 func (p *Planner) Fed() bool {
 	for i := range p.updates {
 		if p.places[p.updates[i].Task] != onDevice {

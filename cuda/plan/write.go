@@ -6,9 +6,8 @@ import (
 	"odradek/detectors"
 )
 
-// Memory is a batch's memory, as a plan uses it: the input arena from the first byte
-// on, after its used part the plan, which reaches up to byte Out; the output arena from
-// there on, after its used part the status words.
+// Memory is a batch's memory as a plan uses it: the input arena from the first byte, then the plan, up
+// to byte Out; the output arena from there, then the status words.
 type Memory struct {
 	ID    uint32 // in the children
 	Bytes []byte
@@ -16,45 +15,43 @@ type Memory struct {
 }
 
 // Request gives the ranges of a batch's memory that a device reads and writes. [InOff, InOff+InBytes)
-// is the input: the used part of In, then tasks, tiles and launches. Of the
-// arena, [InFrom, InTo) is copied to the device. [OutOff, OutOff+OutBytes) is the
-// output: the used part of Out, of which [OutFrom, OutTo) comes back, then a status
-// word a task. Where a batch is split over devices, those are what a part's tasks read
-// and write; else all of it.
+// is the input: the used part of In, then tasks, tiles and launches. Of the arena, [InFrom, InTo) is
+// copied to the device. [OutOff, OutOff+OutBytes) is the output: the used part of Out, of which
+// [OutFrom, OutTo) is copied back, then a status word a task. Of a batch that is split over devices,
+// these ranges are those of a part's tasks.
 type Request struct {
-	Batch                           uint32 // which memory
-	Launches                        uint32 // how many
+	Batch                           uint32 // id of the memory
+	Launches                        uint32 // their number
 	InOff, InBytes                  uint64
 	TasksOff, TilesOff, LaunchesOff uint64
 	OutOff, OutBytes, StatusOff     uint64
-	Tasks                           uint64 // how many
-	Later                           int    // of them, those in a later round; not sent to the child
+	Tasks                           uint64 // their number
+	Later                           int    // number of those in a later round; not sent to the child
 	ScratchBytes                    uint64 // on the device
 	CopyOut                         bool   // Out has to be copied to the device first
 	InFrom, InTo, OutFrom, OutTo    uint64
-	Room                            uint64 // bytes of the input on the device, where that is more than InBytes
-	// Rounds is how often the child may run the repeatable launches, while a task requests
-	// more; 0: there are none. A round that takes longer than
-	// RoundLimit, in nanoseconds, is a fault.
+	Room                            uint64 // bytes of the input on the device, if more than InBytes
+	// Rounds is how often the child may run the repeatable launches while a task requests more; 0:
+	// there are none. A round longer than RoundLimit, in nanoseconds, is a fault.
 	Rounds     uint32
-	Zeroes     uint32 // how many, at ZeroesOff behind the launches
+	Zeroes     uint32 // their number, at ZeroesOff after the launches
 	ZeroesOff  uint64
 	RoundLimit uint64
-	// Models is how many models the tasks read, and Uploads how many of them are not on the
+	// Models is the number of models that the tasks read, and Uploads the number of those not on the
 	// device yet: Upload structs, at UploadsOff.
 	UploadsOff      uint64
 	Models, Uploads uint32
 }
 
-// Work estimates a device's time for the plan, in nanoseconds: its arithmetic plus copies of
-// the given bytes, which overlap only among batches.
+// Work estimates a device's time for the plan, in nanoseconds: its arithmetic plus copies of the given
+// bytes, which overlap only among batches.
 func (p *Planner) Work(bytes int) int64 {
 	return int64(p.cost) + chainWeight*int64(p.longest) + int64(bytes)/copyRate
 }
 
-// chainWeight is about the number of chains that a device computes at once: the factor by
-// which a single chain costs more than its share of a full device. copyRate is bytes a nanosecond
-// to or from a device (PCIe of the fifth generation, measured).
+// chainWeight is the approximate number of chains that a device computes at once: a single chain costs
+// that factor more than its share of a full device. copyRate is the bytes a nanosecond to or from a
+// device (PCIe of the fifth generation, measured).
 const (
 	chainWeight = 128
 	copyRate    = 50
@@ -63,9 +60,9 @@ const (
 // taskBytes is the size of a Task in bytes.
 const taskBytes = int(unsafe.Sizeof(Task{}))
 
-// Write writes the plan of this round from byte at of the memory on, its status
-// words being at status, and returns where the next one's lie. Nothing beyond
-// m.Out is written: an end beyond that shows how much room is missing.
+// Write writes the plan of this round from byte at of the memory, with its status words at status, and
+// returns where the next plan's begin. It writes nothing beyond m.Out: a larger end shows how much room
+// is missing.
 func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, statusEnd int) {
 	n := p.Device()
 	tiles := Align(at + taskBytes*n)

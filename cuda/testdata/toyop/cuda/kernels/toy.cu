@@ -1,5 +1,5 @@
-// Op Toy: a block goes through the tasks of a tile, its threads through 16 of their rows a
-// round. Scratch is there to be zero at the beginning of each.
+// Op Toy: a block computes the tasks of a tile in order, its threads 16 of their rows a round.
+// Scratch is zero at the beginning of each.
 #include "device.h"
 #include "toy_params.h"
 

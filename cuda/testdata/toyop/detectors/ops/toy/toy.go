@@ -11,7 +11,7 @@ import (
 	"odradek/detectors/ops/signals"
 )
 
-// Op is the change of a sample against the one LAG samples before it, in float64.
+// Op is the difference between a sample and the one LAG samples before it, in float64.
 const Op detectors.Op = 0
 
 var spec = detectors.Spec{

@@ -10,15 +10,15 @@ import (
 const (
 	StatusDone = 0
 	StatusLeft = 1 // the kernel declined it
-	StatusTodo = 2 // never of a reply: before the first round of launches that are repeated
+	StatusTodo = 2 // before the first round of repeatable launches; no reply has it
 	StatusMore = 3 // the task requests another round, with its Next as carry
 )
 
-// Settle takes the status words of the tasks of the plan q of this round, which is p or
-// a part of it, in plan order. A declined task goes to the CPU, those after it in its
-// chain wait for another round, and so does one that requests more, until it has had as many
-// rounds as its op allows: then it goes to the CPU, too.
-func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
+// ReadStatus takes the status words of the tasks of the plan q of this round, which is p or a part of
+// it, in plan order. A declined task goes to the CPU, and the tasks after it in its chain wait for
+// another round. So does a task that requests more, until it has had as many rounds as its op allows;
+// then it goes to the CPU, too.
+func (p *Planner) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
 	taken := 0
 	for _, s := range status {
 		if s == StatusDone {
@@ -38,7 +38,7 @@ func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 		case status[k] == StatusDone:
 			p.places[i] = done
 			p.left--
-		case status[k] == StatusMore && p.mayGoOn(b, q, i):
+		case status[k] == StatusMore && p.mayRepeat(b, q, i):
 			p.places[i] = waiting
 		default:
 			if p.forced == nil {
@@ -56,9 +56,9 @@ func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 	}
 }
 
-// mayGoOn records that a task of the plan q requests another round, and reports whether it
-// may have one.
-func (p *Planner) mayGoOn(b *detectors.Batch, q *Planner, i int32) bool {
+// mayRepeat records that a task of the plan q requests another round, and reports whether it may have
+// one.
+func (p *Planner) mayRepeat(b *detectors.Batch, q *Planner, i int32) bool {
 	op := byOp[b.Tasks[i].Op]
 	if p.rounds == nil {
 		p.rounds = make([]int32, len(b.Tasks))
@@ -77,12 +77,12 @@ func (p *Planner) Lost(q *Planner) {
 	for _, i := range q.order {
 		p.places[i] = waiting
 		if p.rounds != nil {
-			p.rounds[i] = 0 // the device may have written half of its Next: from the beginning
+			p.rounds[i] = 0 // the device may have written half of its Next: it begins again
 		}
 	}
 }
 
-// Force leaves all tasks that are not done to the CPU.
+// Force assigns all tasks that are not done to the CPU.
 func (p *Planner) Force() {
 	p.forced = make([]bool, len(p.places))
 	for i := range p.forced {
@@ -93,9 +93,8 @@ func (p *Planner) Force() {
 	}
 }
 
-// Runs links the CPU's tasks of this round by their carries. It returns
-// the first task of each run, by task the next one of its run, -1 at the end, and the
-// tasks.
+// Runs links the CPU's tasks of this round by their carries. It returns the first task of each run; by
+// task the next one of its run, -1 at the end; and the tasks.
 func (p *Planner) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
 	var last []int32
 	for _, i := range p.cpu {
@@ -117,7 +116,7 @@ func (p *Planner) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
 	return heads, p.next, p.cpu
 }
 
-// Leave leaves the tasks of the plan q, of the same batch, that are not done to the CPU.
+// Leave assigns the tasks of the plan q, of the same batch, that are not done to the CPU.
 func (p *Planner) Leave(q *Planner) {
 	if p.forced == nil {
 		p.forced = make([]bool, len(p.places))
@@ -139,8 +138,8 @@ func (p *Planner) Scored() (tasks int) {
 	return tasks
 }
 
-// Beside returns the CPU's tasks of this round, after Runs, that do not wait for the
-// device. The others are scored after it.
+// Beside returns, after Runs, the CPU's tasks of this round that do not wait for the device. The others
+// are scored after it.
 func (p *Planner) Beside() (mine []int32) {
 	var others []int32
 	for _, i := range p.cpu {
