@@ -20,21 +20,26 @@ type TP struct {
 
 // Admin makes and looks at topics and groups, and reads topics back, on
 // franz-go.
-type Admin struct{ cl *kgo.Client }
+type Admin struct {
+	cl   *kgo.Client
+	open func() (*kgo.Client, error) // another client like cl
+}
 
 // NewAdmin returns a client; options may add TLS and SASL.
 func NewAdmin(brokers []string, opts ...kgo.Opt) (*Admin, error) {
-	cl, err := kgo.NewClient(append([]kgo.Opt{
+	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(brokers...),
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.RetryTimeout(20 * time.Second),
 		kgo.DialTimeout(5 * time.Second),
-	}, opts...)...)
+	}, opts...)
+	open := func() (*kgo.Client, error) { return kgo.NewClient(opts...) }
+	cl, err := open()
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{cl}, nil
+	return &Admin{cl, open}, nil
 }
 
 // Close ends the client.

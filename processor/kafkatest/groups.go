@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -24,12 +25,39 @@ type Member struct {
 	Assigned                 []TP // in order; empty while the group is not stable
 }
 
+// staleAfter is how long a request to a group's coordinator may take before another
+// client repeats it.
+const staleAfter = 2 * time.Second
+
+// toCoordinator sends an idempotent request to a group's coordinator, and repeats it on a
+// fresh client if it fails: OffsetFetch and DescribeGroups of franz-go 1.22 stay with a
+// coordinator that was killed, and are refused for as long as the client lives, although
+// another broker coordinates the group.
+func (a *Admin) toCoordinator(ctx context.Context, send func(ctx context.Context, cl *kgo.Client) error) error {
+	first, cancel := context.WithTimeout(ctx, staleAfter)
+	err := send(first, a.cl)
+	cancel()
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	cl, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return send(ctx, cl)
+}
+
 // Group describes a group; one that is not known has the state "Dead" on Kafka
 // and no members.
 func (a *Admin) Group(ctx context.Context, name string) (Group, error) {
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{name}
-	r, err := req.RequestWith(ctx, a.cl)
+	var r *kmsg.DescribeGroupsResponse
+	err := a.toCoordinator(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
+		r, err = req.RequestWith(ctx, cl)
+		return err
+	})
 	if err != nil {
 		return Group{}, fmt.Errorf("kafkatest: group %s: %w", name, err)
 	}
@@ -126,7 +154,11 @@ func (a *Admin) Offsets(ctx context.Context, group string, stable bool) (map[TP]
 		g := kmsg.NewOffsetFetchRequestGroup()
 		g.Group, g.Topics = group, nil
 		req.Groups = append(req.Groups, g)
-		r, err := req.RequestWith(ctx, a.cl)
+		var r *kmsg.OffsetFetchResponse
+		err := a.toCoordinator(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
+			r, err = req.RequestWith(ctx, cl)
+			return err
+		})
 		if err != nil {
 			return err
 		}

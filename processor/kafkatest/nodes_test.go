@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -63,7 +64,22 @@ func TestNodes(t *testing.T) {
 					return nil
 				})
 			}
-			step("killed", func(n *Node) error { n.Kill(); return moved(n) })
+			step("killed", func(n *Node) error {
+				group, at := coordinatedBy(ctx, t, c, n.ID), TP{topic, 0}
+				if err := c.Admin().SetOffsets(ctx, group, map[TP]Committed{at: {Offset: 7}}); err != nil {
+					t.Fatal(err)
+				}
+				offsets := func() error {
+					got, err := c.Admin().Offsets(ctx, group, true)
+					if err == nil && got[at].Offset != 7 {
+						err = fmt.Errorf("offsets %v", got)
+					}
+					return err
+				}
+				n.Kill()
+				// The others still name the node as the coordinator, and the client remembers it.
+				return errors.Join(offsets(), moved(n))
+			})
 			began := time.Now()
 			if err := c.Heal(ctx); err != nil {
 				t.Fatal(err)
@@ -93,6 +109,20 @@ func TestNodes(t *testing.T) {
 				same(t, "after the faults", got, acked)
 			}
 		})
+	}
+}
+
+// coordinatedBy returns the name of a new group that a node coordinates.
+func coordinatedBy(ctx context.Context, t *testing.T, c *Cluster, node int32) string {
+	t.Helper()
+	for {
+		group := Unique("group")
+		switch at, err := c.Admin().Coordinator(ctx, group, false); {
+		case err != nil:
+			t.Fatal(err)
+		case at == node:
+			return group
+		}
 	}
 }
 
