@@ -1,8 +1,7 @@
 //go:build cuda
 
-// One batch, from the doorbell to the reply, in one crossing from Go: copy in,
-// launches, copy out, wait. cgo's way in and out and Go's scheduler cost
-// microseconds each, and a batch has a dozen calls.
+// One call from Go executes a whole batch: copy in, launches, copy out, wait. Each crossing of cgo
+// and Go's scheduler costs microseconds, and a batch has a dozen calls of the driver.
 
 #define _GNU_SOURCE
 #include "lane.h"
@@ -36,7 +35,7 @@ static uint64_t memoryTaken;  // of memoryMost, by all lanes
         }                                  \
     } while (0)
 
-// replyError says which call failed and how: the call's name up to its arguments.
+// replyError names the failed call, by its name up to the arguments, and its error.
 void replyError(Reply *r, CUresult code, const char *doing) {
     const char *name = NULL;
     if (r->code) return;
@@ -45,14 +44,14 @@ void replyError(Reply *r, CUresult code, const char *doing) {
     snprintf(r->text, sizeof r->text, "%s (%d) in %.*s", name, code, (int)strcspn(doing, "("), doing);
 }
 
-// refuse is for a request that makes no sense.
+// refuse answers an invalid request.
 static CUresult refuse(Reply *r, const char *why) {
     r->code = badRequest;
     snprintf(r->text, sizeof r->text, "%s", why);
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-// whole sends or receives all of n bytes: 0 where the other end is gone.
+// whole sends or receives all of n bytes. It returns 0 where the other end is closed.
 static int whole(int fd, void *p, size_t n, int sending) {
     char *at = p;
     while (n > 0) {
@@ -105,8 +104,8 @@ static int inside(uint64_t at, uint64_t n, uint64_t from, uint64_t most) {
     return at >= from && at - from <= most && n <= most - (at - from);
 }
 
-// check holds the request's offsets to the batch's memory, and its launches to
-// what there is: a fault here would look like one of a kernel.
+// check rejects a request whose offsets are outside the batch's memory or whose launches are
+// invalid: the resulting fault would look like that of a kernel.
 static CUresult check(const Request *q, const Mapping *m, Reply *r) {
     if (!inside(q->inOff, q->inBytes, 0, m->bytes) || !inside(q->outOff, q->outBytes, 0, m->bytes))
         return refuse(r, "input or output is not in the batch's memory");
@@ -146,7 +145,7 @@ static CUresult check(const Request *q, const Mapping *m, Reply *r) {
     return CUDA_SUCCESS;
 }
 
-// beginStatus puts what status words are before the first round into the stream.
+// beginStatus writes the status words of the first round, in the stream.
 static CUresult beginStatus(Lane *l, const Request *q, const unsigned char *base, CUdeviceptr out, Reply *r) {
     CUdeviceptr status = out + (q->statusOff - q->outOff);
     const Launch *launches = (const Launch *)(base + q->launchesOff);
@@ -159,8 +158,8 @@ static CUresult beginStatus(Lane *l, const Request *q, const unsigned char *base
     return CUDA_SUCCESS;
 }
 
-// launchAll puts a round of the batch's launches into the stream, on the given buffers:
-// all of them in the first, then those that may be repeated.
+// launchAll enqueues a round of the batch's launches on the given buffers: all of them in the first
+// round, then the repeatable ones.
 static CUresult launchAll(Lane *l, const Request *q, const unsigned char *base, uint32_t round, CUdeviceptr in, CUdeviceptr out, Reply *r) {
     CUdeviceptr tasks = in + (q->tasksOff - q->inOff), status = out + (q->statusOff - q->outOff), scratch = l->scratch.p;
     const Launch *launches = (const Launch *)(base + q->launchesOff);
@@ -183,13 +182,12 @@ static uint64_t now(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// How a thread waits for the end of a batch, ns: it asks all the time for the
-// first spin, then sleeps between two questions, longer the longer it takes. To
-// sleep in cuEventSynchronize instead made a batch of 2.2 ms 390 us slower and one
-// of 9.7 ms 940 us (H200 in a virtual machine; this makes them 10 to 60 us slower).
+// The wait for the end of a batch, ns: a thread polls for the first spin, then sleeps between two
+// polls, longer each time. Sleeping in cuEventSynchronize instead made a batch of 2.2 ms 390 us
+// slower and one of 9.7 ms 940 us (H200 in a virtual machine; polling adds 10 to 60 us).
 enum { spin = 200000, sleepLeast = 20000, sleepMost = 500000 };
 
-// waitEnd waits for the lane's end event, so many nanoseconds at most; 0: for ever.
+// waitEnd waits for the lane's end event, at most limit nanoseconds; 0: without a limit.
 static CUresult waitEnd(Lane *l, uint64_t limit, Reply *r) {
     uint64_t began = now();
     CUresult e;
@@ -219,8 +217,8 @@ static CUresult elapsed(CUevent from, CUevent to, uint64_t *nanos, Reply *r) {
     return CUDA_SUCCESS;
 }
 
-// copy is cuMemcpyHtoDAsync or cuMemcpyDtoHAsync of a block's part, and what lies
-// behind it: one copy where they touch.
+// copy is cuMemcpyHtoDAsync or cuMemcpyDtoHAsync of a block's part and of the data after the block:
+// one copy where they are adjacent.
 static CUresult copy(Lane *l, CUdeviceptr device, unsigned char *host, uint64_t from, uint64_t to, uint64_t behind, uint64_t end, int in) {
     if (to == behind) behind = from, from = to;
     for (int i = 0; i < 2; i++, from = behind, to = end) {
@@ -232,10 +230,9 @@ static CUresult copy(Lane *l, CUdeviceptr device, unsigned char *host, uint64_t 
     return CUDA_SUCCESS;
 }
 
-// repeat does the launches that may be repeated until no task asks for more, the rounds
-// that the request allows at most. Rounds without a task cost 3 us or so, a look at the
-// status words with its copy and wait three times that: so it looks after 1, 1, 2, 4, 8
-// rounds, and then after every 8.
+// repeat executes the repeatable launches until no task requests more, at most the rounds that the
+// request allows. Rounds without a task cost about 3 us, reading the status words with its copy and
+// wait three times that. So it reads them after 1, 1, 2, 4, 8 rounds, and then after every 8.
 static CUresult repeat(Lane *l, const Request *q, const Mapping *m, Reply *r) {
     CUdeviceptr status = l->output.p + (q->statusOff - q->outOff);
     const volatile uint32_t *words = (const uint32_t *)(m->base + q->statusOff);
@@ -255,8 +252,8 @@ static CUresult repeat(Lane *l, const Request *q, const Mapping *m, Reply *r) {
     }
 }
 
-// execute runs one batch. The input's block goes in with one copy, output and
-// status come back with another, unless it is a part of a batch that is split.
+// execute runs one batch. One copy brings the input, another returns output and status, unless the
+// batch is a part of a split one.
 static CUresult execute(Lane *l, const Request *q, Reply *r) {
     if (q->batch >= maxBatches || !mappings[q->batch].base) return refuse(r, "no such batch");
     const Mapping *m = &mappings[q->batch];
@@ -286,9 +283,9 @@ static int byValue(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// measure runs a batch, then its launches again and again over copies of its
-// buffers in turn, so that no run finds its input in the cache: the median of
-// their times in nanos, the least in a, the copies in b.
+// measure runs a batch, then repeats its launches over copies of its buffers in turn, so that no
+// run finds its input in the cache. It returns the median of their times in nanos, the least in a,
+// and the number of copies in b.
 static CUresult measure(Lane *l, const Request *q, Reply *r) {
     CUresult e = execute(l, q, r);
     if (e != CUDA_SUCCESS || q->tasks == 0) return e;
@@ -328,10 +325,10 @@ static CUresult measure(Lane *l, const Request *q, Reply *r) {
     return e;
 }
 
-// laneServe executes batches until a request of another kind comes (1: it is in
-// *q) or the parent is gone (0).
+// laneServe executes batches until a request of another kind arrives (1: it is in *q) or the parent
+// has closed the lane (0).
 int laneServe(Lane *l, int fd, Request *q) {
-    prctl(PR_SET_TIMERSLACK, 1000UL);  // of this thread's naps, ns; 50,000 otherwise
+    prctl(PR_SET_TIMERSLACK, 1000UL);  // timer slack of this thread, ns; 50,000 by default
     while (whole(fd, q, sizeof *q, 0)) {
         Reply r = {0};
         if (q->magic != magic) return 0;
@@ -346,7 +343,7 @@ int laneServe(Lane *l, int fd, Request *q) {
     return 0;
 }
 
-// mapBatch makes the parent's memory this process's and the device's own.
+// mapBatch maps the parent's memory into this process and the device.
 CUresult mapBatch(const Request *q, const char *path, Reply *r) {
     if (q->batch >= maxBatches || mappings[q->batch].base) return refuse(r, "no free place for a batch of this number");
     uint64_t began = now();
@@ -384,8 +381,7 @@ CUresult unmapBatch(const Request *q, Reply *r) {
     return CUDA_SUCCESS;
 }
 
-// windowCacheMemory takes memory for the window cache. It is asked for once in the life
-// of a process, and given back with it.
+// windowCacheMemory takes memory for the window cache, once in a process, until it ends.
 CUresult windowCacheMemory(const Request *q, Reply *r) {
     static CUdeviceptr taken;
     if (taken) return refuse(r, "there is memory for the window cache already");
@@ -394,8 +390,7 @@ CUresult windowCacheMemory(const Request *q, Reply *r) {
     return CUDA_SUCCESS;
 }
 
-// modelMemory takes memory for models. It is asked for once in the life of a process, and
-// given back with it.
+// modelMemory takes memory for models, once in a process, until it ends.
 CUresult modelMemory(const Request *q, Reply *r) {
     if (models) return refuse(r, "there is memory for models already");
     TRY(cuMemAlloc(&models, q->inBytes));
@@ -403,8 +398,8 @@ CUresult modelMemory(const Request *q, Reply *r) {
     return CUDA_SUCCESS;
 }
 
-// allowShared lets a kernel have all the shared memory of a block, most bytes,
-// instead of 48 KB; what it does not use itself is left for launches to ask for.
+// allowShared lets a kernel use all shared memory of a block, most bytes, instead of 48 KB.
+// *dynamic gets the bytes beyond the kernel's static memory.
 CUresult allowShared(CUfunction f, int most, uint32_t *dynamic) {
     int own = 0;
     CUresult e = cuFuncGetAttribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f);

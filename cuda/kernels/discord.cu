@@ -1,19 +1,18 @@
-// Op Discord: detectors/discord has the definition (LeftQuery). A block has up to 16
-// fresh rows of a task, and what they read of its rows in shared memory, in float64.
+// Op Discord: detectors/discord has the definition (LeftQuery). A block computes up to 16 fresh rows of
+// a task. It holds the rows that they read in shared memory, in float64.
 //
-// Correlations are sums of products, one by one: no recurrence over the fresh rows, which
-// would carry the digits that a step costs to all that come after. A thread has seven
-// subsequences that begin one row after the other, so a value that it loads is in seven
-// products of each query, and seven being odd, the loads of a warp are of different banks.
-// The first pass takes means, the second the squares and products of what is left when
-// the mean is subtracted, which neither a level far from zero nor a step can spoil; a
-// further one is only for more than four queries. Where even that is not enough, a
-// deviation of less than a millionth of the mean, the thread goes through the rows as
-// they came, and sees whether all are equal.
+// Each correlation is a separate sum of products, not a recurrence over the fresh rows, which would
+// carry the digits lost at a step to all later rows. A thread computes seven subsequences that begin at
+// successive rows, so it uses a loaded value in seven products of each query; since seven is odd, the
+// loads of a warp hit different banks. The first pass computes means; the second the squares and
+// products of the deviations from the mean, whose digits neither a level far from zero nor a step can
+// reduce. Only more than four queries need a further pass. Where a deviation is less than a millionth
+// of the mean, the thread computes the moments from the uncentred rows, and checks whether all values
+// are equal.
 //
-// Floor, window 2,048, m=64, an H200: 16 KiB of rows at 55 GB/s, 3.3 M scores/s where
-// windows travel for one fresh row, 53 M/s for 16. Float64 instructions of a pair of
-// values: four with one fresh row, 34 M scores/s, and 1.4 with 16, 95 M/s.
+// Floor, window 2,048, m=64, an H200: 16 KiB of rows at 55 GB/s, 3.3 M scores/s where windows are
+// copied for one fresh row, 53 M/s for 16. Float64 instructions of a pair of values: four with one
+// fresh row, 34 M scores/s, and 1.4 with 16, 95 M/s.
 #include "device.h"
 #include "discord_params.h"
 
@@ -25,11 +24,11 @@ constexpr int mostWarps = 12;
 constexpr uint32_t full = 0xffffffffu;
 constexpr double nan = __builtin_nan("");
 constexpr double inf = __builtin_inf();
-constexpr double near = 1e-12;   // share of a variance in the squared mean from which digits suffice
+constexpr double near = 1e-12;   // least variance, as a share of the squared mean, with enough digits
 
 // Query is a fresh row's subsequence of one length.
 struct Query {
-    int from, to;  // the subsequences that it is compared with begin at rows from from to to, of those of the block
+    int from, to;  // first and last start of the compared subsequences, in rows of the block
     bool flat;
 };
 
@@ -39,15 +38,15 @@ struct Shared {
     double sum[mostFresh];
 };
 
-// Block is what a block works on.
+// Block is the input of a block, and its arrays.
 struct Block {
-    const double *raw;  // of the task, from the block's first row on; dim a row
+    const double *raw;  // the task's rows from the block's first, dim values a row
     int dim, rows, fresh, k;
     bool exclude;
-    const double *x;    // in shared memory: column by column, less their centers
-    int pitch;          // rows of a column there, with room for reads past its end
-    double *q;          // of the length: values of row k of all queries side by side
-    int wide;           // queries there, fresh and some that are compared with nothing
+    const double *x;    // in shared memory: column by column, less the column's center
+    int pitch;          // rows of a column there, including room for reads past its end
+    double *q;          // queries of the present length: row k of all queries side by side
+    int wide;           // queries there: the fresh ones, then padding that is not compared
 };
 
 __device__ inline double sumOf(double v) {
@@ -63,10 +62,10 @@ __device__ inline double largest(double v) {
     return v;
 }
 
-// inverse is 1 over the root of a sum of squares; NaN where that is out of range.
+// inverse returns 1/sqrt(square), or NaN where that is out of range.
 __device__ inline double inverse(double square) { return square > 0 && square < inf ? 1 / sqrt(square) : nan; }
 
-// normalise puts column c of the queries of length m into q. A warp has a query.
+// normalise writes column c of the normalised queries of length m to q, one warp a query.
 __device__ inline void normalise(const Block &b, Shared &s, int m, int c, int points) {
     int lane = threadIdx.x & 31;
     for (int f = threadIdx.x >> 5; f < b.wide; f += blockDim.x >> 5) {
@@ -103,7 +102,7 @@ __device__ inline void normalise(const Block &b, Shared &s, int m, int c, int po
     }
 }
 
-// Far is a subsequence whose moments are taken from the rows as they came.
+// Far is a subsequence whose moments are computed from the uncentred rows.
 struct Far {
     double origin, mean, inv;
     bool flat;
@@ -136,14 +135,14 @@ __device__ __noinline__ double farProduct(const Block &b, const Far &r, int c, i
     return sum * r.inv;
 }
 
-// flatPair is rho of two subsequences one of which, or both, are flat.
+// flatPair returns rho of two subsequences of which at least one is flat.
 __device__ inline double flatPair(const Block &b, bool one, bool other, bool finite) {
     if (!finite) return nan;
     if (one && other) return 1;
     return b.exclude ? nan : 0;
 }
 
-// means sets mean to those of the subsequences from row j on in column x.
+// means sets mean to the means of the subsequences from row j on in column x.
 __device__ __forceinline__ void means(const double *x, int m, double (&mean)[run]) {
     double v[2 * run - 1];
 #pragma unroll
@@ -169,7 +168,7 @@ __device__ __forceinline__ void means(const double *x, int m, double (&mean)[run
     for (int r = 0; r < run; r++) mean[r] *= share;
 }
 
-// products adds up those of F queries, from q on, and squares if they are wanted.
+// products adds the products with F queries from q on, and with Squares the squares.
 template <int F, bool Squares>
 __device__ __forceinline__ void products(const double *x, const double *q, int pitch, int m, const double (&mean)[run], double (&square)[run],
                                          double (&product)[run][F]) {
@@ -212,9 +211,9 @@ __device__ __forceinline__ void products(const double *x, const double *q, int p
     }
 }
 
-// correlate calls take(r, f, rho) for the subsequences from row j on and the F queries
-// from f0 on, of column c. inv are those of the subsequences, and far the ones that need
-// the rows as they came; both are set with First.
+// correlate calls take(r, f, rho) for the subsequences from row j on and the F queries from f0 on, of
+// column c. inv has the subsequences' inverse norms, and far marks those that need the uncentred rows;
+// First sets both.
 template <int F, bool First, class Take>
 __device__ __forceinline__ void correlate(const Block &b, const Shared &s, int c, int j, int last, int f0, int m, const double (&mean)[run],
                                           double (&inv)[run], uint32_t &far, Take take) {
@@ -251,11 +250,11 @@ __device__ __forceinline__ void correlate(const Block &b, const Shared &s, int c
     }
 }
 
-// scoreOf is that of a correlation; -inf: there is no neighbour.
+// scoreOf returns the score of a correlation; NaN for -inf, which marks the absence of a neighbour.
 __device__ inline double scoreOf(double rho) { return rho == -inf ? nan : sqrt(1 - rho > 0 ? 1 - rho : 0.0); }
 
-// nearest sets s.best of each warp to the largest correlations of its threads'
-// subsequences with the F queries from f0 on.
+// nearest sets s.best of each warp to the largest correlations of its threads' subsequences with the F
+// queries from f0 on.
 template <int F> __device__ __forceinline__ void nearest(const Block &b, Shared &s, int m) {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     int low = s.query[0].from, last = s.query[b.fresh - 1].to;
@@ -265,7 +264,7 @@ template <int F> __device__ __forceinline__ void nearest(const Block &b, Shared 
         int j = sweep + run * threadIdx.x;
         bool some = j <= last;
         if (!__any_sync(full, some)) continue;
-        if (!some) j = low;  // reads what there is, and takes nothing
+        if (!some) j = low;  // reads valid rows and takes nothing
         double mean[run], inv[run];
         uint32_t far = 0;
         means(b.x + j, m, mean);
@@ -289,7 +288,7 @@ template <int F> __device__ __forceinline__ void nearest(const Block &b, Shared 
     }
 }
 
-// load begins a block: what it has of the task, and columns in shared memory.
+// load sets up a block: its part of the task, and columns in shared memory.
 template <int F>
 __device__ inline Block load(const Task &t, const Tile &tile, const DiscordParams &p, const float *f32, double *memory,
                              int &first) {
@@ -325,7 +324,7 @@ __device__ inline void leave(const Task &t, float *out, Shared &s, int first, in
     if (a == count - 1) out[t.scores.off + first + f] = static_cast<float>(s.sum[f] / count);
 }
 
-// one is the kernel of series of one value, and one neighbour.
+// one is the kernel for series of one value and one neighbour.
 template <int F> __device__ __forceinline__ void one(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double, memory);
     __shared__ Shared s;
@@ -351,8 +350,8 @@ template <int F> __device__ __forceinline__ void one(const Task *tasks, const Ti
     }
 }
 
-// any is the kernel of rows of several values and of several neighbours, a fresh row a
-// block. Correlations of all subsequences are in shared memory, behind the query.
+// any is the kernel for rows of several values and for several neighbours, one fresh row a block.
+// Shared memory holds the correlations of all subsequences, after the query.
 __device__ __forceinline__ void any(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double, memory);
     __shared__ Shared s;

@@ -1,13 +1,13 @@
-// Op discords: package detectors/discord has the definition, the first Top subsequences
-// without a near neighbour of every length of a range. Distances are the definition's but
-// for rounding; of subsequences that are equally far but for that it may be any.
+// Op discords: package detectors/discord has the definition, the first Top discords of every length of
+// a range. Distances are the definition's up to rounding; of subsequences whose distances are equal up
+// to rounding, any may be found.
 //
-// A window of up to some thousand values is a block's (discords_window.h): all neighbours at
-// the first length, and from there on what changes. A longer one is all blocks', for which
-// each length is a profile (discords_profile.h): a launch each for means and norms, steps,
-// diagonals, distances and the discords; or, with a radius from the window before, as much of it as
-// that asks for (discords_radius.h). Of many lengths some are profiles, and of the others
-// each is a block's (discords_lengths.h).
+// One block computes a window of up to some thousand values (discords_window.h): all neighbours at the
+// first length, and updates from each length to the next. All blocks compute a longer window, in which
+// each length is a profile (discords_profile.h): a launch each for means and norms, steps, diagonals,
+// distances and the discords. With a radius from the window before, they compute only the part of the
+// profile that the radius requires (discords_radius.h). Of many lengths a few have profiles, and one
+// block computes each of the others (discords_lengths.h).
 #include "discords_lengths.h"
 #include "discords_radius.h"
 #include "discords_task.h"
@@ -73,9 +73,9 @@ extern "C" __global__ void __launch_bounds__(discords::threads, 2) discords_wind
     discords::window(tasks, tiles, f32, out, status);
 }
 
-// Longer windows. A tile is a task's length: its part is the length's number, its count
-// where the extremes are. Those of discords_count, discords_lengths and discords_leave begin with
-// two of the task: see Lengths.
+// Longer windows. A tile is a length of a task: its part is the length's number, its count the place of
+// the extremes. The tiles of discords_count, discords_lengths and discords_leave begin with two tiles
+// of the task: see Lengths.
 
 #define LONG(name, threads, blocks, call)                                                                                                  \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \

@@ -1,41 +1,41 @@
 // The first discords of many lengths of a long series.
 //
-// At a few lengths, the anchors, all nearest neighbours are known (discords_profile.h). A
-// block takes one length after another. It computes means and norms anew, and the distance
-// of each subsequence to what is its nearest at the anchor below and at the one above: the
-// smaller is an upper bound of its distance, mostly a tight one. The subsequence with the
-// largest bound is compared with all others; is it still the first, it is the discord, since
-// no other one's distance is above its bound. If that takes too many comparisons, the block
-// finds all neighbours of its length, as at an anchor.
+// At a few lengths, the anchors, all nearest neighbours are computed (discords_profile.h). A block then
+// computes one length after another. It computes new means and norms, and the distances of each
+// subsequence to its nearest neighbours at the anchors below and above: the smaller one is an upper
+// bound of its distance, mostly a tight one. The subsequence with the largest bound is compared with
+// all others. If its distance is still the largest, it is the discord, since no other distance exceeds
+// its bound. If that takes too many comparisons, the block computes all neighbours of its length, as at
+// an anchor.
 //
-// Nothing is carried from length to length, so that no rounding is. As bounds need not be tight,
-// the anchors may be compared in float32.
+// No values, and so no roundings, are carried from length to length. As bounds need not be tight, the
+// anchors may be computed in float32.
 //
-// Floor: a product and a sum for each value of each subsequence of each length, for moments,
-// two bounds and some three comparisons; and the anchors, three operations a pair.
+// Floor: a product and a sum for each value of each subsequence of each length, for moments, two bounds
+// and about three comparisons; and the anchors, three operations a pair.
 #pragma once
 #include "discords_long.h"
 
 namespace discords {
 
 constexpr int anchorRows = 1 << 11;  // rows of a block of an anchor's scan
-constexpr double unknown = 1e300;    // a bound where nothing is known
-constexpr int beside = 2;  // subsequences a thread on either side of one that was compared, whose bounds are tried
+constexpr double unknown = 1e300;    // a bound of a subsequence without a known neighbour
+constexpr int beside = 2;  // on either side of a compared subsequence, the number of subsequences a thread whose bounds are updated
 
-// Counts says which subsequences are flat or have a value that is not finite: how many values
-// before one are not finite, and how many up to it differ from the one before them.
+// Counts are prefix counts that show which subsequences are flat or have a value that is not finite:
+// the values before each one that are not finite, and the values up to each one that differ from their
+// predecessor.
 struct Counts {
     const uint32_t *missing, *changes;
     __device__ bool sound(int i, int m) const { return missing[i + m] == missing[i]; }
     __device__ bool same(int i, int m) const { return changes[i + m - 1] == changes[i]; }
 };
 
-// Lengths is what blocks share that take the lengths of a task.
+// Lengths is the data that all blocks of a task's lengths share.
 //
-// The first tile of a launch has as count how many anchors there are, whose tiles come from
-// the third on, and as scratch where the counts are; the second has as count how many bytes, in
-// units of 256, a block's arrays take, as part which scratch is zero before, and as scratch where
-// the arrays are.
+// The first tile of a launch has as count the number of anchors, whose tiles begin at the third, and as
+// scratch the offset of the counts. The second has as count the size of a block's arrays in units of
+// 256 bytes, as part the offset of zeroed scratch memory, and as scratch the offset of the arrays.
 struct Lengths {
     const Tile *tiles;
     __device__ int anchors() const { return tiles[0].count; }
@@ -44,12 +44,12 @@ struct Lengths {
     __device__ uint32_t *counts(unsigned char *scratch) const { return reinterpret_cast<uint32_t *>(scratch + static_cast<size_t>(tiles[0].scratch) * 256); }
 };
 
-// Search is what a block knows of its length.
+// Search is a block's state of its length.
 struct Search {
-    Work w;  // its distances are bounds, as 1-rho, and its limits what is near
+    Work w;  // its distances are bounds, as 1-rho; its limits are neighbours
     Work below, above;
     Counts counts;
-    int length, found, flats[2], usuals[2];  // the first and the last flat, and of the others
+    int length, found, flats[2], usuals[2];  // the first and the last flat subsequence, and the first and the last other one
     bool beyond;
     int picked[mostPicks];
     double value[lanes / 32];
@@ -57,8 +57,8 @@ struct Search {
     Best nearest[lanes / 32];
 };
 
-// What is near a subsequence: its place + 1, 0 where nothing is known, and a bit that says it
-// has been compared with all.
+// The known neighbour of a subsequence: its place + 1, 0 for none, and a bit for a subsequence that has
+// been compared with all.
 constexpr int compared = 1 << 30;
 
 __device__ __forceinline__ int placeOf(int near) { return (near & (compared - 1)) - 1; }
@@ -103,7 +103,7 @@ __device__ inline void countLong(const Task *tasks, const Tile *tiles, const flo
     if (end == w.n && from < end) missing[w.n] = a;
 }
 
-// scanAnchors does what scanLong does, for several tiles.
+// scanAnchors is scanLong for several tiles.
 template <typename T> __device__ inline void scanAnchors(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
     __shared__ Work w;
@@ -116,10 +116,10 @@ template <typename T> __device__ inline void scanAnchors(const Task *tasks, cons
     if (begin < end && isScanned<T>(*w.extremes, anchorRows)) scan(w, *reinterpret_cast<Block<T> *>(memory), begin, end, first);
 }
 
-// slide calls take(v, next, u) for each value of the subsequences from i on, of which a thread has
-// eight: that of the d-th, less level, is next[(u+d)&7]. v is the query's value, less mean and times
-// scale, or without a query 1, and 0 behind the last value. level is the value that the first of them
-// has as its eighth. The block calls it.
+// slide calls take(v, next, u) for each value of the subsequences from i on, eight a thread: the value
+// of the d-th, less level, is next[(u+d)&7]. v is the query's value, less mean and times scale, or 1
+// without a query, and 0 after the last value. level is the eighth value of the first subsequence. The
+// whole block calls it.
 template <class Take> __device__ __forceinline__ void slide(const Work &w, Slide &s, int i, double &level, const double *query, double mean, double scale, Take take) {
     const int t = threadIdx.x;
     double next[diagonals];
@@ -147,7 +147,8 @@ template <class Take> __device__ __forceinline__ void slide(const Work &w, Slide
     }
 }
 
-// describeAll sets mean and inverse of all subsequences, and which are flat. The block calls it.
+// describeAll sets mean and inverse norm of all subsequences, and marks the flat ones. The whole block
+// calls it.
 __device__ inline void describeAll(Search &s, Slide &b) {
     const Work &w = s.w;
     const int t = threadIdx.x;
@@ -183,11 +184,11 @@ __device__ inline void describeAll(Search &s, Slide &b) {
     if (__syncthreads_or(beyond)) s.beyond = true;
 }
 
-// isApart reports whether a subsequence, between the first and the last of its kind, may be
-// compared with i.
+// isApart reports whether i may be compared with a subsequence, given the first and the last of that
+// subsequence's kind.
 __device__ __forceinline__ bool isApart(const int (&ends)[2], int i, int exclusion) { return ends[0] <= i - exclusion || ends[1] >= i + exclusion; }
 
-// rhoOf is the correlation of two usual subsequences, from their values.
+// rhoOf computes the correlation of two subsequences that are not flat, from their values.
 __device__ inline double rhoOf(const Work &w, int i, int j) {
     const double *x = w.x + i, *y = w.x + j, meanX = w.mean[i], meanY = w.mean[j];
     double sum[4] = {0, 0, 0, 0};
@@ -200,7 +201,8 @@ __device__ inline double rhoOf(const Work &w, int i, int j) {
     return (sum[0] + sum[1] + (sum[2] + sum[3])) * w.inverse[i] * w.inverse[j];
 }
 
-// tryNear has subsequence i take the one at j, or nearby, where it is nearer than what it has.
+// tryNear gives subsequence i the neighbour at j, or one near j, if that is nearer than its present
+// one.
 __device__ inline void tryNear(const Work &w, int i, int j, int known) {
     int to = j > i ? max(i + w.exclusion, min(j, w.count - 1)) : min(i - w.exclusion, j);
     if (to >= w.count) to = i - w.exclusion;
@@ -210,8 +212,8 @@ __device__ inline void tryNear(const Work &w, int i, int j, int known) {
     if (d < w.distance[i]) w.distance[i] = d, w.limit[i] = to + 1;
 }
 
-// boundAll sets an upper bound of each subsequence's 1-rho, infinite where nothing is known.
-// The block calls it.
+// boundAll sets an upper bound of each subsequence's 1-rho, infinite without a known neighbour. The
+// whole block calls it.
 __device__ inline void boundAll(const Search &s) {
     const Work &w = s.w;
     for (int i = threadIdx.x; i < w.count; i += lanes) {
@@ -236,15 +238,15 @@ __device__ inline void boundAll(const Search &s) {
     __syncthreads();
 }
 
-// reach is the bound of subsequence i, -1 where it has no distance.
+// reach returns the bound of subsequence i, -1 where it has no distance.
 __device__ __forceinline__ double reach(const Search &s, int i) {
     double d = s.w.distance[i];
     if (d > 1 && s.flats[1] >= 0 && !s.w.excludeFlat && isApart(s.flats, i, s.w.exclusion)) return 1;
     return d == unknown && s.w.limit[i] == compared ? -1 : d;
 }
 
-// farthest is the first subsequence of those with the largest bound that does not overlap a
-// discord found before; -1 for none. The block calls it.
+// farthest returns the first of the subsequences with the largest bound that overlap no discord found
+// before; -1 for none. The whole block calls it.
 __device__ inline int farthest(Search &s) {
     double value = -1;
     int place = -1;
@@ -270,8 +272,8 @@ __device__ inline int farthest(Search &s) {
     return place;
 }
 
-// settle compares subsequence i with all others, which take it for theirs where it is nearer.
-// The block calls it.
+// settle compares subsequence i with all others; each of them takes i as its neighbour where i is
+// nearer. The whole block calls it.
 __device__ inline void settle(Search &s, Slide &b, int i) {
     const Work &w = s.w;
     const double mean = w.mean[i], inverse = w.inverse[i];
@@ -303,7 +305,7 @@ __device__ inline void settle(Search &s, Slide &b, int i) {
         w.limit[i] = j + 1 | compared;
     }
     __syncthreads();
-    // What is i's nearest is mostly that of those around it, too.
+    // The neighbours of adjacent subsequences are mostly adjacent, too.
     for (int k = 0; j >= 0 && k < beside; k++) {
         const int off = k * lanes + static_cast<int>(threadIdx.x) - beside * lanes / 2, o = i + off, p = j + off;
         if (off == 0 || min(o, p) < 0 || max(o, p) >= w.count || !usual(w.inverse[o]) || w.limit[o] >= compared) continue;
@@ -312,7 +314,7 @@ __device__ inline void settle(Search &s, Slide &b, int i) {
     __syncthreads();
 }
 
-// everything finds the nearest of all subsequences of the length. The block calls it.
+// everything computes the neighbours of all subsequences of the length. The whole block calls it.
 __device__ ODRADEK_SLOW void everything(Search &s, Block<double> &b) {
     __shared__ Extremes extremes;
     Work w = s.w;
@@ -362,7 +364,7 @@ __device__ inline void discordsOf(Search &s, unsigned char *memory, const Place 
         s.w.extremes = &extremes;
     }
     boundAll(s);
-    const int most = 64 + 3 * w.n / (2 * w.m);  // as long as all pairs take
+    const int most = 64 + 3 * w.n / (2 * w.m);  // costs as much as all pairs
     for (int settled = 0; s.found < to.p->top;) {
         const int i = farthest(s);
         if (i < 0) break;
@@ -387,7 +389,7 @@ __device__ inline void discordsOf(Search &s, unsigned char *memory, const Place 
     }
 }
 
-// lengthsLong has a block take lengths of a task, the longest first.
+// lengthsLong computes lengths of a task in a block, the longest first.
 __device__ inline void lengthsLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
     __shared__ Search s;
@@ -424,7 +426,7 @@ __device__ inline void lengthsLong(const Task *tasks, const Tile *tiles, const f
     }
 }
 
-// leaveLong leaves scores and carry of a task, or the task. One block calls it.
+// leaveLong writes scores and carry of a task, or declines the task. One block calls it.
 __device__ inline void leaveLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Lengths l = {tiles};
     const uint32_t first = tiles[0].first;

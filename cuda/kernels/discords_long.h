@@ -1,12 +1,12 @@
-// Discords of a window that is too long for a block, by the profile of each length.
+// Discords of a window that is too long for one block, by the profile of each length.
 #pragma once
 #include "discords_profile.h"
 #include "discords_task.h"
 
 namespace discords {
 
-// longOf is the series of a tile's task with subsequences of the tile's length, whose arrays
-// are in scratch as discordsArrays in cuda/plan/discords.go has it.
+// longOf returns the series of a tile's task with subsequences of the tile's length. Its arrays are in
+// scratch memory as laid out by discordsArrays in cuda/plan/discords.go.
 __device__ inline Work longOf(const Task *tasks, const Tile &tile, const float *f32, float *out, unsigned char *scratch) {
     const Task &t = tasks[tile.first];
     const Place to = placeOf(t, f32, out);
@@ -30,16 +30,16 @@ __device__ inline Work longOf(const Task *tasks, const Tile &tile, const float *
     return w;
 }
 
-// rowsOf are the rows of a block of the scan: fewer where there are few blocks;
-// discordsScan in cuda/plan/discords.go says the same.
+// rowsOf returns the rows of a block of the scan: fewer where there are few blocks. discordsScan in
+// cuda/plan/discords.go has the same formula.
 __device__ inline int rowsOf(int diagonalsLeft) {
     int rows = 1 << 13, bands = (diagonalsLeft + band - 1) / band;
     while (rows > 1 << 10 && bands * ((diagonalsLeft + rows - 1) / rows) < 1 << 12) rows /= 2;
     return rows;
 }
 
-// Parts shares the blocks of a launch out to its tiles, which are of one task: as many to each
-// as the shortest length has; shortest in cuda/plan/discords.go says the same.
+// Parts distributes the blocks of a launch among its tiles, which are of one task: as many to each as
+// the shortest length has. shortest in cuda/plan/discords.go has the same formula.
 struct Parts {
     int least, exclusion, count;  // of the shortest length
     __device__ Parts(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
@@ -50,7 +50,7 @@ struct Parts {
     }
 };
 
-// describeLong and stepLong have a thread for each subsequence of each tile, and its padding.
+// describeLong and stepLong have a thread for each subsequence of each tile, and for its padding.
 __device__ inline void describeLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const int each = (Parts(tasks, tiles, f32, out).count + padding + blockDim.x - 1) / blockDim.x, block = blockIdx.x;
     describe(longOf(tasks, tiles[block / each], f32, out, scratch), block % each * blockDim.x + threadIdx.x);
@@ -62,7 +62,7 @@ __device__ inline void stepLong(const Task *tasks, const Tile *tiles, const floa
     if (w.extremes->done == 0) step(w, block % each * blockDim.x + threadIdx.x);
 }
 
-// isScanned reports whether diagonals of so many rows are gone down in T.
+// isScanned reports whether T has enough digits for diagonals of this many rows.
 template <typename T> __device__ __forceinline__ bool isScanned(const Extremes &e, int rows) {
     return !isSteep(e, rows) && (sizeof(T) == sizeof(double) || isSingle(e));
 }
@@ -101,8 +101,8 @@ __device__ inline void finishLong(const Task *tasks, const Tile *tiles, const fl
     if (i < w.count && w.extremes->done == 0) finish(w, i);
 }
 
-// pick writes the first discords of a length, and reports whether there are as many as are wanted, each
-// of this distance at least. One block calls it.
+// pick writes the first discords of a length, and reports whether the wanted number of discords has at
+// least this distance. One block calls it.
 __device__ inline bool pick(const Work &w, const Place &to, int length, double least) {
     __shared__ double value[32];
     __shared__ int place[32], picked[32];
@@ -114,7 +114,7 @@ __device__ inline bool pick(const Work &w, const Place &to, int length, double l
         };
         for (int i = threadIdx.x; i < w.count; i += blockDim.x) {
             double v = w.distance[i];
-            if (!(v > most)) continue;  // nor a NaN
+            if (!(v > most)) continue;  // also false for a NaN
             bool apart = true;
             for (int f = 0; f < rank; f++) apart = apart && abs(i - picked[f]) >= w.m;
             if (apart) most = v, at = i;
@@ -138,8 +138,8 @@ __device__ inline bool pick(const Work &w, const Place &to, int length, double l
     return true;
 }
 
-// pickLong writes the length's discords, and after the last length scores and carry. One
-// block calls it.
+// pickLong writes the length's discords, and after the last length scores and carry. One block calls
+// it.
 __device__ inline void pickLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Tile &tile = tiles[0];
     const Work w = longOf(tasks, tile, f32, out, scratch);

@@ -1,22 +1,22 @@
-// The nearest neighbours of all subsequences of a long series (a matrix profile), by
-// covariances along diagonals:
+// The nearest neighbours of all subsequences of a long series (a matrix profile), by covariances along
+// diagonals:
 //
 //	cov(i, j) = cov(i-1, j-1) + df(i) dg(j) + df(j) dg(i)
 //
-// (Zimmerman et al., Matrix Profile XIV, SoCC 2019.) A thread has eight adjacent diagonals
-// in registers and goes down the rows; a block has 2,048 and up to some ten thousand rows,
-// from a covariance that is computed anew, which bounds the drift. Of a row's eight pairs
-// the largest correlation is compared, by its high word, with the least that any of these
-// nine subsequences has found: mostly in vain. Where it is not, each pair is looked at, and
-// subsequences get their nearest by an atomic minimum that no order of blocks changes.
+// (Zimmerman et al., Matrix Profile XIV, SoCC 2019.) A thread holds eight adjacent diagonals in
+// registers and steps along the rows. A block computes 2,048 diagonals over up to some ten thousand
+// rows, from a covariance computed from the values, which bounds the drift. The largest correlation of
+// a row's eight pairs is compared, by its high word, with the least limit of these nine subsequences.
+// It seldom passes; then each pair is examined, and subsequences get their nearest neighbour by an
+// atomic minimum, which does not depend on the order of blocks.
 //
-// Distances are then computed anew from the values, so they carry no drift: that can only
-// choose among neighbours which are equally near but for it. Where it may be larger than
-// 1e-7 of a correlation, the task is left alone.
+// Distances are then computed from the values, so they carry no drift: drift can only choose among
+// neighbours that are equally near up to rounding. Where it may exceed 1e-7 of a correlation, the task
+// is declined.
 //
-// With T float the covariances are carried in float32. A distance is then never too small, but
-// too large where the drift has chosen: an upper bound, of which discords_radius.h makes the
-// discords of float64.
+// With T float the covariances are carried in float32. A distance is then an upper bound, too large
+// where the drift has chosen another neighbour; discords_radius.h finds the discords of float64 from
+// these bounds.
 //
 // Floor: three operations a pair.
 #pragma once
@@ -27,20 +27,20 @@ namespace discords {
 constexpr int diagonals = 8, lanes = 256, band = lanes * diagonals, chunk = 256;
 constexpr int columns = (band + chunk) / 8 * 9 + 16;  // of shared memory
 
-// chunkOf are the rows of a chunk of a scan in T: in float32 twice as many fit, and fewer barriers
-// make up for a warp with many neighbours to note. V100 has no memory for more in float64.
+// chunkOf is the number of rows of a chunk of a scan in T. In float32 twice as many fit, and fewer
+// barriers compensate for warps that record many neighbours. V100 has no memory for more in float64.
 template <typename T> constexpr int chunkOf = sizeof(T) == sizeof(double) ? chunk : 2 * chunk;
-constexpr int padding = band + 2 * chunk + 16;  // elements behind the last subsequence
+constexpr int padding = band + 2 * chunk + 16;  // elements after the last subsequence
 
-// Extremes are those of a length's subsequences; zero before.
+// Extremes are the extremes of a length's subsequences; all fields begin as zero.
 struct Extremes {
     unsigned first, last;                // flat subsequences: count - the first, the last + 1; 0: none
     Best df, dg, inverse, squares;       // the largest, as bits
     unsigned segments, taken, lost, done;  // of a search by a radius: see discords_radius.h
-    Best radius;                           // of the search by what float32 has found, as bits; 0: before it
+    Best radius;                           // of the search among float32's candidates, as bits; 0: not yet searched
 };
 
-// Work is a series and what there is of its subsequences.
+// Work is a series with the arrays of its subsequences.
 struct Work {
     const double *x;
     int n, m, count, exclusion;  // values; length; subsequences; least |i-j|
@@ -52,7 +52,7 @@ struct Work {
     Extremes *extremes;
 };
 
-// greatest has to be v at least, of all threads of the warp, which call it; 0 or above.
+// greatest raises *to to the largest v of the warp, which is 0 or above. The whole warp calls it.
 __device__ __forceinline__ void greatest(Best *to, double v) {
     for (int o = 16; o > 0; o >>= 1) v = fmax(v, __shfl_xor_sync(all, v, o));
     if ((threadIdx.x & 31) == 0 && v > 0) atomicMax(to, static_cast<Best>(__double_as_longlong(v)));
@@ -60,7 +60,7 @@ __device__ __forceinline__ void greatest(Best *to, double v) {
 
 __device__ __forceinline__ double greatestOf(const Best &v) { return __longlong_as_double(static_cast<long long>(v)); }
 
-// describe sets mean and norm of subsequence i, or that it is none. Warps call it.
+// describe sets mean and norm of subsequence i, or marks it as none. Whole warps call it.
 __device__ inline void describe(const Work &w, int i) {
     double mean = 0, squares = 0, inverse = -0.0;
     bool same = true, sound = true;
@@ -93,7 +93,7 @@ __device__ inline void describe(const Work &w, int i) {
     greatest(&w.extremes->inverse, inverse);
 }
 
-// step sets what covariances change by from subsequence i-1 to i. Warps call it.
+// step sets the terms by which covariances change from subsequence i-1 to i. Whole warps call it.
 __device__ inline void step(const Work &w, int i) {
     double df = 0, dg = 0;
     if (i > 0 && i < w.count) {
@@ -112,7 +112,7 @@ __device__ inline void step(const Work &w, int i) {
     greatest(&w.extremes->dg, fabs(dg));
 }
 
-// isSteep reports whether diagonals of so many rows lose too many digits.
+// isSteep reports whether diagonals of this many rows lose too many digits.
 __device__ __forceinline__ bool isSteep(const Extremes &e, int rows) {
     return !(roundings(rows, greatestOf(e.df), greatestOf(e.dg), greatestOf(e.inverse), greatestOf(e.squares)) <= steep);
 }
@@ -120,13 +120,13 @@ __device__ __forceinline__ bool isSteep(const Extremes &e, int rows) {
 // isSingle reports whether covariances and norms are in the range of float32.
 __device__ __forceinline__ bool isSingle(const Extremes &e) { return greatestOf(e.squares) < 1e36 && greatestOf(e.inverse) < 1e18; }
 
-// Row is what a row's pairs have in common.
+// Row has the values common to a row's pairs.
 template <typename T> struct alignas(4 * sizeof(T)) Row {
     T df, dg, inverse;
     int limit;
 };
 
-// Block is a block's shared memory; discordsScanBytes in cuda/plan/discords.go says the same.
+// Block is a block's shared memory; discordsScanBytes in cuda/plan/discords.go has its size.
 template <typename T> struct Block {
     static constexpr int chunk = chunkOf<T>, columns = (band + chunk) / 8 * 9 + 16;
     Row<T> row[chunk + 1];
@@ -134,8 +134,8 @@ template <typename T> struct Block {
     int limit[columns], least[columns];  // least of a column's and the next seven limits
 };
 
-// seed sets the covariances of the subsequence at i and those that are k and more behind it,
-// k being the thread's part of those from first on.
+// seed computes the covariances of the subsequence at i with those at i+k and after, k being the
+// thread's offset from first.
 template <typename T> __device__ __forceinline__ void seed(const Work &w, Block<T> &b, int i, int first, T *c) {
     const int t = threadIdx.x;
     double *values = reinterpret_cast<double *>(b.df);
@@ -169,8 +169,9 @@ template <typename T> __device__ __forceinline__ void seed(const Work &w, Block<
     for (int d = 0; d < diagonals; d++) c[d] = static_cast<T>(sum[d]);
 }
 
-// note takes the eight pairs of a row, whose correlations are r0 to r7, into account. Called and
-// not inlined, it says itself where its memory is: a generic address costs a query and a loop.
+// note records the neighbours among the eight pairs of a row, whose correlations are r0 to r7. As a
+// function that is not inlined, it computes its address in shared memory itself: a generic address
+// costs a query and a loop.
 template <typename T>
 __device__ ODRADEK_SLOW void note(Best *bests, int *limits, int row, int column, int i, int j, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
     DYNAMIC_SHARED(unsigned char, memory);
@@ -228,7 +229,7 @@ __device__ ODRADEK_SLOW void note(Best *bests, int *limits, int row, int column,
     }
 }
 
-// fill loads the rows from one on, a chunk of them, and their columns.
+// fill loads a chunk of rows from one on, and their columns.
 template <typename T> __device__ __forceinline__ void fill(const Work &w, Block<T> &b, int from, int first) {
     constexpr int rows = chunkOf<T>;
     const int t = threadIdx.x;
@@ -245,13 +246,14 @@ template <typename T> __device__ __forceinline__ void fill(const Work &w, Block<
     }
 }
 
-// drift is how far a pair's correlation may be lower in the scan, which begins elsewhere, than in the
-// probe: were a limit above it, the subsequence would be left without a neighbour.
+// drift bounds how far a pair's correlation in the scan, which begins at another place, may be below
+// that in the probe: a limit above it would leave the subsequence without a neighbour.
 template <typename T> constexpr double drift = sizeof(T) == sizeof(double) ? 0 : 0x1p-16;
 
 // probe raises the limits of subsequences by all pairs of the rows from begin to end-1, at most a
-// chunk, and the diagonals from first on, without what is near: so that a scan begins with limits. Without
-// any, as blocks of a short series begin at once, nearly every pair is nearer than all before.
+// chunk, and the diagonals from first on, without recording neighbours, so that a scan begins with
+// limits. Without limits, as where all blocks of a short series begin at once, nearly every pair is
+// nearer than all before.
 template <typename T> __device__ __forceinline__ void probe(const Work &w, Block<T> &b, int begin, int end, int first) {
     constexpr int rows = chunkOf<T>;
     const int t = threadIdx.x;
@@ -304,13 +306,13 @@ template <typename T> __device__ __forceinline__ void probe(const Work &w, Block
     for (int q = t; q < band + rows; q += lanes) raise(begin + first + q, b.least[spread(q)]);
 }
 
-// isLeft reports whether a subsequence's limit is below enough, as far as any block has got.
+// isLeft reports whether a subsequence's limit is below enough, by the results of all blocks so far.
 __device__ __forceinline__ bool isLeft(const Work &w, int i, int enough) {
     return *static_cast<const volatile int *>(w.limit + i) < enough;
 }
 
-// noteRow takes the eight pairs of a row into account, for the row alone. One that turns out to be
-// nearer to any than the correlation whose high word is enough is looked at no more.
+// noteRow records the nearest of the eight pairs of a row for the row alone. A row with a correlation
+// whose high word is enough or more is not examined again.
 template <typename T>
 __device__ ODRADEK_SLOW void noteRow(Best *bests, int *limits, int row, int i, int j, int enough, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
     DYNAMIC_SHARED(unsigned char, memory);
@@ -335,9 +337,9 @@ __device__ ODRADEK_SLOW void noteRow(Best *bests, int *limits, int row, int i, i
     }
 }
 
-// scan compares the subsequences from begin to end-1 with those that are first to
-// first+band-1 behind them. With Rows those behind, or where first is negative before, are not
-// theirs, and of the subsequences themselves only those count whose limit is below enough.
+// scan compares the subsequences from begin to end-1 with those at offsets first to first+band-1 after
+// them. With Rows the later ones, or with a negative first the earlier ones, do not take them as
+// neighbours, and only subsequences with a limit below enough are compared.
 template <typename T, bool Rows = false>
 __device__ __forceinline__ void scan(const Work &w, Block<T> &b, int begin, int end, int first, int enough = never) {
     constexpr int rows = chunkOf<T>;
@@ -398,7 +400,7 @@ __device__ __forceinline__ void scan(const Work &w, Block<T> &b, int begin, int 
     }
 }
 
-// apart is the distance of two usual subsequences; a warp computes it.
+// apart returns the distance of two subsequences that are not flat. The whole warp calls it.
 __device__ inline double apart(const double *x, double meanX, double inverseX, const double *y, double meanY, double inverseY, int m) {
     double sum = 0;
     for (int q = threadIdx.x & 31; q < m; q += 32) {
@@ -409,7 +411,7 @@ __device__ inline double apart(const double *x, double meanX, double inverseX, c
     return sqrt(sum * m);
 }
 
-// flatApart is the first flat subsequence that i may be compared with, -1 for none.
+// flatApart returns the first flat subsequence that i may be compared with, -1 for none.
 __device__ inline int flatApart(const Work &w, int i) {
     if (w.extremes->first == 0) return -1;
     const int first = w.count - static_cast<int>(w.extremes->first), last = w.extremes->last;
@@ -420,7 +422,8 @@ __device__ inline int flatApart(const Work &w, int i) {
     return -1;
 }
 
-// finish sets the distance of subsequence i to its nearest; NaN without one. A warp calls it.
+// finish sets the distance of subsequence i to its nearest neighbour; NaN without one. The whole warp
+// calls it.
 __device__ inline void finish(const Work &w, int i) {
     double mine = w.inverse[i], distance = __longlong_as_double(0x7ff8000000000000);
     Best best = w.best[i];
@@ -446,7 +449,7 @@ __device__ inline void finish(const Work &w, int i) {
             }
         }
     }
-    __syncwarp();  // all have read what is nearest
+    __syncwarp();  // all have read the neighbour
     if ((threadIdx.x & 31) == 0) {
         w.best[i] = best;
         w.distance[i] = distance;

@@ -1,36 +1,37 @@
-// The discords of a long series by a radius: those of the window before were at least so far from
-// their nearest, so the ones of this window mostly are, too.
+// The discords of a long series by a radius. The discords of the window before were at least this far
+// from their nearest neighbours, so those of this window mostly are, too.
 //
-// As DRAG (Yankov, Keogh and Rebbapragada, ICDM 2007) in the order of PD3 (Zymbler and Kraeva,
-// Mathematics 11, 2023) does: a segment of rows is compared with those to its right, band by band,
-// until all of it have a neighbour that is nearer than the radius, or 16 bands are done. What is left
-// of all segments is compared with everything, right and left. If as many discords are found as are
-// wanted, each at least the radius from its nearest, they are the first ones, since all others are nearer
-// to something. Else the length has its profile.
+// The search is DRAG (Yankov, Keogh and Rebbapragada, ICDM 2007) in the order of PD3 (Zymbler and
+// Kraeva, Mathematics 11, 2023): a segment of rows is compared with the subsequences to its right, band
+// by band, until each of its candidates has a neighbour nearer than the radius, or 16 bands are done.
+// The remaining candidates of all segments are compared with all subsequences on both sides. If these
+// yield the wanted number of discords, each at least the radius from its nearest neighbour, they are
+// the first discords, since all other subsequences have nearer neighbours. Otherwise the profile of the
+// length is computed.
 //
-// With float32, all pairs are compared in it first. A distance by them is an upper bound, so the
-// radius is a little less than that of their last discord, and what is left are the subsequences whose
-// bounds are at least the radius. If the discords among them are at least as far, they are the first
-// ones; else the length has its profile in float64.
+// With float32, all pairs are first compared in float32. These distances are upper bounds, so the
+// radius is slightly less than the bound of their last discord, and the candidates are the subsequences
+// with bounds of at least the radius. If the discords among them are at least as far, they are the
+// first ones; otherwise the profile is computed in float64.
 //
-// Floor: the pairs that are visited, some hundredths of all where the radius is a good one, three
-// operations each, and for each segment and band the first row, of a product a value.
+// Floor: three operations for each visited pair, a few hundredths of all pairs with a good radius, and
+// for each segment and band its first row, a product a value.
 #pragma once
 #include "discords_long.h"
 
 namespace discords {
 
 constexpr int nearBands = 16;    // to the right of a segment, at most: more cost as much as they save
-constexpr int leftShare = 16;    // up to one in so many segments is compared with everything
+constexpr int leftShare = 16;    // up to one of this many segments is compared with everything
 constexpr double slack = 0.99;   // of the distance of the window before
-constexpr double slackSingle = 1 - 0x1p-10;  // of the distance by float32
+constexpr double slackSingle = 1 - 0x1p-10;  // of the distance in float32
 
 __device__ __forceinline__ double distanceOf(const uint32_t *words) {
     return __longlong_as_double(static_cast<long long>(static_cast<unsigned long long>(words[1]) << 32 | words[0]));
 }
 
-// Radius is what a length is searched by: a subsequence with a limit of enough or more has a
-// neighbour that is nearer than distance.
+// Radius is the search radius of a length: a subsequence with a limit of enough or more has a neighbour
+// nearer than distance.
 struct Radius {
     double distance;
     int enough;  // never: there is no radius
@@ -48,14 +49,14 @@ struct Radius {
 
 __device__ __forceinline__ int segmentsOf(const Work &w) { return (w.count + chunk - 1) / chunk; }
 
-// isSearched reports whether what is left is not too much.
+// isSearched reports whether few enough candidates remain.
 __device__ __forceinline__ bool isSearched(const Work &w, const Radius &r) {
     return r.enough != never && w.extremes->segments <= static_cast<unsigned>(segmentsOf(w) / leftShare + 8);
 }
 
-// candidatesLong sets the radius by the distances to what is nearest in float32, and that nothing has
-// been searched. Where the discords are known, or there are not as many as are wanted, the radius is beyond
-// any distance, so that nothing is. One block calls it.
+// candidatesLong sets the radius by the distances to the nearest neighbours in float32, and resets the
+// search. Where the discords are known, or fewer exist than are wanted, the radius exceeds any
+// distance, so that nothing is searched. One block calls it.
 __device__ inline void candidatesLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const Work w = longOf(tasks, tiles[0], f32, out, scratch);
     const Place to = placeOf(tasks[tiles[0].first], f32, out);
@@ -71,7 +72,7 @@ __device__ inline void candidatesLong(const Task *tasks, const Tile *tiles, cons
     e.radius = static_cast<Best>(__double_as_longlong(r > 0 ? r : largest));
 }
 
-// markLong has those searched whose bounds are at least the radius.
+// markLong selects the candidates whose bounds are at least the radius.
 __device__ inline void markLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const Work w = longOf(tasks, tiles[0], f32, out, scratch);
@@ -81,8 +82,8 @@ __device__ inline void markLong(const Task *tasks, const Tile *tiles, const floa
     w.best[i] = none;
 }
 
-// nearLong compares a segment with what is to its right and not far; with those that float32 leaves,
-// it only finds out whether it has any.
+// nearLong compares a segment with the subsequences to its right and not far. For candidates of float32
+// it only determines whether the segment has any.
 __device__ inline void nearLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
     __shared__ Work w;
@@ -106,8 +107,8 @@ __device__ inline void nearLong(const Task *tasks, const Tile *tiles, const floa
     if (any && threadIdx.x == 0) reinterpret_cast<int *>(w.distance)[atomicAdd(&w.extremes->segments, 1u)] = static_cast<int>(blockIdx.x);
 }
 
-// restLong compares what is left with everything. Its blocks take a segment and a band, one after the
-// other.
+// restLong compares the remaining candidates with everything. Its blocks take one segment and band
+// after the other.
 __device__ inline void restLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
     Block<double> &b = *reinterpret_cast<Block<double> *>(memory);
@@ -138,7 +139,7 @@ __device__ inline void restLong(const Task *tasks, const Tile *tiles, const floa
         } else if ((k -= right) < before) {
             scan<double, true>(w, b, begin, end, 1 - w.exclusion - (k + 1) * band, enough);
         } else if ((k -= before) < heads) {
-            // What is left of these bands, by its products.
+            // The remaining subsequences of these bands, by their products.
             const int j = k * chunk + t;
             for (int i = begin; i < end; i++) {
                 if (w.limit[i] >= enough || j > i - w.exclusion - before * band || j < 0 || !usual(w.inverse[j])) continue;
@@ -153,7 +154,8 @@ __device__ inline void restLong(const Task *tasks, const Tile *tiles, const floa
     }
 }
 
-// amongLong sets the distances of what is left to the nearest, and 0 of the others.
+// amongLong sets the distances of the remaining candidates to their nearest neighbours, and 0 for the
+// others.
 __device__ inline void amongLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const Work w = longOf(tasks, tiles[0], f32, out, scratch);
@@ -163,12 +165,13 @@ __device__ inline void amongLong(const Task *tasks, const Tile *tiles, const flo
     if (mine && w.limit[i] >= r.enough) {
         w.distance[i] = 0;
     } else {
-        if (mine && w.best[i] == none) w.extremes->lost = 1;  // nothing is like it at all
+        if (mine && w.best[i] == none) w.extremes->lost = 1;  // it has no neighbour
         finish(w, i);
     }
 }
 
-// chooseLong writes the length's discords, if what is left has them. One block calls it.
+// chooseLong writes the length's discords, if they are among the remaining candidates. One block calls
+// it.
 __device__ inline void chooseLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Work w = longOf(tasks, tiles[0], f32, out, scratch);
     const Place to = placeOf(tasks[tiles[0].first], f32, out);

@@ -1,12 +1,12 @@
-// Tasks of op discords: parameters, where the results are, and what follows from the
-// discords: scores and carry.
+// Tasks of op discords: parameters, the places of the results, and the scores and carry that follow
+// from the discords.
 #pragma once
 #include "discords_series.h"
 #include "discords_params.h"
 
 namespace discords {
 
-// Discord is one of a length.
+// Discord is a discord of one length.
 struct Discord {
     double distance;
     int at, nearest;
@@ -23,17 +23,17 @@ struct Params : DiscordsParams {
 constexpr int words = 4;       // of a discord in the detail
 constexpr int mostPicks = 32;  // discords of a length
 
-// Place is where a task's results are.
+// Place has the places of a task's results.
 struct Place {
     const Params *p;
-    int rows, from, fresh, dim;  // rows of X; the first that is searched
+    int rows, from, fresh, dim;  // rows of X; the first searched one
     const uint32_t *carry;       // null: none
     uint32_t *scores, *next, *detail;
 
     __device__ int count() const { return dim * p->lengths(); }
     __device__ int carried() const { return 2 + p->kept(); }
     __device__ uint32_t *discord(int length, int rank) const { return detail + (static_cast<size_t>(length) * p->top + rank) * words; }
-    // write sets a discord, whose places are in the searched rows.
+    // write stores a discord, whose places are in the searched rows.
     __device__ void write(int length, int rank, const Discord &d) const {
         uint32_t *w = discord(length, rank);
         unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(d.distance));
@@ -59,7 +59,7 @@ __device__ inline Place placeOf(const Task &t, const float *f32, float *out) {
     return to;
 }
 
-// clear sets that there are no discords of lengths from first to end-1. The block calls it.
+// clear stores that lengths from first to end-1 have no discords. The whole block calls it.
 __device__ inline void clear(const Place &to, int first, int end) {
     for (int i = first * to.p->top + threadIdx.x; i < end * to.p->top; i += blockDim.x) {
         uint32_t *w = to.discord(0, i);
@@ -69,7 +69,7 @@ __device__ inline void clear(const Place &to, int first, int end) {
     }
 }
 
-// leave sets scores and carry by the discords. The block calls it, and has met before.
+// leave sets scores and carry from the discords. The whole block calls it after a barrier.
 __device__ inline void leave(const Place &to) {
     const Params &p = *to.p;
     const int kept = p.kept(), searched = to.rows - to.from;
@@ -84,7 +84,7 @@ __device__ inline void leave(const Place &to) {
         next[1] = last[1];
         int known = 0, all = 0;
         for (int k = 0; then && k < kept; k++) known += then[k] > 0 && static_cast<int>(then[k]) + to.fresh <= searched;
-        // Twice: how many there are, of which the last are kept, and these.
+        // Two passes: the first counts them, the second writes the last ones.
         for (int pass = 0; pass < 2; pass++) {
             int skip = pass == 1 ? max(0, all - kept) : 0, at = 0;
             auto add = [&](int age) {

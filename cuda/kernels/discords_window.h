@@ -1,16 +1,15 @@
-// The first discords of every length of a range, of a series that fits into a block's
-// shared memory.
+// The first discords of every length of a range, of a series that fits into a block's shared memory.
 //
-// At the first length the block finds a near neighbour of every subsequence, along diagonals
-// as discords_profile.h does, but by the high words of correlations. From then on it goes from length to length: means,
-// sums of squared deviations and the covariance with the neighbour are carried,
+// At the first length the block finds a near neighbour of every subsequence, along diagonals as
+// discords_profile.h does, but by the high words of correlations. From each length to the next it
+// updates means, sums of squared deviations and the covariance with the neighbour,
 //
 //	cov' = cov + m/(m+1) (x(i+m) - mean(i)) (x(j+m) - mean(j))
 //
-// and with the neighbour of the length before, the distance is an upper bound, mostly tight.
-// The subsequence with the largest bound is compared with all others; is it still the
-// first, it is the discord, whatever the bounds of the others are. If that takes many
-// comparisons, near neighbours are found anew.
+// so the distance to the neighbour of the length before is an upper bound, mostly a tight one. The
+// subsequence with the largest bound is compared with all others. If its distance is still the largest,
+// it is the discord, regardless of the other bounds. If that takes many comparisons, the block finds
+// new near neighbours.
 #pragma once
 #include "discords_task.h"
 
@@ -18,15 +17,15 @@ namespace discords {
 
 constexpr int threads = 256, warps = threads / 32;
 constexpr int group = 8;           // diagonals a thread, columns a thread
-constexpr int rowsOfUnit = 256;    // rows that a warp goes down from a covariance computed anew
-constexpr int patience = 16;       // subsequences that are compared with all others before near neighbours are found anew
+constexpr int rowsOfUnit = 256;    // rows of a warp after a covariance computed from the values
+constexpr int patience = 16;       // subsequences compared with all others before the block finds new near neighbours
 
-// State is what a block's threads share.
+// State is the state that a block's threads share.
 struct State {
     int n, m, count, exclusion, wanted;
     bool excludeFlat, flats;
     bool steep;  // along diagonals, covariances would lose too many digits
-    bool beyond; // a sum of squares is beyond what correlations are taken of
+    bool beyond; // a sum of squares is too large for correlations
     int next, found;
     int picked[mostPicks];
     double value[warps];
@@ -40,15 +39,15 @@ struct Memory {
     double *df, *dg;    // the steps of covariances
     uint32_t *keys;
     int *settled;       // 1: the neighbour is the nearest
-    uint32_t *missing;  // a bit a value that is not finite
+    uint32_t *missing;  // a bit for each value that is not finite
     __device__ double *mean() const { return df; }
     __device__ double *covariance() const { return dg; }
     __device__ int *neighbour() const { return reinterpret_cast<int *>(keys); }
     __device__ uint32_t *key() const { return keys; }
 };
 
-// windowBytes is the shared memory of a series of n values; windowBytes in
-// cuda/plan/discords.go says the same.
+// windowBytes is the shared memory of a series of n values; windowBytes in cuda/plan/discords.go has
+// the same formula.
 __host__ __device__ constexpr int windowSpread(int n) { return (n + 16) / 8 * 9; }
 __host__ __device__ constexpr int windowBytes(int n) { return windowSpread(n) * 48 + (n + 63) / 32 * 4; }
 
@@ -66,7 +65,7 @@ __device__ __forceinline__ Memory memoryOf(unsigned char *at, int n) {
     return a;
 }
 
-// load copies the series, which has dim values a row.
+// load copies the series, dim values a row.
 __device__ inline void load(const Memory &a, const double *x, int n, int dim) {
     for (int i = threadIdx.x; i < (n + 31) / 32 * 32; i += threads) {
         double v = i < n ? x[static_cast<size_t>(i) * dim] : 0;
@@ -79,8 +78,8 @@ __device__ inline void load(const Memory &a, const double *x, int n, int dim) {
 
 __device__ __forceinline__ bool isMissing(const Memory &a, int i) { return a.missing[i >> 5] >> (i & 31) & 1; }
 
-// describeAll sets mean (into covariance), inverse and squares of all subsequences from
-// their values.
+// describeAll computes mean (into covariance), inverse and squares of all subsequences from their
+// values.
 __device__ inline void describeAll(const State &s, const Memory &a) {
     for (int i = threadIdx.x; i < s.count; i += threads) {
         double first = a.x[spread(i)], sum = 0, squares = 0;
@@ -103,30 +102,30 @@ __device__ inline void describeAll(const State &s, const Memory &a) {
     __syncthreads();
 }
 
-// product is the covariance of two subsequences, from their values.
+// product computes the covariance of two subsequences from their values.
 __device__ inline double product(const State &s, const Memory &a, int i, double meanI, int j, double meanJ) {
     double sum = 0;
     for (int q = 0; q < s.m; q++) sum = fma(a.x[spread(i + q)] - meanI, a.x[spread(j + q)] - meanJ, sum);
     return sum;
 }
 
-// A key is a neighbour as a number that is larger for nearer ones: 20 bits of the
-// correlation's high word, from 1/16 on, and the index. 0: none.
+// A key encodes a neighbour as a number that is larger for nearer ones: 20 bits of the correlation's
+// high word, from 1/16 on, and the index. 0: none.
 constexpr int keyed = 0x3fb00000, indexBits = 12;
 
 __device__ __forceinline__ uint32_t keyOf(int h, int index) {
     return h <= keyed ? 0 : static_cast<uint32_t>(h - keyed) << 9 & ~((1u << indexBits) - 1) | index;
 }
 
-// offer has the subsequence at i take a neighbour, which is at j, where it is nearer.
+// offer gives the subsequence at i the neighbour at j, if that is nearer than its present one.
 __device__ __forceinline__ void offer(const Memory &a, int i, int h, int j) {
     uint32_t key = keyOf(h, j), *its = a.key() + spread(i);
     if (key > *its) atomicMax(its, key);
 }
 
-// sweep goes down the rows from begin to end-1 with the diagonals from k on. All lanes of a
-// warp have the same rows. Of a row's pairs, and of a column's while the thread has it, the
-// high word of the largest correlation is kept, whose last three bits say which it is.
+// sweep steps along the rows from begin to end-1 with the diagonals from k on. All lanes of a warp have
+// the same rows. For each row, and for each column while the thread holds it, it keeps the high word of
+// the largest correlation, whose last three bits identify the pair.
 __device__ __forceinline__ void sweep(const State &s, const Memory &a, int begin, int end, int k) {
     double c[group], df[group], dg[group], inverse[group];
     {
@@ -183,7 +182,7 @@ __device__ __forceinline__ void sweep(const State &s, const Memory &a, int begin
     }
 }
 
-// largestOf is the largest of the numbers that the block's threads have, 0 or above.
+// largestOf returns the largest number of the block's threads, 0 or above.
 __device__ inline double largestOf(State &s, double v) {
     for (int o = 16; o > 0; o >>= 1) v = fmax(v, __shfl_xor_sync(all, v, o));
     if ((threadIdx.x & 31) == 0) s.value[threadIdx.x >> 5] = v;
@@ -193,8 +192,8 @@ __device__ inline double largestOf(State &s, double v) {
     return v;
 }
 
-// steepness sets whether the roundings along a diagonal may change a correlation by more
-// than 1e-7: after a jump that is large against other subsequences.
+// steepness sets whether the roundings along a diagonal may change a correlation by more than 1e-7:
+// after a jump that is large against other subsequences.
 __device__ inline void steepness(State &s, const Memory &a) {
     double df = 0, dg = 0, inverse = 0, squares = 0;
     for (int i = threadIdx.x; i < s.count; i += threads) {
@@ -212,8 +211,8 @@ __device__ inline void steepness(State &s, const Memory &a) {
     __syncthreads();
 }
 
-// neighbours finds a near neighbour of every subsequence, mostly the nearest, and what is
-// carried. Where the diagonals are steep it finds none.
+// neighbours finds a near neighbour of every subsequence, mostly the nearest, and the values updated
+// with it. Where the diagonals are steep it finds none.
 __device__ inline void neighbours(State &s, const Memory &a) {
     const int t = threadIdx.x, lane = t & 31;
     __syncthreads();
@@ -226,7 +225,7 @@ __device__ inline void neighbours(State &s, const Memory &a) {
         a.key()[at] = 0;
     }
     __syncthreads();
-    // The means are where dg is to be: from the last on, each reads the one before.
+    // The means occupy the array of dg: going backwards, each step reads the mean before.
     double before = 0;
     for (int from = (s.count - 1) / threads * threads; from >= 0; from -= threads) {
         int i = from + t;
@@ -248,7 +247,7 @@ __device__ inline void neighbours(State &s, const Memory &a) {
     }
     if (t == 0) s.next = 0;
     __syncthreads();
-    // Units, the longest diagonals first: 256 of these and rowsOfUnit rows.
+    // Units, the longest diagonals first: 256 diagonals and rowsOfUnit rows.
     while (!s.steep) {
         int unit = 0;
         if (lane == 0) unit = atomicAdd(&s.next, 1);
@@ -282,7 +281,7 @@ __device__ inline void neighbours(State &s, const Memory &a) {
     __syncthreads();
 }
 
-// lengthen goes to subsequences that are one longer, whose exclusion is given.
+// lengthen updates the subsequences to the next length, whose exclusion is given.
 __device__ inline void lengthen(State &s, const Memory &a, int exclusion) {
     const int m = s.m, count = s.count - 1;
     const double part = static_cast<double>(m) / (m + 1);
@@ -310,7 +309,7 @@ __device__ inline void lengthen(State &s, const Memory &a, int exclusion) {
     __syncthreads();
 }
 
-// repair has every subsequence that has lost its neighbour take one nearby, if there is any.
+// repair gives every subsequence without a neighbour one nearby, if there is any.
 __device__ inline void repair(const State &s, const Memory &a) {
     for (int i = threadIdx.x; i < s.count; i += threads) {
         int at = spread(i), j = a.neighbour()[at];
@@ -331,7 +330,7 @@ __device__ inline void repair(const State &s, const Memory &a) {
     __syncthreads();
 }
 
-// flatApart is the first flat subsequence that i may be compared with, -1 for none.
+// flatApart returns the first flat subsequence that i may be compared with, -1 for none.
 __device__ inline int flatApart(const State &s, const Memory &a, int i) {
     for (int j = 0; j < s.count; j++) {
         if (j > i - s.exclusion && j < i + s.exclusion) j = i + s.exclusion;
@@ -348,8 +347,8 @@ __device__ inline int usualApart(const State &s, const Memory &a, int i) {
     return -1;
 }
 
-// reach is 1 - rho of subsequence i and its neighbour, 2 or less; infinite where none is
-// known, and -1 where there is none.
+// reach returns 1 - rho of subsequence i and its neighbour, 2 or less; infinite where none is known,
+// and -1 where none exists.
 __device__ inline double reach(const State &s, const Memory &a, int i) {
     int at = spread(i), j = a.neighbour()[at];
     double inverse = a.inverse[at];
@@ -365,8 +364,7 @@ __device__ inline double reach(const State &s, const Memory &a, int i) {
     return !s.excludeFlat && usualApart(s, a, i) >= 0 ? 1 : -1;
 }
 
-// agree has the block's threads agree on the largest value, and of equal ones the first
-// place; -1 for none.
+// agree gives all threads the largest value, and of equal ones the first place; -1 for none.
 __device__ inline void agree(State &s, double &value, int &place) {
     auto take = [&](double v, int p) {
         if (p >= 0 && (place < 0 || v > value || v == value && p < place)) value = v, place = p;
@@ -389,8 +387,8 @@ __device__ __forceinline__ bool isApart(const State &s, int i) {
     return apart;
 }
 
-// farthest is the first subsequence of those with the largest reach that does not overlap a
-// discord found before; -1 for none.
+// farthest returns the first of the subsequences with the largest reach that overlap no discord found
+// before; -1 for none.
 __device__ inline int farthest(State &s, const Memory &a) {
     double value = -1;
     int place = -1;
@@ -405,12 +403,12 @@ __device__ inline int farthest(State &s, const Memory &a) {
 
 __device__ __forceinline__ double middle(double a, double b, double c) { return fmax(fmin(a, b), fmin(fmax(a, b), c)); }
 
-constexpr double distant = 65536; // of a level from a mean, in norms of the subsequence
+constexpr double distant = 65536; // distance of a level from a mean, in norms of the subsequence
 
-// settle compares subsequence i with all others, which take it for theirs where it is nearer.
-// The others are taken about the level of some of their values, so that differences of i from its mean,
-// whose sum is 0 but for rounding, are not multiplied by what the values have in common. Where the
-// level is a spike, which is far from other subsequences, covariances are computed about means.
+// settle compares subsequence i with all others; each of them takes i as its neighbour where i is
+// nearer. The others are centred about one of their values, so that the deviations of i from its mean,
+// whose sum is 0 up to rounding, are not multiplied by a common level. Where that value is a spike, far
+// from other subsequences, covariances are computed about means.
 __device__ inline void settle(State &s, const Memory &a, int i) {
     const double mean = a.mean()[spread(i)], inverse = a.inverse[spread(i)];
     Best nearest = none;
@@ -465,8 +463,8 @@ __device__ inline void settle(State &s, const Memory &a, int i) {
     __syncthreads();
 }
 
-// extend has the subsequences around i take those around its neighbour, where these are
-// nearer than theirs: what is i's nearest is mostly theirs, too.
+// extend gives the subsequences around i the ones around its neighbour, where these are nearer: the
+// neighbours of adjacent subsequences are mostly adjacent, too.
 __device__ inline void extend(const State &s, const Memory &a, int i) {
     const int nearest = a.neighbour()[spread(i)], off = static_cast<int>(threadIdx.x) - threads / 2;
     const int o = i + off, p = nearest + off;
@@ -485,7 +483,7 @@ __device__ inline void extend(const State &s, const Memory &a, int i) {
     __syncthreads();
 }
 
-// apartOf is the distance of two usual subsequences; a warp calls it.
+// apartOf returns the distance of two subsequences that are not flat. The whole warp calls it.
 __device__ inline double apartOf(const State &s, const Memory &a, int i, double meanI, int j, double meanJ) {
     double sum = 0, inverse = a.inverse[spread(i)], other = a.inverse[spread(j)];
     for (int q = threadIdx.x & 31; q < s.m; q += 32) {
@@ -496,7 +494,7 @@ __device__ inline double apartOf(const State &s, const Memory &a, int i, double 
     return sqrt(sum * s.m);
 }
 
-// describeDiscord is subsequence i as a discord; a warp calls it.
+// describeDiscord returns subsequence i as a discord. The whole warp calls it.
 __device__ inline Discord describeDiscord(const State &s, const Memory &a, int i) {
     int at = spread(i), j = a.neighbour()[at];
     double inverse = a.inverse[at], r = reach(s, a, i);
@@ -507,8 +505,8 @@ __device__ inline Discord describeDiscord(const State &s, const Memory &a, int i
     return {sqrt(2.0 * s.m), i, usual(inverse) ? flatApart(s, a, i) : usualApart(s, a, i)};
 }
 
-// discordsOf finds the discords of the length that the state has, and calls found with each
-// and its rank, in one thread; neighbours are known, or bounds. The block calls it.
+// discordsOf finds the discords of the state's length, and calls found with each one and its rank, in
+// one thread. Neighbours or bounds are known before. The whole block calls it.
 template <class Found> __device__ __forceinline__ void discordsOf(State &s, const Memory &a, Found found) {
     if (threadIdx.x == 0) s.found = 0;
     bool flats = false, beyond = false;
@@ -545,9 +543,9 @@ template <class Found> __device__ __forceinline__ void discordsOf(State &s, cons
     __syncthreads();
 }
 
-// sums sets the sum of the distances of subsequence i to its k nearest neighbours, which are
-// apart from each other as well, into squares, and the nearest. Correlations that are equal
-// as float32 are of equally near ones, as the definition has it. The block calls it.
+// sums writes the sum of the distances of subsequence i to its k nearest neighbours, which are also
+// apart from each other, to squares, and sets the nearest. Correlations that are equal in float32 count
+// as ties, as in the definition. The whole block calls it.
 __device__ inline void sums(State &s, const Memory &a, int i, int k) {
     const int at = spread(i), t = threadIdx.x;
     const double *means = a.covariance(), inverse = a.inverse[at], missing = __longlong_as_double(0x7ff8000000000000);

@@ -1,13 +1,13 @@
-// Faults on demand: what a broken kernel does to its process, for tests of the
-// worker's recovery, and kernels for what no op does yet (rounds, models) and for the
-// layout of a task. odradek-cuda has these only with its flag -faults.
+// Faults on request, for tests of the worker's recovery from broken kernels; kernels for features that
+// no op uses yet (rounds, models); and a kernel for the layout of a task. odradek-cuda has these only
+// with its flag -faults.
 #include "device.h"
 
-// fault_address writes where no memory is: CUDA_ERROR_ILLEGAL_ADDRESS.
+// fault_address writes to an unmapped address: CUDA_ERROR_ILLEGAL_ADDRESS.
 extern "C" __global__ void fault_address() { *reinterpret_cast<volatile uint32_t *>(uintptr_t{8}) = 1; }
 
-// fault_endless never ends. nvcc 11.8 takes a loop on a volatile variable of its
-// own away, and the kernel ended at once.
+// fault_endless never ends. nvcc 11.8 removes a loop on a local volatile variable, so that such a
+// kernel ends at once.
 #ifndef ODRADEK_EMULATE
 extern "C" __global__ void fault_endless() {
     for (;;) {
@@ -16,8 +16,8 @@ extern "C" __global__ void fault_endless() {
 }
 #endif
 
-// fault_rounds asks for as many rounds as the first word of a task's parameters says, and
-// counts them in Next, whose second word says whether zeroed scratch was not zero.
+// fault_rounds requests as many rounds as the first word of a task's parameters, and counts them in
+// Next, whose second word is set where zeroed scratch memory was not zero.
 extern "C" __global__ void fault_rounds(const Task *tasks, const Tile *tiles, const float *in, float *out, uint32_t *status, unsigned char *scratch) {
     if (threadIdx.x > 0) return;
     const Tile &tile = tiles[blockIdx.x];
@@ -31,7 +31,7 @@ extern "C" __global__ void fault_rounds(const Task *tasks, const Tile *tiles, co
     status[tile.first] = next[0] == reinterpret_cast<const uint32_t *>(in)[t.params.off] ? statusDone : statusMore;
 }
 
-// fault_models sums the words of a task's model up into Next.
+// fault_models adds up the words of a task's model in Next.
 extern "C" __global__ void fault_models(const Task *tasks, const Tile *tiles, const float *, float *out, uint32_t *, unsigned char *,
                                         const uint32_t *models) {
     if (threadIdx.x > 0) return;
@@ -43,13 +43,13 @@ extern "C" __global__ void fault_models(const Task *tasks, const Tile *tiles, co
 
 namespace {
 
-// LayoutParams is what layout_test.go has as a table of parameters.
+// LayoutParams is the table of parameters in layout_test.go.
 struct LayoutParams {
     int32_t count;
     int64_t seed;
     float scale;
     uint32_t negate;  // 0 or 1
-    int32_t elem;     // of X: 0 float32, 1 float64, 2 int64
+    int32_t elem;     // element type of X: 0 float32, 1 float64, 2 int64
     __device__ const int32_t *times() const { return reinterpret_cast<const int32_t *>(this) + 7; }
 };
 
@@ -60,8 +60,8 @@ __device__ inline void put(uint32_t *to, uint64_t v) {
 
 }  // namespace
 
-// fault_layout reads a number of every type and leaves one of every type, as layoutOf in
-// layout_test.go says.
+// fault_layout reads a number of every type and writes one of every type, as layoutOf in
+// layout_test.go.
 extern "C" __global__ void fault_layout(const Task *tasks, const Tile *tiles, const float *in, float *out, uint32_t *, unsigned char *,
                                         const uint32_t *models) {
     if (threadIdx.x > 0) return;

@@ -3,10 +3,10 @@
 
 namespace {
 
-// hankel sets y to the lane's T rows of the product of the Hankel matrix of x with v:
-// x is the lane's first block of the window, v the first block of the factor, both of
-// as many blocks of columns. Blocks of T values lie T | 1 apart in the window, so that
-// no access meets a bank twice, and a multiple of four apart in the factor.
+// hankel sets y to the lane's T rows of the product of the Hankel matrix of x with v: x is the lane's
+// first block of the window, v the first block of the factor, both with the given number of blocks of
+// columns. Blocks of T values lie T | 1 apart in the window, so that no access uses a bank twice, and a
+// multiple of four apart in the factor.
 template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const float *x, const float *v, int blocks) {
     constexpr int P = T | 1, V = (T + 3) & ~3;
     float u[T];

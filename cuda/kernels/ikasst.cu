@@ -1,45 +1,40 @@
 // IKA-SST: the change score of package detectors/sst.
 //
-// A group of G lanes of a warp (G a power of 2) scores one series: a value of the
-// rows of one key, through a chain of tasks, one score after the other. Each lane
-// has T consecutive rows of every vector, G*T >= w. S = 32/G series lie side by
-// side in the warp; a block is one warp, so there is no block barrier, and there
-// are about a dozen blocks on a multiprocessor.
+// A group of G lanes of a warp (G a power of 2) scores one series: one value of the rows of one key,
+// through a chain of tasks, one score after the other. Each lane has T consecutive rows of every
+// vector, G*T >= w. S = 32/G series lie side by side in the warp; a block is one warp, so there is no
+// block barrier, and about a dozen blocks share a multiprocessor.
 //
-// A product with a Hankel matrix, y[i] = sum over j of x[i+j] v[j], takes T*T
-// multiply-adds a lane for T values of x and T of v from shared memory: the lane
-// slides a window of T values of x along in registers, one new a step, and v is
-// the same for all of a group's lanes. Memory for x is cut into blocks of T
-// values that lie P = T|1 apart: lanes read at an odd stride, without conflicts.
+// A product with a Hankel matrix, y[i] = sum over j of x[i+j] v[j], takes T*T multiply-adds a lane for
+// T values of x and T of v from shared memory: the lane slides a window of T values of x along in
+// registers, one new value a step, and all lanes of a group read the same v. Blocks of T values of x
+// lie P = T|1 apart, so lanes read at an odd stride, without conflicts.
 //
-// Every score centres its own values in float64 and rounds them once, scaled by
-// a power of two where float32 needs that, as detectors/sst/score.go does: no
-// sums are slid along, so nothing decays and one kernel takes all data. Vectors
-// and products are float32; Lanczos has one full re-orthogonalisation pass. The
-// tridiagonal matrices wait in shared memory until there are 32, a lane each
-// (float64, implicit QL, first components only).
+// Every score centres its values in float64 and rounds them once, scaled by a power of two if the range
+// of float32 requires it, as detectors/sst/score.go does: without sliding sums, errors do not
+// accumulate, and one kernel takes all data. Vectors and products are float32; Lanczos has one full
+// re-orthogonalisation pass. The tridiagonal matrices wait in shared memory until there are 32, one a
+// lane (float64, implicit QL, first components only).
 //
-// The product of Lanczos has every other row, in neighbouring lanes the others, one
-// unit in the last place up. A signal with an exact symmetry, such as a square wave whose
-// period divides w, gives vectors with that symmetry to the bit, and rounding
-// errors that have it too; they add up to second copies of Ritz values where
-// Lanczos should have ended: 0.7 % of such scores were off by up to 1e-3, with
-// float64 products as well; none of 9,600 with uneven rows.
+// In the product of Lanczos every other row is one unit in the last place larger, and in neighbouring
+// lanes the opposite rows. A signal with an exact symmetry, such as a square wave whose period divides
+// w, gives vectors and rounding errors with that exact symmetry. The errors add up to second copies of
+// Ritz values where Lanczos should end: 0.7 % of such scores were off by up to 1e-3, even with float64
+// products; with uneven rows none of 9,600.
 //
-// Whatever else is in a warp, a series' arithmetic is the same.
+// A series' arithmetic does not depend on the other series in its warp.
 //
-// Floor: 2(p+k) products of w*w multiply-adds a score, at 33.5e12 a second on an
-// H200. Measured there (65,536 tasks of 16 fresh, p=2, k=5; nvcc 11.8; loads cold),
-// in million scores a second, and the fraction of the floor:
+// Floor: 2(p+k) products of w*w multiply-adds a score, at 33.5e12 a second on an H200. Measured there
+// (65,536 tasks of 16 fresh, p=2, k=5; nvcc 11.8; loads cold), in million scores a second, and the
+// fraction of the floor:
 //
 //     w      20     50     64    100    128    200    320    512    800   1024
 //         1,065    360    250    126     84     35   15.9    6.3   2.54   1.54
 //          18 %   38 %   43 %   53 %   58 %   59 %   68 %   69 %   68 %   67 %
 //
-// with one fresh row a task 99 at w=100; k=24 at w=320 2.7 (42 %). Lanes that have
-// no row (104 of 100 twice: 8 %), loads and loop (12 % of the hot loop), all but the
-// products (20 % of the instructions) and cycles without a warp to issue (22 %) are
-// the rest at w=100.
+// with one fresh row a task 99 at w=100; k=24 at w=320 2.7 (42 %). The remainder at w=100: lanes
+// without a row (104 of 100 twice: 8 %), loads and loop (12 % of the hot loop), all instructions but
+// the products (20 %), and cycles without a warp to issue (22 %).
 //
 // Tried at w=100, M scores/s:
 //
@@ -55,8 +50,8 @@
 //     counts: the loop over blocks unrolled twice 103 to 118, four times 74; at
 //     w=1024 the one loop made 1.26 to 1.57 (its body is 17 KB).
 //
-// Not tried: the Gram matrix that the scores of a run share (run.go; a third fewer
-// multiply-adds at w=100, a Gram of 53 KB a series), FFT for large w.
+// Not tried: the Gram matrix that the scores of a run share (run.go; a third fewer multiply-adds at
+// w=100, a Gram matrix of 53 KB a series), FFT for large w.
 #include "device.h"
 #include "hankel.h"
 #include "ikasst_params.h"
@@ -64,23 +59,23 @@
 namespace {
 
 constexpr unsigned all = 0xffffffffu;
-constexpr double still = 1e-12;      // of the mean: a series that is no further from it is constantly the mean
+constexpr double still = 1e-12;      // of the mean: a series within this distance of it is constant
 constexpr float breakdown = 1e-5f;   // of the largest element of T: a beta up to it ends Lanczos
-constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less take part of a place
+constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less share a place
 constexpr float negligible = 1e-5f;  // of the trace of C: directions up to it do not count
-constexpr double apart = 1e-3;       // of itself: how far below the one before a Ritz value takes a place of its own
-constexpr double settled = 0x1p-40;  // of its neighbours: an element beside the diagonal that is 0
+constexpr double apart = 1e-3;       // relative distance below the value before from which a Ritz value has its own place
+constexpr double settled = 0x1p-40;  // of its neighbours: a smaller subdiagonal element counts as 0
 constexpr float largest = 3.402823466e38f;
 constexpr uint32_t nowhere = 0xffffffffu;
-constexpr float above1 = 1 + 0x1p-23f;  // the number after 1
+constexpr float above1 = 1 + 0x1p-23f;  // the next float32 after 1
 constexpr int some = 4;  // values of a series that a lane fetches at once
 
-// Group is this lane's place: lane number at of size, beside 32/size-1 others.
+// Group is this lane's group, one of 32/size in the warp: the lane is number `at` of size.
 struct Group {
     int size, at;
     unsigned mask;  // its lanes
 
-    // Without branches: a warp has little else to do while it waits for a sum.
+    // Without branches: a warp has little other work while it waits for a sum.
     template <int n> __device__ __forceinline__ void sum(float (&v)[n]) const {
 #pragma unroll
         for (int o = 1; o < 32; o *= 2) {
@@ -109,7 +104,7 @@ struct Group {
 
 __device__ int roundUp32(int n) { return (n + 31) & ~31; }
 
-// largestOfWarp is the largest v of all lanes.
+// largestOfWarp returns the largest v of all lanes.
 __device__ int largestOfWarp(int v) {
     for (int o = 16; o > 0; o >>= 1) {
         int other = __shfl_xor_sync(all, v, o);
@@ -118,18 +113,18 @@ __device__ int largestOfWarp(int v) {
     return v;
 }
 
-// Memory is the block's shared memory, as bytes in ikasst.go counts it.
+// Memory is the block's shared memory; ikasstShared in cuda/plan/ikasst.go has its size.
 template <int T> struct Memory {
-    static constexpr int P = T | 1;         // from block to block of T values of x
-    static constexpr int V = (T + 3) & ~3;  // of v
+    static constexpr int P = T | 1;         // distance between blocks of T values of x
+    static constexpr int V = (T + 3) & ~3;  // distance between blocks of v
 
-    float *v;       // [S][roundUp32(G*V) + 4]: the factor, T numbers a lane; another bank for each group
-    float *q;       // [k-1][T][32]: the basis but for its last; or d, e, z, double [3][k][32]
-    float *ab;      // [2k-1][32]: alpha and beta in turn, of 32 scores
+    float *v;       // [S][roundUp32(G*V) + 4]: the factor, T numbers a lane; each group begins at another bank
+    float *q;       // [k-1][T][32]: the basis without its last vector; or d, e, z, double [3][k][32]
+    float *ab;      // [2k-1][32]: alpha and beta alternately, of 32 scores
     uint32_t *to;   // [32]: where the score goes
     int *size;      // [32]: rows of T; 0: a score by rule, in ab[0]; rank << 8
     float *floor;   // [32]: Ritz values up to it do not count
-    float *window;  // [S][G*P + roundUp32(G*P)]: x, centred; lane by lane another bank across the groups
+    float *window;  // [S][G*P + roundUp32(G*P)]: x, centred; lanes of different groups use different banks
 
     __device__ Memory(float *at, int G, int k) {
         int S = 32 / G;
@@ -153,8 +148,8 @@ template <int T> __device__ __forceinline__ void store(float *v, const float (&y
     }
 }
 
-// square sets y to H H v, where H is the Hankel matrix of the window; v is lost.
-// valid has a bit for each of the lane's rows that there is.
+// square sets y to H H v, where H is the Hankel matrix of the window, and overwrites v. valid has a bit
+// for each valid row of the lane.
 template <int T>
 __device__ __forceinline__ void square(float (&y)[T], const float *x, float *v, const Group &group, int blocks, uint32_t valid) {
 #pragma unroll 1
@@ -181,22 +176,22 @@ template <int T> __device__ __forceinline__ float dot(const float (&x)[T], const
     return s0 + s1;
 }
 
-// reciprocalRoot is 1/sqrt(v), 0 for 0: the approximation and one step of Newton.
+// reciprocalRoot returns 1/sqrt(v), 0 for 0: the approximation and one step of Newton's method.
 __device__ __forceinline__ float reciprocalRoot(float v) {
     if (!(v > 0)) return 0;
     float r = rsqrtf(v), h = 0.5f * r;
     return fmaf(h, fmaf(-v * r, r, 1), r);
 }
 
-// fetch reads some of the n values of x at once: numbers i, i + group.size and so
-// on; 0 where there is none.
+// fetch reads some of the n values of x at once: numbers i, i + group.size and so on; 0 beyond the
+// last.
 __device__ __forceinline__ void fetch(float (&h)[some], const float *x, uint32_t dim, int i, int n, const Group &group) {
 #pragma unroll
     for (int m = 0; m < some; m++, i += group.size) h[m] = i < n ? x[i * dim] : 0;
 }
 
-// centre sets the window to n values of x less their mean, times a power of two
-// that keeps products within float32. It is false where nothing is left.
+// centre sets the window to n values of x less their mean, times a power of two that keeps products in
+// the range of float32. It returns false where all values equal the mean.
 template <int T>
 __device__ __forceinline__ bool centre(float *window, const float *x, uint32_t dim, int n, double mean, const Group &group) {
     constexpr int P = Memory<T>::P;
@@ -217,7 +212,7 @@ __device__ __forceinline__ bool centre(float *window, const float *x, uint32_t d
     }
     peak = group.max(peak);
     if (peak > 0 && (peak < 0x1p-3f || peak > 0x1p12f)) {
-        // Where the difference is beyond float32, its exponent is 128.
+        // Where the difference exceeds float32, its exponent is 128.
         int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
         double scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
 #pragma unroll 1
@@ -229,9 +224,9 @@ __device__ __forceinline__ bool centre(float *window, const float *x, uint32_t d
     return static_cast<double>(peak) > still * fabs(mean);
 }
 
-// trace is the lane's part of that of H H', where H is the Hankel matrix of the
-// window: the sum of the squares of its elements, of which value i has as many as its
-// antidiagonal is long, i + 1 or n - i.
+// trace returns the lane's part of the trace of H H', where H is the Hankel matrix of the window: the
+// sum of the squares of its elements. Value i occurs in H as often as its antidiagonal is long, i + 1
+// or n - i times.
 template <int T> __device__ __forceinline__ float trace(const float *window, int n, const Group &group) {
     constexpr int P = Memory<T>::P;
     const float edge = n + 1;
@@ -249,18 +244,16 @@ template <int T> __device__ __forceinline__ float trace(const float *window, int
     return sum;
 }
 
-// outside is the score of the tridiagonal matrix d, e of n rows, elements 32
-// apart, with room for z: 1 less the squares of the eigenvectors' first
-// components over the rank largest eigenvalues that count, those above floor, with
-// the places that sst.go describes. Implicit QL (Golub and Welsch 1969).
+// outside returns the score of the tridiagonal matrix d, e of n rows, elements 32 apart, with room for
+// z: 1 less the squares of the eigenvectors' first components over the rank largest eigenvalues above
+// floor, with places as described in sst.go. Implicit QL (Golub and Welsch 1969).
 __device__ float outside(double *d, double *e, double *z, int n, int rank, float floor) {
     for (int l = 0; l < n; l++) {
         for (int tries = 0; tries < 60; tries++) {
             int m = l;
             while (m < n - 1 && fabs(e[m * 32]) > settled * (fabs(d[m * 32]) + fabs(d[m * 32 + 32]))) m++;
             if (m == l) break;
-            // Wilkinson's shift: the eigenvalue of the leading two rows that is
-            // closer to the first.
+            // Wilkinson's shift: the eigenvalue of the leading two rows that is closer to the first.
             double el = e[l * 32], h = (d[l * 32 + 32] - d[l * 32]) / (2 * el);
             double g = d[m * 32] - d[l * 32] + el / (h + copysign(sqrt(h * h + 1), h));
             double sin = 1, cos = 1, p = 0;
@@ -310,7 +303,7 @@ __device__ float outside(double *d, double *e, double *z, int n, int rank, float
     return static_cast<float>(score < 0 ? 0 : score > 1 ? 1 : score);
 }
 
-// flush scores what waits: the warp's 32 tridiagonal matrices.
+// flush scores the waiting tridiagonal matrices, up to 32 of the warp.
 template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, float *out, int lane) {
     __syncwarp();
     uint32_t to = m.to[lane];
@@ -323,8 +316,7 @@ template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, f
             z[i * 32] = i == 0;
         }
         float score = n > 0 ? outside(d, e, z, n, rank, m.floor[lane]) : m.ab[lane];
-        // Scores are not negative, and a NaN has the larger bits: the order of
-        // numbers is that of their bits.
+        // Scores are not negative, and a NaN has larger bits: their bits have the order of the numbers.
         if (joined) atomicMax(reinterpret_cast<int *>(out + to), __float_as_int(score));
         else out[to] = score;
     }
@@ -333,9 +325,9 @@ template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, f
     __syncwarp();
 }
 
-// ikasst is the kernel for T rows a lane. A tile is a chain; all tiles of the
-// launch have the same part: chains a block, log2 G << 16, k << 24, and as
-// scratch the number of tiles. All tasks have the same dim and k.
+// ikasst is the kernel for T rows a lane. A tile is a chain. All tiles of the launch have the same
+// part, chains a block, log2 G << 16, k << 24, and as scratch the number of tiles. All tasks have the
+// same dim and k.
 template <int T>
 __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, const float *f32, float *out, float *memory) {
     constexpr int P = Memory<T>::P, V = Memory<T>::V;
@@ -348,7 +340,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
     float *window = m.window + own * stride, *v = m.v + own * (roundUp32(G * V) + 4), *mine = v + group.at * V;
     const float *x = window + group.at * P;
     float *q = m.q + lane;
-    // Factors of the even and the odd rows: see above. Neighbouring lanes differ.
+    // Factors of the even and the odd rows (see the head of the file), swapped in neighbouring lanes.
     const float even = __popc(group.at) & 1 ? above1 : 1, odd = __popc(group.at) & 1 ? 1 : above1;
 
     const uint32_t first = blockIdx.x * chains;
@@ -364,7 +356,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
     }
     m.to[lane] = nowhere;
     float a[T];       // the feedback
-    int waiting = 0;  // scores of a series that do
+    int waiting = 0;  // waiting scores of a series
 
     for (uint32_t begin = 0; begin < series; begin += S) {
         const bool busy = begin + own < series;
@@ -379,7 +371,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             number = tile.first, end = tile.first + tile.count;
         }
         for (bool next = busy, opening = true;;) {
-            if (next) {  // task number begins
+            if (next) {  // task number begins here
                 const Task *t = tasks + number;
                 params = &paramsOf<IkasstParams>(*t, f32);
                 w = params->window, rank = params->rank;
@@ -403,7 +395,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             const uint32_t valid = rows <= 0 ? 0 : rows < T ? (1u << (rows & 31)) - 1 : all;
             __syncwarp();
 
-            // The mean, and whether all are numbers.
+            // The mean, and whether all values are finite.
             const float *current = from + static_cast<size_t>(gamma) * dim;
             double total = 0;
             bool bad = false;
@@ -424,10 +416,10 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             bad = group.any(bad);
             const double mean = group.sum(total) / (2 * n);
 
-            // Two phases in one loop, so that there is one hot loop in the
-            // instruction cache: the power method, then Lanczos.
+            // The power method, then Lanczos, in one loop, so that the instruction cache has one hot
+            // loop.
             bool live = active && !bad;
-            float y[T], r[T];  // a product; its factor, in the end
+            float y[T], r[T];  // a product, and finally its factor
 #pragma unroll
             for (int t = 0; t < T; t++) r[t] = 0;
             store<T>(mine, a);

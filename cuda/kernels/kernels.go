@@ -29,10 +29,9 @@ func Fatbin(name string) (string, error) {
 	return string(b), nil
 }
 
-// Source returns the name of the .cu that has the kernel, without the ending; "" for
-// none.
+// Source returns the name of the .cu file with the kernel, without the ending; "" where there is none.
 func Source(kernel string) (source string) {
-	files, _ := fatbins.ReadDir(".") // of what was embedded: it cannot fail
+	files, _ := fatbins.ReadDir(".") // embedded files: it cannot fail
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".fatbin")
 		if strings.HasPrefix(kernel, name) && len(name) > len(source) {
@@ -42,8 +41,7 @@ func Source(kernel string) (source string) {
 	return source
 }
 
-// Version differs between builds with incompatible launches; names are the kernels by
-// index.
+// Version differs between builds whose launches are incompatible; names are the kernels by index.
 func Version(names []string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, layout, names)

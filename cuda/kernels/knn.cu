@@ -1,51 +1,47 @@
-// Op KNN: package detectors/knn has the definition. Neighbours are those of float64,
-// ties by the points' order, and so are their distances, but for their last digits in
-// float32 where a window is small.
+// Op KNN: package detectors/knn has the definition. Neighbours are those of float64, ties in the order
+// of the points. So are their distances, except for the last digits of float32 in small windows.
 //
-// Five ways:
+// There are five methods:
 //
-//   - A point among those before it (knn_before): a warp a point, in float64. The
-//     window's way to the device takes longer than that.
+//   - A point among those before it (knn_before): a warp a point, in float64. Copying
+//     the window to the device takes longer than that.
 //   - All points of a window of up to some thousand (knn_window): the search of op LOF,
-//     lof_search.h, a block a window, which is in shared memory.
-//   - All points of a window of up to 4,096 of one coordinate that are not to be listed
-//     (knn_line): sorted by a block, which a point's neighbours lie beside in (line.h).
-//     One of them among those before it goes by float32 distances (knn_before_line).
-//   - All points of a larger set of up to four coordinates, up to 64 neighbours that are not
-//     to be listed (knn_index, knn_nearest): from leaves of points that lie side by side.
+//     lof_search.h, one block a window, with the window in shared memory.
+//   - All points of a window of up to 4,096 of one coordinate, without listed neighbours
+//     (knn_line): a block sorts them, and a point's neighbours lie beside it (line.h).
+//     One point among those before it uses float32 distances (knn_before_line).
+//   - All points of a larger set of up to four coordinates, up to 64 neighbours, not
+//     listed (knn_index, knn_nearest): from leaves of points that lie side by side.
 //   - All points of other large sets (knn_peaks, knn_load, knn_scan, knn_finish): brute
-//     force by all blocks that the device has.
+//     force by all blocks of the device.
 //
-// knn_scan: a thread has up to four queries in registers and goes through the others
-// places, which lie in shared memory in an order that has nothing to do with that of
-// time: eight or four at a time, whose coordinates all threads read at once. It keeps
-// what is within a bound of its own, mostly nothing, in a list in device memory. A warp
-// shrinks a full list to the k nearest and takes the bound from the k-th. With room for
-// 2.5 k entries that happens some ten times in a million places, and for k=50 some 900
-// of them get into a list.
+// knn_scan: a thread has up to four queries in registers and visits all places, eight or four at a
+// time. The places lie in shared memory in an order unrelated to time, and all threads read the same
+// coordinates at once. A thread stores the points within its query's bound, mostly none, in a list in
+// device memory. A warp shrinks a full list to the k nearest and takes the bound from the k-th. With
+// room for 2.5 k entries that happens some ten times in a million places, and for k=50 about 900 of
+// them enter a list.
 //
-// Squares of differences are expanded from four dimensions on, after centring:
-// |y|^2 - 2xy, an instruction a dimension. Norms are made smaller, by as much as
-// rounding can make the result larger, so what is not within the bound is no
-// neighbour, whatever the norms are; what is, has its square of differences taken. Where
-// too much was within, far from the origin, the rest goes by differences. Values are
-// centred only if that rounds none of them. Squares are float32 until a list
-// is final; those that float32 cannot tell from the k-th are decided in float64.
+// From four dimensions on, squares of differences are expanded after centring: |y|^2 - 2xy, an
+// instruction a dimension. Norms are reduced by the largest amount by which rounding can enlarge the
+// result. So a point outside the bound is not a neighbour, whatever the norms are, and a point within
+// it has its square of differences computed. Where too many points are within the bound, far from the
+// origin, the remaining search uses differences. Values are centred only if that is exact. Squares are
+// float32 until a list is final; float64 decides those that float32 cannot distinguish from the k-th.
 //
-// Floor, instructions of a pair: d=2 four and a comparison, d=10 ten and one. 1e12
-// pairs of 1,000,000 points are 0.15 s on an H200, 3.4e11 of 581,012 0.12 s.
+// Floor, instructions of a pair: d=2 four and a comparison, d=10 ten and one. 1e12 pairs of 1,000,000
+// points are 0.15 s on an H200, 3.4e11 of 581,012 0.12 s.
 //
-// knn_index_extent, _keys, _count, _scatter, _leaves: points are sorted along Hilbert's curve
-// by radix, and have a box for each 32 and each 1,024 in a row. knn_nearest: a warp has 32 points
-// in a row, a thread one with its k least squares in registers. It looks at the leaves whose
-// box is nearer than the k-th square of one of its points. Squares are float32: the i-th least
-// is off by no more than any square, (d+2) 2^-24 of itself, so a sum of their roots is that of
-// the definition to 4e-7. A set with points so near each other that squares are lost goes
-// to the CPU.
+// knn_index_extent, _keys, _count, _scatter, _leaves sort the points along Hilbert's curve by radix,
+// and compute a box for each 32 and each 1,024 successive points. knn_nearest: a warp has 32 successive
+// points, a thread one of them with its k least squares in registers. The warp visits the leaves whose
+// box is nearer than the k-th square of one of its points. Squares are float32: the i-th least is off
+// by at most (d+2) 2^-24 of itself, so a sum of their roots is the definition's to 4e-7. A set with
+// points so close that squares underflow goes to the CPU.
 //
-// Floor of knn_nearest: an insertion takes 2k instructions of a warp, and with k=50 and d=2 some
-// 400 of about 800 points seen are inserted for one of 32: 1.3e9 warp instructions for
-// 1,000,000 points, 1.6 ms on an H200.
+// Floor of knn_nearest: an insertion takes 2k instructions of a warp, and with k=50 and d=2 about 400
+// of about 800 visited points are inserted for one of 32: 1.3e9 warp instructions for 1,000,000 points,
+// 1.6 ms on an H200.
 #include "knn_line.h"
 #include "knn_nearest.h"
 #include "knn_scan.h"

@@ -5,41 +5,41 @@
 namespace knn {
 
 constexpr int leafPoints = 32;       // of a warp
-constexpr int nodeLeaves = 32;       // of a node
+constexpr int nodeLeaves = 32;       // leaves of a node
 constexpr int indexDim = 4;          // coordinates, at most
 constexpr int samplesOfAxis = 1024;  // of a coordinate's distribution
 constexpr int sortThreads = 512, sortBlocks = 132, digits = 256;
 
 // IndexHeader begins the scratch.
 struct IndexHeader {
-    uint32_t next;               // leaf to search for
+    uint32_t next;               // next leaf to search for
     uint32_t spoilt;             // a number is not finite
     uint32_t tiny;               // squares of differences may be too small for float32
-    float scale;                 // a power of two, so that squares are floats
+    float scale;                 // a power of two that brings squares into float32's range
     uint32_t counted, scattered;  // passes of the sort
 };
 
-// Extent is what a block has seen of the numbers, each as ordered bits.
+// Extent has the extremes of the numbers that a block has read, each as ordered bits.
 struct Extent { uint32_t low[indexDim], high[indexDim], peak, least, pad[2]; };
 
-// Index is what follows from a task's shape and its tile; knnIndex in cuda/plan/knnindex.go
-// has the same. Places are in the order of the sort: 32 of them in a row are a leaf, 32 leaves
-// in a row a node.
+// Index is the index as determined by a task's shape and its tile, as knnIndex in
+// cuda/plan/knnindex.go. Places are in the order of the sort: 32 successive places are a leaf, 32
+// successive leaves a node.
 struct Index {
     const Task *task;
     const float *x;
     int n, dim, wide;           // points, coordinates, and coordinates in columns and boxes: 2 or 4
     int leaves, nodes;
-    int blocks, block;          // of the task, this one
+    int blocks, block;          // blocks of the task; this one's number
     int sorting, share;         // blocks that sort, and places of one of their warps
     Wanted wanted;
     IndexHeader *header;
     Extent *extents;            // by block
-    float *samples;             // [dim][samplesOfAxis], rising
+    float *samples;             // [dim][samplesOfAxis], ascending
     uint32_t *counts;           // [sorting][digits]
     unsigned long long *keys[2];
     uint32_t *order[2];         // by place: the point
-    float *points;              // by place: coordinates, zeros behind them
+    float *points;              // by place: coordinates, padded with zeros
     float *leafBox, *nodeBox;   // least coordinates, then most
 };
 
@@ -49,7 +49,7 @@ __device__ inline unsigned char *takeIndex(unsigned char *&memory, size_t bytes)
     return at;
 }
 
-// indexOf reads a tile: its part is the block, and, << 16, the blocks of the task.
+// indexOf reads a tile: its part is the block, and, << 16, the number of the task's blocks.
 __device__ inline Index indexOf(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
     const Tile &tile = tiles[blockIdx.x];
     Index s;
@@ -80,7 +80,7 @@ __device__ inline Index indexOf(const Task *tasks, const Tile *tiles, const floa
     return s;
 }
 
-// ordered are bits that rise with a number.
+// ordered returns bits that ascend with the number.
 __device__ inline uint32_t ordered(float v) {
     uint32_t b = __float_as_uint(v);
     return b & 0x80000000u ? ~b : b | 0x80000000u;
@@ -90,8 +90,8 @@ __device__ inline float unordered(uint32_t b) { return __uint_as_float(b & 0x800
 
 constexpr float infinite = __builtin_huge_valf();
 
-// extents looks at the numbers of the block's share of the points. The first blocks sort
-// samples of a coordinate each as well.
+// extents reads the numbers of the block's share of the points. The first blocks also sort the samples
+// of one coordinate each.
 __device__ inline void extents(const Index &s) {
     __shared__ Extent seen;
     __shared__ uint32_t sample[samplesOfAxis];
@@ -120,8 +120,8 @@ __device__ inline void extents(const Index &s) {
     __syncthreads();
     if (threadIdx.x == 0) s.extents[s.block] = seen;
     if (s.block >= s.dim) return;
-    // A sample is one of each run of points, at no fixed place in it: the points may have a
-    // period.
+    // A sample is one point of each run of points, at varying places in the runs, since the points may
+    // be periodic.
     for (int a = threadIdx.x; a < samplesOfAxis; a += blockDim.x) {
         uint32_t from = static_cast<uint32_t>(static_cast<unsigned long long>(s.n) * a / samplesOfAxis);
         uint32_t to = static_cast<uint32_t>(static_cast<unsigned long long>(s.n) * (a + 1) / samplesOfAxis);
@@ -145,7 +145,7 @@ __device__ inline void extents(const Index &s) {
 
 constexpr int axisBits = 16;
 
-// hilbert is the place on Hilbert's curve of a cell (Skilling, Programming the Hilbert curve,
+// hilbert returns the place of a cell on Hilbert's curve (Skilling, Programming the Hilbert curve,
 // 2004).
 template <int D> __device__ __forceinline__ unsigned long long hilbert(uint32_t (&x)[D]) {
     for (uint32_t q = 1u << (axisBits - 1); q > 1; q >>= 1) {
@@ -173,9 +173,8 @@ template <int D> __device__ __forceinline__ unsigned long long hilbert(uint32_t 
     return key;
 }
 
-// Axis maps a coordinate to a cell: mostly as it is, so that cells are as wide as high, and to
-// a sixteenth by its rank among the samples, so that clusters have cells of their own however
-// far the farthest points are.
+// Axis maps a coordinate to a cell: mostly linearly, so that cells are square, and to one sixteenth by
+// its rank among the samples, so that clusters have separate cells regardless of outliers.
 struct Axis { float low, high, wide; };
 
 __device__ inline uint32_t cellOf(const Axis &a, const float *samples, float v) {
@@ -204,7 +203,7 @@ template <int D> __device__ __forceinline__ void keysOf(const Index &s, float sc
     }
 }
 
-// keys writes the header, and the keys of the block's share of the points.
+// keys writes the header and the keys of the block's share of the points.
 __device__ inline void keys(const Index &s, float *out) {
     __shared__ float samples[indexDim * samplesOfAxis];
     __shared__ Axis axes[indexDim];
@@ -226,7 +225,7 @@ __device__ inline void keys(const Index &s, float *out) {
         int exponent = peak < 0x800000u ? -127 : static_cast<int>(peak >> 23) - 127;
         scale = __uint_as_float(static_cast<uint32_t>(min(20 - exponent, 120) + 127) << 23);
     }
-    // Two numbers differ by 2^-24 of the smaller one or more.
+    // Two different numbers differ by at least 2^-24 of the smaller one.
     bool tiny = peak != 0 && __uint_as_float(seen.least) * scale < 0x1p-38f;
     if (s.block == 0 && threadIdx.x == 0) *s.header = {0, spoilt, tiny, scale, 0, 0};
     if (spoilt) {
@@ -255,9 +254,9 @@ __device__ inline void keys(const Index &s, float *out) {
     else keysOf<4>(s, scale, axes, samples);
 }
 
-// The sort takes eight bits a pass, least first: knn_index_count counts the digits of each
-// block's share, knn_index_scatter moves keys and points. A pass is even or odd, which is
-// where it reads; each kernel knows the pass from the other one's last.
+// The sort takes eight bits a pass, the least significant first: knn_index_count counts the digits of
+// each block's share, knn_index_scatter moves keys and points. Even and odd passes read from different
+// arrays; each kernel derives the pass from the other kernel's last one.
 
 __device__ __forceinline__ int digitOf(unsigned long long key, int pass) { return static_cast<int>(key >> (8 * pass)) & (digits - 1); }
 
@@ -277,7 +276,7 @@ __device__ inline void count(const Index &s) {
 
 __device__ inline void scatter(const Index &s) {
     constexpr int warps = sortThreads / 32;
-    __shared__ uint32_t at[warps][digits];  // where a warp's next key of the digit goes
+    __shared__ uint32_t at[warps][digits];  // the place of a warp's next key of the digit
     __shared__ uint32_t sums[digits];
     if (s.header->spoilt || s.block >= s.sorting) return;
     int pass = s.header->counted - 1, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -298,7 +297,7 @@ __device__ inline void scatter(const Index &s) {
         }
         sums[threadIdx.x] = all;
     }
-    for (int o = 1; o < digits; o *= 2) {  // sums of the digits up to each
+    for (int o = 1; o < digits; o *= 2) {  // prefix sums of the digits
         __syncthreads();
         uint32_t more = threadIdx.x < digits && static_cast<int>(threadIdx.x) >= o ? sums[threadIdx.x - o] : 0;
         __syncthreads();
@@ -332,7 +331,7 @@ __device__ inline void scatter(const Index &s) {
     if (s.block == 0 && threadIdx.x == 0) s.header->scattered = pass + 1;
 }
 
-// leaves writes the points in their order, and the boxes of leaves and nodes.
+// leaves writes the points in sorted order, and the boxes of leaves and nodes.
 template <int W> __device__ __forceinline__ void leaves(const Index &s) {
     constexpr int warps = 8;
     __shared__ float boxes[warps][2 * W];

@@ -1,12 +1,12 @@
-// Op KNN: points of one coordinate whose neighbours are not listed. See knn.cu.
+// Op KNN: points of one coordinate, without listed neighbours. See knn.cu.
 #pragma once
 #include "knn_pick.h"
 #include "line.h"
 
 namespace knn {
 
-// onLine scores the windows of a tile, one after the other, all points of each among all, from
-// the sorted points. Distances are added in the order of the coordinates.
+// onLine scores the windows of a tile in order, all points of each among all, from the sorted points.
+// Distances are added in the order of the coordinates.
 template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double, lineMemory);
     const Tile &tile = tiles[blockIdx.x];
@@ -34,15 +34,14 @@ template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const
     }
 }
 
-// beforeLine is before for points of one coordinate: a warp ranks the distances in float32,
-// which are in the order of those in float64, but that some of these are equal in it. Shared
-// memory has a window's distances for each warp.
+// beforeLine is before for points of one coordinate: a warp ranks the distances in float32, whose order
+// is that of float64 except for ties. Shared memory has a window's distances for each warp.
 __device__ inline void beforeLine(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(float, lineDistances);
     const Tile &tile = tiles[blockIdx.x];
     int lane = threadIdx.x & 31;
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
-        __syncthreads();  // the warps' shares of the distances are other than the last task's
+        __syncthreads();  // the warps' shares of the distances differ from the last task's
         const Task &t = tasks[i];
         const KnnParams &p = paramsOf<KnnParams>(t, f32);
         const float *x = f32 + t.x.off;
@@ -64,7 +63,7 @@ __device__ inline void beforeLine(const Task *tasks, const Tile *tiles, const fl
             double sum = 0;
             if (!spoilt && w.others > 0) {
                 float last = __uint_as_float(rank<uint32_t>(count, w.others, 0, [&](int a) { return __float_as_uint(near[a]); }));
-                double least = 0x1p200, most = 0;  // of those as far as the last in float32
+                double least = 0x1p200, most = 0;  // of those that tie with the last in float32
                 int nearer = 0;
                 for (int a = lane; a < count; a += 32) {
                     if (near[a] > last) continue;
@@ -83,7 +82,7 @@ __device__ inline void beforeLine(const Task *tasks, const Tile *tiles, const fl
                 if (least == most) {
                     sum = __dadd_rn(sum, __dmul_rn(static_cast<double>(want), most));
                 } else {
-                    // float64 keeps them apart: the rank of the last among all.
+                    // float64 distinguishes them: the rank of the last among all.
                     double far = doubleOf(rank<Bits>(count, w.others, 0, [&](int a) { return bitsOf(distance(a)); }));
                     sum = 0, nearer = 0;
                     for (int a = lane; a < count; a += 32) {

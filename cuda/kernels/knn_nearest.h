@@ -6,7 +6,7 @@ namespace knn {
 
 constexpr int nearestThreads = 128;
 
-// Box has the least and the most of each coordinate.
+// Box has the least and the largest value of each coordinate.
 template <int W> struct Box { float low[W], high[W]; };
 
 template <int W> __device__ __forceinline__ Box<W> boxAt(const float *boxes, int i) {
@@ -23,11 +23,11 @@ template <int W> __device__ __forceinline__ Box<W> boxAt(const float *boxes, int
     return b;
 }
 
-// The squares below round as those of two points do, in the same order of coordinates, and
-// rounding is monotone. So no square of two points is less than that of their boxes, or more
-// than that to the far corner, and the k least squares are the same in any order of search.
+// The squares below are rounded like those of two points, in the same order of coordinates, and
+// rounding is monotone. So no square of two points is less than that of their boxes or more than that
+// to the far corner, and the k least squares do not depend on the order of the search.
 
-// apart is the least square of points of two boxes; a point is a box too.
+// apart returns the least square of points of two boxes; a point is also a box.
 template <int W> __device__ __forceinline__ float apart(const float (&low)[W], const float (&high)[W], const Box<W> &b) {
     float sum = 0;
 #pragma unroll
@@ -38,7 +38,7 @@ template <int W> __device__ __forceinline__ float apart(const float (&low)[W], c
     return sum;
 }
 
-// across is the greatest square of a point and one of a box.
+// across returns the largest square of a point and one of a box.
 template <int W> __device__ __forceinline__ float across(const float (&q)[W], const Box<W> &b) {
     float sum = 0;
 #pragma unroll
@@ -49,14 +49,14 @@ template <int W> __device__ __forceinline__ float across(const float (&q)[W], co
     return sum;
 }
 
-// insert puts a square among the K least, which rise.
+// insert inserts a square into the K least, which ascend.
 template <int K> __device__ __forceinline__ void insert(float (&a)[K], float x) {
 #pragma unroll
     for (int i = K - 1; i > 0; i--) a[i] = fminf(a[i], fmaxf(a[i - 1], x));
     a[0] = fminf(a[0], x);
 }
 
-// most is the largest of the lanes' numbers, none of them negative.
+// mostOfLanes returns the largest of the lanes' numbers, none of them negative.
 __device__ __forceinline__ float mostOfLanes(float v) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     return __uint_as_float(largest(__float_as_uint(v)));
@@ -65,7 +65,7 @@ __device__ __forceinline__ float mostOfLanes(float v) {
 #endif
 }
 
-// visit looks at the points of a leaf; at is where this thread's own is in it, or -1.
+// visit visits the points of a leaf; at is the place of this thread's own point in it, or -1.
 template <int W, int K> __device__ __forceinline__ void visit(const Index &s, int leaf, int at, const float (&q)[W], float (&a)[K]) {
     const float4 *points = reinterpret_cast<const float4 *>(s.points) + static_cast<size_t>(leaf) * (leafPoints * W / 4);
 #pragma unroll 1
@@ -94,13 +94,13 @@ template <int W, int K> __device__ __forceinline__ void visit(const Index &s, in
     }
 }
 
-constexpr int seeds = 2;     // leaves before and after a warp's own that it begins with
-constexpr int crowded = 24;  // nodes near a warp's points from which on it looks for a better bound first
+constexpr int seeds = 2;     // leaves before and after a warp's own that it visits first
+constexpr int crowded = 24;  // number of nodes near a warp's points from which it first searches for a better bound
 
-// nearest takes one leaf after the other: a warp searches for its 32 points, which are near each
+// nearest takes one leaf after the other: a warp searches for its 32 points, which are close to each
 // other.
 template <int W, int K> __device__ __forceinline__ void nearest(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
-    __shared__ Index s;  // registers have the squares
+    __shared__ Index s;  // registers hold the squares
     if (threadIdx.x == 0) s = indexOf(tasks, tiles, f32, scratch);
     __syncthreads();
     if (s.header->spoilt) return;
@@ -114,7 +114,7 @@ template <int W, int K> __device__ __forceinline__ void nearest(const Task *task
         float q[W], a[K];
 #pragma unroll
         for (int c = 0; c < W; c++) q[c] = s.points[static_cast<size_t>(last) * W + c];
-        // The list's end is the bound: numbers below all squares fill what is not wanted.
+        // The end of the list is the bound: numbers below all squares fill the unused entries.
 #pragma unroll
         for (int i = 0; i < K; i++) a[i] = i < K - s.wanted.others ? -1 : infinite;
         const int from = max(0, leaf - seeds), to = min(s.leaves - 1, leaf + seeds);
@@ -128,8 +128,8 @@ template <int W, int K> __device__ __forceinline__ void nearest(const Task *task
         int near = 0;
         for (int i = lane; i < s.nodes; i += 32) near += apart<W>(own.low, own.high, boxAt<W>(s.nodeBox, i)) < bound ? 1 : 0;
         if (sumOf(near) > crowded) {
-            // Points that lie far from each other, such as the outliers of a set. As many points
-            // as are wanted are within the far corner of any node that is full.
+            // Points that lie far from each other, such as the outliers of a set. The far corner of any
+            // full node bounds the wanted number of points.
             float far = infinite;
 #pragma unroll 1
             for (int i = 0; i < s.nodes - 1; i++) far = fminf(far, across<W>(q, boxAt<W>(s.nodeBox, i)));
@@ -168,7 +168,7 @@ template <int W, int K> __device__ __forceinline__ void nearest(const Task *task
                 small = small || (a[i] >= 0 && a[i] < 0x1p-120f);
                 sum = __dadd_rn(sum, static_cast<double>(__fsqrt_rn(fmaxf(a[i], 0.f))));
             }
-            // What float32 lost of so small squares matters to a small sum alone.
+            // The loss of float32 in such small squares matters only to a small sum.
             if (s.header->tiny && small && sum < 0x1p-30) status[tiles[blockIdx.x].first] = statusLeft;
             out[s.task->scores.off + s.order[0][place]] = weight(s.wanted, __ddiv_rn(sum, static_cast<double>(s.header->scale)));
         }

@@ -1,14 +1,14 @@
-// Op KNN: the smallest numbers of a list, found by a warp. See knn.cu.
+// Op KNN: the smallest numbers of a list, selected by a warp. See knn.cu.
 #pragma once
 #include "device.h"
 #include "knn_params.h"
 
 namespace knn {
 
-typedef unsigned long long Bits;  // of a double that is not negative: they rise with it
+typedef unsigned long long Bits;  // bits of a double that is not negative: they ascend with it
 
 constexpr uint32_t full = 0xffffffffu;
-constexpr uint32_t none = 0xffffffffu;  // a neighbour that there is not
+constexpr uint32_t none = 0xffffffffu;  // marks the absence of a neighbour
 constexpr float nan = __builtin_nanf("");
 
 __device__ inline int sumOf(int v) {
@@ -36,7 +36,7 @@ __device__ inline double sumOf(double v) {
 __device__ inline Bits bitsOf(double v) { return static_cast<Bits>(__double_as_longlong(v)); }
 __device__ inline double doubleOf(Bits b) { return __longlong_as_double(static_cast<long long>(b)); }
 
-// countOf is the number of a in [0, count) that are so.
+// countOf returns the number of a in [0, count) that satisfy is.
 template <class Is> __device__ __forceinline__ int countOf(int count, Is is) {
     int mine = 0;
     for (int a = threadIdx.x & 31; a < count; a += 32) mine += is(a) ? 1 : 0;
@@ -46,8 +46,8 @@ template <class Is> __device__ __forceinline__ int countOf(int count, Is is) {
 __device__ inline int topBit(uint32_t v) { return 31 - __clz(static_cast<int>(v)); }
 __device__ inline int topBit(Bits v) { return 63 - __clzll(static_cast<long long>(v)); }
 
-// rank is one of count keys that at least m of them are not above, and other than by
-// equal ones not more than m+slack. 1 <= m <= count.
+// rank returns one of count keys such that at least m keys are not above it, and without its ties at
+// most m+slack. 1 <= m <= count.
 template <class Key, class At> __device__ __forceinline__ Key rank(int count, int m, int slack, At at) {
     Key low = ~static_cast<Key>(0), high = 0;
     for (int a = threadIdx.x & 31; a < count; a += 32) {
@@ -77,8 +77,7 @@ template <class Key, class At> __device__ __forceinline__ Key rank(int count, in
     return t;
 }
 
-// keep moves the a that are to stay to the front, in their order, and returns how
-// many they are.
+// keep moves the entries that satisfy stays to the front, in their order, and returns their number.
 template <class T, class Stays> __device__ __forceinline__ int keep(T *list, int count, Stays stays) {
     int lane = threadIdx.x & 31, kept = 0;
     for (int first = 0; first < count; first += 32) {
@@ -94,8 +93,7 @@ template <class T, class Stays> __device__ __forceinline__ int keep(T *list, int
     return kept;
 }
 
-// Wanted is what a query asks for: of a task's parameters and of how many others
-// there are.
+// Wanted has a query's neighbours, by a task's parameters and the number of other points.
 struct Wanted {
     int k, self, others;  // neighbours; whether itself is one; other points
     bool listed;
@@ -110,7 +108,7 @@ __device__ inline Wanted wantedOf(const KnnParams &p, int there) {
     return w;
 }
 
-// weight is the score for the sum of the distances to the others.
+// weight returns the score for the sum of the distances to the others.
 __device__ inline float weight(const Wanted &w, double sum) {
     int count = w.others + w.self;
     if (count == 0) return nan;
@@ -119,9 +117,9 @@ __device__ inline float weight(const Wanted &w, double sum) {
     return static_cast<float>(score > most ? most : score);
 }
 
-// leave writes a point's neighbours: itself, where it is one, then the others by
-// square and number. There are count in the list, of which those with squares up to
-// last may be among them; spoilt: none. The warp calls it.
+// leave writes a point's neighbours: itself, if it counts, then the others by square and number. The
+// list has count entries, of which those with squares up to last may be neighbours; spoilt: none. The
+// whole warp calls it.
 template <class Square, class Number> __device__ inline void leave(float *next, const Wanted &w, bool spoilt, int own, int count, Bits last, Square square, Number number) {
     int lane = threadIdx.x & 31;
     int own1 = w.self && !spoilt ? 1 : 0, have = spoilt ? 0 : w.others;
@@ -138,7 +136,7 @@ template <class Square, class Number> __device__ inline void leave(float *next, 
     }
 }
 
-// squareOf is the squared distance of two runs of numbers, as the definition has it.
+// squareOf returns the squared distance of two points, as in the definition.
 __device__ inline double squareOf(const float *x, const float *y, int width) {
     double sum = 0;
     for (int c = 0; c < width; c++) {
@@ -148,15 +146,15 @@ __device__ inline double squareOf(const float *x, const float *y, int width) {
     return sum;
 }
 
-// before scores fresh points among those before them in their windows, a warp a
-// point, in float64 throughout: a window comes with every score, so its transfer
-// takes longer. Shared memory has the squares of a window for each warp.
+// before scores fresh points among those before them in their windows, a warp a point, all in float64:
+// each score comes with a window, whose transfer takes longer. Shared memory has the squares of a
+// window for each warp.
 __device__ inline void before(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double, squares);
     const Tile &tile = tiles[blockIdx.x];
     int lane = threadIdx.x & 31;
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
-        __syncthreads();  // the warps' shares of the squares are other than the last task's
+        __syncthreads();  // the warps' shares of the squares differ from the last task's
         const Task &t = tasks[i];
         const KnnParams &p = paramsOf<KnnParams>(t, f32);
         const float *x = f32 + t.x.off;

@@ -5,27 +5,27 @@
 namespace knn {
 
 constexpr int lanes = 128;       // threads of a scanning block
-constexpr int unit = 512;        // places come in multiples of these
-constexpr float away = 0x1p62f;  // a coordinate of padding: its square is finite, and beyond all others
-constexpr float start = 0x1p100f;  // squares of points are below, of padding above
+constexpr int unit = 512;        // places come in multiples of this
+constexpr float away = 0x1p62f;  // a coordinate of padding: its square is finite, and larger than all others
+constexpr float start = 0x1p100f;  // squares of points are below, those of padding above
 
-// Set is what follows from a task's shape and its tile; cuda/knn.go has the same. A
-// place is where a point lies in the columns: the order of places has nothing to do
-// with that of time, so that the distance to what is seen next is that to any point.
+// Set is the set as determined by a task's shape and its tile; cuda/plan/knn.go has the same. A place
+// is the position of a point in the columns. The order of places is unrelated to time, so that the
+// distances seen next are those to random points.
 struct Set {
     const Task *task;
-    const float *x;         // rows as they came
+    const float *x;         // rows of the input
     int n, row, width;      // points, numbers a row and a point
     int padded;             // places
-    int most;               // numbers a point in the columns, zeros behind the point's own
-    int rows;               // of 32 in a tile of columns: with the norm
+    int most;               // numbers a point in the columns, padded with zeros
+    int rows;               // of 32 numbers in a tile of columns, including the norm
     int queries;            // of an item
-    int blocks, block;      // of the task, this one
-    int parts, items;       // an item is the search of so many queries among a part of the places
+    int blocks, block;      // blocks of the task; this one's number
+    int parts, items;       // an item is the search for some queries among a part of the places
     int cap;                // entries that a query has room for
     Wanted wanted;
     struct Header *header;
-    uint4 *peaks;           // by block: largest number's bits; the values whose centring rounds, as two words
+    uint4 *peaks;           // by block: bits of the largest number; the values whose centring rounds, as two words
     uint32_t *order;        // by place: the point
     float *columns;         // [tile of 32 places][row][place]
     uint2 *lists;           // [query][part][cap], or, with one part, [block][query][cap]: squares and places
@@ -35,9 +35,9 @@ struct Set {
 
 // Header begins the scratch.
 struct Header {
-    uint32_t next;    // item
+    uint32_t next;    // next item
     uint32_t spoilt;  // a number is not finite
-    float scale;      // a power of two, so that squares are floats
+    float scale;      // a power of two that brings squares into float32's range
 };
 
 __device__ constexpr int queriesOf(int most) { return (most <= 16 ? 4 : most <= 32 ? 2 : 1) * lanes; }
@@ -49,12 +49,12 @@ __device__ inline unsigned char *take(unsigned char *&memory, size_t bytes) {
     return at;
 }
 
-// mostOf is the least number of coordinates that there is a scanning kernel for.
+// mostOf returns the least number of coordinates that has a scanning kernel.
 __device__ inline int mostOf(int width) {
     return width <= 10 ? (width + 1) / 2 * 2 : width <= 16 ? 16 : width <= 32 ? 32 : 64;
 }
 
-// setOf reads a tile: its part is the block, and, << 16, the blocks of the task.
+// setOf reads a tile: its part is the block, and, << 16, the number of the task's blocks.
 __device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
     const Tile &tile = tiles[blockIdx.x];
     Set s;
@@ -92,8 +92,7 @@ __device__ inline size_t cell(int rows, int place, int c) { return (static_cast<
 
 constexpr int samples = 64, rowMost = 64;
 
-// centre sets to[c], c < row, to the mean of some rows; the block calls it, and meets
-// in it.
+// centre sets to[c], c < row, to the mean of some rows. The whole block calls it; it contains barriers.
 __device__ inline void centre(const Set &s, float *to) {
     int count = s.task->x.len / s.row;
     for (int c = threadIdx.x; c < s.row; c += blockDim.x) {
@@ -107,8 +106,8 @@ __device__ inline void centre(const Set &s, float *to) {
     __syncthreads();
 }
 
-// peaks looks at the numbers: how large they are, and which of the values of a row can
-// be centred without a rounding. A block looks at its share.
+// peaks finds the largest number of the block's share, and which values of a row can be centred without
+// rounding.
 __device__ inline void peaks(const Set &s) {
     __shared__ float mean[rowMost];
     __shared__ uint32_t seen[3];
@@ -128,8 +127,8 @@ __device__ inline void peaks(const Set &s) {
     if (threadIdx.x == 0) s.peaks[s.block] = make_uint4(seen[0], seen[1], seen[2], 0);
 }
 
-// shrunk makes a norm smaller, by what the expanded square of a difference can be too
-// large: with u = 2^-24 by less than 2(dim+1)u of the sum of both norms.
+// shrunk reduces a norm by the largest error of the expanded square of a difference: with u = 2^-24,
+// less than 2(dim+1)u of the sum of both norms.
 __device__ inline float shrunk(double norm, int most) { return __double2float_rd(norm * (1 - (4 * most + 16) * 0x1p-24)); }
 
 // load writes the columns of the block's share of the places.
@@ -145,8 +144,8 @@ __device__ inline void load(const Set &s, float *out) {
         atomicOr(&seen[2], p.z);
     }
     if (threadIdx.x == 0) {
-        // A step through the points of about the golden section, so that places near
-        // each other have points that are far apart.
+        // A step through the points of about the golden section, so that neighbouring places have
+        // distant points.
         uint32_t a = max(1u, static_cast<uint32_t>(s.n * 0.6180339887));
         for (;; a++) {
             uint32_t x = a, y = s.n;
@@ -195,33 +194,32 @@ __device__ inline void load(const Set &s, float *out) {
     }
 }
 
-// wider is a float32 square that no neighbour's is above, if that of the last one is
-// t: each is off by less than (dim+2) 2^-24 of itself.
+// wider returns a float32 square that no neighbour's exceeds, if that of the last neighbour is t: each
+// is off by less than (dim+2) 2^-24 of itself.
 __device__ inline float wider(float t, int width) { return fmaf(t, 1 + (width + 4) * 0x1p-21f, 8 * (width + 1) * 0x1p-149f); }
 
-// Kept is a list that has been cut: how long it is, and the largest square that an
-// entry may have.
+// Kept is a shortened list: its length, and the largest square that an entry may have.
 struct Kept {
     int count;
     float accept;
 };
 
-// measure sets wide to the squares of the list's entries as the definition has them.
+// measure sets wide to the squares of the list's entries as in the definition.
 __device__ inline void measure(const Set &s, const uint2 *list, int count, int place, double *wide) {
     const float *own = s.x + static_cast<size_t>(s.order[place]) * s.row;
     for (int a = threadIdx.x & 31; a < count; a += 32) wide[a] = squareOf(own, s.x + static_cast<size_t>(s.order[list[a].y]) * s.row, s.width);
     __syncwarp();
 }
 
-// near drops what float32 says is no neighbour.
+// near drops entries that float32 excludes.
 __device__ inline Kept near(const Set &s, uint2 *list, int count, int slack) {
     int others = s.wanted.others;
     float high = wider(__uint_as_float(rank<uint32_t>(count, others, slack, [&](int a) { return list[a].x; })), s.width);
     return {keep(list, count, [&](int a) { return __uint_as_float(list[a].x) <= high; }), high};
 }
 
-// shrink makes room in a list; a warp does it. Where float32 does not, since many are
-// equally far, float64 leaves those that are wanted and no more.
+// shrink makes room in a list. Where float32 does not, since many points are equally far, float64
+// leaves exactly the wanted ones. The whole warp calls it.
 __device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *list, int count, int place, double *wide) {
     int others = s.wanted.others, room = (s.cap - others) / 2;
     Kept kept = near(s, list, count, others / 8);
@@ -230,16 +228,16 @@ __device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *list, int 
     measure(s, list, count, place, wide);
     Bits last = rank<Bits>(count, others, 0, [&](int a) { return bitsOf(wide[a]); });
     double far = doubleOf(last);
-    int drop = others - countOf(count, [&](int a) { return wide[a] < far; });  // so many of those at the last square stay
+    int drop = others - countOf(count, [&](int a) { return wide[a] < far; });  // the number of entries at the last square that stay
     uint32_t point = rank<uint32_t>(count, drop, 0, [&](int a) { return wide[a] == far ? s.order[list[a].y] : 0x7fffffffu; });
     kept.count = keep(list, count, [&](int a) { return wide[a] < far || (wide[a] == far && s.order[list[a].y] <= point); });
     double scale = s.header->scale;
     kept.accept = wider(__double2float_ru(far * scale * scale), s.width);
-    if (far == 0 && !s.wanted.listed) kept.accept = -1;  // nothing is closer
+    if (far == 0 && !s.wanted.listed) kept.accept = -1;  // no point is closer
     return kept;
 }
 
-// finish scores a point from its list; a warp does it.
+// finish scores a point from its list. The whole warp calls it.
 __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int count, int place, double *wide, float *out) {
     const Wanted &w = s.wanted;
     int lane = threadIdx.x & 31, point = s.order[place];
@@ -268,16 +266,15 @@ __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int 
     __syncwarp();
 }
 
-// Scan are the sizes of a scanning kernel: queries a thread, places a step and in
-// shared memory.
+// Scan has the sizes of a scanning kernel: queries a thread, places a step and in shared memory.
 template <int D> struct Scan {
     static constexpr int queries = queriesOf(D) / lanes, step = D <= 4 ? 8 : 4, chunk = D <= 8 ? 512 : D <= 32 ? 256 : 128;
     static constexpr int rows = D + expands(D);
 };
 
-// sums sets sum to the squared distances of a thread's queries to a step's places, at
-// their first in a tile. E: expanded, q being the queries times -2, and without the
-// queries' norms. X: q is times -2 anyway.
+// sums sets sum to the squared distances of a thread's queries to a step's places, from their first in
+// a tile. E: expanded, with q the queries times -2, and without the queries' norms. X: q is always
+// times -2.
 template <int D, bool E, bool X> __device__ __forceinline__ void sums(float (&sum)[Scan<D>::queries][Scan<D>::step], const float (&q)[Scan<D>::queries][D], const float *at) {
     constexpr int Q = Scan<D>::queries, C = Scan<D>::step;
 #pragma unroll
@@ -305,15 +302,15 @@ template <int D, bool E, bool X> __device__ __forceinline__ void sums(float (&su
     }
 }
 
-// Query is what a thread knows of each of its points: the bound of sums, which is
-// accept without the norm for the expanded ones.
+// Mine is a thread's state of its queries: the bound of sums, which is accept, less the norm for the
+// expanded ones.
 template <int D> struct Mine {
     float q[Scan<D>::queries][D];
     float accept[Scan<D>::queries], bound[Scan<D>::queries], norm[Scan<D>::queries];
     int count[Scan<D>::queries];
-    uint2 *list;       // of the first
-    int pitch;         // from one's list to the next one's
-    int place;         // of the first; the next are lanes apart
+    uint2 *list;       // of the first query
+    int pitch;         // from one query's list to the next one's
+    int place;         // of the first query; the next are lanes apart
     int wasted;        // sums within the bound whose squares were not
 
     __device__ __forceinline__ void limit(int i, float a, bool expanded) {
@@ -323,7 +320,7 @@ template <int D> struct Mine {
     }
 };
 
-// room shrinks the lists that have none for a step more; the warp calls it.
+// room shrinks the lists without room for another step. The whole warp calls it.
 template <int D> __device__ __forceinline__ void room(const Set &s, Mine<D> &mine, double *wide, bool expanded) {
     int lane = threadIdx.x & 31;
 #pragma unroll
@@ -344,7 +341,7 @@ template <int D> __device__ __forceinline__ void room(const Set &s, Mine<D> &min
     }
 }
 
-// look scans the places in shared memory, of which the first is first.
+// look compares the thread's queries with the places in shared memory, which begin at place first.
 template <int D, bool E, bool X> __device__ __forceinline__ void look(const Set &s, Mine<D> &mine, const float *tiles, int first, double *wide) {
     constexpr int Q = Scan<D>::queries, C = Scan<D>::step;
 #pragma unroll 1
@@ -392,7 +389,7 @@ template <int D, bool E, bool X> __device__ __forceinline__ void look(const Set 
     }
 }
 
-// scan works on items until there are none.
+// scan takes items until none remains.
 template <int D> __device__ __forceinline__ void scan(const Task *tasks, const Tile *tiles, const float *f32, float *out, unsigned char *scratch) {
     constexpr int Q = Scan<D>::queries, chunk = Scan<D>::chunk, rows = Scan<D>::rows;
     constexpr bool X = expands(D);

@@ -1,13 +1,13 @@
-// Op KNN: all points of a window of some thousand, a block a window, by the search of
-// op LOF. See knn.cu.
+// Op KNN: all points of a window of some thousand, a block a window, by the search of op LOF. See
+// knn.cu.
 #pragma once
 #include "knn_pick.h"
 #include "lof_decide.h"
 
 namespace knn {
 
-// geometry is lof.cu's of a window without virtual points, k being the others that
-// are neighbours.
+// geometry returns the geometry of op LOF for a window without virtual points, k being the number of
+// other points that are neighbours.
 __device__ inline lof::Geometry geometry(const Task &t, const KnnParams &p) {
     lof::Geometry g;
     int m = p.embed;
@@ -27,8 +27,8 @@ __device__ inline lof::Geometry geometry(const Task &t, const KnnParams &p) {
 
 __device__ inline int rounded(int bytes) { return (bytes + 15) & ~15; }
 
-// carve lays out shared memory for a search, as lofShape.searchBytes in cuda/lof.go
-// sizes it; it returns the offset of what is behind.
+// carve lays out shared memory for a search, with the size of lofShape.searchBytes in cuda/plan/lof.go.
+// It returns the offset after it.
 __device__ inline int carve(const lof::Geometry &g, int dim, lof::Search &s) {
     int low = (g.padded >> g.log) * (g.wide + 16) * 4, within = g.wide * (g.padded / 32 | 1) * 4;
     int region = rounded(max(low, within));
@@ -37,7 +37,7 @@ __device__ inline int carve(const lof::Geometry &g, int dim, lof::Search &s) {
     return warps + (blockDim.x >> 5) * static_cast<int>(g.k > lof::smallK ? sizeof(lof::Found<6>) : sizeof(lof::Found<2>));
 }
 
-// search is lof.cu's: the neighbours of count places from first on.
+// search is the search of op LOF for the neighbours of count places from first on.
 template <int D> __device__ __forceinline__ void search(lof::Search &s, const float *columns, int first, int count) {
     const lof::Geometry &g = s.g;
     int wide = g.wide, rows = D ? D + lof::expands(D) : s.rows;
@@ -112,7 +112,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
         __syncthreads();
         for (int first = 0; first < g.padded; first += g.wide) {
             int count = min(g.wide, g.padded - first);
-            // The lists of one search after the other lie in the same memory.
+            // The lists of successive searches use the same memory.
             if (threadIdx.x == 0) {
                 s.to.distance = distance - static_cast<ptrdiff_t>(first) * g.k;
                 s.to.neighbour = neighbour - static_cast<ptrdiff_t>(first) * g.k;

@@ -1,6 +1,5 @@
-// Points of one coordinate, in ascending order in a block's shared memory: there the
-// nearest of a point lie beside it. Ops LOF and KNN include this; detectors/vec/line.go is
-// the same on the CPU.
+// Points of one coordinate, in ascending order in a block's shared memory, where the nearest neighbours
+// of a point lie beside it. Ops LOF and KNN include this; detectors/vec/line.go is the same on the CPU.
 #pragma once
 #include "device.h"
 
@@ -8,7 +7,7 @@ namespace line {
 
 using Key = unsigned long long;
 
-// keyOf is in the order of the coordinate, then of the point's number. -0 becomes 0.
+// keyOf returns a key in the order of the coordinate, then of the point's number. -0 becomes 0.
 __device__ __forceinline__ Key keyOf(float v, int number) {
     uint32_t b = __float_as_uint(__fadd_rn(v, 0.0f));
     b ^= static_cast<uint32_t>(static_cast<int32_t>(b) >> 31) | 0x80000000u;
@@ -29,10 +28,10 @@ __device__ __forceinline__ void exchange(Key &a, Key &b, bool rising) {
     a = low, b = high;
 }
 
-// sort brings the block's keys, E of each thread, into ascending order: thread t has those of
-// ranks tE to tE+E-1. Bitonic (Batcher, Sorting networks and their applications, 1968):
-// exchanges over distances below E are a thread's own, those below 32E a warp's, and the
-// others go through spare, which has room for all keys. The block calls it and meets in it.
+// sort sorts the block's keys, E a thread, in ascending order: thread t gets those of ranks tE to
+// tE+E-1. Bitonic (Batcher, Sorting networks and their applications, 1968): exchanges over distances
+// below E are within a thread, those below 32E within a warp, and the others use spare, which has room
+// for all keys. The whole block calls it; it contains barriers.
 template <int E> __device__ __forceinline__ void sort(Key (&key)[E], Key *spare) {
     int t = threadIdx.x, all = E * blockDim.x;
 #pragma unroll
@@ -78,16 +77,15 @@ template <int E> __device__ __forceinline__ void sort(Key (&key)[E], Key *spare)
     }
 }
 
-// Points are those of a window.
+// Points are the points of a window.
 struct Points {
     const float *x;      // coordinates, ascending
     const uint16_t *at;  // the points' numbers, ascending where coordinates are equal
     int n, k;            // points; neighbours of each, 1 <= k < n
 };
 
-// fill sorts the n coordinates from of, which has E a thread, into x and at. It returns false
-// where one is not finite. spare has room for E keys a thread. The block calls it and meets
-// in it.
+// fill sorts the n coordinates in `of`, E a thread, into x and at. It returns false where one is not
+// finite. spare has room for E keys a thread. The whole block calls it; it contains barriers.
 template <int E> __device__ __forceinline__ bool fill(const float *of, int n, float *x, uint16_t *at, Key *spare) {
     Key key[E];
     bool spoilt = false;
@@ -110,15 +108,15 @@ template <int E> __device__ __forceinline__ bool fill(const float *of, int n, fl
     return true;
 }
 
-// Near has the neighbours of the point at a position: those at positions [from, to) but for
-// itself; and of those at [tied, end) all where last is below 0, else those outside [from, to)
+// Near has the neighbours of the point at a position: those at positions [from, to) without the point
+// itself; and of those at [tied, end) all where last is below 0, otherwise those outside [from, to)
 // with numbers up to last.
 struct Near {
     int from, to, tied, end, last;
-    double far;  // the distance to the k-th
+    double far;  // the distance to the k-th neighbour
 };
 
-// Range is a Near without last in few bytes.
+// Range is a compact Near without last.
 struct __align__(8) Range {
     uint16_t from, to, tied, end;
 };
@@ -129,8 +127,8 @@ __device__ __forceinline__ Range rangeOf(const Near &r) {
     return {r.last < 0 ? static_cast<uint16_t>(r.from) : unknown, static_cast<uint16_t>(r.to), static_cast<uint16_t>(r.tied), static_cast<uint16_t>(r.end)};
 }
 
-// first is the first position in [from, to) whose coordinate is; to if there is none. The
-// coordinates before it are not.
+// first returns the first position in [from, to) whose coordinate satisfies is; to if there is none.
+// The coordinates before it do not.
 template <class Is> __device__ __forceinline__ int first(int from, int to, Is is) {
     while (from < to) {
         int middle = (from + to) >> 1;
@@ -140,34 +138,34 @@ template <class Is> __device__ __forceinline__ int first(int from, int to, Is is
     return from;
 }
 
-// countOf is the number of a below most before the first that is, which is small: it looks at
-// distances that double.
+// countOf returns the number of a below most before the first that satisfies is. The number is small,
+// so the search doubles its distances.
 template <class Is> __device__ __forceinline__ int countOf(int most, Is is) {
     int from = 0, at = 0;
     for (int step = 1; at < most && !is(at); step *= 2) from = at + 1, at += step;
     return first(from, min(at, most), is);
 }
 
-// tie finds the neighbours of the point at position i among those that are as far as the
-// farthest of k+1 points from position at on, which are more than needed: the first in time.
+// tie finds the neighbours of the point at position i among equally far points: more than needed are as
+// far as the farthest of k+1 points from position at on. The first in time are neighbours.
 static __device__ __noinline__ Near tie(const Points &p, int i, int at, double far) {
     const float *x = p.x;
     double q = x[i];
     auto distance = [&](int j) { return fabs(static_cast<double>(x[j]) - q); };
     int top = at + p.k;
-    // From begin to end-1 they are at most as far, from a to b-1 nearer.
+    // Points from begin to end-1 are at most as far, those from a to b-1 nearer.
     int begin = at - countOf(at, [&](int c) { return distance(at - 1 - c) > far; });
     int a = at + countOf(i - at, [&](int c) { return distance(at + c) < far; });
     int b = top + 1 - countOf(top - i, [&](int c) { return distance(top - c) < far; });
     int end = top + 1 + countOf(p.n - top - 1, [&](int c) { return distance(top + 1 + c) > far; });
     int want = p.k - (b - a - 1);
     if (x[begin] == x[max(a - 1, begin)] && x[end - 1] == x[min(b, end - 1)]) {
-        // Two runs in the order of time: want of both, the first ones.
+        // Two runs in the order of time: the first `want` of both.
         int low = max(0, want - (end - b)), high = min(want, a - begin);
         int below = first(low, high, [&](int u) { return p.at[begin + u] > p.at[b + want - u - 1]; });
         return {a, b + want - below, begin, begin + below, -1, far};
     }
-    // Different points, equally far by rounding: the number of the last is found by bisection.
+    // Different points that are equally far by rounding: bisection finds the number of the last.
     int last = first(0, p.n, [&](int number) {
         int count = 0;
         for (int j = begin; j < end; j++) count += (j < a || j >= b) && p.at[j] <= number;
@@ -176,10 +174,9 @@ static __device__ __noinline__ Near tie(const Points &p, int i, int at, double f
     return {a, b, begin, end, last, far};
 }
 
-// near finds the neighbours of the point at position i: of those equally far the first in
-// time.
+// near finds the neighbours of the point at position i: of equally far points the first in time.
 //
-// Where more than k others are equal to a point, any k of them are given: far is then 0.
+// Where more than k others equal the point, it returns any k of them: far is then 0.
 __device__ __forceinline__ Near near(const Points &p, int i) {
     const float *x = p.x;
     double q = x[i];
@@ -189,13 +186,13 @@ __device__ __forceinline__ Near near(const Points &p, int i) {
     return {at, at + p.k + 1, 0, 0, -1, far};
 }
 
-// nearOf is near without far, from what rangeOf has kept of it.
+// nearOf is near without far, from the Range that rangeOf has stored.
 __device__ __forceinline__ Near nearOf(const Points &p, int i, Range r) {
     if (r.from == unknown) return near(p, i);
     return {r.from, r.to, r.tied, r.end, -1, 0};
 }
 
-// sumOf adds what of gives for the position of each neighbour of the point at position i.
+// sumOf adds up of(position) over the neighbours of the point at position i.
 template <class Of> __device__ __forceinline__ double sumOf(const Points &p, const Near &r, int i, Of of) {
     double sum = 0;
 #pragma unroll 4
@@ -218,7 +215,7 @@ __device__ inline void mark(const Points &p, const Near &r, uint32_t *bits) {
         }
     };
     run(r.from, r.to);
-    run(r.tied, r.end);  // with last: some that are none, which does no harm
+    run(r.tied, r.end);  // with last also some that are no neighbours, which does no harm
 }
 
 }  // namespace line

@@ -1,43 +1,41 @@
 // Op LOF with virtual points: package detectors/lof has the definition.
 //
-// Results are the definition's but for the rounding of distances and sums: the
-// neighbours of every point are those of float64, ties by index. Of one point the
-// result is the same to the bit, whichever points are asked for with it.
+// Results are the definition's up to the rounding of distances and sums: the neighbours of every point
+// are those of float64, ties by index. The result of a point is the same to the bit, whichever other
+// points are scored with it.
 //
-// A window's points lie in tiles of 32 places (lof_points.h). A block searches
-// from 64 (or 32) queries at a time, four a thread, whose lanes share the places
-// out (lof_search.h):
+// A window's points lie in tiles of 32 places (lof_points.h). A block searches for 64 (or 32) queries
+// at a time, four a thread, whose lanes share the places (lof_search.h):
 //
-//  1. minima: squared distances to all places; what is kept are the minima of 64
-//     groups of places.
+//  1. minima: squared distances to all places, reduced to the minima of 64 groups of
+//     places.
 //  2. limit: two threads sort a query's minima in registers. At least k+1 points
-//     (itself is one) are within the k+1st; that and the rounding errors bound the
+//     (including the query) are within the k+1st; that and the rounding errors bound the
 //     neighbours: about 1.2 k places are within, whatever the number of points.
-//  3. mark: the distances again; a bit a place that is within, which is the sign of
-//     distance - bound, one shift a pair.
-//  4. decide: a warp lists a query's bits, computes these distances anew without
-//     cancellation, and drops the farthest one by one. Where float32 does not keep
-//     the k-th and the k+1st apart, where there are many, or a distance is tiny:
-//     float64 and the points' order in time decide. Points with k others on their
-//     spot, which tied data is full of, take the first of these.
+//  3. mark: the distances again; a bit for each place within the bound, which is the
+//     sign of distance - bound, one shift a pair.
+//  4. decide: a warp lists a query's bits, computes these distances without
+//     cancellation, and drops the farthest one by one. Where float32 does not
+//     distinguish the k-th from the k+1st, where there are many, or where a distance is
+//     tiny, float64 and the points' order in time decide. Points that coincide with k
+//     others, common in tied data, take the first of these.
 //
-// The distances of 1 and 3 are |y|^2 - 2xy, half the arithmetic of the sum of
-// (x-y)^2, where the error that the largest norm allows is under 1/64 of every
-// query's bound; else, for the rest of the block, the sum (spots, far outliers).
-// Then densities and scores, a thread a point, in float64.
+// The distances of 1 and 3 are |y|^2 - 2xy, half the arithmetic of the sum of (x-y)^2, where the error
+// by the largest norm is under 1/64 of every query's bound; otherwise, for the rest of the block, they
+// are the sum (coinciding points, far outliers). Then densities and scores, a thread a point, in
+// float64.
 //
-// Scores of a few fresh points need their neighbours' lists and the k-distances of
-// these ones' neighbours only: 100 to 400 searches instead of 1,024 for one.
+// Scores of a few fresh points need only their neighbours' lists and the k-distances of the neighbours
+// in these: 100 to 400 searches instead of 1,024 for one score.
 //
-// Points of one coordinate without virtual ones are sorted instead (line.h): a point's
-// neighbours lie beside it, and densities and scores are sums over k places each. A few scores
-// need the densities and k-distances of a few places only, after the same sort.
+// Points of one coordinate without virtual ones are sorted instead (line.h): a point's neighbours lie
+// beside it, and densities and scores are sums over k places each. A few scores need the densities and
+// k-distances of a few places only, after the same sort.
 //
-// Floor of a point of n=1024 d=1 k=20, in clocks of a multiprocessor: sort (55 exchanges, 25 of
-// them by two shuffles) 3.7, two sums of 21 numbers in shared memory 3.3, in float64 1.6; 8
-// bytes through memory 0.5. Measured on an H200: 13 clocks, 20.0e9 points a second (all pairs:
-// 0.91e9), and 9.9e9 of a recording with many ties; 6.2e9 when each sum found the ranges of its
-// neighbours anew.
+// Floor of a point of n=1024 d=1 k=20, in clocks of a multiprocessor: sort (55 exchanges, 25 of them by
+// two shuffles) 3.7, two sums of 21 numbers in shared memory 3.3, in float64 1.6; 8 bytes of device
+// memory 0.5. Measured on an H200: 13 clocks, 20.0e9 points a second (all pairs: 0.91e9), and 9.9e9 of
+// a recording with many ties; 6.2e9 when each sum searched for the ranges of its neighbours again.
 //
 // Floor, n=1024 d=8 k=20 on an H200 (33.5e12 FMA/s): 2 x 8 FMA a pair, 0.50 us a
 // window; with the minimum, the subtraction and the shift 19 instructions, 0.60 us.
@@ -61,9 +59,8 @@
 
 namespace lof {
 
-// search finds the neighbours of count queries, at most g.wide: places from
-// first on, or those in list. Their lists go to slots from first on, where
-// lists is set. The block calls it.
+// search finds the neighbours of count queries, at most g.wide: the places from first on, or those in a
+// list. Their lists go to slots from first on, where lists is set. The whole block calls it.
 template <int D> __device__ __forceinline__ void search(Search &s, const float *columns, const uint16_t *from, int first, int count, bool lists) {
     const Geometry &g = s.g;
     int wide = g.wide, rows = D ? D + expands(D) : s.rows;
@@ -99,7 +96,7 @@ template <int D> __device__ __forceinline__ void search(Search &s, const float *
     __syncthreads();
 }
 
-// density sets the lrd of the point at a place from its list.
+// density computes the lrd of the point at a place from its list.
 __device__ inline void density(const Geometry &g, const Store &to, bool strict, int place, int slot) {
     const uint16_t *neighbour = to.neighbour + static_cast<size_t>(slot) * g.k;
     const double *distance = to.distance + static_cast<size_t>(slot) * g.k;
@@ -109,7 +106,7 @@ __device__ inline void density(const Geometry &g, const Store &to, bool strict, 
     to.lrd[place] = densityOf(sum, g.k, strict);
 }
 
-// factor is the score of the point at a place.
+// factor returns the score of the point at a place.
 __device__ inline float factor(const Geometry &g, const Store &to, int place, int slot) {
     const uint16_t *neighbour = to.neighbour + static_cast<size_t>(slot) * g.k;
     double sum = 0;
@@ -118,7 +115,7 @@ __device__ inline float factor(const Geometry &g, const Store &to, int place, in
     return scoreOf(sum, to.lrd[place], g.k);
 }
 
-// middle is the lower median of count doubles, 0 or above; the block calls it.
+// middle returns the lower median of count doubles, 0 or above. The whole block calls it.
 template <class At> __device__ inline double middle(int count, At at) {
     __shared__ int below;
     unsigned long long t = 0;
@@ -137,8 +134,8 @@ template <class At> __device__ inline double middle(int count, At at) {
     return __longlong_as_double(static_cast<long long>(t));
 }
 
-// virtualDensities sets the lrd of the virtual points; the block calls it, and
-// meets after it. False: a count for the CPU.
+// virtualDensities computes the lrd of the virtual points. It returns false for a count that the CPU
+// has to handle. The whole block calls it, with a barrier after it.
 __device__ inline bool virtualDensities(const Geometry &g, const Store &to, const float *counts, double alpha) {
     int virtuals = g.total - g.n;
     bool usual = true;
@@ -157,17 +154,17 @@ __device__ inline bool virtualDensities(const Geometry &g, const Store &to, cons
     return true;
 }
 
-// even sets all scores of a task where they are one number; the block calls it.
+// even sets all scores of a task to one number. The whole block calls it.
 __device__ inline void even(const Task &t, float *out, float score) {
     for (int i = threadIdx.x; i < static_cast<int>(t.fresh); i += blockDim.x) out[t.scores.off + i] = score;
 }
 
-constexpr int onChip = 1024;  // places up to here have k-distances and densities in shared memory
+constexpr int onChip = 1024;  // up to this number of places, k-distances and densities are in shared memory
 
 __device__ inline int rounded(int bytes) { return (bytes + 15) & ~15; }
 
-// carve lays out shared memory for a search, as searchBytes in cuda/lof.go sizes
-// it; it returns the offset of what is behind.
+// carve lays out shared memory for a search, with the size of searchBytes in cuda/plan/lof.go. It
+// returns the offset after it.
 __device__ inline int carve(const Geometry &g, int dim, Search &s) {
     int low = (g.padded >> g.log) * (g.wide + 16) * 4, within = g.wide * (g.padded / 32 | 1) * 4;
     int region = rounded(max(max(low, within), g.padded <= onChip ? g.padded * 8 : 0));
@@ -207,8 +204,8 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
         }
         to.distance = reinterpret_cast<double *>(memory);
         to.neighbour = reinterpret_cast<uint16_t *>(memory + static_cast<size_t>(slots) * g.k * 8);
-        uint32_t *known = inShared<uint32_t>(chip);                   // a bit a place: listed in order
-        uint16_t *order = inShared<uint16_t>(chip + g.padded / 8);  // places to search from
+        uint32_t *known = inShared<uint32_t>(chip);                   // a bit for each place that is listed in order
+        uint16_t *order = inShared<uint16_t>(chip + g.padded / 8);  // places to search for
 
         Filled filled = fill(columns, dim, rows, g, pointsOf(t, g, f32), 0, g.padded);
         if (filled.scale <= 0) {
@@ -238,12 +235,12 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
             }
         }
         __syncthreads();
-        // All places in one round; or the fresh points, then their neighbours, which
-        // have lists, then the neighbours of all of these.
+        // All places in one round; or the fresh points, then their neighbours, which have lists, then
+        // the neighbours of all of these.
         int lists = count;
         for (int from = 0, round = 0; round < (g.some ? 3 : 1); round++) {
             int end = count;
-            __syncthreads();  // before any thread counts on
+            __syncthreads();  // before any thread continues the count
             if (round == 1) lists = end;
             for (int first = from; first < end; first += g.wide) search<D>(s, columns, g.some ? order : nullptr, first, min(g.wide, end - first), round < 2);
             if (g.some && round < 2) {
@@ -277,8 +274,8 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
     }
 }
 
-constexpr int partPlaces = 128;  // places a block of a large window works for
-constexpr int loadParts = 8;     // parts that a block loads: it reads all points for their size
+constexpr int partPlaces = 128;  // places of a large window that a block computes
+constexpr int loadParts = 8;     // parts that a block loads: it reads all points to find the largest number
 
 // Part is a block's share of a large window.
 struct Part {
@@ -312,7 +309,7 @@ __device__ inline Part partOf(const Task *tasks, const Tile *tiles, const float 
     return part;
 }
 
-// loadPart is for the first block of every loadParts.
+// loadPart is the work of the first block of every loadParts.
 __device__ inline void loadPart(const Task *tasks, const Tile *tiles, const float *f32, uint32_t *status, unsigned char *scratch) {
     Part part = partOf(tasks, tiles, f32, scratch);
     if (part.from % (loadParts * partPlaces) != 0) return;
@@ -349,7 +346,7 @@ __device__ inline void densityPart(const Task *tasks, const Tile *tiles, const f
     }
 }
 
-// virtualPart is work for the first block of a task.
+// virtualPart is the work of the first block of a task.
 __device__ inline void virtualPart(const Task *tasks, const Tile *tiles, const float *f32, uint32_t *status, unsigned char *scratch) {
     Part part = partOf(tasks, tiles, f32, scratch);
     const Geometry &g = part.g;
@@ -373,8 +370,8 @@ __device__ inline void scorePart(const Task *tasks, const Tile *tiles, const flo
 
 }  // namespace lof
 
-// A whole task in a block: the points in shared memory (1 to 8 numbers each, those
-// above the task's dim 0), or in scratch, as many as the task has.
+// A whole task in a block: the points in shared memory (1 to 8 numbers each, padded with zeros), or in
+// scratch memory, with the task's numbers.
 
 extern "C" __global__ void __launch_bounds__(256, 3) lof_window(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                 uint32_t *status, unsigned char *scratch) {
@@ -401,9 +398,9 @@ extern "C" __global__ void __launch_bounds__(256, 3) lof_window_8(const Task *ta
     lof::window<8>(tasks, tiles, f32, out, status, scratch);
 }
 
-// Large windows, all of whose points are searched from: a launch each for the
-// points, the neighbours, the densities and the scores, several blocks a task.
-// The tile's part says which of them a block is; scratch is the task's.
+// Large windows, with all points searched for: a launch each for the points, the neighbours, the
+// densities and the scores, several blocks a task. The tile's part is the block's number among these;
+// scratch is the task's.
 
 extern "C" __global__ void __launch_bounds__(256, 3) lof_load(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                               uint32_t *status, unsigned char *scratch) {
@@ -435,7 +432,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) lof_score(const Task *tasks
     lof::scorePart(tasks, tiles, f32, out, scratch);
 }
 
-// Windows of one coordinate, sorted; a thread has so many of the points.
+// Windows of one coordinate, sorted; the number of points a thread varies.
 
 #define LINE(name, E, threads)                                                                                               \
     extern "C" __global__ void __launch_bounds__(threads, 1024 / threads) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \

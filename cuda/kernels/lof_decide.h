@@ -1,10 +1,10 @@
-// Op LOF: which of the places that may be a query's neighbours are. See lof.cu.
+// Op LOF: decides which of the marked places are a query's neighbours. See lof.cu.
 #pragma once
 #include "lof_search.h"
 
 namespace lof {
 
-// exact is the squared distance of two places as the definition has it.
+// exact returns the squared distance of two places as in the definition.
 __device__ __forceinline__ double exact(const Search &s, const float *columns, int a, int b) {
     double sum = 0;
     if (s.filled.scale == 1) {
@@ -23,8 +23,8 @@ __device__ __forceinline__ double exact(const Search &s, const float *columns, i
     return sum;
 }
 
-// rough is exact in float32, off by less than (d+2) 2^-24 of it where it is not
-// below least.
+// rough returns the squared distance in float32, off by less than (d+2) 2^-24 of itself if it is at
+// least `least`.
 template <int D> __device__ __forceinline__ float rough(const float *columns, int rows, int dim, int a, int b) {
     const float *x = columns + cell(rows, a, 0), *y = columns + cell(rows, b, 0);
     float sum = 0;
@@ -36,7 +36,7 @@ template <int D> __device__ __forceinline__ float rough(const float *columns, in
     return sum;
 }
 
-// equal says whether two places are on one spot.
+// equal reports whether two places coincide.
 template <int D> __device__ __forceinline__ bool equal(const float *columns, int rows, int dim, int a, int b) {
     const float *x = columns + cell(rows, a, 0), *y = columns + cell(rows, b, 0);
     bool same = true;
@@ -45,10 +45,10 @@ template <int D> __device__ __forceinline__ bool equal(const float *columns, int
 }
 
 constexpr float least = 0x1p-100f;
-constexpr int roughDim = 16;  // up to here rough is good enough for a distance
+constexpr int roughDim = 16;  // largest dimension for which rough is exact enough
 
-// Found are a warp's candidates: squared distances and places, 32R of them; and
-// places listed before they are looked at.
+// Found has a warp's candidates: squared distances and places, 32R of them; and the places listed
+// before their distances are computed.
 template <int R> struct Found {
     static constexpr int most = R > 2 ? 32 * R : 128;
     double square[32 * R];
@@ -61,14 +61,13 @@ __device__ inline double maxOf(double v) {
     return v;
 }
 
-// nearest keeps the k nearest of count candidates, in their order, and returns the
-// largest square and of the points that have it the last. What float32 keeps apart
-// is dropped by float32.
+// nearest keeps the k nearest of count candidates, in their order. It returns the largest square, and
+// the last of the points with that square. float32 drops the candidates that it distinguishes.
 template <int R> __device__ __forceinline__ double nearest(const Search &s, Found<R> &found, int &count, int &last) {
     int lane = threadIdx.x & 31;
     double square[R];
     int place[R];
-    uint32_t key[R];  // rises with the square; 0: dropped
+    uint32_t key[R];  // ascends with the square; 0: dropped
     __syncwarp();
 #pragma unroll
     for (int r = 0; r < R; r++) {
@@ -94,7 +93,7 @@ template <int R> __device__ __forceinline__ double nearest(const Search &s, Foun
             drop -= with;
             continue;
         }
-        // Equal in float32, or but one.
+        // Equal in float32, or all but one.
         double mine = -1;
 #pragma unroll
         for (int r = 0; r < R; r++) mine = key[r] == top ? fmax(mine, square[r]) : mine;
@@ -113,7 +112,7 @@ template <int R> __device__ __forceinline__ double nearest(const Search &s, Foun
             drop -= same;
             continue;
         }
-        // Equal: the first in time stay. The last of them has bits found one by one.
+        // Equal: the first in time stay. The bits of the last one's number are found one by one.
         uint32_t t = 0;
         for (uint32_t bit = 1u << 12; bit; bit >>= 1) {
             int below = 0;
@@ -142,8 +141,8 @@ template <int R> __device__ __forceinline__ double nearest(const Search &s, Foun
     return most;
 }
 
-// list appends the places of a word a lane to a warp's list, in order, unless they
-// are more than most. It returns how many there are.
+// list appends the places in a word of each lane to a warp's list, in order, unless it would have more
+// than most entries. It returns the list's length.
 __device__ __forceinline__ int list(uint16_t *listed, int most, int have, int at, uint32_t mask) {
     int lane = threadIdx.x & 31, before = __popc(mask), own = before;
 #pragma unroll
@@ -163,8 +162,8 @@ __device__ __forceinline__ int list(uint16_t *listed, int most, int have, int at
     return sum;
 }
 
-// decideSlow finds the neighbours of a query among any number of places marked for
-// it, by float64; a warp does it. slot is where its list goes, -1: nowhere.
+// decideSlow finds the neighbours of a query among any number of marked places, in float64. slot is the
+// place of its list, -1 for none. The whole warp calls it.
 template <int D, int R> __device__ __attribute__((noinline)) void decideSlow(const Search &s, const float *columns, int q, int own, int slot) {
     const Geometry &g = s.g;
     Found<R> &found = inShared<Found<R>>(s.warps)[threadIdx.x >> 5];
@@ -173,8 +172,8 @@ template <int D, int R> __device__ __attribute__((noinline)) void decideSlow(con
     int count = 0, listed = 0, last = 0x7fffffff;
     double most = __longlong_as_double(0x7ff0000000000000);
     for (int at = 0;;) {
-        // List places until there is no room, a few words at a time where most places
-        // are within.
+        // List places until there is no room, a few words at a time where most places are within the
+        // bound.
         __syncwarp();
         if (at < words) {
             int span = 32;
@@ -216,7 +215,7 @@ template <int D, int R> __device__ __attribute__((noinline)) void decideSlow(con
     nearest<R>(s, found, count, last);
     double kdist = 0;
     for (int a = lane; a < g.k; a += 32) {
-        // The distance is what decide would have made of it.
+        // The distance as decideFast computes it.
         int place = found.place[a];
         double distance = sqrt(found.square[a]);
         if (g.dim <= roughDim && s.filled.scale == 1) {
@@ -232,8 +231,8 @@ template <int D, int R> __device__ __attribute__((noinline)) void decideSlow(con
     if (lane == 0) s.to.kdist[own] = kdist;
 }
 
-// decideFast is decideSlow for the usual: up to 32R places, the nearest of which
-// float32 keeps apart. False: it has not done it.
+// decideFast is decideSlow for the usual case: up to 32R places, and float32 distinguishes the nearest.
+// It returns false where that is not the case.
 template <int D, int R> __device__ __forceinline__ bool decideFast(const Search &s, const float *columns, const uint16_t *listed, int count, int own, int slot) {
     int lane = threadIdx.x & 31, k = s.g.k, dim = s.g.dim, rows = D ? D + expands(D) : s.rows;
     bool exactly = D == 0 && dim > roughDim;
@@ -309,9 +308,9 @@ template <int D, int R> __device__ __forceinline__ bool decideFast(const Search 
     return true;
 }
 
-// decideSpot finds the neighbours of a query that has k others on its spot: the
-// first of these in time. False: it has not. What order they are listed in does
-// not matter, as they all have the same k-distance and density.
+// decideSpot finds the neighbours of a query that coincides with k others: the first of these in time.
+// It returns false for other queries. Their order in the list does not matter, as they all have the
+// same k-distance and density.
 template <int D> __device__ __forceinline__ bool decideSpot(const Search &s, const float *columns, int own, int slot) {
     const Geometry &g = s.g;
     int lane = threadIdx.x & 31, rows = D ? D + expands(D) : s.rows, count = 0;
@@ -336,7 +335,7 @@ template <int D> __device__ __forceinline__ bool decideSpot(const Search &s, con
     return true;
 }
 
-// decide finds the neighbours of a query among the places marked for it.
+// decide finds the neighbours of a query among its marked places.
 template <int D, int R> __device__ __forceinline__ void decide(const Search &s, const float *columns, int q, int own, int slot) {
     int lane = threadIdx.x & 31, words = s.g.padded / 32, count = 0;
     if (s.filled.scale == 1) {

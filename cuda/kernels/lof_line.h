@@ -5,14 +5,14 @@
 
 namespace lof {
 
-// LineMemory is a block's dynamic shared memory for places = E*blockDim points, as
-// lineBytes in cuda/plan/line.go sizes it.
+// LineMemory is a block's dynamic shared memory for places = E*blockDim points, with the size of
+// lineShape.bytes in cuda/plan/line.go.
 struct LineMemory {
     double *values;  // the sort's spare memory, then k-distances, then densities
     line::Range *range;
     float *x;
     uint16_t *at;
-    uint32_t *bits[2];  // positions whose density is needed, and whose k-distance
+    uint32_t *bits[2];  // positions whose density is needed, and those whose k-distance is
 
     __device__ explicit LineMemory(int places) {
         DYNAMIC_SHARED(double, lineMemory);
@@ -44,8 +44,8 @@ template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const
             continue;
         }
         const line::Points p = {m.x, m.at, n, k};
-        // A few scores need the densities of the points' neighbours, and their neighbours'
-        // k-distances; many need all.
+        // A few scores need the densities of the points' neighbours, and the k-distances of those
+        // neighbours' neighbours; many scores need all.
         bool some = static_cast<long long>(fresh) * (k + 1) * 2 <= n;
         auto marked = [&](int which, int j) { return (m.bits[which][j >> 5] >> (j & 31) & 1) != 0; };
         if (some) {

@@ -1,4 +1,4 @@
-// Op LOF: the shape of a task, and its points as the search wants them.
+// Op LOF: the shape of a task, and its points in the layout of the search.
 #pragma once
 #include "device.h"
 #include "lof_params.h"
@@ -9,16 +9,15 @@ constexpr uint32_t all = 0xffffffffu;
 constexpr float infinity = __builtin_huge_valf();
 constexpr int smallK = 31;    // up to here 64 groups and a sort, above 256 groups and a bisection
 
-// Geometry of a task: what follows from its shape. cuda/lof.go has the same.
+// Geometry is the geometry of a task, as determined by its shape. cuda/plan/lof.go has the same.
 //
-// Points are dealt to places: a group of consecutive places holds points that
-// are apart in time, since points that follow each other are often close. What
-// lies behind the last point is padding, infinitely far from everything.
+// Points are dealt to places: a group of consecutive places holds points that are apart in time, since
+// successive points are often close. The places after the last point are padding, far from every point.
 struct Geometry {
     int n, total, dim, k;       // real points, all, numbers a point, neighbours
     int log, groups, padded;    // places a group (log2), groups, places: a multiple of 32 and of a group
     int wide;                   // queries a block searches from at once, 4 a thread
-    bool some;                  // only what the fresh points need, not all
+    bool some;                  // only the results that the fresh points need
 };
 
 __device__ inline Geometry geometry(const Task &t, const LofParams &p) {
@@ -44,25 +43,23 @@ __device__ inline Geometry geometry(const Task &t, const LofParams &p) {
 
 constexpr float nan = __builtin_nanf("");
 
-// densityOf is the lrd of a point whose k reachability distances have the given sum.
+// densityOf returns the lrd of a point whose k reachability distances have the given sum.
 __device__ inline double densityOf(double sum, int k, bool strict) {
     double mean = sum / k;
     return 1 / (strict ? mean : mean + 1e-10);
 }
 
-// scoreOf is the score of a point of density lrd whose k neighbours' densities have the
-// given sum.
+// scoreOf returns the score of a point of density lrd whose k neighbours' densities have the given sum.
 __device__ inline float scoreOf(double sum, double lrd, int k) {
     if (lrd == __longlong_as_double(0x7ff0000000000000)) return 1;
     double score = sum / k / lrd, most = 3.40282346638528859811704183484516925e+38;
     return static_cast<float>(score > most ? most : score);
 }
 
-// turn spreads a group's points over phases, so that points a period apart are
-// not all in one group.
+// turn spreads a group's points over phases, so that points a period apart are in different groups.
 constexpr int turn = 11;
 
-// pointAt is the point at a place; total or more: none.
+// pointAt returns the point at a place; total or more for padding.
 __device__ inline int pointAt(const Geometry &g, int place) {
     int row = place & ((1 << g.log) - 1), group = place >> g.log;
     if (group >= g.groups) return g.total;
@@ -75,13 +72,13 @@ __device__ inline int placeOf(const Geometry &g, int point) {
     return group << g.log | row;
 }
 
-// Points gives a task's numbers as they came.
+// Points reads a task's numbers from the input.
 struct Points {
     const float *x, *virtuals;
     int n, dim, row, embed;
     bool znorm;
 
-    // at is number c of a point. Rows that make a point lie one behind the other.
+    // at returns number c of a point. The rows of a point follow each other.
     __device__ float at(int point, int c) const {
         if (point >= n) return virtuals[static_cast<size_t>(point - n) * dim + c];
         const float *first = x + static_cast<size_t>(point) * row;
@@ -89,7 +86,7 @@ struct Points {
         return normal(first, c);
     }
 
-    // normal is lof.Embed's, to the bit.
+    // normal returns the number of lof.Embed, to the bit.
     __device__ float normal(const float *first, int c) const {
         int v = c % row;
         double mean = 0, sd = 0, count = embed;
@@ -116,20 +113,18 @@ __device__ inline Points pointsOf(const Task &t, const Geometry &g, const float 
             g.n, g.dim, static_cast<int>(t.dim), embed, p.znorm != 0};
 }
 
-// Columns are the coordinates by place, in tiles of 32 places: a row of 32 for
-// each of dim numbers, and, where there are more rows, one of the squared norms.
-// They are brought to a size whose squares are floats by a power of two, which is
-// 1 for usual data: then they are as they came.
+// Columns are the coordinates by place, in tiles of 32 places: a row of 32 for each of dim numbers,
+// and, where there are more rows, one of the squared norms. A power of two, mostly 1, scales them so
+// that their squares are in float32's range.
 __device__ inline int cell(int rows, int place, int c) { return ((place >> 5) * rows + c) * 32 + (place & 31); }
 
-// Filled says how a task's numbers are: the power of two, 0 where one of them is
-// not finite, below 0 where the CPU is to score the task; the largest norm that
-// there may be, squared.
+// Filled describes a task's numbers: the power of two, 0 where a number is not finite, below 0 where
+// the CPU scores the task; and a bound of the largest norm, squared.
 struct Filled {
     float scale, norm;
 };
 
-// away is the coordinate of padding: its square is finite, and beyond all others.
+// away is the coordinate of padding: its square is finite, and larger than all others.
 constexpr float away = 0x1p62f;
 
 __device__ inline uint32_t maxOf(uint32_t v) {
@@ -141,8 +136,8 @@ __device__ inline uint32_t maxOf(uint32_t v) {
 #endif
 }
 
-// fill writes the columns of places [from, to), with dim >= g.dim numbers and rows
-// dim or dim + 1. The block calls it, and meets in it.
+// fill writes the columns of places [from, to), with dim >= g.dim numbers and rows dim or dim + 1. The
+// whole block calls it; it contains barriers.
 __device__ inline Filled fill(float *columns, int dim, int rows, const Geometry &g, const Points &points, int from, int to) {
     __shared__ uint32_t most;
     if (threadIdx.x == 0) most = 0;

@@ -1,19 +1,19 @@
-// Op LOF: which places may be neighbours of a block's queries. See lof.cu.
+// Op LOF: marks the places that may be neighbours of a block's queries. See lof.cu.
 #pragma once
 #include "lof_points.h"
 
 namespace lof {
 
-// Store is where a task's intermediate results are. Places have k-distances and
-// densities; slots, which are places or numbers in a list of places, have lists.
+// Store has the places of a task's intermediate results. Places have k-distances and densities; slots,
+// which are places or indices into a list of places, have lists.
 struct Store {
     double *kdist, *lrd, *distance;
     uint16_t *neighbour;
 };
 
-// Search is what a block's threads share. The offsets are of dynamic shared
-// memory, where at 0 there are the minima of groups, [group][wide + 16]; then a
-// bit for each place that may be a neighbour, [query][words | 1].
+// Search is the state that a block's threads share. The offsets are in dynamic shared memory, which
+// begins with the minima of groups, [group][wide + 16]; then a bit for each place that may be a
+// neighbour, [query][words | 1].
 struct Search {
     Geometry g;
     Points points;
@@ -21,9 +21,9 @@ struct Search {
     Store to;
     int rows;    // of a tile of columns
     int query;   // offset of the queries' coordinates times -2, [c][wide]
-    int bound;   // of [wide]
+    int bound;   // of the queries' bounds, [wide]
     int place;   // of the queries' places, [wide]
-    int warps;   // of a Found a warp
+    int warps;   // of the warps' Founds
     int direct;  // the expanded form has been too coarse
 };
 
@@ -32,10 +32,10 @@ template <class T> __device__ __forceinline__ T *inShared(int offset) {
     return reinterpret_cast<T *>(shared + offset);
 }
 
-// expands is set where it pays to expand the square of a difference.
+// expands reports whether expanding the square of a difference saves time.
 __device__ constexpr bool expands(int d) { return d == 0 || d >= 4; }
 
-// shiftIn puts the sign of v behind mask's bits.
+// shiftIn appends the sign of v to mask's bits.
 __device__ inline uint32_t shiftIn(uint32_t mask, float v) {
 #ifdef ODRADEK_EMULATE
     return mask << 1 | __float_as_uint(v) >> 31;
@@ -44,7 +44,7 @@ __device__ inline uint32_t shiftIn(uint32_t mask, float v) {
 #endif
 }
 
-// Lanes says which queries and places are a thread's.
+// Lanes gives a thread's queries and places.
 struct Lanes {
     int wide, lane, slice, slices;
     __device__ explicit Lanes(int w) : wide(w) {
@@ -53,8 +53,8 @@ struct Lanes {
     }
 };
 
-// Queries are the coordinates of a thread's four, times -2 for the expanded form;
-// D = 0: they stay in shared memory.
+// Queries are the coordinates of a thread's four queries, times -2 for the expanded form; with D = 0
+// they stay in shared memory.
 template <int D, bool E> struct Queries {
     float q[4][D ? D : 1];
     const float *shared;
@@ -73,8 +73,8 @@ template <int D, bool E> struct Queries {
     }
 };
 
-// squares adds to sum the squared distances of 4 queries and C places of a tile
-// from place on; E: without the queries' norms.
+// squares adds to sum the squared distances of 4 queries and C places of a tile from place on; with E,
+// without the queries' norms.
 template <int D, int C, bool E> __device__ __forceinline__ void squares(float (&sum)[4][C], const float *tile, const Queries<D, E> &queries, int dim) {
     if constexpr (E) {
         float v[C];
@@ -118,7 +118,7 @@ template <int D, int C, bool E> __device__ __forceinline__ void squares(float (&
     }
 }
 
-// minima leaves the least squared distance of each query to each group.
+// minima writes the least squared distance of each query to each group.
 template <int D, bool E> __device__ __forceinline__ void minima(const Search &s, const float *columns) {
     constexpr int C = D ? 4 : 8;
     Lanes l(s.g.wide);
@@ -186,8 +186,8 @@ template <int D, bool E> __device__ __forceinline__ void mark(const Search &s, c
     }
 }
 
-// order is one step of Knuth's merge exchange (The Art of Computer Programming
-// 3, algorithm 5.2.2M), which sorts a.
+// order is one step of Knuth's merge exchange, which sorts a (The Art of Computer Programming 3,
+// algorithm 5.2.2M).
 template <int P, int Q, int R, int D, int N> __device__ __forceinline__ void order(float (&a)[N]) {
 #pragma unroll
     for (int i = 0; i < N - D; i++) {
@@ -201,8 +201,7 @@ template <int P, int Q, int R, int D, int N> __device__ __forceinline__ void ord
     else if constexpr (P > 1) order<P / 2, N / 2, 0, P / 2>(a);
 }
 
-// descend leaves the number of rank k of a[0..2H), which rises, then falls, or the
-// reverse, in a[0].
+// descend sets a[0] to the number of rank k of a[0..2H), which rises, then falls, or the reverse.
 template <int H> __device__ __forceinline__ void descend(float (&a)[32], int k) {
     bool upper = k & H;
 #pragma unroll
@@ -210,11 +209,10 @@ template <int H> __device__ __forceinline__ void descend(float (&a)[32], int k) 
     if constexpr (H > 1) descend<H / 2>(a, k);
 }
 
-// setBound makes a query's bound of the k+1st of the minima, so wide that no
-// neighbour's rounded distance is beyond it. With u = 2^-24 a direct square is off
-// by less than (d+2)u of itself; an expanded one by less than 4(d+1)u of the
-// largest norm, squared. False: an expanded one is too coarse, as its error would
-// let in many that are no neighbours.
+// setBound computes a query's bound from the k+1st of the minima, wide enough for every neighbour's
+// rounded distance. With u = 2^-24 a direct square is off by less than (d+2)u of itself; an expanded
+// one by less than 4(d+1)u of the largest norm, squared. It returns false where an expanded square is
+// too coarse: its error would admit many places that are no neighbours.
 __device__ inline bool setBound(const Search &s, const float *columns, int q, float t, bool expanded) {
     float *bound = inShared<float>(s.bound);
     int dim = s.g.dim;
@@ -228,8 +226,8 @@ __device__ inline bool setBound(const Search &s, const float *columns, int q, fl
     return error < 0x1p-6f * (t + columns[cell(s.rows, place, s.rows - 1)]);
 }
 
-// limit sets the queries' bounds from the minima, that to the point itself among
-// them. Two threads a query sort 32 minima each.
+// limit computes the queries' bounds from the minima, including the distance of the query to itself.
+// Two threads a query sort 32 minima each.
 __device__ __forceinline__ bool limit(const Search &s, const float *columns, bool expanded) {
     int k = s.g.k, pitch = s.g.wide + 16, slots = s.g.padded >> s.g.log;
     const float *low = inShared<float>(0);
@@ -242,7 +240,7 @@ __device__ __forceinline__ bool limit(const Search &s, const float *columns, boo
             a[r] = group < slots ? low[group * pitch + (i >> 1)] : infinity;
         }
         order<16, 16, 0, 16>(a);
-        // The lower half of both, which rises, then falls or the reverse.
+        // The lower half of both, which rises, then falls, or the reverse.
 #pragma unroll
         for (int r = 0; r < 32; r++) b[r] = fminf(a[r], __shfl_xor_sync(all, a[31 - r], 1));
         descend<16>(b, k);
@@ -251,14 +249,13 @@ __device__ __forceinline__ bool limit(const Search &s, const float *columns, boo
     return fine;
 }
 
-// limitMany is limit for 256 groups, a warp a query: it finds the upper bits of
-// the minimum one by one.
+// limitMany is limit for 256 groups, a warp a query: it finds the upper bits of the minimum one by one.
 __device__ inline bool limitMany(const Search &s, const float *columns, bool expanded) {
     int k = s.g.k, pitch = s.g.wide + 16, slots = s.g.padded >> s.g.log, lane = threadIdx.x & 31;
     const float *low = inShared<float>(0);
     bool fine = true;
     for (int q = threadIdx.x >> 5; q < s.g.wide; q += blockDim.x >> 5) {
-        uint32_t v[8], t = 0;  // of numbers that may be below 0, so that they rise as the numbers do
+        uint32_t v[8], t = 0;  // bits that ascend with numbers of either sign
 #pragma unroll
         for (int r = 0; r < 8; r++) {
             uint32_t b = __float_as_uint(r * 32 + lane < slots ? low[(r * 32 + lane) * pitch + q] : infinity);

@@ -1,29 +1,29 @@
-// Op scan, Poisson's model: package detectors/scan has the definition. Rectangles, ratios and
-// p-values are those of the definition, to the bit.
+// Op scan, Poisson's model: package detectors/scan has the definition. Rectangles, ratios and p-values
+// are those of the definition, to the bit.
 //
-// A block makes a grid's tables (scan_load): sums of the cells above and left of each corner, as
-// exact integers in float64; what their counts exceed the expected ones by, and their baselines
-// as shares of a power of two, in float32. A few rectangles give a good ratio to begin with
-// (scan_seed). A warp has a strip of rows (scan_search): the sums of the strip's columns
-// up to each are in shared memory, and a lane has a first column. With d the excess, E the expected
-// count and s the share of the baselines, LLR <= d^2/(2E(1-s)^2), so most rectangles are below the best
-// ratio so far by a few float32 operations: the last columns that are close one by one, the others
-// eight at a time by the largest excess, and the least of E(1-s)^2 at both ends, between
-// which it is larger. Float32 is allowed for its roundings, so nothing is lost; what passes has its ratio
-// computed from the exact sums, by the CPU's operations. The best of all is picked
-// by ratio, area and place, whatever the order (scan_pick). For further regions all
-// this comes again, without the columns of those found.
+// One block makes a grid's tables (scan_load): sums of the cells above and left of each corner, as
+// exact integers in float64; and in float32 their excess of the counts over the expected ones, and
+// their baselines as shares of a power of two. A few rectangles give a good first ratio (scan_seed). A
+// warp takes a strip of rows (scan_search): shared memory has the prefix sums of the strip's columns,
+// and a lane takes a first column. With the excess d, the expected count E and the share s of the
+// baselines, LLR <= d^2/(2E(1-s)^2), so a few float32 operations exclude most rectangles, by the best
+// ratio so far. The nearest last columns are tested one by one, the others eight at a time, by the
+// largest excess and the least of E(1-s)^2 at both ends of the group, between which it is larger. The
+// tests allow for float32's roundings, so no rectangle is lost. The ratio of a rectangle that passes is
+// computed from the exact sums, by the CPU's operations. The best is picked by ratio, area and place,
+// in any order (scan_pick). Further regions repeat this without the columns of those found.
 //
-// A block draws a null map (scan_null), count by count with integers, and searches it, beginning
-// with the lowest ratio of the regions and ending at the highest.
+// A block draws a null map (scan_null), count by count with integers, and searches it, from the lowest
+// ratio of the regions up to the highest.
 //
 // Floor, n=128: 8,256 strips of 128 first columns; of each 16 last columns one by one, in 7
 // instructions, and some 6 groups, in 12: 1.06 M lanes times 190 instructions, 6 us on an H200 that
-// issues 132 x 128 x 1.98e9 lanes a second; 6 ms for 999 null maps. Bytes: 16 a strip's column from the L2, 17 MB, 3 us.
+// issues 132 x 128 x 1.98e9 lanes a second; 6 ms for 999 null maps. Bytes: 16 a strip's column from the
+// L2, 17 MB, 3 us.
 #include "scan_null.h"
 
-// A task has two tiles, whose parts are, << 16, the numbers of its blocks that search and that draw
-// null maps; a launch has as many blocks of each task.
+// A task has two tiles. Their parts are, << 16, the numbers of its blocks that search and of those that
+// draw null maps; a launch has the same number of blocks for each task.
 #define SCAN(name, threads, least, number, body)                                                                             \
     extern "C" __global__ void __launch_bounds__(threads, least) name(const Task *tasks, const Tile *tiles, const float *f32, \
                                                                       float *out, uint32_t *status, unsigned char *scratch) { \

@@ -8,7 +8,7 @@ namespace scan {
 constexpr uint32_t full = 0xffffffffu;
 constexpr int mostTop = 32;       // regions
 constexpr double mostTotal = 9007199254740992.0;  // 2^53
-constexpr double mostCounted = 1 << 20;  // counts of a null map
+constexpr double mostCounted = 1 << 20;  // largest total count for null maps
 constexpr int guideBits = 16;     // of the index of the guide to cells, at most
 constexpr uint32_t noRow = 0xffffffffu;
 constexpr int words = 14;         // of a region in Detail
@@ -20,13 +20,13 @@ __device__ inline bool overlap(const Rectangle &a, const Rectangle &b) {
     return a.x1 <= b.x2 && b.x1 <= a.x2 && a.y1 <= b.y2 && b.y1 <= a.y2;
 }
 
-// Candidate is a rectangle and its ratio; the ratio of none is 0.
+// Candidate is a rectangle and its ratio, 0 where there is none.
 struct Candidate {
     double ratio;
     Rectangle at;
 };
 
-// beats is the order of regions: by ratio, area and place.
+// beats reports the order of regions: by ratio, area and place.
 __device__ inline bool beats(const Candidate &a, const Candidate &b) {
     if (a.ratio != b.ratio) return a.ratio > b.ratio;
     if (a.ratio == 0) return false;
@@ -40,16 +40,16 @@ __device__ inline bool beats(const Candidate &a, const Candidate &b) {
 
 enum : int { searching, ended, excluded, left };
 
-// Head is what all blocks of a task share.
+// Head is the state that all blocks of a task share.
 struct Head {
     Total total;
     float unit;       // the total baseline in the units of shares: from 1/2 to 1
-    float shareError; // by which a rectangle's share may be off
-    float error;      // by which its excess may be off, of the task's own counts
+    float shareError; // the largest error of a rectangle's share
+    float error;      // the largest error of its excess, for the task's own counts
     int state, found;
     unsigned long long bar;  // bits of the largest ratio so far, or of 0
     uint32_t next;           // null map
-    uint32_t reached[mostTop];  // null maps with a ratio of the region's
+    uint32_t reached[mostTop];  // by region: null maps whose ratio reaches the region's
     Candidate region[mostTop];
 };
 constexpr int headBytes = 2048;
@@ -57,15 +57,15 @@ static_assert(sizeof(Head) <= headBytes, "layout");
 
 __device__ inline size_t rounded(size_t bytes) { return (bytes + 255) & ~static_cast<size_t>(255); }
 
-// Map are a task's tables, in the order in which scanShape.common in cuda/plan sizes them.
+// Map has a task's tables, in the order of scanShape.common in cuda/plan.
 struct Map {
     int rows, cols, stride, entries;  // entries of a table: row and column 0 are 0
     int maxRows, maxCols, top, replicates;
     Head *head;
     double *counts, *baselines;  // of the cells above and left of a corner
-    float *excess, *shares;      // of these: count - rate*baseline; the baseline in multiples of a power of 2
-    Candidate *best;             // of the blocks that search
-    unsigned long long *before;  // by cell: the baselines of those before
+    float *excess, *shares;      // of the same cells: count - rate*baseline; the baseline in multiples of a power of 2
+    Candidate *best;             // by searching block
+    unsigned long long *before;  // by cell: the baselines of the cells before it
     uint32_t *guide;
     unsigned char *null;         // tables of the blocks that draw null maps
     int guided;                  // bits of the guide's index
@@ -92,7 +92,8 @@ __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memo
     return m;
 }
 
-// sumRow makes a row of cells, which of returns, sums from its begin, with one warp, and returns the row's sum.
+// sumRow writes the prefix sums of a row of cells to `to`, and returns the row's sum; of(x) is a cell.
+// A warp calls it.
 template <class V, class F> __device__ __forceinline__ V sumRow(int cols, V *to, F of) {
     int lane = threadIdx.x & 31;
     V sum = 0;
@@ -110,7 +111,7 @@ template <class V, class F> __device__ __forceinline__ V sumRow(int cols, V *to,
     return sum;
 }
 
-// largest is that of all threads' values, which all threads of a block get; memory is for 33.
+// largest returns the largest value of a block's threads to all of them; memory has room for 33 values.
 __device__ inline float largest(float v, float *memory) {
     for (int d = 16; d > 0; d /= 2) v = fmaxf(v, __shfl_xor_sync(full, v, d));
     __syncthreads();
@@ -125,11 +126,11 @@ __device__ inline float largest(float v, float *memory) {
     return memory[32];
 }
 
-// errorOf bounds what an excess in float32 can be off: table entries up to most were rounded, two
-// differences of them were, and so was the expectation in float64.
+// errorOf bounds the error of an excess in float32: table entries up to most, their two differences,
+// and the expectation in float64 were rounded.
 __device__ inline float errorOf(float most, double count) { return __double2float_ru(most * 0x1p-20 + count * 0x1p-46); }
 
-// load makes the tables, by one block of a task.
+// load makes the tables, in one block of a task.
 static __device__ void load(const Task &t, const float *f32, float *out, uint32_t *status, const Map &m) {
     __shared__ float memory[33];
     __shared__ Total total;
@@ -182,7 +183,7 @@ static __device__ void load(const Task &t, const float *f32, float *out, uint32_
     }
     bad = __syncthreads_or(bad);
     if (threadIdx.x < 32) {
-        // Above 2^53 sums stay above it.
+        // Sums above 2^53 stay above it.
         unsigned long long count = 0, baseline = 0, limit = (1ull << 53) + 1;
         for (int y = 1 + lane; y <= m.rows; y += 32) {
             size_t at = static_cast<size_t>(y) * m.stride + m.cols;
@@ -206,7 +207,7 @@ static __device__ void load(const Task &t, const float *f32, float *out, uint32_
     }
     __syncthreads();
     if (state == searching) {
-        // Where no cell is above the mean, no rectangle is.
+        // Where no cell exceeds the mean, no rectangle does.
         bool above = false;
         for (int i = threadIdx.x; i < cells && !above; i += blockDim.x) {
             above = excess(static_cast<double>(countAt(i)), static_cast<double>(baselineAt(i)), total) > 0;
@@ -221,7 +222,8 @@ static __device__ void load(const Task &t, const float *f32, float *out, uint32_
     double rate = total.count / total.baseline, scale = 1;  // of shares, to 24 bits
     while (total.baseline * scale > 16777216) scale /= 2;
     while (total.baseline * scale <= 8388608) scale *= 2;
-    // A column has several threads, each with some of its rows: it adds these up, and after those above again.
+    // A column has several threads, each with some of its rows. A thread adds its rows up, and then
+    // adds the sums of those above.
     float most = 0;
     const int parts = max(1, min(m.rows, static_cast<int>(blockDim.x) / m.cols));
     const int height = (m.rows + parts - 1) / parts, own = threadIdx.x / m.cols, x = threadIdx.x % m.cols + 1;
@@ -277,7 +279,7 @@ static __device__ void load(const Task &t, const float *f32, float *out, uint32_
     for (int i = threadIdx.x; i < 1 << m.guided; i += blockDim.x) {
         unsigned long long unit = static_cast<unsigned long long>(
             static_cast<unsigned __int128>(static_cast<unsigned long long>(i) << (64 - m.guided)) * all >> 64);
-        int low = 0, high = cells - 1;  // the first cell that ends behind the unit
+        int low = 0, high = cells - 1;  // the first cell that ends after the unit
         while (low < high) {
             int mid = (low + high) / 2;
             if (m.before[mid + 1] > unit) high = mid;

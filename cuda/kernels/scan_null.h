@@ -1,4 +1,4 @@
-// Op scan: null maps, and how many of them have a ratio as high as a region's. See scan.cu.
+// Op scan: null maps, and the number of them whose ratio reaches a region's. See scan.cu.
 #pragma once
 #include "scan_search.h"
 
@@ -15,7 +15,7 @@ __device__ inline uint4 philox(uint4 c, uint32_t k0, uint32_t k1) {
     return c;
 }
 
-// draw makes the table of a null map's counts, and returns what its excesses may be off.
+// draw makes the table of a null map's counts, and returns the largest error of its excesses.
 static __device__ float draw(const Map &m, uint32_t seed, uint32_t number, uint32_t *counts, float *excess, float *memory) {
     const Total total = m.head->total;
     const unsigned long long all = static_cast<unsigned long long>(total.baseline);
@@ -28,7 +28,7 @@ static __device__ float draw(const Map &m, uint32_t seed, uint32_t number, uint3
         uint32_t cell = m.guide[x >> (64 - m.guided)];
         while (m.before[cell + 1] <= unit) cell++;
         uint32_t y = cell / static_cast<uint32_t>(m.cols);
-        atomicAdd(counts + cell + y + m.stride + 1, 1u);  // behind row 0, and column 0 of each row
+        atomicAdd(counts + cell + y + m.stride + 1, 1u);  // after row 0, and after column 0 of each row
     };
     for (int i = threadIdx.x; 2 * i < drawn; i += blockDim.x) {
         uint4 v = philox(make_uint4(i, 0, number, 0), seed, 0);
@@ -56,7 +56,7 @@ static __device__ float draw(const Map &m, uint32_t seed, uint32_t number, uint3
     return errorOf(largest(most, memory), total.count);
 }
 
-// nulls counts the null maps with a ratio as high as each region's: a block's share of them.
+// nulls counts, in a block's share of the null maps, those whose ratio reaches each region's.
 static __device__ void nulls(const Map &m, uint32_t seed, int block, unsigned char *memory) {
     __shared__ float reduced[33];
     __shared__ unsigned long long bar;
@@ -64,8 +64,8 @@ static __device__ void nulls(const Map &m, uint32_t seed, int block, unsigned ch
     __shared__ Search<uint32_t> s;
     Head *h = m.head;
     if (h->state != ended || h->found == 0) return;
-    // Ratios below the lowest of the regions count for none, and the search of a map ends at
-    // the highest, which is the first region's.
+    // Ratios below the lowest of the regions count for none, and the search of a map ends at the
+    // highest, the first region's.
     const double lowest = h->region[h->found - 1].ratio, highest = h->region[0].ratio;
     unsigned char *own = m.null + block * (2 * rounded(static_cast<size_t>(m.entries) * 4));
     uint32_t *counts = reinterpret_cast<uint32_t *>(own);

@@ -1,5 +1,5 @@
 // Op scan: the log-likelihood ratio of Poisson's model, as detectors/scan computes it, to the bit:
-// every operation is rounded by itself.
+// every operation is rounded separately.
 #pragma once
 #include "device.h"
 
@@ -10,7 +10,8 @@ __device__ inline double sub(double a, double b) { return __dsub_rn(a, b); }
 __device__ inline double mul(double a, double b) { return __dmul_rn(a, b); }
 __device__ inline double over(double a, double b) { return __ddiv_rn(a, b); }
 
-// logOf1 is ln(1+x) for finite x > -1, by the steps of Go's math.Log1p, which are FDLIBM's s_log1p.c.
+// logOf1 returns ln(1+x) for finite x > -1, by the steps of Go's math.Log1p, which are those of
+// FDLIBM's s_log1p.c.
 __device__ inline double logOf1(double x) {
     double size = fabs(x), f = x, c = 0;
     unsigned long long bits = 1;
@@ -61,7 +62,7 @@ __device__ inline double logOf1(double x) {
     return sub(mul(times, high), sub(sub(half, add(mul(s, add(half, r)), add(mul(times, low), c))), f));
 }
 
-// bennett is (1+u)ln(1+u) - u, for u >= -1.
+// bennett returns (1+u)ln(1+u) - u, for u >= -1.
 __device__ inline double bennett(double u) {
     if (u <= -1) return 1;
     if (fabs(u) < 1.0 / 32) {
@@ -85,7 +86,7 @@ struct Total {
     __device__ double expected(double b) const { return mul(over(b, baseline), count); }
 };
 
-// excess is by how much a count exceeds the expected one, 0 where it does not.
+// excess returns by how much a count exceeds the expected one, or 0.
 __device__ inline double excess(double count, double baseline, const Total &t) {
     unsigned __int128 a = static_cast<unsigned __int128>(static_cast<unsigned long long>(count)) * static_cast<unsigned long long>(t.baseline);
     unsigned __int128 e = static_cast<unsigned __int128>(static_cast<unsigned long long>(baseline)) * static_cast<unsigned long long>(t.count);
@@ -95,10 +96,10 @@ __device__ inline double excess(double count, double baseline, const Total &t) {
     return over(add(mul(high, 18446744073709551616.0), low), t.baseline);
 }
 
-// term is what cells with the expectation e add to a ratio.
+// term returns the part of a ratio of the cells with the expectation e.
 __device__ inline double term(double e, double d) { return e > 0 ? mul(e, bennett(over(d, e))) : 0; }
 
-// ratio is the log-likelihood ratio of a rectangle with these sums.
+// ratio returns the log-likelihood ratio of a rectangle with these sums.
 static __device__ __noinline__ double ratio(double count, double baseline, const Total &t) {
     double d = excess(count, baseline, t);
     if (d == 0) return 0;

@@ -5,26 +5,26 @@
 namespace scan {
 
 constexpr int wide = 8;      // columns of a group
-constexpr int near = 16;     // columns that are looked at one by one
+constexpr int near = 16;     // columns that are tested one by one
 constexpr float below = -1e30f;
 constexpr int searchWarps = 8, nullWarps = 16;  // of a block
 
-// stripBytes is the shared memory of a warp: its strip's columns and groups of these.
+// stripBytes is the shared memory of a warp: its strip's columns, and groups of these.
 __device__ inline int paddedColumns(int cols) { return (cols + 31) / 32 * 32; }
 __device__ inline int stripBytes(int cols) { return (paddedColumns(cols) + near) * 8 + (paddedColumns(cols) / wide + 4) * 16; }
 
-// Search is what a block's warps search, in shared memory: a map whose counts are C.
+// Search is the state of a block's search, in shared memory: a map whose counts have type C.
 template <class C> struct Search {
     int rows, cols, stride, maxRows, maxCols, found;
     const C *counts;
     const double *baselines;
     const float *excess, *shares;
-    const Candidate *regions;  // found of them, which no rectangle may overlap
+    const Candidate *regions;  // found ones, which no rectangle may overlap
     Total total;
     float unit, shareError, error;
-    double scale;              // of the filter's limit: that is the level times this
+    double scale;              // of the filter's limit, which is the level times this
     unsigned long long *bar;   // bits of the largest ratio so far
-    Candidate mine[32 * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // of a thread
+    Candidate mine[32 * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // by thread
 
     __device__ void begin(const Map &m) {
         const Head &h = *m.head;
@@ -39,7 +39,7 @@ template <class C> struct Search {
 
 // Strip is the memory of a warp.
 struct Strip {
-    float2 *column;  // sums up to a column: excess and share
+    float2 *column;  // prefix sums by column: excess and share
     float4 *group;   // of columns: the largest excess; the least and the largest share
 
     __device__ Strip(unsigned char *memory, int cols) {
@@ -52,7 +52,7 @@ struct Strip {
     }
 };
 
-// raised returns the largest of the level, of the warp's ratios and of the bar, which it raises.
+// raised returns the largest of the level, the warp's ratios and the bar, which it raises to that.
 static __device__ __noinline__ double raised(double mine, double level, unsigned long long *bar) {
     for (int d = 16; d > 0; d /= 2) mine = fmax(mine, __shfl_xor_sync(full, mine, d));
     double known = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(bar)));
@@ -61,8 +61,8 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
     return fmax(level, fmax(mine, known));
 }
 
-// consider takes the best of the rectangles of rows y1 to y2 and columns x1 to x, for x from from to
-// the one before end, that have the level.
+// consider computes the ratios of the rectangles of rows y1 to y2 and columns x1 to x, for x in [from,
+// end), that reach the level, and keeps the best.
 template <class C> static __device__ __noinline__ void consider(Search<C> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
                                                                  double level) {
     const float off = x1 > 0 ? column[x1 - 1].x - s.error : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
@@ -81,8 +81,8 @@ template <class C> static __device__ __noinline__ void consider(Search<C> &s, co
     }
 }
 
-// searchStrip looks at the rectangles of rows y1 to y1+height-1, with one warp; it returns the largest
-// ratio that the warp knows, which was level.
+// searchStrip searches the rectangles of rows y1 to y1+height-1, with one warp. It returns the largest
+// ratio known to the warp, from level on.
 template <class C> __device__ __forceinline__ double searchStrip(Search<C> &s, const Strip &strip, int y1, int height, double level) {
     const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
     float2 *column = strip.column;
@@ -153,17 +153,19 @@ template <class C> __device__ __forceinline__ double searchStrip(Search<C> &s, c
     return level;
 }
 
-// sizes is the number of powers of two up to most.
+// sizes returns the number of powers of two up to most.
 __device__ inline int sizes(int most) { return 32 - __clz(most); }
 
-// seeders is the number of a task's blocks that seed: of rectangles of one size each, or of a part of them.
+// seeders returns the number of a task's blocks that seed: each has rectangles of one size, or a part
+// of them.
 __device__ inline int seeders(const ScanParams &p) {
     int rows = p.maxRows > 0 ? min(p.rows, p.maxRows) : p.rows, cols = p.maxColumns > 0 ? min(p.columns, p.maxColumns) : p.columns;
     return sizes(rows) * sizes(cols) * ((p.rows * p.columns + 16383) / 16384);
 }
 
-// seed raises the bar to the ratio of a good rectangle: of sizes that are powers of two, half of
-// their size apart, each thread takes that of the largest squared deviation in units of its variance.
+// seed raises the bar to the ratio of a good rectangle. Of rectangles with sides of powers of two, half
+// of a side apart, each thread takes the one with the largest squared deviation in units of its
+// variance.
 static __device__ void seed(const Map &m, int block, int blocks) {
     const Head &h = *m.head;
     if (h.state != searching) return;
@@ -186,7 +188,7 @@ static __device__ void seed(const Map &m, int block, int blocks) {
         for (int k = 0; k < found; k++) free = free && !overlap(r, h.region[k].at);
         if (free) most = square, at = r;
     }
-    // The thread with the best of a warp computes its ratio.
+    // The thread with the best one of a warp computes its ratio.
     float best = most;
     for (int d = 16; d > 0; d /= 2) best = fmaxf(best, __shfl_xor_sync(full, best, d));
     if (most == 0 || most != best) return;
@@ -197,7 +199,7 @@ static __device__ void seed(const Map &m, int block, int blocks) {
     if (bits > *static_cast<volatile unsigned long long *>(&m.head->bar)) atomicMax(&m.head->bar, bits);
 }
 
-// best reduces the threads' candidates to the block's, in thread 0.
+// bestOf reduces the threads' candidates to the block's, in thread 0.
 __device__ inline Candidate bestOf(Candidate c, Candidate *memory) {
     auto warp = [&] {
         for (int d = 16; d > 0; d /= 2) {
@@ -239,7 +241,7 @@ static __device__ void search(const Map &m, int block, int blocks, unsigned char
     if (threadIdx.x == 0) m.best[block] = c;
 }
 
-// pick takes the best of all blocks' rectangles as the next region.
+// pick takes the best rectangle of all blocks as the next region.
 static __device__ void pick(const Map &m, int blocks) {
     __shared__ Candidate of[32];
     Head *h = m.head;

@@ -1,62 +1,56 @@
 // SVD-SST: the change score with exact singular vectors, detectors/sst/svd.go.
 //
-// A block scores a row of a task, one after the other of those in its tile. It takes
-// Lanczos steps on the Hankel matrix of the current until the leading Ritz pair is
-// exact, which gives mu; then on that of the past, until the r leading pairs are.
-// See svdsst_tridiagonal.h for the eigenvalues of T and when there are steps enough,
-// svdsst_refine.h for what float32 leaves open and float64 settles.
+// A block scores the rows of its tile's tasks, one after the other. It takes Lanczos steps on the
+// Hankel matrix of the current until the leading Ritz pair is exact, which gives mu; then on that of
+// the past, until the r leading pairs are exact. svdsst_tridiagonal.h has the eigenvalues of T and the
+// criterion for enough steps; svdsst_refine.h resolves in float64 what float32 leaves open.
 //
-// The block is W warps, each lane has T consecutive rows of a vector, 32 T >= w. In a
-// product with the matrix a warp takes a share of the columns for all rows: the lane
-// slides a window of T values of x along in registers, T*T multiply-adds for T values
-// of x and T of the vector from shared memory. The shares are summed through shared
-// memory. To make a vector orthogonal to the basis a warp takes a share of the
-// basis: it reads a vector of it once for its coordinate and to subtract. In shared
-// memory vectors lie with the lanes' first rows side by side, then the second, so
-// that no access meets a bank twice. The basis' first vectors are in shared memory,
-// the others, which hardly a score needs, in scratch.
+// The block has W warps, each lane T consecutive rows of a vector, 32 T >= w. In a product with the
+// matrix a warp takes a share of the columns for all rows: the lane slides a window of T values of x
+// along in registers, T*T multiply-adds for T values of x and T of the vector from shared memory. The
+// shares are summed through shared memory. To orthogonalise a vector against the basis, a warp takes a
+// share of the basis: it reads each vector once, for its coordinate and for the subtraction. In shared
+// memory the lanes' first rows of a vector lie side by side, then the second ones, so that no access
+// uses a bank twice. The first vectors of the basis are in shared memory; the others, which few scores
+// need, are in scratch memory.
 //
-// Vectors and products are float32, T and what comes of it float64. A score is left to
-// svdsst_dense, in the task's second round (svdsst_dense.h), that is not exact after 128 steps, as
-// nothing short of a decomposition of the whole matrix would help: a matrix with as many
-// equal singular values. So is one whose vectors do not prove to be what they should:
-// eigenvectors of T, of the rank's values and no others, orthogonal, and apart from the
-// rest by more than float32 has left open. And one whose past has fewer than r singular
-// values that are above 1/316 of the largest, unless the task counts no smaller ones.
+// Vectors and products are float32; T and all later results are float64. svdsst_dense decides a score
+// in the task's second round (svdsst_dense.h) in three cases. The score is not exact after 128 steps:
+// only a decomposition of the whole matrix would help, whose singular values are too close. The vectors
+// fail a test: they must be eigenvectors of T for exactly the rank's values, orthogonal, and farther
+// from the others than float32's error. Or the past has fewer than r singular values above 1/316 of the
+// largest, and the task does not exclude smaller ones.
 //
-// A Krylov space sees an eigenvalue once that comes many times, and where more than a
-// third of a past is the same value, as in counters at rest and in steps, one may. But the
-// squares of all eigenvalues sum to those of the matrix's elements, so that what the
-// space has not seen is known in sum. Such a past takes steps until that is less than
-// the square of the last value that counts. So does any matrix in which another value is
-// within 1e-4 of the last that counts, until the residuals of both are 1/20 of their
-// distance: eight eigenvalues within 1e-5 showed as four after 17 steps. Of recordings (NAB, SMD, ASD, SMAP, MSL)
-// 10 to 40 % are of that kind, and 1 to 10 % remain for svdsst_dense.
+// A Krylov space contains one eigenvector of a multiple eigenvalue, which may occur where more than a
+// third of a past is the same value, as in counters at rest and in steps. But the squares of all
+// eigenvalues sum to those of the matrix's elements, so the sum for the unseen ones is known. Such a
+// past takes steps until that sum is less than the square of the last value that counts. So does any
+// matrix in which another value is within 1e-4 of the last that counts, until the residuals of both are
+// 1/20 of their distance: eight eigenvalues within 1e-5 appeared as four after 17 steps. Of recordings
+// (NAB, SMD, ASD, SMAP, MSL) 10 to 40 % are of that kind, and 1 to 10 % remain for svdsst_dense.
 //
-// A direction of the past that is orthogonal to the first vector but for 1e-6, which is so for
-// one score in 25,000, is not in a small space. So residuals have to be 1e-8 of the largest value,
-// even where mu has so little of the vectors that the score is exact sooner.
+// A small space does not contain a direction of the past that is orthogonal to the first vector up to
+// 1e-6, which occurs in one score in 25,000. So residuals have to be 1e-8 of the largest value, even
+// where mu has such small components along the vectors that the score is exact sooner.
 //
-// No score is given that is not a number.
+// A score that is not a number is never returned.
 //
-// Floor: w*w multiply-adds a step and 2w for each vector before, on an H200 33.5e12
-// a second: 3.2 M scores a second at w=320, r=12, for 64 steps on the past and 24 on
-// the current. Measured: 0.71 M, 22 %, of 68 and 12 steps and 3.2 looks at Ritz values,
-// in launches of 8,192 tasks; 0.61 M in such of 2,048, for the last blocks leave the
-// others idle, and 0.79 M with several launches at a time. A multiprocessor issues in half
-// of its cycles. Of a block's, the step's product takes a fifth, its sums and the basis
-// from the L2 a half, Ritz values a quarter. Since then a rank of 8 or more takes another
-// 2r steps before the first look where the rest of the spectrum is flat, which a look
-// would only confirm.
+// Floor: w*w multiply-adds a step and 2w for each vector before, on an H200 33.5e12 a second: 3.2 M
+// scores a second at w=320, r=12, for 64 steps on the past and 24 on the current. Measured: 0.71 M,
+// 22 %, with 68 and 12 steps and 3.2 computations of Ritz values, in launches of 8,192 tasks; 0.61 M in
+// launches of 2,048, whose last blocks leave the others idle, and 0.79 M with several launches at a
+// time. A multiprocessor issues in half of its cycles. Of a block's cycles, the step's product takes a
+// fifth, its sums and the basis from the L2 a half, Ritz values a quarter. Since then a rank of 8 or
+// more takes another 2r steps before the first Ritz values where the rest of the spectrum is flat,
+// since these would only confirm that more steps are needed.
 //
-// Tried at w=320, r=12, in thousands of scores a second: eight warps a block and two
-// blocks a multiprocessor, as a product has work for, 430; four and four 675, two and
-// five 711: what counts is who does something while others wait for a barrier. Three
-// blocks of eight warps, the same 430. Lanes of one value at fewer points, or more: 3 %
-// less. A bound of 2e-6 for a score instead of 1e-6, 7 %. The next look at the rate that
-// doubts fall by, 7 %. Tiles as blocks are done, not dealt out, 14 %. A basis that is in
-// shared memory to 16 vectors instead of 9, for five blocks instead of six, -7 %; seven
-// blocks, 1 %.
+// Tried at w=320, r=12, in thousands of scores a second: eight warps a block and two blocks a
+// multiprocessor, as suits a product, 430; four and four 675, two and five 711: other blocks have to
+// work while one waits for a barrier. Three blocks of eight warps, also 430. Lanes of one value at
+// fewer points, or more: 3 % less. A bound of 2e-6 for a score instead of 1e-6, 7 %. Predicting the
+// next computation of Ritz values from the rate at which doubts fall, 7 %. Tiles taken by idle blocks
+// instead of a fixed distribution, 14 %. A basis with 16 vectors in shared memory instead of 9, for
+// five blocks instead of six, -7 %; seven blocks, 1 %.
 #include "device.h"
 #include "hankel.h"
 #include "svdsst_params.h"
@@ -66,16 +60,16 @@ namespace {
 constexpr unsigned all = 0xffffffffu;
 constexpr float largest = 3.402823466e38f;
 constexpr double pi = 3.14159265358979323846;
-constexpr double still = 1e-12;          // of the mean: a series that is no further from it is constantly the mean
-constexpr double certain = 0.00316;      // of the largest singular value: what float32 tells of smaller ones is too little
+constexpr double still = 1e-12;          // of the mean: a series within this distance of it is constant
+constexpr double certain = 0.00316;      // of the largest singular value: float32 is too inexact for smaller ones
 constexpr float exhausted = 1e-6f;       // of T's largest element: a beta up to it ends a Krylov space
-constexpr float reduced = 1e-3f;         // of T's largest element: a vector with a beta up to it is made orthogonal again
-constexpr int beyond = 4;                // Ritz values beyond the r-th that are looked at
-constexpr double nearest = 1e-4;         // of the largest: distances of eigenvalues count as no less
-constexpr double unsure = 4e-6;          // of the largest singular value's square: what sums of squares of T's elements are off by
-constexpr double flat = 0.7;             // of what was left at half of the first steps: with more, values are alike and it is no use to look yet
-constexpr int wide = 8;                  // a rank that takes so many steps that it is worth it
-constexpr float enough = 2e-6f;          // of a score: what it may be off by for want of steps
+constexpr float reduced = 1e-3f;         // of T's largest element: a vector with a beta up to it is orthogonalised again
+constexpr int beyond = 4;                // Ritz values after the r-th that are computed
+constexpr double nearest = 1e-4;         // of the largest: least distance of eigenvalues in a bound
+constexpr double unsure = 4e-6;          // of the largest singular value's square: the error of sums of squares of T's elements
+constexpr double flat = 0.7;             // of the remainder at half of the first steps: above it, Ritz values are too similar to help
+constexpr int wide = 8;                  // least rank with enough steps for this test
+constexpr float enough = 2e-6f;          // of a score: error allowed for missing steps
 constexpr int mostSteps = 128;
 
 __device__ __forceinline__ float sumOfWarp(float v) {
@@ -89,16 +83,16 @@ __device__ __forceinline__ double sumOfWarp(double v) {
     return v;
 }
 
-// Memory is the block's shared memory, as svdsst.go counts it.
+// Memory is the block's shared memory, as in memory of cuda/plan/svdsst.go.
 template <int T, int W> struct Memory {
-    static constexpr int blocks = T == 2 ? 16 : T == 4 ? 8 : T == 7 || T == 10 ? 6 : 4;  // that a multiprocessor has room for
+    static constexpr int blocks = T == 2 ? 16 : T == 4 ? 8 : T == 7 || T == 10 ? 6 : 4;  // blocks of a multiprocessor
     static constexpr int room = (227 / blocks - 1) * 1024;                               // bytes of each
-    static constexpr int P = T | 1;         // from block to block of T values of x
+    static constexpr int P = T | 1;         // distance between blocks of T values of x
     static constexpr int V = (T + 3) & ~3;  // of the factor of a product
     static constexpr int N = 32 * T, threads = 32 * W;
     static constexpr int own = (N + threads - 1) / threads;  // positions of a vector that a thread has
 
-    double *d, *e, *square;  // [steps]: T over its bound, its subdiagonal's squares
+    double *d, *e, *square;  // [steps]: T over its bound, and its subdiagonal's squares
     double *value;           // [values]: Ritz values over the bound
     double *sums;            // [W][24]
     double *small;           // [64]
@@ -106,14 +100,14 @@ template <int T, int W> struct Memory {
     float *v;                // [32 V]: the factor
     float *y, *mu;           // [N]
     float *alpha, *beta;     // [steps]
-    float *g;                // [steps]: mu's coordinates along the basis
+    float *g;                // [steps]: mu's coordinates in the basis
     float *along, *residual, *unit;  // [values], each of 32
     int *row;                // [32]
     float *before, *after;   // [W], each of 8
     float *work;             // [W][N]: shares of a sum; or two of [held][pitch]
     float *q;                // [kept][N]: the basis
     float *tail;             // the rest of the basis
-    float *spare;            // work's two, where they are longer
+    float *spare;            // work's two arrays, if they are longer than work
     int kept, steps, values, pitch, held;
 
     __device__ __forceinline__ Memory(unsigned char *scratch, int w, int rank) {
@@ -140,20 +134,21 @@ template <int T, int W> struct Memory {
         q = at;
         kept = (room - static_cast<int>(reinterpret_cast<char *>(at) - reinterpret_cast<char *>(memory))) / (4 * N);
         kept = kept < steps ? kept : steps;
-        int least = (12 * w - 64 * P - shares + N - 1) / N;  // for refining, which takes window, work and this
+        int least = (12 * w - 64 * P - shares + N - 1) / N;  // for refining, which uses window, work and this
         kept = kept > least ? kept : least;
         kept = kept > 0 ? kept : 0;
         tail = reinterpret_cast<float *>(scratch) - kept * N;
         spare = kept < steps ? tail + steps * N : reinterpret_cast<float *>(scratch);
     }
     __device__ float *column(int j) const { return (j < kept ? q : tail) + j * N; }
-    // coordinates is where those of Ritz vectors are in a space of n steps, pitch side by side.
+    // coordinates returns the place of the Ritz vectors' coordinates in a space of n steps, pitch of
+    // them side by side.
     __device__ float *coordinates(int n) const { return n <= held ? work : spare; }
-    // rowOf is the row of a vector at a position.
+    // rowOf returns the row of a vector at a position.
     static __device__ int rowOf(int position) { return (position & 31) * T + (position >> 5); }
 };
 
-// sumOfBlock leaves the sums of all threads' v in v.
+// sumOfBlock sets v to the sums of all threads' v.
 template <int n, class M> __device__ void sumOfBlock(const M &m, double (&v)[n]) {
     constexpr int W = M::threads / 32;
     __syncthreads();
@@ -180,7 +175,7 @@ template <class M> __device__ float maxOfBlock(const M &m, float v) {
     return v;
 }
 
-// scatter is a number of splitmix64 from -1 to 1: see krylov.go.
+// scatter returns a number of splitmix64 from -1 to 1: see krylov.go.
 __device__ inline float scatter(uint32_t of, uint32_t row) {
     uint64_t z = (static_cast<uint64_t>(of) << 32 | row) + 1;
     z *= 0x9e3779b97f4a7c15ull;
@@ -189,8 +184,7 @@ __device__ inline float scatter(uint32_t of, uint32_t row) {
     return static_cast<float>(static_cast<int32_t>((z ^ z >> 31) >> 32)) * 0x1p-31f;
 }
 
-// together gives the sum of the warps' shares at a position of a vector, 0 for a row
-// that there is not.
+// together returns the sum of the warps' shares at a position of a vector, 0 for padding.
 template <class M> __device__ __forceinline__ float together(const M &m, int w, int at) {
     float s = 0;
 #pragma unroll
@@ -198,7 +192,7 @@ template <class M> __device__ __forceinline__ float together(const M &m, int w, 
     return M::rowOf(at) < w ? s : 0;
 }
 
-// total leaves the sum of all threads' v; of belongs to it alone until the next barrier.
+// total returns the sum of all threads' v. No other sum may use `of` until the next barrier.
 template <class M> __device__ __forceinline__ float total(const M &, float *of, float v) {
     v = sumOfWarp(v);
     if ((threadIdx.x & 31) == 0) of[threadIdx.x >> 5] = v;
@@ -209,9 +203,9 @@ template <class M> __device__ __forceinline__ float total(const M &, float *of, 
     return s;
 }
 
-// project subtracts from what is in y its part along n vectors of the basis: their
-// multiples are added to u. It gives the part along the last of them. Four vectors at
-// a time, as most of the time is for sums and for vectors to come.
+// project subtracts from y its components along n vectors of the basis, and adds their multiples to u.
+// It returns the component along the last of them. It takes four vectors at a time, since most of its
+// time is spent on sums and loads.
 template <int T, int W> __device__ __forceinline__ float project(float (&u)[T], const float (&y)[T], const float *q, int j, int n) {
     constexpr int N = 32 * T, G = 4;
     float last = 0;
@@ -249,8 +243,8 @@ template <int T, int W> __device__ __forceinline__ float project(float (&u)[T], 
     return last;
 }
 
-// orthogonal takes from y its parts along the n vectors of the basis, and adds the
-// last of them to *along. It gives the square of what is left.
+// orthogonal subtracts from y its components along the n vectors of the basis, and adds the last one to
+// *along. It returns the square of the remainder.
 template <int T, int W> __device__ __forceinline__ float orthogonal(const Memory<T, W> &m, int w, int n, float *along) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     float y[T], u[T];
@@ -283,8 +277,8 @@ template <int T, int W> __device__ __forceinline__ float orthogonal(const Memory
     return total(m, m.after, energy);
 }
 
-// append makes y, times scale, vector number n of the basis and the next factor; now
-// is what the thread has of it, before what it had of the one before.
+// append makes y, times scale, vector number n of the basis and the next factor. now gets the thread's
+// part of it, and before that of the vector before.
 template <class M> __device__ __forceinline__ void append(const M &m, int n, float scale, float (&now)[M::own], float (&before)[M::own]) {
     float *q = m.column(n);
 #pragma unroll
@@ -301,8 +295,7 @@ template <class M> __device__ __forceinline__ void append(const M &m, int n, flo
     __syncthreads();
 }
 
-// another makes vector number n of the basis one that has nothing to do with those
-// before.
+// another makes vector number n of the basis a pseudo-random one.
 template <int T, int W> __device__ __forceinline__ void another(const Memory<T, W> &m, int w, int n, float (&now)[Memory<T, W>::own], float (&before)[Memory<T, W>::own]) {
     float ignored = 0, square = 0;
     const float size = sqrtf(3.0f / w);
@@ -316,7 +309,7 @@ template <int T, int W> __device__ __forceinline__ void another(const Memory<T, 
     append(m, n, rsqrtf(square), now, before);
 }
 
-// Series is one column of a task's rows, at what one score reads.
+// Series is one column of a task's rows, from the first row that a score reads.
 struct Series {
     const float *x;
     uint32_t dim;
@@ -333,8 +326,8 @@ struct Series {
 
 namespace {
 
-// centre sets the window to 2w-1 values from first on less the mean, times a power of
-// two that keeps products within float32, which it gives; 0 where nothing is left.
+// centre sets the window to 2w-1 values from first on less the mean, times a power of two that keeps
+// products in the range of float32. It returns that power; 0 where all values equal the mean.
 template <class M> __device__ double centre(const M &m, const Series &s, int first) {
     constexpr int T = M::N / 32;
     const int n = 2 * s.w - 1;
@@ -348,7 +341,7 @@ template <class M> __device__ double centre(const M &m, const Series &s, int fir
     const bool moves = static_cast<double>(peak) > still * fabs(s.mean);
     double scale = moves ? 1 : 0;
     if (moves && (peak < 0x1p-3f || peak > 0x1p12f)) {
-        // Where the difference is beyond float32, its exponent is 128.
+        // Where the difference exceeds float32, its exponent is 128.
         int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
         scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
         for (int i = threadIdx.x; i < n; i += M::threads) {
@@ -359,8 +352,8 @@ template <class M> __device__ double centre(const M &m, const Series &s, int fir
     return scale;
 }
 
-// repeats is that of svdscore.go: of an eigenvalue that comes many times, almost, a
-// Krylov space does not show how often.
+// repeats is repeats in svdscore.go: a Krylov space does not show the multiplicity of an eigenvalue, or
+// of almost equal ones.
 template <class M> __device__ __noinline__ bool repeats(const M &m, const Series &s) {
     const int n = 2 * s.w - 1;
     float low = largest, high = -largest;
@@ -386,7 +379,7 @@ template <class M> __device__ __noinline__ bool repeats(const M &m, const Series
     return found;
 }
 
-// scoreOf is the score of a series; below 0 where float32 leaves it open.
+// scoreOf returns the score of a series; below 0 where float32 leaves it open.
 template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T, W> &m, unsigned char *scratch, Series s, int rank, double negligible) {
     const double least = fmax(negligible, certain);
     const int w = s.w, n = 2 * w - 1, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -402,7 +395,7 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
     sumOfBlock(m, sums);
     s.mean = sums[0] / (2 * n);
 
-    // Of the column blocks of T a warp has its share.
+    // A warp has its share of the column blocks of T.
     const int blocks = (w + T - 1) / T, from = blocks * warp / W, share = blocks * (warp + 1) / W - from;
     float score = 1;
     bool hidden = false;
@@ -421,8 +414,8 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
             energy[0] += c * c * (i < w ? i + 1 : n - i);
         }
         sumOfBlock(m, energy);
-        // T's largest element, its last beta; the square of all elements of the matrix
-        // less that of T's; steps, and those before the space was last continued.
+        // T's largest element, its last beta; the square of all elements of the matrix less that of
+        // T's; steps, and those before the space was last continued.
         float size = 0, last = 0;
         double rest = energy[0];
         const int first = min(w, past ? 3 * rank + 8 : 12);
@@ -437,8 +430,8 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
 #pragma unroll
             for (int t = 0; t < T; t++) m.work[warp * m.N + t * 32 + lane] = y[t];
             __syncthreads();
-            // First without what is along the last two vectors, as what is left of the
-            // basis' own deviations is in proportion to what there is to subtract.
+            // First without the components along the last two vectors: the remaining deviations of the
+            // basis from orthogonality scale with what is subtracted.
             float mine[m.own], along = 0;
 #pragma unroll
             for (int i = 0; i < m.own; i++) {
@@ -469,7 +462,7 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
                 complete = rest <= least * least * size * size;
                 continued = steps;
             }
-            // Below 0 where it is no part of T.
+            // Below 0 where it is no element of T.
             if (threadIdx.x == 0) m.beta[steps - 1] = complete ? 0 : last > 0 ? last : -beta;
             if (steps < m.steps && !complete) {
                 if (last > 0) append(m, steps, 1 / last, now, before);
@@ -483,7 +476,7 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
             const bool few = past && found.counts < rank;
             if (found.doubt <= enough) {
                 if (few && negligible < certain) return -1;
-                // The eigenvalues that the space has not seen have rest for the sum of their squares.
+                // The squares of the eigenvalues that the space has not seen sum to rest.
                 const double size = fabs(m.value[0]) * found.bound, bound = few ? least * size : fabs(m.value[max(found.counts, 1) - 1]) * found.bound;
                 if (complete || rest + unsure * size * size < 0.95 * bound * bound || !(found.alike || found.early || (past && hidden))) break;
             }
@@ -492,7 +485,7 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
                 next = min(steps + (found.early ? 4 : 8), m.steps);
                 continue;
             }
-            // It falls to 1/e in some six steps.
+            // It falls to 1/e in about six steps.
             next = min(steps + max(static_cast<int>(6 * logf(fminf(found.doubt / enough, 55))), 6), m.steps);
         }
         score = settle<T, W>(scratch, rank, steps, past, found, s, begin, scale);
@@ -501,38 +494,37 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
     return score;
 }
 
-// Heads are a launch's first tiles, which are none. Offsets in scratch are in units of 256
-// bytes.
+// Heads occupy a launch's first two tiles. Offsets in scratch memory are in units of 256 bytes.
 struct Heads {
-    uint32_t tiles;     // how many follow
-    uint32_t counters;  // where Counters are
+    uint32_t tiles;     // tiles after the heads
+    uint32_t counters;  // offset of Counters
     uint32_t again;     // 1: the second round, with svdsst_dense after this kernel
-    uint32_t left;      // of a second round: where the scores that float32 leaves open are listed
-    uint32_t apart;     // of a second round, 1: the matrices of svdsst_dense are in scratch, a block each
-    uint32_t matrices;  // where
+    uint32_t left;      // of a second round: offset of the list of scores that float32 leaves open
+    uint32_t apart;     // of a second round, 1: the matrices of svdsst_dense are in scratch memory, one a block
+    uint32_t matrices;  // their offset
     uint32_t pad[2];
 };
 static_assert(sizeof(Heads) == 2 * sizeof(Tile), "layout");
 
-// Counters are zero before a launch. Blocks take the next tile, or the next of the scores
-// that are listed, when they are done with one, for scores take very different times.
+// Counters are zero before a launch. An idle block takes the next tile, or the next of the listed
+// scores, since the times of scores differ widely.
 struct Counters {
     uint32_t tile;  // tiles taken
     uint32_t left;  // scores listed
-    uint32_t done;  // of these, taken
+    uint32_t done;  // listed scores that are taken
 };
 
-// open is what a row's score is in the output until the second round has settled it.
+// open marks a row's score in the output until the second round has computed it.
 constexpr float open = -1;
 
-// svdsst is the kernel for T rows a lane, W warps a block. A tile is some tasks with
-// all of their rows, or one with some: the first of them and, above 16 bits, how many.
-// As many of the tiles as there are blocks have scratch, a block each. All tasks of the
-// launch have the same w and rank.
+// svdsst is the kernel for T rows a lane, W warps a block. A tile is some tasks with all of their rows,
+// or one task with some rows: the first of them and, above 16 bits, their number. As many of the tiles
+// as there are blocks have scratch memory, one block each. All tasks of the launch have the same w and
+// rank.
 //
-// The first round asks for another one for a task with rows that float32 leaves open. The
-// second looks at those alone, and lists for svdsst_dense what is open: the row's one
-// value, or of several those that are found to be once more.
+// The first round requests a second one for a task with rows that float32 leaves open. The second
+// computes only those, and lists for svdsst_dense what is open: the row's one value, or, of several
+// values, those that are open again.
 template <int T, int W>
 __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Heads heads = *reinterpret_cast<const Heads *>(tiles);
@@ -592,7 +584,7 @@ __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, con
 
 }  // namespace
 
-// svdsst_dense is the kernel for the scores that are listed, of the same tiles.
+// svdsst_dense is the kernel for the listed scores, of the same tiles.
 extern "C" __global__ void __launch_bounds__(1024)
     svdsst_dense(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Heads heads = *reinterpret_cast<const Heads *>(tiles);
@@ -620,8 +612,8 @@ extern "C" __global__ void __launch_bounds__(1024)
         const float score = dense(m, Series{x + place, dim, w, gamma, 0}, rank, p.negligible);
         if (threadIdx.x == 0) {
             if (score < 0) status[left[at].x] = statusLeft;
-            // Numbers from 0 up are in the order of their bits, with what is not a number after
-            // them and open before.
+            // The bits of numbers from 0 up have the order of the numbers; open is below and NaN above
+            // them.
             else atomicMax(reinterpret_cast<int *>(out + t->scores.off + place / dim), __float_as_int(score));
         }
     }

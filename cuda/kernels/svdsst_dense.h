@@ -1,32 +1,30 @@
-// Op SVDSST: the scores that float32 leaves open, in float64, by a decomposition of the
-// whole matrices. See svdsst.cu.
+// Op SVDSST: the scores that float32 leaves open, in float64, by a decomposition of the whole matrices.
+// See svdsst.cu.
 //
-// Householder's reflections make a matrix tridiagonal, T. Of the current it takes the
-// leading eigenvector: the value by Sturm's sequences, the vector by a twisted
-// factorisation, and back through the reflections. Of the past it takes no eigenvector
-// at all, since those of equal values, or almost equal ones, are no more than a basis
-// that can be any: with mu in the basis of T and t halfway between the last singular
-// value that counts and the next, the score is
+// Householder's reflections make a matrix tridiagonal, T. Of the current, the leading eigenvector is
+// computed: the value by Sturm's sequences, the vector by a twisted factorisation and the reflections
+// in reverse. Of the past, no eigenvector is computed, since those of equal or almost equal values are
+// an arbitrary basis. With mu in the basis of T and t halfway between the last singular value that
+// counts and the next, the score is
 //
 //	mu' P mu, P = (sign(T + t) - sign(T - t)) / 2,
 //
-// the projection on the directions that do not count, whatever multiplicities there
-// are. The sign of x is the integral of 2/pi x/(x^2 + s^2) over s > 0, by the
-// trapezoidal rule in log s: a pole s takes the real part of mu' (T +- t - is)^-1 mu,
-// one pass over T's rows with complex pivots, none of which is less than s. What is
-// left out of the integral: above, where the rest is linear in x and known; below, and
-// by the rule, less than 1e-6 at half the distance of the two values, 2e-7 of the
-// largest at least. Closer ones are equal to the definition, and get a share.
+// the projection on the directions that do not count, whatever the multiplicities. The sign of x is the
+// integral of 2/pi x/(x^2 + s^2) over s > 0, by the trapezoidal rule in log s: a pole s takes the real
+// part of mu' (T +- t - is)^-1 mu, one pass over T's rows with complex pivots, none of which is less
+// than s. The integral omits its upper end, where it is linear in x and known; and its lower end and
+// the error of the rule, together less than 1e-6 at half the distance of the two values, 2e-7 of the
+// largest at least. The definition treats closer values as equal, and they share a place.
 #pragma once
 
 namespace {
 
-constexpr double poleStep = 0.6;   // of log s: the rule is off by 4 exp(-pi^2/poleStep), 3e-7
-constexpr double poleDepth = 14;   // of log s below the distance: exp(-14) is left out
-constexpr double poleTop = 120;    // s above which the rest is linear, for |x| of up to 2
-constexpr double leastGap = 1e-7;  // of the largest: half the distance of two values counts as no less
+constexpr double poleStep = 0.6;   // of log s: the error of the rule is 4 exp(-pi^2/poleStep), 3e-7
+constexpr double poleDepth = 14;   // of log s below the distance: exp(-14) is omitted
+constexpr double poleTop = 120;    // s above which the integrand is linear, for |x| of up to 2
+constexpr double leastGap = 1e-7;  // of the largest: least half distance of two values in the formula
 
-// Dense is the block's memory, as svdsst.go counts it.
+// Dense is the block's memory, as svdsstDenseOf in cuda/plan/svdsst.go.
 struct Dense {
     int n, columns, parts, padded;
     double *A;              // [n][n]: the matrix; row k from k + 1 on becomes reflection k
@@ -50,9 +48,8 @@ struct Dense {
     }
 };
 
-// tridiagonal makes A tridiagonal, d and e, and turns g with it. A step's update of A
-// and the product with the next step's reflection are one pass: a thread has a column,
-// and of the rows its part.
+// tridiagonal makes A tridiagonal, d and e, and transforms g with it. One pass does a step's update of
+// A and the product with the next step's reflection: a thread has a column, and a part of its rows.
 __device__ __noinline__ void tridiagonal(const Dense m) {
     const int n = m.n, j = threadIdx.x % m.columns, part = threadIdx.x / m.columns, warps = m.columns / 32;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -83,7 +80,7 @@ __device__ __noinline__ void tridiagonal(const Dense m) {
         double square = 0;
         turn = 0;
         for (int i = 0; i < warps; i++) square += m.sums[2 * i], turn += m.sums[2 * i + 1];
-        const bool some = square > 1e-280;  // less has no reciprocal, and is nothing beside float32's least
+        const bool some = square > 1e-280;  // less has no reciprocal, and is negligible beside float32's least
         const double lead = x[k + 1], size = some ? sqrt(square) : 0, e = -copysign(size, lead);
         const double beta = some ? 1 / (square + fabs(lead) * size) : 0;
         turn = beta * (turn - e * m.g[k + 1]);
@@ -164,7 +161,7 @@ __device__ __forceinline__ void scaled(const Dense &m) {
     __syncthreads();
 }
 
-// magnitude is the singular value of T that so many are larger than. A warp finds it.
+// magnitude returns the singular value of T that `number` others exceed. A warp calls it.
 __device__ __noinline__ double magnitude(const Dense m, int number) {
     const int extra = m.padded - m.n;
     double low = 0, high = 1;
@@ -179,8 +176,8 @@ __device__ __noinline__ double magnitude(const Dense m, int number) {
     return 0.5 * (low + high);
 }
 
-// leading sets z to the eigenvector of T of the value that is largest in magnitude. It
-// is false for a vector that is none. A warp does so.
+// leading sets z to the eigenvector of T of the value largest in magnitude. It returns false where the
+// vector fails the test. A warp calls it.
 __device__ __noinline__ bool leading(const Dense m) {
     const int n = m.n, lane = threadIdx.x & 31;
     double value = magnitude(m, 0);
@@ -229,8 +226,8 @@ __device__ __noinline__ bool leading(const Dense m) {
     return least * unit < 1e-9;
 }
 
-// back takes z from the basis of T to the matrix's. A warp does so; a lane has its own
-// elements of z.
+// back transforms z from the basis of T to the matrix's. A warp calls it; each lane has its elements of
+// z.
 __device__ __forceinline__ void back(const Dense &m) {
     const int n = m.n, lane = threadIdx.x & 31;
 #pragma unroll 1
@@ -247,7 +244,7 @@ __device__ __forceinline__ void back(const Dense &m) {
     }
 }
 
-// resolvent is the real part of g' (T + t - is)^-1 g.
+// resolvent returns the real part of g' (T + t - is)^-1 g.
 __device__ __forceinline__ double resolvent(const Dense &m, double t, double s) {
     double sum = 0, y = m.g[0], iy = 0, d = m.d[0] + t, id = -s;
 #pragma unroll 2
@@ -266,7 +263,7 @@ __device__ __forceinline__ double resolvent(const Dense &m, double t, double s) 
     return sum;
 }
 
-// without is the share of g in the directions that do not count.
+// without returns the squared length of the projection of g on the directions that do not count.
 __device__ __noinline__ double without(const Dense m, int rank, double negligible) {
     const int warp = threadIdx.x >> 5, warps = blockDim.x >> 5, extra = m.padded - m.n;
     for (int i = warp; i < 3; i += warps) {
@@ -304,7 +301,7 @@ __device__ __noinline__ double without(const Dense m, int rank, double negligibl
     return sum[0];
 }
 
-// dense is the score of a series; below 0 where there is none.
+// dense returns the score of a series; below 0 where there is none.
 __device__ __forceinline__ float dense(const Dense &m, Series s, int rank, double negligible) {
     const int n = m.n, window = 2 * n - 1, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     double sum = 0;

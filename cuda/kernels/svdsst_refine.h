@@ -1,22 +1,20 @@
-// Op SVDSST: mu of the current's Ritz vectors, the score of the past's. See
-// svdsst.cu.
+// Op SVDSST: mu of the current's Ritz vectors, the score of the past's. See svdsst.cu.
 //
-// What float32 has left in T turns two Ritz vectors towards each other by that over
-// the distance of their values. Where both are on one side of the rank, that is
-// nothing to the score. For the few that are on both sides and too close, the
-// eigenproblem is solved again in the space of up to four of them, in float64, with
-// values centred in float64: then the rest is of second order.
+// The error of float32 in T turns two Ritz vectors towards each other by that error over the distance
+// of their values. If both are on one side of the rank, the score does not change. For the few that are
+// on both sides and too close, the eigenproblem is solved again in the space of up to four of them, in
+// float64, with values centred in float64: the remaining error is of second order.
 #pragma once
 
 namespace {
 
-constexpr double turns = 2e-7;      // of a score: what two vectors may do to it as they are
-constexpr double unrefined = 2e-6;  // of a score: what all that are not refined may do; in small windows up to four times as much
-constexpr double offMu = 8e-6;      // what they may do to mu, of which a score takes a part
+constexpr double turns = 2e-7;      // of a score: allowed effect of two vectors without refinement
+constexpr double unrefined = 2e-6;  // of a score: allowed effect of all unrefined vectors; in small windows up to four times this
+constexpr double offMu = 8e-6;      // allowed effect on mu, of which a score takes a part
 constexpr int most = 4;             // vectors of the small problem
 
-// byMagnitude exchanges columns i and j of c, and their values, where the later one's is
-// the larger.
+// byMagnitude exchanges columns i and j of c, and their values, if the later value is larger in
+// magnitude.
 __device__ __forceinline__ void byMagnitude(double &a, double &b, double (&c)[most][most], int i, int j) {
     if (fabs(b) > fabs(a)) {
         double s = a;
@@ -26,10 +24,10 @@ __device__ __forceinline__ void byMagnitude(double &a, double &b, double (&c)[mo
     }
 }
 
-// smallProblem solves K c = l G c for n by n matrices, G close to 1, both lost: the
-// columns of c by falling |l| in small[32 + 4a + b]. It is false where G is not: of
-// vectors that are not n directions. All of it is in registers, as of four rows, those
-// beyond n being of values 0.
+// smallProblem solves K c = l G c for n by n matrices, G close to 1, and overwrites both: the columns
+// of c by falling |l| in small[32 + 4a + b]. It returns false where G is not close to 1, for vectors
+// that do not have n directions. It works in registers, with four rows, those beyond n having the
+// values 0.
 __device__ __forceinline__ bool smallProblem(double *small, int n) {
     double K[most][most], L[most][most], C[most][most];
 #pragma unroll
@@ -78,7 +76,7 @@ __device__ __forceinline__ bool smallProblem(double *small, int n) {
             }
         }
     }
-    // Jacobi's rotations. An angle need not be exact, its sine and cosine be of one.
+    // Jacobi's rotations. An angle need not be exact, but its sine and cosine must fit each other.
 #pragma unroll 1
     for (int sweep = 0; sweep < 12; sweep++) {
         bool turned = false;
@@ -127,13 +125,13 @@ __device__ __forceinline__ bool smallProblem(double *small, int n) {
     return true;
 }
 
-// share is a score as it is given; below 0 where it is none, not a number or that of
-// vectors that are not orthogonal.
+// share returns a score limited to its range; below 0 where it is not a number, or of vectors that are
+// not orthogonal.
 __device__ __forceinline__ float share(double score) {
     return score > 1 ? 1 : score > 0 ? static_cast<float>(score) : score > -2e-5 ? 0 : -1;
 }
 
-// settle leaves mu in m.mu, or gives the score; below 0 where float32 leaves it open.
+// settle sets m.mu, or returns the score; below 0 where float32 leaves it open.
 template <int T, int W> __device__ __noinline__ float settle(unsigned char *scratch, int taskRank, int steps, bool past, Pairs found, Series s, int first, double scale) {
     const int w = s.w, values = found.values, counts = found.counts;
     const Memory<T, W> m(scratch, w, taskRank);
@@ -149,7 +147,7 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         double turn = 2 * fabs(a * b) * roundings * size / fmax(apart, 1e-12 * size);
         return fabs(m.value[i]) - fabs(m.value[j]) < 1e-6 * size ? fmax(turn, fmax(a * a, b * b)) : turn;
     };
-    double left = 0;  // what those do that are not refined
+    double left = 0;  // effect of the vectors that are not refined
     for (int item = lane; item < counts * others; item += 32) {
         const double turn = effect(item);
         if (turn > turns) low = min(low, item / others), high = max(high, counts + item % others);
@@ -161,7 +159,7 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         high = max(high, __shfl_xor_sync(all, high, o));
     }
     double score = 1 - sumOfWarp(lane < counts ? static_cast<double>(m.along[lane]) * m.along[lane] : 0);
-    if (counts > 0 && values < steps) {  // what those may do that are not looked at, each
+    if (counts > 0 && values < steps) {  // effect of each value that was not computed
         double weight = past ? fabs(static_cast<double>(m.along[counts - 1])) : 1;
         left += 2 * weight * roundings * size / fmax(fabs(m.value[counts - 1]) - fabs(m.value[values - 1]), 1e-12 * size);
     }
@@ -189,7 +187,7 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         return 0;
     }
 
-    // The vectors, in float64, where the window and all after it was.
+    // The vectors, in float64, in the place of the window and all after it.
     const int n = high - low + 1;
     double sums[24], own[m.own][most];
     for (int i = 0; i < 24; i++) sums[i] = 0;

@@ -1,52 +1,50 @@
-// Op SVDSST: the leading Ritz pairs, and whether they are exact enough. See
-// svdsst.cu; detectors/sst/krylov.go has the same estimate.
+// Op SVDSST: the leading Ritz pairs, and whether they are exact enough. See svdsst.cu;
+// detectors/sst/krylov.go has the same estimate.
 //
-// Of the values largest in magnitude each gets a group of lanes, which count at
-// points between its bounds how many are beyond (Sturm's sequence, for both signs at
-// once) and take the part that it is in, until the bounds meet in float64. Vectors
-// come of twisted factorisations, a lane for the pivots from above and one for
-// those from below; each has to have next to no residual in T, which tells a value of
-// the wrong sign, too. Where one has some, or two values that both count are so close
-// that such vectors are not orthogonal, one lane does implicit QL with mu's coordinates
-// as the row that it turns.
+// Each of the values largest in magnitude has a group of lanes, which count at points between its
+// bounds how many values are beyond (Sturm's sequence, for both signs at once) and choose the part that
+// contains it, until the bounds meet in float64. Twisted factorisations give the vectors, a lane for
+// the pivots from above and one for those from below. Each vector must have a negligible residual in T,
+// which also detects a value of the wrong sign. Where a residual is too large, or two values that both
+// count are so close that such vectors are not orthogonal, one lane does implicit QL with mu's
+// coordinates as the transformed row.
 #pragma once
 
 namespace {
 
-constexpr double apart = 1e-5;      // of the largest: the vectors of closer values are not
-constexpr double company = 1e-4;    // of the largest: a value as close to the last that counts may stand for several, as may that
-constexpr double pure = 0.05;       // of the distance: with such a residual it does not
-constexpr double early = 1e-8;      // of the largest: with a larger residual a direction that the start has 1e-6 of may be hidden;
-constexpr double earlyWide = 1e-7;  // with many, of which each matters less and steps show less
-constexpr double undecided = 4e-7;  // of the largest: values as close are as good as each other to the definition
-constexpr double roundings = 1e-8;  // of T's size: what they are between two Ritz vectors
-constexpr double common = 2e-6;     // of a score: what vectors that are not quite orthogonal may do to it
-constexpr double moves = 1e-6;      // of the largest: residuals up to it are float32's
+constexpr double apart = 1e-5;      // of the largest: closer values do not have orthogonal vectors
+constexpr double company = 1e-4;    // of the largest: a value this close to the last that counts, and that one, may stand for several
+constexpr double pure = 0.05;       // of the distance: with a smaller residual a value stands for one
+constexpr double early = 1e-8;      // of the largest: a larger residual may hide a direction of which the start has 1e-6
+constexpr double earlyWide = 1e-7;  // the same for a large rank, whose directions each matter less
+constexpr double undecided = 4e-7;  // of the largest: values this close are equal to the definition
+constexpr double roundings = 1e-8;  // of T's size: error between two Ritz vectors
+constexpr double common = 2e-6;     // of a score: allowed effect of vectors that are not quite orthogonal
+constexpr double moves = 1e-6;      // of the largest: residuals up to it are float32's error
 constexpr float meets = 1e-5f;      // over the bound: an eigenvector's residual in T
 
-// Krylov is how far a Krylov space is.
+// Krylov is the state of a Krylov space.
 struct Krylov {
     int w, rank, n;  // vectors: n
     int continued;   // n when the space was last continued
-    int known;       // vectors that mu's coordinates are known of; below 0: there is no mu yet
+    int known;       // vectors for which mu's coordinates are known; below 0: there is no mu yet
     double least;    // of the largest: values up to it do not count
-    bool complete;   // nothing that counts is missing
+    bool complete;   // the space contains everything that counts
 };
 
-// Pairs is what pairs has found.
+// Pairs is the result of pairs.
 struct Pairs {
-    float doubt;  // how far a score may be off for want of steps
-    int values;   // pairs that there are
+    float doubt;  // largest error of a score due to missing steps
+    int values;   // number of pairs
     int counts;   // leading ones that count, of the rank
     float bound;  // of T's eigenvalues
     bool close;   // two of those are too close: small[0] is the score
-    bool alike;   // the last one that counts may stand for several eigenvalues, almost the same
-    bool early;   // a direction that the start has hardly any of may not be seen yet
+    bool alike;   // the last one that counts may stand for several almost equal eigenvalues
+    bool early;   // the space may not contain yet a direction of which the start has little
 };
 
-// beyondBoth is how many eigenvalues of the tridiagonal matrix of n rows, of diagonal
-// d and squared subdiagonal e, are above s, in the upper half, and below -s. n is a
-// multiple of eight.
+// beyondBoth returns the number of eigenvalues of the tridiagonal matrix of n rows, of diagonal d and
+// squared subdiagonal e, above s, in the upper half, and below -s. n is a multiple of eight.
 __device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e, int n, double s) {
     double p = 1, before = 0, q = 1, beforeQ = 0, b = 0;
     uint32_t changes = 0, changesQ = 0, signs = 0, signsQ = 0;  // signs: those of the last rows, a bit each
@@ -74,7 +72,7 @@ __device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e,
     return (n - changes) << 16 | changesQ;
 }
 
-// reciprocal is 1/v to 1e-12 for v in float32's range.
+// reciprocal returns 1/v to 1e-12 for v in float32's range.
 __device__ __forceinline__ double reciprocal(double v) {
 #ifdef ODRADEK_EMULATE
     double r = static_cast<double>(__frcp_rn(static_cast<float>(v)));
@@ -85,10 +83,9 @@ __device__ __forceinline__ double reciprocal(double v) {
     return r * fma(-v, r, 2.0);
 }
 
-// turned is implicit QL (Golub and Welsch 1969) on the diagonal d and subdiagonal e of
-// n rows, which turns the rows g and l of a matrix. It is false where that has no end.
-// A warp looks for where e is nothing; one lane turns, with what it will need next on
-// its way already.
+// turned is implicit QL (Golub and Welsch 1969) on the diagonal d and subdiagonal e of n rows, which
+// also transforms the rows g and l of a matrix. It returns false where that does not converge. A warp
+// searches for a negligible e; one lane transforms, and prefetches its next values.
 __device__ inline bool turned(double *d, double *e, double *g, double *l, int n) {
     const int lane = threadIdx.x & 31;
     for (int at = 0; at < n; at++) {
@@ -131,9 +128,9 @@ __device__ inline bool turned(double *d, double *e, double *g, double *l, int n)
     return true;
 }
 
-// closely finds the score by QL. It does not undo what float32 has left in T: where
-// that may turn a vector that counts towards one that does not, the score is in doubt,
-// unless the definition leaves it open between them.
+// closely computes the score by QL. QL does not correct the error of float32 in T: where that error may
+// turn a vector that counts towards one that does not, the score is in doubt, unless the definition
+// leaves it open between them.
 template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &found, double over) {
     __syncthreads();
     if (threadIdx.x < 32) {
@@ -189,12 +186,11 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
     found.doubt = static_cast<float>(m.small[1]), found.counts = static_cast<int>(m.small[2]);
 }
 
-// pairs finds the leading Ritz pairs: values, over a bound, in m.value; in m.along
-// mu's coordinates, in m.residual what the vectors' residuals are; in m.coordinates the
-// vectors' along the basis, times m.unit. It
-// gives how far a score may be off that is made of them: in first order by what the
-// leading vectors miss, in second by what those on both sides of the rank exchange
-// by way of it. taskRank is the rank of the task.
+// pairs computes the leading Ritz pairs: values, over a bound, in m.value; mu's coordinates in m.along;
+// the vectors' residuals in m.residual; the vectors' coordinates in the basis, times m.unit, in
+// m.coordinates. It returns the largest error of a score from them: in first order by the errors of the
+// leading vectors, in second order by the exchange across the rank through these. taskRank is the rank
+// of the task.
 template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scratch, int taskRank, Krylov k) {
     const Memory<T, W> m(scratch, k.w, taskRank);
     Pairs found = {1, 0, 0, 0, false, false, false};
@@ -225,7 +221,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
 
     const int wanted = k.rank + beyond, values = min(n, wanted);
     found.values = values;
-    // Not all lanes there are: that would save a fifth of the rounds, for twice the work.
+    // Not all lanes: that would save a fifth of the rounds, for twice the work.
     constexpr int busy = Memory<T, W>::threads < 128 ? Memory<T, W>::threads : 128;
     int log = 5;
     while ((values << log) > busy) log--;
@@ -241,7 +237,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
             low += step * beyond;
             high = low + step;
         }
-        // Where a bound is a value but for rounding, a count there is either.
+        // Where a bound equals a value up to rounding, either count is possible.
         const double margin = 0x1p-44;
         uint32_t atLow = beyondBoth(m.d, m.square, padded, low - margin), atHigh = beyondBoth(m.d, m.square, padded, high + margin);
         if ((lane & (lanes - 1)) == 0 && number < values) {
@@ -361,8 +357,8 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
         if (past) closely(m, k, found, over);
         return found;
     }
-    // An eigenvalue may be as far from a value as its vector's residual: one more that
-    // counts, instead of another.
+    // An eigenvalue may be as far from a value as its vector's residual, so another one may count
+    // instead.
     const bool passes = lane >= counts && lane < values && m.residual[lane] > moves * size && fabs(m.value[lane]) + m.residual[lane] > least;
     doubt = passes ? 1 : 0;
     if (lane < rank && !(lane > counts && fabs(m.value[lane]) < 0.7 * k.least * size)) {
@@ -373,7 +369,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
             doubt += 2 * along * fabsf(m.along[b]) * residual * m.residual[b] / (gap * fmax(fabs(value - m.value[b]), nearest * floor));
         }
     }
-    // Where steps do no more, it is of betas alone that are no part of T.
+    // Where steps no longer help, only betas outside T remain.
     found.doubt = static_cast<float>((k.complete ? 0.25 : 1) * sumOfWarp(doubt));
     return found;
 }

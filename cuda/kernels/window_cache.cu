@@ -1,19 +1,17 @@
 // The window cache.
 //
-// An update brings the newest rows of one window, which is a ring of rows in float64 in
-// memory that outlives the batch, and has X of a task made of it: values less the
-// median of the first, the middle and the last of the rows that the window has in
-// common with others (detectors.CenterRows), column by column, in float64, then
-// rounded. That is what the owner of a window does where the whole of it travels
-// (detectors.Centers and Pack), operation by operation, so X has the same bits, and
-// the kernels that read it know nothing of this.
+// An update brings the newest rows of one window, which is a ring of rows in float64 in memory that
+// outlives the batch, and makes the X of a task from it: values less the median of the first, the
+// middle and the last of the window's common rows (detectors.CenterRows), column by column, in float64,
+// then rounded. These are the operations of an owner that copies the whole window (detectors.Centers
+// and Pack), so X has the same bits, and the kernels that read it need no change.
 //
-// A warp works through the updates of one window in order, for a later one writes over
-// rows that an earlier one reads. Updates lie where tiles lie, a multiple of four of
-// them, and those that are no window's first do nothing by themselves.
+// A warp computes the updates of one window in order, because a later one overwrites rows that an
+// earlier one reads. Updates lie in the place of tiles, a multiple of four of them. An update that is
+// not the first of its window does nothing by itself.
 //
-// Floor: a window read and its X written, at w=100 of IKA-SST 406 rows, 4.9 KB: 1.1 ns
-// of an H200's memory, an eighth of what the score takes.
+// Floor: a window read and its X written, at w=100 of IKA-SST 406 rows, 4.9 KB: 1.1 ns of an H200's
+// memory, an eighth of the score's time.
 #include "device.h"
 
 namespace {
@@ -24,10 +22,10 @@ struct Update {
     uint32_t first;      // row of the ring that is X's oldest
     uint32_t x;          // element of f32
     uint32_t fresh, n;   // element of f32 where the newest n rows lie, as float64
-    uint32_t next;       // 1 + index of the next of this window
+    uint32_t next;       // 1 + index of the window's next update
     uint32_t flags;      // 1: a window, 2: not its first update
-    uint32_t common;     // row of X, the first of those that it is centred on
-    uint32_t commonN;    // how many they are
+    uint32_t common;     // row of X, the first of the rows that it is centred on
+    uint32_t commonN;    // the number of these rows
 };
 static_assert(sizeof(Update) == 48, "layout");
 

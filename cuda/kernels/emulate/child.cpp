@@ -1,5 +1,5 @@
-// A child that scores batches as odradek-cuda does, with the same kernels, on
-// the CPU: for tests where there is no device. The test that uses it builds it:
+// A child that scores batches with the protocol and kernels of odradek-cuda, on the CPU, for tests
+// without a device. The test that uses it builds it:
 //
 //	g++ -std=c++17 -O2 -ffp-contract=off -DODRADEK_EMULATE -c -x c++ -o ikasst.o ../ikasst.cu ...
 //	g++ -std=c++17 -O2 -ffp-contract=off -DODRADEK_EMULATE '-DKERNELS=K(ikasst8) K(ikasst10) ...' -o child child.cpp ikasst.o ...
@@ -47,7 +47,7 @@ static_assert(sizeof(Reply) == 192, "layout");
 constexpr uint32_t magic = 0x6f647261;
 enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindWindowCache = 6, kindModels };
 
-// A kernel takes the first six, or all.
+// A kernel takes the first six parameters, or all.
 typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *);
 struct Named { const char *name; Kernel run; };
 #define K(name) {#name, name},
@@ -72,15 +72,14 @@ bool all(int fd, void *to, size_t n, bool in) {
     return true;
 }
 
-// fail makes the reply an error.
+// fail turns the reply into an error.
 void fail(Reply &r, const char *what) {
     r.code = 1;
     snprintf(r.text, sizeof r.text, "%s", what);
 }
 
-// execute has copies of what goes to a device and comes from it, so that a
-// kernel that writes where it must not is found out, and one that does not
-// write leaves NaN.
+// execute copies the input and the output of a device, so that a kernel that writes to a wrong place is
+// detected, and one that does not write leaves NaN.
 void execute(const Request &q, Reply &r) {
     auto found = mappings.find(q.batch);
     if (found == mappings.end()) return fail(r, "no such batch");
@@ -89,7 +88,7 @@ void execute(const Request &q, Reply &r) {
     if (q.inOff + q.inBytes > size || q.outOff + q.outBytes > size) return fail(r, "a block lies outside of the batch's memory");
     if (q.inFrom < q.inOff || q.inFrom > q.inTo || q.inTo > q.tasksOff || q.outFrom < q.outOff || q.outFrom > q.outTo || q.outTo > q.statusOff)
         return fail(r, "what to copy is not in the input or the output");
-    // What is not copied is NaN, on the way there and back.
+    // Ranges that are not copied are NaN, in both directions.
     std::vector<char> in(q.room > q.inBytes ? q.room : q.inBytes, '\xff'), out(q.outBytes, '\xff');
     memcpy(in.data() + (q.inFrom - q.inOff), base + q.inFrom, q.inTo - q.inFrom);
     memcpy(in.data() + (q.tasksOff - q.inOff), base + q.tasksOff, q.inOff + q.inBytes - q.tasksOff);
@@ -152,7 +151,7 @@ void answer(const Request &q, const std::string &path, Reply &r) {
     }
     case kindExecute:
         return execute(q, r);
-    case kindWindowCache:  // for the life of the process, as NaN
+    case kindWindowCache:  // until the process ends, as NaN
         r.a = reinterpret_cast<uint64_t>(memset(aligned_alloc(256, q.inBytes), 0xff, q.inBytes));
         return;
     case kindModels:
@@ -198,7 +197,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < lanes; i++) {
         threads.emplace_back([i] {
             serve(3 + i);
-            _exit(0);  // the parent has gone
+            _exit(0);  // the parent has ended
         });
     }
     for (std::thread &t : threads) t.join();

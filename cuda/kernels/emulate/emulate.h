@@ -1,14 +1,12 @@
-// CUDA C++ on the CPU, as much of it as the kernels here use, so that their own
-// source is checked where there is no device. Blocks run one after the other.
-// The threads of a block are fibers of one thread of the system; they change
-// only at barriers and warp operations, in an order drawn anew each round, so
-// that a missing barrier shows. A block whose threads wait for each other for
-// ever ends the program with what they wait for.
+// CUDA C++ on the CPU, to the extent that the kernels here use it, so that tests run their sources
+// without a device. Blocks run one after the other. The threads of a block are fibers of one system
+// thread. They switch only at barriers and warp operations, in a random order each round, so that a
+// missing barrier shows. A block whose threads wait for each other forever ends the program with a
+// message of what they wait for.
 //
-// Not the same as a device: nothing runs at once, so a race between two accesses
-// without a barrier in between may stay hidden (compute-sanitizer on a device
-// finds those); arithmetic is the host's, with -ffp-contract=off and fma where the
-// source says so.
+// Differences from a device: nothing runs in parallel, so a race between two accesses without a barrier
+// in between may stay hidden (compute-sanitizer on a device finds those); arithmetic is the host's,
+// with -ffp-contract=off, and fma only where the source calls it.
 #pragma once
 #include <math.h>
 #include <stddef.h>
@@ -60,10 +58,10 @@ struct Fiber {
     void *sp;
     dim3 index;
     bool done;
-    const char *waits;  // for what, while it does
+    const char *waits;  // what it waits for, if it does
 };
 
-// Collective is a warp operation that lanes of one mask meet in.
+// Collective is a warp operation of the lanes of one mask.
 struct Collective {
     uint32_t mask, arrived, left;
     uint64_t value[32];
@@ -81,9 +79,9 @@ inline uint64_t progress, order = 0x9e3779b97f4a7c15;
 inline Collective collectives[32][64];
 inline void (*entry)();
 
-// change saves the running context in *from and goes on with to.
+// odradek_change saves the running context in *from and continues with to.
 extern "C" void odradek_change(void **from, void *to);
-#ifdef ODRADEK_EMULATE_MAIN  // child.cpp: the kernels' objects have none of their own
+#ifdef ODRADEK_EMULATE_MAIN  // the kernels' objects have none
 asm(R"(
 .text
 .global odradek_change
@@ -127,8 +125,8 @@ inline void trampoline() {
 inline int lane() { return self->index.x & 31; }
 inline int warp() { return self->index.x >> 5; }
 
-// syncthreads is a block barrier; it returns how many threads came with a vote,
-// or'ed in the upper half: whether any did.
+// syncthreads is a block barrier. It returns the number of threads with a vote, and in the upper half
+// whether any voted.
 inline unsigned syncthreads(bool vote = false) {
     unsigned mine = barrier;
     votes[mine & 1] += vote;
@@ -149,7 +147,7 @@ inline unsigned syncthreads(bool vote = false) {
     return votes[mine & 1];
 }
 
-// meet hands value in and gives the collective with everyone's.
+// meet contributes value and returns the collective with all lanes' values.
 inline Collective *meet(uint32_t mask, uint64_t value) {
     uint32_t bit = 1u << lane();
     if (!(mask & bit)) {
@@ -183,7 +181,7 @@ inline Collective *meet(uint32_t mask, uint64_t value) {
     return c;
 }
 
-// leave ends what meet began.
+// leave ends the use of a collective.
 inline void leave(Collective *c) {
     c->left |= 1u << lane();
     if (c->left == c->mask) c->mask = 0;
@@ -225,7 +223,7 @@ template <class T, class F> T reduce(uint32_t mask, T v, F f) {
     return sum;
 }
 
-// launch runs kernel() for each block; its arguments are the closure's.
+// launch runs kernel() for each block; the closure has its arguments.
 template <class K> void launch(unsigned blocks, unsigned threads, size_t dynamicShared, K kernel) {
     if (threads < 1 || threads > maxThreads || dynamicShared > sharedBytes - (5 << 10)) {
         fprintf(stderr, "emulate: a launch of %u threads with %zu bytes of shared memory\n", threads, dynamicShared);
@@ -249,7 +247,7 @@ template <class K> void launch(unsigned blocks, unsigned threads, size_t dynamic
             f.done = false;
             f.waits = nullptr;
             void **top = reinterpret_cast<void **>(stacks + static_cast<size_t>(t + 1) * stackBytes);
-            *--top = nullptr;  // the alignment that a call leaves
+            *--top = nullptr;  // the alignment after a call
             *--top = reinterpret_cast<void *>(trampoline);
             for (int i = 0; i < 6; i++) *--top = nullptr;
             f.sp = top;
