@@ -1,11 +1,9 @@
 package processor
 
 import (
-	"context"
 	"math"
 	"time"
 
-	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
@@ -37,55 +35,6 @@ func (b *backfill) covers(offset int64) bool { return offset < b.end }
 func (b *backfill) reset(s *keystate.State, at int64) {
 	*b = backfill{end: s.BackfillEnd(), began: time.Now(), from: at}
 	b.over = at >= b.end
-}
-
-// begin starts a partition that has neither a committed offset nor state.
-func (pt *partition) begin(ctx context.Context) error {
-	at, err := pt.startOffset(ctx)
-	if err != nil {
-		return err
-	}
-	from, err := pt.backfillFrom(ctx, at)
-	if err != nil {
-		return err
-	}
-	if from < at {
-		pt.state.BackfillTo(at)
-		pt.log.Info("new partition of the group: input before its start fills windows and histories", "from", from, "start", at)
-	}
-	pt.setStart(from, true)
-	return nil
-}
-
-// backfillFrom returns the first offset of the backfill of a partition that starts at offset at: of the
-// first record with a timestamp at most Config.Backfill before the start's, which is now for
-// StartLatest; at where there is none. Before the log's first record there is nothing.
-func (pt *partition) backfillFrom(ctx context.Context, at int64) (int64, error) {
-	span, start := pt.host.cfg.Backfill, pt.host.cfg.Start
-	if span <= 0 || start == StartEarliest {
-		return at, nil
-	}
-	if start == StartLatest {
-		start = time.Now().UnixMilli()
-	}
-	from, err := pt.listOffset(ctx, max(0, start-span.Milliseconds()))
-	return min(from, at), err
-}
-
-// refilled begins a backfill again whose input was deleted before it was read: at the log's start, without
-// state, and with the same end. It reports false where the backfill is over, or records that follow it are
-// deleted too: ODRADEK_OFFSET_LOST and ODRADEK_STATE_LOST decide about those.
-func (pt *partition) refilled(ctx context.Context, off kafka.Offset, floor *keystate.Floor) (bool, error) {
-	if off.Offset >= floor.Backfill {
-		return false, nil
-	}
-	start, err := pt.listOffset(ctx, StartEarliest)
-	if err != nil || start <= min(off.Offset, floor.From()) || start > floor.Backfill {
-		return false, err
-	}
-	pt.log.Warn("input of the backfill was deleted before it was read, it begins again with what is left", "offset", off.Offset,
-		"floor", floor.Offset, "log_start", start, "start", floor.Backfill)
-	return true, pt.empty(ctx, nil, start, floor.Backfill)
 }
 
 // addBackfilled counts records of the backfill that cannot be read. They are no dead letters: where the

@@ -146,7 +146,7 @@ func (pt *partition) grown(at int64) bool {
 	if pt.forward {
 		return false
 	}
-	known := pt.changelog.owner.Partitions
+	known := pt.restorer.Owner.Partitions
 	if c := pt.state.Decisions.Standing(keystate.Grown, nil, at); c != nil {
 		if n, err := strconv.Atoi(string(c)); err == nil {
 			known = n

@@ -76,7 +76,7 @@ func (c *cycle) add(pt *partition, r result, bytes int) {
 		c.results[pt] = have
 	}
 	have.extend(&r)
-	have.log = pt.changelog.owner.Incarnation
+	have.log = pt.restorer.Owner.Incarnation
 	c.bytes += bytes
 	c.records += int(r.work.Counts.Consumed)
 	c.full = c.room.Full(c.bytes, c.records)

@@ -88,18 +88,6 @@ func (pt *partition) deadBatch(u *record.Unreadable) {
 	pt.writer.DeadBatch(u, class, text)
 }
 
-// nextReplayed goes to the next record of a chunk that is read again. It skips a batch
-// that cannot be read: it became a dead letter before.
-func nextReplayed(it *record.Iterator) bool {
-	for !it.Next() {
-		if _, ok := it.Unreadable(); !ok {
-			return false
-		}
-		it.Skip()
-	}
-	return true
-}
-
 // maxSeriesKey bounds a series key so that no record made of it can pass the
 // broker's limit.
 const maxSeriesKey = 8 << 10

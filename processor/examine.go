@@ -14,6 +14,8 @@ import (
 	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/outputs"
+	"odradek/processor/quarantine"
+	"odradek/processor/restore"
 )
 
 // Examined is what a worker would do with one partition.
@@ -31,7 +33,7 @@ type Examined struct {
 
 // Quarantines reports whether err pauses one partition and leaves the others running.
 func Quarantines(err error) bool {
-	var stuck *stuckError
+	var stuck *quarantine.Error
 	return errors.As(err, &stuck)
 }
 
@@ -86,10 +88,10 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 		h := *p.host
 		h.log = slog.New(&notes)
 		pt := newPartition(&h, tp)
-		_, x.Err = pt.takeUp(ctx, offs[tp])
-		if x.From, x.Start = 0, 0; pt.fresh.Load() && x.Err == nil {
-			x.From = pt.committed.Load()
-			x.Start = max(x.From, pt.state.BackfillEnd())
+		n, err := pt.restorer.TakeUp(ctx, offs[tp])
+		x.Err, x.From, x.Start = err, 0, 0
+		if err == nil && offs[tp].Offset < 0 {
+			x.From, x.Start = n.At, max(n.At, n.State.BackfillEnd())
 		}
 		pt.windows.Close()
 		p.budget.Leave(tp)
@@ -100,7 +102,7 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 		if !errors.Is(x.Err, keystate.ErrAhead) && !fetch.OffsetLost(x.Err) {
 			return x, nil
 		}
-		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
+		if err := restore.Sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
 			return x, err
 		}
 	}

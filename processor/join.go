@@ -11,6 +11,7 @@ import (
 	"odradek/processor/keystate"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
+	"odradek/processor/quarantine"
 )
 
 // This file adds the results of a partition to the open cycle. The main goroutine closes
@@ -31,7 +32,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	r.work.Counts.Suspects = pt.countSuspects(fetched)
 	bytes, err := pt.write(c, &r)
 	if err != nil {
-		err = stuckWrite(err)
+		err = quarantine.OfWrite(err)
 		pt.spoil(c, err) // it has a part of the results, and must not be committed without the others
 		return err
 	}
@@ -103,7 +104,7 @@ func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err
 		})
 	})
 	if err != nil {
-		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelog.tp().Topic, err)
+		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.restorer.TP().Topic, err)
 	}
 	return bytes, nil
 }
@@ -162,7 +163,7 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 	defer pt.host.cycles.leave()
 	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.State))
 	if err != nil {
-		err = stuckWrite(err)
+		err = quarantine.OfWrite(err)
 		pt.spoil(c, err)
 		if pt.quarantine(err) {
 			return nil // the next owner replays more

@@ -16,6 +16,9 @@ import (
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
+	"odradek/processor/provenance"
+	"odradek/processor/quarantine"
+	"odradek/processor/restore"
 	"odradek/processor/status"
 	"odradek/processor/trouble"
 	"odradek/schemas"
@@ -31,8 +34,7 @@ type partition struct {
 	log    *slog.Logger
 	status *status.Partition
 
-	logs      logs
-	changelog changelog
+	restorer restore.Restorer
 
 	cancel context.CancelFunc // drop everything now (lost partition)
 	done   chan struct{}
@@ -109,12 +111,22 @@ func newPartition(h *host, tp kafka.TP) *partition {
 		dec:      h.cfg.Decoder.Clone(),
 		forward:  rekeyed != "" && tp.Topic != rekeyed,
 	}
-	pt.logs = logs{tp, h, pt.log, pt.status, &pt.trouble}
-	pt.changelog = changelog{logs: &pt.logs, siblings: &pt.siblings, newState: pt.newState}
+	cfg := h.cfg
+	pt.restorer = restore.Restorer{
+		Changelog: &restore.Changelog{
+			Logs:     &restore.Logs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
+			Group:    cfg.Group,
+			Topic:    func() string { return h.outputs.Changelogs[tp.Topic].Name },
+			Siblings: &pt.siblings, State: cfg.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
+			Settings: provenance.Settings{InForce: cfg.Settings},
+		},
+		OffsetLost: cfg.OffsetLost, StateLost: cfg.StateLost, Start: cfg.Start, Backfill: cfg.Backfill,
+		Ahead: cfg.Guarantee == AtLeastOnce, Forward: pt.forward,
+		Lost: func(n int64) { cfg.Metrics.OffsetLost(tp, n) },
+	}
 	if t := h.outputs.Changelogs[tp.Topic]; t != nil {
 		pt.siblings.Store(int32(t.Partitions))
 	}
-	pt.changelog.settings.InForce = h.cfg.Settings
 	pt.reading.Values = make([]float64, h.cfg.State.Dim)
 	pt.writer = outputs.NewWriter(h.outputs, tp, h.cfg.State, &h.cfg.SchemaIDs, h.cfg.Scores)
 	return pt
@@ -128,7 +140,7 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 		offs, err := offsets()
 		if kafka.Unauthorized(err) { // of one topic, and the request may have included others
 			if offs, err = pt.host.committed(ctx, []kafka.TP{pt.tp}); kafka.Unauthorized(err) {
-				err = &stuckError{reasonUnauthorized, err}
+				err = quarantine.OfPermission(err)
 			}
 		}
 		if err == nil || pt.quarantine(err) {
@@ -343,7 +355,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 			return nil
 		}
 		if pt.it.Err() != nil {
-			return stuckFetch(retry)
+			return quarantine.OfFetch(retry)
 		}
 		// The writer schema of this record is not known (yet): the partition is held
 		// here, and everything before it has joined a cycle.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
+	"odradek/processor/quarantine"
 )
 
 // Quarantine pauses a partition that fails by itself, while the others continue. Its
@@ -17,7 +17,7 @@ import (
 // affected. A new assignment or a restart tries the partition again.
 //
 // A partition comes into quarantine in one of two ways. Its goroutine returns a
-// *stuckError (run, quarantine). Or the brokers refuse its results in a cycle for good
+// *quarantine.Error (run, quarantine). Or the brokers refuse its results in a cycle for good
 // (Processor.blame): they would refuse them in every later cycle, together with those of
 // all other partitions.
 //
@@ -25,55 +25,15 @@ import (
 // the operator's (policy.RefusedError), an output topic that must not be written, an
 // executor that fails.
 
-// The reasons of a quarantine, as the metric has them.
-const (
-	reasonUnreadable   = "unreadable"   // the log at its position, and the begin of the next batch is not known
-	reasonUnfetchable  = "unfetchable"  // brokers refuse to return records
-	reasonUnauthorized = "unauthorized" // the worker lacks a permission on its topic or changelog
-	reasonUnwritable   = "unwritable"   // an output that no batch of its topic holds
-	reasonRefused      = "refused"      // its offset or state, by the brokers
-)
-
-// stuckError is an error that stops one partition.
-type stuckError struct {
-	reason string
-	err    error
-}
-
-func (e *stuckError) Error() string { return e.err.Error() }
-func (e *stuckError) Unwrap() error { return e.err }
-
-// stuckFetch returns an error of the fetcher as a stuckError.
-func stuckFetch(err error) error {
-	reason := reasonUnfetchable
-	var corrupt *record.CorruptError
-	switch {
-	case kafka.Unauthorized(err):
-		reason = reasonUnauthorized
-	case errors.As(err, &corrupt):
-		reason = reasonUnreadable
-	}
-	return &stuckError{reason, err}
-}
-
-// stuckWrite returns the error of a record that fits no batch as a stuckError, and
-// others as they are.
-func stuckWrite(err error) error {
-	if errors.Is(err, record.ErrTooLarge) {
-		return &stuckError{reasonUnwritable, err}
-	}
-	return err
-}
-
-// quarantine pauses the partition if err is a stuckError, and reports whether it is.
+// quarantine pauses the partition if err is a *quarantine.Error, and reports whether it is.
 func (pt *partition) quarantine(err error) bool {
-	var stuck *stuckError
+	var stuck *quarantine.Error
 	if !errors.As(err, &stuck) {
 		return false
 	}
 	pt.closeSource()
 	pt.status.SetSource(nil)
-	pt.confine(stuck.reason, err)
+	pt.confine(stuck.Reason, err)
 	return true
 }
 
@@ -83,12 +43,12 @@ func (pt *partition) confine(reason string, err error) {
 		return
 	}
 	at := pt.committed.Load()
-	if reason == reasonUnreadable {
+	if reason == quarantine.Unreadable {
 		at = pt.position.Load()
 	}
 	pt.confined.Store(&metrics.Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
 	decide := "repair what the reason names; a restart or a rebalance tries the partition again"
-	if reason == reasonUnreadable {
+	if reason == quarantine.Unreadable {
 		decide = fmt.Sprintf("to skip the unreadable part: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)
 	}
 	pt.log.Error("partition quarantined, the others continue", "reason", reason, "offset", at, "err", err, "decide", decide)
@@ -103,7 +63,7 @@ func (pt *partition) spoil(c *cycle, err error) {
 // discard drops a cycle that holds a part of a partition's results. It returns only
 // errors that end the worker.
 func (p *Processor) discard(ctx context.Context, c *cycle) error {
-	var stuck *stuckError
+	var stuck *quarantine.Error
 	if !errors.As(c.spoilt, &stuck) {
 		return c.spoilt
 	}
@@ -122,9 +82,9 @@ func (p *Processor) blame(cause error) bool {
 	if !ok {
 		return false
 	}
-	reason := reasonRefused
+	reason := quarantine.Refused
 	if b.Unauthorized {
-		reason = reasonUnauthorized
+		reason = quarantine.Unauthorized
 	}
 	some := false
 	for tp, pt := range p.partitions {

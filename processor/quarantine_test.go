@@ -20,6 +20,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/processor/metrics"
+	"odradek/processor/quarantine"
 	"odradek/schemas/output"
 )
 
@@ -225,7 +226,7 @@ func TestQuarantine(t *testing.T) {
 		p, stop := b.start(cfg)
 		waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) == 1 })
 		s := quarantined(p)[0]
-		if s.Partition != 1 || s.Quarantine.Reason != reasonUnreadable || s.Quarantine.Offset != at {
+		if s.Partition != 1 || s.Quarantine.Reason != quarantine.Unreadable || s.Quarantine.Offset != at {
 			t.Errorf("%s owner: partition %d in quarantine: %+v; want 1 at %d", owner, s.Partition, s.Quarantine, at)
 		}
 		b.produceTo(0, 50)
@@ -265,13 +266,13 @@ func TestQuarantineReasons(t *testing.T) {
 		guarantee    Guarantee
 		prepare      func(b *bench)
 	}{
-		{"fetch not permitted", reasonUnauthorized, ExactlyOnce, fault(kmsg.Fetch, false, kerr.TopicAuthorizationFailed)},
-		{"offset refused", reasonRefused, ExactlyOnce, fault(kmsg.TxnOffsetCommit, false, kerr.OffsetMetadataTooLarge)},
-		{"offset refused, at least once", reasonRefused, AtLeastOnce, fault(kmsg.OffsetCommit, false, kerr.OffsetMetadataTooLarge)},
-		{"state refused", reasonRefused, ExactlyOnce, fault(kmsg.Produce, true, kerr.InvalidRecord)},
-		{"committed offset not permitted", reasonUnauthorized, ExactlyOnce, fault(kmsg.OffsetFetch, false, kerr.TopicAuthorizationFailed)},
-		{"score too large", reasonUnwritable, ExactlyOnce, longKey},
-		{"score too large, at least once", reasonUnwritable, AtLeastOnce, longKey},
+		{"fetch not permitted", quarantine.Unauthorized, ExactlyOnce, fault(kmsg.Fetch, false, kerr.TopicAuthorizationFailed)},
+		{"offset refused", quarantine.Refused, ExactlyOnce, fault(kmsg.TxnOffsetCommit, false, kerr.OffsetMetadataTooLarge)},
+		{"offset refused, at least once", quarantine.Refused, AtLeastOnce, fault(kmsg.OffsetCommit, false, kerr.OffsetMetadataTooLarge)},
+		{"state refused", quarantine.Refused, ExactlyOnce, fault(kmsg.Produce, true, kerr.InvalidRecord)},
+		{"committed offset not permitted", quarantine.Unauthorized, ExactlyOnce, fault(kmsg.OffsetFetch, false, kerr.TopicAuthorizationFailed)},
+		{"score too large", quarantine.Unwritable, ExactlyOnce, longKey},
+		{"score too large, at least once", quarantine.Unwritable, AtLeastOnce, longKey},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, 3)

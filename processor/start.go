@@ -9,6 +9,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/provenance"
+	"odradek/processor/quarantine"
 )
 
 // A partition starts in a transaction of its own: its first offset is committed together
@@ -22,7 +23,7 @@ func (pt *partition) setStart(at int64, start bool) {
 	pt.state.Committed(at)
 	pt.committed.Store(at)
 	pt.noted = at
-	pt.starting.Store(start || !pt.forward && (pt.changelog.owner.Unwritten || pt.changelog.settings.Unwritten()))
+	pt.starting.Store(start || !pt.forward && (pt.restorer.Owner.Unwritten || pt.restorer.Settings.Unwritten()))
 }
 
 // resume fetches from offset on, and drops what was fetched before. A start that is not
@@ -86,18 +87,18 @@ func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
 		for _, key := range pt.wipe {
 			put(key, nil)
 		}
-		if pt.changelog.owner.Unwritten {
-			put([]byte(provenance.OwnerKey), pt.changelog.owner.Value())
+		if pt.restorer.Owner.Unwritten {
+			put([]byte(provenance.OwnerKey), pt.restorer.Owner.Value())
 		}
-		if err == nil && pt.changelog.settings.Unwritten() {
+		if err == nil && pt.restorer.Settings.Unwritten() {
 			var n int
-			n, err = pt.changelog.putSettings(b)
+			n, err = pt.restorer.PutSettings(b)
 			bytes += n
 		}
 		return err
 	})
 	if err != nil {
-		err = stuckWrite(fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelog.tp().Topic, err))
+		err = quarantine.OfWrite(fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.restorer.TP().Topic, err))
 	}
 	return bytes, err
 }

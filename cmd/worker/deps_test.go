@@ -65,6 +65,7 @@ var within = []struct{ dir, imports, why string }{
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
 		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
+			"processor/quarantine processor/restore " +
 			"processor/keystate processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
@@ -107,6 +108,10 @@ var within = []struct{ dir, imports, why string }{
 		"a status is set by one goroutine and read by any, whatever it is for"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
+	{"processor/quarantine", "processor/kafka processor/kafka/record", "every part of the processor can pause a partition"},
+	{"processor/restore", "processor/quarantine processor/provenance processor/policy processor/limits processor/status processor/trouble " +
+		"processor/keystate processor/kafka processor/kafka/fetch processor/kafka/record",
+		"what a partition resumes from is decided without folding, and shown by check"},
 	{"processor/policy", "processor/kafka", "every part of the processor can refuse what the operator has to decide: it imports only names of partitions"},
 	{"processor/provenance", "processor/policy processor/kafka processor/keystate",
 		"two records are compared with the configuration; their readers restore, show or delete state"},

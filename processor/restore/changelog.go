@@ -1,4 +1,4 @@
-package processor
+package restore
 
 import (
 	"context"
@@ -11,35 +11,42 @@ import (
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
 	"odradek/processor/policy"
 	"odradek/processor/provenance"
 )
 
-// changelog reads the changelog of a partition: its state, and the records of the owner and of the settings.
-type changelog struct {
-	*logs
-	siblings *atomic.Int32          // partitions of the topic
-	newState func() *keystate.State // an empty one
-	state    *keystate.State        // while it is loaded
+// Changelog reads the changelog of a partition: its state, and the records of the owner and of the settings.
+type Changelog struct {
+	*Logs
+	Group    string
+	Topic    func() string          // name of the changelog topic
+	Siblings *atomic.Int32          // partitions of the input topic
+	State    *keystate.Config       // of the states
+	Budget   *limits.Budget         // of the worker
+	NewState func() *keystate.State // an empty one
+	NewID    func() string          // a random one
 
-	owner    provenance.Ownership
-	settings provenance.Settings
+	Owner    provenance.Ownership // as of the last Load and Identify
+	Settings provenance.Settings
 
-	bytes int64 // of keys and values, read for the last restore
-	took  time.Duration
+	Bytes int64 // of keys and values, read for the last restore
+	Took  time.Duration
+
+	state *keystate.State // while it is loaded
 }
 
-// tp returns the partition of the changelog topic.
-func (c *changelog) tp() kafka.TP {
-	return kafka.TP{Topic: c.host.outputs.Changelogs[c.input.Topic].Name, Partition: c.input.Partition}
+// TP returns the partition of the changelog topic.
+func (c *Changelog) TP() kafka.TP {
+	return kafka.TP{Topic: c.Topic(), Partition: c.Input.Partition}
 }
 
-// load loads the partition's changelog into a new state. It returns
+// Load loads the partition's changelog into a new state. It returns
 // the keys stored in it only if they are wanted: they take memory.
-func (c *changelog) load(ctx context.Context, wanted bool) (state *keystate.State, stored map[string]struct{}, err error) {
+func (c *Changelog) Load(ctx context.Context, wanted bool) (state *keystate.State, stored map[string]struct{}, err error) {
 	defer func() { c.state = nil }()
 	var fit fitting
-	c.state = c.newState()
+	c.state = c.NewState()
 	for {
 		stored, err = c.readAll(ctx, wanted, &fit)
 		if errors.Is(err, errOverBudget) {
@@ -53,44 +60,44 @@ func (c *changelog) load(ctx context.Context, wanted bool) (state *keystate.Stat
 		// The log's start has moved past the position of the reader (compaction or
 		// retention), or a new leader has another log. The deleted records may supersede
 		// those that are loaded already.
-		c.log.Info("the changelog was cut while it was read, loading it again", "err", err)
-		c.state, fit = c.newState(), fitting{}
+		c.Log.Info("the changelog was cut while it was read, loading it again", "err", err)
+		c.state, fit = c.NewState(), fitting{}
 	}
 }
 
-func (c *changelog) readAll(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
-	tp := c.tp()
-	c.owner = provenance.Ownership{}
-	c.settings.Load(nil)
-	if tp.Partition >= c.siblings.Load() {
+func (c *Changelog) readAll(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
+	tp := c.TP()
+	c.Owner = provenance.Ownership{}
+	c.Settings.Load(nil)
+	if tp.Partition >= c.Siblings.Load() {
 		return nil, nil // Examine, before the changelog is made
 	}
-	from, err := c.list(ctx, tp, StartEarliest)
+	from, err := c.List(ctx, tp, kafka.Earliest)
 	if err != nil {
 		return nil, err
 	}
 	// To the end of the log, not to the present last stable offset: between them may be
 	// a transaction whose outcome is still open.
-	to, err := c.list(ctx, tp, StartLatest)
+	to, err := c.List(ctx, tp, kafka.Latest)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	defer func() { c.took = time.Since(began) }()
+	defer func() { c.Took = time.Since(began) }()
 	var stored map[string]struct{}
 	if wanted {
 		stored = map[string]struct{}{}
 	}
-	err = c.read(ctx, tp, from, to, func(rec *record.Record) error {
-		c.bytes += int64(len(rec.Key) + len(rec.Value))
+	err = c.Read(ctx, tp, from, to, func(rec *record.Record) error {
+		c.Bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
 			return nil
 		}
 		switch key := string(rec.Key); {
 		case key == provenance.OwnerKey:
-			return c.owner.Load(rec.Value, tp, c.host.cfg.Group, c.input)
+			return c.Owner.Load(rec.Value, tp, c.Group, c.Input)
 		case key == provenance.SettingsKey:
-			c.settings.Load(rec.Value)
+			c.Settings.Load(rec.Value)
 			return nil
 		case provenance.IsRecord(key):
 			return nil // of a later version
@@ -101,7 +108,7 @@ func (c *changelog) readAll(ctx context.Context, wanted bool, fit *fitting) (map
 			stored[string(rec.Key)] = struct{}{}
 		}
 		if err := c.state.Restore.Load(rec.Key, rec.Value); err != nil {
-			return &policy.RefusedError{TP: c.input,
+			return &policy.RefusedError{TP: c.Input,
 				Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
 				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
 		}
@@ -110,12 +117,12 @@ func (c *changelog) readAll(ctx context.Context, wanted bool, fit *fitting) (map
 	return stored, err
 }
 
-// identify chooses the partition's owner record, given the metadata of the
+// Identify chooses the partition's owner record, given the metadata of the
 // committed offset. same reports that the changelog is the one that the metadata
 // names, if it names one.
-func (c *changelog) identify(metadata string) (same bool) {
-	return c.owner.Identify(metadata, provenance.Owner{Group: c.host.cfg.Group, Topic: c.input.Topic, Partitions: int(c.siblings.Load()),
-		Incarnation: randomID()})
+func (c *Changelog) Identify(metadata string) (same bool) {
+	return c.Owner.Identify(metadata, provenance.Owner{Group: c.Group, Topic: c.Input.Topic, Partitions: int(c.Siblings.Load()),
+		Incarnation: c.NewID()})
 }
 
 // A changelog may hold more than the memory that a partition may use: the budget is
@@ -139,10 +146,10 @@ const mostFittings = 3
 
 // fits returns errOverBudget when the state that is being loaded has passed its limit by
 // an eighth, without the keys that are left out.
-func (c *changelog) fits(f *fitting) error {
+func (c *Changelog) fits(f *fitting) error {
 	bytes := c.state.Bytes()
-	c.status.SetBytes(bytes)
-	limit := c.host.budget.Limit(c.input, max(bytes, f.granted))
+	c.Status.SetBytes(bytes)
+	limit := c.Budget.Limit(c.Input, max(bytes, f.granted))
 	if f.tries > 0 {
 		limit = f.granted
 	}
@@ -153,24 +160,24 @@ func (c *changelog) fits(f *fitting) error {
 }
 
 // measure replaces the state by an empty one that will load only the keys that fit.
-func (c *changelog) measure(ctx context.Context, f *fitting) error {
+func (c *Changelog) measure(ctx context.Context, f *fitting) error {
 	if f.tries++; f.tries == 1 {
-		f.granted = c.host.budget.Limit(c.input, c.state.Bytes())
+		f.granted = c.Budget.Limit(c.Input, c.state.Bytes())
 		f.estimate = f.granted
 	}
 	f.estimate -= f.estimate / 8
-	c.state = c.newState()
-	tp := c.tp()
-	from, err := c.list(ctx, tp, StartEarliest)
+	c.state = c.NewState()
+	tp := c.TP()
+	from, err := c.List(ctx, tp, kafka.Earliest)
 	if err != nil {
 		return err
 	}
-	to, err := c.list(ctx, tp, StartLatest)
+	to, err := c.List(ctx, tp, kafka.Latest)
 	if err != nil {
 		return err
 	}
-	survey := keystate.NewSurvey(c.host.cfg.State)
-	err = c.read(ctx, tp, from, to, func(rec *record.Record) error {
+	survey := keystate.NewSurvey(c.State)
+	err = c.Read(ctx, tp, from, to, func(rec *record.Record) error {
 		if rec.Key != nil && !provenance.IsRecord(string(rec.Key)) {
 			survey.Add(rec.Key, rec.Value)
 		}
@@ -180,19 +187,19 @@ func (c *changelog) measure(ctx context.Context, f *fitting) error {
 		return err
 	}
 	keep, drop := survey.Cut(f.estimate)
-	c.log.Warn("the changelog holds more than the budget (ODRADEK_STATE_BYTES), the least recently used series are left out",
+	c.Log.Warn("the changelog holds more than the budget (ODRADEK_STATE_BYTES), the least recently used series are left out",
 		"limit", f.granted, "kept", keep, "left_out", drop)
 	c.state.Restore.DropLoaded(survey)
 	return nil
 }
 
-// putSettings writes the settings record. A topic whose batches are too small for it
+// PutSettings writes the settings record. A topic whose batches are too small for it
 // has none: the record only makes refusals more precise.
-func (c *changelog) putSettings(b *record.Batches) (bytes int, err error) {
-	value := c.settings.Value()
+func (c *Changelog) PutSettings(b *record.Batches) (bytes int, err error) {
+	value := c.Settings.Value()
 	err = b.Append(time.Now().UnixMilli(), []byte(provenance.SettingsKey), value, nil)
 	if errors.Is(err, record.ErrTooLarge) {
-		c.log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
+		c.Log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
 		return 0, nil
 	}
 	return len(provenance.SettingsKey) + len(value), err

@@ -1,0 +1,58 @@
+// Package quarantine has the errors that pause one partition of a worker while the others continue.
+package quarantine
+
+import (
+	"errors"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+)
+
+// The reasons of a quarantine, as the metric has them.
+const (
+	Unreadable   = "unreadable"   // the log at its position, and the begin of the next batch is not known
+	Unfetchable  = "unfetchable"  // brokers refuse to return records
+	Unauthorized = "unauthorized" // the worker lacks a permission on its topic or changelog
+	Unwritable   = "unwritable"   // an output that no batch of its topic holds
+	Refused      = "refused"      // its offset or state, by the brokers
+)
+
+// Error stops one partition, for one of the reasons.
+type Error struct {
+	Reason string
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// OfFetch returns an error of the fetcher as an *Error.
+func OfFetch(err error) error {
+	reason := Unfetchable
+	var corrupt *record.CorruptError
+	switch {
+	case kafka.Unauthorized(err):
+		reason = Unauthorized
+	case errors.As(err, &corrupt):
+		reason = Unreadable
+	}
+	return &Error{reason, err}
+}
+
+// OfWrite returns the error of a record that fits no batch as an *Error, and others as
+// they are.
+func OfWrite(err error) error {
+	if errors.Is(err, record.ErrTooLarge) {
+		return &Error{Unwritable, err}
+	}
+	return err
+}
+
+// OfPermission returns an error that names a missing permission as an *Error, and others
+// as they are.
+func OfPermission(err error) error {
+	if kafka.Unauthorized(err) {
+		return &Error{Unauthorized, err}
+	}
+	return err
+}

@@ -1,0 +1,304 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
+	"odradek/processor/policy"
+	"odradek/processor/provenance"
+)
+
+// Restorer decides how a partition resumes from what is committed. All refusals are made
+// here, for a running worker and for `worker check` alike. It writes nothing.
+type Restorer struct {
+	*Changelog
+	OffsetLost, StateLost policy.OnLoss
+	// Start is where a partition without a committed offset begins: kafka.Earliest,
+	// kafka.Latest or a Kafka timestamp in milliseconds.
+	Start int64
+	// Backfill is how far before its start such a partition reads input.
+	Backfill time.Duration
+	// Ahead reports that the changelog may be ahead of the committed offset: state that
+	// was written at least once.
+	Ahead bool
+	// Forward reports that records of the partition are only sent on: it has no state.
+	Forward bool
+	// Lost counts records that were deleted unread, or are not in the log any more.
+	Lost func(n int64)
+}
+
+// Resumption is how a partition resumes.
+type Resumption struct {
+	State  *keystate.State // never nil
+	At     int64           // offset that the state is of, and that is committed or to be committed
+	Commit bool            // At has yet to be committed
+	Wipe   [][]byte        // changelog keys of state that was emptied, to be deleted with that commit
+	Leader record.Epoch    // that wrote the record before At
+	// From is the first offset to replay, with Floor, up to At; none where it is NoReplay.
+	From  int64
+	Floor keystate.Floor
+}
+
+// NoReplay says that no input is to be replayed.
+const NoReplay = math.MaxInt64
+
+// TakeUp decides how the partition resumes from its committed offset (negative: none), and
+// loads the state for it. The resumption is never nil; its State is the one to close also
+// after an error.
+func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, error) {
+	n := &Resumption{State: r.NewState(), At: off.Offset, Leader: off.Epoch, From: NoReplay}
+	if r.Forward {
+		if off.Offset < 0 {
+			at, err := r.startOffset(ctx)
+			n.At, n.Commit = at, true
+			return n, err
+		}
+		_, _, err := r.bounds(ctx, n, off)
+		return n, err
+	}
+	state, stored, err := r.Load(ctx, off.Offset < 0)
+	n.State = state
+	if err != nil {
+		return n, err
+	}
+	same := r.Identify(off.Metadata)
+	if off.Offset < 0 {
+		if len(stored) > 0 {
+			return n, r.stateLost(ctx, n, stored,
+				"the group has no committed offset for it (they expire when a group is away for long), but there is state", kafka.Earliest, false)
+		}
+		return n, r.begin(ctx, n)
+	}
+	floor, err := keystate.ParseFloor(off.Metadata)
+	if err != nil {
+		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)",
+			off.Offset), off.Offset, true)
+	}
+	if begun, err := r.refilled(ctx, n, off, &floor); begun || err != nil {
+		return n, err
+	}
+	starts, lost, err := r.bounds(ctx, n, off)
+	switch {
+	case lost || err != nil:
+		return n, err
+	case !same:
+		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: "+
+			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
+			r.TP(), off.Offset), off.Offset, true)
+	case floor.Offset < starts && floor.Offset < off.Offset:
+		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
+			starts), off.Offset, true)
+	}
+	if err := n.State.BeginReplay(floor, off.Offset, r.Ahead); err != nil {
+		switch {
+		case errors.Is(err, keystate.ErrAhead):
+			return n, err
+		case errors.Is(err, keystate.ErrMismatch):
+			return n, r.Settings.Refuse(r.Input, err)
+		}
+		return n, fmt.Errorf("processor: %s: restore: %w", r.Input, err)
+	}
+	if m := n.State.Restore.Mismatched; len(m) > 0 {
+		r.Log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", provenance.Emptied(m),
+			"because", r.Settings.Causes(m))
+	}
+	n.Floor, n.From = floor, max(floor.From(), starts)
+	return n, nil
+}
+
+// bounds returns the first offset of the log. lost reports that off is not in it, or
+// follows records that are not, and that ODRADEK_OFFSET_LOST has been applied to n.
+func (r *Restorer) bounds(ctx context.Context, n *Resumption, off kafka.Offset) (start int64, lost bool, err error) {
+	if lost, err := r.diverged(ctx, n, off); lost || err != nil {
+		return 0, lost, err
+	}
+	offset := off.Offset
+	if start, err = r.List(ctx, r.Input, kafka.Earliest); err != nil {
+		return 0, false, err
+	}
+	for try := 0; ; try++ {
+		end, err := r.List(ctx, r.Input, kafka.Latest)
+		switch {
+		case err != nil:
+			return 0, false, err
+		case offset < start:
+			return start, true, r.offsetLost(ctx, n, lostOffset{offset: offset, logStart: start, earliest: start, count: start - offset,
+				why: fmt.Sprintf("offset %d is not in the log, which begins at %d: retention has deleted input that was not read", offset, start)})
+		case offset <= end:
+			return start, false, nil
+		case try == 2: // a leader that has just been elected may not know its end
+			return start, true, r.offsetLost(ctx, n, lostOffset{offset: offset, logStart: start, earliest: start,
+				why: fmt.Sprintf("offset %d is not in the log, which ends at %d: the topic was made anew, or its last records were lost", offset, end)})
+		}
+		if err := Sleep(ctx, time.Second); err != nil {
+			return 0, false, err
+		}
+	}
+}
+
+// stateLost applies ODRADEK_STATE_LOST to state that cannot be rebuilt: it is refused, or
+// emptied.
+func (r *Restorer) stateLost(ctx context.Context, n *Resumption, stored map[string]struct{}, reason string, at int64, known bool) error {
+	if r.StateLost == policy.Fail {
+		return &policy.RefusedError{TP: r.Input, Reason: reason, Decide: "worker state reset, or ODRADEK_STATE_LOST=reset"}
+	}
+	if !known {
+		var err error
+		if at, err = r.startOffset(ctx); err != nil {
+			return err
+		}
+	}
+	r.Log.Error("state cannot be rebuilt, resuming with empty state", "reason", reason, "at", at)
+	return r.empty(ctx, n, stored, at, 0)
+}
+
+// empty resumes at offset at without state, and with what is below backfill as a backfill. The
+// content of the changelog is deleted in the transaction that commits the start.
+func (r *Restorer) empty(ctx context.Context, n *Resumption, stored map[string]struct{}, at, backfill int64) error {
+	n.Leader, n.At, n.Commit = 0, at, true
+	if r.Forward {
+		return nil
+	}
+	if stored == nil {
+		var err error
+		if _, stored, err = r.Load(ctx, true); err != nil {
+			return err
+		}
+		r.Identify("")
+	}
+	n.State = r.NewState()
+	n.State.BackfillTo(backfill)
+	n.Wipe = make([][]byte, 0, len(stored))
+	for k := range stored {
+		n.Wipe = append(n.Wipe, []byte(k))
+	}
+	return nil
+}
+
+// startOffset returns the offset that ODRADEK_START names.
+func (r *Restorer) startOffset(ctx context.Context) (int64, error) {
+	return r.List(ctx, r.Input, r.Start)
+}
+
+// begin starts a partition that has neither a committed offset nor state.
+func (r *Restorer) begin(ctx context.Context, n *Resumption) error {
+	at, err := r.startOffset(ctx)
+	if err != nil {
+		return err
+	}
+	from, err := r.backfillFrom(ctx, at)
+	if err != nil {
+		return err
+	}
+	if from < at {
+		n.State.BackfillTo(at)
+		r.Log.Info("new partition of the group: input before its start fills windows and histories", "from", from, "start", at)
+	}
+	n.At, n.Commit = from, true
+	return nil
+}
+
+// backfillFrom returns the first offset of the backfill of a partition that starts at offset at: of the
+// first record with a timestamp at most Backfill before the start's, which is now for kafka.Latest; at
+// where there is none. Before the log's first record there is nothing.
+func (r *Restorer) backfillFrom(ctx context.Context, at int64) (int64, error) {
+	start := r.Start
+	if r.Backfill <= 0 || start == kafka.Earliest {
+		return at, nil
+	}
+	if start == kafka.Latest {
+		start = time.Now().UnixMilli()
+	}
+	from, err := r.List(ctx, r.Input, max(0, start-r.Backfill.Milliseconds()))
+	return min(from, at), err
+}
+
+// refilled begins a backfill again whose input was deleted before it was read: at the log's start, without
+// state, and with the same end. It reports false where the backfill is over, or records that follow it are
+// deleted too: ODRADEK_OFFSET_LOST and ODRADEK_STATE_LOST decide about those.
+func (r *Restorer) refilled(ctx context.Context, n *Resumption, off kafka.Offset, floor *keystate.Floor) (bool, error) {
+	if off.Offset >= floor.Backfill {
+		return false, nil
+	}
+	start, err := r.List(ctx, r.Input, kafka.Earliest)
+	if err != nil || start <= min(off.Offset, floor.From()) || start > floor.Backfill {
+		return false, err
+	}
+	r.Log.Warn("input of the backfill was deleted before it was read, it begins again with what is left", "offset", off.Offset,
+		"floor", floor.Offset, "log_start", start, "start", floor.Backfill)
+	return true, r.empty(ctx, n, nil, start, floor.Backfill)
+}
+
+// diverged reports whether the log lacks records that were read before a committed
+// position, and may have others at their offsets: a leader was elected that did not
+// have them (KIP-320). Then ODRADEK_OFFSET_LOST has been applied to n. The state was made
+// from records that do not exist any more, so it is emptied. "earliest" resumes at the
+// offset where the two logs diverge: the records before it were read, and none of those
+// after it.
+func (r *Restorer) diverged(ctx context.Context, n *Resumption, off kafka.Offset) (lost bool, err error) {
+	d, err := r.askDiverged(ctx, off)
+	if d == nil || err != nil {
+		return false, err
+	}
+	start, err := r.List(ctx, r.Input, kafka.Earliest)
+	if err != nil {
+		return false, err
+	}
+	return true, r.offsetLost(ctx, n, lostOffset{
+		offset: off.Offset, logStart: start, earliest: max(start, d.End), count: off.Offset - max(start, d.End), why: d.Reason(),
+	})
+}
+
+// askDiverged repeats fetch.Diverged until there is an answer: leaders move.
+func (r *Restorer) askDiverged(ctx context.Context, off kafka.Offset) (*fetch.DivergedError, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		m, err := fetch.Diverged(cctx, r.Client, map[kafka.TP]kafka.Offset{r.Input: off})
+		cancel()
+		switch {
+		case err == nil:
+			return m[r.Input], nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case kafka.ClassOf(err) == kafka.Fatal:
+			return nil, fmt.Errorf("processor: leader epochs of %s: %w", r.Input, err)
+		}
+		r.Log.Warn("leader epochs cannot be read yet", "err", err)
+		if err := Sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lostOffset is a position at which a partition cannot resume, and those at which it can.
+type lostOffset struct {
+	offset   int64
+	logStart int64
+	earliest int64 // where ODRADEK_OFFSET_LOST=earliest resumes
+	count    int64 // records that were deleted unread, or were read and are not in the log any more
+	why      string
+}
+
+// offsetLost applies ODRADEK_OFFSET_LOST.
+func (r *Restorer) offsetLost(ctx context.Context, n *Resumption, l lostOffset) error {
+	r.Lost(l.count)
+	at := l.earliest
+	switch r.OffsetLost {
+	case policy.Fail:
+		return &policy.RefusedError{TP: r.Input, Reason: l.why, Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
+	case policy.Latest:
+		var err error
+		if at, err = r.List(ctx, r.Input, kafka.Latest); err != nil {
+			return err
+		}
+	}
+	r.Log.Error("offset lost, resuming with empty state", "offset", l.offset, "log_start", l.logStart, "at", at, "reason", l.why)
+	return r.empty(ctx, n, nil, at, 0)
+}
