@@ -26,7 +26,7 @@ type Task struct {
 	Scores Span // in Out
 	Next   Span // in Out: the carry after this task
 	Model  Span // of the batch's models, see Batch.Model; empty without one
-	Detail Span // in Out: further input of AppendFindings, besides the scores; no later task reads it
+	Detail Span // in Out: input of AppendFindings beside the scores; no later task reads it
 }
 
 // Batch is a set of tasks and the arenas that their spans point into. The
@@ -55,9 +55,9 @@ type Batch struct {
 // serials is the last Serial of any batch of the process.
 var serials atomic.Uint64
 
-// Serial numbers the batch's content: no other batch of the process has the same number,
-// nor has this one after a Reset. It shows whether something noted for a batch (the spans
-// of a detector's parameters, the slot of a window's last update) is stale.
+// Serial numbers the batch's content: no other batch of the process has the same number, and the batch
+// gets a new one after a Reset. It shows whether data noted for a batch (the spans of a detector's
+// parameters, the slot of a window's last update) are stale.
 func (b *Batch) Serial() uint64 {
 	if b.serial == 0 {
 		b.serial = serials.Add(1)
@@ -65,7 +65,7 @@ func (b *Batch) Serial() uint64 {
 	return b.serial
 }
 
-// Need counts what is added to a batch: tasks, words of In and of Out.
+// Need is an addition to a batch: tasks, words of In and of Out.
 type Need struct{ Tasks, In, Out int }
 
 // Words returns the most words of In that n elements take, alignment included.
@@ -131,7 +131,7 @@ func (b *Batch) Put(w Words) Span {
 	return s
 }
 
-// GrowF64 is GrowF32 for float64s. The span counts these, as that of an X does.
+// GrowF64 is GrowF32 for float64s. The span counts float64s, as that of an X does.
 func (b *Batch) GrowF64(n int) (Span, []float64) {
 	s, w := b.growPairs(n)
 	return s, w.F64()
@@ -236,7 +236,7 @@ func (b *Batch) resolve(i int, r *Rows) {
 	r.X, r.X64, r.XI = nil, nil, nil
 	switch t.Op.Elem() {
 	case F32:
-		if t.X.Off < InCache { // the executor alone has the others
+		if t.X.Off < InCache { // the others are in the executor's memory
 			r.X = at(b.In, t.X).F32()
 		}
 	case F64:

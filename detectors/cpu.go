@@ -84,11 +84,11 @@ func (c *cpu) Execute(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// rowsPool saves an allocation per task: Rows escape, because they are passed through the table.
+// rowsPool saves an allocation for each task: Rows escape because they are passed through the op table.
 var rowsPool = sync.Pool{New: func() any { return new(Rows) }}
 
-// costOf estimates the cost of a batch from a sample of its tasks: to look at each task of
-// a few nanoseconds would double the work.
+// costOf estimates the cost of a batch from a sample of its tasks: visiting each task would double the
+// work of tasks of a few nanoseconds.
 func costOf(b *Batch) int {
 	const sample = 64
 	r := rowsPool.Get().(*Rows)

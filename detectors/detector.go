@@ -68,7 +68,7 @@ type Summarizer interface {
 	Summary(dim int) *bins.Params
 }
 
-// Sparing is a Detector of which only some tasks read a whole window.
+// Sparing is a Detector of which only some tasks read the whole window.
 type Sparing interface {
 	Detector
 	// Reads returns how many of its newest rows a task reads at most, of which the last fresh are to be
@@ -111,13 +111,13 @@ type Finding struct {
 type Region struct {
 	From, To []int
 	Observed int64   // the count of its cells
-	Expected float64 // what their baselines let expect
+	Expected float64 // count expected from their baselines
 	Ratio    float64 // log-likelihood ratio
 	P        float64 // probability of a ratio as high by chance; NaN: unknown
 }
 
-// Learner is a Detector that scores no row before it has learnt from enough of them. A score of
-// NaN says that it has not.
+// Learner is a Detector that learns from a number of rows before it scores the first. Its score is NaN
+// until then.
 type Learner interface {
 	Detector
 	// Learns returns the number of rows that have been scored, as NaN, before the first score.
@@ -127,7 +127,7 @@ type Learner interface {
 // MaxBlock is the largest block of a Blocker, in bytes.
 const MaxBlock = 256 << 10
 
-// Blocker is a Detector whose tasks have a result besides findings, such as a heatmap.
+// Blocker is a Detector whose tasks have another result beside findings, such as a heatmap.
 type Blocker interface {
 	Detector
 	// Block returns that result of a finished task as one block of at most MaxBlock
@@ -135,12 +135,10 @@ type Blocker interface {
 	Block(r Rows) (mediaType string, block []byte)
 }
 
-// NoRow stands in Detail for the number of a row that there is not, such as that of a
-// missing neighbour.
+// NoRow marks a missing row number in Detail, such as that of a missing neighbour.
 const NoRow = math.MaxUint32
 
-// Must returns d. It panics with the error of the constructor, and is for constant
-// parameters.
+// Must returns d, or panics with the error of the constructor. It is intended for constant parameters.
 func Must(d Detector, err error) Detector {
 	if err != nil {
 		panic(err)

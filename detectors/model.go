@@ -46,9 +46,9 @@ type batchModel struct {
 // modelAlign is the alignment of models among each other, in words.
 const modelAlign = 64
 
-// Model returns the span of a model among the batch's models, and adds it if none has the
-// same content. Spans count as if the models lay one after the other, each at a multiple of
-// 256 bytes; nothing is copied.
+// Model returns the span of a model among the batch's models, and adds the model if none has the same
+// content. Spans count as if the models lay one after the other, each at a multiple of 256 bytes;
+// nothing is copied.
 func (b *Batch) Model(m *Model) Span {
 	end := 0
 	for _, o := range b.models {

@@ -21,37 +21,37 @@ const (
 	I64
 )
 
-// Spec is one row of the op table: all that an executor and its tests need of an
-// op. Score and CPU fill Scores, Next and Detail of the rows and write nothing else.
+// Spec is one row of the op table: everything that an executor and its tests need to know about an op.
+// Score and CPU fill Scores, Next and Detail of the rows and write nothing else.
 type Spec struct {
 	Name string
-	Help string // what docs/configuration.md says of the op, after its name
+	Help string // text about the op in docs/configuration.md, after its name
 	// Params are the op's settings and the layout of its tasks' parameters.
 	Params []Param
-	// Defaults are the op's own defaults for settings that every detector has.
+	// Defaults are the op's defaults for settings that every detector has.
 	Defaults []Default
 	// New returns the detector of settings: a value for each row of Params that is a
 	// setting, within the row's limits. The error names every fault.
 	New func(Values) (Detector, error)
-	// NewReferred returns the detector that judges rows by a reference set instead of those before
-	// them: rows of dim values each, NaN where one is missing, without WINDOW of the settings. With
-	// outliers above 0 it keeps what judges as that many outliers of the set need (Modelled.Cut).
-	// Nil: the op takes no reference set.
+	// NewReferred returns the detector that judges rows by a reference set instead of the rows before
+	// them: rows of dim values each, NaN where one is missing, without the setting WINDOW. With
+	// outliers above 0 it keeps what determines that number of outliers of the set (Modelled.Cut). Nil:
+	// the op takes no reference set.
 	NewReferred func(v Values, dim int, rows []float64, outliers int) (Modelled, error)
 	// Version counts the changes of the op's scores: state of another version is
 	// refused.
 	Version int
 	Elem    Elem
-	// Bounded says that scores lie in [0, 1].
+	// Bounded reports that scores lie in [0, 1].
 	Bounded bool
-	// Score is the definition: float64, boring and slow.
+	// Score is the definition: simple, in float64, without regard for speed.
 	Score func(Rows)
-	// CPU is the fast form. Its result depends on the rows alone, to the bit, and not
-	// on what p does. A slow form distributes its work by p, and returns early
-	// once ctx is done; its outputs are then undefined.
+	// CPU is the fast form. Its result depends on the rows alone, to the bit, and not on the order in
+	// which p runs its calls. A slow form distributes its work by p, and returns early once ctx is
+	// done; its outputs are then undefined.
 	CPU func(ctx context.Context, r *Rows, p Parallel)
-	// Cost is the rough time of a task's CPU form in nanoseconds, for splitting
-	// and ordering work; it never changes a result.
+	// Cost estimates the time of a task's CPU form in nanoseconds, for splitting and ordering work; it
+	// never changes a result.
 	Cost func(*Rows) int
 	// Compare returns nil if got, of another implementation, is within the op's tolerance
 	// of want, the definition's result.
@@ -85,21 +85,21 @@ type Case struct {
 // Shape is a load for a benchmark: many tasks of one detector, of equal size. Results
 // refer to it by its name.
 type Shape struct {
-	Name   string // less the op's
-	Unit   string // of a rate: fresh rows a second, in the op's noun
-	Values Values // the settings that are not the defaults
+	Name   string // without the op's
+	Unit   string // of the rate: fresh rows a second, with the op's noun
+	Values Values // the settings without the defaults
 	Dim    int
 	Fresh  int
 	Chain  int // consecutive tasks of a key in a batch; 0 for 1
 	Tasks  int // of all batches together
 }
 
-// specs is the op table, by number. Op numbers are in tasks alone, never in stored data.
+// specs is the op table, by number. Only tasks contain op numbers, not stored data.
 var specs []*Spec
 
-// Register adds an op to the table. Each package below detectors/ops calls it when it is
-// initialised, with a number of its own: so the op of any [Detector] is in the table.
-// Register panics if the number or the name is taken.
+// Register adds an op to the table. Each package below detectors/ops calls it in its initialisation,
+// with a distinct number, so the table contains the op of any [Detector]. Register panics if the number
+// or the name is taken.
 func Register(op Op, s *Spec) {
 	if _, ok := OpByName(s.Name); ok || op < Op(len(specs)) && specs[op] != nil {
 		panic(fmt.Sprintf("detectors: op %d, %s, is in the table already", uint32(op), s.Name))
@@ -124,8 +124,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("op(%d)", uint32(o))
 }
 
-// Ops lists the ops of the program in the order of their numbers: all that there are in one
-// that imports detectors/ops.
+// Ops lists the program's ops in the order of their numbers. A program that imports detectors/ops has
+// all of them.
 func Ops() []Op {
 	ops := make([]Op, 0, len(specs))
 	for o, s := range specs {

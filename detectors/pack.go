@@ -7,21 +7,20 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Float32 rows are centred, column by column, on the median of three values of their
-// own window: float32 has its digits where this task's values are, whatever the
-// series was like earlier. A mean would follow a single spike, and costs a pass.
+// Float32 rows are centred, column by column, on the median of three values of their own window:
+// float32 has its digits around the values of this task, whatever the series was like earlier. A mean
+// would follow a single spike, and costs a pass.
 //
-// Consecutive tasks of a series differ in a row, and the rest of X is the same where
-// they are centred alike. So the rows of a series are counted in blocks of B, the
-// largest power of two that is at most half of a full window's rows, 128 at most. The
-// full windows whose newest rows are of one block have one center, that of the rows
-// that all of them contain: N-B+1 of N, which end at the block's first. Which rows
-// these are depends on the series' own count alone, and so do a task's bits.
+// Consecutive tasks of a series differ by one row, and the rest of X is equal if they have the same
+// center. So the rows of a series are counted in blocks of B, the largest power of two that is at most
+// half of a full window's rows, 128 at most. The full windows whose newest rows are in one block share
+// one center, that of the rows common to all of them: N-B+1 of N, which end at the block's first. These
+// rows depend on the series' own count alone, and so do a task's bits.
 
-// mostBlock is the most tasks that are centred alike.
+// mostBlock is the largest number of tasks with the same center.
 const mostBlock = 128
 
-// BlockRows returns how many consecutive windows of that many rows share one center.
+// BlockRows returns the number of consecutive windows of the given length that share one center.
 func BlockRows(rows int) int {
 	return 1 << max(0, bits.Len(uint(min(rows/2, mostBlock)))-1)
 }
@@ -38,11 +37,10 @@ func CenterRowsIn(block, rows int, count int64) (from, n int) {
 	return block - 1 - behind, rows - block + 1
 }
 
-// Centers appends the center of each column of rows x, at least one, and then y, floats
-// by their bits: the median of the first, the middle and the last of n rows from row
-// from on. Where one of the three is missing (NaN) it is the first of them that is
-// not, and where all are, the first value of these rows. ok is false where a column
-// has none, and its center is 0.
+// Centers appends the center of each column of rows x, at least one, and then y, floats by their bits:
+// the median of the first, the middle and the last of n rows from row from on. Where one of the three
+// is missing (NaN) it is the first of them that is present, and where all are missing, the first value
+// of these rows. ok is false where a column has no value; its center is 0.
 func Centers(dst []float64, x, y []uint64, dim, from, n int) (centers []float64, ok bool) {
 	ok = true
 	at := from * dim
@@ -99,8 +97,8 @@ func valueOf(x, y []uint64, i int) float64 {
 	return math.Float64frombits(y[i-len(x)])
 }
 
-// Pack packs rows x and then y, a value for each of the centers, floats by their bits:
-// dst are the differences to the centers, in float64, and then rounded.
+// Pack packs rows x and then y, a value for each of the centers, floats by their bits: it sets dst to
+// the differences to the centers, in float64, and then rounded.
 func Pack(dst []float32, x, y []uint64, centers []float64) {
 	if len(centers) == 1 {
 		vec.Narrow(dst[:len(x)], x, centers[0])

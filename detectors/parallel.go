@@ -22,8 +22,8 @@ func Sequential(n int, f func(i int)) {
 // Sharing takes some microseconds.
 const LongTask = 2_000_000
 
-// Helpers bounds the goroutines that help an executor's callers: at most a fixed number at
-// any time, for all callers together, beside the callers' own.
+// Helpers bounds the number of goroutines that help an executor's callers: the bound holds for all
+// callers together, beside the callers' own goroutines.
 type Helpers struct{ tokens chan struct{} }
 
 // NewHelpers returns helpers of at most n goroutines; n may be 0.
@@ -79,10 +79,10 @@ func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
 // portionCost is the cost in nanoseconds of the chains that Deal gives a goroutine at a time.
 const portionCost = 20_000
 
-// Deal calls one for each task of all chains, by Run. A chain begins with a head, and
-// next has the task after each, -1 after the last: it stays on one goroutine and in
-// order. cost is the estimated cost of all tasks together in nanoseconds. The Rows are
-// memory for one to use, with those of an earlier task in it.
+// Deal calls one for each task of all chains, by Run. A chain begins with a head, and next has the task
+// after each, -1 after the last. Each chain runs in order on one goroutine. cost is the estimated cost
+// of all tasks together in nanoseconds. The Rows are scratch memory of one, and may contain those of an
+// earlier task.
 func (h *Helpers) Deal(ctx context.Context, heads, next []int32, cost int, one func(r *Rows, task int32)) {
 	each := max(1, len(heads)*portionCost/max(cost, 1))
 	h.Run(ctx, (len(heads)+each-1)/each, func(k int) {

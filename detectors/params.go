@@ -21,7 +21,7 @@ const (
 	Ints                    // in a task only: int32s up to the end of its parameters
 )
 
-// Names of rows that mean the same for every op that has them.
+// Names of rows with the same meaning for every op.
 const (
 	// WindowParam is the window of the method, which is a setting of every detector.
 	WindowParam = "WINDOW"
@@ -46,22 +46,20 @@ type Param struct {
 	// and on the number of values of a row. Derived describes it in words.
 	Derive  func(v Values, dim int) any
 	Derived string
-	// Word is 1 for the first value that the parameters of a task hold, 2 for the
-	// next; 0 for a row that they do not have. The order is not that of the table, so
-	// that a new setting moves nothing.
+	// Word is 1 for the first value of a task's parameters, 2 for the next; 0 for a row that is not
+	// among them. The order differs from that of the table, so that a new setting moves nothing.
 	Word int
-	// Stateless says that no stored state depends on the setting: fingerprints leave
-	// it out.
+	// Stateless reports that no stored state depends on the setting: fingerprints omit it.
 	Stateless bool
-	// Later says that there was state before the setting: fingerprints leave out its default.
+	// Later reports that state is older than the setting: fingerprints omit its default.
 	Later bool
 }
 
 // Default is an op's own default for a setting that every detector has.
 type Default struct {
 	Name string // of the setting, less ODRADEK_DETECTOR_<NAME>_
-	// Value returns the default as it is written in the environment; v holds the op's
-	// settings. Words describes it in the documentation.
+	// Value returns the default in the form of an environment variable; v holds the op's settings.
+	// Words describes it in the documentation.
 	Value func(v Values) string
 	Words string
 }
@@ -166,7 +164,7 @@ type Word struct {
 	Offset int // in words
 }
 
-// Words lists what the parameters of a task hold, in their order.
+// Words lists the values of a task's parameters, in their order.
 func (s *Spec) Words() []Word {
 	var words []Word
 	for i := range s.Params {
@@ -190,8 +188,8 @@ func (s *Spec) Words() []Word {
 	return words
 }
 
-// Word returns the offset of a parameter, by its name, in those of a task. It panics
-// without one: it is for package variables.
+// Word returns the offset of a task's parameter, by its name, in words. It panics for an unknown name:
+// it is intended for package variables.
 func (s *Spec) Word(name string) int {
 	for _, w := range s.Words() {
 		if w.Name == name {

@@ -2,14 +2,14 @@ package detectors
 
 import "math"
 
-// Rows of several fields may be scaled, field by field, before they are rounded to float32, so that
-// none counts for more because of its unit. A field's scale is its range, the largest value less the smallest, in the
-// rows that the centers are of (CenterRows). Robust scales, by median deviations, were worse: fields that
-// are at rest in most rows then outweigh all others when they move (docs/quality.md). A field
-// that does not move in these rows keeps its unit.
+// Rows of several fields may be scaled, field by field, before they are rounded to float32, so that a
+// field's unit does not determine its weight. A field's scale is its range, the largest value less the
+// smallest, in the rows of the centers (CenterRows). Robust scales, by median deviations, were worse:
+// fields that are at rest in most rows then outweigh all others when they move (docs/quality.md). A
+// field that does not move in these rows keeps its unit.
 
-// Scales appends the scale of each column of n rows from row from on of x and then y, floats by their bits, all
-// there.
+// Scales appends the scale of each column of n rows from row from on of x and then y, floats by their
+// bits, without missing values.
 func Scales(dst []float64, x, y []uint64, dim, from, n int) []float64 {
 	for c := range dim {
 		low, high := math.Inf(1), math.Inf(-1)

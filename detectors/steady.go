@@ -1,9 +1,9 @@
 package detectors
 
-// Steady is the part of a Detector that has one score for each fresh row, about rows at a fixed distance
-// before it. A method embeds it, and adds to Size what it has besides scores.
+// Steady is the part of a Detector with one score for each fresh row, about rows at a fixed distance
+// before it. A method embeds it, and adds its other outputs to Size.
 type Steady struct {
-	Least    int // rows that a score takes, the scored one included
+	Least    int // rows of a score, including the scored one
 	From, To int // the first and the last row that a score is about, counted back from the scored one
 }
 

@@ -6,8 +6,8 @@ import "errors"
 // device. The batch has to be packed again, with whole windows.
 var ErrCacheLost = errors.New("detectors: the window cache is lost: pack the batch again, with all rows of its windows")
 
-// CachingExecutor is an Executor that can cache windows between batches in its device's
-// memory, so that a task brings its fresh rows alone.
+// CachingExecutor is an Executor that can cache windows between batches in its device's memory, so that
+// a task brings only its fresh rows.
 type CachingExecutor interface {
 	Executor
 	// WindowCache returns a cache for one goroutine and its batches; nil without one.
@@ -33,14 +33,14 @@ type CacheMemory interface {
 	Gone() bool
 }
 
-// NewWindowCache returns a cache in the memory that find returns, nil for none at present,
-// for the tasks for which takes returns true. Executors call it.
+// NewWindowCache returns a cache in the memory that find returns, nil if none is available, for the
+// tasks for which takes returns true. Executors call it.
 func NewWindowCache(find func() CacheMemory, takes func(d Detector, dim, fresh int) bool) *WindowCache {
 	return &WindowCache{find: find, takes: takes}
 }
 
-// Pool returns a pool for the windows that tasks of fresh rows of dim values of d read;
-// nil where the executor does not cache those.
+// Pool returns a pool for the windows read by d's tasks of fresh rows of dim values; nil where the
+// executor does not cache those.
 func (c *WindowCache) Pool(d Detector, dim, fresh int) *WindowPool {
 	if c == nil || d.Op().Elem() != F32 || !c.takes(d, dim, fresh) {
 		return nil
@@ -53,8 +53,7 @@ func (c *WindowCache) Pool(d Detector, dim, fresh int) *WindowPool {
 // Memory returns the memory of the windows; nil before the first.
 func (c *WindowCache) Memory() CacheMemory { return c.memory }
 
-// Invalidate empties the cache. It has to be called where an owner's windows go back to
-// an earlier state.
+// Invalidate empties the cache. An owner calls it when its windows return to an earlier state.
 func (c *WindowCache) Invalidate() {
 	if c == nil {
 		return
@@ -86,11 +85,10 @@ func (c *WindowCache) release() {
 	}
 }
 
-// WindowPool caches windows of one shape, each in a slot. The owner of a window asks
-// Missing how many rows the slot lacks, packs these uncentred with GrowF64 and calls Update
-// for the X of the task. Only the owner can tell whether the cached window is its own: its
-// SlotRef has the series' number of rows at the last update, and any other number is a
-// miss.
+// WindowPool caches windows of one shape, each in a slot. The owner of a window asks Missing for the
+// number of rows that the slot lacks, packs these uncentred with GrowF64 and calls Update for the X of
+// the task. Only the owner can identify its window: its SlotRef has the series' number of rows at the
+// last update, and any other number is a miss.
 type WindowPool struct {
 	cache     *WindowCache
 	rows, dim int
@@ -141,9 +139,9 @@ type WindowUpdate struct {
 // batch.
 const InCache = 1 << 31
 
-// Missing returns how many of a window's newest rows a task has to bring, when the
-// series has had count rows: all of them where none are cached. ok is false where
-// there is no slot for the window; its task is then packed as a whole.
+// Missing returns the number of a window's newest rows that a task has to bring, for a series of count
+// rows so far: all of them where none are cached. ok is false where there is no slot for the window;
+// its task is then packed as a whole.
 func (s *WindowPool) Missing(b *Batch, p *SlotRef, count int64) (rows int, ok bool) {
 	c := s.cache
 	if c.memory == nil || c.memory.Gone() {
@@ -178,10 +176,10 @@ func (s *WindowPool) Missing(b *Batch, p *SlotRef, count int64) (rows int, ok bo
 	return rows, true
 }
 
-// take finds a slot for another window, by a clock algorithm. Series come in turn, so the
-// least recently used one comes next, and evicting it for every new window would leave no
-// hits at all. So the hand advances with every eighth new window only, and takes a slot
-// that has not been used since it last passed.
+// take finds a slot for another window, by a clock algorithm. Series take turns, so the least recently
+// used window is the next to be read, and evicting it for every new window would leave no hits. So the
+// hand advances with every eighth new window only, and takes a slot that has not been used since its
+// last pass.
 func (s *WindowPool) take(b *Batch) (at int, ok bool) {
 	if s.empty == 0 {
 		if s.misses++; s.full && s.misses%8 != 0 {
@@ -220,8 +218,8 @@ func (s *WindowPool) bytes() int { return (8*s.rows*s.dim + 255) &^ 255 }
 // never is the count of a slot that has had no update.
 const never = -1 << 62
 
-// Update adds the update for a task of the batch and returns the task's X. fresh are
-// the rows that Missing asked for.
+// Update adds the update for a task of the batch and returns the task's X. fresh has the rows that
+// Missing requested.
 func (s *WindowPool) Update(b *Batch, p *SlotRef, count int64, fresh Span, task int) (x Span) {
 	t := &s.slots[p.slot]
 	r := WindowUpdate{

@@ -19,27 +19,25 @@
 //
 // # Ranges
 //
-// The paper takes the ranges of the whole data; a stream's are not
-// known. The range begins with the first point. A point outside of it widens it to the
-// point and by a quarter of the new width beyond; at a period's end a range of
-// which the bins' means and the period's points take less than a quarter is
-// narrowed to those, and a quarter of their width on either side. Then all bins
-// move to the cells that their means lie in, and bins in one cell are merged. In
-// between cells stay where they are. So one extreme value coarsens the cells until
-// its bin is dropped, a period or a few later. (The paper's width of a cell is summed over the dimensions;
-// here each dimension has its own.)
+// The paper takes the ranges of the whole data; those of a stream are not known. The range begins with
+// the first point. A point outside widens it to the point and by a quarter of the new width beyond. At
+// a period's end, a range of which the bins' means and the period's points cover less than a quarter is
+// narrowed to these, with a quarter of their width on either side. Then all bins move to the cells of
+// their means, and bins in one cell are merged. In between cells do not change. So one extreme value
+// coarsens the cells until its bin is dropped, a period or a few later. (The paper sums a cell's width
+// over the dimensions; here each dimension has a separate width.)
 //
 // With one cell a dimension there is one bin: the mean of the past. A dimension
 // that is constant has one cell.
 //
 // # Use
-// The summary remembers states of the key that have left the window: a return to one of them is no outlier.
-// detectors.TestSummaryKnowsWhatTheWindowForgot has a machine that mostly works in one state, now and then in
-// another, and faults as far off. Local outlier factors (window 100, k = 10, two dimensions, 40 cells) tell
-// faults from returns with an AUROC of 0.58 without the summary and of 1.00 with it; with the threshold that
-// finds 9 of 10 faults 98 % of the returns are taken for faults without it, none with it. The state has to
-// take about k bins for that: with 20 cells, where it takes fewer, the AUROC is 0.67. A state that does not
-// come back is forgotten: at a decay of 0.98, 600 periods later.
+// The summary remembers states of the key that have left the window: a return to one of them is no
+// outlier. detectors.TestSummaryKnowsWhatTheWindowForgot has a machine that mostly works in one state,
+// now and then in another, and whose faults are equally far. Local outlier factors (window 100, k = 10,
+// two dimensions, 40 cells) tell faults from returns with an AUROC of 0.58 without the summary and of
+// 1.00 with it; at the threshold that finds 9 of 10 faults, 98 % of the returns exceed it without the
+// summary, none with it. The state has to occupy about k bins: with 20 cells, where it occupies fewer,
+// the AUROC is 0.67. A state that does not return is forgotten: at a decay of 0.98, 600 periods later.
 //
 // # Bounds
 //
@@ -56,7 +54,7 @@ import (
 // rare is the share of the mean count of a period's bins below which a bin is rare.
 const rare = 0.5
 
-// Params of a summary. The zero value of a field after Dim means its default.
+// Params are the parameters of a summary. The zero value of a field after Dim means its default.
 type Params struct {
 	Dim    int     // numbers of a point
 	Cells  int     // cells a dimension, 1 to 1024; default 10
@@ -219,7 +217,7 @@ func (p *Params) cell(state, point []float64) float64 {
 	return float64(h >> 11)
 }
 
-// interval returns which of the cells from low to high v lies in, from 0.
+// interval returns the number, from 0, of the cell between low and high that contains v.
 func (p *Params) interval(v, low, high float64) int {
 	if !(high > low) {
 		return 0

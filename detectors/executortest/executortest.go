@@ -1,10 +1,10 @@
 // Package executortest has the tests that every executor has to pass, and its benchmarks:
 // all ops on all of their cases.
 //
-// Run compares an executor with the definitions, and checks that a task's result depends on
-// that task alone, to the bit, that Execute writes outputs alone, and that an executor with a
-// device (Placer) scores there what its kernels take. Inputs are drawn anew each time;
-// ODRADEK_TEST_SEED repeats a run.
+// Run compares an executor with the definitions. It checks that a task's result depends on that task
+// alone, to the bit, that Execute writes only outputs, and that an executor with a device (Placer)
+// scores the tasks there that its kernels take. Each run draws new inputs; ODRADEK_TEST_SEED repeats a
+// run.
 package executortest
 
 import (

@@ -82,8 +82,7 @@ func write(data, path string) error {
 	return errors.Join(out.Flush(), z.Close(), f.Close())
 }
 
-// cut writes n pieces, in turn of each series, from anywhere in it, dim values a row
-// that stand side by side.
+// cut writes n pieces, from each series in turn and from random places, with dim adjacent values a row.
 func cut(out *bufio.Writer, rng *rand.Rand, set string, all []quality.Series, dim, n int) int {
 	written := 0
 	for i := 0; written < n && i < 4*n; i++ {

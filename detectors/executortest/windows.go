@@ -96,14 +96,14 @@ func LikeRecordings(rng *rand.Rand, each, rows int) (all []Series) {
 				return level
 			}
 		})
-		add("quantised", dim, func() func(int) float64 { // a gauge that says tenths
+		add("quantised", dim, func() func(int) float64 { // a gauge with tenths
 			turn, v := 0.02+0.2*rng.Float64(), 0.0
 			return func(i int) float64 {
 				v = 0.9*v + 0.2*rng.NormFloat64()
 				return math.Round(10*(2*math.Sin(turn*float64(i))+v)) / 10
 			}
 		})
-		add("at rest", dim, func() func(int) float64 { // a counter that seldom counts
+		add("at rest", dim, func() func(int) float64 { // a counter that seldom changes
 			return func(int) float64 {
 				if rng.IntN(40) == 0 {
 					return float64(1 + rng.IntN(5))
@@ -112,7 +112,7 @@ func LikeRecordings(rng *rand.Rand, each, rows int) (all []Series) {
 			}
 		})
 	}
-	add("flat spectrum", 1, func() func(int) float64 { // all tones of a period as loud
+	add("flat spectrum", 1, func() func(int) float64 { // all tones of a period with equal amplitude
 		shape := make([]float64, 8+rng.IntN(24))
 		for f := 1; f <= len(shape)/2; f++ {
 			phase := 2 * math.Pi * rng.Float64()

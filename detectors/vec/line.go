@@ -12,7 +12,7 @@ type Line struct {
 	X  []float64 // coordinates, ascending
 	At []int32   // the points' places as they came, ascending where coordinates are equal
 
-	// What Near has found, by position in X.
+	// The results of Near, by position in X:
 	Far   []float64 // distance to the k-th neighbour
 	Range []Range
 
@@ -20,8 +20,8 @@ type Line struct {
 	keys, spare []uint64
 }
 
-// Range has the neighbours of a point: those at positions From to To-1, but for the
-// point itself, and those that Tied gives.
+// Range has the neighbours of a point: those at positions From to To-1 without the point itself, and
+// those that Tied returns.
 type Range struct{ From, To, tied, end int32 }
 
 // Sort takes points x at places, or at 0 to len(x)-1 where places is nil. Without NaN.
@@ -170,5 +170,5 @@ func (l *Line) tie(k, i, at int) {
 	l.Range[i] = Range{int32(a), int32(b), int32(begin), int32(len(l.tied))}
 }
 
-// Tied has the positions of neighbours besides those from From to To-1.
+// Tied returns the positions of neighbours outside From to To-1.
 func (l *Line) Tied(r Range) []int32 { return l.tied[r.tied:r.end] }

@@ -1,11 +1,10 @@
 // Package vec has the arithmetic that the methods share, on float32 vectors and on
 // lanes, eight vectors interleaved.
 //
-// On amd64 with AVX2 and FMA the functions are assembly; elsewhere, and with
-// the build tag noasm, they are Go. Each function's comment is its definition;
-// the order of a sum, and whether products are rounded before they are added,
-// is the implementation's own. On one class of machine a result depends on the
-// arguments' values alone: not on alignment, and not on the run.
+// On amd64 with AVX2 and FMA the functions are assembly; elsewhere, and with the build tag noasm, they
+// are Go. Each function's comment is its definition, except for the order of a sum and the rounding of
+// products before they are added. On one class of machine a result depends on the arguments' values
+// alone: not on alignment, and not on the run.
 //
 // Arguments of one call must not overlap except where they are the same slice.
 // Lengths that do not fit panic.
