@@ -89,7 +89,7 @@ func New(p Params) (detectors.Detector, error) {
 	}
 	p.MinPoints = cmp.Or(p.MinPoints, min(8*p.Order, p.Memory))
 	d := &detector{detectors.Steady{Least: p.Order + 1}, make(detectors.Words, 4), p}
-	if p.Novelty { // the rows before the scored one, without it
+	if p.Novelty { // the rows before the scored one
 		d.From, d.To = p.Order, 1
 	}
 	d.params.SetInt(paramOrder, p.Order)
@@ -106,7 +106,7 @@ func (d *detector) Window() int             { return d.p.Order + 1 }
 // Learns returns MinPoints: each row is learnt when it is scored.
 func (d *detector) Learns() int { return d.p.MinPoints }
 
-// Size returns the scores and what else there is of a task.
+// Size returns the scores and the other outputs of a task.
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if n, ok = d.Steady.Size(v); ok {
 		p := ar.Params{Order: d.p.Order}

@@ -68,7 +68,7 @@ func init() { detectors.Register(Op, &spec) }
 const (
 	MaxWindow   = 1 << 20 // samples
 	MaxLength   = 1 << 15 // of a subsequence, in samples
-	minLength   = 3       // two values are all alike when normalised
+	minLength   = 3       // two normalised values are always alike
 	mostLengths = 16
 )
 
@@ -78,7 +78,7 @@ type Params struct {
 	// Length is the length of a subsequence, of the shortest if there are several. No default.
 	Length      int
 	MaxLength   int  // of the longest, default Length
-	Lengths     int  // how many from Length to MaxLength, a factor apart; default: one of 1.5 or less
+	Lengths     int  // number of lengths from Length to MaxLength, a factor apart; default: one of 1.5 or less
 	K           int  // neighbours, default 1
 	ExcludeFlat bool // flat subsequences are compared with each other alone
 	// MinPoints is the number of rows from which there is a score, those of the scored
@@ -238,7 +238,7 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 // lengths returns the lengths of a task.
 func lengths(r *detectors.Rows) detectors.Words { return r.Params[paramHeader:] }
 
-// setOutputs sets the outputs of fresh row i and length a; calls go by rising length.
+// setOutputs sets the outputs of fresh row i and length a; lengths ascend between calls.
 func setOutputs(r *detectors.Rows, i, a, lengths int, score float64, sum *float64) {
 	if a == 0 {
 		*sum = 0
@@ -267,7 +267,7 @@ type memory struct {
 	sums []float64
 }
 
-// sharers is separate from pool: its scratch has no series of its own.
+// sharers is separate from pool: its scratch memory contains no series.
 var (
 	pool    = sync.Pool{New: func() any { return new(memory) }}
 	sharers = sync.Pool{New: func() any { return new(discord.LeftMemory) }}

@@ -16,8 +16,8 @@ import (
 	"odradek/detectors/ops/signals"
 )
 
-// Op are the subsequences of a window that are least like any other of it, for every
-// length of a range.
+// Op finds the subsequences of a window that are least like any other of it, for every length of a
+// range.
 const Op detectors.Op = 6
 
 var spec = detectors.Spec{
@@ -386,7 +386,7 @@ func (s *settings) write(r *detectors.Rows, length, from int, found []discord.Di
 	}
 }
 
-// noDistance are the bits of the distance of a discord that is not there.
+// noDistance is the distance's bits for a missing discord.
 const noDistance = 0x7ff8_0000_0000_0000
 
 // column copies the searched values of column c.
@@ -483,7 +483,7 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 	if len(faults) > 0 {
 		return errors.Join(faults...)
 	}
-	// What follows from the discords does so to the bit.
+	// Everything that follows from the discords is compared to the bit.
 	own := *r
 	own.Detail, own.Scores, own.Next = got.Detail, make([]float32, len(got.Scores)), make(detectors.Words, len(got.Next))
 	s.setOutputs(&own)

@@ -1,4 +1,5 @@
-// Package flatline is op flatline: for how many samples a sensor has not changed. It contains the method, too.
+// Package flatline is op flatline: the number of samples for which a sensor has not changed. It also
+// contains the method.
 package flatline
 
 import (
@@ -47,12 +48,11 @@ type detector struct {
 // and including the scored one, that have not changed. The first sample, and one that differs, score 0;
 // each one after that without a change scores one more.
 //
-// A value has not changed if it is within tolerance of the value that its run
-// began with, so that a slow drift becomes a change. With several values a
-// row each has its run, and the row's score is the longest. A NaN or an infinite
-// value is a change. The rows are packed as float64 and not centred. The carry has
-// two numbers for each value: the length of its run, and how far the value that the
-// run began with is from the last one, rounded to float32.
+// A value has not changed if it is within tolerance of the first value of its run, so that a slow drift
+// becomes a change. With several values a row, each has its own run, and the row's score is the
+// longest. A NaN or an infinite value is a change. The rows are packed as float64 and not centred. The
+// carry has two numbers for each value: the length of its run, and the difference of the run's first
+// value and the last one, rounded to float32.
 func New(tolerance float64) (detectors.Detector, error) {
 	if !(tolerance >= 0 && tolerance <= math.MaxFloat32) {
 		return nil, fmt.Errorf("detectors: flatline: tolerance is %v, use 0 or a positive number", tolerance)
@@ -106,7 +106,7 @@ func score(r detectors.Rows) {
 	}
 }
 
-// cpu goes through the rows once.
+// cpu makes one pass over the rows.
 func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	tolerance, dim := r.Params.Float32(0), r.Dim
 	next, x := r.Next.F32(), r.X64

@@ -70,10 +70,9 @@ const header = 6
 // New returns the detector of the op. Its error names every fault of the
 // parameters.
 //
-// The values of a row are series of their own, with a feedback vector each
-// (the carry, Window numbers a value, begun with a0); the row's score is the
-// largest of theirs. A score covers the rows between its past and its current
-// trajectories (sst.Params.About), long before the scored row.
+// Each value of a row is a separate series, with a feedback vector each (the carry, Window numbers a
+// value, initially a0); the row's score is the largest of theirs. A score covers the rows between its
+// past and its current trajectories (sst.Params.About), long before the scored row.
 func New(p Params) (detectors.Detector, error) {
 	sp := sst.Params{Window: p.Window, Rank: p.Rank, Krylov: p.Krylov, Gamma: p.Gamma, Steps: p.PowerSteps, Epsilon: p.Epsilon}
 	if err := sp.Defaults(); err != nil {
@@ -171,7 +170,7 @@ func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	}
 }
 
-// series is column c of X.
+// series returns column c of X.
 func (m *memory) series(r *detectors.Rows, c int) []float32 {
 	if r.Dim == 1 {
 		return r.X
@@ -188,9 +187,9 @@ func cost(r *detectors.Rows) int {
 	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
 }
 
-// compare allows 1e-6 and, where the definition itself moves further when its
-// products are inexact (sst.Spread), three times that, but no more than 0.01 of a score or
-// a carry. It returns ErrOpen where that inexactness explains every larger difference.
+// compare allows 1e-6 and, where the definition itself moves further when its products are inexact
+// (sst.Spread), three times that, but no more than 0.01 of a score or a carry. It returns ErrOpen where
+// that inexactness explains every larger difference.
 func compare(r *detectors.Rows, got, want detectors.Result) error {
 	const tol = 1e-6
 	err := errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, 0), detectors.CompareScores(got.Next.F32(), want.Next.F32(), tol,

@@ -68,8 +68,8 @@ var spec = detectors.Spec{
 
 func init() { detectors.Register(Op, &spec) }
 
-// embedding is the default of EMBED: 16 samples of at most 64 values, which is also
-// what a kernel takes of a point. Measured as the defaults above.
+// embedding is the default of EMBED: 16 samples of at most 64 values, which a kernel also takes as one
+// point. Measured as the defaults above.
 func embedding(v detectors.Values, dim int) any {
 	if v.Bool(detectors.TumblingParam) {
 		return 1
@@ -79,21 +79,20 @@ func embedding(v detectors.Values, dim int) any {
 
 // Params are the parameters of the op; 0 means the default.
 type Params struct {
-	Window int // points that a score is computed among, its own included; at least 2K. No default
+	Window int // points among which a score is computed, including its own; at least 2K. No default
 	K      int // neighbours, default 10
 	Embed  int // successive rows that make a point, default 1
-	// MinPoints is the number of points from which there is a score, the scored one
-	// included; at least 2K. Default KNNMinPoints or 2K+Embed, whichever is more, but
-	// not more than Window.
+	// MinPoints is the number of points, including the scored one, from which there is a score; at
+	// least 2K. Default MinPoints or 2K+Embed, whichever is more, but not more than Window.
 	MinPoints int
 	// Tumbling scores batches of Window points among themselves, each among all
 	// others; see New.
 	Tumbling    bool
 	IncludeSelf bool // a point is its own first neighbour, at distance 0
-	ZNorm       bool // bring each value's course within a point to mean 0 and deviation 1; Embed must be at least 3
-	// Neighbours makes a task write the neighbours to its Detail: K numbers a score,
-	// nearest first. They count from 0 at the oldest point of the task's X; a point has
-	// the number of its first row, and detectors.NoRow stands for a missing neighbour.
+	ZNorm       bool // normalise each value's course within a point to mean 0 and deviation 1; Embed must be at least 3
+	// Neighbours makes a task write the neighbours to its Detail: K numbers a score, nearest first.
+	// They count from 0 at the oldest point of the task's X; a point has the number of its first row,
+	// and a missing neighbour is detectors.NoRow.
 	Neighbours bool
 }
 
@@ -146,7 +145,7 @@ func New(p Params) (detectors.Detector, error) {
 	}
 	least := p.MinPoints
 	if least == 0 {
-		// 2K points besides those that share rows with the scored one.
+		// 2K points that share no rows with the scored one.
 		least = min(p.Window, max(MinPoints, 2*p.K+p.Embed))
 	}
 	var faults []error
@@ -225,8 +224,8 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return explain(r.X, r.Dim, r.Dim, d.p, q, expected, contribution)
 }
 
-// rescale brings what a normalised point of m rows was expected to end with to the level and the
-// deviation of the point of a fresh row.
+// rescale converts the expected end of a normalised point of m rows to the level and the deviation of
+// the point of a fresh row.
 func rescale(r *detectors.Rows, m, fresh int, expected []float64) bool {
 	to := r.Len() - r.Fresh + fresh + 1
 	rows := r.X[(to-m)*r.Dim : to*r.Dim]
@@ -350,7 +349,7 @@ type memory struct {
 	against []float32 // a model's points, and those to score; or all, normalised
 }
 
-// sharers is separate from pool: its scratch has no points of its own.
+// sharers is separate from pool: its scratch memory contains no points.
 var (
 	pool    = sync.Pool{New: func() any { return new(memory) }}
 	sharers = sync.Pool{New: func() any { return new(knn.Scorer) }}

@@ -13,17 +13,16 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Reference is what op KNN judges points by on arrival, instead of those before them: a
-// golden batch, last week, or the solving set of either, which is much smaller and judges
-// alike (Angiulli, Basta and Pizzuti, Distance-based detection and prediction of outliers,
-// 2006).
+// Reference is the set by which op KNN judges arriving points, instead of the points before them: a
+// golden batch, last week, or the solving set of either, which is much smaller and judges alike
+// (Angiulli, Basta and Pizzuti, Distance-based detection and prediction of outliers, 2006).
 type Reference struct {
 	Dim    int       // values a row
 	Embed  int       // successive rows that make a point; 0 means 1
 	Points []float64 // points of Embed rows, one after the other, at least one; all finite
 	ZNorm  bool      // points are normalised, see Params; Embed must be at least 3
-	// Cut is the weight w* of the n-th outlier of the set that the reference stands for: a
-	// point of a larger weight is an outlier. 0 or more.
+	// Cut is the weight w* of the n-th outlier of the set that the reference represents: a point of a
+	// larger weight is an outlier. 0 or more.
 	Cut float64
 }
 
@@ -101,9 +100,9 @@ func NewModel(s Reference) (*detectors.Model, error) {
 	return detectors.NewModel(w), nil
 }
 
-// newReferred returns the detector that judges by all runs of EMBED rows without a missing
-// value, or with outliers above 0 by their solving set and the weight of the last outlier.
-// That is found on one core: the set, whose content is its identity, is the same on every host.
+// newReferred returns the detector that judges by all runs of EMBED rows without a missing value, or
+// with outliers above 0 by their solving set and the weight of the last outlier. The search for these
+// uses one core: the set, whose content is its identity, is the same on every host.
 func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (detectors.Modelled, error) {
 	if v.Bool(detectors.TumblingParam) {
 		return nil, errors.New("detectors: knn: whole windows (TUMBLING) are not judged by a reference set")
@@ -175,7 +174,7 @@ type ModelParams struct {
 	Model       *detectors.Model // of NewModel, or one of the same content
 	K           int              // neighbours, default 10
 	IncludeSelf bool             // a point is its own first neighbour, at distance 0
-	Neighbours  bool             // as Params has it: numbers of points of the model, the scored one's after all
+	Neighbours  bool             // as in Params: numbers of points of the model, the scored point's number after all
 }
 
 // ModelDetector is the detector of the op with a model.
@@ -275,7 +274,7 @@ func against(dst []float32, r *detectors.Rows) (x []float32, width int, ok bool)
 	return vec.Embed(x, r.X[(r.Len()-r.Fresh+1-m.embed)*m.dim:], m.dim, m.embed, m.znorm), width, true
 }
 
-// undefined is the result of a task whose rows do not fit its model.
+// undefined sets the result of a task whose rows do not fit its model.
 func undefined(r *detectors.Rows) {
 	for i := range r.Scores {
 		r.Scores[i] = float32(math.NaN())

@@ -68,10 +68,10 @@ func init() { detectors.Register(Op, &spec) }
 // Params are the parameters of the op; 0 means the default. See package lof
 // for what they do.
 type Params struct {
-	Window   int  // points that a score is computed among, its own included; at least 2K. No default
+	Window   int  // points among which a score is computed, including its own; at least 2K. No default
 	K        int  // neighbours, default 20
 	Embed    int  // rows that make a point, default 1
-	ZNorm    bool // bring a point's numbers to mean 0 and deviation 1; Embed must be at least 3
+	ZNorm    bool // normalise a point's numbers to mean 0 and deviation 1; Embed must be at least 3
 	Warmup   int  // points from which there is a score, default Window
 	Tumbling bool // score batches of Window points among themselves; see New
 	Strict   bool // no guard against coinciding points
@@ -299,7 +299,7 @@ func cost(r *detectors.Rows) int {
 	return n*r.Dim*m + searched*(200+n*(10+3*r.Dim*m)/100)
 }
 
-// compare allows the rounding of a float32 result; another neighbour exceeds it.
+// compare allows the rounding of a float32 result; a different neighbour exceeds it.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(),
 		0, 0))

@@ -9,7 +9,7 @@ import (
 	"odradek/detectors"
 )
 
-// Signal is a series of n rows by name: what the ops' cases are made of.
+// Signal is a series of n rows with a name, an input of the ops' cases.
 type Signal struct {
 	Name string
 	At   func(i, n int) float64

@@ -10,9 +10,9 @@ import (
 	"odradek/detectors/vec"
 )
 
-// A model is words: the number of its points, 0, the cut (a float64), the origin (a float64 a
-// value of a row), and the points (float32s, relative to the origin). What follows up to
-// the most points is 0.
+// A model is words: the number of its points, 0, the cut (a float64), the origin (a float64 a value of
+// a row), and the points (float32s, relative to the origin), padded with 0 up to the largest number of
+// points.
 const (
 	modelPoints = 0
 	modelCut    = 2
@@ -81,8 +81,8 @@ func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() 
 	}
 }
 
-// raise returns the largest weight of a point among those kept, of all that are neither
-// kept nor outliers, or the cut if it is larger.
+// raise returns the largest weight of a point among those kept, over all points that are neither kept
+// nor outliers, or the cut if it is larger.
 func (s *settings) raise(cut float64, x []float64, width int, kept []float64, at []int, outliers []knn.Outlier) float64 {
 	without := make([]bool, len(x)/width)
 	for _, i := range at {

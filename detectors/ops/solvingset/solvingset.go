@@ -1,6 +1,5 @@
-// Package solvingset is op solvingset: the weight of a point among a reference set that is mined
-// from the series' own past, and mined anew every so many rows. The method is package
-// detectors/knn.
+// Package solvingset is op solvingset: the weight of a point among a reference set that is mined from
+// the series' own past, and again after a number of rows. The method is package detectors/knn.
 package solvingset
 
 import (
@@ -17,7 +16,7 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Op is the weight of a sample, or of a run of samples, among a solving set of those before it,
+// Op is the weight of a sample, or of a run of samples, among a solving set of the samples before it,
 // as a share of the weight of the last outlier among these.
 const Op detectors.Op = 11
 
@@ -79,10 +78,10 @@ const (
 
 // Params are the parameters of the op; 0 means the default.
 type Params struct {
-	Window      int  // points that a set is mined from, at least 2K. No default
+	Window      int  // points from which a set is mined, at least 2K. No default
 	K           int  // neighbours, default 10
 	Embed       int  // successive rows that make a point, default 1
-	ZNorm       bool // bring each value's course within a point to mean 0 and deviation 1; Embed must be at least 3
+	ZNorm       bool // normalise each value's course within a point to mean 0 and deviation 1; Embed must be at least 3
 	Top         int  // points of the window that are outliers, default 5, or a quarter of a smaller window than 24
 	ModelPoints int  // most points of the set that are kept, default 256 or 2K
 	MineEvery   int  // rows from one set to the next, default Window/4
@@ -237,8 +236,8 @@ func cpu(ctx context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	})
 }
 
-// score is the definition: of the weights. The model is that of New's text in either form,
-// because its set is what an algorithm finds.
+// score is the definition of the weights. Both forms take the model of New's text, because its set is
+// the result of an algorithm.
 func score(r detectors.Rows) {
 	run(&r, new(memory), nil, func(points []float32, width, n, k int) []float64 {
 		x, weights := make([]float64, len(points)), make([]float64, r.Fresh)

@@ -61,9 +61,8 @@ type detector struct {
 // New returns the detector of the op. Its error names every fault of the
 // parameters.
 //
-// The values of a row are series of their own; the row's score is the largest of
-// theirs. It covers the same rows as a score of IKASST with the same window and gamma.
-// There is no carry.
+// Each value of a row is a separate series; the row's score is the largest of theirs. It covers the
+// same rows as a score of IKASST with the same window and gamma. There is no carry.
 func New(p Params) (detectors.Detector, error) {
 	sp := sst.SVDParams{Window: p.Window, Rank: p.Rank, Gamma: p.Gamma, Negligible: p.Negligible}
 	if err := sp.Defaults(); err != nil {
@@ -172,7 +171,7 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 	return nil
 }
 
-// flatSpectrum has a period of which all tones are as loud, but for noise.
+// flatSpectrum has a period whose tones all have the same amplitude, up to noise.
 func flatSpectrum(rng *rand.Rand, period int, noise float64) signals.Signal {
 	shape := make([]float64, period)
 	for f := 1; f <= period/2; f++ {
@@ -186,7 +185,7 @@ func flatSpectrum(rng *rand.Rand, period int, noise float64) signals.Signal {
 	}}
 }
 
-// fading has tones of which each is a tenth as loud as the one before, and no noise.
+// fading has tones each with a tenth of the amplitude of the one before, and no noise.
 func fading(rng *rand.Rand) signals.Signal {
 	turn := 0.4 + 0.1*rng.Float64()
 	return signals.Signal{Name: "fading tones", At: func(i, n int) float64 {
@@ -216,11 +215,11 @@ func cases(rng *rand.Rand) []detectors.Case {
 	add(Params{Window: 2, Rank: 1}, 1, []int{16, 3}, signals.All(rng)[0])
 	add(Params{Window: 3, Rank: 2}, 1, []int{16, 3}, signals.All(rng)[0])
 	add(Params{Window: 4, Rank: 3}, 1, []int{16, 3}, signals.All(rng)[1])
-	// Around the sizes that kernels are made for.
+	// Around the sizes of the kernels.
 	for _, w := range []int{5, 17, 32, 33, 63, 64, 65, 100, 128, 129} {
 		add(Params{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)}, 1, []int{3, 2}, signals.All(rng)[rng.IntN(3)])
 	}
-	// Singular values that are equal but for what is small, many times.
+	// Singular values that are equal, many times, up to small differences.
 	for _, p := range []Params{{Window: 11, Rank: 1}, {Window: 34, Rank: 15}, {Window: 61, Rank: 12}} {
 		for _, noise := range []float64{0, 1e-8, 1e-6, 1e-4} {
 			add(p, 1, []int{2}, flatSpectrum(rng, p.Window/(1+rng.IntN(2)), noise))

@@ -1,5 +1,5 @@
-// Package value is op value: the reading itself as the score, for limits of a sensor and for
-// scores that another program has computed. It contains the method, too.
+// Package value is op value: the reading itself as the score, for limits of a sensor and for scores
+// that another program has computed. It also contains the method.
 package value
 
 import (
@@ -39,10 +39,10 @@ type detector struct {
 	params detectors.Words
 }
 
-// New returns the detector of the op, whose scores cover window rows, 1 to 65,536. The score of a
-// row is the largest of its values, or with below the largest of their negatives, rounded to float32;
-// a number beyond float32 becomes the largest that it has. A NaN is a missing value; a row of nothing
-// else scores NaN. There is no carry.
+// New returns the detector of the op, whose scores cover window rows, 1 to 65,536. The score of a row
+// is the largest of its values, or with below the largest of their negatives, rounded to float32; a
+// larger number becomes the largest float32. A NaN is a missing value; a row of missing values scores
+// NaN. There is no carry.
 func New(window int, below bool) (detectors.Detector, error) {
 	if window < 1 || window > 1<<16 {
 		return nil, fmt.Errorf("detectors: value: window is %d, use 1 to %d", window, 1<<16)

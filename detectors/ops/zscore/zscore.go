@@ -1,4 +1,5 @@
-// Package zscore is op zscore: the distance of a sample to the mean of those before it. It contains the method, too.
+// Package zscore is op zscore: the distance of a sample to the mean of those before it. It also
+// contains the method.
 package zscore
 
 import (
@@ -66,8 +67,8 @@ func (z *detector) Window() int             { return z.params.Int(0) }
 // Incomplete marks the detector as one that leaves out missing values.
 func (z *detector) Incomplete() {}
 
-// Explain expects the mean of the values before, where there are enough of them. A
-// value's share is its own score divided by the sum of all; the row's score is that of the value with the largest share.
+// Explain expects the mean of the values before, where there are enough of them. A value's share is its
+// score divided by the sum of all scores; the row's score is that of the value with the largest share.
 func (z *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	n := z.Window() - 1
 	row := r.Len() - r.Fresh + fresh
@@ -89,7 +90,7 @@ func (z *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return true
 }
 
-// least returns how many of n earlier values a score needs.
+// least returns the number of the n earlier values that a score needs.
 func least(n int) int { return max(2, (n+1)/2) }
 
 // score is the definition: the values that are not missing, in two passes.
