@@ -40,12 +40,12 @@ import "math"
 // MaxOrder is the largest order.
 const MaxOrder = 64
 
-// Most is the largest innovation.
+// MaxInnovation is the largest innovation.
 const Most = 1e6
 
 const (
 	clip     = 10    // deviations from the mean
-	quiet    = 1e-4  // deviations: what an innovation is measured in, at least
+	quiet    = 1e-4  // deviations: the least unit of an innovation
 	start    = 1     // of D
 	loose    = 1e6   // largest element of D
 	tooLarge = 1e150 // squares of such values overflow
@@ -76,9 +76,9 @@ type State struct {
 
 // Score has the measures of a sample.
 type Score struct {
-	Innovation float64 // see the package comment; 0 to Most
+	Innovation float64 // see the package comment; 0 to MaxInnovation
 	Novelty    float64 // v'Pv
-	Off        float64 // the expected sample less the sample, in its unit
+	Off        float64 // the expected sample minus the sample, in the series' unit
 }
 
 func (s *State) size(p *Params) {
@@ -90,7 +90,7 @@ func (s *State) size(p *Params) {
 	s.w, s.d, s.v, s.b, s.u = s.w[:n], s.d[:n], s.v[:n], s.b[:n], s.u[:n*(n-1)/2]
 }
 
-// Begin makes the state of a series of which only its first Order samples are known.
+// Begin makes the state of a series from its first Order samples.
 func (s *State) Begin(p *Params, x []float64) {
 	s.size(p)
 	s.n, s.mean, s.variance, s.squares = 0, 0, 0, 0
@@ -183,8 +183,8 @@ func (s *State) Step(p *Params, x []float64) Score {
 	return sc
 }
 
-// update replaces P by its successor. It sets b to P v and returns a = lambda + v'Pv and
-// v'Pv, all by the P before.
+// update replaces P by its successor. It sets b to P v and returns a = lambda + v'Pv and v'Pv, all with
+// the previous P.
 func (s *State) update(lambda float64) (a, novelty float64) {
 	a = lambda
 	at := 0

@@ -5,9 +5,9 @@ import (
 	"math/big"
 )
 
-// Define does what Step does by the definition: the equations of the package comment with P
-// itself, which is then factored. P of a series that is easy to predict is ill-conditioned, so
-// that float64 would lose what is compared; its elements have 256 bits.
+// Define is the definition of Step: the equations of the package comment with P as a matrix, which is
+// then factored. P of a predictable series is ill-conditioned, so float64 would lose the digits to
+// compare; its elements have 256 bits.
 func (s *State) Define(p *Params, x []float64) Score {
 	n := p.Order
 	for _, v := range x[:n+1] {
@@ -79,7 +79,7 @@ func number(v float64) *big.Float { return new(big.Float).SetPrec(256).SetFloat6
 // addProduct adds x*y to sum, and returns it.
 func addProduct(sum, x, y *big.Float) *big.Float { return sum.Add(sum, number(0).Mul(x, y)) }
 
-// matrix is P = U D U'.
+// matrix returns P = U D U'.
 func (s *State) matrix() [][]*big.Float {
 	n := len(s.d)
 	U := make([][]*big.Float, n) // columns

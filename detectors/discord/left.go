@@ -7,8 +7,8 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Left computes LeftQuery.Define for many subsequences of one series and length: first
-// Load, then Length, then Score as often as needed. It keeps memory for reuse.
+// LeftScorer computes LeftQuery.Define for many subsequences of one series and length: first Load, then
+// Length, then Score for each. It keeps memory for reuse.
 //
 // A score takes m multiplications for each possible neighbour, all of them in one Hankel
 // product of the subsequence with the rows before it, in float64. The rows of a column are
@@ -35,8 +35,8 @@ type LeftMemory struct {
 type leftColumn struct {
 	x []float64
 	y []float64 // less the column's center
-	// By the first row of a subsequence:
-	mean []float64 // of y; of those of kind far, of x less the first value
+	// Arrays by the first row of a subsequence:
+	mean []float64 // of y; for kind far, of x less the first value
 	inv  []float64 // 1/(sigma*sqrt(m)); NaN: no distances
 	kind []uint8
 	odd  []int32 // those of kind far, in order
@@ -50,9 +50,9 @@ const (
 	leftFlat
 )
 
-// farShare is the least share that the variance of a subsequence has in its mean square
-// about the column's center, if it is of the usual kind: five of sixteen digits are
-// lost with it in the variance, half of these in a product.
+// farShare is the least ratio of a subsequence's variance to its mean square about the column's center
+// for a usual subsequence: at that ratio the variance loses five of sixteen digits, and a product half
+// of these.
 const farShare = 1e-5
 
 // Load takes a series of dim values a row. It keeps no reference to x.
@@ -266,7 +266,7 @@ func (t *leftColumn) correlate(rho []float64, from, at int, l *Left, w *LeftMemo
 		}
 		rho[i] = sum * invs[i]
 	}
-	// Flat ones have inv 0, and so rho 0, if their values are finite.
+	// Flat subsequences have inv 0, and so rho 0, if their values are finite.
 	if l.excludeFlat {
 		for i, kind := range kinds {
 			if kind == leftFlat {

@@ -2,9 +2,9 @@ package discord
 
 import "math"
 
-// MERLIN returns DefineMERLIN's result up to rounding: the first `count` discords of
-// each length. The options are those of a length. The result does not depend on what
-// parallel does.
+// MERLIN returns the result of DefineMERLIN up to rounding: the first `count` discords of each length.
+// options returns the options of a length. The result does not depend on the order in which parallel
+// runs its calls.
 //
 // All neighbours are found at the first length. From then on each subsequence has an upper
 // bound: the distance to the neighbour of the length before, whose covariance is carried
@@ -53,14 +53,14 @@ type search struct {
 	parallel  Parallel
 	near      []int32   // a near subsequence, by subsequence; -1: none is known
 	cov       []float64 // the covariance with it
-	d         []float64 // the distance to it, Inf without one; NaN: it has none at all
+	d         []float64 // the distance to it, Inf without one; NaN: the subsequence has no distance
 	exact     []bool    // it is the nearest
 	limit     []float64 // least correlation of a nearer neighbour; Inf: none is searched
 	never     []float64
 	last      []float64 // distances of the last discords of the last lengths
 }
 
-// everything finds all neighbours. In single precision distances to them are upper bounds.
+// everything finds all neighbours. In single precision their distances are upper bounds.
 func (s *search) everything(inSingle bool) {
 	near := s.all(s.exclusion, inSingle, s.parallel)
 	n := s.starts

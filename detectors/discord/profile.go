@@ -57,16 +57,16 @@ func (p *nearest[T]) join(q *nearest[T]) {
 // band is the number of diagonals of a unit of work.
 const band = 16 * lanes
 
-// Compute returns Define's result up to rounding: covariances are carried along the
-// diagonals of the matrix of all pairs (Zimmerman et al., Matrix profile XIV, SoCC 2019). The
-// distances to the neighbours found are then computed from the values. The result does not
-// depend on what parallel does.
+// Compute returns the result of Define up to rounding: it updates covariances along the diagonals of
+// the matrix of all pairs (Zimmerman et al., Matrix profile XIV, SoCC 2019). The distances to the
+// neighbours found are then computed from the values. The result does not depend on the order in which
+// parallel runs its calls.
 //
-// A covariance is computed anew every 4096 steps, and where the norm of a subsequence is
-// less than 1/64 of one before on the diagonal. So its error is some 1e-12 of the product
-// of the norms, for steps of any height. In single precision its error is that of
-// float32, and a neighbour may not be the nearest: no distance is less than the definition's
-// beyond rounding, and those of other neighbours are larger.
+// A covariance is computed from the values every 4096 steps, and where the norm of a subsequence is
+// less than 1/64 of one before on the diagonal. So its error is about 1e-12 of the product of the
+// norms, for steps of any height. In single precision its error is that of float32, and a neighbour may
+// not be the nearest: no distance is less than the definition's beyond rounding, and those of other
+// neighbours are larger.
 func Compute(x []float64, m int, o Options, parallel Parallel) Profile {
 	if m < 1 || len(x) < m {
 		return Profile{}

@@ -10,23 +10,23 @@ import (
 // lanes is the number of diagonals that are walked together.
 const lanes = vec.JoinLanes
 
-// series has what the fast forms precompute for the subsequences of one length. Places count from
-// the first of `lanes` copies of the first value that stand before the series; others follow
-// it, so that neighbouring diagonals need not end together.
+// series has the values that the fast forms precompute for the subsequences of one length. Places count
+// from the first of `lanes` copies of the first value before the series; copies of the last follow it,
+// so that neighbouring diagonals need not end together.
 type series struct {
 	n, m        int // values, without the copies; length
 	starts      int // subsequences, with those of the copies
 	excludeFlat bool
-	x           []float64 // scaled; a value that is not finite is that before it
+	x           []float64 // scaled; the value before replaces a value that is not finite
 	equal       []int32   // how many equal values begin here
 	bad         []int32   // the next value from here on that is not finite
 
-	// By subsequence:
+	// Arrays by subsequence:
 	sum, square []float64 // sum of x-x[i], and of squared deviations
 	mean        []float64
 	inv         []float64 // 1/sqrt(square); 0: flat, NaN: not compared
 	df, dg      []float64 // what a covariance gains from the subsequences before
-	rows        []int32   // the next from here on that begins anew, see settle
+	rows        []int32   // the next row whose covariance is computed from the values, see derive
 	flats       []int32   // flat ones, in order
 }
 
@@ -100,11 +100,11 @@ func (s *series) lengthen() {
 	s.m++
 }
 
-// steepest is how many times the norm of a subsequence may have been that of one before on
-// its diagonal: roundings of its covariance are as large as those that were there.
+// steepest is the largest ratio of the norms of an earlier subsequence on a diagonal and of a later one
+// for which the covariance is updated: its roundings remain as large as the earlier ones.
 const steepest = 64
 
-// settle derives the other fields from the moments.
+// derive computes the other fields from the moments.
 func (s *series) settle() {
 	n, m := s.starts, s.m
 	s.mean, s.inv, s.df, s.dg = sized(s.mean, n), sized(s.inv, n), sized(s.df, n), sized(s.dg, n)
@@ -155,7 +155,7 @@ func (s *series) flat(i int) bool {
 	return int(s.equal[i]) >= s.m && int(s.bad[i]) >= i+s.m
 }
 
-// drift is the largest number of rows after which a covariance is computed anew.
+// drift is the largest number of rows between covariances computed from the values.
 const drift = 4096
 
 // strip is the scratch memory of a walk.
@@ -178,7 +178,8 @@ func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func
 		if hit {
 			found(i, j, t.rho[:])
 		}
-		// One of the lanes begins anew in each of lanes rows from i+at-j-lanes+1 on.
+		// One of the lanes has a covariance from the values in each of lanes rows from i+at-j-lanes+1
+		// on.
 		at := int(s.rows[j+1])
 		stop := min(end, (i/drift+1)*drift, int(s.rows[i+1]), i+at-j-lanes+1)
 		for i, j = i+1, j+1; i < stop; i, j = i+1, j+1 {

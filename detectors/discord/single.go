@@ -9,9 +9,9 @@ import (
 // singleLanes is the number of diagonals that are walked together in float32.
 const singleLanes = vec.JoinLanes32
 
-// single is a series whose covariances are carried along diagonals in float32, from
-// those that [series] computes anew. Behind the last subsequence there is room for the
-// diagonals that are walked together.
+// single is a series whose covariances are updated along diagonals in float32, beginning with those
+// that [series] computes from the values. After the last subsequence there is room for the diagonals
+// that are walked together.
 type single struct {
 	*series
 	df, dg, inv []float32
@@ -50,7 +50,8 @@ func (s *single) walk(t *singleStrip, i, j, end int, limit []float32, found func
 		if hit {
 			found(i, j, t.rho[:])
 		}
-		// One of the lanes begins anew in each of singleLanes rows from i+at-j-singleLanes+1 on.
+		// One of the lanes has a covariance from the values in each of singleLanes rows from
+		// i+at-j-singleLanes+1 on.
 		at := int(s.rows[j+1])
 		stop := min(end, (i/drift+1)*drift, int(s.rows[i+1]), i+at-j-singleLanes+1)
 		for i, j = i+1, j+1; i < stop; i, j = i+1, j+1 {
@@ -68,7 +69,7 @@ func (s *single) walk(t *singleStrip, i, j, end int, limit []float32, found func
 func (s *single) begin(t *singleStrip, i, j int) {
 	t.a = s.deviations(t.a, i)
 	for l := 0; l < singleLanes; l += lanes {
-		at := min(j+l, s.starts-lanes) // those behind the last are of no pair
+		at := min(j+l, s.starts-lanes) // those after the last belong to no pair
 		vec.Covariances(&t.half, t.a, s.x[at:], s.mean[at:])
 		for k := j + l - at; k < lanes; k++ {
 			t.cov[at+k-j] = float32(t.half[k])

@@ -1,19 +1,18 @@
 // Package ensemble combines the scores that several detectors give the samples of a series.
 //
-// The score of a sample is the sum of the members' terms. A member's term is log(s/m), where s is
-// the member's score and m the mean of its scores of the samples before, of which the last Memory
-// count most: the k-th score moves the mean by 1/min(k, Memory) of the difference. Scores below 0 are
-// taken as 0, and s/m is limited to the range from Least to Most, so that a member that finds nothing cannot
-// outvote the others. Where m is 0, s/m is Most, or 1 if s is 0 too.
+// The score of a sample is the sum of the members' terms. A member's term is log(s/m), where s is the
+// member's score and m the mean of its earlier scores, weighted to the last Memory: the k-th score
+// moves the mean by 1/min(k, Memory) of the difference. Scores below 0 count as 0, and s/m is limited
+// to the range from MinRatio to MaxRatio, so that a member that finds nothing cannot outvote the
+// others. Where m is 0, s/m is MaxRatio, or 1 if s is 0 too.
 //
 // A member without a score for a sample has the term 0, as if the sample were usual. There is no score
 // where no member has one, nor before each member has had MinPoints scores.
 //
 // Members score the same sample at different times: a stride lets up to Stride-1 samples wait. So
-// samples wait in a queue, in order of time and offset, until each member has got past them.
-// Where a member has no sample (its fields are missing), it gets past it with its next one. At most Span samples
-// wait; then the first is scored without the members that have not got there, and what these say
-// of it later moves their mean alone.
+// samples wait in a queue, in order of time and offset, until each member has scored them or a later
+// sample. Missing fields may make a member skip samples. At most Span samples wait; then the first is
+// scored without the missing members, and their later scores of it only update their means.
 //
 // A state is a flat []uint64 that starts all zero.
 package ensemble
@@ -40,9 +39,9 @@ const (
 // Params are the parameters of an ensemble.
 type Params struct {
 	Members   int
-	Memory    int // scores that a member's mean goes by
+	Memory    int // scores in a member's mean
 	MinPoints int // scores of each member before the first score
-	Span      int // samples that wait at most: the members' largest stride
+	Span      int // largest number of waiting samples: the members' largest stride
 }
 
 // Check reports every fault of p.
@@ -63,20 +62,20 @@ func (p *Params) Check() error {
 // Row is the score that a member, or the ensemble, gives a sample.
 type Row struct {
 	Time, Offset int64 // of the sample
-	About, Until int64 // times of the first and the last sample that the score is about, of an ensemble those of all members' scores
+	About, Until int64 // times of the first and the last sample that the score is about; for an ensemble, over all members' scores
 	Imputed      bool
 	WarmingUp    bool    // of the ensemble: a member has had too few scores
 	Score        float32 // NaN: none
 }
 
-// The layout of a state: what was scored last, the members, the queue. A place is a flag, 1 for
-// any, a time and an offset.
+// The layout of a state: the last scored place, the members, the queue. A place is a flag, 1 if it is
+// set, a time and an offset.
 const (
 	atScored  = 0 // place
 	atWaiting = 3 // samples in the queue
 	atMembers = 4
 
-	memberPlace = 0 // of the last sample that the member has got past
+	memberPlace = 0 // of the member's last sample
 	memberCount = 3 // scores, up to Memory
 	memberMean  = 4 // float64
 	memberSize  = 5
@@ -97,8 +96,8 @@ func (p *Params) Size() int { return p.queue() + (p.Span+1)*p.entrySize() }
 
 var none = uint64(math.Float32bits(float32(math.NaN())))
 
-// Add adds a member's score of a sample; the samples of each member come in order of time and offset. Next
-// has to be called until it returns false before the next Add.
+// Add adds a member's score of a sample; the samples of each member come in order of time and offset.
+// The caller calls Next until it returns false before the next Add.
 func (p *Params) Add(state []uint64, member int, r *Row) {
 	m := state[atMembers+member*memberSize:]
 	m[memberPlace], m[memberPlace+1], m[memberPlace+2] = 1, uint64(r.Time), uint64(r.Offset)
@@ -135,8 +134,8 @@ func (p *Params) Add(state []uint64, member int, r *Row) {
 	}
 }
 
-// Next scores the first sample that waits if all members have got past it, or too many wait, and
-// sets terms to the members' terms.
+// Next scores the first waiting sample if all members have passed it, or too many wait, and sets terms
+// to the members' terms.
 func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	n, size := int(state[atWaiting]), p.entrySize()
 	if n == 0 {
@@ -214,8 +213,8 @@ func before(time, offset int64, e []uint64) bool {
 	return cmp.Or(cmp.Compare(time, int64(e[entryTime])), cmp.Compare(offset, int64(e[entryOffset]))) < 0
 }
 
-// Shares sets shares to those that members have in a score: of the terms above 0, with the sum 1. It
-// returns false where none is.
+// Shares sets shares to the members' shares of a score: the terms above 0, scaled to the sum 1. It
+// returns false where no term is above 0.
 func Shares(shares, terms []float64) bool {
 	sum := 0.0
 	for _, t := range terms {

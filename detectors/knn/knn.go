@@ -6,11 +6,10 @@
 //
 // # The weight
 //
-// The weight of point p is the sum of the Euclidean distances, not squared, to its k
-// neighbours: the k nearest of the other points, of those equally far
-// the ones that come first. With self, p itself is the first of the neighbours, at
-// distance 0, and k-1 are others, as in the pseudocode and the figures of 2013.
-// It has the unit of the values.
+// The weight of point p is the sum of the Euclidean distances, not squared, to its k neighbours: the k
+// nearest of the other points, among equally far ones the first. With self, p itself is the first of
+// the neighbours, at distance 0, and k-1 are others, as in the pseudocode and the figures of 2013. It
+// has the unit of the values.
 //
 // # Degenerate input
 //

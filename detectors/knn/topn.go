@@ -18,13 +18,13 @@ type TopParams struct {
 	N    int // points asked for; all where there are fewer
 	K    int // neighbours
 	Self bool
-	// Candidates is the number of points that the ways with a solving set compare with all
-	// points in one step, m in the paper; 0 means 100, as in the paper.
+	// Candidates is the number of points that an algorithm with a solving set compares with all points
+	// in one step, m in the paper; 0 means 100, as in the paper.
 	Candidates int
 	// Workers is the number of goroutines of the algorithms that can use several; 0 means 1. The number of
 	// distances depends on it, the result does not.
 	Workers int
-	// Stop is called before each step of a way with a solving set; nil: never. Once it returns
+	// Stop is called before each step of an algorithm with a solving set; nil: never. Once it returns
 	// true the search ends, and its result is undefined.
 	Stop func() bool
 }
@@ -58,27 +58,27 @@ func (t *Top) Reference(x []float64, dim int) (points []float64, cut float64) {
 	return points, cut
 }
 
-// Way is an algorithm that finds the points of largest weight.
+// Algorithm finds the points of largest weight.
 type Way struct {
 	Name string // as in the paper
 	find func(*mining) Top
 }
 
-// Ways are the algorithms of the paper, for a CPU.
+// Algorithms are the algorithms of the paper, for a CPU.
 //
 //   - BruteForce (figure 1) computes each pair's distance once, on one core, and keeps the
 //     neighbours of all points.
 //   - BruteForce-SH gives each core some of the points: it computes their distances to all
 //     others, and keeps only their neighbours.
 //   - SolvingSet (figure 2) compares a few candidates with all points, and keeps the k
-//     nearest of those that each point was compared with: their sum is an upper bound of its weight. The next
-//     candidates are the points of the largest bounds. It ends when no bound reaches the
-//     weight of the last of the n largest. It uses one core.
+//     nearest of those that each point was compared with: their sum is an upper bound of its
+//     weight. The next candidates are the points of the largest bounds. It ends when no bound
+//     reaches the weight of the last of the n largest. It uses one core.
 //   - SolvingSet-NDM has all cores compare one candidate after the other with their share of
 //     the points, and merges the candidate's neighbours after each. It keeps no matrix of
 //     distances (no distance matrix), unlike GPU-SolvingSet.
 //   - SolvingSet-NDM-TP has each core compare all candidates with its share, keeps a list of
-//     neighbours for each candidate and core, and merges them in a pass of its own.
+//     neighbours for each candidate and core, and merges them in a second pass.
 var Ways = []Way{
 	{"BruteForce", (*mining).bruteForce},
 	{"BruteForce-SH", (*mining).bruteForceSH},
@@ -126,7 +126,7 @@ type mining struct {
 	x      []float64
 	dim    int
 	n      int // points
-	others int // neighbours that a point has besides itself
+	others int // neighbours of a point without itself
 }
 
 func (s *mining) distance(i, j int) float64 {

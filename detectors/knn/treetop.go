@@ -9,12 +9,11 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Top returns the points of largest weight: the same as Ways do for the float32 points of the
-// tree, to the bit. Each point's nearest among the points that lie next to it in the tree
-// give an upper bound of its weight. Searches begin with the largest bounds, and end at the
-// first that is below the least of the n largest weights; a search is dropped once the neighbours
-// that it has found bring its bound below that. Top ignores the parameters Candidates and
-// Workers: parallel divides the work.
+// Top returns the points of largest weight: the same as Algorithms do for the float32 points of the
+// tree, to the bit. The nearest of the points beside a point in the tree give an upper bound of its
+// weight. Searches begin with the largest bounds, and end at the first that is below the least of the n
+// largest weights; a search is dropped once its neighbours lower its bound below that. Top ignores the
+// parameters Candidates and Workers: parallel divides the work.
 func (t *Tree) Top(p TopParams, parallel func(n int, f func(i int))) []Outlier {
 	top := best{n: p.N}
 	others := min(p.K-number(p.Self), t.n-1)

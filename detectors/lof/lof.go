@@ -57,7 +57,7 @@ const guard = 1e-10
 // MaxK is the largest number of neighbours.
 const MaxK = 1 << 10
 
-// Params of the local outlier factor.
+// Params are the parameters of the local outlier factor.
 type Params struct {
 	K      int     // neighbours
 	Strict bool    // no guard; see the package comment

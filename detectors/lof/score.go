@@ -117,7 +117,7 @@ func (s *Scorer) scoreSearched(p *Params, scores, counts []float32, each int, pa
 	s.reserve()
 	first := s.n - len(scores)
 	if len(counts) > 0 && p.Alpha == 0 {
-		first = 0 // the median of lrd is that of all
+		first = 0 // the median of lrd is over all points
 	}
 	for i := first; i < s.n; i++ {
 		s.want(i, hasList)

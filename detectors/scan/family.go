@@ -16,10 +16,11 @@ type Family interface {
 	// Ratio returns the log-likelihood ratio of a rectangle of baseline b, whose count exceeds the
 	// expected one of the grid's total by d > 0. It has no cancelling terms.
 	Ratio(d, b float64, total Sums) float64
-	// Most returns the largest count that a rectangle of baseline b can have.
+	// MaxCount returns the largest count that a rectangle of baseline b can have.
 	Most(b float64, total Sums) float64
-	// LogLikelihood returns the log-likelihood of cells with the sums c and b, at the parameter
-	// that maximises it, less what does not depend on the parameter. Only differences of equal sums have a meaning.
+	// LogLikelihood returns the log-likelihood of cells with the sums c and b, at the parameter that
+	// maximises it, without the terms that do not depend on the parameter. Only differences of equal
+	// sums have a meaning.
 	LogLikelihood(c, b float64) float64
 }
 
@@ -54,7 +55,7 @@ func surplus(u float64) float64 {
 	return u - math.Log1p(u)
 }
 
-// term returns scale times h(d/e), what cells with the expectation e add to a ratio; 0 without any.
+// term returns scale times h(d/e), the part of a ratio of cells with the expectation e; 0 if e is 0.
 func term(h func(float64) float64, e, scale, d float64) float64 {
 	if !(e > 0) {
 		return 0
@@ -85,7 +86,7 @@ func (Poisson) Ratio(d, b float64, total Sums) float64 {
 	return term(bennett, e, e, d) + term(bennett, rest, rest, -d)
 }
 
-// Most returns the count of all cells.
+// MaxCount returns the count of all cells.
 func (Poisson) Most(_ float64, total Sums) float64 { return float64(total.Count) }
 
 // LogLikelihood returns c ln(c/b).
@@ -112,7 +113,7 @@ func (Bernoulli) Ratio(d, b float64, total Sums) float64 {
 		term(bennett, otherRest, otherRest, d)
 }
 
-// Most returns the number of trials, or of cases if that is smaller.
+// MaxCount returns the number of trials, or of cases if that is smaller.
 func (Bernoulli) Most(b float64, total Sums) float64 { return min(b, float64(total.Count)) }
 
 // LogLikelihood returns c ln(c/b) + (b-c) ln(1-c/b).
@@ -133,7 +134,7 @@ func (n Normal) Ratio(d, b float64, total Sums) float64 {
 	return (term(square, b, b, d) + term(square, out, out, -d)) / n.Variance
 }
 
-// Most returns infinity.
+// MaxCount returns infinity.
 func (Normal) Most(float64, Sums) float64 { return math.Inf(1) }
 
 // LogLikelihood returns c^2/(2 b Variance).
@@ -162,7 +163,7 @@ func (Exponential) Ratio(d, b float64, total Sums) float64 {
 	return term(surplus, total.expected(b), b, d) + term(surplus, total.expected(out), out, -d)
 }
 
-// Most returns the sum of all times.
+// MaxCount returns the sum of all times.
 func (Exponential) Most(_ float64, total Sums) float64 { return float64(total.Count) }
 
 // LogLikelihood returns b ln(b/c).

@@ -24,8 +24,8 @@ type Grid struct {
 // faultsNamed is the most cells that an error of Check names.
 const faultsNamed = 8
 
-// Check returns an error for a grid that the family f excludes: it names what is wrong with
-// the shape, or the first cells.
+// Check returns an error for a grid that the family f excludes: it names the fault of the shape, or the
+// first faulty cells.
 func (g *Grid) Check(f Family) error {
 	if g.Rows < 1 || g.Cols < 1 || g.Rows > MaxCells/g.Cols {
 		return fmt.Errorf("scan: a grid of %d x %d cells, use at least 1 x 1 and at most %d cells", g.Rows, g.Cols, MaxCells)
@@ -80,7 +80,7 @@ func (g *Grid) total() Sums {
 	return s
 }
 
-// Sums are those of the cells of a rectangle, or of a grid.
+// Sums are the sums of the cells of a rectangle, or of a grid.
 type Sums struct{ Count, Baseline int64 }
 
 // excess returns by how much the count exceeds the expected one, b*total.Count/total.Baseline.
@@ -106,7 +106,7 @@ func product(a, b int64) (hi int64, lo uint64) {
 // expected returns the count of a baseline b at the rate of the grid, whose sums s are.
 func (s Sums) expected(b float64) float64 { return b / float64(s.Baseline) * float64(s.Count) }
 
-// Rectangle is the cells of rows Y1 to Y2 and columns X1 to X2, both included.
+// Rectangle has the cells of rows Y1 to Y2 and columns X1 to X2, inclusive.
 type Rectangle struct{ Y1, X1, Y2, X2 int }
 
 // Area returns the number of cells.
@@ -123,11 +123,11 @@ func (r Rectangle) compare(o Rectangle) int {
 		cmp.Compare(r.X2, o.X2))
 }
 
-// Region is a rectangle and what was found in it.
+// Region is a rectangle with its counts and ratio.
 type Region struct {
 	Rectangle
 	Sums
-	Expected float64 // the count that the baseline lets expect
+	Expected float64 // the count expected from the baseline
 	Ratio    float64 // the log-likelihood ratio
 }
 

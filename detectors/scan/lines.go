@@ -13,8 +13,8 @@ import (
 // approximations and performance study, KDD 2006, approximate the ratio by linear functions
 // from outside.)
 //
-// margin allows for the roundings of ratios, and offsets are lowered by more than sums of cells
-// in float64 can be off, so that no such rectangle is missed.
+// margin allows for the roundings of ratios, and offsets are lowered by more than the rounding of sums
+// of cells in float64, so that no such rectangle is missed.
 type lines struct {
 	level         float64
 	slope, offset [vec.RunLines]float64
@@ -66,8 +66,8 @@ func (s *scanner) newLines(level float64) *lines {
 	return l
 }
 
-// set puts line k through the point (b, c), lowered by more than the sums of a strip's cells can
-// be off.
+// set puts line k through the point (b, c), lowered by more than the rounding of the sums of a strip's
+// cells.
 func (l *lines) set(k int, slope, b, c float64, s *scanner) {
 	offset := c - slope*b
 	off := 8 * float64(s.Cols+8) * 0x1p-53 * (s.magnitude + math.Abs(slope)*float64(s.total.Baseline) + math.Abs(offset))

@@ -118,7 +118,7 @@ func (r *Replicates) choose(count []int64, random random) {
 	}
 }
 
-// share draws how n counts fall into the cells from one to another.
+// share draws the distribution of n counts among the cells from one to another.
 func (r *Replicates) share(count []int64, random random, n int64, from, to int) {
 	for n > 0 && to-from > 1 {
 		half := (from + to) / 2

@@ -188,7 +188,7 @@ func (p *pass) tighten() *lines {
 // never is a count that keeps a column out of every run.
 const never = -1e300
 
-// searchFrom looks at the rectangles whose first row is y.
+// searchFrom searches the rectangles whose first row is y.
 func (p *pass) searchFrom(y int) {
 	if p.empty[y] { // a rectangle without this row has the same sums, and is smaller
 		return

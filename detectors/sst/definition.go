@@ -9,7 +9,7 @@ import (
 type Spectrum struct {
 	Ritz   []float64 // Ritz values, largest first
 	Weight []float64 // the squares of mu's coordinates; their sum is almost 1
-	Count  int       // how many of them count as the past's directions
+	Count  int       // number of values that count as the past's directions
 	// Least is the smallest beta as a share of T's largest element, 0 where
 	// Lanczos ended early. Errors grow by its inverse; in a degenerate
 	// spectrum they cause spurious Ritz values.
@@ -28,8 +28,8 @@ func Define(p *Params, x []float64, fresh int, a []float64) (scores []float64, s
 	return scores, spectra
 }
 
-// The numbers of errors that Spread draws: few for most scores, and many before a
-// score is called wrong, because only some of the few are as large as errors can be.
+// The numbers of errors that Spread draws: few for most scores, and many before a score is called
+// wrong, because only some of the few reach the largest possible error.
 const (
 	FewErrors  = 32
 	ManyErrors = 1024
@@ -41,8 +41,7 @@ const (
 // Where Ritz values lie close together, one is close to the limit that counts it, or a
 // beta to the one that ends Lanczos, they are far larger than a rounding.
 func Spread(p *Params, x []float64, fresh int, a []float64, n int, rng *rand.Rand) (scores, next []float64) {
-	// Errors of the vector lean to the directions of large eigenvalues, those
-	// of the product to none.
+	// Errors of the vector lean to the directions of large eigenvalues, those of the product to none.
 	size, random := 0.0, true
 	rough := func(m [][]float64, v []float64) []float64 {
 		if !random {
@@ -102,7 +101,7 @@ func Spread(p *Params, x []float64, fresh int, a []float64, n int, rng *rand.Ran
 type matrices struct {
 	past, current          [][]float64
 	floor                  float64 // Ritz values up to it do not count
-	noPast, noCurrent, bad bool    // H1 or H2 is 0; a value is not a number
+	noPast, noCurrent, bad bool    // H1 or H2 is 0; a value is not finite
 }
 
 func read(p *Params, x []float64) (m matrices) {
@@ -227,7 +226,7 @@ func trajectory(x []float64, mean float64) [][]float64 {
 	return h
 }
 
-// square is h h'.
+// square returns h h'.
 func square(h [][]float64) [][]float64 {
 	c := make([][]float64, len(h))
 	for i := range c {

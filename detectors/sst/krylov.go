@@ -30,8 +30,8 @@ type krylov struct {
 	size        float64   // T's largest element
 	continued   int       // steps when the space was last continued
 	complete    bool      // nothing that counts is missing
-	least       float64   // of the largest singular value: those up to it do not count
-	repeats     bool      // the matrix may have an eigenvalue many times, or almost: only the complete basis will do
+	least       float64   // of the largest singular value: directions up to it do not count
+	repeats     bool      // the matrix may have an eigenvalue many times, or almost: only the complete basis suffices
 
 	h    []float64
 	ritz []ritz
@@ -59,10 +59,10 @@ func (k *krylov) begin(x []float64) {
 	k.another()
 }
 
-// q is the basis' vector number i.
+// q returns vector number i of the basis.
 func (k *krylov) q(i int) []float64 { return k.basis[i*k.w : (i+1)*k.w] }
 
-// grow makes room for a vector more.
+// grow makes room for another vector.
 func (k *krylov) grow() []float64 {
 	if need := (k.n + 1) * k.w; len(k.basis) < need {
 		k.basis = append(k.basis, make([]float64, max(need, min(2*need, k.w*k.w))-len(k.basis))...)
@@ -99,8 +99,8 @@ func scatter(state *uint64) float64 {
 	return float64(int64(z^z>>31)) * 0x1p-63
 }
 
-// orthogonal takes from y its parts along the basis and gives the part along the
-// last vector.
+// orthogonal subtracts from y its components along the basis, and returns the component along the last
+// vector.
 func (k *krylov) orthogonal() float64 {
 	if k.n == 0 {
 		return 0
@@ -137,16 +137,16 @@ func (k *krylov) orthogonal() float64 {
 	return h[k.n-1]
 }
 
-// step adds a row to T and a vector to the basis, unless it is complete; of the
-// row's vector it notes the coordinate of mu, if there is one.
+// step adds a row to T and a vector to the basis, unless it is complete, and records the coordinate of
+// mu, if there is one, along the row's vector.
 func (k *krylov) step(mu []float64) {
 	q := k.q(k.n)
 	if mu != nil {
 		k.coordinates = append(k.coordinates, dot(q, mu))
 	}
 	vec.Hankel64(k.y, k.x, q)
-	// First without what is along the last two vectors, as what is left of the
-	// basis' own deviations is in proportion to what there is to subtract.
+	// First without the components along the last two vectors: the remaining deviations of the basis
+	// from orthogonality scale with what is subtracted.
 	alpha := dot(q, k.y)
 	subtract(k.y, alpha, q)
 	if k.n > 0 && k.beta[k.n-1] != 0 {
@@ -206,10 +206,9 @@ func (k *krylov) pairs() {
 	order(k.d, k.ritz)
 }
 
-// counts returns how many of the first rank Ritz values count, and doubt, a bound on the
-// error of a score from the pairs' coordinates: in first order by
-// what the leading vectors miss, in second by what those on both sides of the
-// bound exchange by way of it.
+// doubt returns the number of the first rank Ritz values that count, and a bound on the error of a
+// score from the pairs' coordinates: in first order by the errors of the leading vectors, in second
+// order by the exchange across the bound through these.
 func (k *krylov) doubt(rank int) (counts int, doubt float64) {
 	rank = min(rank, k.n)
 	size := math.Abs(k.ritz[0].value)
@@ -223,8 +222,7 @@ func (k *krylov) doubt(rank int) (counts int, doubt float64) {
 	if k.n < end || k.n-k.continued < end {
 		return counts, 1
 	}
-	// An eigenvalue may be as far from a value as its residual: one more that counts,
-	// instead of another.
+	// An eigenvalue may be as far from a value as its residual, so another one may count instead.
 	bound := k.least * size
 	if counts == rank {
 		bound = math.Abs(k.ritz[counts-1].value)

@@ -6,8 +6,8 @@ import (
 	"odradek/detectors/vec"
 )
 
-// settled is how small an element of the subdiagonal is, beside its neighbours
-// on the diagonal, when it counts as 0: well below what float32 leaves in T.
+// deflation is the size of a subdiagonal element, relative to its neighbours on the diagonal, up to
+// which it counts as 0: well below the error of float32 in T.
 const settled = 0x1p-40
 
 // tridiagonals are the matrices T of up to eight scores, which solve replaces by their
@@ -89,8 +89,8 @@ func (t *tridiagonals) solve(count int) {
 	}
 }
 
-// outside returns the score of matrix k, solved: 1 less the squares of the first
-// components that count, those of eigenvalues above floor.
+// outside returns the score of matrix k, solved: 1 less the squares of the first components of the
+// eigenvalues above floor.
 func (t *tridiagonals) outside(k, rank int, floor float64) float32 {
 	score, places, last := 1.0, float64(rank), math.Inf(1)
 	var taken [MaxKrylov]bool

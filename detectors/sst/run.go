@@ -23,9 +23,9 @@ import (
 // In a lane, vectors of a score with number i begin at row i of the matrix, and
 // the rows before and after are 0. Lanes that are not used are 0 throughout.
 type gram struct {
-	floats  []float32 // all float32 of what follows
+	floats  []float32 // all float32 arrays
 	doubles []float64 // all float64
-	w, k    int       // for which they are laid out; 0: for nothing
+	w, k    int       // sizes of the present layout; 0: none
 
 	y       []float64    // the run's values less the origin, scaled
 	head    []float64    // row 0 of the matrix

@@ -33,8 +33,8 @@ const (
 // Scorer is the scratch memory of scoring; the zero value is ready. It is used by one
 // goroutine at a time, for any parameters.
 type Scorer struct {
-	floats []float32 // all of what follows
-	w, k   int       // for which it is laid out
+	floats []float32 // all of the arrays below
+	w, k   int       // sizes of the present layout
 	window []float32 // 2w-1 centred values
 	half   []float32 // w: between the two products with a Hankel matrix
 	r      []float32 // w
@@ -174,8 +174,8 @@ func centre(dst, x []float32, mean float64) bool {
 	return true
 }
 
-// trace returns that of C = H H', where H is the Hankel matrix of window: the sum of the
-// squares of its elements, of which value i has as many as its antidiagonal is long.
+// trace returns the trace of C = H H', where H is the Hankel matrix of window: the sum of the squares
+// of its elements. A value occurs as often as its antidiagonal is long.
 func trace(window []float32) float64 {
 	w, sum := (len(window)+1)/2, 0.0
 	for i, v := range window[:w] {
@@ -197,7 +197,7 @@ func unit(x []float32) bool {
 	return true
 }
 
-// alone is Lanczos and the score of one value.
+// alone computes Lanczos and the score of one value.
 func (s *Scorer) alone(p *Params, score *float32, mu, past []float32, mean float64) {
 	w := p.Window
 	*score = 0

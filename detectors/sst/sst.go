@@ -80,14 +80,14 @@ import (
 const MaxKrylov = 32
 
 const (
-	still      = 1e-12 // of the mean: a series that is no further from it is constantly the mean
+	still      = 1e-12 // of the mean: a series within this distance of it is constant
 	breakdown  = 1e-5  // of the largest element of T: a beta up to it ends Lanczos
-	faint      = 1e-8  // squared component of mu: Ritz values with less take part of a place
+	faint      = 1e-8  // squared component of mu: Ritz values with less share a place
 	negligible = 1e-5  // of the trace of C: directions up to it do not count
-	apart      = 1e-3  // of itself: how far below the one before a Ritz value takes a whole place
+	apart      = 1e-3  // relative distance below the value before from which a Ritz value has its own place
 )
 
-// Params of IKA-SST. The zero value of a field after Window means its default.
+// Params are the parameters of IKA-SST. The zero value of a field after Window means its default.
 type Params struct {
 	Window  int       // w: rows and columns of the trajectory matrices
 	Rank    int       // r: directions of the past; default 3

@@ -32,7 +32,7 @@ import (
 // MaxSVDWindow is the largest w of SVD-SST.
 const MaxSVDWindow = 1024
 
-// SVDParams of SVD-SST. The zero value of a field after Window means its default.
+// SVDParams are the parameters of SVD-SST. The zero value of a field after Window means its default.
 type SVDParams struct {
 	Window int // w: rows and columns of the trajectory matrices
 	Rank   int // r: directions of the past; default 3
@@ -43,8 +43,8 @@ type SVDParams struct {
 	Negligible float64
 }
 
-// The least share, and the default: in values rounded to float32, 1e-8 to 1e-7 is
-// left of a direction that is not there.
+// The least share, and the default: values rounded to float32 leave 1e-8 to 1e-7 of a missing
+// direction.
 const (
 	LeastNegligible   = 1e-7
 	DefaultNegligible = 1e-6
@@ -92,7 +92,7 @@ type SVD struct {
 	Past, Current          []float64
 	PastLeft, CurrentLeft  [][]float64 // a vector each
 	Weight                 []float64   // squares of mu's coordinates along PastLeft
-	Count                  int         // how many of them count as the past's directions
+	Count                  int         // number of values that count as the past's directions
 	pastSigned, currSigned []float64   // eigenvalues
 }
 
@@ -150,7 +150,7 @@ func singular(h [][]float64) (values, signed []float64, vectors [][]float64) {
 	return values, signed, vectors
 }
 
-// order sorts eigenvalues by falling absolute value, with what belongs to them.
+// order sorts eigenvalues by falling absolute value, and of with them.
 func order[T any](values []float64, of []T) {
 	for i := range values {
 		top := i
@@ -164,9 +164,9 @@ func order[T any](values []float64, of []T) {
 	}
 }
 
-// symmetric returns the eigenvalues of the symmetric matrix h, unordered, and its
-// eigenvectors: Householder's reduction to a tridiagonal matrix, then implicit QL
-// (Golub and Van Loan, Matrix Computations, 4th edition, section 8.3). h is lost.
+// symmetric returns the eigenvalues of the symmetric matrix h, unordered, and its eigenvectors:
+// Householder's reduction to a tridiagonal matrix, then implicit QL (Golub and Van Loan, Matrix
+// Computations, 4th edition, section 8.3). It overwrites h.
 func symmetric(h [][]float64) (values []float64, vectors [][]float64) {
 	n := len(h)
 	d, e := make([]float64, n), make([]float64, n)
@@ -215,9 +215,9 @@ func symmetric(h [][]float64) (values []float64, vectors [][]float64) {
 	return d, vectors
 }
 
-// implicitQL turns the diagonal d of a tridiagonal matrix into its eigenvalues;
-// e, its subdiagonal and one more, is lost. Row i of z becomes row i of S'z,
-// where the columns of S are the eigenvectors.
+// implicitQL replaces the diagonal d of a tridiagonal matrix by its eigenvalues, and overwrites e, its
+// subdiagonal and one more element. Row i of z becomes row i of S'z, where the columns of S are the
+// eigenvectors.
 func implicitQL(d, e []float64, z [][]float64) {
 	n := len(d)
 	e[n-1] = 0
@@ -285,7 +285,7 @@ func SVDRange(p *SVDParams, d *SVD, score float64) (low, high float64) {
 	first, last := d.Past[0], d.Past[p.Rank-1]
 	threshold := p.Negligible * first
 	tied, faint := last-d.Past[p.Rank] <= openPast*first, last <= (1+openPast)*threshold
-	var certain, possible [][]float64 // directions that count, and that may
+	var certain, possible [][]float64 // directions that count, and that may count
 	for i, s := range d.Past {
 		open := tied && math.Abs(s-last) <= openPast*first || faint && math.Abs(s-threshold) <= openPast*first
 		if i < d.Count && !open {

@@ -74,10 +74,10 @@ func (s *SVDScorer) centre(x []float32, mean float64) bool {
 	return some
 }
 
-// repeats reports whether more than a third of the values are the same up to
-// differences that are small beside the others: spikes on a constant ground. A spike's
-// anti-diagonal alone has two eigenvalues, many times each; small differences make them not
-// quite equal, and a Krylov space ends before it has found all of them.
+// repeats reports whether more than a third of the values are equal up to differences that are small
+// beside the others: spikes on a constant ground. The antidiagonal of a spike alone has two
+// eigenvalues, many times each; small differences make them not quite equal, and a Krylov space ends
+// before it has found all of them.
 func repeats(x []float32) bool {
 	low, high := x[0], x[0]
 	for _, v := range x {
@@ -99,7 +99,7 @@ func repeats(x []float32) bool {
 	return false
 }
 
-// small is how small, as a share of the span of the values.
+// small is the largest such difference, as a share of the span of the values.
 const small = 1e-4
 
 // until takes steps, `first` of them before it tests the pairs, until the

@@ -2,13 +2,12 @@ package threshold
 
 import "math"
 
-// Scores of some methods lie in [0, 1]. Distances near 1 then mean little: a median plus
-// some deviations, a multiple or an extrapolated tail is soon above 1, where no score can
-// exceed it. Such scores are judged opened, as -log(1-z), which has no upper end and keeps
-// their order, so that ranks and states are the same; a bound is closed
-// again and stays below 1.
+// Scores of some methods lie in [0, 1]. Distances near 1 then mean little: a median plus some
+// deviations, a multiple or an extrapolated tail soon exceeds 1, where no score can exceed it. Such
+// scores are judged opened, as -log(1-z), which has no upper end and keeps their order, so that ranks
+// and states do not change; a bound is closed again and stays below 1.
 
-// open returns a score as it is judged.
+// open returns a score in the form in which it is judged.
 func (r *Rule) open(z float32) float64 {
 	if !r.Bounded {
 		return float64(z)

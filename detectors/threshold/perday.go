@@ -7,11 +7,10 @@ import "math"
 // them at first, and later an exponential one over about History scores. A distance counts as ten times the mean at
 // most, so that a gap of days in a series of a score a minute makes alarms no more frequent after it.
 //
-// The rate is kept at what the history supports: with h scores, a tenth of 1/(h+1). A series of more
-// than 10*(h+1) scores for each alarm asked for has alarms at that rate. At 1/2 it
-// ends as well.
+// The rate is at least what the history supports: with h scores, a tenth of 1/(h+1). A series with more
+// than 10*(h+1) scores for each requested alarm has alarms at that rate. The rate is at most 1/2.
 
-// day is one in microseconds.
+// day is a day in microseconds.
 const day = 86400e6
 
 // The limits of a number of alarms a day.
@@ -20,8 +19,8 @@ const (
 	maxPerDay = 1e9
 )
 
-// What a PerDay rule keeps where others keep a mean and a bound: the mean distance in
-// microseconds, 0 while it is not known, and the time of the last score in digits.
+// The numbers of a PerDay rule in the place of the mean and the bound of other rules: the mean distance
+// in microseconds, 0 while unknown, and the time of the last score in digits.
 const (
 	atGap  = atMean
 	atTime = atMeanRest // three digits, the lowest first
@@ -30,14 +29,14 @@ const (
 // mostGap is the largest distance in units of the mean one.
 const mostGap = 10
 
-// pass moves the mean distance on to a score at a time in microseconds.
+// pass updates the mean distance for a score at a time in microseconds.
 func (r *Rule) pass(state []float32, count int, time int64) {
 	digits := state[atTime:head]
 	last := int64(0)
 	for i := len(digits) - 1; i >= 0; i-- {
 		last = last<<20 | int64(digits[i])
 	}
-	if last != 0 { // and a state of another rule, which has none, begins anew
+	if last != 0 { // a state of another rule has no time, and begins again
 		d := float64(max(0, (time-last)<<4>>4)) // of times modulo 2^60
 		mean := float64(state[atGap])
 		if mean > 0 {

@@ -2,12 +2,12 @@ package threshold
 
 import "math"
 
-// A score's severity is how far it is above the threshold, in units of the spread of
-// the series' ordinary scores. It is not their rank: the second of two equal faults
-// would rank lower than the first. So the reference must not
-// move when faults have entered the history. The spread is the distance between its median and its 0.9
-// quantile, which a tenth of the history cannot raise; a threshold that is itself a quantile is raised by a
-// few faults, see usual.
+// A score's severity is its distance above the threshold, in units of the spread of the series'
+// ordinary scores. It is not the score's rank: the second of two equal faults would rank lower than the
+// first. For the same reason the reference must not move when faults have entered the history. The
+// spread is the distance between the history's median and its 0.9 quantile, which faults in less than a
+// tenth of the history cannot raise much; a few faults do raise a threshold that is itself a quantile,
+// see usual.
 
 // severity is 50 for one spread over the threshold and 100/3 for each decade: 67 for
 // 3.2 spreads, 83 for 10, 100 for 32.
@@ -18,8 +18,8 @@ func severity(spreads float64) uint8 {
 	return uint8(max(0, min(100, 50.5+math.Log10(spreads)*(100.0/3))))
 }
 
-// severity returns that of a score above the bound, both as they are judged
-// (open), of a conformal rate; 0 where the history is too short to have a spread.
+// severity returns the severity of a score above the bound, both opened, at a conformal rate; 0 where
+// the history is too short for a spread.
 func (r *Rule) severity(sorted []float32, score, bound float32, rate float64) uint8 {
 	if len(sorted) < fitLeast {
 		return 0

@@ -2,9 +2,9 @@ package threshold
 
 import "math"
 
-// Smoothing is the number of scores of a series of which the mean is judged in place of the last
-// one; 0 and 1: the last one is. A state is a flat []uint64 that starts all zero: how many scores it has,
-// the place of the next one, and a ring of them as float32s.
+// Smoothing is the number of a series' last scores whose mean is judged in place of the last one; 0 and
+// 1 mean no smoothing. A state is a flat []uint64 that starts all zero: the number of its scores, the
+// place of the next one, and a ring of them as float32s.
 type Smoothing int
 
 // MaxSmoothing is the largest Smoothing.

@@ -47,7 +47,7 @@ func insert(sorted []float32, n, h int, old, x float32, to int) {
 	}
 }
 
-// median returns that of sorted, opened: the mean of the middle two when there are two.
+// median returns the median of sorted, opened: the mean of the middle two where there are two.
 func (r *Rule) median(sorted []float32) float64 {
 	n := len(sorted)
 	return (r.open(sorted[(n-1)/2]) + r.open(sorted[n/2])) / 2

@@ -5,9 +5,8 @@ import "math"
 // fitLeast is the least history that a tail is fitted to.
 const fitLeast = 32
 
-// supported is the smallest rate, in units of 1/(n+1), that a history of n scores
-// supports: one decade below its smallest rank. The tail is too uncertain for lower ones:
-// no score exceeds.
+// supported is the smallest rate, in units of 1/(n+1), that a history of n scores supports: one decade
+// below its smallest rank. At lower rates the tail is too uncertain, and no score exceeds the bound.
 const supported = 0.1
 
 // leastTail is the smallest published rank; the extrapolation is meaningless below.

@@ -1,12 +1,11 @@
 // Package threshold decides which scores of a key are too high, from the key's own
 // history of scores.
 //
-// A score is judged against the history and then added to it. Of consecutive scores
-// that exceed, only the first and then each Decluster-th is added: neighbouring
-// scores that cover the same samples repeat one event, and would take the ranks
-// that the next event needs. With none of them in the history, every sample
-// after a change of level would be an anomaly for ever (docs/quality.md has the figures).
-// So a key's state depends on the rule that judged its scores.
+// A score is judged against the history and then added to it. Of consecutive scores that exceed, only
+// the first and then each Decluster-th is added: neighbouring scores that cover the same samples repeat
+// one event, and would take the ranks of the next event. With none of them in the history, every sample
+// after a change of level would be an anomaly forever (docs/quality.md has the figures). So a key's
+// state depends on the rule that judged its scores.
 //
 // A key's state is a flat []float32 that starts all zero: the count of the
 // scores added, the place in a run of those that exceed, a running mean, a ring of
@@ -40,7 +39,7 @@ const (
 	Mean           // Value times the mean of all scores added so far
 	Quantile       // the Value-quantile of the history, times Margin
 	MAD            // the median of the history plus Value scaled median absolute deviations
-	Conformal      // Value is the false-alarm rate: the score's upper-tail rank must not be above it
+	Conformal      // Value is the false-alarm rate: a score with an upper-tail rank up to it exceeds
 	PerDay         // Value is the number of false alarms a day of event time; see perday.go
 )
 
@@ -50,8 +49,8 @@ const (
 	DefaultWarmup  = 64
 )
 
-// Rule is a kind with its parameters, the same for all keys of a detector. New
-// gives one with the defaults.
+// Rule is a kind with its parameters, the same for all keys of a detector. New returns one with the
+// defaults.
 type Rule struct {
 	Kind  Kind
 	Value float64
@@ -61,12 +60,13 @@ type Rule struct {
 	Margin float64
 
 	History int // scores kept of a key, 32 to 65536
-	// Span is the event time in microseconds that they are spread over, see span.go; 0: they are the last ones.
+	// Span is the event time in microseconds over which these scores are spread, see span.go; 0: they
+	// are the last ones
 	Span   int64
 	Warmup int // scores of a key before any can exceed
 
-	// Decluster is the distance of the scores that are added of a run of consecutive
-	// scores that exceed, the first included; 0 and 1: all are.
+	// Decluster is the distance, in a run of consecutive scores that exceed, of the scores that are
+	// added, beginning with the first; 0 and 1: all are added.
 	Decluster int
 
 	Bounded bool // scores lie in [0, 1]; see bounded.go
@@ -93,8 +93,7 @@ func New(k Kind, value float64) Rule {
 	return r
 }
 
-// The limits of a rule. A rate below minRate is beyond what the longest history
-// supports.
+// The limits of a rule. Even the longest history supports no rate below minRate.
 const (
 	minHistory = fitLeast
 	// MaxHistory is the longest history.
@@ -168,8 +167,8 @@ const (
 	atRun               // scores that exceed since the last one added, itself included; 0: the last did not exceed
 	atMean              // mean of all that were added, opened, rounded to float32
 	atMeanRest          // and its rounding error
-	atBound             // bound of an extrapolated rate, as long as the scores it rests on stay
-	atBoundKnown        // 1: atBound is that
+	atBound             // bound of an extrapolated rate, valid while the scores of the fit stay
+	atBoundKnown        // 1: atBound is valid
 	head
 )
 
@@ -192,7 +191,7 @@ func Count(state []float32) int {
 	return int(state[atCount]) + digit*int(state[atCountHigh])
 }
 
-// Judge is JudgeAt for rules that go by no time: all kinds but PerDay, without a Span.
+// Judge is JudgeAt for rules that use no time: all kinds but PerDay, without a Span.
 func (r *Rule) Judge(state []float32, score float32) Verdict { return r.JudgeAt(state, score, 0) }
 
 // JudgeAt judges a score against the history in state and then adds it, unless
@@ -238,8 +237,7 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 	return v
 }
 
-// adds reports whether a score is added, and moves on in the run. A rule that adds
-// all keeps no run.
+// adds reports whether a score is added, and updates the run. A rule that adds all scores has no run.
 func (r *Rule) adds(state []float32, exceeds bool) bool {
 	if !exceeds || r.Decluster < 2 {
 		state[atRun] = 0
@@ -339,8 +337,8 @@ func least(rate float64) int {
 	return n
 }
 
-// Shows returns the shortest history whose own ranks go down to a rate, so that no tail is extrapolated
-// for it. It may be longer than MaxHistory.
+// Shows returns the shortest history whose own ranks reach down to a rate, so that no tail is
+// extrapolated. It may be longer than MaxHistory.
 func Shows(rate float64) int {
 	n := max(minHistory, int(1/rate)-1)
 	for rate*float64(n+1) < 1 {
