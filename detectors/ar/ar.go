@@ -41,7 +41,7 @@ import "math"
 const MaxOrder = 64
 
 // MaxInnovation is the largest innovation.
-const Most = 1e6
+const MaxInnovation = 1e6
 
 const (
 	clip     = 10    // deviations from the mean
@@ -156,7 +156,7 @@ func (s *State) Step(p *Params, x []float64) Score {
 	sc := Score{Off: -away}
 	if s.variance == 0 {
 		if away != 0 {
-			sc.Innovation = Most
+			sc.Innovation = MaxInnovation
 		}
 	} else {
 		sigma := math.Sqrt(s.variance)
@@ -167,7 +167,7 @@ func (s *State) Step(p *Params, x []float64) Score {
 			expected += s.w[i] * s.v[i]
 		}
 		a, novelty := s.update(1 - 1/float64(p.Memory))
-		sc.Innovation = min(Most, math.Abs(y-expected)/math.Sqrt(s.squares+quiet*quiet))
+		sc.Innovation = min(MaxInnovation, math.Abs(y-expected)/math.Sqrt(s.squares+quiet*quiet))
 		sc.Novelty = novelty
 		sc.Off = (expected - y) * sigma
 		e := clipped(y) - expected

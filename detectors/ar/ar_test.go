@@ -167,7 +167,7 @@ func TestLongRun(t *testing.T) {
 			at := x[i-16 : i+1]
 			got, want := s.Step(p, at), wide.Step(p, at)
 			s.Store(words)
-			if finite(at) && !(got.Innovation >= 0 && got.Innovation <= Most && got.Novelty >= 0 && got.Novelty < 1e12) {
+			if finite(at) && !(got.Innovation >= 0 && got.Innovation <= MaxInnovation && got.Novelty >= 0 && got.Novelty < 1e12) {
 				t.Fatalf("%s, sample %d: %+v", name, i, got)
 			}
 			if finite(at) && i > 10_000 {

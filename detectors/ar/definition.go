@@ -42,7 +42,7 @@ func (s *State) Define(p *Params, x []float64) Score {
 		want, _ := expected.Float64()
 		novelty, _ := distance.Float64()
 		unit := math.Sqrt(s.squares + quiet*quiet)
-		sc = Score{math.Min(Most, math.Abs(y-want)/unit), novelty, (want - y) * sigma}
+		sc = Score{math.Min(MaxInnovation, math.Abs(y-want)/unit), novelty, (want - y) * sigma}
 
 		clippedY := math.Max(-clip, math.Min(clip, y))
 		e := clippedY - want
@@ -65,7 +65,7 @@ func (s *State) Define(p *Params, x []float64) Score {
 		s.squares += gain * (e*e - s.squares)
 		learnt = clippedY * sigma
 	case x[n] != s.mean:
-		sc.Innovation = Most
+		sc.Innovation = MaxInnovation
 	}
 	gain := math.Max(1/float64(p.Memory), 1/float64(s.n+n+1))
 	s.mean += gain * learnt

@@ -18,7 +18,7 @@ import (
 // each other: there is no recurrence whose errors could accumulate.
 //
 // After Length, several goroutines may compute scores, each with its own LeftMemory.
-type Left struct {
+type LeftScorer struct {
 	dim, rows, m int
 	excludeFlat  bool
 	columns      []leftColumn
@@ -56,7 +56,7 @@ const (
 const farShare = 1e-5
 
 // Load takes a series of dim values a row. It keeps no reference to x.
-func (l *Left) Load(x []float64, dim int) {
+func (l *LeftScorer) Load(x []float64, dim int) {
 	l.dim, l.rows = dim, len(x)/dim
 	for len(l.columns) < dim {
 		l.columns = append(l.columns, leftColumn{})
@@ -92,7 +92,7 @@ func middle(a, b, c float64) float64 {
 }
 
 // Length prepares for subsequences of m rows; see LeftQuery.ExcludeFlat.
-func (l *Left) Length(m int, excludeFlat bool) {
+func (l *LeftScorer) Length(m int, excludeFlat bool) {
 	l.m, l.excludeFlat = m, excludeFlat
 	n := l.rows - m + 1
 	if n < 1 {
@@ -151,18 +151,18 @@ func (t *leftColumn) far(i, m int) {
 }
 
 // Score computes LeftQuery.Define of a subsequence, with the length and the flat rule of Length.
-func (l *Left) Score(w *LeftMemory, from, at, k int) float64 {
+func (l *LeftScorer) Score(w *LeftMemory, from, at, k int) float64 {
 	score, _ := l.neighbours(w, from, at, k, false)
 	return score
 }
 
 // Neighbours is Score with the first rows of the neighbours, nearest first. They are
 // valid until the next use of w.
-func (l *Left) Neighbours(w *LeftMemory, from, at, k int) (score float64, places []int) {
+func (l *LeftScorer) Neighbours(w *LeftMemory, from, at, k int) (score float64, places []int) {
 	return l.neighbours(w, from, at, k, true)
 }
 
-func (l *Left) neighbours(w *LeftMemory, from, at, k int, places bool) (float64, []int) {
+func (l *LeftScorer) neighbours(w *LeftMemory, from, at, k int, places bool) (float64, []int) {
 	n := at - l.m - from + 1
 	w.places = w.places[:0]
 	if n < 1 {
@@ -215,7 +215,7 @@ func (l *Left) neighbours(w *LeftMemory, from, at, k int, places bool) (float64,
 
 // correlate sets rho to the correlations of the subsequences from row from on with that
 // from row at on; -inf or NaN for those that have none.
-func (t *leftColumn) correlate(rho []float64, from, at int, l *Left, w *LeftMemory) {
+func (t *leftColumn) correlate(rho []float64, from, at int, l *LeftScorer, w *LeftMemory) {
 	m := l.m
 	kinds, invs, means := t.kind[from:from+len(rho)], t.inv[from:from+len(rho)], t.mean[from:from+len(rho)]
 	none := math.NaN()
@@ -282,7 +282,7 @@ func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // shape of the one at row from, on the scale of the series, and contribution to each value's
 // share in their squared distance; the shares sum up to 1. Both have a number for each
 // value. It returns false where the two cannot be compared, or are the same.
-func (l *Left) Explain(expected, contribution []float64, from, at int) bool {
+func (l *LeftScorer) Explain(expected, contribution []float64, from, at int) bool {
 	m, total := l.m, 0.0
 	for c := range l.columns[:l.dim] {
 		t := &l.columns[c]

@@ -69,7 +69,7 @@ func leftNear(got, want float64) bool {
 // neighbour and more, both flat rules, and lengths around those of vectors.
 func TestLeft(t *testing.T) {
 	rng := seedtest.New(t)
-	var l Left
+	var l LeftScorer
 	var w LeftMemory
 	scored := 0
 	for name, x := range leftSignals(rng, 150) {
@@ -108,14 +108,14 @@ func TestLeft(t *testing.T) {
 // TestLeftAlone: a score has the same bits whatever else was asked of the same memory.
 func TestLeftAlone(t *testing.T) {
 	rng := seedtest.New(t)
-	var used Left
+	var used LeftScorer
 	var w LeftMemory
 	for name, x := range leftSignals(rng, 90) {
 		used.Load(x, 1)
 		used.Length(7, false)
 		for range 5 {
 			from, at, k := rng.IntN(10), 30+rng.IntN(50), 1+rng.IntN(2)
-			var fresh Left
+			var fresh LeftScorer
 			fresh.Load(x, 1)
 			fresh.Length(7, false)
 			a, b := used.Score(&w, from, at, k), fresh.Score(&LeftMemory{}, from, at, k)
@@ -129,7 +129,7 @@ func TestLeftAlone(t *testing.T) {
 // TestLeftCases are scores that follow from the text of the definition.
 func TestLeftCases(t *testing.T) {
 	score := func(x []float64, q LeftQuery) float64 {
-		var l Left
+		var l LeftScorer
 		var w LeftMemory
 		l.Load(x, 1)
 		l.Length(q.M, q.ExcludeFlat)
@@ -204,7 +204,7 @@ func leftReference(t *testing.T, file string, train, m, place int, distance stri
 		}
 		x = append(x, v)
 	}
-	var l Left
+	var l LeftScorer
 	var w LeftMemory
 	l.Load(x, 1)
 	l.Length(m, false)
@@ -226,7 +226,7 @@ func BenchmarkLeft(b *testing.B) {
 		for i := range x {
 			x[i] = rng.NormFloat64()
 		}
-		var l Left
+		var l LeftScorer
 		var w LeftMemory
 		b.Run(fmt.Sprintf("window=2048/m=%d", m), func(b *testing.B) {
 			for b.Loop() {

@@ -126,7 +126,7 @@ func (s *search) longer(m int) {
 		}
 		s.lengthen()
 	}
-	s.settle()
+	s.derive()
 	for i := range s.starts {
 		s.bound(i)
 	}

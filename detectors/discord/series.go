@@ -83,7 +83,7 @@ func (s *series) load(x []float64, m int, excludeFlat bool) {
 		}
 		s.sum[i], s.square[i] = sum, square
 	}
-	s.settle()
+	s.derive()
 }
 
 // lengthen proceeds to subsequences one value longer, by equations (7) and (8) of Zymbler and
@@ -105,7 +105,7 @@ func (s *series) lengthen() {
 const steepest = 64
 
 // derive computes the other fields from the moments.
-func (s *series) settle() {
+func (s *series) derive() {
 	n, m := s.starts, s.m
 	s.mean, s.inv, s.df, s.dg = sized(s.mean, n), sized(s.inv, n), sized(s.df, n), sized(s.dg, n)
 	s.rows, s.flats = sized(s.rows, n+lanes), s.flats[:0]

@@ -25,8 +25,8 @@ import (
 
 // Limits of a term's ratio of score and mean.
 const (
-	Least = 0.1
-	Most  = 1e6
+	MinRatio = 0.1
+	MaxRatio = 1e6
 )
 
 // Limits of Params.
@@ -183,9 +183,9 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 func term(score, mean float64) float64 {
 	switch {
 	case mean > 0:
-		return math.Log(max(Least, min(Most, score/mean)))
+		return math.Log(max(MinRatio, min(MaxRatio, score/mean)))
 	case score > 0:
-		return math.Log(Most)
+		return math.Log(MaxRatio)
 	}
 	return 0
 }

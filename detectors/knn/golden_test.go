@@ -196,8 +196,8 @@ func TestLargest(t *testing.T) {
 
 // testTop holds the ways with a solving set to reference weights, point:weight.
 func testTop(t *testing.T, name string, x []float64, dim int, want [][]string) {
-	for _, way := range Ways[2:] {
-		top, err := way.Find(x, dim, TopParams{N: len(want), K: 50, Workers: 2})
+	for _, algorithm := range Algorithms[2:] {
+		top, err := algorithm.Find(x, dim, TopParams{N: len(want), K: 50, Workers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func testTop(t *testing.T, name string, x []float64, dim int, want [][]string) {
 			at, _ := strconv.Atoi(m[1])
 			weight, _ := strconv.ParseFloat(m[2], 64)
 			if got := top.Outliers[i]; got.At != at || !near(got.Weight, weight, 1e-6) {
-				t.Errorf("%s: %s finds %v in place %d, want %s", name, way.Name, got, i, m[0])
+				t.Errorf("%s: %s finds %v in place %d, want %s", name, algorithm.Name, got, i, m[0])
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func (t *Top) Reference(x []float64, dim int) (points []float64, cut float64) {
 }
 
 // Algorithm finds the points of largest weight.
-type Way struct {
+type Algorithm struct {
 	Name string // as in the paper
 	find func(*mining) Top
 }
@@ -79,7 +79,7 @@ type Way struct {
 //     distances (no distance matrix), unlike GPU-SolvingSet.
 //   - SolvingSet-NDM-TP has each core compare all candidates with its share, keeps a list of
 //     neighbours for each candidate and core, and merges them in a second pass.
-var Ways = []Way{
+var Algorithms = []Algorithm{
 	{"BruteForce", (*mining).bruteForce},
 	{"BruteForce-SH", (*mining).bruteForceSH},
 	{"SolvingSet", (*mining).sequential},
@@ -89,7 +89,7 @@ var Ways = []Way{
 
 // Find returns the points of largest weight among the points x of dim values each. It returns
 // an error for parameters out of range and for values that are not finite.
-func (w *Way) Find(x []float64, dim int, p TopParams) (Top, error) {
+func (w *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
 	if p.Candidates == 0 {
 		p.Candidates = 100
 	}

@@ -56,9 +56,9 @@ func TestWaysAgree(t *testing.T) {
 			p := TopParams{N: 1 + rnd.IntN(15), K: 1 + rnd.IntN(1+rnd.IntN(40)), Self: rnd.IntN(2) == 0,
 				Candidates: rnd.IntN(30), Workers: rnd.IntN(4)}
 			want := definedTop(x, dim, p)
-			for _, way := range Ways {
-				what := fmt.Sprintf("%s of %d points of %d %s values, %+v", way.Name, n, dim, name, p)
-				got, err := way.Find(x, dim, p)
+			for _, algorithm := range Algorithms {
+				what := fmt.Sprintf("%s of %d points of %d %s values, %+v", algorithm.Name, n, dim, name, p)
+				got, err := algorithm.Find(x, dim, p)
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
@@ -142,9 +142,9 @@ func TestNeighbourCounts(t *testing.T) {
 			if want, _ := Define(x, dim, 1, k, false, Query{found[0].At, 0, n}); found[0].Weight != want {
 				t.Errorf("%s: the largest weight is %v, want %v", what, found[0], want)
 			}
-			for _, way := range Ways {
-				if got, err := way.Find(x, dim, p); err != nil || !equal(got.Outliers, found) {
-					t.Errorf("%s: %s finds %v, %v, the tree %v", what, way.Name, got.Outliers, err, found)
+			for _, algorithm := range Algorithms {
+				if got, err := algorithm.Find(x, dim, p); err != nil || !equal(got.Outliers, found) {
+					t.Errorf("%s: %s finds %v, %v, the tree %v", what, algorithm.Name, got.Outliers, err, found)
 				}
 			}
 		}
@@ -160,14 +160,14 @@ func TestSolvingSetIsSmall(t *testing.T) {
 	for i := range x {
 		x[i] = rnd.NormFloat64()
 	}
-	for _, way := range Ways[2:] {
+	for _, algorithm := range Algorithms[2:] {
 		for what, x := range map[string][]float64{"normal": x, "equal": make([]float64, 2*n)} {
-			got, err := way.Find(x, 2, TopParams{N: 10, K: 10, Workers: 2})
+			got, err := algorithm.Find(x, 2, TopParams{N: 10, K: 10, Workers: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(got.SolvingSet) > n/5 || got.Distances > n*n/10 {
-				t.Errorf("%s of %s points: %d in the solving set, %d distances", way.Name, what, len(got.SolvingSet), got.Distances)
+				t.Errorf("%s of %s points: %d in the solving set, %d distances", algorithm.Name, what, len(got.SolvingSet), got.Distances)
 			}
 		}
 	}
@@ -186,15 +186,15 @@ func TestFindRefuses(t *testing.T) {
 		{[]float64{1, math.Inf(1)}, 1, TopParams{N: 0, K: 1}, "n is 0"},
 		{[]float64{1, math.Inf(1)}, 1, TopParams{N: 1, K: MaxK + 1}, "point 1 is +Inf"},
 	} {
-		for _, way := range Ways {
-			if _, err := way.Find(c.x, c.dim, c.p); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s of %v: the error is %v, want one with %q", way.Name, c.x, err, c.want)
+		for _, algorithm := range Algorithms {
+			if _, err := algorithm.Find(c.x, c.dim, c.p); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s of %v: the error is %v, want one with %q", algorithm.Name, c.x, err, c.want)
 			}
 		}
 	}
-	for _, way := range Ways {
-		if got, err := way.Find(nil, 3, TopParams{N: 1, K: 1}); err != nil || len(got.Outliers) > 0 {
-			t.Errorf("%s of no points: %v, %v", way.Name, got, err)
+	for _, algorithm := range Algorithms {
+		if got, err := algorithm.Find(nil, 3, TopParams{N: 1, K: 1}); err != nil || len(got.Outliers) > 0 {
+			t.Errorf("%s of no points: %v, %v", algorithm.Name, got, err)
 		}
 	}
 }

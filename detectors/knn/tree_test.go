@@ -74,7 +74,7 @@ func TestTreeHasTheTop(t *testing.T) {
 			for i := range x {
 				x[i] = draw(rnd, i/dim)
 			}
-			want, err := Ways[4].Find(widen(x), dim, p)
+			want, err := Algorithms[4].Find(widen(x), dim, p)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ type Family interface {
 	// expected one of the grid's total by d > 0. It has no cancelling terms.
 	Ratio(d, b float64, total Sums) float64
 	// MaxCount returns the largest count that a rectangle of baseline b can have.
-	Most(b float64, total Sums) float64
+	MaxCount(b float64, total Sums) float64
 	// LogLikelihood returns the log-likelihood of cells with the sums c and b, at the parameter that
 	// maximises it, without the terms that do not depend on the parameter. Only differences of equal
 	// sums have a meaning.
@@ -87,7 +87,7 @@ func (Poisson) Ratio(d, b float64, total Sums) float64 {
 }
 
 // MaxCount returns the count of all cells.
-func (Poisson) Most(_ float64, total Sums) float64 { return float64(total.Count) }
+func (Poisson) MaxCount(_ float64, total Sums) float64 { return float64(total.Count) }
 
 // LogLikelihood returns c ln(c/b).
 func (Poisson) LogLikelihood(c, b float64) float64 { return xlogy(c, c/b) }
@@ -114,7 +114,7 @@ func (Bernoulli) Ratio(d, b float64, total Sums) float64 {
 }
 
 // MaxCount returns the number of trials, or of cases if that is smaller.
-func (Bernoulli) Most(b float64, total Sums) float64 { return min(b, float64(total.Count)) }
+func (Bernoulli) MaxCount(b float64, total Sums) float64 { return min(b, float64(total.Count)) }
 
 // LogLikelihood returns c ln(c/b) + (b-c) ln(1-c/b).
 func (Bernoulli) LogLikelihood(c, b float64) float64 { return xlogy(c, c/b) + xlogy(b-c, (b-c)/b) }
@@ -135,7 +135,7 @@ func (n Normal) Ratio(d, b float64, total Sums) float64 {
 }
 
 // MaxCount returns infinity.
-func (Normal) Most(float64, Sums) float64 { return math.Inf(1) }
+func (Normal) MaxCount(float64, Sums) float64 { return math.Inf(1) }
 
 // LogLikelihood returns c^2/(2 b Variance).
 func (n Normal) LogLikelihood(c, b float64) float64 {
@@ -164,7 +164,7 @@ func (Exponential) Ratio(d, b float64, total Sums) float64 {
 }
 
 // MaxCount returns the sum of all times.
-func (Exponential) Most(_ float64, total Sums) float64 { return float64(total.Count) }
+func (Exponential) MaxCount(_ float64, total Sums) float64 { return float64(total.Count) }
 
 // LogLikelihood returns b ln(b/c).
 func (Exponential) LogLikelihood(c, b float64) float64 { return xlogy(b, b/c) }

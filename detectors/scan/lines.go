@@ -77,7 +77,7 @@ func (l *lines) set(k int, slope, b, c float64, s *scanner) {
 // reach returns an excess d with which a rectangle of baseline b does not exceed the level: about
 // the largest such excess.
 func reach(f Family, total Sums, level, b float64) float64 {
-	most := f.Most(b, total) - total.expected(b)
+	most := f.MaxCount(b, total) - total.expected(b)
 	if !(most > 0 && level > 0) {
 		return 0
 	}

@@ -58,7 +58,7 @@ func TestLines(t *testing.T) {
 				l := s.newLines(level)
 				for _, b := range g.Baseline { // the border of the convex set
 					if b > 0 && level > 0 {
-						d, most := reach(f, s.total, level, float64(b)), f.Most(float64(b), s.total)-s.total.expected(float64(b))
+						d, most := reach(f, s.total, level, float64(b)), f.MaxCount(float64(b), s.total)-s.total.expected(float64(b))
 						if v := f.Ratio(d, float64(b), s.total); d > 0 && v > level || d < most && v < level*0.98 {
 							t.Errorf("%s, %s: baseline %d reaches %v with an excess of %v of %v, want %v", f.name, name, b, v, d, most, level)
 						}

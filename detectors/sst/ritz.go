@@ -8,7 +8,7 @@ import (
 
 // deflation is the size of a subdiagonal element, relative to its neighbours on the diagonal, up to
 // which it counts as 0: well below the error of float32 in T.
-const settled = 0x1p-40
+const deflation = 0x1p-40
 
 // tridiagonals are the matrices T of up to eight scores, which solve replaces by their
 // eigenvalues, unordered, and the first components of their
@@ -38,7 +38,7 @@ func (t *tridiagonals) solve(count int) {
 			for k := range count {
 				k := k & mask
 				m := l
-				for m < t.n-1 && math.Abs(e[m][k]) > settled*(math.Abs(d[m][k])+math.Abs(d[m+1][k])) {
+				for m < t.n-1 && math.Abs(e[m][k]) > deflation*(math.Abs(d[m][k])+math.Abs(d[m+1][k])) {
 					m++
 				}
 				if m == l {

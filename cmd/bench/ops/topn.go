@@ -72,10 +72,12 @@ func table(name string) func(*Bench) ([]float64, int, error) {
 func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
 	var rows []report.Row
 	for _, set := range pointSets {
-		name := func(way string, k int) string { return fmt.Sprintf("%s n=%d k=%d, %s", set.name, topN, k, way) }
+		name := func(algorithm string, k int) string {
+			return fmt.Sprintf("%s n=%d k=%d, %s", set.name, topN, k, algorithm)
+		}
 		ks := []int{5, 10, 50}
 		if !slices.ContainsFunc(ks, func(k int) bool {
-			return b.wants(name(treeWay, k)) || slices.ContainsFunc(knn.Ways, func(w knn.Way) bool { return b.wants(name(w.Name, k)) })
+			return b.wants(name(treeWay, k)) || slices.ContainsFunc(knn.Algorithms, func(w knn.Algorithm) bool { return b.wants(name(w.Name, k)) })
 		}) {
 			continue
 		}
@@ -106,22 +108,22 @@ func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
 				rows = append(rows, r.Noted("%d points of %d values; %.3f s of it to build the tree",
 					points, dim, built.Seconds()))
 			}
-			for _, way := range knn.Ways {
-				all := way.Name == "BruteForce" || way.Name == "BruteForce-SH"
-				if !b.wants(name(way.Name, k)) {
+			for _, algorithm := range knn.Algorithms {
+				all := algorithm.Name == "BruteForce" || algorithm.Name == "BruteForce-SH"
+				if !b.wants(name(algorithm.Name, k)) {
 					continue
 				}
 				if (all || set.alike) && points > bruteMost && b.Shapes == nil {
-					rows = append(rows, report.Row{Case: name(way.Name, k),
+					rows = append(rows, report.Row{Case: name(algorithm.Name, k),
 						Skipped: fmt.Sprintf("%d points, more than %d: -shapes selects it", points, bruteMost)})
 					continue
 				}
 				if ctx.Err() != nil {
 					return rows, ctx.Err()
 				}
-				b.Say("%s", name(way.Name, k))
+				b.Say("%s", name(algorithm.Name, k))
 				began := time.Now()
-				top, err := way.Find(x, dim, knn.TopParams{N: topN, K: k, Workers: runtime.GOMAXPROCS(0)})
+				top, err := algorithm.Find(x, dim, knn.TopParams{N: topN, K: k, Workers: runtime.GOMAXPROCS(0)})
 				if err != nil {
 					return rows, err
 				}
@@ -130,11 +132,11 @@ func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
 					found = top.Outliers
 				}
 				if !slices.Equal(found, top.Outliers) {
-					return rows, fmt.Errorf("%s finds %v, another way %v", name(way.Name, k), top.Outliers, found)
+					return rows, fmt.Errorf("%s finds %v, another algorithm %v", name(algorithm.Name, k), top.Outliers, found)
 				}
 				pairs := float64(points) * float64(points-1)
 				first, last := found[0], found[len(found)-1]
-				r := report.NewRow(name(way.Name, k), took, "s")
+				r := report.NewRow(name(algorithm.Name, k), took, "s")
 				r = r.Noted("%d points of %d values; %.4g%% of the distances", points, dim, 100*float64(top.Distances)/pairs)
 				r = r.Noted("point %d first, weight %.6f; point %d last, weight %.6f", first.At, first.Weight, last.At, last.Weight)
 				if top.SolvingSet != nil {

@@ -262,7 +262,7 @@ func score(r detectors.Rows) {
 }
 
 type memory struct {
-	left discord.Left
+	left discord.LeftScorer
 	own  discord.LeftMemory
 	sums []float64
 }

@@ -124,7 +124,7 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 		return nil, fmt.Errorf("detectors: knn: a reference set of %d points, use %d at most", n, MaxWindow)
 	}
 	if outliers > 0 {
-		way := knn.Ways[slices.IndexFunc(knn.Ways, func(w knn.Way) bool { return w.Name == "SolvingSet" })]
+		algorithm := knn.Algorithms[slices.IndexFunc(knn.Algorithms, func(w knn.Algorithm) bool { return w.Name == "SolvingSet" })]
 		x := ref.Points
 		if ref.ZNorm {
 			x = slices.Clone(x)
@@ -132,7 +132,7 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 				vec.Normalise(p, dim)
 			}
 		}
-		top, err := way.Find(x, width, knn.TopParams{N: outliers, K: v.Int("K"), Self: v.Bool("INCLUDE_SELF")})
+		top, err := algorithm.Find(x, width, knn.TopParams{N: outliers, K: v.Int("K"), Self: v.Bool("INCLUDE_SELF")})
 		if err != nil {
 			return nil, fmt.Errorf("detectors: %w", err)
 		}

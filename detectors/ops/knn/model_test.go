@@ -55,7 +55,7 @@ func TestKNNModelOfASolvingSet(t *testing.T) {
 		for i := range x {
 			x[i] = 1e6 + rng.NormFloat64()
 		}
-		top, err := knn.Ways[4].Find(x, dim, knn.TopParams{N: 10, K: k, Workers: 2})
+		top, err := knn.Algorithms[4].Find(x, dim, knn.TopParams{N: 10, K: k, Workers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,14 +138,14 @@ func TestZNorm(t *testing.T) {
 		}
 		points := reference
 		if outliers > 0 {
-			top, err := knn.Ways[0].Find(reference, dim*m, knn.TopParams{N: outliers, K: k})
+			top, err := knn.Algorithms[0].Find(reference, dim*m, knn.TopParams{N: outliers, K: k})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if cut := top.Outliers[outliers-1].Weight; d.Cut() != cut {
 				t.Errorf("the cut is %v, want %v", d.Cut(), cut)
 			}
-			top, _ = knn.Ways[2].Find(reference, dim*m, knn.TopParams{N: outliers, K: k})
+			top, _ = knn.Algorithms[2].Find(reference, dim*m, knn.TopParams{N: outliers, K: k})
 			points, _ = top.Reference(reference, dim*m)
 		}
 		got := byModel(t, d.(*ModelDetector), fresh, dim)

@@ -51,8 +51,8 @@ func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() 
 	for i, v := range x {
 		origin[i%dim] += v / float64(n*s.embed) // divided first: the sum of large values is finite
 	}
-	way := knn.Ways[slices.IndexFunc(knn.Ways, func(w knn.Way) bool { return w.Name == "SolvingSet" })]
-	top, err := way.Find(x, width, knn.TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop})
+	algorithm := knn.Algorithms[slices.IndexFunc(knn.Algorithms, func(w knn.Algorithm) bool { return w.Name == "SolvingSet" })]
+	top, err := algorithm.Find(x, width, knn.TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop})
 	if err != nil {
 		panic(err) // the points are finite, and New has checked the parameters
 	}
