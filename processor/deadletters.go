@@ -41,7 +41,7 @@ func (pt *partition) lateRecord(rec *record.Record, series []byte) {
 	if pt.backfill.covers(rec.Offset) {
 		return
 	}
-	pt.lates.add(series, rec)
+	pt.lates.Add(series, rec.Offset)
 	pt.writer.Late(rec)
 }
 

@@ -61,6 +61,9 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		if pt.growing {
 			pt.decideGrown(rec.Offset)
 		}
+		if pt.host.cfg.Mutes != nil {
+			pt.muted = pt.host.cfg.Mutes().Follow(pt.muted, &pt.state.Decisions, rec.Offset)
+		}
 		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
 		switch s.Fold(&sample, pt.batch) {
 		case keystate.Late:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
@@ -66,12 +67,13 @@ type partition struct {
 	counts   metrics.Counts
 	joined   joined
 	open     map[string]int64 // anomalies by detector
+	muted    *feedback.Mutes  // mute rules that the state follows
 	growing  bool             // the topic has grown, and the next sample's offset is where that is decided
 	waiting  bool             // for the commit of the start: nothing is fetched
 	wipe     [][]byte         // changelog keys to delete, of state that was emptied, until the deletion is committed
 	arrivals limits.Arrivals
 	work     restoreWork
-	lates    lateLog
+	lates    trouble.Series
 	suspects suspectLog
 	backfill backfill
 
@@ -322,7 +324,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	pt.it.Reset(&c.Chunk)
 	pt.joined.skipped = record.Skipped{}
 	pt.again = false
-	pt.growing = pt.grown(pt.position.Load())
+	pt.growing, pt.muted = pt.grown(pt.position.Load()), nil
 	for {
 		retry, err := pt.foldChunk(ctx)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/group"
@@ -68,7 +69,9 @@ type Config struct {
 	// SchemaGrace is how long a record waits for a schema that the registry says it
 	// does not have; RegistryConfig.Grace of the decoder's registry.
 	SchemaGrace time.Duration
-	MaxFuture   time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
+	// Mutes returns the mute rules of now, nil while they are not known; nil: there are none.
+	Mutes     func() *feedback.Mutes
+	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
 
 	Guarantee          Guarantee
 	TransactionTimeout time.Duration

@@ -27,8 +27,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config",
 		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
-			"processor/keystate processor/keystate/series processor/keystate/guard processor/events detectors detectors/ops detectors/ops/scan " +
-			"detectors/threshold detectors/ensemble schemas schemas/*",
+			"processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute processor/events detectors detectors/ops " +
+			"detectors/ops/scan detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/fetch " +
@@ -65,7 +65,7 @@ var within = []struct{ dir, imports, why string }{
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
 		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
-			"processor/quarantine processor/restore " +
+			"processor/quarantine processor/restore processor/feedback " +
 			"processor/keystate processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
@@ -85,6 +85,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/suspects", "processor/keystate/eventtime processor/keystate/floor", "what a sample says, but for its time, is its owner's"},
 	{"processor/keystate/undo", "processor/keystate/floor", "what an operation changes is its owner's"},
 	{"processor/keystate/guard", "", "it compares numbers"},
+	{"processor/keystate/mute", "processor/keystate/changelog processor/keystate/guard", "it knows detectors and series by name"},
 	{"processor/keystate/series",
 		"processor/keystate/changelog processor/keystate/guard processor/events detectors detectors/threshold detectors/ensemble detectors/bins",
 		"what is remembered of one series does not depend on the others, on undo or on batches"},
@@ -106,6 +107,8 @@ var within = []struct{ dir, imports, why string }{
 		"results become records here, however they are committed"},
 	{"processor/status", "processor/metrics processor/kafka processor/kafka/fetch processor/keystate",
 		"a status is set by one goroutine and read by any, whatever it is for"},
+	{"processor/feedback", "processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/guard " +
+		"processor/keystate/mute processor/trouble schemas/output", "a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
 	{"processor/quarantine", "processor/kafka processor/kafka/record", "every part of the processor can pause a partition"},

@@ -45,6 +45,8 @@ func commands() []command {
 		{"config", "print the effective configuration, secrets hidden", t.config},
 		{"state", "list, export or reset the state of a group", t.state},
 		{"dlq", "list and show dead letters, or send them again", t.dlq},
+		{"mute", "have some scores make no anomaly for a time", t.mute},
+		{"feedback", "say of an anomaly whether it was a fault", t.feedback},
 		{"healthcheck", "ask the worker on this host whether it is healthy", t.healthcheck},
 		{"version", "print the version", t.version},
 	}

@@ -11,6 +11,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/preflight"
 	"odradek/processor"
+	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
@@ -88,16 +89,18 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 		}
 		metrics.WatchRegistry(registry.Stats)
 	}
+	reader, mutes := feedbackReader(c, client, log)
 	var p *processor.Processor
 	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
 		if err = preflight.Examine(ctx, c, client, registry, log); err == nil {
-			p, err = newProcessor(ctx, c, client, registry, exec, metrics, log)
+			p, err = newProcessor(ctx, c, client, registry, exec, metrics, log, mutes)
 		}
 		return err
 	})
 	if err != nil {
 		return preflight.EndOf(ctx, err)
 	}
+	defer readFeedback(ctx, reader)()
 	metrics.SetBudget(int64(c.Keys.Bytes))
 	metrics.Watch(p.Status)
 	w.p.Store(p)
@@ -110,7 +113,7 @@ var hooks processor.Hooks
 
 // newProcessor creates missing topics, registers the schemas and builds the processor.
 func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec executor,
-	metrics *metrics.Metrics, log *slog.Logger) (*processor.Processor, error) {
+	metrics *metrics.Metrics, log *slog.Logger, mutes func() *feedback.Mutes) (*processor.Processor, error) {
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
@@ -136,5 +139,38 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 	cfg.Executor, cfg.Metrics, cfg.Log = exec, metrics, log
 	cfg.SchemaIDs = ids
 	cfg.Hooks = hooks
+	cfg.Mutes = mutes
 	return processor.New(ctx, cfg)
+}
+
+// feedbackReader returns the reader of the feedback topic, and its rules; nil for none.
+func feedbackReader(c *config.Config, client *kafka.Client, log *slog.Logger) (*feedback.Reader, func() *feedback.Mutes) {
+	if c.Detect.Feedback == config.Off || !c.Detect.Anomalies && c.Output.Scores != "anomalous" {
+		return nil, nil
+	}
+	r := feedback.NewReader(client, c.Detect.Feedback, log)
+	return r, r.Mutes
+}
+
+// firstFeedback bounds how long the start waits for the rules of now.
+const firstFeedback = 5 * time.Second
+
+// readFeedback reads the topic once and then in the background, until ctx ends and stop is called.
+func readFeedback(ctx context.Context, r *feedback.Reader) (stop func()) {
+	if r == nil {
+		return func() {}
+	}
+	first, cancel := context.WithTimeout(ctx, firstFeedback)
+	r.Poll(first)
+	cancel()
+	ctx, cancel = context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }

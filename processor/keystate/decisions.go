@@ -6,6 +6,7 @@ import (
 
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/snapshot"
 )
 
@@ -18,6 +19,7 @@ const (
 	Verdict    = decisions.Verdict    // of the caller
 	Grown      = decisions.Grown      // of the caller; see sweeps.go
 	Thresholds = decisions.Thresholds // see thresholds.go
+	Mutes      = decisions.Mutes      // of the caller; see mutes.go
 )
 
 var kinds = decisions.Table{
@@ -28,12 +30,20 @@ var kinds = decisions.Table{
 		Name: "threshold", Standing: true, Acts: true,
 		Read: func(content []byte) (any, error) { return decisions.DecodeRule(content) },
 	},
+	Mutes: {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return mute.Decode(content) }},
 }
 
 // actions are what decisions of the kinds that act do to the state. What the others say is in
 // the records of keys, or the decision is asked for: evictions by admit, which skips
 // samples that an eviction has forgotten; standing ones by the caller, with Standing.
-var actions = [decisions.NumKinds]func(*State, *decisions.Decision){Thresholds: func(s *State, d *decisions.Decision) { s.rules.force(d) }}
+var actions = [decisions.NumKinds]func(*State, *decisions.Decision){
+	Thresholds: func(s *State, d *decisions.Decision) { s.rules.force(d) },
+	Mutes: func(s *State, d *decisions.Decision) {
+		s.mutes.force(d)
+		s.silences.watch.Reset()
+		s.sweeps.planSilences()
+	},
+}
 
 // Decisions are what a partition's owner decides; see package decisions.
 type Decisions struct {
@@ -59,6 +69,12 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 		s.begin(offset)
 	}
 	d := &decisions.Decision{Kind: k, Subject: slices.Clone(subject), Content: slices.Clone(content), Offset: offset}
+	if read := kinds[k].Read; read != nil {
+		var err error
+		if d.Value, err = read(d.Content); err != nil {
+			panic(fmt.Sprintf("keystate: decision of kind %d with content that cannot be read: %v", k, err))
+		}
+	}
 	s.log.Add(d)
 	if kinds[k].Acts {
 		s.act(d)

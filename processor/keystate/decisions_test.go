@@ -66,7 +66,11 @@ func (x *run) decide(sm *Sample) bool {
 	}
 	subject := subjectOf(sm.Key)
 	for x.r.IntN(x.decides) == 0 {
-		switch x.r.IntN(4) {
+		switch x.r.IntN(5) {
+		case 4:
+			content := randomMutes(x.r, x.w.cfg, sm.Time).Encode()
+			x.s.Decisions.Make(Mutes, nil, content, sm.Offset)
+			told(Mutes, nil, content)
 		case 3: // the topic grows
 			x.grown++
 			content := []byte{byte(x.grown)}
@@ -137,7 +141,7 @@ func TestDecisions(t *testing.T) {
 	}
 	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind; %d aborts, %d crashes",
 		made[Eviction], verdicts, made[Verdict], made[kindTest], aborts, crashes)
-	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || aborts == 0 || crashes == 0 || verdicts == 0 {
+	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || aborts == 0 || crashes == 0 || verdicts == 0 {
 		t.Error("something did not happen")
 	}
 }

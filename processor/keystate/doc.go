@@ -75,6 +75,7 @@
 //	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
 //	alerts     alerts     what the judge and the rules remember of a key, saved before it changes (alerts.go)
 //	rules      rules      the thresholds in force (thresholds.go)
+//	mutes      mutes      the mute rules in force (mutes.go)
 //	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
 //	reverter   reverter   undoes what the journal has (revert.go)
 //

@@ -24,6 +24,7 @@ import (
 type judge struct {
 	out    *Output
 	alerts alerts
+	mutes  *mutes
 	finds  []detectors.Finding
 
 	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
@@ -203,6 +204,9 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		if v.Exceeds && d.Guard != nil && why.p != nil && !j.admitted(d, why, &in) {
 			v.Exceeds, ordinary = false, true
 		}
+		if v.Exceeds && len(j.mutes.judged) > 0 && j.muted(k, d, r, why, &in) {
+			v.Exceeds, ordinary = false, true
+		}
 		if ordinary {
 			v.Severity = 0
 		}
@@ -252,6 +256,16 @@ func (j *judge) admitted(d *series.SetDetector, why *reasons, in *events.Input) 
 		j.explain(why, in)
 	}
 	return d.Guard.Admits(in.Expected, in.Actual, in.Contribution)
+}
+
+// muted reports whether a mute rule covers the score.
+func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *events.Input) bool {
+	return j.mutes.judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), func() (expected, actual, contribution []float64) {
+		if in.Expected == nil && why.p != nil && d.Valued {
+			j.explain(why, in)
+		}
+		return in.Expected, in.Actual, in.Contribution
+	})
 }
 
 // explain takes what was expected of the i-th fresh row from its finding or, where that

@@ -12,6 +12,7 @@ func (s *State) begin(f Floor, implicit bool) {
 	s.Suspects.begin(f)
 	s.journal.Begin(f, implicit)
 	s.rules.rebuild(s.next)
+	s.mutes.rebuild(s.next)
 	s.sweeps.plan()
 }
 
@@ -99,5 +100,6 @@ func (s *State) rebuild() {
 	s.groups.rebuild()
 	s.Decisions.log.Rebuild(s.next)
 	s.rules.rebuild(s.next)
+	s.mutes.rebuild(s.next)
 	s.sweeps.plan()
 }

@@ -31,6 +31,7 @@ func (s *State) EndReplay() {
 	s.next = s.Restore.end
 	s.journal.EndReplay(s.Suspects.floor(s.next))
 	s.rules.rebuild(s.next)
+	s.mutes.rebuild(s.next)
 	s.Keys.evictor.Reset()
 	s.silences.watch.Reset()
 	s.sweeps.plan()

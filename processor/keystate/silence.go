@@ -19,6 +19,7 @@ type silences struct {
 	keys    *keys.Table
 	edits   edits
 	out     *Output
+	mutes   *mutes
 }
 
 // newSilences returns the silences of the keys in a table.
@@ -45,6 +46,10 @@ func (s *silences) open(offset int64) {
 }
 
 func (s *silences) openOf(k *Key, wm, offset int64) {
+	if to, muted := s.mutes.folded.Silences(series.SilenceName, k.Name(), wm); muted {
+		s.watch.Add(k, to-1-s.limit) // due again when the watermark is at to, if the key is still silent
+		return
+	}
 	if k.Unit != uint32(s.journal.Number) {
 		s.edits.touch(k)
 	}

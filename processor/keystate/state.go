@@ -327,6 +327,7 @@ type State struct {
 	folder   folder
 	judge    judge
 	rules    rules
+	mutes    mutes
 	journal  journal
 	reverter reverter
 	dirty    keys.DirtyQueue
@@ -347,6 +348,7 @@ func New(cfg *Config) *State {
 	s.compose()
 	s.journal = s.reverter.journal()
 	s.rules.rebuild(s.next)
+	s.mutes.rebuild(s.next)
 	return s
 }
 
@@ -366,14 +368,15 @@ func (s *State) compose() {
 	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
 	s.Suspects = newSuspects(cfg.MaxJump, at, &s.Tally, journal)
 	s.held = newHeld(cfg.MaxHeld, cfg.Dim, table, journal)
-	s.judge.out, s.judge.alerts = &s.Output, alerts{journal, table}
+	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
 	s.rules = rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks}
+	s.mutes = mutes{decisions: s.Decisions.log, tasks: &s.folder.tasks}
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
 		hold: cfg.Hold, at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids, tasks: tasks.New[*Key](s.dets),
 	}
 	s.silences = newSilences(cfg.Silence, table)
-	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = at, journal, edits, &s.Output
+	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out, s.silences.mutes = at, journal, edits, &s.Output, &s.mutes
 	s.Keys = Keys{
 		Table: keys.NewTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
 		silences: &s.silences, decisions: s.Decisions.log, judge: &s.judge, evictor: newEvictor(cfg.TTL, table),

@@ -333,6 +333,9 @@ func (k *checker) topics() {
 			check(outputs.Changelog.Setting, k.c.ChangelogTopic(t))
 		}
 	}
+	if k.c.Detect.Feedback != Off {
+		check("FEEDBACK_TOPIC", k.c.Detect.Feedback)
+	}
 	if o.Replication == 0 {
 		k.add("REPLICATION", "0 is not a replication factor", "use -1 for the brokers' default, or at least 1")
 	}

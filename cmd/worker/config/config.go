@@ -122,6 +122,7 @@ type keySettings struct {
 type detectSettings struct {
 	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
 	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows: the heatmaps of op discords, up to 256 KiB for each of its windows. With false they are not made."`
+	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of what operators say of anomalies: mutes and maintenance, which the workers apply within a second, without a restart. worker mute and worker feedback write it; it need not exist. off: none is read."`
 	Silence     time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
 	GroupBy     string        `env:"GROUP_BY" doc:"Puts anomalies of several series that open together into a group: they have the same group in the anomalies topic. A regular expression (RE2) of the series key: the part in parentheses, or without any all that it matches, is what the series of a group have in common; a series that it does not match is in none. ^[^/]+ is what comes before the first /, with ODRADEK_KEY_FIELD=site+line+sensor the site. Anomalies of other partitions are in other groups."`
 	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Event time from the opening of a group's first anomaly to that of the last one to join it, at most, in either direction. Set it above the time by which the series of a partition are apart."`
@@ -452,6 +453,7 @@ func (c *Config) derive() {
 		set(&o.Topics[i], g+"-"+outputs.Table[i].Name)
 	}
 	set(&o.ChangelogPrefix, ChangelogPrefix(g))
+	set(&c.Detect.Feedback, g+"-feedback")
 	if c.Program.PageAddr == "" {
 		c.Program.PageAddr = pageAddr(c.Program.HTTPAddr)
 	}

@@ -14,6 +14,7 @@ import (
 	"odradek/detectors"
 	_ "odradek/detectors/ops" // the settings are those of all ops
 	"odradek/detectors/threshold"
+	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
 	"odradek/schemas/formats"
 )
@@ -440,33 +441,11 @@ func keyPatterns(list []string) (func(key []byte) bool, error) {
 	}
 	matches := func(patterns []string, key []byte) bool {
 		for _, p := range patterns {
-			if glob(p, key) {
+			if mute.Match(p, key) {
 				return true
 			}
 		}
 		return false
 	}
 	return func(key []byte) bool { return matches(include, key) && !matches(exclude, key) }, nil
-}
-
-// glob matches a whole key: * any bytes, ? one byte. It goes back only to the
-// last star, so its time is at most len(pattern)*len(key).
-func glob(pattern string, key []byte) bool {
-	p, k, star, mark := 0, 0, -1, 0
-	for k < len(key) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, k
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == key[k]):
-			p++
-			k++
-		case star >= 0:
-			mark++
-			p, k = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

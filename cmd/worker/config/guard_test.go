@@ -53,6 +53,12 @@ func TestGuardSettings(t *testing.T) {
 			t.Errorf("%s: %s does not mention %s", bad[0], faults, bad[1])
 		}
 	}
+	for topic, want := range map[string]string{"off": "[]", "no/topic": "ODRADEK_FEEDBACK_TOPIC", "g-scores": "ODRADEK_FEEDBACK_TOPIC"} {
+		_, faults, _ := Parse(minimal("ODRADEK_GROUP=g", "ODRADEK_FEEDBACK_TOPIC="+topic))
+		if !strings.Contains(fmt.Sprint(faults), want) {
+			t.Errorf("feedback topic %s: %v", topic, faults)
+		}
+	}
 	if _, faults := parse("X_THRESHOLD=off", "X_DIRECTION=above"); !strings.Contains(faults, "judges no score") {
 		t.Error(faults)
 	}

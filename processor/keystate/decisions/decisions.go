@@ -64,6 +64,9 @@ const (
 	// Thresholds: scores of the detector that is the subject are judged by the
 	// threshold that is the content.
 	Thresholds Kind = 4
+	// Mutes: scores that the rules in the content cover make no anomaly (package mute). The content
+	// is all rules in force, and there is one subject.
+	Mutes Kind = 8
 	// 5: an advance of the watermark of an idle partition.
 	// 6: feedback on an anomaly.
 	// 7: a calendar.

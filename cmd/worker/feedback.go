@@ -1,0 +1,353 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os/user"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"odradek/cmd/worker/config"
+	"odradek/processor/feedback"
+	"odradek/processor/kafka"
+	"odradek/processor/keystate/mute"
+	"odradek/processor/keystate/series"
+	"odradek/schemas"
+	"odradek/schemas/output"
+	"odradek/schemas/registry"
+)
+
+const muteAbout = `Has scores of some detectors and series make no anomaly for a time. The workers apply it within a second, without a restart;
+scores are published as ever. It is a record of the topic ODRADEK_FEEDBACK_TOPIC.
+
+  add     adds a rule; or with -id replaces one
+  list    lists the rules, and with -all also what was said of anomalies
+  remove  takes a rule, or what was said of an anomaly, back`
+
+const muteExamples = `  worker mute add -keys 'pump-17*' -for 2h -reason 'bearing is being changed'
+  worker mute add -detector spikes -direction below -forever -reason 'sensor drops to 0 now and then'
+  worker mute add -maintenance -keys 'line-3/*' -from 2026-02-07T06:00:00Z -to 2026-02-07T14:00:00Z
+  worker mute list
+  worker mute remove -id 5f0c2a91`
+
+// muteOptions are the flags of `mute`.
+type muteOptions struct {
+	action      string
+	f           output.Feedback
+	from, to    string
+	duration    time.Duration
+	forever     bool
+	maintenance bool
+	direction   string
+	all, asJSON bool
+	timeout     time.Duration
+}
+
+// check completes the record and returns what is wrong with the options.
+func (o *muteOptions) check(c *config.Config, now time.Time) (faults []string) {
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	at := func(name, text string) *int64 {
+		if text == "" {
+			return nil
+		}
+		t, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			wrong("-%s %q is not a time like 2026-01-31T08:00:00Z", name, text)
+			return nil
+		}
+		us := t.UnixMicro()
+		return &us
+	}
+	f := &o.f
+	f.From, f.To = at("from", o.from), at("to", o.to)
+	ends := 0
+	for _, given := range []bool{o.to != "", o.duration > 0, o.forever} {
+		if given {
+			ends++
+		}
+	}
+	switch {
+	case ends != 1:
+		wrong("say when it is over with one of -to, -for and -forever")
+	case o.duration > 0:
+		begin := now.UnixMicro()
+		if f.From != nil {
+			begin = *f.From
+		}
+		begin += o.duration.Microseconds()
+		f.To = &begin
+	}
+	if o.maintenance {
+		f.Kind = output.FeedbackMaintenance
+		if f.From == nil || f.To == nil {
+			wrong("a maintenance has a begin and an end: -from and -to, or -for")
+		}
+	}
+	i := slices.Index(output.FeedbackDirections, o.direction)
+	if i < 0 {
+		wrong("-direction %q is none of %s", o.direction, strings.Join(output.FeedbackDirections, ", "))
+	}
+	f.Direction = uint8(max(i, 0))
+	if f.Detector != "" && f.Detector != series.SilenceName &&
+		!slices.ContainsFunc(c.Detectors, func(d config.DetectorSettings) bool { return d.Name == f.Detector }) {
+		wrong("-detector %q is none of %s, nor %s", f.Detector, strings.Join(c.Detect.Names, ", "), series.SilenceName)
+	}
+	if rule, _ := feedback.RuleOf(f); len(faults) == 0 && rule.Check() != "" {
+		wrong("%s", rule.Check())
+	}
+	return faults
+}
+
+func (t terminal) mute(ctx context.Context, args []string) int {
+	var o muteOptions
+	fs := t.flags("mute add|list|remove", muteAbout, muteExamples)
+	fs.StringVar(&o.f.ID, "id", "", "add: name of the rule, default eight random digits; remove: which")
+	fs.StringVar(&o.f.Detector, "detector", "", "add: only this detector; silence is that of ODRADEK_SILENCE; default: all")
+	fs.StringVar(&o.f.Keys, "keys", "", "add: only series that match, * stands for any text and ? for one byte; default: all")
+	fs.StringVar(&o.from, "from", "", "add: event time at which it begins, like 2026-01-31T08:00:00Z; default: always")
+	fs.StringVar(&o.to, "to", "", "add: event time at which it is over")
+	fs.DurationVar(&o.duration, "for", 0, "add: it is over this long after -from, or after now")
+	fs.BoolVar(&o.forever, "forever", false, "add: until it is removed")
+	fs.BoolVar(&o.maintenance, "maintenance", false, "add: because of work on the machines; needs a begin and an end")
+	fs.StringVar(&o.direction, "direction", "both", "add: only samples on this side of what was expected: both, above or below")
+	fs.StringVar(&o.f.Reason, "reason", "", "add: why, for people")
+	fs.StringVar(&o.f.Author, "author", userName(), "add: who says so")
+	fs.BoolVar(&o.all, "all", false, "list: also what was said of anomalies")
+	fs.BoolVar(&o.asJSON, "json", false, "list: one JSON object a line")
+	fs.DurationVar(&o.timeout, "timeout", time.Minute, "time limit")
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		o.action, args = args[0], args[1:]
+	}
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	c, code, ok := t.configFor()
+	if !ok {
+		return code
+	}
+	var faults []string
+	switch o.action {
+	case "add":
+		faults = o.check(c, time.Now())
+	case "list":
+	case "remove":
+		if o.f.ID == "" {
+			faults = []string{"remove: name the rule with -id; worker mute list shows them"}
+		}
+	default:
+		faults = []string{fmt.Sprintf("say add, list or remove, not %q; worker mute -h tells more", o.action)}
+	}
+	return t.withFeedback(ctx, c, "mute", faults, o.timeout, func(ctx context.Context, l *feedbackTool) error {
+		switch o.action {
+		case "list":
+			return l.list(ctx, o.all, o.asJSON)
+		case "remove":
+			return l.remove(ctx, o.f.ID)
+		}
+		return l.write(ctx, &o.f)
+	})
+}
+
+const feedbackAbout = `Says of an anomaly whether it was a fault. It is a record of the topic ODRADEK_FEEDBACK_TOPIC, for people and programs that
+read it; the workers do not learn from it.
+
+  confirm      it was a fault
+  false-alarm  it was none`
+
+func (t terminal) feedback(ctx context.Context, args []string) int {
+	fs := t.flags("feedback confirm|false-alarm", feedbackAbout,
+		"  worker feedback confirm -anomaly 6e1f0c... -reason 'seal was leaking'\n  worker feedback false-alarm -anomaly 6e1f0c...")
+	f := output.Feedback{}
+	fs.StringVar(&f.Anomaly, "anomaly", "", "id of the anomaly: 32 hexadecimal digits")
+	fs.StringVar(&f.Reason, "reason", "", "why, for people")
+	fs.StringVar(&f.Author, "author", userName(), "who says so")
+	timeout := fs.Duration("timeout", time.Minute, "time limit")
+	action := ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		action, args = args[0], args[1:]
+	}
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	var faults []string
+	switch action {
+	case "confirm":
+		f.Kind = output.FeedbackConfirm
+	case "false-alarm":
+		f.Kind = output.FeedbackFalseAlarm
+	default:
+		faults = append(faults, fmt.Sprintf("say confirm or false-alarm, not %q; worker feedback -h tells more", action))
+	}
+	if id, err := hex.DecodeString(f.Anomaly); err != nil || len(id) != 16 {
+		faults = append(faults, fmt.Sprintf("-anomaly %q is no id of an anomaly: 32 hexadecimal digits", f.Anomaly))
+	}
+	f.ID = "anomaly/" + f.Anomaly // what is said last holds
+	c, code, ok := t.configFor()
+	if !ok {
+		return code
+	}
+	return t.withFeedback(ctx, c, "feedback", faults, *timeout, func(ctx context.Context, l *feedbackTool) error { return l.write(ctx, &f) })
+}
+
+// userName returns the name of the user, for the record.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// feedbackTool reads and writes the feedback topic.
+type feedbackTool struct {
+	t        terminal
+	c        *config.Config
+	client   *kafka.Client
+	registry *registry.Client // nil without one
+	topic    string
+}
+
+// withFeedback prints the faults of a command's flags, or runs it.
+func (t terminal) withFeedback(ctx context.Context, c *config.Config, name string, faults []string, timeout time.Duration,
+	run func(context.Context, *feedbackTool) error) int {
+	if c.Detect.Feedback == config.Off {
+		faults = append(faults, "ODRADEK_FEEDBACK_TOPIC is off: the workers read none")
+	}
+	if len(faults) > 0 {
+		for _, f := range faults {
+			fmt.Fprintf(t.err, "worker %s: %s\n", name, f)
+		}
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	client, registry, closeBoth, err := backtestCluster(ctx, c)
+	if err != nil {
+		return t.fail(err)
+	}
+	defer closeBoth()
+	if err := run(ctx, &feedbackTool{t, c, client, registry, c.Detect.Feedback}); err != nil {
+		return t.fail(err)
+	}
+	return exitOK
+}
+
+// write writes a record, under a new id if it has none.
+func (l *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
+	if f.ID == "" {
+		var id [4]byte
+		_, _ = rand.Read(id[:]) // never fails
+		f.ID = hex.EncodeToString(id[:])
+	}
+	f.WrittenAt = time.Now().UnixMicro()
+	id := int32(-1)
+	if l.registry != nil {
+		var err error
+		if id, err = l.registry.Register(ctx, schemas.Subject(l.topic), output.FeedbackSchema); err != nil {
+			return fmt.Errorf("feedback: register the schema of %s: %w", l.topic, err)
+		}
+	}
+	value := f.Append(nil, id)
+	if _, err := output.DecodeFeedback(value); err != nil {
+		return err
+	}
+	if err := l.client.CreateTopic(ctx, l.topic, feedback.Partitions, l.c.Output.Replication, feedback.Configs); err != nil {
+		return fmt.Errorf("feedback: create topic %q: %w", l.topic, err)
+	}
+	if err := feedback.Write(ctx, l.client, l.topic, f.ID, value); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.t.err, "%s %s is in %s\n", strings.ReplaceAll(output.FeedbackKinds[f.Kind], "_", " "), f.ID, l.topic)
+	return nil
+}
+
+// remove deletes the record of an id.
+func (l *feedbackTool) remove(ctx context.Context, id string) error {
+	all, err := l.read(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := all[id]; !ok {
+		return fmt.Errorf("feedback: %s has no record %q; worker mute list -all shows them", l.topic, id)
+	}
+	if err := feedback.Write(ctx, l.client, l.topic, id, nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.t.err, "%s is removed from %s\n", id, l.topic)
+	return nil
+}
+
+// read returns the records of the topic by id.
+func (l *feedbackTool) read(ctx context.Context) (map[string]output.Feedback, error) {
+	return feedback.ReadAll(ctx, l.client, l.topic, func(err error) { fmt.Fprintln(l.t.err, "warning:", err) })
+}
+
+// feedbackLine is a line of `mute list -json`.
+type feedbackLine struct {
+	ID        string     `json:"id"`
+	Kind      string     `json:"kind"`
+	Anomaly   string     `json:"anomaly,omitempty"`
+	Detector  string     `json:"detector,omitempty"`
+	Keys      string     `json:"keys,omitempty"`
+	From      *time.Time `json:"from,omitempty"`
+	To        *time.Time `json:"to,omitempty"`
+	Direction string     `json:"direction"`
+	Author    string     `json:"author"`
+	Reason    string     `json:"reason"`
+	WrittenAt time.Time  `json:"written_at"`
+}
+
+func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
+	all, err := l.read(ctx)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(l.t.out)
+	enc.SetEscapeHTML(false)
+	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
+	if !asJSON {
+		fmt.Fprintln(w, "id\tkind\tdetector\tkeys\tdirection\tfrom\tto\tauthor\treason")
+	}
+	at := func(us *int64) *time.Time {
+		if us == nil {
+			return nil
+		}
+		t := time.UnixMicro(*us).UTC()
+		return &t
+	}
+	text := func(t *time.Time, none string) string {
+		if t == nil {
+			return none
+		}
+		return t.Format(time.RFC3339)
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		f := all[id]
+		rule, isMute := feedback.RuleOf(&f)
+		if !isMute && !anomalies {
+			continue
+		}
+		line := feedbackLine{id, output.FeedbackKinds[f.Kind], f.Anomaly, f.Detector, f.Keys, at(f.From), at(f.To),
+			output.FeedbackDirections[f.Direction], f.Author, f.Reason, time.UnixMicro(f.WrittenAt).UTC()}
+		if asJSON {
+			if err := enc.Encode(line); err != nil {
+				return err
+			}
+			continue
+		}
+		over := ""
+		if isMute && rule.To != mute.Forever && rule.To < time.Now().UnixMicro() {
+			over = " (over)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t%s\n", plain(id), line.Kind, plain(cmp.Or(f.Detector, "all")),
+			plain(cmp.Or(f.Keys, f.Anomaly, "all")), line.Direction, text(line.From, "always"), text(line.To, "never"), over, plain(f.Author),
+			plain(f.Reason))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/kafkatest"
+	"odradek/schemas/output"
+)
+
+func TestMuteFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "say add, list or remove"},
+		{"add", "one of -to, -for and -forever"},
+		{"add -for 1h -forever", "one of -to, -for and -forever"},
+		{"add -to noon", "-to \"noon\" is not a time"},
+		{"add -maintenance -for 1h", "a maintenance has a begin and an end"},
+		{"add -forever -direction up", "-direction \"up\" is none of both, above, below"},
+		{"add -forever -detector spike", "-detector \"spike\" is none of"},
+		{"add -from 2026-01-02T00:00:00Z -to 2026-01-01T00:00:00Z", "it ends before it begins"},
+		{"remove", "name the rule with -id"},
+		{"feedback maybe -anomaly 12", "say confirm or false-alarm, not \"maybe\""},
+		{"feedback confirm -anomaly 12", "is no id of an anomaly"},
+	} {
+		term, _, errs := console("ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://localhost:1")
+		args := strings.Fields(c.args)
+		run := term.mute
+		if len(args) > 0 && args[0] == "feedback" {
+			run, args = term.feedback, args[1:]
+		}
+		if code := run(context.Background(), args); code != exitUsage || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: exit %d, %s", c.args, code, errs)
+		}
+	}
+}
+
+// TestMutes: what is muted when a worker starts opens no anomaly, its scores are published, and what is
+// removed while it runs opens some.
+func TestMutes(t *testing.T) { everyCluster(t, testMutes) }
+
+func testMutes(t *testing.T, c *kafkatest.Cluster) {
+	topic, environ := stateFixture(t, c)
+	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_THRESHOLD=fixed:1.8")
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	do := func(command func(terminal) func(context.Context, []string) int, args ...string) string {
+		t.Helper()
+		term, out, errs := console(environ...)
+		if code := command(term)(ctx, args); code != exitOK {
+			t.Fatalf("%v: exit %d: %s", args, code, errs)
+		}
+		return out.String()
+	}
+	mute := func(term terminal) func(context.Context, []string) int { return term.mute }
+	say := func(term terminal) func(context.Context, []string) int { return term.feedback }
+	opened := func() (n int, last output.Anomaly) {
+		t.Helper()
+		must(t, c.Admin().WaitStable(ctx, topic+"-g-anomalies"))
+		recs, err := c.Admin().ReadAll(ctx, topic+"-g-anomalies", true)
+		must(t, err)
+		for i := range recs {
+			a, err := output.DecodeAnomaly(recs[i].Value)
+			must(t, err)
+			if a.Kind == 0 {
+				n, last = n+1, a
+			}
+		}
+		return n, last
+	}
+	do(mute, "add", "-id", "all", "-forever", "-detector", "change", "-reason", "a test")
+	if out := do(mute, "list"); !strings.Contains(out, "all") || !strings.Contains(out, "never") || !strings.Contains(out, "a test") {
+		t.Errorf("list: %s", out)
+	}
+	runUntil(t, c, environ, topic, func() {
+		if n, _ := opened(); n > 0 {
+			t.Errorf("%d anomalies opened although all are muted", n)
+		}
+		do(mute, "remove", "-id", "all")
+		for {
+			term, _, errs := console(environ...)
+			if code := term.generate(ctx, []string{"-topic", topic, "-sensors", "20", "-rate", "20000", "-records", "4000", "-fault-every",
+				"100"}); code != exitOK {
+				t.Errorf("generate: %s", errs)
+				break
+			}
+			if err := c.Admin().WaitCommitted(ctx, topic+"-g", topic); err != nil {
+				t.Error(err)
+				break
+			}
+			if n, _ := opened(); n > 0 || ctx.Err() != nil {
+				break
+			}
+		}
+	})
+	n, last := opened()
+	if n == 0 {
+		t.Fatal("no anomaly opened after the rule was removed")
+	}
+	scores, err := c.Admin().ReadAll(ctx, topic+"-g-scores", true)
+	must(t, err)
+	if len(scores) < 6000 {
+		t.Errorf("%d scores", len(scores))
+	}
+	id := hex.EncodeToString(last.ID[:])
+	do(say, "false-alarm", "-anomaly", id, "-author", "me")
+	do(say, "confirm", "-anomaly", id, "-author", "me") // what is said last holds
+	if out := do(mute, "list", "-all"); !strings.Contains(out, "confirm") || strings.Contains(out, "false_alarm") || !strings.Contains(out, id) {
+		t.Errorf("list: %s", out)
+	}
+}

@@ -1,0 +1,230 @@
+// Package feedback reads what operators say of anomalies, and hands the mute rules in it to the partitions.
+//
+// The feedback topic is compacted, so an offset of it says nothing that could be replayed: a partition's owner makes
+// the rules that it finds a decision with all of their content (Follow).
+package feedback
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/mute"
+	"odradek/processor/trouble"
+	"odradek/schemas/output"
+)
+
+// Partitions is the number of partitions of a new feedback topic.
+const Partitions = 1
+
+// Configs is the configuration of a new feedback topic.
+var Configs = map[string]string{"cleanup.policy": "compact"}
+
+// Mutes is the set of mute rules at one time.
+type Mutes struct{ content []byte }
+
+// Follow has the state follow the rules m from the record at offset on, unless last, which it follows already, is the
+// same, and returns the rules that it follows then. A nil m is not known yet.
+func (m *Mutes) Follow(last *Mutes, state *keystate.Decisions, offset int64) *Mutes {
+	if m == nil || m == last {
+		return last
+	}
+	if !bytes.Equal(state.Standing(keystate.Mutes, nil, offset), m.content) {
+		state.Make(keystate.Mutes, nil, m.content, offset)
+	}
+	return m
+}
+
+// RuleOf returns the rule of a mute or a maintenance; ok is false for other feedback.
+func RuleOf(f *output.Feedback) (r mute.Rule, ok bool) {
+	if f.Kind != output.FeedbackMute && f.Kind != output.FeedbackMaintenance {
+		return r, false
+	}
+	r = mute.Rule{Detector: f.Detector, Keys: f.Keys, From: math.MinInt64, To: mute.Forever, Direction: guard.Direction(f.Direction)}
+	if f.From != nil {
+		r.From = *f.From
+	}
+	if f.To != nil {
+		r.To = *f.To
+	}
+	return r, true
+}
+
+// How often the topic is looked for, and when it is there, its end.
+const (
+	lookEvery = 10 * time.Second
+	pollEvery = time.Second
+)
+
+// Reader keeps up with a feedback topic. Its methods but Mutes are for one goroutine.
+type Reader struct {
+	client  *kafka.Client
+	topic   string
+	log     *slog.Logger
+	trouble trouble.Log
+	fetcher *fetch.Fetcher // nil while there is no topic
+	tps     []kafka.TP
+	next    map[kafka.TP]int64
+	rules   map[string]mute.Rule // by the record's key
+	faults  map[string]error     // records that are no feedback
+	mutes   atomic.Pointer[Mutes]
+}
+
+// NewReader returns a reader of a topic, which need not exist.
+func NewReader(client *kafka.Client, topic string, log *slog.Logger) *Reader {
+	return &Reader{client: client, topic: topic, log: log, rules: map[string]mute.Rule{}, faults: map[string]error{}}
+}
+
+// Mutes returns the rules as of the last poll; nil before the first. Any goroutine may call it.
+func (r *Reader) Mutes() *Mutes { return r.mutes.Load() }
+
+// Run polls the topic until ctx ends.
+func (r *Reader) Run(ctx context.Context) {
+	defer r.close()
+	for {
+		r.Poll(ctx)
+		pause := pollEvery
+		if r.fetcher == nil {
+			pause = lookEvery
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (r *Reader) close() {
+	if r.fetcher != nil {
+		r.fetcher.Close()
+		r.fetcher = nil
+	}
+}
+
+// Poll reads what is new in the topic. A failure is logged, and the rules stay as they are.
+func (r *Reader) Poll(ctx context.Context) {
+	err := r.poll(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		r.close() // the topic may be gone
+		r.trouble.Warn(r.log, "feedback", "the feedback topic cannot be read; what was read of it stays in force", "topic", r.topic, "err", err)
+	default:
+		r.trouble.Over(r.log, "feedback")
+	}
+}
+
+func (r *Reader) poll(ctx context.Context) error {
+	if r.fetcher == nil {
+		infos, err := r.client.Topics(ctx, r.topic)
+		if err != nil {
+			return err
+		}
+		switch info := infos[r.topic]; {
+		case !info.Authorized: // nothing is known of it
+			return nil
+		case !info.Exists && !r.client.Unknown(ctx, r.topic):
+			return nil // some broker knows it, or does not answer
+		}
+		clear(r.rules)
+		clear(r.faults)
+		if !infos[r.topic].Exists {
+			r.publish()
+			return nil
+		}
+		r.tps, r.next = nil, map[kafka.TP]int64{}
+		for p := range infos[r.topic].Partitions {
+			r.tps = append(r.tps, kafka.TP{Topic: r.topic, Partition: int32(p)})
+		}
+		r.fetcher = fetch.New(r.client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	}
+	ends, err := r.client.ListStable(ctx, r.tps)
+	if err != nil {
+		return err
+	}
+	changed := false
+	for _, tp := range r.tps {
+		from, end := r.next[tp], ends[tp]
+		if from == end {
+			continue
+		}
+		if end < from {
+			return fmt.Errorf("%s ends at offset %d, before %d, which was read: it was created again", tp, end, from)
+		}
+		first, err := r.client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
+		if err != nil {
+			return err
+		}
+		if err := r.fetcher.ReadRange(ctx, tp, max(from, first[tp]), end, func(rec *record.Record) (bool, error) {
+			r.take(rec)
+			return true, nil
+		}); err != nil {
+			return err
+		}
+		r.next[tp] = end
+		changed = true
+	}
+	if changed || r.mutes.Load() == nil {
+		r.publish()
+	}
+	return nil
+}
+
+// take applies a record.
+func (r *Reader) take(rec *record.Record) {
+	id := string(rec.Key)
+	delete(r.rules, id)
+	delete(r.faults, id)
+	if rec.Value == nil {
+		return
+	}
+	f, err := output.DecodeFeedback(rec.Value)
+	if err == nil {
+		rule, ok := RuleOf(&f)
+		if why := rule.Check(); ok && why != "" {
+			err = fmt.Errorf("feedback: %s", why)
+		} else if ok {
+			r.rules[id] = rule
+		}
+	}
+	if err != nil {
+		r.faults[id] = err
+		r.log.Warn("a record of the feedback topic is left out", "topic", r.topic, "offset", rec.Offset, "err", err)
+	}
+}
+
+// publish makes the rules those of Mutes, as many as one decision holds: those that end last.
+func (r *Reader) publish() {
+	list := mute.List(slices.Collect(maps.Values(r.rules))).Sorted()
+	if n := len(list); n > mute.MaxRules || len(list.Encode()) > mute.MaxBytes {
+		slices.SortStableFunc(list, func(a, b mute.Rule) int { return cmp.Compare(b.To, a.To) })
+		list = list[:min(n, mute.MaxRules)]
+		for len(list.Encode()) > mute.MaxBytes {
+			list = list[:len(list)-1-len(list)/16]
+		}
+		r.log.Warn("there are more mute rules than fit: those that end first are not in force; remove some (worker mute remove)", "topic", r.topic,
+			"rules", n, "in_force", len(list))
+		list = list.Sorted()
+	}
+	m := &Mutes{content: list.Encode()}
+	if old := r.mutes.Load(); old != nil && bytes.Equal(old.content, m.content) {
+		return
+	}
+	r.mutes.Store(m)
+	if len(list) > 0 || r.fetcher != nil {
+		r.log.Info("mute rules", "topic", r.topic, "rules", len(list))
+	}
+}

@@ -1,0 +1,85 @@
+package feedback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka/record"
+	"odradek/schemas/output"
+)
+
+// maxBatch bounds a batch of one record, which is far smaller.
+const maxBatch = 1 << 20
+
+// Write writes the record of an id; a nil value deletes it. The topic must exist.
+func Write(ctx context.Context, client *kafka.Client, topic, id string, value []byte) error {
+	infos, err := client.Topics(ctx, topic)
+	if err == nil && !infos[topic].Exists {
+		err = errors.New("it does not exist, or may not be described")
+	}
+	if err != nil {
+		return fmt.Errorf("feedback: topic %q: %w", topic, err)
+	}
+	p := client.NewProducer(kafka.ProducerConfig{})
+	if err := p.Init(ctx); err != nil {
+		return fmt.Errorf("feedback: %w", err)
+	}
+	b := record.NewBatches(maxBatch, record.CodecNone)
+	if err := b.Append(time.Now().UnixMilli(), []byte(id), value, nil); err != nil {
+		return fmt.Errorf("feedback: %w", err)
+	}
+	tp := kafka.TP{Topic: topic, Partition: kafka.Partition([]byte(id), infos[topic].Partitions)}
+	if err := p.Produce(ctx, map[kafka.TP]*record.Batches{tp: b}); err != nil {
+		return fmt.Errorf("feedback: %w", err)
+	}
+	return nil
+}
+
+// ReadAll returns the records of a topic by id; none where there is no topic. It calls bad with what is wrong with those that are
+// no feedback.
+func ReadAll(ctx context.Context, client *kafka.Client, topic string, bad func(error)) (map[string]output.Feedback, error) {
+	all := map[string]output.Feedback{}
+	infos, err := client.Topics(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("feedback: %w", err)
+	}
+	var tps []kafka.TP
+	for p := range infos[topic].Partitions {
+		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
+	}
+	if len(tps) == 0 {
+		return all, nil
+	}
+	first, err := client.ListOffsets(ctx, tps, kafka.Earliest)
+	if err != nil {
+		return nil, fmt.Errorf("feedback: %w", err)
+	}
+	ends, err := client.ListStable(ctx, tps)
+	if err != nil {
+		return nil, fmt.Errorf("feedback: %w", err)
+	}
+	fetcher := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	defer fetcher.Close()
+	for _, tp := range tps {
+		err = fetcher.ReadRange(ctx, tp, first[tp], ends[tp], func(rec *record.Record) (bool, error) {
+			id := string(rec.Key)
+			delete(all, id)
+			if rec.Value != nil {
+				if f, err := output.DecodeFeedback(rec.Value); err != nil {
+					bad(fmt.Errorf("%s at offset %d: %w", tp, rec.Offset, err))
+				} else {
+					all[id] = f
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("feedback: %w", err)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,173 @@
+// Package mute has the rules by which scores above their threshold make no anomaly for a time: of a
+// detector, of series, of a side, while a machine is maintained or a fault is known.
+//
+// A partition's owner decides which rules hold from an offset on, and the decision has all of
+// them in it (package decisions), so that a replay mutes what was muted, whatever the rules are by then.
+package mute
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/guard"
+)
+
+// Limits of a list: it is one record of the changelog.
+const (
+	MaxRules = 1000
+	MaxText  = 256      // bytes of a pattern, or of a detector's name
+	MaxBytes = 64 << 10 // of an encoded list
+)
+
+// Forever is the To of a rule without an end.
+const Forever = math.MaxInt64
+
+// Rule mutes the scores of a detector for the series that match a pattern.
+type Rule struct {
+	Detector  string // "": all
+	Keys      string // pattern of the series key, see Match; "": all
+	From, To  int64  // event time in microseconds: [From, To)
+	Direction guard.Direction
+}
+
+// covers reports whether the rule is about a detector's score of a series that covers the event times
+// from about to until.
+func (r *Rule) covers(detector string, key []byte, about, until int64) bool {
+	return (r.Detector == "" || r.Detector == detector) && about < r.To && until >= r.From && (r.Keys == "" || Match(r.Keys, key))
+}
+
+// List holds the rules in force.
+type List []Rule
+
+// Covers reports whether any rule mutes a score that covers the event times from about to until. explained
+// returns what was expected and what was measured, and each field's part; it is called for rules with a
+// direction only. A score that is not explained is on neither side.
+func (l List) Covers(detector string, key []byte, about, until int64, explained func() (expected, actual, contribution []float64)) bool {
+	for i := range l {
+		r := &l[i]
+		if !r.covers(detector, key, about, until) {
+			continue
+		}
+		if r.Direction == guard.Both {
+			return true
+		}
+		expected, actual, contribution := explained()
+		if side := (guard.Guard{Direction: r.Direction}); len(expected) > 0 && side.Admits(expected, actual, contribution) {
+			return true
+		}
+	}
+	return false
+}
+
+// format is that of an encoded list.
+const format = 1
+
+// Silences returns until when a silence of a series that the watermark would open is muted; ok is false if
+// it is not. Rules with a direction mute no silence.
+func (l List) Silences(detector string, key []byte, watermark int64) (to int64, ok bool) {
+	for i := range l {
+		if r := &l[i]; r.Direction == guard.Both && r.covers(detector, key, watermark, watermark) {
+			to, ok = max(to, r.To), true
+		}
+	}
+	return to, ok
+}
+
+// Encode returns a list as the content of a decision; nil for an empty one.
+func (l List) Encode() []byte {
+	if len(l) == 0 {
+		return nil
+	}
+	var e changelog.Encoder
+	e.Byte(format)
+	e.Uint(uint64(len(l)))
+	for i := range l {
+		r := &l[i]
+		for _, text := range []string{r.Detector, r.Keys} {
+			e.Uint(uint64(len(text)))
+			e.B = append(e.B, text...)
+		}
+		e.Bits(uint64(r.From))
+		e.Bits(uint64(r.To))
+		e.Byte(byte(r.Direction))
+	}
+	return e.B
+}
+
+// Decode reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+func Decode(content []byte) (List, error) {
+	if len(content) == 0 {
+		return nil, nil
+	}
+	d := changelog.Decoder{B: content}
+	if v := d.Byte(); v > format {
+		return nil, fmt.Errorf("mutes of format %d: %w", v, changelog.ErrNewer)
+	}
+	n := d.Uint()
+	if d.Bad || n > MaxRules {
+		return nil, changelog.ErrCorrupt
+	}
+	l := make(List, n)
+	text := func() string { return string(d.Take(d.Len(1))) }
+	for i := range l {
+		l[i] = Rule{Detector: text(), Keys: text(), From: int64(d.Bits()), To: int64(d.Bits()), Direction: guard.Direction(d.Byte())}
+	}
+	if d.Bad || len(d.B) > 0 {
+		return nil, changelog.ErrCorrupt
+	}
+	return l, nil
+}
+
+// Check returns what is wrong with a rule; "" for nothing.
+func (r *Rule) Check() string {
+	switch {
+	case len(r.Detector) > MaxText || len(r.Keys) > MaxText:
+		return fmt.Sprintf("a detector or a pattern of more than %d bytes", MaxText)
+	case r.From >= r.To:
+		return "it ends before it begins"
+	case r.Direction > guard.Below:
+		return "it is on no side"
+	}
+	return ""
+}
+
+// Sorted returns the rules in an order of their own, each once, so that equal sets have equal encodings.
+func (l List) Sorted() List {
+	l = slices.Clone(l)
+	slices.SortFunc(l, compare)
+	return slices.Compact(l)
+}
+
+func compare(a, b Rule) int {
+	for _, c := range []int{strings.Compare(a.Detector, b.Detector), strings.Compare(a.Keys, b.Keys)} {
+		if c != 0 {
+			return c
+		}
+	}
+	return slices.Compare([]int64{a.From, a.To, int64(a.Direction)}, []int64{b.From, b.To, int64(b.Direction)})
+}
+
+// Match reports whether a pattern matches a whole key: * any bytes, ? one byte. It goes back only to the
+// last star, so its time is at most len(pattern)*len(key).
+func Match(pattern string, key []byte) bool {
+	p, k, star, mark := 0, 0, -1, 0
+	for k < len(key) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, k
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == key[k]):
+			p++
+			k++
+		case star >= 0:
+			mark++
+			p, k = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

@@ -1,0 +1,114 @@
+package output
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"odradek/schemas/avro"
+)
+
+// FeedbackSchema is the Avro schema of the feedback topic.
+//
+//go:embed feedback.avsc
+var FeedbackSchema string
+
+// The symbols of the schema's enums, in its order.
+var (
+	FeedbackKinds      = []string{"mute", "maintenance", "confirm", "false_alarm"}
+	FeedbackDirections = []string{"both", "above", "below"}
+)
+
+// The kinds of feedback: indices of FeedbackKinds.
+const (
+	FeedbackMute uint8 = iota
+	FeedbackMaintenance
+	FeedbackConfirm
+	FeedbackFalseAlarm
+)
+
+// Feedback is one record of the feedback topic. Times are microseconds since 1970.
+type Feedback struct {
+	ID        string
+	Kind      uint8
+	Anomaly   string // "": none (null), as Detector and Keys
+	Detector  string
+	Keys      string
+	From, To  *int64 // nil: null
+	Direction uint8  // index of FeedbackDirections
+	Author    string
+	Reason    string
+	WrittenAt int64
+}
+
+var feedbackFingerprint = mustFingerprint(FeedbackSchema)
+
+// Append appends the record with its framing; schemaID is as of NewScoreEncoder.
+func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
+	dst = append(dst, frameHead(schemaID, feedbackFingerprint)...)
+	dst = avro.AppendText(dst, f.ID)
+	dst = avro.AppendLong(dst, int64(f.Kind))
+	for _, text := range []string{f.Anomaly, f.Detector, f.Keys} {
+		if text == "" {
+			dst = avro.AppendLong(dst, 0)
+			continue
+		}
+		dst = avro.AppendText(avro.AppendLong(dst, 1), text)
+	}
+	for _, at := range []*int64{f.From, f.To} {
+		if at == nil {
+			dst = avro.AppendLong(dst, 0)
+			continue
+		}
+		dst = avro.AppendLong(avro.AppendLong(dst, 1), *at)
+	}
+	dst = avro.AppendLong(dst, int64(f.Direction))
+	dst = avro.AppendText(dst, f.Author)
+	dst = avro.AppendText(dst, f.Reason)
+	return avro.AppendLong(dst, f.WrittenAt)
+}
+
+// DecodeFeedback reads a record of the feedback topic in either framing. The schema id is not compared with
+// anything: whoever writes there uses this schema.
+func DecodeFeedback(b []byte) (Feedback, error) {
+	var f Feedback
+	b, err := unframe(b, feedbackFingerprint)
+	if err != nil {
+		return f, fmt.Errorf("output: feedback: %w", err)
+	}
+	r := avro.NewFieldReader(b)
+	f.ID = string(r.Text())
+	f.Kind = uint8(r.Index(len(FeedbackKinds)))
+	for _, text := range []*string{&f.Anomaly, &f.Detector, &f.Keys} {
+		if r.Index(2) == 1 {
+			*text = string(r.Text())
+		}
+	}
+	for _, at := range []**int64{&f.From, &f.To} {
+		if r.Index(2) == 1 {
+			t := r.Long()
+			*at = &t
+		}
+	}
+	f.Direction = uint8(r.Index(len(FeedbackDirections)))
+	f.Author, f.Reason = string(r.Text()), string(r.Text())
+	f.WrittenAt = r.Long()
+	if err := r.End(); err != nil {
+		return Feedback{}, fmt.Errorf("output: feedback: %w", err)
+	}
+	return f, f.check()
+}
+
+func (f *Feedback) check() error {
+	switch {
+	case f.ID == "" || len(f.ID) > 256:
+		return errors.New("output: feedback: an id has 1 to 256 bytes")
+	case f.Kind <= FeedbackMaintenance && f.From != nil && f.To != nil && *f.From >= *f.To:
+		return errors.New("output: feedback: it ends before it begins")
+	case f.Kind == FeedbackMaintenance && (f.From == nil || f.To == nil):
+		return errors.New("output: feedback: a maintenance has a begin and an end")
+	case f.Kind >= FeedbackConfirm && f.Anomaly == "":
+		return errors.New("output: feedback: it names no anomaly")
+	}
+	return nil
+}

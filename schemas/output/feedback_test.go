@@ -1,0 +1,53 @@
+package output
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/linkedin/goavro/v2"
+)
+
+// TestFeedback compares with goavro, both ways and in both framings.
+func TestFeedback(t *testing.T) {
+	codec, err := goavro.NewCodec(FeedbackSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := int64(1_700_000_000_000_000), int64(1_700_000_600_000_000)
+	for _, f := range []Feedback{
+		{ID: "m", Kind: FeedbackMute, Detector: "d", Keys: "pump-*", To: &to, Direction: 2, Author: "a", Reason: "r", WrittenAt: 5},
+		{ID: "w", Kind: FeedbackMaintenance, From: &from, To: &to, WrittenAt: -5},
+		{ID: "c", Kind: FeedbackConfirm, Anomaly: "0123"},
+	} {
+		for _, id := range []int32{-1, 7} {
+			b := f.Append(nil, id)
+			head := 5
+			if id < 0 {
+				head = 10
+			}
+			native, rest, err := codec.NativeFromBinary(b[head:])
+			if err != nil || len(rest) > 0 {
+				t.Fatal(err, rest)
+			}
+			again, err := codec.BinaryFromNative(b[:head:head], native)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := DecodeFeedback(again)
+			if err != nil || !reflect.DeepEqual(got, f) {
+				t.Errorf("%+v %v, want %+v", got, err, f)
+			}
+			for n := range b {
+				if _, err := DecodeFeedback(b[:n]); err == nil {
+					t.Errorf("%d of %d bytes are a record", n, len(b))
+				}
+			}
+		}
+	}
+	for name, f := range map[string]Feedback{"no id": {}, "backwards": {ID: "a", From: &to, To: &from}, "open-ended": {ID: "a", Kind: FeedbackMaintenance, To: &to},
+		"of nothing": {ID: "a", Kind: FeedbackFalseAlarm}} {
+		if _, err := DecodeFeedback(f.Append(nil, -1)); err == nil {
+			t.Errorf("%s is read", name)
+		}
+	}
+}
