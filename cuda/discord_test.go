@@ -29,8 +29,8 @@ func readUCR(t *testing.T) []quality.Series {
 	return set
 }
 
-// ucrPeak is the row of the highest score of op Discord behind the training part, with
-// tasks of 64 fresh rows.
+// ucrPeak returns the row of the highest score of op Discord after the training part, with tasks of 64
+// fresh rows.
 func ucrPeak(t *testing.T, e detectors.Executor, d detectors.Detector, longest int, s *quality.Series) int {
 	const fresh = 64
 	b := e.Batch()
@@ -64,10 +64,10 @@ func ucrPeak(t *testing.T, e detectors.Executor, d detectors.Detector, longest i
 	return at
 }
 
-// TestDeviceDiscordUCR finds the anomalies of 79 series of the UCR archive online: the
-// middle of the rows that the highest score covers is right within the anomaly and its
-// length, at least 100 rows, on either side of it. As many have to be found as by a
-// program of its own, a recurrence along diagonals. docs/quality.md has the figures.
+// TestDeviceDiscordUCR finds the anomalies of 79 series of the UCR archive online: the middle of the
+// rows that the highest score covers must be within the anomaly or within its length, at least 100
+// rows, on either side of it. An independent program, a recurrence along diagonals, gives the number to
+// find. docs/quality.md has the figures.
 func TestDeviceDiscordUCR(t *testing.T) {
 	o := deviceOptions(t)
 	o.Memory, o.Deadline = 4<<30, time.Minute
@@ -85,7 +85,7 @@ func TestDeviceDiscordUCR(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d to %d", c.p.Length, max(c.p.Length, c.p.MaxLength)), func(t *testing.T) {
 			longest := max(c.p.Length, c.p.MaxLength)
-			c.p.MinPoints = 2 * longest // the training part is there
+			c.p.MinPoints = 2 * longest // the training part precedes it
 			d, err := discord.New(c.p)
 			if err != nil {
 				t.Fatal(err)

@@ -21,7 +21,7 @@ func TestDiscordsEmulated(t *testing.T) {
 	discordsOn(t, emulated(t), []int{255, 257}, 4, !testing.Short())
 }
 
-// TestDiscordsDevice does so on a device, with larger ones.
+// TestDiscordsDevice is TestDiscordsEmulated on a device, with larger tasks.
 func TestDiscordsDevice(t *testing.T) {
 	discordsOn(t, deviceOptions(t), []int{255, 256, 257, 511, 513, 1000, 2048, 2049, 4095, 4096}, 100, true)
 }
@@ -40,17 +40,17 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, oth
 	for range 3 {
 		runs = append(runs, newDiscordsSpikes(rng))
 	}
-	if long { // a length each, and with eight or more, lengths between anchors
+	if long { // one length, and with eight or more, lengths between anchors
 		for _, p := range []discords.Params{{Precision: 64}, {Precision: 32}} {
 			runs = append(runs, newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, p), newDiscordsLong(rng, 4097+rng.IntN(100), 64+rng.IntN(30), 8, p))
 		}
-		// More discords than there are, and beyond the range of float32: the profile is in float64.
+		// More discords than exist, and values beyond the range of float32: the profile is in float64.
 		runs = append(runs, newDiscordsLong(rng, 4097, 300, 1, discords.Params{Precision: 32, Top: 20}))
 		huge := newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, discords.Params{Precision: 32})
 		for i := range huge.x {
 			huge.x[i] *= 0x1p100
 			if i >= 1000 && i < 2000 {
-				huge.x[i] = 0 // and with flat subsequences, while no neighbour is known of the others
+				huge.x[i] = 0 // and with flat subsequences, while the others have no known neighbour
 			}
 		}
 		runs = append(runs, huge)
@@ -158,8 +158,8 @@ func newDiscordsLong(rng *rand.Rand, n, m, count int, p discords.Params) *discor
 	return r
 }
 
-// discordsAgain holds a run that has a radius, the distance of the last discord, or another one, to one
-// that has none.
+// discordsAgain compares a run with a radius, the distance of the last discord or another one, with one
+// without.
 func discordsAgain(t *testing.T, e *Executor, r *discordsRun) {
 	t.Helper()
 	want := discordsExecute(t, e, true, r)[0]
@@ -175,8 +175,7 @@ func discordsAgain(t *testing.T, e *Executor, r *discordsRun) {
 	}
 }
 
-// discordsExecute executes the runs as one batch, and compares with the definition if it is
-// to.
+// discordsExecute executes the runs as one batch, and with compare compares them with the definition.
 func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsRun) (results []detectors.Result) {
 	t.Helper()
 	b := e.Batch()
@@ -214,7 +213,7 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 		rows.Scores, rows.Next, rows.Detail = want.Scores, want.Next, want.Detail
 		if len(r.x) <= 4096 {
 			discords.Op.Spec().Score(rows)
-		} else { // the definition would take minutes; the conformance suite holds this one to it
+		} else { // the definition would take minutes; the conformance suite covers this case
 			discords.Op.Spec().CPU(context.Background(), &rows, detectors.Sequential)
 		}
 		if err := discords.Op.Spec().Compare(&rows, got, want); err != nil {

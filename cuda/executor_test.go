@@ -28,7 +28,7 @@ func open(t testing.TB, o Options) *Executor {
 	return e
 }
 
-// checked is an executor whose Close says what went wrong.
+// checked is an executor whose Close reports faults.
 type checked struct {
 	*Executor
 	t     testing.TB
@@ -42,7 +42,7 @@ func (c checked) Close() error {
 	return err
 }
 
-// placed is one that has to say where its tasks were scored.
+// placed is an executor that reports where its tasks were scored.
 type placed struct{ checked }
 
 func (p placed) Placed() executortest.Placed { return placedBy(p.Stats()) }
@@ -57,8 +57,8 @@ func placedBy(s Stats) executortest.Placed {
 	return executortest.Placed{Device: tasks - s.Declined, Declined: s.Declined, CPU: s.CPUTasks}
 }
 
-// byKernels demands that kernels scored the tasks so far, but for a share that they may
-// have left to the CPU.
+// byKernels requires that kernels scored the tasks so far, except a share that they may leave to the
+// CPU.
 func byKernels(t testing.TB, s Stats, most float64) {
 	t.Helper()
 	p := placedBy(s)
@@ -85,7 +85,7 @@ func TestConformance(t *testing.T) {
 	for _, fault := range []string{"", "flag"} {
 		t.Run("fault="+fault, func(t *testing.T) {
 			var without []string
-			if fault != "" { // TestSplit has these with this fault
+			if fault != "" { // TestSplit covers these with this fault
 				without = []string{"mixed", "sizes", "cancelled"}
 			}
 			executortest.Run(t, func() detectors.Executor {

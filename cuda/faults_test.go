@@ -25,8 +25,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// load is a batch of random tasks, made anew at each pack, and what the CPU says
-// of it.
+// load is a batch of random tasks, packed again before each execution, and the CPU's results.
 type load struct {
 	detector    detectors.Detector
 	keys, chain int
@@ -77,8 +76,7 @@ func (l *load) pack(b *detectors.Batch) {
 	}
 }
 
-// run packs and executes n times and compares with the CPU, which a Go child is
-// equal to, to the bit.
+// run packs and executes n times, and compares with the CPU; a Go child equals it to the bit.
 func (l *load) run(t testing.TB, e *Executor, n int) {
 	b := e.Batch()
 	defer e.Release(b)
@@ -114,8 +112,8 @@ func waitUp(t testing.TB, e *Executor, limit time.Duration) {
 	}
 }
 
-// TestFaults makes a child go wrong in the middle of several executions: all of
-// them have the right scores, and the device is in service again at once.
+// TestFaults makes a child fail in the middle of several executions: all of them must have the right
+// scores, and the device must be in service again at once.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ fault, says string }{
 		{"die@3", "signal: killed"},
@@ -165,8 +163,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRefused has a child that finds no memory for a batch: it is scored on the
-// CPU, and nothing is killed for it.
+// TestRefused has a child that finds no memory for a batch: the CPU scores the batch, and the child
+// lives on.
 func TestRefused(t *testing.T) {
 	e := open(t, goChildOptions(t, "refuse@2"))
 	defer e.Close()
@@ -196,7 +194,7 @@ func TestOftenKilled(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(30 * time.Millisecond):
-				// One that has done something since the last died, however slow it is.
+				// A child that has done work since the last one died, however slow it is.
 				if d := e.Stats().Devices[0]; d.Pid > 0 && d.Batches > last {
 					last = d.Batches
 					unix.Kill(d.Pid, unix.SIGKILL)
@@ -224,8 +222,8 @@ func TestKilledAtStart(t *testing.T) {
 	}
 }
 
-// TestWait: with Options.Wait, batches that are lost with their device and those that
-// find it out of service are the next child's, and none is the CPU's.
+// TestWait requires that with Options.Wait the next child scores the batches that are lost with their
+// device and those that find it out of service, and the CPU none.
 func TestWait(t *testing.T) {
 	o := goChildOptions(t, "")
 	o.Wait, o.Retry = true, 5*time.Millisecond
@@ -247,8 +245,7 @@ func TestWait(t *testing.T) {
 			busy = false
 		case <-time.After(time.Millisecond):
 		}
-		// One that has done something since the last died: a batch may be lost a few
-		// times only.
+		// A child that has done work since the last one died: a batch may be lost only a few times.
 		if d := e.Stats().Devices[0]; d.Pid > 0 && d.Batches >= last+4 && last < 16 {
 			last = d.Batches
 			unix.Kill(d.Pid, unix.SIGKILL)
@@ -259,7 +256,7 @@ func TestWait(t *testing.T) {
 	if s.CPUBatches != 0 || s.CPUTasks != 0 || s.Devices[0].Batches != 30 || s.Devices[0].Faults == 0 {
 		t.Errorf("%+v, want 30 batches on the device, none on the CPU", s)
 	}
-	// A batch that breaks the device each time is not tried for ever.
+	// A batch that breaks the device each time is tried a limited number of times.
 	o = goChildOptions(t, "die")
 	o.Wait, o.Retry = true, 5*time.Millisecond
 	always := open(t, o)
@@ -270,8 +267,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestSharedMemory: tasks whose launch wants more shared memory than a block has on
-// the device are scored on the CPU, by themselves; others are not.
+// TestSharedMemory requires that the CPU scores exactly the tasks whose launch needs more shared memory
+// than a block of the device has.
 func TestSharedMemory(t *testing.T) {
 	l := newLoad(t, seedtest.New(t), 20, 1)
 	for _, c := range []struct{ shared, tasks int }{{4, 0}, {48, 20}, {0, 20}} {
@@ -308,7 +305,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestOpenFaults: what Open says when there is nothing to open.
+// TestOpenFaults compares the errors of Open without a usable device.
 func TestOpenFaults(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -336,7 +333,7 @@ func TestOpenFaults(t *testing.T) {
 	}
 }
 
-// TestParentDies: a child ends when its parent is killed.
+// TestParentDies requires that a child ends when its parent is killed.
 func TestParentDies(t *testing.T) {
 	parentDies(t, goChildOptions(t, ""), func(*child.Process) {})
 }
@@ -388,7 +385,7 @@ func parentDies(t *testing.T, o Options, do func(*child.Process)) {
 	}
 }
 
-// TestCancelled: an Execute that waits for a lane ends with its context.
+// TestCancelled requires that an Execute that waits for a lane ends with its context.
 func TestCancelled(t *testing.T) {
 	o := goChildOptions(t, "silent@1")
 	o.Lanes, o.Deadline = 1, 2*time.Second
@@ -415,8 +412,8 @@ func TestCancelled(t *testing.T) {
 	wg.Wait()
 }
 
-// TestMemory has batches that outgrow their memory, the limit of all memory, and
-// what a device takes at all.
+// TestMemory executes batches that outgrow their memory, the limit of all memory, and the limits of a
+// device.
 func TestMemory(t *testing.T) {
 	o := goChildOptions(t, "")
 	o.Memory, o.Deadline = 24<<20, time.Minute
@@ -425,7 +422,7 @@ func TestMemory(t *testing.T) {
 	rng := seedtest.New(t)
 	small, big := newLoad(t, rng, 10, 1), newLoad(t, rng, 9000, 1)
 	small.run(t, e, 2)
-	big.run(t, e, 3) // from the heap into memory of its own
+	big.run(t, e, 3) // from the heap into shared memory
 	if s := e.Stats(); s.CPUBatches != 0 || s.Refused != 0 || s.Devices[0].Batches != 5 {
 		t.Errorf("%+v", s)
 	}
@@ -451,7 +448,7 @@ func TestMemory(t *testing.T) {
 	small.run(t, e, 1)
 }
 
-// BenchmarkDoorbell is a request and its reply with nothing to do.
+// BenchmarkDoorbell measures a request without work and its reply.
 func BenchmarkDoorbell(b *testing.B) {
 	e := open(b, goChildOptions(b, ""))
 	defer e.Close()

@@ -28,21 +28,20 @@ import (
 	"odradek/detectors/ops/ikasst"
 )
 
-// The child of these tests is this test binary: it speaks the protocol and updates
-// the tasks of the plan, as its launches and tiles name them, with the CPU forms,
-// on copies of the two blocks as a device does it. So it checks the plan, and its
-// results are the CPU's to the bit.
+// The child of these tests is this test binary: it speaks the protocol and updates the tasks of the
+// plan, as its launches and tiles name them, with the CPU forms, on copies of the two blocks, as a
+// device does. So it checks the plan, and its results are the CPU's to the bit.
 //
-// What it should do wrong is in its environment: childFault is a fault and the
-// number of the execute request at which it happens ("die@3"), childOnce a file
-// that is made then, so that it happens once among all children that have it.
+// Its environment names its faults: childFault is a fault and the number of the execute request at
+// which it happens ("die@3"), childOnce a file that is made then, so that the fault happens once among
+// all children with that file.
 const (
 	childMode  = "ODRADEK_TEST_CUDA_CHILD"
 	childFault = "ODRADEK_TEST_CUDA_FAULT"
 	childOnce  = "ODRADEK_TEST_CUDA_ONCE"
 
-	childMore   = "ODRADEK_TEST_CUDA_MORE"   // rounds that tasks of IKA-SST take, 0 or nothing: one
-	childShared = "ODRADEK_TEST_CUDA_SHARED" // KiB of shared memory that its device has, 0 or nothing: it does not say
+	childMore   = "ODRADEK_TEST_CUDA_MORE"   // rounds of IKA-SST's tasks, 0 or nothing: one
+	childShared = "ODRADEK_TEST_CUDA_SHARED" // KiB of shared memory of its device, 0 or nothing: unknown
 )
 
 func TestMain(m *testing.M) {
@@ -58,8 +57,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// goChildOptions are those of an executor on a Go child. With the race detector a
-// program takes a second to end, unless told otherwise.
+// goChildOptions returns the options of an executor on a Go child. With the race detector a program
+// takes a second to end by default.
 func goChildOptions(t testing.TB, fault string) Options {
 	o := Options{Child: os.Args[0], Env: []string{childMode + "=1", "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0"},
 		Deadline: time.Minute,                     // so that a busy machine loses no batch, under the race detector either
@@ -100,7 +99,7 @@ func (c *goChild) run() {
 			for {
 				var m [child.MessageBytes]byte
 				if _, err := io.ReadFull(f, m[:]); err != nil {
-					os.Exit(0) // the parent is gone
+					os.Exit(0) // the parent has ended
 				}
 				r := c.answer(f, &m)
 				encodeReply(&m, &r)
@@ -205,7 +204,7 @@ func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
 	return r
 }
 
-// fault is the fault to happen at this execute request, if any. Some end here.
+// fault returns the fault at this execute request, if any. Some faults end the process here.
 func (c *goChild) fault() string {
 	name, at, ok := strings.Cut(os.Getenv(childFault), "@")
 	if n := c.executes.Add(1); ok {
@@ -231,7 +230,7 @@ func (c *goChild) fault() string {
 	return name
 }
 
-// execute does what a device does with a plan, and checks it.
+// execute executes a plan as a device does, and checks it.
 func execute(b []byte, q *child.Request, fault string, cache []float64, models []byte) error {
 	if q.InOff != 0 || q.InBytes > q.OutOff || q.OutOff+q.OutBytes > uint64(len(b)) || q.StatusOff+4*q.Tasks != q.OutOff+q.OutBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
@@ -299,11 +298,11 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.Tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.Tasks)
 			}
-			if tasks[tile.First].Op != ikasst.Op { // those of IKA-SST say how chains share a block
+			if tasks[tile.First].Op != ikasst.Op { // the part of IKA-SST's tiles gives the chains of a block
 				if uint64(tile.Scratch)*plan.Alignment > q.ScratchBytes {
 					return fmt.Errorf("launch %d, tile %d: scratch at %d of %d bytes", i, k, tile.Scratch*plan.Alignment, q.ScratchBytes)
 				}
-				if tile.Part&0xffff > 0 { // KNN has the number of parts above
+				if tile.Part&0xffff > 0 { // KNN has the number of parts in the upper half
 					continue
 				}
 			}
@@ -369,10 +368,10 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 	return nil
 }
 
-// testModels is how many models tests have; a task's goes by the bits of its first value.
+// testModels is the number of the tests' models; the first value of a task chooses its model.
 const testModels = 5
 
-// testModel is the content of one.
+// testModel returns the content of one.
 func testModel(n int) detectors.Words {
 	w := make(detectors.Words, 300+100*n)
 	for i := range w {
@@ -381,8 +380,8 @@ func testModel(n int) detectors.Words {
 	return w
 }
 
-// moreRounds does what a kernel does whose tasks take more rounds: the ones it has had are
-// the first word of Next. Where the launch is one that the child repeats, it does so.
+// moreRounds acts as a kernel whose tasks take more rounds: the first word of Next counts them. It
+// repeats a launch that the child repeats.
 func moreRounds(t *plan.Task, l *plan.Launch, out detectors.Words, more, most int) uint32 {
 	if l.Tasks == 0 {
 		most = 1
@@ -400,7 +399,7 @@ func moreRounds(t *plan.Task, l *plan.Launch, out detectors.Words, more, most in
 	return plan.StatusMore
 }
 
-// cacheAt is where the memory for windows lies on the device that is not there.
+// cacheAt is the address of the memory for windows on the simulated device.
 const cacheAt = 1 << 40
 
 // windowCache is the kernel of that name.
@@ -433,7 +432,7 @@ func windowCache(f32 []float32, updates []plan.WindowUpdate, cache []float64) er
 	return nil
 }
 
-// center is the X of a window, centred on n rows from row from on.
+// center writes the X of a window, centred on n rows from row from on.
 func center(x []float32, rows []float64, dim, from, n int) {
 	for c := range dim {
 		three := []float64{rows[from*dim+c], rows[(from+n/2)*dim+c], rows[(from+n-1)*dim+c]}
@@ -444,7 +443,7 @@ func center(x []float32, rows []float64, dim, from, n int) {
 	}
 }
 
-// decline is the status of a task that is not taken for what is in it.
+// decline returns the status of a task, which may be declined for its values.
 func decline(t *plan.Task, in detectors.Words, fault string) uint32 {
 	if fault != "flag" {
 		return 0

@@ -22,7 +22,7 @@ func TestIKASSTEmulated(t *testing.T) {
 	ikasstShapesOn(t, emulated(t), 40)
 }
 
-// TestIKASSTDevice does so on a device.
+// TestIKASSTDevice is TestIKASSTEmulated on a device.
 func TestIKASSTDevice(t *testing.T) {
 	ikasstShapesOn(t, deviceOptions(t), 400)
 }

@@ -18,8 +18,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestKNNEmulated runs shapes that the suite has not on kernels on the CPU: all
-// kernels, limits of their sizes, every kind of number.
+// TestKNNEmulated runs shapes outside the suite on kernels on the CPU: all kernels, limits of their
+// sizes, every kind of number.
 func TestKNNEmulated(t *testing.T) {
 	rng := seedtest.New(t)
 	e := open(t, emulated(t))
@@ -50,7 +50,7 @@ func TestKNNEmulated(t *testing.T) {
 				add(knnop.Params{K: 1 + rng.IntN(min(n/2, 40)), Tumbling: true}, n, 1+rng.IntN(8), n)
 			}
 			add(knnop.Params{K: 1 + rng.IntN(20), Embed: 1 + rng.IntN(16), Tumbling: true}, 200, 1+rng.IntN(3), 200)
-			// What goes by knn_scan: many neighbours, or many points.
+			// Sets for knn_scan: many neighbours, or many points.
 			many := 300 + rng.IntN(300)
 			add(knnop.Params{K: 129 + rng.IntN(100), Tumbling: true}, many, 1+rng.IntN(64), many)
 			switch n := 2049 + rng.IntN(100); rng.IntN(3) {
@@ -79,11 +79,11 @@ func TestKNNEmulated(t *testing.T) {
 	byKernels(t, s, 0)
 }
 
-// TestKNNChainEmulated scores windows of one series that grow, a batch's chain of tasks:
-// one block takes them one after the other, and none may disturb another's squares.
+// TestKNNChainEmulated scores growing windows of one series, a batch's chain of tasks: one block
+// computes them one after the other, and none may disturb another's squares.
 func TestKNNChainEmulated(t *testing.T) { knnChain(t, emulated(t)) }
 
-// TestKNNChainDevice does so on a device.
+// TestKNNChainDevice is TestKNNChainEmulated on a device.
 func TestKNNChainDevice(t *testing.T) { knnChain(t, deviceOptions(t)) }
 
 func knnChain(t *testing.T, o Options) {

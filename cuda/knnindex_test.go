@@ -58,9 +58,9 @@ func pointDraws(rng *rand.Rand, dim int) map[string]func(int) float32 {
 	}
 }
 
-// TestKNNIndexEmulated compares the weights of sets that have an index with the CPU's and with
-// the definition, on kernels on the CPU: some kinds of numbers, drawn anew, or
-// with ODRADEK_LONG all; sizes at the limits of leaves and nodes.
+// TestKNNIndexEmulated compares the weights of sets with an index with the CPU's and with the
+// definition, on kernels on the CPU: for some random kinds of numbers, or with ODRADEK_LONG for all;
+// for sizes at the limits of leaves and nodes.
 func TestKNNIndexEmulated(t *testing.T) {
 	rng := seedtest.New(t)
 	e := open(t, emulated(t))
@@ -84,7 +84,7 @@ func TestKNNIndexEmulated(t *testing.T) {
 	noFault(t, e.Stats())
 }
 
-// TestKNNIndexDevice does so on a device, with larger sets.
+// TestKNNIndexDevice is TestKNNIndexEmulated on a device, with larger sets.
 func TestKNNIndexDevice(t *testing.T) {
 	o := deviceOptions(t)
 	o.Memory, o.Deadline = 4<<30, time.Minute

@@ -26,7 +26,7 @@ var layoutParams = detectors.Spec{Name: "layout", Params: []detectors.Param{
 	{Name: "ELEM", Type: detectors.Int, Word: 5}, {Name: "TIMES", Type: detectors.Ints, Word: 6},
 }}
 
-// layoutTask is what a task of the test reads: numbers of every type.
+// layoutTask has the values that a task of the test reads, of every type.
 type layoutTask struct {
 	elem             detectors.Elem
 	dim, fresh, rows int
@@ -43,7 +43,7 @@ type layoutTask struct {
 	after            int   // 1 + the task whose Next is the carry, 0: none
 }
 
-// layoutOf is what a task leaves, and what its Next begins with.
+// layoutOf returns the outputs of a task, and the first number of its Next.
 func layoutOf(t *layoutTask, carry int64) (scores []float32, next, detail []byte, left int64) {
 	le := binary.LittleEndian
 	for i := range t.fresh {
@@ -104,21 +104,21 @@ func layoutCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	}
 }
 
-// TestLayout: a task's rows, parameters, model, carry and outputs are of the types that the op
-// says, wherever they lie in a batch that has all of them.
+// TestLayout requires that a task's rows, parameters, model, carry and outputs have the types of the
+// op, wherever they lie in a batch with all of them.
 func TestLayout(t *testing.T) { layoutOn(t, detectors.NewCPU(2)) }
 
-// TestLayoutEmulated is the same with a kernel.
+// TestLayoutEmulated is TestLayout with a kernel.
 func TestLayoutEmulated(t *testing.T) { layoutOnKernel(t, emulated(t)) }
 
-// TestDeviceLayout is the same on a device.
+// TestDeviceLayout is TestLayout on a device.
 func TestDeviceLayout(t *testing.T) {
 	o := deviceOptions(t)
 	o.Args = []string{"-faults"}
 	layoutOnKernel(t, o)
 }
 
-// layoutOps are the ops whose rows in the table a test takes, by the type of X.
+// layoutOps are the ops whose rows of the table a test replaces, by the type of X.
 var layoutOps = []detectors.Op{detectors.F32: ikasst.Op, detectors.F64: lof.Op, detectors.I64: knn.Op}
 
 func layoutOnKernel(t *testing.T, o Options) {

@@ -22,16 +22,16 @@ import (
 // limits of warps and blocks, every kind of number, few scores and all.
 func TestLineEmulated(t *testing.T) { onLine(t, emulated(t), 3, 1<<12) }
 
-// TestLineDevice does so on a device, with more and larger windows.
+// TestLineDevice is TestLineEmulated on a device, with more and larger windows.
 func TestLineDevice(t *testing.T) {
-	if testing.Short() { // under a tool that slows it down
+	if testing.Short() { // under a tool that slows the test down
 		onLine(t, deviceOptions(t), 1, 1<<10)
 		return
 	}
 	onLine(t, deviceOptions(t), 20, 1<<12)
 }
 
-// lineSizes are around those at which line.h takes other kernels or more warps.
+// lineSizes are around the sizes at which line.h changes kernels or warps.
 var lineSizes = []int{1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049,
 	4095, 4096}
 
@@ -61,8 +61,8 @@ func lineDraws(rng *rand.Rand) map[string]func(int) float32 {
 	return draws
 }
 
-// onLine scores windows of up to most points, each size that often, and compares with the
-// CPU's scores.
+// onLine scores windows of up to most points, each size the given number of times, and compares with
+// the CPU's scores.
 func onLine(t *testing.T, o Options, times, most int) {
 	rng := seedtest.New(t)
 	e := open(t, o)
@@ -75,7 +75,7 @@ func onLine(t *testing.T, o Options, times, most int) {
 			var names []string
 			add := func(n int) {
 				draw := draws[kind]
-				if rng.IntN(12) == 0 { // spoilt somewhere
+				if rng.IntN(12) == 0 { // a value that is not finite
 					at, v := rng.IntN(n), []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[rng.IntN(3)]
 					draw = func(i int) float32 {
 						if i == at {
@@ -85,7 +85,7 @@ func onLine(t *testing.T, o Options, times, most int) {
 					}
 				}
 				k := 1 + rng.IntN(min(max(n/2, 1), 40))
-				if rng.IntN(5) == 0 { // as many as there are, or about
+				if rng.IntN(5) == 0 { // all of them, or about all
 					k = max(1, n-2+rng.IntN(4))
 				}
 				k = min(k, 1<<10)

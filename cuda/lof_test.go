@@ -16,7 +16,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// lofDraws are ways to draw a number.
+// lofDraws are distributions of a number.
 func lofDraws(rng *rand.Rand) map[string]func(int) float32 {
 	walk := [64]float64{}
 	return map[string]func(int) float32{
@@ -35,11 +35,11 @@ func lofDraws(rng *rand.Rand) map[string]func(int) float32 {
 	}
 }
 
-// lofK is the largest k that there is a kernel for.
+// lofK is the largest k of a kernel.
 const lofK = 128
 
-// TestLOFEmulated runs shapes that the suite has not on kernels on the CPU: all
-// kernels, limits of their sizes, every kind of number.
+// TestLOFEmulated runs shapes outside the suite on kernels on the CPU: all kernels, limits of their
+// sizes, every kind of number.
 func TestLOFEmulated(t *testing.T) {
 	rng := seedtest.New(t)
 	e := open(t, emulated(t))

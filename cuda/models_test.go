@@ -14,8 +14,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// withModels is a load every other task of which has one of the test's models. A Go child
-// fails where that is not what the task's first value says.
+// withModels returns a load in which every other task has one of the test's models. A Go child fails
+// where the model differs from the one that the task's first value chooses.
 func withModels(t testing.TB, keys int) *load {
 	l := newLoad(t, seedtest.New(t), keys, 1)
 	for n := range testModels {
@@ -24,7 +24,7 @@ func withModels(t testing.TB, keys int) *load {
 	return l
 }
 
-// uploads are the models that batches have brought to each device.
+// uploads returns the number of models that batches have brought to each device.
 func uploads(e *Executor) (n []uint64) {
 	for _, d := range e.Stats().Devices {
 		n = append(n, d.Uploads)
@@ -32,8 +32,8 @@ func uploads(e *Executor) (n []uint64) {
 	return n
 }
 
-// TestModels: models go to a device once, stay there while there is room, and go to the
-// next child again.
+// TestModels requires that a model is copied to a device once, stays there while there is room, and is
+// copied again to the next child.
 func TestModels(t *testing.T) {
 	const keys = 400 // so that each model is drawn
 	none := func(t *testing.T, e *Executor) {
@@ -56,8 +56,8 @@ func TestModels(t *testing.T) {
 	t.Run("little room", func(t *testing.T) {
 		defer plan.SetModels(ikasst.Op)()
 		o := goChildOptions(t, "")
-		// The largest has 2,800 bytes, all have 10,000. Wherever one lies, another finds room
-		// before or behind it.
+		// The largest has 2,800 bytes, all have 10,000. Wherever one lies, another finds room before or
+		// after it.
 		o.Models = 8 << 10
 		e := open(t, o)
 		defer e.Close()
@@ -130,8 +130,8 @@ func TestModels(t *testing.T) {
 	})
 }
 
-// TestDeviceModels brings two models to a device with one request and has its kernel sum
-// them up there in this one and the next.
+// TestDeviceModels brings two models to a device with one request, whose kernel sums them up in this
+// request and the next.
 func TestDeviceModels(t *testing.T) {
 	o := deviceOptions(t)
 	o.Args = []string{"-faults"}

@@ -41,7 +41,7 @@ func missing(t *testing.T, part, why string) {
 	t.Skipf("skipped part %s: %s", part, why)
 }
 
-// emulated is an executor on a child that runs the kernels on the CPU, built from
+// emulated returns the options of an executor on a child that runs the kernels on the CPU, built from
 // their sources by g++.
 func emulated(t *testing.T) Options {
 	t.Helper()
@@ -53,7 +53,7 @@ func emulated(t *testing.T) Options {
 	return Options{Child: child, Deadline: 5 * time.Minute}
 }
 
-// emulating skips a test of emulated kernels where they cannot be built, or are not to be.
+// emulating skips a test of emulated kernels where they cannot be built, or ODRADEK_SKIP names them.
 func emulating(t *testing.T) {
 	t.Helper()
 	if !strings.Contains(t.Name(), "Emulated") {
@@ -116,14 +116,14 @@ var buildEmulated = sync.OnceValues(func() (child string, err error) {
 	return child, nil
 })
 
-var builtHere string // the folder of what tests have built
+var builtHere string // the folder of the tests' builds
 
-// TestEmulated runs the kernels on the CPU: what they compute, and that they keep
-// to their own outputs.
+// TestEmulated runs the kernels on the CPU, and checks their results and that they write only their own
+// outputs.
 func TestEmulated(t *testing.T) {
 	o := emulated(t)
-	// These two take a minute and a half and show the executor more than kernels;
-	// TestConformance has them.
+	// These two take a minute and a half and test the executor more than the kernels; TestConformance
+	// includes them.
 	conformance(t, o, "sizes", "concurrent")
 }
 
@@ -144,7 +144,7 @@ func conformance(t *testing.T, o Options, without ...string) {
 	}
 }
 
-// deviceOptions are those of an executor on a device: its child is the one that
+// deviceOptions returns the options of an executor on a device: its child is the one that
 // ODRADEK_CUDA_CHILD names, or odradek-cuda beside this program.
 func deviceOptions(t *testing.T) Options {
 	path := os.Getenv("ODRADEK_CUDA_CHILD")
@@ -155,7 +155,7 @@ func deviceOptions(t *testing.T) Options {
 		missing(t, "cuda", "no child program (ODRADEK_CUDA_CHILD): "+err.Error())
 	}
 	o := Options{Child: path}
-	if d, err := time.ParseDuration(os.Getenv("ODRADEK_TEST_CUDA_DEADLINE")); err == nil { // under a tool that slows it down
+	if d, err := time.ParseDuration(os.Getenv("ODRADEK_TEST_CUDA_DEADLINE")); err == nil { // under a tool that slows the test down
 		o.Deadline, o.StartTimeout = d, d
 	}
 	e, err := Open(o)
@@ -167,10 +167,10 @@ func deviceOptions(t *testing.T) Options {
 	return o
 }
 
-// TestDevice holds the kernels on a device to the definitions.
+// TestDevice compares the kernels on a device with the definitions.
 func TestDevice(t *testing.T) { conformance(t, deviceOptions(t)) }
 
-// TestDeviceFaults breaks the device's child in every way, in the middle of work.
+// TestDeviceFaults breaks the device's child in every way, during work.
 func TestDeviceFaults(t *testing.T) {
 	o := deviceOptions(t)
 	o.Args = []string{"-faults"}
@@ -220,8 +220,8 @@ func TestDeviceFaults(t *testing.T) {
 	}
 }
 
-// TestDeviceParentDies: a child ends when its parent is killed, also while all of its
-// lanes wait for kernels that never end.
+// TestDeviceParentDies requires that a child ends when its parent is killed, also while all of its
+// lanes wait for endless kernels.
 func TestDeviceParentDies(t *testing.T) {
 	o := deviceOptions(t)
 	o.Args, o.Lanes = []string{"-faults"}, 4
@@ -237,8 +237,7 @@ func TestDeviceParentDies(t *testing.T) {
 	})
 }
 
-// inject makes a fault happen on a lane of its own; the answer is the end of the
-// child, or nothing.
+// inject causes a fault on a separate lane; the child ends, or answers nothing.
 func inject(c *child.Process, fault uint32) {
 	if l, err := c.Take(context.Background()); err == nil {
 		c.Ask(l, faultRequest(fault), time.Now().Add(300*time.Millisecond))
@@ -249,7 +248,7 @@ func faultRequest(fault uint32) *child.Request {
 	return &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: fault, Launches: fault}}
 }
 
-// BenchmarkDevice is a request and its reply with nothing to do, and whole batches.
+// BenchmarkDevice measures a request without work and its reply, and whole batches.
 func BenchmarkDevice(b *testing.B) {
 	path := os.Getenv("ODRADEK_CUDA_CHILD")
 	if path == "" {

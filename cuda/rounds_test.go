@@ -13,7 +13,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// roundsOn are the options of an executor on a Go child whose tasks take the given number of
+// roundsOn returns the options of an executor on a Go child whose tasks take the given number of
 // rounds.
 func roundsOn(t testing.TB, fault string, more int) Options {
 	o := goChildOptions(t, fault)
@@ -21,9 +21,9 @@ func roundsOn(t testing.TB, fault string, more int) Options {
 	return o
 }
 
-// TestRounds: tasks that ask for more go again with what they have left, planned by the
-// executor or repeated by the child, and are the CPU's past the bound; the scores are the
-// same, and a task is counted once.
+// TestRounds requires that tasks that request more rounds have them with their Next as carry, planned
+// by the executor or repeated by the child, and go to the CPU after the last; that the scores are the
+// same, and that a task is counted once.
 func TestRounds(t *testing.T) {
 	const keys, runs = 30, 2
 	for _, c := range []struct {
@@ -78,10 +78,10 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// The rounds of BenchmarkRounds: as many as there are lengths from 16 to 640.
+// The rounds of BenchmarkRounds: the number of lengths from 16 to 640.
 const manyRounds = 625
 
-// TestRoundsCost: rounds that the child repeats are one request.
+// TestRoundsCost requires that the rounds that the child repeats are one request.
 func TestRoundsCost(t *testing.T) {
 	requests := func(repeats bool) uint64 {
 		defer plan.SetRounds(ikasst.Op, manyRounds, repeats)()
@@ -98,8 +98,8 @@ func TestRoundsCost(t *testing.T) {
 	}
 }
 
-// TestDeviceRounds has a device repeat a launch for as long as its task asks for more, with
-// scratch that is zero each time.
+// TestDeviceRounds has a device repeat a launch for as long as its task requests more, with scratch
+// memory that is zero each time.
 func TestDeviceRounds(t *testing.T) {
 	o := deviceOptions(t)
 	o.Args = []string{"-faults"}

@@ -20,9 +20,9 @@ import (
 // groups of columns, limits of rectangles, further regions, null maps.
 func TestScanEmulated(t *testing.T) { onScan(t, emulated(t), 1, 40) }
 
-// TestScanDevice does so on a device, with more and larger grids.
+// TestScanDevice is TestScanEmulated on a device, with more and larger grids.
 func TestScanDevice(t *testing.T) {
-	if testing.Short() { // under a tool that slows it down
+	if testing.Short() { // under a tool that slows the test down
 		onScan(t, deviceOptions(t), 2, 40)
 		return
 	}
@@ -87,8 +87,8 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 	}
 }
 
-// onScan scores tasks of each kind, so many of grids of up to most rows and columns, and compares with
-// the CPU form.
+// onScan scores tasks of each kind, the given number of times, on grids of up to most rows and columns,
+// and compares with the CPU form.
 func onScan(t *testing.T, o Options, times, most int) {
 	rng := seedtest.New(t)
 	e := open(t, o)

@@ -18,7 +18,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// splitAlways makes parts of the smallest batches for a test.
+// splitAlways makes a test split even the smallest batches.
 func splitAlways(t testing.TB) {
 	old := leastPart
 	leastPart = 1
@@ -32,10 +32,10 @@ func indices(n int) (d []int) {
 	return d
 }
 
-// TestSplit holds the suite of all executors to batches that are split; TestConformance
-// compares what a Go child computes with the definitions. Whether a batch of the
-// suite can be cut, and into how many parts, is a matter of its chains; that every
-// device has its part is tested on one that always can.
+// TestSplit runs the suite of all executors with batches that are split; TestConformance compares the
+// results of a Go child with the definitions. Whether a batch of the suite can be cut, and into how
+// many parts, depends on its chains; a batch that can always be cut tests that every device has its
+// part.
 func TestSplit(t *testing.T) {
 	splitAlways(t)
 	for _, devices := range []int{2, 4} {
@@ -63,8 +63,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitEmulated is one batch over devices that run kernels: the same bits as on
-// one device.
+// TestSplitEmulated executes one batch over devices that run kernels: the bits must be those of one
+// device.
 func TestSplitEmulated(t *testing.T) {
 	o := emulated(t)
 	rng := seedtest.New(t)
@@ -97,7 +97,7 @@ func TestSplitEmulated(t *testing.T) {
 	}
 }
 
-// TestDeviceSplit is the same on two devices.
+// TestDeviceSplit is TestSplitEmulated on two devices.
 func TestDeviceSplit(t *testing.T) {
 	o := deviceOptions(t)
 	o.Devices = []int{0, 1}
@@ -131,9 +131,8 @@ func TestDeviceSplit(t *testing.T) {
 	}
 }
 
-// TestSplitLost kills one of several devices again and again under batches that are
-// split and ones that are not: scores are right, the others have no fault, and no
-// more is lost than there was on the device.
+// TestSplitLost kills one of several devices again and again during batches that are split and others:
+// scores must be right, the other devices without a fault, and no more lost than the device had.
 func TestSplitLost(t *testing.T) {
 	for _, split := range []bool{true, false} {
 		for _, devices := range []int{2, 4} {

@@ -19,7 +19,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// svdsstMaxRank is the largest rank that there is a kernel for.
+// svdsstMaxRank is the largest rank of a kernel.
 const svdsstMaxRank = 16
 
 // TestSVDSSTEmulated scores random shapes, for every kernel: alone and among others.
@@ -31,7 +31,7 @@ func TestSVDSSTEmulated(t *testing.T) {
 	svdsstOn(t, emulated(t), windows, 20, false)
 }
 
-// TestSVDSSTDevice does so on a device.
+// TestSVDSSTDevice is TestSVDSSTEmulated on a device.
 func TestSVDSSTDevice(t *testing.T) {
 	windows := []int{2, 3, 20, 63, 64, 65, 128, 129, 224, 225, 320, 321, 416, 417, 500, 512}
 	svdsstOn(t, deviceOptions(t), windows, 300, true)
@@ -81,11 +81,10 @@ type svdsstRun struct {
 //go:embed testdata/svdsst/*.txt
 var clusterFiles embed.FS
 
-// clusters are pasts with eight singular values within 1e-5 of the largest from each other, and
-// the rank's among them: of w50 a Krylov space of 17 vectors showed four, with small residuals; of
-// w20 more pairs than are refined exchange what float32 leaves. Of hidden-w50 the third direction
-// is almost orthogonal to the first vector of the basis. A file has the window, the rank and the
-// values.
+// clusters returns pasts with eight singular values within 1e-5 of the largest from each other,
+// including the rank's. In w50 a Krylov space of 17 vectors showed four, with small residuals. In w20
+// more pairs than are refined exchange the error of float32. In hidden-w50 the third direction is
+// almost orthogonal to the first vector of the basis. A file has the window, the rank and the values.
 func clusters() (runs []*svdsstRun) {
 	names, err := fs.Glob(clusterFiles, "testdata/svdsst/*")
 	for _, name := range names {
@@ -117,8 +116,8 @@ func clusters() (runs []*svdsstRun) {
 	return runs
 }
 
-// onBound is noise of which a singular value lies on a bound of the kernel's bisection
-// but for rounding: a count there took it for one of the other sign.
+// onBound returns noise with a singular value on a bound of the kernel's bisection up to rounding: a
+// count there took it for one of the other sign.
 func onBound() *svdsstRun {
 	d, err := svdsst.New(svdsst.Params{Window: 31, Rank: 6})
 	if err != nil {
@@ -166,8 +165,8 @@ func newSVDSSTRun(rng *rand.Rand, w int, device bool) *svdsstRun {
 	return r
 }
 
-// svdsstExecute executes the runs as one batch; one alone is compared with the
-// definition. It gives the largest difference.
+// svdsstExecute executes the runs as one batch; it compares a single one with the definition. It
+// returns the largest difference.
 func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64) {
 	b := e.Batch()
 	defer e.Release(b)
@@ -205,8 +204,8 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 // TestSVDSSTRoundsEmulated has float32 leave scores open in some of the columns.
 func TestSVDSSTRoundsEmulated(t *testing.T) { svdsstRoundsOn(t, emulated(t), 20) }
 
-// TestSVDSSTRoundsDevice does so on a device, with matrices in shared memory and, from
-// windows of some 170 on, in scratch.
+// TestSVDSSTRoundsDevice is TestSVDSSTRoundsEmulated on a device, with matrices in shared memory and,
+// for windows from about 170, in scratch memory.
 func TestSVDSSTRoundsDevice(t *testing.T) {
 	o := deviceOptions(t)
 	for _, w := range []int{20, 50, 100, 128, 200} {
@@ -214,8 +213,8 @@ func TestSVDSSTRoundsDevice(t *testing.T) {
 	}
 }
 
-// svdsstRoundsOn: a batch takes a second round where a score is open, and none otherwise;
-// the score of a row is the largest of its columns', each scored alone, to the bit.
+// svdsstRoundsOn requires that a batch takes a second round where a score is open, and only there, and
+// that the score of a row is the largest of its columns', each scored alone, to the bit.
 func svdsstRoundsOn(t *testing.T, o Options, w int) {
 	rng := seedtest.New(t)
 	e := open(t, o)
@@ -229,7 +228,7 @@ func svdsstRoundsOn(t *testing.T, o Options, w int) {
 		value func(i int) float64
 	}{
 		{"noise", func(int) float64 { return rng.NormFloat64() }},
-		{"ramp", func(i int) float64 { return float64(i) }}, // a past of two directions, of which the rank is 3
+		{"ramp", func(i int) float64 { return float64(i) }}, // a past of two directions, with rank 3
 		{"gap", func(i int) float64 { return math.NaN() }},
 	}
 	const noise, ramp, gap, fresh = 0, 1, 2, 6

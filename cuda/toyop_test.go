@@ -17,16 +17,16 @@ import (
 	"odradek/detectors"
 )
 
-// toyOp is a method in three files (testdata/toyop), which needs two lines besides.
+// toyOp is a method in three files (testdata/toyop), which needs two more lines.
 var toyOp = struct{ files, lines, generated []string }{
 	files:     []string{"cuda/kernels/toy.cu", "cuda/plan/toy.go", "detectors/ops/toy/toy.go"},
 	lines:     []string{"cuda/plan/planner.go", "detectors/ops/ops.go"},
 	generated: []string{"cuda/kernels/toy_params.h", "docs/configuration.md"},
 }
 
-// TestToyOp holds that a new op is an adapter, a plan, its kernels and a line in each of
-// two lists: a copy of the module gets those of a toy, go generate makes the rest, the op
-// passes the suite of all ops on the CPU, and no other file has changed.
+// TestToyOp requires that a new op is an adapter, a plan, its kernels and a line in each of two lists:
+// a copy of the module gets those of a toy, go generate makes the other files, the op passes the suite
+// of all ops on the CPU, and no other file has changed.
 func TestToyOp(t *testing.T) {
 	dir := toyModule(t)
 	goTest(t, dir, nil, "./detectors", "^TestCPU$/^one_core$/^toy$", "--- PASS: TestCPU/one_core/toy")
@@ -158,7 +158,7 @@ var makeToyModule = sync.OnceValues(func() (dir string, err error) {
 
 var copied string // the folder of the copy
 
-// goTest runs tests of a package of the copy, whose output must say so.
+// goTest runs tests of a package of the copy, whose output must contain passed.
 func goTest(t *testing.T, dir string, env []string, pkg, name, passed string) {
 	t.Helper()
 	test := exec.Command("go", "test", "-vet=off", "-count=1", "-v", pkg, "-run", name)
@@ -170,8 +170,8 @@ func goTest(t *testing.T, dir string, env []string, pkg, name, passed string) {
 	}
 }
 
-// changes are the files that differ between two trees, each with the lines that it has
-// more in the second, of the folders that the copy has.
+// changes returns the files that differ between two trees, each with the number of lines added in the
+// second, for the folders of the copy.
 func changes(t *testing.T, from, to string) map[string]int {
 	t.Helper()
 	changed := map[string]int{}

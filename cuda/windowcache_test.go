@@ -21,7 +21,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// owner has the windows of some series, as keystate has a partition's.
+// owner has the windows of some series, as keystate has those of a partition.
 type owner struct {
 	t        testing.TB
 	rng      *rand.Rand
@@ -30,18 +30,18 @@ type owner struct {
 	fresh    int
 	series   []*series
 	e        *Executor
-	cache    *detectors.WindowCache // nil: all windows travel
+	cache    *detectors.WindowCache // nil: all windows are copied
 	pool     *detectors.WindowPool
 	repacked int
 }
 
 type series struct {
-	rows  []float64 // all there ever were
+	rows  []float64 // all rows so far
 	slot  detectors.SlotRef
 	carry []float32
 }
 
-// due is a task that a batch is to have: of series k, when it had count rows.
+// due is a task for a batch: of series k, after count rows.
 type due struct{ k, count int }
 
 func newOwner(t testing.TB, rng *rand.Rand, e *Executor, d detectors.Detector, n, dim, fresh int, size bool) *owner {
@@ -113,7 +113,7 @@ func (o *owner) pack(b *detectors.Batch, dues []due, pool *detectors.WindowPool)
 	}
 }
 
-// score packs and executes the tasks, again as a whole where windows are gone, and
+// score packs and executes the tasks, again with whole windows where the cached ones are lost, and
 // takes the carries.
 func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
 	o.pack(b, dues, o.pool)
@@ -136,9 +136,8 @@ func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
 	return b.Out.F32()
 }
 
-// windowCacheTest drives two owners with the same series, one whose windows the device
-// caches and one whose windows travel, and demands the same bits. between is called
-// before each round.
+// windowCacheTest drives two owners with the same series, one whose windows the device caches and one
+// whose windows are copied, and requires the same bits. It calls between before each round.
 func windowCacheTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 	between func(round int, e *Executor, kept *owner)) (hits, misses uint64, repacked int) {
 	d, err := ikasst.New(ikasst.Params{Window: 8})
@@ -177,7 +176,7 @@ func windowCacheTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 		}
 		before := e.Stats().CPUTasks
 		got, want := kept.score(b, dues), travel.score(whole, dues)
-		// The CPU's bits are those of a Go child, and not of one that runs kernels.
+		// The CPU's bits are those of a Go child, but not of a child that runs kernels.
 		tolerance := 0.0
 		if o.Child != os.Args[0] && e.Stats().CPUTasks > before {
 			tolerance = 1e-3
@@ -205,12 +204,11 @@ func windowCacheTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 	return kept.pool.Hits, kept.pool.Misses, kept.repacked
 }
 
-// windowBytes is what a window of these tests takes.
+// windowBytes is the size of a window of these tests.
 const windowBytes = 512
 
-// TestWindowCache: cached windows give the bits of windows that travel, where all
-// find room, where few do, through rollbacks of their owner, and where their device
-// is lost.
+// TestWindowCache requires that cached windows give the bits of copied windows, with room for all or
+// for few, through rollbacks of their owner, and after the loss of their device.
 func TestWindowCache(t *testing.T) {
 	for _, dim := range []int{1, 3} {
 		t.Run(fmt.Sprintf("room/dim=%d", dim), func(t *testing.T) {
@@ -285,7 +283,7 @@ func TestWindowCache(t *testing.T) {
 	})
 }
 
-// TestWindowCacheEmulated is the same with the kernel that makes X.
+// TestWindowCacheEmulated is TestWindowCache with the kernel that makes X.
 func TestWindowCacheEmulated(t *testing.T) {
 	o := emulated(t)
 	for _, dim := range []int{1, 3} {
@@ -296,7 +294,7 @@ func TestWindowCacheEmulated(t *testing.T) {
 	}
 }
 
-// TestDeviceWindowCache is the same on a device, also where its child is killed.
+// TestDeviceWindowCache is TestWindowCache on a device, and after its child is killed.
 func TestDeviceWindowCache(t *testing.T) {
 	o := deviceOptions(t)
 	n := 1000
@@ -325,8 +323,8 @@ func TestDeviceWindowCache(t *testing.T) {
 	t.Logf("%d batches packed again", repacked)
 }
 
-// BenchmarkWrite is what Execute does on a core before a device begins: 4,096 tasks
-// of one fresh sample, planned and written, with windows that travel and that are cached.
+// BenchmarkWrite measures the work of Execute on a core before a device begins: 4,096 tasks of one
+// fresh sample, planned and written, with windows that are copied and that are cached.
 func BenchmarkWrite(b *testing.B) {
 	d, err := ikasst.New(ikasst.Params{Window: 100})
 	if err != nil {
@@ -383,7 +381,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// unlimited is memory for windows that never ends.
+// unlimited is memory for windows without a limit.
 type unlimited struct{ next uint64 }
 
 func (u *unlimited) Extend(bytes int) (first uint64, n int) {

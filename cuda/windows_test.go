@@ -12,21 +12,21 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// recordings names the file of pieces of recordings; detectors/executortest/recordings.go makes it of
-// data sets that are no part of the repository.
+// recordings names the file of pieces of recordings, which detectors/executortest/recordings.go makes
+// from data sets outside the repository.
 const recordings = "ODRADEK_TEST_WINDOWS"
 
-// TestEmulatedWindows counts what kernels leave to the CPU of windows like those of
-// recordings, and of recordings.
+// TestEmulatedWindows counts the windows that kernels leave to the CPU, of series like recordings and
+// of recordings.
 func TestEmulatedWindows(t *testing.T) { windowsOn(t, emulated(t), 3, 40, 1, 0) }
 
-// TestDeviceWindows does so on a device, with more of them.
+// TestDeviceWindows is TestEmulatedWindows on a device, with more windows.
 func TestDeviceWindows(t *testing.T) {
 	windowsOn(t, deviceOptions(t), 100, 1<<20, 4, 200*time.Millisecond)
 }
 
-// windowsOn scores each series of a made kind, and most of a recorded set, at the given
-// number of places of a series.
+// windowsOn scores each synthetic series, and most of a recorded set, at the given number of places of
+// a series.
 func windowsOn(t *testing.T, o Options, each, most, places int, measured time.Duration) {
 	e := placed{checked{open(t, o), t, noFault}}
 	defer e.Close()

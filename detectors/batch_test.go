@@ -11,7 +11,7 @@ import (
 	"odradek/detectors/ops/zscore"
 )
 
-// TestWordViews: each type has its bits in the words, the less significant word first, in
+// TestWordViews requires that each type has its bits in the words, the less significant word first, in
 // views and one by one.
 func TestWordViews(t *testing.T) {
 	w := make(detectors.Words, 8)
@@ -38,7 +38,7 @@ func TestWordViews(t *testing.T) {
 	}
 }
 
-// TestBatchGrows: what Grow gives keeps its content, whatever comes after it, and the
+// TestBatchGrows requires that the result of a Grow keeps its content through later ones, and that
 // elements of 8 bytes lie at multiples of 8.
 func TestBatchGrows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 15))
@@ -92,7 +92,7 @@ func TestBatchGrows(t *testing.T) {
 	}
 }
 
-// TestPutIsEven: what Put appends may begin with an int64.
+// TestPutIsEven requires that the words of Put may begin with an int64.
 func TestPutIsEven(t *testing.T) {
 	var b detectors.Batch
 	for n := range 20 {

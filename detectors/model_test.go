@@ -7,8 +7,8 @@ import (
 	"odradek/detectors/ops/zscore"
 )
 
-// TestBatchModel: models of a batch are found by their content, each has a place of its
-// own, and Reset forgets them.
+// TestBatchModel requires that a batch finds its models by content, gives each a place, and forgets
+// them on Reset.
 func TestBatchModel(t *testing.T) {
 	one, same, other := detectors.NewModel(detectors.Words{1, 2, 3}), detectors.NewModel(detectors.Words{1, 2, 3}),
 		detectors.NewModel(detectors.Words{1, 2, 4})

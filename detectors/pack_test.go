@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// floatBits are values by their bits.
+// floatBits returns the bits of values.
 func floatBits(values ...float64) []uint64 {
 	out := make([]uint64, len(values))
 	for i, v := range values {
@@ -25,9 +25,8 @@ func TestBlockRows(t *testing.T) {
 	}
 }
 
-// TestCenterRows: the rows that windows of one block are centred on are the same rows of
-// the series, all that these windows have in common, whatever they are, and the first of
-// a block ends with them.
+// TestCenterRows requires that windows of one block are centred on the same rows of the series, that
+// these are all rows common to the windows, and that the first window of a block ends with them.
 func TestCenterRows(t *testing.T) {
 	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 100, 406, 1024} {
 		block := int64(BlockRows(rows))
@@ -83,8 +82,8 @@ func TestCenters(t *testing.T) {
 	}
 }
 
-// TestPack: X is the rows' values less their column's center, rounded once, however
-// the ring is cut.
+// TestPack requires that X is the rows' values less their column's center, rounded once, wherever the
+// ring is cut.
 func TestPack(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 1))
 	for dim := 1; dim <= 4; dim++ {
@@ -147,8 +146,8 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// TestPackOne: it packs what Centers and Pack do, whatever is missing and wherever the
-// rows are cut in two.
+// TestPackOne compares PackOne with Centers and Pack, with missing values and wherever the rows are cut
+// in two.
 func TestPackOne(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

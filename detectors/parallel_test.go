@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestHelpers: all callers together have no more helpers than there are, who take part
-// in what has begun without them.
+// TestHelpers requires that all callers together have at most the given number of helpers, and that
+// these join work that has begun without them.
 func TestHelpers(t *testing.T) {
 	h := NewHelpers(1)
 	// f(0) and f(1) wait for each other: two goroutines run them.

@@ -8,8 +8,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestScales: a multiple of a field has that multiple of its scale, to the bit where that is a power of two, so
-// that packed rows have the same bits; a field that does not move has 1.
+// TestScales requires that a multiple of a field has that multiple of its scale, to the bit for a power
+// of two, so that packed rows have the same bits, and that a field that does not move has the scale 1.
 func TestScales(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 200 {

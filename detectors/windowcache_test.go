@@ -18,10 +18,10 @@ func (r *room) Extend(bytes int) (uint64, int) {
 func (r *room) Release()   {}
 func (r *room) Gone() bool { return false }
 
-// One WindowCache serves the batches of its goroutine, several of which may be filled by
-// turns: what one of them has brought is no run of the other, whichever use of its
-// memory that is.
-func TestKeepOfTwoBatches(t *testing.T) {
+// TestWindowCacheOfTwoBatches has one WindowCache serve the batches of its goroutine, several of which
+// are filled by turns: the updates of one batch are no run of the other, whichever use of its memory
+// that is.
+func TestWindowCacheOfTwoBatches(t *testing.T) {
 	memory := &room{left: 4}
 	k := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
 	defer k.Close()
@@ -49,8 +49,8 @@ func TestKeepOfTwoBatches(t *testing.T) {
 	}
 }
 
-// TestUpdatesOfALaterUse: a batch whose updates were not applied invalidates the window cache
-// at Reset, also where an earlier use of its memory was executed without any updates.
+// TestUpdatesOfALaterUse requires that a batch whose updates were not applied invalidates the window
+// cache at Reset, also where an earlier use of its memory was executed without updates.
 func TestUpdatesOfALaterUse(t *testing.T) {
 	memory := &room{left: 4}
 	cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a device waits for before its next child, for rows of deaths.
+// TestBackoff compares the waits before the next child, for sequences of deaths.
 func TestBackoff(t *testing.T) {
 	type death struct {
 		lived  time.Duration

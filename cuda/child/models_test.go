@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestModels: models in use do not overlap and stay where they are, what is there is not
-// brought again, and the one used longest ago makes room.
+// TestModels requires that models in use do not overlap and do not move, that a present model is not
+// brought again, and that the model unused for longest is evicted.
 func TestModels(t *testing.T) {
 	m := &Models{bytes: 1024}
 	sum := func(n int) (s [32]byte) { s[0] = byte(n); return s }
@@ -29,14 +29,14 @@ func TestModels(t *testing.T) {
 	done(true, 1, 1, 2, 4)
 	use(2, 256, 512, false, true)
 	use(4, 200, 768, false, true)
-	use(3, 257, 0, true, true) // in place of 1
+	use(3, 257, 0, true, true) // in the place of 1
 	use(5, 1, 0, false, false)
-	done(false, 3) // it never came there
+	done(false, 3) // it never reached the device
 	done(true, 2, 4)
 	use(5, 1, 0, true, true)
 }
 
-// TestModelsRandom holds the directory to that with random models.
+// TestModelsRandom requires the same with random models.
 func TestModelsRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const room = 40

@@ -11,7 +11,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestWindowPool: what a pool thinks it has is what it was given, whatever comes.
+// TestWindowPool compares the windows that a pool considers cached with those that it was given, under
+// random operations.
 func TestWindowPool(t *testing.T) {
 	d, err := ikasst.New(ikasst.Params{Window: 8})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain is odradek-cuda itself where a test has started it as a child.
+// TestMain runs odradek-cuda itself in a process that a test has started as a child.
 func TestMain(m *testing.M) {
 	if os.Getenv("ODRADEK_TEST_CHILD") == "1" {
 		main()
@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestStart holds what a worker reads where a start fails: a reason on standard
-// error and an exit code. It needs no device: there never is one of index 99.
+// TestStart requires of a failed start what a worker reads: a reason on standard error and an exit
+// code. It needs no device, since none has the index 99.
 func TestStart(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-device 99", "no device 99"},
@@ -40,7 +40,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestAwaitHangUp: data to be read is no hang-up, the other end's close is one.
+// TestAwaitHangUp requires that unread data is no hang-up, and that the other end's close is one.
 func TestAwaitHangUp(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {

@@ -23,8 +23,8 @@ func discordTask(t *testing.T, p discord.Params, rows, dim, fresh int) (*detecto
 	return task, d.Params()
 }
 
-// TestDiscordClass holds classes to the limits, and launches to what a device has and to
-// one block for each fresh row.
+// TestDiscordClass compares classes with the limits, and launches with the device's limits and one
+// block for each fresh row.
 func TestDiscordClass(t *testing.T) {
 	for _, c := range []struct {
 		p         discord.Params

@@ -77,7 +77,8 @@ func ikasstShared(rows, lanes, k int) int {
 // ikasstFull is the number of blocks that occupies a large device.
 const ikasstFull = 4096
 
-// In its classes, Variant is the kernel's rows, A the dimension, B lanes | k << 8.
+// ikasstPlan is the plan of op ikasst. In its classes, Variant is the kernel's rows, A the dimension, B
+// lanes | k << 8.
 var ikasstPlan = opPlan{
 	op:      ikasst.Op,
 	kernels: ikasstKernels(),

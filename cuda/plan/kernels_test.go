@@ -23,11 +23,11 @@ func TestNames(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		// As it is, or put together by a macro.
+		// By its own name, or composed by a macro.
 		if !regexp.MustCompile(`\b` + name + `\s*[(,)]|\b` + kernels.Source(name) + `(_\w*)?##`).Match(source) {
 			t.Errorf("%s.cu has no kernel %s", kernels.Source(name), name)
 		}
-		// Else the module has it under another name, which only a device would tell.
+		// Otherwise the module has it under another name, which only a device would show.
 		if n := bytes.Count(source, []byte("__global__")); n != bytes.Count(source, []byte(`extern "C" __global__`)) {
 			t.Errorf("%s.cu has a kernel without extern \"C\"", kernels.Source(name))
 		}
@@ -37,8 +37,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestKernelNames: a plan's kernels have the op's name, are there once, and no other .cu
-// has them.
+// TestKernelNames requires that a plan's kernels begin with the op's name, are defined once, and in no
+// other .cu.
 func TestKernelNames(t *testing.T) {
 	for _, p := range plans {
 		if len(p.kernels) == 0 {

@@ -9,7 +9,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestLOFClass holds classes to the limits, and launches to what a device has.
+// TestLOFClass compares classes with the limits, and launches with the device's limits.
 func TestLOFClass(t *testing.T) {
 	draw := func(int) float32 { return 0 }
 	rng := seedtest.New(t)

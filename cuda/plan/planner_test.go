@@ -20,8 +20,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestLayout holds the structs of task.h and their twins in Go equal: fields,
-// their order, their places.
+// TestLayout compares the structs of task.h with their twins in Go: fields, their order, their places.
 func TestLayout(t *testing.T) {
 	b, err := os.ReadFile("../kernels/task.h")
 	if err != nil {
@@ -78,8 +77,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// testPlan puts a plan in place of an op's for a test. The class of a task is its
-// number of fresh rows, those of 13 are for the CPU; the cost is the length of X.
+// testPlan replaces an op's plan for a test. The class of a task is its number of fresh rows; the CPU
+// scores those of 13; the cost is the length of X.
 func testPlan(t testing.TB, ops ...detectors.Op) {
 	old := slices.Clone(byOp)
 	t.Cleanup(func() { copy(byOp, old) })
@@ -101,7 +100,7 @@ func testPlan(t testing.TB, ops ...detectors.Op) {
 	}
 }
 
-// task appends a task of an op with a carry of 2 numbers.
+// addTask appends a task of an op with a carry of 2 numbers.
 func addTask(b *detectors.Batch, op detectors.Op, fresh, rows, after int) {
 	t := detectors.Task{Op: op, Dim: 1, Fresh: uint32(fresh), After: uint32(after)}
 	t.Params, _ = b.GrowF32(1)
@@ -111,8 +110,7 @@ func addTask(b *detectors.Batch, op detectors.Op, fresh, rows, after int) {
 	b.Tasks = append(b.Tasks, t)
 }
 
-// planned is one round: the batch's task numbers by launch and tile, and those
-// for the CPU.
+// planned formats one round: the batch's task numbers by launch and tile, and those for the CPU.
 func planned(p *Planner, b *detectors.Batch) string {
 	p.Assign(b)
 	tasks := make([]Task, p.Device())
@@ -178,7 +176,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// finishCPU does what Executor.score does, but for the scores.
+// finishCPU is Executor.score without the scores.
 func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
 	heads, _, _ := p.Runs(b)
 	for _, h := range heads {
@@ -195,9 +193,8 @@ func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
 	return ran
 }
 
-// TestPlanRandom makes random batches, with random tasks that kernels decline:
-// every task runs once, after the one that its carry comes from, on its own side,
-// and the plan is in the order that it should be.
+// TestPlanRandom makes random batches, in which kernels decline random tasks: every task must run once,
+// after the one that its carry comes from, on its own side, and the plan must be in the right order.
 func TestPlanRandom(t *testing.T) {
 	testPlan(t, ikasst.Op, lof.Op)
 	rng := seedtest.New(t)
@@ -291,7 +288,7 @@ func TestPlanRandom(t *testing.T) {
 	}
 }
 
-// TestCostOrder: the sort is by falling cost, to an eighth, and stable.
+// TestCostOrder requires that the sort is by falling cost, to an eighth, and stable.
 func TestCostOrder(t *testing.T) {
 	testPlan(t, lof.Op)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -339,7 +336,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// ikasstBatch is a batch of n tasks of four fresh rows, each of a key of its own.
+// ikasstBatch returns a batch of n tasks of four fresh rows, each of a separate key.
 func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
 	d, err := ikasst.New(ikasst.Params{Window: 12})
 	if err != nil {
@@ -362,8 +359,8 @@ func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
 	return b
 }
 
-// TestRounds: a task that asks for more goes again, with its Next as carry, in the class
-// that again finds for it, until it has had its rounds; what follows it waits.
+// TestRounds requires that a task that requests another round has it, with its Next as carry, in the
+// class that again returns, up to its largest number of rounds, and that the tasks after it wait.
 func TestRounds(t *testing.T) {
 	testPlan(t, ikasst.Op)
 	op := byOp[ikasst.Op]
@@ -374,7 +371,7 @@ func TestRounds(t *testing.T) {
 	}
 	b := &detectors.Batch{}
 	addTask(b, ikasst.Op, 1, 9, 0)
-	addTask(b, ikasst.Op, 1, 9, 1) // has its carry from the first
+	addTask(b, ikasst.Op, 1, 9, 1) // takes its carry from the first
 	addTask(b, ikasst.Op, 1, 5, 0)
 	for i := range b.Out {
 		b.Out[i] = uint32(70 + i)
@@ -387,7 +384,7 @@ func TestRounds(t *testing.T) {
 	}{
 		{"[0 2][]", []uint32{StatusMore, StatusDone}},
 		{"[0'][]", []uint32{StatusMore}},
-		{"[0'][]", []uint32{StatusMore}}, // one round too many: the CPU's
+		{"[0'][]", []uint32{StatusMore}}, // one round too many: it goes to the CPU
 		{"[1'][]", []uint32{StatusMore}},
 	} {
 		if got := planned(&p, b); got != c.plan {
@@ -408,7 +405,7 @@ func TestRounds(t *testing.T) {
 	if p.Declined() != 1 || p.left != 1 {
 		t.Errorf("%d tasks declined, %d left; want 1, 1", p.Declined(), p.left)
 	}
-	// A device that is lost may have written half of what they left.
+	// A lost device may have written half of their outputs.
 	p.Assign(b)
 	p.lay(b, make([]Task, p.Device()))
 	p.Lost(&p)
@@ -417,7 +414,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestRepeats: launches say which tasks the child repeats them for, and the plan how often.
+// TestRepeats requires that launches name the tasks for which the child repeats them, and the plan how
+// often.
 func TestRepeats(t *testing.T) {
 	testPlan(t, ikasst.Op, lof.Op)
 	byOp[ikasst.Op].rounds, byOp[ikasst.Op].repeats = 7, true
@@ -441,7 +439,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestZeroed: ranges of zeroed scratch are those asked for, and join where they touch.
+// TestZeroed requires that ranges of zeroed scratch memory are the requested ones, and join where they
+// touch.
 func TestZeroed(t *testing.T) {
 	var p Planner
 	p.scratch(300)

@@ -11,8 +11,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestCut: parts are of about the same cost, have each task once, and no chain
-// crosses from one into the next.
+// TestCut requires that parts have similar costs, contain each task once, and that no chain crosses
+// from one into the next.
 func TestCut(t *testing.T) {
 	testPlan(t, ikasst.Op, lof.Op)
 	rng := seedtest.New(t)

@@ -130,7 +130,8 @@ const (
 // svdsstAgain is the bit of Variant of tasks in their second round, for svdsst_dense.
 const svdsstAgain = 1 << 16
 
-// In its classes, Variant is the kernel's rows and svdsstAgain, A the dimension, B w | r << 16.
+// svdsstPlan is the plan of op svdsst. In its classes, Variant is the kernel's rows and svdsstAgain,
+// A the dimension, B w | r << 16.
 //
 // A task has a second round where float32 cannot decide a score, which is rare. A block of svdsst_dense
 // takes a multiprocessor's shared memory and makes other lanes wait even without work: hence it is not

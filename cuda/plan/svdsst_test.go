@@ -22,8 +22,8 @@ func TestSVDSSTShapes(t *testing.T) {
 	}
 }
 
-// TestSVDSSTDense: a block of svdsst_dense has what its matrix takes, wherever that
-// lies, and at least half of the threads that it may have where only one has room.
+// TestSVDSSTDense requires that a block of svdsst_dense has the memory that its matrix takes, wherever
+// that lies, and at least half of the possible threads where only one block fits.
 func TestSVDSSTDense(t *testing.T) {
 	for _, most := range []int{0, 227 << 10, 99 << 10, 64 << 10} {
 		for w := 2; w <= svdsstMaxWindow; w++ {
@@ -48,7 +48,7 @@ func TestSVDSSTDense(t *testing.T) {
 	}
 }
 
-// TestSVDSSTTiles: every row of every task is in one tile.
+// TestSVDSSTTiles requires that every row of every task is in one tile.
 func TestSVDSSTTiles(t *testing.T) {
 	rng := seedtest.New(t)
 	d, err := svdsst.New(svdsst.Params{Window: 20})
@@ -90,8 +90,8 @@ func TestSVDSSTTiles(t *testing.T) {
 	}
 }
 
-// TestSVDSSTRounds: the first round has no launch in float64, the second has one of the
-// tasks that asked for it, and nothing else has a second round.
+// TestSVDSSTRounds requires that the first round has no launch in float64, that the second has one of
+// the tasks that requested it, and that nothing else has a second round.
 func TestSVDSSTRounds(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, w := range []int{20, 200} { // matrices in shared memory, and in scratch
@@ -154,7 +154,7 @@ func TestSVDSSTRounds(t *testing.T) {
 				t.Errorf("w=%d: task %d did not ask for a second round", w, i)
 			}
 		}
-		// More in its second round is one too many: the CPU's.
+		// Requesting more in the second round is one too many: it goes to the CPU.
 		status = slices.Repeat([]uint32{StatusMore}, len(pl.order))
 		pl.ReadStatus(b, &pl, status)
 		pl.Assign(b)

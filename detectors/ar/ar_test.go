@@ -9,7 +9,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// signals are series that are easy and hard to predict.
+// signals returns series that are easy and hard to predict.
 func signals(rng *rand.Rand, n int) map[string][]float64 {
 	all := map[string][]float64{}
 	add := func(name string, at func(i int) float64) {
@@ -47,8 +47,7 @@ func signals(rng *rand.Rand, n int) map[string][]float64 {
 	return all
 }
 
-// TestStepIsTheDefinition: from the same state both give the same scores and leave the
-// same state.
+// TestStepIsTheDefinition compares the scores and the next state of both forms, from the same state.
 func TestStepIsTheDefinition(t *testing.T) {
 	rng := seedtest.New(t)
 	for name, x := range signals(rng, 300) {
@@ -65,7 +64,7 @@ func TestStepIsTheDefinition(t *testing.T) {
 			for k, v := range [][2]float64{{got.Innovation, want.Innovation}, {got.Novelty, want.Novelty}, {got.Off, want.Off},
 				{s.mean, d.mean}, {s.variance, d.variance}, {s.squares, d.squares}} {
 				if g, w := v[0], v[1]; !(math.Abs(g-w) <= 1e-7*math.Abs(w)) && (g == g || w == w) {
-					// What is left of two equal numbers is in units of them.
+					// The difference of two equal numbers is in units of these numbers.
 					if k == 2 && math.Abs(g-w) <= 1e-9*math.Sqrt(d.variance) || k == 0 && math.Abs(g-w) < 1e-7 {
 						continue
 					}
@@ -120,8 +119,7 @@ func TestUpdateIsFilterRLS(t *testing.T) {
 	}
 }
 
-// TestWeights: the weights of an autoregressive process are found, and its innovations
-// are those of its noise.
+// TestWeights requires the weights of an autoregressive process, and the innovations of its noise.
 func TestWeights(t *testing.T) {
 	rng := seedtest.New(t)
 	p := &Params{Order: 2, Memory: 10_000}
@@ -150,8 +148,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestLongRun: rounded to float32 after each sample, a state stays sound for 200,000
-// samples, and says what a state in float64 says.
+// TestLongRun requires that a state that is rounded to float32 after each sample stays sound for
+// 200,000 samples, and gives the scores of a state in float64.
 func TestLongRun(t *testing.T) {
 	rng := seedtest.New(t)
 	for name, x := range signals(rng, 200_000) {

@@ -29,8 +29,8 @@ func virtual(p *Params, state []float64) (points [][]float32, counts []float32) 
 	return points, dst[n*p.Dim:]
 }
 
-// While nothing is rare and no range moves, counts and means are those of the
-// points, and a period is seen when it is over.
+// TestCountsAndMeans requires the counts and means of the points while no bin is rare and no range
+// changes, and that a period has an effect at its end.
 func TestCountsAndMeans(t *testing.T) {
 	p := params(t, Params{Dim: 2, Cells: 4, Period: 8})
 	var state []float64
@@ -89,7 +89,7 @@ func TestOneCell(t *testing.T) {
 	}
 }
 
-// A wild value coarsens the cells until it is forgotten.
+// TestRangesFollow requires that an extreme value coarsens the cells until it is forgotten.
 func TestRangesFollow(t *testing.T) {
 	rng := seedtest.New(t)
 	p := params(t, Params{Dim: 1, Cells: 16, Period: 100})
@@ -112,7 +112,8 @@ func TestRangesFollow(t *testing.T) {
 	}
 }
 
-// Whatever comes, the state is bounded, finite and the same for the same points.
+// TestAnyPoints requires that the state is bounded, finite and the same for the same points, whatever
+// they are.
 func TestAnyPoints(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 30 {

@@ -13,7 +13,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// leftSignals are series of n rows, usual and nasty.
+// leftSignals returns series of n rows, usual and difficult ones.
 func leftSignals(rng *rand.Rand, n int) map[string][]float64 {
 	walk := 0.0
 	series := func(f func(i int) float64) []float64 {
@@ -59,14 +59,14 @@ func leftSignals(rng *rand.Rand, n int) map[string][]float64 {
 	}
 }
 
-// leftNear reports whether a score is the definition's: a copy's correlation is known to
-// 1e-15, and its root to 1e-7.
+// leftNear reports whether a score is the definition's: the correlation of a copy is exact to 1e-15,
+// and its root to 1e-7.
 func leftNear(got, want float64) bool {
 	return got == want || got != got && want != want || math.Abs(got-want) <= 1e-6*want+2e-7
 }
 
-// TestLeft holds the fast form to the definition: single values and rows of several, one
-// neighbour and more, both flat rules, and lengths around those of vectors.
+// TestLeft compares the fast form with the definition: rows of one value and of several, one neighbour
+// and more, both flat rules, and lengths around those of vectors.
 func TestLeft(t *testing.T) {
 	rng := seedtest.New(t)
 	var l LeftScorer
@@ -105,7 +105,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestLeftAlone: a score has the same bits whatever else was asked of the same memory.
+// TestLeftAlone requires that a score has the same bits whatever else was computed with the same
+// memory.
 func TestLeftAlone(t *testing.T) {
 	rng := seedtest.New(t)
 	var used LeftScorer
@@ -126,7 +127,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestLeftCases are scores that follow from the text of the definition.
+// TestLeftCases requires scores that follow from the text of the definition.
 func TestLeftCases(t *testing.T) {
 	score := func(x []float64, q LeftQuery) float64 {
 		var l LeftScorer

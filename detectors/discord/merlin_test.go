@@ -9,8 +9,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// differDiscords compares discords of a length by their distances; of equal ones there may
-// be others, which then have to be what the profile says, and others may overlap them.
+// differDiscords compares discords of a length by their distances. Of equal ones others may be found,
+// with the distances of the profile, and others may overlap these.
 func differDiscords(got, want []Discord, p Profile, k int) bool {
 	near := func(a, b float64, m int) bool {
 		return math.Abs(a-b) <= 1e-6*float64(k) || math.Abs(Normalised(a, m, k)-Normalised(b, m, k)) <= 1e-9
@@ -76,7 +76,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// MERLIN of a recording against whole profiles.
+// TestMERLINOfRecordings compares MERLIN of a recording with whole profiles.
 func TestMERLINOfRecordings(t *testing.T) {
 	at := shared(t)
 	x := column(t, 1, at, "data", "discords", "dev", "nprs44.txt.gz")[:9000]

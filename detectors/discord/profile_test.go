@@ -13,7 +13,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// nasty are series by name.
+// nasty returns difficult series by name.
 func nasty(rng *rand.Rand, n int) map[string][]float64 {
 	walk, level := 0.0, 0.0
 	all := map[string][]float64{}
@@ -68,8 +68,8 @@ func nasty(rng *rand.Rand, n int) map[string][]float64 {
 	return all
 }
 
-// differ compares profiles: distances by 1e-6 and, where roots enlarge roundings, as
-// correlations by 1e-9. Neighbours may be others that are as near.
+// differ compares profiles: distances by 1e-6 and, where roots enlarge roundings, as correlations by
+// 1e-9. Other neighbours may be equally near.
 func differ(m int, o Options, got, want Profile) error {
 	if len(got.Distance) != len(want.Distance) || len(got.Nearest) != len(want.Nearest) {
 		return fmt.Errorf("%d subsequences, want %d", len(got.Distance), len(want.Distance))
@@ -89,7 +89,7 @@ func differ(m int, o Options, got, want Profile) error {
 	return nil
 }
 
-// backwards is a Parallel that shuffles and has several goroutines.
+// backwards is a Parallel in random order on several goroutines.
 func backwards(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for _, i := range rand.Perm(n) {
@@ -124,7 +124,8 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// Rows beyond those after which covariances are computed anew, and bands of diagonals.
+// TestComputeLong has more rows than there are between covariances computed from the values, and
+// several bands of diagonals.
 func TestComputeLong(t *testing.T) {
 	rng := seedtest.New(t)
 	const m = 20
@@ -143,14 +144,16 @@ func TestComputeLong(t *testing.T) {
 	}
 }
 
-// A covariance is computed anew at intervals of rows, or roundings would add up without a bound: on a
-// diagonal of 400,000 rows correlations are as good at the end as at the beginning.
+// TestWalkDrift requires that covariances are computed from the values at intervals of rows, since
+// roundings would add up without a bound: on a diagonal of 400,000 rows correlations are as exact at
+// the end as at the beginning.
 func TestWalkDrift(t *testing.T) {
 	rng := seedtest.New(t)
 	const m, k, rounds = 20, 57, 12
 	worst := 0.0
 	for range rounds {
-		// A cycle that repeats, so that its roundings do, too: random ones would grow by the root alone.
+		// A repeated cycle, so that its roundings repeat, too: random ones would grow by the root
+		// alone.
 		x, cycle := make([]float64, 400_000), make([]float64, 90+rng.IntN(20))
 		for i := range cycle {
 			cycle[i] = rng.NormFloat64() * math.Exp(2*rng.Float64())
@@ -177,7 +180,7 @@ func TestWalkDrift(t *testing.T) {
 	}
 }
 
-// Of neighbours that are equally near the first counts, whichever is found first.
+// TestComputeTies requires the first of equally near neighbours, whichever is found first.
 func TestComputeTies(t *testing.T) {
 	rng := seedtest.New(t)
 	x := make([]float64, 5*band+rng.IntN(100))

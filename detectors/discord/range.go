@@ -2,7 +2,7 @@ package discord
 
 import "math"
 
-// Up to one in mostShare subsequences, range discords are searched one by one.
+// mostShare limits the search for range discords one by one to one in this many subsequences.
 const mostShare = 8
 
 // ranges finds the range discords: subsequences whose distance is at least r. A range

@@ -15,7 +15,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// shared is where data and figures lie beside the repository.
+// shared returns the path of data and figures beside the repository.
 func shared(t testing.TB) string {
 	const file = "reference/discord_reference.csv"
 	for up, i := "..", 0; i < 6; up, i = filepath.Join(up, ".."), i+1 {
@@ -27,7 +27,7 @@ func shared(t testing.TB) string {
 	return ""
 }
 
-// unzip is the text of a file.
+// unzip returns the text of a file.
 func unzip(t testing.TB, path ...string) string {
 	f, err := os.Open(filepath.Join(path...))
 	if err != nil {
@@ -45,7 +45,7 @@ func unzip(t testing.TB, path ...string) string {
 	return string(text)
 }
 
-// column is a column of a file of numbers, the first being 1.
+// column returns a column of a file of numbers, the first being 1.
 func column(t testing.TB, column int, path ...string) (x []float64) {
 	for line := range strings.Lines(unzip(t, path...)) {
 		if fields := strings.Fields(line); len(fields) >= column {
@@ -106,7 +106,7 @@ func references(t testing.TB) (all []reference) {
 	return all
 }
 
-// sameDiscords wants the same places and distances within 1e-6.
+// sameDiscords requires the same places, and distances within 1e-6.
 func sameDiscords(t *testing.T, name string, got, want []Discord) {
 	t.Helper()
 	same := len(got) == len(want)
@@ -141,7 +141,7 @@ func TestDefinitionOfRecordings(t *testing.T) {
 	}
 }
 
-// merlins are what the MATLAB code of MERLIN's authors finds, under Octave.
+// merlins are the results of the MATLAB code of MERLIN's authors, under Octave.
 var merlins = []struct {
 	file       string
 	n, m, at   int
@@ -209,8 +209,8 @@ func TestDefinitionOfSCAMP(t *testing.T) {
 	}
 }
 
-// sameAsSCAMP wants a distance within 1e-6 of SCAMP's and its neighbour. Where SCAMP has
-// no distance, because of a NaN, its files have another number.
+// sameAsSCAMP requires a distance within 1e-6 of SCAMP's and its neighbour. Where SCAMP has no
+// distance, because of a NaN, its files have another number.
 func sameAsSCAMP(t *testing.T, name string, i int, want Profile, of func() (float64, int)) {
 	t.Helper()
 	d, nearest := of()

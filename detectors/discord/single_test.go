@@ -69,7 +69,8 @@ type singleRow struct {
 	settled, all        int     // subsequences that were compared with all others in float64
 }
 
-// add measures a series. The float64 profile stands for the definition, which TestCompute holds it to.
+// add measures a series. The float64 profile replaces the definition, with which TestCompute compares
+// it.
 func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 	t.Helper()
 	const count = 3
@@ -84,7 +85,7 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 			continue
 		}
 		r.absolute = max(r.absolute, g-w)
-		if w > 0.01*math.Sqrt(2*float64(m)) { // roots enlarge the error of what is nearly the same
+		if w > 0.01*math.Sqrt(2*float64(m)) { // roots enlarge the error of similar subsequences
 			r.relative = max(r.relative, (g-w)/w)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTerms has figures that were computed by hand: three members, of which the last comes late.
+// TestTerms has figures computed by hand: three members, the last of which is late.
 func TestTerms(t *testing.T) {
 	p := &Params{Members: 3, Memory: 2, MinPoints: 2, Span: 2}
 	if err := p.Check(); err != nil {
@@ -67,8 +67,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestStragglers: of more samples than may wait the first is scored without the member that has not
-// got there, and what that says of it later moves its mean alone.
+// TestStragglers requires that with more samples than may wait the first is scored without the missing
+// member, whose later score of it only updates its mean.
 func TestStragglers(t *testing.T) {
 	p := &Params{Members: 2, Memory: 10, MinPoints: 1, Span: 2}
 	state := make([]uint64, p.Size())
@@ -94,7 +94,7 @@ func TestStragglers(t *testing.T) {
 	if len(got) != 3 || got[2].Offset != 2 || got[2].Score != want {
 		t.Fatalf("%+v, want %v", got, want)
 	}
-	add(1, 9, 1) // it gets past 3, which it lacks, with its next one
+	add(1, 9, 1) // its next score passes 3, which it lacks
 	if len(got) != 4 || got[3].Offset != 3 {
 		t.Fatalf("%+v", got)
 	}

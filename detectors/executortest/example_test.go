@@ -22,8 +22,8 @@ func (s skewed) Execute(ctx context.Context, b *detectors.Batch) error {
 	return err
 }
 
-// While working on an op, hold one executor to it alone. A test of an executor
-// calls Run, which has every op and more.
+// During work on an op, check one executor with it alone. A test of an executor calls Run, which checks
+// every op and more.
 func ExampleCheckOp() {
 	cpu := detectors.NewCPU(1)
 	defer cpu.Close()

@@ -11,8 +11,8 @@ import (
 	"odradek/detectors"
 )
 
-// counted is the CPU's executor with counts that say that a device scored the tasks,
-// but for one in each `every`, which its kernels left to the CPU; 0: for none.
+// counted is the CPU's executor with counts as if a device had scored the tasks, except one in each
+// `every`, which its kernels declined; 0: none.
 type counted struct {
 	detectors.Executor
 	every           uint64
@@ -37,16 +37,16 @@ func (c *counted) Takes(detectors.Op) bool { return true }
 
 const declines = "ODRADEK_TEST_DECLINES"
 
-// TestOfDeclining is the suite on an executor whose device takes everything, or
-// declines as TestDecliningFails asks for.
+// TestOfDeclining runs the suite on an executor whose device takes everything, or declines as
+// TestDecliningFails requests.
 func TestOfDeclining(t *testing.T) {
 	every := map[string]uint64{"all": 1, "some": 10}[os.Getenv(declines)]
 	Run(t, func() detectors.Executor { return &counted{Executor: detectors.NewCPU(1), every: every} },
 		"definitions", "mixed", "sizes", "concurrent", "cancelled")
 }
 
-// TestDecliningFails: all results are right, and the suite fails where a device
-// leaves the work to the CPU.
+// TestDecliningFails requires that the suite fails where a device leaves the work to the CPU, although
+// all results are right.
 func TestDecliningFails(t *testing.T) {
 	for _, c := range []struct{ what, says string }{{"all", "the device scored none of"}, {"some", "where it has to score all"}} {
 		t.Run(c.what, func(t *testing.T) {

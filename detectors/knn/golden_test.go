@@ -22,7 +22,7 @@ func near(got, want, rel float64) bool {
 	return got == want || math.Abs(got-want) <= rel*math.Abs(want)
 }
 
-// all are the fast form's weights of all points among all, and their neighbours.
+// all returns the fast form's weights of all points among all, and their neighbours.
 func all(x []float32, dim, k int, self bool) (weights []float64, neighbours [][]int) {
 	n := len(x) / dim
 	weights, neighbours = make([]float64, n), make([][]int, n)
@@ -33,7 +33,7 @@ func all(x []float32, dim, k int, self bool) (weights []float64, neighbours [][]
 	return weights, neighbours
 }
 
-// The definition and the fast form against scikit-learn; see testdata/golden.py.
+// TestGolden compares the definition and the fast form with scikit-learn; see testdata/golden.py.
 func TestGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// shared is where data and figures lie beside the repository.
+// shared returns the path of data and figures beside the repository.
 func shared(t *testing.T, file string) string {
 	for up, i := "..", 0; i < 6; up, i = filepath.Join(up, ".."), i+1 {
 		if _, err := os.Stat(filepath.Join(up, "shared", "reference", file)); err == nil {
@@ -87,8 +87,8 @@ func shared(t *testing.T, file string) string {
 	return ""
 }
 
-// AUROC and average precision on tables of the ADBench collection, k = 50, columns
-// z-scored, as an independent program computed them.
+// TestTables compares AUROC and average precision on tables of the ADBench collection, k = 50, columns
+// z-scored, with an independent program's.
 func TestTables(t *testing.T) {
 	at := shared(t, "tabular_reference_zscored_dev.csv")
 	f, err := os.Open(filepath.Join(at, "reference", "tabular_reference_zscored_dev.csv"))
@@ -125,8 +125,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// The twelve largest weights of tables as they are, k = 50, as an independent program
-// computed them.
+// TestLargest compares the twelve largest weights of unscaled tables, k = 50, with an independent
+// program's.
 func TestLargest(t *testing.T) {
 	const file = "knn_weight_topn_raw_k50_selfexcluded.txt"
 	at := shared(t, file)
@@ -194,7 +194,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// testTop holds the ways with a solving set to reference weights, point:weight.
+// testTop compares the algorithms with a solving set with reference weights, point:weight.
 func testTop(t *testing.T, name string, x []float64, dim int, want [][]string) {
 	for _, algorithm := range Algorithms[2:] {
 		top, err := algorithm.Find(x, dim, TopParams{N: len(want), K: 50, Workers: 2})

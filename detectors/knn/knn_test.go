@@ -25,7 +25,7 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// fast is the fast form of one query.
+// fast is the fast form for one query.
 func fast(s *Scorer, x []float32, dim, m, k int, self bool, q Query) (weight float64, neighbours []int) {
 	s.Load(x, dim, m)
 	w := make([]float64, 1)
@@ -33,7 +33,7 @@ func fast(s *Scorer, x []float32, dim, m, k int, self bool, q Query) (weight flo
 	return w[0], neighbours
 }
 
-// list is what Define gives as neighbours.
+// list returns the neighbours in the form of Define.
 func list(w float64, self bool, q Query, near []Neighbour) (neighbours []int) {
 	if self && w == w {
 		neighbours = []int{q.At}
@@ -73,8 +73,8 @@ func TestWeightOfKnownPoints(t *testing.T) {
 	f(8, 1, 1, 1, false, Query{0, 1, 2}, 1, 9, math.NaN()) // not asked for
 }
 
-// The fast form has the definition's neighbours, and its weights but for the order of
-// a sum.
+// TestWeightIsTheDefinition requires the definition's neighbours of the fast form, and its weights up
+// to the order of a sum.
 func TestWeightIsTheDefinition(t *testing.T) {
 	rnd := seedtest.New(t)
 	var s Scorer
@@ -112,7 +112,7 @@ func TestWeightIsTheDefinition(t *testing.T) {
 	}
 }
 
-// draws are ways to draw a number.
+// draws are distributions of a number.
 func draws(rnd *rand.Rand) []func(int) float32 {
 	return []func(int) float32{
 		func(int) float32 { return float32(rnd.NormFloat64()) },
@@ -130,7 +130,7 @@ func draws(rnd *rand.Rand) []func(int) float32 {
 	}
 }
 
-// More points than distances are kept of, in every order.
+// TestManyPoints has more points than the search keeps distances of, in every order.
 func TestManyPoints(t *testing.T) {
 	rnd := seedtest.New(t)
 	var s Scorer

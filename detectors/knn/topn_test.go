@@ -12,7 +12,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// definedTop are the points of largest weight by the definition.
+// definedTop returns the points of largest weight by the definition.
 func definedTop(x []float64, dim int, p TopParams) []Outlier {
 	n := len(x) / dim
 	all := make([]Outlier, n)
@@ -30,7 +30,7 @@ func equal(a, b []Outlier) bool {
 	})
 }
 
-// topDraws are ways to draw a coordinate.
+// topDraws are distributions of a coordinate.
 var topDraws = map[string]func(rnd *rand.Rand, i int) float64{
 	"normal":   func(rnd *rand.Rand, _ int) float64 { return rnd.NormFloat64() },
 	"tied":     func(rnd *rand.Rand, _ int) float64 { return float64(rnd.IntN(4)) },
@@ -43,8 +43,8 @@ var topDraws = map[string]func(rnd *rand.Rand, i int) float64{
 	"huge":     func(rnd *rand.Rand, _ int) float64 { return 1e200 * rnd.NormFloat64() },
 }
 
-// All ways find what the definition does, to the bit.
-func TestWaysAgree(t *testing.T) {
+// TestAlgorithmsAgree requires that all algorithms find the points of the definition, to the bit.
+func TestAlgorithmsAgree(t *testing.T) {
 	rnd := seedtest.New(t)
 	for name, draw := range topDraws {
 		for range 25 {
@@ -76,8 +76,8 @@ func TestWaysAgree(t *testing.T) {
 	}
 }
 
-// checkSolvingSet holds a solving set to its definition: no point outside has a weight among
-// its points, of which there are enough, above that of the last outlier.
+// checkSolvingSet compares a solving set with its definition: it has enough points, and among these no
+// point outside has a weight above that of the last outlier.
 func checkSolvingSet(t *testing.T, what string, x []float64, dim int, p TopParams, top Top) {
 	in := map[int]bool{}
 	var set []float64
@@ -106,8 +106,8 @@ func checkSolvingSet(t *testing.T, what string, x []float64, dim int, p TopParam
 	}
 }
 
-// Numbers of neighbours up to the largest: the fast forms have the neighbours and weights of the
-// definition, and the tree finds the same points as all ways.
+// TestNeighbourCounts has numbers of neighbours up to the largest: the fast forms must have the
+// neighbours and weights of the definition, and the tree the points of all algorithms.
 func TestNeighbourCounts(t *testing.T) {
 	rnd := seedtest.New(t)
 	for name, draw := range map[string]func(i, c int) float64{
@@ -151,8 +151,8 @@ func TestNeighbourCounts(t *testing.T) {
 	}
 }
 
-// A solving set is a small part of the points, and points that are all equal do not make
-// every one a candidate.
+// TestSolvingSetIsSmall requires that a solving set is a small part of the points, and that equal
+// points do not all become candidates.
 func TestSolvingSetIsSmall(t *testing.T) {
 	rnd := seedtest.New(t)
 	const n = 5000

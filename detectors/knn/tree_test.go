@@ -10,7 +10,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// sequentially and together run the parts of a work.
+// sequentially and together run the parts of a task.
 func sequentially(n int, f func(i int)) {
 	for i := range n {
 		f(i)
@@ -25,7 +25,7 @@ func together(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// treeDraws are ways to draw a coordinate of point i.
+// treeDraws are distributions of a coordinate of point i.
 var treeDraws = map[string]func(rnd *rand.Rand, i int) float32{
 	"normal":   func(rnd *rand.Rand, _ int) float32 { return float32(rnd.NormFloat64()) },
 	"tied":     func(rnd *rand.Rand, _ int) float32 { return float32(rnd.IntN(6)) },

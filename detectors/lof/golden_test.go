@@ -21,8 +21,7 @@ func near(got, want, rel float64) bool {
 	return got == want || math.Abs(got-want) <= rel*math.Abs(want)
 }
 
-// The definition and the fast form against scikit-learn; see
-// testdata/golden.py.
+// TestGolden compares the definition and the fast form with scikit-learn; see testdata/golden.py.
 func TestGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
@@ -81,9 +80,8 @@ func TestTextbook(t *testing.T) {
 	f([]float64{0, 1, 2, 10}, 2, 1e-8, (2./4+2./3)/2/(2./3), (2./3)/(1./2), (2./4+2./3)/2/(2./3), (2./4+2./3)/2/(2./17))
 }
 
-// AUROC and average precision on tables of the ADBench collection, k = 20,
-// columns z-scored, as an independent program computed them. Data and figures
-// lie beside the repository, not in it.
+// TestTables compares AUROC and average precision on tables of the ADBench collection, k = 20, columns
+// z-scored, with an independent program's. Data and figures lie beside the repository, not in it.
 func TestTables(t *testing.T) {
 	shared := ""
 	for up, i := "..", 0; i < 6 && shared == ""; up, i = filepath.Join(up, ".."), i+1 {

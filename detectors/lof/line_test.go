@@ -9,8 +9,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// Points of one coordinate have the scores, to the bit, that the search in two dimensions
-// gives them with a second coordinate of 0.
+// TestLineHasTheBitsOfTheSearch requires that points of one coordinate have the scores, to the bit, of
+// the search in two dimensions with a second coordinate of 0.
 func TestLineHasTheBitsOfTheSearch(t *testing.T) {
 	rng := seedtest.New(t)
 	draws := map[string]func(*rand.Rand) float64{
@@ -72,8 +72,8 @@ func TestLineHasTheBitsOfTheSearch(t *testing.T) {
 	}
 }
 
-// One score is found from a part of the points where they lie as they usually do, at the
-// ends too.
+// TestPartIsEnough requires that one score is found from a part of the points for usual distributions,
+// also at their ends.
 func TestPartIsEnough(t *testing.T) {
 	rng := seedtest.New(t)
 	var s Scorer

@@ -12,7 +12,7 @@ import (
 	"odradek/detectors/vec"
 )
 
-// kinds are ways to draw a coordinate.
+// kinds are distributions of a coordinate.
 var kinds = map[string]func(rng *rand.Rand) float64{
 	"noise":    func(rng *rand.Rand) float64 { return rng.NormFloat64() },
 	"tied":     func(rng *rand.Rand) float64 { return float64(rng.IntN(3)) },
@@ -28,8 +28,8 @@ var kinds = map[string]func(rng *rand.Rand) float64{
 	"grain":    func(rng *rand.Rand) float64 { return float64(rng.IntN(5)) * 0x1p-149 },
 }
 
-// The fast form gives what the definition gives, and the same to the bit
-// however many scores are asked for.
+// TestScoreIsTheDefinition compares the fast form with the definition, and requires the same bits
+// however many scores are requested.
 func TestScoreIsTheDefinition(t *testing.T) {
 	rng := seedtest.New(t)
 	var shared Scorer

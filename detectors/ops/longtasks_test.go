@@ -14,7 +14,7 @@ import (
 	"odradek/detectors/ops/lof"
 )
 
-// longTasks are of the ops that share the work of one task.
+// longTasks returns tasks of the ops that share the work of one task.
 func longTasks(t *testing.T, rng *rand.Rand) map[string]detectors.Rows {
 	tasks := map[string]detectors.Rows{}
 	add := func(name string, n, dim int, d detectors.Detector, err error) {
@@ -48,8 +48,8 @@ func longTasks(t *testing.T, rng *rand.Rand) map[string]detectors.Rows {
 	return tasks
 }
 
-// TestLongTaskShares: the CPU form of a long task has its Parallel do the work, and
-// leaves the same bits whatever that makes of it.
+// TestLongTaskShares requires that the CPU form of a long task uses its Parallel, and has the same bits
+// whatever order that chooses.
 func TestLongTaskShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 15))
 	spec := func(name string) *detectors.Spec {
@@ -89,7 +89,7 @@ func TestLongTaskShares(t *testing.T) {
 				t.Errorf("%s: done %s it has another result than in order", name, how)
 			}
 		}
-		// A context that is done: it returns, and does not use what was left out.
+		// With a context that is done it returns, and does not use the omitted parts.
 		ctx, cancel := context.WithCancel(t.Context())
 		spec(name).CPU(ctx, &r, func(n int, f func(int)) {
 			for i := range n / 2 {
@@ -100,7 +100,7 @@ func TestLongTaskShares(t *testing.T) {
 	}
 }
 
-// TestLongTaskIsCancelled: a task of a million points, minutes of work, ends soon after
+// TestLongTaskIsCancelled requires that a task of a million points, minutes of work, ends soon after
 // its context.
 func TestLongTaskIsCancelled(t *testing.T) {
 	const n = 1 << 20

@@ -39,7 +39,8 @@ func TestOpTable(t *testing.T) {
 	}
 }
 
-// A Compare that accepts anything would make the conformance suite say nothing.
+// TestCompareNotices requires that no Compare accepts everything, which would make the conformance
+// suite meaningless.
 func TestCompareNotices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	nan := float32(math.NaN())
@@ -97,8 +98,8 @@ func TestCompareNotices(t *testing.T) {
 // list reports whether a parameter is a list, which ends the parameters of a task.
 func list(p detectors.ParamType) bool { return p == detectors.Floats || p == detectors.Ints }
 
-// TestParamTables: rows are what those who read the tables rely on, and the defaults
-// make a detector.
+// TestParamTables requires what the readers of the tables rely on, and that the defaults make a
+// detector.
 func TestParamTables(t *testing.T) {
 	name := regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 	for _, op := range detectors.Ops() {
@@ -188,8 +189,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestTaskParams: the parameters of a task hold the values of the settings, where the
-// table says.
+// TestTaskParams requires that the parameters of a task hold the values of the settings at the places
+// of the table.
 func TestTaskParams(t *testing.T) {
 	for op, v := range map[detectors.Op]detectors.Values{
 		zscore.Op:   {"WINDOW": 17},

@@ -12,7 +12,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// families are all of them, by name.
+// families are all families, by name.
 var families = []struct {
 	name string
 	Family
@@ -27,7 +27,7 @@ func newGrid(rows, cols int, cell func(y, x int) (c, b int64)) *Grid {
 	return g
 }
 
-// draw is a count of a family for a baseline b, about rate for each unit.
+// draw returns a count of a family for a baseline b, about rate for each unit.
 func draw(rng *rand.Rand, f Family, b int64, rate float64) int64 {
 	if b == 0 {
 		return 0
@@ -57,7 +57,7 @@ func draw(rng *rand.Rand, f Family, b int64, rate float64) int64 {
 	return n
 }
 
-// grids are usual and nasty grids of a family, by name.
+// grids returns usual and difficult grids of a family, by name.
 func grids(rng *rand.Rand, f Family, rows, cols int) map[string]*Grid {
 	baseline := func() int64 { return 1 + rng.Int64N(9) }
 	usual := func() (int64, int64) {
@@ -130,8 +130,8 @@ func grids(rng *rand.Rand, f Family, rows, cols int) map[string]*Grid {
 	return all
 }
 
-// defined is the definition once more, from the log-likelihoods of the papers: nothing of it is
-// shared but these.
+// defined is a second definition, from the log-likelihoods of the papers, which are its only common
+// part with Define.
 func defined(g *Grid, f Family, r Rectangle) float64 {
 	var in, out [2]float64
 	for i := range g.Count {
@@ -165,7 +165,7 @@ func randomOptions(rng *rand.Rand, rows, cols int) Options {
 	return o
 }
 
-// The definition against every rectangle's likelihoods.
+// TestDefinition compares the definition with every rectangle's likelihoods.
 func TestDefinition(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, f := range families {
@@ -214,7 +214,7 @@ func proportional(g *Grid) bool {
 	return true
 }
 
-// Of equal ratios the smallest area counts, then the lowest corner.
+// TestTies requires that of equal ratios the smallest area counts, then the lowest corner.
 func TestTies(t *testing.T) {
 	g := newGrid(5, 6, func(y, x int) (int64, int64) {
 		switch {
@@ -246,8 +246,9 @@ var ways = map[string]func(*Grid, Family, Options) ([]Region, Work){
 	"BF": BruteForce, "DM": DeMorgan, "AX": Approximate,
 }
 
-// All ways have one answer, to the bit, and AX computes fewer ratios.
-func TestWays(t *testing.T) {
+// TestAlgorithms requires that all algorithms have one result, to the bit, and that AX computes fewer
+// ratios.
+func TestAlgorithms(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, f := range families {
 		for name, g := range grids(rng, f.Family, 1+rng.IntN(9), 1+rng.IntN(9)) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// shared is where data and figures lie beside the repository.
+// shared returns the path of data and figures beside the repository.
 func shared(t testing.TB) string {
 	const file = "data/scan/dev/ny_leukemia_281tracts.csv.gz"
 	for up, i := "..", 0; i < 6; up, i = filepath.Join(up, ".."), i+1 {
@@ -24,7 +24,8 @@ func shared(t testing.TB) string {
 	return ""
 }
 
-// Ratios that SaTScan 9.6 prints for circles, New York's cases of leukaemia.
+// TestSaTScan compares ratios with those that SaTScan 9.6 prints for circles, for New York's cases of
+// leukaemia.
 func TestSaTScan(t *testing.T) {
 	total := Sums{552, 1057673}
 	clusters := 0
@@ -63,7 +64,7 @@ func TestSaTScan(t *testing.T) {
 // newYorkUnit is a case in the counts of newYork: they have six digits.
 const newYorkUnit = 1_000_000
 
-// newYork is the census tracts of New York state, cases of leukaemia and population, on a grid
+// newYork returns the census tracts of New York state, cases of leukaemia and population, on a grid
 // over their bounding box.
 func newYork(t testing.TB, n int) *Grid {
 	f, err := os.Open(filepath.Join(shared(t), "data/scan/dev/ny_leukemia_281tracts.csv.gz"))
@@ -113,7 +114,7 @@ func newYork(t testing.TB, n int) *Grid {
 	return g
 }
 
-// newYorkRegions are what an independent program found, notes/algorithms.md 5.5.
+// newYorkRegions are the regions that an independent program found.
 var newYorkRegions = []struct {
 	n int
 	Rectangle
@@ -125,8 +126,8 @@ var newYorkRegions = []struct {
 	{256, Rectangle{8, 65, 144, 152}, 17.568849761},
 }
 
-// newYorkIs wants the first region of New York. The program took any of equal rectangles: ours
-// may lack rows and columns of its that hold nothing.
+// newYorkIs requires the first region of New York. The program took any of equal rectangles: this one
+// may omit rows and columns without counts.
 func newYorkIs(t *testing.T, g *Grid, found []Region) {
 	t.Helper()
 	for _, want := range newYorkRegions {

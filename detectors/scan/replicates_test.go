@@ -10,7 +10,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// Vectors of Random123 (kat_vectors).
+// TestPhilox compares with the vectors of Random123 (kat_vectors).
 func TestPhilox(t *testing.T) {
 	const all = math.MaxUint32
 	for _, c := range []struct {
@@ -41,7 +41,8 @@ func replicates(t testing.TB, g *Grid, f Family, seed uint64) *Replicates {
 	return r
 }
 
-// Means, variances and covariances are those of the multinomial and the hypergeometric distribution.
+// TestReplicates compares means, variances and covariances with those of the multinomial and the
+// hypergeometric distribution.
 func TestReplicates(t *testing.T) {
 	rng := seedtest.New(t)
 	const n, maps = 4, 4000
@@ -97,7 +98,7 @@ func TestReplicates(t *testing.T) {
 	}
 }
 
-// Null maps remain what they are: p-values that were published follow from them.
+// TestReplicatesStay requires that null maps never change: published p-values follow from them.
 func TestReplicatesStay(t *testing.T) {
 	got := ""
 	for _, unit := range []int64{1, 1e6} {
@@ -127,7 +128,7 @@ func TestReplicatesRefused(t *testing.T) {
 	}
 }
 
-// p-values are those of the definition, on one core or many.
+// TestPValues requires the p-values of the definition, on one core or many.
 func TestPValues(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, f := range []Family{Poisson{}, Bernoulli{}} {
@@ -146,7 +147,8 @@ func TestPValues(t *testing.T) {
 	}
 }
 
-// p-values of maps without any region are uniform, by the test of Kolmogorov and Smirnov.
+// TestPValuesAreUniform requires uniform p-values of maps without any region, by the test of Kolmogorov
+// and Smirnov.
 func TestPValuesAreUniform(t *testing.T) {
 	maps := 200
 	if os.Getenv("ODRADEK_LONG") != "" {
@@ -192,7 +194,8 @@ func TestPValuesAreUniform(t *testing.T) {
 	}
 }
 
-// New York's first region is as significant as SaTScan's first circle.
+// TestPValuesOfNewYork requires that New York's first region is as significant as SaTScan's first
+// circle.
 func TestPValuesOfNewYork(t *testing.T) {
 	g := newYork(t, 32)
 	for i, c := range g.Count {

@@ -9,7 +9,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// concurrent runs everything at once.
+// concurrent runs all calls at once.
 func concurrent(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -18,7 +18,7 @@ func concurrent(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// The fast form has the definition's answer, to the bit.
+// TestSearch requires the definition's result of the fast form, to the bit.
 func TestSearch(t *testing.T) {
 	rng := seedtest.New(t)
 	sizes := [][2]int{{1, 1}, {1, 1 + rng.IntN(60)}, {1 + rng.IntN(60), 1},
@@ -38,7 +38,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// All rectangles that are better than a level lie above a line.
+// TestLines requires that all rectangles that are better than a level lie above a line.
 func TestLines(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, f := range families {
@@ -87,7 +87,7 @@ func TestSearchNewYork(t *testing.T) {
 	}
 }
 
-// large are grids of n x n cells as in the table: about 6 counts a cell.
+// large returns grids of n x n cells with about 6 counts a cell.
 func large(rng *rand.Rand, n int) map[string]*Grid {
 	cell := func(rate float64, b int64) (int64, int64) { return draw(rng, Poisson{}, b, rate/100), b }
 	baseline := func() int64 { return 50 + rng.Int64N(101) }
@@ -111,7 +111,7 @@ func large(rng *rand.Rand, n int) map[string]*Grid {
 	}
 }
 
-// So it is on a grid of the size of the benchmark.
+// TestSearchLarge is TestSearch on a grid of the size of the benchmark.
 func TestSearchLarge(t *testing.T) {
 	rng := seedtest.New(t)
 	n := 40 + rng.IntN(24)
@@ -144,8 +144,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// The definition, DeMorgan, is the algorithm of the paper for one core.
-func BenchmarkWays(b *testing.B) {
+// BenchmarkAlgorithms measures the algorithms; the definition, DeMorgan, is the paper's for one core.
+func BenchmarkAlgorithms(b *testing.B) {
 	g := large(rand.New(rand.NewPCG(1, 2)), 64)["cluster"]
 	for _, name := range []string{"DM", "AX"} {
 		b.Run(name+", n=64", func(b *testing.B) {

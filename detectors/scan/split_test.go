@@ -11,7 +11,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// splits are some with up to most counts, of small and large variances.
+// splits returns splits of up to most counts, of small and large variances.
 func splits(rng *rand.Rand, most int64) []split {
 	var all []split
 	for _, n := range []int64{1, 2, 1 + rng.Int64N(20), 1 + rng.Int64N(most), most} {
@@ -31,7 +31,8 @@ func (s *split) String() string {
 	return fmt.Sprintf("%d of %d+%d, limited %v", s.n, s.left, s.right, s.limited)
 }
 
-// Probabilities are those of the binomial and the hypergeometric distribution, in exact fractions.
+// TestSplitProbability compares probabilities with those of the binomial and the hypergeometric
+// distribution, in exact fractions.
 func TestSplitProbability(t *testing.T) {
 	rng := seedtest.New(t)
 	binomial := func(n, k int64) *big.Int { return new(big.Int).Binomial(n, k) }
@@ -65,7 +66,7 @@ func TestSplitProbability(t *testing.T) {
 	}
 }
 
-// The hat covers the probabilities, and so do the numbers that fall under it.
+// TestSplitHat requires that the hat covers the probabilities, and its table the numbers under it.
 func TestSplitHat(t *testing.T) {
 	rng := seedtest.New(t)
 	covered := 0
@@ -98,7 +99,7 @@ func TestSplitHat(t *testing.T) {
 	}
 }
 
-// draws are n of a split.
+// draws returns n draws of a split.
 func draws(rng *rand.Rand, s *split, n int) []int64 {
 	seed, place := rng.Uint64(), rng.Uint32()
 	of := make([]int64, n)
@@ -108,7 +109,8 @@ func draws(rng *rand.Rand, s *split, n int) []int64 {
 	return of
 }
 
-// Draws are distributed by the probabilities, by a chi-square test for each split.
+// TestSplitDraws compares the distribution of draws with the probabilities, by a chi-square test for
+// each split.
 func TestSplitDraws(t *testing.T) {
 	rng := seedtest.New(t)
 	const n = 20_000
@@ -151,7 +153,8 @@ func TestSplitDraws(t *testing.T) {
 	}
 }
 
-// Draws of the largest totals are normal, by the test of Kolmogorov and Smirnov.
+// TestSplitDrawsLarge requires that draws of the largest totals are normal, by the test of Kolmogorov
+// and Smirnov.
 func TestSplitDrawsLarge(t *testing.T) {
 	rng := seedtest.New(t)
 	const n = 20_000

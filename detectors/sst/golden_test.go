@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// The definition and the fast form against programs of others; see
-// testdata/golden.py.
+// TestGolden compares the definition and the fast form with other programs; see testdata/golden.py.
 func TestGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/golden.json")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// The largest change there can be: what comes lies in none of the past's directions.
-// A square wave of period 4 becomes one of period 2, and mu's Krylov space has Ritz
-// values of the noise alone, which must not count for being the largest of it.
+// TestOrthogonalChange has the largest possible change: the current lies in none of the past's
+// directions. A square wave of period 4 becomes one of period 2, and mu's Krylov space has Ritz values
+// of the noise alone, which must not count although they are the largest in it.
 func TestOrthogonalChange(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, w := range []int{20, 40, 100} {
@@ -41,9 +41,9 @@ func TestOrthogonalChange(t *testing.T) {
 	}
 }
 
-// Spikes on a still ground give a past with the same eigenvalue many times, of which
-// Lanczos in float32 finds copies. They share a place, so that few scores are far
-// from the definition's: 3 % were off by more than 0.01 where each took one.
+// TestCopiesShareAPlace has spikes on a constant ground, whose past has the same eigenvalue many times,
+// of which Lanczos in float32 finds copies. They share a place, so that few scores are far from the
+// definition's: 3 % were off by more than 0.01 where each took one.
 func TestCopiesShareAPlace(t *testing.T) {
 	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 20})

@@ -74,7 +74,7 @@ func BenchmarkScore(b *testing.B) {
 	}
 }
 
-// narrow rounds x to float32, in place too.
+// narrow rounds x to float32, also in place.
 func narrow(x []float64) []float32 {
 	y := make([]float32, len(x))
 	for i, v := range x {
@@ -95,8 +95,8 @@ func score(p *Params, x []float32, fresh, group int) []float32 {
 	return scores
 }
 
-// The fast form is within 1e-6 of the definition, and where the definition
-// itself is not that stable, within three times of what it moves.
+// TestFastIsTheDefinition requires the fast form to be within 1e-6 of the definition, or, where the
+// definition is less stable, within three times its own change.
 func TestFastIsTheDefinition(t *testing.T) {
 	rng := seedtest.New(t)
 	var stable, faults []float64
@@ -139,8 +139,8 @@ func TestFastIsTheDefinition(t *testing.T) {
 	}
 }
 
-// A change of frequency in the middle of a series: low before it, and highest
-// where the score covers the change.
+// TestFrequencyChangeIsFound has a change of frequency in the middle of a series: the score must be low
+// before it, and highest where it covers the change.
 func TestFrequencyChangeIsFound(t *testing.T) {
 	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 60, Rank: 2})
@@ -228,7 +228,8 @@ func TestDegenerate(t *testing.T) {
 	})
 }
 
-// One scorer for several parameters by turns gives what one for each does.
+// TestScorerIsForAnyParameters requires that one scorer for several parameters by turns gives the
+// scores of one scorer for each.
 func TestScorerIsForAnyParameters(t *testing.T) {
 	rng := seedtest.New(t)
 	var shared Scorer
@@ -246,8 +247,8 @@ func TestScorerIsForAnyParameters(t *testing.T) {
 	}
 }
 
-// Adding a constant and multiplying by one change nothing but roundings, and
-// nothing at all for a power of two.
+// TestUnitAndOffsetDoNotMatter requires that adding a constant and multiplying by one change only
+// roundings, and that a power of two changes nothing.
 func TestUnitAndOffsetDoNotMatter(t *testing.T) {
 	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 30})
@@ -275,7 +276,7 @@ func TestUnitAndOffsetDoNotMatter(t *testing.T) {
 	}
 }
 
-// The fast form of the tridiagonal problem against Jacobi's.
+// TestTridiagonals compares the fast form of the tridiagonal problem with Jacobi's.
 func TestTridiagonals(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 500 {

@@ -21,7 +21,7 @@ func newSVD(t testing.TB, p SVDParams) *SVDParams {
 	return &p
 }
 
-// The definition and the fast form against LAPACK; see testdata/svd.py.
+// TestSVDGolden compares the definition and the fast form with LAPACK; see testdata/svd.py.
 func TestSVDGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/svd.json")
 	if err != nil {
@@ -65,8 +65,8 @@ func TestSVDGolden(t *testing.T) {
 	t.Logf("the fast form is within %.1e of LAPACK", worst)
 }
 
-// The fast form is within 1e-6 of the definition, and where the method leaves
-// the score open within what is open.
+// TestFastSVDIsTheDefinition requires the fast form to be within 1e-6 of the definition or, where the
+// method leaves the score open, within that range.
 func TestFastSVDIsTheDefinition(t *testing.T) {
 	rng := seedtest.New(t)
 	var differences []float64
@@ -116,7 +116,7 @@ func TestSVDFaultsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// Input that leaves directions equal, or hardly any, ends, in [0, 1] and the
+// TestSVDDegenerate requires that input with equal or hardly any directions has scores in [0, 1], the
 // same each time.
 func TestSVDDegenerate(t *testing.T) {
 	rng := seedtest.New(t)
@@ -194,8 +194,8 @@ func BenchmarkSVDScore(b *testing.B) {
 	}
 }
 
-// TestSVDRange draws mu and the past's directions anew where several are as good, and holds that
-// the score of each choice is within the range, which the definition's own choice of several at rest
+// TestSVDRange draws mu and the past's directions at random where several are possible, and requires
+// that the score of each choice is within the range. The definition's own choice of several at rest
 // once was not: mixtures of more than two vectors were left out.
 func TestSVDRange(t *testing.T) {
 	rng := seedtest.New(t)

@@ -8,8 +8,9 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestPerDay holds the scores that exceed to a number a day of event time, at several distances of
-// scores, even and uneven, before 1970 and after, behind a gap of days, and after the distance has changed.
+// TestPerDay compares the scores that exceed with a number a day of event time, at several distances of
+// scores, even and uneven, before 1970 and after, after a gap of days, and after the distance has
+// changed.
 func TestPerDay(t *testing.T) {
 	rng := seedtest.New(t)
 	const minute = 60e6
@@ -66,8 +67,8 @@ func TestPerDay(t *testing.T) {
 	}
 }
 
-// TestPerDayIsConformal: at a constant distance the verdicts are those of the conformal
-// rule of the rate, which is never below what the history supports.
+// TestPerDayIsConformal requires that at a constant distance the verdicts are those of the conformal
+// rule of the rate, which is at least the rate that the history supports.
 func TestPerDayIsConformal(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, c := range []struct{ perDay, rate float64 }{{86.4, 0.001}, {1728, 0.02}, {1e9, 0.5}, {0.001, 0.1 / 101}} {

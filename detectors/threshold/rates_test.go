@@ -7,11 +7,10 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestRatesOfAShortHistory holds what conformal bounds promise while a history is
-// short: of exchangeable scores no more exceed than the rate, and a rate far below what
-// the history shows is not judged at all. It logs the table of docs/quality.md. The
-// scores of AR(0.99) are not exchangeable: of them just the first 256 are held to a
-// bound, where the margin outweighs their dependence.
+// TestRatesOfAShortHistory checks the rates of conformal bounds while a history is short: of
+// exchangeable scores no more exceed than the rate, and a rate far below the history's ranks is not
+// judged at all. It logs the table of docs/quality.md. The scores of AR(0.99) are not exchangeable:
+// only their first 256 have a bound, where the margin outweighs their dependence.
 func TestRatesOfAShortHistory(t *testing.T) {
 	rnd := seedtest.New(t)
 	const runs, length, history = 150, 1200, 1024

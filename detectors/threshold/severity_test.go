@@ -18,9 +18,9 @@ func TestBands(t *testing.T) {
 	}
 }
 
-// TestSeverityOfRecurringFaults: the same fault has the same severity each time but
-// for what the spread of a history varies by, and so lands in the same band unless that
-// is about the end of one, also when those before it have become a part of the history.
+// TestSeverityOfRecurringFaults requires that the same fault has the same severity each time, up to the
+// variation of a history's spread, and so the same band unless it is close to the end of one, also when
+// earlier ones have entered the history.
 func TestSeverityOfRecurringFaults(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 9))
 	ordinary := []struct {

@@ -8,10 +8,10 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestSpan compares a history that is spread over time with a list of scores of which the definition is taken:
-// all while there are few, then the first of each slot in place of the oldest. Verdicts are those of the same
-// rule without a span on the scores of that list; undone judgements are as if they had not been, and
-// the front of a state restores it.
+// TestSpan compares a history spread over time with a list of scores by the definition: all while there
+// are few, then the first of each slot in place of the oldest. Verdicts are those of the same rule
+// without a span on the scores of that list; undone judgements leave no trace, and the front of a state
+// restores it.
 func TestSpan(t *testing.T) {
 	rng := seedtest.New(t)
 	rules := []Rule{{Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.004}, {Kind: Quantile, Value: 0.9, Margin: 1.2},
@@ -48,7 +48,8 @@ func TestSpan(t *testing.T) {
 					t.Fatalf("%v: judged again as %+v, was %+v", r, again, got)
 				}
 			}
-			// The other rule's state gets the score, but does not keep it where it is no first of its slot.
+			// The other rule's state gets the score, but does not keep it unless it is the first of its
+			// slot.
 			earlier := slices.Clone(other)
 			want := plain.JudgeAt(other, score, time)
 			if r.Kind != PerDay && want != got || r.Kind == PerDay && want.Exceeds != got.Exceeds {
@@ -85,8 +86,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestSpanCovers: a full history has scores of the whole span, however many there are a second, and of a
-// sparse series the last ones.
+// TestSpanCovers requires that a full history has scores of the whole span, however many there are a
+// second, and for a sparse series the last ones.
 func TestSpanCovers(t *testing.T) {
 	const hour = 3600e6
 	for _, step := range []int64{1e6, 60e6, 3600e6} {
@@ -95,7 +96,7 @@ func TestSpanCovers(t *testing.T) {
 		var last int64
 		for i := range 4 * 24 * hour / step {
 			last = i
-			r.JudgeAt(state, float32(i), 1e15+i*step) // the score says when it was
+			r.JudgeAt(state, float32(i), 1e15+i*step) // the score is its own time
 		}
 		oldest := int64(state[len(state)-r.History])
 		want := 24 * hour

@@ -9,8 +9,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// naive is Judge written down from the documentation, in float64 with the whole
-// stream of scores at hand.
+// naive is Judge as documented, in float64, with the whole stream of scores.
 func naive(r Rule, all []float64, score float64) Verdict {
 	if math.IsNaN(score) {
 		return Verdict{}
@@ -132,8 +131,8 @@ func naive(r Rule, all []float64, score float64) Verdict {
 	return v
 }
 
-// naiveSeverity is 50 for a score one spread above where the bound would be if the
-// tail of the history were an exponential one, and 33.3 for each power of ten.
+// naiveSeverity returns 50 for a score one spread above the bound of an exponential tail of the
+// history, and 33.3 for each power of ten.
 func naiveSeverity(r Rule, hist []float64, median, score, bound float64) uint8 {
 	n := float64(len(hist))
 	quantile := func(q float64) float64 { return hist[int(math.Ceil(q*n))-1] }
@@ -188,7 +187,7 @@ func near(a, b float32, rel float64) bool {
 	return a == b || math.Abs(float64(a)-float64(b)) <= rel*math.Max(math.Abs(float64(a)), math.Abs(float64(b)))
 }
 
-// streams are score sequences with what breaks order statistics.
+// streams returns sequences of scores that are hard for order statistics.
 func streams(rnd *rand.Rand, n int) map[string][]float32 {
 	s := map[string][]float32{}
 	add := func(name string, f func(i int) float64) {
@@ -296,8 +295,9 @@ func TestAScoreOfTheHistoryIsNoAnomaly(t *testing.T) {
 	}
 }
 
-// Rates below 1/513 come from the extrapolated tail with its margin: bounded tails give
-// none, heavy ones less than asked for.
+// TestFalseAlarmRateOfExchangeableScores compares the rates of scores that exceed with the rule's.
+// Rates below 1/513 come from the extrapolated tail with its margin: bounded tails give none, heavy
+// ones less than the rate.
 func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
 	rnd := seedtest.New(t)
 	dists := map[string]func() float64{
@@ -328,8 +328,8 @@ func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
 	}
 }
 
-// Of a run of scores that exceed, the first and then each Decluster-th is added, and
-// the next run begins anew.
+// TestDecluster requires that of a run of scores that exceed the first and then each Decluster-th is
+// added, and that each run begins again.
 func TestDecluster(t *testing.T) {
 	r := New(Fixed, 10)
 	r.History, r.Decluster = 32, 3

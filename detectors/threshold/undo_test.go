@@ -8,8 +8,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestUndo: judgements that are taken back leave the state as it was, to the bit,
-// and the front of a state is enough to have all of it again.
+// TestUndo requires that undone judgements leave the state as it was, to the bit, and that the front of
+// a state restores all of it.
 func TestUndo(t *testing.T) {
 	rng := seedtest.New(t)
 	bits := func(v []float32) []uint32 {

@@ -8,7 +8,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// The assembly gives the bits of the Go twin, and ends where it does.
+// TestJoin compares the assembly with the Go twin, to the bit, and where both end.
 func TestJoin(t *testing.T) {
 	rng := seedtest.New(t)
 	random := func(n int) []float64 {
@@ -53,7 +53,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// So it does in float32.
+// TestJoin32 does the same in float32.
 func TestJoin32(t *testing.T) {
 	rng := seedtest.New(t)
 	random := func(n int) []float32 {
@@ -100,7 +100,8 @@ func TestJoin32(t *testing.T) {
 	}
 }
 
-// fma32 rounds once: also where a float64 in between would lie in the middle of two float32s.
+// TestFMA32 requires that fma32 rounds once, also where a float64 in between would lie in the middle of
+// two float32s.
 func TestFMA32(t *testing.T) {
 	rng := seedtest.New(t)
 	const ulp = 0x1p-23

@@ -10,8 +10,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// lineDraws are ways to draw a coordinate: with ties, on one spot, and of sizes that
-// differ so much that distances of different points round to the same.
+// lineDraws are distributions of a coordinate: with ties, with equal points, and with sizes so
+// different that distances of different points round to the same.
 var lineDraws = map[string]func(rnd *rand.Rand) float32{
 	"noise":    func(rnd *rand.Rand) float32 { return float32(rnd.NormFloat64()) },
 	"tied":     func(rnd *rand.Rand) float32 { return float32(rnd.IntN(3)) },

@@ -39,7 +39,7 @@ var impls = []impl{
 		laneScaleGo, laneMomentsGo, laneShiftGo},
 }
 
-// arena hands out slices with NaN on both sides, at any alignment.
+// arena returns slices with NaN on both sides, at any alignment.
 type arena struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -123,7 +123,7 @@ func (s *sum) add(factors ...float64) {
 	s.size += math.Abs(p)
 }
 
-// near fails unless got is s but for the rounding of n float32 additions.
+// near fails unless got is s up to the rounding of n float32 additions.
 func (s sum) near(t *testing.T, got float32, n int) {
 	t.Helper()
 	if d := math.Abs(float64(got) - s.value); !(d <= float64(n+2)*0x1p-23*s.size) {
@@ -327,7 +327,7 @@ func TestLaneMul(t *testing.T) {
 	})
 }
 
-// The assembly may not depend on where its arguments lie.
+// TestAlignmentDoesNotChangeABit requires that results do not depend on the place of the arguments.
 func TestAlignmentDoesNotChangeABit(t *testing.T) {
 	rng := seedtest.New(t)
 	x, v := make([]float32, 199), make([]float32, 100)

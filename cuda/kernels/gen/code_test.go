@@ -48,9 +48,9 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// TestCodeOfKernels holds the code of each kernel source to itself with other comments, and to
-// the output of g++'s preprocessor, which here removes comments and "#pragma once" but neither
-// joins lines, expands macros nor follows includes.
+// TestCodeOfKernels compares the code of each kernel source with its code with other comments, and with
+// the output of g++'s preprocessor, which here removes comments and "#pragma once" but neither joins
+// lines, expands macros nor follows includes.
 func TestCodeOfKernels(t *testing.T) {
 	var sources []string
 	for _, pattern := range []string{"../*.cu", "../*.h"} {

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// SHA256SUMS has a block for each fatbin: a title with its name, its checksum, and the
-// checksums of the code (see code) of all sources that it was built from, as of that build.
-// A header is in the block of each fatbin that includes it, so changed code in a header makes
-// all of them stale until each is rebuilt; changed comments make none stale. sha256sum -c checks
-// the fatbins, and skips titles and sources as comments.
+// sumsFile is SHA256SUMS. It has a block for each fatbin: a title with its name, its checksum, and the
+// checksums of the code (see code) of all sources that it was built from, as of that build. A header is
+// in the block of each fatbin that includes it, so changed code in a header makes all of them stale
+// until each is rebuilt; changed comments make none stale. sha256sum -c checks the fatbins, and skips
+// titles and sources as comments.
 const sumsFile = "SHA256SUMS"
 
 // line is a file and its checksum: of its bytes if a fatbin, of its code if a source.

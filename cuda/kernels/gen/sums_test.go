@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestGenerated holds every fatbin to the code of the sources that it was built from.
+// TestGenerated compares every fatbin's checksums with the code of its present sources.
 func TestGenerated(t *testing.T) {
 	stale, err := staleFatbins("..")
 	if err != nil {
@@ -34,9 +34,9 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestStale holds that a fatbin is stale after a change of code in its source, in a header or in a
-// header's header, until it is built itself, and after a change of its own bytes; a changed
-// comment makes none stale.
+// TestStale requires that a fatbin is stale after a change of code in its source, in a header or in a
+// header's header, until it is built itself, and after a change of its own bytes; a changed comment
+// makes none stale.
 func TestStale(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -9,8 +9,8 @@ import (
 	"odradek/detectors"
 )
 
-// TestARExplain: of a signal that repeats itself and a constant, a spike in the first is
-// expected to be what the signal would have been, and is the score's whole cause.
+// TestARExplain has a signal that repeats itself and a constant: at a spike in the first, the expected
+// value must be the signal's, and the spike the whole cause of the score.
 func TestARExplain(t *testing.T) {
 	d := detectors.Must(New(Params{Order: 4, Memory: 500, MinPoints: 8}))
 	rng := rand.New(rand.NewPCG(1, 2))

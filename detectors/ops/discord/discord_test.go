@@ -56,8 +56,8 @@ func rowsOf(t *testing.T, p Params, rows []float64, dim, fresh int) (detectors.D
 	return d, b.Rows(0)
 }
 
-// TestDiscordScore: the score is the mean of the lengths', which are in Detail, and a
-// finding has the length with the highest.
+// TestDiscordScore requires that the score is the mean of the lengths' scores, which are in Detail, and
+// that a finding has the length with the highest.
 func TestDiscordScore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	rows := make([]float64, 203)
@@ -88,8 +88,8 @@ func TestDiscordScore(t *testing.T) {
 	}
 }
 
-// TestDiscordExplain: a period whose last value is missed is explained by the value that
-// the period has there, on its own level and scale, in the column that missed it.
+// TestDiscordExplain requires that a period whose last value is wrong is explained by the value of the
+// period there, on its level and scale, in the wrong column.
 func TestDiscordExplain(t *testing.T) {
 	var rows []float64
 	shape := []float64{0, 3, 1, 4, 1, 5, 9, 2}

@@ -124,7 +124,8 @@ func TestDiscordsFaults(t *testing.T) {
 	}
 }
 
-// The heatmap of a task has its discords where they are, and nothing else.
+// TestDiscordsBlock requires that the heatmap of a task has its discords at their places, and nothing
+// else.
 func TestDiscordsBlock(t *testing.T) {
 	p := Params{Window: 1000, MinLength: 20, MaxLength: 40, Step: 20}
 	d := detectors.Must(New(p)).(*detector)

@@ -52,7 +52,7 @@ func TestKNNSizes(t *testing.T) {
 			t.Errorf("%+v: %d rows, %d fresh: %d scores, %v", p, rows, fresh, size.Scores, got)
 		}
 	}
-	// With few points the nearest are far: by default there are 256, or a full window.
+	// With few points the nearest are far: the default requires 256, or a full window.
 	f(Params{Window: 1024, K: 10}, 255, 1, false)
 	f(Params{Window: 1024, K: 10}, 256, 1, true)
 	f(Params{Window: 1024, K: 10, Embed: 19}, 256+17, 1, false)
@@ -60,13 +60,13 @@ func TestKNNSizes(t *testing.T) {
 	f(Params{Window: 1024, K: 10, Embed: 19}, 256+18+3, 4, true)
 	f(Params{Window: 64, K: 3, Embed: 5}, 67, 1, false)
 	f(Params{Window: 64, K: 3, Embed: 5}, 70, 3, true)
-	// 2K besides the points that share rows with the scored one.
+	// 2K points that share no rows with the scored one.
 	f(Params{Window: 4096, K: 200, Embed: 100}, 499+99, 1, false)
 	f(Params{Window: 4096, K: 200, Embed: 100}, 500+99, 1, true)
 	f(Params{Window: 1024, K: 10, MinPoints: 20}, 19, 1, false)
 	f(Params{Window: 1024, K: 10, MinPoints: 20}, 20, 1, true)
 	f(Params{Window: 1024, K: 10, MinPoints: 1024}, 1023, 1, false)
-	// A tumbling window is scored among itself, and its caller has it whole.
+	// A tumbling window is scored among itself, and its caller has all of it.
 	f(Params{Window: 64, K: 3, Embed: 5, Tumbling: true}, 68, 64, true)
 	f(Params{Window: 64, K: 3, Embed: 5, Tumbling: true, MinPoints: 64}, 68, 64, true)
 	f(Params{Window: 64, K: 3, Embed: 5, Tumbling: true}, 67, 64, false)
@@ -75,7 +75,8 @@ func TestKNNSizes(t *testing.T) {
 	}
 }
 
-// TestKNNDefaults: MIN_POINTS is the window, and EMBED what the dimension of a row allows.
+// TestKNNDefaults requires that MIN_POINTS is the window, and EMBED the largest that the dimension of a
+// row allows.
 func TestKNNDefaults(t *testing.T) {
 	d, err := spec.Build(detectors.Values{detectors.WindowParam: 100, "K": 7}, 9)
 	if err != nil {
@@ -86,7 +87,7 @@ func TestKNNDefaults(t *testing.T) {
 	}
 }
 
-// TestNearest holds the selection of neighbours against a stable sort of all points, with ties.
+// TestNearest compares the selection of neighbours with a stable sort of all points, with ties.
 func TestNearest(t *testing.T) {
 	r := seedtest.New(t)
 	for range 300 {

@@ -43,8 +43,9 @@ func byModel(t *testing.T, d *ModelDetector, x []float64, dim int) []float32 {
 	return slices.Clone(r.Scores)
 }
 
-// The solving set of a batch, with its cut, has no outlier among the batch's other points,
-// finds new ones, and gives the same bits when it is restored from its words.
+// TestKNNModelOfASolvingSet requires that the solving set of a batch, with its cut, has no outlier
+// among the batch's other points, finds new ones, and gives the same bits when it is restored from its
+// words.
 func TestKNNModelOfASolvingSet(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -105,8 +106,9 @@ func TestKNNModelOfASolvingSet(t *testing.T) {
 	}
 }
 
-// TestZNorm: points of one shape are alike whatever their level and scale, in a window and against a
-// reference set and its solving set, by the definition on points that are normalised in float64.
+// TestZNorm requires that points of one shape are alike whatever their level and scale, in a window and
+// against a reference set and its solving set, by the definition on points that are normalised in
+// float64.
 func TestZNorm(t *testing.T) {
 	rng := seedtest.New(t)
 	const dim, m, k = 2, 5, 4
@@ -219,8 +221,8 @@ func TestKNNModelRefuses(t *testing.T) {
 	}
 }
 
-// Rows that do not fit or have a value that is not finite are not scored; with fewer points
-// than neighbours the sum is scaled.
+// TestKNNModelOfBadRows requires that rows that do not fit or have a value that is not finite are not
+// scored, and that with fewer points than neighbours the sum is scaled.
 func TestKNNModelOfBadRows(t *testing.T) {
 	m, err := NewModel(Reference{Dim: 2, Points: []float64{0, 0, 6, 8}})
 	if err != nil {

@@ -11,14 +11,13 @@ import (
 	"odradek/detectors/bins"
 )
 
-// Concept drift, as the paper has it: what is usual moves, comes back, and is
-// in the end forgotten. A machine works in state A for a long time, then in B,
-// and now and then in A again; A is usual, but a window of B knows nothing of it.
-// Among that come faults, as far from B as A is.
+// TestSummaryKnowsWhatTheWindowForgot simulates concept drift, as in the paper: what is usual moves,
+// returns, and is finally forgotten. A machine works in state A for a long time, then in B, and now and
+// then in A again; A is usual, but a window of B does not contain it. In between are faults, as far
+// from B as A is.
 //
-// Without the summary a return to A looks like a fault. With it it does not.
-// When A has not been seen for long, its bins have decayed, and it is unusual
-// again.
+// Without the summary a return to A looks like a fault; with it it does not. When A has not occurred
+// for long, its bins have decayed, and it is unusual again.
 func TestSummaryKnowsWhatTheWindowForgot(t *testing.T) {
 	const window, k, seeds = 100, 10, 5
 	var aurocs, alarms [2][]float64
@@ -63,8 +62,8 @@ func TestSummaryKnowsWhatTheWindowForgot(t *testing.T) {
 	}
 }
 
-// driftScores runs LOF over the stream, one fresh row a task, and gives the
-// scores of the returns to A, of the faults, and of a sample of A at the end.
+// driftScores runs LOF over the stream, one fresh row a task, and returns the scores of the returns to
+// A, of the faults, and of a sample of A at the end.
 func driftScores(window, k int, seed uint64, summary bool) (returns, faults []float32, forgotten float32) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	d := detectors.Must(New(Params{Window: window, K: k}))

@@ -11,8 +11,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestLargeWindow: scores among more points than 65,536 are those of the definition, of which
-// only what they need is computed.
+// TestLargeWindow requires that scores among more than 65,536 points are those of the definition, which
+// is computed only where they depend on it.
 func TestLargeWindow(t *testing.T) {
 	rng := seedtest.New(t)
 	const n, k, fresh = 70_001, 4, 2

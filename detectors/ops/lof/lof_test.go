@@ -53,8 +53,8 @@ func TestLOFSizes(t *testing.T) {
 	f(Params{Window: 100, Cells: 10, Tumbling: true}, detectors.View{Dim: 1, Rows: 100, Fresh: 100}, 101, true)
 }
 
-// One value of a row is far off: the neighbours' mean is what was expected, and
-// the value is to blame.
+// TestLOFExplains has one value of a row that is far off: the expected row must be the neighbours'
+// mean, and the value the cause.
 func TestLOFExplains(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, p := range []Params{{Window: 60, K: 10}, {Window: 60, K: 10, Embed: 4}, {Window: 60, K: 10, Embed: 8, ZNorm: true}} {

@@ -39,7 +39,7 @@ func scanned(t *testing.T, p Params, x []int64, dim, fresh int) (detectors.Detec
 	return d, forms
 }
 
-// regionsOf are those of a task's block.
+// regionsOf returns the regions of a task's block.
 func regionsOf(t *testing.T, d detectors.Detector, r detectors.Rows) []Region {
 	t.Helper()
 	mediaType, block := d.(detectors.Blocker).Block(r)
@@ -77,7 +77,7 @@ func cellsMap(dim int, baseline int64) []int64 {
 	return x
 }
 
-// TestScanRegions: which cells of which samples a region names, in a finding and in a block.
+// TestScanRegions checks the cells of the samples that a region names, in a finding and in a block.
 func TestScanRegions(t *testing.T) {
 	const counts = 23 + 4*9 + 6
 	llr := func(c, e float64) float64 { return c*math.Log(c/e) + (counts-c)*math.Log((counts-c)/(counts-e)) }
@@ -120,7 +120,8 @@ func TestScanRegions(t *testing.T) {
 	}
 }
 
-// TestScanNothing: a map without any region scores 0, one that the model excludes has no score.
+// TestScanNothing requires the score 0 of a map without any region, and no score of a map that the
+// model excludes.
 func TestScanNothing(t *testing.T) {
 	p := Params{Cells: 6, Columns: 3, Top: 2}
 	for _, c := range []struct {
@@ -141,7 +142,8 @@ func TestScanNothing(t *testing.T) {
 	}
 }
 
-// TestScanPValues: those of a block are those of package scan for the parameters of the op.
+// TestScanPValues requires that the p-values of a block are those of package scan for the parameters of
+// the op.
 func TestScanPValues(t *testing.T) {
 	x := cellsMap(2, 20)[2*before:]
 	for _, p := range []Params{{Replicates: 99, Seed: 3}, {Replicates: 99, Seed: 1 << 20}, {Replicates: 57, Seed: 3},
@@ -175,7 +177,8 @@ func TestScanPValues(t *testing.T) {
 	}
 }
 
-// TestScanShares: null maps are shared by all cores, and in whatever order, a task has the same bits.
+// TestScanShares requires that all cores share the null maps, and that a task has the same bits in any
+// order.
 func TestScanShares(t *testing.T) {
 	const side, replicates = 24, 60
 	x := make([]int64, side*side)

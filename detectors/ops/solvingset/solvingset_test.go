@@ -30,10 +30,10 @@ func task(t testing.TB, d detectors.Detector, x []float64, dim, fresh int, carry
 	return r
 }
 
-// TestModel: of each window, no point outside of the model but the outliers has a score above 1,
-// by the definition of the weight among the whole window the cut is that of the last
-// outlier (or more where the model is cut short), and the scores between two models are by
-// the older one.
+// TestModel requires of each window that no point outside of the model, except the outliers, has a
+// score above 1 by the definition of the weight among the whole window; that the cut is the last
+// outlier's (or more where the model is cut short); and that the scores between two models use the
+// older one.
 func TestModel(t *testing.T) {
 	rng := seedtest.New(t)
 	for i := range 4 {
@@ -122,7 +122,7 @@ func check(t *testing.T, p *Params, rows []float64, dim int, m model) {
 	}
 }
 
-// TestDegenerate: equal rows, and rows of which none or some are finite.
+// TestDegenerate has equal rows, and rows of which none or some are finite.
 func TestDegenerate(t *testing.T) {
 	d := detectors.Must(New(Params{Window: 20, K: 2, Top: 1, MineEvery: 10, MinPoints: 4}))
 	x := []float64{3, 3, 3, 3, 3, 3, 3, 7}
@@ -149,8 +149,8 @@ func TestDegenerate(t *testing.T) {
 	}
 }
 
-// TestNormalised: points of one shape are alike whatever their scale and level, and equal values
-// are at 0.
+// TestNormalised requires that points of one shape are alike whatever their scale and level, and that
+// equal values are at 0.
 func TestNormalised(t *testing.T) {
 	rows := []float64{1e9, 5, 1e9 + 2, 5, 1e9, 5, 1e9 + 2, 5}
 	want := []float64{-1, 0, 1, 0, -1, 0, 1, 0}
@@ -169,7 +169,7 @@ func TestNormalised(t *testing.T) {
 	}
 }
 
-// TestExplain: what was expected is the mean of the nearest, on the scale of the rows.
+// TestExplain requires that the expected row is the mean of the nearest, on the scale of the rows.
 func TestExplain(t *testing.T) {
 	d := detectors.Must(New(Params{Window: 20, K: 2, Top: 1, MinPoints: 4})).(*detector)
 	x := []float64{0, 0, 2, 0, 50, 0, 0, 50, 1, 3}

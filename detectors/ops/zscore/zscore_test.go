@@ -47,8 +47,8 @@ func TestZScoreOfKnownWindows(t *testing.T) {
 	f(math.NaN(), nan, nan, nan, nan)
 }
 
-// TestZScoreOfVectors: one value of 40 that is 50 standard deviations off scores 50,
-// is the one with the largest share, and goes on doing so where others are missing.
+// TestZScoreOfVectors requires that one value of 40 that is 50 standard deviations off scores 50 and
+// has the largest share, also where others are missing.
 func TestZScoreOfVectors(t *testing.T) {
 	const n, dim, off = 101, 40, 17
 	d, nan := mustZScore(t, n), float32(math.NaN())
