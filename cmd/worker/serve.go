@@ -114,6 +114,13 @@ func (w *worker) status() web.Status {
 		s.Anomalies = append(s.Anomalies, web.Anomaly{Time: a.Time, Kind: a.Kind, Series: a.Key, Detector: a.Detector,
 			Severity: a.Severity, Band: a.Band})
 	}
+	for _, o := range w.metrics.Outcomes() {
+		out := web.NewOutcome(o.Topic, o.Consumed)
+		for _, part := range o.Parts {
+			out.Add(part.Name, part.Records)
+		}
+		s.Outcomes = append(s.Outcomes, out)
+	}
 	p := w.p.Load()
 	if p == nil {
 		return s

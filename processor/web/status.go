@@ -19,6 +19,7 @@ type Status struct {
 	EventToScore [2]Duration   `json:"event_to_score"`  // p50, p99
 	IngestTime   [2]Duration   `json:"ingest_to_score"` // p50, p99
 	Partitions   []Partition   `json:"partitions"`
+	Outcomes     []Outcome     `json:"outcomes"` // of the records of each topic
 	Detectors    []Detector    `json:"detectors"`
 	Anomalies    []Anomaly     `json:"anomalies"` // newest first
 	Faults       []FaultRecord `json:"faults"`    // newest first
@@ -46,6 +47,33 @@ type Partition struct {
 
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
 }
+
+// Outcome is what has become of the records of a topic since the worker's start.
+type Outcome struct {
+	Topic    string        `json:"topic"`
+	Consumed int64         `json:"consumed"`
+	Parts    []OutcomePart `json:"parts"`
+}
+
+// OutcomePart is the records of one outcome: scored, late, a dead letter of some reason.
+type OutcomePart struct {
+	Name    string  `json:"name"`
+	Records int64   `json:"records"`
+	Share   float64 `json:"share"` // of those consumed
+}
+
+// NewOutcome returns the outcome of the records of a topic without parts.
+func NewOutcome(topic string, consumed int64) Outcome {
+	return Outcome{Topic: topic, Consumed: consumed}
+}
+
+// Add adds a part.
+func (o *Outcome) Add(name string, records int64) {
+	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(o.Consumed, 1))})
+}
+
+// Percent returns the share for people: two digits, and never 0.
+func (p OutcomePart) Percent() string { return strconv.FormatFloat(100*p.Share, 'g', 2, 64) + " %" }
 
 // Quarantine is why a partition is paused.
 type Quarantine struct {
@@ -161,7 +189,11 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 {{end}}</table>
 {{range .Partitions}}{{if .Quarantine}}<p class="warn">{{.Topic}}/{{.Partition}} is paused since {{date .Quarantine.Since}}: {{.Quarantine.Detail}}</p>
 {{end}}{{end}}{{else}}<p>None assigned.</p>{{end}}
-<h2>Detectors</h2>
+{{if .Outcomes}}<h2>Records since the start</h2>
+<table><tr><th>topic</th><th class="n">consumed</th><th>of them</th></tr>
+{{range .Outcomes}}<tr><td>{{.Topic}}</td><td class="n">{{n .Consumed}}</td><td>{{range $i, $p := .Parts}}{{if $i}}, {{end}}{{$p.Percent}} {{$p.Name}} ({{n $p.Records}}){{end}}</td></tr>
+{{end}}</table>
+{{end}}<h2>Detectors</h2>
 <table><tr><th>name</th><th>method</th><th>fields</th><th>series</th><th class="n">window</th><th class="n">stride</th><th>threshold</th></tr>
 {{range .Detectors}}<tr><td>{{.Name}}</td><td>{{.Op}}</td><td>{{.Fields}}</td><td>{{.Keys}}</td><td class="n">{{.Window}}</td><td class="n">{{.Stride}}</td><td>{{.Threshold}}</td></tr>
 {{end}}</table>

@@ -32,6 +32,7 @@ func testSource() (Source, *bool, *error) {
 					{Topic: "in", Partition: 4, Hold: "the <registry> is away", HoldSince: time.Now().Add(-time.Hour)},
 					{Topic: "in", Partition: 5, Running: true, FetchAge: Duration(90 * time.Second), Lost: true},
 				},
+				Outcomes:  []Outcome{{Topic: "in", Consumed: 1000, Parts: []OutcomePart{{"scored", 990, 0.99}, {"dead: <magic>", 10, 0.01}}}},
 				Detectors: []Detector{{Name: "change", Op: "ikasst", Fields: "value", Keys: "*", Window: 50, Stride: 1, Threshold: "conformal:0.001"}},
 				Anomalies: []Anomaly{{Time: time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC), Kind: "open", Series: "pump<1>", Detector: "change",
 					Severity: 83, Band: "critical"}},
@@ -92,7 +93,7 @@ func TestEndpoints(t *testing.T) {
 	}
 	for _, want := range []string{"g&lt;script&gt;", "1\u202f234\u202f567", "restoring", "1.5ms / 2s", "no answer from its broker for 1m30s",
 		"held since 1h0m0s ago: the &lt;registry&gt; is away", "dead letter &amp; &lt;b&gt;", "1\u202f010", "conformal:0.001",
-		"2026-03-01 02:03:04", "pump&lt;1&gt;", "critical", "</html>"} {
+		"2026-03-01 02:03:04", "pump&lt;1&gt;", "critical", "99 % scored (990), 1 % dead: &lt;magic&gt; (10)", "</html>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q", want)
 		}

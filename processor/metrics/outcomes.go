@@ -1,0 +1,84 @@
+package metrics
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Outcome is what has become of records of a topic since the worker's start. Counts of dead letters by reason count a
+// record again that is read again after a rollback.
+type Outcome struct {
+	Topic    string
+	Consumed int64
+	Parts    []Part // those that are not 0, most records first
+}
+
+// Part is the records of one outcome.
+type Part struct {
+	Name    string
+	Records int64
+}
+
+// Outcomes returns the outcomes of the records by topic.
+func (m *Metrics) Outcomes() []Outcome {
+	topics := map[string]*Outcome{}
+	of := func(topic string) *Outcome {
+		if topics[topic] == nil {
+			topics[topic] = &Outcome{Topic: topic}
+		}
+		return topics[topic]
+	}
+	for topic, n := range sums(m.consumed, "") {
+		of(topic[0]).Consumed = n
+	}
+	for _, c := range []struct {
+		name  string
+		count *prometheus.CounterVec
+		label string
+	}{{"scored", m.scored, ""}, {"warming up", m.warmingUp, ""}, {"missing", m.missing, ""}, {"filtered", m.filtered, ""}, {"late", m.late, ""},
+		{"duplicate", m.duplicate, ""}, {"forwarded", m.forwarded, ""}, {"dead: ", m.decodeErrors, "reason"}} {
+		for topic, n := range sums(c.count, c.label) {
+			if n > 0 {
+				o := of(topic[0])
+				o.Parts = append(o.Parts, Part{c.name + topic[1], n})
+			}
+		}
+	}
+	var list []Outcome
+	for _, o := range topics {
+		slices.SortFunc(o.Parts, func(a, b Part) int { return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Name, b.Name)) })
+		list = append(list, *o)
+	}
+	slices.SortFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Topic, b.Topic) })
+	return list
+}
+
+// sums adds a counter up by the labels topic and, if it is not empty, another one.
+func sums(c *prometheus.CounterVec, label string) map[[2]string]int64 {
+	all := make(chan prometheus.Metric)
+	go func() {
+		c.Collect(all)
+		close(all)
+	}()
+	out := map[[2]string]int64{}
+	for metric := range all {
+		var v dto.Metric
+		if metric.Write(&v) != nil {
+			continue
+		}
+		var key [2]string
+		for _, l := range v.GetLabel() {
+			switch l.GetName() {
+			case "topic":
+				key[0] = l.GetValue()
+			case label:
+				key[1] = l.GetValue()
+			}
+		}
+		out[key] += int64(v.GetCounter().GetValue())
+	}
+	return out
+}

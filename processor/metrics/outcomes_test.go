@@ -1,0 +1,28 @@
+package metrics
+
+import (
+	"reflect"
+	"testing"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+)
+
+// TestOutcomes: outcomes of a topic are summed over its partitions, dead letters by reason.
+func TestOutcomes(t *testing.T) {
+	m := New("scores")
+	for p := range int32(2) {
+		tp := kafka.TP{Topic: "in", Partition: p}
+		var by keystate.Counts
+		by[keystate.Scored], by[keystate.Late] = 5, int64(p)
+		m.Worked(tp, &Work{Counts: Counts{Consumed: 10, Outcomes: by, Dead: 3}}, 0, 0, 0)
+		m.DeadLetters(tp, "magic", 2)
+	}
+	m.DeadLetters(kafka.TP{Topic: "in"}, "bad_time", 2)
+	m.Worked(kafka.TP{Topic: "a"}, &Work{Counts: Counts{Consumed: 1}}, 0, 0, 0)
+	want := []Outcome{{Topic: "a", Consumed: 1}, {Topic: "in", Consumed: 20,
+		Parts: []Part{{"scored", 10}, {"dead: magic", 4}, {"dead: bad_time", 2}, {"late", 1}}}}
+	if got := m.Outcomes(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
