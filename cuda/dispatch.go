@@ -54,7 +54,7 @@ const mostLosses = 2
 // idle devices where splitting pays; or on the device with the least work. The tasks of a lost device
 // wait for the next round. taken is false where no device takes the plan, or none may. The error is
 // that of ctx.
-func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error) {
+func (e *Executor) dispatch(ctx context.Context, h *batchState) (taken bool, err error) {
 	attempts := e.split(h)
 	if attempts == nil {
 		attempts = e.whole(h)
@@ -81,7 +81,7 @@ func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error
 
 // outcome records the results of this round's plan. Scored tasks are done, declined ones go to the CPU,
 // those of a lost device wait for the next round, and a part without room goes to the CPU.
-func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (taken bool, err error) {
+func (e *Executor) outcome(ctx context.Context, h *batchState, attempts []*attempt) (taken bool, err error) {
 	p, whole := &h.plan, len(attempts) == 1
 	stuck := false
 	taken = true
@@ -90,7 +90,7 @@ func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (t
 		case t.refused != nil:
 			e.refuse(h, t.refused)
 			if taken = taken && !whole; taken {
-				p.Leave(t.plan)
+				p.ToCPU(t.plan)
 				p.Lost(t.plan)
 			}
 		case t.err == nil:
@@ -144,11 +144,11 @@ func (t *attempt) place(b *detectors.Batch) bool {
 
 // whole writes the plan of this round for the device with the windows that its tasks read, or the one
 // with the least work; it returns nil where there is none.
-func (e *Executor) whole(h *held) []*attempt {
+func (e *Executor) whole(h *batchState) []*attempt {
 	p, t := &h.plan, &h.one
 	*t = attempt{plan: p}
 	if p.Updates() > 0 {
-		if s, ok := h.CacheMemory().(*child.WindowShare); ok && !s.Gone() && p.Fed() {
+		if s, ok := h.CacheMemory().(*child.WindowShare); ok && !s.Gone() && p.HasUpdatedTasks() {
 			t.d, t.c = s.Device, s.Process
 		}
 	} else if h.losses < mostLosses {
@@ -174,7 +174,7 @@ func (e *Executor) whole(h *held) []*attempt {
 
 // split writes parts of the plan of this round for all idle devices. It returns nil where fewer than
 // two are idle, the plan is too small, or chains cross every cut.
-func (e *Executor) split(h *held) []*attempt {
+func (e *Executor) split(h *batchState) []*attempt {
 	p := &h.plan
 	if len(e.devices) < 2 || p.Updates() > 0 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
 		return nil
@@ -201,7 +201,7 @@ func all(attempts []*attempt, do func(*attempt) bool) bool {
 
 // claim takes idle devices in service, as many as the work is enough for, each with an equal share of
 // it.
-func (e *Executor) claim(h *held) []*part {
+func (e *Executor) claim(h *batchState) []*part {
 	work := h.work(&h.plan)
 	most := min(int(work/leastPart), maxParts)
 	n := 0
@@ -238,7 +238,7 @@ func (e *Executor) pick() (best *child.Device, c *child.Process) {
 const notWritten = 0xffffffff
 
 // work estimates the time of a plan of the batch on a device, in nanoseconds.
-func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(h.Out))) }
+func (h *batchState) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(h.Out))) }
 
 // mapTime is the time allowed for locking a batch's memory: 1 GiB takes 0.3 s.
 const mapTime = 5 * time.Second
@@ -284,7 +284,7 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 
 // write writes plans without common tasks after the used part of In, each with its request. It returns
 // false where there is no room.
-func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
+func (e *Executor) write(h *batchState, plans ...*plan.Planner) bool {
 	for {
 		m := h.memory
 		end, status := plan.Align(4*len(h.In)), m.Out+plan.Align(4*len(h.Out))
@@ -305,7 +305,7 @@ func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
 }
 
 // refuse counts and logs a batch that finds no room.
-func (e *Executor) refuse(h *held, why error) {
+func (e *Executor) refuse(h *batchState, why error) {
 	e.refused.Add(1)
 	h.refused = true
 	e.mu.Lock()

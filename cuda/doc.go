@@ -26,7 +26,7 @@
 //     meanwhile.
 //  7. Planner.ReadStatus reads the status words. A task that its kernel declined goes to
 //     the CPU, with the CPU's tasks that had to wait for the device (Executor.score);
-//     the CPU has scored its other tasks meanwhile (Executor.beside).
+//     the CPU has scored its other tasks meanwhile (Executor.scoreConcurrently).
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
 //     until all are done. Most batches have one round.
 //

@@ -32,15 +32,15 @@ type Executor struct {
 	cpuBatches, cpuTasks, lost, refused, declined atomic.Uint64
 
 	mu            sync.Mutex
-	held          map[*detectors.Batch]*held
-	free          []*held
+	states        map[*detectors.Batch]*batchState
+	free          []*batchState
 	shared        int64     // bytes of all memories
 	ids           []uint32  // free ones
 	refusalLogged time.Time // when a refused batch was last logged
 }
 
-// held is a batch with its memory.
-type held struct {
+// batchState is a batch with its memory.
+type batchState struct {
 	*detectors.Batch
 	memory  *memory   // nil: no shared memory was available, the batch is in the heap
 	retired []*memory // former memories, kept until the next Execute
@@ -75,7 +75,7 @@ func Open(o Options) (*Executor, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Executor{
 		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: detectors.NewHelpers(o.Workers - 1),
-		stop: stop, held: map[*detectors.Batch]*held{},
+		stop: stop, states: map[*detectors.Batch]*batchState{},
 	}
 	for i := range e.ids {
 		e.ids[i] = uint32(maxMemories - 1 - i)
@@ -121,10 +121,10 @@ func (e *Executor) Close() error {
 		faults = append(faults, d.Close(e.o.Deadline))
 	}
 	e.mu.Lock()
-	for _, h := range e.held {
+	for _, h := range e.states {
 		e.release(h)
 	}
-	clear(e.held)
+	clear(e.states)
 	e.free = nil
 	e.mu.Unlock()
 	e.running.Wait()
@@ -152,7 +152,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		return fmt.Errorf("cuda: execute: %w", err)
 	}
 	e.mu.Lock()
-	h := e.held[b]
+	h := e.states[b]
 	e.mu.Unlock()
 	whole := func() error { return e.onCPU(ctx, b) }
 	if len(b.Updates) > 0 {
@@ -193,7 +193,7 @@ func (e *Executor) await(ctx context.Context) error {
 
 // execute is Execute on a device, or calls whole where no device takes the batch. lost reports that no
 // device completed the batch, which then has to be executed from the beginning.
-func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lost bool, err error) {
+func (e *Executor) execute(ctx context.Context, h *batchState, whole func() error) (lost bool, err error) {
 	b := h.Batch
 	p := &h.plan
 	p.Start(b)
@@ -204,7 +204,7 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 			if round == 0 && !e.ensureShared(h) {
 				return false, whole()
 			}
-			end := e.beside(ctx, p, b)
+			end := e.scoreConcurrently(ctx, p, b)
 			taken, err := e.dispatch(ctx, h)
 			if also := end(taken && err == nil); err == nil {
 				err = also
@@ -217,7 +217,7 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 			case !taken && p.NoneDone():
 				return false, whole()
 			case !taken:
-				p.Force()
+				p.AllToCPU()
 				continue
 			}
 		} else if round == 0 {

@@ -38,12 +38,12 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 	return nil
 }
 
-// beside begins to score the CPU's tasks of this round that do not wait for the device, while the
+// scoreConcurrently begins to score the CPU's tasks of this round that do not wait for the device, while the
 // device works. The device's copy of Out overwrites the block, so the CPU's outputs stay elsewhere
 // until then. The returned function waits for the tasks, and with keep copies their outputs to Out.
-func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
+func (e *Executor) scoreConcurrently(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
 	heads, next, _ := p.Runs(b)
-	mine := p.Beside()
+	mine := p.Concurrent()
 	if len(mine) == 0 {
 		return func(bool) error { return nil }
 	}

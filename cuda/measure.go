@@ -22,7 +22,7 @@ type Measurement struct {
 // more, on up to rotate copies of the buffers in turn. Benchmarks call it.
 func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
 	e.mu.Lock()
-	h := e.held[b]
+	h := e.states[b]
 	e.mu.Unlock()
 	d, c := e.pick()
 	if s, ok := b.CacheMemory().(*child.WindowShare); ok {

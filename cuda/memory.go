@@ -107,7 +107,7 @@ func (e *Executor) Batch() *detectors.Batch {
 		h.Reset()
 		return h.Batch
 	}
-	h := &held{Batch: new(detectors.Batch)}
+	h := &batchState{Batch: new(detectors.Batch)}
 	h.plan.Shared = e.least
 	if m, err := e.allocate(smallest); err == nil {
 		h.memory = m
@@ -115,7 +115,7 @@ func (e *Executor) Batch() *detectors.Batch {
 	} else {
 		h.MaxTasks, h.MaxIn, h.MaxOut = largest.tasks/4, largest.in/4, largest.out/4
 	}
-	e.held[h.Batch] = h
+	e.states[h.Batch] = h
 	return h.Batch
 }
 
@@ -123,7 +123,7 @@ func (e *Executor) Batch() *detectors.Batch {
 func (e *Executor) Release(b *detectors.Batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	h := e.held[b]
+	h := e.states[b]
 	if h == nil {
 		return
 	}
@@ -132,12 +132,12 @@ func (e *Executor) Release(b *detectors.Batch) {
 		e.free = append(e.free, h)
 		return
 	}
-	delete(e.held, b)
+	delete(e.states, b)
 	e.release(h)
 }
 
 // release frees a batch's memory; e.mu is held.
-func (e *Executor) release(h *held) {
+func (e *Executor) release(h *batchState) {
 	e.drop(&h.retired)
 	if h.memory != nil {
 		e.drop(&[]*memory{h.memory})
@@ -181,7 +181,7 @@ func (e *Executor) allocate(l limits) (*memory, error) {
 		}
 		h := e.free[0]
 		e.free = e.free[1:]
-		delete(e.held, h.Batch)
+		delete(e.states, h.Batch)
 		e.release(h)
 	}
 	if len(e.ids) == 0 {
@@ -199,7 +199,7 @@ func (e *Executor) allocate(l limits) (*memory, error) {
 // ensureShared moves a batch to memory shared with the devices. It copies a batch that has outgrown its
 // memory to a larger one, and also one more than half full, to leave room for the next. It returns
 // false where there is no memory.
-func (e *Executor) ensureShared(h *held) bool {
+func (e *Executor) ensureShared(h *batchState) bool {
 	b := h.Batch
 	used := limits{len(b.In), len(b.Out), len(b.Tasks)}
 	if len(h.retired) > 0 {
@@ -239,7 +239,7 @@ func room(used, least int) int { return max(least, 1<<bits.Len(uint(max(used, 1)
 
 // move copies a batch to another memory. With abandon, the old one is never used again, because a child
 // may still write to it.
-func (e *Executor) move(h *held, l limits, abandon bool) error {
+func (e *Executor) move(h *batchState, l limits, abandon bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, err := e.allocate(l)
@@ -256,7 +256,7 @@ func (e *Executor) move(h *held, l limits, abandon bool) error {
 
 // abandon moves a batch that a killed child may still write to, and retires its memory for good. It
 // returns false where there is no other memory: the batch is then in the heap.
-func (e *Executor) abandon(h *held) bool {
+func (e *Executor) abandon(h *batchState) bool {
 	if e.move(h, h.memory.limits, true) == nil {
 		return true
 	}

@@ -338,7 +338,7 @@ func BenchmarkWrite(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer m.free()
-			h := &held{Batch: &detectors.Batch{}, memory: m}
+			h := &batchState{Batch: &detectors.Batch{}, memory: m}
 			m.take(h.Batch)
 			memory := &unlimited{next: 4096}
 			takes := func(detectors.Detector, int, int) bool { return true }

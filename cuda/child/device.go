@@ -92,7 +92,7 @@ func (d *Device) Open(ctx context.Context) error {
 func (d *Device) start(ctx context.Context) error {
 	c, err := spawn(ctx, d.o, d.index)
 	if err == nil && d.o.WindowCache > 0 {
-		err = d.cacheOn(c)
+		err = d.openCache(c)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,9 +107,9 @@ func (d *Device) start(ctx context.Context) error {
 	return nil
 }
 
-// cacheOn takes the memory for the window cache of a child that has just started. A device without
+// openCache takes the memory for the window cache of a child that has just started. A device without
 // enough memory works without a cache.
-func (d *Device) cacheOn(c *Process) error {
+func (d *Device) openCache(c *Process) error {
 	l, err := c.Take(context.Background())
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (d *Device) Supervise(ctx context.Context) {
 		for wait := back.after(began.Sub(c.ready), killed(c.Failed())); ; wait = back.again() {
 			if wait > 0 {
 				log.Info("GPU out of service", "device", d.index, "next try in", wait)
-				d.outUntil(time.Now().Add(wait))
+				d.setNextTry(time.Now().Add(wait))
 				select {
 				case <-ctx.Done():
 					return
@@ -220,8 +220,8 @@ func (d *Device) Supervise(ctx context.Context) {
 	}
 }
 
-// outUntil sets the time of the next start of a device that is out of service.
-func (d *Device) outUntil(t time.Time) {
+// setNextTry sets the time of the next start of a device that is out of service.
+func (d *Device) setNextTry(t time.Time) {
 	d.mu.Lock()
 	d.stats.NextTry = t
 	d.mu.Unlock()

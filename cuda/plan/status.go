@@ -82,8 +82,8 @@ func (p *Planner) Lost(q *Planner) {
 	}
 }
 
-// Force assigns all tasks that are not done to the CPU.
-func (p *Planner) Force() {
+// AllToCPU assigns all tasks that are not done to the CPU.
+func (p *Planner) AllToCPU() {
 	p.forced = make([]bool, len(p.places))
 	for i := range p.forced {
 		p.forced[i] = true
@@ -116,8 +116,8 @@ func (p *Planner) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
 	return heads, p.next, p.cpu
 }
 
-// Leave assigns the tasks of the plan q, of the same batch, that are not done to the CPU.
-func (p *Planner) Leave(q *Planner) {
+// ToCPU assigns the tasks of the plan q, of the same batch, that are not done to the CPU.
+func (p *Planner) ToCPU(q *Planner) {
 	if p.forced == nil {
 		p.forced = make([]bool, len(p.places))
 	}
@@ -138,9 +138,9 @@ func (p *Planner) Scored() (tasks int) {
 	return tasks
 }
 
-// Beside returns, after Runs, the CPU's tasks of this round that do not wait for the device. The others
+// Concurrent returns, after Runs, the CPU's tasks of this round that do not wait for the device. The others
 // are scored after it.
-func (p *Planner) Beside() (mine []int32) {
+func (p *Planner) Concurrent() (mine []int32) {
 	var others []int32
 	for _, i := range p.cpu {
 		if p.places[i] == onCPU {

@@ -62,8 +62,8 @@ func (p *Planner) Caches(d detectors.Detector, dim, fresh int) bool {
 // Updates returns the number of window updates in the plan of this round.
 func (p *Planner) Updates() int { return len(p.updates) }
 
-// Fed reports whether the plan contains every task that reads an updated window.
-func (p *Planner) Fed() bool {
+// HasUpdatedTasks reports whether the plan contains every task that reads an updated window.
+func (p *Planner) HasUpdatedTasks() bool {
 	for i := range p.updates {
 		if p.places[p.updates[i].Task] != onDevice {
 			return false

@@ -143,11 +143,11 @@ func define(w []window, i, m int, o Options) (sum float64, nearest int) {
 		sum += best.d
 		all = slices.DeleteFunc(all, func(a neighbour) bool { return a.at > best.at-exclusion && a.at < best.at+exclusion })
 	}
-	return whole(sum, o.k(), found), nearest
+	return scaleToK(sum, o.k(), found), nearest
 }
 
-// whole scales the sum over n neighbours to k.
-func whole(sum float64, k, n int) float64 {
+// scaleToK scales the sum over n neighbours to k.
+func scaleToK(sum float64, k, n int) float64 {
 	switch n {
 	case 0:
 		return math.NaN()

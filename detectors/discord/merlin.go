@@ -36,9 +36,9 @@ func merlin(x []float64, from int, l Lengths, count int, options func(m int) Opt
 		s.exclusion, s.parallel = o.exclusion(m), parallel
 		if s.m == 0 {
 			s.load(x, m, o.ExcludeFlat)
-			s.everything(o.Single)
+			s.findAll(o.Single)
 		} else {
-			s.longer(m)
+			s.advance(m)
 		}
 		found = append(found, s.discords(count))
 	}
@@ -60,11 +60,11 @@ type search struct {
 	last      []float64 // distances of the last discords of the last lengths
 }
 
-// everything finds all neighbours. In single precision their distances are upper bounds.
-func (s *search) everything(inSingle bool) {
+// findAll finds all neighbours. In single precision their distances are upper bounds.
+func (s *search) findAll(inSingle bool) {
 	near := s.all(s.exclusion, inSingle, s.parallel)
 	n := s.starts
-	s.room()
+	s.reserve()
 	const each = 512
 	s.parallel((n+each-1)/each, func(unit int) {
 		for i := unit * each; i < min(n, (unit+1)*each); i++ {
@@ -83,8 +83,8 @@ func (s *search) everything(inSingle bool) {
 	})
 }
 
-// room makes room for all subsequences.
-func (s *search) room() {
+// reserve makes room for all subsequences.
+func (s *search) reserve() {
 	n := s.starts
 	s.near, s.cov, s.d, s.exact = sized(s.near, n), sized(s.cov, n), sized(s.d, n), sized(s.exact, n)
 	s.limit, s.never = sized(s.limit, n+lanes), sized(s.never, n+lanes)
@@ -112,8 +112,8 @@ func (s *search) covariance(i, j int) float64 {
 	return sum
 }
 
-// longer proceeds to a larger length: distances become upper bounds.
-func (s *search) longer(m int) {
+// advance proceeds to a larger length: distances become upper bounds.
+func (s *search) advance(m int) {
 	for s.m < m {
 		t := float64(s.m)
 		n := s.starts - 1
@@ -167,7 +167,7 @@ func (s *search) discords(count int) []Discord {
 		}
 		r = min(r, found[len(found)-1].Distance*(1-slack))
 		if round == mostRounds || !s.ranges(r, s.starts/mostShare) {
-			s.everything(false)
+			s.findAll(false)
 			found, _ = s.first(count)
 			break
 		}

@@ -258,5 +258,5 @@ func (s *series) summed(i int, rho []float64, exclusion, k int) (sum float64, ne
 			rho[j] = math.NaN()
 		}
 	}
-	return whole(sum, k, found), nearest
+	return scaleToK(sum, k, found), nearest
 }

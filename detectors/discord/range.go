@@ -125,7 +125,7 @@ func Ranges(x []float64, m int, r float64, o Options, parallel Parallel) []Disco
 	}
 	s := search{begin: lanes, exclusion: o.exclusion(m), parallel: parallel}
 	s.load(x, m, o.ExcludeFlat)
-	s.room()
+	s.reserve()
 	for i := range s.starts {
 		s.near[i] = -1
 		s.bound(i)

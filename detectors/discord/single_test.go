@@ -103,7 +103,7 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 	}
 	s := search{begin: lanes, exclusion: m, parallel: cores}
 	s.load(x, m, false)
-	s.everything(true)
+	s.findAll(true)
 	found := s.discords(count)
 	if !same(found) {
 		r.otherDiscords++

@@ -78,11 +78,11 @@ func Define(x []float64, dim, m, k int, self bool, q Query) (weight float64, nei
 	for _, i := range neighbours {
 		weight += math.Sqrt(square[i]) // of itself 0
 	}
-	return whole(weight, k, len(neighbours)), neighbours
+	return scaleToK(weight, k, len(neighbours)), neighbours
 }
 
-// whole scales the weight of n neighbours to k.
-func whole(sum float64, k, n int) float64 {
+// scaleToK scales the weight of n neighbours to k.
+func scaleToK(sum float64, k, n int) float64 {
 	if n == 0 {
 		return math.NaN()
 	}

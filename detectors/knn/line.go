@@ -30,7 +30,7 @@ func (l *Line) Weights(weights, x []float32, k int, self bool) {
 	others := min(k-number(self), len(x)-1)
 	if others < 1 {
 		for i := range weights {
-			weights[i] = float32(whole(0, k, number(self)))
+			weights[i] = float32(scaleToK(0, k, number(self)))
 		}
 		return
 	}
@@ -58,9 +58,9 @@ func (l *Line) Weights(weights, x []float32, k int, self bool) {
 		for _, j := range s.Tied(r) {
 			above += math.Abs(s.X[j] - q)
 		}
-		w := whole(below+above, k, others+number(self))
+		w := scaleToK(below+above, k, others+number(self))
 		if weights[at] = float32(w * (1 - open)); weights[at] != float32(w*(1+open)) {
-			weights[at] = float32(whole(l.inOrder(i), k, others+number(self)))
+			weights[at] = float32(scaleToK(l.inOrder(i), k, others+number(self)))
 		}
 	}
 }

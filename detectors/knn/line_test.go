@@ -36,7 +36,7 @@ func TestLineHasTheBitsOfTheSearch(t *testing.T) {
 			continue
 		}
 		for i, at := range line.line.At {
-			if w := whole(line.inOrder(i), k, min(k-number(self), n-1)+number(self)); w != want[at] {
+			if w := scaleToK(line.inOrder(i), k, min(k-number(self), n-1)+number(self)); w != want[at] {
 				t.Fatalf("n=%d k=%d self=%v: weight %d in the order of points is %v, want %v", n, k, self, at, w, want[at])
 			}
 		}

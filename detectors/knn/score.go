@@ -139,8 +139,8 @@ func (s *Scorer) clean(rows int) []float32 {
 	return x
 }
 
-// spoilt reports whether a point of the query is not finite.
-func (s *Scorer) spoilt(q Query) bool {
+// hasNonFinite reports whether a point of the query is not finite.
+func (s *Scorer) hasNonFinite(q Query) bool {
 	if len(s.next) == 0 {
 		return false
 	}
@@ -161,7 +161,7 @@ func (s *Scorer) Weights(weights []float64, k int, self bool, query func(i int) 
 			for _, o := range top {
 				w += math.Sqrt(o.Square)
 			}
-			if weights[i+l] = whole(w, k, len(top)+number(self)); s.spoilt(q[l]) {
+			if weights[i+l] = scaleToK(w, k, len(top)+number(self)); s.hasNonFinite(q[l]) {
 				weights[i+l], top = math.NaN(), nil
 			}
 			if found != nil {

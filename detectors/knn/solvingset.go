@@ -48,8 +48,8 @@ func (s *mining) solve(compare func(*solving)) Top {
 		for a, p := range v.cand {
 			for _, q := range v.cand[:a] {
 				d := s.distance(p, q)
-				v.meet(p, d)
-				v.meet(q, d)
+				v.addNeighbour(p, d)
+				v.addNeighbour(q, d)
 				v.count++
 			}
 		}
@@ -85,8 +85,8 @@ func (s *mining) first() []int {
 	return cand
 }
 
-// meet adds a point at distance d to the neighbours of point p.
-func (v *solving) meet(p int, d float64) {
+// addNeighbour adds a point at distance d to the neighbours of point p.
+func (v *solving) addNeighbour(p int, d float64) {
 	var by float64
 	v.near[p], by = v.push(v.near[p], d)
 	v.sum[p] += by
@@ -104,7 +104,7 @@ func (v *solving) mayReach(p int, near []float64, sum float64) bool {
 	for _, d := range near {
 		sum += d
 	}
-	bound := whole(sum, v.K, v.others+number(v.Self)) * (1 + float64(v.others)*0x1p-51)
+	bound := scaleToK(sum, v.K, v.others+number(v.Self)) * (1 + float64(v.others)*0x1p-51)
 	return bound > v.least || bound == v.least && p < v.last
 }
 
@@ -163,9 +163,9 @@ func (s *mining) sequential() Top {
 				d := v.distance(p, q)
 				v.count++
 				if v.state[p] == active {
-					v.meet(p, d)
+					v.addNeighbour(p, d)
 				}
-				v.meet(q, d)
+				v.addNeighbour(q, d)
 			}
 			hot = slices.DeleteFunc(hot, func(q int) bool { return !v.mayReach(q, v.near[q], v.sum[q]) })
 		}
@@ -194,7 +194,7 @@ func (v *solving) scan(q, from, to int, t *partial) {
 		d := v.distance(p, q)
 		t.count++
 		if reaches {
-			v.meet(p, d)
+			v.addNeighbour(p, d)
 		}
 		var by float64
 		if t.near, by = v.push(t.near, d); by != 0 {
@@ -207,7 +207,7 @@ func (v *solving) scan(q, from, to int, t *partial) {
 // merge gives candidate q the neighbours of a partial result.
 func (v *solving) merge(q int, t *partial) {
 	for _, d := range t.near {
-		v.meet(q, d)
+		v.addNeighbour(q, d)
 	}
 }
 

@@ -113,7 +113,7 @@ func (w *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
 	if s.others < 1 { // every weight is 0, or without a neighbour
 		t := Top{}
 		for i := range min(p.N, n) {
-			t.Outliers = append(t.Outliers, Outlier{i, whole(0, p.K, number(p.Self))})
+			t.Outliers = append(t.Outliers, Outlier{i, scaleToK(0, p.K, number(p.Self))})
 		}
 		return t, nil
 	}
@@ -146,7 +146,7 @@ func (s *mining) weight(nn []float64) float64 {
 	for _, d := range nn {
 		sum += d
 	}
-	return whole(sum, s.K, len(nn)+number(s.Self))
+	return scaleToK(sum, s.K, len(nn)+number(s.Self))
 }
 
 // push puts d into nn, a heap of the s.others smallest distances with the largest first. It

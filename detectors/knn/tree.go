@@ -272,7 +272,7 @@ func (v *visit) shrink(g *gathered, want int) {
 	}
 	high := v.margin(vec.Rank(g.near, want))
 	m := 0
-	if v.exact && v.onSpot(g.near[:n]) >= want {
+	if v.exact && v.coincident(g.near[:n]) >= want {
 		high = 0
 	}
 	for a, d := range g.near[:n] {
@@ -287,8 +287,8 @@ func (v *visit) shrink(g *gathered, want int) {
 	g.places, g.near, g.bound = g.places[:m], g.near[:m], min(g.bound, high)
 }
 
-// onSpot returns the number of distances that are 0.
-func (v *visit) onSpot(near []float32) (n int) {
+// coincident returns the number of distances that are 0.
+func (v *visit) coincident(near []float32) (n int) {
 	for _, d := range near {
 		if d == 0 {
 			n++
@@ -348,7 +348,7 @@ func (t *Tree) Weights(weights []float32, k int, self bool, parallel func(n int,
 	others := min(k-number(self), t.n-1)
 	if others < 1 {
 		for i := range weights {
-			weights[i] = float32(whole(0, k, number(self)))
+			weights[i] = float32(scaleToK(0, k, number(self)))
 		}
 		return
 	}
@@ -377,7 +377,7 @@ func (v *visit) weight(g *gathered, k, others, self int) float32 {
 		sum += math.Sqrt(s)
 	}
 	open := float64(4*k+16) * 0x1p-53 // roundings of this sum and of one in another order
-	w := whole(sum, k, others+self)
+	w := scaleToK(sum, k, others+self)
 	if a := float32(w * (1 - open)); a == float32(w*(1+open)) {
 		return a
 	}
@@ -394,5 +394,5 @@ func (v *visit) weight(g *gathered, k, others, self int) float32 {
 	for _, o := range list {
 		sum += math.Sqrt(o.Square)
 	}
-	return float32(whole(sum, k, others+self))
+	return float32(scaleToK(sum, k, others+self))
 }

@@ -19,7 +19,7 @@ func (t *Tree) Top(p TopParams, parallel func(n int, f func(i int))) []Outlier {
 	others := min(p.K-number(p.Self), t.n-1)
 	if others < 1 {
 		for i := range min(p.N, t.n) {
-			top.add(Outlier{i, whole(0, p.K, number(p.Self))})
+			top.add(Outlier{i, scaleToK(0, p.K, number(p.Self))})
 		}
 		return top.list
 	}
@@ -71,7 +71,7 @@ func (v *visit) defined(p TopParams, others int) float64 {
 	for _, s := range v.square[:others] {
 		sum += math.Sqrt(s)
 	}
-	return whole(sum, p.K, others+number(p.Self))
+	return scaleToK(sum, p.K, others+number(p.Self))
 }
 
 // bounds returns upper bounds of the weights of the points by position, from those that lie in
@@ -137,5 +137,5 @@ func (v *visit) bound(d []float32, p TopParams, others int) float64 {
 	}
 	// What rounding may have taken from the squares, see margin, and from the sum.
 	sum += sum*float64(4*(v.dim+6))*0x1p-24 + float64(n)*math.Sqrt(float64(4*v.dim)*0x1p-149)
-	return whole(sum/float64(v.scale), p.K, others+number(p.Self))
+	return scaleToK(sum/float64(v.scale), p.K, others+number(p.Self))
 }

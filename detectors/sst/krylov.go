@@ -56,7 +56,7 @@ func (k *krylov) begin(x []float64) {
 	for i, v := range x {
 		k.energy += float64(min(i+1, len(x)-i)) * v * v
 	}
-	k.another()
+	k.restart()
 }
 
 // q returns vector number i of the basis.
@@ -70,8 +70,8 @@ func (k *krylov) grow() []float64 {
 	return k.q(k.n)
 }
 
-// another sets the next vector to a pseudo-random one, orthogonal to those before.
-func (k *krylov) another() {
+// restart sets the next vector to a pseudo-random one, orthogonal to those before.
+func (k *krylov) restart() {
 	y := k.y
 	for tries := uint64(0); ; tries++ {
 		state := uint64(k.n)<<32 | tries<<48
@@ -177,7 +177,7 @@ func (k *krylov) step(mu []float64) {
 	}
 	k.complete = k.energy <= k.least*k.least*k.size*k.size
 	if !k.complete {
-		k.another()
+		k.restart()
 	}
 }
 

@@ -114,8 +114,8 @@ const (
 // is none, the distance is NaN and the places are detectors.NoRow.
 const discordWords = 4
 
-// kept times Top is the number of reported discords that are remembered for each length.
-const kept = 4
+// remembered times Top is the number of reported discords that are remembered for each length.
+const remembered = 4
 
 type detector struct {
 	params detectors.Words
@@ -125,12 +125,12 @@ type detector struct {
 
 // settings are the parameters of a task.
 type settings struct {
-	lengths             discord.Lengths
-	top, k, divisor     int
-	excludeFlat, single bool
-	rows                int // 0: all of X
-	count               int // of lengths
-	kept, carry, detail int // words a length: the reported ones, the carry, the detail
+	lengths                   discord.Lengths
+	top, k, divisor           int
+	excludeFlat, single       bool
+	rows                      int // 0: all of X
+	count                     int // of lengths
+	remembered, carry, detail int // words a length: the reported ones, the carry, the detail
 }
 
 func of(params detectors.Words) settings {
@@ -140,9 +140,9 @@ func of(params detectors.Words) settings {
 		single: at(paramPrecision) == 32}
 	s.count = (s.lengths.Max-s.lengths.Min)/s.lengths.Step + 1
 	if s.rows > 0 {
-		s.kept = kept * s.top
+		s.remembered = remembered * s.top
 	}
-	s.carry, s.detail = 2+s.kept, discordWords*s.top
+	s.carry, s.detail = 2+s.remembered, discordWords*s.top
 	return s
 }
 
@@ -330,7 +330,7 @@ func (s *settings) ages(carry detectors.Words, length int) detectors.Words {
 	if len(carry) == 0 {
 		return nil
 	}
-	return carry[length*s.carry+2:][:s.kept]
+	return carry[length*s.carry+2:][:s.remembered]
 }
 
 // reported reports whether a subsequence that begins age rows before the end of X overlaps
@@ -366,8 +366,8 @@ func (s *settings) setOutputs(r *detectors.Rows) {
 	for i := range ages {
 		last := r.Detail[i*s.detail+(s.top-1)*discordWords:]
 		copy(r.Next[i*s.carry:], last[:2])
-		if s.kept > 0 {
-			copy(r.Next[i*s.carry+2:][:s.kept], ages[i][max(0, len(ages[i])-s.kept):])
+		if s.remembered > 0 {
+			copy(r.Next[i*s.carry+2:][:s.remembered], ages[i][max(0, len(ages[i])-s.remembered):])
 		}
 	}
 }

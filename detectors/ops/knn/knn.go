@@ -214,7 +214,7 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	m := d.p.Embed
 	q := query(&r, fresh)
-	if spoilt(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || spoilt(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
+	if hasNonFinite(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || hasNonFinite(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
 		return false
 	}
 	if d.p.ZNorm {
@@ -449,7 +449,7 @@ func weights(r *detectors.Rows, s *knn.Scorer, weights []float64, first int) {
 	s.Weights(weights, r.Params.Int(paramK), self, query, found)
 }
 
-func spoilt(x []float32) bool {
+func hasNonFinite(x []float32) bool {
 	for _, v := range x {
 		if v-v != 0 {
 			return true

@@ -254,7 +254,7 @@ func (d *ModelDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 // squared distances to them.
 func (d *ModelDetector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	x, width, ok := against(nil, &r)
-	if !ok || spoilt(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {
+	if !ok || hasNonFinite(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {
 		return false
 	}
 	if !explain(x, width, r.Dim, d.p, query(&r, fresh), expected, contribution) {
