@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -43,7 +44,7 @@ func (s *scanner) next() error {
 	case bytes.HasPrefix(s.rest, []byte("/*")):
 		end := bytes.Index(s.rest[2:], []byte("*/"))
 		if end < 0 {
-			return fmt.Errorf("comment without end")
+			return errors.New("comment without end")
 		}
 		s.space = true
 		s.rest = s.rest[2+end+2:]
@@ -82,7 +83,7 @@ func (s *scanner) name() error {
 		return fmt.Errorf("%s depends on line numbers, which the checksum ignores", name)
 	case "R", "LR", "uR", "UR", "u8R":
 		if bytes.HasPrefix(s.rest[n:], []byte{'"'}) {
-			return fmt.Errorf("raw string")
+			return errors.New("raw string: the scanner does not read these")
 		}
 	}
 	s.move(n)

@@ -100,7 +100,9 @@ func TestCodeOfKernels(t *testing.T) {
 }
 
 func TestHasLineNumbers(t *testing.T) {
-	for flag, want := range map[string]bool{"-lineinfo": true, "--generate-line-info": true, "-G": true, "-g": true, "-gencode": false, "-O3": false} {
+	for flag, want := range map[string]bool{
+		"-lineinfo": true, "--generate-line-info": true, "-G": true, "-g": true, "-gencode": false, "-O3": false,
+	} {
 		if got := hasLineNumbers(flag); got != want {
 			t.Errorf("hasLineNumbers(%q) is %t", flag, got)
 		}
