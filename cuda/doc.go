@@ -131,7 +131,7 @@
 //     The words of a task's parameters are a struct in kernels/NAME_params.h, made from
 //     the op's table (detectors.Param); ones that the table calls Long are int64.
 //  2. Write plan/NAME.go: the opPlan, which names the kernels, and its line in plans. The
-//     class looks at lengths and parameters alone; Spec.Word has where these lie. ok is
+//     class depends on lengths and parameters alone; Spec.Word returns their offsets. ok is
 //     false for shapes over the kernel's limits. Nothing else names a kernel: the list of
 //     a Launch's indices, the child's modules and the emulator's sources follow.
 //  3. go generate ./cuda, which needs nvcc and builds the fatbins with changed code in a

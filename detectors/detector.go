@@ -71,9 +71,9 @@ type Summarizer interface {
 // Sparing is a Detector of which only some tasks read the whole window.
 type Sparing interface {
 	Detector
-	// Reads returns how many of its newest rows a task reads at most, of which the last fresh are to be
-	// scored and the newest is the count-th of its series, from 1; carried says that there is
-	// a carry. Outputs are as for the window's rows.
+	// Reads returns the largest number of its newest rows that a task reads. The last fresh of them are
+	// to be scored; the newest is number count of its series, from 1; carried reports that there is a
+	// carry. Outputs are those of a task on the whole window.
 	Reads(count int64, fresh int, carried bool) int
 }
 

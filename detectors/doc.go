@@ -42,12 +42,11 @@
 //
 // # Not obvious
 //
-//   - A result depends on its task alone, to the bit. No op may look at the
-//     batch, at the time, at the alignment of its rows or at how many tasks
-//     there are; the number of fresh rows is the task's own and may decide the
-//     path.
+//   - A result depends on its task alone, to the bit. It must not depend on the
+//     batch, the time, the alignment of the rows or the number of tasks; the
+//     number of fresh rows belongs to the task and may decide the path.
 //   - An op writes one score for each fresh row. An undefined score is NaN, and the op's
-//     text says when that is. A carry must stay usable when a NaN has been in the window.
+//     documentation says when. A carry must stay usable when a NaN has been in the window.
 //   - The definition takes the carry it is given. Compare therefore judges one
 //     task, never a chain: errors do not add up in it.
 //   - Op numbers are in tasks alone, never in stored data.

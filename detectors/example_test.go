@@ -30,8 +30,8 @@ func Example() {
 	batch := executor.Batch()
 	defer executor.Release(batch)
 
-	// A task says where its parts lie in the batch. Rows are centred on a value of
-	// the series, so that float32 holds their differences.
+	// A task has the places of its parts in the batch. Rows are centred on a value of the series, so
+	// that float32 holds their differences.
 	task := detectors.Task{Op: detector.Op(), Dim: 1, Fresh: fresh}
 	var part []float32
 	task.Params = batch.Put(detector.Params())

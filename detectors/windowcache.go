@@ -121,9 +121,9 @@ type SlotRef struct {
 	last  uint32 // 1 + index of its last update in that batch
 }
 
-// WindowUpdate has the new rows of a cached window. The task's X is not in the
-// batch: the executor makes it as Pack does, the window's values less the centers of
-// their columns (Centers, of the rows that CenterRows says).
+// WindowUpdate has the new rows of a cached window. The task's X is not in the batch: the executor
+// makes it as Pack does, the window's values less the centers of their columns (Centers, of the rows of
+// CenterRows).
 type WindowUpdate struct {
 	At    uint64 // the window's address: a ring of its rows, float64
 	Rows  Span   // in In, float64: the newest rows, oldest first

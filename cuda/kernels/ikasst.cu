@@ -61,7 +61,7 @@ namespace {
 constexpr unsigned all = 0xffffffffu;
 constexpr double still = 1e-12;      // of the mean: a series within this distance of it is constant
 constexpr float breakdown = 1e-5f;   // of the largest element of T: a beta up to it ends Lanczos
-constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less share a place
+constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less take only a part of a place
 constexpr float negligible = 1e-5f;  // of the trace of C: directions up to it do not count
 constexpr double apart = 1e-3;       // relative distance below the value before from which a Ritz value has its own place
 constexpr double settled = 0x1p-40;  // of its neighbours: a smaller subdiagonal element counts as 0

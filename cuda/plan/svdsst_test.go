@@ -14,7 +14,8 @@ func TestSVDSSTShapes(t *testing.T) {
 		s := svdsstShapeOf(w)
 		for _, r := range []int{1, min(3, w-1), min(w-1, svdsstMaxRank)} {
 			shared, scratch := s.memory(w, r)
-			// As many blocks as it is compiled for, but for the smallest windows of large ranks.
+			// The number of blocks that it is compiled for, except for the smallest windows of large
+			// ranks.
 			if room := (227/s.blocks - 1) << 10; shared > room && (s.rows > 2 || shared > 2*room) {
 				t.Errorf("w=%d r=%d: %+v takes %d bytes of shared memory, %d of scratch", w, r, s, shared, scratch)
 			}

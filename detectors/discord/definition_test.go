@@ -31,7 +31,7 @@ func TestDefinition(t *testing.T) {
 		o       Options
 		d       []float64
 		nearest []int
-		left    []float64 // of LeftQuery.Define, as distances; nil where it says nothing of such input
+		left    []float64 // of LeftQuery.Define, as distances; nil where it does not define them
 	}{
 		{"a fall among rises", []float64{0, 1, 2, 4, 3, 7, 9, 9.5}, 2, Options{},
 			[]float64{0, 0, 0, far, 0, 0, 0}, []int{2, 4, 0, 0, 0, 0, 0}, []float64{nan, nan, 0, far, 0, 0, 0}},

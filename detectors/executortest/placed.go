@@ -17,9 +17,8 @@ func (p Placed) less(q Placed) Placed {
 	return Placed{p.Device - q.Device, p.Declined - q.Declined, p.CPU - q.CPU}
 }
 
-// Placer is an executor with a device beside the CPU. A comparison of results cannot
-// tell a kernel that works from one that leaves every task to the CPU, so a Placer's
-// counts are checked as well.
+// Placer is an executor with a device beside the CPU. A comparison of results does not distinguish a
+// working kernel from one that declines every task, so the suite also checks a Placer's counts.
 type Placer interface {
 	detectors.Executor
 	Placed() Placed
@@ -48,8 +47,8 @@ func follow(e detectors.Executor, op detectors.Op) *placements {
 	return &placements{e: p, op: op, at: p.Placed()}
 }
 
-// scored counts the tasks of a case, each executed in a batch of its own. Not every op's
-// kernels read models, nor take all of its methods: where optional, the CPU may score them.
+// scored counts the tasks of a case, each executed in a separate batch. Some ops' kernels read no
+// models, or take only some of its methods: where optional, the CPU may score them.
 func (p *placements) scored(name string, tasks int, optional bool) {
 	if p == nil {
 		return

@@ -166,8 +166,8 @@ type visit struct {
 	q64    []float64
 	square []float64
 	count  int // queries of the pair: 1 or 2
-	// drop reports whether a search can end without a result, by what it has gathered; nil: it
-	// cannot. It is asked each time that those gathered are thinned out.
+	// drop reports whether a search can end without a result, given its gathered points; nil: it
+	// cannot. It is called after each shrink of these.
 	drop    func(g *gathered) bool
 	dropped bool
 }

@@ -17,9 +17,8 @@
 //  4. LOF(p) = (mean over o in N(p) of lrd(o)) / lrd(p). (Yu's equation 3 has
 //     lrd(p) under the sum, which would make it 1.)
 //
-// Only real points have a score, and only those that are asked for. The 1e-10
-// is scikit-learn's and keeps lrd finite where k points coincide; it has
-// the unit of the values.
+// Only real points have a score, and only the requested ones. The 1e-10 is scikit-learn's and keeps lrd
+// finite where k points coincide; it has the unit of the values.
 //
 // A virtual point's lrd is not computed but given by its count C. With Alpha it
 // is Alpha log C (Yu's equation 4), at least 0. Alpha has the unit of a density,

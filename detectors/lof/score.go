@@ -8,12 +8,11 @@ import (
 	"odradek/detectors/vec"
 )
 
-// The fast form for points of several coordinates; line.go has the one for points of one.
-// It computes only what the requested scores need: the neighbours of
-// the points to score and of those neighbours, and the k-distances of the
-// neighbours of all of these. For one point of 1,024 in 8 dimensions with k =
-// 20 that is 160 points. It is all points where all are to be scored, and with virtual
-// points without Alpha, whose scale needs the median of all.
+// The fast form for points of several coordinates; line.go has the one for points of one. It computes
+// only what the requested scores need: the neighbours of the points to score and of those neighbours,
+// and the k-distances of the neighbours of all of these. For one point of 1,024 in 8 dimensions with k
+// = 20 these are 160 points. All points are needed where all are to be scored, and with virtual points
+// without Alpha, whose scale needs the median of all.
 //
 // A point's neighbours are searched in float32, then decided in float64:
 //

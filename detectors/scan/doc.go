@@ -49,12 +49,12 @@
 //
 // # p-values
 //
-// The distribution of the largest ratio is that of null maps, drawn with the same total
-// ([Replicates]): a region is as significant as its ratio is rare among theirs
-// ([Replicates.PValues]). They are drawn by a counter-based generator, so a p-value is a function
-// of the grid, the options, the seed and the number of maps, however the work is divided. The total
-// is divided among ever smaller groups of cells, so a map of any total takes about one draw for each cell;
-// but up to [MaxCounted], Poisson's counts are drawn one by one, with integers alone, which any processor repeats.
+// The distribution of the largest ratio is estimated from null maps, drawn with the same total
+// ([Replicates]): a region is as significant as its ratio is rare among theirs ([Replicates.PValues]).
+// A counter-based generator draws them, so a p-value is a function of the grid, the options, the seed
+// and the number of maps, however the work is divided. The total is divided among ever smaller groups
+// of cells, so a map of any total takes about one draw for each cell; but up to [MaxCounted], Poisson's
+// counts are drawn one by one, with integers alone, which any processor repeats.
 //
 // # The fast form
 //

@@ -11,20 +11,20 @@ import (
 // DefaultReplicates is the usual number of null maps of a p-value.
 const DefaultReplicates = 999
 
-// Replicates draws null maps of a grid: maps of the same baselines and the same total count,
-// in which no rectangle differs. Those of Poisson's model are multinomial, so each count falls
-// into a cell with a probability in proportion to its baseline. Those of Bernoulli's are
-// hypergeometric: the cases are drawn from the trials without replacement.
+// Replicates draws null maps of a grid: maps of the same baselines and the same total count, in which
+// no rectangle differs. For Poisson's model they are multinomial: each count falls into a cell with a
+// probability in proportion to its baseline. For Bernoulli's they are hypergeometric: the cases are
+// drawn from the trials without replacement.
 //
-// Up to a total of [MaxCounted], Poisson's counts are drawn one by one, by integers alone: a
-// random number of 64 bits chooses one of the units of all baselines, and with it the cell. The
-// others are drawn from above: the cells with a baseline are split into halves, and these again,
-// and how many of a half's counts fall into the first of its halves is drawn ([split]). The time is
-// that of a number of draws for each cell, whatever the total.
+// Up to a total of [MaxCounted], Poisson's counts are drawn one by one, by integers alone: a random
+// number of 64 bits chooses one of the units of all baselines, and with it the cell. Other maps are
+// drawn by halves: the cells with a baseline are split into halves, and these again, and a draw gives
+// the number of a group's counts in its first half ([split]). The time is that of about one draw for
+// each cell, whatever the total.
 //
-// A null map is a function of the baselines, the total, the seed and its number, to the bit: of
-// integers on all processors, of halves on those of one architecture, where probabilities are
-// rounded to about 1e-15 of each.
+// A null map is a function of the baselines, the total, the seed and its number, to the bit: on all
+// processors where counts are drawn one by one, and on those of one architecture where halves are,
+// whose probabilities are rounded to about 1e-15 of each.
 type Replicates struct {
 	grid    *Grid
 	total   Sums

@@ -19,12 +19,11 @@ func Sequential(n int, f func(i int)) {
 	}
 }
 
-// Search returns what [Define] does, to the bit, in time that grows as the rows squared times the
-// columns, as long as few rectangles are close to the most anomalous ones. For each strip of
-// rows, the largest sum of count - slope*baseline over a run of columns, for each of the filter's
-// [lines], says whether any of the strip's rectangles can be better than the best one so far.
-// Only then the ratios of its rectangles above the line are computed, from exact sums, as by the
-// definition.
+// Search returns the result of [Define], to the bit, in time that grows as the rows squared times the
+// columns, as long as few rectangles are close to the most anomalous ones. For each strip of rows, the
+// largest sum of count - slope*baseline over a run of columns, for each of the filter's [lines], shows
+// whether any of the strip's rectangles can be better than the best one so far. Only then the ratios of
+// its rectangles above the line are computed, from exact sums, as by the definition.
 func Search(g *Grid, f Family, o Options, parallel Parallel) []Region {
 	s := newScanner(g, f, o)
 	top, _, _ := o.limits(g)

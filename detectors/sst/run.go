@@ -9,10 +9,9 @@ import (
 // gram is the Gram matrix of a run's lagged vectors and the memory of Lanczos
 // on eight of its submatrices side by side.
 //
-// With y the run's values less an origin, element (a, b) is the sum over l < w
-// of y[a+l]*y[b+l], and C of the score with number i is the submatrix of rows
-// and columns i to i+w-1, but for the score's own mean: with d the mean less
-// the origin, S the vector of sums of y[a+l] and 1 that of ones,
+// With y the run's values less an origin, element (a, b) is the sum over l < w of y[a+l]*y[b+l], and C
+// of the score with number i is the submatrix of rows and columns i to i+w-1, corrected for the score's
+// own mean: with d the mean less the origin, S the vector of sums of y[a+l] and 1 the vector of ones,
 //
 //	C = Gram - d (S 1' + 1 S') + w d^2 1 1'
 //

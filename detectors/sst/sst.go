@@ -44,20 +44,19 @@
 //     float32 makes a beta of 0 up to 1.5e-6 of it; Lanczos on that would
 //     find directions twice.)
 //   - The r places go to the largest Ritz values, but rounding makes spurious ones:
-//     Lanczos in an exhausted space finds the past's largest
-//     eigenvalues again, or directions that mu has no part in. So a value takes part
-//     of a place only if it is less than a thousandth below the one before, as much
-//     as it is, or if the square of mu's component along its vector is below 1e-8, in
-//     proportion. The last one counts for as much of its place as is left. (Of 20,000
-//     float32 scores of recordings of servers 33 were off by more than 0.01 where such
-//     a value had taken a whole place, none with this rule; of spikes on a constant
+//     Lanczos in an exhausted space finds the past's largest eigenvalues again, or
+//     directions in which mu has no component. So a value takes only a part of a place
+//     where it is less than a thousandth below the one before, in proportion to that
+//     distance, or where the square of mu's component along its vector is below 1e-8, in
+//     proportion to that. The last one counts for the rest of its place at most. (Of
+//     20,000 float32 scores of recordings of servers 33 were off by more than 0.01 where
+//     such a value had taken a whole place, none with this rule; of spikes on a constant
 //     0, 3 % and 0.01 %.)
-//   - Nor does one count that is not above 1e-5 of the trace of C, the square of
-//     H1's Frobenius norm (1/300 of its amplitude): a past of lower rank than r
-//     spans less. Without this rule the rounding errors of a noise-free past would
-//     explain any current. The limit is relative to the past itself, not to the
-//     largest Ritz value: a mu orthogonal to the whole past, the
-//     largest possible change, has only small ones.
+//   - A Ritz value must be above 1e-5 of the trace of C, the square of H1's Frobenius
+//     norm (1/300 of its amplitude), to count: a past of lower rank than r spans less.
+//     Without this rule the rounding errors of a noise-free past would explain any
+//     current. The limit is relative to the past itself, not to the largest Ritz value:
+//     a mu orthogonal to the whole past, the largest possible change, has only small ones.
 //
 // # The rows that a score covers
 //
@@ -82,7 +81,7 @@ const MaxKrylov = 32
 const (
 	still      = 1e-12 // of the mean: a series within this distance of it is constant
 	breakdown  = 1e-5  // of the largest element of T: a beta up to it ends Lanczos
-	faint      = 1e-8  // squared component of mu: Ritz values with less share a place
+	faint      = 1e-8  // squared component of mu: Ritz values with less take only a part of a place
 	negligible = 1e-5  // of the trace of C: directions up to it do not count
 	apart      = 1e-3  // relative distance below the value before from which a Ritz value has its own place
 )

@@ -113,15 +113,16 @@ type detector struct {
 	p      Params
 }
 
-// New returns the detector of the op: the Top most anomalous regions of a grid, see package
-// scan. The last Cells rows of a task are the cells of the grid, row after row. The first value of
-// each is the count and the second one the baseline, which is 1 without it; others are ignored.
+// New returns the detector of the op: the Top most anomalous regions of a grid, see package scan. The
+// last Cells rows of a task are the cells of the grid, row after row. The first value of each is the
+// count and the second one the baseline, which is 1 without it; others are ignored.
 //
-// The score is the log-likelihood ratio of the first region, 0 without any, and belongs to
-// the last fresh row. The other fresh rows have none (NaN), nor has a grid with a cell that the model
-// excludes (scan.Grid.Check). A finding is a region: the rows from its first cell to its last, its rank and its
-// Region, of rows and columns from 0 on; without any, it is all cells with the score 0. A p-value is NaN without Replicates, and
-// for models of which there are no null maps (scan.NewReplicates). There is no carry.
+// The score is the log-likelihood ratio of the first region, 0 without any, and belongs to the last
+// fresh row. The other fresh rows have no score (NaN), and a grid with a cell that the model excludes
+// (scan.Grid.Check) has none either. A finding is a region: the rows from its first cell to its last,
+// its rank and its Region, of rows and columns from 0 on; without any region, it is all cells with the
+// score 0. A p-value is NaN without Replicates, and for models without null maps (scan.NewReplicates).
+// There is no carry.
 //
 // The error names every fault of the parameters.
 func New(p Params) (detectors.Detector, error) {

@@ -126,8 +126,8 @@ func drop(x []float64, width int) []float64 {
 	return left
 }
 
-// Explain expects the mean of the last rows of the nearest points of the model, normalised ones
-// at the scored point's mean and deviation. A value's share is that in the squared distances to them.
+// Explain expects the mean of the last rows of the nearest points of the model, normalised ones at the
+// scored point's mean and deviation. A value's share is its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	s, dim := &d.set, r.Dim
 	width, words := s.embed*dim, r.Carry

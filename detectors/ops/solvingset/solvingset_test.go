@@ -14,8 +14,8 @@ import (
 	"odradek/detectors/vec"
 )
 
-// task runs a task on the CPU: one on the rows that Reads says of a series x, all of which have
-// been read before but the last fresh.
+// task runs one task on the CPU, on the rows that Reads requires of a series x; all but the last fresh
+// ones have been read before.
 func task(t testing.TB, d detectors.Detector, x []float64, dim, fresh int, carry detectors.Words) detectors.Rows {
 	t.Helper()
 	n := min(len(x)/dim, d.Window()+fresh-1)
