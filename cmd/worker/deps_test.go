@@ -27,8 +27,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config",
 		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
-			"processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute processor/events detectors detectors/ops " +
-			"detectors/ops/scan detectors/threshold detectors/ensemble schemas schemas/*",
+			"processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute processor/events detectors " +
+			"detectors/ops detectors/ops/scan detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/fetch " +

@@ -73,7 +73,8 @@ func (o *dlqOptions) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.to, "until", "", "only records before this time")
 	fs.IntVar(&o.most, "limit", 0, "at most this many letters; 0: list 100, show 10, redrive all")
 	fs.BoolVar(&o.asJSON, "json", false, "list, show: one JSON object a line; redrive: one at the end")
-	fs.StringVar(&o.target, "to", "", "redrive: write to this topic, which is created where it is missing; default: where each record came from")
+	fs.StringVar(&o.target, "to", "", "redrive: write to this topic, which is created where it is missing; default: where each "+
+		"record came from")
 	fs.StringVar(&o.schema, "schema", "", "redrive: a schema id, or latest for the newest of the input topic's subject: "+
 		"all payloads name this schema instead of theirs")
 	fs.BoolVar(&o.all, "all", false, "redrive: also records that could not be read now either")
@@ -193,7 +194,7 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 	if d.client, d.registry, closeBoth, err = backtestCluster(ctx, c); err != nil {
 		return err
 	}
-	defer closeBoth()
+	defer func() { err = errors.Join(err, closeBoth()) }()
 	opts, err := c.DecoderOptions()
 	if err != nil {
 		return err
@@ -233,8 +234,8 @@ type letterLine struct {
 }
 
 func (d *dlqTool) line(l *deadletters.Letter) letterLine {
-	return letterLine{l.TP.Partition, l.Offset, time.UnixMilli(l.Timestamp).UTC(), l.Class, l.Field, l.Message, l.Source.Topic, l.Source.Partition,
-		l.SourceOffset, l.Batch, l.Truncated, l.Attempts, d.topic.Sent(l), len(l.Value)}
+	return letterLine{l.TP.Partition, l.Offset, time.UnixMilli(l.Timestamp).UTC(), l.Class, l.Field, l.Message, l.Source.Topic,
+		l.Source.Partition, l.SourceOffset, l.Batch, l.Truncated, l.Attempts, d.topic.Sent(l), len(l.Value)}
 }
 
 func (d *dlqTool) list(ctx context.Context) error {
@@ -262,7 +263,8 @@ func (d *dlqTool) list(ctx context.Context) error {
 			return true, enc.Encode(line)
 		}
 		fmt.Fprintf(w, "%d/%d\t%s\t%s\t%s\t%s/%d\t%d\t%d\t%s\n", line.Partition, line.Offset, line.Time.Format(time.RFC3339),
-			plain(line.Reason), plain(line.Field), plain(l.Source.String()), line.SourceOffset, line.Bytes, line.Attempts, strings.Join(line.Sent, ","))
+			plain(line.Reason), plain(line.Field), plain(l.Source.String()), line.SourceOffset, line.Bytes, line.Attempts,
+			strings.Join(line.Sent, ","))
 		return true, nil
 	})
 	if err := errors.Join(err, w.Flush()); err != nil {
@@ -434,9 +436,9 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &deadletters.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Group.Topics, To: d.o.target, MaxFuture: d.c.Keys.MaxFuture,
-		Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun, MaxMessage: int(d.c.Output.MaxMessage), Codec: codec,
-		Replication: d.c.Output.Replication, Partitions: 1}
+	r := &deadletters.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Group.Topics, To: d.o.target,
+		MaxFuture: d.c.Keys.MaxFuture, Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun,
+		MaxMessage: int(d.c.Output.MaxMessage), Codec: codec, Replication: d.c.Output.Replication, Partitions: 1}
 	if d.c.Cycle.Rekey {
 		r.Sources = append(slices.Clone(r.Sources), d.c.Output.Topics[outputs.Rekeyed])
 	}

@@ -87,7 +87,8 @@ func testDeadLetters(t *testing.T, c *kafkatest.Cluster) {
 	expect("list", out, "truncated", "magic", topic+"/")
 	expect("list", errs, "4 letters in "+topic+"-g-dlq, 1 magic, 1 truncated, 2 unknown_schema; 0 were sent again")
 	out, _ = dlq("show", "-reason", "truncated")
-	expect("show", out, "reason    truncated", "sensor = ", "not further: byte", "the record ends too early", "now       still truncated", "source    "+topic)
+	expect("show", out, "reason    truncated", "sensor = ", "not further: byte", "the record ends too early",
+		"now       still truncated", "source    "+topic)
 	out, _ = dlq("show", "-reason", "unknown_schema", "-limit", "1")
 	expect("show", out, "schema id 65536", "now       still unknown_schema")
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os/user"
@@ -24,8 +25,8 @@ import (
 	"odradek/schemas/registry"
 )
 
-const muteAbout = `Has scores of some detectors and series make no anomaly for a time. The workers apply it within a second, without a restart;
-scores are published as ever. It is a record of the topic ODRADEK_FEEDBACK_TOPIC.
+const muteAbout = `Has scores of some detectors and series make no anomaly for a time. The workers apply it within a second, without a
+restart; scores are published as ever. It is a record of the topic ODRADEK_FEEDBACK_TOPIC.
 
   add     adds a rule; or with -id replaces one
   list    lists the rules, and with -all also what was said of anomalies
@@ -155,8 +156,8 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	})
 }
 
-const feedbackAbout = `Says of an anomaly whether it was a fault. It is a record of the topic ODRADEK_FEEDBACK_TOPIC, for people and programs that
-read it; the workers do not learn from it.
+const feedbackAbout = `Says of an anomaly whether it was a fault. It is a record of the topic ODRADEK_FEEDBACK_TOPIC, for people and
+programs that read it; the workers do not learn from it.
 
   confirm      it was a fault
   false-alarm  it was none`
@@ -231,8 +232,8 @@ func (t terminal) withFeedback(ctx context.Context, c *config.Config, name strin
 	if err != nil {
 		return t.fail(err)
 	}
-	defer closeBoth()
-	if err := run(ctx, &feedbackTool{t, c, client, registry, c.Detect.Feedback}); err != nil {
+	err = errors.Join(run(ctx, &feedbackTool{t, c, client, registry, c.Detect.Feedback}), closeBoth())
+	if err != nil {
 		return t.fail(err)
 	}
 	return exitOK

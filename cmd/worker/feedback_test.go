@@ -107,7 +107,8 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	id := hex.EncodeToString(last.ID[:])
 	do(say, "false-alarm", "-anomaly", id, "-author", "me")
 	do(say, "confirm", "-anomaly", id, "-author", "me") // what is said last holds
-	if out := do(mute, "list", "-all"); !strings.Contains(out, "confirm") || strings.Contains(out, "false_alarm") || !strings.Contains(out, id) {
+	if out := do(mute, "list", "-all"); !strings.Contains(out, "confirm") || strings.Contains(out, "false_alarm") ||
+		!strings.Contains(out, id) {
 		t.Errorf("list: %s", out)
 	}
 }

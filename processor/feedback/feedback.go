@@ -78,13 +78,12 @@ type Reader struct {
 	tps     []kafka.TP
 	next    map[kafka.TP]int64
 	rules   map[string]mute.Rule // by the record's key
-	faults  map[string]error     // records that are no feedback
 	mutes   atomic.Pointer[Mutes]
 }
 
 // NewReader returns a reader of a topic, which need not exist.
 func NewReader(client *kafka.Client, topic string, log *slog.Logger) *Reader {
-	return &Reader{client: client, topic: topic, log: log, rules: map[string]mute.Rule{}, faults: map[string]error{}}
+	return &Reader{client: client, topic: topic, log: log, rules: map[string]mute.Rule{}}
 }
 
 // Mutes returns the rules as of the last poll; nil before the first. Any goroutine may call it.
@@ -140,7 +139,6 @@ func (r *Reader) poll(ctx context.Context) error {
 			return nil // some broker knows it, or does not answer
 		}
 		clear(r.rules)
-		clear(r.faults)
 		if !infos[r.topic].Exists {
 			r.publish()
 			return nil
@@ -187,7 +185,6 @@ func (r *Reader) poll(ctx context.Context) error {
 func (r *Reader) take(rec *record.Record) {
 	id := string(rec.Key)
 	delete(r.rules, id)
-	delete(r.faults, id)
 	if rec.Value == nil {
 		return
 	}
@@ -201,7 +198,6 @@ func (r *Reader) take(rec *record.Record) {
 		}
 	}
 	if err != nil {
-		r.faults[id] = err
 		r.log.Warn("a record of the feedback topic is left out", "topic", r.topic, "offset", rec.Offset, "err", err)
 	}
 }
@@ -215,8 +211,8 @@ func (r *Reader) publish() {
 		for len(list.Encode()) > mute.MaxBytes {
 			list = list[:len(list)-1-len(list)/16]
 		}
-		r.log.Warn("there are more mute rules than fit: those that end first are not in force; remove some (worker mute remove)", "topic", r.topic,
-			"rules", n, "in_force", len(list))
+		r.log.Warn("there are more mute rules than fit: those that end first are not in force; remove some (worker mute remove)",
+			"topic", r.topic, "rules", n, "in_force", len(list))
 		list = list.Sorted()
 	}
 	m := &Mutes{content: list.Encode()}

@@ -141,7 +141,8 @@ func TestDecisions(t *testing.T) {
 	}
 	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind; %d aborts, %d crashes",
 		made[Eviction], verdicts, made[Verdict], made[kindTest], aborts, crashes)
-	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || aborts == 0 || crashes == 0 || verdicts == 0 {
+	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 ||
+		aborts == 0 || crashes == 0 || verdicts == 0 {
 		t.Error("something did not happen")
 	}
 }

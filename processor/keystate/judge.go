@@ -260,12 +260,13 @@ func (j *judge) admitted(d *series.SetDetector, why *reasons, in *events.Input) 
 
 // muted reports whether a mute rule covers the score.
 func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *events.Input) bool {
-	return j.mutes.judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), func() (expected, actual, contribution []float64) {
+	explained := func() (expected, actual, contribution []float64) {
 		if in.Expected == nil && why.p != nil && d.Valued {
 			j.explain(why, in)
 		}
 		return in.Expected, in.Actual, in.Contribution
-	})
+	}
+	return j.mutes.judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
 }
 
 // explain takes what was expected of the i-th fresh row from its finding or, where that

@@ -38,8 +38,8 @@ func (m *Metrics) Outcomes() []Outcome {
 		name  string
 		count *prometheus.CounterVec
 		label string
-	}{{"scored", m.scored, ""}, {"warming up", m.warmingUp, ""}, {"missing", m.missing, ""}, {"filtered", m.filtered, ""}, {"late", m.late, ""},
-		{"duplicate", m.duplicate, ""}, {"forwarded", m.forwarded, ""}, {"dead: ", m.decodeErrors, "reason"}} {
+	}{{"scored", m.scored, ""}, {"warming up", m.warmingUp, ""}, {"missing", m.missing, ""}, {"filtered", m.filtered, ""},
+		{"late", m.late, ""}, {"duplicate", m.duplicate, ""}, {"forwarded", m.forwarded, ""}, {"dead: ", m.decodeErrors, "reason"}} {
 		for topic, n := range sums(c.count, c.label) {
 			if n > 0 {
 				o := of(topic[0])

@@ -27,15 +27,17 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := map[string]any{}
-	body, err := codec.BinaryFromNative(nil, map[string]any{"s": "pump \x1b", "t": int64(1_700_000_000_123), "v": goavro.Union("double", 1.5), "n": nil,
+	body, err := codec.BinaryFromNative(nil, map[string]any{"s": "pump \x1b", "t": int64(1_700_000_000_123), "v": goavro.Union("double", 1.5),
+		"n":  nil,
 		"on": true, "i": int32(-3), "f": float32(0.25), "b": []byte{1, 0xff}, "x": []byte{0, 16}, "e": "B",
 		"a": []any{map[string]any{"q": int64(7)}, map[string]any{"q": int64(8)}}, "m": map[string]any{"50%d": int32(9)}, "none": []any{},
 		"nulls": []any{empty, empty, empty}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`s = "pump \x1b"`, "t = 1700000000123 (2023-11-14T22:13:20.123Z)", "v = 1.5", "n = null", "on = true", "i = -3", "f = 0.25", "b = 0x01ff",
-		"x = 0x0010", "e = B", "a[0].q = 7", "a[1].q = 8", `m["50%d"] = 9`, "none = array without items", "nulls = array of 3 items without content"}
+	want := []string{`s = "pump \x1b"`, "t = 1700000000123 (2023-11-14T22:13:20.123Z)", "v = 1.5", "n = null", "on = true", "i = -3",
+		"f = 0.25", "b = 0x01ff", "x = 0x0010", "e = B", "a[0].q = 7", "a[1].q = 8", `m["50%d"] = 9`, "none = array without items",
+		"nulls = array of 3 items without content"}
 	s := &schemas.Schema{Text: textSchema}
 	got, err := Text(s, body)
 	if err != nil || !slices.Equal(got, want) {

@@ -44,7 +44,8 @@ func TestFeedback(t *testing.T) {
 			}
 		}
 	}
-	for name, f := range map[string]Feedback{"no id": {}, "backwards": {ID: "a", From: &to, To: &from}, "open-ended": {ID: "a", Kind: FeedbackMaintenance, To: &to},
+	for name, f := range map[string]Feedback{"no id": {}, "backwards": {ID: "a", From: &to, To: &from},
+		"open-ended": {ID: "a", Kind: FeedbackMaintenance, To: &to},
 		"of nothing": {ID: "a", Kind: FeedbackFalseAlarm}} {
 		if _, err := DecodeFeedback(f.Append(nil, -1)); err == nil {
 			t.Errorf("%s is read", name)

@@ -63,7 +63,8 @@ type Letter struct {
 
 // Parse reads a letter. It copies what it keeps.
 func Parse(tp kafka.TP, rec *record.Record) *Letter {
-	l := &Letter{TP: tp, Offset: rec.Offset, Timestamp: rec.Timestamp, Key: bytes.Clone(rec.Key), Value: bytes.Clone(rec.Value), SourceOffset: -1}
+	l := &Letter{TP: tp, Offset: rec.Offset, Timestamp: rec.Timestamp, Key: bytes.Clone(rec.Key), Value: bytes.Clone(rec.Value),
+		SourceOffset: -1}
 	all := rec.AppendHeaders(nil)
 	for i := range all {
 		all[i].Value = bytes.Clone(all[i].Value)

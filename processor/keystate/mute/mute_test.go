@@ -57,7 +57,7 @@ func TestCovers(t *testing.T) {
 func randomList(rng *rand.Rand) (l List) {
 	for range rng.IntN(5) {
 		from := rng.Int64N(1000)
-		l = append(l, Rule{Detector: string("ab"[:rng.IntN(3)]), Keys: string("x*y"[:rng.IntN(4)]), From: from - 500, To: from + 1 + rng.Int64N(100),
+		l = append(l, Rule{Detector: "ab"[:rng.IntN(3)], Keys: "x*y"[:rng.IntN(4)], From: from - 500, To: from + 1 + rng.Int64N(100),
 			Direction: guard.Direction(rng.IntN(3))})
 	}
 	return l
