@@ -206,6 +206,7 @@ func TestCheckPermissions(t *testing.T) {
 		"topic in", "reading it is not permitted -> allow Read to User:poor",
 		"topic hidden", "may not be described -> allow Describe and Read to User:poor",
 		"topic g-dlq", "writing it is not permitted -> allow Write to User:poor",
+		"topic g-feedback", "so no mute is in force -> allow Describe and Read to User:poor",
 		"group g", "joining it is not permitted -> allow Read to User:poor",
 		"transactional id g-", `begin with "g-" to User:poor`,
 	} {

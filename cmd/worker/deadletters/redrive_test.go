@@ -124,8 +124,15 @@ func (f *fixture) produce(recs ...kafkatest.Record) {
 // TestRedriveKilled: a redrive that is killed again and again, before and after its transactions end,
 // sends each letter once. Without the ledger some come twice.
 func TestRedriveKilled(t *testing.T) {
+	t.Run(kafkatest.KindFake, func(t *testing.T) { testRedriveKilled(t, kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})) })
+	if kafkatest.Long() {
+		t.Run(kafkatest.KindKafka411, func(t *testing.T) { testRedriveKilled(t, kafkatest.Open(t, kafkatest.KindKafka411)) })
+	}
+}
+
+func testRedriveKilled(t *testing.T, k *kafkatest.Cluster) {
 	rng := seedtest.New(t)
-	f := newFixture(t, kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1}))
+	f := newFixture(t, k)
 	const letters = 4 * transactionLetters
 	var recs []kafkatest.Record
 	for i := range letters {

@@ -69,6 +69,7 @@ func (e *examination) start(ctx context.Context) {
 	e.group(ctx)
 	e.topics(ctx)
 	e.outputs(ctx)
+	e.feedback(ctx)
 	e.schemas(ctx)
 	e.records(ctx)
 }
@@ -327,6 +328,27 @@ func (e *examination) outputs(ctx context.Context) {
 	refused.report(e.r)
 	if len(missing) > 0 {
 		e.r.OK("missing topics", "%s will be created", strings.Join(missing, ", "))
+	}
+}
+
+// feedback warns of a feedback topic that the workers could not read. Whether it is there does not matter.
+func (e *examination) feedback(ctx context.Context) {
+	topic := e.c.Detect.Feedback
+	if topic == config.Off || !e.c.Detect.Anomalies {
+		return
+	}
+	infos, err := e.client.Topics(ctx, topic)
+	info, what := infos[topic], "topic "+topic
+	switch {
+	case err != nil:
+		e.r.unasked(what, err)
+	case !info.Authorized:
+		e.r.Warn(what, "may not be described, so no mute is in force", "allow Describe and Read to "+principal(e.c)+", or set "+
+			config.Prefix+"FEEDBACK_TOPIC=off")
+	case info.Exists && lacking(info.Operations, kafka.OpRead) != "":
+		e.r.Warn(what, "reading it is not permitted, so no mute is in force", "allow Read to "+principal(e.c))
+	case info.Exists:
+		e.r.OK(what, "%d partitions", info.Partitions)
 	}
 }
 
