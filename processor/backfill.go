@@ -1,11 +1,9 @@
 package processor
 
 import (
-	"math"
 	"time"
 
 	"odradek/processor/keystate"
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
 )
 
@@ -37,38 +35,14 @@ func (b *backfill) reset(s *keystate.State, at int64) {
 	b.over = at >= b.end
 }
 
-// addBackfilled counts records of the backfill that cannot be read. They are no dead letters: where the
-// group begins to publish, nobody waits for them.
-func (pt *partition) addBackfilled(n int64) {
-	pt.counts.Backfilled += n
-	pt.counts.Unreadable += n
-}
-
-// noteBackfill counts what has joined a cycle, of which the next record is at offset next, and ends the
-// backfill.
-func (pt *partition) noteBackfill(next int64, c *metrics.Counts) {
-	b := &pt.backfill
+// note counts what has joined a cycle, of which the next record is at offset next. It
+// reports whether the backfill has ended with it.
+func (b *backfill) note(next int64, c *metrics.Counts) (ended bool) {
 	if b.over {
-		return
+		return false
 	}
 	b.unreadable += c.Unreadable
 	b.records += c.Backfilled + c.Outcomes[keystate.Backfilled]
-	if b.covers(next) {
-		return
-	}
-	b.over = true
-	// The next cycles write the state that it has made: until then a restart has the backfill to replay.
-	pt.arrivals = limits.Arrivals{}
-	pt.arrivals.Add(b.end, time.Time{})
-	pt.log.Info("backfilled", "start", b.end, "offset", next, "from", b.from, "records", b.records, "unreadable", b.unreadable,
-		"keys", pt.state.Keys.Len(), "took", time.Since(b.began).Round(time.Millisecond))
-}
-
-// chunkRecords returns how many records of a chunk from offset on join a cycle at a time: a backfill has
-// no outputs that could fill it.
-func (pt *partition) chunkRecords(offset int64) int64 {
-	if pt.backfill.covers(offset) {
-		return math.MaxInt64
-	}
-	return pt.host.cycles.room().Records
+	b.over = !b.covers(next)
+	return b.over
 }

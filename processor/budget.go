@@ -1,28 +1,47 @@
 package processor
 
 import (
+	"log/slog"
 	"time"
 
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/processor/limits"
 	"odradek/processor/trouble"
 )
 
+// trimmer holds the state of a partition within its share of the worker's budget.
+type trimmer struct {
+	budget *limits.Budget
+	tp     kafka.TP
+	log    *slog.Logger
+	limit  int64 // of the state's bytes, as of the last call; see limits.Budget
+	logged time.Time
+	keys   int // evicted since, for the log
+}
+
+// note tells the budget what the state takes, and renews the limit.
+func (t *trimmer) note(s *keystate.State) { t.limit = t.budget.Limit(t.tp, s.Bytes()) }
+
+// always makes the next record trim, whatever the state takes.
+func (t *trimmer) always() { t.limit = -1 }
+
 // trim evicts keys before the record at offset, as many as the partition is over its
 // limit, and a few more, so that the next record need not evict again.
-func (pt *partition) trim(offset int64) {
-	s := pt.state
+func (t *trimmer) trim(s *keystate.State, offset int64) {
 	if n := s.Restore.Shed(offset); n > 0 {
-		pt.log.Warn("series that did not fit when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
+		t.log.Warn("series that did not fit when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
 			"offset", offset, "evicted", n)
 	}
-	pt.limit = pt.host.budget.Limit(pt.tp, s.Bytes())
-	if s.Bytes() <= pt.limit {
+	t.note(s)
+	if s.Bytes() <= t.limit {
 		return
 	}
-	n := s.Keys.Trim(pt.limit-pt.limit/64, offset)
-	pt.host.budget.Limit(pt.tp, s.Bytes())
-	if pt.trimmedN += n; n > 0 && time.Since(pt.trimmedAt) > trouble.SummaryEvery {
-		pt.log.Warn("the state is over its budget (ODRADEK_STATE_BYTES), the least recently used series are evicted",
-			"offset", offset, "evicted", pt.trimmedN, "bytes", s.Bytes(), "limit", pt.limit)
-		pt.trimmedAt, pt.trimmedN = time.Now(), 0
+	n := s.Keys.Trim(t.limit-t.limit/64, offset)
+	t.budget.Limit(t.tp, s.Bytes())
+	if t.keys += n; n > 0 && time.Since(t.logged) > trouble.SummaryEvery {
+		t.log.Warn("the state is over its budget (ODRADEK_STATE_BYTES), the least recently used series are evicted",
+			"offset", offset, "evicted", t.keys, "bytes", s.Bytes(), "limit", t.limit)
+		t.logged, t.keys = time.Now(), 0
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"odradek/processor/kafka"
@@ -121,7 +123,7 @@ func (p *Processor) recount(ctx context.Context) error {
 		}
 		for tp, pt := range p.partitions {
 			if tp.Topic == in {
-				pt.siblings.Store(int32(t.Partitions))
+				pt.growth.siblings.Store(int32(t.Partitions))
 			}
 		}
 	}
@@ -141,24 +143,29 @@ func (p *Processor) recountOnce(ctx context.Context) {
 	}
 }
 
-// grown reports whether the topic has more partitions than the state knows of.
-func (pt *partition) grown(at int64) bool {
-	if pt.forward {
-		return false
-	}
-	known := pt.restorer.Owner.Partitions
-	if c := pt.state.Decisions.Standing(keystate.Grown, nil, at); c != nil {
-		if n, err := strconv.Atoi(string(c)); err == nil {
-			known = n
-		}
-	}
-	return known > 0 && int(pt.siblings.Load()) > known
+// growth decides at which offset the topic of a partition had grown.
+type growth struct {
+	siblings atomic.Int32 // partitions of the topic
+	// due reports that the topic has grown, and the next sample's offset is where that is
+	// decided.
+	due bool
 }
 
-// decideGrown decides that the topic had grown before the record at offset.
-func (pt *partition) decideGrown(offset int64) {
-	pt.growing = false
-	n := pt.siblings.Load()
-	pt.state.Decisions.Make(keystate.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
-	pt.log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
+// look sets due, before the record at offset at. owned is the number of partitions that
+// the changelog's owner knew of.
+func (g *growth) look(s *keystate.State, at int64, owned int) {
+	if c := s.Decisions.Standing(keystate.Grown, nil, at); c != nil {
+		if n, err := strconv.Atoi(string(c)); err == nil {
+			owned = n
+		}
+	}
+	g.due = owned > 0 && int(g.siblings.Load()) > owned
+}
+
+// decide decides that the topic had grown before the record at offset.
+func (g *growth) decide(s *keystate.State, offset int64, log *slog.Logger) {
+	g.due = false
+	n := g.siblings.Load()
+	s.Decisions.Make(keystate.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
+	log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
 }

@@ -124,3 +124,29 @@ func (cs *cycles) swap(r limits.Room) {
 	close(cs.swapped)
 	cs.swapped = make(chan struct{})
 }
+
+// entry is a partition's way into the open cycle. One goroutine uses it.
+type entry struct {
+	cycles *cycles
+	epoch  uint64 // of the partition's results
+}
+
+// renew makes the results that follow those of the present epoch.
+func (e *entry) renew() { e.epoch = e.cycles.now() }
+
+// stale reports whether the partition's results are of an abandoned epoch.
+func (e *entry) stale() bool { return e.epoch != e.cycles.now() }
+
+// enter waits for room in the open cycle, which stays open until leave. It returns
+// errStaleEpoch for an abandoned epoch.
+func (e *entry) enter(ctx context.Context) (*cycle, error) { return e.cycles.enter(ctx, e.epoch) }
+
+func (e *entry) leave()    { e.cycles.leave() }
+func (e *entry) announce() { e.cycles.announce() }
+
+// spoil marks the cycle that the partition has written to as one that must not be
+// committed.
+func (e *entry) spoil(c *cycle, err error) {
+	c.spoil(err)
+	e.cycles.announce() // otherwise the main goroutine might wait for another result
+}

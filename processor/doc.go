@@ -24,8 +24,8 @@
 // The packages below have one part each, and none imports this one: outputs (topics,
 // encoders, batches of a transaction), provenance (whose state a changelog has, made
 // by which settings), limits (sizes of cycles and states), status (what partitions
-// show), policy (what an operator decides), trouble (log lines of failures), keystate and events (the state), kafka
-// (the client), metrics and web.
+// show), policy (what an operator decides), restore (what a partition resumes from), quarantine (the errors that pause
+// one partition), trouble (log lines of failures), keystate and events (the state), kafka (the client), metrics and web.
 //
 // When a commit is not a definite success, Processor.recover abandons the producer
 // and every partition returns to its committed offset: by partition.rollback in
@@ -59,7 +59,7 @@
 //   - A new partition may begin with a backfill: input below the offset at which it begins to
 //     publish (backfill.go). It is fetched, folded and committed like any other, so an interruption
 //     needs no code of its own.
-//   - partition.takeUp alone decides whether stored state can be used.
+//   - restore.Restorer alone decides whether stored state can be used.
 //     Examine runs it without a group, for `worker check`.
 //   - A partition that fails by itself is paused in quarantine, with its goroutine:
 //     commands of rollbacks and rebalances still reach it (quarantine.go).

@@ -4,88 +4,121 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/feedback"
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 	"odradek/schemas"
 )
 
-// foldChunk folds and scores the rest of the chunk, or as much of it as a cycle has room
-// for at a time; then it sets pt.more. retry is the reason to stop before the iterator's
+// folder folds the records of a chunk into the state of a partition, scores them, and adds
+// what becomes no sample to the side outputs. One goroutine uses it.
+type folder struct {
+	host *host
+	tp   kafka.TP
+	log  *slog.Logger
+
+	state   *keystate.State
+	batch   *detectors.Batch
+	dec     schemas.Decoder
+	it      record.Iterator
+	reading schemas.Reading
+	header  headerOf
+	counts  metrics.Counts // of the chunk
+
+	side     sideOutputs
+	verdicts verdicts
+	trimmer  trimmer
+	growth   growth
+	fill     backfill
+	muted    *feedback.Mutes // mute rules that the state follows; nil: not known at the chunk's begin
+
+	again   bool // fold the iterator's current record once more
+	more    bool // the chunk has more records than a cycle had room for
+	forward bool // an input partition under ODRADEK_REKEY: records go to the internal topic
+}
+
+// foldChunk folds and scores the rest of the chunk, from offset from on, or as much of it as a cycle has room
+// for at a time; then it sets more. retry is the reason to stop before the iterator's
 // current record and to try it again.
-func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
-	s := pt.state
-	limit := pt.chunkRecords(pt.position.Load())
-	pt.more = false
-	for pt.counts.Consumed < limit && (pt.again || pt.nextRecord()) {
-		pt.again = false
-		rec := pt.it.Record()
-		if pt.header == nil {
-			pt.header = rec.Header // one method value: the iterator reuses its record
+func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
+	s := f.state
+	limit := f.chunkRecords(from)
+	f.more = false
+	for f.counts.Consumed < limit && (f.again || f.side.next(&f.it)) {
+		f.again = false
+		rec := f.it.Record()
+		if f.header == nil {
+			f.header = rec.Header // one method value: the iterator reuses its record
 		}
-		pt.counts.Consumed++
-		pt.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
-		header := pt.header
+		f.counts.Consumed++
+		f.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
+		header := f.header
 		if rec.HeaderCount == 0 {
 			header = nil // the decoder need not ask for headers
 		}
-		if err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &pt.reading); err != nil {
+		if err := f.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && (de.Retry || de.Absent) && !pt.condemn(rec, header, de) {
-				pt.counts.Consumed--
-				pt.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
-				pt.again = true
-				return err, pt.finish(ctx)
+			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.verdicts.condemn(s, rec, header, de) {
+				f.counts.Consumed--
+				f.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
+				f.again = true
+				return err, f.finish(ctx)
 			}
-			pt.deadLetter(rec, err)
+			f.side.deadLetter(rec, err)
 			continue
 		}
-		if pt.state.Decisions.Subjects(keystate.Verdict) > 0 {
-			pt.acquit(rec, header)
+		if f.state.Decisions.Subjects(keystate.Verdict) > 0 {
+			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
-		if err := pt.checkReading(rec); err != nil {
-			pt.deadLetter(rec, err)
+		if err := f.checkReading(rec); err != nil {
+			f.side.deadLetter(rec, err)
 			continue
 		}
-		if pt.forward {
-			pt.forwardRecord(rec)
+		if f.forward {
+			f.side.forward(rec, f.reading.Key)
 			continue
 		}
-		if err := pt.makeRoom(ctx); err != nil {
+		if err := f.makeRoom(ctx); err != nil {
 			return nil, err
 		}
-		if pt.state.Bytes() > pt.limit {
-			pt.trim(rec.Offset)
+		if s.Bytes() > f.trimmer.limit {
+			f.trimmer.trim(s, rec.Offset)
 		}
-		if pt.growing {
-			pt.decideGrown(rec.Offset)
+		if f.growth.due {
+			f.growth.decide(s, rec.Offset, f.log)
 		}
-		if pt.host.cfg.Mutes != nil {
-			pt.muted = pt.host.cfg.Mutes().Follow(pt.muted, &pt.state.Decisions, rec.Offset)
+		if f.host.cfg.Mutes != nil {
+			f.muted = f.host.cfg.Mutes().Follow(f.muted, &s.Decisions, rec.Offset)
 		}
-		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
-		switch s.Fold(&sample, pt.batch) {
+		sample := keystate.Sample{Key: f.reading.Key, Time: f.reading.Time, Offset: rec.Offset, Values: f.reading.Values}
+		switch s.Fold(&sample, f.batch) {
 		case keystate.Late:
-			pt.lateRecord(rec, pt.reading.Key)
+			f.side.late(rec, f.reading.Key)
 		case keystate.Held:
-			pt.attachSuspect(rec)
+			attachSuspect(s, rec)
 		}
 		if len(s.Suspects.Refused) > 0 {
-			pt.sendRefused()
+			f.side.refused(s, f.host.cfg.State.MaxJump)
 		}
 	}
-	if pt.it.Err() == nil {
-		pt.more = pt.counts.Consumed >= limit
+	if f.it.Err() == nil {
+		f.more = f.counts.Consumed >= limit
 	}
-	return pt.it.Err(), pt.finish(ctx)
+	return f.it.Err(), f.finish(ctx)
 }
 
 // makeRoom scores until the batch has room for the tasks of one more sample.
 // One sample may release many held ones, a batch at a time.
-func (pt *partition) makeRoom(ctx context.Context) error {
-	for !pt.state.Fits(pt.batch) {
-		if err := pt.score(ctx); err != nil {
+func (f *folder) makeRoom(ctx context.Context) error {
+	for !f.state.Fits(f.batch) {
+		if err := f.score(ctx); err != nil {
 			return err
 		}
 	}
@@ -93,28 +126,80 @@ func (pt *partition) makeRoom(ctx context.Context) error {
 }
 
 // finish scores everything folded so far.
-func (pt *partition) finish(ctx context.Context) error {
-	if err := pt.makeRoom(ctx); err != nil {
+func (f *folder) finish(ctx context.Context) error {
+	if err := f.makeRoom(ctx); err != nil {
 		return err
 	}
-	return pt.score(ctx)
+	return f.score(ctx)
 }
 
 // score executes the packed tasks and applies their results.
-func (pt *partition) score(ctx context.Context) error {
-	if n := len(pt.batch.Tasks); n > 0 {
+func (f *folder) score(ctx context.Context) error {
+	if n := len(f.batch.Tasks); n > 0 {
 		began := time.Now()
-		err := pt.host.cfg.Executor.Execute(ctx, pt.batch)
+		err := f.host.cfg.Executor.Execute(ctx, f.batch)
 		if errors.Is(err, detectors.ErrCacheLost) {
-			pt.state.Repack(pt.batch)
-			err = pt.host.cfg.Executor.Execute(ctx, pt.batch)
+			f.state.Repack(f.batch)
+			err = f.host.cfg.Executor.Execute(ctx, f.batch)
 		}
 		if err != nil {
-			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
+			return fmt.Errorf("processor: %s/%d: score: %w", f.tp.Topic, f.tp.Partition, err)
 		}
-		pt.host.cfg.Metrics.Executed(n, time.Since(began))
+		f.host.cfg.Metrics.Executed(n, time.Since(began))
 	}
-	pt.state.Apply(pt.batch)
-	pt.batch.Reset()
+	f.state.Apply(f.batch)
+	f.batch.Reset()
 	return nil
+}
+
+// chunkRecords returns how many records of a chunk from offset on join a cycle at a time: a backfill has
+// no outputs that could fill it.
+func (f *folder) chunkRecords(offset int64) int64 {
+	if f.fill.covers(offset) {
+		return math.MaxInt64
+	}
+	return f.host.cycles.room().Records
+}
+
+// maxSeriesKey bounds a series key so that no record made of it can pass the
+// broker's limit.
+const maxSeriesKey = 8 << 10
+
+// checkReading returns why a reading must not be folded, as a *schemas.DecodeError.
+func (f *folder) checkReading(rec *record.Record) error {
+	if most := f.host.cfg.MaxFuture; most > 0 && rec.Timestamp >= 0 && f.reading.Time > rec.Timestamp*1000+most.Microseconds() {
+		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
+			"event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
+			time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339), most, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
+	}
+	if len(f.reading.Key) > maxSeriesKey {
+		return &schemas.DecodeError{Class: "too_large",
+			Err: fmt.Errorf("series key of %d bytes is longer than %d", len(f.reading.Key), maxSeriesKey)}
+	}
+	if e := f.state.Grids.Misplaced(f.reading.Key, f.reading.Values); e != nil {
+		return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
+	}
+	return nil
+}
+
+// reset drops what was made of the chunk and has not joined a cycle.
+func (f *folder) reset() {
+	f.state.Rows = f.state.Rows[:0]
+	f.state.Events = f.state.Events[:0]
+	clear(f.state.Blocks)
+	f.state.Blocks = f.state.Blocks[:0]
+	f.side.writer.Reset()
+	f.counts = metrics.Counts{}
+}
+
+// fold folds a sample of rec, which a restore replays; recall reads it again as a suspect
+// only.
+func (f *folder) fold(rec *record.Record, recall bool) {
+	sample := keystate.Sample{Key: f.reading.Key, Time: f.reading.Time, Offset: rec.Offset, Values: f.reading.Values}
+	if recall {
+		f.state.Suspects.Recall(&sample)
+	} else {
+		f.state.Fold(&sample, f.batch)
+	}
+	attachSuspect(f.state, rec)
 }

@@ -9,9 +9,11 @@ import (
 	"odradek/processor/events"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
 	"odradek/processor/quarantine"
+	"odradek/processor/status"
 )
 
 // This file adds the results of a partition to the open cycle. The main goroutine closes
@@ -21,29 +23,31 @@ import (
 // at offset next; the chunk was fetched at the time fetched.
 func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
 	s := pt.state
-	c, err := pt.host.cycles.enter(ctx, pt.epoch)
+	c, err := pt.entry.enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer pt.host.cycles.leave()
+	defer pt.entry.leave()
 	r := result{next: next, leader: pt.leader, work: metrics.Work{Fetched: fetched}}
 	r.work.Counts = pt.counts
 	pt.joined.take(s, pt.it.Skipped(), &r.work.Counts)
-	r.work.Counts.Suspects = pt.countSuspects(fetched)
+	r.work.Counts.Suspects = pt.suspects.count(s, fetched, pt.position.Load(), pt.log)
 	bytes, err := pt.write(c, &r)
 	if err != nil {
 		err = quarantine.OfWrite(err)
-		pt.spoil(c, err) // it has a part of the results, and must not be committed without the others
+		pt.entry.spoil(c, err) // it has a part of the results, and must not be committed without the others
 		return err
 	}
 	r.floor, r.work.Held = s.Floor(), int64(s.Held())
 	pt.position.Store(next)
 	pt.showState()
-	pt.noteBackfill(next, &r.work.Counts)
-	pt.logLate(fetched)
-	pt.resetChunk()
+	if pt.fill.note(next, &r.work.Counts) {
+		pt.backfilled(next)
+	}
+	logLate(pt.log, &pt.side.lates, fetched, pt.host.cfg.State.Lateness, pt.host.cfg.Outputs[outputs.Late])
+	pt.reset()
 	c.add(pt, r, bytes)
-	pt.host.cycles.announce()
+	pt.entry.announce()
 	return nil
 }
 
@@ -73,16 +77,16 @@ func (j *joined) reset(s *keystate.State) {
 // showState shows the state as it is now to Status, and renews its limit of memory.
 func (pt *partition) showState() {
 	pt.status.SetState(pt.state)
-	pt.limit = pt.host.budget.Limit(pt.tp, pt.state.Bytes())
+	pt.trimmer.note(pt.state)
 }
 
 // write adds the chunk's outputs to the cycle, and the snapshots that are due.
 func (pt *partition) write(c *cycle, r *result) (bytes int, err error) {
-	bytes, err = pt.writer.Write(c.payload, pt.state, &r.work, time.Now())
+	bytes, err = pt.side.writer.Write(c.payload, pt.state, &r.work, time.Now())
 	if err != nil {
 		return 0, err
 	}
-	pt.countChanges()
+	pt.open.change(pt.state.Events)
 	pt.state.Mark(r.next)
 	if pt.forward {
 		return bytes, nil
@@ -109,28 +113,44 @@ func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err
 	return bytes, nil
 }
 
-// countChanges counts the anomalies that the chunk has opened and closed.
-func (pt *partition) countChanges() {
-	if pt.open == nil || len(pt.state.Events) == 0 {
+// backfilled ends the backfill with the record before offset next. The next cycles write
+// the state that it has made: until then a restart has the backfill to replay.
+func (pt *partition) backfilled(next int64) {
+	b := &pt.fill
+	pt.arrivals = limits.Arrivals{}
+	pt.arrivals.Add(b.end, time.Time{})
+	pt.log.Info("backfilled", "start", b.end, "offset", next, "from", b.from, "records", b.records, "unreadable", b.unreadable,
+		"keys", pt.state.Keys.Len(), "took", time.Since(b.began).Round(time.Millisecond))
+}
+
+// openAnomalies counts the open anomalies of a partition by detector, for Status.
+type openAnomalies struct {
+	status *status.Partition
+	by     map[string]int64 // nil: anomalies are not written
+}
+
+// change counts the anomalies that a chunk has opened and closed.
+func (o *openAnomalies) change(rows []keystate.EventRow) {
+	if o.by == nil || len(rows) == 0 {
 		return
 	}
-	for i := range pt.state.Events {
-		switch row := &pt.state.Events[i]; row.Change.Kind {
+	for i := range rows {
+		switch row := &rows[i]; row.Change.Kind {
 		case events.Open:
-			pt.open[row.Name]++
+			o.by[row.Name]++
 		case events.Close:
-			pt.open[row.Name]--
+			o.by[row.Name]--
 		}
 	}
-	pt.status.SetOpen(pt.open)
+	o.status.SetOpen(o.by)
 }
 
 // countOpen takes the number of open anomalies from the state, which has been
 // restored or rolled back.
 func (pt *partition) countOpen() {
 	if pt.host.cfg.Outputs[outputs.Anomalies] != "" {
-		pt.open = pt.state.Keys.OpenAnomalies()
-		pt.status.SetOpen(pt.open)
+		pt.open.by = pt.state.Keys.OpenAnomalies()
+		pt.status.SetOpen(pt.open.by)
 	}
 }
 
@@ -147,24 +167,24 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		return nil
 	}
 	for pt.committed.Load() < at {
-		pt.host.cycles.announce()
-		if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.stale() {
+		pt.entry.announce()
+		if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.entry.stale() {
 			return err // the next owner repeats what is not committed
 		}
 	}
 	pt.noteCommitted()
-	c, err := pt.host.cycles.enter(ctx, pt.epoch)
+	c, err := pt.entry.enter(ctx)
 	if errors.Is(err, errStaleEpoch) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer pt.host.cycles.leave()
+	defer pt.entry.leave()
 	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.State))
 	if err != nil {
 		err = quarantine.OfWrite(err)
-		pt.spoil(c, err)
+		pt.entry.spoil(c, err)
 		if pt.quarantine(err) {
 			return nil // the next owner replays more
 		}
@@ -172,9 +192,6 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 	}
 	c.add(pt, result{next: at, leader: pt.leader, floor: pt.state.Floor(),
 		work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}, bytes)
-	pt.host.cycles.announce()
+	pt.entry.announce()
 	return nil
 }
-
-// stale reports whether the partition's results are of an abandoned epoch.
-func (pt *partition) stale() bool { return pt.epoch != pt.host.cycles.now() }

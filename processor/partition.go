@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
@@ -22,19 +20,17 @@ import (
 	"odradek/processor/restore"
 	"odradek/processor/status"
 	"odradek/processor/trouble"
-	"odradek/schemas"
 )
 
 // partition is one assigned topic-partition: a goroutine that owns its state.
-// It restores, then turns chunks into results of the open cycle until a command
-// stops it or rolls it back. It shares nothing but atomics and commands with the
-// main goroutine.
+// It restores (restore.Restorer), then folds chunks (folder) and adds the results to the
+// open cycle (entry) until a command stops it or rolls it back. It shares nothing but
+// atomics and commands with the main goroutine.
 type partition struct {
-	host   *host
-	tp     kafka.TP
-	log    *slog.Logger
-	status *status.Partition
+	folder // owned by the goroutine alone
 
+	status   *status.Partition
+	holds    holds
 	restorer restore.Restorer
 
 	cancel context.CancelFunc // drop everything now (lost partition)
@@ -44,7 +40,6 @@ type partition struct {
 
 	committed atomic.Int64                       // offset of the last definite commit, or where it started
 	fresh     atomic.Bool                        // the group has no committed offset for it yet
-	siblings  atomic.Int32                       // partitions of the topic
 	starting  atomic.Bool                        // its start or the owner of its changelog is not committed yet
 	running   atomic.Bool                        // restored; has or may have uncommitted results
 	position  atomic.Int64                       // next offset to fold
@@ -52,41 +47,19 @@ type partition struct {
 	confined  atomic.Pointer[metrics.Quarantine] // nil: not in quarantine
 
 	// Owned by the goroutine.
-	state    *keystate.State
-	batch    *detectors.Batch
 	windows  *detectors.WindowCache // nil: the executor caches none
-	dec      schemas.Decoder
-	writer   *outputs.Writer
-	it       record.Iterator
-	reading  schemas.Reading
-	header   func(string) ([]byte, bool)
 	source   *fetch.Source
 	leader   record.Epoch // that wrote the last record read
-	epoch    uint64
+	entry    entry
 	noted    int64 // committed offset that was last passed to the state
-	counts   metrics.Counts
 	joined   joined
-	open     map[string]int64 // anomalies by detector
-	muted    *feedback.Mutes  // mute rules that the state follows
-	growing  bool             // the topic has grown, and the next sample's offset is where that is decided
-	waiting  bool             // for the commit of the start: nothing is fetched
-	wipe     [][]byte         // changelog keys to delete, of state that was emptied, until the deletion is committed
+	open     openAnomalies
+	waiting  bool     // for the commit of the start: nothing is fetched
+	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
 	arrivals limits.Arrivals
 	work     restoreWork
-	lates    trouble.Series
 	suspects suspectLog
-	backfill backfill
-
-	limit       int64 // of the state's bytes, as of the last chunk; see limits.Budget
-	trimmedAt   time.Time
-	trimmedN    int // keys evicted since, for the log
-	trouble     trouble.Log
-	patience    limits.Patience
-	ref         []byte // of the record's schema
-	again       bool   // fold the iterator's current record once more
-	more        bool   // the chunk has more records than a cycle had room for
-	forwardMost int    // largest batch of the internal topic, as of the chunk's begin
-	forward     bool   // an input partition under ODRADEK_REKEY: records go to the internal topic
+	trouble  trouble.Log
 }
 
 // host is a partition's view of its processor.
@@ -104,22 +77,27 @@ type host struct {
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {
-	rekeyed := h.cfg.Outputs[outputs.Rekeyed]
+	cfg, rekeyed := h.cfg, h.cfg.Outputs[outputs.Rekeyed]
 	pt := &partition{
-		host: h, tp: tp, status: status.New(tp),
-		log:      h.log.With("topic", tp.Topic, "partition", tp.Partition),
+		folder: folder{host: h, tp: tp, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
+			dec: cfg.Decoder.Clone(), forward: rekeyed != "" && tp.Topic != rekeyed},
+		status:   status.New(tp),
 		done:     make(chan struct{}),
 		commands: newCommands(),
-		dec:      h.cfg.Decoder.Clone(),
-		forward:  rekeyed != "" && tp.Topic != rekeyed,
+		entry:    entry{cycles: h.cycles},
 	}
-	cfg := h.cfg
+	pt.holds = holds{pt.status, pt.log}
+	pt.open.status = pt.status
+	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
+	pt.verdicts = verdicts{dec: pt.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
+	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
+		writer: outputs.NewWriter(h.outputs, tp, cfg.State, &cfg.SchemaIDs, cfg.Scores)}
 	pt.restorer = restore.Restorer{
 		Changelog: &restore.Changelog{
 			Logs:     &restore.Logs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
 			Group:    cfg.Group,
 			Topic:    func() string { return h.outputs.Changelogs[tp.Topic].Name },
-			Siblings: &pt.siblings, State: cfg.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
+			Siblings: &pt.growth.siblings, State: cfg.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
 			Settings: provenance.Settings{InForce: cfg.Settings},
 		},
 		OffsetLost: cfg.OffsetLost, StateLost: cfg.StateLost, Start: cfg.Start, Backfill: cfg.Backfill,
@@ -127,10 +105,9 @@ func newPartition(h *host, tp kafka.TP) *partition {
 		Lost: func(n int64) { cfg.Metrics.OffsetLost(tp, n) },
 	}
 	if t := h.outputs.Changelogs[tp.Topic]; t != nil {
-		pt.siblings.Store(int32(t.Partitions))
+		pt.growth.siblings.Store(int32(t.Partitions))
 	}
-	pt.reading.Values = make([]float64, h.cfg.State.Dim)
-	pt.writer = outputs.NewWriter(h.outputs, tp, h.cfg.State, &h.cfg.SchemaIDs, h.cfg.Scores)
+	pt.reading.Values = make([]float64, cfg.State.Dim)
 	return pt
 }
 
@@ -191,7 +168,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			if cmd == goBack && !pt.running.Load() {
 				cmd = goOn // quarantined without a state
 			}
-			if (cmd == goBack || cmd == startOver) && !pt.stale() {
+			if (cmd == goBack || cmd == startOver) && !pt.entry.stale() {
 				// The partition was restored after the command was sent: it has no results
 				// from before, and those that it has joined are valid.
 				cmd = goOn
@@ -267,24 +244,20 @@ func (pt *partition) seek(offset int64) {
 // rollback returns the state in memory to the committed mark. A restore would give the
 // same state.
 func (pt *partition) rollback(ctx context.Context) error {
-	pt.resetChunk()
+	pt.reset()
 	to := pt.committed.Load()
 	if err := pt.state.Rollback(to); err != nil {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
-	pt.limit = -1 // trim runs before the first record
+	pt.trimmer.always()
 	pt.noteCommitted()
 	pt.countOpen()
 	pt.batch.Reset()
 	pt.joined.reset(pt.state)
-	pt.resetSuspects()
-	pt.backfill.reset(pt.state, to)
-	pt.setEpoch()
+	pt.suspects.reset(pt.state)
+	pt.fill.reset(pt.state, to)
+	pt.entry.renew()
 	return pt.resume(ctx, to)
-}
-
-func (pt *partition) setEpoch() {
-	pt.epoch = pt.host.cycles.now()
 }
 
 // noteCommitted passes the committed offset on to the state, if it has grown.
@@ -293,15 +266,6 @@ func (pt *partition) noteCommitted() {
 		pt.state.Committed(c)
 		pt.noted = c
 	}
-}
-
-func (pt *partition) resetChunk() {
-	pt.state.Rows = pt.state.Rows[:0]
-	pt.state.Events = pt.state.Events[:0]
-	clear(pt.state.Blocks)
-	pt.state.Blocks = pt.state.Blocks[:0]
-	pt.writer.Reset()
-	pt.counts = metrics.Counts{}
 }
 
 // process folds, scores and joins one chunk.
@@ -318,15 +282,18 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	pt.end.Store(c.LastStable) // after BehindNow: Stalled reads them the other way round
 	if pt.forward {
 		pt.host.cycles.mu.RLock()
-		pt.forwardMost = pt.host.outputs.Outputs[outputs.Rekeyed].BatchBytes
+		pt.side.most = pt.host.outputs.Outputs[outputs.Rekeyed].BatchBytes
 		pt.host.cycles.mu.RUnlock()
 	}
 	pt.it.Reset(&c.Chunk)
 	pt.joined.skipped = record.Skipped{}
 	pt.again = false
-	pt.growing, pt.muted = pt.grown(pt.position.Load()), nil
+	pt.muted = nil
+	if !pt.forward {
+		pt.growth.look(pt.state, pt.position.Load(), pt.restorer.Owner.Partitions)
+	}
 	for {
-		retry, err := pt.foldChunk(ctx)
+		retry, err := pt.foldChunk(ctx, pt.position.Load())
 		if err != nil {
 			return err
 		}
@@ -334,9 +301,9 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 		why, pause := whyHeld(retry)
 		if retry != nil && pt.it.Err() == nil {
 			next = pt.it.Record().Offset
-			pt.held(why, next, retry)
+			pt.holds.begin(why, next, retry)
 		} else {
-			pt.released()
+			pt.holds.end()
 		}
 		if next > pt.position.Load() {
 			if err := pt.join(ctx, next, now); err != nil {

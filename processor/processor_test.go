@@ -76,6 +76,21 @@ func (b *bench) produce(n int, opts ...kgo.Opt) {
 // produceTo does so in one partition, or by key in -1.
 func (b *bench) produceTo(partition int32, n int, opts ...kgo.Opt) {
 	b.t.Helper()
+	if _, err := b.c.ProduceAcked(context.Background(), b.readings(partition, n), opts...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// produceBatch produces n samples as one batch.
+func (b *bench) produceBatch(partition int32, n int) {
+	b.t.Helper()
+	if err := b.c.Admin().ProduceBatch(context.Background(), b.input, partition, b.readings(partition, n)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// readings returns the next n samples.
+func (b *bench) readings(partition int32, n int) []kafkatest.Record {
 	enc := output.NewReadingEncoder(-1, "plant", "mm")
 	recs := make([]kafkatest.Record, n)
 	for i := range recs {
@@ -85,9 +100,7 @@ func (b *bench) produceTo(partition int32, n int, opts ...kgo.Opt) {
 			Value: enc.Append(nil, []byte(name), 1700000000000000+int64(b.n)*1e6, v, int64(b.n))}
 		b.n++
 	}
-	if _, err := b.c.ProduceAcked(context.Background(), recs, opts...); err != nil {
-		b.t.Fatal(err)
-	}
+	return recs
 }
 
 func (b *bench) config(instance string) Config {

@@ -54,12 +54,6 @@ func (pt *partition) confine(reason string, err error) {
 	pt.log.Error("partition quarantined, the others continue", "reason", reason, "offset", at, "err", err, "decide", decide)
 }
 
-// spoil marks the cycle that pt has written to as one that must not be committed.
-func (pt *partition) spoil(c *cycle, err error) {
-	c.spoil(err)
-	pt.host.cycles.announce() // otherwise the main goroutine might wait for another result
-}
-
 // discard drops a cycle that holds a part of a partition's results. It returns only
 // errors that end the worker.
 func (p *Processor) discard(ctx context.Context, c *cycle) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestUnreadableBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.raw(b.input, 0, bomb) // offset 60
-	b.produce(10)           // offsets 61 to 70: damaged
+	b.produceBatch(0, 10)   // offsets 61 to 70: damaged
 	b.produce(40)
 	d.damage(61, func(batch []byte) { batch[len(batch)-5] ^= 1 })
 	var handed, restored []byte
@@ -218,12 +219,17 @@ func TestQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := ends[1] // the next batch of partition 1 and its last one
-	b.produceTo(1, 20)
+	b.produceBatch(1, 20)
 	d.damage(at, func(batch []byte) { binary.BigEndian.PutUint32(batch[23:], 1<<30) })
 	for _, owner := range []string{"first", "second"} {
 		cfg := b.config("")
 		log := cfg.capture()
 		p, stop := b.start(cfg)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("%+v\n%s", p.Status(), strings.Join(log.with(), "\n"))
+			}
+		})
 		waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) == 1 })
 		s := quarantined(p)[0]
 		if s.Partition != 1 || s.Quarantine.Reason != quarantine.Unreadable || s.Quarantine.Offset != at {

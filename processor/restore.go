@@ -58,21 +58,21 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		}
 		off = offs[pt.tp]
 	}
-	pt.resetChunk()
+	pt.reset()
 	pt.batch.Reset()
 	pt.countOpen()
 	pt.joined.reset(pt.state)
-	pt.resetSuspects()
+	pt.suspects.reset(pt.state)
 	at := pt.committed.Load()
 	pt.noted = at
-	pt.backfill.reset(pt.state, at)
+	pt.fill.reset(pt.state, at)
 	pt.showState()
-	pt.limit = -1 // trim runs before the first record
+	pt.trimmer.always()
 	pt.status.CommittedNow()
 	// In this order: the main goroutine raises the epoch and then reads running, so
 	// either it sends a rollback or we have the new epoch.
 	pt.running.Store(true)
-	pt.setEpoch()
+	pt.entry.renew()
 	if err := pt.resume(ctx, at); err != nil {
 		return err
 	}
@@ -139,21 +139,21 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
 			return nil
 		}
-		if pt.condemned(rec, header(rec)) {
+		if pt.verdicts.condemned(s, rec, header(rec)) {
 			return nil // as before
 		}
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && de.Retry && !pt.gone(rec, de) {
+			if errors.As(err, &de) && de.Retry && !pt.verdicts.gone(rec, de) {
 				why, _ := whyHeld(err)
-				pt.held(why, rec.Offset, err)
+				pt.holds.begin(why, rec.Offset, err)
 				if err := restore.Sleep(ctx, wait); err != nil {
 					return err
 				}
 				continue
 			}
-			pt.released()
+			pt.holds.end()
 			if err != nil || pt.checkReading(rec) != nil {
 				return nil //nolint:nilerr // it was a dead letter before
 			}
@@ -162,13 +162,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 		if err := pt.makeRoom(ctx); err != nil {
 			return err
 		}
-		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
-		if rec.Offset < floor.Offset {
-			s.Suspects.Recall(&sample)
-		} else {
-			s.Fold(&sample, pt.batch)
-		}
-		pt.attachSuspect(rec)
+		pt.fold(rec, rec.Offset < floor.Offset)
 		return nil
 	})
 	if err != nil {
@@ -186,8 +180,8 @@ func (pt *partition) fetchError(ctx context.Context, c *fetch.Chunk) error {
 		return quarantine.OfFetch(fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err))
 	}
 	for pt.committed.Load() < pt.position.Load() {
-		pt.host.cycles.announce()
-		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil || pt.stale() {
+		pt.entry.announce()
+		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil || pt.entry.stale() {
 			pt.closeSource()
 			return err
 		}

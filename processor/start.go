@@ -56,22 +56,22 @@ func (pt *partition) started() {
 // joinStart adds the start of the partition to the open cycle: its offset with a replay
 // floor, the owner and settings records, and the deletion of state that was emptied.
 func (pt *partition) joinStart(ctx context.Context) error {
-	c, err := pt.host.cycles.enter(ctx, pt.epoch)
+	c, err := pt.entry.enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer pt.host.cycles.leave()
+	defer pt.entry.leave()
 	r := result{next: pt.position.Load(), leader: pt.leader, work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
 	bytes := 0
 	if !pt.forward {
 		if bytes, err = pt.writeStart(c); err != nil {
-			pt.spoil(c, err)
+			pt.entry.spoil(c, err)
 			return err
 		}
 		r.floor = pt.state.Floor()
 	}
 	c.add(pt, r, bytes)
-	pt.host.cycles.announce()
+	pt.entry.announce()
 	return nil
 }
 

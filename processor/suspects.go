@@ -3,6 +3,7 @@ package processor
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"odradek/processor/kafka/record"
@@ -14,35 +15,35 @@ import (
 
 // attachSuspect attaches a copy of rec to its sample where that is a suspect: if the
 // votes reject it, the record is a dead letter, byte for byte.
-func (pt *partition) attachSuspect(rec *record.Record) {
-	if pt.state.Suspects.Len() == 0 || !pt.state.Suspects.Has(rec.Offset) {
+func attachSuspect(s *keystate.State, rec *record.Record) {
+	if s.Suspects.Len() == 0 || !s.Suspects.Has(rec.Offset) {
 		return
 	}
 	own := *rec
 	own.Key, own.Value, own.Headers = bytes.Clone(rec.Key), bytes.Clone(rec.Value), bytes.Clone(rec.Headers)
-	pt.state.Suspects.Attach(rec.Offset, &own)
+	s.Suspects.Attach(rec.Offset, &own)
 }
 
-// sendRefused sends the suspects that were not folded to the topics of late records and
+// refused sends the suspects of s that were not folded to the topics of late records and
 // of dead letters.
-func (pt *partition) sendRefused() {
-	refused := pt.state.Suspects.Refused
+func (o *sideOutputs) refused(s *keystate.State, maxJump int64) {
+	refused := s.Suspects.Refused
 	for i := range refused {
 		r := &refused[i]
 		rec := r.Record.(*record.Record)
 		if r.Outcome == keystate.Late {
-			pt.lateRecord(rec, r.Key)
+			o.late(rec, r.Key)
 			continue
 		}
 		past := "of a partition that has none yet"
 		if r.Max != keystate.NoTime {
-			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(pt.host.cfg.State.MaxJump)*time.Microsecond)
+			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(maxJump)*time.Microsecond)
 		}
-		pt.deadLetter(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
+		o.deadLetter(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
 	}
 	clear(refused)
-	pt.state.Suspects.Refused = refused[:0]
+	s.Suspects.Refused = refused[:0]
 }
 
 // suspectLog limits the log about suspects to one line a minute for each of held, accepted and rejected,
@@ -58,9 +59,10 @@ func suspectCounts(s *keystate.State) metrics.Suspects {
 	return metrics.Suspects{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
 }
 
-// countSuspects returns the counts since the last join and logs them.
-func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
-	l, all := &pt.suspects, suspectCounts(pt.state)
+// count returns the counts of s since the last call and logs them. before is the offset
+// of the next record.
+func (l *suspectLog) count(s *keystate.State, now time.Time, before int64, to *slog.Logger) (n metrics.Suspects) {
+	all := suspectCounts(s)
 	for i := range n {
 		n[i], l.seen[i] = all[i]-l.seen[i], all[i]
 	}
@@ -74,20 +76,20 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 	} {
 		if fresh := all[i] - l.logged[i]; fresh != 0 && now.Sub(l.at[i]) >= trouble.SummaryEvery {
 			l.at[i], l.logged[i] = now, all[i]
-			log := pt.log.Info
+			log := to.Info
 			if i > 1 {
-				log = pt.log.Warn
+				log = to.Warn
 			}
-			log(what, "records", fresh, "before_offset", pt.position.Load(), "held", pt.state.Suspects.Len(), "setting", "ODRADEK_MAX_JUMP")
+			log(what, "records", fresh, "before_offset", before, "held", s.Suspects.Len(), "setting", "ODRADEK_MAX_JUMP")
 		}
 	}
 	return n
 }
 
-// resetSuspects begins with the counts of a state that was rolled back or restored.
-func (pt *partition) resetSuspects() {
-	all := suspectCounts(pt.state)
-	pt.suspects.seen, pt.suspects.logged = all, all
+// reset begins with the counts of a state that was rolled back or restored.
+func (l *suspectLog) reset(s *keystate.State) {
+	all := suspectCounts(s)
+	l.seen, l.logged = all, all
 }
 
 // lostSuspects reports suspects that a restore could not read again.

@@ -2,10 +2,13 @@ package processor
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
+	"odradek/processor/status"
 	"odradek/schemas"
 )
 
@@ -25,18 +28,24 @@ const heldForSchema = "the schema registry does not have the record's schema (ye
 
 const heldForRegistry = "the schema registry does not answer"
 
-// held notes that the record at offset cannot be read before why is over. The log
+// holds logs when a partition is held, and shows it to Status.
+type holds struct {
+	status *status.Partition
+	log    *slog.Logger
+}
+
+// begin notes that the record at offset cannot be read before why is over. The log
 // gets a line when a hold begins, not with each try.
-func (pt *partition) held(why string, offset int64, err error) {
-	if pt.status.Hold(why, offset) {
-		pt.log.Warn("partition held, "+why, "offset", offset, "err", err)
+func (h holds) begin(why string, offset int64, err error) {
+	if h.status.Hold(why, offset) {
+		h.log.Warn("partition held, "+why, "offset", offset, "err", err)
 	}
 }
 
-// released ends a hold.
-func (pt *partition) released() {
-	if offset, lasted, held := pt.status.Release(); held {
-		pt.log.Info("partition resumes", "offset", offset, "held", lasted.Round(time.Millisecond))
+// end ends a hold, if there is one.
+func (h holds) end() {
+	if offset, lasted, held := h.status.Release(); held {
+		h.log.Info("partition resumes", "offset", offset, "held", lasted.Round(time.Millisecond))
 	}
 }
 
@@ -50,53 +59,66 @@ func whyHeld(err error) (why string, pause time.Duration) {
 	return heldForRegistry, time.Second
 }
 
+// headerOf returns a header of a record.
+type headerOf = func(name string) ([]byte, bool)
+
+// verdicts decides which records are condemned, and finds the verdicts that stand.
+type verdicts struct {
+	dec      schemas.Decoder
+	grace    time.Duration // Config.SchemaGrace
+	forward  bool          // there is no state, and no replay
+	log      *slog.Logger
+	patience limits.Patience
+	ref      []byte // of the record's schema
+}
+
 // maxReason bounds the reason that a verdict gives.
 const maxReason = 200
 
 // condemn reports whether a record becomes a dead letter because its schema is missing;
 // otherwise it waits.
-func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bool), de *schemas.DecodeError) bool {
+func (v *verdicts) condemn(s *keystate.State, rec *record.Record, header headerOf, de *schemas.DecodeError) bool {
 	if !de.Absent {
 		return false // the registry has not answered that it lacks the schema
 	}
-	ref, _ := pt.dec.Ref(rec.Value, header)
-	pt.ref = ref.Append(pt.ref[:0])
-	if pt.state.Decisions.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil {
+	ref, _ := v.dec.Ref(rec.Value, header)
+	v.ref = ref.Append(v.ref[:0])
+	if s.Decisions.Standing(keystate.Verdict, v.ref, rec.Offset) != nil {
 		return true
 	}
-	if spent := pt.patience.Spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now()); de.Retry && !spent {
+	if spent := v.patience.Spent(rec.Offset, v.grace, time.Now()); de.Retry && !spent {
 		return false
 	}
-	if pt.forward {
+	if v.forward {
 		return true // without state there is no replay
 	}
 	reason := []byte(de.Error())
-	pt.state.Decisions.Make(keystate.Verdict, pt.ref, reason[:min(len(reason), maxReason)], rec.Offset)
-	pt.state.Decisions.Standing(keystate.Verdict, pt.ref, rec.Offset)
+	s.Decisions.Make(keystate.Verdict, v.ref, reason[:min(len(reason), maxReason)], rec.Offset)
+	s.Decisions.Standing(keystate.Verdict, v.ref, rec.Offset)
 	return true
 }
 
 // gone reports whether a replay gives up on the missing schema of a record without a verdict.
 // The record was read when it was live, and its schema has been deleted since; or a version
 // without verdicts has condemned it.
-func (pt *partition) gone(rec *record.Record, de *schemas.DecodeError) bool {
-	return de.Absent && pt.patience.Spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now())
+func (v *verdicts) gone(rec *record.Record, de *schemas.DecodeError) bool {
+	return de.Absent && v.patience.Spent(rec.Offset, v.grace, time.Now())
 }
 
 // acquit withdraws the verdict on the schema of a record that could be read.
-func (pt *partition) acquit(rec *record.Record, header func(string) ([]byte, bool)) {
-	if pt.condemned(rec, header) {
-		pt.state.Decisions.Make(keystate.Verdict, pt.ref, nil, rec.Offset)
-		pt.log.Info("the schema registry now has a schema that it lacked before", "offset", rec.Offset, "schema", pt.reading.Schema)
+func (v *verdicts) acquit(s *keystate.State, rec *record.Record, header headerOf, schema int32) {
+	if v.condemned(s, rec, header) {
+		s.Decisions.Make(keystate.Verdict, v.ref, nil, rec.Offset)
+		v.log.Info("the schema registry now has a schema that it lacked before", "offset", rec.Offset, "schema", schema)
 	}
 }
 
 // condemned reports whether a verdict stands on the schema of a record.
-func (pt *partition) condemned(rec *record.Record, header func(string) ([]byte, bool)) bool {
-	if pt.state.Decisions.Subjects(keystate.Verdict) == 0 {
+func (v *verdicts) condemned(s *keystate.State, rec *record.Record, header headerOf) bool {
+	if s.Decisions.Subjects(keystate.Verdict) == 0 {
 		return false
 	}
-	ref, ok := pt.dec.Ref(rec.Value, header)
-	pt.ref = ref.Append(pt.ref[:0])
-	return ok && pt.state.Decisions.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil
+	ref, ok := v.dec.Ref(rec.Value, header)
+	v.ref = ref.Append(v.ref[:0])
+	return ok && s.Decisions.Standing(keystate.Verdict, v.ref, rec.Offset) != nil
 }
