@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/clocks"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -37,7 +38,8 @@ type folder struct {
 	trimmer  trimmer
 	growth   growth
 	fill     backfill
-	muted    *feedback.Mutes // mute rules that the state follows; nil: not known at the chunk's begin
+	clock    clocks.Comparison // of event times with Kafka's timestamps
+	muted    *feedback.Mutes   // mute rules that the state follows; nil: not known at the chunk's begin
 
 	again   bool // fold the iterator's current record once more
 	more    bool // the chunk has more records than a cycle had room for
@@ -76,6 +78,9 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		}
 		if f.state.Decisions.Subjects(keystate.Verdict) > 0 {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
+		}
+		if !f.clock.Done() {
+			f.compareClock(rec)
 		}
 		if err := f.checkReading(rec); err != nil {
 			f.side.deadLetter(rec, err)
@@ -164,6 +169,17 @@ func (f *folder) chunkRecords(offset int64) int64 {
 // maxSeriesKey bounds a series key so that no record made of it can pass the
 // broker's limit.
 const maxSeriesKey = 8 << 10
+
+// compareClock logs what is wrong with the event times of the topic, once a worker.
+func (f *folder) compareClock(rec *record.Record) {
+	finding, fix := f.clock.Add(f.reading.Time, rec.Timestamp, f.host.cfg.TimeUnit)
+	if finding == "" {
+		return
+	}
+	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic, nil); !logged {
+		f.log.Warn("event times do not fit Kafka's timestamps: "+finding, "offset", rec.Offset, "to_mend", fix)
+	}
+}
 
 // checkReading returns why a reading must not be folded, as a *schemas.DecodeError.
 func (f *folder) checkReading(rec *record.Record) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,7 @@ type host struct {
 	fetcher *fetch.Fetcher
 	cycles  *cycles
 	budget  *limits.Budget
+	warned  *sync.Map // topics whose event times were logged
 	// committed reads the committed offsets of partitions, and waits until they are known.
 	committed func(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error)
 	// fail ends the worker with an error.

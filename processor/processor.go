@@ -71,6 +71,7 @@ type Config struct {
 	SchemaGrace time.Duration
 	// Mutes returns the mute rules of now, nil while they are not known; nil: there are none.
 	Mutes     func() *feedback.Mutes
+	TimeUnit  string        // of event times, as ODRADEK_TIME_UNIT has it, for the log
 	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
 
 	Guarantee          Guarantee
@@ -174,7 +175,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 
 // asHost returns the partitions' view of the processor.
 func (p *Processor) asHost() *host {
-	return &host{cfg: &p.cfg, log: p.log, outputs: p.outputs, fetcher: p.fetcher, cycles: p.cycles, budget: &p.budget,
+	return &host{cfg: &p.cfg, log: p.log, outputs: p.outputs, fetcher: p.fetcher, cycles: p.cycles, budget: &p.budget, warned: new(sync.Map),
 		committed: p.committedOffsets, fail: p.fail}
 }
 

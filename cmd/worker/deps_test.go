@@ -31,8 +31,8 @@ var within = []struct{ dir, imports, why string }{
 			"detectors/ops detectors/ops/scan detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
-		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/fetch " +
-			"processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
+		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +
+			"processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
 		"a start is checked from outside: no executor, no command"},
 	{"cmd/demo",
 		"cmd/worker/config cmd/worker/sensors processor/kafka processor/kafka/fetch processor/kafka/record processor/kafkatest schemas schemas/*",
@@ -65,7 +65,7 @@ var within = []struct{ dir, imports, why string }{
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
 		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
-			"processor/quarantine processor/restore processor/feedback " +
+			"processor/quarantine processor/restore processor/clocks processor/feedback " +
 			"processor/keystate processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
@@ -111,6 +111,7 @@ var within = []struct{ dir, imports, why string }{
 		"processor/keystate/mute processor/trouble schemas/output", "a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
+	{"processor/clocks", "", "it compares two times, whatever they are of"},
 	{"processor/quarantine", "processor/kafka processor/kafka/record", "every part of the processor can pause a partition"},
 	{"processor/restore", "processor/quarantine processor/provenance processor/policy processor/limits processor/status processor/trouble " +
 		"processor/keystate processor/kafka processor/kafka/fetch processor/kafka/record",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor/clocks"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
@@ -109,14 +110,18 @@ const FewRecords = 5
 
 // liveSample sums up a few records of a topic.
 type liveSample struct {
-	records   int
-	read      int               // that can be read
-	unread    int               // that the group would read, and cannot
-	started   bool              // the group has committed offsets in the topic, or may have
-	failed    map[string]int    // by class, with the field of an event that is none of a grid
-	example   map[string]string // of those
-	schemas   map[int32]bool
-	future    int
+	records int
+	read    int               // that can be read
+	unread  int               // that the group would read, and cannot
+	started bool              // the group has committed offsets in the topic, or may have
+	failed  map[string]int    // by class, with the field of an event that is none of a grid
+	example map[string]string // of those
+	schemas map[int32]bool
+	future  int
+	clock   clocks.Comparison // of event times with Kafka's timestamps
+
+	clockWrong, clockFix string // what it has found
+
 	otherKey  int              // series key differs from the record key
 	nullKey   int              // no record key
 	places    map[string]int32 // partition in which a series was seen
@@ -215,6 +220,9 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 			}
 			s.read++
 			s.schemas[reading.Schema] = true
+			if finding, fix := s.clock.Add(reading.Time, rec.Timestamp, e.c.Mapping.TimeUnit); finding != "" {
+				s.clockWrong, s.clockFix = finding, fix
+			}
 			if m := e.c.Keys.MaxFuture; m > 0 && reading.Time > rec.Timestamp*1000+m.Microseconds() {
 				s.future++
 			}
@@ -302,6 +310,9 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		e.r.Warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future,
 			s.records, e.c.Keys.MaxFuture),
 			"see "+config.Prefix+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
+	}
+	if s.clockWrong != "" {
+		e.r.Warn(what, s.clockWrong, s.clockFix)
 	}
 	if in.Partitions > 1 && !e.c.Cycle.Rekey {
 		switch {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/kafkatest"
+)
+
+// TestCheckEventTimes: check --online warns of event times in another unit, and by a clock
+// that is an hour off, with what helps; it is content with good ones.
+func TestCheckEventTimes(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	now := time.Now().Add(-2 * time.Hour)
+	for name, tt := range map[string]struct {
+		time func(at time.Time) string
+		want []string
+	}{
+		"good":        {func(at time.Time) string { return fmt.Sprint(at.UnixMilli()) }, []string{"40 looked at, all can be read"}},
+		"seconds":     {func(at time.Time) string { return fmt.Sprint(at.Unix()) }, []string{"in s instead of ms", "set ODRADEK_TIME_UNIT=s"}},
+		"fraction":    {func(at time.Time) string { return fmt.Sprintf("%.3f", float64(at.UnixMilli())/1000) }, []string{"set ODRADEK_TIME_UNIT=s"}},
+		"hour behind": {func(at time.Time) string { return fmt.Sprint(at.Add(-time.Hour).UnixMilli()) }, []string{"1h0m0s behind", "time zone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			topic := c.Topic(t, "times", 2)
+			var recs []kafkatest.Record
+			for i := range 40 {
+				at := now.Add(time.Duration(i) * time.Second)
+				recs = append(recs, kafkatest.Record{Topic: topic, Partition: int32(i % 2), Key: fmt.Appendf(nil, "s%d", i%2), Time: at.UnixMilli(),
+					Value: fmt.Appendf(nil, `{"sensor":"s%d","at":%s,"value":%d}`, i%2, tt.time(at), i)})
+			}
+			if _, err := c.ProduceAcked(t.Context(), recs); err != nil {
+				t.Fatal(err)
+			}
+			code, out := runCheck(t, []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=" + topic + "-g",
+				"ODRADEK_TOPICS=" + topic, "ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=at", "ODRADEK_VALUE_FIELDS=value",
+				"ODRADEK_REPLICATION=1"})
+			if code != exitOK {
+				t.Errorf("exit %d\n%s", code, out)
+			}
+			for _, w := range tt.want {
+				if !strings.Contains(out, w) {
+					t.Errorf("lacks %q\n%s", w, out)
+				}
+			}
+			if name == "good" && strings.Contains(out, "TIME_UNIT") {
+				t.Errorf("good times are warned of\n%s", out)
+			}
+		})
+	}
+}
