@@ -97,7 +97,7 @@ func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
 		d := &sw.Detectors[j]
 		word := w.Fresh(sw, d)[0]
 		k.Progress[d.Place].Fresh = 0
-		if !w.Learned(sw.Grid) {
+		if !w.Tables().Learned(sw.Grid, w.Count) {
 			start, _ := k.GridOpen(i)
 			f.judge.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
 			continue
@@ -133,7 +133,7 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 			f.journal.Open.Words = w.Tables().Append(f.journal.Open.Words, g, at)
 			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
 		}
-		f.keys.Bytes += w.OpenGrid(sw, at)
+		f.keys.Bytes += g.Open(w, sw, at)
 		f.grids.opened(k, g.End(at))
 	}
 	row := g.Row(at, cell)
@@ -147,7 +147,7 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 		w.Fresh(sw, d)[0] = uint64(offset) << 1
 		k.Progress[d.Place].Fresh = 1
 	}
-	if !w.Learned(g) {
+	if !w.Tables().Learned(g, w.Count) {
 		return WarmingUp
 	}
 	return Scored

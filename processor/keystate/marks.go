@@ -7,7 +7,7 @@ import (
 )
 
 // begin makes the first mark; an implicit one is undone by a rollback to before it.
-func (s *State) begin(f Floor, implicit bool) {
+func begin(s *State, f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.Suspects.begin(f)
 	s.journal.Begin(f, implicit)
@@ -21,7 +21,7 @@ func (s *State) begin(f Floor, implicit bool) {
 // must have been applied. The first Mark of a new State says where it begins.
 func (s *State) Mark(next int64) {
 	if !s.journal.Started() {
-		s.begin(Floor{Offset: next, MaxTime: NoTime}, false)
+		begin(s, Floor{Offset: next, MaxTime: NoTime}, false)
 		s.route()
 		return
 	}
@@ -83,14 +83,14 @@ func (s *State) Rollback(to int64) error {
 	if s.next = s.journal.Rollback(to); !s.journal.Started() {
 		s.next = math.MinInt64
 	}
-	s.rebuild()
+	rebuild(s)
 	s.route()
 	return nil
 }
 
 // rebuild derives from the keys the queue of dirty ones, the heap of those with
 // held samples and the queues of decisions.
-func (s *State) rebuild() {
+func rebuild(s *State) {
 	s.dirty.Rebuild(&s.Keys.Table)
 	s.Grids.rebuild()
 	s.held.rebuild()

@@ -9,12 +9,12 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	if err := s.Restore.finish(f, committed, ahead); err != nil {
 		return err
 	}
-	s.begin(f, false)
+	begin(s, f, false)
 	for k := range s.Restore.loader.Rewritten {
 		s.folder.edits.markDirty(k)
 	}
 	s.Restore.forget()
-	s.rebuild() // finds what is silent or orphaned, too
+	rebuild(s) // finds what is silent or orphaned, too
 	s.held.recount()
 	s.route()
 	return nil

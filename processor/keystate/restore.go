@@ -83,7 +83,7 @@ func (s *Restore) LeftOut() int64 {
 	if s.loader == nil {
 		return 0
 	}
-	return s.loader.LeftOut()
+	return s.loader.LeftOut
 }
 
 // bytes returns the memory of what waits for its head.

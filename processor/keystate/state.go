@@ -345,7 +345,7 @@ func New(cfg *Config) *State {
 	}
 	s.dets = s.sets.Setups
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
-	s.compose()
+	compose(s)
 	s.journal = s.reverter.journal()
 	s.rules.rebuild(s.next)
 	s.mutes.rebuild(s.next)
@@ -353,13 +353,13 @@ func New(cfg *Config) *State {
 }
 
 // compose makes the parts of the State, each with those that it uses.
-func (s *State) compose() {
+func compose(s *State) {
 	cfg, at, journal, table := s.cfg, &s.position, &s.journal, &s.Keys.Table
 	edits := edits{journal, &s.dirty}
 	s.Decisions = Decisions{
 		log: decisions.New(&kinds, s.Decisions.save), at: at, journal: journal, records: &s.records,
 		begin: func(offset int64) {
-			s.begin(Floor{Offset: offset, MaxTime: NoTime}, true)
+			begin(s, Floor{Offset: offset, MaxTime: NoTime}, true)
 			s.route()
 		},
 		act: func(d *decisions.Decision) { actions[d.Kind](s, d) },

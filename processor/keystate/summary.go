@@ -16,7 +16,7 @@ func (f *folder) summarise(k *Key, w *series.Window, d *series.SetDetector) {
 }
 
 func (f *folder) foldSummary(k *Key, w *series.Window, d *series.SetDetector) {
-	left := w.Left(d)
+	left := d.Gone(w)
 	if left <= 0 {
 		return
 	}

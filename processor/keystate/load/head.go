@@ -51,7 +51,7 @@ func (l *Loader) loadHead(name, value []byte) error {
 	l.forget(k)
 	before := l.to.Keys.Bytes - k.Size()
 	if k.Dropped {
-		l.leftOut -= k.Size()
+		l.LeftOut -= k.Size()
 	}
 	setStart(k, &start)
 	k.Held = nil
@@ -59,7 +59,7 @@ func (l *Loader) loadHead(name, value []byte) error {
 	if err == nil && l.dropped(name) {
 		strip(k)
 		l.drop(k)
-		l.leftOut += k.Size()
+		l.LeftOut += k.Size()
 	}
 	l.to.Keys.Bytes = before + k.Size()
 	if k.Set == series.None && !l.keepUnread(k) {

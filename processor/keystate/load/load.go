@@ -29,7 +29,7 @@ type Loader struct {
 	staging
 	findings
 	head    series.Reader
-	leftOut int64 // bytes of dropped keys
+	LeftOut int64 // memory of keys that are dropped
 }
 
 // New returns a Loader for the series that sets has detectors for. drops reports the keys of which only
@@ -78,15 +78,12 @@ func (l *Loader) Finish() error {
 	return nil
 }
 
-// LeftOut is the memory of keys that are dropped.
-func (l *Loader) LeftOut() int64 { return l.leftOut }
-
 // Unload removes a key, and returns the records of it that are in the changelog beside its head.
 func (l *Loader) Unload(k *keys.Key) (stale []snapshot.Record) {
 	stale = l.to.Records.Stale(k)
 	l.removeHeld(k)
 	if k.Dropped {
-		l.leftOut -= k.Size()
+		l.LeftOut -= k.Size()
 	}
 	l.to.Keys.Delete(k)
 	k.Dead = true

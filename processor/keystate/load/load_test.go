@@ -272,10 +272,10 @@ func TestDropped(t *testing.T) {
 		}
 	}
 	whole, dropped := to.Keys.Get(w.keys[0].Name()), to.Keys.Get(w.keys[1].Name())
-	if whole.Dropped || !dropped.Dropped || dropped.Size() >= whole.Size() || l.LeftOut() != dropped.Size() {
-		t.Errorf("dropped %v and %v, of %d and %d bytes, %d left out", whole.Dropped, dropped.Dropped, whole.Size(), dropped.Size(), l.LeftOut())
+	if whole.Dropped || !dropped.Dropped || dropped.Size() >= whole.Size() || l.LeftOut != dropped.Size() {
+		t.Errorf("dropped %v and %v, of %d and %d bytes, %d left out", whole.Dropped, dropped.Dropped, whole.Size(), dropped.Size(), l.LeftOut)
 	}
-	if l.Unload(dropped); to.Keys.Len() != 1 || l.LeftOut() != 0 || to.Keys.Bytes != whole.Size() {
-		t.Errorf("%d keys of %d bytes, %d left out", to.Keys.Len(), to.Keys.Bytes, l.LeftOut())
+	if l.Unload(dropped); to.Keys.Len() != 1 || l.LeftOut != 0 || to.Keys.Bytes != whole.Size() {
+		t.Errorf("%d keys of %d bytes, %d left out", to.Keys.Len(), to.Keys.Bytes, l.LeftOut)
 	}
 }

@@ -8,18 +8,23 @@ import (
 // List holds one key's samples in order of time and offset, each a row of words:
 // time, offset, the bits of the values. A nil list is empty.
 type List[K any] struct {
-	key   K
-	size  int // words of a sample
-	words []uint64
-	gone  int // words of released samples at the front
+	rows
+	key K
 
 	time, offset int64 // of its entry in the buffer's heap of lists; other entries are stale
 	dropped      bool  // the buffer does not have it
 }
 
+// rows holds samples of one size in order, and has room at the front for those released.
+type rows struct {
+	size  int // words of a sample
+	words []uint64
+	gone  int // words of released samples at the front
+}
+
 // NewList returns an empty list of a key's samples of dim values, with room for n.
 func NewList[K any](key K, dim, n int) *List[K] {
-	l := &List[K]{key: key, size: 2 + dim}
+	l := &List[K]{key: key, rows: rows{size: 2 + dim}}
 	if n > 0 {
 		l.words = make([]uint64, 0, n*l.size)
 	}
@@ -31,12 +36,14 @@ func (l *List[K]) Len() int {
 	if l == nil {
 		return 0
 	}
-	return (len(l.words) - l.gone) / l.size
+	return l.count()
 }
 
+func (r *rows) count() int { return (len(r.words) - r.gone) / r.size }
+
 // At returns the i-th sample.
-func (l *List[K]) At(i int) []uint64 {
-	return l.words[l.gone+i*l.size:][:l.size:l.size]
+func (r *rows) At(i int) []uint64 {
+	return r.words[r.gone+i*r.size:][:r.size:r.size]
 }
 
 // First returns the time of the first sample.
@@ -101,30 +108,30 @@ func (l *List[K]) after(time int64) int {
 }
 
 // open makes a gap of one sample before the i-th and returns it.
-func (l *List[K]) open(i int) []uint64 {
-	if i == 0 && l.gone > 0 {
-		l.gone -= l.size
-		return l.At(0)
+func (r *rows) open(i int) []uint64 {
+	if i == 0 && r.gone > 0 {
+		r.gone -= r.size
+		return r.At(0)
 	}
-	if len(l.words)+l.size > cap(l.words) && 2*l.gone >= len(l.words) {
-		l.words = l.words[:copy(l.words, l.words[l.gone:])]
-		l.gone = 0
+	if len(r.words)+r.size > cap(r.words) && 2*r.gone >= len(r.words) {
+		r.words = r.words[:copy(r.words, r.words[r.gone:])]
+		r.gone = 0
 	}
-	n := len(l.words)
-	for range l.size {
-		l.words = append(l.words, 0)
+	n := len(r.words)
+	for range r.size {
+		r.words = append(r.words, 0)
 	}
-	from := l.gone + i*l.size
-	copy(l.words[from+l.size:], l.words[from:n])
-	return l.At(i)
+	from := r.gone + i*r.size
+	copy(r.words[from+r.size:], r.words[from:n])
+	return r.At(i)
 }
 
 // drop removes the i-th sample.
-func (l *List[K]) drop(i int) {
+func (r *rows) drop(i int) {
 	if i == 0 {
-		l.gone += l.size
+		r.gone += r.size
 		return
 	}
-	from := l.gone + i*l.size
-	l.words = append(l.words[:from], l.words[from+l.size:]...)
+	from := r.gone + i*r.size
+	r.words = append(r.words[:from], r.words[from+r.size:]...)
 }

@@ -221,10 +221,10 @@ func (set *Set) Closed(time, watermark int64) bool {
 	return false
 }
 
-// OpenGrid begins the grid's next stride at start, and returns the bytes that this added.
+// Open begins the next stride of the grid's window at start, and returns the bytes that this added.
 // The table whose place it takes must have been saved (Tables.Append).
-func (w *Window) OpenGrid(sw *SetWindow, start int64) (added int64) {
-	g, n := sw.Grid, sw.Grid.Cells()
+func (g *Grid) Open(w *Window, sw *SetWindow, start int64) (added int64) {
+	n := g.Cells()
 	if w.slab == nil {
 		added = w.grow(sw, int32(n*g.Tables()))
 	}
@@ -260,24 +260,21 @@ func (w *Window) OpenGrid(sw *SetWindow, start int64) (added int64) {
 	return added
 }
 
-// Tables returns the cells of a grid's window.
-func (w *Window) Tables() Tables { return w.slab[:3*int(w.cap)] }
+// Tables is the content of a grid's window, of a row for each cell of each table: the start of the table's stride,
+// and behind those of all rows the count and the baseline of each, floats as their bits.
+type Tables []uint64
 
-// Learned reports whether as many strides with samples are before the newest window as its baseline needs.
-func (w *Window) Learned(g *Grid) bool {
-	t := w.Tables()
+// Learned reports whether as many strides with samples are before the newest window as the grid's baseline needs. rows is
+// the number of rows that the window has ever had.
+func (t Tables) Learned(g *Grid, rows int64) bool {
 	begin, within := g.begin(t.newest(g)), 0
 	for i := 0; i < len(t)/3; i += g.Cells() {
 		if int64(t[i]) >= begin {
 			within++
 		}
 	}
-	return w.Count/int64(g.Cells())-int64(g.Tables())+1-int64(within) >= int64(g.Learn)
+	return rows/int64(g.Cells())-int64(g.Tables())+1-int64(within) >= int64(g.Learn)
 }
-
-// Tables is the content of a grid's window, of a row for each cell of each table: the start of the table's stride,
-// and behind those of all rows the count and the baseline of each, floats as their bits.
-type Tables []uint64
 
 // Row returns the row of a cell in the table of the stride that begins at start.
 func (g *Grid) Row(start int64, cell int) int { return g.place(start)*g.Cells() + cell }

@@ -62,3 +62,6 @@ func (r *ring) back(n int64) {
 		r.next += r.cap
 	}
 }
+
+// Tables returns the cells of a grid's window.
+func (r *ring) Tables() Tables { return r.slab[:3*int(r.cap)] }

@@ -244,8 +244,8 @@ func TestHead(t *testing.T) {
 			k.Alerts.Silent = &events.Anomaly{ID: [16]byte{1}, Revision: 1, Start: 5, OpenedAt: 6, End: 9, PeakTime: 7}
 			m := new(Summary)
 			k.SetSummary(1, m)
-			if d := &set.Windows[1].Detectors[0]; k.Windows[1].Left(d) > 0 {
-				m.Fold(&k.Windows[1], d, k.Windows[1].Left(d), nil)
+			if d := &set.Windows[1].Detectors[0]; d.Gone(&k.Windows[1]) > 0 {
+				m.Fold(&k.Windows[1], d, d.Gone(&k.Windows[1]), nil)
 			}
 		}
 		head := changelogOf(k, segments)

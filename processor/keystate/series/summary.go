@@ -92,7 +92,7 @@ func (k *Series) SetSummary(place int, m *Summary) (added int64) {
 	return added + m.size()
 }
 
-// Left returns the number of rows that have left the detector's window since its last task.
-func (w *Window) Left(d *SetDetector) int32 {
+// Gone returns the number of rows that have left the detector's window w since its last task.
+func (d *SetDetector) Gone(w *Window) int32 {
 	return min(d.Fresh, w.Rows-int32(d.Detector.Window()-1))
 }

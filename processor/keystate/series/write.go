@@ -33,7 +33,7 @@ func (e Writer) Rows(k *Series) {
 			e.Uint(uint64(w.Named.From & (sw.SegmentRows - 1)))
 			first = max(first, w.Count&^(sw.SegmentRows-1))
 		}
-		w.encode(e.Encoder, len(sw.Columns), first, w.Count)
+		e.rows(w, len(sw.Columns), first, w.Count)
 	}
 }
 
@@ -76,7 +76,7 @@ func (e Writer) Content(k *Series) {
 		w, sw := &k.Windows[i], &k.Set.Windows[i]
 		e.Bits(sw.Fingerprint)
 		e.Int(w.Count)
-		w.encode(e.Encoder, len(sw.Columns), w.Count-int64(w.Rows), w.Count)
+		e.rows(w, len(sw.Columns), w.Count-int64(w.Rows), w.Count)
 		for j := range sw.Detectors {
 			e.progressOf(k, i, &sw.Detectors[j])
 		}
@@ -91,12 +91,12 @@ func (e Writer) Segment(k *Series, i int, first, end int64) {
 	e.Uint(uint64(first))
 	cols := len(k.Set.Windows[i].Columns)
 	e.Uint(uint64(cols))
-	k.Windows[i].encode(e.Encoder, cols, first, end)
+	e.rows(&k.Windows[i], cols, first, end)
 }
 
-// encode appends rows first to end of the window: their number, the first time, the
+// rows appends rows first to end of the window: their number, the first time, the
 // differences of the differences of times, and the values.
-func (w *Window) encode(e *changelog.Encoder, cols int, first, end int64) {
+func (e Writer) rows(w *Window, cols int, first, end int64) {
 	n := end - first
 	e.Uint(uint64(n))
 	if n == 0 {

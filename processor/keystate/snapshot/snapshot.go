@@ -33,20 +33,25 @@ func (r *Record) remove(c *changelog.Emitter, name []byte) {
 // Block returns the record of a block of held samples.
 func Block(name heldblock.Name) Record { return Record{changelog.Held, name.First, name.Sum} }
 
+// records remembers which records of keys are in the changelog beside their heads.
+type records struct {
+	stale  map[*keys.Key][]Record
+	blocks map[*keys.Key][]heldblock.Block // that the key's head names
+}
+
 // Writer writes keys to the changelog.
 type Writer struct {
+	records
 	held      heldblock.Writer
 	maxRecord int // bytes of key and value
 	enc       changelog.Encoder
-	stale     map[*keys.Key][]Record
-	blocks    map[*keys.Key][]heldblock.Block // that its head names
 }
 
 // NewWriter returns a Writer for records of at most maxRecord bytes.
 func NewWriter(held heldblock.Format, maxRecord int) Writer {
 	return Writer{
-		held: heldblock.NewWriter(held, maxRecord), maxRecord: maxRecord,
-		stale: map[*keys.Key][]Record{}, blocks: map[*keys.Key][]heldblock.Block{},
+		records: records{map[*keys.Key][]Record{}, map[*keys.Key][]heldblock.Block{}},
+		held:    heldblock.NewWriter(held, maxRecord), maxRecord: maxRecord,
 	}
 }
 
@@ -110,41 +115,41 @@ func (w *Writer) Delete(c *changelog.Emitter, k *keys.Key) {
 }
 
 // Forget forgets the records of a key that is deleted, or read again.
-func (w *Writer) Forget(k *keys.Key) {
-	delete(w.stale, k)
-	delete(w.blocks, k)
+func (r *records) Forget(k *keys.Key) {
+	delete(r.stale, k)
+	delete(r.blocks, k)
 }
 
 // Stale returns the records of a key, but for its windows' segments, that are in the log beside its head.
-func (w *Writer) Stale(k *keys.Key) []Record {
-	return appendBlocks(slices.Clone(w.stale[k]), w.blocks[k])
+func (r *records) Stale(k *keys.Key) []Record {
+	return appendBlocks(slices.Clone(r.stale[k]), r.blocks[k])
 }
 
 // AddStale adds records that the key's next snapshot, or its Delete, deletes.
-func (w *Writer) AddStale(k *keys.Key, records ...Record) {
-	if len(records) > 0 {
-		w.stale[k] = append(w.stale[k], records...)
+func (r *records) AddStale(k *keys.Key, more ...Record) {
+	if len(more) > 0 {
+		r.stale[k] = append(r.stale[k], more...)
 	}
 }
 
 // SetBlocks sets the blocks that the key's head names.
-func (w *Writer) SetBlocks(k *keys.Key, blocks []heldblock.Block) {
+func (r *records) SetBlocks(k *keys.Key, blocks []heldblock.Block) {
 	if len(blocks) == 0 {
-		delete(w.blocks, k)
+		delete(r.blocks, k)
 	} else {
-		w.blocks[k] = blocks
+		r.blocks[k] = blocks
 	}
 }
 
 // Unblock takes the samples behind offset out of their blocks, because one of that
 // offset is held from now on. The next head names blocks that have it.
-func (w *Writer) Unblock(k *keys.Key, offset int64) {
-	before, rest := heldblock.Split(w.blocks[k], offset)
+func (r *records) Unblock(k *keys.Key, offset int64) {
+	before, rest := heldblock.Split(r.blocks[k], offset)
 	if len(rest) == 0 {
 		return
 	}
-	w.stale[k] = appendBlocks(slices.Clone(w.stale[k]), rest)
-	w.SetBlocks(k, before)
+	r.stale[k] = appendBlocks(slices.Clone(r.stale[k]), rest)
+	r.SetBlocks(k, before)
 }
 
 // appendBlocks appends the records of blocks to dst.
@@ -157,12 +162,12 @@ func appendBlocks(dst []Record, blocks []heldblock.Block) []Record {
 
 // Named reports whether the key's head names the record: it may have been
 // stale and become good again.
-func (w *Writer) Named(k *keys.Key, r Record) bool {
+func (rs *records) Named(k *keys.Key, r Record) bool {
 	switch r.Kind {
 	case changelog.Fragment:
 		return r.ID < changelog.FragmentID(k.Generation, int(k.Fragments)) && r.ID >= changelog.FragmentID(k.Generation, 0)
 	case changelog.Held:
-		return heldblock.Contains(w.blocks[k], heldblock.Name{First: r.Window, Sum: r.ID})
+		return heldblock.Contains(rs.blocks[k], heldblock.Name{First: r.Window, Sum: r.ID})
 	}
 	for i := range k.Windows {
 		win, sw := &k.Windows[i], &k.Set.Windows[i]
