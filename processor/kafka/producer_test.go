@@ -134,7 +134,7 @@ func TestZombie(t *testing.T) {
 }
 
 // TestTransactionTimesOut: a process that was stopped for longer than the
-// transaction time-out finds itself fenced, and goes on after Init.
+// transaction time-out is fenced, and works again after Init.
 func TestTransactionTimesOut(t *testing.T) {
 	ctx := brokertest.Within(t, 60*time.Second)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})

@@ -315,8 +315,8 @@ func TestCancelled(t *testing.T) {
 	brokertest.WantValues(t, k, out, 3, 100, "y")
 }
 
-// TestInitErrors: wrong settings and missing permissions are told at once, and
-// in words.
+// TestInitErrors: Init returns at once, with an error that names the cause, on wrong
+// settings and missing permissions.
 func TestInitErrors(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
@@ -365,7 +365,7 @@ func TestSequenceWraps(t *testing.T) {
 	brokertest.WantValues(t, k, out, 1, 200, "a", "b", "c")
 }
 
-// TestUseWithoutTransaction: mistakes of the caller are told.
+// TestUseWithoutTransaction: calls outside a transaction return errors.
 func TestUseWithoutTransaction(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Delay doubles from one attempt to the next, with jitter so that workers do not come
+// Delay doubles from one attempt to the next, with jitter so that workers do not retry
 // all at once.
 type Delay struct{ first, most, next time.Duration }
 
 // New returns a Delay that begins at first and grows up to most.
 func New(first, most time.Duration) Delay { return Delay{first: first, most: most} }
 
-// Next returns how long to wait this time: between half of the delay and all of it.
+// Next returns how long to wait before the next attempt: between half of the delay and all of it.
 func (d *Delay) Next() time.Duration {
 	if d.next == 0 {
 		d.next = d.first
@@ -24,13 +24,13 @@ func (d *Delay) Next() time.Duration {
 	return now/2 + rand.N(now/2+1)
 }
 
-// Reset makes the delay begin anew, after a success.
+// Reset returns the delay to its first value after a success.
 func (d *Delay) Reset() { d.next = 0 }
 
-// Wait sleeps for Next, or returns why the context has ended.
+// Wait sleeps for Next, or returns the cause of the context's end.
 func (d *Delay) Wait(ctx context.Context) error { return Sleep(ctx, d.Next()) }
 
-// Sleep waits for d, or returns why the context has ended.
+// Sleep waits for d, or returns the cause of the context's end.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -199,9 +199,9 @@ func New(c *kafka.Client, cfg Config) *Fetcher {
 // Add begins to fetch a partition at an offset.
 func (f *Fetcher) Add(tp record.TP, offset int64) *Source { return f.Resume(tp, offset, 0) }
 
-// Resume begins to fetch a partition at an offset, too. The epoch is that of the last
-// record before it: where the log has another one there, the source ends with a
-// DivergedError.
+// Resume begins to fetch a partition at an offset and checks that the log is still the one
+// that was read: read is the leader epoch of the last record before the offset. Where the
+// log has another epoch there, the source ends with a DivergedError.
 func (f *Fetcher) Resume(tp record.TP, offset int64, read record.Epoch) *Source {
 	s := &Source{
 		f: f, tp: tp, position: offset, read: read,

@@ -233,8 +233,8 @@ func TestFetchCommitted(t *testing.T) {
 	}
 }
 
-// TestFetchPauses: a partition whose chunks are not released is not asked for
-// beyond its bound, others go on, and it goes on when they are.
+// TestFetchPauses: a partition whose chunks are not released is fetched up to its limit
+// and no further until they are; other partitions continue.
 func TestFetchPauses(t *testing.T) {
 	fake := brokertest.Cluster(t, kfake.SeedTopics(3, "in"))
 	c := clienttest.Open(t, fake.ListenAddrs())

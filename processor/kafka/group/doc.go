@@ -1,10 +1,10 @@
-// Package group is a member of a consumer group: it says which partitions are this
-// worker's, and until when. It speaks the classic protocol (JoinGroup, SyncGroup,
+// Package group implements a member of a consumer group: it reports which partitions are
+// assigned to this worker, and until when. It implements the classic protocol (JoinGroup, SyncGroup,
 // Heartbeat) with cooperative rebalancing (KIP-429) and static members (KIP-345).
 //
-// # A partition's way through the group
+// # The path of a partition
 //
-//  1. Join starts a Member; membership.loop joins and says what the member holds.
+//  1. Join starts a Member; membership.loop joins and sends the partitions that the member holds.
 //  2. The member that the coordinator names leader plans who gets what: Member.plan asks
 //     for the topics' partition counts, assign moves as few partitions as it can. A
 //     partition that moves is in nobody's assignment until its owner has given it back.

@@ -211,7 +211,7 @@ func TestGroupCommitWhileCompleting(t *testing.T) {
 }
 
 // TestGroupCoordinatorTrouble: the coordinator is not there yet, loads, moves;
-// the member goes on without losing anything.
+// the member continues without losing anything.
 func TestGroupCoordinatorTrouble(t *testing.T) {
 	t.Parallel()
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})

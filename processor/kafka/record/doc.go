@@ -1,10 +1,9 @@
 // Package record reads and writes the record batches of Kafka's log (message format v2,
-// KIP-98), with compression and without a client: it turns bytes into records, and records
-// into bytes.
+// KIP-98), compressed or not. It has no client: it converts between bytes and records.
 //
 // Iterator checks CRCs, decompresses, drops markers and the batches of aborted
 // transactions, and hands out Records that alias the bytes of a Chunk. Batches encodes
-// records; Seal stamps a producer on them. Scan walks batch headers alone, so that the
+// records; Seal writes a producer's id, epoch and sequence into them. Scan walks batch headers alone, so that the
 // next fetch's position is known before the records are decoded.
 //
 // A position advances by the batch headers (base offset plus last offset delta), never by
