@@ -16,7 +16,7 @@ type arrival struct {
 	t      time.Time
 }
 
-// Add notes that the input up to offset had arrived at t.
+// Add records that the input up to offset had arrived at t.
 func (a *Arrivals) Add(offset int64, t time.Time) {
 	if n := len(a.at); n > 0 && t.Sub(a.at[n-1].t) < time.Second {
 		return

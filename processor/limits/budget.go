@@ -22,7 +22,7 @@ type Budget struct {
 	sum  int64
 }
 
-// Join counts a partition in.
+// Join adds an assigned partition to those that divide the budget.
 func (b *Budget) Join(tp kafka.TP) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,7 @@ func (b *Budget) Join(tp kafka.TP) {
 	}
 }
 
-// Leave counts a partition out.
+// Leave removes a partition and returns its bytes to the others.
 func (b *Budget) Leave(tp kafka.TP) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,7 +42,7 @@ func (b *Budget) Leave(tp kafka.TP) {
 	delete(b.used, tp)
 }
 
-// Limit notes what a partition uses and returns what it may use.
+// Limit records the bytes that a partition uses and returns the bytes that it may use.
 func (b *Budget) Limit(tp kafka.TP, bytes int64) int64 {
 	if b.Total == 0 {
 		return math.MaxInt64

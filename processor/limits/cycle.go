@@ -30,11 +30,11 @@ const (
 	snapshotBytes = 4 << 20
 )
 
-// Pace sizes the cycles by the outcomes of those before.
+// Pace sizes the next cycle by the outcomes of earlier cycles.
 type Pace struct {
 	target  time.Duration // that a cycle is to take
 	size    int           // bytes at which a cycle is full
-	ceiling float64       // bytes that a failure has shown to be too much, lately; +Inf: none
+	ceiling float64       // bytes that a recent failure has shown to be too many; +Inf: none
 	record  float64       // bytes written for a record
 }
 
@@ -47,7 +47,7 @@ func NewPace(limit time.Duration) Pace {
 	return Pace{target: target, size: firstCycleBytes, ceiling: math.Inf(1), record: 256}
 }
 
-// Committed takes the outcome of a cycle that was committed.
+// Committed adapts the size to a cycle that was committed.
 func (p *Pace) Committed(bytes, records int, took time.Duration) {
 	p.learn(bytes, records)
 	if bytes < p.size/2 {
@@ -59,7 +59,7 @@ func (p *Pace) Committed(bytes, records int, took time.Duration) {
 	p.set(min(p.fits(bytes, took), p.ceiling, paceGrowth*float64(p.size)))
 }
 
-// Failed takes the outcome of a cycle that was not committed. One that took longer than it should have
+// Failed adapts the size to a cycle that was not committed. One that took longer than it should have
 // shows the brokers' rate; one that failed at once does not.
 func (p *Pace) Failed(bytes, records int, took time.Duration) {
 	p.learn(bytes, records)

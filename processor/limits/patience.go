@@ -2,15 +2,15 @@ package limits
 
 import "time"
 
-// Patience bounds how long a partition waits for schemas that are not there: for
-// the grace period and a quarter, and after that for a tenth of the time.
+// Patience bounds how long a partition waits for unknown schemas: 1.25 grace periods at
+// first, then a tenth of the elapsed time.
 type Patience struct {
 	used   time.Duration
-	at     time.Time // of the last question
-	offset int64     // and of the record that waited then
+	at     time.Time // of the last call
+	offset int64     // of the record that waited then
 }
 
-// Spent reports whether the record at offset has to be decided about now.
+// Spent reports whether the wait is over, so that the record at offset must be decided now.
 func (p *Patience) Spent(offset int64, grace time.Duration, now time.Time) bool {
 	switch {
 	case p.at.IsZero():

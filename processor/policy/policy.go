@@ -1,4 +1,4 @@
-// Package policy has the decisions that an operator makes by settings, in advance or after a worker has refused to continue.
+// Package policy defines the decisions that an operator makes by settings, in advance or after a worker has refused to continue.
 package policy
 
 import (
@@ -13,7 +13,7 @@ type OnLoss int
 const (
 	// Fail stops the worker with a *RefusedError.
 	Fail OnLoss = iota
-	// Earliest resumes at the first record there is, with empty state.
+	// Earliest resumes at the first retained record, with empty state.
 	Earliest
 	// Latest resumes at the end of the log, with empty state.
 	Latest
@@ -22,7 +22,7 @@ const (
 )
 
 // RefusedError reports that continuing would lose or misread something and that
-// the operator has to decide. Decide names the command or setting that does.
+// the operator has to decide. Decide names the command or setting that records the decision.
 type RefusedError struct {
 	TP     kafka.TP
 	Reason string
