@@ -142,8 +142,8 @@ func (c *Cluster) Heal(ctx context.Context) error {
 	return c.Admin().waitReplicated(ctx)
 }
 
-// Close ends the cluster without grace and removes its folder when it made one.
-// A cluster started elsewhere goes on.
+// Close kills the cluster's processes and removes its folder if it made one. It leaves a
+// cluster that was started elsewhere running.
 func (c *Cluster) Close() {
 	c.mu.Lock()
 	if c.closed {

@@ -29,7 +29,7 @@ type Options struct {
 	Nodes   int    // 3 (default) or 1
 	// SASL adds a SASL_SSL and an SSL listener and the authorizer, which lets
 	// everyone do everything with a resource that no access rule names. The plain listener
-	// stays, for the cluster's own client: it may always do everything.
+	// remains for the cluster's own client, which no access rule restricts.
 	SASL   bool
 	HeapMB int    // of each node; default 400
 	Dir    string // data and logs; default a temporary folder that Close removes

@@ -108,9 +108,9 @@ func (a *Admin) Read(ctx context.Context, topic string, committed bool, f func(*
 	return a.ReadRange(ctx, topic, committed, at, ends, f)
 }
 
-// ReadRange calls f with the records of each partition from an offset to before
-// another. The position is that of the log, not of the last record seen: a
-// partition that ends in aborted records and markers ends all the same.
+// ReadRange calls f with the records of each partition from the offset in from to before
+// the offset in to. It advances by the position in the log, not by the last record seen, so
+// it also finishes a partition that ends in aborted records and markers.
 func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, from, to map[int32]int64, f func(*Record) error) error {
 	at := make(map[int32]int64)
 	for p, end := range to {

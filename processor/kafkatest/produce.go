@@ -81,7 +81,7 @@ func (p *Producer) Produce(ctx context.Context, records ...Record) {
 // Flush waits until each record handed over has its answer.
 func (p *Producer) Flush(ctx context.Context) error { return p.cl.Flush(ctx) }
 
-// Ledger returns what became of the records; it goes on growing.
+// Ledger returns the outcomes of the records; it grows while the producer is open.
 func (p *Producer) Ledger() *Ledger { return p.led }
 
 // Close ends the producer; records that have no answer yet become unknown.

@@ -195,8 +195,8 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), cert, key}, err
 }
 
-// Issue makes a certificate, for a server on loopback as for a client, with a
-// fresh key; both are returned in PEM, the key as PKCS #8. A time in the past
+// Issue makes a certificate that serves both a server on loopback and a client, with a
+// new key; both are returned in PEM, the key as PKCS #8. A time in the past
 // makes an expired one.
 func (a *Authority) Issue(commonName string, until time.Time) (cert, key []byte, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
