@@ -9,8 +9,8 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestChangelogKept: a group goes on with its changelog under the name that a
-// version before gave it, by its offsets or by the owner record, and leaves one of
+// TestChangelogKept: a group continues with its changelog under the name that an
+// earlier version gave it, by its offsets or by the owner record, and leaves one of
 // another group under that name alone.
 func TestChangelogKept(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})

@@ -9,7 +9,7 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestFamilyCPU: a worker's processor time is that of its children too.
+// TestFamilyCPU: a worker's processor time includes its children's.
 func TestFamilyCPU(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "(while :; do :; done) & wait")
 	if err := kafkatest.Start(cmd); err != nil {

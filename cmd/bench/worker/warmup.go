@@ -14,8 +14,8 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// Warm-up: a new group reads what a topic has retained without publishing it. The plain replay is that of the
-// same records by the same worker, which is killed before it has written any state.
+// Warm-up: a new group reads what a topic has retained without publishing it. The plain replay reads
+// the same records in the same worker, killed before it has written any state.
 
 const (
 	warmupRecords = 10_000_000

@@ -11,8 +11,8 @@ import (
 	"odradek/processor/kafka"
 )
 
-// KafkaConfig returns the configuration of the Kafka client. The error is that of a
-// certificate file or of an unknown SASL mechanism, which Parse reports as faults.
+// KafkaConfig returns the configuration of the Kafka client. It fails on an
+// unreadable certificate file or an unknown SASL mechanism, which Parse reports as faults.
 func (c *Config) KafkaConfig() (kafka.Config, error) {
 	s := &c.Kafka
 	cfg := kafka.Config{Brokers: s.Brokers, ClientID: s.ClientID}

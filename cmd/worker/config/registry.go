@@ -72,8 +72,8 @@ func platformCacheDir(env map[string]string, goos string) string {
 	return filepath.Join(user, "odradek", "schemas")
 }
 
-// DecoderOptions returns what the decoder of input records needs beside the mapping. The
-// error is that of reading the schema file.
+// DecoderOptions returns what the decoder of input records needs beside the mapping. It
+// fails if the schema file cannot be read.
 func (c *Config) DecoderOptions() (opts formats.Options, err error) {
 	opts.Format = c.Mapping.Format
 	if f := c.Mapping.SchemaFile; f != "" {

@@ -162,7 +162,7 @@ type Filter struct {
 	AtOffset  int64
 }
 
-// Selects reports whether the filter selects the letter. Its time is that of the record.
+// Selects reports whether the filter selects the letter; it compares times with the record's timestamp.
 func (f *Filter) Selects(l *Letter) bool {
 	at := time.UnixMilli(l.Timestamp)
 	switch {
