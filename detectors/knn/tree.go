@@ -160,6 +160,7 @@ type visit struct {
 	*Tree
 	pair   [2]vec.Distances
 	seen   [2]gathered
+	at     [2]int // positions of the points
 	queue  []int32
 	places []int32
 	near   []float32
@@ -200,8 +201,8 @@ func (v *visit) search(i, j, want int) {
 	if i == j {
 		v.count = 1
 	}
-	v.seen[1].bound = -1
-	for l, at := range [2]int{i, j} {
+	v.seen[1].bound, v.at = -1, [2]int{i, j}
+	for l, at := range v.at {
 		g := &v.seen[l]
 		if g.places, g.near = g.places[:0], g.near[:0]; l < v.count {
 			g.bound = math.MaxFloat32
@@ -232,7 +233,7 @@ func (v *visit) search(i, j, want int) {
 		v.leaf(node, want)
 	}
 	for l := range v.count {
-		v.shrink(&v.seen[l], want)
+		v.shrink(l, want)
 	}
 }
 
@@ -255,14 +256,15 @@ func (v *visit) leaf(node treeNode, want int) {
 		}
 		g.near = append(g.near, v.near[:n]...)
 		if len(g.places) >= 2*want || len(g.places) >= want && g.bound == math.MaxFloat32 {
-			v.shrink(g, want)
+			v.shrink(l, want)
 			v.dropped = v.drop != nil && v.drop(g)
 		}
 	}
 }
 
-// shrink drops gathered points that cannot be among the want nearest.
-func (v *visit) shrink(g *gathered, want int) {
+// shrink drops points gathered for point l of the pair that cannot be among the want nearest.
+func (v *visit) shrink(l, want int) {
+	g := &v.seen[l]
 	n := len(g.places)
 	if n < want {
 		return
@@ -272,11 +274,11 @@ func (v *visit) shrink(g *gathered, want int) {
 	}
 	high := v.margin(vec.Rank(g.near, want))
 	m := 0
-	if v.exact && v.coincident(g.near[:n]) >= want {
+	if v.coincident(l, n, want) {
 		high = 0
 	}
 	for a, d := range g.near[:n] {
-		if d <= high && (high > 0 || m < want) {
+		if d <= high && (high > 0 || m < want && v.equal(l, g.places[a])) {
 			g.places[m], g.near[m] = g.places[a], d
 			m++
 		}
@@ -287,14 +289,33 @@ func (v *visit) shrink(g *gathered, want int) {
 	g.places, g.near, g.bound = g.places[:m], g.near[:m], min(g.bound, high)
 }
 
-// coincident returns the number of distances that are 0.
-func (v *visit) coincident(near []float32) (n int) {
-	for _, d := range near {
-		if d == 0 {
-			n++
+// coincident reports whether want of the first n points gathered for point l of the pair are
+// equal to it.
+func (v *visit) coincident(l, n, want int) bool {
+	g := &v.seen[l]
+	for a, d := range g.near[:n] {
+		if d == 0 && v.equal(l, g.places[a]) {
+			if want--; want == 0 {
+				return true
+			}
 		}
 	}
-	return n
+	return false
+}
+
+// equal reports whether the point at a position equals point l of the pair, given that their
+// float32 distance is 0.
+func (v *visit) equal(l int, place int32) bool {
+	if v.exact {
+		return true
+	}
+	a, b := int(v.order[place])*v.dim, int(v.order[v.at[l]])*v.dim
+	for c := range v.dim {
+		if v.x[a+c] != v.x[b+c] {
+			return false
+		}
+	}
+	return true
 }
 
 // margin returns the largest float32 distance of a point that may be as near as one of distance

@@ -32,6 +32,7 @@ var treeDraws = map[string]func(rnd *rand.Rand, i int) float32{
 	"equal":    func(*rand.Rand, int) float32 { return 0.1 },
 	"clusters": func(rnd *rand.Rand, _ int) float32 { return float32(1e3*float64(rnd.IntN(5)) + rnd.NormFloat64()) },
 	"spots":    func(rnd *rand.Rand, i int) float32 { return float32(i%7) + float32(rnd.IntN(20)/19)*rnd.Float32() },
+	"specks":   func(rnd *rand.Rand, i int) float32 { return float32(i%3) + float32(1e-12*rnd.NormFloat64()) },
 	"far":      func(rnd *rand.Rand, _ int) float32 { return float32(rnd.NormFloat64() + 1e9*float64(rnd.IntN(60)/59)) },
 	"huge":     func(rnd *rand.Rand, _ int) float32 { return float32(1e37 * rnd.NormFloat64()) },
 	"tiny":     func(rnd *rand.Rand, _ int) float32 { return float32(1e-38 * rnd.NormFloat64()) },
@@ -82,6 +83,27 @@ func TestTreeHasTheTop(t *testing.T) {
 				t.Fatalf("%s, %d points of %d, %+v: got %v, want %v", name, n, dim, p, got, want.Outliers)
 			}
 		}
+	}
+}
+
+// TestTreeOfSpecks: clusters so tight that most points of one are equal take no longer than
+// others, counted in distances: of 8,000 points the search would compute 64 million.
+func TestTreeOfSpecks(t *testing.T) {
+	rnd := seedtest.New(t)
+	const n, dim, k = 8000, 2, 20
+	x := make([]float32, n*dim)
+	for i := range x {
+		x[i] = treeDraws["specks"](rnd, i/dim)
+	}
+	tree, computed := NewTree(x, dim, sequentially), 0
+	v := tree.visit()
+	defer v.leave()
+	for i := range n {
+		v.search(i, i, k+1)
+		computed += len(v.seen[0].places)
+	}
+	if computed > n*20*k {
+		t.Errorf("%d points are left of %d searches for %d neighbours", computed, n, k)
 	}
 }
 
