@@ -115,41 +115,41 @@ func (w *Writer) Delete(c *changelog.Emitter, k *keys.Key) {
 }
 
 // Forget forgets the records of a key that is deleted, or read again.
-func (r *records) Forget(k *keys.Key) {
-	delete(r.stale, k)
-	delete(r.blocks, k)
+func (rs *records) Forget(k *keys.Key) {
+	delete(rs.stale, k)
+	delete(rs.blocks, k)
 }
 
 // Stale returns the records of a key, but for its windows' segments, that are in the log beside its head.
-func (r *records) Stale(k *keys.Key) []Record {
-	return appendBlocks(slices.Clone(r.stale[k]), r.blocks[k])
+func (rs *records) Stale(k *keys.Key) []Record {
+	return appendBlocks(slices.Clone(rs.stale[k]), rs.blocks[k])
 }
 
 // AddStale adds records that the key's next snapshot, or its Delete, deletes.
-func (r *records) AddStale(k *keys.Key, more ...Record) {
+func (rs *records) AddStale(k *keys.Key, more ...Record) {
 	if len(more) > 0 {
-		r.stale[k] = append(r.stale[k], more...)
+		rs.stale[k] = append(rs.stale[k], more...)
 	}
 }
 
 // SetBlocks sets the blocks that the key's head names.
-func (r *records) SetBlocks(k *keys.Key, blocks []heldblock.Block) {
+func (rs *records) SetBlocks(k *keys.Key, blocks []heldblock.Block) {
 	if len(blocks) == 0 {
-		delete(r.blocks, k)
+		delete(rs.blocks, k)
 	} else {
-		r.blocks[k] = blocks
+		rs.blocks[k] = blocks
 	}
 }
 
 // Unblock takes the samples behind offset out of their blocks, because one of that
 // offset is held from now on. The next head names blocks that have it.
-func (r *records) Unblock(k *keys.Key, offset int64) {
-	before, rest := heldblock.Split(r.blocks[k], offset)
+func (rs *records) Unblock(k *keys.Key, offset int64) {
+	before, rest := heldblock.Split(rs.blocks[k], offset)
 	if len(rest) == 0 {
 		return
 	}
-	r.stale[k] = appendBlocks(slices.Clone(r.stale[k]), rest)
-	r.SetBlocks(k, before)
+	rs.stale[k] = appendBlocks(slices.Clone(rs.stale[k]), rest)
+	rs.SetBlocks(k, before)
 }
 
 // appendBlocks appends the records of blocks to dst.
