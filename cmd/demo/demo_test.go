@@ -33,7 +33,7 @@ func bounds(t *testing.T, r *demoResult, least int) {
 	}
 	boundsOf(t, r, sensors.Outlier, 15)
 	boundsOf(t, r, sensors.HotSpot, 8)
-	if r.Fleet.False > 2 || r.Grid.False > 2+int(r.Grid.Windows)*r.Grid.Regions/100 {
+	if r.Fleet.False > 2+int(r.Fleet.Samples)/3000 || r.Grid.False > 2+int(r.Grid.Windows)*r.Grid.Regions/100 {
 		t.Errorf("false anomalies: %+v, %+v", r.Fleet, r.Grid)
 	}
 	if 10*r.Grid.Followed < 9*r.Grid.SpotWindows {
