@@ -172,7 +172,7 @@ func composeFaults(p *types.Project) (faults []string) {
 			}
 		}
 	}
-	for _, name := range []string{"kafka", "registry", "setup", "generator", "worker", "worker-gpu", "prometheus"} {
+	for _, name := range []string{"kafka", "registry", "setup", "generator", "worker", "worker-gpu", "prometheus", "grafana"} {
 		if _, ok := p.Services[name]; !ok {
 			faults = append(faults, name+": no such service")
 		}

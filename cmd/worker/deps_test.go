@@ -341,6 +341,9 @@ func eachFile(t *testing.T, see func(rel string, f *ast.File)) {
 			if base := d.Name(); name != root && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin") {
 				return filepath.SkipDir
 			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); name != root && err == nil {
+				return filepath.SkipDir // another module
+			}
 			return nil
 		}
 		if !strings.HasSuffix(name, ".go") {
