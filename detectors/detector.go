@@ -77,6 +77,14 @@ type Sparing interface {
 	Reads(count int64, fresh int, carried bool) int
 }
 
+// Timed is a Detector that reads event times: a row of X begins with its time, in microseconds since
+// 1970 in UTC, before the values. Dim of its View, Task and Rows counts the time; expected rows and
+// contributions do not have it. Its op's Elem is F64.
+type Timed interface {
+	Detector
+	Timed()
+}
+
 // Modelled is a Detector whose tasks read a model. Their owner sets Task.Model to the
 // Batch.Model of it, and packs rows relative to Origin, not to centers of their own.
 type Modelled interface {

@@ -71,7 +71,7 @@ type Result struct {
 type Case struct {
 	Name     string
 	Detector Detector
-	Dim      int
+	Dim      int       // of a Timed, with the time
 	Rows     []float64 // the series, Dim values a row, oldest first
 	// Fresh are the fresh rows of each task of the chain; the last task ends at
 	// the last row. Each task's X are the last Window()+fresh-1 rows, or as many

@@ -28,7 +28,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/config",
 		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
 			"processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute processor/events detectors " +
-			"detectors/ops detectors/ops/scan detectors/threshold detectors/ensemble schemas schemas/*",
+			"detectors/ops detectors/ops/scan detectors/ops/season detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +

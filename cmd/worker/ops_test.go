@@ -24,7 +24,8 @@ var opDetectors = map[string]string{
 	"ikasst":   "WINDOW=8",
 	"knn":      "WINDOW=24 K=4",
 	"lof":      "WINDOW=24 K=4",
-	"scan":     "WINDOW=24 COLUMNS=6 MODEL=2", // the readings are no counts
+	"scan":     "WINDOW=24 COLUMNS=6 MODEL=2",                        // the readings are no counts
+	"season":   "BINS=255 MEMORY=9 MIN_POINTS=4 ZONE=Asia/Kathmandu", // a bin is 339 seconds
 	// Mined anew about four times a sensor.
 	"solvingset": "WINDOW=24 K=2 EMBED=3 TOP=1 MODEL_POINTS=8 MINE_EVERY=13",
 	"svdsst":     "WINDOW=8",
@@ -55,6 +56,11 @@ func TestEveryOp(t *testing.T) {
 		t.Fatal(err)
 	}
 	add("referred", "knn", "K=2 EMBED=2 OUTLIERS=2 REFERENCE="+batch)
+	days := filepath.Join(t.TempDir(), "days.txt")
+	if err := os.WriteFile(days, []byte("2026-03-01 Tuesday\n2026-03-02\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add("weekly", "season", "PERIOD=week MIN_POINTS=2 ZONE=America/New_York CALENDAR="+days)
 	env = append(env, "DETECTORS="+strings.Join(names, ","))
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) { testEveryOp(t, c, names, env, 100) })
 }

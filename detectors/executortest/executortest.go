@@ -195,7 +195,11 @@ func newChain(c detectors.Case) *chain {
 	ch := &chain{Case: c}
 	// Rows reach a batch centred on an origin, as the window's owner keeps them.
 	rows := slices.Clone(c.Rows)
-	for v := range c.Dim {
+	first := 0
+	if _, timed := c.Detector.(detectors.Timed); timed {
+		first = 1 // times are as they are
+	}
+	for v := first; v < c.Dim; v++ {
 		sum, n := 0.0, 0
 		for i := v; i < len(rows); i += c.Dim {
 			if rows[i] == rows[i] {

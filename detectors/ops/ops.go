@@ -7,6 +7,7 @@ import (
 	// Ops without shapes.
 	_ "odradek/detectors/ops/ar"
 	_ "odradek/detectors/ops/flatline"
+	_ "odradek/detectors/ops/season"
 	_ "odradek/detectors/ops/solvingset"
 	_ "odradek/detectors/ops/value"
 	_ "odradek/detectors/ops/zscore"

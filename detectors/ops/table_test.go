@@ -49,11 +49,12 @@ func TestCompareNotices(t *testing.T) {
 		c := s.Cases(rng)[0] // noise, or what gives a score above 0
 		fresh := c.Fresh[0]
 		n := c.Detector.Window() + fresh - 1
-		size, _ := c.Detector.Size(detectors.View{Dim: 1, Rows: n, Fresh: fresh})
+		size, _ := c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: fresh})
 		carry := size.Carry
-		r := detectors.Rows{Dim: 1, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh), Next: make(detectors.Words, carry),
+		r := detectors.Rows{Dim: c.Dim, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh),
+			Next:   make(detectors.Words, carry),
 			Detail: make(detectors.Words, size.Detail)}
-		for _, v := range c.Rows[:n] {
+		for _, v := range c.Rows[:n*c.Dim] {
 			switch op.Elem() {
 			case detectors.F64:
 				r.X64 = append(r.X64, v)

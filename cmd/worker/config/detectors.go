@@ -37,6 +37,7 @@ type detectorCommon struct {
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
 	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that none counts for more because of its unit. For the methods that compare samples with those before them in their own units, knn and lof (without BINS); a field that does not move in the window keeps its unit. off: as they are."`
 	Grid      gridSettings
+	Season    seasonSettings
 	Alarm     alarmSettings
 	Guard     guardSettings
 	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are judged by, instead of those before them: a golden batch, last week. A row a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
@@ -220,6 +221,9 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	for _, o := range spec.Defaults {
 		set(o.Name, o.Value(given))
 	}
+	if d.isSeason() {
+		d.Season.resolve()
+	}
 	if d.referred = d.refer(); d.referred.detector != nil && d.Outliers > 0 {
 		set("THRESHOLD", "fixed:"+strconv.FormatFloat(d.referred.Cut(), 'g', -1, 64))
 	}
@@ -301,6 +305,7 @@ func (k *checker) detector(d *DetectorSettings) {
 	k.guard(short, d)
 	k.ensemble(short, d)
 	k.grid(short, d)
+	k.season(short, d)
 	values := d.values(none)
 	if tumbling, _ := values[detectors.TumblingParam].(bool); tumbling && d.Stride != d.Window {
 		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window),
@@ -308,6 +313,9 @@ func (k *checker) detector(d *DetectorSettings) {
 	}
 	if spec := specOf(d.Op); spec != nil && !d.isEnsemble() && k.ok(d.settingNames(short)...) {
 		_, err := spec.New(values)
+		if d.isSeason() {
+			_, err = d.seasonDetector()
+		}
 		if d.Reference != "" {
 			if err = d.referred.err; err != nil {
 				k.add(short+"REFERENCE", packagesRE.ReplaceAllString(err.Error(), ""), "")
@@ -349,6 +357,9 @@ func (d *DetectorSettings) Build() (detectors.Detector, error) {
 	if d.Reference != "" {
 		return d.referred.detector, d.referred.err
 	}
+	if d.isSeason() {
+		return d.seasonDetector()
+	}
 	return specOf(d.Op).New(d.values(none))
 }
 
@@ -375,6 +386,9 @@ func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	}
 	if sum := d.referred.sum(); sum != "" {
 		fmt.Fprintf(&b, ";reference=%s", sum)
+	}
+	if d.isSeason() {
+		fmt.Fprintf(&b, ";period=%s;tables=%s", d.Season.Period, d.Season.sum())
 	}
 	return b.String()
 }

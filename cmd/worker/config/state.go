@@ -165,6 +165,11 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		if sum := d.referred.sum(); sum != "" {
 			op("REFERENCE", "content "+sum[:16])
 		}
+		if d.isSeason() {
+			op("PERIOD", d.Season.Period)
+			op("ZONE", d.Season.Zone)
+			op("CALENDAR", "content, and the zone's, "+d.Season.sum())
+		}
 		whole := fingerprint(c.canonicalWindow(d.Fields)) // of versions without rows that lack values
 		s.Earlier = func(m *keystate.Mismatch) bool {
 			return m.Fields && m.Window == whole || !m.Fields && d.earlier(m.Params)

@@ -16,6 +16,7 @@ type Setup struct {
 	Elem  detectors.Elem
 	Grid  *Grid // of its window; nil: none
 	Dim   int
+	Width int   // values of a row of X: Dim, and the time of a detectors.Timed
 	Fresh int32 // fresh rows of a task: the stride
 	Full  int32 // rows of a task on a full window
 	// See Steady.
@@ -47,8 +48,11 @@ type Setup struct {
 func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	op := c.Detector.Op()
 	d := &Setup{
-		DetectorConfig: *c, Index: int32(index), Op: op, Elem: op.Elem(), Dim: dim, Fresh: int32(c.Stride),
+		DetectorConfig: *c, Index: int32(index), Op: op, Elem: op.Elem(), Dim: dim, Width: dim, Fresh: int32(c.Stride),
 		Full: int32(c.Detector.Window() + c.Stride - 1), Params: c.Detector.Params(),
+	}
+	if _, timed := c.Detector.(detectors.Timed); timed {
+		d.Width++
 	}
 	if z, ok := c.Detector.(detectors.Summarizer); ok {
 		d.Summary = z.Summary(dim)
@@ -59,7 +63,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.From, d.To = r.Reach()
 	}
 	for rows := 1; rows <= c.Detector.Window() && d.MinRows == 0; rows++ {
-		if _, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: rows, Fresh: 1}); ok {
+		if _, ok := c.Detector.Size(detectors.View{Dim: d.Width, Rows: rows, Fresh: 1}); ok {
 			d.MinRows = int32(rows)
 		}
 	}
@@ -80,7 +84,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Valued = d.Explain != nil || !d.Steady || d.Guard != nil
 	}
 	for rows := d.MinRows + d.Fresh - 1; rows <= d.Full; rows++ {
-		size, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})
+		size, ok := c.Detector.Size(detectors.View{Dim: d.Width, Rows: int(rows), Fresh: c.Stride})
 		if !ok {
 			d.MinRows = 0 // would make tasks that are refused
 			return d

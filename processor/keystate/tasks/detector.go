@@ -27,7 +27,7 @@ const LeastShared = 32
 func newDetector(d *series.Setup) detector {
 	shares := d.Elem != detectors.I64 && int(d.Full)*d.Dim >= LeastShared
 	sparing, _ := d.Detector.(detectors.Sparing)
-	shares = shares && sparing == nil
+	shares = shares && sparing == nil && d.Width == d.Dim
 	made := detector{
 		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
 	}
@@ -56,7 +56,7 @@ func (d *detector) addNeed(n *detectors.Need) {
 	if d.Summary != nil {
 		n.In += d.Summary.Max * (d.Dim + 1)
 	}
-	x := int(d.Full) * d.Dim
+	x := int(d.Full) * d.Width
 	if d.pool != nil {
 		n.In += detectors.F64.Words(x) // where it is cached; it is more than where it travels
 		return

@@ -105,7 +105,7 @@ func (q *Queue[K]) Pack(
 	w, m, p := &k.Windows[i], &k.Progress[d.Place], &q.detectors[d.Index]
 	rows, size := min(w.Rows, d.Full), d.Size
 	if rows != d.Full {
-		size, _ = d.Detector.Size(detectors.View{Dim: d.Dim, Rows: int(rows), Fresh: int(d.Fresh)})
+		size, _ = d.Detector.Size(detectors.View{Dim: d.Width, Rows: int(rows), Fresh: int(d.Fresh)})
 	}
 	var before *Task
 	room := uint16(0)
@@ -124,7 +124,7 @@ func (q *Queue[K]) Pack(
 	params := q.params(p, b)
 	b.Tasks = append(b.Tasks, detectors.Task{})
 	t := &b.Tasks[len(b.Tasks)-1]
-	t.Op, t.Dim, t.Fresh, t.Params = d.Op, uint32(d.Dim), uint32(d.Fresh), params
+	t.Op, t.Dim, t.Fresh, t.Params = d.Op, uint32(d.Width), uint32(d.Fresh), params
 	q.centers = q.centers[:0]
 	begin := int64(0) // of a grid's window
 	switch d.Elem {
@@ -143,6 +143,10 @@ func (q *Queue[K]) Pack(
 		}
 		room = q.packX(t, w, p, m, before, rows, b)
 	case detectors.F64:
+		if d.Width > d.Dim {
+			packTimed(t, w, p, rows, b)
+			break
+		}
 		room = q.packWide(t, w, p, m, before, rows, b)
 	case detectors.I64:
 		if d.Grid == nil {

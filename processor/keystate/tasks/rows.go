@@ -79,6 +79,28 @@ func (p *packer) packWide(
 	return room
 }
 
+// packTimed packs rows of float64 that begin with their event time. Tasks do not share them.
+func packTimed(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
+	var dst []float64
+	t.X, dst = b.GrowF64(int(rows) * d.Width)
+	at := 0
+	x, y := w.Times(rows, 0)
+	for _, part := range [2][]uint64{x, y} {
+		for _, time := range part {
+			dst[at] = float64(int64(time))
+			at += d.Width
+		}
+	}
+	at = 0
+	x, y = w.Values(d.Dim, rows)
+	for _, part := range [2][]uint64{x, y} {
+		for ; len(part) > 0; part = part[d.Dim:] {
+			floats(dst[at+1:], part[:d.Dim], nil)
+			at += d.Width
+		}
+	}
+}
+
 // packOne is packX for rows of one value that tasks do not share.
 func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
 	x, y := w.Values(1, rows)

@@ -1,0 +1,86 @@
+package season
+
+const (
+	day  = 24 * 60 * 60 // seconds
+	week = 7 * day
+)
+
+// Clock says which bin of a period an instant belongs to: by local time, so that a day whose clock
+// changes keeps its hours. The hour that a change skips has no samples on that day, and the one that
+// it repeats has both.
+type Clock struct {
+	Week bool // the period is a week, which begins on Sunday at midnight, local time; otherwise a day
+	Bins int  // of a period
+	// Offsets are the changes of the zone's offset from UTC: by their time, in seconds since 1970 in
+	// UTC, the offset in seconds east of UTC. The first holds for all time before it, too. Without any
+	// the zone is UTC.
+	Offsets Table
+	// Days are the dates that count as another day of the week, in days since 1970-01-01: by their
+	// date, a number of which 0 is Sunday.
+	Days Table
+}
+
+// Table has values by a number, in ascending order of the numbers. An entry has three words: the number
+// as an int64, its low word first, and the value as an int32. A task's parameters hold it as it is.
+type Table []uint32
+
+const entryWords = 3
+
+// Append appends an entry, the number of which must be larger than those before.
+func (t Table) Append(number int64, value int32) Table {
+	return append(t, uint32(number), uint32(number>>32), uint32(value))
+}
+
+// Len returns the number of entries.
+func (t Table) Len() int { return len(t) / entryWords }
+
+// Entry returns the i-th entry.
+func (t Table) Entry(i int) (number int64, value int32) {
+	e := t[entryWords*i:][:entryWords]
+	return int64(uint64(e[0]) | uint64(e[1])<<32), int32(e[2])
+}
+
+// after returns the number of entries up to a number, itself included.
+func (t Table) after(number int64) int {
+	from, to := 0, t.Len()
+	for from < to {
+		mid := (from + to) / 2
+		if at, _ := t.Entry(mid); at <= number {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	return from
+}
+
+// Bin returns the bin of an instant, in microseconds since 1970 in UTC.
+func (c *Clock) Bin(micros int64) int {
+	at := floor(micros, 1_000_000)
+	local := at
+	if c.Offsets.Len() > 0 {
+		_, offset := c.Offsets.Entry(max(0, c.Offsets.after(at)-1))
+		local += int64(offset)
+	}
+	date := floor(local, day)
+	in, period := local-date*day, int64(day)
+	if c.Week {
+		weekday := date + 4 // 1970-01-01 was a Thursday
+		if i := c.Days.after(date) - 1; i >= 0 {
+			if d, w := c.Days.Entry(i); d == date {
+				weekday = int64(w)
+			}
+		}
+		in += (weekday - 7*floor(weekday, 7)) * day
+		period = week
+	}
+	return int(in * int64(c.Bins) / period)
+}
+
+func floor(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
