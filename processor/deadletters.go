@@ -55,13 +55,16 @@ func (o *sideOutputs) logDead(class, text string) {
 	o.trouble.Warn(o.log, class, "dead letter", "class", class, "err", text)
 }
 
-// late sends rec to the topic of late records. The state has counted it; one of a backfill is not sent.
-func (o *sideOutputs) late(rec *record.Record, series []byte) {
+// late sends rec to the topic of late records, unless it has been sent for another of its samples. The state has
+// counted the sample; one of a backfill is not sent.
+func (o *sideOutputs) late(rec *record.Record, series []byte, sent bool) {
 	if o.fill.covers(rec.Offset) {
 		return
 	}
 	o.lates.Add(series, rec.Offset)
-	o.writer.Late(rec)
+	if !sent {
+		o.writer.Late(rec)
+	}
 }
 
 // forward sends rec on to the internal topic. A record that is too large for it

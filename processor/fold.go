@@ -30,6 +30,7 @@ type folder struct {
 	dec     schemas.Decoder
 	it      record.Iterator
 	reading schemas.Reading
+	split   *schemas.Splitter // of readings into samples
 	header  headerOf
 	counts  metrics.Counts // of the chunk
 
@@ -53,7 +54,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 	s := f.state
 	limit := f.chunkRecords(from)
 	f.more = false
-	for f.counts.Consumed < limit && (f.again || f.side.next(&f.it)) {
+	for f.counts.Consumed+f.counts.Further < limit && (f.again || f.side.next(&f.it)) {
 		f.again = false
 		rec := f.it.Record()
 		if f.header == nil {
@@ -102,21 +103,50 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		if f.host.cfg.Mutes != nil {
 			f.muted = f.host.cfg.Mutes().Follow(f.muted, &s.Decisions, rec.Offset)
 		}
-		sample := keystate.Sample{Key: f.reading.Key, Time: f.reading.Time, Offset: rec.Offset, Values: f.reading.Values}
+		if err := f.foldSamples(ctx, rec); err != nil {
+			return nil, err
+		}
+	}
+	if f.it.Err() == nil {
+		f.more = f.counts.Consumed+f.counts.Further >= limit
+	}
+	return f.it.Err(), f.finish(ctx)
+}
+
+// foldSamples folds the samples of a record, and sends on what becomes none. A record with late samples is sent once.
+func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
+	s := f.state
+	late, held := false, false
+	n := f.split.Samples()
+	for i := range n {
+		if i > 0 {
+			if err := f.makeRoom(ctx); err != nil {
+				return err
+			}
+		}
+		sample := f.sample(rec, i)
 		switch s.Fold(&sample, f.batch) {
 		case keystate.Late:
-			f.side.late(rec, f.reading.Key)
+			f.side.late(rec, sample.Key, late)
+			late = true
 		case keystate.Held:
-			attachSuspect(s, rec)
+			held = true
 		}
 		if len(s.Suspects.Refused) > 0 {
 			f.side.refused(s, f.host.cfg.State.MaxJump)
 		}
 	}
-	if f.it.Err() == nil {
-		f.more = f.counts.Consumed >= limit
+	if held {
+		attachSuspect(s, rec)
 	}
-	return f.it.Err(), f.finish(ctx)
+	f.counts.Further += int64(n - 1)
+	return nil
+}
+
+// sample returns the i-th sample of the reading of rec.
+func (f *folder) sample(rec *record.Record, i int) keystate.Sample {
+	key, values := f.split.Sample(&f.reading, i)
+	return keystate.Sample{Key: key, Time: f.reading.Time, Offset: f.host.cfg.State.Place(rec.Offset, i), Values: values}
 }
 
 // makeRoom scores until the batch has room for the tasks of one more sample.
@@ -188,9 +218,8 @@ func (f *folder) checkReading(rec *record.Record) error {
 			"event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
 			time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339), most, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
 	}
-	if len(f.reading.Key) > maxSeriesKey {
-		return &schemas.DecodeError{Class: "too_large",
-			Err: fmt.Errorf("series key of %d bytes is longer than %d", len(f.reading.Key), maxSeriesKey)}
+	if n := f.split.KeyBytes(&f.reading); n > maxSeriesKey {
+		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}
 	}
 	if e := f.state.Grids.Misplaced(f.reading.Key, f.reading.Values); e != nil {
 		return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
@@ -208,14 +237,20 @@ func (f *folder) reset() {
 	f.counts = metrics.Counts{}
 }
 
-// fold folds a sample of rec, which a restore replays; recall reads it again as a suspect
+// fold folds the samples of rec, which a restore replays; recall reads them again as suspects
 // only.
-func (f *folder) fold(rec *record.Record, recall bool) {
-	sample := keystate.Sample{Key: f.reading.Key, Time: f.reading.Time, Offset: rec.Offset, Values: f.reading.Values}
-	if recall {
-		f.state.Suspects.Recall(&sample)
-	} else {
-		f.state.Fold(&sample, f.batch)
+func (f *folder) fold(ctx context.Context, rec *record.Record, recall bool) error {
+	for i := range f.split.Samples() {
+		if err := f.makeRoom(ctx); err != nil {
+			return err
+		}
+		sample := f.sample(rec, i)
+		if recall {
+			f.state.Suspects.Recall(&sample)
+		} else {
+			f.state.Fold(&sample, f.batch)
+		}
 	}
 	attachSuspect(f.state, rec)
+	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"odradek/processor/restore"
 	"odradek/processor/status"
 	"odradek/processor/trouble"
+	"odradek/schemas"
 )
 
 // partition is one assigned topic-partition: a goroutine that owns its state.
@@ -82,7 +83,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	cfg, rekeyed := h.cfg, h.cfg.Outputs[outputs.Rekeyed]
 	pt := &partition{
 		folder: folder{host: h, tp: tp, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
-			dec: cfg.Decoder.Clone(), forward: rekeyed != "" && tp.Topic != rekeyed},
+			dec: cfg.Decoder.Clone(), split: schemas.NewSplitter(cfg.Series), forward: rekeyed != "" && tp.Topic != rekeyed},
 		status:   status.New(tp),
 		done:     make(chan struct{}),
 		commands: newCommands(),
@@ -109,7 +110,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	if t := h.outputs.Changelogs[tp.Topic]; t != nil {
 		pt.growth.siblings.Store(int32(t.Partitions))
 	}
-	pt.reading.Values = make([]float64, cfg.State.Dim)
+	pt.reading.Values = make([]float64, cfg.Decoder.Width())
 	return pt
 }
 

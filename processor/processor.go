@@ -57,7 +57,10 @@ type Config struct {
 
 	Session, Rebalance, Heartbeat time.Duration
 
-	Decoder  schemas.Decoder // cloned for each partition
+	Decoder schemas.Decoder // cloned for each partition
+	// Series are the names of the values of a reading where each is a series of its own (schemas.Splitter);
+	// nil: a record is one sample. State.SampleBits is set if and only if they are.
+	Series   []string
 	State    *keystate.Config
 	Executor detectors.Executor
 	// Settings are behind the fingerprints of State, an entry for each detector and

@@ -159,11 +159,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 			}
 			break
 		}
-		if err := pt.makeRoom(ctx); err != nil {
-			return err
-		}
-		pt.fold(rec, rec.Offset < floor.Offset)
-		return nil
+		return pt.fold(ctx, rec, rec.Offset < floor.Offset)
 	})
 	if err != nil {
 		return err

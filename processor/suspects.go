@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"odradek/processor/kafka/record"
@@ -24,15 +25,22 @@ func attachSuspect(s *keystate.State, rec *record.Record) {
 	s.Suspects.Attach(rec.Offset, &own)
 }
 
-// refused sends the suspects of s that were not folded to the topics of late records and
-// of dead letters.
+// refused sends the records of the suspects of s that were not folded to the topics of late records and
+// of dead letters. A record is sent once, and counted as dead once for each of its samples.
 func (o *sideOutputs) refused(s *keystate.State, maxJump int64) {
 	refused := s.Suspects.Refused
 	for i := range refused {
 		r := &refused[i]
 		rec := r.Record.(*record.Record)
+		sent := slices.ContainsFunc(refused[:i], func(other keystate.Refusal) bool {
+			return other.Record == r.Record && other.Outcome == r.Outcome
+		})
 		if r.Outcome == keystate.Late {
-			o.late(rec, r.Key)
+			o.late(rec, r.Key, sent)
+			continue
+		}
+		if sent {
+			o.counts.Dead++
 			continue
 		}
 		past := "of a partition that has none yet"

@@ -199,7 +199,7 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 	if err != nil {
 		return err
 	}
-	if d.decoder, err = formats.NewDecoder(c.SchemaMapping(), d.registry, opts); err != nil {
+	if d.decoder, err = formats.NewDecoder(c.RecordMapping(), d.registry, opts); err != nil {
 		return err
 	}
 	if d.topic, err = deadletters.Open(ctx, d.client, c.Output.Topics[outputs.DeadLetters]); err != nil {

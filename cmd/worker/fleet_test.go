@@ -50,6 +50,7 @@ var client = &http.Client{Timeout: 30 * time.Second}
 
 // fleet is a group of workers on a cluster with one input topic.
 type fleet struct {
+	several  bool // a record is several samples
 	t        *testing.T
 	c        *kafkatest.Cluster
 	registry string
@@ -272,6 +273,7 @@ type scoreID struct {
 	partition int32
 	offset    int64
 	detector  string
+	series    string // where a record is several samples
 }
 
 // scored is what has to be equal between two runs.
@@ -329,6 +331,9 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 			state: m["state"].(string), bits: math.Float64bits(v)}
 		if string(r.Key) != s.key {
 			f.t.Fatalf("score of %q has record key %q", s.key, r.Key)
+		}
+		if f.several {
+			sid.series = s.key
 		}
 		if _, ok := out[sid]; ok {
 			doubled = append(doubled, sid)

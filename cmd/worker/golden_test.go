@@ -72,6 +72,7 @@ func TestGoldenLedger(t *testing.T) {
 		}
 	}
 	t.Run("grid", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-grid.txt", gridSettings) })
+	t.Run("wide", func(t *testing.T) { testGoldenWide(t, "testdata/golden-wide.txt") })
 	t.Run("sliding", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-sliding.txt", slidingSettings) })
 }
 

@@ -382,7 +382,7 @@ func accounted(t *testing.T, scrape string) bool {
 		sum[strings.TrimSuffix(strings.TrimPrefix(name, "odradek_records_"), "_total")] += v
 	}
 	_, told := sum["consumed"]
-	in := sum["consumed"] + sum["held_assigned"]
+	in := sum["consumed"] + sum["further_samples"] + sum["held_assigned"]
 	var out float64
 	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "dead_lettered", "forwarded", "held",
 		"held_revoked", "held_evicted", "backfilled"} {

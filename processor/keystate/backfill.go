@@ -26,11 +26,11 @@ func (p *position) BackfillTo(offset int64) {
 	if p.next != math.MinInt64 {
 		panic("keystate: BackfillTo of a state that has begun")
 	}
-	p.backfill = offset
+	p.backfill = p.first(offset)
 }
 
 // BackfillEnd returns the offset of BackfillTo; 0 without a backfill.
-func (p *position) BackfillEnd() int64 { return p.backfill }
+func (p *position) BackfillEnd() int64 { return p.backfill >> p.bits }
 
 // backfilling reports whether no sample behind the backfill has been folded.
 func (p *position) backfilling() bool { return p.backfill > 0 && p.next <= p.backfill }

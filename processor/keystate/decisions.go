@@ -62,6 +62,7 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || kinds[k].Name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
 	}
+	offset = s.at.first(offset)
 	if s.journal.Replaying || s.journal.Started() && offset < s.at.next {
 		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.at.turn()))
 	}
@@ -85,6 +86,7 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 // if none does. Ask for every record that it may concern: a verdict that
 // is not asked for lapses.
 func (s *Decisions) Standing(k Kind, subject []byte, offset int64) []byte {
+	offset = s.at.first(offset)
 	d := s.log.InForce(k, subject, offset)
 	if d == nil || len(d.Content) == 0 {
 		return nil

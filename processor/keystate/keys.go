@@ -131,6 +131,7 @@ func (s *Keys) evictOldest(offset int64) bool {
 // at most limit, and returns how many. They go before the record at offset, of which
 // nothing may have been folded; Fits must have returned true.
 func (s *Keys) Trim(limit, offset int64) (n int) {
+	offset = s.at.first(offset)
 	if s.journal.Replaying || offset < s.at.next {
 		panic(fmt.Sprintf("keystate: Trim at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
 	}

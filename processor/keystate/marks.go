@@ -20,6 +20,7 @@ func begin(s *State, f Floor, implicit bool) {
 // mark, are one step that is committed or rolled back as a whole. Their tasks
 // must have been applied. The first Mark of a new State says where it begins.
 func (s *State) Mark(next int64) {
+	next = s.first(next)
 	if !s.journal.Started() {
 		begin(s, Floor{Offset: next, MaxTime: NoTime}, false)
 		s.route()
@@ -44,13 +45,14 @@ func (s *State) Mark(next int64) {
 	}
 	s.sweeps.pass(next)
 	s.journal.Mark(s.Suspects.floor(next))
-	s.journal.SetFloor(s.Floor())
+	s.journal.SetFloor(s.snapshots.floor())
 	s.route()
 }
 
 // Committed notes that everything up to the mark at next is committed, with what
 // Snapshot has emitted for it, and discards what would undo it.
 func (s *State) Committed(next int64) {
+	next = s.first(next)
 	if unlogged := s.Decisions.log.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
 		panic("keystate: decisions were committed that Snapshot has not emitted")
 	}
@@ -71,6 +73,7 @@ func (s *State) Rollback(to int64) error {
 	if s.journal.Replaying {
 		return errors.New("keystate: rollback during replay, restore again")
 	}
+	to = s.first(to)
 	if err := s.journal.Check(to); err != nil {
 		return fmt.Errorf("keystate: %w", err)
 	}

@@ -26,5 +26,8 @@ func (c *Config) Layout() uint64 {
 	for _, w := range c.Windows {
 		fmt.Fprint(h, ";", w.Fingerprint, w.Columns)
 	}
+	if c.SampleBits > 0 {
+		fmt.Fprint(h, ";several")
+	}
 	return h.Sum64()
 }

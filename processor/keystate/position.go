@@ -1,15 +1,34 @@
 package keystate
 
-import "odradek/processor/keystate/eventtime"
+import (
+	"math"
 
-// position is how far a State has folded its log.
+	"odradek/processor/keystate/eventtime"
+)
+
+// position is how far a State has folded its log. Within the State, offsets are those of samples
+// (Config.Place).
 type position struct {
+	bits     uint8 // Config.SampleBits
 	next     int64 // offsets below are folded
 	maxTime  int64 // largest event time; NoTime without one
 	lateness int64 // Config.Lateness
 	sweepAt  int64 // the watermark at which keys that expire or fall silent are looked for
 	backfill int64 // samples below are a backfill; 0: there is none
 	ahead    int64 // offsets below may be in the state of a key, where it was restored
+}
+
+// first returns the offset of the first sample of the record at offset.
+func (p *position) first(offset int64) int64 { return first(p.bits, offset) }
+
+func first(bits uint8, offset int64) int64 {
+	switch {
+	case offset < 0:
+		return offset // none
+	case offset > math.MaxInt64>>bits:
+		return math.MaxInt64
+	}
+	return offset << bits
 }
 
 // MaxTime returns the largest event time folded, NoTime without one.

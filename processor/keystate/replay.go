@@ -6,6 +6,7 @@ package keystate
 // offset: what a key's state has already is then not folded again, and counted
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
+	f, committed = f.Samples(s.bits), s.first(committed)
 	if err := s.Restore.finish(f, committed, ahead); err != nil {
 		return err
 	}

@@ -100,7 +100,8 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 		return errors.New("keystate: replay into a state that has begun")
 	}
 	if f.Offset > committed {
-		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", f.Offset, committed, ErrAhead)
+		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", s.cfg.Record(f.Offset),
+			s.cfg.Record(committed), ErrAhead)
 	}
 	s.begin()
 	if err := s.loader.Finish(); err != nil {
@@ -119,7 +120,8 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 			continue
 		}
 		if top = max(top, k.AsOf); k.AsOf > committed && !ahead {
-			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), k.AsOf, committed, ErrAhead)
+			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), s.cfg.Record(k.AsOf),
+				s.cfg.Record(committed), ErrAhead)
 		}
 		if err := s.loader.Incomplete(k); err != nil {
 			return fmt.Errorf("keystate: key %s: %w", Digest(k.Name()), err)
@@ -132,7 +134,8 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 	s.Mismatched = differ.Sorted()
 	if d := s.decisions.log.Begin(f.Offset); d != nil {
 		if top = max(top, d.Offset); d.Offset >= committed && !ahead {
-			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, d.Offset, committed, ErrAhead)
+			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
+				s.cfg.Record(committed), ErrAhead)
 		}
 	}
 	for _, k := range drop {
@@ -173,6 +176,7 @@ func (s *Restore) Dropped() (n int) {
 // Shed evicts the keys that were dropped while loading, before the record at offset,
 // as Keys.Trim does. After a Rollback it has to be called again.
 func (s *Restore) Shed(offset int64) (n int) {
+	offset = s.at.first(offset)
 	if s.journal.Replaying || offset < s.at.next {
 		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
 	}
@@ -208,7 +212,8 @@ func (s *Restore) step(sm *Sample) {
 		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.end))
 	}
 	s.suspects.replay(sm.Offset)
-	if s.replayed++; s.replayed%replayStride == 0 {
+	if s.replayed++; s.replayed >= replayStride && s.cfg.Number(sm.Offset) == 0 { // a mark is between two records
+		s.replayed = 0
 		s.journal.Pass(s.suspects.floor(sm.Offset))
 	}
 }

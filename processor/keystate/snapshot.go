@@ -20,7 +20,10 @@ type snapshots struct {
 
 // Floor is the replay floor if the last mark is committed with everything that
 // Snapshot has emitted so far.
-func (s *snapshots) Floor() Floor {
+func (s *snapshots) Floor() Floor { return s.floor().Records(s.at.bits) }
+
+// floor is Floor by the offsets of samples.
+func (s *snapshots) floor() Floor {
 	if !s.journal.Started() {
 		return Floor{MaxTime: NoTime}
 	}
@@ -59,6 +62,7 @@ func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []by
 	if s.decisions.log.Crowded() {
 		want = math.MaxInt64
 	}
+	want = s.at.first(want)
 	c := changelog.Emitter{Emit: emit}
 	s.decisions.emit(&c, maxBytes)
 	// Not within maxBytes, and not counted: the floor has to rise all the same.
@@ -77,7 +81,7 @@ func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []by
 		}
 		s.emit(&c, k)
 	}
-	s.journal.Snapshot(s.Floor())
+	s.journal.Snapshot(s.floor())
 	if c.Err != nil {
 		return fmt.Errorf("keystate: snapshot: %w", c.Err)
 	}

@@ -45,7 +45,7 @@ const MaxRecord = 512 << 10
 type Sample struct {
 	Key    []byte    // any bytes; not retained
 	Time   int64     // event time in microseconds since the epoch
-	Offset int64     // of its record; rises from sample to sample
+	Offset int64     // Config.Place of its record and its number there; rises from sample to sample
 	Values []float64 // Config.Dim values, NaN or infinite where missing; not retained
 }
 
@@ -82,6 +82,11 @@ type Config struct {
 	KeepMismatched bool // stored state of another fingerprint is dropped instead of refused
 	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
 
+	// SampleBits is the number of bits that number the samples of a record, where a record may be several
+	// (Place); 0: a record is one sample. The methods of a State and its floors take and give offsets of
+	// records; Sample, Row, EventRow and BlockRow have those of samples.
+	SampleBits uint8
+
 	// MaxRecord bounds key and value of a changelog record in bytes, as long as
 	// a key's name and one row leave a choice; 0: the constant MaxRecord.
 	MaxRecord int
@@ -93,6 +98,22 @@ func (c *Config) maxRecord() int {
 	}
 	return MaxRecord
 }
+
+// SeveralBits is the SampleBits of records that are several samples, at most MaxSamples of them. Offsets
+// up to 2^42 are left.
+const SeveralBits = 20
+
+// MaxSamples is the most samples of a record.
+const MaxSamples = 1 << SeveralBits
+
+// Place returns the offset of a sample: of the record's sample of that number, from 0.
+func (c *Config) Place(record int64, number int) int64 { return record<<c.SampleBits | int64(number) }
+
+// Record returns the offset of the record that the sample at offset is of.
+func (c *Config) Record(offset int64) int64 { return offset >> c.SampleBits }
+
+// Number returns the number of the sample at offset among those of its record.
+func (c *Config) Number(offset int64) int { return int(offset & (1<<c.SampleBits - 1)) }
 
 // Check says what is wrong with the configuration, everything at once.
 func (c *Config) Check() error {
@@ -341,7 +362,7 @@ func New(cfg *Config) *State {
 	}
 	s := &State{
 		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), layout: cfg.Layout(), slow: true,
-		position: position{next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64, ahead: math.MinInt64},
+		position: position{bits: cfg.SampleBits, next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64, ahead: math.MinInt64},
 	}
 	s.dets = s.sets.Setups
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
@@ -366,8 +387,8 @@ func compose(s *State) {
 	}
 	s.Output.at = at
 	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
-	s.Suspects = newSuspects(cfg.MaxJump, at, &s.Tally, journal)
-	s.held = newHeld(cfg.MaxHeld, cfg.Dim, table, journal)
+	s.Suspects = newSuspects(cfg.MaxJump, cfg.SampleBits, at, &s.Tally, journal)
+	s.held = newHeld(cfg.MaxHeld<<cfg.SampleBits, cfg.Dim, table, journal)
 	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
 	s.rules = rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks}
 	s.mutes = mutes{decisions: s.Decisions.log, tasks: &s.folder.tasks}

@@ -12,7 +12,8 @@ import (
 // and events have the offset of its own record. All else that asks for an order in
 // the log (how far a snapshot goes, what an eviction has forgotten, which key was
 // used least recently) has the offset of the turn, by which replay comes to the
-// same. No key is evicted in the turn in which it had a sample.
+// same. A record of several samples is one suspect: from its first suspect on, its samples are held
+// together, share one fate, and none of them votes on another. No key is evicted in the turn in which it had a sample.
 
 // jurors is the number of samples that vote on a suspect, and the most suspects
 // that are held at once.
@@ -59,6 +60,7 @@ type Suspects struct {
 	Lost int
 
 	jury    suspects.Jury[attached]
+	bits    uint8 // Config.SampleBits
 	jump    int64 // Config.MaxJump
 	at      *position
 	tally   *Tally
@@ -66,24 +68,32 @@ type Suspects struct {
 }
 
 // newSuspects returns the suspects of a new State, where jump microseconds are the largest jump.
-func newSuspects(jump int64, at *position, tally *Tally, j *journal) Suspects {
+func newSuspects(jump int64, bits uint8, at *position, tally *Tally, j *journal) Suspects {
 	return Suspects{
-		jury: suspects.New(jump, func(a attached) attached { return attached{a.clone(), a.record} }),
-		jump: jump, at: at, tally: tally, journal: j,
+		jury: suspects.New(jump, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
+		bits: bits, jump: jump, at: at, tally: tally, journal: j,
 	}
 }
 
 // Len returns the number of samples that are held as suspects; State.Held includes them.
-func (s *Suspects) Len() int { return len(s.jury.List()) }
+func (s *Suspects) Len() (n int) {
+	for _, u := range s.jury.List() {
+		n += 1 + len(u.More)
+	}
+	return n
+}
 
-// Has reports whether the sample at offset is held as a suspect.
-func (s *Suspects) Has(offset int64) bool { return s.jury.Find(offset) != nil }
+// Has reports whether samples of the record at offset are held as a suspect.
+func (s *Suspects) Has(offset int64) bool { return s.jury.Find(first(s.bits, offset)) != nil }
 
 // Attach adds record to a suspect, for the Refusal. It has to follow the Fold or
-// the Recall of that sample.
+// the Recall of the record's samples.
 func (s *Suspects) Attach(offset int64, record any) {
-	if u := s.jury.Find(offset); u != nil {
+	if u := s.jury.Find(first(s.bits, offset)); u != nil {
 		u.Sample.record = record
+		for i := range u.More {
+			u.More[i].record = record
+		}
 	}
 }
 
@@ -109,12 +119,20 @@ func (s *Suspects) begin(f Floor) {
 // vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
 // reports whether sm is a suspect from now on.
 func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
-	held = s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
-		take(&u.Sample)
+	held = s.jury.Join(sm.Offset, attached{Sample: *sm}) || s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
 		if u.Offset != sm.Offset && !s.journal.Replaying {
-			s.Accepted++
+			s.Accepted += int64(1 + len(u.More))
 		}
-	}, func(u *suspect) { s.refuse(&u.Sample, Rejected) })
+		take(&u.Sample)
+		for i := range u.More {
+			take(&u.More[i])
+		}
+	}, func(u *suspect) {
+		s.refuse(&u.Sample, Rejected)
+		for i := range u.More {
+			s.refuse(&u.More[i], Rejected)
+		}
+	})
 	if held && !s.journal.Replaying {
 		s.Held++
 	}

@@ -26,17 +26,17 @@ import (
 // Everything consumed is accounted for: of every partition, summed over the life of
 // the process,
 //
-//	consumed + held_assigned = scored + warming_up + missing + filtered + late +
+//	consumed + further_samples + held_assigned = scored + warming_up + missing + filtered + late +
 //	                           duplicate + dead_lettered + forwarded + held + held_revoked +
 //	                           held_evicted + backfilled
 //
-// where held is what waits for its turn in event time now.
+// where further_samples are those of records beyond the first of each, and held is what waits for its turn in event time now.
 //
 // A nil *Metrics counts nothing.
 type Metrics struct {
 	Registry *prometheus.Registry
 
-	consumed, consumedBytes                                        *prometheus.CounterVec // topic, partition
+	consumed, consumedBytes, further                               *prometheus.CounterVec // topic, partition
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
 	heldEvicted, skipAborted, control, Evictions, early            *prometheus.CounterVec
@@ -76,7 +76,7 @@ type Metrics struct {
 
 // PartitionMetrics are one partition's counters, resolved once.
 type PartitionMetrics struct {
-	Consumed, ConsumedBytes                                        prometheus.Counter
+	Consumed, ConsumedBytes, Further                               prometheus.Counter
 	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
 	HeldEvicted, Aborted, Control, Evictions, Early                prometheus.Counter
@@ -127,6 +127,9 @@ func New(outputs ...string) *Metrics {
 
 	m.consumed = counter("records_consumed_total", "Input records of committed cycles.", "topic", "partition")
 	m.consumedBytes = counter("consumed_bytes_total", "Bytes of key and value of consumed records.", "topic", "partition")
+	m.further = counter("records_further_samples_total",
+		"Samples of consumed records beyond the first of each (ODRADEK_SERIES_FIELDS).", "topic",
+		"partition")
 	m.scored = counter("records_scored_total", "Records that got a score from at least one detector.", "topic", "partition")
 	m.warmingUp = counter("records_warming_up_total", "Records of series with too little history for a score.", "topic", "partition")
 	m.missing = counter("records_missing_total",
@@ -248,7 +251,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			return v.WithLabelValues(tp.Topic, strconv.Itoa(int(tp.Partition)))
 		}
 		pm = &PartitionMetrics{
-			Consumed: of(m.consumed), ConsumedBytes: of(m.consumedBytes),
+			Consumed: of(m.consumed), ConsumedBytes: of(m.consumedBytes), Further: of(m.further),
 			Scored: of(m.scored), WarmingUp: of(m.warmingUp), Missing: of(m.missing), Filtered: of(m.filtered),
 			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
 			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
@@ -314,6 +317,7 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	}
 	add(pm.Consumed, n.Consumed)
 	add(pm.ConsumedBytes, n.Bytes)
+	add(pm.Further, n.Further)
 	add(pm.DeadLettered, n.Dead)
 	add(pm.Forwarded, n.Forwarded)
 	add(pm.Scored, n.Outcomes[keystate.Scored])

@@ -12,7 +12,7 @@ import (
 // record again that is read again after a rollback.
 type Outcome struct {
 	Topic    string
-	Consumed int64
+	Consumed int64  // samples: of most configurations, records
 	Parts    []Part // those that are not 0, most records first
 }
 
@@ -33,6 +33,9 @@ func (m *Metrics) Outcomes() []Outcome {
 	}
 	for topic, n := range sums(m.consumed, "") {
 		of(topic[0]).Consumed = n
+	}
+	for topic, n := range sums(m.further, "") {
+		of(topic[0]).Consumed += n
 	}
 	for _, c := range []struct {
 		name  string

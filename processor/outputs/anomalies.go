@@ -98,7 +98,7 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
-		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: ch.Offset,
+		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
 		Region: region, Group: group,
 	}
 }

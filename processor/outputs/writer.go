@@ -128,7 +128,8 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 				t.Name, e)
 			break
 		}
-		n := w.scores.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), output.ScoreState(row.State), row.Offset)
+		n := w.scores.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), output.ScoreState(row.State),
+			w.state.Record(row.Offset))
 		b.Close(n)
 		bytes += n + len(name) + 12
 	}
@@ -151,7 +152,7 @@ func (w *Writer) writeBlocks(p *Payload, s *keystate.State, _ *metrics.Work, now
 	for i := range s.Blocks {
 		row := &s.Blocks[i]
 		key := row.Key.Name()
-		h := append(w.sourceHeaders("odradek.source.", row.Offset),
+		h := append(w.sourceHeaders("odradek.source.", w.state.Record(row.Offset)),
 			record.Header{Key: "content-type", Value: []byte(row.MediaType)},
 			record.Header{Key: "odradek.detector", Value: []byte(w.state.Detectors[row.Detector].Name)},
 			record.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},

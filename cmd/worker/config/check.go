@@ -296,9 +296,9 @@ func (k *checker) registry() {
 		text, err := os.ReadFile(m.SchemaFile)
 		if err != nil {
 			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
-		} else if k.c.SchemaMapping().Validate() == nil {
+		} else if k.c.RecordMapping().Validate() == nil {
 			var problems []string
-			for _, err := range formats.CheckFile(m.Format, k.c.SchemaMapping(), string(text)) {
+			for _, err := range formats.CheckFile(m.Format, k.c.RecordMapping(), string(text)) {
 				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))
 			}
 			k.addAll("SCHEMA_FILE", problems, "")
@@ -415,9 +415,14 @@ func (k *checker) mapping() {
 		k.add("VALUE_FIELDS", "no field named", "name the fields that hold a sample's values, separated by commas")
 	}
 	problems := map[string][]string{}
-	for _, err := range unjoin(k.c.SchemaMapping().Validate()) {
+	fields := "VALUE_FIELDS"
+	if len(m.SeriesFields) > 0 {
+		fields = "SERIES_FIELDS"
+		k.seriesFields()
+	}
+	for _, err := range unjoin(k.c.RecordMapping().Validate()) {
 		text := strings.TrimPrefix(err.Error(), "schemas: ")
-		name := "VALUE_FIELDS"
+		name := fields
 		switch {
 		case strings.HasPrefix(text, "key "):
 			name = "KEY_FIELD"
@@ -431,6 +436,20 @@ func (k *checker) mapping() {
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
 		k.addAll(name, problems[name], "")
 	}
+}
+
+// seriesFields checks ODRADEK_SERIES_FIELDS, beside the paths themselves.
+func (k *checker) seriesFields() {
+	if !slices.Equal(k.c.Mapping.ValueFields, []string{"value"}) {
+		k.add("VALUE_FIELDS", "set together with "+Prefix+"SERIES_FIELDS, which makes each field a series of one value", "keep one of them")
+	}
+	var problems []string
+	for _, f := range k.c.Mapping.SeriesFields {
+		if strings.Contains(f, "/") {
+			problems = append(problems, fmt.Sprintf("field %q has a '/', which separates a series key from the field", f))
+		}
+	}
+	k.addAll("SERIES_FIELDS", problems, "")
 }
 
 // unjoin splits the error of errors.Join.

@@ -99,14 +99,15 @@ type registrySettings struct {
 }
 
 type mappingSettings struct {
-	Format      string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
-	SchemaFile  string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against, with protobuf a .proto file of which records are the first message. With an Avro schema or a .proto file, Confluent framing is looked for in headers only."`
-	KeyField    string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
-	TimeField   string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
-	TimeUnit    string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
-	ValueFields []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
-	Missing     string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
-	Duplicates  string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of one already there: keep it, or drop and count it."`
+	Format       string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
+	SchemaFile   string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against, with protobuf a .proto file of which records are the first message. With an Avro schema or a .proto file, Confluent framing is looked for in headers only."`
+	KeyField     string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
+	TimeField    string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
+	TimeUnit     string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
+	ValueFields  []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
+	SeriesFields []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors: each is a series of its own, of one value, with the key <series key>/<field path>, as press-1/temperature. A record is as many samples, each with its own outcome. Instead of ODRADEK_VALUE_FIELDS; the one value is called value. See docs/records.md."`
+	Missing      string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
+	Duplicates   string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of one already there: keep it, or drop and count it."`
 }
 
 type keySettings struct {
@@ -406,7 +407,7 @@ func (c *Config) OutputTopics() outputs.Names {
 
 // trim removes the spaces and empty items of lists written by hand.
 func (c *Config) trim() {
-	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields,
+	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Mapping.SeriesFields,
 		&c.Detect.Names, &c.GPU.Devices} {
 		*l = cleanList(*l)
 	}

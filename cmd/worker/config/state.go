@@ -14,10 +14,32 @@ import (
 	"odradek/schemas"
 )
 
-// SchemaMapping returns the mapping of a record onto a reading.
+// SchemaMapping returns the mapping of a record onto a sample: with ODRADEK_SERIES_FIELDS, of one value.
 func (c *Config) SchemaMapping() schemas.Mapping {
 	m := &c.Mapping
 	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit}
+}
+
+// RecordMapping returns the mapping of a record onto a reading, which Series says how to split into samples.
+func (c *Config) RecordMapping() schemas.Mapping {
+	m := c.SchemaMapping()
+	if len(c.Mapping.SeriesFields) > 0 {
+		m.Fields = c.Mapping.SeriesFields
+	}
+	return m
+}
+
+// Series returns the names of the values of a reading that are series of their own; nil: a reading is one sample.
+func (c *Config) Series() []string {
+	if len(c.Mapping.SeriesFields) == 0 {
+		return nil
+	}
+	m := c.RecordMapping()
+	columns, err := m.Columns(nil)
+	if err != nil {
+		return nil
+	}
+	return m.ColumnNames(columns)
 }
 
 // KeystateConfig returns the configuration of the state: one window for each
@@ -37,6 +59,9 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		Hold:           c.Mapping.Missing == "hold",
 		DropDuplicates: c.Mapping.Duplicates == "drop",
 		KeepMismatched: c.Cycle.StateMismatch == "reset",
+	}
+	if n := len(c.Series()); n > 0 {
+		ks.SampleBits, ks.MaxHeld = keystate.SeveralBits, max(1, c.Keys.MaxHeld/n)
 	}
 	if c.Detect.Anomalies {
 		ks.Silence = c.Detect.Silence.Microseconds()
@@ -125,6 +150,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		{Name: Prefix + "KEY_FIELD", Value: key}, {Name: Prefix + "TIME_FIELD", Value: at},
 		{Name: Prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
 	}
+	if len(c.Mapping.SeriesFields) > 0 {
+		mapping = append(mapping, provenance.Setting{Name: Prefix + "SERIES_FIELDS", Value: "each a series"})
+	}
 	held := append(slices.Clone(mapping), provenance.Setting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
 	var list []provenance.StateSettings
 	for i := range c.Detectors {
@@ -195,5 +223,9 @@ func (m *mappingSettings) keyAndTime() (key, at string) {
 func (c *Config) canonicalWindow(fields []string) string {
 	m := &c.Mapping
 	key, at := m.keyAndTime()
-	return fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
+	text := fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
+	if len(m.SeriesFields) > 0 { // whichever they are: a series more empties no other
+		text += ";each"
+	}
+	return text
 }

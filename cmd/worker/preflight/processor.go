@@ -19,7 +19,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 	if err != nil {
 		return cfg, err
 	}
-	dec, err := formats.NewDecoder(c.SchemaMapping(), registry, opts)
+	dec, err := formats.NewDecoder(c.RecordMapping(), registry, opts)
 	if err != nil {
 		return cfg, err
 	}
@@ -39,7 +39,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
+		Decoder: dec, Series: c.Series(), State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
 		TimeUnit:           c.Mapping.TimeUnit,
 		SchemaGrace:        c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,

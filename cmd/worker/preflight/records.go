@@ -87,12 +87,20 @@ func (e *examination) schemas(ctx context.Context) {
 
 // fits returns which paths of the mapping a schema lacks.
 func (e *examination) fits(what string, s *schemas.Schema) (faults []Finding) {
-	for _, err := range formats.Check(e.c.Mapping.Format, e.c.SchemaMapping(), s) {
+	fields := "VALUE_FIELDS"
+	if e.c.Series() != nil {
+		fields = "SERIES_FIELDS"
+	}
+	for _, err := range formats.Check(e.c.Mapping.Format, e.c.RecordMapping(), s) {
 		faults = append(faults, Finding{Level: LevelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
-			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
+			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _" + fields})
 	}
 	if len(faults) == 0 {
-		e.r.OK(what, "has all mapped fields")
+		detail := "has all mapped fields"
+		if n := len(e.c.Series()); n > 0 {
+			detail += fmt.Sprintf("; a record is %d samples, of as many series", n)
+		}
+		e.r.OK(what, "%s", detail)
 	}
 	return faults
 }
@@ -145,7 +153,7 @@ func (e *examination) records(ctx context.Context) {
 	if err != nil {
 		return // a fault of the configuration, reported there
 	}
-	dec, err := formats.NewDecoder(e.c.SchemaMapping(), e.reg, opts)
+	dec, err := formats.NewDecoder(e.c.RecordMapping(), e.reg, opts)
 	if err != nil {
 		return
 	}

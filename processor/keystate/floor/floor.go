@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,10 +19,11 @@ const NoTime = math.MinInt64
 const Jurors = 3
 
 // SuspectMark is a suspect that is held at a mark: its offset, the votes so far, and
-// how many of them are in its favour.
+// how many of them are in its favour. Number is that of its first sample, of a record of several.
 type SuspectMark struct {
 	Offset       int64
 	Votes, Agree uint8
+	Number       int
 }
 
 // Jumps gives the largest jump that samples were judged by: Now from offset From on,
@@ -47,9 +49,44 @@ type Floor struct {
 	Suspects []SuspectMark // in order of offset, at most Jurors
 	// Backfill is the end of the partition's backfill: nothing is published of the input below it. 0: there is none.
 	Backfill int64
+	// Bits number the samples of a record; 0: a record is one sample.
+	Bits uint8
 }
 
-const backfillField = "backfill="
+// Records returns a floor by the offsets of samples, of which the last bits are their numbers in their records,
+// as one by the offsets of records.
+func (f Floor) Records(bits uint8) Floor {
+	if bits == 0 {
+		return f
+	}
+	f.Bits = bits
+	f.Offset, f.Backfill, f.Jumps.From = f.Offset>>bits, f.Backfill>>bits, f.Jumps.From>>bits
+	f.Suspects = slices.Clone(f.Suspects)
+	for i := range f.Suspects {
+		m := &f.Suspects[i]
+		m.Offset, m.Number = m.Offset>>bits, int(m.Offset&(1<<bits-1))
+	}
+	return f
+}
+
+// Samples is the opposite of Records.
+func (f Floor) Samples(bits uint8) Floor {
+	if bits == 0 {
+		return f
+	}
+	f.Offset, f.Backfill, f.Jumps.From = f.Offset<<bits, f.Backfill<<bits, f.Jumps.From<<bits
+	f.Suspects = slices.Clone(f.Suspects)
+	for i := range f.Suspects {
+		m := &f.Suspects[i]
+		m.Offset, m.Number = m.Offset<<bits|int64(m.Number), 0
+	}
+	return f
+}
+
+const (
+	backfillField = "backfill="
+	bitsField     = "sample_bits="
+)
 
 var (
 	_ encoding.TextMarshaler   = Floor{}
@@ -78,7 +115,8 @@ func (f *Floor) Suspect(offset int64) bool {
 // MarshalText is the floor as it goes into the metadata of an offset commit:
 // "1;offset;max time in us", with "-" for no time, and then, where there are any,
 // "jump=us", or "jump=us:from offset:us before", and "suspects=" with
-// offset:votes:in favour for each, separated by commas, and "backfill=offset".
+// offset:votes:in favour for each, and :number where that is not 0, separated by commas,
+// "backfill=offset" and "sample_bits=bits".
 func (f Floor) MarshalText() ([]byte, error) {
 	t := []byte("1;")
 	t = strconv.AppendInt(t, f.Offset, 10)
@@ -100,9 +138,15 @@ func (f Floor) MarshalText() ([]byte, error) {
 			t = append(t, ',')
 		}
 		t = fmt.Appendf(t, "%d:%d:%d", m.Offset, m.Votes, m.Agree)
+		if m.Number > 0 {
+			t = fmt.Appendf(t, ":%d", m.Number)
+		}
 	}
 	if f.Backfill > 0 {
 		t = fmt.Appendf(t, ";%s%d", backfillField, f.Backfill)
+	}
+	if f.Bits > 0 {
+		t = fmt.Appendf(t, ";%s%d", bitsField, f.Bits)
 	}
 	return t, nil
 }
@@ -145,6 +189,12 @@ func (f *Floor) UnmarshalText(text []byte) error {
 				g.Backfill = n[0]
 				ok = g.Backfill > 0
 			}
+		case "sample_bits":
+			var n []int64
+			if n, ok = numbers(value, 1); ok {
+				g.Bits = uint8(n[0])
+				ok = n[0] < 32
+			}
 		}
 		if !ok {
 			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read", name, text)
@@ -182,11 +232,20 @@ func (f *Floor) parseSuspects(text string) bool {
 	last := int64(-1)
 	for _, p := range strings.Split(text, ",") {
 		n, ok := numbers(p, 3)
+		if !ok {
+			if n, ok = numbers(p, 4); ok && n[3] > math.MaxInt32 {
+				ok = false
+			}
+		}
 		if !ok || n[0] <= last || n[0] >= f.Offset || n[1] >= Jurors || n[2] > n[1] || len(f.Suspects) == Jurors {
 			return false
 		}
 		last = n[0]
-		f.Suspects = append(f.Suspects, SuspectMark{n[0], uint8(n[1]), uint8(n[2])})
+		m := SuspectMark{Offset: n[0], Votes: uint8(n[1]), Agree: uint8(n[2])}
+		if len(n) == 4 {
+			m.Number = int(n[3])
+		}
+		f.Suspects = append(f.Suspects, m)
 	}
 	return true
 }
@@ -209,7 +268,8 @@ func Repaired(text string, maxTime, jump int64) (string, error) {
 	f.MaxTime, f.Jumps = maxTime, Jumps{Now: jump}
 	repaired := f.String()
 	for _, field := range strings.Split(text, ";")[3:] {
-		if !strings.HasPrefix(field, "jump=") && !strings.HasPrefix(field, "suspects=") && !strings.HasPrefix(field, backfillField) {
+		if !strings.HasPrefix(field, "jump=") && !strings.HasPrefix(field, "suspects=") && !strings.HasPrefix(field, backfillField) &&
+			!strings.HasPrefix(field, bitsField) {
 			repaired += ";" + field
 		}
 	}

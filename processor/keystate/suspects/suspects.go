@@ -21,6 +21,7 @@ import (
 type Suspect[S any] struct {
 	Offset, Time int64
 	Sample       S
+	More         []S // the samples after it of the same record
 	votes, agree uint8
 }
 
@@ -30,6 +31,7 @@ func (u *Suspect[S]) Votes() (votes, agree uint8) { return u.votes, u.agree }
 // Jury holds the suspects of a partition and takes the votes on them.
 type Jury[S any] struct {
 	clone func(S) S
+	bits  uint8 // of an offset, that number the samples of a record
 	jumps floor.Jumps
 	limit
 	list   []Suspect[S]        // in order of offset; replaced, never changed in place
@@ -37,9 +39,10 @@ type Jury[S any] struct {
 }
 
 // New returns a Jury without suspects, where jump microseconds are the largest jump (0: any).
-// clone copies the sample of a suspect, which outlives the call that brings it.
-func New[S any](jump int64, clone func(S) S) Jury[S] {
-	j := Jury[S]{clone: clone}
+// The last bits of an offset number the samples of a record. clone copies the sample of a suspect, which
+// outlives the call that brings it.
+func New[S any](jump int64, bits uint8, clone func(S) S) Jury[S] {
+	j := Jury[S]{clone: clone, bits: bits}
 	j.set(jump)
 	return j
 }
@@ -78,7 +81,23 @@ func (j *Jury[S]) lost() int {
 // Jumps returns the largest jumps in the form that a floor has.
 func (j *Jury[S]) Jumps() floor.Jumps { return j.jumps }
 
-// Vote counts the vote of a sample on each suspect. It calls take for those that are accepted
+// Join holds a sample with the suspect of its record, and reports whether there is one. A record has one
+// clock: it is one suspect, and its samples do not vote on each other.
+func (j *Jury[S]) Join(offset int64, sample S) bool {
+	n := len(j.list)
+	if n == 0 || j.list[n-1].Offset >= offset || !j.same(j.list[n-1].Offset, offset) {
+		return false
+	}
+	j.list = slices.Clone(j.list) // List has handed out the old one
+	u := &j.list[n-1]
+	u.More = append(u.More, j.clone(sample))
+	return true
+}
+
+// same reports whether two samples are of one record.
+func (j *Jury[S]) same(a, b int64) bool { return a>>j.bits == b>>j.bits }
+
+// Vote counts the vote of a sample on each suspect; of a record, the first sample votes. It calls take for those that are accepted
 // and for the sample, if it is none, and refuse for those that are rejected; held reports
 // whether the sample is a suspect from now on. top is the partition's largest time.
 func (j *Jury[S]) Vote(time, offset int64, sample S, top int64, take, refuse func(*Suspect[S])) (held bool) {
@@ -87,9 +106,12 @@ func (j *Jury[S]) Vote(time, offset int64, sample S, top int64, take, refuse fun
 		take(u)
 		top = max(top, u.Time)
 	}
+	voting := offset&(1<<j.bits-1) == 0
 	for _, u := range j.list {
-		u.votes++
-		if time >= eventtime.Before(u.Time, j.jump) {
+		if voting {
+			u.votes++
+		}
+		if voting && time >= eventtime.Before(u.Time, j.jump) {
 			u.agree++
 		}
 		if u.agree > floor.Jurors/2 {
@@ -124,10 +146,11 @@ func (j *Jury[S]) Vote(time, offset int64, sample S, top int64, take, refuse fun
 	return held
 }
 
-// Recall restores a suspect of the floor; it ignores other samples.
+// Recall restores a suspect of the floor, and the samples after it of its record; it ignores others.
 func (j *Jury[S]) Recall(time, offset int64, sample S) {
 	i := slices.IndexFunc(j.recall, func(m floor.SuspectMark) bool { return m.Offset == offset })
 	if i < 0 {
+		j.Join(offset, sample)
 		return
 	}
 	m := j.recall[i]
@@ -141,10 +164,10 @@ func (j *Jury[S]) List() []Suspect[S] { return j.list }
 // Restore sets the suspects to those that List has returned.
 func (j *Jury[S]) Restore(list []Suspect[S]) { j.list = list }
 
-// Find returns the suspect at offset; nil without one.
+// Find returns the suspect of the record that the sample at offset is of; nil without one.
 func (j *Jury[S]) Find(offset int64) *Suspect[S] {
 	for i := range j.list {
-		if j.list[i].Offset == offset {
+		if j.same(j.list[i].Offset, offset) {
 			return &j.list[i]
 		}
 	}

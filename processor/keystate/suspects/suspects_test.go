@@ -1,6 +1,7 @@
 package suspects
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -10,7 +11,11 @@ import (
 )
 
 func newJury(jump int64) Jury[string] {
-	return New(jump, func(s string) string { return s + " copied" })
+	return New(jump, 0, func(s string) string { return s + " copied" })
+}
+
+func sameList(a, b []Suspect[string]) bool {
+	return slices.EqualFunc(a, b, func(a, b Suspect[string]) bool { return reflect.DeepEqual(a, b) })
 }
 
 // candidate is a suspect of a definition without any of the package's code.
@@ -87,7 +92,7 @@ func TestJury(t *testing.T) {
 			if !slices.Equal(taken, wantTaken) || !slices.Equal(refused, wantRefused) || held != wantHeld {
 				t.Fatalf("at %d: taken %v, refused %v, held %v; want %v, %v, %v", offset, taken, refused, held, wantTaken, wantRefused, rest)
 			}
-			if !slices.Equal(before, copied) {
+			if !sameList(before, copied) {
 				t.Fatal("the list that was handed out is changed")
 			}
 			if len(j.List()) > floor.Jurors {
@@ -121,7 +126,7 @@ func TestJury(t *testing.T) {
 					again.Recall(5, o, "another")
 				}
 			}
-			if !slices.Equal(again.List(), j.List()) || again.Replay(offset+1) != 0 {
+			if !sameList(again.List(), j.List()) || again.Replay(offset+1) != 0 {
 				t.Fatalf("recalled %v, want %v", again.List(), j.List())
 			}
 		}
@@ -156,5 +161,72 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%v", list)
 	} else if j.Restore(nil); len(j.List()) != 0 || j.Find(8) != nil {
 		t.Error("the suspects are not restored")
+	}
+}
+
+// TestJuryOfRecords: records of several samples are judged as records of one are: of each, all samples are held, accepted
+// or rejected together, and only the first one votes.
+func TestJuryOfRecords(t *testing.T) {
+	rng := seedtest.New(t)
+	const jump, bits = 10, 4
+	held, accepted, rejected := 0, 0, 0
+	for range 200 {
+		one, several := newJury(jump), New(jump, bits, func(s string) string { return s + " copied" })
+		top := [2]int64{eventtime.None, eventtime.None}
+		for offset := range int64(40) {
+			at := offset/2 + int64(rng.IntN(3))
+			if rng.IntN(3) == 0 {
+				at += int64(rng.IntN(50))
+			}
+			n := 1 + rng.IntN(3)
+			var taken, refused [2][]int64
+			vote := func(i int, j *Jury[string], o int64) bool {
+				return j.Vote(at, o, "sample", top[i], func(u *Suspect[string]) {
+					top[i] = max(top[i], u.Time)
+					for range 1 + len(u.More)*i {
+						taken[i] = append(taken[i], u.Offset>>(bits*i))
+					}
+				}, func(u *Suspect[string]) {
+					for range 1 + len(u.More)*i {
+						refused[i] = append(refused[i], u.Offset>>(bits*i))
+					}
+				})
+			}
+			want := vote(0, &one, offset)
+			for k := range n {
+				o := offset<<bits | int64(k)
+				if got := several.Join(o, "sample") || vote(1, &several, o); got != want {
+					t.Fatalf("sample %d of record %d is held: %v, want %v", k, offset, got, want)
+				}
+			}
+			if want {
+				held++
+			}
+			unique := func(list []int64) []int64 { slices.Sort(list); return slices.Compact(list) }
+			accepted, rejected = accepted+len(taken[1]), rejected+len(refused[1])
+			if !slices.Equal(unique(taken[0]), unique(taken[1])) || !slices.Equal(unique(refused[0]), unique(refused[1])) {
+				t.Fatalf("record %d: taken %v, refused %v, of one sample a record %v, %v", offset, taken[1], refused[1], taken[0], refused[0])
+			}
+			for i, u := range several.List() {
+				votes, agree := u.Votes()
+				wantVotes, wantAgree := one.List()[i].Votes()
+				if u.Offset>>bits != one.List()[i].Offset || votes != wantVotes || agree != wantAgree {
+					t.Fatalf("suspect %+v, of one sample a record %+v", u, one.List()[i])
+				}
+			}
+			again := New(jump, bits, func(s string) string { return s + " copied" })
+			again.Begin(floor.Floor{Offset: (offset + 1) << bits, Suspects: several.Marks()}, floor.Jumps{Now: jump}, jump)
+			for _, u := range several.List() {
+				for k := range int64(1 + len(u.More)) {
+					again.Recall(u.Time, u.Offset+k, "sample")
+				}
+			}
+			if !sameList(again.List(), several.List()) {
+				t.Fatalf("recalled %v, want %v", again.List(), several.List())
+			}
+		}
+	}
+	if held == 0 || accepted == 0 || rejected == 0 {
+		t.Errorf("%d suspects, %d samples taken, %d rejected", held, accepted, rejected)
 	}
 }

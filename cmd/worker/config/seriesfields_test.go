@@ -1,0 +1,62 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"odradek/processor/keystate"
+)
+
+// TestSeriesFields: each field is a series of one value, whose state does not depend on the other fields.
+func TestSeriesFields(t *testing.T) {
+	parse := func(settings ...string) (*Config, []Fault) {
+		environ := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_FORMAT=json"}
+		for _, s := range settings {
+			environ = append(environ, Prefix+s)
+		}
+		c, faults, _ := Parse(environ)
+		return c, faults
+	}
+	state := func(c *Config, faults []Fault) *keystate.Config {
+		t.Helper()
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		ks, err := c.KeystateConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ks
+	}
+	c, faults := parse("SERIES_FIELDS=a.x,b[2]", "MAX_HELD=1000")
+	two := state(c, faults)
+	if got := strings.Join(c.Series(), " "); got != "a.x b[0] b[1]" {
+		t.Errorf("series %s", got)
+	}
+	if two.Dim != 1 || two.SampleBits != keystate.SeveralBits || two.MaxHeld != 333 || two.Check() != nil {
+		t.Errorf("dim %d, bits %d, held %d, %v", two.Dim, two.SampleBits, two.MaxHeld, two.Check())
+	}
+	one := state(parse("SERIES_FIELDS=c"))
+	if one.Layout() != two.Layout() || one.Windows[0].Fingerprint != two.Windows[0].Fingerprint {
+		t.Error("a field more empties the series of the others")
+	}
+	if plain := state(parse()); plain.Layout() == one.Layout() || plain.Windows[0].Fingerprint == one.Windows[0].Fingerprint ||
+		plain.SampleBits != 0 {
+		t.Error("state of records of one sample is taken for that of several")
+	}
+	for settings, want := range map[string]string{
+		"SERIES_FIELDS=a,a":              "SERIES_FIELDS",
+		"SERIES_FIELDS=a/b":              "SERIES_FIELDS",
+		"SERIES_FIELDS=a..b":             "SERIES_FIELDS",
+		"SERIES_FIELDS=a VALUE_FIELDS=b": "VALUE_FIELDS",
+	} {
+		_, faults := parse(strings.Fields(settings)...)
+		var names []string
+		for _, f := range faults {
+			names = append(names, strings.TrimPrefix(f.Name, Prefix))
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: faults of %s, want %s: %v", settings, got, want, faults)
+		}
+	}
+}
