@@ -170,8 +170,8 @@ func (o *backtestOptions) check(w io.Writer) int {
 // run runs the backtest of the flags; set is the data set of -data, else nil.
 func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config, set *dataSet) (err error) {
 	if c.Series() != nil {
-		return errors.New("backtest: " + config.Prefix + "SERIES_FIELDS makes several samples of a record, and a backtest reads records of one: " +
-			"give one of the fields as " + config.Prefix + "VALUE_FIELDS in its place")
+		return errors.New("backtest: " + config.Prefix + "SERIES_FIELDS makes several samples of a record, and a backtest reads " +
+			"records of one: give one of the fields as " + config.Prefix + "VALUE_FIELDS in its place")
 	}
 	state, err := c.KeystateConfig()
 	if err != nil {

@@ -53,6 +53,7 @@ type publisher struct {
 	scores, anomalies kafka.TopicInfo
 	scoreID           int32
 	anomalyID         int32
+	headers           []record.Header
 	names             []string
 
 	mu     sync.Mutex
@@ -68,8 +69,11 @@ type publisher struct {
 func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *registry.Client,
 	name string,
 	partitions int) (*publisher, error) {
-	p := &publisher{c: c, ctx: context.WithoutCancel(ctx), state: state, scoreID: -1, anomalyID: -1, out: map[kafka.TP]*record.Batches{},
-		encs: map[int32]*output.ScoreEncoder{}, events: map[int32]*output.AnomalyEncoder{}}
+	p := &publisher{c: c, ctx: context.WithoutCancel(ctx), state: state, scoreID: c.Output.NoSchemaID(), anomalyID: c.Output.NoSchemaID(),
+		out: map[kafka.TP]*record.Batches{}, encs: map[int32]*output.ScoreEncoder{}, events: map[int32]*output.AnomalyEncoder{}}
+	if c.Output.NeedsNoSchemas() {
+		p.headers = []record.Header{{Key: "content-type", Value: []byte(output.JSONType)}}
+	}
 	for i := range state.Detectors {
 		p.names = append(p.names, state.Detectors[i].Name)
 	}
@@ -94,7 +98,7 @@ func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config,
 			return nil, fmt.Errorf("backtest: topic %q: %w", t.topic, err)
 		}
 		*t.info = infos[t.topic]
-		if registry == nil {
+		if registry == nil || c.Output.NeedsNoSchemas() {
 			continue
 		}
 		if *t.id, err = registry.Register(ctx, schemas.Subject(t.topic), t.schema); err != nil {
@@ -126,7 +130,7 @@ func (p *publisher) batches(t *kafka.TopicInfo, key []byte) (*record.Batches, er
 func (p *publisher) put(t *kafka.TopicInfo, key []byte) error {
 	b, err := p.batches(t, key)
 	if err == nil {
-		err = b.Append(time.Now().UnixMilli(), key, p.value, nil)
+		err = b.Append(time.Now().UnixMilli(), key, p.value, p.headers)
 	}
 	if err != nil {
 		return fmt.Errorf("backtest: publish to %s: %w", t.Name, err)

@@ -247,8 +247,8 @@ func (l *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
 		f.ID = hex.EncodeToString(id[:])
 	}
 	f.WrittenAt = time.Now().UnixMicro()
-	id := int32(-1)
-	if l.registry != nil {
+	id := l.c.Output.NoSchemaID()
+	if l.registry != nil && !l.c.Output.NeedsNoSchemas() {
 		var err error
 		if id, err = l.registry.Register(ctx, schemas.Subject(l.topic), output.FeedbackSchema); err != nil {
 			return fmt.Errorf("feedback: register the schema of %s: %w", l.topic, err)

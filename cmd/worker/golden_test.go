@@ -24,6 +24,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
+	"odradek/detectors/ops/ar"
 	"odradek/detectors/ops/flatline"
 	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/ops/knn"
@@ -32,6 +33,7 @@ import (
 	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafkatest"
 	"odradek/processor/outputs"
+	"odradek/schemas/output"
 )
 
 // The golden ledger is what a run with fixed input leaves on every topic, by key, to
@@ -73,6 +75,7 @@ func TestGoldenLedger(t *testing.T) {
 	}
 	t.Run("grid", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-grid.txt", gridSettings) })
 	t.Run("wide", func(t *testing.T) { testGoldenWide(t, "testdata/golden-wide.txt") })
+	t.Run("json", testGoldenJSON)
 	t.Run("sliding", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-sliding.txt", slidingSettings) })
 }
 
@@ -86,6 +89,48 @@ func testGoldenGrid(t *testing.T, file string, settings []string) {
 		}
 	}
 	compareGolden(t, file, got)
+}
+
+// testGoldenJSON compares what a run with outputs in JSON leaves, converted to Avro, with the ledger of one in Avro.
+func testGoldenJSON(t *testing.T) {
+	ops := []detectors.Op{ar.Op}
+	got := goldenRun(t, append(goldenDetectors(ops), "OUTPUT_FORMAT=json"), func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	})
+	want, converted := goldenLedger{}, 0
+	for name, s := range got {
+		topic, _, _ := strings.Cut(name, " ")
+		for _, r := range s.records {
+			if text, ok := bytes.CutPrefix(r, []byte(`content-type="application/json" `)); ok {
+				r = avroOf(t, topic, text)
+				converted++
+			}
+			want.addNamed(name, r)
+		}
+	}
+	if converted == 0 {
+		t.Error("no record is JSON")
+	}
+	compareGolden(t, "testdata/golden-ar.txt", want)
+}
+
+// avroOf returns a score or an anomaly in JSON as a worker with a registry writes it: the schema of scores is
+// the second that is registered, that of anomalies the third.
+func avroOf(t *testing.T, topic string, text []byte) []byte {
+	t.Helper()
+	if topic == "golden-scores" {
+		s, err := output.DecodeScore(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return output.NewScoreEncoder(2, s.Topic, s.Partition, []string{s.Detector}).Append(nil, s.Key, s.EventTime, s.ScoreTime, 0, s.Score,
+			s.State, s.Offset)
+	}
+	a, err := output.DecodeAnomaly(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return output.NewAnomalyEncoder(3, a.Topic, a.Partition).Append(nil, &a)
 }
 
 // testGolden compares what a run of detectors of the ops leaves with the ledger in a file.
@@ -133,7 +178,10 @@ type goldenSeries struct {
 type goldenLedger map[string]*goldenSeries
 
 func (l goldenLedger) add(topic string, key, record []byte) {
-	name := fmt.Sprintf("%s %q", topic, key)
+	l.addNamed(fmt.Sprintf("%s %q", topic, key), record)
+}
+
+func (l goldenLedger) addNamed(name string, record []byte) {
 	s := l[name]
 	if s == nil {
 		s = &goldenSeries{}

@@ -119,7 +119,7 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 	}
 	var ids outputs.SchemaIDs
 	for i := range ids {
-		ids[i] = -1
+		ids[i] = c.Output.NoSchemaID()
 	}
 	for _, out := range preflight.OutputSchemas(c) {
 		if registry == nil {

@@ -234,7 +234,8 @@ func TestWideBadInput(t *testing.T) {
 		t.Errorf("drain ended with %d", code)
 	}
 	plain := f.start("plain", "SERIES_FIELDS=", "VALUE_FIELDS=sensors.load", "DETECTORS=level", "STATE_MISMATCH=reset")
-	if code := plain.exit(t, time.Minute); code != exitRefused || !plain.logged("worker state reset") || !plain.logged("ODRADEK_SERIES_FIELDS") {
+	if code := plain.exit(t, time.Minute); code != exitRefused || !plain.logged("worker state reset") ||
+		!plain.logged("ODRADEK_SERIES_FIELDS") {
 		t.Errorf("state of other samples: exit code %d, want %d and a word of ODRADEK_SERIES_FIELDS", code, exitRefused)
 	}
 	emptied := f.start("emptied", "SERIES_FIELDS=", "VALUE_FIELDS=sensors.load", "DETECTORS=level", "STATE_LOST=reset")

@@ -61,7 +61,7 @@ func (w *Writer) writeAnomaly(p *Payload, ms int64, a *output.Anomaly) (bytes in
 	defer s.mu.Unlock()
 	for {
 		w.value = w.anomalies.Append(w.value[:0], a)
-		err = b.Append(ms, a.Key, w.value, nil)
+		err = b.Append(ms, a.Key, w.value, w.headers[Anomalies])
 		if !errors.Is(err, record.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
 			break
 		}

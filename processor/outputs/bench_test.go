@@ -15,6 +15,7 @@ import (
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
 	"odradek/processor/metrics"
+	"odradek/schemas/output"
 )
 
 // scored returns a state with rows scores of some series.
@@ -56,13 +57,19 @@ func scored(tb testing.TB, cfg *keystate.Config, rows int) *keystate.State {
 
 // BenchmarkWrite is the encoding of a chunk's scores into a payload of 8 partitions.
 func BenchmarkWrite(b *testing.B) {
+	for name, id := range map[string]int32{"avro": 1, "json": output.JSON} {
+		b.Run(name, func(b *testing.B) { benchmarkWrite(b, id) })
+	}
+}
+
+func benchmarkWrite(b *testing.B, id int32) {
 	const rows = 4096
 	var cfg keystate.Config
 	s := scored(b, &cfg, rows)
 	topics := &Topics{}
 	topics.Outputs[Scores] = Topic{Name: "scores", Partitions: 8, BatchBytes: 900_000}
 	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
-	w := NewWriter(topics, kafka.TP{Topic: "in"}, &cfg, &SchemaIDs{Scores: 1}, ScoresAll)
+	w := NewWriter(topics, kafka.TP{Topic: "in"}, &cfg, &SchemaIDs{Scores: id}, ScoresAll)
 	now := time.Unix(1700000000, 0)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -38,7 +38,7 @@ type Spec struct {
 	Holds   string // name of the records, in messages
 	Doc     string // of the setting
 	Key     string // key of the records, in the documentation
-	Schema  string // Avro schema of the values; "" for values of another form
+	Schema  string // Avro schema of the values, which are in Avro or JSON; "" for values of another form
 	// Copies marks a topic of input records with headers on top. A new one takes records as
 	// large as the input topics do, and no batch is split for the sake of
 	// ODRADEK_MAX_MESSAGE_BYTES.
@@ -59,8 +59,8 @@ type Spec struct {
 // Names are topic names by Output; "" where the topic is not written.
 type Names [outputCount]string
 
-// SchemaIDs are the registry's ids of the schemas of Table, by Output; -1 without a
-// registry.
+// SchemaIDs are the registry's ids of the schemas of Table, by Output; output.SingleObject without a
+// registry, output.JSON where the records are JSON.
 type SchemaIDs [outputCount]int32
 
 // Table lists the topics that the worker writes, apart from the changelogs (Changelog).

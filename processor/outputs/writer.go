@@ -31,7 +31,8 @@ type Writer struct {
 
 	scores    *output.ScoreEncoder
 	anomalies *output.AnomalyEncoder
-	value     []byte // of an anomaly
+	headers   [outputCount][]record.Header // of every record, by output
+	value     []byte                       // of a record with headers
 	copies    []copiedRecord
 }
 
@@ -42,11 +43,17 @@ func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaI
 	for i := range names {
 		names[i] = state.Detectors[i].Name
 	}
-	return &Writer{
+	w := &Writer{
 		tp: tp, topics: topics, state: state, mode: mode,
 		scores:    output.NewScoreEncoder(ids[Scores], tp.Topic, tp.Partition, names),
 		anomalies: output.NewAnomalyEncoder(ids[Anomalies], tp.Topic, tp.Partition),
 	}
+	for i := range Table {
+		if ids[i] == output.JSON {
+			w.headers[i] = []record.Header{{Key: "content-type", Value: []byte(output.JSONType)}}
+		}
+	}
+	return w
 }
 
 // Write adds the results in s, and the copied records, to the payload. It returns about
@@ -120,23 +127,35 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 			part, cur = to, &all[to]
 			b = p.lock(cur, t)
 		}
-		most := w.scores.Most(name)
-		value, e := b.Open(ms, name, most)
+		n, e := w.writeScore(b, ms, row, name)
 		if e != nil {
 			// A series key is bounded, so this is a topic with a tiny limit.
-			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", most,
-				t.Name, e)
+			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", n, t.Name, e)
 			break
 		}
-		n := w.scores.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), output.ScoreState(row.State),
-			w.state.Record(row.Offset))
-		b.Close(n)
 		bytes += n + len(name) + 12
 	}
 	if cur != nil {
 		cur.mu.Unlock()
 	}
 	return bytes, err
+}
+
+// writeScore adds a row to b. It returns the bytes of the value, or how many it may have where they do not fit.
+func (w *Writer) writeScore(b *record.Batches, ms int64, row *keystate.Row, name []byte) (n int, err error) {
+	score, state, offset := float64(row.Score), output.ScoreState(row.State), w.state.Record(row.Offset)
+	if headers := w.headers[Scores]; len(headers) > 0 {
+		w.value = w.scores.Append(w.value[:0], name, row.Time, row.About, int(row.Detector), score, state, offset)
+		return len(w.value), b.Append(ms, name, w.value, headers)
+	}
+	most := w.scores.Most(name)
+	value, err := b.Open(ms, name, most)
+	if err != nil {
+		return most, err
+	}
+	n = w.scores.Put(value, name, row.Time, row.About, int(row.Detector), score, state, offset)
+	b.Close(n)
+	return n, nil
 }
 
 // blockHeaders bounds the bytes of a block's headers and of what the record's batch adds.

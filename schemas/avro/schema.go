@@ -76,9 +76,11 @@ type node struct {
 }
 
 type field struct {
-	name    string
-	aliases []string
-	typ     *node
+	name     string
+	aliases  []string
+	typ      *node
+	optional bool // has a default
+	fallback any  // the default, as encoding/json reads it
 }
 
 // Limits of a schema. They keep a hostile registry from exhausting the worker,
@@ -313,7 +315,8 @@ func (p *schemaParser) record(v map[string]any, space string, depth int) (*node,
 		if err != nil {
 			return nil, fmt.Errorf("record %s: field %q: %w", n.name, name, err)
 		}
-		n.fields = append(n.fields, field{name: name, aliases: texts(f["aliases"]), typ: typ})
+		fallback, optional := f["default"]
+		n.fields = append(n.fields, field{name: name, aliases: texts(f["aliases"]), typ: typ, optional: optional, fallback: fallback})
 	}
 	return n, nil
 }

@@ -70,7 +70,7 @@ const groupRoom = 1 + binary.MaxVarintLen64 + 32
 // closeKind is the index of "close".
 const closeKind = 2
 
-var anomalyFingerprint = mustFingerprint(AnomalySchema)
+var anomalyShape = newShape(AnomalySchema)
 
 // AnomalyEncoder writes the anomalies of one input partition. It is not changed
 // by use, so that several goroutines may share it.
@@ -78,12 +78,13 @@ type AnomalyEncoder struct {
 	head   []byte
 	source []byte
 	room   int // bytes of a record beside its key, its detector and its arrays, at most
+	json   bool
 }
 
 // NewAnomalyEncoder makes an encoder as NewScoreEncoder does; schemaID is the
-// id of AnomalySchema.
+// id of AnomalySchema, SingleObject or JSON.
 func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEncoder {
-	e := &AnomalyEncoder{head: frameHead(schemaID, anomalyFingerprint)}
+	e := &AnomalyEncoder{head: anomalyShape.head(schemaID), json: schemaID == JSON}
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
@@ -94,6 +95,15 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 // Append appends one anomaly with its framing; Topic and Partition are those of
 // the encoder. Where dst has room nothing is allocated.
 func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
+	start := len(dst)
+	dst = e.append(dst, a)
+	if e.json {
+		return anomalyShape.asJSON(dst, start)
+	}
+	return dst
+}
+
+func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 	key := a.Key
 	if !utf8.Valid(key) {
 		key = hexKey(key)
@@ -188,12 +198,12 @@ func appendDoubles(dst []byte, list []float64) []byte {
 	return append(dst, 0)
 }
 
-// DecodeAnomaly reads a record of the anomalies topic in either framing, for
+// DecodeAnomaly reads a record of the anomalies topic in any framing or in JSON, for
 // tests and tools. The schema id is not compared with anything: the caller knows
-// the topic. Key aliases b.
+// the topic. Key may alias b.
 func DecodeAnomaly(b []byte) (Anomaly, error) {
 	var a Anomaly
-	b, err := unframe(b, anomalyFingerprint)
+	b, err := anomalyShape.unframe(b)
 	if err != nil {
 		return a, fmt.Errorf("output: anomaly: %w", err)
 	}

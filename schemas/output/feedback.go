@@ -41,11 +41,12 @@ type Feedback struct {
 	WrittenAt int64
 }
 
-var feedbackFingerprint = mustFingerprint(FeedbackSchema)
+var feedbackShape = newShape(FeedbackSchema)
 
 // Append appends the record with its framing; schemaID is as of NewScoreEncoder.
 func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
-	dst = append(dst, frameHead(schemaID, feedbackFingerprint)...)
+	start := len(dst)
+	dst = append(dst, feedbackShape.head(schemaID)...)
 	dst = avro.AppendText(dst, f.ID)
 	dst = avro.AppendLong(dst, int64(f.Kind))
 	for _, text := range []string{f.Anomaly, f.Detector, f.Keys} {
@@ -65,14 +66,18 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 	dst = avro.AppendLong(dst, int64(f.Direction))
 	dst = avro.AppendText(dst, f.Author)
 	dst = avro.AppendText(dst, f.Reason)
-	return avro.AppendLong(dst, f.WrittenAt)
+	dst = avro.AppendLong(dst, f.WrittenAt)
+	if schemaID == JSON {
+		return feedbackShape.asJSON(dst, start)
+	}
+	return dst
 }
 
-// DecodeFeedback reads a record of the feedback topic in either framing. The schema id is not compared with
+// DecodeFeedback reads a record of the feedback topic in any framing or in JSON. The schema id is not compared with
 // anything: whoever writes there uses this schema.
 func DecodeFeedback(b []byte) (Feedback, error) {
 	var f Feedback
-	b, err := unframe(b, feedbackFingerprint)
+	b, err := feedbackShape.unframe(b)
 	if err != nil {
 		return f, fmt.Errorf("output: feedback: %w", err)
 	}

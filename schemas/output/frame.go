@@ -9,13 +9,52 @@ import (
 	"odradek/schemas/avro"
 )
 
-// unframe removes the framing of a record of one of the worker's schemas.
-func unframe(b []byte, fingerprint uint64) ([]byte, error) {
+// In place of a schema's id in the registry these say how records are written without one.
+const (
+	SingleObject int32 = -1 // Avro's single-object encoding
+	JSON         int32 = -2 // plain JSON, see avro.JSON
+)
+
+// JSONType is the content type of records in JSON, the value of their header content-type.
+const JSONType = "application/json"
+
+// shape is one of the worker's schemas, compiled.
+type shape struct {
+	fingerprint uint64
+	json        *avro.JSON
+}
+
+func newShape(schema string) *shape {
+	crc, err := avro.Fingerprint(schema)
+	if err != nil {
+		panic("output: a schema of this package is not Avro: " + err.Error())
+	}
+	j, err := avro.NewJSON(schema)
+	if err != nil {
+		panic("output: a schema of this package has no JSON: " + err.Error())
+	}
+	return &shape{crc, j}
+}
+
+// asJSON replaces the Avro bytes from start on by their JSON. It allocates nothing where dst has room for both.
+func (s *shape) asJSON(dst []byte, start int) []byte {
+	end := len(dst)
+	all, err := s.json.Append(dst, dst[start:])
+	if err != nil {
+		panic("output: an encoder writes what its schema does not have: " + err.Error())
+	}
+	return all[:start+copy(all[start:], all[end:])]
+}
+
+// unframe returns the Avro bytes of a record of the schema, in any framing or in JSON.
+func (s *shape) unframe(b []byte) ([]byte, error) {
 	switch {
+	case len(b) > 0 && b[0] == '{':
+		return s.json.Binary(nil, b)
 	case len(b) >= 5 && b[0] == schemas.MagicID:
 		return b[5:], nil
 	case len(b) >= 10 && b[0] == schemas.SingleObject0 && b[1] == schemas.SingleObject1:
-		if crc := binary.LittleEndian.Uint64(b[2:]); crc != fingerprint {
+		if crc := binary.LittleEndian.Uint64(b[2:]); crc != s.fingerprint {
 			return nil, fmt.Errorf("fingerprint %016x is of another schema", crc)
 		}
 		return b[10:], nil
@@ -23,18 +62,13 @@ func unframe(b []byte, fingerprint uint64) ([]byte, error) {
 	return nil, errors.New("starts with no known framing")
 }
 
-func mustFingerprint(schema string) uint64 {
-	crc, err := avro.Fingerprint(schema)
-	if err != nil {
-		panic("output: a schema of this package is not Avro: " + err.Error())
-	}
-	return crc
-}
-
-// frameHead returns the framing before the Avro bytes of a record.
-func frameHead(schemaID int32, fingerprint uint64) []byte {
-	if schemaID < 0 {
-		return binary.LittleEndian.AppendUint64([]byte{schemas.SingleObject0, schemas.SingleObject1}, fingerprint)
+// head returns the framing before the Avro bytes of a record.
+func (s *shape) head(schemaID int32) []byte {
+	switch {
+	case schemaID == JSON:
+		return nil
+	case schemaID < 0:
+		return binary.LittleEndian.AppendUint64([]byte{schemas.SingleObject0, schemas.SingleObject1}, s.fingerprint)
 	}
 	return binary.BigEndian.AppendUint32([]byte{schemas.MagicID}, uint32(schemaID))
 }

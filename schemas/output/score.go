@@ -55,13 +55,14 @@ type ScoreEncoder struct {
 	detectors [][]byte
 	source    []byte // topic and partition
 	room      int    // bytes of a record beside its key, at most
+	json      bool
 }
 
 // NewScoreEncoder makes an encoder for the scores of topic's partition by the
 // detectors of these names. schemaID is the id of ScoreSchema in the registry
-// (Confluent framing); below 0 records are in the single-object encoding.
+// (Confluent framing), SingleObject or JSON.
 func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []string) *ScoreEncoder {
-	e := &ScoreEncoder{head: frameHead(schemaID, scoreFingerprint)}
+	e := &ScoreEncoder{head: scoreShape.head(schemaID), json: schemaID == JSON}
 	longest := 0
 	for _, d := range detectors {
 		b := avro.AppendText(nil, d)
@@ -73,7 +74,7 @@ func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []
 	return e
 }
 
-var scoreFingerprint = mustFingerprint(ScoreSchema)
+var scoreShape = newShape(ScoreSchema)
 
 // Append appends one score with its framing; see Put. Where dst has room nothing
 // is allocated.
@@ -81,10 +82,14 @@ func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64
 	offset int64) []byte {
 	n, most := len(dst), e.Most(key)
 	dst = slices.Grow(dst, most)
-	return dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
+	dst = dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
+	if e.json {
+		return scoreShape.asJSON(dst, n)
+	}
+	return dst
 }
 
-// Most is the most bytes that a score of the series takes.
+// Most is the most bytes that a score of the series takes in Avro.
 func (e *ScoreEncoder) Most(key []byte) int {
 	if !utf8.Valid(key) {
 		return e.room + 2 + 2*len(key)
@@ -93,7 +98,7 @@ func (e *ScoreEncoder) Most(key []byte) int {
 }
 
 // Put writes one score with its framing to the front of b, which has Most(key)
-// bytes, and returns how many it took. Times are microseconds; detector is the
+// bytes, and returns how many it took. It is not for an encoder of JSON. Times are microseconds; detector is the
 // index of its name; a NaN score is written as null.
 func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, detector int, score float64,
 	state ScoreState, offset int64) int {
@@ -126,12 +131,12 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 // and different keys would become one.
 func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
 
-// DecodeScore reads a record of the scores topic in either framing, for tests
+// DecodeScore reads a record of the scores topic in any framing or in JSON, for tests
 // and tools. The schema id is not compared with anything: the caller knows the
-// topic. Key aliases b.
+// topic. Key may alias b.
 func DecodeScore(b []byte) (Score, error) {
 	var s Score
-	b, err := unframe(b, scoreFingerprint)
+	b, err := scoreShape.unframe(b)
 	if err != nil {
 		return s, fmt.Errorf("output: score: %w", err)
 	}

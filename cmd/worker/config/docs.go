@@ -56,7 +56,7 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 		values := "bytes"
 		switch {
 		case spec.Schema != "":
-			values = "Avro"
+			values = "Avro, or JSON"
 		case spec.Copies:
 			values = "as in the input, with more headers"
 		}

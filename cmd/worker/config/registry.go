@@ -10,6 +10,8 @@ import (
 	"odradek/schemas"
 	"odradek/schemas/avro"
 	"odradek/schemas/formats"
+	"odradek/schemas/json"
+	"odradek/schemas/output"
 	"odradek/schemas/registry"
 )
 
@@ -45,6 +47,17 @@ func (c *Config) NewRegistry() (*registry.Client, error) {
 		return nil, err
 	}
 	return registry.New(cfg)
+}
+
+// NeedsNoSchemas reports whether no schema of the outputs is registered: they are not in Avro.
+func (s *outputSettings) NeedsNoSchemas() bool { return s.Format == json.Format.Name }
+
+// NoSchemaID returns how outputs are written whose schema has no id in a registry.
+func (s *outputSettings) NoSchemaID() int32 {
+	if s.NeedsNoSchemas() {
+		return output.JSON
+	}
+	return output.SingleObject
 }
 
 // platformCacheDir returns the cache folder of this platform from the environment: systemd's

@@ -39,7 +39,8 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, Series: c.Series(), State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
+		Decoder: dec, Series: c.Series(), State: state, Settings: c.StateSettings(state),
+		StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
 		TimeUnit:           c.Mapping.TimeUnit,
 		SchemaGrace:        c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
@@ -65,8 +66,11 @@ type OutputSchema struct {
 	Schema  string
 }
 
-// OutputSchemas lists the schemas of the topics that the worker writes.
+// OutputSchemas lists the schemas of the topics that the worker writes in Avro.
 func OutputSchemas(c *config.Config) (list []OutputSchema) {
+	if c.Output.NeedsNoSchemas() {
+		return nil
+	}
 	for i, name := range c.OutputTopics() {
 		if spec := &outputs.Table[i]; name != "" && spec.Schema != "" {
 			list = append(list, OutputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, spec.Schema})
