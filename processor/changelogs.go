@@ -60,7 +60,7 @@ func (p *Processor) openChangelogs(ctx context.Context) error {
 		inputs = []string{rekeyed}
 	}
 	for _, in := range inputs {
-		t, err := outputs.Lookup(ctx, cfg.Client, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
+		t, err := outputs.Lookup(ctx, cfg.Client.Admin, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
 		errs = append(errs, err)
 		p.outputs.Changelogs[in] = &t
 		infos, err := cfg.Client.Topics(ctx, in)

@@ -157,7 +157,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	p.outputs, err = outputs.Open(ctx, cfg.Client, &cfg.Outputs, cfg.MaxMessageBytes)
+	p.outputs, err = outputs.Open(ctx, cfg.Client.Admin, &cfg.Outputs, cfg.MaxMessageBytes)
 	if err = errors.Join(err, p.openChangelogs(ctx)); err != nil {
 		return nil, err
 	}

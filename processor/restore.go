@@ -32,7 +32,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.restorer.Bytes = 0
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go pt.status.FollowEnds(fctx, pt.host.cfg.Client)
+	go pt.status.FollowEnds(fctx, pt.host.cfg.Client.Offsets)
 	for try := 0; ; try++ {
 		pt.status.SetRestoring(off.Offset)
 		err := pt.tryRestore(ctx, off)

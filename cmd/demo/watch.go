@@ -97,7 +97,7 @@ func followAnomalies(ctx context.Context, client *kafka.Client, topic string, st
 	f := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer f.Close()
 	partitions := 0
-	for ; partitions == 0; partitions = partitionsOf(ctx, client, topic) {
+	for ; partitions == 0; partitions = partitionsOf(ctx, client.Admin, topic) {
 		if pause(ctx, 50*time.Millisecond) != nil {
 			return
 		}
@@ -122,8 +122,8 @@ func followAnomalies(ctx context.Context, client *kafka.Client, topic string, st
 	<-ctx.Done()
 }
 
-func partitionsOf(ctx context.Context, client *kafka.Client, topic string) int {
-	infos, err := client.Topics(ctx, topic)
+func partitionsOf(ctx context.Context, admin *kafka.Admin, topic string) int {
+	infos, err := admin.Topics(ctx, topic)
 	if err != nil || !infos[topic].Exists {
 		return 0
 	}
@@ -133,7 +133,7 @@ func partitionsOf(ctx context.Context, client *kafka.Client, topic string) int {
 // readAnomalies adds the whole topic of a stream to log, committed records only.
 func readAnomalies(ctx context.Context, client *kafka.Client, topic string, stream int, log *demoLog) error {
 	var tps []kafka.TP
-	for p := range partitionsOf(ctx, client, topic) {
+	for p := range partitionsOf(ctx, client.Admin, topic) {
 		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
 	}
 	if len(tps) == 0 {

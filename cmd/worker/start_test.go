@@ -100,7 +100,7 @@ func TestUnsettledInputTopic(t *testing.T) {
 				return res, nil, true
 			})
 			for range 20 { // some are answered by the broker that knows it
-				found, faults, err := preflight.InputTopics(t.Context(), cfg, client)
+				found, faults, err := preflight.InputTopics(t.Context(), cfg, client.Admin)
 				if len(faults) > 0 {
 					t.Fatalf("faults %v", faults)
 				}

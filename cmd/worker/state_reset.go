@@ -77,7 +77,7 @@ func (s *stateTool) own(ctx context.Context) error {
 		}
 		for p := range int32(s.logs[topic]) {
 			log := kafka.TP{Topic: s.c.ChangelogTopic(topic), Partition: p}
-			o, err := preflight.ChangelogOwner(ctx, s.client, s.fetcher, log)
+			o, err := preflight.ChangelogOwner(ctx, s.client.Offsets, s.fetcher, log)
 			if err == nil && o != nil {
 				err = o.Foreign(log.Topic, s.c.Group.Group, kafka.TP{Topic: topic, Partition: p})
 			}

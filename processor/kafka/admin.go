@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,83 +18,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 	"github.com/segmentio/kafka-go/protocol/deletetopics"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
-	"github.com/segmentio/kafka-go/protocol/describegroups"
 	"github.com/segmentio/kafka-go/protocol/metadata"
-)
-
-// Operation is one thing that an ACL allows, numbered as in the protocol
-// (org.apache.kafka.common.acl.AclOperation).
-type Operation uint8
-
-// The operations that a worker needs on some resource.
-const (
-	OpRead            Operation = 3
-	OpWrite           Operation = 4
-	OpCreate          Operation = 5
-	OpDelete          Operation = 6
-	OpAlter           Operation = 7
-	OpDescribe        Operation = 8
-	OpClusterAction   Operation = 9
-	OpDescribeConfigs Operation = 10
-	OpAlterConfigs    Operation = 11
-	OpIdempotentWrite Operation = 12
-)
-
-var operationNames = map[Operation]string{
-	OpRead: "Read", OpWrite: "Write", OpCreate: "Create", OpDelete: "Delete", OpAlter: "Alter",
-	OpDescribe: "Describe", OpClusterAction: "ClusterAction", OpDescribeConfigs: "DescribeConfigs",
-	OpAlterConfigs: "AlterConfigs", OpIdempotentWrite: "IdempotentWrite",
-}
-
-// String returns the name that kafka-acls uses.
-func (o Operation) String() string {
-	if n, ok := operationNames[o]; ok {
-		return n
-	}
-	return fmt.Sprintf("operation %d", uint8(o))
-}
-
-// Operations is a set of operations that the client may do on something
-// (KIP-430). Without Known the broker has not said.
-type Operations struct {
-	Known bool
-	bits  uint32
-}
-
-// Has says whether o is in the set; false when the set is not known.
-func (s Operations) Has(o Operation) bool { return s.Known && s.bits&(1<<o) != 0 }
-
-// String lists the operations.
-func (s Operations) String() string {
-	if !s.Known {
-		return "unknown"
-	}
-	var names []string
-	for o := range operationNames {
-		if s.Has(o) {
-			names = append(names, o.String())
-		}
-	}
-	slices.Sort(names)
-	return strings.Join(names, " ")
-}
-
-func operations(bits int32) Operations {
-	if bits == math.MinInt32 { // what brokers send for "not asked for"
-		return Operations{}
-	}
-	return Operations{Known: true, bits: uint32(bits)}
-}
-
-// Resource is a kind of thing that ACLs are about.
-type Resource uint8
-
-// The resources whose operations a worker asks about.
-const (
-	ResourceTopic Resource = iota
-	ResourceGroup
-	ResourceCluster         // its name is not used
-	ResourceTransactionalID // only Describe can be found out without touching the id
 )
 
 // TopicInfo describes a topic, or says why it cannot.
@@ -111,11 +33,14 @@ type TopicInfo struct {
 	Operations  Operations // what the client may do, from Kafka 2.3 on
 }
 
+// Admin is the part of a Client that describes, creates and deletes topics, and reads configurations.
+type Admin struct{ cluster *Cluster }
+
 // Topics describes topics by name; without names, all that the client may see.
 // A topic that does not exist is in the result and says so.
-func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error) {
+func (a *Admin) Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error) {
 	req := &metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true}
-	m, err := c.roundTrip(ctx, -1, req)
+	m, err := a.cluster.roundTrip(ctx, -1, req)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +53,7 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicI
 				return nil, fmt.Errorf("kafka: partitions of topic %q: %w", t.Name, kafkago.LeaderNotAvailable)
 			}
 			info.Exists, info.Authorized = true, true
-			info.Operations = c.topicOperations(t.TopicAuthorizedOperations)
+			info.Operations = operationsSince(a.cluster, protocol.Metadata, 8, t.TopicAuthorizedOperations)
 		case kafkago.UnknownTopicOrPartition:
 			info.Authorized = true
 		case kafkago.TopicAuthorizationFailed:
@@ -156,113 +81,34 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicI
 
 // Unknown reports whether every broker that answers says that there is no such
 // topic. A single broker may say so of a topic that was made just now.
-func (c *Client) Unknown(ctx context.Context, topic string) bool {
+func (a *Admin) Unknown(ctx context.Context, topic string) bool {
 	ctx, cancel := context.WithTimeout(ctx, everywhereLimit)
 	defer cancel()
-	c.mu.RLock()
-	brokers := slices.Collect(maps.Keys(c.nodes))
-	c.mu.RUnlock()
-	return !slices.ContainsFunc(brokers, func(broker int32) bool {
-		m, err := c.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
+	return !slices.ContainsFunc(a.cluster.metadata.ids(), func(broker int32) bool {
+		m, err := a.cluster.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
 		return err == nil && slices.ContainsFunc(m.(*metadata.Response).Topics, func(t metadata.ResponseTopic) bool {
 			return t.Name == topic && kafkago.Error(t.ErrorCode) != kafkago.UnknownTopicOrPartition
 		})
 	})
 }
 
-// topicOperations returns the operations of a metadata response, unknown ones where
-// the broker is older than Kafka 2.3 (Metadata v8) and leaves the field at zero.
-func (c *Client) topicOperations(bits int32) Operations {
-	if c.versions[protocol.Metadata].max < 8 {
-		return Operations{}
-	}
-	return operations(bits)
-}
-
-// Operations returns what the client may do on a topic, a group, the cluster or a
-// transactional id. It changes nothing. Of a transactional id only Describe can be
-// found out; whether the client may also write to it shows at Producer.Init.
-func (c *Client) Operations(ctx context.Context, kind Resource, name string) (Operations, error) {
-	switch kind {
-	case ResourceTopic:
-		infos, err := c.Topics(ctx, name)
-		if err != nil {
-			return Operations{}, err
-		}
-		if !infos[name].Authorized {
-			return Operations{Known: true}, nil // not even Describe
-		}
-		return infos[name].Operations, nil
-	case ResourceCluster:
-		m, err := c.roundTrip(ctx, -1, &metadata.Request{TopicNames: []string{}, IncludeClusterAuthorizedOperations: true})
-		if err != nil {
-			return Operations{}, err
-		}
-		return c.topicOperations(m.(*metadata.Response).ClusterAuthorizedOperations), nil
-	case ResourceGroup:
-		return c.groupOperations(ctx, name)
-	case ResourceTransactionalID:
-		c.forgetCoordinator(txnCoordinator, name)
-		switch _, err := c.coordinatorWithin(ctx, txnCoordinator, name); {
-		case errors.Is(err, kafkago.TransactionalIDAuthorizationFailed):
-			return Operations{Known: true}, nil
-		case err != nil:
-			return Operations{}, err
-		}
-		return Operations{Known: true, bits: 1 << OpDescribe}, nil
-	}
-	return Operations{}, fmt.Errorf("kafka: operations of resource kind %d", kind)
-}
-
-func (c *Client) groupOperations(ctx context.Context, group string) (Operations, error) {
-	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
-	for {
-		id, err := c.coordinatorWithin(ctx, groupCoordinator, group)
-		var m protocol.Message
-		if err == nil {
-			m, err = c.roundTrip(ctx, id, &describegroups.Request{Groups: []string{group}, IncludeAuthorizedOperations: true})
-		}
-		if err == nil {
-			for _, g := range m.(*describegroups.Response).Groups {
-				switch code := kafkago.Error(g.ErrorCode); code {
-				case 0, kafkago.GroupIdNotFound:
-					if c.versions[protocol.DescribeGroups].max < 3 {
-						return Operations{}, nil
-					}
-					return operations(g.AuthorizedOperations), nil
-				default:
-					err = fmt.Errorf("kafka: describe group %q: %w", group, code)
-				}
-			}
-		}
-		switch {
-		case errors.Is(err, kafkago.GroupAuthorizationFailed):
-			return Operations{Known: true}, nil
-		case err == nil:
-			return Operations{}, fmt.Errorf("kafka: describe group %q: missing from the broker's response", group)
-		case !c.retryCoordinator(groupCoordinator, group, err) || delay.Wait(ctx) != nil:
-			return Operations{}, err
-		}
-	}
-}
-
 // CreateTopic makes a topic and waits until its partitions have leaders and, for
 // a while, until every broker that responds knows it: the next program may ask any. A
 // topic that is there already is no error, whatever its shape. replication -1 is
 // the brokers' default (Kafka 2.4).
-func (c *Client) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
-	if err := c.createTopic(ctx, name, partitions, replication, configs, false); err != nil {
+func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
+	if err := a.createTopic(ctx, name, partitions, replication, configs, false); err != nil {
 		return err
 	}
 	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		// Another broker than the controller may not know the topic yet.
-		if err := c.Refresh(ctx, name); err != nil {
+		if err := a.cluster.Refresh(ctx, name); err != nil {
 			return err
 		}
-		err := c.allLed(name)
+		err := a.cluster.metadata.ready(name)
 		if err == nil {
-			c.awaitEverywhere(ctx, name)
+			a.awaitEverywhere(ctx, name)
 			return nil
 		}
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
@@ -276,19 +122,19 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions, repli
 
 // MayCreateTopic returns what CreateTopic would return, and makes no topic: the brokers
 // check permission, replication factor and their own policy (KIP-4, validate_only).
-func (c *Client) MayCreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
-	return c.createTopic(ctx, name, partitions, replication, configs, true)
+func (a *Admin) MayCreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
+	return a.createTopic(ctx, name, partitions, replication, configs, true)
 }
 
-func (c *Client) createTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string, only bool) error {
+func (a *Admin) createTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string, only bool) error {
 	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(partitions), ReplicationFactor: int16(replication)}
 	for k, v := range configs {
 		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
 	}
-	slices.SortFunc(t.Configs, func(a, b createtopics.RequestConfig) int { return strings.Compare(a.Name, b.Name) })
-	return c.toController(ctx, func(broker int32) error {
-		m, err := c.roundTrip(ctx, broker, &createtopics.Request{
-			Topics: []createtopics.RequestTopic{t}, TimeoutMs: int32(c.cfg.RequestTimeout.Milliseconds()), ValidateOnly: only,
+	slices.SortFunc(t.Configs, func(x, y createtopics.RequestConfig) int { return strings.Compare(x.Name, y.Name) })
+	return a.toController(ctx, func(broker int32) error {
+		m, err := a.cluster.roundTrip(ctx, broker, &createtopics.Request{
+			Topics: []createtopics.RequestTopic{t}, TimeoutMs: int32(a.cluster.RequestTimeout().Milliseconds()), ValidateOnly: only,
 		})
 		if err != nil {
 			return err
@@ -309,11 +155,11 @@ func (c *Client) createTopic(ctx context.Context, name string, partitions, repli
 // CreatePartitions gives a topic partitions until it has total, and waits until
 // they have leaders. One that has as many already is no error: another may have
 // done the same.
-func (c *Client) CreatePartitions(ctx context.Context, name string, total int) error {
-	err := c.toController(ctx, func(broker int32) error {
-		m, err := c.roundTrip(ctx, broker, &createpartitions.Request{
+func (a *Admin) CreatePartitions(ctx context.Context, name string, total int) error {
+	err := a.toController(ctx, func(broker int32) error {
+		m, err := a.cluster.roundTrip(ctx, broker, &createpartitions.Request{
 			Topics:    []createpartitions.RequestTopic{{Name: name, Count: int32(total)}},
-			TimeoutMs: int32(c.cfg.RequestTimeout.Milliseconds()),
+			TimeoutMs: int32(a.cluster.RequestTimeout().Milliseconds()),
 		})
 		if err != nil {
 			return err
@@ -334,10 +180,10 @@ func (c *Client) CreatePartitions(ctx context.Context, name string, total int) e
 	}
 	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	for {
-		infos, terr := c.Topics(ctx, name)
+		infos, terr := a.Topics(ctx, name)
 		if terr == nil && infos[name].Partitions >= total && infos[name].Leaderless == 0 {
-			if terr = c.Refresh(ctx, name); terr == nil {
-				c.awaitEverywhere(ctx, name)
+			if terr = a.cluster.Refresh(ctx, name); terr == nil {
+				a.awaitEverywhere(ctx, name)
 				return nil
 			}
 		}
@@ -356,16 +202,14 @@ const everywhereLimit = 3 * time.Second
 // awaitEverywhere waits until no broker that responds says that the topic is unknown.
 // It gives up on a broker that lags for long or does not respond: later requests
 // to that one have to be retried.
-func (c *Client) awaitEverywhere(ctx context.Context, topic string) {
+func (a *Admin) awaitEverywhere(ctx context.Context, topic string) {
 	ctx, cancel := context.WithTimeout(ctx, everywhereLimit)
 	defer cancel()
-	c.mu.RLock()
-	left := slices.Collect(maps.Keys(c.nodes))
-	c.mu.RUnlock()
+	left := a.cluster.metadata.ids()
 	delay := backoff.New(10*time.Millisecond, 200*time.Millisecond)
 	for {
 		left = slices.DeleteFunc(left, func(broker int32) bool {
-			m, err := c.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
+			m, err := a.cluster.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
 			if err != nil {
 				return true
 			}
@@ -379,30 +223,11 @@ func (c *Client) awaitEverywhere(ctx context.Context, topic string) {
 	}
 }
 
-// allLed returns why a topic cannot be used yet.
-func (c *Client) allLed(topic string) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	t := c.topics[topic]
-	if t == nil {
-		return kafkago.UnknownTopicOrPartition
-	}
-	if t.code != 0 {
-		return t.code
-	}
-	for _, p := range t.partitions {
-		if p.leader < 0 {
-			return kafkago.LeaderNotAvailable
-		}
-	}
-	return nil
-}
-
 // DeleteTopic deletes a topic. One that does not exist is no error.
-func (c *Client) DeleteTopic(ctx context.Context, name string) error {
-	err := c.toController(ctx, func(broker int32) error {
-		m, err := c.roundTrip(ctx, broker, &deletetopics.Request{
-			TopicNames: []string{name}, TimeoutMs: int32(c.cfg.RequestTimeout.Milliseconds()),
+func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
+	err := a.toController(ctx, func(broker int32) error {
+		m, err := a.cluster.roundTrip(ctx, broker, &deletetopics.Request{
+			TopicNames: []string{name}, TimeoutMs: int32(a.cluster.RequestTimeout().Milliseconds()),
 		})
 		if err != nil {
 			return err
@@ -415,29 +240,24 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 		return nil
 	})
 	if err == nil {
-		c.mu.Lock()
-		delete(c.topics, name)
-		c.mu.Unlock()
+		a.cluster.metadata.forget(name)
 	}
 	return err
 }
 
 // toController calls f with the controller's id, and again after the controller has
 // changed.
-func (c *Client) toController(ctx context.Context, f func(broker int32) error) error {
+func (a *Admin) toController(ctx context.Context, f func(broker int32) error) error {
 	delay := backoff.New(20*time.Millisecond, time.Second)
 	for {
-		c.mu.RLock()
-		id := c.ctrl
-		c.mu.RUnlock()
-		err := f(id)
+		err := f(a.cluster.metadata.controllerID())
 		var broken *BrokerError
 		moved := errors.Is(err, kafkago.NotController) || errors.Is(err, kafkago.BrokerNotAvailable) ||
 			errors.As(err, &broken) && ClassOf(err) != Fatal
 		if err == nil || !moved || delay.Wait(ctx) != nil {
 			return err
 		}
-		if rerr := c.Refresh(ctx); rerr != nil && ctx.Err() != nil {
+		if rerr := a.cluster.Refresh(ctx); rerr != nil && ctx.Err() != nil {
 			return err
 		}
 	}
@@ -445,24 +265,22 @@ func (c *Client) toController(ctx context.Context, f func(broker int32) error) e
 
 // TopicConfig returns a topic's effective configuration by name, such as
 // retention.ms and cleanup.policy. Values that are secret are left out.
-func (c *Client) TopicConfig(ctx context.Context, topic string) (map[string]string, error) {
-	return c.describeConfig(ctx, -1, 2, topic, fmt.Sprintf("topic %q", topic))
+func (a *Admin) TopicConfig(ctx context.Context, topic string) (map[string]string, error) {
+	return a.describeConfig(ctx, -1, 2, topic, fmt.Sprintf("topic %q", topic))
 }
 
 // BrokerConfig returns the effective configuration of one of the brokers, such
 // as transaction.max.timeout.ms. Values that are secret are left out.
-func (c *Client) BrokerConfig(ctx context.Context) (map[string]string, error) {
-	c.mu.RLock()
-	id := c.ctrl
-	c.mu.RUnlock()
-	return c.describeConfig(ctx, id, 4, strconv.Itoa(int(id)), fmt.Sprintf("broker %d", id))
+func (a *Admin) BrokerConfig(ctx context.Context) (map[string]string, error) {
+	id := a.cluster.metadata.controllerID()
+	return a.describeConfig(ctx, id, 4, strconv.Itoa(int(id)), fmt.Sprintf("broker %d", id))
 }
 
-func (c *Client) describeConfig(ctx context.Context, broker int32, resource int8, name, what string) (map[string]string, error) {
+func (a *Admin) describeConfig(ctx context.Context, broker int32, resource int8, name, what string) (map[string]string, error) {
 	delay := backoff.New(20*time.Millisecond, 500*time.Millisecond)
 	start := time.Now()
 	for {
-		m, err := c.roundTrip(ctx, broker, &describeconfigs.Request{
+		m, err := a.cluster.roundTrip(ctx, broker, &describeconfigs.Request{
 			Resources: []describeconfigs.RequestResource{{ResourceType: resource, ResourceName: name}},
 		})
 		if err != nil {

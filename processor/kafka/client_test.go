@@ -36,7 +36,7 @@ func TestOpenLeadersAndCoordinator(t *testing.T) {
 	if n, err := c.Partitions(ctx, "a"); n != 6 || err != nil {
 		t.Fatal(n, err)
 	}
-	if id, err := c.coordinator(ctx, groupCoordinator, "g"); err != nil || int64(id) != int64(fake.CoordinatorFor("g")) {
+	if id, err := c.coordinators.find(ctx, groupCoordinator, "g"); err != nil || int64(id) != int64(fake.CoordinatorFor("g")) {
 		t.Fatalf("coordinator %d, %v; want %d", id, err, fake.CoordinatorFor("g"))
 	}
 	if _, err := c.findLeader(ctx, brokertest.TP("absent", 0)); err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -27,19 +28,27 @@ const (
 	txnCoordinator   int8 = 1
 )
 
-// coordinator returns the broker that coordinates a group (groupCoordinator) or
+// coordinators knows which brokers coordinate groups and transactional ids.
+type coordinators struct {
+	cluster *Cluster
+
+	mu    sync.RWMutex
+	known map[coordinatorKey]int32 // broker ids
+}
+
+// find returns the broker that coordinates a group (groupCoordinator) or
 // a transactional id (txnCoordinator), from the cache if it is there. The
 // broker's own error (COORDINATOR_NOT_AVAILABLE while the internal topic is being
 // made, authorisation) comes back as it is.
-func (c *Client) coordinator(ctx context.Context, kind int8, key string) (int32, error) {
+func (c *coordinators) find(ctx context.Context, kind int8, key string) (int32, error) {
 	k := coordinatorKey{kind, key}
 	c.mu.RLock()
-	id, ok := c.coords[k]
+	id, ok := c.known[k]
 	c.mu.RUnlock()
 	if ok {
 		return id, nil
 	}
-	m, err := c.roundTrip(ctx, -1, &findcoordinator.Request{Key: key, KeyType: kind})
+	m, err := c.cluster.roundTrip(ctx, -1, &findcoordinator.Request{Key: key, KeyType: kind})
 	if err != nil {
 		return -1, err
 	}
@@ -52,41 +61,39 @@ func (c *Client) coordinator(ctx context.Context, kind int8, key string) (int32,
 		return -1, fmt.Errorf("kafka: coordinator of %s %q: %w", what, key, kafkago.Error(res.ErrorCode))
 	}
 	c.mu.Lock()
-	c.coords[k] = res.NodeID
-	if c.nodes[res.NodeID] == nil {
-		c.nodes[res.NodeID] = c.newNode(res.NodeID, net.JoinHostPort(res.Host, strconv.Itoa(int(res.Port))))
-	}
+	c.known[k] = res.NodeID
 	c.mu.Unlock()
+	c.cluster.metadata.add(res.NodeID, net.JoinHostPort(res.Host, strconv.Itoa(int(res.Port))))
 	return res.NodeID, nil
 }
 
-// forgetCoordinator makes the next coordinator call ask again: after
+// forget makes the next find ask again: after
 // NOT_COORDINATOR, or when the coordinator does not answer.
-func (c *Client) forgetCoordinator(kind int8, key string) {
+func (c *coordinators) forget(kind int8, key string) {
 	c.mu.Lock()
-	delete(c.coords, coordinatorKey{kind, key})
+	delete(c.known, coordinatorKey{kind, key})
 	c.mu.Unlock()
 }
 
-// toCoordinator sends a request that holds its own response.
-func (c *Client) toCoordinator(ctx context.Context, kind int8, key string, m wire.Message) error {
-	id, err := c.coordinator(ctx, kind, key)
+// send sends a coordinator a request that holds its own response.
+func (c *coordinators) send(ctx context.Context, kind int8, key string, m wire.Message) error {
+	id, err := c.find(ctx, kind, key)
 	if err != nil {
 		return err
 	}
-	_, err = c.roundTrip(ctx, id, m)
+	_, err = c.cluster.roundTrip(ctx, id, m)
 	return err
 }
 
-// retryCoordinator reports whether an idempotent request to a coordinator is worth
+// retry reports whether an idempotent request to a coordinator is worth
 // repeating, and forgets the coordinator when it may have moved.
-func (c *Client) retryCoordinator(kind int8, key string, err error) bool {
+func (c *coordinators) retry(kind int8, key string, err error) bool {
 	if errors.Is(err, ErrClosed) {
 		return false
 	}
 	var broken *BrokerError
 	if errors.As(err, &broken) {
-		c.forgetCoordinator(kind, key)
+		c.forget(kind, key)
 		return ClassOf(err) != Fatal
 	}
 	var code kafkago.Error
@@ -95,7 +102,7 @@ func (c *Client) retryCoordinator(kind int8, key string, err error) bool {
 	}
 	switch code {
 	case kafkago.NotCoordinatorForGroup, kafkago.GroupCoordinatorNotAvailable, kafkago.BrokerNotAvailable:
-		c.forgetCoordinator(kind, key)
+		c.forget(kind, key)
 		return true
 	case kafkago.GroupLoadInProgress, kafkago.UnstableOffsetCommit, kafkago.RequestTimedOut,
 		kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
@@ -104,13 +111,13 @@ func (c *Client) retryCoordinator(kind int8, key string, err error) bool {
 	return false
 }
 
-// coordinatorWithin is coordinator, waiting while there is none yet: the first
+// findWithin is find, waiting while there is none yet: the first
 // request of a fresh cluster makes the internal topic.
-func (c *Client) coordinatorWithin(ctx context.Context, kind int8, key string) (int32, error) {
+func (c *coordinators) findWithin(ctx context.Context, kind int8, key string) (int32, error) {
 	delay := backoff.New(20*time.Millisecond, 500*time.Millisecond)
 	for {
-		id, err := c.coordinator(ctx, kind, key)
-		if err == nil || !c.retryCoordinator(kind, key, err) || delay.Wait(ctx) != nil {
+		id, err := c.find(ctx, kind, key)
+		if err == nil || !c.retry(kind, key, err) || delay.Wait(ctx) != nil {
 			return id, err
 		}
 	}
@@ -118,27 +125,27 @@ func (c *Client) coordinatorWithin(ctx context.Context, kind int8, key string) (
 
 // Coordinator sends requests to the broker that coordinates a group, wherever that is.
 type Coordinator struct {
-	c     *Client
+	c     *coordinators
 	group string
 }
 
 // Coordinator returns the coordinator of a group. Whether there is one shows at the
 // first request.
-func (c *Client) Coordinator(group string) Coordinator { return Coordinator{c, group} }
+func (c *Client) Coordinator(group string) Coordinator { return Coordinator{c.coordinators, group} }
 
-// RoundTripWithin is Client.RoundTripWithin to the coordinator, which is looked up if it
+// RoundTripWithin is Cluster.RoundTripWithin to the coordinator, which is looked up if it
 // is not known and forgotten if it does not answer. The error of a look-up has no code:
 // what a broker answers to FindCoordinator (COORDINATOR_NOT_AVAILABLE, say) is not the
 // group's answer to m. Its class is Unknown, or Fatal where it cannot succeed.
 func (k Coordinator) RoundTripWithin(ctx context.Context, timeout time.Duration, m protocol.Message) (protocol.Message, error) {
-	broker, err := k.c.coordinator(ctx, groupCoordinator, k.group)
+	broker, err := k.c.find(ctx, groupCoordinator, k.group)
 	if err != nil {
 		if ClassOf(err) != Fatal {
 			err = &unfound{err}
 		}
 		return nil, err
 	}
-	res, err := k.c.RoundTripWithin(ctx, timeout, broker, m)
+	res, err := k.c.cluster.RoundTripWithin(ctx, timeout, broker, m)
 	if err != nil {
 		k.Forget()
 	}
@@ -147,7 +154,7 @@ func (k Coordinator) RoundTripWithin(ctx context.Context, timeout time.Duration,
 
 // Forget makes the next request look the coordinator up: after NOT_COORDINATOR, and
 // whenever an answer says that another broker may know better.
-func (k Coordinator) Forget() { k.c.forgetCoordinator(groupCoordinator, k.group) }
+func (k Coordinator) Forget() { k.c.forget(groupCoordinator, k.group) }
 
 // unfound is the error of a look-up. It does not unwrap, so that its code is not taken
 // for the coordinator's.

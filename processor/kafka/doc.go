@@ -29,7 +29,9 @@
 // deadline. A produce may still be appended (see Producer.Init), and a message that holds its own response
 // must not be reused.
 //
-// group and fetch use few methods of the client, which hide its connections: Leader and Refresh (metadata),
-// RoundTripWithin (one attempt at one broker), EachLeader (a request to all leaders, until they answer) and
-// Coordinator.
+// A Client is composed of parts. Below are dialer (connections, TLS, logins), transport (one attempt of a request at
+// one address) and metadataCache (brokers and leaders, as last told); on them stand Cluster (a request to a broker by
+// its id, or to each leader until it answers) and coordinators. Offsets, Admin, Permissions and Producer are what
+// callers see, and group and fetch use Cluster and Coordinator as they do. A Producer has its transaction,
+// its calls of coordinators and its sender of batches apart.
 package kafka

@@ -43,21 +43,21 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	if !p.begun {
+	if !p.txn.begun {
 		return nil
 	}
-	reason := p.outputs
+	reason := p.txn.outputs
 	if reason == nil {
-		reason = p.offsets
+		reason = p.txn.offsets
 	}
 	if commit && reason != nil {
-		return &classed{ClassOf(reason), fmt.Errorf("kafka: transaction of %q cannot be committed: %w", p.cfg.TransactionalID, reason)}
+		return &classed{ClassOf(reason), fmt.Errorf("kafka: transaction of %q cannot be committed: %w", p.transactionalID, reason)}
 	}
-	requests, err := p.end(ctx, commit)
+	requests, err := p.calls.end(ctx, commit, p.txn.since, p.cfg.TransactionTimeout)
 	if err == nil {
-		p.reset()
+		p.txn.reset()
 		if requests > 1 {
-			p.note(errEndRepeated, new(error))
+			p.txn.note(errEndRepeated, new(error))
 		}
 		return nil
 	}
@@ -65,42 +65,42 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	if commit {
 		what = "commit"
 	}
-	err = fmt.Errorf("kafka: %s transaction of %q: %w", what, p.cfg.TransactionalID, err)
+	err = fmt.Errorf("kafka: %s transaction of %q: %w", what, p.transactionalID, err)
 	if c := ClassOf(err); requests > 1 && c != Fatal || c == Retriable {
 		// A coordinator that could not replicate its decision answers "not
 		// available"; the decision may stand all the same.
 		err = &classed{Unknown, err}
 	}
-	p.note(err, &p.outputs)
+	p.txn.note(err, &p.txn.outputs)
 	return err
 }
 
-// end sends EndTxn until the answer is definite or the transaction's time-out is
+// end sends EndTxn until the answer is definite or the time-out of the transaction, which began at since, is
 // near, and counts the requests that a coordinator may have got.
-func (p *Producer) end(ctx context.Context, commit bool) (requests int, err error) {
-	req := &endtxn.Request{TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Committed: commit}
+func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (requests int, err error) {
+	req := &endtxn.Request{TransactionalID: c.transactionalID, ProducerID: c.id, ProducerEpoch: c.epoch, Committed: commit}
 	// After its time-out the coordinator aborts the transaction, and there is nothing
 	// left to wait for.
-	limit := p.since.Add(p.cfg.TransactionTimeout * 9 / 10)
+	limit := since.Add(timeout * 9 / 10)
 	retry := newPatience(max(time.Until(limit), 1))
 	for {
 		sent := false
-		left := max(time.Until(limit), p.cfg.TransactionTimeout/10) // for one try at least
+		left := max(time.Until(limit), timeout/10) // for one try at least
 		fctx, cancel := context.WithTimeout(ctx, left)
-		node, err := p.findCoordinator(fctx, txnCoordinator, p.cfg.TransactionalID)
+		node, err := c.find(fctx, txnCoordinator, c.transactionalID)
 		cancel()
 		if err == nil {
 			// A coordinator that hangs must leave time for its successor.
-			within := min(p.c.timeoutOf(req), max(left/3, p.cfg.TransactionTimeout/10))
+			within := min(c.cluster.transport.timeoutOf(req), max(left/3, timeout/10))
 			var m protocol.Message
-			if m, err = p.c.RoundTripWithin(ctx, within, node, req); err == nil {
+			if m, err = c.cluster.RoundTripWithin(ctx, within, node, req); err == nil {
 				sent = true
 				err = wire.CodeError(m.(*endtxn.Response).ErrorCode)
 			} else {
 				sent = ClassOf(err) != Retriable
 			}
 			if err != nil && (!answered(err) || movedCoordinator(err)) {
-				p.c.forgetCoordinator(txnCoordinator, p.cfg.TransactionalID)
+				c.coordinators.forget(txnCoordinator, c.transactionalID)
 			}
 		}
 		if sent {

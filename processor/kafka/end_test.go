@@ -43,15 +43,9 @@ type keptRequest struct {
 
 // on makes a client's connections pass through the tap.
 func (tp *tap) on(c *Client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	nodes := append([]*node(nil), c.seeds...)
-	for _, n := range c.nodes {
-		nodes = append(nodes, n)
-	}
-	for _, n := range nodes {
+	for _, n := range append(c.metadata.all(), c.transport.seeds...) {
 		n.transport.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			nc, err := c.dial(ctx, network, addr)
+			nc, err := c.transport.dial(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}

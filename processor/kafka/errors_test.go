@@ -94,7 +94,7 @@ func TestRealNetworkErrors(t *testing.T) {
 	c := open(t, fake.ListenAddrs())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	node, err := c.coordinator(ctx, groupCoordinator, "g")
+	node, err := c.coordinators.find(ctx, groupCoordinator, "g")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -112,28 +111,35 @@ func (o *offsetFetch) Exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 	return o, r.End()
 }
 
+// Offsets is the part of a Client that reads and commits offsets of groups, and lists offsets of
+// partitions.
+type Offsets struct {
+	cluster      *Cluster
+	coordinators *coordinators
+}
+
 // Committed returns the group's committed positions, -1 where there is none.
 // While an open transaction is about to move one it waits, as long as the context
 // lasts: a transaction ends at its producer's time-out at the latest. Needs Kafka
 // 2.5.
-func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]Offset, error) {
+func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP]Offset, error) {
 	out := make(map[TP]Offset, len(tps))
 	if len(tps) == 0 {
 		return out, nil
 	}
-	if v := c.versions[protocol.OffsetFetch]; v.max < offsetFetchVersion {
+	if v := o.cluster.transport.newest(protocol.OffsetFetch); v < offsetFetchVersion {
 		return nil, fmt.Errorf("kafka: the broker has OffsetFetch up to v%d; v%d is needed (Kafka 2.5): %w",
-			v.max, offsetFetchVersion, kafkago.UnsupportedVersion)
+			v, offsetFetchVersion, kafkago.UnsupportedVersion)
 	}
 	tps = slices.Clone(tps)
 	slices.SortFunc(tps, record.TP.Compare)
 	delay := backoff.New(10*time.Millisecond, 200*time.Millisecond)
 	var before error // the outcome of the last attempt
 	for {
-		o := &offsetFetch{group: group, tps: tps}
-		err := c.toCoordinator(ctx, groupCoordinator, group, o)
+		res := &offsetFetch{group: group, tps: tps}
+		err := o.coordinators.send(ctx, groupCoordinator, group, res)
 		if err == nil {
-			switch o.code {
+			switch res.code {
 			case 0:
 			case kafkago.GroupIdNotFound: // no such group: nothing is committed
 				for _, tp := range tps {
@@ -141,15 +147,15 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 				}
 				return out, nil
 			default:
-				err = fmt.Errorf("kafka: committed offsets of group %q: %w", group, o.code)
+				err = fmt.Errorf("kafka: committed offsets of group %q: %w", group, res.code)
 			}
 		}
 		for _, tp := range tps {
 			if err != nil {
 				break
 			}
-			off, ok := o.offsets[tp]
-			code := o.codes[tp]
+			off, ok := res.offsets[tp]
+			code := res.codes[tp]
 			if !ok {
 				err = fmt.Errorf("kafka: committed offset of %s in group %q: missing from the broker's response", tp, group)
 			} else if code != 0 && code != kafkago.UnknownTopicOrPartition {
@@ -166,7 +172,7 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 		if before != nil && ctx.Err() != nil {
 			return nil, fmt.Errorf("%w; then: %w", before, err) // the end of ctx is not the reason
 		}
-		if !c.retryCoordinator(groupCoordinator, group, err) {
+		if !o.coordinators.retry(groupCoordinator, group, err) {
 			return nil, err
 		}
 		before = err
@@ -179,7 +185,7 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 // CommitOffsets commits positions outside a transaction, for at-least-once. gen
 // fences members that have lost their partitions; Generation{ID: -1} outside a
 // group. It retries while the coordinator moves; a refusal is an *OffsetError.
-func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string, offsets map[TP]Offset) error {
+func (o *Offsets) CommitOffsets(ctx context.Context, gen Generation, group string, offsets map[TP]Offset) error {
 	if len(offsets) == 0 {
 		return nil
 	}
@@ -209,10 +215,10 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 	}
 	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	for {
-		id, err := c.coordinator(ctx, groupCoordinator, group)
+		id, err := o.coordinators.find(ctx, groupCoordinator, group)
 		var m protocol.Message
 		if err == nil {
-			m, err = c.roundTrip(ctx, id, req)
+			m, err = o.cluster.roundTrip(ctx, id, req)
 		}
 		if err == nil {
 			var errs []error
@@ -229,7 +235,7 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 			return nil
 		}
 		// To commit the same positions twice does no harm: an unknown outcome is retried, too.
-		if !c.retryCoordinator(groupCoordinator, group, err) {
+		if !o.coordinators.retry(groupCoordinator, group, err) {
 			return err
 		}
 		if delay.Wait(ctx) != nil {
@@ -241,24 +247,24 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 // ListOffsets returns an offset for each partition: Latest, Earliest, or for a
 // time in ms since the epoch the first record that is as late; when none is, the
 // high watermark, which is where such a record would appear.
-func (c *Client) ListOffsets(ctx context.Context, tps []TP, at int64) (map[TP]int64, error) {
-	return c.listOffsets(ctx, tps, at, 0)
+func (o *Offsets) ListOffsets(ctx context.Context, tps []TP, at int64) (map[TP]int64, error) {
+	return o.listOffsets(ctx, tps, at, 0)
 }
 
 // ListStable returns the last stable offset of each partition: the first offset
 // of an open transaction, or the high watermark. A reader of committed records
 // gets no further (KIP-98).
-func (c *Client) ListStable(ctx context.Context, tps []TP) (map[TP]int64, error) {
-	return c.listOffsets(ctx, tps, Latest, 1)
+func (o *Offsets) ListStable(ctx context.Context, tps []TP) (map[TP]int64, error) {
+	return o.listOffsets(ctx, tps, Latest, 1)
 }
 
-func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation int8) (map[TP]int64, error) {
+func (o *Offsets) listOffsets(ctx context.Context, tps []TP, at int64, isolation int8) (map[TP]int64, error) {
 	var mu sync.Mutex
 	out := make(map[TP]int64, len(tps))
-	err := c.EachLeader(ctx, tps, func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error) {
+	err := o.cluster.EachLeader(ctx, tps, func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error) {
 		req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolation}
 		for _, tp := range tps {
-			_, epoch, _ := c.Leader(tp) // without one the broker does not compare terms
+			_, epoch, _ := o.cluster.Leader(tp) // without one the broker does not compare terms
 			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
 				req.Topics = append(req.Topics, listoffsets.RequestTopic{Topic: tp.Topic})
 			}
@@ -267,7 +273,7 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 				Partition: tp.Partition, CurrentLeaderEpoch: epoch.Number(), Timestamp: at,
 			})
 		}
-		m, err := c.roundTrip(ctx, broker, req)
+		m, err := o.cluster.roundTrip(ctx, broker, req)
 		if err != nil {
 			return nil, err
 		}
@@ -300,7 +306,7 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 		}
 	}
 	if len(late) > 0 {
-		end, err := c.listOffsets(ctx, late, Latest, 0)
+		end, err := o.listOffsets(ctx, late, Latest, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -309,96 +315,4 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 		}
 	}
 	return out, nil
-}
-
-// unknownTopicPatience is how long a topic may be unknown before that is
-// believed: brokers learn of a new topic one after the other.
-const unknownTopicPatience = 5 * time.Second
-
-// EachLeader calls f for every broker that leads some of tps, at the same time,
-// with its partitions sorted. f returns the partitions' error codes, or the error of
-// its request, which is then that of all of them. Those that a new leader may settle
-// are tried again, with fresh metadata, until the context ends.
-func (c *Client) EachLeader(ctx context.Context, tps []TP,
-	f func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error)) error {
-	left := slices.Clone(tps)
-	slices.SortFunc(left, record.TP.Compare)
-	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
-	start := time.Now()
-	for {
-		byLeader := map[int32][]TP{}
-		failed := map[TP]error{}
-		for _, tp := range left {
-			id, err := c.findLeader(ctx, tp)
-			if err != nil {
-				failed[tp] = err
-				continue
-			}
-			byLeader[id] = append(byLeader[id], tp)
-		}
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for id, tps := range byLeader {
-			wg.Go(func() {
-				codes, err := f(ctx, id, tps)
-				mu.Lock()
-				defer mu.Unlock()
-				for _, tp := range tps {
-					if err != nil {
-						failed[tp] = err
-					} else if code := codes[tp]; code != 0 {
-						failed[tp] = fmt.Errorf("kafka: %s: %w", tp, code)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if len(failed) == 0 {
-			return nil
-		}
-		left = left[:0]
-		topics := map[string]bool{}
-		var last error
-		for tp, err := range failed {
-			if errors.Is(err, ErrClosed) || !leaderMayChange(err) ||
-				errors.Is(err, kafkago.UnknownTopicOrPartition) && time.Since(start) > unknownTopicPatience {
-				return err
-			}
-			left = append(left, tp)
-			topics[tp.Topic] = true
-			last = err
-		}
-		slices.SortFunc(left, record.TP.Compare)
-		if delay.Wait(ctx) != nil {
-			return last
-		}
-		names := make([]string, 0, len(topics))
-		for t := range topics {
-			names = append(names, t)
-		}
-		if err := c.Refresh(ctx, names...); err != nil && ctx.Err() != nil {
-			return last
-		}
-	}
-}
-
-// leaderMayChange reports whether a request that failed for a partition can succeed
-// at another broker or a little later.
-func leaderMayChange(err error) bool {
-	var broken *BrokerError
-	if errors.As(err, &broken) {
-		return ClassOf(err) != Fatal
-	}
-	var code kafkago.Error
-	if !errors.As(err, &code) {
-		return false
-	}
-	switch code {
-	case kafkago.UnknownTopicOrPartition, kafkago.LeaderNotAvailable, kafkago.NotLeaderForPartition,
-		kafkago.RequestTimedOut, kafkago.BrokerNotAvailable, kafkago.ReplicaNotAvailable, kafkago.NetworkException,
-		kafkago.KafkaStorageError, kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.OffsetNotAvailable,
-		kafkago.ListenerNotFound, kafkago.UnknownTopicID, kafkago.InconsistentTopicID:
-		return true
-	}
-	return false
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -43,20 +45,34 @@ func (p *Producer) Produce(ctx context.Context, out map[TP]*record.Batches) erro
 		if b.Count() == 0 {
 			continue
 		}
-		if _, ok := p.added[tp]; !ok && p.transactional() {
+		if _, ok := p.txn.added[tp]; !ok && p.transactional() {
 			return fmt.Errorf("kafka: produce to %s, which AddPartitions has not made part of the transaction", tp)
 		}
 		todo = append(todo, &outgoing{tp: tp, b: b, batches: b.Finish()})
 	}
 	slices.SortFunc(todo, func(a, b *outgoing) int { return record.TP.Compare(a.tp, b.tp) })
-	err := p.produce(ctx, todo)
+	err := p.send.all(ctx, todo)
 	if err != nil {
-		p.note(err, &p.outputs)
+		p.txn.note(err, &p.txn.outputs)
 	}
 	return err
 }
 
-func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
+// sender sends batches to the leaders of their partitions.
+type sender struct {
+	*identity
+	cluster *Cluster
+	txn     *transaction
+	gates   *gates
+	timeout time.Duration // of retries
+
+	next    map[TP]int32   // the next sequence number, where it is not 0
+	buffers requestBuffers // memory of requests that are over
+	resent  atomic.Int64
+}
+
+// all sends every batch of the partitions in ready, and returns when the last is answered.
+func (s *sender) all(ctx context.Context, ready []*outgoing) error {
 	var (
 		stuck   []*outgoing // to be sent again, after a while
 		failed  []error     // what ends Produce, when no request is in flight any more
@@ -67,11 +83,11 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 	)
 	for {
 		if len(failed) == 0 && len(ready) > 0 {
-			ready = p.route(ctx, ready, &stuck, &failed)
+			ready = s.route(ctx, ready, &stuck, &failed)
 		}
 		if len(failed) == 0 {
 			var n int
-			ready, n = p.send(ctx, ready, flying, answers)
+			ready, n = s.send(ctx, ready, flying, answers)
 			total += n
 		}
 		if total > 0 {
@@ -79,16 +95,16 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 			total--
 			f := flying[a.sent[0].leader]
 			f.requests--
-			if p.isFirst(a.sent[0]) { // take has not counted the batch yet
+			if s.isFirst(a.sent[0]) { // take has not counted the batch yet
 				f.first = false
 			}
 			for _, o := range a.sent {
-				err := p.take(o, a.res, a.err)
+				err := s.take(o, a.res, a.err)
 				switch {
 				case err != nil:
 					failed = append(failed, err)
 				case o.last != nil:
-					p.resent.Add(1)
+					s.resent.Add(1)
 					stuck = append(stuck, o)
 				case o.batch < o.batches:
 					ready = append(ready, o)
@@ -103,11 +119,11 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 			return nil
 		}
 		if retry == nil || !slices.ContainsFunc(stuck, func(o *outgoing) bool { return o.waited }) {
-			retry = newPatience(p.cfg.Timeout)
+			retry = newPatience(s.timeout)
 		}
 		err := retry.wait(ctx, stuck[0].last)
 		if err == nil {
-			_ = p.c.Refresh(ctx, topicsOf(stuck)...) // without news the old leaders are asked again
+			_ = s.cluster.Refresh(ctx, topicsOf(stuck)...) // without news the old leaders are asked again
 			if ctx.Err() != nil {
 				err = fmt.Errorf("%w; gave up: %w", stuck[0].last, context.Cause(ctx))
 			}
@@ -174,17 +190,17 @@ type produceAnswer struct {
 }
 
 // isFirst reports whether the batch would be the transaction's first in its partition.
-func (p *Producer) isFirst(o *outgoing) bool { return p.transactional() && !p.added[o.tp] }
+func (s *sender) isFirst(o *outgoing) bool { return s.transactional() && !s.txn.added[o.tp] }
 
 // send starts requests with the current batches of the partitions, in their
 // order, as far as their leaders have room, and returns those that have to wait
 // and how many requests there are. A request holds about requestBytes, so that the
 // leader works on several at a time and none waits for a large one to be sealed.
-// First batches go in one request at a time, beside others (Producer.gates).
-func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32]*flight,
+// First batches go in one request at a time, beside others (see gates).
+func (s *sender) send(ctx context.Context, ready []*outgoing, flying map[int32]*flight,
 	answers chan<- produceAnswer) (rest []*outgoing, requests int) {
 	for len(ready) > 0 {
-		leader, first := ready[0].leader, p.isFirst(ready[0])
+		leader, first := ready[0].leader, s.isFirst(ready[0])
 		f := flying[leader]
 		if f == nil {
 			f = &flight{}
@@ -199,12 +215,12 @@ func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32
 		size := 0
 		for _, o := range ready {
 			n := o.b.Size(o.batch)
-			if o.leader != leader || p.isFirst(o) != first || len(sent) > 0 && size+n > requestBytes {
+			if o.leader != leader || s.isFirst(o) != first || len(sent) > 0 && size+n > requestBytes {
 				others = append(others, o)
 				continue
 			}
 			size += n
-			o.next = p.next[o.tp]
+			o.next = s.next[o.tp]
 			sent = append(sent, o)
 		}
 		ready = others
@@ -212,40 +228,40 @@ func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32
 		f.requests++
 		f.first = f.first || first
 		requests++
-		go func() { answers <- p.exchange(ctx, leader, first, sent) }()
+		go func() { answers <- s.exchange(ctx, leader, first, sent) }()
 	}
 	return rest, requests
 }
 
 // exchange seals the batches, which compresses them the first time, and sends
 // them to their leader.
-func (p *Producer) exchange(ctx context.Context, leader int32, first bool, sent []*outgoing) produceAnswer {
+func (s *sender) exchange(ctx context.Context, leader int32, first bool, sent []*outgoing) produceAnswer {
 	size := 0
 	for _, o := range sent {
-		o.sealed = o.b.Seal(o.batch, p.id, p.epoch, o.next, p.transactional())
+		o.sealed = o.b.Seal(o.batch, s.id, s.epoch, o.next, s.transactional())
 		size += len(o.sealed)
 	}
-	req := p.request(sent, size)
+	req := s.request(sent, size)
 	if first {
-		g := p.gate(leader)
+		g := s.gates.of(leader)
 		g.Lock()
 		defer g.Unlock()
 	}
-	m, err := p.c.RoundTripWithin(ctx, replicationTimeout+5*time.Second, leader, req)
+	m, err := s.cluster.RoundTripWithin(ctx, replicationTimeout+5*time.Second, leader, req)
 	if err != nil {
 		return produceAnswer{sent: sent, err: err} // a connection may still be reading the buffer
 	}
-	p.recycle(req.buf)
+	s.buffers.put(req.buf)
 	return produceAnswer{sent: sent, res: m.(*produceResponse)}
 }
 
 // route finds the leaders, asking for metadata once if some are not known.
 // Partitions that have none become stuck.
-func (p *Producer) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoing, failed *[]error) (ready []*outgoing) {
+func (s *sender) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoing, failed *[]error) (ready []*outgoing) {
 	var unknown []*outgoing
 	for _, o := range todo {
 		var err error
-		if o.leader, _, err = p.c.Leader(o.tp); err != nil {
+		if o.leader, _, err = s.cluster.Leader(o.tp); err != nil {
 			unknown = append(unknown, o)
 		} else {
 			ready = append(ready, o)
@@ -254,10 +270,10 @@ func (p *Producer) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoi
 	if len(unknown) == 0 {
 		return ready
 	}
-	reason := p.c.Refresh(ctx, topicsOf(unknown)...)
+	reason := s.cluster.Refresh(ctx, topicsOf(unknown)...)
 	for _, o := range unknown {
 		var err error
-		o.leader, _, err = p.c.Leader(o.tp)
+		o.leader, _, err = s.cluster.Leader(o.tp)
 		if err == nil {
 			ready = append(ready, o)
 			continue
@@ -279,14 +295,7 @@ func (p *Producer) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoi
 }
 
 // request builds the request for some partitions of one leader.
-func (p *Producer) request(parts []*outgoing, size int) *produceRequest {
-	var buf []byte
-	p.mu.Lock()
-	if n := len(p.buffers); n > 0 {
-		buf = p.buffers[n-1]
-		p.buffers = p.buffers[:n-1]
-	}
-	p.mu.Unlock()
+func (s *sender) request(parts []*outgoing, size int) *produceRequest {
 	topics := 0
 	for i, o := range parts {
 		size += len(o.tp.Topic) + 16
@@ -294,11 +303,9 @@ func (p *Producer) request(parts []*outgoing, size int) *produceRequest {
 			topics++
 		}
 	}
-	if cap(buf) < size+256 {
-		buf = make([]byte, 0, size+size/8+256)
-	}
 	r := &produceRequest{}
-	r.begin(buf, p.c.cfg.ClientID, p.cfg.TransactionalID, int32(replicationTimeout.Milliseconds()), topics)
+	buf := s.buffers.get(size+256, size/8)
+	r.begin(buf, s.cluster.transport.cfg.ClientID, s.transactionalID, int32(replicationTimeout.Milliseconds()), topics)
 	for i := 0; i < len(parts); {
 		j := i
 		for j < len(parts) && parts[j].tp.Topic == parts[i].tp.Topic {
@@ -312,17 +319,39 @@ func (p *Producer) request(parts []*outgoing, size int) *produceRequest {
 	return r
 }
 
-func (p *Producer) recycle(buf []byte) {
-	p.mu.Lock()
-	if len(p.buffers) < 16 {
-		p.buffers = append(p.buffers, buf)
+// requestBuffers is memory for requests.
+type requestBuffers struct {
+	mu   sync.Mutex
+	free [][]byte
+}
+
+// get returns memory for size bytes; what is made for it has extra bytes more.
+func (b *requestBuffers) get(size, extra int) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var buf []byte
+	if n := len(b.free); n > 0 {
+		buf = b.free[n-1]
+		b.free = b.free[:n-1]
 	}
-	p.mu.Unlock()
+	if cap(buf) < size {
+		buf = make([]byte, 0, size+extra)
+	}
+	return buf
+}
+
+// put takes memory back that nothing reads or writes any more.
+func (b *requestBuffers) put(buf []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.free) < 16 {
+		b.free = append(b.free, buf)
+	}
 }
 
 // take applies the answer for one batch: the partition advances, or stays for
 // another try, or has failed.
-func (p *Producer) take(o *outgoing, res *produceResponse, err error) error {
+func (s *sender) take(o *outgoing, res *produceResponse, err error) error {
 	records := o.b.Records(o.batch)
 	if err != nil {
 		err = fmt.Errorf("kafka: produce to %s: %w", o.tp, err)
@@ -333,10 +362,10 @@ func (p *Producer) take(o *outgoing, res *produceResponse, err error) error {
 			Bytes: len(o.sealed) - record.SizePrefix}
 	} else {
 		// A duplicate is a batch that an earlier try has written.
-		p.next[o.tp] = int32(uint32(p.next[o.tp]+int32(records)) & 0x7fffffff)
+		s.next[o.tp] = int32(uint32(s.next[o.tp]+int32(records)) & 0x7fffffff)
 		o.batch++
-		if p.transactional() {
-			p.added[o.tp] = true
+		if s.transactional() {
+			s.txn.added[o.tp] = true
 		}
 		o.unknown, o.last, o.waited = 0, nil, false
 		return nil
@@ -350,7 +379,7 @@ func (p *Producer) take(o *outgoing, res *produceResponse, err error) error {
 		return nil
 	case Unknown:
 		o.last = err
-		if !p.transactional() && o.unknown < unknownRetries {
+		if !s.transactional() && o.unknown < unknownRetries {
 			o.unknown++ // the same sequence again: the log takes it once
 			return nil
 		}

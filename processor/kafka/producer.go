@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -65,51 +64,29 @@ const (
 //
 // One goroutine at a time.
 type Producer struct {
-	c   *Client
-	cfg ProducerConfig
-
-	id    int64 // producer id, -1 before Init
-	epoch int16
-
-	next  map[TP]int32    // the next sequence number, where it is not 0
-	added map[TP]bool     // partitions in the open transaction; true: it has a batch there
-	group map[string]bool // groups in the open transaction
-
-	// Send runs Produce and CommitOffsets at the same time; what both write is here.
-	mu      sync.Mutex
-	begun   bool      // the coordinator may have a transaction open
-	since   time.Time // when begun was set: the coordinator's time-out begins later
-	outputs error     // why the open transaction must not be committed: its records
-	offsets error     // ... its offsets; a later CommitOffsets may mend this one
-	broken  error     // why Init has to come first
-
-	buffers [][]byte // memory of requests that are over
-
-	// Before a broker takes a transaction's first batch of a partition, or its
-	// offsets, it asks the transaction's coordinator whether they are part of it
-	// (KIP-890), for one request of a transaction at a time: while it asks for a
-	// second, the first fails with NOT_ENOUGH_REPLICAS or COORDINATOR_LOAD_IN_PROGRESS,
-	// and a retry is a wait of 20 ms and more. So a broker gets these one by one.
-	gates map[int32]*sync.Mutex // by broker
-
-	resent atomic.Int64
+	*identity
+	cfg   ProducerConfig
+	txn   transaction // the open one
+	calls *calls      // of coordinators
+	send  *sender     // of batches to leaders
 }
+
+// identity is what a producer's requests name it by.
+type identity struct {
+	transactionalID string // "": it has no transactions
+	id              int64  // producer id, -1 before Init
+	epoch           int16
+}
+
+// ID returns the producer id and epoch that Init got, -1 before.
+func (i *identity) ID() (id int64, epoch int16) { return i.id, i.epoch }
+
+// transactional reports whether the producer has transactions.
+func (i *identity) transactional() bool { return i.transactionalID != "" }
 
 // Resent returns how many batches were sent again, because a broker could not take them
 // when they came.
-func (p *Producer) Resent() int64 { return p.resent.Load() }
-
-// gate is held around a request that a broker verifies.
-func (p *Producer) gate(broker int32) *sync.Mutex {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	g := p.gates[broker]
-	if g == nil {
-		g = new(sync.Mutex)
-		p.gates[broker] = g
-	}
-	return g
-}
+func (p *Producer) Resent() int64 { return p.send.resent.Load() }
 
 // NewProducer returns a producer that has to be initialised.
 func (c *Client) NewProducer(cfg ProducerConfig) *Producer {
@@ -119,27 +96,19 @@ func (c *Client) NewProducer(cfg ProducerConfig) *Producer {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
 	}
-	return &Producer{
-		c: c, cfg: cfg, id: -1, epoch: -1,
-		next: map[TP]int32{}, added: map[TP]bool{}, group: map[string]bool{}, gates: map[int32]*sync.Mutex{},
-		broken: &classed{Abortable, errors.New("kafka: producer has not been initialised")},
-	}
+	p := &Producer{cfg: cfg, identity: &identity{transactionalID: cfg.TransactionalID, id: -1, epoch: -1}}
+	p.txn = transaction{added: map[TP]bool{}, group: map[string]bool{},
+		broken: &classed{Abortable, errors.New("kafka: producer has not been initialised")}}
+	g := &gates{byBroker: map[int32]*sync.Mutex{}}
+	p.calls = &calls{identity: p.identity, cluster: c.Cluster, coordinators: c.coordinators, gates: g, timeout: cfg.Timeout}
+	p.send = &sender{identity: p.identity, cluster: c.Cluster, txn: &p.txn, gates: g, timeout: cfg.Timeout, next: map[TP]int32{}}
+	return p
 }
-
-// ID returns the producer id and epoch that Init got, -1 before.
-func (p *Producer) ID() (id int64, epoch int16) { return p.id, p.epoch }
 
 // NeedsInit reports whether Init has to come before anything else: at the
 // start, after an error of class Unknown or Fenced, and when the broker has lost
 // count of the sequences.
-func (p *Producer) NeedsInit() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.broken != nil
-}
-
-// transactional reports whether the producer has transactions.
-func (p *Producer) transactional() bool { return p.cfg.TransactionalID != "" }
+func (p *Producer) NeedsInit() bool { return p.txn.failure() != nil }
 
 // Init gets a producer id and, for a transactional id, an epoch that fences
 // every earlier producer of that id; a transaction that one of them left open is
@@ -148,7 +117,7 @@ func (p *Producer) transactional() bool { return p.cfg.TransactionalID != "" }
 // seconds; only errors of class Fatal and Fenced end it earlier.
 func (p *Producer) Init(ctx context.Context) error {
 	req := &initproducerid.Request{
-		TransactionalID:      p.cfg.TransactionalID,
+		TransactionalID:      p.transactionalID,
 		TransactionTimeoutMs: int32(p.cfg.TransactionTimeout.Milliseconds()),
 		ProducerID:           -1, // the zero values would name producer 0
 		ProducerEpoch:        -1,
@@ -156,12 +125,12 @@ func (p *Producer) Init(ctx context.Context) error {
 	retry := newPatience(0)
 	var last error // that was not only the end of the context
 	for {
-		res, err := p.initOnce(ctx, req)
+		res, err := p.calls.init(ctx, req)
 		if err == nil {
 			p.id, p.epoch = res.ProducerID, res.ProducerEpoch
-			clear(p.next)
-			p.reset()
-			p.broken = nil
+			clear(p.send.next)
+			p.txn.reset()
+			p.txn.broken = nil
 			return nil
 		}
 		if last == nil || ctx.Err() == nil {
@@ -176,85 +145,24 @@ func (p *Producer) Init(ctx context.Context) error {
 	}
 }
 
-func (p *Producer) initOnce(ctx context.Context, req *initproducerid.Request) (*initproducerid.Response, error) {
-	node := int32(-1)
-	if p.transactional() {
-		var err error
-		if node, err = p.findCoordinator(ctx, txnCoordinator, p.cfg.TransactionalID); err != nil {
-			return nil, err
-		}
-	}
-	m, err := p.c.roundTrip(ctx, node, req)
-	if err != nil {
-		p.c.forgetCoordinator(txnCoordinator, p.cfg.TransactionalID)
-		return nil, err
-	}
-	res := m.(*initproducerid.Response)
-	if res.ErrorCode != 0 {
-		code := kafkago.Error(res.ErrorCode)
-		if movedCoordinator(code) {
-			p.c.forgetCoordinator(txnCoordinator, p.cfg.TransactionalID)
-		}
-		return nil, code
-	}
-	return res, nil
-}
-
 func (p *Producer) initError(err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, kafkago.InvalidTransactionTimeout):
 		hint = fmt.Sprintf("; the transaction timeout, %v, must not be above the brokers' transaction.max.timeout.ms", p.cfg.TransactionTimeout)
 	case errors.Is(err, kafkago.TransactionalIDAuthorizationFailed):
-		hint = fmt.Sprintf("; the worker needs WRITE and DESCRIBE on transactional id %q", p.cfg.TransactionalID)
+		hint = fmt.Sprintf("; the worker needs WRITE and DESCRIBE on transactional id %q", p.transactionalID)
 	case errors.Is(err, kafkago.ClusterAuthorizationFailed):
 		hint = "; the worker needs IDEMPOTENT_WRITE on the cluster"
 	}
-	return fmt.Errorf("kafka: init producer %q: %w%s", p.cfg.TransactionalID, err, hint)
-}
-
-// reset forgets the transaction.
-func (p *Producer) reset() {
-	clear(p.added)
-	clear(p.group)
-	p.begun, p.outputs, p.offsets = false, nil, nil
+	return fmt.Errorf("kafka: init producer %q: %w%s", p.transactionalID, err, hint)
 }
 
 // usable returns why the producer cannot be used at the moment.
 func (p *Producer) usable() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.broken == nil {
-		return nil
+	broken := p.txn.failure()
+	if broken == nil || p.id < 0 {
+		return broken
 	}
-	if p.id < 0 {
-		return p.broken
-	}
-	return &classed{ClassOf(p.broken), fmt.Errorf("kafka: producer %q has to be initialised again: %w", p.cfg.TransactionalID, p.broken)}
-}
-
-// note stores what a failed operation means for those that follow.
-func (p *Producer) note(err error, reason *error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	*reason = err
-	if err != nil && p.broken == nil && needsInit(err) {
-		p.broken = err
-	}
-}
-
-// needsInit reports whether the epoch, or the sequences, are of no use after an error.
-func needsInit(err error) bool {
-	switch ClassOf(err) {
-	case Unknown, Fenced:
-		return true
-	case Abortable:
-		for _, code := range []kafkago.Error{kafkago.OutOfOrderSequenceNumber, kafkago.UnknownProducerId,
-			kafkago.InvalidProducerIDMapping, kafkago.TransactionCoordinatorFenced, kafkago.TransactionalIDNotFound} {
-			if errors.Is(err, code) {
-				return true
-			}
-		}
-	}
-	return false
+	return &classed{ClassOf(broken), fmt.Errorf("kafka: producer %q has to be initialised again: %w", p.transactionalID, broken)}
 }

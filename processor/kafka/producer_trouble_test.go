@@ -354,12 +354,12 @@ func TestSequenceWraps(t *testing.T) {
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
 	p := newProducer(t, c, kafkatest.Unique("tx"))
-	p.next[brokertest.TP(out, 0)] = 1<<31 - 250
+	p.send.next[brokertest.TP(out, 0)] = 1<<31 - 250
 	for _, prefix := range []string{"a", "b", "c"} {
 		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 1, 200, prefix), noGroup, "", nil))
 		brokertest.Must(t, p.End(ctx, true))
 	}
-	if got := p.next[brokertest.TP(out, 0)]; got != 600-250 {
+	if got := p.send.next[brokertest.TP(out, 0)]; got != 600-250 {
 		t.Fatalf("next sequence %d", got)
 	}
 	brokertest.WantValues(t, k, out, 1, 200, "a", "b", "c")

@@ -23,18 +23,18 @@ import (
 // SASL is on. kafka-go has an exchange of its own, which forgets how long the
 // session lasts: the broker then closes the connection at the first request after
 // its end, and whether a request in flight was carried out is not known.
-func (c *Client) connect(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := c.dial(ctx, network, addr)
-	if err != nil || c.cfg.SASL == nil {
+func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := d.dial(ctx, network, addr)
+	if err != nil || d.cfg.SASL == nil {
 		return nc, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	s := &saslConn{Conn: nc, client: c, addr: addr}
+	s := &saslConn{Conn: nc, dialer: d, addr: addr}
 	err = s.login(ctx)
 	if !stop() && err == nil {
-		err = fmt.Errorf("kafka: %s: SASL %s: %w", addr, c.cfg.SASL.Name(), context.Cause(ctx))
+		err = fmt.Errorf("kafka: %s: SASL %s: %w", addr, d.cfg.SASL.Name(), context.Cause(ctx))
 	}
 	if err != nil {
 		nc.Close()
@@ -50,7 +50,7 @@ func (c *Client) connect(ctx context.Context, network, addr string) (net.Conn, e
 // between a request and its response, hence the count of both.
 type saslConn struct {
 	net.Conn
-	client   *Client
+	dialer   *dialer
 	addr     string
 	versions map[protocol.ApiKey]int16
 
@@ -66,7 +66,7 @@ const minReauthentication = 1100 * time.Millisecond
 // login learns which versions of the exchange the broker speaks and
 // authenticates.
 func (s *saslConn) login(ctx context.Context) error {
-	pc := protocol.NewConn(s.Conn, s.client.cfg.ClientID)
+	pc := protocol.NewConn(s.Conn, s.dialer.cfg.ClientID)
 	m, err := pc.RoundTrip(new(apiversions.Request))
 	if err != nil {
 		return fmt.Errorf("kafka: %s does not answer as a Kafka broker: %w; check %s", s.addr, err, envBrokers)
@@ -88,11 +88,11 @@ func (s *saslConn) login(ctx context.Context) error {
 func (s *saslConn) authenticate(ctx context.Context, pc *protocol.Conn) error {
 	pc.SetVersions(s.versions)
 	began := time.Now()
-	lifetime, err := s.client.authenticate(ctx, pc, s.addr)
+	lifetime, err := s.dialer.authenticate(ctx, pc, s.addr)
 	if err != nil {
 		if errors.Is(err, errLoginCut) && s.versions[protocol.SaslHandshake] == 0 {
 			// Before SaslAuthenticate a broker had no other way to refuse.
-			err = s.client.refused(s.addr, kafkago.SASLAuthenticationFailed)
+			err = s.dialer.refused(s.addr, kafkago.SASLAuthenticationFailed)
 		}
 		return err
 	}
@@ -110,10 +110,10 @@ func (s *saslConn) authenticate(ctx context.Context, pc *protocol.Conn) error {
 // session is near its end. A login that fails sends nothing of the request.
 func (s *saslConn) Write(b []byte) (int, error) {
 	if !s.renew.IsZero() && s.idle() && !time.Now().Before(s.renew) {
-		ctx, cancel := context.WithTimeout(context.Background(), s.client.cfg.DialTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), s.dialer.cfg.DialTimeout)
 		defer cancel()
 		// The deadline of the connection, the request's own, bounds the exchange.
-		if err := s.authenticate(ctx, protocol.NewConn(s.Conn, s.client.cfg.ClientID)); err != nil {
+		if err := s.authenticate(ctx, protocol.NewConn(s.Conn, s.dialer.cfg.ClientID)); err != nil {
 			return 0, unsent(err)
 		}
 	}
@@ -181,15 +181,15 @@ func unsent(err error) error {
 var errLoginCut = errors.New("connection closed during the login")
 
 // refused returns the error of credentials that the broker does not accept.
-func (c *Client) refused(addr string, why error) error {
+func (d *dialer) refused(addr string, why error) error {
 	return fmt.Errorf("kafka: %s refused user name or password (SASL %s): %w; check %s and %s",
-		addr, c.cfg.SASL.Name(), why, envSASLUser, envSASLPass)
+		addr, d.cfg.SASL.Name(), why, envSASLUser, envSASLPass)
 }
 
 // authenticate runs the SASL exchange (KIP-43, KIP-152) and returns how long the
 // session lasts, 0 without an end.
-func (c *Client) authenticate(ctx context.Context, pc *protocol.Conn, addr string) (time.Duration, error) {
-	name := c.cfg.SASL.Name()
+func (d *dialer) authenticate(ctx context.Context, pc *protocol.Conn, addr string) (time.Duration, error) {
+	name := d.cfg.SASL.Name()
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: name})
 	if err != nil {
 		return 0, fmt.Errorf("kafka: %s: SASL handshake: %w; if the listener has no SASL, unset %s", addr, err, envSASL)
@@ -202,9 +202,9 @@ func (c *Client) authenticate(ctx context.Context, pc *protocol.Conn, addr strin
 	}
 	host, _, _ := net.SplitHostPort(addr)
 	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host})
-	session, state, err := c.cfg.SASL.Start(ctx)
+	session, state, err := d.cfg.SASL.Start(ctx)
 	if err != nil {
-		return 0, c.refused(addr, err)
+		return 0, d.refused(addr, err)
 	}
 	var lifetime time.Duration
 	for done := false; !done; {
@@ -218,13 +218,13 @@ func (c *Client) authenticate(ctx context.Context, pc *protocol.Conn, addr strin
 		res := m.(*saslauthenticate.Response)
 		if res.ErrorCode != 0 {
 			if res.ErrorMessage != "" {
-				return 0, c.refused(addr, fmt.Errorf("%s: %w", res.ErrorMessage, kafkago.SASLAuthenticationFailed))
+				return 0, d.refused(addr, fmt.Errorf("%s: %w", res.ErrorMessage, kafkago.SASLAuthenticationFailed))
 			}
-			return 0, c.refused(addr, kafkago.Error(res.ErrorCode))
+			return 0, d.refused(addr, kafkago.Error(res.ErrorCode))
 		}
 		lifetime = time.Duration(res.SessionLifetimeMs) * time.Millisecond
 		if done, state, err = session.Next(ctx, res.AuthBytes); err != nil {
-			return 0, c.refused(addr, err)
+			return 0, d.refused(addr, err)
 		}
 	}
 	return lifetime, nil

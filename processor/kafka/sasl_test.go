@@ -125,11 +125,10 @@ func (s *loginServer) counts() (logins, requests int) {
 	return s.logins, len(s.requests)
 }
 
-// login connects to the server with a client of its own.
+// login connects to the server with a dialer of its own.
 func (s *loginServer) login(t *testing.T) *saslConn {
-	c := &Client{cfg: Config{ClientID: "test", SASL: mustSASL(t, "PLAIN", "u", "pw"), DialTimeout: 10 * time.Second},
-		conns: map[*trackedConn]struct{}{}}
-	nc, err := c.connect(brokertest.Within(t, 30*time.Second), "tcp", s.Addr().String())
+	d := newDialer(Config{ClientID: "test", SASL: mustSASL(t, "PLAIN", "u", "pw"), DialTimeout: 10 * time.Second})
+	nc, err := d.connect(brokertest.Within(t, 30*time.Second), "tcp", s.Addr().String())
 	brokertest.Must(t, err)
 	t.Cleanup(func() { nc.Close() })
 	brokertest.Must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))

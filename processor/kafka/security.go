@@ -188,13 +188,13 @@ func isAlert(err error) bool {
 // probe connects to one address by itself, step by step, because Transport
 // reports a failed SASL exchange and a TLS port spoken to in plaintext alike as an
 // unexpected EOF. It returns the API versions that the broker speaks.
-func (c *Client) probe(ctx context.Context, addr string) (map[protocol.ApiKey]versionRange, error) {
-	nc, err := c.dial(ctx, "tcp", addr)
+func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey]versionRange, error) {
+	nc, err := t.dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	defer nc.Close()
-	deadline := time.Now().Add(c.cfg.DialTimeout)
+	deadline := time.Now().Add(t.cfg.DialTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
@@ -202,11 +202,11 @@ func (c *Client) probe(ctx context.Context, addr string) (map[protocol.ApiKey]ve
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	pc := protocol.NewConn(nc, c.cfg.ClientID)
+	pc := protocol.NewConn(nc, t.cfg.ClientID)
 	m, err := pc.RoundTrip(new(apiversions.Request))
 	if err != nil {
 		hint := "check " + envBrokers
-		if c.cfg.TLS != nil {
+		if t.cfg.TLS != nil {
 			// With TLS 1.3 the broker judges the client's certificate only after
 			// the client thinks that the handshake is done.
 			if isAlert(err) {
@@ -229,20 +229,20 @@ func (c *Client) probe(ctx context.Context, addr string) (map[protocol.ApiKey]ve
 		agreed[key] = key.SelectVersion(k.MinVersion, k.MaxVersion)
 	}
 	pc.SetVersions(agreed)
-	if c.cfg.SASL != nil {
-		if _, err := c.authenticate(ctx, pc, addr); err != nil {
+	if t.cfg.SASL != nil {
+		if _, err := t.authenticate(ctx, pc, addr); err != nil {
 			if errors.Is(err, errLoginCut) {
 				// Brokers close the connection on wrong credentials, some time later.
-				err = c.refused(addr, kafkago.SASLAuthenticationFailed)
+				err = t.refused(addr, kafkago.SASLAuthenticationFailed)
 			}
 			return nil, err
 		}
 	}
 	// A listener that wants SASL answers ApiVersions without it and closes the
 	// connection at the first other request; ask for something small.
-	if _, err := pc.RoundTrip(&routed{msg: emptyMetadata(), correlation: c.corr.Add(1), clientID: c.cfg.ClientID}); err != nil {
+	if _, err := pc.RoundTrip(&routed{msg: emptyMetadata(), correlation: t.corr.Add(1), clientID: t.cfg.ClientID}); err != nil {
 		hint := "check " + envBrokers
-		if c.cfg.SASL == nil {
+		if t.cfg.SASL == nil {
 			hint = "if the listener wants SASL, set " + envSASL
 		}
 		return nil, fmt.Errorf("kafka: %s closed the connection on the first request: %w; %s", addr, err, hint)

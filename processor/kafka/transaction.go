@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -13,10 +14,72 @@ import (
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 
-	"odradek/processor/kafka/backoff"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafka/wire"
 )
+
+// transaction is what the open transaction of a producer contains, and what has failed in it.
+type transaction struct {
+	added map[TP]bool     // its partitions; true: it has a batch there
+	group map[string]bool // its groups
+
+	// Send runs Produce and CommitOffsets at the same time; what both write is here.
+	mu      sync.Mutex
+	begun   bool      // the coordinator may have a transaction open
+	since   time.Time // when begun was set: the coordinator's time-out begins later
+	outputs error     // why the open transaction must not be committed: its records
+	offsets error     // ... its offsets; a later CommitOffsets may mend this one
+	broken  error     // why Init has to come first
+}
+
+// open notes that the coordinator may have a transaction open from now on.
+func (t *transaction) open() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.begun {
+		t.begun, t.since = true, time.Now()
+	}
+}
+
+// reset forgets the transaction.
+func (t *transaction) reset() {
+	clear(t.added)
+	clear(t.group)
+	t.begun, t.outputs, t.offsets = false, nil, nil
+}
+
+// failure returns why Init has to come before anything else, nil where it need not.
+func (t *transaction) failure() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.broken
+}
+
+// note stores what a failed operation means for those that follow.
+func (t *transaction) note(err error, reason *error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*reason = err
+	if err != nil && t.broken == nil && needsInit(err) {
+		t.broken = err
+	}
+}
+
+// needsInit reports whether the epoch, or the sequences, are of no use after an error.
+func needsInit(err error) bool {
+	switch ClassOf(err) {
+	case Unknown, Fenced:
+		return true
+	case Abortable:
+		for _, code := range []kafkago.Error{kafkago.OutOfOrderSequenceNumber, kafkago.UnknownProducerId,
+			kafkago.InvalidProducerIDMapping, kafkago.TransactionCoordinatorFenced, kafkago.TransactionalIDNotFound} {
+			if errors.Is(err, code) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // AddPartitions makes partitions part of the transaction, which it begins if
 // none is open. Partitions that are part of it already cost nothing.
@@ -29,7 +92,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 	}
 	var fresh []TP
 	for _, tp := range tps {
-		if _, ok := p.added[tp]; !ok {
+		if _, ok := p.txn.added[tp]; !ok {
 			fresh = append(fresh, tp)
 		}
 	}
@@ -38,7 +101,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 	}
 	slices.SortFunc(fresh, record.TP.Compare)
 	fresh = slices.Compact(fresh)
-	req := &addpartitionstotxn.Request{TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch}
+	req := &addpartitionstotxn.Request{TransactionalID: p.transactionalID, ProducerID: p.id, ProducerEpoch: p.epoch}
 	for i, tp := range fresh {
 		if i == 0 || tp.Topic != fresh[i-1].Topic {
 			req.Topics = append(req.Topics, addpartitionstotxn.RequestTopic{Name: tp.Topic})
@@ -46,8 +109,8 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 		t := &req.Topics[len(req.Topics)-1]
 		t.Partitions = append(t.Partitions, tp.Partition)
 	}
-	p.open()
-	err := p.call(ctx, txnCoordinator, p.cfg.TransactionalID, req, func(m protocol.Message) error {
+	p.txn.open()
+	err := p.calls.call(ctx, txnCoordinator, p.transactionalID, req, func(m protocol.Message) error {
 		var errs []error
 		for _, t := range m.(*addpartitionstotxn.Response).Results {
 			for _, r := range t.Results {
@@ -59,132 +122,15 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 		return worst(errs)
 	})
 	if err != nil {
-		err = fmt.Errorf("kafka: add partitions to transaction of %q: %w", p.cfg.TransactionalID, err)
+		err = fmt.Errorf("kafka: add partitions to transaction of %q: %w", p.transactionalID, err)
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
 			err = fmt.Errorf("%w; the worker needs WRITE on the topic", err)
 		}
-		p.note(err, &p.outputs)
+		p.txn.note(err, &p.txn.outputs)
 		return err
 	}
 	for _, tp := range fresh {
-		p.added[tp] = false
-	}
-	return nil
-}
-
-func (p *Producer) open() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.begun {
-		p.begun, p.since = true, time.Now()
-	}
-}
-
-// partitionError is a code for one partition of a request about several.
-type partitionError struct {
-	tp   TP
-	code kafkago.Error
-}
-
-func (e partitionError) Error() string { return e.tp.String() + ": " + e.code.Error() }
-func (e partitionError) Unwrap() error { return e.code }
-
-// worst picks the error to act on from those of one request: the gravest, the
-// first of those. One partition often explains the others
-// (OPERATION_NOT_ATTEMPTED), so that code counts only if there is no other.
-func worst(errs []error) error {
-	var out error
-	rank := -1
-	for _, err := range errs {
-		r := slices.Index(gravity, ClassOf(err)) * 2
-		if errors.Is(err, codeOperationNotAttempted) {
-			r = 0
-		}
-		if r > rank {
-			out, rank = err, r
-		}
-	}
-	return out
-}
-
-// call sends a request to a coordinator until it is answered with something
-// other than "later". check turns a response into an error.
-func (p *Producer) call(ctx context.Context, kind int8, key string, req protocol.Message, check func(protocol.Message) error) error {
-	retry := newPatience(p.cfg.Timeout)
-	for {
-		node, err := p.findCoordinator(ctx, kind, key)
-		if err == nil {
-			var m protocol.Message
-			if kind == groupCoordinator { // offsets
-				g := p.gate(node)
-				g.Lock()
-				m, err = p.c.roundTrip(ctx, node, req)
-				g.Unlock()
-			} else {
-				m, err = p.c.roundTrip(ctx, node, req)
-			}
-			if err != nil {
-				p.c.forgetCoordinator(kind, key)
-			} else if err = check(m); movedCoordinator(err) {
-				p.c.forgetCoordinator(kind, key)
-			}
-		}
-		if err == nil || ClassOf(err) != Retriable {
-			return err
-		}
-		if err := retry.wait(ctx, err); err != nil {
-			return &classed{Retriable, err}
-		}
-	}
-}
-
-// findCoordinator looks a coordinator up. That changes nothing, so that every error but
-// a fatal one is Retriable.
-func (p *Producer) findCoordinator(ctx context.Context, kind int8, key string) (int32, error) {
-	node, err := p.c.coordinator(ctx, kind, key)
-	if err != nil && ClassOf(err) != Fatal {
-		err = &classed{Retriable, err}
-	}
-	return node, err
-}
-
-func movedCoordinator(err error) bool {
-	return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupCoordinatorNotAvailable)
-}
-
-// patience bounds the retries of one operation.
-type patience struct {
-	limit time.Duration // 0: as long as the context lasts
-	began time.Time
-	slow  backoff.Delay
-}
-
-func newPatience(limit time.Duration) *patience {
-	return &patience{limit: limit, began: time.Now(), slow: backoff.New(20*time.Millisecond, time.Second)}
-}
-
-// markersDelay returns how long to wait until a transaction whose markers are still
-// being written is asked for again, when it has been waited for so long. That is
-// over in milliseconds, on a busy broker in tens of them, and every transaction
-// waits for the one before: an eighth more is lost at most.
-func markersDelay(waited time.Duration) time.Duration {
-	return min(max(waited/8, time.Millisecond), 10*time.Millisecond)
-}
-
-// wait waits before the next try after err, or returns err with why there is none.
-func (w *patience) wait(ctx context.Context, err error) error {
-	waited := time.Since(w.began)
-	if w.limit > 0 && waited > w.limit {
-		return fmt.Errorf("%w; tried for %v", err, w.limit)
-	}
-	var end error
-	if errors.Is(err, kafkago.ConcurrentTransactions) { // coordinators and leaders take longer to move
-		end = backoff.Sleep(ctx, markersDelay(waited))
-	} else {
-		end = w.slow.Wait(ctx)
-	}
-	if end != nil {
-		return fmt.Errorf("%w; gave up: %w", err, end)
+		p.txn.added[tp] = false
 	}
 	return nil
 }
@@ -205,20 +151,20 @@ func (p *Producer) CommitOffsets(ctx context.Context, gen Generation, group stri
 		return nil
 	}
 	err := p.commitOffsets(ctx, gen, group, offsets)
-	p.note(err, &p.offsets)
+	p.txn.note(err, &p.txn.offsets)
 	return err
 }
 
 func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group string, offsets map[TP]Offset) error {
-	if !p.group[group] {
-		p.open()
-		err := p.call(ctx, txnCoordinator, p.cfg.TransactionalID, &addoffsetstotxn.Request{
-			TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, GroupID: group,
+	if !p.txn.group[group] {
+		p.txn.open()
+		err := p.calls.call(ctx, txnCoordinator, p.transactionalID, &addoffsetstotxn.Request{
+			TransactionalID: p.transactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, GroupID: group,
 		}, func(m protocol.Message) error { return wire.CodeError(m.(*addoffsetstotxn.Response).ErrorCode) })
 		if err != nil {
-			return fmt.Errorf("kafka: add offsets of group %q to transaction of %q: %w", group, p.cfg.TransactionalID, err)
+			return fmt.Errorf("kafka: add offsets of group %q to transaction of %q: %w", group, p.transactionalID, err)
 		}
-		p.group[group] = true
+		p.txn.group[group] = true
 	}
 	tps := make([]TP, 0, len(offsets))
 	for tp := range offsets {
@@ -226,7 +172,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 	}
 	slices.SortFunc(tps, record.TP.Compare)
 	req := &txnoffsetcommit.Request{
-		TransactionalID: p.cfg.TransactionalID, GroupID: group, ProducerID: p.id, ProducerEpoch: p.epoch,
+		TransactionalID: p.transactionalID, GroupID: group, ProducerID: p.id, ProducerEpoch: p.epoch,
 		GenerationID: gen.ID, MemberID: gen.MemberID, GroupInstanceID: gen.InstanceID,
 	}
 	for i, tp := range tps {
@@ -238,7 +184,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 		t.Partitions = append(t.Partitions, txnoffsetcommit.RequestPartition{
 			Partition: tp.Partition, CommittedOffset: o.Offset, CommittedLeaderEpoch: o.Epoch.Number(), CommittedMetadata: o.Metadata})
 	}
-	err := p.call(ctx, groupCoordinator, group, req, func(m protocol.Message) error {
+	err := p.calls.call(ctx, groupCoordinator, group, req, func(m protocol.Message) error {
 		var errs []error
 		for _, t := range m.(*txnoffsetcommit.Response).Topics {
 			for _, r := range t.Partitions {
@@ -250,7 +196,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 		return worst(errs)
 	})
 	if err != nil {
-		return fmt.Errorf("kafka: offsets in transaction of %q: %w", p.cfg.TransactionalID, err)
+		return fmt.Errorf("kafka: offsets in transaction of %q: %w", p.transactionalID, err)
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
+	"errors"
 	"io"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"odradek/processor/kafka/wire"
@@ -61,46 +61,98 @@ func (r *routed) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	return reply{m}, nil
 }
 
-func (c *Client) newNode(id int32, addr string) *node {
+// node is one broker address with its own pool of connections.
+type node struct {
+	id        int32 // -1: a bootstrap address
+	addr      string
+	netAddr   net.Addr
+	transport *kafkago.Transport
+}
+
+// versionRange is the versions of one API that a broker supports.
+type versionRange struct{ min, max int16 }
+
+// transport makes single attempts of requests, to a given broker or to any.
+type transport struct {
+	*dialer
+	versions map[protocol.ApiKey]versionRange // of the broker that negotiate connected to
+	corr     atomic.Int32                     // correlation ids
+	life     context.Context                  // of what the Transports do by themselves; Close ends it
+	end      context.CancelFunc
+
+	seeds []*node      // the bootstrap addresses
+	seed  atomic.Int32 // the one that answered last
+}
+
+func newTransport(cfg Config) *transport {
+	t := &transport{dialer: newDialer(cfg)}
+	t.life, t.end = context.WithCancel(context.Background())
+	for _, addr := range cfg.Brokers {
+		t.seeds = append(t.seeds, t.newNode(-1, addr))
+	}
+	return t
+}
+
+// negotiate connects to the first of the bootstrap brokers that answers, and learns the
+// API versions that it supports.
+func (t *transport) negotiate(ctx context.Context) error {
+	var errs []error
+	for i, s := range t.seeds {
+		v, err := t.probe(ctx, s.addr)
+		if err != nil {
+			errs = append(errs, err)
+			if ClassOf(err) == Fatal {
+				break // the others would say the same, and count failed logins
+			}
+			continue
+		}
+		t.versions = v
+		t.seed.Store(int32(i))
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// newest returns the newest version of an API that the broker supports, 0 where it has none.
+func (t *transport) newest(api protocol.ApiKey) int16 { return t.versions[api].max }
+
+func (t *transport) newNode(id int32, addr string) *node {
 	return &node{
 		id: id, addr: addr, netAddr: kafkago.TCP(addr),
 		transport: &kafkago.Transport{
-			Dial:        c.connect,
-			DialTimeout: c.cfg.DialTimeout,
+			Dial:        t.connect,
+			DialTimeout: t.cfg.DialTimeout,
 			// Shorter than what brokers (10 minutes) and load balancers (about 4) allow.
 			IdleTimeout: 2 * time.Minute,
 			// kafka-go wants metadata of its own, which nothing here uses: no topics,
 			// seldom. The TTL is also the time limit of that request.
-			MetadataTTL:    c.cfg.RequestTimeout,
+			MetadataTTL:    t.cfg.RequestTimeout,
 			MetadataTopics: []string{},
-			ClientID:       c.cfg.ClientID,
-			Context:        c.life,
+			ClientID:       t.cfg.ClientID,
+			Context:        t.life,
 		},
 	}
 }
 
-// timeoutOf is how long one attempt of a request may take.
-func (c *Client) timeoutOf(m protocol.Message) time.Duration {
+// timeoutOf returns how long one attempt of a request may take.
+func (t *transport) timeoutOf(m protocol.Message) time.Duration {
 	switch m.(type) {
 	case *metadata.Request, *findcoordinator.Request:
 		// Answered from memory, and needed to get away from a broker that hangs: try
 		// again, or another one, early.
-		return c.cfg.RequestTimeout / 6
+		return t.cfg.RequestTimeout / 6
 	}
-	return c.cfg.RequestTimeout
+	return t.cfg.RequestTimeout
 }
 
 // send makes one attempt at one address.
-func (c *Client) send(ctx context.Context, timeout time.Duration, n *node, m protocol.Message) (protocol.Message, error) {
-	c.mu.RLock()
-	closed := c.closed
-	c.mu.RUnlock()
-	if closed {
+func (t *transport) send(ctx context.Context, timeout time.Duration, n *node, m protocol.Message) (protocol.Message, error) {
+	if t.isClosed() {
 		return nil, ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r := &routed{msg: m, correlation: c.corr.Add(1), clientID: c.cfg.ClientID}
+	r := &routed{msg: m, correlation: t.corr.Add(1), clientID: t.cfg.ClientID}
 	res, err := n.transport.RoundTrip(ctx, n.netAddr, r)
 	if err != nil {
 		return nil, &BrokerError{Broker: n.id, Addr: n.addr, API: m.ApiKey().String(), Err: err}
@@ -111,57 +163,28 @@ func (c *Client) send(ctx context.Context, timeout time.Duration, n *node, m pro
 	return res.(reply).Message, nil
 }
 
-// dial connects, with the TLS handshake where TLS is on: a handshake that fails
-// says so instead of being an unexpected EOF later.
-func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
-	defer cancel()
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, dialError(addr, err)
+// sendToAny makes an attempt at one broker after the other until one answers: first the bootstrap
+// address that answered last, then the other bootstrap addresses, then others.
+func (t *transport) sendToAny(ctx context.Context, timeout time.Duration, others []*node, m protocol.Message) (protocol.Message, error) {
+	candidates := make([]*node, 0, len(t.seeds)+len(others))
+	first := int(t.seed.Load())
+	for i := range t.seeds {
+		candidates = append(candidates, t.seeds[(first+i)%len(t.seeds)])
 	}
-	if cfg := c.cfg.TLS; cfg != nil {
-		if cfg.ServerName == "" {
-			host, _, err := net.SplitHostPort(addr)
-			if err != nil {
-				host = addr
+	candidates = append(candidates, others...)
+	var errs []error
+	for i, n := range candidates {
+		r, err := t.send(ctx, timeout, n, m)
+		if err == nil {
+			if i < len(t.seeds) {
+				t.seed.Store(int32((first + i) % len(t.seeds)))
 			}
-			cfg = cfg.Clone()
-			cfg.ServerName = host
+			return r, nil
 		}
-		tc := tls.Client(nc, cfg)
-		if err := tc.HandshakeContext(ctx); err != nil {
-			nc.Close()
-			return nil, tlsError(addr, err)
+		errs = append(errs, err)
+		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+			break
 		}
-		nc = tc
 	}
-	t := &trackedConn{Conn: nc, client: c}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		nc.Close()
-		return nil, ErrClosed
-	}
-	c.conns[t] = struct{}{}
-	return t, nil
-}
-
-// trackedConn lets Close end connections with a request in flight.
-type trackedConn struct {
-	net.Conn
-	client *Client
-	once   sync.Once
-	err    error
-}
-
-func (t *trackedConn) Close() error {
-	t.once.Do(func() {
-		t.client.mu.Lock()
-		delete(t.client.conns, t)
-		t.client.mu.Unlock()
-		t.err = t.Conn.Close()
-	})
-	return t.err
+	return nil, errors.Join(errs...)
 }

@@ -18,9 +18,35 @@ type TP struct {
 	Partition int32
 }
 
-// Admin makes and looks at topics and groups, and reads topics back, on
-// franz-go.
+// Admin creates and describes topics and groups, and reads topics back, with franz-go.
 type Admin struct {
+	*session
+	*Topics
+	*Logs
+	*Groups
+	*ACLs
+}
+
+// Topics creates, changes and describes topics.
+type Topics struct{ *session }
+
+// Logs reads and writes the logs of partitions.
+type Logs struct {
+	*session
+	topics *Topics
+}
+
+// Groups describes groups, and reads and writes their offsets.
+type Groups struct {
+	*session
+	logs *Logs
+}
+
+// ACLs adds and deletes access rules.
+type ACLs struct{ *session }
+
+// session is the client that the parts of an Admin share.
+type session struct {
 	cl   *kgo.Client
 	open func() (*kgo.Client, error) // another client like cl
 }
@@ -39,14 +65,17 @@ func NewAdmin(brokers []string, opts ...kgo.Opt) (*Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{cl, open}, nil
+	base := &session{cl, open}
+	topics := &Topics{base}
+	logs := &Logs{base, topics}
+	return &Admin{base, topics, logs, &Groups{base, logs}, &ACLs{base}}, nil
 }
 
 // Close ends the client.
-func (a *Admin) Close() { a.cl.Close() }
+func (a *session) Close() { a.cl.Close() }
 
 // Client returns the client below, for requests that have no method here.
-func (a *Admin) Client() *kgo.Client { return a.cl }
+func (a *session) Client() *kgo.Client { return a.cl }
 
 func failed(what string, code int16, message *string) error {
 	err := kerr.ErrorForCode(code)
@@ -60,7 +89,7 @@ func failed(what string, code int16, message *string) error {
 }
 
 // Nodes returns the ids of the brokers that the cluster counts in, in order.
-func (a *Admin) Nodes(ctx context.Context) ([]int32, error) {
+func (a *session) Nodes(ctx context.Context) ([]int32, error) {
 	m, err := a.metadata(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +102,7 @@ func (a *Admin) Nodes(ctx context.Context) ([]int32, error) {
 	return ids, nil
 }
 
-func (a *Admin) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
+func (a *session) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	for _, t := range topics {
@@ -90,7 +119,7 @@ func (a *Admin) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataR
 
 // CreateTopic creates a topic and waits until every partition has a leader. A
 // replication of 0 takes the cluster's default.
-func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
+func (a *Topics) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	if replication == 0 {
 		replication = -1
 	}
@@ -116,7 +145,7 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replic
 }
 
 // waitPartitions waits until every node knows that number of partitions with leaders.
-func (a *Admin) waitPartitions(ctx context.Context, name string, partitions int) error {
+func (a *Topics) waitPartitions(ctx context.Context, name string, partitions int) error {
 	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
 		// Each node learns of it on its own; a client may ask any of them.
 		nodes, err := a.Nodes(ctx)
@@ -151,7 +180,7 @@ func (a *Admin) waitPartitions(ctx context.Context, name string, partitions int)
 }
 
 // DeleteTopic deletes a topic.
-func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
+func (a *Topics) DeleteTopic(ctx context.Context, name string) error {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TopicNames = []string{name}
 	t := kmsg.NewDeleteTopicsRequestTopic()
@@ -170,7 +199,7 @@ func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
 }
 
 // AddPartitions grows a topic to total partitions.
-func (a *Admin) AddPartitions(ctx context.Context, topic string, total int) error {
+func (a *Topics) AddPartitions(ctx context.Context, topic string, total int) error {
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	t := kmsg.NewCreatePartitionsRequestTopic()
 	t.Topic, t.Count = topic, int32(total)
@@ -187,7 +216,7 @@ func (a *Admin) AddPartitions(ctx context.Context, topic string, total int) erro
 
 // DeleteRecords deletes the records of a partition before an offset, as
 // retention would.
-func (a *Admin) DeleteRecords(ctx context.Context, topic string, partition int32, before int64) error {
+func (a *Logs) DeleteRecords(ctx context.Context, topic string, partition int32, before int64) error {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic = topic
@@ -204,7 +233,7 @@ func (a *Admin) DeleteRecords(ctx context.Context, topic string, partition int32
 
 // SetTopicConfig changes a topic's configuration and waits until every node
 // knows of it.
-func (a *Admin) SetTopicConfig(ctx context.Context, topic string, configs map[string]string) error {
+func (a *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[string]string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
@@ -247,7 +276,7 @@ func (a *Admin) SetTopicConfig(ctx context.Context, topic string, configs map[st
 
 // waitReplicated waits until each partition has a leader and all of its
 // replicas in sync.
-func (a *Admin) waitReplicated(ctx context.Context) error {
+func (a *Topics) waitReplicated(ctx context.Context) error {
 	return poll(ctx, 100*time.Millisecond, nil, func(ctx context.Context) error {
 		req := kmsg.NewPtrMetadataRequest()
 		req.Topics = nil // all
@@ -273,7 +302,7 @@ type Partition struct {
 }
 
 // Partitions returns a topic's partitions in order.
-func (a *Admin) Partitions(ctx context.Context, topic string) ([]Partition, error) {
+func (a *Topics) Partitions(ctx context.Context, topic string) ([]Partition, error) {
 	m, err := a.metadata(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -290,7 +319,7 @@ func (a *Admin) Partitions(ctx context.Context, topic string) ([]Partition, erro
 }
 
 // moveLeader puts the node first among the partition's replicas and elects it.
-func (a *Admin) moveLeader(ctx context.Context, topic string, partition, node int32) error {
+func (a *Topics) moveLeader(ctx context.Context, topic string, partition, node int32) error {
 	ps, err := a.Partitions(ctx, topic)
 	if err != nil {
 		return err
@@ -349,8 +378,8 @@ const (
 
 // Ends returns an offset of each of a topic's partitions: Earliest,
 // HighWatermark or LastStable.
-func (a *Admin) Ends(ctx context.Context, topic string, which int64) (map[int32]int64, error) {
-	ps, err := a.Partitions(ctx, topic)
+func (a *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]int64, error) {
+	ps, err := a.topics.Partitions(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -399,7 +428,7 @@ func (a *Admin) Ends(ctx context.Context, topic string, which int64) (map[int32]
 
 // WaitStable waits until no transaction is open in the topics: until then a
 // reader of committed records may see less than there is.
-func (a *Admin) WaitStable(ctx context.Context, topics ...string) error {
+func (a *Logs) WaitStable(ctx context.Context, topics ...string) error {
 	for _, topic := range topics {
 		err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
 			hw, err := a.Ends(ctx, topic, HighWatermark)
@@ -426,7 +455,7 @@ func (a *Admin) WaitStable(ctx context.Context, topics ...string) error {
 
 // Coordinator returns the node that coordinates a group, or with txn a
 // transactional id.
-func (a *Admin) Coordinator(ctx context.Context, key string, txn bool) (int32, error) {
+func (a *session) Coordinator(ctx context.Context, key string, txn bool) (int32, error) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey, req.CoordinatorKeys = key, []string{key}
 	if txn {
@@ -453,7 +482,7 @@ func (a *Admin) Coordinator(ctx context.Context, key string, txn bool) (int32, e
 // with secured listeners everyone may do everything with a resource that no rule
 // names, and only what a rule allows with one that a rule names. Clients of the plain
 // listener may always do everything.
-func (a *Admin) Rule(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation, allow bool) error {
+func (a *ACLs) Rule(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation, allow bool) error {
 	req := kmsg.NewPtrCreateACLsRequest()
 	c := kmsg.NewCreateACLsRequestCreation()
 	c.ResourceType, c.ResourceName, c.ResourcePatternType = resource, name, kmsg.ACLResourcePatternTypeLiteral
@@ -470,7 +499,7 @@ func (a *Admin) Rule(ctx context.Context, user string, resource kmsg.ACLResource
 }
 
 // DropRules removes all access rules of a resource.
-func (a *Admin) DropRules(ctx context.Context, resource kmsg.ACLResourceType, name string) error {
+func (a *ACLs) DropRules(ctx context.Context, resource kmsg.ACLResourceType, name string) error {
 	req := kmsg.NewPtrDeleteACLsRequest()
 	f := kmsg.NewDeleteACLsRequestFilter()
 	f.ResourceType, f.ResourceName, f.ResourcePatternType = resource, &name, kmsg.ACLResourcePatternTypeLiteral

@@ -33,7 +33,7 @@ const staleAfter = 2 * time.Second
 // fresh client if it fails: OffsetFetch and DescribeGroups of franz-go 1.22 stay with a
 // coordinator that was killed, and are refused for as long as the client lives, although
 // another broker coordinates the group.
-func (a *Admin) toCoordinator(ctx context.Context, send func(ctx context.Context, cl *kgo.Client) error) error {
+func (a *Groups) toCoordinator(ctx context.Context, send func(ctx context.Context, cl *kgo.Client) error) error {
 	first, cancel := context.WithTimeout(ctx, staleAfter)
 	err := send(first, a.cl)
 	cancel()
@@ -50,7 +50,7 @@ func (a *Admin) toCoordinator(ctx context.Context, send func(ctx context.Context
 
 // Group describes a group; one that is not known has the state "Dead" on Kafka
 // and no members.
-func (a *Admin) Group(ctx context.Context, name string) (Group, error) {
+func (a *Groups) Group(ctx context.Context, name string) (Group, error) {
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{name}
 	var r *kmsg.DescribeGroupsResponse
@@ -98,7 +98,7 @@ func less(a, b TP) bool {
 // WaitGroup waits until a group is stable with that many members and each
 // partition of the topics has exactly one owner; with 0 members, until it is
 // empty or gone.
-func (a *Admin) WaitGroup(ctx context.Context, name string, members int, topics ...string) (Group, error) {
+func (a *Groups) WaitGroup(ctx context.Context, name string, members int, topics ...string) (Group, error) {
 	var g Group
 	err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
 		var err error
@@ -118,7 +118,7 @@ func (a *Admin) WaitGroup(ctx context.Context, name string, members int, topics 
 			}
 		}
 		for _, topic := range topics {
-			ps, err := a.Partitions(ctx, topic)
+			ps, err := a.logs.topics.Partitions(ctx, topic)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ type Committed struct {
 // Offsets returns what a group has committed; partitions without an offset are
 // not in it. With stable it waits for transactions that hold offsets to end,
 // else it returns what was committed before them.
-func (a *Admin) Offsets(ctx context.Context, group string, stable bool) (map[TP]Committed, error) {
+func (a *Groups) Offsets(ctx context.Context, group string, stable bool) (map[TP]Committed, error) {
 	out := make(map[TP]Committed)
 	err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
 		clear(out)
@@ -213,16 +213,16 @@ func committed(offset int64, metadata *string) Committed {
 
 // WaitCommitted waits until a group has committed offsets past every record of
 // the topic that is visible at the call.
-func (a *Admin) WaitCommitted(ctx context.Context, group, topic string) error {
+func (a *Groups) WaitCommitted(ctx context.Context, group, topic string) error {
 	return a.WaitCommittedTo(ctx, group, topic, nil)
 }
 
 // WaitCommittedTo waits until a group has committed at least these offsets; nil
 // stands for WaitCommitted's.
-func (a *Admin) WaitCommittedTo(ctx context.Context, group, topic string, ends map[int32]int64) error {
+func (a *Groups) WaitCommittedTo(ctx context.Context, group, topic string, ends map[int32]int64) error {
 	if ends == nil {
 		ends = make(map[int32]int64)
-		err := a.Read(ctx, topic, true, func(r *Record) error { ends[r.Partition] = r.Offset + 1; return nil })
+		err := a.logs.Read(ctx, topic, true, func(r *Record) error { ends[r.Partition] = r.Offset + 1; return nil })
 		if err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func (a *Admin) WaitCommittedTo(ctx context.Context, group, topic string, ends m
 }
 
 // SetOffsets commits offsets for a group without members.
-func (a *Admin) SetOffsets(ctx context.Context, group string, offsets map[TP]Committed) error {
+func (a *Groups) SetOffsets(ctx context.Context, group string, offsets map[TP]Committed) error {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = group, -1
 	topics := make(map[string]*kmsg.OffsetCommitRequestTopic)

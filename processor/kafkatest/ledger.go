@@ -82,7 +82,7 @@ func ReadAll(ctx context.Context, brokers []string, topic string, committed bool
 
 // ReadAll reads a topic from its first offset to its end; see the function
 // ReadAll.
-func (a *Admin) ReadAll(ctx context.Context, topic string, committed bool) ([]Record, error) {
+func (a *Logs) ReadAll(ctx context.Context, topic string, committed bool) ([]Record, error) {
 	var out []Record
 	err := a.Read(ctx, topic, committed, func(r *Record) error { out = append(out, *r); return nil })
 	sortRecords(out)
@@ -92,7 +92,7 @@ func (a *Admin) ReadAll(ctx context.Context, topic string, committed bool) ([]Re
 // Read calls f with each record of a topic from its first offset to the end
 // that it has at the call; partitions are interleaved, each in order. The record
 // is f's to keep. Leaders may move and brokers restart meanwhile.
-func (a *Admin) Read(ctx context.Context, topic string, committed bool, f func(*Record) error) error {
+func (a *Logs) Read(ctx context.Context, topic string, committed bool, f func(*Record) error) error {
 	which := HighWatermark
 	if committed {
 		which = LastStable
@@ -111,7 +111,7 @@ func (a *Admin) Read(ctx context.Context, topic string, committed bool, f func(*
 // ReadRange calls f with the records of each partition from the offset in from to before
 // the offset in to. It advances by the position in the log, not by the last record seen, so
 // it also finishes a partition that ends in aborted records and markers.
-func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, from, to map[int32]int64, f func(*Record) error) error {
+func (a *Logs) ReadRange(ctx context.Context, topic string, committed bool, from, to map[int32]int64, f func(*Record) error) error {
 	at := make(map[int32]int64)
 	for p, end := range to {
 		if from[p] < end {
@@ -196,7 +196,7 @@ func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, fro
 	return nil
 }
 
-func (a *Admin) fetch(ctx context.Context, leader int32, topic kmsg.MetadataResponseTopic, ps []int32, at map[int32]int64,
+func (a *Logs) fetch(ctx context.Context, leader int32, topic kmsg.MetadataResponseTopic, ps []int32, at map[int32]int64,
 	committed bool) (*kmsg.FetchResponse, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, 32<<20

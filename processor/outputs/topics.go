@@ -32,7 +32,7 @@ const topicSlack = 4 << 10
 // Open asks the brokers for the output topics, which must exist. maxBytes bounds a batch, also below
 // a topic's max.message.bytes. The error joins the faults of all topics. There are no
 // changelogs yet.
-func Open(ctx context.Context, client *kafka.Client, names *Names, maxBytes int) (*Topics, error) {
+func Open(ctx context.Context, admin *kafka.Admin, names *Names, maxBytes int) (*Topics, error) {
 	var errs []error
 	t := &Topics{Changelogs: map[string]*Topic{}}
 	for i := range Table {
@@ -41,7 +41,7 @@ func Open(ctx context.Context, client *kafka.Client, names *Names, maxBytes int)
 			most = math.MaxInt32 // as large as the records of the input are
 		}
 		var err error
-		t.Outputs[i], err = Lookup(ctx, client, names[i], "ODRADEK_"+spec.Setting, maxBytes, most)
+		t.Outputs[i], err = Lookup(ctx, admin, names[i], "ODRADEK_"+spec.Setting, maxBytes, most)
 		errs = append(errs, err, t.Outputs[i].holds(spec))
 	}
 	return t, errors.Join(errs...)
@@ -50,11 +50,11 @@ func Open(ctx context.Context, client *kafka.Client, names *Names, maxBytes int)
 // Lookup asks the brokers for a topic, which must exist; an empty name gives none.
 // setting says in errors where the name comes from. A batch is bounded by maxBytes
 // where the topic's max.message.bytes is not known, and else by that and by most.
-func Lookup(ctx context.Context, client *kafka.Client, name, setting string, maxBytes, most int) (Topic, error) {
+func Lookup(ctx context.Context, admin *kafka.Admin, name, setting string, maxBytes, most int) (Topic, error) {
 	if name == "" {
 		return Topic{}, nil
 	}
-	infos, err := client.Topics(ctx, name)
+	infos, err := admin.Topics(ctx, name)
 	if err == nil && !infos[name].Exists {
 		err = errors.New("it does not exist")
 	}
@@ -62,7 +62,7 @@ func Lookup(ctx context.Context, client *kafka.Client, name, setting string, max
 		return Topic{}, fmt.Errorf("processor: topic %q (%s): %w; create it or set ODRADEK_CREATE_TOPICS=true", name, setting, err)
 	}
 	t := Topic{Name: name, Partitions: infos[name].Partitions, BatchBytes: maxBytes}
-	if conf, err := client.TopicConfig(ctx, name); err == nil {
+	if conf, err := admin.TopicConfig(ctx, name); err == nil {
 		if n, err := strconv.Atoi(conf["max.message.bytes"]); err == nil {
 			t.BatchBytes = min(most, max(n-topicSlack, n/2, LeastBatch))
 		}

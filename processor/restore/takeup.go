@@ -263,7 +263,7 @@ func (r *Restorer) diverged(ctx context.Context, n *Resumption, off kafka.Offset
 func (r *Restorer) askDiverged(ctx context.Context, off kafka.Offset) (*fetch.DivergedError, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		m, err := fetch.Diverged(cctx, r.Client, map[kafka.TP]kafka.Offset{r.Input: off})
+		m, err := fetch.Diverged(cctx, r.Client.Cluster, map[kafka.TP]kafka.Offset{r.Input: off})
 		cancel()
 		switch {
 		case err == nil:

@@ -124,14 +124,14 @@ const endsInterval = 5 * time.Second
 
 // FollowEnds asks for the log's ends until ctx ends. A broker that does not answer is
 // asked again; the restore meets the same fault and reports it.
-func (p *Partition) FollowEnds(ctx context.Context, c *kafka.Client) {
+func (p *Partition) FollowEnds(ctx context.Context, offsets *kafka.Offsets) {
 	for {
 		actx, cancel := context.WithTimeout(ctx, endsInterval)
 		tps := []kafka.TP{p.tp}
-		if m, err := c.ListStable(actx, tps); err == nil {
+		if m, err := offsets.ListStable(actx, tps); err == nil {
 			p.restoring.stable.Store(m[p.tp])
 		}
-		if m, err := c.ListOffsets(actx, tps, kafka.Latest); err == nil {
+		if m, err := offsets.ListOffsets(actx, tps, kafka.Latest); err == nil {
 			p.restoring.high.Store(m[p.tp])
 		}
 		cancel()

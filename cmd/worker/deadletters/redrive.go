@@ -254,7 +254,7 @@ func (r *Redrive) target(ctx context.Context, name string) (*outputs.Topic, erro
 	}
 	var t outputs.Topic
 	if err == nil {
-		t, err = outputs.Lookup(ctx, r.Client, name, "-to", r.MaxMessage, 1<<30)
+		t, err = outputs.Lookup(ctx, r.Client.Admin, name, "-to", r.MaxMessage, 1<<30)
 	}
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 	f := fetch.New(client, fetch.Config{ReadCommitted: true})
 	defer f.Close()
 	for _, tp := range inputs {
-		o, err := ChangelogOwner(ctx, client, f, kafka.TP{Topic: changelog, Partition: tp.Partition})
+		o, err := ChangelogOwner(ctx, client.Offsets, f, kafka.TP{Topic: changelog, Partition: tp.Partition})
 		if o != nil || err != nil {
 			return err == nil && o.Foreign(changelog, group, tp) == nil, err
 		}
@@ -80,12 +80,12 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 
 // ChangelogOwner reads the first owner record of a changelog partition, which is
 // near its front; nil without one.
-func ChangelogOwner(ctx context.Context, client *kafka.Client, f *fetch.Fetcher, log kafka.TP) (owner *provenance.Owner, err error) {
-	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
+func ChangelogOwner(ctx context.Context, offsets *kafka.Offsets, f *fetch.Fetcher, log kafka.TP) (owner *provenance.Owner, err error) {
+	first, err := offsets.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, err
 	}
-	last, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
+	last, err := offsets.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
 	if err != nil {
 		return nil, err
 	}

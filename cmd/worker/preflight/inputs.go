@@ -12,14 +12,14 @@ import (
 // read: a topic that no broker knows, since only the operator creates input topics, and one
 // that may not be described. A topic without a leader, or one that only some brokers know, is
 // an error that may pass.
-func InputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (found []kafka.TopicInfo, faults []Finding, err error) {
-	infos, err := client.Topics(ctx, c.Group.Topics...)
+func InputTopics(ctx context.Context, c *config.Config, admin *kafka.Admin) (found []kafka.TopicInfo, faults []Finding, err error) {
+	infos, err := admin.Topics(ctx, c.Group.Topics...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the input topics (%sTOPICS): %w", config.Prefix, err)
 	}
 	for _, name := range c.Group.Topics {
 		info := infos[name]
-		if info.Authorized && !info.Exists && !client.Unknown(ctx, name) {
+		if info.Authorized && !info.Exists && !admin.Unknown(ctx, name) {
 			return nil, nil, fmt.Errorf("look up input topic %q (%sTOPICS): not every broker knows it yet", name, config.Prefix)
 		}
 		switch {
@@ -28,7 +28,7 @@ func InputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (f
 				Fix: "allow Describe and Read to " + principal(c)})
 		case !info.Exists:
 			fix := "create it (worker setup -input-partitions N does), or correct " + config.Prefix + "TOPICS"
-			if near := nearTopic(ctx, client, name); near != "" {
+			if near := nearTopic(ctx, admin, name); near != "" {
 				fix += ": did you mean " + near + "?"
 			}
 			faults = append(faults, Finding{Level: LevelFault, What: "topic " + name, Detail: "does not exist", Fix: fix})
@@ -41,8 +41,8 @@ func InputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (f
 
 // nearTopic returns the topic whose name is nearest to that of a missing one; empty if none
 // is near.
-func nearTopic(ctx context.Context, client *kafka.Client, missing string) string {
-	all, err := client.Topics(ctx)
+func nearTopic(ctx context.Context, admin *kafka.Admin, missing string) string {
+	all, err := admin.Topics(ctx)
 	if err != nil {
 		return ""
 	}

@@ -218,7 +218,7 @@ func (e *examination) topics(ctx context.Context) {
 	if len(e.c.Group.Topics) == 0 {
 		return
 	}
-	inputs, faults, err := InputTopics(ctx, e.c, e.client)
+	inputs, faults, err := InputTopics(ctx, e.c, e.client.Admin)
 	if err != nil {
 		e.r.broken(config.Prefix+"TOPICS", err, "")
 		return
@@ -281,7 +281,7 @@ func (e *examination) outputs(ctx context.Context) {
 		e.r.broken("changelogs", err, "")
 		return
 	}
-	plans, err := topicPlans(ctx, e.c, e.client, e.inputs)
+	plans, err := topicPlans(ctx, e.c, e.client.Admin, e.inputs)
 	if err != nil {
 		e.r.broken("output topics", err, "")
 		return
@@ -314,7 +314,7 @@ func (e *examination) outputs(ctx context.Context) {
 		}
 		e.may(what, "writing it", info.Operations, need...)
 		if p.output == outputs.Rekeyed {
-			if short := tooSmall(ctx, e.c, e.client, e.inputs); short != "" {
+			if short := tooSmall(ctx, e.c, e.client.Admin, e.inputs); short != "" {
 				e.r.Warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
 			}
 		}

@@ -15,7 +15,7 @@ import (
 // CreateTopics creates missing output topics and changelogs, if that is allowed, and never
 // input topics.
 func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
-	inputs, faults, err := InputTopics(ctx, c, client)
+	inputs, faults, err := InputTopics(ctx, c, client.Admin)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -28,14 +28,14 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 	if !c.Output.CreateTopics {
 		return nil
 	}
-	plans, err := topicPlans(ctx, c, client, inputs)
+	plans, err := topicPlans(ctx, c, client.Admin, inputs)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	for _, p := range plans {
 		if p.info.Exists {
 			if p.output == outputs.Rekeyed {
-				if short := tooSmall(ctx, c, client, inputs); short != "" {
+				if short := tooSmall(ctx, c, client.Admin, inputs); short != "" {
 					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters",
 						"topic", p.name, "why", short)
 				}
@@ -61,7 +61,7 @@ type topicPlan struct {
 }
 
 // topicPlans lists the topics that the worker writes.
-func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inputs []kafka.TopicInfo) ([]topicPlan, error) {
+func topicPlans(ctx context.Context, c *config.Config, admin *kafka.Admin, inputs []kafka.TopicInfo) ([]topicPlan, error) {
 	partitions := c.Output.Partitions
 	if partitions == 0 {
 		for _, in := range inputs {
@@ -82,13 +82,13 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 			if plan.configs == nil {
 				plan.configs = map[string]string{}
 			}
-			plan.configs["max.message.bytes"] = strconv.Itoa(largestInput(ctx, client, inputs) + forwardSlack)
+			plan.configs["max.message.bytes"] = strconv.Itoa(largestInput(ctx, admin, inputs) + forwardSlack)
 		}
 		plans = append(plans, plan)
 	}
 	stateOf := inputs
 	if name := written[outputs.Rekeyed]; name != "" {
-		infos, err := client.Topics(ctx, name)
+		infos, err := admin.Topics(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("look up topic %q: %w", name, err)
 		}
@@ -106,7 +106,7 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 	for i := range plans {
 		names[i] = plans[i].name
 	}
-	infos, err := client.Topics(ctx, names...)
+	infos, err := admin.Topics(ctx, names...)
 	if err != nil {
 		return nil, fmt.Errorf("look up the output topics: %w", err)
 	}
@@ -126,14 +126,14 @@ const defaultMessage = 1048588
 
 // largestInput is the largest max.message.bytes of the input topics, as far as
 // brokers show it.
-func largestInput(ctx context.Context, client *kafka.Client, inputs []kafka.TopicInfo) int {
+func largestInput(ctx context.Context, admin *kafka.Admin, inputs []kafka.TopicInfo) int {
 	if len(inputs) == 0 {
 		return defaultMessage
 	}
 	most := 0
 	for _, in := range inputs {
 		n := defaultMessage
-		if conf, err := client.TopicConfig(ctx, in.Name); err == nil {
+		if conf, err := admin.TopicConfig(ctx, in.Name); err == nil {
 			if v, err := strconv.Atoi(conf["max.message.bytes"]); err == nil {
 				n = v
 			}
@@ -145,13 +145,13 @@ func largestInput(ctx context.Context, client *kafka.Client, inputs []kafka.Topi
 
 // tooSmall returns in which respect the existing internal topic of ODRADEK_REKEY takes smaller
 // records than the input; empty where it does not, or brokers do not show it.
-func tooSmall(ctx context.Context, c *config.Config, client *kafka.Client, inputs []kafka.TopicInfo) string {
-	conf, err := client.TopicConfig(ctx, c.Output.Topics[outputs.Rekeyed])
+func tooSmall(ctx context.Context, c *config.Config, admin *kafka.Admin, inputs []kafka.TopicInfo) string {
+	conf, err := admin.TopicConfig(ctx, c.Output.Topics[outputs.Rekeyed])
 	if err != nil {
 		return ""
 	}
 	have, err := strconv.Atoi(conf["max.message.bytes"])
-	need := largestInput(ctx, client, inputs)
+	need := largestInput(ctx, admin, inputs)
 	if err != nil || have >= need {
 		return ""
 	}

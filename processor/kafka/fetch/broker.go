@@ -359,10 +359,10 @@ func (f *Fetcher) outOfRange(s *Source) {
 	ctx, cancel := context.WithTimeout(f.ctx, f.c.RequestTimeout())
 	defer cancel()
 	tps := []record.TP{s.tp}
-	start, err := f.c.ListOffsets(ctx, tps, kafka.Earliest)
+	start, err := f.offsets.ListOffsets(ctx, tps, kafka.Earliest)
 	var end map[record.TP]int64
 	if err == nil {
-		end, err = f.c.ListOffsets(ctx, tps, kafka.Latest)
+		end, err = f.offsets.ListOffsets(ctx, tps, kafka.Latest)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -58,13 +58,13 @@ const offsetForLeaderEpochVersion = 3
 
 // keepsEpochs reports whether the cluster can be asked about epochs. One that
 // cannot is older than 2.3, or not Apache Kafka; positions are not checked there.
-func keepsEpochs(c *kafka.Client) bool {
+func keepsEpochs(c *kafka.Cluster) bool {
 	return c.Supports(protocol.OffsetForLeaderEpoch, offsetForLeaderEpochVersion)
 }
 
 // ask sends the questions to a broker. They are answered from memory, and needed to get away from
 // a leader that hangs: a sixth of the usual time has to do, as for metadata.
-func (q *epochEnds) ask(ctx context.Context, c *kafka.Client, broker int32) error {
+func (q *epochEnds) ask(ctx context.Context, c *kafka.Cluster, broker int32) error {
 	_, err := c.RoundTripWithin(ctx, c.RequestTimeout()/6, broker, q)
 	return err
 }
@@ -154,7 +154,7 @@ func (p *epochEnd) diverged() *DivergedError {
 // Diverged asks the leaders whether the logs still have what was read before
 // positions, and returns those that have not. A position without an epoch is not
 // asked about.
-func Diverged(ctx context.Context, c *kafka.Client, positions map[record.TP]kafka.Offset) (map[record.TP]*DivergedError, error) {
+func Diverged(ctx context.Context, c *kafka.Cluster, positions map[record.TP]kafka.Offset) (map[record.TP]*DivergedError, error) {
 	out := map[record.TP]*DivergedError{}
 	if !keepsEpochs(c) {
 		return out, nil

@@ -47,13 +47,14 @@ type Config struct {
 // partition without a leader. A new leader is first asked whether its log has what was
 // read from those before it (KIP-320, see DivergedError).
 type Fetcher struct {
-	c      *kafka.Client
-	cfg    Config
-	log    *slog.Logger
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	wake   chan struct{} // leaderless has changed
+	c       *kafka.Cluster
+	offsets *kafka.Offsets
+	cfg     Config
+	log     *slog.Logger
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	wake    chan struct{} // leaderless has changed
 
 	// patience is how long a topic may be unknown before its sources end.
 	patience time.Duration
@@ -181,7 +182,7 @@ func New(c *kafka.Client, cfg Config) *Fetcher {
 		cfg.LostAfter = max(10*time.Second, 3*cfg.MaxWait)
 	}
 	f := &Fetcher{
-		c: c, cfg: cfg, log: cfg.Log,
+		c: c.Cluster, offsets: c.Offsets, cfg: cfg, log: cfg.Log,
 		wake:     make(chan struct{}, 1),
 		patience: 30 * time.Second,
 		overdue:  2 * time.Second,

@@ -99,7 +99,7 @@ var ErrLost = errors.New("kafka: membership lost")
 // Its goroutine never waits for the consumer: heartbeats and rebalances continue while an event waits to be
 // received or a hand-over to be done.
 type Member struct {
-	c           *kafka.Client
+	c           *kafka.Cluster
 	coordinator kafka.Coordinator
 	cfg         Config
 	events      chan Event
@@ -135,7 +135,7 @@ func Join(ctx context.Context, c *kafka.Client, cfg Config) *Member {
 	slices.Sort(cfg.Topics)
 	cfg.Topics = slices.Compact(cfg.Topics)
 	m := &Member{
-		c: c, coordinator: c.Coordinator(cfg.Group), cfg: cfg,
+		c: c.Cluster, coordinator: c.Coordinator(cfg.Group), cfg: cfg,
 		events:     make(chan Event),
 		leave:      make(chan context.Context, 1),
 		ended:      make(chan struct{}),

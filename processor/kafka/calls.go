@@ -1,0 +1,183 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+
+	"odradek/processor/kafka/backoff"
+)
+
+// calls sends a producer's requests to coordinators, and repeats them while the answer is "later".
+type calls struct {
+	*identity
+	cluster      *Cluster
+	coordinators *coordinators
+	gates        *gates
+	timeout      time.Duration // of a call with its retries
+}
+
+// gates let one request at a time to each broker.
+//
+// Before a broker takes a transaction's first batch of a partition, or its
+// offsets, it asks the transaction's coordinator whether they are part of it
+// (KIP-890), for one request of a transaction at a time: while it asks for a
+// second, the first fails with NOT_ENOUGH_REPLICAS or COORDINATOR_LOAD_IN_PROGRESS,
+// and a retry is a wait of 20 ms and more. So a broker gets these one by one.
+type gates struct {
+	mu       sync.Mutex
+	byBroker map[int32]*sync.Mutex
+}
+
+// of returns the lock to hold around a request that a broker verifies.
+func (g *gates) of(broker int32) *sync.Mutex {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.byBroker[broker]
+	if m == nil {
+		m = new(sync.Mutex)
+		g.byBroker[broker] = m
+	}
+	return m
+}
+
+// init makes one attempt of InitProducerId, at the coordinator of the transactional id or at any broker.
+func (c *calls) init(ctx context.Context, req *initproducerid.Request) (*initproducerid.Response, error) {
+	node := int32(-1)
+	if c.transactional() {
+		var err error
+		if node, err = c.find(ctx, txnCoordinator, c.transactionalID); err != nil {
+			return nil, err
+		}
+	}
+	m, err := c.cluster.roundTrip(ctx, node, req)
+	if err != nil {
+		c.coordinators.forget(txnCoordinator, c.transactionalID)
+		return nil, err
+	}
+	res := m.(*initproducerid.Response)
+	if res.ErrorCode != 0 {
+		code := kafkago.Error(res.ErrorCode)
+		if movedCoordinator(code) {
+			c.coordinators.forget(txnCoordinator, c.transactionalID)
+		}
+		return nil, code
+	}
+	return res, nil
+}
+
+// call sends a request to a coordinator until it is answered with something
+// other than "later". check turns a response into an error.
+func (c *calls) call(ctx context.Context, kind int8, key string, req protocol.Message, check func(protocol.Message) error) error {
+	retry := newPatience(c.timeout)
+	for {
+		node, err := c.find(ctx, kind, key)
+		if err == nil {
+			var m protocol.Message
+			if kind == groupCoordinator { // offsets
+				g := c.gates.of(node)
+				g.Lock()
+				m, err = c.cluster.roundTrip(ctx, node, req)
+				g.Unlock()
+			} else {
+				m, err = c.cluster.roundTrip(ctx, node, req)
+			}
+			if err != nil {
+				c.coordinators.forget(kind, key)
+			} else if err = check(m); movedCoordinator(err) {
+				c.coordinators.forget(kind, key)
+			}
+		}
+		if err == nil || ClassOf(err) != Retriable {
+			return err
+		}
+		if err := retry.wait(ctx, err); err != nil {
+			return &classed{Retriable, err}
+		}
+	}
+}
+
+// find looks a coordinator up. That changes nothing, so that every error but
+// a fatal one is Retriable.
+func (c *calls) find(ctx context.Context, kind int8, key string) (int32, error) {
+	node, err := c.coordinators.find(ctx, kind, key)
+	if err != nil && ClassOf(err) != Fatal {
+		err = &classed{Retriable, err}
+	}
+	return node, err
+}
+
+// partitionError is a code for one partition of a request about several.
+type partitionError struct {
+	tp   TP
+	code kafkago.Error
+}
+
+func (e partitionError) Error() string { return e.tp.String() + ": " + e.code.Error() }
+func (e partitionError) Unwrap() error { return e.code }
+
+// worst picks the error to act on from those of one request: the gravest, the
+// first of those. One partition often explains the others
+// (OPERATION_NOT_ATTEMPTED), so that code counts only if there is no other.
+func worst(errs []error) error {
+	var out error
+	rank := -1
+	for _, err := range errs {
+		r := slices.Index(gravity, ClassOf(err)) * 2
+		if errors.Is(err, codeOperationNotAttempted) {
+			r = 0
+		}
+		if r > rank {
+			out, rank = err, r
+		}
+	}
+	return out
+}
+
+func movedCoordinator(err error) bool {
+	return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupCoordinatorNotAvailable)
+}
+
+// patience bounds the retries of one operation.
+type patience struct {
+	limit time.Duration // 0: as long as the context lasts
+	began time.Time
+	slow  backoff.Delay
+}
+
+func newPatience(limit time.Duration) *patience {
+	return &patience{limit: limit, began: time.Now(), slow: backoff.New(20*time.Millisecond, time.Second)}
+}
+
+// markersDelay returns how long to wait until a transaction whose markers are still
+// being written is asked for again, when it has been waited for so long. That is
+// over in milliseconds, on a busy broker in tens of them, and every transaction
+// waits for the one before: an eighth more is lost at most.
+func markersDelay(waited time.Duration) time.Duration {
+	return min(max(waited/8, time.Millisecond), 10*time.Millisecond)
+}
+
+// wait waits before the next try after err, or returns err with why there is none.
+func (w *patience) wait(ctx context.Context, err error) error {
+	waited := time.Since(w.began)
+	if w.limit > 0 && waited > w.limit {
+		return fmt.Errorf("%w; tried for %v", err, w.limit)
+	}
+	var end error
+	if errors.Is(err, kafkago.ConcurrentTransactions) { // coordinators and leaders take longer to move
+		end = backoff.Sleep(ctx, markersDelay(waited))
+	} else {
+		end = w.slow.Wait(ctx)
+	}
+	if end != nil {
+		return fmt.Errorf("%w; gave up: %w", err, end)
+	}
+	return nil
+}
