@@ -15,15 +15,19 @@ import (
 
 func (t terminal) config(_ context.Context, args []string) int {
 	fs := t.flags("config", "Prints the effective configuration with where each value comes from. Secrets are hidden.",
-		"  worker config\n  worker config -env > worker.env")
+		"  worker config\n  worker config -env > worker.env\n  worker config -yaml > plant.yaml")
 	asEnv := fs.Bool("env", false, "print environment lines; secrets are left out")
+	asYAML := fs.Bool("yaml", false, "print a settings file with a comment on each setting; secrets are left out")
 	if code, done := parse(fs, args); done {
 		return code
 	}
 	c, faults, warnings := config.Parse(t.environ)
-	if *asEnv {
+	switch {
+	case *asYAML:
+		fmt.Fprint(t.out, c.PrintYAML())
+	case *asEnv:
 		fmt.Fprint(t.out, c.PrintEnv())
-	} else {
+	default:
 		fmt.Fprint(t.out, c.Print())
 	}
 	for _, w := range warnings {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,6 +93,24 @@ func TestConfigCommand(t *testing.T) {
 		"ODRADEK_DETECTOR_A_B_WINDOW=20"))
 	if len(faults)+len(warnings) > 0 || a.PrintEnv() != b.PrintEnv() {
 		t.Errorf("%v %v\n%s\n%s", faults, warnings, a.PrintEnv(), b.PrintEnv())
+	}
+	// So does what -yaml prints.
+	file := filepath.Join(t.TempDir(), "plant.yaml")
+	term, yaml, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
+		"ODRADEK_DETECTOR_A_B_WINDOW=20")...)
+	term.config(context.Background(), []string{"-yaml"})
+	must(t, os.WriteFile(file, yaml.Bytes(), 0o600))
+	term, out, errs = console()
+	if code := term.config(context.Background(), []string{"-env", "-config", file}); code != exitOK ||
+		strings.Replace(out.String(), "ODRADEK_CONFIG="+file+"\n", "", 1) != b.PrintEnv() {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+	must(t, os.WriteFile(file, []byte("gruop: g\nttl: forever\n"), 0o600))
+	term, out, _ = console()
+	if code := term.check(context.Background(), []string{"-config", file}); code != exitFailed ||
+		!strings.Contains(out.String(), "plant.yaml:1: no such setting: gruop -> did you mean group?") ||
+		!strings.Contains(out.String(), `plant.yaml:2: "forever" is not a duration`) {
+		t.Errorf("exit %d: %s", code, out)
 	}
 	term, _, errs = console()
 	if code := term.config(context.Background(), nil); code != exitUsage || !strings.Contains(errs.String(), "ODRADEK_GROUP") {

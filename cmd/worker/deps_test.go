@@ -25,10 +25,12 @@ const module = "odradek"
 // forbid.
 var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
+	{"cmd/worker/config/settingsfile", "", "it knows the shape of a file, and no setting"},
 	{"cmd/worker/config",
-		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
-			"processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute processor/events detectors " +
-			"detectors/ops detectors/ops/scan detectors/ops/season detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
+		"cmd/worker/config/settingsfile processor processor/outputs processor/provenance processor/policy processor/kafka " +
+			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
+			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +
+			"detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +
@@ -207,7 +209,8 @@ var only = []struct {
 		"it puts its flags on every program that imports it"},
 	{"github.com/compose-spec/...", "", true, "it serves the tests of docker-compose.yml"},
 	{"github.com/moby/...", "", true, "it serves the tests of .dockerignore"},
-	{"go.yaml.in/...", "", true, "it serves the tests of the configuration of Prometheus"},
+	{"go.yaml.in/yaml/v3", "cmd/worker/config/settingsfile/*", false, "one package knows what a settings file looks like"},
+	{"go.yaml.in/yaml/v4", "", true, "it serves the tests of the configuration of Prometheus"},
 }
 
 // never says what the code (not the tests) in a folder and below may not import,
@@ -476,6 +479,8 @@ func TestImportRules(t *testing.T) {
 		{"cmd/worker/run.go", "odradek/cuda", false},
 		{"cmd/worker/run.go", "github.com/caarlos0/env/v10", false},
 		{"cmd/worker/config/config.go", "github.com/caarlos0/env/v10", true},
+		{"cmd/worker/config/settingsfile/read.go", "go.yaml.in/yaml/v3", true},
+		{"cmd/worker/config/config.go", "go.yaml.in/yaml/v3", false},
 		{"cmd/worker/config/state.go", "odradek/processor/keystate", true},
 		{"cmd/worker/config/state.go", "odradek/cmd/worker/quality", false},
 		{"cmd/worker/replay/lane.go", "odradek/processor/keystate", true},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -65,8 +66,8 @@ usage: worker <command> [flags]
 `
 
 const usageTail = `
-Settings are environment variables that begin with ODRADEK_; docs/configuration.md
-lists them. Every command has -h.
+Settings are environment variables that begin with ODRADEK_, or those of a YAML file
+(-config, ODRADEK_CONFIG); docs/configuration.md lists them. Every command has -h.
 
 examples:
   ODRADEK_GROUP=plant ODRADEK_TOPICS=sensors ODRADEK_SCHEMA_REGISTRY_URL=http://registry:8081 worker check --online
@@ -178,10 +179,15 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// flags returns a flag set whose help has the command's description, its flags and examples.
-func (t terminal) flags(name, about, examples string) *flag.FlagSet {
+// flags returns a flag set whose help has the command's description, its flags and examples. Its
+// flag -config adds the settings file to t's environment.
+func (t *terminal) flags(name, about, examples string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(t.err)
+	fs.Func("config", "settings `file` in YAML, in place of that of ODRADEK_CONFIG; variables override it", func(file string) error {
+		t.environ = append(slices.Clip(t.environ), config.Prefix+"CONFIG="+file)
+		return nil
+	})
 	fs.Usage = func() {
 		fmt.Fprintf(t.err, "%s\n\nusage: worker %s [flags]\n\n", about, name)
 		fs.PrintDefaults()

@@ -56,7 +56,7 @@ func (k *checker) add(name, problem, fix string) {
 		return
 	}
 	k.bad[name] = true
-	k.faults = append(k.faults, Fault{name, problem, fix})
+	k.faults = append(k.faults, Fault{Name: name, Problem: problem, Fix: fix})
 }
 
 // addAll records the problems of a list's items as one fault.
@@ -464,7 +464,7 @@ func unjoin(err error) []error {
 }
 
 // FaultsOf returns the faults of settings whose names, less Prefix, begin with one of
-// names; all faults if there are no names.
+// names, and those of the settings file; all faults if there are no names.
 func FaultsOf(faults []Fault, names []string) []Fault {
 	if len(names) == 0 {
 		return faults
@@ -472,7 +472,7 @@ func FaultsOf(faults []Fault, names []string) []Fault {
 	var kept []Fault
 	for _, f := range faults {
 		for _, n := range names {
-			if strings.HasPrefix(f.Name, Prefix+n) {
+			if strings.HasPrefix(f.Name, Prefix+n) || f.Name == configSetting {
 				kept = append(kept, f)
 				break
 			}

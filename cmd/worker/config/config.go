@@ -6,7 +6,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net"
 	"reflect"
 	"regexp"
@@ -177,6 +176,7 @@ type programSettings struct {
 	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the status page and /status.json, which show names of series; off turns them off. The same as ODRADEK_HTTP_ADDR: one server has all."`
 	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
 	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
+	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML. Variables override it; the flag -config names it, too. See above."`
 	LogLevel     string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
 	LogFormat    string        `env:"LOG_FORMAT" envDefault:"text" oneof:"text|json" doc:"Format of the log on standard error."`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"25s" min:"1s" max:"1h" doc:"After SIGTERM: time to finish the cycle in hand, commit and leave the group. Keep it below the orchestrator's grace period."`
@@ -187,6 +187,7 @@ type Fault struct {
 	Name    string `json:"name"`    // the setting's full name; empty for a fault of several
 	Problem string `json:"problem"` // never has a secret's value
 	Fix     string `json:"fix,omitempty"`
+	At      string `json:"at,omitempty"` // file:line of the settings file where that has it
 }
 
 func (f Fault) String() string {
@@ -194,11 +195,17 @@ func (f Fault) String() string {
 	if f.Name != "" {
 		s = f.Name + ": " + s
 	}
+	if f.At != "" {
+		s = f.At + ": " + s
+	}
 	if f.Fix != "" {
 		s += "; " + f.Fix
 	}
 	return s
 }
+
+// detectorSection begins the section of the settings of a detector.
+const detectorSection = "Detector "
 
 // setting is one variable as configured.
 type setting struct {
@@ -206,32 +213,39 @@ type setting struct {
 	name    string // with all prefixes
 	value   string // effective, secrets hidden
 	def     string // the default, "" where there is none
-	source  string // "env", "file", "preset" or "default"
+	source  string // "env", "file" (of a secret), file:line of the settings file, "preset" or "default"
 	secret  bool
+	kept    string // the file of a secret, "" for none
 	tag     reflect.StructTag
 	field   reflect.Value
 }
 
-// Parse reads the configuration from environment lines (NAME=value). It
-// returns every fault that can be found without a network, and for each
-// unknown ODRADEK_ name a warning with the nearest known one. The Config
-// is usable only without faults.
+// Parse reads the configuration from environment lines (NAME=value) and from the settings
+// file that they name, whose settings they override. It returns every fault that can be
+// found without a network, and for each unknown variable a warning with the nearest known
+// name; in the file it is a fault. The Config is usable only without faults.
 func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 	c = new(Config)
-	vars := own(environ)
-	given := maps.Clone(vars)
+	given := own(environ)
+	file := readSettingsFile(given[configSetting])
+	vars := file.under(given)
 	known := c.parse(vars, &faults)
 	for i := range c.settings {
-		c.settings[i].source = sourceOf(c.settings[i], given, vars)
+		s := &c.settings[i]
+		s.source = file.sourceOf(s, given, vars)
+		if s.secret {
+			s.kept = vars[s.name+fileSuffix]
+		}
 	}
 	faults = append(faults, c.strayDetectors(given, known)...)
+	faults = append(faults, file.misnamed(c, given, known)...)
 	c.derive()
 	if c.Registry.CacheDir == "" {
 		c.Registry.CacheDir = platformCacheDir(env.ToMap(environ), runtime.GOOS)
 	}
-	faults = c.validate(faults)
+	faults = file.locate(c.validate(faults), given)
 	c.fill()
-	return c, faults, unknownNames(given, known, c.Detect.Names)
+	return c, faults, append(file.warnings(c), unknownNames(given, known, c.Detect.Names)...)
 }
 
 // own returns the variables with Prefix.
@@ -273,18 +287,18 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		d := &c.Detectors[i]
 		d.Name = name
 		pre := DetectorPrefix(name)
-		into(&d.detectorCommon, pre, "Detector "+name)
+		into(&d.detectorCommon, pre, detectorSection+name)
 		if spec := specOf(d.Op); spec != nil {
 			d.params = opParams(spec)
-			into(d.params, pre, "Detector "+name)
+			into(d.params, pre, detectorSection+name)
 			for _, other := range opSpecs() { // the parameters of another op are known, and a fault
 				if other == spec {
 					continue
 				}
 				for _, s := range collectParams(opParams(other), pre) {
 					if _, set := vars[s.name]; set && !known[s.name] {
-						*faults = append(*faults, Fault{s.name, fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other.Name),
-							"remove it or change " + pre + "OP"})
+						*faults = append(*faults, Fault{Name: s.name,
+							Problem: fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other.Name), Fix: "remove it or change " + pre + "OP"})
 					}
 					known[s.name] = true
 				}
@@ -310,7 +324,8 @@ func parseInto(v any, pre string, list []setting, vars map[string]string) []Faul
 		probe := reflect.New(reflect.TypeOf(v).Elem()).Interface()
 		err := env.ParseWithOptions(probe, env.Options{Prefix: pre, Environment: map[string]string{s.name: raw}})
 		if err != nil {
-			faults = append(faults, Fault{s.name, fmt.Sprintf("%q is not %s", raw, kindOf(s.field.Type())), exampleOf(s.field.Type())})
+			faults = append(faults, Fault{Name: s.name, Problem: fmt.Sprintf("%q is not %s", raw, kindOf(s.field.Type())),
+				Fix: exampleOf(s.field.Type())})
 		}
 	}
 	return faults
@@ -529,20 +544,6 @@ func (c *Config) fill() {
 			}
 		}
 	}
-}
-
-// sourceOf says where the value of a setting comes from: given is the environment, vars has what a
-// preset adds to it.
-func sourceOf(s setting, given, vars map[string]string) string {
-	switch {
-	case given[s.name] != "":
-		return "env"
-	case s.secret && given[s.name+fileSuffix] != "":
-		return "file"
-	case !s.secret && vars[s.name] != "":
-		return "preset"
-	}
-	return "default"
 }
 
 func formatValue(v reflect.Value) string {

@@ -18,8 +18,8 @@ func configurationDoc() string {
 
 <!-- made by go generate ./cmd/worker/config from the tags there; do not edit -->
 
-Every setting is an environment variable. ` + "`worker check`" + ` names every fault of a configuration at once,
-` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.
+Every setting is an environment variable, or an entry of a settings file. ` + "`worker check`" + ` names every fault of a
+configuration at once, ` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.
 
 - Lists are separated by commas, durations are written like ` + "`500ms`, `30s`, `1h30m`" +
 		`, sizes in bytes or like ` + "`512KiB`, `8MiB`" + `.
@@ -27,6 +27,33 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 - A **secret** may be given by file: the same name with ` + "`_FILE`" + ` names the file that holds it.
 - An unknown name that begins with ` + "`ODRADEK_`" + ` is reported with the nearest known one: ` +
 		"a warning at `run`, a fault under `check`." + `
+
+## The settings file
+
+` + "`ODRADEK_CONFIG=plant.yaml`, or the flag `-config` of every command" + `, names a file in YAML. Variables override it.
+
+` + "```yaml" + `
+group: plant
+topics: [sensors]
+kafka_brokers: [one:9092, two:9092]
+kafka_password_file: /run/secrets/kafka
+ttl: 24h
+detectors:
+  vibration:
+    op: knn
+    window: 512
+    keys: [pump-*, "!pump-test*"]
+  level: {op: zscore, threshold: mad:6}
+` + "```" + `
+
+- A name is that of the variable without ` + "`ODRADEK_`" + `, in lower case. Values are written as in variables; lists are YAML lists.
+- ` + "`detectors`" + ` has the settings of each detector below its name. It stands for ` + "`ODRADEK_DETECTORS`" +
+		`, too, or with ` + "`preset`" + ` it changes
+  detectors of the preset. ` + "`ODRADEK_DETECTORS=level`" + ` in the environment leaves the others of the file out.
+- An unknown name, a name that is there twice and a value of the wrong shape are faults, named all at once with file and line.
+- An empty value counts as not set. YAML's anchors and aliases may be used, its tags and merge keys may not.
+- A file with a secret that others may read is warned of; ` + "`kafka_password_file`" + ` names a file of its own.
+- ` + "`worker config -yaml`" + ` prints the effective configuration as a settings file with a comment on each setting.
 `)
 	c := new(Config)
 	section := ""

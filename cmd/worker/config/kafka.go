@@ -55,7 +55,7 @@ func (s *kafkaSettings) tlsConfig() kafka.TLSConfig {
 func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 	if s.TLSCAFile != "" {
 		if _, err := certPool(s.TLSCAFile); err != nil {
-			faults = append(faults, Fault{Prefix + "KAFKA_TLS_CA_FILE", err.Error(), ""})
+			faults = append(faults, Fault{Name: Prefix + "KAFKA_TLS_CA_FILE", Problem: err.Error()})
 		}
 	}
 	if s.TLSCertFile == "" || s.TLSKeyFile == "" {
@@ -63,7 +63,7 @@ func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 	}
 	for _, f := range [][2]string{{"KAFKA_TLS_CERT_FILE", s.TLSCertFile}, {"KAFKA_TLS_KEY_FILE", s.TLSKeyFile}} {
 		if _, err := os.ReadFile(f[1]); err != nil {
-			return append(faults, Fault{Prefix + f[0], err.Error(), "name a file that the worker may read"})
+			return append(faults, Fault{Name: Prefix + f[0], Problem: err.Error(), Fix: "name a file that the worker may read"})
 		}
 	}
 	if _, err := kafka.NewTLS(kafka.TLSConfig{Cert: s.TLSCertFile, Key: s.TLSKeyFile}); err != nil {
@@ -71,7 +71,7 @@ func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 		if i := strings.Index(msg, "tls: "); i >= 0 {
 			msg = msg[i:]
 		}
-		faults = append(faults, Fault{Prefix + "KAFKA_TLS_CERT_FILE", s.TLSCertFile + " and " + s.TLSKeyFile + ": " + msg, ""})
+		faults = append(faults, Fault{Name: Prefix + "KAFKA_TLS_CERT_FILE", Problem: s.TLSCertFile + " and " + s.TLSKeyFile + ": " + msg})
 	}
 	return faults
 }

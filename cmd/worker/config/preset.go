@@ -75,8 +75,8 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 	name := Prefix + "PRESET"
 	if len(c.Detect.Names) > 0 {
 		if vars[name] != "" {
-			*faults = append(*faults, Fault{name, "set, but so is " + Prefix + "DETECTORS", "remove one of them; a setting of one of a " +
-				"preset's detectors is changed by itself, such as " + DetectorPrefix("near") + "K=10"})
+			*faults = append(*faults, Fault{Name: name, Problem: "set, but so is " + Prefix + "DETECTORS",
+				Fix: "remove one of them; a setting of one of a preset's detectors is changed by itself, such as " + DetectorPrefix("near") + "K=10"})
 		}
 		c.Detect.Preset = noPreset
 		return
@@ -130,8 +130,7 @@ func (c *Config) strayDetectors(vars map[string]string, known map[string]bool) (
 	var stray []string
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if strings.HasPrefix(name, Prefix+"DETECTOR_") && vars[name] != "" && !known[name] {
-			faults = append(faults, Fault{name, fmt.Sprintf("none of the detectors of %sPRESET=%s (%s) has this setting", Prefix,
-				c.Detect.Preset, strings.Join(c.Detect.Names, ", ")), strayFix(name, known)})
+			faults = append(faults, Fault{Name: name, Problem: c.noSuchDetector(), Fix: strayFix(name, known)})
 			stray = append(stray, name)
 		}
 	}
@@ -139,6 +138,12 @@ func (c *Config) strayDetectors(vars map[string]string, known map[string]bool) (
 		known[name] = true
 	}
 	return faults
+}
+
+// noSuchDetector says that a setting is of none of the preset's detectors.
+func (c *Config) noSuchDetector() string {
+	return fmt.Sprintf("none of the detectors of %sPRESET=%s (%s) has this setting", Prefix, c.Detect.Preset,
+		strings.Join(c.Detect.Names, ", "))
 }
 
 func strayFix(name string, known map[string]bool) string {

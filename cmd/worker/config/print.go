@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"odradek/cmd/worker/config/settingsfile"
 )
 
 // Print returns the effective configuration as a table: name, value, where the value
@@ -57,9 +59,45 @@ func (c *Config) Changed(d *DetectorSettings) string {
 // Count returns the number of settings, and of those that the environment or a file gives.
 func (c *Config) Count() (all, given int) {
 	for _, s := range c.settings {
-		if s.source == "env" || s.source == "file" {
+		if s.given() {
 			given++
 		}
 	}
 	return len(c.settings), given
+}
+
+// PrintYAML returns the effective configuration as a settings file: what is given, and as comments what the
+// others are. Secrets are left out, but not the files that hold them.
+func (c *Config) PrintYAML() string {
+	var list []settingsfile.Setting
+	said := map[string]bool{}
+	var detectors, others []setting
+	for _, s := range c.settings {
+		if strings.HasPrefix(s.section, detectorSection) {
+			detectors = append(detectors, s)
+		} else if s.name != configSetting && s.name != Prefix+"DETECTORS" {
+			others = append(others, s)
+		}
+	}
+	for _, s := range append(others, detectors...) {
+		out := settingsfile.Setting{Section: s.section, Key: strings.ToLower(strings.TrimPrefix(s.name, Prefix)), Value: s.value, List: s.list(),
+			Comment: s.tag.Get("doc"), Off: !s.given() || s.value == "" || strings.Contains(s.value, hidden)}
+		if name, ok := strings.CutPrefix(s.section, detectorSection); ok {
+			out.Section, out.Detector = "Detectors", name
+			out.Key = strings.ToLower(strings.TrimPrefix(s.name, DetectorPrefix(name)))
+		}
+		if said[out.Key] {
+			out.Comment = ""
+		}
+		said[out.Key] = true
+		if out.Key == "preset" && c.Detect.Preset != noPreset {
+			out.Off = false
+		}
+		if s.kept != "" {
+			out.Key, out.Value, out.Off = out.Key+strings.ToLower(fileSuffix), s.kept, false
+		}
+		list = append(list, out)
+	}
+	return settingsfile.Format("Settings of Odradek, for worker run -config. What is a comment is not given: it is the default\n"+
+		"or what the preset says. Variables of the environment override this file.", list)
 }

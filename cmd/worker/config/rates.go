@@ -15,7 +15,7 @@ import (
 func (c *Config) Unsupported() (list []Fault) {
 	given := map[string]bool{}
 	for _, s := range c.settings {
-		given[s.name] = s.source == "env" || s.source == "file"
+		given[s.name] = s.given()
 	}
 	for i := range c.Detectors {
 		d := &c.Detectors[i]

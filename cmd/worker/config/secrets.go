@@ -50,17 +50,17 @@ func readSecretFiles(list []setting, vars map[string]string) (faults []Fault) {
 			continue
 		}
 		if vars[s.name] != "" {
-			faults = append(faults, Fault{s.name, "set both by value and by " + s.name + fileSuffix, "keep one of them"})
+			faults = append(faults, Fault{Name: s.name, Problem: "set both by value and by " + s.name + fileSuffix, Fix: "keep one of them"})
 			continue
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
-			faults = append(faults, Fault{s.name + fileSuffix, err.Error(), "name a file that the worker may read"})
+			faults = append(faults, Fault{Name: s.name + fileSuffix, Problem: err.Error(), Fix: "name a file that the worker may read"})
 			continue
 		}
 		text := strings.TrimRight(string(b), "\r\n")
 		if text == "" {
-			faults = append(faults, Fault{s.name + fileSuffix, path + " is empty", ""})
+			faults = append(faults, Fault{Name: s.name + fileSuffix, Problem: path + " is empty"})
 		}
 		vars[s.name] = text
 	}

@@ -111,15 +111,27 @@ func (r *Report) PrintJSON(w io.Writer) error {
 	return nil
 }
 
+// located returns the problem of a fault with its place in the settings file.
+func located(f config.Fault) string {
+	if f.At == "" {
+		return f.Problem
+	}
+	return f.At + ": " + f.Problem
+}
+
 // Offline makes the checks that need no network; executor reports on the executor that run would
 // use.
 func Offline(r *Report, environ []string, executor func(*Report, *config.Config)) *config.Config {
 	c, faults, warnings := config.Parse(environ)
 	for _, f := range faults {
-		r.Fault(f.Name, f.Problem, f.Fix)
+		r.Fault(f.Name, located(f), f.Fix)
 	}
 	for _, f := range warnings {
-		r.wrong(f.Name, f.Problem, f.Fix)
+		if f.At != "" { // a file that others may read, which may be intended
+			r.Warn(f.Name, located(f), f.Fix)
+		} else {
+			r.wrong(f.Name, f.Problem, f.Fix)
+		}
 	}
 	if len(faults) == 0 {
 		all, given := c.Count()

@@ -1,0 +1,226 @@
+// Package settingsfile reads and writes a YAML file of settings. It knows the shape of the
+// file and no setting: package config says which names there are, and what they take.
+//
+// A file is a mapping of names to values. A name is that of the variable without its prefix,
+// usually in lower case; a list is a YAML list or, as in a variable, a text with commas.
+// The settings of detectors stand below their names:
+//
+//	group: plant
+//	topics: [sensors]
+//	detectors:
+//	  vibration:
+//	    op: knn
+//	    window: 512
+package settingsfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Entry is a setting of a file.
+type Entry struct {
+	Name     string // of the variable without its prefix, such as KAFKA_BROKERS or DETECTOR_NEAR_K
+	Key      string // as the file has it
+	Value    string // as the variable would have it; "" where the file has none, which counts as not set
+	List     bool   // Value was a list
+	Detector string // the detector below which it stands; "" for none
+	Line     int
+}
+
+// Fault is what is wrong with a line of a file.
+type Fault struct {
+	Line         int // 0: of the whole file
+	Problem, Fix string
+}
+
+// File is the content of a file.
+type File struct {
+	Entries []Entry
+	// Detectors are the names in the mapping of detectors, in order, and DetectorsLine is its line.
+	Detectors     []string
+	DetectorsLine int
+	// Faults are those of the shape. Broken reports that the text is not YAML, so that there are no entries.
+	Faults []Fault
+	Broken bool
+}
+
+// detectorsKey is the name of the mapping of detectors.
+const detectorsKey = "DETECTORS"
+
+// Parse reads the text of a file. prefix is that of the variables' names, which a name in the file may
+// have, too. detectorName returns what stands for a detector's name in the names of its settings.
+func Parse(text []byte, prefix string, detectorName func(string) string) *File {
+	r := reader{prefix: prefix, detectorName: detectorName, lines: map[string]int{}, f: new(File)}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if !errors.Is(err, io.EOF) { // a file without a document sets nothing
+			r.broken(err)
+		}
+		return r.f
+	}
+	switch err := dec.Decode(&more); {
+	case err == nil:
+		r.fault(more.Line, "a second YAML document begins here", "keep one document in a file")
+	case !errors.Is(err, io.EOF):
+		r.broken(err)
+		return r.f
+	}
+	if root := resolve(doc.Content[0]); root.Kind == yaml.MappingNode {
+		r.top(root)
+	} else if root.Tag != "!!null" {
+		r.fault(root.Line, "the file is "+kindOf(root)+", not a mapping of names to values", "write it like group: plant")
+		r.f.Broken = true
+	}
+	return r.f
+}
+
+type reader struct {
+	prefix       string
+	detectorName func(string) string
+	lines        map[string]int // of the names read
+	f            *File
+}
+
+func (r *reader) fault(line int, problem, fix string) {
+	r.f.Faults = append(r.f.Faults, Fault{line, problem, fix})
+}
+
+var lineRE = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+
+// broken reports a text that is not YAML.
+func (r *reader) broken(err error) {
+	m := lineRE.FindStringSubmatch(err.Error())
+	line, _ := strconv.Atoi(m[1])
+	r.f.Entries, r.f.Detectors, r.f.Broken = nil, nil, true
+	r.fault(line, "not YAML: "+strings.TrimPrefix(err.Error(), m[0]), "")
+}
+
+// top reads the mapping that is the file.
+func (r *reader) top(n *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], resolve(n.Content[i+1])
+		name := strings.TrimPrefix(strings.ToUpper(key.Value), r.prefix)
+		if name == detectorsKey && value.Kind == yaml.MappingNode {
+			if r.first(name, key) {
+				r.f.DetectorsLine = key.Line
+				r.detectors(value)
+			}
+			continue
+		}
+		r.entry(Entry{Name: name, Key: key.Value, Line: key.Line}, key, value)
+	}
+}
+
+// detectors reads the mapping of detectors.
+func (r *reader) detectors(n *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], resolve(n.Content[i+1])
+		if slices.Contains(r.f.Detectors, key.Value) {
+			r.fault(key.Line, fmt.Sprintf("detector %s is given twice", key.Value), "keep one of them")
+			continue
+		}
+		r.f.Detectors = append(r.f.Detectors, key.Value)
+		switch {
+		case value.Kind == yaml.MappingNode:
+			pre := "DETECTOR_" + r.detectorName(key.Value) + "_"
+			for j := 0; j+1 < len(value.Content); j += 2 {
+				k := value.Content[j]
+				r.entry(Entry{Name: pre + strings.ToUpper(k.Value), Key: k.Value, Line: k.Line, Detector: key.Value}, k,
+					resolve(value.Content[j+1]))
+			}
+		case value.Tag != "!!null": // a name alone has the defaults
+			r.fault(value.Line, fmt.Sprintf("detector %s is %s, not a mapping of its settings", key.Value, kindOf(value)),
+				"write it like {op: knn, window: 512}")
+		}
+	}
+}
+
+// first reports whether a name is not in the file yet.
+func (r *reader) first(name string, key *yaml.Node) bool {
+	if line, twice := r.lines[name]; twice {
+		r.fault(key.Line, fmt.Sprintf("%s is given twice, first in line %d", key.Value, line), "keep one of them")
+		return false
+	}
+	r.lines[name] = key.Line
+	return true
+}
+
+// entry reads the value of a name.
+func (r *reader) entry(e Entry, key, value *yaml.Node) {
+	if !r.first(e.Name, key) {
+		return
+	}
+	switch value.Kind {
+	case yaml.ScalarNode:
+		if !r.scalar(key, value) {
+			return
+		}
+		e.Value = value.Value
+		if value.Tag == "!!null" {
+			e.Value = ""
+		}
+	case yaml.SequenceNode:
+		e.List = true
+		var items []string
+		for _, item := range value.Content {
+			item = resolve(item)
+			switch {
+			case item.Kind != yaml.ScalarNode || item.Tag == "!!null":
+				r.fault(item.Line, fmt.Sprintf("an item of %s is %s", key.Value, kindOf(item)), "use texts and numbers")
+				return
+			case !r.scalar(key, item):
+				return
+			case strings.Contains(item.Value, ","):
+				r.fault(item.Line, fmt.Sprintf("an item of %s has a comma: %q", key.Value, item.Value),
+					"commas separate items here, too: make it two")
+				return
+			}
+			items = append(items, item.Value)
+		}
+		e.Value = strings.Join(items, ",")
+	default:
+		r.fault(value.Line, fmt.Sprintf("%s is a mapping, not a value", key.Value),
+			fmt.Sprintf("only %s is one; write other names in full, such as kafka_brokers", strings.ToLower(detectorsKey)))
+		return
+	}
+	r.f.Entries = append(r.f.Entries, e)
+}
+
+// scalar reports whether a value is a plain one. A tag would promise a type that settings do not have.
+func (r *reader) scalar(key, value *yaml.Node) bool {
+	if value.Style&yaml.TaggedStyle == 0 {
+		return true
+	}
+	r.fault(value.Line, fmt.Sprintf("%s has the tag %s", key.Value, value.Tag), "remove the tag")
+	return false
+}
+
+// resolve follows an alias to its anchor.
+func resolve(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+func kindOf(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "empty"
+	}
+	return fmt.Sprintf("the text %q", n.Value)
+}
