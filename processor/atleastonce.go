@@ -31,23 +31,23 @@ func (*atLeastOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 }
 
 func (a *atLeastOnce) commit(work context.Context, c *cycle) error {
-	ctx, cancel := context.WithTimeout(work, a.timeout)
+	ctx, cancel := context.WithTimeout(work, a.cfg.TransactionTimeout)
 	defer cancel()
 	outs, logs := c.payload.Batches()
 	// Outputs are written before the state, which does not contain them any more, and
 	// both before the offsets.
-	err := a.hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.results)) })
+	err := a.cfg.Hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.results)) })
 	if err != nil {
 		return err
 	}
 	if err := a.producer.Produce(ctx, outs); err != nil {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
-	a.hooks.step(BeforeChangelog, c)
+	a.cfg.Hooks.step(BeforeChangelog, c)
 	if err := a.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
-	a.hooks.step(BeforeOffsets, c)
+	a.cfg.Hooks.step(BeforeOffsets, c)
 	return nil
 }
 
@@ -55,12 +55,12 @@ func (a *atLeastOnce) commit(work context.Context, c *cycle) error {
 // a transaction, and a rebalance may add the group's own time-outs: while the member
 // owns its partitions, an early failure would only write outputs a second time.
 func (a *atLeastOnce) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout+a.rebalance)
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.TransactionTimeout+a.cfg.Session+a.cfg.Rebalance)
 	defer cancel()
-	return a.member.Commit(ctx, func(gen kafka.Generation) error {
-		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	return a.member.Load().Commit(ctx, func(gen kafka.Generation) error {
+		ctx, cancel := context.WithTimeout(ctx, a.cfg.TransactionTimeout)
 		defer cancel()
-		return a.client.CommitOffsets(ctx, gen, a.group, offs)
+		return a.cfg.Client.CommitOffsets(ctx, gen, a.cfg.Group, offs)
 	})
 }
 

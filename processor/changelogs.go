@@ -50,11 +50,21 @@ func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int
 	return refuseGrown(cfg, in, &outputs.Topic{Name: changelog, Partitions: have}, partitions)
 }
 
-// openChangelogs asks the brokers for the changelogs of the input topics, which must
+// changelogs makes the changelogs of the input topics fit them.
+type changelogs struct {
+	cfg      *Config
+	log      *slog.Logger
+	topics   *outputs.Topics
+	assigned *assignment
+	session  *session
+	counted  int32 // generation in which partitions were counted
+}
+
+// open asks the brokers for the changelogs of the input topics, which must
 // exist, and extends those of topics that have grown.
-func (p *Processor) openChangelogs(ctx context.Context) error {
+func (l *changelogs) open(ctx context.Context) error {
 	var errs []error
-	cfg := &p.cfg
+	cfg := l.cfg
 	inputs := cfg.Topics
 	if rekeyed := cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
 		inputs = []string{rekeyed}
@@ -62,7 +72,7 @@ func (p *Processor) openChangelogs(ctx context.Context) error {
 	for _, in := range inputs {
 		t, err := outputs.Lookup(ctx, cfg.Client.Admin, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
 		errs = append(errs, err)
-		p.outputs.Changelogs[in] = &t
+		l.topics.Changelogs[in] = &t
 		infos, err := cfg.Client.Topics(ctx, in)
 		switch {
 		case err != nil:
@@ -78,12 +88,12 @@ func (p *Processor) openChangelogs(ctx context.Context) error {
 
 // outgrown refuses a partition that its changelog does not have: the input topic
 // has got more partitions since the start, or since the metadata that New saw.
-func (p *Processor) outgrown(tp kafka.TP) error {
-	t := p.outputs.Changelogs[tp.Topic]
+func (l *changelogs) outgrown(tp kafka.TP) error {
+	t := l.topics.Changelogs[tp.Topic]
 	if t == nil || int(tp.Partition) < t.Partitions { // nil: its records are only sent on
 		return nil
 	}
-	return refuseGrown(&p.cfg, tp.Topic, t, int(tp.Partition)+1)
+	return refuseGrown(l.cfg, tp.Topic, t, int(tp.Partition)+1)
 }
 
 // fit extends the changelog t to the partitions of its input topic, or returns why not.
@@ -108,20 +118,20 @@ func fit(ctx context.Context, cfg *Config, in string, t *outputs.Topic, partitio
 
 // recount extends the changelogs of input topics that have grown since the start, and
 // passes the numbers on to the assigned partitions.
-func (p *Processor) recount(ctx context.Context) error {
-	for in, t := range p.outputs.Changelogs {
-		if p.cfg.StateLost == policy.Reset {
+func (l *changelogs) recount(ctx context.Context) error {
+	for in, t := range l.topics.Changelogs {
+		if l.cfg.StateLost == policy.Reset {
 			tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			infos, err := p.cfg.Client.Topics(tctx, in)
+			infos, err := l.cfg.Client.Topics(tctx, in)
 			if err == nil && infos[in].Partitions > t.Partitions {
-				err = fit(tctx, &p.cfg, in, t, infos[in].Partitions)
+				err = fit(tctx, l.cfg, in, t, infos[in].Partitions)
 			}
 			cancel()
 			if err != nil {
 				return err
 			}
 		}
-		for tp, pt := range p.partitions {
+		for tp, pt := range l.assigned.partitions {
 			if tp.Topic == in {
 				pt.growth.siblings.Store(int32(t.Partitions))
 			}
@@ -132,14 +142,14 @@ func (p *Processor) recount(ctx context.Context) error {
 
 // recountOnce recounts once in each generation of the group: a member without any of the
 // new partitions has no other sign of them.
-func (p *Processor) recountOnce(ctx context.Context) {
-	gen := p.member.Generation().ID
-	if p.cfg.StateLost != policy.Reset || gen == p.counted {
+func (l *changelogs) recountOnce(ctx context.Context) {
+	gen := l.session.member.Load().Generation().ID
+	if l.cfg.StateLost != policy.Reset || gen == l.counted {
 		return
 	}
-	p.counted = gen
-	if err := p.recount(ctx); err != nil {
-		p.log.Warn("cannot read the number of partitions of the input topics", "err", err)
+	l.counted = gen
+	if err := l.recount(ctx); err != nil {
+		l.log.Warn("cannot read the number of partitions of the input topics", "err", err)
 	}
 }
 

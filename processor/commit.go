@@ -2,11 +2,11 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"odradek/processor/kafka"
-	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/record"
+	"odradek/processor/quarantine"
 )
 
 // One of two types commits the cycles (exactlyonce.go, atleastonce.go), and it alone begins
@@ -37,14 +37,11 @@ type committer interface {
 	dropOffsets() (committed results)
 }
 
-// session is what a committer needs of the worker.
-type session struct {
-	client             *kafka.Client
-	producer           *kafka.Producer
-	member             *group.Member
-	group              string
-	timeout, rebalance time.Duration // of a transaction; added for a rebalance
-	hooks              *Hooks
+// commits commits the cycles, in the main goroutine.
+type commits struct {
+	*recovery
+	changelogs *changelogs
+	last       time.Time // when the last commit began
 }
 
 func newCommitter(g Guarantee, s *session) committer {
@@ -56,72 +53,74 @@ func newCommitter(g Guarantee, s *session) committer {
 
 // commitOpen commits the open cycle unless it is empty. It returns only errors that end
 // the worker, and recovers from all others.
-func (p *Processor) commitOpen(ctx context.Context) error {
-	c := p.cycles.close(p.pace.Room(len(p.partitions)))
+func (s *commits) commitOpen(ctx context.Context) error {
+	c := s.cycles.close(s.room())
 	if c.spoilt != nil {
-		return p.discard(ctx, c)
+		return s.discard(ctx, c)
 	}
 	if len(c.results) == 0 {
-		p.cycles.spare = c
+		s.cycles.spare = c
 		return nil
 	}
-	if p.producer.NeedsInit() { // after a commit that took more than one request
-		if err := p.reinit(ctx); err != nil {
+	if s.session.producer.NeedsInit() { // after a commit that took more than one request
+		if err := s.session.reinit(ctx); err != nil {
 			return err
 		}
 	}
-	p.recountOnce(ctx)
-	p.lastCommit = time.Now()
-	resent := p.producer.Resent()
-	err := p.committer.commit(ctx, c)
-	p.cfg.Metrics.Resent(p.producer.Resent() - resent)
-	p.trouble.Over(p.log, "cycle")
-	took := time.Since(p.lastCommit)
+	s.changelogs.recountOnce(ctx)
+	s.last = time.Now()
+	resent := s.session.producer.Resent()
+	err := s.committer.commit(ctx, c)
+	s.cfg.Metrics.Resent(s.session.producer.Resent() - resent)
+	s.trouble.Over(s.log, "cycle")
+	took := time.Since(s.last)
 	if err != nil {
-		p.pace.Failed(c.bytes, c.records, took)
-		p.cfg.Metrics.Aborted(err)
-		return p.recover(ctx, c, err)
+		s.pace.Failed(c.bytes, c.records, took)
+		s.cfg.Metrics.Aborted(err)
+		return s.recover(ctx, c, err)
 	}
-	p.cfg.Metrics.Committed(c.stats(), took)
-	p.pace.Committed(c.bytes, c.records, took)
-	p.committed(p.committer.written(ctx, c.results))
+	s.cfg.Metrics.Committed(c.stats(), took)
+	s.pace.Committed(c.bytes, c.records, took)
+	s.assigned.committed(s.committer.written(ctx, c.results))
 	// Every request was answered, so nothing reads the batches any more.
 	c.reset()
-	p.cycles.spare = c
+	s.cycles.spare = c
 	return nil
-}
-
-// committed records that the offsets of these results are committed.
-func (p *Processor) committed(rs results) {
-	for pt, r := range rs {
-		p.cfg.Metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
-		pt.committed.Store(r.next)
-		pt.status.CommittedNow()
-		pt.fresh.Store(false)
-		if pt.starting.Swap(false) {
-			pt.commands.send(goOn)
-		}
-	}
 }
 
 // offsetsAnswered handles the outcome of an offset commit that followed its cycle. It
 // returns only errors that end the worker.
-func (p *Processor) offsetsAnswered(ctx context.Context, err error) error {
-	r := p.committer.answered(ctx, err)
+func (s *commits) offsetsAnswered(ctx context.Context, err error) error {
+	r := s.committer.answered(ctx, err)
 	if err != nil {
-		p.cfg.Metrics.Aborted(err)
-		return p.recover(ctx, &cycle{results: r}, err)
+		s.cfg.Metrics.Aborted(err)
+		return s.recover(ctx, &cycle{results: r}, err)
 	}
-	p.committed(r)
+	s.assigned.committed(r)
 	return nil
 }
 
 // flushOffsets waits until everything written is committed.
-func (p *Processor) flushOffsets(ctx context.Context) error {
-	for p.committer.offsets() != nil {
-		if err := p.offsetsAnswered(ctx, <-p.committer.offsets()); err != nil {
+func (s *commits) flushOffsets(ctx context.Context) error {
+	for s.committer.offsets() != nil {
+		if err := s.offsetsAnswered(ctx, <-s.committer.offsets()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// discard drops a cycle that holds a part of a partition's results. It returns only
+// errors that end the worker.
+func (s *commits) discard(ctx context.Context, c *cycle) error {
+	var stuck *quarantine.Error
+	if !errors.As(c.spoilt, &stuck) {
+		return c.spoilt
+	}
+	// What was written at least once is committed first, or it would come again.
+	if err := s.flushOffsets(ctx); err != nil {
+		return err
+	}
+	s.abandonOpen()
+	return s.rollback(ctx, nil)
 }

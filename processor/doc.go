@@ -16,7 +16,7 @@
 //  6. partition.join has outputs.Writer encode the results into the open cycle's
 //     batches, and adds snapshots of the keys that hold the replay floor back
 //     (join.go).
-//  7. Processor.commitOpen closes the cycle and commits it: outputs, state and
+//  7. commits.commitOpen closes the cycle and commits it: outputs, state and
 //     offsets in one transaction (commit.go). The next cycle grows meanwhile.
 //  8. partition.noteCommitted lets the state discard what would undo committed
 //     changes.
@@ -27,9 +27,12 @@
 // show), policy (what an operator decides), restore (what a partition resumes from), quarantine (the errors that pause
 // one partition), trouble (log lines of failures), keystate and events (the state), kafka (the client), metrics and web.
 //
-// When a commit is not a definite success, Processor.recover abandons the producer
+// When a commit is not a definite success, recovery.recover abandons the producer
 // and every partition returns to its committed offset: by partition.rollback in
 // memory, or, where another member has committed meanwhile, by partition.restore.
+//
+// A Processor is composed of parts that its main goroutine owns: a session (the worker as a member and a producer),
+// the assignment (its partitions), changelogs, commits, recovery and rebalancer. Partitions see a host.
 //
 // # Decisions
 //

@@ -17,32 +17,32 @@ func (*exactlyOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 }
 
 func (e *exactlyOnce) commit(ctx context.Context, c *cycle) error {
-	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.TransactionTimeout)
 	defer cancel()
 	outs, logs := c.payload.Batches()
 	for tp, b := range logs {
 		outs[tp] = b
 	}
 	offs := sourceOffsets(c.results)
-	e.hooks.step(BeforeSend, c)
+	e.cfg.Hooks.step(BeforeSend, c)
 	// A rebalance may be in the way of the offsets. What this cycle holds is still
 	// ours until a Revoked event is done or a Lost one comes, so they go again.
 	sent := false
-	err := e.member.Commit(ctx, func(gen kafka.Generation) error {
+	err := e.member.Load().Commit(ctx, func(gen kafka.Generation) error {
 		if sent {
-			return e.producer.CommitOffsets(ctx, gen, e.group, offs)
+			return e.producer.CommitOffsets(ctx, gen, e.cfg.Group, offs)
 		}
 		sent = true
-		return e.producer.Send(ctx, outs, gen, e.group, offs)
+		return e.producer.Send(ctx, outs, gen, e.cfg.Group, offs)
 	})
 	if err != nil {
 		return fmt.Errorf("processor: send cycle: %w", err)
 	}
-	e.hooks.step(BeforeEnd, c)
+	e.cfg.Hooks.step(BeforeEnd, c)
 	if err := e.producer.End(ctx, true); err != nil {
 		return fmt.Errorf("processor: commit transaction: %w", err)
 	}
-	e.hooks.step(AfterEnd, c)
+	e.cfg.Hooks.step(AfterEnd, c)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"odradek/processor/outputs"
 	"odradek/processor/quarantine"
 	"odradek/processor/restore"
+	"odradek/processor/trouble"
 )
 
 // Examined is what a worker would do with one partition.
@@ -46,10 +47,9 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 	if cfg.Metrics == nil {
 		cfg.Metrics = outputs.NewMetrics()
 	}
-	p := &Processor{cfg: cfg, log: slog.New(slog.DiscardHandler), budget: limits.Budget{Total: cfg.StateBytes}}
-	p.outputs = &outputs.Topics{Changelogs: map[string]*outputs.Topic{}}
+	topics := &outputs.Topics{Changelogs: map[string]*outputs.Topic{}}
 	for _, tp := range tps {
-		if p.outputs.Changelogs[tp.Topic] != nil || cfg.Outputs[outputs.Rekeyed] != "" && tp.Topic != cfg.Outputs[outputs.Rekeyed] {
+		if topics.Changelogs[tp.Topic] != nil || cfg.Outputs[outputs.Rekeyed] != "" && tp.Topic != cfg.Outputs[outputs.Rekeyed] {
 			continue
 		}
 		name := cfg.Changelog(tp.Topic)
@@ -57,13 +57,15 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 		if err != nil {
 			return fmt.Errorf("processor: examine: %w", err)
 		}
-		p.outputs.Changelogs[tp.Topic] = &outputs.Topic{Name: name, Partitions: infos[name].Partitions}
+		topics.Changelogs[tp.Topic] = &outputs.Topic{Name: name, Partitions: infos[name].Partitions}
 	}
-	p.fetcher = fetch.New(cfg.Client, cfg.Fetch)
-	defer p.fetcher.Close()
-	p.host = p.asHost()
+	log := slog.New(slog.DiscardHandler)
+	s := &session{cfg: &cfg, log: log, trouble: new(trouble.Log), fatal: make(fatal, 1)}
+	h := newHost(&cfg, log, topics, nil, &limits.Budget{Total: cfg.StateBytes}, s)
+	h.fetcher = fetch.New(cfg.Client, cfg.Fetch)
+	defer h.fetcher.Close()
 	for _, tp := range tps {
-		x, err := p.examine(ctx, tp)
+		x, err := h.examine(ctx, tp)
 		if err != nil {
 			return fmt.Errorf("processor: examine %s: %w", tp, err)
 		}
@@ -76,25 +78,26 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 // meanwhile.
 const examineTries = 5
 
-func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
+// examine reports what a worker would do with one partition.
+func (h *host) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
 	x := Examined{TP: tp}
 	for try := range examineTries {
-		offs, err := p.committedOffsets(ctx, []kafka.TP{tp})
+		offs, err := h.committed(ctx, []kafka.TP{tp})
 		if err != nil {
 			return x, err
 		}
 		var notes notes
-		p.budget.Join(tp)
-		h := *p.host
-		h.log = slog.New(&notes)
-		pt := newPartition(&h, tp)
+		h.budget.Join(tp)
+		noting := *h
+		noting.log = slog.New(&notes)
+		pt := newPartition(&noting, tp)
 		n, err := pt.restorer.TakeUp(ctx, offs[tp])
 		x.Err, x.From, x.Start = err, 0, 0
 		if err == nil && offs[tp].Offset < 0 {
 			x.From, x.Start = n.At, max(n.At, n.State.BackfillEnd())
 		}
 		pt.windows.Close()
-		p.budget.Leave(tp)
+		h.budget.Leave(tp)
 		if ctx.Err() != nil {
 			return x, ctx.Err()
 		}

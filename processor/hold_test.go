@@ -46,7 +46,7 @@ func (b *bench) start(cfg Config) (p *Processor, stop func(cause error)) {
 		}
 		done = true
 		if cause != nil {
-			p.fail(cause)
+			p.session.fatal.fail(cause)
 		} else {
 			cancel()
 		}

@@ -3,8 +3,6 @@ package processor
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,68 +116,46 @@ type Processor struct {
 	cfg Config
 	log *slog.Logger
 
-	producer *kafka.Producer
-	member   *group.Member
-	fetcher  *fetch.Fetcher
-
-	budget  limits.Budget
-	outputs *outputs.Topics // topics and partition counts of what is written
-
-	host      *host // of the partitions; set by Run
-	cycles    *cycles
-	session   *session // producer and member of it are set by Run
-	committer committer
-
-	fatal chan error // a partition cannot go on (capacity 1)
-
-	partitions map[kafka.TP]*partition // main goroutine only
-
-	lastCommit time.Time
-	counted    int32       // generation in which partitions were counted; main goroutine only
-	pace       limits.Pace // main goroutine only
-
+	session  *session
+	assigned *assignment
+	commits  *commits
+	host     *host // of the partitions; its fetcher is set by Run
 	trouble  trouble.Log
-	statusMu sync.Mutex              // member's write, too
-	status   map[kafka.TP]*partition // for Status
 }
 
 // New checks the topics and extends changelogs that are too small. Nothing is consumed yet.
 func New(ctx context.Context, cfg Config) (*Processor, error) {
-	p := &Processor{
-		cfg:        cfg,
-		log:        cfg.Log,
-		budget:     limits.Budget{Total: cfg.StateBytes},
-		fatal:      make(chan error, 1),
-		partitions: map[kafka.TP]*partition{},
-		status:     map[kafka.TP]*partition{},
-	}
+	p := &Processor{cfg: cfg, log: cfg.Log}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	var err error
-	p.outputs, err = outputs.Open(ctx, cfg.Client.Admin, &cfg.Outputs, cfg.MaxMessageBytes)
-	if err = errors.Join(err, p.openChangelogs(ctx)); err != nil {
+	budget := &limits.Budget{Total: cfg.StateBytes}
+	p.assigned = newAssignment(budget, cfg.Metrics)
+	p.session = &session{cfg: &p.cfg, log: p.log, trouble: &p.trouble, fatal: make(fatal, 1)}
+	topics, err := outputs.Open(ctx, cfg.Client.Admin, &cfg.Outputs, cfg.MaxMessageBytes)
+	logs := &changelogs{cfg: &p.cfg, log: p.log, topics: topics, assigned: p.assigned, session: p.session}
+	if err = errors.Join(err, logs.open(ctx)); err != nil {
 		return nil, err
 	}
 	state := *cfg.State
 	state.Blocks = cfg.Outputs[outputs.Blocks] != ""
-	for _, t := range p.outputs.Changelogs {
+	for _, t := range topics.Changelogs {
 		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
 	}
 	p.cfg.State = &state
-	p.pace = limits.NewPace(cfg.TransactionTimeout)
-	p.session = &session{client: cfg.Client, group: cfg.Group, timeout: cfg.TransactionTimeout, rebalance: cfg.Session + cfg.Rebalance,
-		hooks: &p.cfg.Hooks}
-	p.committer = newCommitter(cfg.Guarantee, p.session)
-	newBatches := func(maxBytes int) *record.Batches { return p.committer.newBatches(maxBytes, cfg.Codec) }
-	p.cycles = newCycles(func() *cycle { return newCycle(p.outputs, newBatches) }, p.pace.Room(1))
+	r := &recovery{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: limits.NewPace(cfg.TransactionTimeout),
+		outputs: topics, assigned: p.assigned, committer: newCommitter(cfg.Guarantee, p.session)}
+	newBatches := func(maxBytes int) *record.Batches { return r.committer.newBatches(maxBytes, cfg.Codec) }
+	r.cycles = newCycles(func() *cycle { return newCycle(topics, newBatches) }, r.pace.Room(1))
+	p.commits = &commits{recovery: r, changelogs: logs}
+	p.host = newHost(&p.cfg, p.log, topics, r.cycles, budget, p.session)
 	return p, nil
 }
 
-// asHost returns the partitions' view of the processor.
-func (p *Processor) asHost() *host {
-	return &host{cfg: &p.cfg, log: p.log, outputs: p.outputs, fetcher: p.fetcher, cycles: p.cycles, budget: &p.budget, warned: new(sync.Map),
-		committed: p.committedOffsets, fail: p.fail}
+// newHost returns the partitions' view of the worker, without a fetcher.
+func newHost(cfg *Config, log *slog.Logger, topics *outputs.Topics, cs *cycles, budget *limits.Budget, s *session) *host {
+	return &host{cfg: cfg, log: log, outputs: topics, cycles: cs, budget: budget, warned: new(sync.Map),
+		committed: s.committedOffsets, fail: s.fatal.fail}
 }
 
 // Run joins the group and processes until ctx ends, then drains: it stops
@@ -194,36 +170,31 @@ func (p *Processor) Run(ctx context.Context) error {
 	if p.cfg.Guarantee == ExactlyOnce {
 		pc.TransactionalID = TransactionalID(p.cfg.Group, p.cfg.InstanceID)
 	}
-	p.producer = p.cfg.Client.NewProducer(pc)
-	if err := p.producer.Init(ctx); err != nil {
+	p.session.producer = p.cfg.Client.NewProducer(pc)
+	if err := p.session.producer.Init(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return fmt.Errorf("processor: start the producer %q: %w", pc.TransactionalID, err)
 	}
-	p.fetcher = fetch.New(p.cfg.Client, p.cfg.Fetch)
-	defer p.fetcher.Close()
-	p.host = p.asHost()
+	p.host.fetcher = fetch.New(p.cfg.Client, p.cfg.Fetch)
+	defer p.host.fetcher.Close()
 
 	topics := p.cfg.Topics
 	if rekeyed := p.cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
 		topics = append(append([]string(nil), topics...), rekeyed)
 	}
-	member := group.Join(work, p.cfg.Client, group.Config{
+	p.session.member.Store(group.Join(work, p.cfg.Client, group.Config{
 		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: topics,
 		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
 		Log: p.log,
-	})
-	p.statusMu.Lock()
-	p.member = member
-	p.statusMu.Unlock()
-	p.session.producer, p.session.member = p.producer, member
+	}))
 	err := p.loop(ctx, work)
 	if err != nil {
 		p.leave(work, err)
 	}
 	cancel()
-	for _, pt := range p.partitions {
+	for _, pt := range p.assigned.partitions {
 		pt.wait()
 	}
 	return err
@@ -236,13 +207,14 @@ func (p *Processor) Run(ctx context.Context) error {
 func (p *Processor) leave(work context.Context, cause error) {
 	ctx, cancel := context.WithTimeout(work, 3*time.Second)
 	defer cancel()
-	p.abandonAll()
-	if !errors.Is(cause, ErrInstanceFenced) && !p.producer.NeedsInit() {
-		if err := p.committer.abort(ctx); err != nil {
+	p.assigned.dropAll()
+	if !errors.Is(cause, ErrInstanceFenced) && !p.session.producer.NeedsInit() {
+		if err := p.commits.committer.abort(ctx); err != nil {
 			p.log.Warn("abort failed, the transaction is left to its timeout", "err", err)
 		}
 	}
-	if p.member.Err() != nil {
+	member := p.session.member.Load()
+	if member.Err() != nil {
 		return
 	}
 	left := make(chan struct{})
@@ -250,7 +222,7 @@ func (p *Processor) leave(work context.Context, cause error) {
 		defer close(left)
 		now, stop := context.WithCancel(work)
 		stop()
-		_ = p.member.Leave(now) // says that nothing was handed over
+		_ = member.Leave(now) // says that nothing was handed over
 	}()
 	select {
 	case <-left:
@@ -267,41 +239,44 @@ func (p *Processor) loop(ctx, work context.Context) error {
 		stopping = ctx.Done()
 	)
 	defer timer.Stop()
-	events := p.member.Events()
+	member := p.session.member.Load()
+	events := member.Events()
+	commits := p.commits
+	rebalances := &rebalancer{commits, p.host}
 	for {
 		select {
 		case ev, ok := <-events:
 			if !ok {
 				events = nil
 				if left == nil {
-					p.abandonAll()
-					return p.memberEnded()
+					p.assigned.dropAll()
+					return p.session.memberEnded()
 				}
 				continue
 			}
-			if err := p.rebalance(work, ev); err != nil {
+			if err := rebalances.rebalance(work, ev); err != nil {
 				return err
 			}
-		case <-p.cycles.ready:
-			if wait := p.cfg.CommitInterval - time.Since(p.lastCommit); wait > 0 && left == nil && !p.cycles.prompt() {
+		case <-commits.cycles.ready:
+			if wait := p.cfg.CommitInterval - time.Since(commits.last); wait > 0 && left == nil && !commits.cycles.prompt() {
 				timer.Reset(wait)
 				due = timer.C
 				continue
 			}
 			due = nil
-			if err := p.commitOpen(work); err != nil {
+			if err := commits.commitOpen(work); err != nil {
 				return err
 			}
 		case <-due:
 			due = nil
-			if err := p.commitOpen(work); err != nil {
+			if err := commits.commitOpen(work); err != nil {
 				return err
 			}
-		case err := <-p.committer.offsets():
-			if err := p.offsetsAnswered(work, err); err != nil {
+		case err := <-commits.committer.offsets():
+			if err := commits.offsetsAnswered(work, err); err != nil {
 				return err
 			}
-		case err := <-p.fatal:
+		case err := <-p.session.fatal:
 			return err
 		case <-stopping:
 			// Leave hands every partition back as a Revoked event first, which
@@ -309,42 +284,10 @@ func (p *Processor) loop(ctx, work context.Context) error {
 			stopping = nil
 			p.log.Info("draining")
 			left = make(chan error, 1)
-			go func() { left <- p.member.Leave(work) }()
+			go func() { left <- member.Leave(work) }()
 		case err := <-left:
 			p.log.Info("drained")
 			return err
 		}
-	}
-}
-
-func (p *Processor) memberEnded() error {
-	err := p.member.Err()
-	if err == nil {
-		return errors.New("processor: the group membership ended")
-	}
-	if kafka.ClassOf(err) == kafka.InstanceFenced {
-		return fmt.Errorf("%w: %w", ErrInstanceFenced, err)
-	}
-	return fmt.Errorf("processor: group %q: %w", p.cfg.Group, err)
-}
-
-// TransactionalID returns the transactional id of one worker. With an instance id it is stable, so that
-// a restarted worker fences its predecessor and ends its open transaction at
-// once; without one it is unique, and a crashed worker's open transaction ends
-// by its timeout. It ends with a hash of both names: with plain ones, plant-eu and
-// 1 would fence plant and eu-1.
-func TransactionalID(group, instance string) string {
-	if instance == "" {
-		return group + "-" + randomID()
-	}
-	sum := sha256.Sum256([]byte(group + "\x00" + instance))
-	return group + "-" + instance + "-" + hex.EncodeToString(sum[:4])
-}
-
-// fail ends Run with err.
-func (p *Processor) fail(err error) {
-	select {
-	case p.fatal <- err:
-	default:
 	}
 }

@@ -1,12 +1,10 @@
 package processor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"odradek/processor/kafka"
 	"odradek/processor/metrics"
 	"odradek/processor/quarantine"
 )
@@ -18,7 +16,7 @@ import (
 //
 // A partition comes into quarantine in one of two ways. Its goroutine returns a
 // *quarantine.Error (run, quarantine). Or the brokers refuse its results in a cycle for good
-// (Processor.blame): they would refuse them in every later cycle, together with those of
+// (recovery.blame): they would refuse them in every later cycle, together with those of
 // all other partitions.
 //
 // A fault that is not of one partition ends the worker: a decision about state that is
@@ -52,63 +50,4 @@ func (pt *partition) confine(reason string, err error) {
 		decide = fmt.Sprintf("to skip the unreadable part: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)
 	}
 	pt.log.Error("partition quarantined, the others continue", "reason", reason, "offset", at, "err", err, "decide", decide)
-}
-
-// discard drops a cycle that holds a part of a partition's results. It returns only
-// errors that end the worker.
-func (p *Processor) discard(ctx context.Context, c *cycle) error {
-	var stuck *quarantine.Error
-	if !errors.As(c.spoilt, &stuck) {
-		return c.spoilt
-	}
-	// What was written at least once is committed first, or it would come again.
-	if err := p.flushOffsets(ctx); err != nil {
-		return err
-	}
-	p.abandonOpen()
-	return p.rollback(ctx, nil)
-}
-
-// blame quarantines the partitions whose results or offsets the brokers refuse for
-// good. It reports whether there are any.
-func (p *Processor) blame(cause error) bool {
-	b, ok := kafka.BlameOf(cause)
-	if !ok {
-		return false
-	}
-	reason := quarantine.Refused
-	if b.Unauthorized {
-		reason = quarantine.Unauthorized
-	}
-	some := false
-	for tp, pt := range p.partitions {
-		topic := tp.Topic
-		if t := p.outputs.Changelogs[topic]; t != nil && t.Name == b.TP.Topic {
-			topic = t.Name
-		}
-		if topic == b.TP.Topic && (b.Unauthorized || tp.Partition == b.TP.Partition) && pt.confined.Load() == nil {
-			pt.confine(reason, cause)
-			some = true
-		}
-	}
-	return some
-}
-
-// known reads the committed offsets of the partitions. Where the worker is no longer
-// permitted to read those of a topic, partitions in quarantine are left out.
-func (p *Processor) known(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
-	offs, err := p.committedOffsets(ctx, tps)
-	if !kafka.Unauthorized(err) {
-		return offs, err
-	}
-	var free []kafka.TP
-	for _, tp := range tps {
-		if pt := p.partitions[tp]; pt == nil || pt.confined.Load() == nil {
-			free = append(free, tp)
-		}
-	}
-	if len(free) == len(tps) {
-		return nil, err
-	}
-	return p.committedOffsets(ctx, free)
 }

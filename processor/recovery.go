@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"log/slog"
 
 	"odradek/processor/kafka"
+	"odradek/processor/limits"
+	"odradek/processor/outputs"
+	"odradek/processor/quarantine"
+	"odradek/processor/trouble"
 )
 
 // This file recovers from failed commits. A transaction of version 1 can be committed in part
@@ -29,109 +33,98 @@ import (
 // repetition is refused, or no answer comes until the transaction's time-out is near,
 // the outcome stays unknown: Init, then the committed offsets decide.
 
+// recovery takes the worker back to its committed offsets. The main goroutine owns it.
+type recovery struct {
+	cfg       *Config
+	log       *slog.Logger
+	trouble   *trouble.Log
+	session   *session
+	committer committer
+	cycles    *cycles
+	pace      limits.Pace
+	outputs   *outputs.Topics
+	assigned  *assignment
+}
+
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
-func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
-	p.committed(p.committer.dropOffsets())
+func (r *recovery) recover(ctx context.Context, c *cycle, cause error) error {
+	r.assigned.committed(r.committer.dropOffsets())
 	class := kafka.ClassOf(cause)
-	p.trouble.Warn(p.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
+	r.trouble.Warn(r.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
 		"class", class.String())
 	switch class {
 	case kafka.InstanceFenced:
 		// While the membership lasts, the instance id is ours: the commit carried
 		// the member id of a session that was lost, and a Lost event will follow.
-		if p.member.Err() != nil {
+		if r.session.member.Load().Err() != nil {
 			return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
 		}
 	case kafka.Fatal:
-		if !p.blame(cause) {
+		if !r.blame(cause) {
 			return cause
 		}
 	case kafka.Abortable:
-		p.blame(cause)
+		r.blame(cause)
 	}
 	// Refuse further results before the producer is touched: partitions see the
 	// new epoch at their next join and drop their results.
-	p.abandonOpen()
+	r.abandonOpen()
 	var refused *kafka.ProduceError
 	if class == kafka.TooLarge && errors.As(cause, &refused) {
-		p.shrink(refused.TP.Topic)
+		r.shrink(refused.TP.Topic)
 	}
 	if class == kafka.Fenced {
-		if err := p.stillMember(ctx); err != nil {
+		if err := r.session.stillMember(ctx); err != nil {
 			return err
 		}
 	}
 	if class != kafka.Unknown && class != kafka.Fenced {
-		actx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
-		if err := p.committer.abort(actx); err != nil {
-			p.trouble.Warn(p.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
+		actx, cancel := context.WithTimeout(ctx, r.cfg.TransactionTimeout)
+		if err := r.committer.abort(actx); err != nil {
+			r.trouble.Warn(r.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
 		}
 		cancel()
 	}
-	if err := p.reinit(ctx); err != nil {
+	if err := r.session.reinit(ctx); err != nil {
 		return err
 	}
-	return p.rollback(ctx, c)
+	return r.rollback(ctx, c)
 }
 
 // abandonOpen begins a new epoch with an empty open cycle: the results of the old one are
 // dropped.
-func (p *Processor) abandonOpen() { p.cycles.abandon(p.pace.Room(len(p.partitions))) }
+func (r *recovery) abandonOpen() { r.cycles.abandon(r.room()) }
+
+// room returns the capacity of the next cycle.
+func (r *recovery) room() limits.Room { return r.pace.Room(len(r.assigned.partitions)) }
 
 // shrink halves the batches of a topic whose max.message.bytes was lowered: batches of
 // the same size would be refused again.
-func (p *Processor) shrink(name string) {
-	p.cycles.mu.Lock()
-	defer p.cycles.mu.Unlock()
-	if n := p.outputs.Shrink(name); n > 0 {
-		p.log.Warn("the topic refuses batches of the former size, halving them", "topic", name, "bytes", n)
-	}
-}
-
-// reinit gives the producer a new epoch; from then on brokers refuse the old one's
-// requests in flight.
-func (p *Processor) reinit(ctx context.Context) error {
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		ictx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		err := p.producer.Init(ictx)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if kafka.ClassOf(err) == kafka.Fatal || ctx.Err() != nil {
-			return fmt.Errorf("processor: restart the producer: %w", err)
-		}
-		p.trouble.Warn(p.log, "cycle: restart", "producer restart failed, trying again", "err", err)
-		select {
-		case <-time.After(wait):
-		case err := <-p.fatal:
-			return err
-		}
+func (r *recovery) shrink(name string) {
+	r.cycles.mu.Lock()
+	defer r.cycles.mu.Unlock()
+	if n := r.outputs.Shrink(name); n > 0 {
+		r.log.Warn("the topic refuses batches of the former size, halving them", "topic", name, "bytes", n)
 	}
 }
 
 // rollback returns every partition to its committed offset. c, which may be nil,
 // is the cycle whose outcome was unknown; its partitions may have advanced.
-func (p *Processor) rollback(ctx context.Context, c *cycle) error {
-	var tps []kafka.TP
-	for tp, pt := range p.partitions {
-		if pt.running.Load() {
-			tps = append(tps, tp)
-		}
-	}
+func (r *recovery) rollback(ctx context.Context, c *cycle) error {
+	tps := r.assigned.running()
 	if len(tps) == 0 {
 		return nil
 	}
-	offs, err := p.known(ctx, tps)
+	offs, err := r.known(ctx, tps)
 	if err != nil {
 		return err
 	}
 	// A partition that was restored while the producer began anew may have results
 	// in the open cycle already. They are dropped, and it is rolled back like all
 	// others: rolled back with its results in the cycle, it would add them twice.
-	p.abandonOpen()
-	for tp, pt := range p.partitions {
+	r.abandonOpen()
+	for tp, pt := range r.assigned.partitions {
 		if !pt.running.Load() {
 			continue // it will begin with the present epoch
 		}
@@ -144,12 +137,12 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 		if off != before && c != nil && c.results[pt] != nil && c.results[pt].next == off {
 			// The transaction was committed after all, only its reply was lost.
 			pt.committed.Store(off)
-			r := c.results[pt]
-			p.cfg.Metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
+			done := c.results[pt]
+			r.cfg.Metrics.Worked(pt.tp, &done.work, done.floor.Offset, done.next, pt.end.Load())
 		} else if off != before && !(off == -1 && pt.fresh.Load()) {
 			// Neither mark is ours: another member has committed. Our results and
 			// our state are void, and the partition is restored.
-			p.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition,
+			r.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition,
 				"committed", off, "ours", before)
 			pt.restart(true)
 			continue
@@ -159,28 +152,46 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	return nil
 }
 
-// committedOffsets reads stable offsets and waits until they are known: while a
-// transaction of a dead worker is open, they are not.
-func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		offs, err := p.cfg.Client.Committed(cctx, p.cfg.Group, tps)
-		cancel()
-		if err == nil {
-			p.trouble.Over(p.log, "committed")
-			return offs, nil
+// blame quarantines the partitions whose results or offsets the brokers refuse for
+// good. It reports whether there are any.
+func (r *recovery) blame(cause error) bool {
+	b, ok := kafka.BlameOf(cause)
+	if !ok {
+		return false
+	}
+	reason := quarantine.Refused
+	if b.Unauthorized {
+		reason = quarantine.Unauthorized
+	}
+	some := false
+	for tp, pt := range r.assigned.partitions {
+		topic := tp.Topic
+		if t := r.outputs.Changelogs[topic]; t != nil && t.Name == b.TP.Topic {
+			topic = t.Name
 		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if kafka.ClassOf(err) == kafka.Fatal {
-			return nil, fmt.Errorf("processor: read committed offsets of group %q: %w", p.cfg.Group, err)
-		}
-		p.trouble.Warn(p.log, "committed", "committed offsets cannot be read yet", "err", err)
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(wait):
+		if topic == b.TP.Topic && (b.Unauthorized || tp.Partition == b.TP.Partition) && pt.confined.Load() == nil {
+			pt.confine(reason, cause)
+			some = true
 		}
 	}
+	return some
+}
+
+// known reads the committed offsets of the partitions. Where the worker is no longer
+// permitted to read those of a topic, partitions in quarantine are left out.
+func (r *recovery) known(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
+	offs, err := r.session.committedOffsets(ctx, tps)
+	if !kafka.Unauthorized(err) {
+		return offs, err
+	}
+	var free []kafka.TP
+	for _, tp := range tps {
+		if pt := r.assigned.partitions[tp]; pt == nil || pt.confined.Load() == nil {
+			free = append(free, tp)
+		}
+	}
+	if len(free) == len(tps) {
+		return nil, err
+	}
+	return r.session.committedOffsets(ctx, free)
 }

@@ -1,9 +1,7 @@
 package processor
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"odradek/processor/metrics"
@@ -11,18 +9,7 @@ import (
 )
 
 // Status lists the assigned partitions, by topic and partition.
-func (p *Processor) Status() []metrics.PartitionStatus {
-	p.statusMu.Lock()
-	defer p.statusMu.Unlock()
-	out := make([]metrics.PartitionStatus, 0, len(p.status))
-	for _, pt := range p.status {
-		out = append(out, pt.status.Status(pt.progress(), p.cfg.State.Lateness))
-	}
-	slices.SortFunc(out, func(a, b metrics.PartitionStatus) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
-	return out
-}
+func (p *Processor) Status() []metrics.PartitionStatus { return p.assigned.list(p.cfg.State.Lateness) }
 
 func (pt *partition) progress() status.Progress {
 	return status.Progress{Running: pt.running.Load(), Starting: pt.starting.Load(), Position: pt.position.Load(),
@@ -38,10 +25,7 @@ func (p *Processor) Ready() bool { return p.NotReady() == nil }
 func (p *Processor) NotReady() error {
 	parts := p.Status()
 	if len(parts) == 0 {
-		p.statusMu.Lock()
-		member := p.member
-		p.statusMu.Unlock()
-		if member == nil || !member.Spare() {
+		if member := p.session.member.Load(); member == nil || !member.Spare() {
 			return errors.New("processor: not in the group")
 		}
 	}

@@ -40,7 +40,7 @@ func TestThresholdsOfSeveralWorkers(t *testing.T) {
 		}
 		p, stop := b.start(cfg)
 		b.committed(p, int64(b.n))
-		parts := slices.Collect(maps.Values(p.partitions)) // it is written again when they end
+		parts := slices.Collect(maps.Values(p.assigned.partitions)) // it is written again when they end
 		stop(killed)
 		if state := <-restored; i > 0 && !bytes.Equal(state, before) {
 			t.Errorf("worker %d restores %d bytes that are not the %d of the one before", i, len(state), len(before))

@@ -137,13 +137,6 @@ func hookFaults(f *ast.File) (faults []string) {
 				}
 			}
 		case *ast.KeyValueExpr:
-			value := e.Value
-			if u, ok := value.(*ast.UnaryExpr); ok && u.Op == token.AND {
-				value = u.X
-			}
-			if isHooks(e.Key) && types.ExprString(value) == "p.cfg.Hooks" {
-				return false
-			}
 			if isHooks(e.Key) {
 				add("sets", e.Key)
 			}

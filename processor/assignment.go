@@ -1,0 +1,99 @@
+package processor
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"odradek/processor/kafka"
+	"odradek/processor/limits"
+	"odradek/processor/metrics"
+)
+
+// assignment is the partitions that the group has assigned to the worker. The main goroutine alone
+// changes it, and any may ask for its status.
+type assignment struct {
+	partitions map[kafka.TP]*partition // main goroutine only
+	budget     *limits.Budget
+	metrics    *metrics.Metrics
+
+	mu     sync.Mutex
+	status map[kafka.TP]*partition // for list
+}
+
+func newAssignment(budget *limits.Budget, m *metrics.Metrics) *assignment {
+	return &assignment{partitions: map[kafka.TP]*partition{}, budget: budget, metrics: m, status: map[kafka.TP]*partition{}}
+}
+
+// drop ends a partition at once, without committing its results.
+func (a *assignment) drop(pt *partition) {
+	pt.running.Store(false)
+	pt.cancel()
+	pt.wait()
+	a.remove(pt)
+}
+
+// dropAll ends all partitions at once.
+func (a *assignment) dropAll() {
+	for _, pt := range a.partitions {
+		a.drop(pt)
+	}
+}
+
+// add makes a partition one of the assigned.
+func (a *assignment) add(pt *partition) {
+	a.partitions[pt.tp] = pt
+	a.mu.Lock()
+	a.status[pt.tp] = pt
+	a.budget.Join(pt.tp)
+	a.mu.Unlock()
+}
+
+// remove takes away a partition that has ended.
+func (a *assignment) remove(pt *partition) {
+	pt.cancel()
+	delete(a.partitions, pt.tp)
+	a.mu.Lock()
+	delete(a.status, pt.tp)
+	a.budget.Leave(pt.tp)
+	a.mu.Unlock()
+	a.metrics.DropPartition(pt.tp)
+}
+
+// running returns the partitions that are restored, and so have or may have uncommitted results.
+func (a *assignment) running() []kafka.TP {
+	var tps []kafka.TP
+	for tp, pt := range a.partitions {
+		if pt.running.Load() {
+			tps = append(tps, tp)
+		}
+	}
+	return tps
+}
+
+// committed records that the offsets of these results are committed.
+func (a *assignment) committed(rs results) {
+	for pt, r := range rs {
+		a.metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
+		pt.committed.Store(r.next)
+		pt.status.CommittedNow()
+		pt.fresh.Store(false)
+		if pt.starting.Swap(false) {
+			pt.commands.send(goOn)
+		}
+	}
+}
+
+// list returns the status of each partition, by topic and partition.
+func (a *assignment) list(lateness int64) []metrics.PartitionStatus {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]metrics.PartitionStatus, 0, len(a.status))
+	for _, pt := range a.status {
+		out = append(out, pt.status.Status(pt.progress(), lateness))
+	}
+	slices.SortFunc(out, func(a, b metrics.PartitionStatus) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
+}
