@@ -23,7 +23,8 @@ func TestSplitter(t *testing.T) {
 	}
 	r := Reading{Key: []byte("k"), Values: []float64{1, 2}}
 	var none *Splitter
-	if k, v := none.Sample(&r, 0); NewSplitter(nil) != nil || none.Samples() != 1 || string(k) != "k" || len(v) != 2 || none.KeyBytes(&r) != 1 {
+	k, v := none.Sample(&r, 0)
+	if NewSplitter(nil) != nil || none.Samples() != 1 || string(k) != "k" || len(v) != 2 || none.KeyBytes(&r) != 1 {
 		t.Error("a reading that is not split is one sample as it is")
 	}
 	if n := testing.AllocsPerRun(100, func() {

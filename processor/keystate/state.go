@@ -362,7 +362,9 @@ func New(cfg *Config) *State {
 	}
 	s := &State{
 		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), layout: cfg.Layout(), slow: true,
-		position: position{bits: cfg.SampleBits, next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64, ahead: math.MinInt64},
+		position: position{
+			bits: cfg.SampleBits, next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64, ahead: math.MinInt64,
+		},
 	}
 	s.dets = s.sets.Setups
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
