@@ -8,6 +8,7 @@ import (
 	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/snapshot"
 )
 
 // Key is what is remembered of one series key; see keys.Key.
@@ -26,6 +27,7 @@ type Keys struct {
 	held      *held
 	silences  *silences
 	decisions *decisions.Log
+	records   *snapshot.Writer
 	judge     *judge
 	evictor   expiry.Evictor[*Key]
 }
@@ -61,6 +63,7 @@ func (s *Keys) create(sm *Sample) *Key {
 	k.Born, k.LastOffset = at, at
 	k.Unit = uint32(s.journal.Number)
 	s.insert(k)
+	s.records.Inherit(k)
 	s.edits.markDirty(k)
 	s.evictor.Observe(sm.Time)
 	if !s.journal.Replaying {

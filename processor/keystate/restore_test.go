@@ -491,3 +491,62 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoneKey: at least once, the head of a key whose creation was undone is in the changelog. The fragments of the key's
+// next head, of which the last is missing, do not overwrite those of that head.
+func TestUndoneKey(t *testing.T) {
+	cfg := twoWindows()
+	cfg.MaxRecord = 1 // as small as it can be
+	for i := range 20 {
+		cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{
+			Name: fmt.Sprint("more", i), Detector: &fake{id: i, window: 150, least: 5, carry: 2}, Stride: 1, Fingerprint: uint64(10 + i),
+		})
+	}
+	s, b := New(cfg), &detectors.Batch{}
+	s.Mark(0)
+	var changelog []record
+	fragments := 0
+	for cycle := range 12 {
+		var log []record
+		n := 120 + cycle
+		for i := range n {
+			for !s.Fits(b) {
+			}
+			s.Fold(&Sample{Key: []byte("k"), Time: int64(10 * i), Offset: int64(i), Values: []float64{float64(i), float64(cycle)}}, b)
+			execute(b)
+			s.Apply(b)
+			b.Reset()
+		}
+		s.Mark(int64(n))
+		if err := s.Snapshot(math.MaxInt64, 0, func(k, v []byte) error {
+			log = append(log, record{bytes.Clone(k), bytes.Clone(v)})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if cycle%4 > 0 { // of the others all is in the changelog
+			last := slices.IndexFunc(log, func(r record) bool { return r.key[0] == 'P' })
+			for log[last+1].key[0] == 'P' {
+				last++
+				fragments++
+			}
+			log = log[:last]
+		}
+		changelog = append(changelog, log...)
+		if err := s.Rollback(0); err != nil {
+			t.Fatal(err)
+		}
+		again := New(cfg)
+		for _, r := range compact(changelog, changelog, true) {
+			if err := again.Restore.Load(r.key, r.value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := again.BeginReplay(Floor{Offset: 0, MaxTime: NoTime}, 0, true); err != nil {
+			t.Fatalf("cycle %d: %v", cycle, err)
+		}
+	}
+	if fragments == 0 {
+		t.Error("no head has several fragments")
+	}
+}

@@ -83,9 +83,11 @@ func (r *reverter) revert(o *undo.Op[*Key], with *undo.Operands) {
 		r.held.undoTake(k, w)
 	case opCreate:
 		r.keys.remove(k)
+		r.records.Uncreate(k)
 		k.Release()
 	case opEvict:
 		r.keys.insert(k)
+		r.records.Inherit(k)
 	case opSnapshot:
 		r.records.Undo(k, w, with.Values[0].([]snapshot.Record), with.Values[1].([]heldblock.Block))
 	case opDecision:

@@ -37,6 +37,14 @@ func Block(name heldblock.Name) Record { return Record{changelog.Held, name.Firs
 type records struct {
 	stale  map[*keys.Key][]Record
 	blocks map[*keys.Key][]heldblock.Block // that the key's head names
+	undone map[string]undone               // by name; of keys whose creation was undone
+}
+
+// undone is what a key whose creation was undone may have left in the changelog: a head with fragments, and other records.
+type undone struct {
+	fragments  uint16
+	generation uint8
+	stale      []Record
 }
 
 // Writer writes keys to the changelog.
@@ -50,7 +58,7 @@ type Writer struct {
 // NewWriter returns a Writer for records of at most maxRecord bytes.
 func NewWriter(held heldblock.Format, maxRecord int) Writer {
 	return Writer{
-		records: records{map[*keys.Key][]Record{}, map[*keys.Key][]heldblock.Block{}},
+		records: records{map[*keys.Key][]Record{}, map[*keys.Key][]heldblock.Block{}, map[string]undone{}},
 		held:    heldblock.NewWriter(held, maxRecord), maxRecord: maxRecord,
 	}
 }
@@ -119,6 +127,40 @@ func (rs *records) Forget(k *keys.Key) {
 	delete(rs.stale, k)
 	delete(rs.blocks, k)
 }
+
+// Uncreate notes that a key's creation is undone, after that of its snapshots. Its records may be in the changelog all the
+// same (see Undo): the next key of its name, or the one whose eviction is undone next, takes them over with Inherit.
+func (rs *records) Uncreate(k *keys.Key) {
+	if k.InLog {
+		rs.undone[string(k.Name())] = undone{k.Fragments, k.Generation, rs.Stale(k)}
+	}
+	rs.Forget(k)
+}
+
+// Inherit makes a key answer for the records of one of its name whose creation was undone. The key's next snapshot
+// deletes them, and its next generations of fragments overwrite those of neither: until its head is written, the
+// changelog needs the fragments of the head before, whichever of the two wrote it.
+func (rs *records) Inherit(k *keys.Key) {
+	u, ok := rs.undone[string(k.Name())]
+	if !ok {
+		return
+	}
+	delete(rs.undone, string(k.Name()))
+	k.InLog = true
+	fragments, generation := k.Fragments, k.Generation
+	if ahead(u.generation, generation) > ahead(generation, u.generation) { // count on from the undone one
+		k.Fragments, k.Generation = u.fragments, u.generation
+	} else {
+		fragments, generation = u.fragments, u.generation
+	}
+	for i := range int(fragments) {
+		u.stale = append(u.stale, Record{Kind: changelog.Fragment, ID: changelog.FragmentID(generation, i)})
+	}
+	rs.AddStale(k, u.stale...)
+}
+
+// ahead returns how many generations there are from one to the next occurrence of another.
+func ahead(from, to uint8) uint8 { return (to - from) % changelog.Generations }
 
 // Stale returns the records of a key, but for its windows' segments, that are in the log beside its head.
 func (rs *records) Stale(k *keys.Key) []Record {
