@@ -119,7 +119,16 @@ func (s *Suspects) begin(f Floor) {
 // vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
 // reports whether sm is a suspect from now on.
 func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
-	held = s.jury.Join(sm.Offset, attached{Sample: *sm}) || s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
+	held = s.jury.Join(sm.Offset, attached{Sample: *sm}) || s.judge(sm, take)
+	if held && !s.journal.Replaying {
+		s.Held++
+	}
+	return held
+}
+
+// judge is vote where the sample is of a record of its own.
+func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
+	return s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
 		if u.Offset != sm.Offset && !s.journal.Replaying {
 			s.Accepted += int64(1 + len(u.More))
 		}
@@ -133,10 +142,6 @@ func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
 			s.refuse(&u.More[i], Rejected)
 		}
 	})
-	if held && !s.journal.Replaying {
-		s.Held++
-	}
-	return held
 }
 
 // refuse reports a suspect that is not folded to the caller (Refused).
