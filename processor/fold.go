@@ -15,6 +15,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -39,6 +40,7 @@ type folder struct {
 	trimmer  trimmer
 	growth   growth
 	fill     backfill
+	carried  *outputs.Carried
 	clock    clocks.Comparison // of event times with Kafka's timestamps
 	muted    *feedback.Mutes   // mute rules that the state follows; nil: not known at the chunk's begin
 
@@ -60,6 +62,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		if f.header == nil {
 			f.header = rec.Header // one method value: the iterator reuses its record
 		}
+		f.carried.Note(rec)
 		f.counts.Consumed++
 		f.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
 		header := f.header

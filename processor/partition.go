@@ -83,7 +83,8 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	cfg, rekeyed := h.cfg, h.cfg.Outputs[outputs.Rekeyed]
 	pt := &partition{
 		folder: folder{host: h, tp: tp, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
-			dec: cfg.Decoder.Clone(), split: schemas.NewSplitter(cfg.Series), forward: rekeyed != "" && tp.Topic != rekeyed},
+			dec: cfg.Decoder.Clone(), split: schemas.NewSplitter(cfg.Series), forward: rekeyed != "" && tp.Topic != rekeyed,
+			carried: outputs.NewCarried(cfg.CarryHeaders)},
 		status:   status.New(tp),
 		done:     make(chan struct{}),
 		commands: newCommands(),
@@ -94,7 +95,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
 	pt.verdicts = verdicts{dec: pt.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
 	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
-		writer: outputs.NewWriter(h.outputs, tp, cfg.State, &cfg.SchemaIDs, cfg.Scores)}
+		writer: outputs.NewWriter(h.outputs, tp, cfg.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
 	pt.restorer = restore.Restorer{
 		Changelog: &restore.Changelog{
 			Logs:     &restore.Logs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
@@ -252,6 +253,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 	if err := pt.state.Rollback(to); err != nil {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
+	pt.carried.Return(to)
 	pt.trimmer.always()
 	pt.noteCommitted()
 	pt.countOpen()
@@ -267,6 +269,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 func (pt *partition) noteCommitted() {
 	if c := pt.committed.Load(); c > pt.noted {
 		pt.state.Committed(c)
+		pt.carried.Committed(c)
 		pt.noted = c
 	}
 }

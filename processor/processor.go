@@ -83,8 +83,10 @@ type Config struct {
 	Scores    outputs.ScoresMode
 	Outputs   outputs.Names // "" for topics that are not written
 	SchemaIDs outputs.SchemaIDs
-	Changelog func(topic string) string
-	Codec     record.Codec
+	// CarryHeaders names the headers of input records that scores and anomalies have, too.
+	CarryHeaders []string
+	Changelog    func(topic string) string
+	Codec        record.Codec
 	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
 	MaxMessageBytes int
 

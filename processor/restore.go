@@ -12,6 +12,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/limits"
+	"odradek/processor/outputs"
 	"odradek/processor/policy"
 	"odradek/processor/quarantine"
 	"odradek/processor/restore"
@@ -119,8 +120,28 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		pt.state.EndReplay()
 		pt.lostSuspects(&n.Floor)
 	}
+	if err := pt.readCarried(ctx, n.At); err != nil {
+		return err
+	}
 	pt.setStart(n.At, n.Commit)
 	return nil
+}
+
+// readCarried reads the headers to carry of the last records before offset end, where the partition resumes: samples
+// that are not scored yet are of those records. Records that retention has deleted have none.
+func (pt *partition) readCarried(ctx context.Context, end int64) error {
+	pt.carried.Reset()
+	if !pt.carried.Any() || pt.forward || end <= 0 {
+		return nil
+	}
+	first, err := pt.restorer.List(ctx, pt.tp, kafka.Earliest)
+	if err != nil {
+		return err
+	}
+	return pt.restorer.Read(ctx, pt.tp, max(first, end-outputs.CarryWindow), end, func(rec *record.Record) error {
+		pt.carried.Note(rec)
+		return nil
+	})
 }
 
 // replay folds the input from floor to end, scoring where carries need it. It

@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -76,6 +77,7 @@ func TestGoldenLedger(t *testing.T) {
 	t.Run("grid", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-grid.txt", gridSettings) })
 	t.Run("wide", func(t *testing.T) { testGoldenWide(t, "testdata/golden-wide.txt") })
 	t.Run("json", testGoldenJSON)
+	t.Run("headers", testGoldenHeaders)
 	t.Run("sliding", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-sliding.txt", slidingSettings) })
 }
 
@@ -112,6 +114,70 @@ func testGoldenJSON(t *testing.T) {
 		t.Error("no record is JSON")
 	}
 	compareGolden(t, "testdata/golden-ar.txt", want)
+}
+
+// testGoldenHeaders compares what a run with headers leaves, less those of the input, with the ledger of one without. Each
+// score and anomaly has the headers of the record that it names as its source, held for order, replayed or taken over.
+func testGoldenHeaders(t *testing.T) {
+	at := func(offset int64) string { return fmt.Sprintf("00-%032x-%016x-01", offset+1, offset+1) }
+	got := goldenRun(t, append(goldenDetectors([]detectors.Op{ar.Op}), "CARRY_HEADERS=traceparent,x-site"),
+		func(t *testing.T, registry, topic string) goldenSource {
+			return &goldenHeaders{goldenInput: *newGoldenInput(newMeasurements(t, registry, topic)), traceparent: at}
+		})
+	want, carried := goldenLedger{}, 0
+	for name, s := range got {
+		topic, _, _ := strings.Cut(name, " ")
+		for _, r := range s.records {
+			if topic == "golden-scores" || topic == "golden-anomalies" {
+				i := bytes.Index(r, []byte{0, 0, 0, 0}) // of the schema's id
+				text := avroOf(t, topic, r[i:])
+				var offset int64
+				if topic == "golden-scores" {
+					s, _ := output.DecodeScore(text)
+					offset = s.Offset
+				} else {
+					a, _ := output.DecodeAnomaly(text)
+					offset = a.Offset
+				}
+				headers := ""
+				if offset%3 != 0 {
+					headers = fmt.Sprintf("traceparent=%q x-site=%q ", at(offset), "oslo")
+					carried++
+				}
+				if string(r[:i]) != headers {
+					t.Errorf("%s, of offset %d: headers %q, want %q", name, offset, r[:i], headers)
+				}
+				r = r[i:]
+			}
+			for _, name := range []string{"traceparent", "x-site", "x-other"} { // dead letters and late records have all
+				r = regexp.MustCompile(name+`="[^"]*" `).ReplaceAll(r, nil)
+			}
+			want.addNamed(name, r)
+		}
+	}
+	if carried == 0 {
+		t.Error("no record has headers")
+	}
+	compareGolden(t, "testdata/golden-ar.txt", want)
+}
+
+// goldenHeaders makes the steps of goldenInput with headers on two records of three.
+type goldenHeaders struct {
+	goldenInput
+	traceparent func(offset int64) string
+	offset      int64
+}
+
+func (g *goldenHeaders) step(t *testing.T, topic string) []kafkatest.Record {
+	all := g.goldenInput.step(t, topic)
+	for i := range all {
+		if g.offset%3 != 0 {
+			all[i].Headers = append(all[i].Headers, kafkatest.Header{Key: "traceparent", Value: []byte(g.traceparent(g.offset))},
+				kafkatest.Header{Key: "x-other", Value: []byte("no")}, kafkatest.Header{Key: "x-site", Value: []byte("oslo")})
+		}
+		g.offset++
+	}
+	return all
 }
 
 // avroOf returns a score or an anomaly in JSON as a worker with a registry writes it: the schema of scores is

@@ -17,6 +17,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	if sm.Offset < s.next {
 		panic(fmt.Sprintf("keystate: offset %d is folded after %d", sm.Offset, s.next-1))
 	}
+	s.newest = sm.Offset
 	if s.slow || s.backfilling() && sm.Offset >= s.backfill {
 		return s.foldSlow(sm, b)
 	}
@@ -68,6 +69,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		s.Restore.step(sm)
 	}
 	s.Decisions.apply(sm.Offset)
+	s.newest = sm.Offset
 	if s.rules.missing && !s.journal.Replaying {
 		s.rules.decide(sm.Offset)
 	}

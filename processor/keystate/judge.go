@@ -46,7 +46,7 @@ func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64) {
 
 func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
 	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Judged: nan, Threshold: nan, Offset: offset, Time: time,
-		About: time, Until: time}
+		About: time, Until: time, Behind: j.out.behind(offset)}
 	if !j.out.withholds(offset) {
 		j.out.Rows = append(j.out.Rows, r)
 	}
@@ -70,6 +70,7 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.Score, r.Judged, r.Threshold = scores[i], scores[i], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
+			r.Behind = j.out.behind(r.Offset)
 		}
 		if j.out.at.backfill > 0 {
 			made := rows[len(j.out.Rows):]
@@ -93,6 +94,7 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			finds = finds[1:]
 		}
 		if r.inGrid(d); !j.out.withholds(r.Offset) {
+			r.Behind = j.out.behind(r.Offset)
 			j.out.Rows = append(j.out.Rows, r)
 		}
 	}
@@ -214,6 +216,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	withheld := j.out.withholds(r.Offset)
 	if !withheld {
+		r.Behind = j.out.behind(r.Offset)
 		j.out.Rows = append(j.out.Rows, *r)
 	}
 	if !d.Judged || d.Events == nil || !v.Exceeds && a.Events.Idle() {
@@ -227,7 +230,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	j.alerts.save(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
-		j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
+		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 	}
 	if v.Exceeds && a.Events.Peak(r.Judged) {
 		switch {
@@ -241,7 +244,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		if c.Kind == events.Open && j.out.groups != nil {
 			j.out.groups.opened(k, &a.Events, &c)
 		}
-		j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
+		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 	}
 }
 
@@ -334,7 +337,7 @@ func (j *judge) endAlerts(k *Key, reason events.Reason, time, offset int64) {
 		}
 		j.alerts.save(k, d.Alert, a)
 		if c, ok := a.Events.End(reason, time, offset); ok {
-			j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
+			j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 		}
 	}
 }
@@ -345,7 +348,7 @@ func (j *judge) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, 
 	j.out.journal.Open.PushValues(opOrphans, k, 0, 0, a.Orphans)
 	for _, o := range a.Orphans {
 		o.Revision++
-		j.out.addEvent(&EventRow{k, detector(&o), o.Name, events.Change{
+		j.out.addEvent(&EventRow{Key: k, Detector: detector(&o), Name: o.Name, Change: events.Change{
 			Kind: events.Close, Reason: o.Reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
 		}})
 	}

@@ -86,6 +86,7 @@ func (s *State) Rollback(to int64) error {
 	if s.next = s.journal.Rollback(to); !s.journal.Started() {
 		s.next = math.MinInt64
 	}
+	s.newest = math.MinInt64
 	rebuild(s)
 	s.route()
 	return nil

@@ -2,6 +2,7 @@ package keystate
 
 import (
 	"fmt"
+	"math"
 
 	"odradek/detectors"
 	"odradek/processor/keystate/keys"
@@ -23,6 +24,7 @@ type Output struct {
 	groups  *grouping // of anomalies; nil: there are none
 	changed keys.Changed
 	at      *position
+	applied *tasks.Task // what Apply does now; nil: nothing
 	journal *journal
 	tasks   *tasks.Queue[*Key]
 }
@@ -42,10 +44,23 @@ func (o *Output) reset() {
 // addEvent hands a change out and has its key snapshotted in the same cycle. An
 // evicted key's is in the record of its eviction.
 func (o *Output) addEvent(e *EventRow) {
+	e.Behind = o.behind(e.Change.Offset)
 	o.Events = append(o.Events, *e)
 	if !e.Key.Dead {
 		o.changed.Add(e.Key, o.journal.Open.Start())
 	}
+}
+
+// behind returns how many records the sample at offset is behind the newest one of the turn in which it is scored.
+func (o *Output) behind(offset int64) uint32 {
+	turn := o.at.newest
+	if o.applied != nil {
+		turn = o.applied.Turn
+	}
+	if turn <= offset {
+		return 0
+	}
+	return uint32(min(turn>>o.at.bits-offset>>o.at.bits, math.MaxUint32))
 }
 
 // inTurn calls a function after what the tasks do that were packed before.

@@ -57,6 +57,7 @@ func (s *scoring) Apply(b *detectors.Batch) {
 	list := s.tasks.Pending()
 	for i := range list {
 		p := &list[i]
+		s.out.applied = &p.Task
 		switch p.Index {
 		case tasks.WarmingUp:
 			time, offset := s.tasks.WarmedUp(&p.Task)
@@ -82,5 +83,6 @@ func (s *scoring) Apply(b *detectors.Batch) {
 			s.out.addBlock(p, b)
 		}
 	}
+	s.out.applied = nil
 	s.tasks.Drop()
 }

@@ -11,6 +11,7 @@ import (
 type position struct {
 	bits     uint8 // Config.SampleBits
 	next     int64 // offsets below are folded
+	newest   int64 // the sample or the decision in whose turn things happen, for Row.Behind
 	maxTime  int64 // largest event time; NoTime without one
 	lateness int64 // Config.Lateness
 	sweepAt  int64 // the watermark at which keys that expire or fall silent are looked for

@@ -1,5 +1,7 @@
 package keystate
 
+import "math"
+
 // BeginReplay ends loading. f is the floor in the metadata of the committed
 // offset. The input from f.From to f.Offset follows through Suspects.Recall, that to
 // committed through Fold, then EndReplay. With ahead (at least once) the changelog may be ahead of the
@@ -29,7 +31,7 @@ func (s *State) EndReplay() {
 	}
 	s.Restore.EndInput()
 	s.Suspects.endReplay(s.Restore.end)
-	s.next = s.Restore.end
+	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.Suspects.floor(s.next))
 	s.rules.rebuild(s.next)
 	s.mutes.rebuild(s.next)

@@ -65,7 +65,8 @@ func (s *silences) openOf(k *Key, wm, offset int64) {
 		if s.out.groups != nil {
 			s.out.groups.silenced(k, a)
 		}
-		s.out.addEvent(&EventRow{k, SilenceDetector, series.SilenceName, events.Change{Kind: events.Open, Time: wm, Offset: offset, Anomaly: *a}})
+		s.out.addEvent(&EventRow{Key: k, Detector: SilenceDetector, Name: series.SilenceName,
+			Change: events.Change{Kind: events.Open, Time: wm, Offset: offset, Anomaly: *a}})
 	})
 }
 
@@ -91,8 +92,8 @@ func (s *silences) close(k *Key, reason events.Reason, time, offset int64) {
 		if s.out.groups != nil {
 			s.out.groups.heard(k, open)
 		}
-		s.out.addEvent(&EventRow{k, SilenceDetector, series.SilenceName,
-			events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.watch.Close(open, time)}})
+		s.out.addEvent(&EventRow{Key: k, Detector: SilenceDetector, Name: series.SilenceName,
+			Change: events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.watch.Close(open, time)}})
 	})
 }
 

@@ -269,8 +269,9 @@ type Row struct {
 	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
 	// NaN where it was not judged.
 	Threshold float32
-	Offset    int64 // of the scored sample
-	Time      int64 // of the scored sample
+	Behind    uint32 // how many records the one at Offset was behind the newest one when its score fell due
+	Offset    int64  // of the scored sample
+	Time      int64  // of the scored sample
 	// About and Until are the times of the first and the last sample that the
 	// score is about.
 	About, Until int64
@@ -288,6 +289,7 @@ type EventRow struct {
 	Detector int32  // index into Config.Detectors, SilenceDetector or RemovedDetector
 	Name     string // of the detector
 	Change   events.Change
+	Behind   uint32 // of Change.Offset, as of a Row
 }
 
 // BlockRow is the block that a detector made of one task; see detectors.Blocker.
@@ -363,7 +365,8 @@ func New(cfg *Config) *State {
 	s := &State{
 		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), layout: cfg.Layout(), slow: true,
 		position: position{
-			bits: cfg.SampleBits, next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64, ahead: math.MinInt64,
+			bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness,
+			sweepAt: math.MaxInt64, ahead: math.MinInt64,
 		},
 	}
 	s.dets = s.sets.Setups
@@ -385,7 +388,10 @@ func compose(s *State) {
 			begin(s, Floor{Offset: offset, MaxTime: NoTime}, true)
 			s.route()
 		},
-		act: func(d *decisions.Decision) { actions[d.Kind](s, d) },
+		act: func(d *decisions.Decision) {
+			s.newest = d.Offset
+			actions[d.Kind](s, d)
+		},
 	}
 	s.Output.at = at
 	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
@@ -396,7 +402,8 @@ func compose(s *State) {
 	s.mutes = mutes{decisions: s.Decisions.log, tasks: &s.folder.tasks}
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
-		hold: cfg.Hold, at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids, tasks: tasks.New[*Key](s.dets),
+		hold: cfg.Hold, at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids,
+		tasks: tasks.New[*Key](s.dets, &at.newest),
 	}
 	s.silences = newSilences(cfg.Silence, table)
 	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out, s.silences.mutes = at, journal, edits, &s.Output, &s.mutes

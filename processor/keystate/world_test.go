@@ -136,14 +136,14 @@ type flat struct {
 	offset, time, about, till int64
 	exceeds                   bool
 	severity                  uint8
-	threshold, judged         uint32
+	threshold, judged, behind uint32
 }
 
 func flatten(rows []Row) []flat {
 	out := make([]flat, 0, len(rows))
 	for _, r := range rows {
 		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until,
-			r.Exceeds, r.Severity, math.Float32bits(r.Threshold), math.Float32bits(r.Judged)})
+			r.Exceeds, r.Severity, math.Float32bits(r.Threshold), math.Float32bits(r.Judged), r.Behind})
 	}
 	return out
 }
@@ -156,13 +156,15 @@ type flatEvent struct {
 	reason       events.Reason
 	time, offset int64
 	anomaly      string
+	behind       uint32
 }
 
 func flattenEvents(rows []EventRow) []flatEvent {
 	out := make([]flatEvent, 0, len(rows))
 	for _, r := range rows {
 		c := &r.Change
-		out = append(out, flatEvent{string(r.Key.Name()), r.Name, r.Detector, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil))})
+		out = append(out, flatEvent{string(r.Key.Name()), r.Name, r.Detector, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil)),
+			r.Behind})
 	}
 	return out
 }

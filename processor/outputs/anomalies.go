@@ -45,7 +45,7 @@ func (w *Writer) writeAnomalies(p *Payload, s *keystate.State, work *metrics.Wor
 				Kind: output.AnomalyKinds[a.Kind], Key: string(a.Key), Detector: row.Name,
 				Severity: int(a.Severity), Band: output.SeverityBands[a.Band]})
 		}
-		size, err := w.writeAnomaly(p, ms, &a)
+		size, err := w.writeAnomaly(p, ms, &a, row.Behind)
 		if err != nil {
 			return bytes, err
 		}
@@ -54,14 +54,15 @@ func (w *Writer) writeAnomalies(p *Payload, s *keystate.State, work *metrics.Wor
 	return bytes, nil
 }
 
-func (w *Writer) writeAnomaly(p *Payload, ms int64, a *output.Anomaly) (bytes int, err error) {
+func (w *Writer) writeAnomaly(p *Payload, ms int64, a *output.Anomaly, behind uint32) (bytes int, err error) {
 	t, sinks := &p.topics.Outputs[Anomalies], p.sinks[Anomalies]
 	s := &sinks[kafka.Partition(a.Key, len(sinks))]
 	b := p.lock(s, t)
 	defer s.mu.Unlock()
+	headers := w.headersOf(Anomalies, a.Offset, behind)
 	for {
 		w.value = w.anomalies.Append(w.value[:0], a)
-		err = b.Append(ms, a.Key, w.value, w.headers[Anomalies])
+		err = b.Append(ms, a.Key, w.value, headers)
 		if !errors.Is(err, record.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
 			break
 		}

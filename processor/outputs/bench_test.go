@@ -69,7 +69,7 @@ func benchmarkWrite(b *testing.B, id int32) {
 	topics := &Topics{}
 	topics.Outputs[Scores] = Topic{Name: "scores", Partitions: 8, BatchBytes: 900_000}
 	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
-	w := NewWriter(topics, kafka.TP{Topic: "in"}, &cfg, &SchemaIDs{Scores: id}, ScoresAll)
+	w := NewWriter(topics, kafka.TP{Topic: "in"}, &cfg, &SchemaIDs{Scores: id}, ScoresAll, NewCarried(nil))
 	now := time.Unix(1700000000, 0)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -45,7 +45,7 @@ func TestPayloadShared(t *testing.T) {
 			rng := rand.New(rand.NewPCG(rng.Uint64(), 1))
 			wg.Go(func() {
 				tp := kafka.TP{Topic: "in", Partition: part}
-				w := NewWriter(topics, tp, &keystate.Config{}, &SchemaIDs{}, ScoresAll)
+				w := NewWriter(topics, tp, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil))
 				var s keystate.State
 				for i := range each {
 					id := strconv.Itoa(int(part)*each + i)

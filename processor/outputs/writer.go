@@ -32,19 +32,21 @@ type Writer struct {
 	scores    *output.ScoreEncoder
 	anomalies *output.AnomalyEncoder
 	headers   [outputCount][]record.Header // of every record, by output
-	value     []byte                       // of a record with headers
+	carried   *Carried
+	all       []record.Header // of a record, with those that are carried
+	value     []byte          // of a record with headers
 	copies    []copiedRecord
 }
 
 // NewWriter returns the writer of the input partition tp, whose state has the
-// configuration state.
-func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaIDs, mode ScoresMode) *Writer {
+// configuration state. Its scores and anomalies have the headers in carried.
+func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaIDs, mode ScoresMode, carried *Carried) *Writer {
 	names := make([]string, len(state.Detectors))
 	for i := range names {
 		names[i] = state.Detectors[i].Name
 	}
 	w := &Writer{
-		tp: tp, topics: topics, state: state, mode: mode,
+		tp: tp, topics: topics, state: state, mode: mode, carried: carried,
 		scores:    output.NewScoreEncoder(ids[Scores], tp.Topic, tp.Partition, names),
 		anomalies: output.NewAnomalyEncoder(ids[Anomalies], tp.Topic, tp.Partition),
 	}
@@ -144,7 +146,7 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 // writeScore adds a row to b. It returns the bytes of the value, or how many it may have where they do not fit.
 func (w *Writer) writeScore(b *record.Batches, ms int64, row *keystate.Row, name []byte) (n int, err error) {
 	score, state, offset := float64(row.Score), output.ScoreState(row.State), w.state.Record(row.Offset)
-	if headers := w.headers[Scores]; len(headers) > 0 {
+	if headers := w.headersOf(Scores, offset, row.Behind); len(headers) > 0 {
 		w.value = w.scores.Append(w.value[:0], name, row.Time, row.About, int(row.Detector), score, state, offset)
 		return len(w.value), b.Append(ms, name, w.value, headers)
 	}
@@ -156,6 +158,17 @@ func (w *Writer) writeScore(b *record.Batches, ms int64, row *keystate.Row, name
 	n = w.scores.Put(value, name, row.Time, row.About, int(row.Detector), score, state, offset)
 	b.Close(n)
 	return n, nil
+}
+
+// headersOf returns the headers of a record of an output that is about the input record at offset, behind offsets
+// behind the newest one.
+func (w *Writer) headersOf(to Output, offset int64, behind uint32) []record.Header {
+	carried := w.carried.Of(offset, behind)
+	if len(carried) == 0 {
+		return w.headers[to]
+	}
+	w.all = append(append(w.all[:0], w.headers[to]...), carried...)
+	return w.all
 }
 
 // blockHeaders bounds the bytes of a block's headers and of what the record's batch adds.

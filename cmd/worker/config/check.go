@@ -336,8 +336,27 @@ func (k *checker) topics() {
 	if k.c.Detect.Feedback != Off {
 		check("FEEDBACK_TOPIC", k.c.Detect.Feedback)
 	}
+	k.carryHeaders()
 	if o.Replication == 0 {
 		k.add("REPLICATION", "0 is not a replication factor", "use -1 for the brokers' default, or at least 1")
+	}
+}
+
+// maxCarryHeaders bounds the headers that are carried.
+const maxCarryHeaders = 32
+
+func (k *checker) carryHeaders() {
+	names := k.c.Output.CarryHeaders
+	if len(names) > maxCarryHeaders {
+		k.add("CARRY_HEADERS", fmt.Sprintf("%d headers", len(names)), fmt.Sprintf("name at most %d", maxCarryHeaders))
+	}
+	for i, name := range names {
+		switch {
+		case name == "" || slices.Contains(names[:i], name):
+			k.add("CARRY_HEADERS", fmt.Sprintf("%q is empty or named twice", name), "name each header once")
+		case name == "content-type":
+			k.add("CARRY_HEADERS", "content-type says what the value of the record at hand is", "leave it out")
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 type Queue[K comparable] struct {
 	cachePacker
 	copies
+	turn     *int64
 	pending  []Pending[K]
 	numbered uint32 // the number of entries that were in it before, modulo 2^32
 	deferred []func()
@@ -40,6 +41,7 @@ type Pending[K comparable] struct {
 // about (RowTimes).
 type Task struct {
 	Detector *series.SetDetector
+	Turn     int64 // the offset in whose turn it was added
 	Index    int32 // in the batch, or one of the below
 	times    int32 // number of times in words
 	at       uint32
@@ -56,9 +58,10 @@ const (
 // maxPending bounds the memory of tasks that wait for their scores, in words.
 const maxPending = 1 << 18
 
-// New returns an empty queue for tasks of these detectors, whose Index counts them.
-func New[K comparable](dets []*series.Setup) Queue[K] {
-	q := Queue[K]{cachePacker: cachePacker{packer: packer{detectors: make([]detector, len(dets))}}}
+// New returns an empty queue for tasks of these detectors, whose Index counts them. turn is where the
+// offset is in whose turn tasks are added.
+func New[K comparable](dets []*series.Setup, turn *int64) Queue[K] {
+	q := Queue[K]{turn: turn, cachePacker: cachePacker{packer: packer{detectors: make([]detector, len(dets))}}}
 	for i, d := range dets {
 		if d.Ensemble != nil {
 			continue // it has no tasks
@@ -82,7 +85,7 @@ func (q *Queue[K]) Empty() bool { return len(q.pending) == 0 }
 
 // Defer adds a function, to be called in its turn.
 func (q *Queue[K]) Defer(do func()) {
-	q.pending = append(q.pending, Pending[K]{Task: Task{Index: Deferred, at: uint32(len(q.deferred))}})
+	q.pending = append(q.pending, Pending[K]{Task: Task{Index: Deferred, Turn: *q.turn, at: uint32(len(q.deferred))}})
 	q.deferred = append(q.deferred, do)
 }
 
@@ -91,7 +94,7 @@ func (q *Queue[K]) Do(t *Task) { q.deferred[t.at]() }
 
 // WarmUp adds a sample that comes too early for a score.
 func (q *Queue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64) {
-	q.pending = append(q.pending, Pending[K]{k, Task{Detector: d, Index: WarmingUp, at: uint32(len(q.words))}})
+	q.pending = append(q.pending, Pending[K]{k, Task{Detector: d, Turn: *q.turn, Index: WarmingUp, at: uint32(len(q.words))}})
 	q.words = append(q.words, uint64(time), uint64(offset))
 }
 
@@ -170,7 +173,7 @@ func (q *Queue[K]) Pack(
 	}
 	q.pending = append(q.pending, Pending[K]{})
 	e := &q.pending[len(q.pending)-1]
-	e.Key, e.Detector, e.Index = key, d, int32(len(b.Tasks))-1
+	e.Key, e.Detector, e.Turn, e.Index = key, d, *q.turn, int32(len(b.Tasks))-1
 	e.Steady, e.at, e.room = d.Steady && size.Scores == int(d.Fresh), uint32(len(q.words)), room
 	switch {
 	case d.Grid != nil:
