@@ -50,7 +50,7 @@ func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int
 	return refuseGrown(cfg, in, &outputs.Topic{Name: changelog, Partitions: have}, partitions)
 }
 
-// changelogs makes the changelogs of the input topics fit them.
+// changelogs keeps the changelogs of the input topics as wide as these.
 type changelogs struct {
 	cfg      *Config
 	log      *slog.Logger

@@ -29,7 +29,7 @@ type TopicInfo struct {
 	Internal    bool
 	Partitions  int
 	Replication int        // of partition 0
-	Leaderless  int        // partitions that nobody leads at the moment
+	Leaderless  int        // partitions without a leader at the moment
 	Operations  Operations // what the client may do, from Kafka 2.3 on
 }
 
@@ -49,7 +49,7 @@ func (a *Admin) Topics(ctx context.Context, names ...string) (map[string]TopicIn
 		info := TopicInfo{Name: t.Name, Internal: t.IsInternal}
 		switch code := kafkago.Error(t.ErrorCode); code {
 		case 0, kafkago.LeaderNotAvailable:
-			if len(t.Partitions) == 0 { // it was made just now; 0 is not their number
+			if len(t.Partitions) == 0 { // the topic was created just now, and has some
 				return nil, fmt.Errorf("kafka: partitions of topic %q: %w", t.Name, kafkago.LeaderNotAvailable)
 			}
 			info.Exists, info.Authorized = true, true
@@ -80,7 +80,7 @@ func (a *Admin) Topics(ctx context.Context, names ...string) (map[string]TopicIn
 }
 
 // Unknown reports whether every broker that answers says that there is no such
-// topic. A single broker may say so of a topic that was made just now.
+// topic. A single broker may say so of a topic that was created just now.
 func (a *Admin) Unknown(ctx context.Context, topic string) bool {
 	ctx, cancel := context.WithTimeout(ctx, everywhereLimit)
 	defer cancel()
@@ -92,9 +92,9 @@ func (a *Admin) Unknown(ctx context.Context, topic string) bool {
 	})
 }
 
-// CreateTopic makes a topic and waits until its partitions have leaders and, for
+// CreateTopic creates a topic and waits until its partitions have leaders and, for
 // a while, until every broker that responds knows it: the next program may ask any. A
-// topic that is there already is no error, whatever its shape. replication -1 is
+// topic that exists already is no error, whatever its partitions and configuration. replication -1 is
 // the brokers' default (Kafka 2.4).
 func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	if err := a.createTopic(ctx, name, partitions, replication, configs, false); err != nil {
@@ -112,7 +112,7 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replic
 			return nil
 		}
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
-			return nil // created, but not ours to describe
+			return nil // created, but the client may not describe it
 		}
 		if delay.Wait(ctx) != nil {
 			return fmt.Errorf("kafka: created topic %q, but it is not ready: %w", name, err)
@@ -120,7 +120,7 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replic
 	}
 }
 
-// MayCreateTopic returns what CreateTopic would return, and makes no topic: the brokers
+// MayCreateTopic returns what CreateTopic would return, and creates no topic: the brokers
 // check permission, replication factor and their own policy (KIP-4, validate_only).
 func (a *Admin) MayCreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	return a.createTopic(ctx, name, partitions, replication, configs, true)
@@ -152,9 +152,9 @@ func (a *Admin) createTopic(ctx context.Context, name string, partitions, replic
 	})
 }
 
-// CreatePartitions gives a topic partitions until it has total, and waits until
-// they have leaders. One that has as many already is no error: another may have
-// done the same.
+// CreatePartitions extends a topic to total partitions, and waits until
+// they have leaders. A topic that has as many already is no error: another worker may
+// have extended it.
 func (a *Admin) CreatePartitions(ctx context.Context, name string, total int) error {
 	err := a.toController(ctx, func(broker int32) error {
 		m, err := a.cluster.roundTrip(ctx, broker, &createpartitions.Request{

@@ -156,10 +156,10 @@ func newPatience(limit time.Duration) *patience {
 	return &patience{limit: limit, began: time.Now(), slow: backoff.New(20*time.Millisecond, time.Second)}
 }
 
-// markersDelay returns how long to wait until a transaction whose markers are still
-// being written is asked for again, when it has been waited for so long. That is
-// over in milliseconds, on a busy broker in tens of them, and every transaction
-// waits for the one before: an eighth more is lost at most.
+// markersDelay returns how long to wait before the next attempt while a coordinator is still
+// writing the markers of the transaction before. waited is the time so far. Markers take
+// milliseconds, on a busy broker tens of them, and every transaction waits for the one
+// before, so an attempt comes at most an eighth of the time late.
 func markersDelay(waited time.Duration) time.Duration {
 	return min(max(waited/8, time.Millisecond), 10*time.Millisecond)
 }

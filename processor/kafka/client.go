@@ -43,7 +43,7 @@ type Client struct {
 	coordinators *coordinators
 }
 
-// ErrClosed is what a request on a closed Client gets.
+// ErrClosed reports a request on a closed Client.
 var ErrClosed = errors.New("kafka: client is closed")
 
 // BrokerError says which request to which broker failed on the way: connecting,

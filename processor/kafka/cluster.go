@@ -161,8 +161,8 @@ const unknownTopicPatience = 5 * time.Second
 
 // EachLeader calls f for every broker that leads some of tps, at the same time,
 // with its partitions sorted. f returns the partitions' error codes, or the error of
-// its request, which is then that of all of them. Those that a new leader may settle
-// are tried again, with fresh metadata, until the context ends.
+// its request, which then counts for each of them. A partition whose error a new leader
+// may not have is tried again, with fresh metadata, until the context ends.
 func (c *Cluster) EachLeader(ctx context.Context, tps []TP,
 	f func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error)) error {
 	left := slices.Clone(tps)

@@ -13,7 +13,7 @@ import (
 )
 
 // Class says what the caller of a failed operation has to do next. There are
-// more than a hundred error codes, and few different answers to them.
+// more than a hundred error codes, but few ways to respond to them.
 type Class int
 
 const (
@@ -22,11 +22,11 @@ const (
 	// Retriable means that the broker did not carry the request out, and may do so
 	// later. This package has retried it already for as long as it may.
 	Retriable
-	// Abortable means that the transaction cannot be committed. End(false), or Init where the
-	// producer asks for it, and start again from the committed state.
+	// Abortable means that the transaction cannot be committed. Call End(false), or Init where
+	// NeedsInit says so, and start again from the committed state.
 	Abortable
-	// TooLarge means that a batch is larger than the topic takes. As Abortable, and what was in
-	// the batch must change: the same batch is refused again.
+	// TooLarge means that a batch is larger than the topic takes. Respond as to Abortable, with smaller
+	// batches: the same batch would be refused again.
 	TooLarge
 	// Rebalance means that the group does not take commits of this generation (illegal
 	// generation, unknown member, rebalance in progress). If the member still holds
@@ -38,8 +38,8 @@ const (
 	// must be initialised again before anything else, because a late copy of the
 	// request may still arrive; Init fences it off.
 	Unknown
-	// Fenced means that another producer has this transactional id now, or our transaction
-	// timed out. Ambiguous; see ProducerConfig.
+	// Fenced means that another producer has this transactional id now, or that our transaction
+	// timed out; ProducerConfig says how to find out which.
 	Fenced
 	// InstanceFenced means that another member has this group instance id. There are two
 	// live workers with one identity: this one has to end.
@@ -119,7 +119,7 @@ var classOfCode = map[kafkago.Error]Class{
 	kafkago.InvalidRecord:                Abortable,
 	kafkago.OutOfOrderSequenceNumber:     Abortable, // 45: a batch before this one is missing
 	kafkago.UnknownProducerId:            Abortable, // 59: the broker forgot our sequences
-	kafkago.InvalidProducerIDMapping:     Abortable, // 49: the coordinator forgot the id; Init makes it anew
+	kafkago.InvalidProducerIDMapping:     Abortable, // 49: the coordinator forgot the id; Init gets another
 	kafkago.TransactionCoordinatorFenced: Abortable,
 	kafkago.TransactionalIDNotFound:      Abortable,
 	codeTransactionAbortable:             Abortable,

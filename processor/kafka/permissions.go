@@ -17,7 +17,7 @@ import (
 	"odradek/processor/kafka/backoff"
 )
 
-// Operation is one thing that an ACL allows, numbered as in the protocol
+// Operation is what an ACL allows on a resource, numbered as in the protocol
 // (org.apache.kafka.common.acl.AclOperation).
 type Operation uint8
 
@@ -56,7 +56,7 @@ type Operations struct {
 	bits  uint32
 }
 
-// Has says whether o is in the set; false when the set is not known.
+// Has reports whether o is in the set; false when the set is not known.
 func (s Operations) Has(o Operation) bool { return s.Known && s.bits&(1<<o) != 0 }
 
 // String lists the operations.

@@ -177,7 +177,7 @@ func unsent(err error) error {
 	return &classed{Retriable, err}
 }
 
-// errLoginCut says that the connection ended while the credentials were looked at.
+// errLoginCut reports that the connection ended while the broker checked the credentials.
 var errLoginCut = errors.New("connection closed during the login")
 
 // refused returns the error of credentials that the broker does not accept.

@@ -186,8 +186,8 @@ func isAlert(err error) bool {
 }
 
 // probe connects to one address by itself, step by step, because Transport
-// reports a failed SASL exchange and a TLS port spoken to in plaintext alike as an
-// unexpected EOF. It returns the API versions that the broker speaks.
+// reports a failed SASL exchange and plaintext sent to a TLS port alike, as an
+// unexpected EOF. It returns the API versions that the broker supports.
 func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey]versionRange, error) {
 	nc, err := t.dial(ctx, "tcp", addr)
 	if err != nil {
@@ -221,11 +221,11 @@ func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey
 	if res.ErrorCode != 0 {
 		return nil, fmt.Errorf("kafka: %s: API versions: %w", addr, kafkago.Error(res.ErrorCode))
 	}
-	spoken := make(map[protocol.ApiKey]versionRange, len(res.ApiKeys))
+	supported := make(map[protocol.ApiKey]versionRange, len(res.ApiKeys))
 	agreed := make(map[protocol.ApiKey]int16, len(res.ApiKeys))
 	for _, k := range res.ApiKeys {
 		key := protocol.ApiKey(k.ApiKey)
-		spoken[key] = versionRange{k.MinVersion, k.MaxVersion}
+		supported[key] = versionRange{k.MinVersion, k.MaxVersion}
 		agreed[key] = key.SelectVersion(k.MinVersion, k.MaxVersion)
 	}
 	pc.SetVersions(agreed)
@@ -247,5 +247,5 @@ func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey
 		}
 		return nil, fmt.Errorf("kafka: %s closed the connection on the first request: %w; %s", addr, err, hint)
 	}
-	return spoken, nil
+	return supported, nil
 }

@@ -47,8 +47,8 @@ func newBroker(f *Fetcher, id int32) *broker {
 	return b
 }
 
-// detach takes a source that waits in the queue out of it; one in a request is
-// dropped when the response comes. Fetcher.mu is held.
+// detach removes a source from the queue. One that is in a request is dropped when
+// the response comes. Fetcher.mu is held.
 func (b *broker) detach(s *Source) {
 	if i := slices.Index(b.ready, s); i >= 0 {
 		b.ready = slices.Delete(b.ready, i, i+1)
@@ -259,8 +259,8 @@ func (b *broker) answer(s *Source, p *part) {
 		s.end(fmt.Errorf("kafka: fetch %s: %w", s.tp, p.code))
 		return
 	default:
-		// The leader has moved or begun a new term, or something is wrong at the
-		// broker that only time can settle. An unknown topic is judged by metadata.
+		// The leader has moved or begun a new term, or the broker has a fault that passes
+		// by itself. Whether a topic is unknown is decided by metadata.
 		s.broker = nil
 		f.putOff(s, p.code)
 		return

@@ -19,12 +19,12 @@ import (
 
 // DivergedError says that records before a position are not in the log any more,
 // whatever is at their offsets now: a leader was elected that did not have them,
-// or the topic was made anew (KIP-320).
+// or the topic was deleted and created again (KIP-320).
 type DivergedError struct {
 	TP     record.TP
 	Offset int64        // the position
 	Epoch  record.Epoch // of the last record before it
-	End    int64        // where that epoch ends in the log, and the two logs part; -1: the log has no epoch as large
+	End    int64        // where that epoch ends in the log, and the two logs diverge; -1: the log has no epoch as large
 }
 
 func (e *DivergedError) Error() string { return "kafka: " + e.TP.String() + ": " + e.Reason() }
@@ -32,7 +32,7 @@ func (e *DivergedError) Error() string { return "kafka: " + e.TP.String() + ": "
 // Reason returns the error's text without the partition.
 func (e *DivergedError) Reason() string {
 	if e.End < 0 {
-		return fmt.Sprintf("offset %d follows a record of leader epoch %s, and the log has no epoch as large: the topic was made anew", e.Offset,
+		return fmt.Sprintf("offset %d follows a record of leader epoch %s, and the log has no epoch as large: the topic was deleted and created again", e.Offset,
 			e.Epoch)
 	}
 	return fmt.Sprintf("offset %d follows a record of leader epoch %s, which ends at offset %d in the log: what came after was lost in an "+
@@ -52,8 +52,8 @@ func OffsetLost(err error) bool {
 // errMissing is why a partition is requested again: the response did not have it.
 var errMissing = errors.New("the broker's response lacks the partition")
 
-// offsetForLeaderEpochVersion is the one that is spoken, of Kafka 2.3; kafka-go
-// knows the name of the API alone.
+// offsetForLeaderEpochVersion is the version that is sent, of Kafka 2.3. kafka-go has
+// only the name of the API.
 const offsetForLeaderEpochVersion = 3
 
 // keepsEpochs reports whether the cluster can be asked about epochs. One that

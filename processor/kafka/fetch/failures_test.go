@@ -104,8 +104,8 @@ func TestFetchBrokerGoesAway(t *testing.T) {
 	}
 }
 
-// TestFetchErrorsThatPass: the codes that a partition gets while its leader is
-// being settled do not end it.
+// TestFetchErrorsThatPass: the codes that a partition gets while its leader changes
+// do not end it.
 func TestFetchErrorsThatPass(t *testing.T) {
 	fake := brokertest.Cluster(t, kfake.SeedTopics(2, "in"))
 	c := clienttest.Open(t, fake.ListenAddrs())

@@ -128,11 +128,11 @@ type Chunk struct {
 type OffsetOutOfRangeError struct {
 	TP            record.TP
 	Offset        int64 // asked for
-	LogStart, End int64 // what there is: LogStart <= offset < End
+	LogStart, End int64 // bounds of the log: LogStart <= offset < End
 }
 
 func (e *OffsetOutOfRangeError) Error() string {
-	return fmt.Sprintf("kafka: %s: offset %d is outside of the log, which has %d to %d", e.TP, e.Offset, e.LogStart, e.End)
+	return fmt.Sprintf("kafka: %s: offset %d is outside of the log, which has offsets %d to %d", e.TP, e.Offset, e.LogStart, e.End)
 }
 
 // Is makes errors.Is(err, kafkago.OffsetOutOfRange) true.

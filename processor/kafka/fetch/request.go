@@ -145,7 +145,7 @@ func (q *request) decode(from io.Reader, version int16, correlation int32) error
 			p.code = kafkago.Error(r.Int16())
 			p.highWatermark = r.Int64()
 			p.stable = r.Int64()
-			if p.stable < 0 { // not said outside of read-committed mode
+			if p.stable < 0 { // absent outside of read-committed mode
 				p.stable = p.highWatermark
 			}
 			p.logStart = -1
@@ -192,7 +192,7 @@ func (q *request) part(tp record.TP, at int) (*part, int) {
 	return new(part), at
 }
 
-// buffer is memory for one partition's share of a response.
+// buffer is memory for what a response has of one partition.
 type buffer struct {
 	b     []byte
 	class int // of the pool, -1: too large for it

@@ -118,7 +118,7 @@ func (p *planner) keep() {
 	for i := range p.members {
 		for _, tp := range p.members[i].owned {
 			if tp.Partition < 0 || int(tp.Partition) >= p.counts[tp.Topic] {
-				continue // the topic is gone, or was made anew with fewer partitions
+				continue // the topic was deleted, or created again with fewer partitions
 			}
 			if claims := p.claims[tp]; !slices.Contains(claims, i) {
 				p.claims[tp] = append(claims, i)

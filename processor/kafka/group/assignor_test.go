@@ -103,7 +103,7 @@ func TestAssignHistories(t *testing.T) {
 				g.round(false) // another change before the group has come to rest
 				continue
 			}
-			g.settle()
+			g.rebalance()
 		}
 	}
 }
@@ -184,7 +184,7 @@ func (g *simulatedGroup) exclusive() {
 	}
 }
 
-func (g *simulatedGroup) settle() {
+func (g *simulatedGroup) rebalance() {
 	if len(g.members) == 0 {
 		return
 	}

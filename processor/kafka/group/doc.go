@@ -8,7 +8,7 @@
 //  2. The member that the coordinator names leader plans who gets what: Member.plan asks
 //     for the topics' partition counts, assign moves as few partitions as it can. A
 //     partition that moves is in nobody's assignment until its owner has given it back.
-//  3. SyncGroup brings each member its assignment; settle turns the difference to what
+//  3. SyncGroup brings each member its assignment; membership.reconcile turns the difference to what
 //     is held into events: Assigned, or Revoked, whose Done gives the partitions back.
 //  4. The consumer commits with Member.Commit, in the newest generation that goes with
 //     the events it has received. A member that has lost its partitions is fenced off by
@@ -23,9 +23,9 @@
 // take longer than the session.
 //
 // A Lost event and the generation go together: until the consumer has dealt with the
-// event, Generation returns the dead generation, so that no commit of partitions that
-// may be another member's passes under a valid one.
+// event, Generation returns the generation that has ended, so that a commit of partitions
+// that may be another member's is refused.
 //
 // A static leader that restarts is not named leader again (KIP-814), so that every
-// member looks at the partition counts, see membership.look.
+// member compares the partition counts, see membership.compareCounts.
 package group

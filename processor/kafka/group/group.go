@@ -35,8 +35,8 @@ type Config struct {
 	RebalanceTimeout time.Duration
 	// HeartbeatInterval is how soon a rebalance is noticed; default 3 s.
 	HeartbeatInterval time.Duration
-	// MetadataInterval is how often the topics' partition counts are looked at;
-	// default 30 s.
+	// MetadataInterval is the time from one request for the topics' partition counts to the
+	// next; default 30 s.
 	MetadataInterval time.Duration
 	Log              *slog.Logger // nil: no log
 }
@@ -109,7 +109,7 @@ type Member struct {
 
 	mu         sync.Mutex
 	generation kafka.Generation
-	lost       bool          // the consumer has yet to deal with a Lost event: generation is a dead one
+	lost       bool          // the consumer has yet to deal with a Lost event: generation has ended
 	changed    chan struct{} // closed when generation or lost changes
 	err        error
 }

@@ -24,11 +24,11 @@ import (
 // Two sets of partitions drive it. target is the newest assignment. held is what the
 // consumer holds: granted by an Assigned event, and not yet given back by the Done of
 // a Revoked one or taken by a Lost one.
-// settle turns the difference into events, and held is what the member claims
+// reconcile turns the difference into events, and held is what the member claims
 // whenever it joins. The leader gives no partition away while another claims it.
 // So a slow consumer delays a partition's move and nothing else, and a new
 // generation may come at any time, also in the middle of a hand-over: one that
-// gives a partition back while it is being handed over grants it anew afterwards.
+// returns a partition while it is being handed over grants it again afterwards.
 type membership struct {
 	m   *Member
 	log *slog.Logger
@@ -51,7 +51,7 @@ type membership struct {
 	calls   chan result // its result
 	looks   chan map[string]int
 	looking bool
-	differs int // looks in a row whose counts were not the assignment's
+	differs int // comparisons in a row whose counts were not the assignment's
 
 	mustJoin bool
 	synced   bool      // the last generation was completed, and nothing has failed since but heartbeats
@@ -91,7 +91,7 @@ func (s *membership) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		s.settle()
+		s.reconcile()
 		if s.leaving != nil {
 			if len(s.held) == 0 && len(s.queue) == 0 {
 				s.leaveGroup(ctx)
@@ -109,7 +109,7 @@ func (s *membership) loop(ctx context.Context) error {
 		s.m.spare.Store(s.synced && len(s.held) == 0 && len(s.queue) == 0 &&
 			(s.waiting() || now.Sub(s.alive) <= s.m.cfg.SessionTimeout))
 
-		// Channels that do not apply at the moment are nil: select passes them over.
+		// Channels that do not apply at the moment are nil: select ignores them.
 		var deliver chan<- Event
 		var head Event
 		if len(s.queue) > 0 {
@@ -140,7 +140,7 @@ func (s *membership) loop(ctx context.Context) error {
 				return err
 			}
 		case counts := <-s.looks:
-			s.look(counts)
+			s.compareCounts(counts)
 		case lctx := <-s.m.leave:
 			s.leaving = lctx //nolint:fatcontext // another context, not one around this
 			s.log.Info("leaving the group", "partitions", len(s.held))
@@ -152,8 +152,8 @@ func (s *membership) loop(ctx context.Context) error {
 	}
 }
 
-// settle turns the difference between target and held into events.
-func (s *membership) settle() {
+// reconcile turns the difference between target and held into events.
+func (s *membership) reconcile() {
 	target := s.target
 	if s.leaving != nil {
 		target = nil
@@ -266,7 +266,7 @@ func (s *membership) next() time.Time {
 }
 
 // start sends what is due: one request of the group protocol at a time, and
-// apart from that a look at the metadata.
+// apart from that a request for metadata.
 func (s *membership) start(ctx context.Context, now time.Time) {
 	if s.call == "" && !now.Before(s.retryAt) {
 		if s.mustJoin {
@@ -454,12 +454,12 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 	return nil
 }
 
-// look compares the partition counts with those that the assignment was made
+// compareCounts compares the partition counts with those that the assignment was made
 // for. Where they differ the leader joins again, to make a new plan. Another member
-// waits for that until the second look: a static leader that has restarted does not
+// waits for that until the second comparison: a static leader that has restarted does not
 // learn that it is the leader (KIP-814), and the leader does not learn of a static
 // member's new subscription.
-func (s *membership) look(counts map[string]int) {
+func (s *membership) compareCounts(counts map[string]int) {
 	s.looking = false
 	if counts == nil || s.mustJoin || s.generation < 0 || s.waiting() || s.digest == 0 {
 		return

@@ -189,7 +189,7 @@ func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) 
 		o.buf = growBody(o.buf, whole, b.max+SizePrefix)
 	}
 	p := o.buf[n : n+whole]
-	i := 2 // the length as it mostly is
+	i := 2 // bytes of most lengths
 	p[i] = 0
 	i = putUvarint(p, i+1, zigzag(timestampMs-o.firstTS))
 	i = putUvarint(p, i, zigzag(int64(o.records)))

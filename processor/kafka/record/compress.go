@@ -197,8 +197,8 @@ func snappyBlock(dst, src []byte) ([]byte, error) {
 	if err != nil {
 		return dst, errSnappy
 	}
-	// The densest element of the format makes 64 bytes of 3: a longer claim is a
-	// lie, found before memory is spent on it.
+	// The densest element of the format makes 64 bytes of 3: a longer claim is
+	// false, and is refused before memory is spent on it.
 	if n > 22*len(src) {
 		return dst, errSnappy
 	}
