@@ -8,8 +8,8 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// alerts gives access to what thresholds, anomalies and smoothing remember of a key, and saves it before it
-// changes.
+// alerts reads and changes what thresholds, anomalies and smoothing store for a key, and saves it for an undo
+// before each change.
 type alerts struct {
 	journal *journal
 	keys    *keys.Table
@@ -32,8 +32,8 @@ func (l alerts) of(k *Key, d *series.SetDetector) *series.Alert {
 	return a
 }
 
-// save saves what events remember before its first change in the open unit. Of the
-// history, each judgement is saved by itself: it is much, and little of it changes.
+// save saves the state of events before its first change in the open unit. Of the history
+// of scores, which is large, only the elements that change are saved, one for each judgement.
 func (l alerts) save(k *Key, i int, a *series.Alert) {
 	if a.Unit == l.journal.Number {
 		return
@@ -60,7 +60,7 @@ func (l alerts) trace(k *Key, d *series.SetDetector) *series.Trace {
 	return t
 }
 
-// follow makes a key's history one of the rule in force.
+// follow converts a key's history to the rule in force.
 func (l alerts) follow(k *Key, d *series.SetDetector, a *series.Alert) {
 	old := a.Rule
 	if a.Rule = d.Rule; old.Like(d.Rule) {
@@ -81,13 +81,13 @@ func (l alerts) follow(k *Key, d *series.SetDetector, a *series.Alert) {
 	l.setHistory(k, a, make([]float32, d.Rule.Size()))
 }
 
-// formerRule is what undo needs of a history that was made one of another rule.
+// formerRule is what undoes the conversion of a history to another rule.
 type formerRule struct {
 	rule    *threshold.Rule
-	history []float32 // or its head, if it has stayed as long
+	history []float32 // its head alone, if its length is the same
 }
 
-// undoRule takes back that a history was made one of another rule.
+// undoRule undoes the conversion of a history to another rule.
 func (l alerts) undoRule(k *Key, a *series.Alert, was *formerRule) {
 	if a.Rule = was.rule; len(was.history) == threshold.Head {
 		copy(a.History, was.history)

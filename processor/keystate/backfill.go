@@ -2,21 +2,21 @@ package keystate
 
 import "math"
 
-// A backfill is the part of the log before the offset at which the partition begins to publish: its samples
-// fill windows, carries and histories, and nothing is handed out of them. It is a fold like any other,
+// A backfill is the part of the log before the offset at which the partition begins to publish. Its samples
+// fill windows, carries and histories, and their results are not published. It is a fold like any other,
 // with decisions, undo and snapshots, so a state in the middle of it can be rolled back, restored and handed
 // over; a replay, which makes no decisions, could not bound the keys or forget those past their TTL.
 //
-// What is withheld follows from a sample's own offset, wherever its turn comes: a sample of the backfill
-// that is held for order, or is fresh until its stride is full, has no row behind the backfill either. So
-// the offset stays in the floor for good.
+// Whether a result is withheld follows from the offset of its sample, also where the sample is processed
+// later: a sample of the backfill that is held for order, or is fresh until its stride is full, has no row
+// after the backfill either. So the offset stays in the floor for good.
 //
 //   - Rows, blocks and refusals of its samples are not handed out, and every outcome is counted as
 //     Backfilled.
-//   - A task that nothing remembers is not packed if its turn comes in the backfill. Later ones are, whatever
-//     their offset: consecutive tasks share rows, so none between two may be left out.
-//   - No anomaly opens. A run of exceeding scores that reaches to the end is pending like any other: the
-//     first score behind it that exceeds opens the anomaly, with the start of the run.
+//   - A task whose results no state depends on is not packed if it becomes due in the backfill. Later ones are,
+//     whatever their offset: consecutive tasks share rows, so none between two may be left out.
+//   - No anomaly opens. Consecutive exceeding scores that reach to the end are pending as always: the first
+//     score after the backfill that exceeds opens the anomaly, with the start of the first of them.
 //   - No series becomes silent. One that is silent at the end becomes so with the next sample that raises the
 //     watermark.
 
@@ -32,10 +32,10 @@ func (p *position) BackfillTo(offset int64) {
 // BackfillEnd returns the offset of BackfillTo; 0 without a backfill.
 func (p *position) BackfillEnd() int64 { return p.backfill >> p.bits }
 
-// backfilling reports whether no sample behind the backfill has been folded.
+// backfilling reports whether no sample after the backfill has been folded.
 func (p *position) backfilling() bool { return p.backfill > 0 && p.next <= p.backfill }
 
-// pass notes that offsets below next are folded. Silences are looked for from the end of the backfill on.
+// pass notes that offsets below next are folded. From the end of the backfill on, keys can become silent.
 func (s *sweeps) pass(next int64) {
 	filling := s.at.backfilling()
 	if s.at.next = next; filling && !s.at.backfilling() {
@@ -43,7 +43,7 @@ func (s *sweeps) pass(next int64) {
 	}
 }
 
-// counted returns the outcome as which that of the sample at offset counts.
+// counted returns the outcome to count for the sample at offset: Backfilled in a backfill.
 func (p *position) counted(out Outcome, offset int64) Outcome {
 	if offset < p.backfill {
 		return Backfilled
@@ -51,5 +51,5 @@ func (p *position) counted(out Outcome, offset int64) Outcome {
 	return out
 }
 
-// withholds reports whether nothing is handed out of the sample at offset.
+// withholds reports whether the results of the sample at offset are not published.
 func (o *Output) withholds(offset int64) bool { return o.journal.Replaying || offset < o.at.backfill }

@@ -33,9 +33,9 @@ var kinds = decisions.Table{
 	Mutes: {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return mute.Decode(content) }},
 }
 
-// actions are what decisions of the kinds that act do to the state. What the others say is in
-// the records of keys, or the decision is asked for: evictions by admit, which skips
-// samples that an eviction has forgotten; standing ones by the caller, with Standing.
+// actions has a function for each kind of decision that changes the state when it takes effect. The others
+// are looked up where they matter: evictions by admit, which skips samples that an eviction
+// has forgotten; standing decisions by the caller, with Standing.
 var actions = [decisions.NumKinds]func(*State, *decisions.Decision){
 	Thresholds: func(s *State, d *decisions.Decision) { s.rules.force(d) },
 	Mutes: func(s *State, d *decisions.Decision) {
@@ -52,12 +52,12 @@ type Decisions struct {
 	journal *journal
 	records *snapshot.Writer
 	begin   func(offset int64)        // begins the state at an offset
-	act     func(*decisions.Decision) // does what a decision of a kind that acts does
+	act     func(*decisions.Decision) // applies a decision of a kind that changes the state
 }
 
-// Make makes a decision: it takes effect before the record at offset, of which
-// nothing may have been folded. It retains neither slice. The next Mark has to be above
-// the offset: a decision is a step of the log, not of an idle moment.
+// Make makes a decision, which takes effect before the record at offset; nothing of that record
+// may have been folded. It retains neither slice. The next Mark has to be above
+// the offset: a decision belongs to a record of the log, never to an idle moment.
 func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || kinds[k].Name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
@@ -83,8 +83,8 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 }
 
 // Standing returns the content of the decision that holds for a subject at offset, nil
-// if none does. Ask for every record that it may concern: a verdict that
-// is not asked for lapses.
+// if none does. Call it for every record that the decision may concern: a verdict that
+// no record refers to any more lapses.
 func (s *Decisions) Standing(k Kind, subject []byte, offset int64) []byte {
 	offset = s.at.first(offset)
 	d := s.log.InForce(k, subject, offset)
@@ -111,8 +111,8 @@ func (s *Decisions) emit(c *changelog.Emitter, maxBytes int) {
 	s.log.Forget(out, s.journal.Committed())
 }
 
-// save pushes what has become of a decision onto the unit whose mark Snapshot
-// follows, or the open one.
+// save records a step of a decision in the unit whose mark Snapshot follows, or in the
+// open one.
 func (s *Decisions) save(step decisions.Step, d *decisions.Decision) {
 	u := s.journal.Open
 	if step != decisions.Made {

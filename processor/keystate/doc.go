@@ -9,10 +9,10 @@
 //
 // # The path of a sample
 //
-//	Fold     held if its time is not believed yet (package suspects)
+//	Fold     held if its time may be wrong (package suspects)
 //	         key looked up, order and duplicates checked (fold.go, gate.go)
 //	         held until the watermark reaches it, if Lateness > 0 (package reorder)
-//	         row into the key's windows (package series), detectors' progress moved on,
+//	         row into the key's windows (package series), progress of its detectors counted,
 //	         tasks that became due packed into the batch (package tasks)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
 //	         anomalies to Events (judge.go), carries to their keys (pack.go)
@@ -59,7 +59,7 @@
 //	Decisions  Decisions  what the partition's owner decides (decisions.go, package decisions)
 //	Suspects   Suspects   leaps of event time and the votes on them (suspects.go, package suspects)
 //	Grids      Grids      which windows of grids are open (grid.go)
-//	Restore    Restore    keys from the changelog, and what is replayed (restore.go, package load)
+//	Restore    Restore    keys from the changelog, and the replay of the input after them (restore.go, package load)
 //	Output     Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
 //	Tally      Tally      counts of samples and keys (state.go)
 //	position   position   how far the log is folded, and the watermark (position.go)
@@ -73,25 +73,24 @@
 //	folder     folder     samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which
 //	                      wait in a tasks.Queue (package tasks)
 //	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
-//	alerts     alerts     what the judge and the rules remember of a key, saved before it changes (alerts.go)
+//	alerts     alerts     what the judge and the rules store for a key, saved before it changes (alerts.go)
 //	rules      rules      the thresholds in force (thresholds.go)
 //	mutes      mutes      the mute rules in force (mutes.go)
 //	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
 //	reverter   reverter   undoes what the journal has (revert.go)
 //
-// The methods of State are what concerns all of them: Fold and Fits (fold.go), marks and what
-// goes back to them (marks.go), begin and end of a replay (replay.go), Export. No package below this
+// The methods of State concern all of them: Fold and Fits (fold.go), marks, commits and
+// rollbacks (marks.go), begin and end of a replay (replay.go), Export. No package below this
 // one depends on State; besides those named here there are floor (where a replay begins),
 // changelog (how records are written), mismatch (what another configuration made), survey (which keys
-// there is room for), heap and eventtime.
+// fit into memory), heap and eventtime.
 //
 // # Decisions
 //
-// What the samples alone do not say (a key evicted for want of memory, a schema that
-// the registry does not have) is decided once, live, and then part of the log:
-// Decisions.Make, and Standing for those that hold from an offset on. Package decisions is their
-// reference: offset, life, changelog, what a replay does with them, and how to
-// add a kind.
+// What the samples alone do not determine (a key evicted because memory is short, a schema that
+// the registry does not have) is decided once, live, and is then part of the log:
+// Decisions.Make makes a decision, Standing returns one that holds from an offset on. Package decisions
+// describes their offsets, life, changelog records and replay, and how to add a kind.
 //
 // # The changelog
 //
@@ -118,26 +117,26 @@
 //   - The replay floor takes only offsets of marks, whose largest event time and
 //     suspects are remembered; with them the watermark is the same in replay as
 //     when live.
-//   - Evictions are decisions. LRU order needs keys that a replay does not see, so
-//     replay takes evictions from the log and makes none; Snapshot always emits
+//   - Evictions are decisions. The order of least recent use needs keys that a replay does not see, so a
+//     replay takes evictions from the changelog and makes none; Snapshot always emits
 //     them in the cycle that commits them.
 //   - A change of an anomaly puts its key's head into the next Snapshot, whatever
-//     want and maxBytes say. So replay, which begins behind the head of each key,
+//     want and maxBytes are. So a replay, which begins after the head of each key,
 //     has no change to publish, and publishes none: those that were published stand even
 //     where the executor that replays would find them elsewhere.
 //   - A silence opens and closes by the times of samples alone (package silence). Its
-//     state is set at once, but the change is handed out behind the tasks that
+//     state changes at once, but the event is added to Events after those of the tasks that
 //     wait, as is the end of an evicted key, so that the order of Events does not
 //     depend on the batches either.
-//   - Anomalies of a detector that is gone, or that is another one now, stay with
+//   - Anomalies of a detector that was removed, or replaced by one with another fingerprint, stay with
 //     their key until the first live sample closes them: a restore has no cycle
-//     to publish that in. A key whose last detector is gone stays until then.
+//     to publish that in. A key whose last detector was removed stays until then.
 //   - A key's history of scores survives a change of the threshold, unless the new one
-//     has another number of scores; then it begins anew. Anomalies go on either way. What a
-//     history has seen depends on the thresholds, so those in force are decisions
+//     has another number of scores; then it begins empty. Anomalies go on either way. Which scores
+//     entered a history depends on the thresholds, so those in force are decisions
 //     (thresholds.go), and a key's history follows a change with its next score.
-//   - Samples before the offset at which a partition begins to publish are folded like any others, and
-//     nothing is handed out of them (backfill.go).
+//   - Samples before the offset at which a partition begins to publish are folded like any others, but
+//     their results are not published (backfill.go).
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
 //     its scores; then they queue behind it, so that the order of rows does not
 //     depend on the batches.
@@ -145,7 +144,7 @@
 //     undo needs only the rows that were overwritten.
 //   - A summary of what has left a detector's window (package series) is folded when
 //     a task is due, so that it changes once a stride, and by a replay too.
-//   - A task's float32 rows are centred on a value of their own (package tasks). A center
-//     from earlier could be that of a spike or of the level before a
-//     shift, and would cost digits for a whole window.
+//   - A task's float32 rows are centred on a value of their own (package tasks). An earlier
+//     center could be a spike, or the level before a shift, and would cost digits for a
+//     whole window.
 package keystate

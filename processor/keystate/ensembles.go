@@ -2,9 +2,9 @@ package keystate
 
 import "odradek/processor/keystate/series"
 
-// An ensemble has no tasks: the rows of its members are what it scores, warming-up ones included, in the
-// order in which Apply makes them. That order does not depend on the batches, so its rows do not either. What it
-// remembers of a series is a Trace, which a replay makes again from the members' scores.
+// An ensemble has no tasks: it scores the rows of its members, warming-up ones included, in the
+// order in which Apply makes them. That order does not depend on the batches, so its rows do not either. Its state
+// of a series is a Trace, which a replay computes again from the members' scores.
 
 // checkEnsemble reports the faults of an ensemble.
 func (c *Config) checkEnsemble(d *series.DetectorConfig, bad func(format string, args ...any)) {

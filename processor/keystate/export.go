@@ -9,10 +9,10 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// Export appends the logical state to dst: equal bytes mean equal state, however
-// it came about. What belongs to this process or to the changelog (ring sizes,
-// dirty keys, segments, evictions) is not in it. It is for tests and for people
-// who compare; there is no import.
+// Export appends the logical state to dst: equal bytes mean equal states, whether folded, rolled back or
+// restored. What belongs to this process or to the changelog (ring sizes,
+// dirty keys, segments, evictions) is not in it. It serves comparisons, in tests and by hand;
+// there is no import.
 func (s *State) Export(dst []byte) []byte {
 	e := changelog.Encoder{B: dst}
 	w := series.Writer{Encoder: &e}

@@ -11,8 +11,8 @@ import (
 // where samples are held for order, that is Held, and the sample is counted as
 // something else when it is released. Fits must have returned true before.
 //
-// While Replaying, only offsets below the committed one are taken, no rows are
-// made, nothing is counted, and the result means nothing.
+// In a replay Fold takes only offsets below the committed one, makes no rows and counts
+// nothing, and its result has no meaning.
 func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	if sm.Offset < s.next {
 		panic(fmt.Sprintf("keystate: offset %d is folded after %d", sm.Offset, s.next-1))
@@ -79,9 +79,9 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	return out
 }
 
-// Fits reports whether b has room for whatever the next Fold packs. While it is
-// false, execute b, Apply and Reset, and ask again: held samples that the last
-// Fold had no room to release are released by Fits. It must have returned true
+// Fits reports whether b has room for all that the next Fold packs. While it returns
+// false, execute b, Apply and Reset, and call it again: it releases held samples that the last
+// Fold had no room to release. It must have returned true
 // before Mark, too. One sample's tasks always fit an empty batch; where they
 // are more than its limits (see Need) its arenas grow past them.
 func (s *State) Fits(b *detectors.Batch) bool {

@@ -11,10 +11,10 @@ import (
 	"odradek/processor/keystate/snapshot"
 )
 
-// gate lets samples in, in their turn, where Fold takes its slow path. With each sample whose turn
-// it is the watermark moves first, then held samples are released, keys past their TTL
-// evicted, and last the sample itself is accepted. A batch without room interrupts that; release
-// continues it.
+// gate orders the steps of a sample where Fold takes its slow path. A sample's turn begins when it is folded
+// or, for a suspect, when the votes have decided. In its turn the watermark moves first, then held samples are
+// released, then keys past their TTL are evicted, and last the sample itself is accepted. A batch without room
+// interrupts the turn; release continues it.
 type gate struct {
 	line     []turn // samples whose turn it is
 	deferred turn   // its turn has begun, but it is not accepted yet: releases come first
@@ -57,7 +57,7 @@ func (g *gate) reset() {
 	g.waiting, g.accept, g.sweepDue = false, false, false
 }
 
-// enter takes the next sample and returns what becomes of it, as far as b has room.
+// enter takes the next sample, as far as b has room, and returns its outcome.
 func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
 	g.held.Pass(sm.Offset)
 	suspect := false
@@ -103,8 +103,8 @@ func (g *gate) weigh(sm *Sample) (held bool) {
 	return held
 }
 
-// admit says what becomes of a sample: Held and Scored are accepted, Scored
-// stands for what folder.fold will say.
+// admit decides a sample's outcome: samples with Held or Scored are accepted, and Scored
+// stands for the outcome that folder.fold will return.
 func (g *gate) admit(sm *Sample) Outcome {
 	k := g.keys.Get(sm.Key)
 	if (k == nil || k.Set == series.None) && g.keys.sets.For(sm.Key) == nil {
@@ -138,8 +138,8 @@ func (g *gate) admit(sm *Sample) Outcome {
 	return Scored
 }
 
-// release folds the held samples that the watermark has reached, then does what
-// else the sample being folded asks for, and then folds those that are overdue. False: b has no room for more.
+// release folds the held samples that the watermark has reached, then continues the turn of
+// the sample being folded, and then folds those that are overdue. It returns false if b has no room for more.
 func (g *gate) release(b *detectors.Batch, limited bool) bool {
 	for {
 		wm := g.at.watermark()

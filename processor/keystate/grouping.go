@@ -50,7 +50,7 @@ func (g *grouping) silenced(k *Key, a *events.Anomaly) {
 	}
 }
 
-// heard takes a silence that has ended out of its group.
+// heard removes a silence that has ended from its group.
 func (g *grouping) heard(k *Key, a *events.Anomaly) {
 	if a.Group != nil {
 		g.replace(g.By(k.Name()), a.Group, nil)
@@ -67,7 +67,7 @@ func (g *grouping) replace(name []byte, former, group *events.Group) {
 	}
 }
 
-// forget takes a key out of its groups.
+// forget removes a key from its groups.
 func (g *grouping) forget(k *Key) { g.each(k, g.index.Remove) }
 
 // each visits the groups that a key remembers.

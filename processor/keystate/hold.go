@@ -16,7 +16,7 @@ type held struct {
 	values  []float64 // of the sample that take has returned last
 }
 
-// newHeld returns what holds samples of dim values until most offsets have passed them (0: no limit).
+// newHeld returns an empty held for samples of dim values, each held for at most most offsets (0: no limit).
 func newHeld(most, dim int, table *keys.Table, j *journal) held {
 	gone := func(k *Key, time int64) bool { return k.Dead || time <= k.LastTime }
 	return held{Buffer: reorder.NewBuffer(most, gone), keys: table, journal: j, dim: dim, values: make([]float64, dim)}
@@ -59,7 +59,7 @@ func (h *held) take(k *Key, due bool) (time, offset int64, values []float64) {
 	return time, offset, h.values
 }
 
-// undoHold takes back that a sample was held.
+// undoHold undoes hold.
 func (h *held) undoHold(k *Key, time, offset int64) {
 	if !k.Held.Remove(time, offset) {
 		panic("keystate: a held sample to be taken back is not there")
@@ -70,7 +70,7 @@ func (h *held) undoHold(k *Key, time, offset int64) {
 	}
 }
 
-// undoTake takes back that a sample was released; sample is as it was saved.
+// undoTake undoes take; sample is as it was saved.
 func (h *held) undoTake(k *Key, sample []uint64) {
 	if k.Held == nil {
 		k.Held = reorder.NewList(k, h.dim, 0)
@@ -80,7 +80,7 @@ func (h *held) undoTake(k *Key, sample []uint64) {
 	h.keys.Bytes += k.Held.Bytes()
 }
 
-// rebuild orders the held samples of the keys anew.
+// rebuild derives the order of the held samples from the keys.
 func (h *held) rebuild() {
 	h.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
 		h.keys.All(func(k *Key) bool { return yield(k.Held) })

@@ -14,11 +14,11 @@ import (
 )
 
 // Scores are judged in Apply, in the order of the samples, by the detector's
-// threshold and then by its rule for anomalies. What both remember of a key is
+// threshold and then by its rule for anomalies. What both store for a key is
 // state like any other: it is in the journal, in the head and in Export, and a
 // replay judges again. A replay publishes no change (events.State.Step): a change
-// puts its key's head into the same cycle (Snapshot), so that no sample after that
-// head has changed anything, unless a replay's scores are another executor's.
+// puts its key's head into the same cycle (Snapshot), so no sample after that
+// head has changed an anomaly, unless another executor computes a replay's scores.
 
 // judge makes the rows of scored tasks, judges their scores, and makes anomalies of those that exceed.
 type judge struct {
@@ -32,7 +32,7 @@ type judge struct {
 
 var nan = float32(math.NaN())
 
-// warm makes the row of a sample that comes too early for a score.
+// warm makes the row of a sample for which the detector has too little history.
 func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64) {
 	if j.out.withholds(offset) && len(d.Feeds) == 0 {
 		return
@@ -132,8 +132,8 @@ func highest(f []detectors.Finding) []detectors.Finding {
 	return slices.CompactFunc(f, func(a, b detectors.Finding) bool { return a.Fresh == b.Fresh })
 }
 
-// judgeRows makes the rows of a task of a detector whose scores are judged or traced; while
-// replaying, they are only that.
+// judgeRows makes the rows of a task of a detector whose scores are judged or traced. In a
+// replay it judges and traces them and makes no rows.
 func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
 	times, words := j.out.tasks.Times(&p.Task)
@@ -171,8 +171,8 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 	}
 }
 
-// reasons is where the parts of a score come from: a task's i-th fresh row with its finding, nil
-// for none, or of an ensemble the members' shares.
+// reasons is what a score is explained from: a task's i-th fresh row with its finding, nil
+// for none, or for an ensemble the members' contributions.
 type reasons struct {
 	p       *pending
 	b       *detectors.Batch
@@ -272,10 +272,10 @@ func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *e
 	return j.mutes.judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
 }
 
-// explain takes what was expected of the i-th fresh row from its finding or, where that
-// does not say, asks the detector. The rows of the
-// task were centred and rounded to float32 when they were packed; what was measured
-// is taken from the values that the queue has copied.
+// explain takes the expected values of the i-th fresh row from its finding or, where the finding
+// has none, from the detector. The rows of the
+// task were centred and rounded to float32 when they were packed, so the measured values
+// are those that the queue has copied.
 func (j *judge) explain(why *reasons, in *events.Input) {
 	p, b, i, f := why.p, why.b, why.i, why.finding
 	d := p.Detector
@@ -296,8 +296,8 @@ func (j *judge) explain(why *reasons, in *events.Input) {
 	in.Expected, in.Actual, in.Contribution = expected, actual, contribution
 }
 
-// feed tells the ensembles that a detector is a member of what it says of a sample, and makes their
-// rows of the samples that all members have got past.
+// feed passes a detector's row to the ensembles that it is a member of, and makes their
+// rows of the samples for which all members have rows.
 func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
@@ -325,7 +325,7 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 	}
 }
 
-// endAlerts closes what the key's detectors have open.
+// endAlerts closes the open anomalies of the key's detectors.
 func (j *judge) endAlerts(k *Key, reason events.Reason, time, offset int64) {
 	for d := range k.Set.All {
 		if !d.Judged {

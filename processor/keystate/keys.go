@@ -11,7 +11,7 @@ import (
 	"odradek/processor/keystate/snapshot"
 )
 
-// Key is what is remembered of one series key; see keys.Key.
+// Key is the state of one series key; see keys.Key.
 type Key = keys.Key
 
 // Keys are the keys of a State. A key is created with its first sample and removed when it is
@@ -102,7 +102,7 @@ func (s *Keys) evict(k *Key, offset int64, reason events.Reason) {
 	s.decisions.Add(&decisions.Decision{Kind: Eviction, Subject: k.Name(), Offset: offset, Value: k})
 }
 
-// end closes what is open of a key that is evicted at offset.
+// end closes the open anomalies and the silence of a key that is evicted at offset.
 func (s *Keys) end(k *Key, reason events.Reason, offset int64) {
 	a := k.Alerts
 	if a == nil {

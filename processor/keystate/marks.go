@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// begin makes the first mark; an implicit one is undone by a rollback to before it.
+// begin makes the first mark. A rollback to before it undoes an implicit one.
 func begin(s *State, f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.Suspects.begin(f)
@@ -63,9 +63,9 @@ func (s *State) Committed(next int64) {
 	s.Restore.committed(next)
 }
 
-// Rollback undoes everything after the mark at to: the last one committed, or
-// where the state began. Tasks that are not applied are dropped; the caller
-// resets their batch. Rows is emptied.
+// Rollback undoes everything after the mark at to, which is the last one committed, or the first
+// one of the state. It drops tasks that are not applied; the caller
+// resets their batch. It empties Rows.
 func (s *State) Rollback(to int64) error {
 	if !s.journal.Started() {
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // mutes holds the mute rules in force. They are a decision of the partition's owner, as thresholds are: a replay
-// mutes by what was in force at the sample, or where samples wait for their turn, at the turn.
+// mutes by the rules that were in force at the sample or, for one that was held, when it was released.
 type mutes struct {
 	decisions *decisions.Log
 	tasks     *tasks.Queue[*Key]
@@ -25,7 +25,7 @@ func (m *mutes) force(d *decisions.Decision) {
 	m.tasks.Defer(func() { m.judged = list })
 }
 
-// rebuild makes the rules in force what they are for the next sample.
+// rebuild derives the rules in force for the next sample.
 func (m *mutes) rebuild(next int64) {
 	m.folded = nil
 	if d := m.decisions.InForce(Mutes, nil, next-1); d != nil {

@@ -8,8 +8,8 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// orphans are the keys with anomalies that nothing continues: their detector is gone, or is
-// another one now. The first live sample after a restore closes them.
+// orphans are the keys with orphaned anomalies: their detector was removed, or has another
+// fingerprint now, so nothing continues them. The first live sample after a restore closes them.
 type orphans struct {
 	list    []*Key
 	cfg     *Config
@@ -19,7 +19,7 @@ type orphans struct {
 	edits   edits
 }
 
-// closeAll closes the anomalies with a live sample. A key that is there for nothing else is forgotten.
+// closeAll closes the anomalies with a live sample. A key without detectors is forgotten.
 func (s *orphans) closeAll(sm *Sample) {
 	list := s.list
 	slices.SortFunc(list, keys.ByName)
@@ -33,7 +33,7 @@ func (s *orphans) closeAll(sm *Sample) {
 	s.list = list[:0]
 }
 
-// close closes the anomalies of a key that nothing continues.
+// close closes the orphaned anomalies of a key.
 func (s *orphans) close(k *Key, time, offset int64) {
 	if k.Unit != uint32(s.journal.Number) {
 		s.edits.touch(k)

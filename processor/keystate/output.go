@@ -9,7 +9,7 @@ import (
 	"odradek/processor/keystate/tasks"
 )
 
-// Output is what a State hands out.
+// Output is the results of a State.
 type Output struct {
 	// Rows are finished rows in the order of the samples. The caller empties it.
 	Rows []Row
@@ -41,8 +41,8 @@ func (o *Output) reset() {
 	o.changed.Reset()
 }
 
-// addEvent hands a change out and has its key snapshotted in the same cycle. An
-// evicted key's is in the record of its eviction.
+// addEvent adds a change to Events and has its key snapshotted in the same cycle. That of
+// an evicted key is in the record of its eviction.
 func (o *Output) addEvent(e *EventRow) {
 	e.Behind = o.behind(e.Change.Offset)
 	o.Events = append(o.Events, *e)
@@ -63,7 +63,7 @@ func (o *Output) behind(offset int64) uint32 {
 	return uint32(min(turn>>o.at.bits-offset>>o.at.bits, math.MaxUint32))
 }
 
-// inTurn calls a function after what the tasks do that were packed before.
+// inTurn calls a function after the results of the tasks that were packed before.
 func (o *Output) inTurn(do func()) {
 	if o.tasks.Empty() {
 		do()
@@ -72,7 +72,7 @@ func (o *Output) inTurn(do func()) {
 	o.tasks.Defer(do)
 }
 
-// addBlock hands out the block of a task, if its detector made one.
+// addBlock adds the block of a task to Blocks, if its detector made one.
 func (o *Output) addBlock(p *pending, b *detectors.Batch) {
 	media, data := p.Detector.Blocker.Block(b.Rows(int(p.Index)))
 	if data == nil {

@@ -17,7 +17,7 @@ type scoring struct {
 	journal *journal
 }
 
-// Need returns the most that one sample takes of a batch. A batch with smaller
+// Need returns how much of a batch the tasks of one sample take at most. A batch with smaller
 // limits cannot be used.
 func (s *scoring) Need() detectors.Need { return s.tasks.Need() }
 

@@ -35,7 +35,7 @@ func first(bits uint8, offset int64) int64 {
 // MaxTime returns the largest event time folded, NoTime without one.
 func (p *position) MaxTime() int64 { return p.maxTime }
 
-// watermark returns the time behind which nothing is expected any more.
+// watermark returns the event time that held samples wait for: the largest one less the lateness.
 func (p *position) watermark() int64 {
 	if p.maxTime == NoTime {
 		return NoTime
@@ -43,5 +43,5 @@ func (p *position) watermark() int64 {
 	return eventtime.Before(p.maxTime, p.lateness)
 }
 
-// turn returns the offset of the newest sample, in whose turn all happens that it brings about.
+// turn returns the offset of the newest sample, whose turn it is (gate).
 func (p *position) turn() int64 { return p.next - 1 }

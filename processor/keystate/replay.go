@@ -3,9 +3,9 @@ package keystate
 import "math"
 
 // BeginReplay ends loading. f is the floor in the metadata of the committed
-// offset. The input from f.From to f.Offset follows through Suspects.Recall, that to
-// committed through Fold, then EndReplay. With ahead (at least once) the changelog may be ahead of the
-// offset: what a key's state has already is then not folded again, and counted
+// offset. The caller then passes the input from f.From to f.Offset to Suspects.Recall, and that up to
+// committed to Fold, and calls EndReplay. With ahead (at least once) the changelog may be ahead of the
+// offset: samples that a key's state already contains are then not folded again, and count
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	f, committed = f.Samples(s.bits), s.first(committed)

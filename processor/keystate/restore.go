@@ -16,7 +16,7 @@ import (
 
 // Errors of a restore.
 var (
-	// ErrAhead: the changelog holds state of offsets that are not committed. Another
+	// ErrAhead reports that the changelog has state of offsets that are not committed. Another
 	// member has committed since the offset was read, or offset and changelog do
 	// not belong together. Read the committed offset again.
 	ErrAhead = errors.New("the changelog is ahead of the committed offset")
@@ -30,7 +30,7 @@ func NewSurvey(cfg *Config) *Survey {
 	return survey.New(series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()))
 }
 
-// Restore is what a State is restored from: a changelog, and the replay of the input behind it.
+// Restore restores a State from its changelog and a replay of the input.
 type Restore struct {
 	// Mismatched is what BeginReplay has dropped because another configuration made
 	// it (Config.KeepMismatched).
@@ -55,8 +55,8 @@ type Restore struct {
 // Load reads a record of the changelog into a new State; call it for all records, in the
 // order of the log. value is nil for a deletion. Load retains neither slice. Compaction may
 // have removed records, and may go on while the log is read, so only the last head of a key
-// has to be complete; BeginReplay reports one that is not. Any bytes are safe; those that no
-// Snapshot has emitted give ErrCorrupt.
+// has to be complete; BeginReplay reports one that is not. Load accepts any bytes, and returns
+// ErrCorrupt for those that no Snapshot has emitted.
 func (s *Restore) Load(key, value []byte) error {
 	if s.journal.Started() {
 		return errors.New("keystate: Load into a state that has begun")
@@ -73,12 +73,12 @@ func (s *Restore) begin() {
 	}
 }
 
-// DropLoaded sets before the first Load which keys there is no room for. Of these
-// nothing is loaded but what their eviction needs: what the changelog has of them,
-// and the anomalies that are open. They take no samples, and Shed evicts them.
+// DropLoaded sets, before the first Load, the keys that do not fit into memory. Load keeps of these
+// only what their eviction needs: the names of their records, and the anomalies that are open. They
+// take no samples, and Shed evicts them.
 func (s *Restore) DropLoaded(v *Survey) { s.drops = v.Drops }
 
-// LeftOut returns the part of State.Bytes that dropped keys take while loading.
+// LeftOut returns how many of State.Bytes are of dropped keys while loading.
 func (s *Restore) LeftOut() int64 {
 	if s.loader == nil {
 		return 0
@@ -86,7 +86,7 @@ func (s *Restore) LeftOut() int64 {
 	return s.loader.LeftOut
 }
 
-// bytes returns the memory of what waits for its head.
+// bytes returns the memory of records that wait for their key's head.
 func (s *Restore) bytes() int64 {
 	if s.loader == nil {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"odradek/processor/keystate/keys"
 )
 
-// snapshots writes what has changed to the changelog, and knows from where a replay would begin.
+// snapshots writes changed keys and decisions to the changelog, and knows where a replay would begin.
 type snapshots struct {
 	at        *position
 	journal   *journal

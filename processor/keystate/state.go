@@ -49,7 +49,7 @@ type Sample struct {
 	Values []float64 // Config.Dim values, NaN or infinite where missing; not retained
 }
 
-// Config is what a State is made for. It is read only after New.
+// Config configures a State. Nothing changes it after New.
 type Config struct {
 	Dim       int // values a sample
 	Windows   []series.WindowConfig
@@ -99,8 +99,8 @@ func (c *Config) maxRecord() int {
 	return MaxRecord
 }
 
-// SeveralBits is the SampleBits of records that are several samples, at most MaxSamples of them. Offsets
-// up to 2^42 are left.
+// SeveralBits is the SampleBits of records that are several samples, at most MaxSamples of them. It leaves
+// offsets up to 2^42.
 const SeveralBits = 20
 
 // MaxSamples is the most samples of a record.
@@ -115,7 +115,7 @@ func (c *Config) Record(offset int64) int64 { return offset >> c.SampleBits }
 // Number returns the number of the sample at offset among those of its record.
 func (c *Config) Number(offset int64) int { return int(offset & (1<<c.SampleBits - 1)) }
 
-// Check says what is wrong with the configuration, everything at once.
+// Check returns all faults of the configuration at once.
 func (c *Config) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) {
@@ -224,7 +224,7 @@ func (c *Config) Check() error {
 // DefaultMaxHeld returns the number of samples of dim values that fit into about 16 MiB.
 func DefaultMaxHeld(dim int) int { return reorder.DefaultMost(dim) }
 
-// Outcome is what became of a record.
+// Outcome says how a sample was processed.
 type Outcome uint8
 
 // The outcomes. All samples ever folded are the sum of Counts and Held.
@@ -234,10 +234,10 @@ const (
 	Held                      // waits for the watermark, or is a suspect; counted as something else when released
 	Missing                   // every window lacks a value
 	Filtered                  // no detector reads its key
-	Late                      // older than order allows; not folded
+	Late                      // older than Config.Lateness allows, or than its key's newest; not folded
 	Duplicate                 // same key and time as another; not folded
 	Evicted                   // was held when its key was evicted; never returned by Fold
-	Rejected                  // was held as a suspect, and is not folded; never returned by Fold
+	Rejected                  // was held as a suspect, and was refused; never returned by Fold
 	Backfilled                // any of these, of the backfill (BackfillTo); never returned by Fold
 	outcomes
 )
@@ -245,7 +245,7 @@ const (
 // Counts are records by outcome. Counts[Held] is always 0: see State.Held.
 type Counts [outcomes]int64
 
-// RowState says how a row came about.
+// RowState says whether a row has a score, and why not.
 type RowState uint8
 
 // The states of a row.
@@ -357,7 +357,7 @@ type State struct {
 	records  snapshot.Writer
 }
 
-// New makes an empty State. It panics on a configuration that Check refuses.
+// New returns an empty State. It panics on a configuration that Check refuses.
 func New(cfg *Config) *State {
 	if err := cfg.Check(); err != nil {
 		panic(err)
@@ -378,7 +378,7 @@ func New(cfg *Config) *State {
 	return s
 }
 
-// compose makes the parts of the State, each with those that it uses.
+// compose creates the parts of the State, each with the others that it uses.
 func compose(s *State) {
 	cfg, at, journal, table := s.cfg, &s.position, &s.journal, &s.Keys.Table
 	edits := edits{journal, &s.dirty}
@@ -433,11 +433,11 @@ func compose(s *State) {
 	}
 }
 
-// Held is the number of samples that wait for the watermark or are suspects.
+// Held returns the number of samples that wait for the watermark or are suspects.
 func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
 
-// Bytes is about the memory of keys, windows, carries and held samples, and while
-// loading of what waits for its head.
+// Bytes estimates the memory of keys, windows, carries and held samples and, while
+// loading, of records that wait for their key's head.
 func (s *State) Bytes() int64 {
 	return s.Keys.size() + s.Restore.bytes()
 }

@@ -7,13 +7,14 @@ import (
 	"odradek/processor/keystate/suspects"
 )
 
-// A suspect (package suspects) is folded with the sample that decides it, the turn: after that
-// sample, if it is none itself, and in order of time and offset. Its rows, scores
-// and events have the offset of its own record. All else that asks for an order in
+// A suspect (package suspects) is folded in the turn of the sample whose vote decides it: after that
+// sample, unless that is a suspect itself, and in order of time and offset. Its rows, scores
+// and events have the offset of its own record. Whatever needs an order in
 // the log (how far a snapshot goes, what an eviction has forgotten, which key was
-// used least recently) has the offset of the turn, by which replay comes to the
-// same. A record of several samples is one suspect: from its first suspect on, its samples are held
-// together, share one fate, and none of them votes on another. No key is evicted in the turn in which it had a sample.
+// used least recently) has the offset of the turn, so that a replay comes to the
+// same result. A record of several samples is one suspect: from its first suspect on, its samples are held
+// together, are accepted or refused together, and do not vote on each other. No key is evicted in the turn in which it
+// had a sample.
 
 // jurors is the number of samples that vote on a suspect, and the most suspects
 // that are held at once.
@@ -22,7 +23,7 @@ const jurors = floor.Jurors
 // suspect is a sample that waits for the votes.
 type suspect = suspects.Suspect[attached]
 
-// attached is a sample with the record that Attach has brought.
+// attached is a sample with the record that Attach was given.
 type attached struct {
 	Sample
 	record any

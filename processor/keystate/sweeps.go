@@ -27,7 +27,7 @@ func (s *sweeps) planSilences() {
 	s.at.sweepAt = min(s.keys.evictor.Next(), s.silences.watch.Next())
 }
 
-// sweep does what the watermark of the sample at offset makes due.
+// sweep evicts keys and opens silences as the watermark of the sample at offset requires.
 func (s *sweeps) sweep(offset int64) {
 	if wm := s.at.watermark(); wm >= s.keys.evictor.Next() {
 		s.keys.evictor.Plan(wm, !s.journal.Replaying)

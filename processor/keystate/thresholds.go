@@ -11,23 +11,22 @@ import (
 
 // Which scores enter a key's history depends on the threshold that judged them, and a
 // user may change a threshold without losing state. So the thresholds in force are
-// decisions: Thresholds, a standing one for each detector's name. With the first live
-// sample after a start or a restore, and whenever another one's decision takes effect
-// behind it, the owner decides for its configuration where what is in force differs.
-// A replay judges by what was in force at the sample, or where samples wait for their
-// turn, at the turn.
+// decisions of the kind Thresholds, a standing one for each detector's name. With the first live
+// sample after a start or a restore, and whenever a decision of another owner takes effect
+// after it, the owner decides for the thresholds of its configuration that differ from those in force.
+// A replay judges by the threshold that was in force at the sample or, for one that was held, when it was
+// released.
 //
-// Below a partition's first decision, a version that made none has judged. It added
-// every score, and judged bounded ones as any others; a replay does the same, by the
-// rule of that first decision, or before it is made, of the configuration.
+// Offsets below a partition's first decision were judged by a version that made none. It added
+// every score, and judged bounded scores like all others; a replay does the same, by the
+// rule of that first decision or, before it is made, of the configuration.
 //
-// A history stays as the rule has left it that judged its key's last score (Alert.Rule)
-// until the next one: what a changed rule asks for is then done in the key's turn,
-// and costs nothing for keys without another sample. A rule with another number
-// of scores begins anew.
+// When a rule changes, a key's history is converted with the key's next score (Alert.Rule names the
+// rule that it was made by), so that keys without another sample cost nothing. A rule with
+// another number of scores begins with an empty history.
 //
-// A detector that is removed leaves its decision in the changelog. If it comes back,
-// its keys use it again, with what they still remember.
+// A detector that is removed leaves its decision in the changelog. If it is configured again,
+// its keys use it again, with the histories that they still have.
 
 // rules holds the rules in force of the detectors.
 type rules struct {
@@ -37,7 +36,7 @@ type rules struct {
 	missing   bool // a configured threshold is not yet in force
 }
 
-// at is the rule in force before what is decided at offset next.
+// at returns the rule in force for the sample at offset next, without the decisions at next.
 func (r *rules) at(d *series.Setup, next int64) *threshold.Rule {
 	first := d.Threshold
 	for at := r.decisions.Latest(Thresholds, []byte(d.Name)); at != nil; at = at.Before() {
@@ -68,12 +67,12 @@ func (r *rules) force(d *decisions.Decision) {
 	r.findMissing()
 }
 
-// findMissing looks for configured thresholds that are not in force.
+// findMissing sets missing if a configured threshold is not in force.
 func (r *rules) findMissing() {
 	r.missing = slices.ContainsFunc(r.dets, (*series.Setup).Unruled)
 }
 
-// rebuild makes the rules in force what they are for the next sample.
+// rebuild derives the rules in force for the next sample.
 func (r *rules) rebuild(next int64) {
 	for _, d := range r.dets {
 		if d.Judged {
