@@ -7,7 +7,7 @@ import (
 	"odradek/detectors"
 )
 
-// Version is the first byte of every value, but for heads that have more at the end.
+// Version is the first byte of every value but some heads (VersionAlerts and later).
 const Version = 1
 
 // Encoder appends values to B: integers as varints, floats as their bits, little-endian.

@@ -1,16 +1,16 @@
 package changelog
 
-// Versions of a head that is not only of rows and progress: it has more at the end.
+// Versions of heads that have more than rows and progress.
 const (
 	VersionAlerts = 2
-	// VersionSummaries is that of a head that ends with summaries. Before them
-	// is 1 and what a head of VersionAlerts ends with, or 0.
+	// VersionSummaries is the version of a head that ends with summaries. Before them
+	// is 1 and the end of a head of VersionAlerts, or 0.
 	VersionSummaries = 3
-	// VersionHeld is that of a head with held samples: see package heldblock. Before its
-	// anomalies and summaries are 1 or 0 for each, and then those that there are.
+	// VersionHeld is the version of a head with held samples: see package heldblock. Before its
+	// anomalies and summaries are 1 or 0 for each of the two, and then those with a 1.
 	VersionHeld = 4
-	// VersionTraces is that of a head that ends with traces. Before its held samples, as in
-	// VersionHeld, is 1 or 0, and before anomalies and summaries for each, and then those that there are.
+	// VersionTraces is the version of a head that ends with traces. Before them are 1 or 0 for each of held
+	// samples, anomalies and summaries, and then those with a 1, as in VersionHeld.
 	VersionTraces = 5
 )
 

@@ -31,7 +31,7 @@ func (a *actions) order() {
 	})
 }
 
-// rewind makes the decisions from the offset next on those that have not acted.
+// rewind has Next return the decisions from the offset next on again.
 func (a *actions) rewind(next int64) {
 	a.done = 0
 	for a.done < len(a.list) && a.list[a.done].Offset < next {

@@ -1,6 +1,6 @@
-// Package decisions records what a partition's owner decides once, live, because the input
-// cannot say it, and everybody reads from the changelog from then on: which decisions hold
-// at an offset, which have to be written to the changelog, and which no replay needs any
+// Package decisions records the decisions of a partition's owner. The owner decides once, live, what the input
+// does not determine, and every later owner reads the decision from the changelog. The package knows which
+// decisions hold at an offset, which have to be written to the changelog, and which no replay needs any
 // more. The state of a partition is a fold of its samples and its decisions.
 //
 // A decision is an offset, a kind, a subject and a content.
@@ -15,9 +15,9 @@
 //
 // Its life:
 //
-//	Add        live, at an offset that nothing has been folded of. It is one step of
-//	           the open undo unit: Undo takes it back, and what comes after is decided
-//	           anew, perhaps otherwise.
+//	Add        makes it, live, at an offset of which nothing has been folded. It is one step of
+//	           the open undo unit: Undo reverts it, and the owner decides again after the
+//	           rollback, perhaps differently.
 //	Emit       writes it in the cycle that commits its offset, with everything it
 //	           brings about.
 //	Load       reads it, whatever compaction has left of the changelog.
@@ -30,13 +30,13 @@
 //	Forget     deletes it from the changelog once no replay can need it: the committed
 //	           floor has passed what it covers.
 //
-// What a decision covers ends
+// The offsets that a decision covers end
 //
-//   - for one of an instant at its offset: its effect is in snapshots, or is the
-//     deletion of records, once the floor is above;
-//   - for a standing one where the next of its subject takes effect;
-//   - for a standing one of a kind that lapses behind the last record for which it
-//     was asked for. If its subject comes up again, it is decided again.
+//   - for one of an instant, at its offset: once the floor is above, its effect is in snapshots, or is the
+//     deletion of records;
+//   - for a standing one, where the next of its subject takes effect;
+//   - for a standing one of a kind that lapses, after the last record for which it
+//     was looked up (Ask). If a record has its subject again, the owner decides again.
 //
 // To add a kind, give it a number here, and a row in the Table of package keystate.
 package decisions
@@ -49,23 +49,23 @@ type Kind uint8
 
 // The kinds. Numbers that are named in the comments are reserved.
 const (
-	// Eviction: the series that is the subject is forgotten, and its samples below the
+	// Eviction forgets the series that is the subject, with its samples below the
 	// offset. There is no content.
 	Eviction Kind = 1
-	// Verdict: records of the schema that is the subject are condemned, because
-	// the registry does not have it. The content is the reason that their dead
-	// letters give. Withdrawn when the schema is there after all.
+	// Verdict sends records of the schema that is the subject to the dead-letter topic, because
+	// the registry does not have it. The content is the reason that the dead
+	// letters give. It is withdrawn when the registry has the schema after all.
 	Verdict Kind = 2
-	// Grown: the input topic has been given more partitions, and keys have moved to
-	// others than this one. The content is the number there is, one subject. Of a key
-	// that has no sample from the offset on, what is here is a stale copy: it
-	// leaves by TTL, and its anomalies close for that reason.
+	// Grown says that the input topic has got more partitions, so keys have moved from this
+	// partition to others. The content is the number of partitions; there is one subject. The state of a key
+	// without a sample from the offset on is a stale copy: its TTL evicts it, and its anomalies close
+	// because the key has moved.
 	Grown Kind = 3
-	// Thresholds: scores of the detector that is the subject are judged by the
+	// Thresholds has the scores of the detector that is the subject judged by the
 	// threshold that is the content.
 	Thresholds Kind = 4
-	// Mutes: scores that the rules in the content cover make no anomaly (package mute). The content
-	// is all rules in force, and there is one subject.
+	// Mutes sets the rules that keep scores from becoming anomalies (package mute). The content
+	// is all rules in force; there is one subject.
 	Mutes Kind = 8
 	// 5: an advance of the watermark of an idle partition.
 	// 6: feedback on an anomaly.
@@ -74,13 +74,13 @@ const (
 	NumKinds = 16 // none is as large
 )
 
-// Rules are those of a kind.
+// Rules are how decisions of one kind behave.
 type Rules struct {
 	Name     string // in errors; "": there is no such kind
 	Standing bool   // holds until the next one of its subject
-	Lapses   bool   // standing, and forgotten when no record in reach was under it
-	// Acts: a loaded decision does something to the state at its offset, and Next returns
-	// it. What it does must not depend on what undo does not restore.
+	Lapses   bool   // standing, and forgotten when a replay reads no record that it covers
+	// Acts reports that a loaded decision changes the state at its offset, so that Next returns
+	// it. The change must not depend on anything that undo does not restore.
 	Acts bool
 	// Read returns the Value of a loaded decision, or what is wrong with its content; nil:
 	// any content is right, and there is no Value.
@@ -90,7 +90,7 @@ type Rules struct {
 // Table has the rules of all kinds.
 type Table [NumKinds]Rules
 
-// Decision is one of them while a replay may need it.
+// Decision is a decision that a replay may need.
 type Decision struct {
 	Kind    Kind
 	Subject []byte
@@ -101,7 +101,7 @@ type Decision struct {
 	Value any
 
 	seq    uint64    // order of those at one offset
-	asked  int64     // lapses: a record below was the last under it
+	asked  int64     // if it lapses: the offset after the last record that it was looked up for
 	due    int64     // its place in Log.queue: no later than its end
 	before *Decision // of the same kind and subject
 }
@@ -109,12 +109,12 @@ type Decision struct {
 // Before returns the decision of the same kind and subject before d; nil without one.
 func (d *Decision) Before() *Decision { return d.before }
 
-// Ask notes that d was asked for, for the record at offset: until the floor has passed
+// Ask notes that d was looked up for the record at offset: until the floor has passed
 // that record, d does not lapse.
 func (d *Decision) Ask(offset int64) { d.asked = max(d.asked, offset+1) }
 
 // undone is the offset of a decision that was taken back.
 const undone = math.MaxInt64
 
-// never is the due of what nothing has superseded.
+// never is the due of a decision that nothing has superseded.
 const never = math.MaxInt64

@@ -19,7 +19,7 @@ type Log struct {
 	seq      uint64
 }
 
-// Step is what has become of a decision: an operation that Undo reverts.
+// Step is a step in the life of a decision, which Undo reverts.
 type Step uint8
 
 // The steps.
@@ -92,7 +92,7 @@ func (l *Log) Emit(out *Output, below int64) {
 	l.unlogged = slices.Delete(l.unlogged, 0, n)
 }
 
-// Forget deletes the decisions that no replay from floor on needs, until the output is full.
+// Forget deletes decisions that no replay from floor on needs, until the output is full.
 func (l *Log) Forget(out *Output, floor int64) {
 	n := 0
 	for n < len(l.queue) {
@@ -100,7 +100,7 @@ func (l *Log) Forget(out *Output, floor int64) {
 		if d.due > floor || out.Full() {
 			break
 		}
-		if l.end(d) > floor { // it was asked for since
+		if l.end(d) > floor { // it was looked up since
 			l.queue = slices.Delete(l.queue, n, n+1)
 			l.enqueue(d)
 			continue

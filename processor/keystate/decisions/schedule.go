@@ -43,7 +43,7 @@ func (s *schedule) enqueue(d *Decision) {
 // requeue moves a decision forward in the queue if the one that now follows it ends it earlier.
 func (s *schedule) requeue(d *Decision) {
 	if s.end(d) >= d.due {
-		return // Forget computes the end anew
+		return // Forget computes the end again
 	}
 	if i := slices.Index(s.queue, d); i >= 0 {
 		s.queue = slices.Delete(s.queue, i, i+1)

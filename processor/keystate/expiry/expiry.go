@@ -1,5 +1,5 @@
-// Package expiry finds the series of a partition that are to be forgotten: the least
-// recently used one, where there is no room for more, and those past their TTL.
+// Package expiry finds the series of a partition to evict: the least
+// recently used one where memory is short, and those past their TTL.
 package expiry
 
 import (
@@ -90,7 +90,7 @@ func (e *Evictor[K]) LeastUsed(offset int64) (key K, ok bool) {
 	}
 }
 
-// Next returns the watermark at which keys past their TTL are looked for.
+// Next returns the watermark at which Expired has to be called.
 func (e *Evictor[K]) Next() int64 { return e.next }
 
 // Plan sets Next: to a multiple of an eighth of the TTL, which follows from the watermark

@@ -14,12 +14,12 @@ import (
 // NoTime stands for the largest event time of a partition without a sample.
 const NoTime = math.MinInt64
 
-// Jurors is the number of samples that vote on a suspect, a sample whose time is not
-// believed yet, and the most suspects that are held at once.
+// Jurors is the number of samples that vote on a suspect (a sample whose time may be wrong),
+// and the largest number of suspects that are held at once.
 const Jurors = 3
 
 // SuspectMark is a suspect that is held at a mark: its offset, the votes so far, and
-// how many of them are in its favour. Number is that of its first sample, of a record of several.
+// how many of them are in its favour. Number is the number of its first sample in a record of several.
 type SuspectMark struct {
 	Offset       int64
 	Votes, Agree uint8
@@ -27,7 +27,7 @@ type SuspectMark struct {
 }
 
 // Jumps gives the largest jump that samples were judged by: Now from offset From on,
-// Before below it. A replay judges each sample as when live, even where the setting has
+// Before below it. So a replay judges each sample as when live, even where the setting has
 // changed in between; of several changes above one floor, the last counts.
 type Jumps struct{ Now, From, Before int64 }
 
@@ -39,15 +39,14 @@ func (j Jumps) At(offset int64) int64 {
 	return j.Now
 }
 
-// Floor is where a replay begins: the input offset, and what is known of the input
-// before it that is in no key: the largest event time, which the watermark is made
-// of, and the suspects.
+// Floor is where a replay begins: the input offset, and what the state of no key says of the input
+// before it: the largest event time, which determines the watermark, and the suspects.
 type Floor struct {
 	Offset   int64
 	MaxTime  int64 // microseconds; NoTime if there was no sample
 	Jumps    Jumps
 	Suspects []SuspectMark // in order of offset, at most Jurors
-	// Backfill is the end of the partition's backfill: nothing is published of the input below it. 0: there is none.
+	// Backfill is the end of the partition's backfill, the input whose results are not published. 0: there is none.
 	Backfill int64
 	// Bits number the samples of a record; 0: a record is one sample.
 	Bits uint8
@@ -112,7 +111,7 @@ func (f *Floor) Suspect(offset int64) bool {
 	return false
 }
 
-// MarshalText is the floor as it goes into the metadata of an offset commit:
+// MarshalText returns the floor as the metadata of an offset commit has it:
 // "1;offset;max time in us", with "-" for no time, and then, where there are any,
 // "jump=us", or "jump=us:from offset:us before", and "suspects=" with
 // offset:votes:in favour for each, and :number where that is not 0, separated by commas,
@@ -256,9 +255,9 @@ func Parse(text string) (f Floor, err error) {
 	return f, err
 }
 
-// Repaired is the metadata text of an offset commit with another largest event time,
-// for a partition that a wrong clock has put ahead. The replay from there on judges
-// by jump, as a live fold would, so that it does not believe that clock again. Fields
+// Repaired returns the metadata text of an offset commit with another largest event time,
+// for a partition whose watermark a wrong clock has moved. The replay from there on judges
+// by jump, as a live fold would, so that the same clock does not move it again. Fields
 // that are no part of the floor stay.
 func Repaired(text string, maxTime, jump int64) (string, error) {
 	f, err := Parse(text)

@@ -1,10 +1,10 @@
-// Package groups finds the group of an anomaly that opens: that of an anomaly of another series which opened
-// within a window of event time of it.
+// Package groups puts anomalies of several series that open together, within a window of event time, into one
+// group.
 //
-// Every series remembers, for each detector, the group of its last anomaly (events.State), and that of its
-// silence while it is silent. An Index holds these groups by the name of what the series have in common,
-// and follows from them alone: where the series are restored, so is it. A group is forgotten
-// with the last series that remembers it.
+// Every series stores, for each detector, the group of its last anomaly (events.State), and that of its
+// silence while it is silent. An Index holds these groups by the part of the key that the series have in common.
+// It is derived from the series alone, and so restored with them. A group is forgotten
+// with the last series that stores it.
 package groups
 
 import (
@@ -16,15 +16,15 @@ import (
 	"odradek/processor/keystate/eventtime"
 )
 
-// Index holds the groups that series remember. The zero value is one of groups that only anomalies of the
-// same event time share.
+// Index holds the groups that series store. In the zero value only anomalies of the same event time share
+// a group.
 type Index struct {
 	Window int64 // microseconds that the openings of a group lie apart from its first, at most
 
 	names map[string][]entry // in order
 }
 
-// entry is a group, and how often it is remembered.
+// entry is a group, and how often series store it.
 type entry struct {
 	*events.Group
 	n int
@@ -38,9 +38,9 @@ func (e entry) compare(g *events.Group) int {
 // Reset forgets all groups.
 func (x *Index) Reset() { clear(x.names) }
 
-// Join returns the group of an anomaly that opens at an event time: of those named that began within the
-// window of it, before or after, the last to begin, or else a group of its own with its id.
-// The group is not added.
+// Join returns the group of an anomaly that opens at an event time: of the groups of that name that began within
+// the window of it, before or after, the last to begin, or else a new group with the anomaly's id.
+// It does not add the group.
 func (x *Index) Join(name string, id [16]byte, time int64) *events.Group {
 	list := x.names[name]
 	for i := len(list) - 1; i >= 0 && list[i].Since >= eventtime.Before(time, x.Window); i-- {
@@ -51,7 +51,7 @@ func (x *Index) Join(name string, id [16]byte, time int64) *events.Group {
 	return &events.Group{ID: id, Since: time}
 }
 
-// Add notes that a group is remembered once more.
+// Add counts a group that is stored once more.
 func (x *Index) Add(name string, g *events.Group) {
 	list := x.names[name]
 	at, there := slices.BinarySearchFunc(list, g, entry.compare)
@@ -65,7 +65,7 @@ func (x *Index) Add(name string, g *events.Group) {
 	x.names[name] = slices.Insert(list, at, entry{g, 1})
 }
 
-// Remove notes that a group is remembered once less.
+// Remove counts a group that is stored once less.
 func (x *Index) Remove(name string, g *events.Group) {
 	list := x.names[name]
 	at, there := slices.BinarySearchFunc(list, g, entry.compare)

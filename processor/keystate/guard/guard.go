@@ -1,8 +1,8 @@
 // Package guard decides which scores above their threshold can be anomalies: those of
 // samples that deviate in the right direction, by enough, and under the conditions that an operator knows.
 //
-// A guard remembers nothing. A score that it turns away is an ordinary one: it is published as it is,
-// and counts for closing an anomaly that is open.
+// A guard has no state. A score that it does not admit is ordinary: it is published unchanged,
+// and counts towards closing an open anomaly.
 package guard
 
 import (
@@ -71,7 +71,7 @@ func ParseGate(s string, names []string) (g Gate, err error) {
 	return g, fmt.Errorf("%q: %q is not one of the detector's fields (%s)", s, name, strings.Join(names, ", "))
 }
 
-// Guard is what a detector's anomalies have to fulfil; the zero value admits all.
+// Guard is the conditions of a detector's anomalies; the zero value admits all.
 type Guard struct {
 	Direction Direction
 	Least     float64 // deviation from what was expected, in the field's unit
@@ -79,7 +79,7 @@ type Guard struct {
 	Gates     []Gate  // all of them
 }
 
-// Check returns why a guard means nothing.
+// Check returns the faults of a guard.
 func (g *Guard) Check() error {
 	var faults []error
 	if !(g.Least >= 0) || math.IsInf(g.Least, 0) {
@@ -91,7 +91,7 @@ func (g *Guard) Check() error {
 	return errors.Join(faults...)
 }
 
-// Deviates reports whether the guard asks for what was expected.
+// Deviates reports whether the guard needs the expected values.
 func (g *Guard) Deviates() bool { return g.Direction != Both || g.Least > 0 || g.Share > 0 }
 
 // Empty reports whether the guard admits all.
@@ -107,9 +107,9 @@ func (g *Guard) Open(values func(field int) float64) bool {
 	return true
 }
 
-// Admits reports whether a sample deviates enough, and in the right direction: the value
-// with the largest part in the score, the first of equal ones. Without what was expected there is
-// nothing to go by, and it admits the sample.
+// Admits reports whether a sample deviates enough, and in the right direction. It compares the value
+// with the largest contribution to the score, the first of equal ones. Without expected values it
+// admits the sample.
 func (g *Guard) Admits(expected, actual, contribution []float64) bool {
 	if !g.Deviates() || len(expected) == 0 {
 		return true

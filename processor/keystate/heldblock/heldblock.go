@@ -1,16 +1,16 @@
 // Package heldblock writes the held samples of a key to the changelog, and reads them.
 //
-// As the rows of a window, held samples are in records of their own, written once when full,
+// Like the rows of a window, held samples are in records of their own (blocks), written once when full,
 // so that a key that holds many does not write them with every snapshot. A block has samples
-// in order of offset. The head of the key has those that fill no block, and names the blocks.
+// in order of offset. The head of the key has the samples that fill no block, and names the blocks.
 //
-// A block does not change when its samples are released: those of a time up to the
-// key's last one are, and no others (package reorder). A block of which all are is not
-// named any more, and deleted.
+// A block does not change when its samples are released: the released ones are exactly those of a time up to the
+// key's last one (package reorder). A block whose samples are all released is no longer named, and is
+// deleted.
 //
-// The name of a block is its first offset and a checksum of its content, so that one
-// that is written again with other content, after a rollback or by another member,
-// leaves that which an older head names.
+// The name of a block is its first offset and a checksum of its content. A block
+// that is written again with other content, after a rollback or by another member, so
+// leaves the one that an older head names.
 package heldblock
 
 import (

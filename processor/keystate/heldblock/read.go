@@ -18,7 +18,7 @@ type Loaded struct {
 	Foreign []Name
 
 	Blocks  []Block // that the head names
-	Missing bool    // one that the head names is not there
+	Missing bool    // a block that the head names is missing
 	samples []sample
 }
 

@@ -1,5 +1,5 @@
-// Package keys holds the series keys of a partition: what is remembered of one (Key), how it is found by
-// its name (Table), which keys have changes that no snapshot has (DirtyQueue), and which the next
+// Package keys holds the series keys of a partition: the state of one (Key), the table that finds it by
+// its name (Table), the keys with changes that no snapshot has (DirtyQueue), and those that the next
 // snapshot must contain (Changed).
 package keys
 
@@ -11,7 +11,7 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// Key is what is remembered of one series key.
+// Key is the state of one series key.
 type Key struct {
 	Tag  uint32 // the caller's; 0 at first, not part of the state
 	Unit uint32 // the undo unit that has a copy of the head, its lower half
@@ -27,7 +27,7 @@ type Key struct {
 	InLog      bool // has a head in the changelog
 	Dead       bool // evicted or undone; only journal and pending rows still know it
 	changed    bool // in Changed
-	Dropped    bool // while loading, for want of room
+	Dropped    bool // while loading, because it does not fit into memory
 }
 
 // Overhead is the size of a Key, with its slot in the table; TestSizes compares it.
@@ -67,7 +67,7 @@ func (k *Key) Silent() bool { return k.Alerts != nil && k.Alerts.Silent != nil }
 // Dirty returns the mark since which the key has changes that no snapshot has, if it has any.
 func (k *Key) Dirty() (since int64, dirty bool) { return k.since, k.dirty }
 
-// SetDirty makes the key one with changes since a mark. DirtyQueue.Rebuild has to follow.
+// SetDirty marks the key dirty since a mark. DirtyQueue.Rebuild has to follow.
 func (k *Key) SetDirty(since int64) { k.dirty, k.since = true, since }
 
 // AppendPlaces appends to dst what RestorePlaces needs: everything of the key but rows, carries and held samples.
@@ -79,7 +79,7 @@ func (k *Key) AppendPlaces(dst []uint64) []uint64 {
 	return k.Series.AppendPlaces(append(dst, uint64(k.since), dirty))
 }
 
-// RestorePlaces makes the key what it was at AppendPlaces. DirtyQueue.Rebuild has to follow.
+// RestorePlaces restores what AppendPlaces has saved. DirtyQueue.Rebuild has to follow.
 func (k *Key) RestorePlaces(w []uint64) {
 	k.since, k.dirty = int64(w[0]), w[1] != 0
 	k.Series.RestorePlaces(w[2:])

@@ -26,7 +26,7 @@ func (t *Table) OpenAnomalies() map[string]int64 {
 }
 
 // NamesAfter lists the keys whose newest sample, folded or held, is later than a time.
-// It may be asked while the state is loaded.
+// It may be called while the state is loaded.
 func (t *Table) NamesAfter(time int64) (names [][]byte) {
 	for k := range t.All {
 		if k.Newest() > time {

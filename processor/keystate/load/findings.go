@@ -8,7 +8,7 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// findings are what is wrong with the last heads of keys.
+// findings are the faults and differences of the last heads of keys.
 type findings struct {
 	mismatch map[*keys.Key][]mismatch.Mismatch // content that another configuration made
 	rewrite  map[*keys.Key]struct{}            // keys with such content, to be written again

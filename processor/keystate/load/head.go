@@ -174,7 +174,7 @@ func (l *Loader) find(name []byte, born int64, unread bool) *keys.Key {
 		k.Born = born
 		l.to.Keys.Add(k)
 	}
-	if k.Born != born { // another life of the key
+	if k.Born != born { // the key was evicted and created again
 		before := k.Size()
 		k.Clear()
 		l.to.Keys.Bytes += k.Size() - before

@@ -10,7 +10,7 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// staging holds what waits for a head that names it, by the name of its key.
+// staging holds records that wait for a head that names them, by the name of their key.
 type staging struct {
 	fragments changelog.Fragments                  // of heads that have not come
 	segments  map[string][]series.StoredSegment    // since the last head
@@ -25,7 +25,7 @@ func newStaging() staging {
 	}
 }
 
-// Bytes returns the memory of what waits for its head.
+// Bytes returns the memory of the records that wait.
 func (s *staging) Bytes() int64 { return s.bytes + s.fragments.Bytes }
 
 // addSegment stages a segment until a head names it: segments of a cycle that was

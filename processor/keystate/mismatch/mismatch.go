@@ -16,12 +16,12 @@ import (
 var Err = errors.New("the stored state was made by another configuration")
 
 // Mismatch is a difference between the configuration that stored state was made by
-// and the one there is. Fingerprints do not say what has changed; who has the
-// settings that they were made of can look them up.
+// and the present one. Fingerprints do not say what has changed; the settings record of the
+// changelog does (package provenance).
 type Mismatch struct {
 	Detector string // whose state it is; "" for held samples, which are of no detector
-	// Fields: the fingerprint of the window differs, or, of held samples, that of
-	// their values. Otherwise it is that of the detector itself.
+	// Fields reports that the fingerprint of the window differs or, for held samples, that of
+	// their values; otherwise the detector's own fingerprint differs.
 	Fields bool
 	// Window and Params are the stored fingerprints of the window and of the
 	// detector; of held samples, of their values (keystate.Config.Layout) and 0.
@@ -29,15 +29,15 @@ type Mismatch struct {
 	Keys           int // whose state it is
 }
 
-// String says what differs, in words.
+// String describes the difference in words.
 func (m *Mismatch) String() string {
 	switch {
 	case m.Detector == "":
-		return "the value fields are others, and samples were held"
+		return "the value fields have changed while samples were held"
 	case m.Fields:
-		return fmt.Sprintf("the fields of detector %s are others", m.Detector)
+		return fmt.Sprintf("the fields of detector %s have changed", m.Detector)
 	}
-	return fmt.Sprintf("the parameters of detector %s are others", m.Detector)
+	return fmt.Sprintf("the parameters of detector %s have changed", m.Detector)
 }
 
 // Error is Err with all differences.
@@ -93,7 +93,7 @@ func (l *List) Sorted() []Mismatch {
 	return list
 }
 
-// Err refuses what differs; nil where nothing does.
+// Err returns an *Error with the differences; nil where there are none.
 func (l *List) Err() error {
 	if l.changed == 0 {
 		return nil

@@ -1,8 +1,8 @@
-// Package mute has the rules by which scores above their threshold make no anomaly for a time: of a
-// detector, of series, of a side, while a machine is maintained or a fault is known.
+// Package mute has the rules that keep scores above their threshold from becoming anomalies for a time: scores of a
+// detector, of some series or in one direction, while a machine is maintained or a fault is known.
 //
-// A partition's owner decides which rules hold from an offset on, and the decision has all of
-// them in it (package decisions), so that a replay mutes what was muted, whatever the rules are by then.
+// A partition's owner decides which rules hold from an offset on. The decision contains all of
+// them (package decisions), so that a replay mutes what was muted, whatever the rules are by then.
 package mute
 
 import (
@@ -43,8 +43,8 @@ func (r *Rule) covers(detector string, key []byte, about, until int64) bool {
 type List []Rule
 
 // Covers reports whether any rule mutes a score that covers the event times from about to until. explained
-// returns what was expected and what was measured, and each field's part; it is called for rules with a
-// direction only. A score that is not explained is on neither side.
+// returns the expected and the measured values, and each field's contribution; it is called for rules with a
+// direction only. A score without an explanation has neither direction.
 func (l List) Covers(detector string, key []byte, about, until int64, explained func() (expected, actual, contribution []float64)) bool {
 	for i := range l {
 		r := &l[i]
@@ -62,7 +62,7 @@ func (l List) Covers(detector string, key []byte, about, until int64, explained 
 	return false
 }
 
-// format is that of an encoded list.
+// format is the first byte of an encoded list.
 const format = 1
 
 // Silences returns until when a silence of a series that the watermark would open is muted; ok is false if

@@ -60,7 +60,7 @@ func (q *arrivals[K]) pop() {
 	}
 }
 
-// waits knows how long the held samples of all keys have waited.
+// waits tracks how long the held samples of all keys have waited.
 type waits[K any] struct {
 	most     int                          // the most offsets that a sample waits; 0: no limit
 	released func(key K, time int64) bool // see NewBuffer

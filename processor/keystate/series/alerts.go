@@ -5,8 +5,8 @@ import (
 	"odradek/processor/events"
 )
 
-// Alerts is what thresholds, anomalies and silence remember of a series, and the
-// summaries of what has left its windows. nil: nothing.
+// Alerts is the state of a series' thresholds, anomalies and silence, with the summaries
+// of rows that have left its windows and the traces of scores. nil: there is none.
 type Alerts struct {
 	Detectors []Alert         // one for each of the set's judged detectors
 	Silent    *events.Anomaly // while the key is silent; replaced, never changed
@@ -16,15 +16,15 @@ type Alerts struct {
 	Traces    []Trace          // one for each of the set's traced detectors; nil before the first score; see trace.go
 }
 
-// Alert is what one judged detector remembers of a series.
+// Alert is the state of one judged detector for a series.
 type Alert struct {
 	History []float32       // of the threshold; nil before the first score
-	Rule    *threshold.Rule // that has left the history; nil as long as there is none
+	Rule    *threshold.Rule // that the history was made by; nil without a history
 	Events  events.State
 	Unit    uint64 // the undo unit that has a copy of events
 }
 
-// Orphan is an open anomaly of a detector that cannot go on with it.
+// Orphan is an open anomaly that no detector continues.
 type Orphan struct {
 	Name    string // of the detector
 	Silence bool   // it is no detector's
@@ -74,7 +74,7 @@ func (a *Alerts) Clear() {
 	}
 }
 
-// Empty reports whether there is nothing to remember.
+// Empty reports whether no part has any state.
 func (a *Alerts) Empty() bool {
 	if a == nil {
 		return true
@@ -87,7 +87,7 @@ func (a *Alerts) Empty() bool {
 	return a.Silent == nil && len(a.Orphans) == 0
 }
 
-// used reports whether there is anything to remember: a threshold begins with the
+// used reports whether there is any state: that of a threshold begins with the
 // number of its scores.
 func (a *Alert) used() bool {
 	if !a.Events.Idle() || a.Events.Group() != nil {

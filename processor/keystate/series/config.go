@@ -9,10 +9,10 @@ import (
 	"odradek/processor/keystate/guard"
 )
 
-// WindowConfig is one list of fields that detectors look at together.
+// WindowConfig is a list of fields that detectors score together.
 type WindowConfig struct {
 	Columns []int // indices into Sample.Values; the values of a row, in order
-	// Fingerprint stands for all that makes a record into these rows. Stored rows
+	// Fingerprint identifies the settings that determine these rows. Stored rows
 	// of another fingerprint are not used. No two windows have the same.
 	Fingerprint uint64
 	// Incomplete admits a row of which at least one value is there; those that are
@@ -31,7 +31,7 @@ type DetectorConfig struct {
 	Fields   []string              // names of the window's columns, shown with its anomalies; no part of the state
 	Keys     func(key []byte) bool // the series that it reads; nil: all
 	Stride   int                   // samples a task scores, at least 1
-	// Fingerprint stands for the op, its parameters and the stride. Threshold and
+	// Fingerprint identifies the op, its parameters and the stride. Threshold and
 	// Events are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64
 

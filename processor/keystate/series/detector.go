@@ -7,8 +7,8 @@ import (
 	"odradek/detectors/threshold"
 )
 
-// Setup is a DetectorConfig with what follows from it: the shape of its tasks, what it
-// remembers of a series, and the thresholds in force.
+// Setup is a DetectorConfig with what follows from it: the sizes of its tasks, the state that it
+// has of a series, and the thresholds in force.
 type Setup struct {
 	DetectorConfig
 	Index int32
@@ -39,7 +39,7 @@ type Setup struct {
 	Valued   bool         // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
 	Traced   bool         // a series has a Trace of its scores
 	Followed bool         // its scores are more than rows: they are judged, or traced
-	Replays  bool         // has something to remember of each task
+	Replays  bool         // a state depends on the results of each task, so a replay scores it again
 	Summary  *bins.Params // of what leaves its window; nil: none
 }
 

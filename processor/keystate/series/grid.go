@@ -65,14 +65,13 @@ func (g *Grid) End(start int64) int64 { return start + g.stride() }
 // begin returns the start of the window whose last stride begins at start.
 func (g *Grid) begin(start int64) int64 { return g.End(start) - g.Span }
 
-// place returns which of a Window's tables is that of a stride.
+// place returns the index of a stride's table among the Window's tables.
 func (g *Grid) place(start int64) int {
 	n := int64(g.Tables())
 	return int((start/g.stride()%n + n) % n)
 }
 
-// Check says what is wrong with the grid of a window with these columns, of samples of dim values,
-// everything at once.
+// Check returns all faults of the grid of a window with these columns, of samples of dim values.
 func (g *Grid) Check(columns []int, dim int) error {
 	var errs []error
 	if g.Columns < 1 || g.Rows < 1 || g.Columns > MaxRows/g.Rows {
@@ -98,7 +97,7 @@ const (
 	BadCount    = "bad_count"
 )
 
-// PlaceError is the reason why a sample is no event of a grid.
+// PlaceError says why a grid cannot count a sample.
 type PlaceError struct {
 	Class string // OutsideGrid or BadCount
 	Field string

@@ -12,7 +12,7 @@ import (
 )
 
 // Reader reads the head of a series, in the order in which it was written: rows, progress,
-// alerts, summaries. What the configuration has no use for is left out.
+// alerts, summaries. It leaves out sections that no detector of the configuration uses.
 type Reader struct {
 	changelog.Decoder
 	Silence bool // the configuration has silences
@@ -20,7 +20,7 @@ type Reader struct {
 	Stale       []SegmentName // segments that the head names and the series' next one will not
 	Rewrite     bool          // the series' next head has to be written although no sample changes it
 	Differences []Difference  // what another configuration made
-	Missing     error         // rows of the head are not there; nil: they are
+	Missing     error         // rows of the head are missing; nil: none are
 
 	times, fresh []uint64
 }
@@ -208,7 +208,7 @@ func (d *Reader) Progress(k *Series) {
 	}
 }
 
-// Alerts reads what Writer.Alerts has written. What the configuration does not continue
+// Alerts reads what Writer.Alerts has written. An anomaly that no detector continues
 // becomes an orphan, to be closed with the first live sample.
 func (d *Reader) Alerts(k *Series) {
 	if k.Alerts == nil {
@@ -343,7 +343,7 @@ type StoredSegment struct {
 // stagedBytes is the size of a staged without its rows.
 const stagedBytes = 80
 
-// Size is about the memory of a staged segment.
+// Size estimates the memory of a staged segment.
 func (g *StoredSegment) Size() int64 { return int64(len(g.rows)) + stagedBytes }
 
 // ReadSegment reads what Writer.Segment has written.

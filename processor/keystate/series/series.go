@@ -1,12 +1,12 @@
-// Package series holds what is remembered of one series: for each window a ring of rows, for
-// each detector how far it is and its carry, what thresholds, anomalies and silence remember,
+// Package series holds the state of one series: for each window a ring of rows, for
+// each detector its fresh rows and its carry, the state of thresholds, anomalies and silence,
 // and summaries of rows that have left a window. It derives from a configuration which
-// detectors read a series and what their tasks are like (Sets), and it writes and reads the
+// detectors read a series and how large their tasks are (Sets), and it writes and reads the
 // sections of a head and the segments of full windows in the changelog.
 //
-// A Series knows nothing of the partition's other series, of undo and of batches. What can
-// grow returns the bytes that it added, and what overwrites a row expects the caller to
-// have saved it (AppendOldest, AppendPlaces), as far as the caller wants to go back.
+// A Series knows nothing of the partition's other series, of undo and of batches. Methods that may
+// allocate return the bytes that they added. A method that overwrites a row expects that the caller
+// has saved it (AppendOldest, AppendPlaces) if the caller may want to undo the change.
 //
 // The body of a head is, by the methods of Writer:
 //
@@ -26,7 +26,7 @@ import (
 	"odradek/detectors"
 )
 
-// Series is what is remembered of one series.
+// Series is the state of one series.
 type Series struct {
 	name  []byte
 	short [24]byte // where name is, if it fits: one cache line less to visit
@@ -43,7 +43,7 @@ type Series struct {
 // minTime is the time of the last sample of a series that has none.
 const minTime = math.MinInt64
 
-// Init makes the series one without samples. It takes windows and progress, whose lengths are
+// Init initializes a series without samples. It takes windows and progress, whose lengths are
 // the set's, and copies name.
 func (k *Series) Init(name []byte, set *Set, windows []Window, progress []Progress) {
 	if len(name) <= len(k.short) {
@@ -143,7 +143,7 @@ func (k *Series) RestorePlaces(w []uint64) {
 	}
 }
 
-// Progress is how far one detector is with a series, and its carry.
+// Progress is the number of fresh rows of one detector for a series, and its carry.
 type Progress struct {
 	Carry  detectors.Words
 	Unit   uint32 // the lower half of the undo unit that has a copy of carry
@@ -154,8 +154,8 @@ type Progress struct {
 // Packed is what package tasks knows of the detector's tasks; it alone uses it.
 type Packed struct {
 	Last uint32 // number of the last one
-	// Tasks in the last batch that had any, so far, and in the one before: what room is
-	// left behind X goes by, and no bit of a result.
+	// Tasks in the last batch that had any, so far, and in the one before. The room that is
+	// left behind X depends on them, and no bit of a result.
 	Tasks, Before uint16
 	Slot          *detectors.SlotRef // of the window in the executor's cache; nil: none
 }

@@ -25,7 +25,7 @@ type SetWindow struct {
 	pool        *pool // slabs of the final size
 }
 
-// SetDetector is a detector of a set, and where a key has what it remembers.
+// SetDetector is a detector of a set, and where a key has the detector's state.
 type SetDetector struct {
 	*Setup
 	Place int // index into Series.Progress; places count up from window to window
@@ -42,7 +42,7 @@ type Feed struct {
 	Member   int // index into its members
 }
 
-// None is the set of a series that no detector reads any more, which stays only until
+// None is the set of a series that no detector reads any more. Such a series stays until
 // its open anomalies are closed.
 var None = &Set{}
 
@@ -198,7 +198,7 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 	return set
 }
 
-// detectorOf returns the next detector of the set, and counts what it remembers.
+// detectorOf returns the next detector of the set, and counts its state.
 func (set *Set) detectorOf(d *Setup, at, waits int) SetDetector {
 	of := SetDetector{Setup: d, Place: set.Detectors, at: at, waits: waits, Alert: set.Judged, Trace: set.Traced}
 	if d.Judged {

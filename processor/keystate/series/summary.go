@@ -2,7 +2,7 @@ package series
 
 import "math"
 
-// Summary is one detector's of one key.
+// Summary is what one detector has in place of the rows of a key that have left its window.
 type Summary struct {
 	State []float64 // as package bins has it
 	Unit  uint64    // the undo unit that has a copy
@@ -10,7 +10,7 @@ type Summary struct {
 
 const summaryBytes = 64 // with its place in the map
 
-// size is about the memory of a summary.
+// size estimates the memory of a summary.
 func (m *Summary) size() int64 {
 	if m == nil {
 		return 0
@@ -48,7 +48,7 @@ func (m *Summary) AppendBits(dst []uint64) []uint64 {
 	return dst
 }
 
-// Restore makes the summary what AppendBits has appended and returns the bytes that this
+// Restore sets the summary to what AppendBits has appended, and returns the bytes that this
 // added.
 func (m *Summary) Restore(words []uint64) (added int64) {
 	before := m.size()
@@ -71,7 +71,7 @@ func (a *Alerts) Summarised() bool {
 	return false
 }
 
-// Summary is that of a detector, by its place; nil without one.
+// Summary returns the summary of a detector, by its place; nil without one.
 func (k *Series) Summary(place int) *Summary {
 	if k.Alerts == nil {
 		return nil

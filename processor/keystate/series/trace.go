@@ -2,8 +2,8 @@ package series
 
 import "slices"
 
-// Trace is what is remembered of a detector's scores beside the history of its threshold: those that
-// are smoothed, and of an ensemble, what package ensemble does. All zero is nothing.
+// Trace is the state of a detector's scores beside the history of its threshold: the scores whose mean is
+// judged and, for an ensemble, the state that package ensemble defines. All zeros are no state.
 type Trace struct {
 	State []uint64 // as Setup.TraceSize says; nil before the first score
 	Unit  uint64   // the undo unit that has a copy of State
@@ -37,7 +37,7 @@ func (d *Setup) validTrace(state []uint64) bool {
 	return (d.Combined == nil || d.Combined.Valid(combined)) && d.Smooth.Valid(smooth)
 }
 
-// Trace returns that of a traced detector, with a state, and the bytes that this added to the series.
+// Trace returns the trace of a traced detector, with a state, and the bytes that this added to the series.
 func (k *Series) Trace(d *SetDetector) (t *Trace, added int64) {
 	if k.Alerts == nil {
 		k.Alerts = NewAlerts(k.Set.Judged)
@@ -55,7 +55,7 @@ func (k *Series) Trace(d *SetDetector) (t *Trace, added int64) {
 	return t, added
 }
 
-// used reports whether there is anything to remember.
+// used reports whether the trace has any state.
 func (t *Trace) used() bool {
 	return slices.ContainsFunc(t.State, func(w uint64) bool { return w != 0 })
 }

@@ -7,7 +7,7 @@ type Window struct {
 	ring
 	Count int64    // rows ever pushed
 	Named Segments // the last head names them
-	Rows  int32    // rows there
+	Rows  int32    // rows in the ring
 }
 
 // Sizes of the types in memory; TestSizes compares them.
@@ -100,7 +100,7 @@ func (w *Window) PushValue(sw *SetWindow, time int64, v float64) {
 }
 
 // PushRow appends a sample's row, for which there has to be room (reserve). Where it is
-// imputed, a missing value is that of the row before.
+// imputed, a missing value is copied from the row before.
 func (w *Window) PushRow(sw *SetWindow, time int64, values []float64, imputed bool) {
 	nc := len(sw.Columns)
 	at := int(w.push(sw))
@@ -154,7 +154,7 @@ func (w *Window) RestoreRow(row []uint64) {
 	copy(w.slab[int(w.cap)+int(w.next)*cols:], row[1:])
 }
 
-// Missing is how many of the window's values a sample lacks: NaN and infinite ones.
+// Missing returns how many of the window's values a sample lacks: NaN and infinite ones.
 func (sw *SetWindow) Missing(values []float64) int {
 	n := 0
 	for _, c := range sw.Columns {

@@ -123,12 +123,12 @@ func (e Writer) rows(w *Window, cols int, first, end int64) {
 	}
 }
 
-// Alerts appends what thresholds, anomalies and silence remember, in a head:
+// Alerts appends the state of thresholds, anomalies and silence, in a head:
 //
-//	judged detectors that remember something: number, and for each
+//	judged detectors with a state: number, and for each
 //	    name, fingerprint, the window's fingerprint, kind (and in the upper half of the
 //	    byte threshold.Layout) and value of the threshold that judged the last score,
-//	    the front of its state, what events remember (package events)
+//	    the front of its state, the state of its events (package events)
 //	1 if the key is silent, and the anomaly
 //	anomalies that nothing continues: number, and for each
 //	    name, 1 if of silence, reason, the anomaly

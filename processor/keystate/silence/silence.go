@@ -5,12 +5,12 @@
 // is further behind it than a limit. A silence ends with the series' next sample that is not
 // as far behind, or with the series. It is an anomaly of its own, of which there are two
 // changes, open and close; it covers the time from the newest sample to the watermark (open)
-// or to the next sample (close); its score is that time in seconds, its threshold the limit
-// in seconds, and its severity 50, and 17 more for each time the threshold has doubled.
+// or to the next sample (close). Its score is that time in seconds, its threshold the limit
+// in seconds, and its severity 50 plus 17 for each doubling of the threshold that the score has reached.
 //
 // The watermark moves with the samples of the partition only. Where none comes, no
 // series becomes silent; where one series is alone, its own next sample opens and closes
-// the silence at once. A series whose clock is that far behind the others' is silent
+// the silence at once. A series whose clock is further behind the others' than the limit is silent
 // until it has caught up.
 package silence
 
@@ -37,8 +37,8 @@ type Keys[K any] struct {
 // Watch finds the keys that become silent.
 //
 // The keys that are not silent are in a heap by a time that is not later than their
-// newest sample. An entry moves only when its time is that far behind, and its key
-// has then had a sample since, so a sample pays for at most one move. The heap
+// newest sample. An entry moves only when its time is further behind than the limit although its key
+// has had a sample since, so a sample pays for at most one move. The heap
 // follows from the keys; it is built when it is first needed.
 type Watch[K any] struct {
 	keys  Keys[K]

@@ -1,5 +1,5 @@
-// Package snapshot writes the keys of a partition to the changelog, and remembers which records of a key
-// are there beside its head: the blocks of held samples that the head names, and records that
+// Package snapshot writes the keys of a partition to the changelog, and tracks which records of a key
+// the changelog has beside its head: the blocks of held samples that the head names, and records that
 // no head names any more.
 package snapshot
 
@@ -13,8 +13,8 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// Record names a record of a key that no head names: a segment of a window that is not there any more, or not in
-// segments of this size, a block of held samples, or a fragment of a former head.
+// Record names a record of a key that no head names: a segment of a window that was removed or has segments of
+// another size, a block of held samples, or a fragment of a former head.
 type Record struct {
 	Kind   byte   // changelog.Segment, Held or Fragment
 	Window uint64 // with ID the segment's or the block's name; of a fragment 0
@@ -33,7 +33,7 @@ func (r *Record) remove(c *changelog.Emitter, name []byte) {
 // Block returns the record of a block of held samples.
 func Block(name heldblock.Name) Record { return Record{changelog.Held, name.First, name.Sum} }
 
-// records remembers which records of keys are in the changelog beside their heads.
+// records tracks which records of keys are in the changelog beside their heads.
 type records struct {
 	stale  map[*keys.Key][]Record
 	blocks map[*keys.Key][]heldblock.Block // that the key's head names
@@ -278,10 +278,10 @@ func (w *Writer) AppendUndo(dst []uint64, k *keys.Key) ([]uint64, []Record, []he
 	return dst, w.stale[k], w.blocks[k]
 }
 
-// Undo forgets that the key was emitted. The records may be in the
-// changelog all the same: at least once, or where a commit's outcome is not known
-// and the offset does not tell (a snapshot without new input). So the key stays
-// one whose head and fragments have to be deleted, those of the head before, too, and no segment is relied on.
+// Undo reverts Emit. The records may be in the
+// changelog nevertheless: at least once, or where a commit's outcome is not known
+// and the offset does not tell (a snapshot without new input). So an eviction of the key still deletes
+// its head and fragments, those of the head before too, and the next snapshot writes all segments again.
 func (w *Writer) Undo(k *keys.Key, words []uint64, stale []Record, blocks []heldblock.Block) {
 	more := appendBlocks(w.Stale(k), blocks)
 	delete(w.blocks, k)

@@ -37,7 +37,7 @@ func New(sets *series.Sets) *Survey {
 	return &Survey{sets: sets, seed: maphash.MakeSeed(), keys: map[uint64]surveyed{}, histories: map[string]int{}}
 }
 
-// Add takes a record of the changelog; a nil value deletes. What is wrong with one is for loading to report.
+// Add takes a record of the changelog; a nil value deletes. Faults of a record are reported when it is loaded.
 func (v *Survey) Add(key, value []byte) {
 	kind, name, suffix, err := changelog.SplitKey(key)
 	if err == nil && kind == changelog.Decision && value != nil && len(name) > 0 && decisions.Kind(name[0]) == decisions.Thresholds {

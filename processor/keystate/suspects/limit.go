@@ -9,7 +9,7 @@ import (
 // limit is the largest jump in force.
 type limit struct {
 	jump  int64  // microseconds; 0: any
-	reach uint64 // the same; without one, the largest number
+	reach uint64 // jump; without a limit, the largest number
 }
 
 // set sets the largest jump that samples are judged by.
@@ -20,7 +20,7 @@ func (l *limit) set(jump int64) {
 	}
 }
 
-// Judging reports whether any sample can be a suspect.
+// Judging reports whether samples can be suspects at all.
 func (l *limit) Judging() bool { return l.jump > 0 }
 
 // Far reports whether a time is further past an earlier one than the largest jump.

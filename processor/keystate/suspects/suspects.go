@@ -1,4 +1,4 @@
-// Package suspects decides which leaps of event time are believed: one bad clock must not
+// Package suspects decides which leaps of event time are accepted, so that one bad clock does not
 // move the watermark of a partition.
 //
 // A sample whose time is more than a limit, the largest jump, past the partition's largest

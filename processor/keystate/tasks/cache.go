@@ -15,7 +15,7 @@ type cachePacker struct {
 	most    detectors.Need
 }
 
-// Need returns the most that one sample takes of a batch.
+// Need returns how much of a batch the tasks of one sample take at most.
 func (p *cachePacker) Need() detectors.Need { return p.most }
 
 // SetWindowCache gives the queue the executor's window cache; nil: there is none. A task

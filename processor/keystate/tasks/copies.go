@@ -6,8 +6,8 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// copies holds what is copied of windows when tasks are packed: the rings move on before the scores
-// are there.
+// copies holds the rows that are copied from windows when tasks are packed, because the rings are
+// overwritten before the scores come.
 type copies struct {
 	words []uint64 // see Task
 }

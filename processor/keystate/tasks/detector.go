@@ -21,7 +21,7 @@ type detector struct {
 }
 
 // LeastShared is the least number of values of a full window whose rows tasks share:
-// fewer are packed anew in less time than it takes to find the series' previous task.
+// packing fewer again takes less time than finding the series' previous task.
 const LeastShared = 32
 
 func newDetector(d *series.Setup) detector {
@@ -37,7 +37,7 @@ func newDetector(d *series.Setup) detector {
 	return made
 }
 
-// need is the most that one sample takes of a batch: a task of each detector, parameters
+// need returns how much of a batch the tasks of one sample take at most: a task of each detector, parameters
 // included.
 func (p *packer) need() detectors.Need {
 	var n detectors.Need

@@ -1,12 +1,12 @@
 // Package tasks packs the tasks of a partition's series into batches, and queues them until
 // they have scores.
 //
-// A task's rows are those of a full window (Setup.Full), or of what there is of it. Packed
-// as float32 they are centred on a value of their own, which is that of a block of rows:
-// consecutive windows have the same (detectors.CenterRows), and so can share rows in a batch.
+// A task's rows are those of a full window (Setup.Full), or as many as the window has yet. Packed
+// as float32 they are centred on a value that blocks of consecutive windows have in common
+// (detectors.CenterRows), so that their tasks can share rows in a batch.
 //
-// The ring of a window moves on before the scores are there. So the queue has the times of
-// a task's rows, and, for a detector that may explain its scores, their values.
+// The ring of a window is overwritten before the scores come. So the queue has the times of
+// a task's rows and, for a detector that may explain its scores, their values.
 package tasks
 
 import (
@@ -17,7 +17,7 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// Queue holds the tasks that are packed but not scored, and what waits behind them. K
+// Queue holds the tasks that are packed but not scored, and rows and calls that wait behind them. K
 // identifies a series.
 type Queue[K comparable] struct {
 	cachePacker
