@@ -48,7 +48,7 @@ func Escape(name string) string {
 }
 
 // nearest returns the paths most similar to text: those that end in the same name
-// first, then by edit distance; distant ones are left out.
+// first, then by edit distance. It leaves distant ones out.
 func nearest(text string, paths []string, most int) []string {
 	type candidate struct {
 		path string

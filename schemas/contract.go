@@ -28,8 +28,8 @@ type Decoder interface {
 	// *DecodeError. ctx bounds the wait for the registry, which only the first record of
 	// a schema needs.
 	Decode(ctx context.Context, key, value []byte, timestampMs int64, header func(name string) ([]byte, bool), out *Reading) error
-	// Ref returns which schema a record names that a registry may have or not have; ok is
-	// false for records without one. It sends no request.
+	// Ref returns the schema that a record names, whether or not a registry has it; ok is
+	// false for records that name none. It sends no request.
 	Ref(value []byte, header func(name string) ([]byte, bool)) (ref SchemaRef, ok bool)
 	// Clone returns a decoder for another goroutine, which shares the compiled schemas.
 	Clone() Decoder
@@ -65,8 +65,8 @@ type Format struct {
 	Compile func(l *Layout, s *Schema) Program
 	// Fields reads a schema for the check of a mapping.
 	Fields func(s *Schema) (Fields, error)
-	// Text returns what a record of a schema holds as lines for people, as far as its bytes
-	// fit the schema, and why not further. nil: the format has no such form.
+	// Text returns the content of a record of a schema as readable lines, as far as its bytes
+	// fit the schema, and an error that says why not further. nil: the format has no such form.
 	Text func(s *Schema, body []byte) (lines []string, err error)
 }
 

@@ -28,11 +28,11 @@ type DecodeError struct {
 	Field    string // the path concerned, as configured or in the schema; "" if none
 	SchemaID int32  // id in the registry, -1 if none is known
 	Err      error  // what is wrong
-	// Retry: the record may be fine, but its schema is not available at present.
+	// Retry reports that the record may be fine, but its schema is not available at present.
 	// The caller waits and retries; all other errors make dead letters.
 	Retry bool
-	// Absent: the registry has answered that it does not have the schema. With
-	// Retry, not for long enough to be sure.
+	// Absent reports that the registry has answered that it does not have the schema. With
+	// Retry, the grace period is not over yet.
 	Absent bool
 }
 

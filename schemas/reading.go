@@ -19,7 +19,7 @@ const MaxSaves = 8
 type Work struct {
 	Parts     [maxKeyParts]Part // of the key
 	Saved     [MaxSaves]int     // positions in the record that are read twice
-	Counts    []int             // what a program counts
+	Counts    []int             // counters of the program
 	scratch   []byte
 	fault     Fault
 	faultSink int32
@@ -79,7 +79,7 @@ func (r *Reading) Expect() {
 	}
 }
 
-// Unmeet marks the values i to j-1 as not yet read again.
+// Unmeet marks the values i to j-1 as not yet read, again.
 func (r *Reading) Unmeet(i, j int) {
 	for ; i < j; i++ {
 		r.Values[i] = unmet
@@ -89,9 +89,9 @@ func (r *Reading) Unmeet(i, j int) {
 // Met reports whether a value has been read since Expect.
 func (r *Reading) Met(i int) bool { return math.Float64bits(r.Values[i]) != math.Float64bits(unmet) }
 
-// Settle turns the values that were not read into missing ones, before Finish. It reports
+// FillMissing sets the values that were not read to NaN, before Finish. It reports
 // whether any was read.
-func (r *Reading) Settle() (met bool) {
+func (r *Reading) FillMissing() (met bool) {
 	for i := range r.Values {
 		if r.Met(i) {
 			met = true

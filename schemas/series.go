@@ -1,8 +1,8 @@
 package schemas
 
-// Splitter makes samples of readings whose values are series of their own: the series of the
-// value of field "temperature" in a record of key "press-1" is "press-1/temperature". It serves one goroutine. A nil
-// Splitter leaves a reading as it is, one sample.
+// Splitter splits a reading whose values are series of their own into samples, one for each value. The value of field
+// "temperature" in a record of key "press-1" belongs to the series "press-1/temperature". It serves one goroutine. A nil
+// Splitter makes one sample of a reading.
 type Splitter struct {
 	names   []string
 	longest int
@@ -10,8 +10,8 @@ type Splitter struct {
 	base    int    // length of the reading's key and '/' in key
 }
 
-// NewSplitter returns a Splitter of readings whose values have these names, which contain no '/': the last '/' of a series
-// key ends the record's. Without names it is nil.
+// NewSplitter returns a Splitter of readings whose values have these names, which contain no '/', so that the last '/' of a
+// series key ends the record's key. Without names it is nil.
 func NewSplitter(names []string) *Splitter {
 	if len(names) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (s *Splitter) KeyBytes(r *Reading) int {
 	return len(r.Key) + 1 + s.longest
 }
 
-// Sample returns the key and the values of the i-th sample of a reading. They are asked for in order, and valid
+// Sample returns the key and the values of the i-th sample of a reading. It is called in order; the result is valid
 // until the next call.
 func (s *Splitter) Sample(r *Reading, i int) (key []byte, values []float64) {
 	if s == nil {

@@ -14,8 +14,8 @@ import (
 type form uint8
 
 const (
-	// formCanonical is the Parsing Canonical Form of the Avro specification:
-	// what the fingerprint is taken of. goavro's differs where a schema has
+	// formCanonical is the Parsing Canonical Form of the Avro specification, from
+	// which the fingerprint is computed. goavro's form differs where a schema has
 	// logical types or nested namespaces, and is not used for that.
 	formCanonical form = iota
 	// formInline keeps what decoding needs and has all references inside.

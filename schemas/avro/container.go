@@ -25,7 +25,7 @@ import (
 const containerMagic = "Obj\x01"
 
 // maxContainerBlock bounds the stated size of a block, before and after compression, so that
-// a damaged file takes no memory.
+// a damaged file cannot exhaust memory.
 const maxContainerBlock = 1 << 30
 
 // ContainerReader reads the blocks of an Avro object container file.
@@ -43,7 +43,7 @@ func NewContainerReader(r io.Reader) (*ContainerReader, error) {
 	c := &ContainerReader{r: bufio.NewReaderSize(r, 1<<18), Codec: "null"}
 	magic := make([]byte, len(containerMagic))
 	if _, err := io.ReadFull(c.r, magic); err != nil || string(magic) != containerMagic {
-		return nil, errors.New("avro: this is no Avro object container file: it does not begin with Obj and 1")
+		return nil, errors.New("avro: not an Avro object container file: it does not begin with the bytes Obj and 1")
 	}
 	c.n = int64(len(magic))
 	for {

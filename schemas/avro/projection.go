@@ -70,7 +70,7 @@ const (
 	opNullLong
 	opNumber
 	opNumbers
-	opMissing // n values that are not there
+	opMissing // n missing values
 	// Key and time. opKeyText is a key of one string; opKeyPart takes any part.
 	opKeyText
 	opKeyPart
@@ -96,7 +96,7 @@ func newProjection(l *schemas.Layout, schemaID int32, schemaJSON string) *projec
 }
 
 // compile compiles a schema. It always returns a projection: where the
-// schema or the mapping's paths in it are at fault, one that says so of every
+// schema or the mapping's paths in it are at fault, one that returns that error for every
 // record.
 func compile(l *schemas.Layout, schema *schemas.Schema) *projection {
 	p := &projection{layout: l, schemaID: schema.ID}
@@ -324,7 +324,7 @@ func (c *compiler) entries(n *node, wants []want, path string, depth int) error 
 	return nil
 }
 
-// absent emits what a null on the way of a path means.
+// absent emits the code for a null on the way of a path.
 func (c *compiler) absent(w want, path string) {
 	s := &c.layout.Sinks[w.sink]
 	switch s.Role {
@@ -398,8 +398,8 @@ func (c *compiler) leaf(n *node, w want, path string) {
 	c.emit(in)
 }
 
-// optional takes a union of null and one other type apart: the other type and
-// the place of null. It is nil for anything else.
+// optional returns the other type of a union of null and one other type, and the index
+// of null; nil for anything else.
 func (n *node) optional() (inner *node, null int) {
 	if n.kind != kindUnion || len(n.branches) != 2 {
 		return nil, -1

@@ -25,7 +25,7 @@ func find(s *schemas.Sink, n *node, segs []schemas.Segment, count int) *schemas.
 			if p == nil {
 				return nil
 			}
-			// The branch that came further has more to say.
+			// The error of the branch that matched more steps is more useful.
 			if first == nil || first.Class == schemas.ClassMissingField && p.Class == schemas.ClassBadType {
 				first = p
 			}
@@ -102,8 +102,8 @@ func (n *node) suits(r schemas.Role) bool {
 const maxPaths = 4096
 
 // Paths lists the paths that suit a role, in the schema's order: arrays of numbers as
-// "accel[]" (the length is for the user to give) and numbers in maps as "tags.*"; for the
-// time those first that say they are one.
+// "accel[]" (the user adds the length) and numbers in maps as "tags.*"; for the
+// time those with a logical type of a time come first.
 func (n *node) Paths(r schemas.Role) []string {
 	var out []string
 	stamped := 0

@@ -17,7 +17,7 @@ import (
 // and with the same results.
 //
 // goavro allocates what a count in the bytes demands and recurses as deep as
-// they say, so it only gets to see a record that skip has been through.
+// they demand, so it only decodes records that skip has checked.
 type walker struct {
 	layout *schemas.Layout
 	root   *node
@@ -75,7 +75,7 @@ func (w *walker) read(body []byte, out *schemas.Reading) (int, status) {
 	}
 	native, _, err := w.codec.NativeFromBinary(body)
 	if err != nil {
-		// All that skip lets pass and goavro refuses is a map with a key twice.
+		// The only records that skip accepts and goavro refuses have a map with a key twice.
 		return pos, statusDuplicate
 	}
 	for i := range w.layout.Sinks {
@@ -138,7 +138,7 @@ func (w *walker) follow(n *node, v any, segs []schemas.Segment, count, item int,
 	out.Fail(sink, typeFault[s.Role])
 }
 
-// branch is the type and the value that a union holds.
+// branch returns the type and the value of a union.
 func (w *walker) branch(n *node, v any) (*node, any) {
 	wrapped, _ := v.(map[string]any)
 	for _, b := range n.branches {

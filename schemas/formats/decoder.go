@@ -27,8 +27,8 @@ type Options struct {
 	// Schemas are writer's schemas of Avro for the single-object encoding, by their
 	// fingerprints.
 	Schemas []string
-	// Subjects are looked through in the registry for fingerprints that are
-	// none of Schemas, all their versions.
+	// Subjects are those whose versions in the registry are searched for fingerprints that
+	// no schema of Schemas has.
 	Subjects []string
 	// MaxBytes is the longest value taken; 0 means 16 MiB.
 	MaxBytes int
@@ -53,7 +53,7 @@ type Decoder struct {
 	lastByGUID *compiled
 	lastCRC    uint64
 	lastByCRC  *compiled
-	// What this decoder has met, so that shared's lock is taken once a schema.
+	// The schemas that this decoder has used, so that it takes shared's lock once for each.
 	byID   map[int32]*compiled
 	byGUID map[[16]byte]*compiled
 	byCRC  map[uint64]*compiled
@@ -306,7 +306,7 @@ func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*compiled, error
 	return p, nil
 }
 
-// share returns a compiled schema that any clone has met, or asks the registry.
+// share returns a compiled schema that any clone has compiled, or fetches and compiles it.
 // It does not hold the lock meanwhile: the registry's client fetches a schema
 // once, and compiling it twice does no harm.
 func share[K comparable](s *decoderShared, known map[K]*compiled, key K, fetch func() (*schemas.Schema, error)) (*compiled, error) {

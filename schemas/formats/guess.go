@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// guessBytes is how much of a value a guess looks at.
+// guessBytes is the number of bytes of a value that a guess reads.
 const guessBytes = 64
 
 // looksLike guesses the format of an unreadable value from its first bytes, for the error message: most often the topic

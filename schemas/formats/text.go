@@ -7,8 +7,8 @@ import (
 	"odradek/schemas"
 )
 
-// Text returns what a record holds as lines to be read by people, as far as it can be read, and the id of its schema
-// in the registry, -1 if it names none. The mapping does not matter. The error says why not more could be read.
+// Text returns the content of a record as readable lines, as far as it can be decoded, and the id of its schema
+// in the registry, -1 if it names none. The mapping does not matter. The error says why decoding ended early.
 func (d *Decoder) Text(ctx context.Context, value []byte, header func(name string) ([]byte, bool)) (lines []string, id int32, err error) {
 	p, body, err := d.frame(ctx, value, header)
 	if err != nil {

@@ -126,7 +126,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		}
 		return e
 	}
-	if !out.Settle() {
+	if !out.FillMissing() {
 		for i := range p.layout.Sinks {
 			if p.layout.Sinks[i].Role == schemas.RoleValue {
 				out.Fail(int32(i), schemas.FaultBranch)

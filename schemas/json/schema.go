@@ -115,7 +115,7 @@ func (c *schema) places(p place) (list []place) {
 			if to, ok := c.follow(p.doc, ref); ok {
 				add(to, refs+1)
 			} else {
-				list = append(list, place{p.doc, true}) // nothing is known of it
+				list = append(list, place{p.doc, true}) // it may be anything
 			}
 		}
 		parts := 0

@@ -70,10 +70,10 @@ const groupRoom = 1 + binary.MaxVarintLen64 + 32
 // closeKind is the index of "close".
 const closeKind = 2
 
-var anomalyShape = newShape(AnomalySchema)
+var compiledAnomaly = compile(AnomalySchema)
 
-// AnomalyEncoder writes the anomalies of one input partition. It is not changed
-// by use, so that several goroutines may share it.
+// AnomalyEncoder writes the anomalies of one input partition. Several goroutines may
+// share it.
 type AnomalyEncoder struct {
 	head   []byte
 	source []byte
@@ -81,10 +81,10 @@ type AnomalyEncoder struct {
 	json   bool
 }
 
-// NewAnomalyEncoder makes an encoder as NewScoreEncoder does; schemaID is the
-// id of AnomalySchema, SingleObject or JSON.
+// NewAnomalyEncoder returns an encoder for the anomalies of topic's partition; schemaID is the
+// id of AnomalySchema in the registry, SingleObject or JSON.
 func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEncoder {
-	e := &AnomalyEncoder{head: anomalyShape.head(schemaID), json: schemaID == JSON}
+	e := &AnomalyEncoder{head: compiledAnomaly.head(schemaID), json: schemaID == JSON}
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
@@ -98,7 +98,7 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	start := len(dst)
 	dst = e.append(dst, a)
 	if e.json {
-		return anomalyShape.asJSON(dst, start)
+		return compiledAnomaly.asJSON(dst, start)
 	}
 	return dst
 }
@@ -203,7 +203,7 @@ func appendDoubles(dst []byte, list []float64) []byte {
 // the topic. Key may alias b.
 func DecodeAnomaly(b []byte) (Anomaly, error) {
 	var a Anomaly
-	b, err := anomalyShape.unframe(b)
+	b, err := compiledAnomaly.unframe(b)
 	if err != nil {
 		return a, fmt.Errorf("output: anomaly: %w", err)
 	}

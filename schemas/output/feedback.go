@@ -41,12 +41,12 @@ type Feedback struct {
 	WrittenAt int64
 }
 
-var feedbackShape = newShape(FeedbackSchema)
+var compiledFeedback = compile(FeedbackSchema)
 
 // Append appends the record with its framing; schemaID is as of NewScoreEncoder.
 func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 	start := len(dst)
-	dst = append(dst, feedbackShape.head(schemaID)...)
+	dst = append(dst, compiledFeedback.head(schemaID)...)
 	dst = avro.AppendText(dst, f.ID)
 	dst = avro.AppendLong(dst, int64(f.Kind))
 	for _, text := range []string{f.Anomaly, f.Detector, f.Keys} {
@@ -68,7 +68,7 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 	dst = avro.AppendText(dst, f.Reason)
 	dst = avro.AppendLong(dst, f.WrittenAt)
 	if schemaID == JSON {
-		return feedbackShape.asJSON(dst, start)
+		return compiledFeedback.asJSON(dst, start)
 	}
 	return dst
 }
@@ -77,7 +77,7 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 // anything: whoever writes there uses this schema.
 func DecodeFeedback(b []byte) (Feedback, error) {
 	var f Feedback
-	b, err := feedbackShape.unframe(b)
+	b, err := compiledFeedback.unframe(b)
 	if err != nil {
 		return f, fmt.Errorf("output: feedback: %w", err)
 	}
@@ -107,13 +107,13 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 func (f *Feedback) check() error {
 	switch {
 	case f.ID == "" || len(f.ID) > 256:
-		return errors.New("output: feedback: an id has 1 to 256 bytes")
+		return errors.New("output: feedback: the id is empty or longer than 256 bytes")
 	case f.Kind <= FeedbackMaintenance && f.From != nil && f.To != nil && *f.From >= *f.To:
-		return errors.New("output: feedback: it ends before it begins")
+		return errors.New("output: feedback: to is not after from")
 	case f.Kind == FeedbackMaintenance && (f.From == nil || f.To == nil):
-		return errors.New("output: feedback: a maintenance has a begin and an end")
+		return errors.New("output: feedback: a maintenance needs from and to")
 	case f.Kind >= FeedbackConfirm && f.Anomaly == "":
-		return errors.New("output: feedback: it names no anomaly")
+		return errors.New("output: feedback: confirm and false_alarm need the id of an anomaly")
 	}
 	return nil
 }

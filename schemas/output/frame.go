@@ -18,13 +18,13 @@ const (
 // JSONType is the content type of records in JSON, the value of their header content-type.
 const JSONType = "application/json"
 
-// shape is one of the worker's schemas, compiled.
-type shape struct {
+// compiled is one of the worker's schemas with its framing and its JSON converter.
+type compiled struct {
 	fingerprint uint64
 	json        *avro.JSON
 }
 
-func newShape(schema string) *shape {
+func compile(schema string) *compiled {
 	crc, err := avro.Fingerprint(schema)
 	if err != nil {
 		panic("output: a schema of this package is not Avro: " + err.Error())
@@ -33,11 +33,11 @@ func newShape(schema string) *shape {
 	if err != nil {
 		panic("output: a schema of this package has no JSON: " + err.Error())
 	}
-	return &shape{crc, j}
+	return &compiled{crc, j}
 }
 
 // asJSON replaces the Avro bytes from start on by their JSON. It allocates nothing where dst has room for both.
-func (s *shape) asJSON(dst []byte, start int) []byte {
+func (s *compiled) asJSON(dst []byte, start int) []byte {
 	end := len(dst)
 	all, err := s.json.Append(dst, dst[start:])
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *shape) asJSON(dst []byte, start int) []byte {
 }
 
 // unframe returns the Avro bytes of a record of the schema, in any framing or in JSON.
-func (s *shape) unframe(b []byte) ([]byte, error) {
+func (s *compiled) unframe(b []byte) ([]byte, error) {
 	switch {
 	case len(b) > 0 && b[0] == '{':
 		return s.json.Binary(nil, b)
@@ -63,7 +63,7 @@ func (s *shape) unframe(b []byte) ([]byte, error) {
 }
 
 // head returns the framing before the Avro bytes of a record.
-func (s *shape) head(schemaID int32) []byte {
+func (s *compiled) head(schemaID int32) []byte {
 	switch {
 	case schemaID == JSON:
 		return nil

@@ -203,7 +203,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add(NewScoreEncoder(JSON, "t", 0, []string{"d"}).Append(nil, []byte("k"), 1, 2, 0, 0.5, Scored, 7))
 	f.Add((&Feedback{ID: "a", Anomaly: "b", Kind: FeedbackConfirm}).Append(nil, JSON))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, s := range []*shape{scoreShape, anomalyShape, feedbackShape} {
+		for _, s := range []*compiled{compiledScore, compiledAnomaly, compiledFeedback} {
 			record, err := s.json.Binary(nil, b)
 			if err != nil {
 				continue

@@ -16,14 +16,14 @@ import (
 //go:embed score.avsc
 var ScoreSchema string
 
-// ScoreState says what a score rests on.
+// ScoreState says what a score was computed from.
 type ScoreState uint8
 
 // The states, in the order of the schema's enum.
 const (
-	Scored    ScoreState = iota // on measured values
+	Scored    ScoreState = iota // from measured values
 	WarmingUp                   // too little history, no score
-	Imputed                     // a value was missing and the last one stood in
+	Imputed                     // a value was missing, and the last one was used
 	scoreStates
 )
 
@@ -47,9 +47,8 @@ type Score struct {
 	Offset    int64
 }
 
-// ScoreEncoder writes the scores of one input partition. What is the same in
-// all its records is encoded once. It is not changed by use, so that several
-// goroutines may share it.
+// ScoreEncoder writes the scores of one input partition. It encodes once what all its
+// records have in common. Several goroutines may share it.
 type ScoreEncoder struct {
 	head      []byte
 	detectors [][]byte
@@ -62,7 +61,7 @@ type ScoreEncoder struct {
 // detectors of these names. schemaID is the id of ScoreSchema in the registry
 // (Confluent framing), SingleObject or JSON.
 func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []string) *ScoreEncoder {
-	e := &ScoreEncoder{head: scoreShape.head(schemaID), json: schemaID == JSON}
+	e := &ScoreEncoder{head: compiledScore.head(schemaID), json: schemaID == JSON}
 	longest := 0
 	for _, d := range detectors {
 		b := avro.AppendText(nil, d)
@@ -74,7 +73,7 @@ func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []
 	return e
 }
 
-var scoreShape = newShape(ScoreSchema)
+var compiledScore = compile(ScoreSchema)
 
 // Append appends one score with its framing; see Put. Where dst has room nothing
 // is allocated.
@@ -84,12 +83,12 @@ func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64
 	dst = slices.Grow(dst, most)
 	dst = dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
 	if e.json {
-		return scoreShape.asJSON(dst, n)
+		return compiledScore.asJSON(dst, n)
 	}
 	return dst
 }
 
-// Most is the most bytes that a score of the series takes in Avro.
+// Most returns an upper bound of the bytes that a score of the series takes in Avro.
 func (e *ScoreEncoder) Most(key []byte) int {
 	if !utf8.Valid(key) {
 		return e.room + 2 + 2*len(key)
@@ -126,9 +125,9 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 	return i
 }
 
-// hexKey is how a key that is not text is written into a string field: a
-// reader would put one and the same sign for all bytes that it does not know,
-// and different keys would become one.
+// hexKey returns the text that is written into a string field for a key that is not UTF-8.
+// A reader would replace all invalid bytes by the same character, and different keys would
+// become one.
 func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
 
 // DecodeScore reads a record of the scores topic in any framing or in JSON, for tests
@@ -136,7 +135,7 @@ func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
 // topic. Key may alias b.
 func DecodeScore(b []byte) (Score, error) {
 	var s Score
-	b, err := scoreShape.unframe(b)
+	b, err := compiledScore.unframe(b)
 	if err != nil {
 		return s, fmt.Errorf("output: score: %w", err)
 	}

@@ -66,7 +66,7 @@ func TestScoreEncoder(t *testing.T) {
 			var rest []byte
 			if id < 0 {
 				crc, _ := avro.Fingerprint(ScoreSchema)
-				if b[0] != 0xc3 || b[1] != 1 || crc != scoreShape.fingerprint {
+				if b[0] != 0xc3 || b[1] != 1 || crc != compiledScore.fingerprint {
 					t.Fatalf("% x", b[:10])
 				}
 				native, rest, err = codec.NativeFromBinary(b[10:])

@@ -17,7 +17,7 @@ var ReadingSchema string
 // ReadingMapping reads the readings of `worker generate`, of any format.
 var ReadingMapping = schemas.Mapping{Key: "sensor", Time: "time", Fields: []string{"value"}}
 
-var readingShape = newShape(ReadingSchema)
+var compiledReading = compile(ReadingSchema)
 
 // ReadingEncoder writes records of ReadingSchema, in Avro, for one plant and unit.
 type ReadingEncoder struct {
@@ -29,7 +29,7 @@ type ReadingEncoder struct {
 // the registry; below 0 records are in the single-object encoding.
 func NewReadingEncoder(schemaID int32, plant, unit string) *ReadingEncoder {
 	return &ReadingEncoder{
-		head: readingShape.head(schemaID),
+		head: compiledReading.head(schemaID),
 		site: avro.AppendText(avro.AppendText(nil, plant), unit),
 	}
 }

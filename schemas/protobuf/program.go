@@ -144,7 +144,7 @@ func (p *messageProgram) Decode(key, body []byte, timestampMs int64, out *schema
 		return e
 	}
 	w.finish()
-	out.Settle()
+	out.FillMissing()
 	return p.layout.Finish(key, timestampMs, out)
 }
 

@@ -18,7 +18,7 @@ func (e *AbsentError) Error() string { return e.Err.Error() }
 
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// absence is an error that is believed for a while.
+// absence is an error that is cached for a while.
 type absence struct {
 	err         error
 	until       time.Time
@@ -32,7 +32,7 @@ const (
 	maxAbsent   = 10_000
 )
 
-// absent remembers that a schema could not be had and returns the error to say so.
+// absent notes that a schema could not be fetched and returns the error to report.
 // The caller holds r.mu.
 func (r *Client) absent(name string, err error) error {
 	now := time.Now()

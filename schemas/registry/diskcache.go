@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// diskCache keeps what a registry said under one directory, a file each, so
-// that a restart in an outage knows the schemas of before. Schemas never
+// diskCache stores the answers of a registry in one directory, a file each, so
+// that a restart in an outage still has the schemas. Schemas never
 // change, so files are never updated, and nothing is lost if they are deleted.
 //
-// A file is "odradek schema 1", the CRC-32C of the rest in hexadecimal, and the
-// rest, on a line each. It is written under another name and renamed; a file
-// that is torn all the same does not have its CRC and counts as absent.
+// A file has "odradek schema 1", the CRC-32C of the content in hexadecimal, and the
+// content, on a line each. It is written under another name and renamed; a file
+// that was written in part nevertheless does not match its CRC and counts as absent.
 type diskCache struct{ dir string }
 
 const (
@@ -30,8 +30,8 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // openDiskCache opens the part of dir that belongs to the registry at these
-// addresses: ids mean nothing elsewhere. With a folder that can be read and not
-// written there is a cache as well as an error.
+// addresses, since ids of one registry mean nothing in another. For a folder that can be read but not
+// written it returns a cache and an error.
 func openDiskCache(dir string, urls []*url.URL) (*diskCache, error) {
 	var texts []string
 	for _, u := range urls {
@@ -65,7 +65,7 @@ func (c *diskCache) get(name string) ([]byte, bool) {
 	return openDiskFile(b)
 }
 
-// openDiskFile checks a file and returns what it keeps.
+// openDiskFile checks a file and returns its content.
 func openDiskFile(b []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(b, []byte(diskHeader))
 	if !ok || len(rest) < 9 || rest[8] != '\n' {
@@ -75,7 +75,7 @@ func openDiskFile(b []byte) ([]byte, bool) {
 	return body, string(sum) == fmt.Sprintf("%08x", crc32.Checksum(body, castagnoli))
 }
 
-// put writes a file. An error is of no consequence but to a later start.
+// put writes a file. An error affects a later start alone.
 func (c *diskCache) put(name string, body []byte) error {
 	f, err := os.CreateTemp(c.dir, ".new-*")
 	if err != nil {

@@ -37,11 +37,11 @@ type Config struct {
 	NegativeTTL time.Duration
 }
 
-// Errors that a caller decides by.
+// Errors that callers distinguish.
 var (
-	// ErrUnknownSchema: the registry answered that there is no such schema.
+	// ErrUnknownSchema reports that the registry has no such schema.
 	ErrUnknownSchema = errors.New("the registry has no such schema")
-	// ErrIncompatible: the registry refused to register a schema.
+	// ErrIncompatible reports that the registry refused to register a schema.
 	ErrIncompatible = errors.New("the schema is not compatible with the subject's earlier versions")
 )
 
@@ -60,7 +60,7 @@ func (e *Error) Error() string {
 	case 0:
 		return s + e.Err.Error() + " (is ODRADEK_SCHEMA_REGISTRY_URL right, and the registry up?)"
 	case http.StatusUnauthorized:
-		return s + "it wants credentials, or others: check ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_PASSWORD: " +
+		return s + "it refuses the credentials: check ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_PASSWORD: " +
 			e.Err.Error()
 	case http.StatusForbidden:
 		return s + "the user of ODRADEK_SCHEMA_REGISTRY_USERNAME is not allowed to do this: " + e.Err.Error()
@@ -79,9 +79,9 @@ type Stats struct {
 	Up       bool  // the last request had an answer
 }
 
-// Client is a client of a schema registry. It caches what it has fetched: ids,
-// Client and fingerprints name one schema for ever. So a registry that is down
-// matters to new schemas only. It is safe for use by several goroutines.
+// Client is a client of a schema registry. It caches what it has fetched, because an id,
+// a GUID or a fingerprint always names the same schema. So an outage of the registry
+// affects new schemas only. It is safe for use by several goroutines.
 type Client struct {
 	config Config
 	urls   []*url.URL
@@ -101,7 +101,7 @@ type Client struct {
 	scanned map[string]bool // "subject/version" whose fingerprints are in schemas
 }
 
-// flight is a request in progress; the others that want the same wait for it.
+// flight is a request in progress, for which other callers with the same name wait.
 type flight struct {
 	done   chan struct{}
 	schema *schemas.Schema
@@ -111,12 +111,12 @@ type flight struct {
 // Limits of the registry client.
 const (
 	maxReferences  = 64
-	silentPause    = 10 * time.Second // how long what the disk has is not asked for again after a request without an answer
+	silentPause    = 10 * time.Second // how long the disk is used without a request, after one that got no answer
 	maxAnswerBytes = 16 << 20
 )
 
-// New checks the configuration and opens the disk cache; it does not
-// New the registry anything. An error names the setting at fault.
+// New checks the configuration and opens the disk cache. It sends the registry no
+// request. An error names the setting at fault.
 func New(c Config) (*Client, error) {
 	r := &Client{config: c, schemas: map[string]*schemas.Schema{}, absents: map[string]absence{}, flights: map[string]*flight{},
 		scanned: map[string]bool{}}
@@ -166,8 +166,8 @@ func New(c Config) (*Client, error) {
 	return r, nil
 }
 
-// CacheFault says why CacheDir cannot be used, or can be read and not written; nil
-// where all is well. The registry is of use either way.
+// CacheFault returns why CacheDir cannot be used, or cannot be written; nil
+// where it can. The client works either way.
 func (r *Client) CacheFault() error { return r.fault }
 
 func redact(u string) string {
@@ -184,7 +184,7 @@ func (r *Client) Close() {
 	}
 }
 
-// Stats are the counters so far.
+// Stats returns the counters so far.
 func (r *Client) Stats() Stats {
 	return Stats{
 		Requests: r.requests.Load(), Failures: r.failures.Load(),
@@ -195,9 +195,9 @@ func (r *Client) Stats() Stats {
 // errNoRegistry is the error of a record that needs a registry if none is configured.
 var errNoRegistry = fmt.Errorf("%w: no registry is configured, set ODRADEK_SCHEMA_REGISTRY_URL", ErrUnknownSchema)
 
-// SchemaByID is the schema of an id, from memory, else from the registry, else
-// from disk. It is ErrUnknownSchema if the registry has none; any other
-// error means that it could not be asked, and asking again later may help.
+// SchemaByID returns the schema of an id, from memory, else from the registry, else
+// from disk. The error is ErrUnknownSchema if the registry has none; any other
+// error means that no answer came, and a later call may succeed.
 func (r *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, error) {
 	if r == nil {
 		return nil, errNoRegistry
@@ -232,8 +232,8 @@ func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 	})
 }
 
-// SchemaByFingerprint looks through all versions of subjects for the schema of
-// a CRC-64-AVRO fingerprint, as SchemaByID. of gives the fingerprints of a schema.
+// SchemaByFingerprint searches all versions of subjects for the schema of
+// a CRC-64-AVRO fingerprint, with the errors of SchemaByID. of returns the fingerprints of a schema.
 func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
 	of func(*schemas.Schema) []uint64) (*schemas.Schema, error) {
 	if r == nil || len(subjects) == 0 {
@@ -245,7 +245,7 @@ func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fin
 			if err != nil && !errors.Is(err, ErrUnknownSchema) {
 				return nil, err
 			}
-			for _, v := range slices.Backward(versions) { // the newest is the likeliest
+			for _, v := range slices.Backward(versions) { // the newest is the most likely one
 				s, list, err := r.scan(ctx, subject, strconv.Itoa(v), of)
 				if err != nil {
 					return nil, err
@@ -285,8 +285,8 @@ func (r *Client) scan(ctx context.Context, subject, version string, of func(*sch
 	return s, list, nil
 }
 
-// cached answers from memory or disk, or fetches: one caller at a time for one
-// name, and the rest take what it got.
+// cached returns a schema from memory or disk, or fetches it. Callers at the same time for one
+// name share a request.
 func (r *Client) cached(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
 	for {
 		r.mu.Lock()
@@ -313,7 +313,7 @@ func (r *Client) cached(ctx context.Context, name string, fetch func(context.Con
 			case <-ctx.Done():
 				return nil, fmt.Errorf("registry: waiting for the registry: %w", ctx.Err())
 			}
-			// The one that asked may have been cancelled; that is not our answer.
+			// The caller whose request was shared may have been cancelled; then this one asks again.
 			if f.err != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) && ctx.Err() == nil {
 				continue
 			}
@@ -337,9 +337,9 @@ func (r *Client) cached(ctx context.Context, name string, fetch func(context.Con
 	}
 }
 
-// load asks the registry, and answers from disk when the registry does not: it is
-// down, or knows the schema no more. The registry comes first because one that was
-// set up anew at the same address gives old ids to other schemas.
+// load asks the registry, and reads the disk when the registry is down or does not
+// have the schema any more. The registry comes first because a new one at the same
+// address gives old ids to other schemas.
 func (r *Client) load(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
 	kept := r.kept(name)
 	if kept != nil && time.Now().UnixNano() < r.silentUntil.Load() {
@@ -390,7 +390,7 @@ type reference struct {
 	Version int    `json:"version"`
 }
 
-// schema fetches a schema and what it refers to.
+// schema fetches a schema and those that it refers to.
 func (r *Client) schema(ctx context.Context, op, path string) (*schemas.Schema, error) {
 	a := answer{ID: -1}
 	if err := r.call(ctx, op, http.MethodGet, path, nil, &a); err != nil {

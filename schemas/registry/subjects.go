@@ -18,12 +18,12 @@ import (
 	"odradek/schemas"
 )
 
-// registered is what the disk cache keeps of a registration.
+// registered is the content of the disk cache for a registration.
 type registered struct{ ID int32 }
 
 // Register registers an Avro schema under a subject and returns its id, which is
-// the old one if the subject has that schema already. In an outage it returns the id that
-// an earlier run got for the same subject and schema. It returns
+// the old one if the subject has that schema already. In an outage it returns the id from the
+// disk cache, of an earlier process for the same subject and schema. It returns
 // ErrIncompatible if the subject's compatibility rule forbids the schema.
 func (r *Client) Register(ctx context.Context, subject, schemaJSON string) (int32, error) {
 	return r.RegisterAs(ctx, subject, "AVRO", schemaJSON)
@@ -39,8 +39,8 @@ func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text strin
 	})
 }
 
-// Lookup is Register without registering: ErrUnknownSchema if the subject does
-// not have the schema. For registries that forbid registration to workers.
+// Lookup returns the id of a schema that is registered under a subject, and ErrUnknownSchema if it
+// is not. It serves registries that forbid registration to workers.
 func (r *Client) Lookup(ctx context.Context, subject, schemaJSON string) (int32, error) {
 	return r.remembered(subject, schemaJSON, func() (int32, error) {
 		var a answer
@@ -85,7 +85,7 @@ func schemaBody(schemaType, text string) any {
 	}{text, schemaType}
 }
 
-// Latest is the newest version of a subject. It is asked for each time.
+// Latest returns the newest version of a subject. It is not cached.
 func (r *Client) Latest(ctx context.Context, subject string) (*schemas.Schema, error) {
 	return r.version(ctx, subject, "latest")
 }
@@ -95,7 +95,7 @@ func (r *Client) version(ctx context.Context, subject, version string) (*schemas
 		"/subjects/"+url.PathEscape(subject)+"/versions/"+version)
 }
 
-// Versions are the versions of a subject, ascending.
+// Versions returns the versions of a subject, ascending.
 func (r *Client) Versions(ctx context.Context, subject string) ([]int, error) {
 	var versions []int
 	err := r.call(ctx, fmt.Sprintf("versions of subject %q", subject), http.MethodGet,
@@ -103,8 +103,8 @@ func (r *Client) Versions(ctx context.Context, subject string) ([]int, error) {
 	return versions, err
 }
 
-// Compatible asks whether a schema could be registered under a subject, without
-// doing so, and if not, why. A subject that does not exist takes any.
+// Compatible reports whether a schema could be registered under a subject, without
+// registering it, and if not, why. A subject that does not exist takes any.
 func (r *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok bool, reasons []string, err error) {
 	var a struct {
 		OK       bool     `json:"is_compatible"`

@@ -32,8 +32,8 @@ func (e *DivergedError) Error() string { return "kafka: " + e.TP.String() + ": "
 // Reason returns the error's text without the partition.
 func (e *DivergedError) Reason() string {
 	if e.End < 0 {
-		return fmt.Sprintf("offset %d follows a record of leader epoch %s, and the log has no epoch as large: the topic was deleted and created again", e.Offset,
-			e.Epoch)
+		return fmt.Sprintf("offset %d follows a record of leader epoch %s, and the log has no epoch as large: "+
+			"the topic was deleted and created again", e.Offset, e.Epoch)
 	}
 	return fmt.Sprintf("offset %d follows a record of leader epoch %s, which ends at offset %d in the log: what came after was lost in an "+
 		"unclean leader election",
