@@ -21,7 +21,7 @@ import (
 	"odradek/processor/outputs"
 )
 
-// Prefix is what every setting's name begins with.
+// Prefix begins the name of every setting.
 const Prefix = "ODRADEK_"
 
 // Config has every setting of the worker. The tags are the single source of
@@ -63,7 +63,7 @@ type Config struct {
 type kafkaSettings struct {
 	Brokers       []string `env:"BROKERS" envDefault:"localhost:9092" doc:"Bootstrap brokers, host:port each."`
 	ClientID      string   `env:"CLIENT_ID" envDefault:"odradek" doc:"Client id, as brokers show it in their logs and quotas."`
-	TLS           bool     `env:"TLS" envDefault:"false" doc:"Speak TLS to the brokers."`
+	TLS           bool     `env:"TLS" envDefault:"false" doc:"Use TLS to the brokers."`
 	TLSCAFile     string   `env:"TLS_CA_FILE" doc:"PEM file of the certificate authorities to trust; the system's are used without it."`
 	TLSCertFile   string   `env:"TLS_CERT_FILE" doc:"PEM file of the client certificate, for mutual TLS."`
 	TLSKeyFile    string   `env:"TLS_KEY_FILE" doc:"PEM file of the client certificate's key."`
@@ -79,7 +79,7 @@ type groupSettings struct {
 	InstanceID        string        `env:"INSTANCE_ID" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3)."`
 	Topics            []string      `env:"TOPICS" doc:"Input topics. Required."`
 	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
-	WarmupFrom        time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a partition without a committed offset and without state reads to fill windows and histories, by the records' timestamps: with 24h and START=latest, what the topic has of the last day. Nothing is published of it. 0 for none. Needs START=latest or a time; not with REKEY. See docs/operations.md."`
+	WarmupFrom        time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a partition without a committed offset and without state reads to fill windows and histories, by the records' timestamps: with 24h and START=latest, what the topic has of the last day. Its results are not published. 0 for none. Needs START=latest or a time; not with REKEY. See docs/operations.md."`
 	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset, or an unclean leader election has lost records before it: fail stops the worker with exit code 4; earliest and latest empty the partition's state, resume at the first record that is left or at the end of the log, and report it."`
 	SessionTimeout    time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. Brokers accept 6s to 30m by default."`
 	RebalanceTimeout  time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
@@ -94,7 +94,7 @@ type registrySettings struct {
 	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
 	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; off for none. By default schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder (XDG_CACHE_HOME, ~/.cache). One that cannot be written is a warning, no fault."`
 	Timeout  time.Duration `env:"TIMEOUT" envDefault:"5s" min:"10ms" max:"5m" doc:"Time limit of one request."`
-	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record waits, and its partition with it, for a schema that the registry says it does not have: a replica of the registry may lag. After that the record is a dead letter, and those of the same schema after it at once. With 0 it is a dead letter at the first answer."`
+	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record waits, and its partition with it, for a schema that the registry says it does not have: a replica of the registry may lag. After that the record is a dead letter, and later ones of the same schema are at once. With 0 it is a dead letter at the first answer."`
 }
 
 type mappingSettings struct {
@@ -106,26 +106,26 @@ type mappingSettings struct {
 	ValueFields  []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
 	SeriesFields []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors: each is a series of its own, of one value, with the key <series key>/<field path>, as press-1/temperature. A record is as many samples, each with its own outcome. Instead of ODRADEK_VALUE_FIELDS; the one value is called value. See docs/records.md."`
 	Missing      string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
-	Duplicates   string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of one already there: keep it, or drop and count it."`
+	Duplicates   string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
 }
 
 type keySettings struct {
 	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
-	MaxHeld   int           `env:"MAX_HELD" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample that the partition's log is this many offsets past is released before its time; what comes later and is older than the newest released of its series is late."`
+	MaxHeld   int           `env:"MAX_HELD" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample is released early when the partition's log is this many offsets past it; a later sample that is older than the newest released one of its series is late."`
 	TTL       time.Duration `env:"TTL" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
-	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker. A partition may use an equal share, and beyond it what the others leave; over that it evicts its least recently used series, also while it is restored. The default goes by the limit of the container (cgroup) or service, else by the machine's memory. 0 for no limit."`
+	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker. A partition may use an equal share, and beyond it what the others leave; over that it evicts its least recently used series, also while it is restored. The default is derived from the memory limit of the container (cgroup) or service, else from the machine's memory. 0 for no limit."`
 	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, whatever a series takes."`
 	MaxFuture time.Duration `env:"MAX_FUTURE" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
-	MaxJump   time.Duration `env:"MAX_JUMP" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past the newest of its partition is held until two of the next three records of the partition, of any series, say whether to believe it: it is accepted if they are not earlier than it by more than this, else it is a dead letter. So are the first records of a partition, which have nothing to be compared with. Set it above the usual pause between two records of a partition. By default 24h, or, with ODRADEK_LATENESS or ODRADEK_SILENCE, the larger of 10m and ten times those, and with ODRADEK_TTL no more than half of it, nor less than 10m. 0 for no limit."`
+	MaxJump   time.Duration `env:"MAX_JUMP" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past the newest of its partition is held until two of the next three records of the partition, of any series, agree with its time: it is accepted if they are not earlier than it by more than this, else it is a dead letter. The first records of a partition, which have nothing to be compared with, are held likewise. Set it above the usual pause between two records of a partition. By default 24h, or, with ODRADEK_LATENESS or ODRADEK_SILENCE, the larger of 10m and ten times those, and with ODRADEK_TTL no more than half of it, nor less than 10m. 0 for no limit."`
 }
 
 type detectSettings struct {
 	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
-	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows: the heatmaps of op discords, up to 256 KiB for each of its windows. With false they are not made."`
-	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of what operators say of anomalies: mutes and maintenance, which the workers apply within a second, without a restart. worker mute and worker feedback write it; it need not exist. off: none is read."`
-	Silence     time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
-	GroupBy     string        `env:"GROUP_BY" doc:"Puts anomalies of several series that open together into a group: they have the same group in the anomalies topic. A regular expression (RE2) of the series key: the part in parentheses, or without any all that it matches, is what the series of a group have in common; a series that it does not match is in none. ^[^/]+ is what comes before the first /, with ODRADEK_KEY_FIELD=site+line+sensor the site. Anomalies of other partitions are in other groups."`
-	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Event time from the opening of a group's first anomaly to that of the last one to join it, at most, in either direction. Set it above the time by which the series of a partition are apart."`
+	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish results of whole windows: the heatmaps of op discords, up to 256 KiB for each window. With false they are not computed."`
+	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of operators' feedback on anomalies: mutes and maintenance, which the workers apply within a second, without a restart. worker mute and worker feedback write it; it need not exist. off: none is read."`
+	Silence     time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0: no series becomes silent. The clock is the partition's newest event time: where all its series stop, none becomes silent. A record whose values are null counts as a sample here."`
+	GroupBy     string        `env:"GROUP_BY" doc:"Puts anomalies of several series that open together into a group: they have the same group in the anomalies topic. A regular expression (RE2) of the series key: the part in parentheses, or without any all that it matches, is what the series of a group have in common; a series that it does not match is in no group. ^[^/]+ takes the text before the first /, which is the site with ODRADEK_KEY_FIELD=site+line+sensor. Anomalies of other partitions are in other groups."`
+	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Largest event time from the opening of a group's first anomaly to that of another one in it, in either direction. Set it above the difference of the event times of a partition's series."`
 	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run where ODRADEK_DETECTORS names none. {presetHelp} A setting of one of them that is given, ODRADEK_DETECTOR_<NAME>_..., holds in place of the preset's; with another OP the detector has none of the preset's settings. worker config prints what the preset stands for."`
 	Names       []string      `env:"DETECTORS" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }
@@ -136,7 +136,7 @@ type outputSettings struct {
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
 	// Topics are the names of outputs.Table, whose rows are also their tags.
 	Topics          outputs.Names
-	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"Each input topic's state is kept in the compacted topic <prefix>-<topic>-changelog, which no other group may use. One that is there under <group>-<topic>-changelog keeps its name."`
+	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it. A changelog that exists as <group>-<topic>-changelog keeps its name."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
 	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`
@@ -150,7 +150,7 @@ type cycleSettings struct {
 	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" derived:"50ms; 5ms with at_least_once" min:"0s" max:"1m" doc:"Least time from one commit to the next while there is input; 0, or 4 MiB to commit, and the next begins as soon as the last is done. A transaction costs the brokers more than a plain commit."`
 	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
 	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, a grown partition count): fail stops the worker with exit code 4, reset continues with empty state."`
-	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or empty just what the change touches."`
+	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or discard only the state that the change affects."`
 	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Send records through an internal topic keyed by series first. For inputs whose record key is not the series key, so that a series' records lie in several partitions. Needs ODRADEK_LATENESS above 0, because the internal topic interleaves the source partitions."`
 }
 
@@ -160,21 +160,21 @@ type fetchSettings struct {
 	MaxBytes       ByteSize      `env:"FETCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" doc:"Most bytes of one fetch response."`
 	PartitionBytes ByteSize      `env:"PARTITION_BYTES" envDefault:"1MiB" min:"16KiB" max:"1GiB" doc:"Most bytes of one partition in a fetch response; twice this much is buffered per partition."`
 	Workers        int           `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0 means one per CPU (GOMAXPROCS)."`
-	Executor       string        `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a GPU where there is one that can be used, else the CPU, and the log says why; cuda does not start without. What no kernel takes, and every batch while the GPU is out of service, is scored on the CPU."`
+	Executor       string        `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a GPU where there is one that can be used, else the CPU, and the log says why; cuda does not start without. The CPU scores tasks that no kernel takes, and every batch while the GPU is out of service."`
 }
 
 type gpuSettings struct {
-	Child       string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that has the GPU: a process of its own, so that a fault of the device is not the worker's end."`
+	Child       string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that uses the GPU: a process of its own, so that a fault of the device does not end the worker."`
 	Devices     []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use, a child each."`
-	Memory      ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches that find none are scored on the CPU."`
-	WindowCache ByteSize      `env:"RESIDENT" envDefault:"0" min:"0" max:"1024GiB" doc:"Memory of each GPU for its window cache, which keeps windows between batches, so that a task brings its fresh samples only; scores are the same to the bit. 0: every window is copied with its task. Detectors of op ikasst."`
-	Fallback    string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"What becomes of batches while a GPU is out of service: cpu scores them on the CPU, where scores may differ within the op's tolerance (and with them, rarely, the severity, the end or the samples of an anomaly); wait has them wait for the GPU, so that all scores come from one class of executor."`
+	Memory      ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches for which there is none left are scored on the CPU."`
+	WindowCache ByteSize      `env:"RESIDENT" envDefault:"0" min:"0" max:"1024GiB" doc:"Memory of each GPU for its window cache, which holds windows between batches, so that a task transfers only its fresh samples; scores are the same to the bit. 0: every window is copied with its task. Detectors of op ikasst."`
+	Fallback    string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"How batches are scored while a GPU is out of service: cpu scores them on the CPU, where scores may differ within the op's tolerance (and with them, rarely, the severity, the end or the samples of an anomaly); wait has them wait for the GPU, so that all scores come from one class of executor."`
 	Deadline    time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more, by their estimated work. A child that overruns it is killed and started again."`
 }
 
 type programSettings struct {
 	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off turns them off."`
-	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the status page and /status.json, which show names of series; off turns them off. The same as ODRADEK_HTTP_ADDR: one server has all."`
+	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the status page and /status.json, which show names of series; off turns them off. With the address of ODRADEK_HTTP_ADDR one server has all pages."`
 	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
 	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
 	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML. Variables override it; the flag -config names it, too. See above."`

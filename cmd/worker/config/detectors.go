@@ -29,19 +29,19 @@ type DetectorSettings struct {
 
 type detectorCommon struct {
 	Op        string   `env:"OP" envDefault:"knn" oneof:"{ops}" doc:"Method. {methods}"`
-	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
-	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
+	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Value fields that the detector scores."`
+	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the keys of the series that it scores: * matches any text, ? one byte; a pattern that begins with ! excludes. pump-*,!pump-test* selects the pumps but not the test pumps."`
 	Window    int      `env:"WINDOW" derived:"50{WINDOW}" min:"1" max:"16777216" doc:"Window of the method, in samples. {windows}"`
-	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later{STRIDE}."`
+	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride costs less time, and scores come later{STRIDE}."`
 	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, and before each has MIN_POINTS scores there is none."`
-	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
-	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that none counts for more because of its unit. For the methods that compare samples with those before them in their own units, knn and lof (without BINS); a field that does not move in the window keeps its unit. off: as they are."`
+	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault that lasts for about that many samples stands out, one of a single sample less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. The state has them, at 8 bytes each."`
+	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that the unit of a field does not determine its weight. For the methods that compare samples with earlier ones in their own units, knn and lof (without BINS); a field that does not change in the window keeps its unit. off: as they are."`
 	Grid      gridSettings
 	Season    seasonSettings
 	Alarm     alarmSettings
 	Guard     guardSettings
-	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are judged by, instead of those before them: a golden batch, last week. A row a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
-	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" doc:"How many samples of REFERENCE are themselves outliers. 1 or more: a sample is judged by a solving set of REFERENCE, which is much smaller and judges alike, and THRESHOLD is by default fixed at the weight of the last of these outliers."`
+	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are compared with, instead of earlier ones: a golden batch, last week. A row is a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
+	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" doc:"How many samples of REFERENCE are themselves outliers. 1 or more: a sample is compared with a solving set of REFERENCE, which is much smaller and gives similar scores, and THRESHOLD is by default fixed at the weight of the last of these outliers."`
 }
 
 // usualWindow is the default of WINDOW for ops without their own.

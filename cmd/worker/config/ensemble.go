@@ -14,15 +14,15 @@ import (
 	"odradek/processor/provenance"
 )
 
-// ensembleSpec has the settings of an ensemble in the form of an op's. It is no op: its
-// scores are made of its members', in the state.
+// ensembleSpec has the settings of an ensemble in the form of an op's. It is not an op: the state
+// combines its scores from its members'.
 var ensembleSpec = &detectors.Spec{
 	Name: "ensemble",
-	Help: "the sum of log(score / slow mean of the scores before) of the detectors in MEMBERS: high where several of them are unusually " +
+	Help: "the sum of log(score / slow mean of the earlier scores) of the detectors in MEMBERS: high where several of them are unusually " +
 		"high at once, on whatever scales they score",
 	Params: []detectors.Param{
 		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 1, Max: ensemble.MaxMemory,
-			Help: "scores that a member's slow mean goes by."},
+			Help: "scores that a member's slow mean averages over."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
 			Help: "scores that each member must have had before the first score."},
 	},

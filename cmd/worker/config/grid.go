@@ -13,9 +13,9 @@ import (
 
 // gridSettings make the samples of a detector of op scan events of a grid.
 type gridSettings struct {
-	Span   time.Duration `env:"GRID" envDefault:"0s" min:"0s" max:"8760h" doc:"With op scan, the event time over which a series' samples are counted in a grid of WINDOW cells, COLUMNS a row; windows begin at multiples of it, do not overlap (but see GRID_STRIDE), and end where the partition's watermark passes them. FIELDS are then x, y and, if there, the count of a sample (default 1), and its baseline. 0: samples are the cells themselves, WINDOW of them a grid."`
+	Span   time.Duration `env:"GRID" envDefault:"0s" min:"0s" max:"8760h" doc:"With op scan, the event time over which a series' samples are counted in a grid of WINDOW cells, COLUMNS a row; windows begin at multiples of it, do not overlap (but see GRID_STRIDE), and end where the partition's watermark passes them. FIELDS are then x, y and, if given, the count of a sample (default 1) and its baseline. 0: samples are the cells themselves, WINDOW of them a grid."`
 	Stride time.Duration `env:"GRID_STRIDE" derived:"GRID: windows do not overlap" min:"0s" max:"8760h" doc:"With GRID, the event time from the end of a window to that of the next: GRID is a multiple of it, and windows end at multiples of it. Each stride of a window has a table of its own in the state."`
-	Box    []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" doc:"With GRID, what the grid covers: x0,y0,x1,y1 in the units of x and y. A sample at x1 or y1 is outside, and what is outside is a dead letter."`
+	Box    []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" doc:"With GRID, the box that the grid covers: x0,y0,x1,y1 in the units of x and y. A sample at x1 or y1 is outside; a sample outside is a dead letter."`
 	Learn  int           `env:"GRID_LEARN" envDefault:"0" min:"0" max:"1000000" doc:"With GRID, the baseline of a cell is learnt: in proportion to its mean count in the strides of its series before the window, of which there must be this many with samples before the first score. 0: the baseline is the fourth of FIELDS, or the same for all cells."`
 	MaxP   float64       `env:"MAX_P" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" doc:"With op scan, the largest p-value of a region that can be an anomaly; THRESHOLD still bounds its log-likelihood ratio. 1: any."`
 }
@@ -49,7 +49,7 @@ func leastP(d *DetectorSettings) (float64, bool) {
 	return 1 / float64(replicates+1), true
 }
 
-// gridOf returns the grid of a detector whose fields have these columns and names; nil: it has none.
+// gridOf returns the grid of a detector whose fields have these columns and names; nil for a detector without one.
 func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, error) {
 	if d.Grid.Span == 0 {
 		return nil, nil
@@ -99,7 +99,7 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 		if d.Op == scan.Op.String() {
 			fix = fmt.Sprintf("use 1, or with MODEL 0 or 1 REPLICATES of at least %.0f", 1/d.Grid.MaxP-1)
 		}
-		k.add(short+"MAX_P", fmt.Sprintf("%v, but no p-value is that small", d.Grid.MaxP), fix)
+		k.add(short+"MAX_P", fmt.Sprintf("%v is below the least p-value of the detector", d.Grid.MaxP), fix)
 	}
 	if d.Grid.Span == 0 {
 		for name, set := range map[string]bool{"GRID_BOX": len(cleanList(d.Grid.Box)) > 0, "GRID_LEARN": d.Grid.Learn > 0,
@@ -145,7 +145,7 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 	}
 }
 
-// gridText is what a window's fingerprint says of a grid.
+// gridText returns the part of a window's fingerprint that a grid determines.
 func gridText(g *series.Grid) string {
 	text := fmt.Sprintf(";grid=%d;columns=%d;rows=%d;box=%v;learn=%d;signed=%v", g.Span, g.Columns, g.Rows, g.Box, g.Learn, g.Signed)
 	if g.Tables() > 1 {

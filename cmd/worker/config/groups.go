@@ -7,7 +7,7 @@ import (
 	"odradek/processor/keystate"
 )
 
-// grouping returns what puts anomalies into groups; nil: nothing does.
+// grouping returns the rule that puts anomalies into groups; nil without one.
 func (c *Config) grouping() (*keystate.Grouping, error) {
 	d := &c.Detect
 	if d.GroupBy == "" || !d.Anomalies {

@@ -8,12 +8,12 @@ import (
 	"odradek/processor/keystate/guard"
 )
 
-// guardSettings keep scores that are too high from being anomalies.
+// guardSettings are conditions on which scores that are too high become anomalies.
 type guardSettings struct {
-	Direction string   `env:"DIRECTION" envDefault:"both" oneof:"both|above|below" doc:"On which side of what was expected a sample has to be to be anomalous. above: a compressor that runs hot is a fault, one that runs cool is not. Of several fields that with the largest part in the score counts."`
-	Least     float64  `env:"MIN_DEVIATION" envDefault:"0" min:"0" max:"1e300" doc:"Least deviation of an anomalous sample from what was expected, in the field's unit. 0.5: a sensor that always says 21.0 and once 21.1 is no anomaly, however unusual that is."`
-	Share     float64  `env:"MIN_DEVIATION_SHARE" envDefault:"0" min:"0" max:"1e6" doc:"The same as a share of what was expected. 0.05: at 200 bar a deviation of less than 10 bar is no anomaly. With MIN_DEVIATION the larger of the two counts."`
-	OnlyIf    []string `env:"ONLY_IF" doc:"Conditions on values of the sample, all of which an anomalous one fulfils: fields of FIELDS, > or <, and a number. value>80: an unusual temperature matters above 80 only; rpm>0,load>20: only while the machine runs. A missing value fulfils none."`
+	Direction string   `env:"DIRECTION" envDefault:"both" oneof:"both|above|below" doc:"On which side of the expected value an anomalous sample is. above: a compressor that runs hot is a fault, one that runs cool is not. Of several fields the one with the largest contribution to the score counts."`
+	Least     float64  `env:"MIN_DEVIATION" envDefault:"0" min:"0" max:"1e300" doc:"Least deviation of an anomalous sample from the expected value, in the field's unit. 0.5: a sensor that always says 21.0 and once 21.1 is no anomaly, however unusual that is."`
+	Share     float64  `env:"MIN_DEVIATION_SHARE" envDefault:"0" min:"0" max:"1e6" doc:"The same as a share of the expected value. 0.05: at 200 bar a deviation of less than 10 bar is no anomaly. With MIN_DEVIATION the larger of the two counts."`
+	OnlyIf    []string `env:"ONLY_IF" doc:"Conditions on the values of an anomalous sample, all of which must hold: a field of FIELDS, > or <, and a number. value>80: an unusual temperature matters above 80 only; rpm>0,load>20: only while the machine runs. No condition holds for a missing value."`
 }
 
 // empty reports whether nothing is set.
@@ -69,7 +69,7 @@ func (k *checker) guard(short string, d *DetectorSettings) {
 	if spec := specOf(d.Op); spec != nil && k.ok(d.settingNames(short)...) {
 		if det, err := d.Build(); err == nil {
 			if _, ok := det.(detectors.Explainer); !ok {
-				set(false, fmt.Sprintf("set, but op %s does not say what it expected", d.Op), "remove it; ONLY_IF works with every op")
+				set(false, fmt.Sprintf("set, but op %s has no expected values", d.Op), "remove it; ONLY_IF works with every op")
 			}
 		}
 	}

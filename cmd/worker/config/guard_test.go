@@ -46,7 +46,7 @@ func TestGuardSettings(t *testing.T) {
 	for _, bad := range [][2]string{
 		{"X_DIRECTION=up", "X_DIRECTION"}, {"X_MIN_DEVIATION=-1", "X_MIN_DEVIATION"}, {"X_MIN_DEVIATION_SHARE=NaN", "X_MIN_DEVIATION_SHARE"},
 		{"X_ONLY_IF=c>3", `X_ONLY_IF: "c>3": "c" is not one of the detector's fields (a, b)`}, {"Y_ONLY_IF=a>3", "Y_ONLY_IF"},
-		{"X_ONLY_IF=a=3", "X_ONLY_IF"}, {"Y_DIRECTION=above", "op ikasst does not say what it expected"},
+		{"X_ONLY_IF=a=3", "X_ONLY_IF"}, {"Y_DIRECTION=above", "op ikasst has no expected values"},
 		{"Y_MIN_DEVIATION=1", "Y_MIN_DEVIATION"}, {"E_ONLY_IF=a>3", "an ensemble has scores and no values"}, {"E_DIRECTION=above", "E_DIRECTION"},
 	} {
 		if _, faults := parse(bad[0]); !strings.Contains(faults, bad[1]) {

@@ -22,20 +22,20 @@ type presetDetector struct{ name, one, several string }
 // presets are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find, and
 // what else was tried.
 var presets = []preset{
-	{"default", "readings, courses and shapes like none before, and readings that do not move", []presetDetector{
+	{"default", "readings, sequences and shapes unlike earlier ones, and readings that do not change", []presetDetector{
 		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
 			"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=16"},
 		{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"flat", stuck, ""},
 		{"both", "OP=ensemble MEMBERS=near,shape THRESHOLD=conformal:0.0003 HISTORY=2048 CLOSE_AFTER=100", ""},
 	}},
-	{"fast", "the same with a quarter of the samples before, for a third of the time", []presetDetector{
+	{"fast", "the same, compared with a quarter of the earlier samples in a third of the time", []presetDetector{
 		{"near", "OP=knn WINDOW=512 K=10 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
 			"OP=knn WINDOW=512 K=10 EMBED=2 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=16"},
 		{"shape", "OP=discord WINDOW=256 LENGTH=50 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"flat", stuck, ""},
 	}},
-	{"sensitive", "lower thresholds, and single readings far from what those just before lead to expect; twice the false anomalies or more",
+	{"sensitive", "lower thresholds, and single readings far from their prediction by those just before; at least twice the false anomalies",
 		[]presetDetector{
 			{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=100",
 				"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.004 HISTORY=2048 CLOSE_AFTER=16"},
@@ -44,16 +44,16 @@ var presets = []preset{
 			{"jump", "OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100",
 				"OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100"},
 		}},
-	{"vector", "samples of several values that are like none before, in courses of eight", []presetDetector{
+	{"vector", "samples of several values unlike earlier ones, in sequences of eight", []presetDetector{
 		{"near", "OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32",
 			"OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32"},
 	}},
-	{"change", "changes of level, in series of some fifty samples too", []presetDetector{
+	{"change", "changes of level, also in series of about fifty samples", []presetDetector{
 		{"level", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16"},
 	}},
 }
 
-// stuck are the settings of a detector of readings that do not move for much longer than is usual
+// stuck are the settings of a detector of readings that do not change for much longer than is usual
 // for their series.
 const stuck = "OP=flatline STRIDE=16 THRESHOLD=quantile:0.95*2 OPEN_AFTER=32 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8"
 
