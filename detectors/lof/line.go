@@ -158,7 +158,7 @@ func (l *onLine) densities(p *Params, k, from, to int) {
 		for _, j := range l.Tied(r) {
 			sum += max(far[j], math.Abs(x[j]-q))
 		}
-		l.lrd[i] = p.density(sum, k)
+		l.lrd[i] = p.Density(sum, k)
 	}
 }
 
@@ -176,7 +176,7 @@ func (l *onLine) densityInOrder(p *Params, k, i int) float64 {
 	for _, j := range l.neighbours(i) {
 		sum += max(l.Far[j], math.Abs(l.X[j]-l.X[i]))
 	}
-	return p.density(sum, k)
+	return p.Density(sum, k)
 }
 
 // neighbours returns the positions of the neighbours of the point at position i, in the

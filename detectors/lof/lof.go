@@ -75,9 +75,9 @@ func (p *Params) Check() error {
 	return errors.Join(faults...)
 }
 
-// density returns the lrd of a point whose k reachability distances have the given
+// Density returns the lrd of a point whose k reachability distances have the given
 // sum.
-func (p *Params) density(sum float64, k int) float64 {
+func (p *Params) Density(sum float64, k int) float64 {
 	mean := sum / float64(k)
 	if !p.Strict {
 		return 1 / (mean + guard)

@@ -413,7 +413,7 @@ func (s *Scorer) density(p *Params, i int) {
 	for _, o := range s.listOf(i) {
 		sum += math.Sqrt(max(s.kdist[o.at], o.square))
 	}
-	s.lrd[i] = p.density(sum, s.k)
+	s.lrd[i] = p.Density(sum, s.k)
 }
 
 // virtual sets the virtual points' densities.

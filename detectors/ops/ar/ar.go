@@ -142,6 +142,32 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return true
 }
 
+// Describe returns the samples that the prediction is made from, and what the field with the largest score is off by.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row := r.Row(fresh)
+	e := detectors.Evidence{From: row - d.From, To: row - d.To}
+	if !d.p.Novelty {
+		e.Parts = []detectors.Part{{Role: detectors.Baseline, From: row - d.p.Order, To: row - 1, Distance: math.NaN()}}
+	}
+	detail := r.Detail.F32()[2*fresh*r.Dim:]
+	at := -1
+	for c := range r.Dim {
+		if s := detail[2*c+1]; s == s && (at < 0 || s > detail[2*at+1]) {
+			at = c
+		}
+	}
+	if at < 0 {
+		return e
+	}
+	off, score := -float64(detail[2*at]), float64(detail[2*at+1])
+	e.Fields = detectors.OneHot(r.Dim, at)
+	e.Measures = []detectors.Measure{{Name: "innovation (measured less predicted)", Field: at, Value: off}}
+	if !d.p.Novelty && score > 0 {
+		e.Measures = append(e.Measures, detectors.Measure{Name: "usual innovation (root mean square)", Field: at, Value: math.Abs(off) / score})
+	}
+	return e
+}
+
 // score applies the definition, value by value.
 func score(r detectors.Rows) {
 	run(&r, func(s *ar.State, p *ar.Params, x []float64) ar.Score { return s.Define(p, x) }, new(scratch))

@@ -235,6 +235,37 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return score > 0 && memory.left.Explain(expected, contribution, places[0], q.At)
 }
 
+// Describe returns the nearest subsequences in the past, with the distances that the score is the mean of, 0 to the root of 2. Of
+// several lengths, they are those of the length with the highest score.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	m := d.highest(&r, fresh)
+	q := query(&r, fresh, m)
+	memory := pool.Get().(*memory)
+	defer pool.Put(memory)
+	memory.left.Load(r.X64, r.Dim)
+	memory.left.Length(m, q.ExcludeFlat)
+	e := detectors.Evidence{From: q.At, To: q.At + m - 1}
+	_, found := memory.left.Neighbours(&memory.own, q.From, q.At, q.K)
+	places, before := slices.Clone(found), 0.0
+	for k, at := range places {
+		sum := memory.left.Score(&memory.own, q.From, q.At, k+1) * float64(k+1)
+		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Neighbour, From: at, To: at + m - 1, Distance: sum - before})
+		before = sum
+	}
+	e.Measures = []detectors.Measure{{Name: "samples of a subsequence", Field: detectors.AllFields, Value: float64(m)}}
+	for a, length := range d.lengths {
+		if len(d.lengths) > 1 {
+			e.Measures = append(e.Measures, detectors.Measure{Name: fmt.Sprintf("score of length %d", length), Field: detectors.AllFields,
+				Value: float64(r.Detail.Float32(fresh*len(d.lengths) + a))})
+		}
+	}
+	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
+	if len(places) > 0 && memory.left.Explain(expected, shares, places[0], q.At) {
+		e.Fields = shares
+	}
+	return e
+}
+
 // lengths returns the lengths of a task.
 func lengths(r *detectors.Rows) detectors.Words { return r.Params[paramHeader:] }
 

@@ -260,6 +260,25 @@ func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []d
 	return dst
 }
 
+// Describe returns the discord that is the fresh row's score, and its nearest neighbour.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	e := detectors.Evidence{From: r.Row(fresh), To: r.Row(fresh)}
+	best := math.Inf(-1)
+	d.set.found(&r, func(f detectors.Finding, length int) {
+		if f.Fresh != fresh || f.Score <= best {
+			return
+		}
+		best = f.Score
+		w := r.Detail[length*d.set.detail+(f.Rank-1)*discordWords:][:discordWords]
+		e.From, e.To = f.From, f.To
+		e.Parts = []detectors.Part{{Role: detectors.Neighbour, From: int(w[3]), To: int(w[3]) + f.Length - 1, Distance: w.Float64(0)}}
+		e.Measures = []detectors.Measure{{Name: "samples of the discord", Field: detectors.AllFields, Value: float64(f.Length)},
+			{Name: "rank among the discords of its length", Field: detectors.AllFields, Value: float64(f.Rank)}}
+		e.Fields = detectors.OneHot(r.Dim, length/d.set.count)
+	})
+	return e
+}
+
 // Incomplete marks the detector as one that leaves out subsequences with a missing value.
 func (d *detector) Incomplete() {}
 

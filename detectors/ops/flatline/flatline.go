@@ -74,6 +74,25 @@ func (f *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	return n, ok
 }
 
+// Describe returns the longest run, which may begin before the rows of the task.
+func (f *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row, t := r.Row(fresh), r.Until(fresh)
+	score(t)
+	e := detectors.Evidence{From: row, To: row}
+	at := 0
+	for c := range r.Dim {
+		run := t.Next.Float32(2 * c)
+		e.Measures = append(e.Measures, detectors.Measure{Name: "samples without a change", Field: c, Value: float64(run)})
+		if run > t.Next.Float32(2*at) {
+			at = c
+		}
+	}
+	run := int(t.Next.Float32(2 * at))
+	e.Fields = detectors.OneHot(r.Dim, at)
+	e.Parts = []detectors.Part{{Role: detectors.Run, From: row - run, To: row, Distance: math.NaN()}}
+	return e
+}
+
 // score is the definition: value by value, one row after the other.
 func score(r detectors.Rows) {
 	tolerance := float64(r.Params.Float32(0))

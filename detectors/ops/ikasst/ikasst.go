@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 
@@ -141,6 +142,37 @@ func score(r detectors.Rows) {
 		}
 	})
 }
+
+// Describe returns past and present of the field with the largest score, the directions of the past, and the shares of the present's rows.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row := r.Row(fresh)
+	e := detectors.Evidence{From: row - d.From, To: row - d.To, Parts: []detectors.Part{
+		{Role: detectors.Past, From: row + 1 - d.sst.Reads(), To: row - d.sst.Gamma, Distance: math.NaN()},
+		{Role: detectors.Present, From: row - 2*d.sst.Window + 2, To: row, Distance: math.NaN()}}}
+	best, at := sst.Anatomy{Score: math.NaN()}, 0
+	t := r.Until(fresh)
+	columns(&t, &d.sst, func(c int, x, a []float64) {
+		if fresh > 0 { // the feedback of the scores before
+			sst.Define(&d.sst, x[:len(x)-1], fresh, a)
+		}
+		if b := sst.Dissect(&d.sst, x, a); b.Score > best.Score || best.Score != best.Score {
+			best, at = b, c
+		}
+	})
+	if best.Score != best.Score {
+		return e
+	}
+	e.Fields = detectors.OneHot(r.Dim, at)
+	e.Measures = []detectors.Measure{{Name: "share of the present that the past's directions do not explain", Field: at, Value: best.Score}}
+	for i, v := range best.Strength[:min(len(best.Strength), max(best.Count, directions))] {
+		e.Directions = append(e.Directions, detectors.Direction{Strength: v, Weight: best.Weight[i], Counts: i < best.Count})
+	}
+	e.Rows, e.RowsFrom = best.Rows, row-2*d.sst.Window+2
+	return e
+}
+
+// directions is the number of directions that Describe returns at least, where there are as many.
+const directions = 8
 
 // memory is the scratch memory of the CPU form.
 type memory struct {

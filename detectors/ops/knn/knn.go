@@ -224,6 +224,49 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return explain(r.X, r.Dim, r.Dim, d.p, q, expected, contribution)
 }
 
+// Describe returns the nearest points and their distances, whose sum is the score.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	m, row := d.p.Embed, r.Row(fresh)
+	e := detectors.Evidence{From: row - m + 1, To: row, Fields: shares(d, r, fresh)}
+	x, step := r.X, r.Dim
+	if d.p.ZNorm {
+		x, step = vec.Embed(nil, r.X, r.Dim, m, true), m*r.Dim
+	}
+	q := query(&r, fresh)
+	at := x[q.At*step:][:m*r.Dim]
+	for _, i := range nearest(x, step, at, d.others(), q) {
+		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Neighbour, From: i, To: i + m - 1, Distance: distance(at, x[i*step:])})
+	}
+	return e
+}
+
+// others returns the number of neighbours that are not the point itself.
+func (d *detector) others() int {
+	if d.p.IncludeSelf {
+		return d.p.K - 1
+	}
+	return d.p.K
+}
+
+// distance returns the distance of the point at from the one that begins x.
+func distance(at, x []float32) float64 {
+	square := 0.0
+	for c, v := range at {
+		e := float64(v) - float64(x[c])
+		square += float64(e * e)
+	}
+	return math.Sqrt(square)
+}
+
+// shares returns the fields' shares in a score; nil where d does not explain it.
+func shares(d detectors.Explainer, r detectors.Rows, fresh int) []float64 {
+	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
+	if !d.Explain(r, fresh, expected, shares) {
+		return nil
+	}
+	return shares
+}
+
 // rescale converts the expected end of a normalised point of m rows to the level and the deviation of
 // the point of a fresh row.
 func rescale(r *detectors.Rows, m, fresh int, expected []float64) bool {
@@ -264,6 +307,9 @@ func explain(x []float32, step, dim int, p Params, q knn.Query, expected, contri
 // nearest returns the k points of q nearest to at, the nearest first, of equal ones the
 // first. Points begin at every step-th number of x.
 func nearest(x []float32, step int, at []float32, k int, q knn.Query) []int {
+	if k == 0 {
+		return nil
+	}
 	points, squares := make([]int, 0, k+1), make([]float64, 0, k+1)
 	for i := q.From; i < q.To; i++ {
 		if i == q.At {

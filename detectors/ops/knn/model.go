@@ -263,6 +263,31 @@ func (d *ModelDetector) Explain(r detectors.Rows, fresh int, expected, contribut
 	return !d.p.ZNorm || rescale(&r, d.p.Embed, fresh, expected)
 }
 
+// Describe returns the nearest points of the model and their distances, whose sum is the score.
+func (d *ModelDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row := r.Row(fresh)
+	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row, Fields: shares(d, r, fresh)}
+	x, width, ok := against(nil, &r)
+	if !ok {
+		return e
+	}
+	q := query(&r, fresh)
+	at := x[q.At*width:][:width]
+	k := d.p.K
+	if d.p.IncludeSelf {
+		k--
+	}
+	for _, i := range nearest(x, width, at, k, q) {
+		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Reference, From: detectors.NoPart, To: detectors.NoPart, Number: i,
+			Distance: distance(at, x[i*width:])})
+	}
+	e.Measures = []detectors.Measure{{Name: "points of the reference set", Field: detectors.AllFields, Value: float64(d.model.n)}}
+	if d.model.cut > 0 {
+		e.Measures = append(e.Measures, detectors.Measure{Name: "cut of the reference set", Field: detectors.AllFields, Value: d.model.cut})
+	}
+	return e
+}
+
 // against appends the points of the model of r and then those of its fresh rows, width
 // numbers each. It returns false where the model does not fit the rows.
 func against(dst []float32, r *detectors.Rows) (x []float32, width int, ok bool) {

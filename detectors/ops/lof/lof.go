@@ -3,11 +3,13 @@
 package lof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"odradek/detectors"
@@ -348,6 +350,69 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 		expected[c], contribution[c] = mean[c], apart[c]/total
 	}
 	return true
+}
+
+// Describe returns the neighbours with their distances, and the densities whose ratio is the score.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	t := newTask(&r, nil)
+	n, row := len(t.points)/t.dim, r.Row(fresh)
+	first := r.Len() - n - d.p.Embed + 1 // row of the first point
+	at := n - r.Fresh + fresh
+	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row}
+	all := append(slices.Clone(t.points), t.virtuals...)
+	apart := func(i, j int) float64 {
+		square := 0.0
+		for c, v := range all[i*t.dim:][:t.dim] {
+			d := float64(v) - float64(all[j*t.dim+c])
+			square += float64(d * d)
+		}
+		return math.Sqrt(square)
+	}
+	var s lof.Scorer
+	lists := map[int][]int{}
+	near := func(i int) []int {
+		if _, ok := lists[i]; !ok {
+			lists[i] = s.Neighbours(&t.p, t.points, t.dim, t.virtuals, i)
+			slices.SortStableFunc(lists[i], func(a, b int) int { return cmp.Compare(apart(i, a), apart(i, b)) })
+		}
+		return lists[i]
+	}
+	mine := near(at)
+	ofPoints := true // and of no summary
+	for _, o := range mine {
+		part := detectors.Part{Role: detectors.Neighbour, From: first + o, To: first + o + d.p.Embed - 1, Distance: apart(at, o)}
+		if o >= n {
+			ofPoints = false
+			part.Role, part.From, part.To, part.Number = detectors.Summary, detectors.NoPart, detectors.NoPart, o-n
+		}
+		e.Parts = append(e.Parts, part)
+	}
+	if len(mine) == 0 {
+		return e
+	}
+	density := func(i int) float64 { // local reachability density
+		sum := 0.0
+		for _, o := range near(i) {
+			reach := near(o)
+			sum += max(apart(i, o), apart(o, reach[len(reach)-1]))
+		}
+		return t.p.Density(sum, len(near(i)))
+	}
+	e.Measures = []detectors.Measure{{Name: "k-distance", Field: detectors.AllFields, Value: apart(at, mine[len(mine)-1])}}
+	if own := density(at); ofPoints && len(t.virtuals) == 0 && own < math.Inf(1) &&
+		!slices.ContainsFunc(mine, func(o int) bool { return math.IsInf(density(o), 1) }) {
+		sum := 0.0
+		for _, o := range mine {
+			sum += density(o)
+		}
+		e.Measures = append(e.Measures, detectors.Measure{Name: "local reachability density", Field: detectors.AllFields, Value: own},
+			detectors.Measure{Name: "mean density of the neighbours", Field: detectors.AllFields, Value: sum / float64(len(mine))})
+	}
+	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
+	if d.Explain(r, fresh, expected, shares) {
+		e.Fields = shares
+	}
+	return e
 }
 
 func cases(rng *rand.Rand) []detectors.Case {

@@ -183,6 +183,32 @@ func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []d
 	return dst
 }
 
+// Describe returns the regions of the grid that the fresh row completes.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	e := detectors.Evidence{From: r.Len() - d.p.Cells, To: r.Len() - 1}
+	if fresh != r.Fresh-1 {
+		return e
+	}
+	for _, f := range d.AppendFindings(nil, r) {
+		if f.Region != nil {
+			e.Regions = append(e.Regions, *f.Region)
+		}
+	}
+	var total [2]int64
+	for i := e.From * r.Dim; i < len(r.XI); i += r.Dim {
+		total[0] += r.XI[i]
+		if r.Dim > 1 {
+			total[1] += r.XI[i+1]
+		}
+	}
+	e.Measures = []detectors.Measure{{Name: "cells of the grid", Field: detectors.AllFields, Value: float64(d.p.Cells)},
+		{Name: "count of all cells", Field: 0, Value: float64(total[0])}}
+	if r.Dim > 1 {
+		e.Measures = append(e.Measures, detectors.Measure{Name: "baseline of all cells", Field: 1, Value: float64(total[1])})
+	}
+	return e
+}
+
 // MediaType is the media type of the op's blocks: a JSON array of [Region].
 const MediaType = "application/vnd.odradek.regions+json"
 

@@ -167,6 +167,38 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return true
 }
 
+// Describe returns the bin of the row, and how far off its level the field with the largest score is.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row, dim := r.Row(fresh), r.Dim-1
+	tables, offsets := season.Table(r.Params[paramTables:]), r.Params.Int(paramOffsets)
+	clock := &season.Clock{Week: d.p.Week, Bins: d.p.Bins, Offsets: tables[:offsets], Days: tables[offsets:]}
+	name := "local time of day at the bin's begin, hours"
+	hours := 24.0
+	if d.p.Week {
+		name, hours = "local time at the bin's begin, hours from Sunday 0:00", 168
+	}
+	bin := clock.Bin(int64(r.X64[row*r.Dim]))
+	e := detectors.Evidence{From: row, To: row, Measures: []detectors.Measure{
+		{Name: name, Field: detectors.AllFields, Value: hours * float64(bin) / float64(d.p.Bins)}}}
+	detail := r.Detail.F32()[2*fresh*dim:]
+	at := -1
+	for c := range dim {
+		if s := detail[2*c+1]; s == s && (at < 0 || s > detail[2*at+1]) {
+			at = c
+		}
+	}
+	if at < 0 {
+		return e
+	}
+	off, score := -float64(detail[2*at]), float64(detail[2*at+1])
+	e.Fields = detectors.OneHot(dim, at)
+	e.Measures = append(e.Measures, detectors.Measure{Name: "difference from the bin's level", Field: at, Value: off})
+	if score > 0 {
+		e.Measures = append(e.Measures, detectors.Measure{Name: "usual difference", Field: at, Value: math.Abs(off) / score})
+	}
+	return e
+}
+
 func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { score(*r) }
 
 // score scores and learns the fresh rows, value by value.

@@ -126,48 +126,61 @@ func drop(x []float64, width int) []float64 {
 	return left
 }
 
+// nearPoint is a point of a model that is near a scored one.
+type nearPoint struct {
+	number int
+	square float64   // of the distance
+	point  []float32 // relative to the origin
+	apart  []float64 // the scored point less this one
+	weight float64   // the distance as it is in the score, of numbers that are rounded to float32
+}
+
+// nearest returns the points of the model of a task that are nearest to that of a fresh row, the nearest first.
+func (s *settings) nearest(r *detectors.Rows, fresh int) (m model, points []nearPoint) {
+	dim, words := r.Dim, r.Carry
+	width := s.embed * dim
+	if len(words) == 0 {
+		words = r.Next
+	}
+	m = read(words, dim, width)
+	from := r.Row(fresh) - s.embed + 1
+	at := vec.Embed(nil, r.X64[from*dim:from*dim+width], dim, s.embed, s.znorm)
+	for point := range slices.Chunk(m.points, width) {
+		n := nearPoint{number: len(points), point: point, apart: make([]float64, width)}
+		for c := range point {
+			n.apart[c] = at[c] - m.origin.Float64(2*(c%dim)) - float64(point[c])
+			n.square += float64(n.apart[c] * n.apart[c])
+			rounded := float64(float32(at[c]-m.origin.Float64(2*(c%dim)))) - float64(point[c])
+			n.weight += float64(rounded * rounded)
+		}
+		n.weight = math.Sqrt(n.weight)
+		points = append(points, n)
+	}
+	slices.SortStableFunc(points, func(a, b nearPoint) int { return cmp.Compare(a.square, b.square) })
+	return m, points[:min(s.k, len(points))]
+}
+
 // Explain expects the mean of the last rows of the nearest points of the model, normalised ones at the
 // scored point's mean and deviation. A value's share is its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	s, dim := &d.set, r.Dim
-	width, words := s.embed*dim, r.Carry
-	if len(words) == 0 {
-		words = r.Next
-	}
-	m := read(words, dim, width)
-	from := r.Len() - r.Fresh + fresh - s.embed + 1
-	rows := r.X64[from*dim : from*dim+width]
-	at := vec.Embed(nil, rows, dim, s.embed, s.znorm)
-	type neighbour struct {
-		square float64
-		point  []float32
-	}
-	var near []neighbour
-	difference := func(point []float32, c int) float64 { return at[c] - m.origin.Float64(2*(c%dim)) - float64(point[c]) }
-	for p := range slices.Chunk(m.points, width) {
-		square := 0.0
-		for c := range p {
-			e := difference(p, c)
-			square += float64(e * e)
-		}
-		near = append(near, neighbour{square, p})
-	}
-	slices.SortStableFunc(near, func(a, b neighbour) int { return cmp.Compare(a.square, b.square) })
-	near = near[:min(s.k, len(near))]
+	m, points := s.nearest(&r, fresh)
+	width := s.embed * dim
 	total, share, mean := 0.0, make([]float64, dim), make([]float64, dim)
-	for _, n := range near {
-		for c := range width {
-			e := difference(n.point, c)
+	for _, n := range points {
+		for c, e := range n.apart {
 			share[c%dim] += e * e
 			total += e * e
 		}
 		for c := range mean {
-			mean[c] += float64(n.point[width-dim+c]) / float64(len(near))
+			mean[c] += float64(n.point[width-dim+c]) / float64(len(points))
 		}
 	}
 	if !(total > 0) || math.IsInf(total, 1) {
 		return false
 	}
+	from := r.Row(fresh) - s.embed + 1
+	rows := r.X64[from*dim : from*dim+width]
 	for c := range mean {
 		expected[c] = m.origin.Float64(2*c) + mean[c]
 		if s.znorm {
@@ -177,4 +190,24 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 		contribution[c] = share[c] / total
 	}
 	return true
+}
+
+// Describe returns the nearest points of the model and their distances, whose sum divided by the cut is the score.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row := r.Row(fresh)
+	e := detectors.Evidence{From: row - d.set.embed + 1, To: row}
+	m, points := d.set.nearest(&r, fresh)
+	weight := 0.0
+	for _, n := range points {
+		weight += n.weight
+		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Reference, From: detectors.NoPart, To: detectors.NoPart, Number: n.number,
+			Distance: n.weight})
+	}
+	e.Measures = []detectors.Measure{{Name: "weight", Field: detectors.AllFields, Value: weight},
+		{Name: "cut of the model", Field: detectors.AllFields, Value: m.cut}}
+	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
+	if d.Explain(r, fresh, expected, shares) {
+		e.Fields = shares
+	}
+	return e
 }

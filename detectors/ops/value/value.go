@@ -61,6 +61,26 @@ func (d *detector) Window() int             { return d.Least }
 // Incomplete marks the detector as one that leaves out missing values.
 func (d *detector) Incomplete() {}
 
+// Describe returns the value with the largest score.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row := r.Row(fresh)
+	e := detectors.Evidence{From: row - d.Least + 1, To: row}
+	most, at := math.NaN(), 0
+	for c, x := range r.X64[row*r.Dim:][:r.Dim] {
+		if r.Params[0] != 0 {
+			x = -x
+		}
+		if x > most || most != most {
+			most, at = x, c
+		}
+	}
+	if most == most {
+		e.Fields = detectors.OneHot(r.Dim, at)
+		e.Measures = []detectors.Measure{{Name: "value", Field: at, Value: r.X64[row*r.Dim+at]}}
+	}
+	return e
+}
+
 // score is the definition.
 func score(r detectors.Rows) {
 	first := r.Len() - r.Fresh

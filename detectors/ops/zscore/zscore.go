@@ -90,6 +90,28 @@ func (z *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return true
 }
 
+// Describe returns the values before, and the mean and the deviation of those of the field with the largest score.
+func (z *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	n, row := z.Window()-1, r.Row(fresh)
+	e := detectors.Evidence{From: row, To: row, Parts: []detectors.Part{{Role: detectors.Baseline, From: row - n, To: row - 1,
+		Distance: math.NaN()}}}
+	most, at := math.NaN(), 0
+	for c := range r.Dim {
+		if s, _ := field(r.X[(row-n)*r.Dim+c:], r.Dim, n); s > most || most != most {
+			most, at = s, c
+		}
+	}
+	if _, mean := field(r.X[(row-n)*r.Dim+at:], r.Dim, n); most > 0 {
+		off := float64(r.X[row*r.Dim+at]) - mean
+		e.Fields = detectors.OneHot(r.Dim, at)
+		e.Measures = []detectors.Measure{{Name: "difference from the mean", Field: at, Value: off}}
+		if most < maxScore {
+			e.Measures = append(e.Measures, detectors.Measure{Name: "standard deviation", Field: at, Value: math.Abs(off) / most})
+		}
+	}
+	return e
+}
+
 // least returns the number of the n earlier values that a score needs.
 func least(n int) int { return max(2, (n+1)/2) }
 
