@@ -15,6 +15,7 @@ import (
 
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
@@ -220,7 +221,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	parts := len(run.Source.Partitions())
 	var publish backtests.Publisher
 	if o.toTopic != "" {
-		if publish, err = newPublisher(ctx, c, state, client, registry, o.toTopic, parts); err != nil {
+		if publish, err = topicPublisher(ctx, c, state, client, registry, o.toTopic, parts); err != nil {
 			return err
 		}
 	}
@@ -228,7 +229,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	if o.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	exec, kind, err := newExecutor(c, log)
+	exec, kind, err := executors.New(c, log)
 	if err != nil {
 		return err
 	}

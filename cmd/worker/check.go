@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/preflight"
 )
 
@@ -20,7 +21,7 @@ the fault says that it does. run makes the same checks at its start.`,
 		return code
 	}
 	var r preflight.Report
-	c := preflight.Offline(&r, t.environ, checkExecutor)
+	c := preflight.Offline(&r, t.environ, executors.Check)
 	if *online {
 		ctx, cancel := context.WithTimeout(ctx, *timeout)
 		defer cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/executors"
 )
 
 const composeFile = "../../docker-compose.yml"
@@ -202,7 +203,7 @@ func TestComposeFile(t *testing.T) {
 	}
 	// What the comment on worker-gpu says: it runs without a GPU, too.
 	c, _, _ := config.Parse(environOf(p.Services["worker-gpu"]))
-	exec, kind, err := newExecutor(c, slog.New(slog.DiscardHandler))
+	exec, kind, err := executors.New(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

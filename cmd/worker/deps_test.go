@@ -59,8 +59,11 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/tables", "schemas schemas/avro", "files of rows are read and written without knowing what becomes of the rows"},
 	{"cmd/worker/backtests",
 		"cmd/worker/quality cmd/worker/replay cmd/worker/tables processor/kafka processor/kafka/fetch processor/kafka/record " +
-			"processor/keystate processor/events detectors detectors/discord detectors/ops/discords detectors/threshold schemas schemas/output",
+			"processor/keystate processor/events processor/outputs detectors detectors/discord detectors/ops/discords detectors/threshold schemas " +
+			"schemas/output",
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
+	{"cmd/worker/executors", "cmd/worker/config cmd/worker/preflight cuda detectors processor/metrics",
+		"the settings choose between executors; what they score is not known here"},
 	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",
 		"letters are read and sent again whatever their format is; settings and commands are the program's"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output",
@@ -200,7 +203,7 @@ var only = []struct {
 	{"gorgonia.org/cu/...", "cuda/device/*", false,
 		"it needs cgo, and ends the process where there is no device: only the child can afford that"},
 	{module + "/cuda/...", "cuda/* cuda/child/* cuda/plan/* cuda/device/* cuda/kernels/params_test.go " +
-		"cmd/worker/executor*.go cmd/bench/gpu/* cmd/bench/ops/* cmd/demo/cuda*_test.go",
+		"cmd/worker/executors/* cmd/bench/gpu/* cmd/bench/ops/* cmd/demo/cuda*_test.go",
 		false, "one place picks the executor; everything else has the interface"},
 	{"C", "cuda/device/*", false, "the worker is static, built without cgo"},
 	{"unsafe", "cuda/* cuda/plan/* cuda/device/* detectors/vec/*", true,
@@ -487,7 +490,7 @@ func TestImportRules(t *testing.T) {
 		{"cmd/worker/replay/lane.go", "odradek/processor", false},
 		{"cmd/worker/run.go", "github.com/compose-spec/compose-go/v2/loader", false},
 		{"cmd/worker/compose_test.go", "github.com/compose-spec/compose-go/v2/loader", true},
-		{"cmd/worker/executor.go", "odradek/cuda", true},
+		{"cmd/worker/executors/executors.go", "odradek/cuda", true},
 		{"processor/status/partition.go", "odradek/processor", false},
 		{"processor/limits/cycle.go", "odradek/processor", false},
 		{"processor/limits/cycle.go", "os", false},

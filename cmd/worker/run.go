@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/preflight"
+	"odradek/detectors"
 	"odradek/processor"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
@@ -45,13 +47,13 @@ func cmdRun(ctx context.Context, args []string) int {
 func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *web.Faults) error {
 	limitHeap(os.Getenv)
 	metrics := outputs.NewMetrics()
-	exec, kind, err := newExecutor(c, log)
+	exec, kind, err := executors.New(c, log)
 	if err != nil {
 		return err
 	}
 	defer exec.Close()
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
-	watchExecutor(metrics, exec)
+	executors.Watch(metrics, exec)
 
 	w := &worker{c: c, started: time.Now(), metrics: metrics, executor: kind, faults: faults}
 	metrics.WatchReady(w.ready)
@@ -112,7 +114,7 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 var hooks processor.Hooks
 
 // newProcessor creates missing topics, registers the schemas and builds the processor.
-func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec executor,
+func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
 	metrics *metrics.Metrics, log *slog.Logger, mutes func() *feedback.Mutes) (*processor.Processor, error) {
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err

@@ -1,4 +1,5 @@
-package main
+// Package executors makes the executor that the settings ask for: a GPU's, through its child program, or the CPU's.
+package executors
 
 import (
 	"fmt"
@@ -16,20 +17,18 @@ import (
 	"odradek/processor/metrics"
 )
 
-type executor = detectors.Executor
-
 // childProgram is the name of the GPU's child program, which is looked for beside
 // the worker's own.
 const childProgram = "odradek-cuda"
 
-// newExecutor makes the configured executor; kind names it in logs and metrics. With auto,
+// New makes the configured executor; kind names it in logs and metrics. With auto,
 // it is the CPU's where there is no GPU, and the log has the reason.
-func newExecutor(c *config.Config, log *slog.Logger) (exec executor, kind string, err error) {
+func New(c *config.Config, log *slog.Logger) (exec detectors.Executor, kind string, err error) {
 	n := c.Fetch.Workers
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	cpu := func() (executor, string, error) { return detectors.NewCPU(n), "cpu", nil }
+	cpu := func() (detectors.Executor, string, error) { return detectors.NewCPU(n), "cpu", nil }
 	if c.Fetch.Executor == "cpu" {
 		return cpu()
 	}
@@ -75,8 +74,8 @@ func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	return cuda.Open(o)
 }
 
-// watchExecutor passes the counts of an executor with devices to the metrics.
-func watchExecutor(m *metrics.Metrics, exec executor) {
+// Watch passes the counts of an executor with devices to the metrics.
+func Watch(m *metrics.Metrics, exec detectors.Executor) {
 	gpu, ok := exec.(*cuda.Executor)
 	if !ok {
 		return
@@ -97,8 +96,8 @@ func watchExecutor(m *metrics.Metrics, exec executor) {
 	})
 }
 
-// checkExecutor reports the executor that run would use.
-func checkExecutor(r *preflight.Report, c *config.Config) {
+// Check reports the executor that run would use.
+func Check(r *preflight.Report, c *config.Config) {
 	what := config.Prefix + "EXECUTOR"
 	if c.Fetch.Executor == "cpu" {
 		r.OK(what, "the CPU")

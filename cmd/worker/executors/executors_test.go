@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package executors
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func goChildProgram(t *testing.T) string {
 		}
 		goChild.path = filepath.Join(dir, "gochild")
 		build := exec.Command("go", "test", "-c", "-o", goChild.path, "./cuda")
-		build.Dir = "../.."
+		build.Dir = "../../.."
 		if out, err := build.CombinedOutput(); err != nil {
 			goChild.err = fmt.Errorf("%w: %s", err, out)
 		}
@@ -47,7 +47,7 @@ func goChildProgram(t *testing.T) string {
 	return goChild.path
 }
 
-func TestNewExecutor(t *testing.T) {
+func TestNew(t *testing.T) {
 	child := goChildProgram(t)
 	none := filepath.Join(t.TempDir(), "none")
 	for _, c := range []struct {
@@ -65,11 +65,12 @@ func TestNewExecutor(t *testing.T) {
 		{"ODRADEK_EXECUTOR=cuda ODRADEK_CUDA_CHILD=/bin/false", "", "exit status 1", ""},
 	} {
 		var said bytes.Buffer
-		cfg, faults, _ := config.Parse(minimal(strings.Fields(c.environ)...))
+		cfg, faults, _ := config.Parse(append(strings.Fields(c.environ), "ODRADEK_GROUP=g", "ODRADEK_TOPICS=a,b",
+			"ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081"))
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
-		e, kind, err := newExecutor(cfg, slog.New(slog.NewTextHandler(&said, nil)))
+		e, kind, err := New(cfg, slog.New(slog.NewTextHandler(&said, nil)))
 		if kind != c.kind || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %s, %v, want %s, %s", c.environ, kind, err, c.kind, c.err)
 		}
@@ -80,7 +81,7 @@ func TestNewExecutor(t *testing.T) {
 			e.Close()
 		}
 		var r preflight.Report
-		checkExecutor(&r, cfg)
+		Check(&r, cfg)
 		if r.Faulty() != (c.err != "") || len(r.Findings) != 1 {
 			t.Errorf("%s: check says %+v", c.environ, r.Findings)
 		}
