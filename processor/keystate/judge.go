@@ -26,6 +26,7 @@ type judge struct {
 	alerts alerts
 	mutes  *mutes
 	finds  []detectors.Finding
+	watch  func(*Watched) // nil: none
 
 	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
 }
@@ -213,6 +214,9 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 			v.Severity = 0
 		}
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
+	}
+	if j.watch != nil {
+		j.watched(d, a, r, why, v.Tail)
 	}
 	withheld := j.out.withholds(r.Offset)
 	if !withheld {

@@ -82,6 +82,10 @@ type Config struct {
 	KeepMismatched bool // stored state of another fingerprint is dropped instead of refused
 	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
 
+	// Watch takes each judged score with what it was computed from; nil: nothing does. It is part of neither the state nor
+	// the results.
+	Watch func(*Watched)
+
 	// SampleBits is the number of bits that number the samples of a record, where a record may be several
 	// (Place); 0: a record is one sample. The methods of a State and its floors take and give offsets of
 	// records; Sample, Row, EventRow and BlockRow have those of samples.
@@ -397,6 +401,7 @@ func compose(s *State) {
 	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
 	s.Suspects = newSuspects(cfg.MaxJump, cfg.SampleBits, at, &s.Tally, journal)
 	s.held = newHeld(cfg.MaxHeld<<cfg.SampleBits, cfg.Dim, table, journal)
+	s.judge.watch = cfg.Watch
 	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
 	s.rules = rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks}
 	s.mutes = mutes{decisions: s.Decisions.log, tasks: &s.folder.tasks}

@@ -22,12 +22,13 @@ type Lane struct {
 	// keystate.Config.Blocks; nil: they are dropped.
 	TellBlocks func(rows []keystate.BlockRow) error
 
+	cfg    *keystate.Config
 	state  *keystate.State
 	exec   detectors.Executor
 	batch  *detectors.Batch
 	cache  *detectors.WindowCache // nil: the executor has none
 	tell   func(rows []keystate.Row, events []keystate.EventRow) error
-	next   int64 // offsets below are folded
+	next   int64 // records with offsets below are folded
 	most   int   // samples to score together
 	folded int   // since the last were scored
 }
@@ -37,7 +38,7 @@ type Lane struct {
 // samples; both slices are valid until it returns. The Lane must be closed.
 func NewLane(cfg *keystate.Config, exec detectors.Executor, topic string, partition int32, first int64,
 	tell func(rows []keystate.Row, events []keystate.EventRow) error) *Lane {
-	l := &Lane{state: keystate.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
+	l := &Lane{cfg: cfg, state: keystate.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
 	l.state.SetSource(topic, partition)
 	if c, ok := exec.(detectors.CachingExecutor); ok {
 		if l.cache = c.WindowCache(); l.cache != nil {
@@ -59,9 +60,17 @@ func (l *Lane) Close() {
 // ODRADEK_LATENESS or as suspects.
 func (l *Lane) Counts() (counts keystate.Counts, held int) { return l.state.Counts, l.state.Held() }
 
+// Misplaced returns why a sample is no event of its series' grids: it is a dead letter of the worker, and not to be folded.
+func (l *Lane) Misplaced(sm *keystate.Sample) error {
+	if e := l.state.Grids.Misplaced(sm.Key, sm.Values); e != nil {
+		return e
+	}
+	return nil
+}
+
 // Fold takes the next sample. Its offset is not below those before it.
 func (l *Lane) Fold(ctx context.Context, sm *keystate.Sample) (keystate.Outcome, error) {
-	if l.folded >= l.most {
+	if l.folded >= l.most && l.cfg.Number(sm.Offset) == 0 {
 		if err := l.Finish(ctx); err != nil {
 			return 0, err
 		}
@@ -70,7 +79,7 @@ func (l *Lane) Fold(ctx context.Context, sm *keystate.Sample) (keystate.Outcome,
 		return 0, err
 	}
 	out := l.state.Fold(sm, l.batch)
-	l.next = sm.Offset + 1
+	l.next = l.cfg.Record(sm.Offset) + 1
 	l.folded++
 	if len(l.state.Suspects.Refused) > 0 {
 		clear(l.state.Suspects.Refused)
