@@ -45,6 +45,7 @@ func commands() []command {
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},
 		{"state", "list, export or reset the state of a group", t.state},
+		{"why", "say why an anomaly was published, from the records of its series", t.why},
 		{"dlq", "list and show dead letters, or send them again", t.dlq},
 		{"mute", "have some scores make no anomaly for a time", t.mute},
 		{"feedback", "say of an anomaly whether it was a fault", t.feedback},

@@ -1,0 +1,183 @@
+package explain
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"odradek/cmd/worker/replay"
+	"odradek/detectors"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
+	"odradek/schemas/output"
+)
+
+// folded is what a fold of samples made of the series.
+type folded struct {
+	rows   [][]keystate.Row // by detector, in the order of the samples
+	events []keystate.EventRow
+}
+
+// uncached hides an executor's window cache: rows travel with their tasks, and can be looked at.
+type uncached struct{ detectors.Executor }
+
+// of returns the configuration of a fold of one series by some of the detectors. Samples of other series only move the
+// watermark. Keys are neither limited nor in groups.
+func (c *Config) of(key []byte, reads func(detector int) bool, watch func(*keystate.Watched)) *keystate.Config {
+	s := *c.State
+	s.Detectors = slices.Clone(s.Detectors)
+	for i := range s.Detectors {
+		d := &s.Detectors[i]
+		before := d.Keys
+		d.Keys = func(k []byte) bool { return reads(i) && bytes.Equal(k, key) && (before == nil || before(k)) }
+	}
+	s.MaxKeys, s.Grouping, s.Blocks, s.Watch = 0, nil, false, watch
+	return &s
+}
+
+// fold folds samples, the first of which is of the record at offset first, or of a later one.
+func (c *Config) fold(ctx context.Context, state *keystate.Config, s *source, samples []sample, first int64) (*folded, error) {
+	f := &folded{rows: make([][]keystate.Row, len(state.Detectors))}
+	lane := replay.NewLane(state, uncached{c.Executor}, s.tp.Topic, s.tp.Partition, first,
+		func(rows []keystate.Row, changes []keystate.EventRow) error {
+			for i := range rows {
+				d := rows[i].Detector
+				f.rows[d] = append(f.rows[d], rows[i])
+			}
+			f.events = append(f.events, changes...)
+			return nil
+		})
+	defer lane.Close()
+	for i := range samples {
+		sm := keystate.Sample{Key: s.keys[samples[i].key], Time: samples[i].time, Offset: samples[i].offset, Values: samples[i].values}
+		if samples[i].key == 0 {
+			if err := lane.Misplaced(&sm); err != nil {
+				continue // it was a dead letter
+			}
+		}
+		if _, err := lane.Fold(ctx, &sm); err != nil {
+			return nil, fmt.Errorf("explain: %w", err)
+		}
+	}
+	if err := lane.Finish(ctx); err != nil {
+		return nil, fmt.Errorf("explain: %w", err)
+	}
+	return f, nil
+}
+
+// peak returns the row of the highest score of an anomaly, and whether its score is the published one to the bit; -1: there is
+// none. An anomaly's peak time is the last time that its highest score is about. last is the offset of the anomaly's last record.
+func (c *Config) peak(rows []keystate.Row, a *output.Anomaly, last int64) (at int, same bool) {
+	at = -1
+	for i := range rows {
+		r := &rows[i]
+		if r.Until != a.PeakTime || r.Judged != r.Judged || c.State.Record(r.Offset) > last {
+			continue
+		}
+		if float64(r.Judged) == a.PeakScore {
+			return i, true
+		}
+		if at < 0 || math.Abs(float64(r.Judged)-a.PeakScore) < math.Abs(float64(rows[at].Judged)-a.PeakScore) {
+			at = i
+		}
+	}
+	return at, false
+}
+
+// period returns after how many samples the tasks of a detector are cut and centred alike again.
+func period(d *series.DetectorConfig) int {
+	block := 1
+	if d.Detector.Op().Elem() == detectors.F32 {
+		block = detectors.BlockRows(d.Detector.Window() + d.Stride - 1)
+	}
+	a, b := block, d.Stride
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return block / a * d.Stride
+}
+
+// remembers reports whether a detector's scores depend on more than its window: on a carry, or on a summary of what has left
+// it. An ensemble's depend on means of its members' scores.
+func remembers(d *series.DetectorConfig, dim int) bool {
+	if d.Ensemble != nil {
+		return true
+	}
+	if z, ok := d.Detector.(detectors.Summarizer); ok && z.Summary(dim) != nil {
+		return true
+	}
+	if _, ok := d.Detector.(detectors.Timed); ok {
+		dim++ // the time
+	}
+	size, _ := d.Detector.Size(detectors.View{Dim: dim, Rows: d.Detector.Window() + d.Stride - 1, Fresh: d.Stride})
+	return size.Carry > 0
+}
+
+// aligned is a fold of the samples of a window and those just before it, aligned as those of the worker.
+type aligned struct {
+	samples []sample
+	filler  int // samples before those of the series
+	end     int // of the rows of the samples, among those of all
+	row     int // of the peak, among its rows
+	*folded
+}
+
+// searchTime bounds the search of align.
+const searchTime = time.Minute
+
+// align looks for the alignment of a detector that remembers nothing: a task's rows are centred on a value that the number of
+// the series' samples selects, and its first row follows from the stride. What the worker counted from is not known where the
+// first samples are gone; there are few possibilities, and each is tried until one gives the published score to the bit.
+// Samples that make up the number have left the window when the score is made, and may be any.
+// rows are the detector's, of the samples in its window; the peak is one of those from from to to. It returns nil if there is none.
+func (c *Config) align(
+	ctx context.Context, s *source, detector int, rows []keystate.Row, from, to int, a *output.Anomaly,
+) (*aligned, error) {
+	d := &c.State.Detectors[detector]
+	n := period(d)
+	need := d.Detector.Window() + d.Stride - 1 + max(1, int(d.Smooth)) - 1
+	if from+1 < need || n < 2 || to-from > 10*need+1000 {
+		return nil, nil
+	}
+	values := make(map[int64]*sample, s.own)
+	for k := range s.samples {
+		if s.samples[k].key == 0 {
+			values[s.samples[k].offset] = &s.samples[k]
+		}
+	}
+	begin, end := from+1-need, min(len(rows), to+d.Stride)
+	first := *values[rows[begin].Offset]
+	window := make([]sample, 0, n+need+d.Stride)
+	for k := range n {
+		filler := first
+		filler.time -= int64(n - k)
+		window = append(window, filler)
+	}
+	for _, r := range rows[begin:end] {
+		window = append(window, *values[r.Offset])
+	}
+	for k := range window { // in the order in which they were in the window, whatever order they came in
+		window[k].offset = c.State.Place(int64(k), 0)
+	}
+	state := c.of(s.keys[0], func(i int) bool { return i == detector }, nil)
+	inOrder(state)
+	began := time.Now()
+	for phase := 0; phase < n && time.Since(began) < searchTime; phase++ {
+		f, err := c.fold(ctx, state, s, window[phase:], c.State.Record(window[phase].offset))
+		if err != nil {
+			return nil, err
+		}
+		if at, same := c.peak(f.rows[detector], a, math.MaxInt64); same {
+			return &aligned{samples: window[phase:], filler: n - phase, end: end, row: at, folded: f}, nil
+		}
+	}
+	return nil, nil
+}
+
+// inOrder has a fold take samples as they come, all of them.
+func inOrder(c *keystate.Config) {
+	c.Lateness, c.MaxJump, c.Silence, c.TTL, c.DropDuplicates = 0, 0, 0, 0, false
+}

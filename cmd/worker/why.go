@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/executors"
+	"odradek/cmd/worker/explain"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/outputs"
+	"odradek/processor/web"
+	"odradek/schemas/formats"
+)
+
+const whyAbout = `Says why an anomaly was published. It finds the anomaly's records by its id, reads back the partition of the input that
+they name, folds the samples of its series as the worker does, up to the highest score, and prints what that score was
+computed from: window, neighbours or directions, what was expected, each field's share, the threshold then. It compares the
+score with the published one, and says whether they are equal bit for bit, or within the op's tolerance, and what retention
+has taken.
+
+The settings are those of the workers. Nothing is written to Kafka, no group is joined. The id, or its first 8 digits or
+more, is in the records of the anomalies topic, on the page of a worker and in its API. docs/operations.md explains the output.`
+
+const whyExamples = `  worker why 6e1f0c2a91b4d07733a8f25b9c6d1e40
+  worker why 6e1f0c2a -png why.png -html why.html
+  worker why -json -from 2026-01-31T08:00:00Z 6e1f0c2a | jq .verdict`
+
+// whyOptions are the flags of `why`.
+type whyOptions struct {
+	id         string
+	topic      string
+	partition  int
+	from       string
+	maxRecords int64
+	maxBytes   string
+	png, html  string
+	asJSON     bool
+	timeout    time.Duration
+
+	since time.Time
+	bytes config.ByteSize
+}
+
+// check completes the options and returns what is wrong with them.
+func (o *whyOptions) check(c *config.Config) (faults []string) {
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if o.id == "" {
+		wrong("name the anomaly by its id; worker why -h tells more")
+	} else if fault := explain.CheckID(o.id); fault != "" {
+		wrong("%s", fault)
+	}
+	if o.topic == "" {
+		if o.topic = c.Output.Topics[outputs.Anomalies]; o.topic == config.Off || !c.Detect.Anomalies {
+			wrong("the workers of these settings publish no anomalies; -topic names the topic of others")
+		}
+	}
+	if o.partition < -1 {
+		wrong("-partition %d: a partition is at least 0", o.partition)
+	}
+	if o.from != "" {
+		var err error
+		if o.since, err = time.Parse(time.RFC3339Nano, o.from); err != nil {
+			wrong("-from %q is not a time like 2026-01-31T08:00:00Z", o.from)
+		}
+	}
+	if o.maxRecords < 1 {
+		wrong("-max-records %d: use 1 or more", o.maxRecords)
+	}
+	if err := o.bytes.UnmarshalText([]byte(o.maxBytes)); err != nil || o.bytes < 1 {
+		wrong("-max-bytes %q is no size like 1GiB", o.maxBytes)
+	}
+	return faults
+}
+
+func (t terminal) why(ctx context.Context, args []string) int {
+	o := whyOptions{}
+	fs := t.flags("why <id>", whyAbout, whyExamples)
+	fs.StringVar(&o.topic, "topic", "", "anomalies topic; default: that of the settings")
+	fs.IntVar(&o.partition, "partition", -1, "look only in this partition of the anomalies topic; -1: in all")
+	fs.StringVar(&o.from, "from", "", "look only at anomalies written then and later, like 2026-01-31T08:00:00Z")
+	fs.Int64Var(&o.maxRecords, "max-records", 2_000_000, "records of the input to read back from the anomaly, at most")
+	fs.StringVar(&o.maxBytes, "max-bytes", "1GiB", "bytes of the input to read back, about, at most")
+	fs.StringVar(&o.png, "png", "", "file for a drawing")
+	fs.StringVar(&o.html, "html", "", "file for a page that needs nothing beside it")
+	fs.BoolVar(&o.asJSON, "json", false, "print one JSON object")
+	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit")
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		o.id, args = args[0], args[1:]
+	}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	}
+	rest := fs.Args()
+	if o.id == "" && len(rest) > 0 {
+		o.id, rest = rest[0], rest[1:]
+	}
+	if len(rest) > 0 {
+		fmt.Fprintf(t.err, "worker why: unexpected argument %q: flags come before the id or after it, and there is one id\n", rest[0])
+		return exitUsage
+	}
+	c, code, ok := t.configFor()
+	if !ok {
+		return code
+	}
+	if faults := o.check(c); len(faults) > 0 {
+		for _, f := range faults {
+			fmt.Fprintf(t.err, "worker why: %s\n", f)
+		}
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	r, err := t.explain(ctx, c, &o)
+	if err == nil {
+		err = o.write(t, r)
+	}
+	if err != nil {
+		return t.fail(err)
+	}
+	if r.Verdict != explain.Equal && r.Verdict != explain.Within {
+		return exitFailed
+	}
+	return exitOK
+}
+
+// explain explains the anomaly that the options name.
+func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) (r *explain.Report, err error) {
+	state, err := c.KeystateConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, registry, closeBoth, err := backtestCluster(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeBoth()) }()
+	opts, err := c.DecoderOptions()
+	if err != nil {
+		return nil, err
+	}
+	dec, err := formats.NewDecoder(c.RecordMapping(), registry, opts)
+	if err != nil {
+		return nil, err
+	}
+	exec, _, err := executors.New(c, newLogger(t.err, c, web.NewFaults(1)))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, exec.Close()) }()
+	w := &explain.Config{
+		Client: client, Decoder: dec, Series: c.Series(), State: state, Executor: exec,
+		Settings:  func(i int) string { return c.Changed(&c.Detectors[i]) },
+		Fields:    valueNames(c),
+		Anomalies: o.topic, Partition: int32(o.partition), From: o.since, MaxRecords: o.maxRecords, MaxBytes: int64(o.bytes),
+		MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
+		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
+			PartitionBytes: int(c.Fetch.PartitionBytes)},
+	}
+	return w.Explain(ctx, o.id)
+}
+
+// write prints the report and writes its files.
+func (o *whyOptions) write(t terminal, r *explain.Report) error {
+	for _, f := range []struct {
+		path  string
+		write func(*bytes.Buffer) error
+	}{
+		{o.png, func(b *bytes.Buffer) error { return r.WritePNG(b) }},
+		{o.html, func(b *bytes.Buffer) error { return r.WriteHTML(b) }},
+	} {
+		if f.path == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if err := f.write(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.path, b.Bytes(), 0o644); err != nil { //nolint:gosec // a report for people
+			return fmt.Errorf("why: %w", err)
+		}
+	}
+	if o.asJSON {
+		enc := json.NewEncoder(t.out)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(r); err != nil {
+			return fmt.Errorf("why: %w", err)
+		}
+		return nil
+	}
+	return r.WriteText(t.out)
+}

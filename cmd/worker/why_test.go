@@ -1,0 +1,318 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"image/png"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/cmd/worker/explain"
+	"odradek/detectors"
+	"odradek/processor/kafkatest"
+	"odradek/schemas/output"
+)
+
+// runWhy runs `worker why` with -json and returns its report.
+func runWhy(t *testing.T, environ []string, args ...string) (r explain.Report, code int, errs string) {
+	t.Helper()
+	term, out, bad := console(environ...)
+	code = term.why(t.Context(), append(args, "-json"))
+	if out.Len() > 0 {
+		var raw struct {
+			Verdict    string
+			Reproduced bool
+			Notes      []string
+			Anomaly    struct{ ID, Detector, Op string }
+		}
+		if err := json.Unmarshal(out.Bytes(), &raw); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		r.Verdict, r.Reproduced, r.Notes = raw.Verdict, raw.Reproduced, raw.Notes
+		r.Anomaly.ID, r.Anomaly.Detector, r.Anomaly.Op = raw.Anomaly.ID, raw.Anomaly.Detector, raw.Anomaly.Op
+	}
+	return r, code, bad.String()
+}
+
+// publishedAnomalies returns the last record of each anomaly of a topic, by detector, in the order of their opening.
+func publishedAnomalies(t *testing.T, c *kafkatest.Cluster, topic string) (of map[string][]output.Anomaly) {
+	t.Helper()
+	must(t, c.Admin().WaitStable(t.Context(), topic))
+	recs, err := c.Admin().ReadAll(t.Context(), topic, true)
+	must(t, err)
+	of = map[string][]output.Anomaly{}
+	for i := range recs {
+		a, err := output.DecodeAnomaly(recs[i].Value)
+		must(t, err)
+		list := of[a.Detector]
+		if k := slices.IndexFunc(list, func(o output.Anomaly) bool { return o.ID == a.ID }); k >= 0 {
+			list[k] = a
+		} else {
+			list = append(list, a)
+		}
+		of[a.Detector] = list
+	}
+	return of
+}
+
+func idOf(a *output.Anomaly) string { return hex.EncodeToString(a.ID[:]) }
+
+// whyFleet has a worker with these settings read steps of a source, and returns its environment and what it published.
+func whyFleet(t *testing.T, c *kafkatest.Cluster, env []string, steps int,
+	newSource func(t *testing.T, registry, topic string) goldenSource) (environ []string, all map[string][]output.Anomaly) {
+	t.Helper()
+	const input, group = "in", "golden"
+	must(t, c.Admin().CreateTopic(t.Context(), input, 1, 0, nil))
+	f := newFleet(t, c, input, group, env...)
+	source := newSource(t, c.RegistryURL(t), input)
+	w := f.start("only")
+	w.waitReady(t)
+	for range steps {
+		must(t, c.Admin().ProduceBatch(t.Context(), input, 0, source.step(t, input)))
+	}
+	f.waitDone(time.Minute)
+	if code := w.drain(t); code != exitOK {
+		t.Fatalf("the worker ended with %d", code)
+	}
+	return f.settings(), publishedAnomalies(t, c, group+"-anomalies")
+}
+
+// whyAll explains the last anomaly of each detector, and returns how many by op. All of the source is there, so that each score is to
+// be equal, and the fold is to open the same anomaly.
+func whyAll(t *testing.T, environ []string, all map[string][]output.Anomaly) (explained map[string]int) {
+	t.Helper()
+	explained = map[string]int{}
+	for name, list := range all {
+		r, code, errs := runWhy(t, environ, idOf(&list[len(list)-1]))
+		if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
+			t.Errorf("%s: exit %d, verdict %q, reproduced %v: %v %s", name, code, r.Verdict, r.Reproduced, r.Notes, errs)
+		}
+		explained[r.Anomaly.Op]++
+	}
+	return explained
+}
+
+// TestWhyEveryOp: of every op, with tasks of one sample and of three, why recomputes the published score to the bit from the records
+// of the source, which has late, damaged and missing ones, silences and series that expire; also where retention
+// has taken the first of them, unless the op remembers more than its window.
+func TestWhyEveryOp(t *testing.T) {
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	must(t, err)
+	defer c.Close()
+	const input = "in"
+	environ, all := whyFleet(t, c, append(goldenDetectors(detectors.Ops()), "DETECTOR_DISCORDS1_THRESHOLD=fixed:0.1",
+		"DETECTOR_DISCORDS3_THRESHOLD=fixed:0.1"), goldenSteps, func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	})
+	explained := whyAll(t, environ, all)
+	for _, op := range detectors.Ops() {
+		if explained[op.String()] == 0 {
+			t.Errorf("no anomaly of op %s was explained", op)
+		}
+	}
+	if explained["silence"] == 0 {
+		t.Error("no silence was explained")
+	}
+
+	// Retention takes the first records.
+	const gone = 300
+	must(t, c.Admin().DeleteRecords(t.Context(), input, 0, gone))
+	for name, list := range all {
+		a := list[len(list)-1]
+		r, code, errs := runWhy(t, environ, idOf(&a))
+		notes := strings.Join(r.Notes, "; ")
+		if a.Offset < gone {
+			if code != exitFailed || r.Verdict != explain.Absent || !strings.Contains(notes, "the records of the anomaly are gone") {
+				t.Errorf("%s, all records gone: exit %d, verdict %q: %s %s", name, code, r.Verdict, notes, errs)
+			}
+			continue
+		}
+		if !strings.Contains(notes, "retention has taken offsets 0 to 299 of in/0") {
+			t.Errorf("%s: %s %s", name, notes, errs)
+		}
+		switch r.Anomaly.Op {
+		case "ar", "discords", "flatline", "ikasst", "season", "solvingset": // they have a carry
+		default:
+			if r.Verdict != explain.Equal {
+				t.Errorf("%s, without the first records: verdict %q: %s %s", name, r.Verdict, notes, errs)
+			}
+		}
+		if !slices.Contains([]int{exitOK, exitFailed}, code) || (code == exitOK) != slices.Contains([]string{explain.Equal, explain.Within},
+			r.Verdict) {
+			t.Errorf("%s: exit %d, verdict %q", name, code, r.Verdict)
+		}
+	}
+}
+
+func TestWhyFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "name the anomaly by its id"},
+		{"6e1f0c", "no id of an anomaly"},
+		{"6E1F0C2A", "no id of an anomaly"},
+		{"6e1f0c2a -max-records 0", "-max-records 0"},
+		{"6e1f0c2a -max-bytes some", "-max-bytes \"some\" is no size"},
+		{"6e1f0c2a -from noon", "-from \"noon\" is not a time"},
+		{"6e1f0c2a -partition -2", "-partition -2"},
+		{"-json 6e1f0c2a 6e1f0c2b", "unexpected argument \"6e1f0c2b\""},
+		{"6e1f0c2a -boom", "flag provided but not defined"},
+	} {
+		term, _, errs := console("ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://localhost:1")
+		if code := term.why(t.Context(), strings.Fields(c.args)); code != exitUsage || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: exit %d, %s", c.args, code, errs)
+		}
+	}
+}
+
+// testWhyOtherwise asks for ids that are unknown or not whole, under other settings, of other partitions, and with limits.
+func testWhyOtherwise(t *testing.T, environ []string, all map[string][]output.Anomaly) {
+	near := &all["near"][len(all["near"])-1]
+	id := idOf(near)
+	is := func(r explain.Report, code int, errs, verdict, note string, wantCode int) {
+		t.Helper()
+		if code != wantCode || r.Verdict != verdict || !strings.Contains(strings.Join(r.Notes, "; ")+errs, note) {
+			t.Errorf("exit %d, verdict %q, notes %q %s: want %d, %q, %q", code, r.Verdict, r.Notes, errs, wantCode, verdict, note)
+		}
+	}
+	why := func(env []string, args ...string) (explain.Report, int, string) {
+		return runWhy(t, append(slices.Clone(environ), env...), args...)
+	}
+	r, code, errs := why(nil, id[:12])
+	is(r, code, errs, explain.Equal, "", exitOK)
+	unknown := strings.Repeat("0123456789abcdef", 2)
+	r, code, errs = why(nil, unknown)
+	is(r, code, errs, "", "is of anomaly "+unknown, exitFailed)
+	r, code, errs = why(nil, id, "-from", "2100-01-01T00:00:00Z")
+	is(r, code, errs, "", "none of the 0 records", exitFailed)
+	r, code, errs = why(nil, id, "-topic", "nothing-here")
+	is(r, code, errs, "", "topic \"nothing-here\" does not exist", exitFailed)
+	r, code, errs = why(nil, id, "-partition", "99")
+	is(r, code, errs, "", "has no partition 99", exitFailed)
+	r, code, errs = why([]string{"ODRADEK_DETECTOR_NEAR_K=20"}, id)
+	is(r, code, errs, explain.Differ, "settings of near may have changed", exitFailed)
+	r, code, errs = why([]string{"ODRADEK_PRESET=", "ODRADEK_DETECTORS=other", "ODRADEK_DETECTOR_OTHER_OP=zscore"}, id)
+	is(r, code, errs, explain.Absent, "detector near is not among those of the settings", exitFailed)
+	// The window is there, the first samples are not: how many the series had before is found again.
+	r, code, errs = why(nil, id, "-max-records", "18000")
+	is(r, code, errs, explain.Equal, "were not read: -max-records 18000", exitOK)
+	r, code, errs = why(nil, id, "-max-bytes", "900KiB")
+	is(r, code, errs, explain.Equal, "-max-bytes 921600", exitOK)
+	r, code, errs = why(nil, id, "-max-records", "3000")
+	is(r, code, errs, explain.Differ, "the window has 2079 samples", exitFailed)
+	if both := all["both"]; len(both) > 0 {
+		r, code, errs = why(nil, idOf(&both[len(both)-1]), "-max-records", "3000")
+		is(r, code, errs, r.Verdict, "were not read", exitFailed)
+	}
+}
+
+// TestWhyGrid explains anomalies of regions, of windows that overlap too.
+func TestWhyGrid(t *testing.T) {
+	for name, settings := range map[string][]string{"grid": gridSettings, "sliding": slidingSettings} {
+		t.Run(name, func(t *testing.T) {
+			c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+			must(t, err)
+			defer c.Close()
+			environ, all := whyFleet(t, c, append(slices.Clone(goldenSettings), settings...), goldenSteps/2, newGoldenGrid)
+			if n := whyAll(t, environ, all); n["scan"] < 2 {
+				t.Errorf("explained %v", n)
+			}
+			whyFiles(t, environ, all)
+		})
+	}
+}
+
+// TestWhyWide explains anomalies of series that are fields of one record, published in JSON.
+func TestWhyWide(t *testing.T) {
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	must(t, err)
+	defer c.Close()
+	settings := append(append(slices.Clone(goldenSettings), wideSettings...), "VALUE_FIELDS=value", "MAX_JUMP=10m", "OUTPUT_FORMAT=json")
+	environ, all := whyFleet(t, c, settings, goldenSteps, func(*testing.T, string, string) goldenSource {
+		return &goldenWide{*newWideInput(rand.New(rand.NewPCG(2024, 9)))}
+	})
+	if n := whyAll(t, environ, all); n["zscore"] == 0 {
+		t.Errorf("explained %v", n)
+	}
+}
+
+// whyFiles has why draw the last anomaly of each detector, into the folder WHY_OUT if that is set.
+func whyFiles(t *testing.T, environ []string, all map[string][]output.Anomaly) {
+	t.Helper()
+	dir := os.Getenv("WHY_OUT")
+	for name, list := range all {
+		to := dir
+		if to == "" {
+			to = t.TempDir()
+		}
+		picture, page := filepath.Join(to, name+".png"), filepath.Join(to, name+".html")
+		term, out, bad := console(environ...)
+		id := idOf(&list[len(list)-1])
+		if code := term.why(t.Context(), []string{"-png", picture, "-html", page, id}); code != exitOK {
+			t.Errorf("%s: exit %d: %s", name, code, bad)
+			continue
+		}
+		f, err := os.Open(picture)
+		must(t, err)
+		image, err := png.Decode(f)
+		must(t, errors.Join(err, f.Close()))
+		if size := image.Bounds(); size.Dx() < 900 || size.Dy() < 200 {
+			t.Errorf("%s: a picture of %v", name, size)
+		}
+		text, err := os.ReadFile(page)
+		must(t, err)
+		for _, want := range []string{id, "<svg", "</svg>", "bit for bit"} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: the page lacks %q", name, want)
+			}
+		}
+		for _, want := range []string{id, "bit for bit", "threshold", list[0].Topic + "/"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: the text lacks %q:\n%s", name, want, out)
+			}
+		}
+		if dir != "" {
+			t.Logf("%s:\n%s", name, out)
+		}
+	}
+}
+
+// TestWhy explains what the default preset publishes, as in the demo: each member, the ensemble and the silences.
+func TestWhy(t *testing.T) { eachCluster(t, testWhy) }
+
+func testWhy(t *testing.T, c *kafkatest.Cluster) {
+	topic := kafkatest.Unique("why")
+	brokers := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)}
+	term, _, bad := console(brokers...)
+	if code := term.generate(t.Context(), []string{"-topic", topic, "-partitions", "2", "-replication", "1", "-sensors", "6",
+		"-records", "36000", "-fault-every", "400", "-dropout", "absent", "-start-time", "2026-01-01T00:00:00Z"}); code != exitOK {
+		t.Fatalf("generate: %s", bad)
+	}
+	environ := append(brokers, "ODRADEK_GROUP="+topic+"-g", "ODRADEK_TOPICS="+topic, "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",
+		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s", "ODRADEK_PRESET=default",
+		"ODRADEK_SILENCE=16s", "ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01") // the preset's needs days to open one
+	runUntil(t, c, environ, topic, nil)
+	all := publishedAnomalies(t, c, topic+"-g-anomalies")
+	for _, name := range []string{"near", "shape", "flat", "both", "silence"} {
+		list := all[name]
+		if len(list) == 0 {
+			t.Errorf("no anomaly of %s", name)
+			continue
+		}
+		for _, a := range []output.Anomaly{list[0], list[len(list)-1]} {
+			r, code, errs := runWhy(t, environ, idOf(&a))
+			if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
+				t.Errorf("%s: exit %d, verdict %q, reproduced %v: %v %s", name, code, r.Verdict, r.Reproduced, r.Notes, errs)
+			}
+		}
+	}
+	if c.Fake == nil {
+		return // what follows depends on no broker
+	}
+	whyFiles(t, environ, all)
+	testWhyOtherwise(t, environ, all)
+}
