@@ -25,18 +25,18 @@ import (
 )
 
 const backtestAbout = `Runs the configured detectors over recorded samples through the worker's own state, executor,
-thresholds and anomalies, and writes a report: one HTML file that needs nothing beside it. The samples are
-those of files, CSV (.csv, .csv.gz), Parquet or Avro container files (.avro): columns and fields are named by
+thresholds and anomalies, and writes a report: one HTML file without further files. It reads the samples from
+CSV (.csv, .csv.gz), Parquet or Avro container files (.avro): columns and fields are named by
 ODRADEK_KEY_FIELD, ODRADEK_TIME_FIELD and ODRADEK_VALUE_FIELDS, as for a topic. By default the key is the column
 key, or the file's name where there is none, the time the column timestamp or time, the value the column value.
 
-Files are shared out by series key to -partitions lanes, as a producer would share them to a topic of as many
+Rows are distributed by series key to -partitions lanes, as a producer would distribute them to a topic of that many
 partitions, and a worker that read that topic would publish the same scores and anomalies, to the bit. Nothing is
-published. An interrupt (Ctrl-C) ends the reading; what was read is in the tables and in the report, which
-says that it is partial. docs/backtest.md has an example.
+published. An interrupt (Ctrl-C) ends the reading; tables and report have the results of the rows read before, and the
+report says that it is partial. docs/backtest.md has an example.
 
 -data reads a labelled data set instead (worker score -h says which), each series with a state of its own,
-and measures what is found against its labels by the rules of the set.`
+and measures the results against its labels by the rules of the set.`
 
 const backtestExamples = `  ODRADEK_DETECTORS=level ODRADEK_DETECTOR_LEVEL_OP=zscore worker backtest -in readings.csv -report report.html
   worker backtest -in nab/data -labels nab/labels/combined_windows.json -anomalies anomalies.csv
@@ -89,7 +89,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	fs.StringVar(&o.anomalies, "anomalies", "", "file for the anomalies, .csv, .parquet or .avro")
 	fs.StringVar(&o.heatmaps, "heatmaps", "", "folder for the heatmaps of discords of the series that are drawn, as PNG and SVG files")
 	fs.StringVar(&o.topic, "topic", "backtest", "topic that the rows of files stand for: it is in the ids of anomalies")
-	fs.IntVar(&o.partitions, "partitions", 64, "partitions that the rows of files are shared out to, by series key")
+	fs.IntVar(&o.partitions, "partitions", 64, "partitions to which the rows of files are distributed, by series key")
 	fs.IntVar(&o.plots, "plots", 20, "series to draw in the report, at most")
 	fs.BoolVar(&o.quiet, "quiet", false, "print no progress")
 	if code, done := parse(fs, args); done {

@@ -113,7 +113,7 @@ func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	}
 	with := func(more ...string) []string { return append(append([]string(nil), environ...), more...) }
 
-	expect("fine", exitOK, environ, "brokers", "reached", "has all mapped fields", "100 looked at, all can be read", topic+"-g-anomalies",
+	expect("fine", exitOK, environ, "brokers", "reached", "has all mapped fields", "100 checked, all can be read", topic+"-g-anomalies",
 		"will be created", "may be joined")
 	if _, out := runCheck(t, with("ODRADEK_ANOMALIES=false")); strings.Contains(out, "-anomalies") {
 		t.Errorf("without anomalies their topic is asked for\n%s", out)

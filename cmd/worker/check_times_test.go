@@ -18,7 +18,7 @@ func TestCheckEventTimes(t *testing.T) {
 		time func(at time.Time) string
 		want []string
 	}{
-		"good":    {func(at time.Time) string { return fmt.Sprint(at.UnixMilli()) }, []string{"40 looked at, all can be read"}},
+		"good":    {func(at time.Time) string { return fmt.Sprint(at.UnixMilli()) }, []string{"40 checked, all can be read"}},
 		"seconds": {func(at time.Time) string { return fmt.Sprint(at.Unix()) }, []string{"in s instead of ms", "set ODRADEK_TIME_UNIT=s"}},
 		"fraction": {func(at time.Time) string { return fmt.Sprintf("%.3f", float64(at.UnixMilli())/1000) },
 			[]string{"set ODRADEK_TIME_UNIT=s"}},

@@ -25,12 +25,12 @@ import (
 	"odradek/schemas/registry"
 )
 
-const dlqAbout = `Looks at the dead letters of a group, or sends them again. The worker may run meanwhile.
+const dlqAbout = `Shows the dead letters of a group, or sends them again. The worker may run meanwhile.
 
-  list     a line for each letter, then how many there are by reason
+  list     a line for each letter, then their number by reason
   show     headers, coordinates, reason and key, and the payload decoded as far as it can be
   redrive  writes the records to the partition that they came from, or to another topic, each once however often the command is
-           interrupted or repeated; what could not be read now either stays where it is`
+           interrupted or repeated; letters that still cannot be read are left where they are`
 
 const dlqExamples = `  worker dlq list -reason unknown_schema,magic -from 2026-01-31T08:00:00Z
   worker dlq show -at 3/4711
@@ -89,7 +89,7 @@ func (o *dlqOptions) check() (faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	switch o.action {
 	case "":
-		wrong("say list, show or redrive; worker dlq -h tells more")
+		wrong("give an action: list, show or redrive; worker dlq -h has help")
 	case "list", "show", "redrive":
 	default:
 		wrong("no action %q; use list, show or redrive", o.action)
@@ -410,7 +410,7 @@ func (d *dlqTool) print(s *letterText) {
 	fmt.Fprintln(w)
 }
 
-// plain replaces what a terminal would obey: the text is whatever somebody has written to the topic.
+// plain replaces control characters, which a terminal would obey: anyone may have written the text to the topic.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -13,7 +13,7 @@ import (
 
 func TestDeadLetterFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"", "say list, show or redrive"},
+		{"", "give an action: list, show or redrive"},
 		{"drop", "no action \"drop\""},
 		{"list -from noon -at 3", "-from \"noon\" is not a time"},
 		{"show -at 3/x", "-at \"3/x\" is not a partition and an offset"},

@@ -25,12 +25,12 @@ import (
 	"odradek/schemas/registry"
 )
 
-const muteAbout = `Has scores of some detectors and series make no anomaly for a time. The workers apply it within a second, without a
-restart; scores are published as ever. It is a record of the topic ODRADEK_FEEDBACK_TOPIC.
+const muteAbout = `Mutes the anomalies of some detectors and series for a time. The workers apply a rule within a second, without a
+restart; they still publish the scores. A rule is a record of the topic ODRADEK_FEEDBACK_TOPIC.
 
   add     adds a rule; or with -id replaces one
-  list    lists the rules, and with -all also what was said of anomalies
-  remove  takes a rule, or what was said of an anomaly, back`
+  list    lists the rules, and with -all also the feedback on single anomalies
+  remove  removes a rule, or the feedback on an anomaly`
 
 const muteExamples = `  worker mute add -keys 'pump-17*' -for 2h -reason 'bearing is being changed'
   worker mute add -detector spikes -direction below -forever -reason 'sensor drops to 0 now and then'
@@ -76,7 +76,7 @@ func (o *muteOptions) check(c *config.Config, now time.Time) (faults []string) {
 	}
 	switch {
 	case ends != 1:
-		wrong("say when it is over with one of -to, -for and -forever")
+		wrong("give the end with one of -to, -for and -forever")
 	case o.duration > 0:
 		begin := now.UnixMicro()
 		if f.From != nil {
@@ -110,17 +110,17 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	var o muteOptions
 	fs := t.flags("mute add|list|remove", muteAbout, muteExamples)
 	fs.StringVar(&o.f.ID, "id", "", "add: name of the rule, default eight random digits; remove: which")
-	fs.StringVar(&o.f.Detector, "detector", "", "add: only this detector; silence is that of ODRADEK_SILENCE; default: all")
-	fs.StringVar(&o.f.Keys, "keys", "", "add: only series that match, * stands for any text and ? for one byte; default: all")
+	fs.StringVar(&o.f.Detector, "detector", "", "add: only this detector, or silence (ODRADEK_SILENCE); default: all")
+	fs.StringVar(&o.f.Keys, "keys", "", "add: only series that match: * matches any text, ? one byte; default: all")
 	fs.StringVar(&o.from, "from", "", "add: event time at which it begins, like 2026-01-31T08:00:00Z; default: always")
-	fs.StringVar(&o.to, "to", "", "add: event time at which it is over")
-	fs.DurationVar(&o.duration, "for", 0, "add: it is over this long after -from, or after now")
+	fs.StringVar(&o.to, "to", "", "add: event time at which it ends")
+	fs.DurationVar(&o.duration, "for", 0, "add: it ends this long after -from, or after now")
 	fs.BoolVar(&o.forever, "forever", false, "add: until it is removed")
 	fs.BoolVar(&o.maintenance, "maintenance", false, "add: because of work on the machines; needs a begin and an end")
-	fs.StringVar(&o.direction, "direction", "both", "add: only samples on this side of what was expected: both, above or below")
-	fs.StringVar(&o.f.Reason, "reason", "", "add: why, for people")
+	fs.StringVar(&o.direction, "direction", "both", "add: only samples on this side of the expected value: both, above or below")
+	fs.StringVar(&o.f.Reason, "reason", "", "add: the reason, as free text")
 	fs.StringVar(&o.f.Author, "author", userName(), "add: who says so")
-	fs.BoolVar(&o.all, "all", false, "list: also what was said of anomalies")
+	fs.BoolVar(&o.all, "all", false, "list: also the feedback on single anomalies")
 	fs.BoolVar(&o.asJSON, "json", false, "list: one JSON object a line")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -156,19 +156,19 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	})
 }
 
-const feedbackAbout = `Says of an anomaly whether it was a fault. It is a record of the topic ODRADEK_FEEDBACK_TOPIC, for people and
+const feedbackAbout = `Records whether an anomaly was a fault, in the topic ODRADEK_FEEDBACK_TOPIC, for people and
 programs that read it; the workers do not learn from it.
 
-  confirm      it was a fault
-  false-alarm  it was none`
+  confirm      the anomaly was a fault
+  false-alarm  it was not`
 
 func (t terminal) feedback(ctx context.Context, args []string) int {
 	fs := t.flags("feedback confirm|false-alarm", feedbackAbout,
 		"  worker feedback confirm -anomaly 6e1f0c... -reason 'seal was leaking'\n  worker feedback false-alarm -anomaly 6e1f0c...")
 	f := output.Feedback{}
 	fs.StringVar(&f.Anomaly, "anomaly", "", "id of the anomaly: 32 hexadecimal digits")
-	fs.StringVar(&f.Reason, "reason", "", "why, for people")
-	fs.StringVar(&f.Author, "author", userName(), "who says so")
+	fs.StringVar(&f.Reason, "reason", "", "the reason, as free text")
+	fs.StringVar(&f.Author, "author", userName(), "who gives the feedback")
 	timeout := fs.Duration("timeout", time.Minute, "time limit")
 	action := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -189,7 +189,7 @@ func (t terminal) feedback(ctx context.Context, args []string) int {
 	if id, err := hex.DecodeString(f.Anomaly); err != nil || len(id) != 16 {
 		faults = append(faults, fmt.Sprintf("-anomaly %q is no id of an anomaly: 32 hexadecimal digits", f.Anomaly))
 	}
-	f.ID = "anomaly/" + f.Anomaly // what is said last holds
+	f.ID = "anomaly/" + f.Anomaly // later feedback replaces it
 	c, code, ok := t.configFor()
 	if !ok {
 		return code

@@ -47,8 +47,8 @@ func commands() []command {
 		{"state", "list, export or reset the state of a group", t.state},
 		{"why", "say why an anomaly was published, from the records of its series", t.why},
 		{"dlq", "list and show dead letters, or send them again", t.dlq},
-		{"mute", "have some scores make no anomaly for a time", t.mute},
-		{"feedback", "say of an anomaly whether it was a fault", t.feedback},
+		{"mute", "mute the anomalies of some series for a time", t.mute},
+		{"feedback", "confirm an anomaly, or report it as a false alarm", t.feedback},
 		{"healthcheck", "ask the worker on this host whether it is healthy", t.healthcheck},
 		{"version", "print the version", t.version},
 	}
@@ -144,7 +144,7 @@ func signalContext() context.Context {
 	return ctx
 }
 
-// errDrainTimeout: the drain took longer than ODRADEK_DRAIN_TIMEOUT. The
+// errDrainTimeout reports that the drain took longer than ODRADEK_DRAIN_TIMEOUT. The
 // next owners of the partitions read again what was not committed.
 var errDrainTimeout = errors.New("worker: the drain took longer than ODRADEK_DRAIN_TIMEOUT")
 

@@ -22,7 +22,7 @@ import (
 )
 
 const scoreAbout = `Replays a labelled data set through the worker's own state, executor, thresholds and
-anomalies, and says how well they agree with the labels. The detectors are those of
+anomalies, and prints how well they agree with the labels. The detectors are those of
 ODRADEK_DETECTORS and ODRADEK_DETECTOR_<NAME>_...; every series gets the same ones, and is
 scored on the CPU. It is worker backtest -data without a report.
 Data sets: NAB (a folder with combined_windows.json), TCPD (with annotations.json), the UCR

@@ -23,13 +23,13 @@ import (
 	"odradek/processor/provenance"
 )
 
-const stateAbout = `Looks at or resets what a group remembers of its series: the changelog topics and the committed offsets.
+const stateAbout = `Shows or resets the state of a group: its changelog topics and its committed offsets.
 
   list     state by partition: committed offset, replay floor, records and bytes; -keys lists the series
   export   the changelog's live records as JSON lines
   reset    empties the state and commits a position to begin at; the group must not be running
-  watermark  the newest event time and the watermark by partition; with -to and -yes sets back what a wrong clock has put ahead:
-             the newest event time, and the series with a later sample, which are forgotten; the group must not be running`
+  watermark  the newest event time and the watermark by partition; with -to and -yes repairs the effect of a wrong clock: sets
+             the newest event time back and forgets the series with a later sample; the group must not be running`
 
 const stateExamples = `  worker state list
   worker state list -topic sensors -partition 3 -keys
@@ -74,7 +74,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs := t.flags("state list|export|reset|watermark", stateAbout, stateExamples+stateWatermarkExamples)
 	fs.StringVar(&o.topic, "topic", "", "input topic; default: all that the group has state of")
 	fs.IntVar(&o.partition, "partition", -1, "partition; -1 for all")
-	fs.StringVar(&o.key, "key", "", "list, export: only this series; its digest, as errors have it, will do")
+	fs.StringVar(&o.key, "key", "", "list, export: only this series, by its key or by the digest that errors name")
 	fs.BoolVar(&o.keys, "keys", false, "list: a line for each series")
 	fs.BoolVar(&o.asJSON, "json", false, "list, watermark: one JSON object a line")
 	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is "+

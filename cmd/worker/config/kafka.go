@@ -31,7 +31,7 @@ func (c *Config) KafkaConfig() (kafka.Config, error) {
 	return cfg, nil
 }
 
-// StartAt returns where to begin without a committed offset: a Kafka timestamp in
+// StartAt returns where a partition without a committed offset begins: a Kafka timestamp in
 // milliseconds, or one of the processor's special values.
 func (c *Config) StartAt() (int64, error) {
 	switch c.Group.Start {

@@ -35,11 +35,11 @@ func (c *Config) Unsupported() (list []Fault) {
 			}
 		case r.Kind == threshold.Conformal && r.History < threshold.Shows(r.Value) && (given[pre+"THRESHOLD"] || given[pre+"HISTORY"]):
 			f := Fault{Name: pre + "THRESHOLD", Problem: fmt.Sprintf("a false-alarm rate of %v is beyond what HISTORY=%d shows, one score in "+
-				"%d: it goes by an extrapolated tail, and nothing is promised of it", r.Value, r.History, r.History+1)}
+				"%d: the threshold is extrapolated, and the rate not guaranteed", r.Value, r.History, r.History+1)}
 			if n := threshold.Shows(r.Value); n <= threshold.MaxHistory {
 				f.Fix = fmt.Sprintf("%sHISTORY=%d supports it, HISTORY=%d a rate of %s", pre, n, r.History, leastRate(r.History))
 			} else {
-				f.Fix = fmt.Sprintf("no HISTORY supports it: it would take %d scores, and %d are kept at most; HISTORY=%d supports a rate of %s", n,
+				f.Fix = fmt.Sprintf("no HISTORY supports it: it would take %d scores, and %d is the most; HISTORY=%d supports a rate of %s", n,
 					threshold.MaxHistory, r.History, leastRate(r.History))
 			}
 			list = append(list, f)
@@ -64,13 +64,13 @@ func perDayWarning(r *threshold.Rule) (f Fault, ok bool) {
 		return f, false
 	}
 	each := time.Duration(float64(day) / scores).Round(time.Second)
-	f.Problem = fmt.Sprintf("HISTORY=%d supports %v alarms a day of series with up to %.0f scores a day, one each %v: nothing is "+
-		"promised of series with more", r.History, r.Value, scores, each)
+	f.Problem = fmt.Sprintf("HISTORY=%d supports %v alarms a day for series with up to %.0f scores a day, one each %v; for series with "+
+		"more the number is not guaranteed", r.History, r.Value, scores, each)
 	n := threshold.Shows(r.Value / day.Seconds())
 	if n <= threshold.MaxHistory {
-		f.Fix = fmt.Sprintf("of a score a second HISTORY=%d supports it", n)
+		f.Fix = fmt.Sprintf("with a score a second HISTORY=%d supports it", n)
 	} else {
-		f.Fix = fmt.Sprintf("of a score a second no HISTORY supports it: that would take %d scores, and %d are kept at most", n,
+		f.Fix = fmt.Sprintf("with a score a second no HISTORY supports it: that would take %d scores, and %d is the most", n,
 			threshold.MaxHistory)
 	}
 	return f, true

@@ -62,10 +62,10 @@ func TestUnsupportedRates(t *testing.T) {
 		{near + "THRESHOLD=conformal:1e-4 " + near + "HISTORY=9999", "", "", ""},
 		{near + "THRESHOLD=conformal:1e-4 " + near + "HISTORY=9998", near + "THRESHOLD", "one score in 9999", "HISTORY=9999 supports it"},
 		{near + "THRESHOLD=conformal:1e-5 " + near + "HISTORY=65536", near + "THRESHOLD", "one score in 65537",
-			"no HISTORY supports it: it would take 99999 scores, and 65536 are kept at most; HISTORY=65536 supports a rate of 1.6e-05"},
+			"no HISTORY supports it: it would take 99999 scores, and 65536 is the most; HISTORY=65536 supports a rate of 1.6e-05"},
 		{near + "THRESHOLD=quantile:0.9999", "", "", ""},
 		{near + "ALARMS_PER_DAY=2", near + "ALARMS_PER_DAY", "up to 4098 scores a day, one each 21s",
-			"of a score a second HISTORY=43199 supports it"},
+			"with a score a second HISTORY=43199 supports it"},
 		{near + "THRESHOLD=per-day:1", near + "THRESHOLD", "up to 2049 scores a day, one each 42s", "that would take 86399 scores"},
 		{near + "ALARMS_PER_DAY=50", "", "", ""},
 	} {

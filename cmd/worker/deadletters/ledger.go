@@ -13,12 +13,11 @@ import (
 )
 
 // LedgerTopic returns the name of the topic that says which letters of dlq were sent again.
-// It holds what the offsets of a consumer group would: brokers delete those seven days
-// after the last member is gone (offsets.retention.minutes), and they cannot say that letters between others
-// were left where they are.
+// Offsets of a consumer group would not do: brokers delete them seven days after the last member has
+// left (offsets.retention.minutes), and they cannot express that letters between others were not sent.
 func LedgerTopic(dlq string) string { return dlq + "-redriven" }
 
-// LedgerConfigs is the configuration of a new ledger: nothing of it is ever deleted.
+// LedgerConfigs is the configuration of a new ledger, whose records are never deleted.
 var LedgerConfigs = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 // entry is a record of the ledger: the letters of one partition that were sent again in one transaction.

@@ -11,7 +11,7 @@ import (
 // InputTopics looks the input topics up. It returns faults for those that a worker cannot
 // read: a topic that no broker knows, since only the operator creates input topics, and one
 // that may not be described. A topic without a leader, or one that only some brokers know, is
-// an error that may pass.
+// a temporary error.
 func InputTopics(ctx context.Context, c *config.Config, admin *kafka.Admin) (found []kafka.TopicInfo, faults []Finding, err error) {
 	infos, err := admin.Topics(ctx, c.Group.Topics...)
 	if err != nil {

@@ -63,7 +63,7 @@ func Online(ctx context.Context, r *Report, c *config.Config) {
 func (e *examination) start(ctx context.Context) {
 	e.registry(ctx)
 	if e.c.Group.Group == "" {
-		return // reported already, and all names derive from it
+		return // reported already, and all names are derived from it
 	}
 	e.brokers(ctx)
 	e.group(ctx)
@@ -74,7 +74,7 @@ func (e *examination) start(ctx context.Context) {
 	e.records(ctx)
 }
 
-// startLook bounds the duration of the checks of one attempt to start.
+// startLook bounds the time of the checks of one attempt to start.
 const startLook = 30 * time.Second
 
 // Examine makes run's checks; it returns nil where a worker can start. Findings about
@@ -232,7 +232,7 @@ func (e *examination) topics(ctx context.Context) {
 			e.r.wrong(what, "reading it is not permitted", "allow "+missing+" to "+principal(e.c))
 		}
 		if info.Leaderless > 0 {
-			e.r.wrong(what, fmt.Sprintf("%d of %d partitions have no leader", info.Leaderless, info.Partitions), "see to the brokers")
+			e.r.wrong(what, fmt.Sprintf("%d of %d partitions have no leader", info.Leaderless, info.Partitions), "check the brokers")
 		}
 		retention := e.retention(ctx, name)
 		if len(e.r.Findings) == before {
@@ -269,7 +269,7 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 	if n, err := strconv.ParseInt(conf["retention.bytes"], 10, 64); err == nil && n >= 0 &&
 		strings.Contains(conf["cleanup.policy"], "delete") {
 		e.r.Warn("topic "+topic, fmt.Sprintf(
-			"keeps %d bytes a partition (retention.bytes): at what rate that is less than %v of input is not known here", n, limit),
+			"keeps %d bytes a partition (retention.bytes), and the rate at which that is less than %v of input is not known", n, limit),
 			"set retention.bytes=-1, or make sure that it holds much more than "+config.Prefix+"REPLAY_LIMIT")
 	}
 	return kept
@@ -331,7 +331,7 @@ func (e *examination) outputs(ctx context.Context) {
 	}
 }
 
-// feedback warns of a feedback topic that the workers could not read. Whether it is there does not matter.
+// feedback warns of a feedback topic that the workers could not read. The topic need not exist.
 func (e *examination) feedback(ctx context.Context) {
 	topic := e.c.Detect.Feedback
 	if topic == config.Off || !e.c.Detect.Anomalies {
@@ -390,7 +390,7 @@ func creationFix(err error) string {
 	case kafka.Unauthorized(err):
 		return "allow Create on it, or create it yourself (worker setup does, with more rights) and set " + config.Prefix + "CREATE_TOPICS=false"
 	}
-	return "create it yourself and set " + config.Prefix + "CREATE_TOPICS=false, or mend what the brokers say"
+	return "create it yourself and set " + config.Prefix + "CREATE_TOPICS=false, or correct what the brokers refuse"
 }
 
 func (e *examination) changelog(ctx context.Context, p topicPlan) {
@@ -431,7 +431,7 @@ func (e *examination) state(ctx context.Context) {
 	if rekey := e.c.Output.Topics[outputs.Rekeyed]; e.c.Cycle.Rekey {
 		infos, err := e.client.Topics(ctx, rekey)
 		if err != nil {
-			e.r.Warn("stored state", "cannot be looked at: "+err.Error(), "")
+			e.r.Warn("stored state", "cannot be examined: "+err.Error(), "")
 			return
 		}
 		for p := range int32(infos[rekey].Partitions) {
@@ -453,7 +453,7 @@ func (e *examination) state(ctx context.Context) {
 		}
 		if x.From < x.Start {
 			same.add(Finding{Level: LevelOK, What: "warm-up of " + x.TP.String(),
-				Detail: fmt.Sprintf("a new group reads offsets %d to %d without publishing anything of them", x.From, x.Start-1)})
+				Detail: fmt.Sprintf("a new group reads offsets %d to %d without publishing their results", x.From, x.Start-1)})
 		}
 		switch {
 		case errors.As(x.Err, &refused):
@@ -463,9 +463,9 @@ func (e *examination) state(ctx context.Context) {
 			f.Level, f.Starts = LevelFault, true
 			add("the partition would be quarantined: " + x.Err.Error())
 		case errors.Is(x.Err, keystate.ErrAhead), fetch.OffsetLost(x.Err):
-			add("it changes while it is looked at: the group is running")
+			add("it changes while it is examined: the group is running")
 		case x.Err != nil:
-			add("cannot be looked at: " + x.Err.Error())
+			add("cannot be examined: " + x.Err.Error())
 		}
 	})
 	e.r.Findings = append(e.r.Findings, same.list()...)
@@ -473,7 +473,7 @@ func (e *examination) state(ctx context.Context) {
 	case err != nil:
 		e.r.Warn("stored state", fmt.Sprintf("%d of %d partitions were checked: %v", seen, len(tps), err), "give -timeout more time")
 	case !slices.ContainsFunc(e.r.Findings[before:], func(f Finding) bool { return f.Level != LevelOK }):
-		e.r.OK("stored state", "of %d partitions can be gone on from", seen)
+		e.r.OK("stored state", "%d partitions can continue from theirs", seen)
 	}
 }
 

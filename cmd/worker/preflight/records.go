@@ -66,9 +66,9 @@ func (e *examination) schemas(ctx context.Context) {
 			// The file is the schema of records without one.
 		case errors.Is(err, registry.ErrUnknownSchema):
 			e.r.Warn("subject "+subject, "the registry has no such subject",
-				"fine if the topic's schemas go by record name or ids; the live records tell")
+				"no fault if the topic's schemas have subjects by record name, or none; its records will show")
 		case err != nil:
-			e.r.Warn("subject "+subject, "cannot be asked for: "+err.Error(), "")
+			e.r.Warn("subject "+subject, "cannot be read: "+err.Error(), "")
 		default:
 			e.unfit[in.Name] = e.fits(fmt.Sprintf("subject %s version %d", subject, s.Version), s)
 		}
@@ -77,7 +77,7 @@ func (e *examination) schemas(ctx context.Context) {
 		subject := schemas.Subject(out.Topic)
 		switch ok, reasons, err := e.reg.Compatible(ctx, subject, out.Schema); {
 		case err != nil:
-			e.r.Warn("subject "+subject, "compatibility of the schema of "+out.What+" cannot be asked: "+err.Error(), "")
+			e.r.Warn("subject "+subject, "compatibility of the schema of "+out.What+" is not known: "+err.Error(), "")
 		case !ok:
 			e.r.Fault("subject "+subject, "it does not take the schema of "+out.What+": "+strings.Join(reasons, "; "),
 				"use another topic ("+config.Prefix+out.Setting+") or change the subject's compatibility")
@@ -116,7 +116,7 @@ const (
 // read, even if none can.
 const FewRecords = 5
 
-// liveSample sums up a few records of a topic.
+// liveSample describes a few records of a topic.
 type liveSample struct {
 	records int
 	read    int               // that can be read
@@ -162,7 +162,7 @@ func (e *examination) records(ctx context.Context) {
 	for _, in := range e.inputs {
 		s, err := e.sample(ctx, f, dec, in)
 		if err != nil {
-			e.r.Warn("records of "+in.Name, "cannot be looked at: "+err.Error(), "")
+			e.r.Warn("records of "+in.Name, "cannot be read: "+err.Error(), "")
 			e.r.Findings = append(e.r.Findings, e.unfit[in.Name]...)
 			continue
 		}
@@ -292,7 +292,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		e.r.Findings = append(e.r.Findings, f)
 	}
 	if s.records == 0 {
-		e.r.Warn(what, "there are none to look at", "")
+		e.r.Warn(what, "there are none to check", "")
 		return
 	}
 	before := len(e.r.Findings)
@@ -348,7 +348,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		if len(ids) > 0 {
 			of = ", schema ids " + strings.Join(ids, ",")
 		}
-		e.r.OK(what, "%d looked at, all can be read%s", s.records, of)
+		e.r.OK(what, "%d checked, all can be read%s", s.records, of)
 	}
 }
 

@@ -27,7 +27,7 @@ type Finding struct {
 	What   string `json:"what"`   // the setting, topic or part
 	Detail string `json:"detail"` // what was found
 	Fix    string `json:"fix,omitempty"`
-	// Starts: run starts in spite of the fault, and behaves in an unintended way.
+	// Starts reports that run starts in spite of the fault, and behaves in an unintended way.
 	Starts bool `json:"run_starts,omitempty"`
 
 	err     error  // cause of a fault; it decides whether a retry may help
@@ -38,7 +38,7 @@ type Finding struct {
 // Report has the findings of `check` so far.
 type Report struct{ Findings []Finding }
 
-// OK adds what is as it should be.
+// OK adds a finding without a fault.
 func (r *Report) OK(what, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Level: LevelOK, What: what, Detail: fmt.Sprintf(format, args...)})
 }
@@ -48,7 +48,7 @@ func (r *Report) Warn(what, detail, fix string) {
 	r.Findings = append(r.Findings, Finding{Level: LevelWarn, What: what, Detail: detail, Fix: fix})
 }
 
-// Fault adds a fault with which run does not start, and what mends it.
+// Fault adds a fault with which run does not start, and its remedy.
 func (r *Report) Fault(what, detail, fix string) {
 	r.Findings = append(r.Findings, Finding{Level: LevelFault, What: what, Detail: detail, Fix: fix})
 }
@@ -70,7 +70,7 @@ func (r *Report) unasked(what string, err error) {
 		r.broken(what, err, "")
 		return
 	}
-	r.Warn(what, "cannot be asked: "+err.Error(), "")
+	r.Warn(what, "no answer: "+err.Error(), "")
 }
 
 // Faulty reports whether there is a fault, even one with which run starts.
@@ -92,7 +92,7 @@ func (r *Report) Print(w io.Writer) {
 			detail += " -> " + f.Fix
 		}
 		if f.Starts {
-			detail += " (run starts all the same)"
+			detail += " (run starts nevertheless)"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", f.Level, f.What, detail)
 	}
@@ -141,7 +141,7 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 				r.OK(config.Prefix+"PRESET", "%s: %s", preset, d)
 			}
 			if c.Detect.Silence == 0 {
-				r.OK(config.Prefix+"SILENCE", "0: series that stop are not looked for; a few times the interval between their readings would do")
+				r.OK(config.Prefix+"SILENCE", "0: series that stop are not reported; a few times the interval of their readings is a good value")
 			}
 		}
 		for _, f := range c.Unsupported() {

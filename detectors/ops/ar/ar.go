@@ -20,8 +20,8 @@ const Op detectors.Op = 8
 
 var spec = detectors.Spec{
 	Name: "ar", Elem: detectors.F64,
-	Help: "how far a sample is from what the samples just before it lead to expect, by a linear prediction that is learnt online; " +
-		"of several fields the largest",
+	Help: "deviation of a sample from its linear prediction by the samples just before it, which is learnt online; of several fields the " +
+		"largest",
 	Params: []detectors.Param{
 		{Name: "ORDER", Type: detectors.Int, Default: 16, Min: 1, Max: ar.MaxOrder, Word: 1,
 			Help: "samples that the next one is predicted from. A series' state takes 4*(8+2*ORDER+ORDER*(ORDER-1)/2) bytes a field."},

@@ -25,8 +25,8 @@ const Op detectors.Op = 4
 
 var spec = detectors.Spec{
 	Name: "knn", Elem: detectors.F32,
-	Help: "summed distances to the nearest of the runs of samples before, or of a window: readings, and courses of them, that are like " +
-		"none before",
+	Help: "sum of the distances to the nearest points, of EMBED consecutive samples each, before it or in a window: readings, and " +
+		"sequences of them, unlike earlier ones",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,

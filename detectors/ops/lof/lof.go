@@ -25,7 +25,7 @@ const Op detectors.Op = 2
 
 var spec = detectors.Spec{
 	Name: "lof", Elem: detectors.F32,
-	Help:    "local outlier factor, how much sparser the samples lie around this one than around those nearest to it",
+	Help:    "local outlier factor: how much lower the density of samples is around this one than around its nearest neighbours",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxWindow,
@@ -44,7 +44,7 @@ var spec = detectors.Spec{
 		{Name: "BINS", Type: detectors.Int, Default: 0, Max: 1024,
 			Help: "keep a summary of the samples that have left the window, with this number of cells per field, so that a return to an " +
 				"earlier state is no outlier; " +
-				"0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."},
+				"0 for none. Needs EMBED=1. Scores then cost more: all points of the window are needed for each."},
 		{Name: "DECAY", Type: detectors.Float, Default: 0.9, Min: 0.000001, Max: 0.999999,
 			Help: "what a window's worth of samples elsewhere leaves of the weight of a part of the summary."},
 		{Name: "MAX_BINS", Type: detectors.Int, Default: 256, Min: 1, Max: 4096,

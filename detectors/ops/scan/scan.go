@@ -22,7 +22,7 @@ const Op detectors.Op = 9
 
 var spec = detectors.Spec{
 	Name: "scan", Elem: detectors.I64,
-	Help: "rectangles of a grid whose counts exceed what their baselines let expect (spatial scan statistic), with p-values. " +
+	Help: "rectangles of a grid whose counts exceed the counts expected by their baselines (spatial scan statistic), with p-values. " +
 		"WINDOW samples are the cells of a grid, row after row, of a count and, with a second field, a baseline",
 	Version: 1,
 	Params: []detectors.Param{

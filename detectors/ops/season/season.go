@@ -20,8 +20,8 @@ const Op detectors.Op = 12
 
 var spec = detectors.Spec{
 	Name: "season", Elem: detectors.F64,
-	Help: "how far a sample is from what the series' samples of the same time of day, or of week, were, in units of its usual " +
-		"deviation from that; of several fields the largest",
+	Help: "deviation of a sample from the level of the series' earlier samples at the same time of day, or of week, in units of the usual " +
+		"deviation; of several fields the largest",
 	Params: []detectors.Param{
 		{Name: "BINS", Type: detectors.Int, Default: 0, Max: season.MostBins, Word: 1,
 			Help: "levels that are kept of a period, each for as long a time; 0 means 96 of a day (quarters of an hour) and 168 of a week " +

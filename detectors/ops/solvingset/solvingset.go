@@ -22,8 +22,8 @@ const Op detectors.Op = 11
 
 var spec = detectors.Spec{
 	Name: "solvingset", Elem: detectors.F64,
-	Help: "knn, but among a solving set of the runs of samples before, which is much smaller and mined anew every MINE_EVERY samples: the " +
-		"summed distances to the nearest of the set, as a share of the cut, those of the last of TOP outliers of the window",
+	Help: "knn within a solving set of the earlier points, which is much smaller and mined again every MINE_EVERY samples: the sum of the " +
+		"distances to the nearest points of the set, divided by the cut, which is the sum of the last of TOP outliers of the window",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow, Word: 1,
 			Help: "points that the set is mined from, at least 2K"},

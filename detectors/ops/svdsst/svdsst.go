@@ -20,7 +20,7 @@ const Op detectors.Op = 5
 
 var spec = detectors.Spec{
 	Name: "svdsst", Elem: detectors.F32, Bounded: true,
-	Help:    "change score by singular spectrum transformation with exact singular vectors, dearer than ikasst",
+	Help:    "change score by singular spectrum transformation with exact singular vectors, more expensive than ikasst",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: sst.MaxSVDWindow, Word: 1,

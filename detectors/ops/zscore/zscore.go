@@ -19,8 +19,8 @@ const Op detectors.Op = 0
 
 var spec = detectors.Spec{
 	Name: "zscore", Elem: detectors.F32,
-	Help: "distance of a sample to the mean of those before it, in standard deviations; of several fields the largest, without those that " +
-		"are missing",
+	Help: "distance of a sample to the mean of those before it, in standard deviations; of several fields the largest of those " +
+		"that are not missing",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 3, Max: 1 << 24, Word: 1,
 			Help: "samples a score reads, the scored one included"},
