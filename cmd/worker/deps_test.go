@@ -27,7 +27,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config/settingsfile", "", "it knows the shape of a file, and no setting"},
 	{"cmd/worker/config",
-		"cmd/worker/config/settingsfile processor processor/outputs processor/provenance processor/policy processor/kafka " +
+		"cmd/worker/config/settingsfile processor processor/outputs processor/provenance processor/policy processor/web processor/kafka " +
 			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +
 			"detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
@@ -62,7 +62,7 @@ var within = []struct{ dir, imports, why string }{
 			"processor/keystate processor/events processor/outputs detectors detectors/discord detectors/ops/discords detectors/threshold schemas " +
 			"schemas/output",
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
-	{"cmd/worker/executors", "cmd/worker/config cmd/worker/preflight cuda detectors processor/metrics",
+	{"cmd/worker/executors", "cmd/worker/config cmd/worker/preflight cuda detectors processor/metrics processor/web",
 		"the settings choose between executors; what they score is not known here"},
 	{"cmd/worker/explain",
 		"cmd/worker/replay processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series " +
@@ -70,6 +70,13 @@ var within = []struct{ dir, imports, why string }{
 		"a score is explained by the fold that made it; settings and commands are the program's"},
 	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",
 		"letters are read and sent again whatever their format is; settings and commands are the program's"},
+	{"cmd/worker/explorer",
+		"cmd/worker/config detectors/threshold processor/feedback processor/kafka processor/kafka/fetch processor/kafka/record " +
+			"processor/keystate/mute processor/keystate/series processor/outputs processor/trouble processor/web schemas schemas/formats " +
+			"schemas/output schemas/registry",
+		"what the group has published is read beside the processor, and shares nothing with it"},
+	{"cmd/worker/monitor", "cmd/worker/config processor processor/keystate processor/metrics processor/web",
+		"it shows one worker, and changes nothing"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output",
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
@@ -117,7 +124,8 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/status", "processor/metrics processor/kafka processor/kafka/fetch processor/keystate",
 		"a status is set by one goroutine and read by any, whatever it is for"},
 	{"processor/feedback", "processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/guard " +
-		"processor/keystate/mute processor/trouble schemas/output", "a topic is read beside the input; partitions decide what becomes of it"},
+		"processor/keystate/mute processor/trouble schemas schemas/output schemas/registry",
+		"a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
 	{"processor/clocks", "", "it compares two times, whatever they are of"},

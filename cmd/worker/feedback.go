@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,13 +15,11 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/explorer"
 	"odradek/processor/feedback"
-	"odradek/processor/kafka"
 	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
-	"odradek/schemas"
 	"odradek/schemas/output"
-	"odradek/schemas/registry"
 )
 
 const muteAbout = `Mutes the anomalies of some detectors and series for a time. The workers apply a rule within a second, without a
@@ -207,11 +204,8 @@ func userName() string {
 
 // feedbackTool reads and writes the feedback topic.
 type feedbackTool struct {
-	t        terminal
-	c        *config.Config
-	client   *kafka.Client
-	registry *registry.Client // nil without one
-	topic    string
+	t     terminal
+	topic *feedback.Topic
 }
 
 // withFeedback prints the faults of a command's flags, or runs it.
@@ -232,62 +226,37 @@ func (t terminal) withFeedback(ctx context.Context, c *config.Config, name strin
 	if err != nil {
 		return t.fail(err)
 	}
-	err = errors.Join(run(ctx, &feedbackTool{t, c, client, registry, c.Detect.Feedback}), closeBoth())
+	err = errors.Join(run(ctx, &feedbackTool{t, explorer.FeedbackTopic(c, client, registry)}), closeBoth())
 	if err != nil {
 		return t.fail(err)
 	}
 	return exitOK
 }
 
-// write writes a record, under a new id if it has none.
+// write writes a record and says so.
 func (l *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
-	if f.ID == "" {
-		var id [4]byte
-		_, _ = rand.Read(id[:]) // never fails
-		f.ID = hex.EncodeToString(id[:])
-	}
-	f.WrittenAt = time.Now().UnixMicro()
-	id := l.c.Output.NoSchemaID()
-	if l.registry != nil && !l.c.Output.NeedsNoSchemas() {
-		var err error
-		if id, err = l.registry.Register(ctx, schemas.Subject(l.topic), output.FeedbackSchema); err != nil {
-			return fmt.Errorf("feedback: register the schema of %s: %w", l.topic, err)
-		}
-	}
-	value := f.Append(nil, id)
-	if _, err := output.DecodeFeedback(value); err != nil {
+	if err := l.topic.Say(ctx, f); err != nil {
 		return err
 	}
-	if err := l.client.CreateTopic(ctx, l.topic, feedback.Partitions, l.c.Output.Replication, feedback.Configs); err != nil {
-		return fmt.Errorf("feedback: create topic %q: %w", l.topic, err)
-	}
-	if err := feedback.Write(ctx, l.client, l.topic, f.ID, value); err != nil {
-		return err
-	}
-	fmt.Fprintf(l.t.err, "%s %s is in %s\n", strings.ReplaceAll(output.FeedbackKinds[f.Kind], "_", " "), f.ID, l.topic)
+	fmt.Fprintf(l.t.err, "%s %s is in %s\n", strings.ReplaceAll(output.FeedbackKinds[f.Kind], "_", " "), f.ID, l.topic.Name)
 	return nil
 }
 
 // remove deletes the record of an id.
 func (l *feedbackTool) remove(ctx context.Context, id string) error {
-	all, err := l.read(ctx)
+	ok, err := l.topic.TakeBack(ctx, id, l.bad)
 	if err != nil {
 		return err
 	}
-	if _, ok := all[id]; !ok {
-		return fmt.Errorf("feedback: %s has no record %q; worker mute list -all shows them", l.topic, id)
+	if !ok {
+		return fmt.Errorf("feedback: %s has no record %q; worker mute list -all shows them", l.topic.Name, id)
 	}
-	if err := feedback.Write(ctx, l.client, l.topic, id, nil); err != nil {
-		return err
-	}
-	fmt.Fprintf(l.t.err, "%s is removed from %s\n", id, l.topic)
+	fmt.Fprintf(l.t.err, "%s is removed from %s\n", id, l.topic.Name)
 	return nil
 }
 
-// read returns the records of the topic by id.
-func (l *feedbackTool) read(ctx context.Context) (map[string]output.Feedback, error) {
-	return feedback.ReadAll(ctx, l.client, l.topic, func(err error) { fmt.Fprintln(l.t.err, "warning:", err) })
-}
+// bad prints what is wrong with a record of the topic.
+func (l *feedbackTool) bad(err error) { fmt.Fprintln(l.t.err, "warning:", err) }
 
 // feedbackLine is a line of `mute list -json`.
 type feedbackLine struct {
@@ -305,7 +274,7 @@ type feedbackLine struct {
 }
 
 func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
-	all, err := l.read(ctx)
+	all, err := feedback.ReadAll(ctx, l.topic.Client, l.topic.Name, l.bad)
 	if err != nil {
 		return err
 	}

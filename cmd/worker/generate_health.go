@@ -54,7 +54,7 @@ func (p *pulse) serve(addr string) (stop func(), err error) {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	s, err := web.Serve(addr, mux)
+	s, err := web.Serve(addr, mux, nil)
 	if err != nil {
 		return nil, fmt.Errorf("generate: -http: %w", err)
 	}

@@ -55,7 +55,7 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
 	executors.Watch(metrics, exec)
 
-	w := &worker{c: c, started: time.Now(), metrics: metrics, executor: kind, faults: faults}
+	w := &worker{c: c, started: time.Now(), metrics: metrics, executor: kind, gpus: executors.GPUs(exec), faults: faults}
 	metrics.WatchReady(w.ready)
 	stop, err := w.serve(log)
 	if err != nil {
@@ -103,6 +103,11 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 		return preflight.EndOf(ctx, err)
 	}
 	defer readFeedback(ctx, reader)()
+	stopExplorer, err := w.explore(ctx, client, registry, log)
+	if err != nil {
+		return err
+	}
+	defer stopExplorer()
 	metrics.SetBudget(int64(c.Keys.Bytes))
 	metrics.Watch(p.Status)
 	w.p.Store(p)

@@ -1,20 +1,26 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/explorer"
+	"odradek/cmd/worker/monitor"
 	"odradek/cmd/worker/preflight"
 	"odradek/processor"
+	"odradek/processor/kafka"
 	"odradek/processor/metrics"
 	"odradek/processor/web"
+	"odradek/schemas/registry"
 )
 
 // worker has the state behind the status page and the probes.
@@ -23,8 +29,10 @@ type worker struct {
 	started  time.Time
 	metrics  *metrics.Metrics
 	executor string
+	gpus     func() []web.GPU // nil without any
 	faults   *web.Faults
 	p        atomic.Pointer[processor.Processor] // nil until it is built
+	explorer atomic.Pointer[explorer.Explorer]   // nil until there is one, and where the page has none
 }
 
 func stdTerminal() terminal { return terminal{os.Stdout, os.Stderr, os.Environ()} }
@@ -48,31 +56,43 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 			f()
 		}
 	}
-	start := func(addr string, h http.Handler, serve func(string, http.Handler) (*web.Server, error)) error {
+	start := func(addr string, h http.Handler, serve func(string, http.Handler, *tls.Config) (*web.Server, error), t *tls.Config) error {
 		if addr == config.Off || addr == "" {
 			return nil
 		}
-		s, err := serve(addr, h)
+		s, err := serve(addr, h, t)
 		if err != nil {
 			return err
 		}
 		stops = append(stops, func() { _ = s.Close() })
 		return nil
 	}
-	src := web.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry}
+	pageTLS, err := w.c.PageTLS()
+	if err != nil {
+		return nil, fmt.Errorf("worker: ODRADEK_PAGE_TLS_CERT_FILE: %w", err)
+	}
+	src := web.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry,
+		Access: web.Access{Token: w.c.Program.PageToken.Reveal(), ClientCertificates: w.c.Program.PageClientCA != ""}}
+	if w.c.Program.PageExplorer {
+		src.Explorer = w.group
+	}
 	probes := web.Probes(src)
 	if w.c.Program.PageAddr == w.c.Program.HTTPAddr {
 		probes = web.Handler(src)
-	} else if err := start(w.c.Program.PageAddr, web.Handler(src), web.Serve); err != nil {
+	} else if err := start(w.c.Program.PageAddr, web.Handler(src), web.Serve, pageTLS); err != nil {
 		return nil, errors.Join(errors.New("worker: ODRADEK_PAGE_ADDR"), err)
 	}
-	if err := start(w.c.Program.HTTPAddr, probes, web.Serve); err != nil {
+	if err := start(w.c.Program.HTTPAddr, probes, web.Serve, nil); err != nil {
 		stop()
 		return nil, errors.Join(errors.New("worker: ODRADEK_HTTP_ADDR"), err)
 	}
-	if err := start(w.c.Program.PprofAddr, web.Pprof(), web.ServeLoopback); err != nil {
+	if err := start(w.c.Program.PprofAddr, web.Pprof(), web.ServeLoopback, nil); err != nil {
 		stop()
 		return nil, errors.Join(errors.New("worker: ODRADEK_PPROF_ADDR"), err)
+	}
+	if w.c.PageIsOpen() {
+		log.Warn("whoever reaches the page may read names and values of series; set ODRADEK_PAGE_TOKEN or ODRADEK_PAGE_TLS_CLIENT_CA_FILE, "+
+			"or ODRADEK_PAGE_ADDR to a loopback address", "page", w.c.Program.PageAddr)
 	}
 	log.Info("started", "version", buildVersion(), "group", w.c.Group.Group, "http", w.c.Program.HTTPAddr, "page", w.c.Program.PageAddr)
 	return stop, nil
@@ -98,42 +118,29 @@ func (w *worker) healthy() error {
 }
 
 func (w *worker) status() web.Status {
-	s := web.Status{
-		Version: buildVersion(), Group: w.c.Group.Group, Instance: w.c.Group.InstanceID, State: "joining",
-		Guarantee: w.c.Cycle.Guarantee, Executor: w.executor, Started: w.started, Rate: w.metrics.Rate(),
-		EventToScore: [2]web.Duration{web.Duration(w.metrics.EventToScore(0.5)), web.Duration(w.metrics.EventToScore(0.99))},
-		IngestTime:   [2]web.Duration{web.Duration(w.metrics.IngestToScore(0.5)), web.Duration(w.metrics.IngestToScore(0.99))},
-		Faults:       w.faults.List(),
+	m := monitor.Worker{Config: w.c, Version: buildVersion(), Started: w.started, Metrics: w.metrics, Executor: w.executor, GPUs: w.gpus,
+		Faults: w.faults}
+	return m.Status(w.p.Load())
+}
+
+// explore starts the explorer of the page. The returned function ends it.
+func (w *worker) explore(ctx context.Context, client *kafka.Client, registry *registry.Client, log *slog.Logger) (stop func(), err error) {
+	if !w.c.Program.PageExplorer || w.c.Program.PageAddr == config.Off {
+		return func() {}, nil
 	}
-	for i := range w.c.Detectors {
-		d := &w.c.Detectors[i]
-		s.Detectors = append(s.Detectors, web.Detector{Name: d.Name, Op: d.Op, Fields: strings.Join(d.Fields, ", "),
-			Keys: strings.Join(d.Keys, ", "), Window: d.Window, Stride: d.Stride, Threshold: d.Alarm.Threshold})
+	cfg, err := explorer.Configure(w.c, client, registry, log)
+	if err != nil {
+		return nil, err
 	}
-	for _, a := range w.metrics.RecentAnomalies() {
-		s.Anomalies = append(s.Anomalies, web.Anomaly{Time: a.Time, Kind: a.Kind, Series: a.Key, Detector: a.Detector,
-			Severity: a.Severity, Band: a.Band})
+	e, stop := explorer.Start(ctx, cfg)
+	w.explorer.Store(e)
+	return stop, nil
+}
+
+// group returns the explorer; nil before there is one.
+func (w *worker) group() web.Explorer {
+	if e := w.explorer.Load(); e != nil {
+		return e
 	}
-	for _, o := range w.metrics.Outcomes() {
-		out := web.NewOutcome(o.Topic, o.Consumed)
-		for _, part := range o.Parts {
-			out.Add(part.Name, part.Records)
-		}
-		s.Outcomes = append(s.Outcomes, out)
-	}
-	p := w.p.Load()
-	if p == nil {
-		return s
-	}
-	if s.State = "running"; !p.Ready() {
-		s.State = "restoring"
-	}
-	for _, ps := range p.Status() {
-		s.Partitions = append(s.Partitions, web.Partition{Quarantine: (*web.Quarantine)(ps.Quarantine), Topic: ps.Topic,
-			Partition: ps.Partition, Running: ps.Running,
-			Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Held: ps.Held, Late: ps.Late,
-			Rate: w.metrics.Partition(ps.TP()).Rate(), CommittedAt: ps.CommittedAt,
-			Hold: ps.Hold, HoldSince: ps.HoldSince, HighWatermark: ps.HighWatermark, FetchAge: web.Duration(ps.FetchAge), Lost: ps.Lost})
-	}
-	return s
+	return nil
 }

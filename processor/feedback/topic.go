@@ -2,6 +2,8 @@ package feedback
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -9,11 +11,59 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/schemas"
 	"odradek/schemas/output"
+	"odradek/schemas/registry"
 )
 
 // maxBatch bounds a batch of one record, which is far smaller.
 const maxBatch = 1 << 20
+
+// Topic is where feedback is written.
+type Topic struct {
+	Client      *kafka.Client
+	Registry    *registry.Client // where the schema is registered; nil: nowhere
+	Name        string
+	Replication int   // of the topic where it is made
+	Unframed    int32 // as of output.Feedback.Append, where no schema is registered
+}
+
+// Say writes a record, under a new id if it has none, and makes the topic where there is none.
+func (t *Topic) Say(ctx context.Context, f *output.Feedback) error {
+	if f.ID == "" {
+		var id [4]byte
+		_, _ = rand.Read(id[:]) // never fails
+		f.ID = hex.EncodeToString(id[:])
+	}
+	f.WrittenAt = time.Now().UnixMicro()
+	id := t.Unframed
+	if t.Registry != nil {
+		var err error
+		if id, err = t.Registry.Register(ctx, schemas.Subject(t.Name), output.FeedbackSchema); err != nil {
+			return fmt.Errorf("feedback: register the schema of %s: %w", t.Name, err)
+		}
+	}
+	value := f.Append(nil, id)
+	if _, err := output.DecodeFeedback(value); err != nil {
+		return err
+	}
+	if err := t.Client.CreateTopic(ctx, t.Name, Partitions, t.Replication, Configs); err != nil {
+		return fmt.Errorf("feedback: create topic %q: %w", t.Name, err)
+	}
+	return Write(ctx, t.Client, t.Name, f.ID, value)
+}
+
+// TakeBack deletes the record of an id. It reports whether there was one.
+func (t *Topic) TakeBack(ctx context.Context, id string, bad func(error)) (ok bool, err error) {
+	all, err := ReadAll(ctx, t.Client, t.Name, bad)
+	if err != nil {
+		return false, err
+	}
+	if _, ok = all[id]; !ok {
+		return false, nil
+	}
+	return true, Write(ctx, t.Client, t.Name, id, nil)
+}
 
 // Write writes the record of an id; a nil value deletes it. The topic must exist.
 func Write(ctx context.Context, client *kafka.Client, topic, id string, value []byte) error {

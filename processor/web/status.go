@@ -1,70 +1,82 @@
 package web
 
 import (
-	"html/template"
 	"strconv"
 	"time"
 )
 
 // Status is a worker at one instant.
 type Status struct {
-	Version      string        `json:"version"`
-	Group        string        `json:"group"`
-	Instance     string        `json:"instance,omitempty"` // ODRADEK_INSTANCE_ID
-	State        string        `json:"state"`              // joining, restoring, running, draining
-	Guarantee    string        `json:"guarantee"`
-	Executor     string        `json:"executor"`
-	Started      time.Time     `json:"started"`
-	Rate         float64       `json:"records_per_second"`
-	EventToScore [2]Duration   `json:"event_to_score"`  // p50, p99
-	IngestTime   [2]Duration   `json:"ingest_to_score"` // p50, p99
-	Partitions   []Partition   `json:"partitions"`
-	Outcomes     []Outcome     `json:"outcomes"` // of the records of each topic
-	Detectors    []Detector    `json:"detectors"`
-	Anomalies    []Anomaly     `json:"anomalies"` // newest first
-	Faults       []FaultRecord `json:"faults"`    // newest first
+	Version      string          `json:"version" doc:"Version of the program."`
+	Group        string          `json:"group" doc:"Consumer group."`
+	Instance     string          `json:"instance,omitempty" doc:"ODRADEK_INSTANCE_ID."`
+	State        string          `json:"state" doc:"joining, restoring or running."`
+	Guarantee    string          `json:"guarantee" doc:"exactly_once or at_least_once."`
+	Executor     string          `json:"executor" doc:"Where batches are scored: cpu or cuda."`
+	GPUs         []GPU           `json:"gpus" doc:"GPUs of the executor."`
+	Started      time.Time       `json:"started" doc:"When the worker started."`
+	Now          time.Time       `json:"now" doc:"The worker's clock."`
+	Rate         float64         `json:"records_per_second" doc:"Records per second of the last seconds."`
+	EventToScore [2]Duration     `json:"event_to_score" doc:"From event time to publication, in seconds: median and 99th percentile."`
+	IngestTime   [2]Duration     `json:"ingest_to_score" doc:"From the record's receipt to publication, in seconds: median and 99th percentile."`
+	Partitions   []Partition     `json:"partitions" doc:"Partitions that are assigned to this worker."`
+	Outcomes     []Outcome       `json:"outcomes" doc:"What has become of the records of each topic since the start."`
+	Detectors    []Detector      `json:"detectors" doc:"The configured detectors."`
+	Anomalies    []AnomalyChange `json:"anomalies" doc:"The last changes of anomalies that this worker has published, newest first."`
+	Faults       []FaultRecord   `json:"faults" doc:"The last warnings and errors of the log, newest first."`
+}
+
+// GPU is one device of the executor.
+type GPU struct {
+	Index int    `json:"index" doc:"Index of the device."`
+	Name  string `json:"name" doc:"Name of the device."`
+	Up    bool   `json:"up" doc:"It is in service; otherwise its batches are scored elsewhere."`
 }
 
 // Partition is one assigned partition.
 type Partition struct {
-	Topic       string    `json:"topic"`
-	Partition   int32     `json:"partition"`
-	Running     bool      `json:"running"` // false: restoring
-	Committed   int64     `json:"committed"`
-	End         int64     `json:"end"`
-	Lag         int64     `json:"lag"`
-	Keys        int64     `json:"keys"`
-	Held        int64     `json:"held"`
-	Late        int64     `json:"late"` // since its state was restored
-	Rate        float64   `json:"records_per_second"`
-	CommittedAt time.Time `json:"committed_at"`
-	Hold        string    `json:"hold,omitempty"` // what outside of Kafka it waits for
-	HoldSince   time.Time `json:"hold_since,omitzero"`
+	Topic       string    `json:"topic" doc:"Input topic."`
+	Partition   int32     `json:"partition" doc:"Partition of the topic."`
+	Running     bool      `json:"running" doc:"false: its state is being restored."`
+	Committed   int64     `json:"committed" doc:"Committed offset; -1: not known yet."`
+	End         int64     `json:"end" doc:"Last stable offset; -1: not known yet."`
+	Lag         int64     `json:"lag" doc:"Offsets from committed to end."`
+	Keys        int64     `json:"keys" doc:"Series in memory."`
+	Bytes       int64     `json:"bytes" doc:"Approximate memory of the state."`
+	Held        int64     `json:"held" doc:"Samples held for their order, or until their event time is believed."`
+	Late        int64     `json:"late" doc:"Late records since its state was restored."`
+	Open        int64     `json:"open" doc:"Open anomalies."`
+	Rate        float64   `json:"records_per_second" doc:"Records per second of the last seconds."`
+	Watermark   time.Time `json:"watermark,omitzero" doc:"Event time before which no sample is expected."`
+	Remaining   int64     `json:"remaining" doc:"While it is restored: offsets yet to be read, of the log that is being read."`
+	CommittedAt time.Time `json:"committed_at" doc:"When results were committed last."`
+	Hold        string    `json:"hold,omitempty" doc:"What outside of Kafka it waits for."`
+	HoldSince   time.Time `json:"hold_since,omitzero" doc:"Since when it has been waiting."`
 
-	HighWatermark int64    `json:"high_watermark"`    // -1: not known yet
-	FetchAge      Duration `json:"fetch_age_seconds"` // how long no fetch has been answered
-	Lost          bool     `json:"lost"`              // for longer than brokers take to come back
+	HighWatermark int64    `json:"high_watermark" doc:"Where the log ends, open transactions included; -1: not known yet."`
+	FetchAge      Duration `json:"fetch_age_seconds" doc:"How long no fetch has been answered, in seconds."`
+	Lost          bool     `json:"lost" doc:"No fetch has been answered for longer than brokers take to come back."`
 
-	Quarantine *Quarantine `json:"quarantine,omitempty"`
+	Quarantine *Quarantine `json:"quarantine,omitempty" doc:"Why it is paused."`
 }
 
 // Outcome is what has become of the records of a topic since the worker's start.
 type Outcome struct {
-	Topic    string        `json:"topic"`
-	Consumed int64         `json:"consumed"`
-	Parts    []OutcomePart `json:"parts"`
+	Topic    string        `json:"topic" doc:"Input topic."`
+	Consumed int64         `json:"consumed" doc:"Records consumed."`
+	Parts    []OutcomePart `json:"parts" doc:"Records by outcome."`
 }
 
-// OutcomePart is the records of one outcome: scored, late, a dead letter of some reason.
+// OutcomePart is the records of one outcome.
 type OutcomePart struct {
-	Name    string  `json:"name"`
-	Records int64   `json:"records"`
-	Share   float64 `json:"share"` // of those consumed
+	Name    string  `json:"name" doc:"scored, warming up, missing, filtered, late, duplicate, forwarded, or dead: with the reason of dead letters."`
+	Records int64   `json:"records" doc:"Number of records."`
+	Share   float64 `json:"share" doc:"Share of those consumed."`
 }
 
 // NewOutcome returns the outcome of the records of a topic without parts.
 func NewOutcome(topic string, consumed int64) Outcome {
-	return Outcome{Topic: topic, Consumed: consumed}
+	return Outcome{Topic: topic, Consumed: consumed, Parts: []OutcomePart{}}
 }
 
 // Add adds a part.
@@ -72,151 +84,48 @@ func (o *Outcome) Add(name string, records int64) {
 	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(o.Consumed, 1))})
 }
 
-// Percent returns the share for people: two digits, and never 0.
-func (p OutcomePart) Percent() string { return strconv.FormatFloat(100*p.Share, 'g', 2, 64) + " %" }
-
 // Quarantine is why a partition is paused.
 type Quarantine struct {
-	Reason string    `json:"reason"`
-	Detail string    `json:"detail"`
-	Offset int64     `json:"offset"` // where it would resume
-	Since  time.Time `json:"since"`
+	Reason string    `json:"reason" doc:"unreadable, unfetchable, unauthorized, unwritable or refused."`
+	Detail string    `json:"detail" doc:"The error."`
+	Offset int64     `json:"offset" doc:"Offset at which it would resume."`
+	Since  time.Time `json:"since" doc:"Since when it is paused."`
 }
 
 // Detector is one configured detector.
 type Detector struct {
-	Name   string `json:"name"`
-	Op     string `json:"op"`
-	Fields string `json:"fields"`
-	Keys   string `json:"keys"`
-	Window int    `json:"window"`
-	Stride int    `json:"stride"`
+	Name   string `json:"name" doc:"Its name."`
+	Op     string `json:"op" doc:"Its method."`
+	Fields string `json:"fields" doc:"Value fields that it looks at."`
+	Keys   string `json:"keys" doc:"Patterns of the series that it looks at."`
+	Window int    `json:"window" doc:"Its window in samples."`
+	Stride int    `json:"stride" doc:"Samples that are scored together."`
 
-	Threshold string `json:"threshold"`
+	Threshold string `json:"threshold" doc:"Its threshold."`
 }
 
-// Anomaly is a change of an anomaly that this worker has published.
-type Anomaly struct {
-	Time     time.Time `json:"time"` // event time of the change
-	Kind     string    `json:"kind"`
-	Series   string    `json:"series"`
-	Detector string    `json:"detector"`
-	Severity int       `json:"severity"`
-	Band     string    `json:"band"`
+// AnomalyChange is a change of an anomaly that this worker has published.
+type AnomalyChange struct {
+	Time     time.Time `json:"time" doc:"Event time of the change."`
+	Kind     string    `json:"kind" doc:"open, update or close."`
+	Series   string    `json:"series" doc:"Series key."`
+	Detector string    `json:"detector" doc:"Name of the detector."`
+	Severity int       `json:"severity" doc:"0 to 100."`
+	Band     string    `json:"band" doc:"info, minor, major or critical."`
 }
 
 // FaultRecord is a warning or an error that was logged, with how often.
 type FaultRecord struct {
-	Time  time.Time `json:"time"` // the last time
-	Level string    `json:"level"`
-	Text  string    `json:"text"`
-	Count int       `json:"count"`
+	Time  time.Time `json:"time" doc:"When it was logged last."`
+	Level string    `json:"level" doc:"WARN or ERROR."`
+	Text  string    `json:"text" doc:"Message and attributes."`
+	Count int       `json:"count" doc:"How often it was logged."`
 }
 
-// Duration is a time.Duration that JSON shows in seconds.
+// Duration is a time.Duration that JSON has in seconds.
 type Duration time.Duration
 
 // MarshalJSON writes seconds.
 func (d Duration) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, time.Duration(d).Seconds(), 'g', -1, 64), nil
-}
-
-func (d Duration) String() string {
-	switch t := time.Duration(d); {
-	case t == 0:
-		return "–"
-	case t < time.Second:
-		return t.Round(10 * time.Microsecond).String()
-	default:
-		return t.Round(10 * time.Millisecond).String()
-	}
-}
-
-// pageView is Status as the page shows it.
-type pageView struct {
-	Status
-	Now       time.Time
-	TotalLag  int64
-	TotalKeys int64
-}
-
-func view(s Status, now time.Time) pageView {
-	v := pageView{Status: s, Now: now}
-	for _, p := range s.Partitions {
-		v.TotalLag += p.Lag
-		v.TotalKeys += p.Keys
-	}
-	return v
-}
-
-var page = template.Must(template.New("status").Funcs(template.FuncMap{
-	"ago": func(now, t time.Time) string {
-		if t.IsZero() {
-			return "–"
-		}
-		return now.Sub(t).Round(time.Second).String() + " ago"
-	},
-	"n":    grouped[int64],
-	"rate": func(f float64) string { return grouped(int64(f + 0.5)) },
-	"date": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-	"time": func(t time.Time) string { return t.UTC().Format("15:04:05") },
-}).Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="refresh" content="5"><title>Odradek {{.Group}} {{.Instance}}</title>
-<style>
-body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222;background:#fff}
-h1{font-size:1.4rem}h2{font-size:1.05rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .7rem .25rem 0;border-bottom:1px solid #ddd}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-.big{display:flex;gap:2.5rem;flex-wrap:wrap;margin:1rem 0}.big div{font-size:1.5rem}.big small{display:block;font-size:.8rem;color:#555}
-.warn{color:#9a3b00}
-@media(prefers-color-scheme:dark){body{background:#161616;color:#ddd}th,td{border-color:#333}.big small{color:#aaa}.warn{color:#ffab6b}}
-</style></head><body>
-<h1>Odradek: group {{.Group}}{{with .Instance}}, instance {{.}}{{end}}</h1>
-<p>{{.State}} · {{.Guarantee}} · executor {{.Executor}} · version {{.Version}} · started {{ago .Now .Started}} · <a href="/metrics">metrics</a></p>
-<div class="big">
-<div>{{rate .Rate}}<small>records/s</small></div>
-<div>{{n .TotalLag}}<small>lag, records</small></div>
-<div>{{n .TotalKeys}}<small>series</small></div>
-<div>{{index .EventToScore 0}} / {{index .EventToScore 1}}<small>event to score, p50 / p99</small></div>
-<div>{{index .IngestTime 0}} / {{index .IngestTime 1}}<small>receipt to score, p50 / p99</small></div>
-</div>
-<h2>Partitions</h2>
-{{if .Partitions}}<table><tr><th>topic</th><th class="n">partition</th><th>state</th><th class="n">committed</th><th class="n">end</th><th class="n">lag</th><th class="n">records/s</th><th class="n">series</th><th class="n">held</th><th class="n">late</th><th>committed</th></tr>
-{{range .Partitions}}<tr><td>{{.Topic}}</td><td class="n">{{.Partition}}</td>
-<td>{{if .Quarantine}}<span class="warn">quarantined: {{.Quarantine.Reason}} at {{n .Quarantine.Offset}}</span>{{else if .Running}}running{{else}}<span class="warn">restoring</span>{{end}}{{if .Lost}}, <span class="warn">no answer from its broker for {{.FetchAge}}</span>{{end}}{{if .Hold}}, <span class="warn">held since {{ago $.Now .HoldSince}}: {{.Hold}}</span>{{end}}</td>
-<td class="n">{{n .Committed}}</td><td class="n">{{n .End}}</td><td class="n">{{n .Lag}}</td><td class="n">{{rate .Rate}}</td><td class="n">{{n .Keys}}</td><td class="n">{{n .Held}}</td><td class="n">{{if .Late}}<span class="warn">{{n .Late}}</span>{{else}}0{{end}}</td><td>{{ago $.Now .CommittedAt}}</td></tr>
-{{end}}</table>
-{{range .Partitions}}{{if .Quarantine}}<p class="warn">{{.Topic}}/{{.Partition}} is paused since {{date .Quarantine.Since}}: {{.Quarantine.Detail}}</p>
-{{end}}{{end}}{{else}}<p>None assigned.</p>{{end}}
-{{if .Outcomes}}<h2>Records since the start</h2>
-<table><tr><th>topic</th><th class="n">consumed</th><th>of them</th></tr>
-{{range .Outcomes}}<tr><td>{{.Topic}}</td><td class="n">{{n .Consumed}}</td><td>{{range $i, $p := .Parts}}{{if $i}}, {{end}}{{$p.Percent}} {{$p.Name}} ({{n $p.Records}}){{end}}</td></tr>
-{{end}}</table>
-{{end}}<h2>Detectors</h2>
-<table><tr><th>name</th><th>method</th><th>fields</th><th>series</th><th class="n">window</th><th class="n">stride</th><th>threshold</th></tr>
-{{range .Detectors}}<tr><td>{{.Name}}</td><td>{{.Op}}</td><td>{{.Fields}}</td><td>{{.Keys}}</td><td class="n">{{.Window}}</td><td class="n">{{.Stride}}</td><td>{{.Threshold}}</td></tr>
-{{end}}</table>
-{{if .Anomalies}}<h2>Last anomalies</h2>
-<table><tr><th>event time (UTC)</th><th>change</th><th>series</th><th>detector</th><th class="n">severity</th><th></th></tr>
-{{range .Anomalies}}<tr><td>{{date .Time}}</td><td>{{.Kind}}</td><td>{{.Series}}</td><td>{{.Detector}}</td><td class="n">{{.Severity}}</td><td>{{.Band}}</td></tr>
-{{end}}</table>{{end}}
-<h2>Last faults</h2>
-{{if .Faults}}<table><tr><th>last (UTC)</th><th>level</th><th class="n">times</th><th>what</th></tr>
-{{range .Faults}}<tr><td>{{time .Time}}</td><td>{{.Level}}</td><td class="n">{{.Count}}</td><td>{{.Text}}</td></tr>
-{{end}}</table>{{else}}<p>None.</p>{{end}}
-</body></html>
-`))
-
-// grouped writes 1234567 as 1 234 567, with narrow spaces.
-func grouped[T ~int64](v T) string {
-	s := strconv.FormatInt(int64(v), 10)
-	sign := ""
-	if v < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return sign + s
 }

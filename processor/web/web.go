@@ -1,11 +1,16 @@
-// Package web serves what an operator asks of a running worker: a status page,
-// liveness, readiness, metrics, and on loopback the profiler.
+// Package web serves what an operator asks of a running worker: a page and its JSON API, liveness, readiness, metrics, and
+// on loopback the profiler.
+//
+// The page (static) is fixed text, without data: its script asks the API (routes.go), whose description is made of the
+// routes and of the types of their answers (openapi.go). What concerns the whole group an Explorer answers.
 package web
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -15,38 +20,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Source supplies the content of the pages. Every function is called from several goroutines at once and returns within milliseconds.
+// Source supplies the content of the pages. Every function but those of Explorer is called from several goroutines at once and
+// returns within milliseconds.
 type Source struct {
 	Status  func() Status
 	Ready   func() error // nil in the group, with everything assigned restored and brokers that answer
 	Healthy func() error // nil while there is progress or nothing to do
 	Metrics prometheus.Gatherer
-}
-
-// Handler answers
-//
-//	/             the status page
-//	/status.json  the same as JSON
-//	/healthz      200, or 503 with the reason where the worker makes no progress: restart it
-//	/readyz       200 while the worker does its work, else 503 with the reason
-//	/metrics      Prometheus
-func Handler(src Source) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /", Probes(src))
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-		if err := page.Execute(w, view(src.Status(), time.Now())); err != nil {
-			// The reader went away, or a value cannot be shown; the page is
-			// half written either way.
-			fmt.Fprintf(w, "<!-- %T -->", err)
-		}
-	})
-	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(src.Status())
-	})
-	return mux
+	// Explorer answers for the group; nil: the page shows this worker alone. Its result is nil until the worker has
+	// reached the brokers.
+	Explorer func() Explorer
+	Access   Access
 }
 
 // Probes answers /healthz, /readyz and /metrics, which tell nothing of a series.
@@ -93,19 +77,18 @@ type Server struct {
 	done chan struct{}
 }
 
-// Serve listens on addr and serves until Close. The error says why it cannot
-// listen.
-func Serve(addr string, h http.Handler) (*Server, error) {
+// Serve listens on addr and serves until Close, over TLS if t is not nil. The error says why it cannot listen.
+func Serve(addr string, h http.Handler, t *tls.Config) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("web: listen on %s: %w", addr, err)
 	}
-	return serve(l, h), nil
+	return serve(l, h, t), nil
 }
 
 // ServeLoopback is Serve for an address of this machine only; another one is
 // refused.
-func ServeLoopback(addr string, h http.Handler) (*Server, error) {
+func ServeLoopback(addr string, h http.Handler, t *tls.Config) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("web: listen on %s: %w", addr, err)
@@ -114,17 +97,22 @@ func ServeLoopback(addr string, h http.Handler) (*Server, error) {
 		l.Close()
 		return nil, fmt.Errorf("web: %s is not a loopback address; use 127.0.0.1:port", addr)
 	}
-	return serve(l, h), nil
+	return serve(l, h, t), nil
 }
 
-func serve(l net.Listener, h http.Handler) *Server {
+func serve(l net.Listener, h http.Handler, t *tls.Config) *Server {
 	s := &Server{
 		Addr: l.Addr().String(),
-		srv:  &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10},
+		srv: &http.Server{Handler: h, TLSConfig: t, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+			ErrorLog: log.New(io.Discard, "", 0)}, // of clients that fail to agree on TLS
 		done: make(chan struct{}),
 	}
 	go func() {
 		defer close(s.done)
+		if t != nil {
+			_ = s.srv.ServeTLS(l, "", "") // as below
+			return
+		}
 		_ = s.srv.Serve(l) // ErrServerClosed, or the listener broke: healthz tells by not answering
 	}()
 	return s

@@ -413,6 +413,7 @@ func (k *checker) program() {
 			k.add("PAGE_ADDR", fmt.Sprintf("%q is not an address", s.PageAddr), "write 127.0.0.1:9465, or off")
 		}
 	}
+	k.page()
 	if s.PprofAddr != Off && !loopback(s.PprofAddr) {
 		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr),
 			"profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")

@@ -174,7 +174,12 @@ type gpuSettings struct {
 
 type programSettings struct {
 	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off turns them off."`
-	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the status page and /status.json, which show names of series; off turns them off. With the address of ODRADEK_HTTP_ADDR one server has all pages."`
+	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the page and the JSON API (docs/api.md), which show names and values of series; off turns them off. With the address of ODRADEK_HTTP_ADDR one server has all pages. Where others than this host reach it, set ODRADEK_PAGE_TOKEN or ODRADEK_PAGE_TLS_CLIENT_CA_FILE."`
+	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API, which a request brings as Authorization: Bearer <token>; the page asks for it. Without it, and without client certificates, everybody who reaches the address may read, and nobody may mute or label."`
+	PageCert     string        `env:"PAGE_TLS_CERT_FILE" doc:"PEM file of the certificate of the page's server, which then speaks TLS. Read again when it changes."`
+	PageKey      string        `env:"PAGE_TLS_KEY_FILE" doc:"PEM file of its key."`
+	PageClientCA string        `env:"PAGE_TLS_CLIENT_CA_FILE" doc:"PEM file of the certificate authorities of clients. The page's server then requires a certificate of each client, which stands for the token."`
+	PageExplorer bool          `env:"PAGE_EXPLORER" envDefault:"true" doc:"Have the page and the JSON API show anomalies, series and feedback of the whole group. For that the worker reads the anomalies and feedback topics while somebody looks, and on request up to 64 MiB of the input and scores topics. false: they show this worker's partitions only."`
 	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
 	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
 	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML. Variables override it; the flag -config names it, too. See above."`

@@ -15,6 +15,7 @@ import (
 	"odradek/cuda"
 	"odradek/detectors"
 	"odradek/processor/metrics"
+	"odradek/processor/web"
 )
 
 // childProgram is the name of the GPU's child program, which is looked for beside
@@ -94,6 +95,21 @@ func Watch(m *metrics.Metrics, exec detectors.Executor) {
 		}
 		return out
 	})
+}
+
+// GPUs returns what the page shows of an executor's GPUs; nil without any.
+func GPUs(exec detectors.Executor) func() []web.GPU {
+	gpu, ok := exec.(*cuda.Executor)
+	if !ok {
+		return nil
+	}
+	return func() []web.GPU {
+		list := []web.GPU{}
+		for _, d := range gpu.Stats().Devices {
+			list = append(list, web.GPU{Index: d.Index, Name: d.Name, Up: d.Up})
+		}
+		return list
+	}
 }
 
 // Check reports the executor that run would use.

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"crypto/tls"
+	"fmt"
+
+	"odradek/processor/web"
+)
+
+// minToken is the least length of the page's token in bytes: 128 random bits have 22 characters in base64.
+const minToken = 16
+
+// page checks the settings of the page's server.
+func (k *checker) page() {
+	s := &k.c.Program
+	if n := len(s.PageToken.value); n > 0 && n < minToken {
+		k.add("PAGE_TOKEN", fmt.Sprintf("has %d characters", n), fmt.Sprintf("use %d random ones or more", minToken))
+	}
+	switch {
+	case (s.PageCert == "") != (s.PageKey == ""):
+		k.add("PAGE_TLS_CERT_FILE", Prefix+"PAGE_TLS_CERT_FILE and "+Prefix+"PAGE_TLS_KEY_FILE go together: one is set, the other is not",
+			"set both or neither")
+	case s.PageCert == "" && s.PageClientCA != "":
+		k.add("PAGE_TLS_CLIENT_CA_FILE", "set, but the page's server has no certificate", "set "+Prefix+"PAGE_TLS_CERT_FILE, too")
+	case s.PageCert == "":
+	case s.PageAddr == s.HTTPAddr:
+		k.add("PAGE_TLS_CERT_FILE", "set, but probes and metrics are on the same address", "give "+Prefix+"PAGE_ADDR a port of its own")
+	default:
+		if _, err := k.c.PageTLS(); err != nil {
+			k.add("PAGE_TLS_CERT_FILE", err.Error(), "name files that the worker may read")
+		}
+	}
+}
+
+// PageTLS returns the TLS configuration of the page's server; nil for plain HTTP.
+func (c *Config) PageTLS() (*tls.Config, error) {
+	s := &c.Program
+	if s.PageCert == "" {
+		return nil, nil
+	}
+	return web.NewTLS(web.TLSFiles{Cert: s.PageCert, Key: s.PageKey, ClientCA: s.PageClientCA})
+}
+
+// PageIsOpen reports whether others than this host may reach the page, and read without a token or a certificate.
+func (c *Config) PageIsOpen() bool {
+	s := &c.Program
+	return s.PageAddr != Off && !loopback(s.PageAddr) && s.PageToken.value == "" && s.PageClientCA == ""
+}

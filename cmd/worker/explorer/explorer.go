@@ -1,0 +1,286 @@
+// Package explorer answers what the page asks of a whole group, from the topics that its workers write and read:
+// anomalies, what operators have said of them, and the values and scores of one series. It joins no group and shares
+// nothing with the partitions of the worker but the Kafka client.
+//
+// The anomalies and feedback topics are read only while somebody looks: from a request until idle later, in one
+// goroutine (Run). What is kept is bounded (store). A series is read when it is asked for, one at a time, in the request's own
+// goroutine, 64 MiB at most (series.go).
+package explorer
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"odradek/processor/feedback"
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+	"odradek/processor/trouble"
+	"odradek/processor/web"
+	"odradek/schemas"
+	"odradek/schemas/output"
+)
+
+// Config is what an Explorer reads.
+type Config struct {
+	Client    *kafka.Client
+	Decoder   schemas.Decoder // of input records
+	Series    []string        // as of schemas.NewSplitter
+	Fields    []string        // names of the values of a sample
+	Detectors []Detector
+	Anomalies string          // topic; "": none is written
+	Scores    string          // topic; "": none is written
+	Partial   bool            // the scores topic has only scores above their threshold
+	Feedback  *feedback.Topic // nil: none is read
+	Log       *slog.Logger
+}
+
+// Detector is what the page says of a detector.
+type Detector struct {
+	Name, Op, Rule string
+	Fields         []string // names of the values that it looks at
+	Fixed          float64  // threshold of a fixed rule; NaN for another one
+}
+
+const (
+	// idle is the time without a request after which nothing is read any more.
+	idle = time.Minute
+	// pollEvery is the time between two polls of the topics while somebody looks.
+	pollEvery = 500 * time.Millisecond
+	// mostBackoff bounds the time between two polls that fail.
+	mostBackoff = 15 * time.Second
+	// pollTimeout bounds one poll.
+	pollTimeout = 30 * time.Second
+	// mostRecords bounds the records of a topic that are read before its end.
+	mostRecords = 200_000
+)
+
+// Explorer implements web.Explorer.
+type Explorer struct {
+	c       *Config
+	asked   atomic.Int64 // unix ns of the last request
+	wake    chan struct{}
+	reading chan struct{} // holds a token while a series is read
+	trouble trouble.Log
+
+	mu    sync.Mutex
+	store store
+	said  said
+	fault string // of the last poll; "" where it succeeded
+	ready bool   // a poll has succeeded
+	wrote string // fault of the feedback topic
+}
+
+// New returns an Explorer that reads nothing before Run is called and somebody asks.
+func New(c *Config) *Explorer {
+	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c.Detectors), said: newSaid()}
+}
+
+// Start returns an Explorer that runs until ctx ends or stop is called; stop waits for its end.
+func Start(ctx context.Context, c *Config) (e *Explorer, stop func()) {
+	e = New(c)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Run(ctx)
+	}()
+	return e, func() {
+		cancel()
+		<-done
+	}
+}
+
+// Run follows the topics until ctx ends.
+func (e *Explorer) Run(ctx context.Context) {
+	anomalies := &tail{client: e.c.Client, topic: e.c.Anomalies, most: mostRecords, take: e.takeAnomaly, forget: func(p int32) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.store.forget(p)
+	}}
+	said := &tail{client: e.c.Client, topic: e.feedbackTopic(), most: mostRecords, take: e.takeFeedback, forget: func(p int32) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.said.forget(p)
+	}}
+	defer anomalies.close()
+	defer said.close()
+	pause := pollEvery
+	for {
+		if time.Since(time.Unix(0, e.asked.Load())) > idle {
+			anomalies.close() // its connection's requests end; where it was read up to stays known
+			said.close()
+			select {
+			case <-ctx.Done():
+				return
+			case <-e.wake:
+			}
+			pause = pollEvery
+		}
+		err := e.poll(ctx, anomalies, said)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			pause = min(2*pause, mostBackoff)
+		} else {
+			pause = pollEvery
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (e *Explorer) poll(ctx context.Context, anomalies, said *tail) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	read := func(t *tail) (err error) {
+		if t.topic == "" {
+			return nil
+		}
+		missing := (*missingError)(nil)
+		if err = t.poll(ctx); errors.As(err, &missing) {
+			err = nil // it will be made
+		}
+		if err != nil {
+			t.close()
+		}
+		return err
+	}
+	err := read(anomalies)
+	saidErr := read(said)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fault, e.wrote = text(err), text(saidErr)
+	e.ready = e.ready || err == nil
+	e.store.truncated = e.store.truncated || anomalies.truncated
+	if err = errors.Join(err, saidErr); err != nil && ctx.Err() == nil {
+		e.trouble.Warn(e.c.Log, "explorer", "the page cannot read topics of the group; it shows what it has read", "err", err)
+	} else if err == nil {
+		e.trouble.Over(e.c.Log, "explorer")
+	}
+	return err
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func (e *Explorer) takeAnomaly(rec *record.Record, partition int32) {
+	a, err := output.DecodeAnomaly(rec.Value)
+	if err != nil {
+		return // not ours; whoever reads the topic sees it too
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.store.take(&a, rec, partition)
+}
+
+func (e *Explorer) takeFeedback(rec *record.Record, partition int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.said.take(rec, partition)
+}
+
+// feedbackTopic returns the name of the topic; "" without one.
+func (e *Explorer) feedbackTopic() string {
+	if e.c.Feedback == nil {
+		return ""
+	}
+	return e.c.Feedback.Name
+}
+
+// ask has Run read for a while.
+func (e *Explorer) ask() {
+	e.asked.Store(time.Now().UnixNano())
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Anomalies implements web.Explorer.
+func (e *Explorer) Anomalies(q *web.AnomalyQuery) web.AnomalyList {
+	e.ask()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := e.store.list(q, &e.said)
+	list.Loading, list.Truncated, list.Fault, list.Topic = !e.ready, e.store.truncated, e.fault, e.c.Anomalies
+	if e.c.Anomalies == "" {
+		list.Loading, list.Fault = false, "no anomalies are published (ODRADEK_ANOMALIES)"
+	}
+	list.Now = time.Now().UTC()
+	return list
+}
+
+// Anomaly implements web.Explorer.
+func (e *Explorer) Anomaly(id string) (web.Anomaly, error) {
+	e.ask()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var key [16]byte
+	if n, err := hex.Decode(key[:], []byte(id)); len(id) != 2*len(key) || err != nil || n != len(key) {
+		return web.Anomaly{}, &web.Error{Code: http.StatusBadRequest, Text: "explorer: an id has 32 hexadecimal digits"}
+	}
+	entry := e.store.byID[key]
+	if entry == nil {
+		return web.Anomaly{}, &web.Error{Code: http.StatusNotFound,
+			Text: "explorer: no such anomaly among those in memory; older ones are in the topic only"}
+	}
+	return e.store.complete(entry, &e.said), nil
+}
+
+// Feedback implements web.Explorer.
+func (e *Explorer) Feedback() web.FeedbackList {
+	e.ask()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return web.FeedbackList{Feedback: e.said.list(), Topic: e.feedbackTopic(), Fault: e.wrote}
+}
+
+// Say implements web.Explorer.
+func (e *Explorer) Say(ctx context.Context, f *web.Feedback) (*web.Feedback, error) {
+	e.ask()
+	if e.c.Feedback == nil {
+		return nil, &web.Error{Code: http.StatusConflict, Text: "explorer: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
+	}
+	rec, err := recordOf(f, e.c.Detectors)
+	if err != nil {
+		return nil, &web.Error{Code: http.StatusBadRequest, Text: err.Error()}
+	}
+	if err := e.c.Feedback.Say(ctx, rec); err != nil {
+		return nil, fmt.Errorf("explorer: %w", err)
+	}
+	e.c.Log.Info("feedback was written by the page", "topic", e.c.Feedback.Name, "id", rec.ID, "kind", output.FeedbackKinds[rec.Kind])
+	said := feedbackOf(rec)
+	return &said, nil
+}
+
+// Remove implements web.Explorer.
+func (e *Explorer) Remove(ctx context.Context, id string) error {
+	e.ask()
+	if e.c.Feedback == nil {
+		return &web.Error{Code: http.StatusConflict, Text: "explorer: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
+	}
+	ok, err := e.c.Feedback.TakeBack(ctx, id, func(error) {}) // the worker that follows the topic logs it
+	if err != nil {
+		return fmt.Errorf("explorer: %w", err)
+	}
+	if !ok {
+		return &web.Error{Code: http.StatusNotFound, Text: fmt.Sprintf("explorer: %s has no record %q", e.c.Feedback.Name, id)}
+	}
+	e.c.Log.Info("feedback was removed by the page", "topic", e.c.Feedback.Name, "id", id)
+	return nil
+}

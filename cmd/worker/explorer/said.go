@@ -1,0 +1,206 @@
+package explorer
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"odradek/processor/feedback"
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate/mute"
+	"odradek/processor/keystate/series"
+	"odradek/processor/web"
+	"odradek/schemas/output"
+)
+
+// mostSaid bounds the records of feedback that are kept; the oldest labels go first.
+const mostSaid = 10_000
+
+// saying is a record of the feedback topic.
+type saying struct {
+	f         output.Feedback
+	partition int32
+}
+
+// said is what operators have said.
+type said struct {
+	byID   map[string]*saying
+	labels map[string]string // by anomaly: confirm or false_alarm
+	muting mute.List         // nil: to be made
+}
+
+func newSaid() said { return said{byID: map[string]*saying{}, labels: map[string]string{}} }
+
+// take applies a record.
+func (s *said) take(rec *record.Record, partition int32) {
+	id := string(rec.Key)
+	s.remove(id)
+	if rec.Value == nil {
+		return
+	}
+	f, err := output.DecodeFeedback(rec.Value)
+	if err != nil {
+		return // the worker that follows the topic logs it
+	}
+	if len(s.byID) >= mostSaid {
+		oldest := ""
+		for id, have := range s.byID {
+			if have.f.Anomaly != "" && (oldest == "" || have.f.WrittenAt < s.byID[oldest].f.WrittenAt) {
+				oldest = id
+			}
+		}
+		s.remove(oldest)
+	}
+	s.byID[id] = &saying{f, partition}
+	if f.Kind >= output.FeedbackConfirm {
+		s.labels[f.Anomaly] = output.FeedbackKinds[f.Kind]
+	}
+}
+
+func (s *said) remove(id string) {
+	if have := s.byID[id]; have != nil {
+		delete(s.labels, have.f.Anomaly)
+		delete(s.byID, id)
+	}
+	s.muting = nil
+}
+
+// forget removes what a partition of the topic has said.
+func (s *said) forget(partition int32) {
+	for id, have := range s.byID {
+		if have.partition == partition {
+			s.remove(id)
+		}
+	}
+}
+
+// rules returns the mute rules.
+func (s *said) rules() mute.List {
+	if s.muting == nil {
+		s.muting = mute.List{}
+		for _, have := range s.byID {
+			if r, ok := feedback.RuleOf(&have.f); ok && r.Check() == "" {
+				s.muting = append(s.muting, r)
+			}
+		}
+	}
+	return s.muting
+}
+
+// list returns all, newest first.
+func (s *said) list() []web.Feedback {
+	list := []web.Feedback{}
+	for _, have := range s.byID {
+		list = append(list, feedbackOf(&have.f))
+	}
+	slices.SortFunc(list, func(a, b web.Feedback) int {
+		if c := b.WrittenAt.Compare(a.WrittenAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return list
+}
+
+// feedbackOf returns a record as JSON has it.
+func feedbackOf(f *output.Feedback) web.Feedback {
+	at := func(us *int64) *time.Time {
+		if us == nil {
+			return nil
+		}
+		t := timeOf(*us)
+		return &t
+	}
+	w := web.Feedback{ID: f.ID, Kind: output.FeedbackKinds[f.Kind], Anomaly: f.Anomaly, Detector: f.Detector, Keys: f.Keys, From: at(f.From),
+		To: at(f.To), Author: f.Author, Reason: f.Reason, WrittenAt: timeOf(f.WrittenAt)}
+	if f.Kind <= output.FeedbackMaintenance {
+		w.Direction = output.FeedbackDirections[f.Direction]
+	}
+	return w
+}
+
+// mostText bounds the texts of feedback, in bytes.
+const mostText = 2000
+
+// recordOf returns the record of what a request says. The error names everything that is wrong with it.
+func recordOf(f *web.Feedback, detectors []Detector) (*output.Feedback, error) {
+	var faults []string
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	rec := &output.Feedback{ID: f.ID, Anomaly: f.Anomaly, Detector: f.Detector, Keys: f.Keys, Author: f.Author, Reason: f.Reason}
+	kind := slices.Index(output.FeedbackKinds, f.Kind)
+	if kind < 0 {
+		wrong("kind %q is none of %s", f.Kind, strings.Join(output.FeedbackKinds, ", "))
+	}
+	rec.Kind = uint8(max(kind, 0))
+	direction := f.Direction
+	if direction == "" {
+		direction = output.FeedbackDirections[0]
+	}
+	side := slices.Index(output.FeedbackDirections, direction)
+	if side < 0 {
+		wrong("direction %q is none of %s", f.Direction, strings.Join(output.FeedbackDirections, ", "))
+	}
+	rec.Direction = uint8(max(side, 0))
+	at := func(t *time.Time) *int64 {
+		if t == nil {
+			return nil
+		}
+		us := t.UnixMicro()
+		return &us
+	}
+	rec.From, rec.To = at(f.From), at(f.To)
+	if len(f.Author) > mostText || len(f.Reason) > mostText || len(f.ID) > 256 {
+		wrong("author and reason have at most %d bytes, an id 256", mostText)
+	}
+	if rec.Kind >= output.FeedbackConfirm && kind >= 0 {
+		if id, err := hex.DecodeString(f.Anomaly); err != nil || len(id) != 16 {
+			wrong("anomaly %q is no id of an anomaly: 32 hexadecimal digits", f.Anomaly)
+		}
+		if rec.ID == "" {
+			rec.ID = "anomaly/" + f.Anomaly // what is said last holds
+		}
+		if f.Detector != "" || f.Keys != "" || f.From != nil || f.To != nil || f.Direction != "" {
+			wrong("detector, keys, from, to and direction are those of a mute")
+		}
+	} else if kind >= 0 {
+		if f.Anomaly != "" {
+			wrong("a mute names no anomaly: name its series in keys and its detector")
+		}
+		if f.Detector != "" && f.Detector != series.SilenceName && !slices.ContainsFunc(detectors,
+			func(d Detector) bool { return d.Name == f.Detector }) {
+			wrong("detector %q is not configured", f.Detector)
+		}
+		if rec.Kind == output.FeedbackMaintenance && (f.From == nil || f.To == nil) {
+			wrong("a maintenance has a begin and an end: from and to")
+		}
+		for _, t := range []*time.Time{f.From, f.To} {
+			if t != nil && (t.Year() < 1 || t.Year() > 9998) {
+				wrong("%s is outside the years 1 to 9998", t.Format(time.RFC3339))
+			}
+		}
+		if rule, _ := feedback.RuleOf(rec); len(faults) == 0 && rule.Check() != "" {
+			wrong("%s", rule.Check())
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("explorer: %s", strings.Join(faults, "; "))
+	}
+	return rec, nil
+}
+
+// thresholdAt returns the threshold of a detector at an event time as far as it is known: of a fixed rule, or of the
+// anomaly that covers it.
+func thresholdAt(d *Detector, anomalies []*entry, us int64) web.Number {
+	if d != nil && !math.IsNaN(d.Fixed) {
+		return web.Number(d.Fixed)
+	}
+	for _, e := range anomalies {
+		if d != nil && e.a.Detector == d.Name && e.a.Start <= us && us <= e.a.End {
+			return web.Number(e.a.Threshold)
+		}
+	}
+	return none
+}

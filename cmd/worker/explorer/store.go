@@ -1,0 +1,232 @@
+package explorer
+
+import (
+	"bytes"
+	"container/list"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate/mute"
+	"odradek/processor/web"
+	"odradek/schemas/output"
+)
+
+// Limits of what a store keeps. Closed anomalies go first, those whose last record is oldest before others.
+const (
+	mostAnomalies = 4096
+	mostBytes     = 16 << 20
+)
+
+// entry is an anomaly by its record with the largest revision.
+type entry struct {
+	a         output.Anomaly // its Key and its slices are the entry's own
+	key       []byte         // of the record: the series key as it is
+	partition int32          // of the anomalies topic
+	written   int64          // the record's timestamp, ms
+	bytes     int
+	at        *list.Element
+}
+
+func (e *entry) closed() bool { return output.AnomalyKinds[e.a.Kind] == "close" }
+
+// store keeps the last anomalies, each once.
+type store struct {
+	byID         map[[16]byte]*entry
+	open, closed *list.List // of *entry, by the order in which their last records were read
+	bytes        int
+	truncated    bool
+	fields       map[string][]string // of each detector
+}
+
+func newStore(detectors []Detector) store {
+	s := store{byID: map[[16]byte]*entry{}, open: list.New(), closed: list.New(), fields: map[string][]string{}}
+	for _, d := range detectors {
+		s.fields[d.Name] = d.Fields
+	}
+	return s
+}
+
+// take applies a record.
+func (s *store) take(a *output.Anomaly, rec *record.Record, partition int32) {
+	if old := s.byID[a.ID]; old != nil {
+		if a.Revision <= old.a.Revision {
+			return // sent twice (at least once)
+		}
+		s.remove(old)
+	}
+	e := &entry{a: *a, key: bytes.Clone(rec.Key), partition: partition, written: rec.Timestamp}
+	e.a.Key = bytes.Clone(a.Key)
+	const each = 600 // bytes of an entry without its texts and lists, about
+	e.bytes = each + len(e.key) + len(e.a.Key) + 8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))
+	e.at = s.listOf(e).PushBack(e)
+	s.byID[a.ID] = e
+	s.bytes += e.bytes
+	for len(s.byID) > mostAnomalies || s.bytes > mostBytes {
+		oldest := s.closed.Front()
+		if oldest == nil {
+			oldest = s.open.Front()
+		}
+		s.remove(oldest.Value.(*entry))
+		s.truncated = true
+	}
+}
+
+// listOf returns the list that an entry is in.
+func (s *store) listOf(e *entry) *list.List {
+	if e.closed() {
+		return s.closed
+	}
+	return s.open
+}
+
+func (s *store) remove(e *entry) {
+	s.listOf(e).Remove(e.at)
+	delete(s.byID, e.a.ID)
+	s.bytes -= e.bytes
+}
+
+// forget removes the anomalies of a partition of the topic.
+func (s *store) forget(partition int32) {
+	for _, l := range []*list.List{s.open, s.closed} {
+		for at := l.Front(); at != nil; {
+			e, next := at.Value.(*entry), at.Next()
+			if e.partition == partition {
+				s.remove(e)
+			}
+			at = next
+		}
+	}
+}
+
+// list returns what matches: open ones by their opening, newest first, then closed ones by their end.
+func (s *store) list(q *web.AnomalyQuery, said *said) web.AnomalyList {
+	var open, closed []*entry
+	names := map[string]bool{}
+	for name := range s.fields {
+		names[name] = true
+	}
+	for _, e := range s.byID {
+		names[e.a.Detector] = true
+		switch {
+		case !matches(e, q):
+		case e.closed():
+			closed = append(closed, e)
+		default:
+			open = append(open, e)
+		}
+	}
+	newest := func(at func(*entry) int64) func(a, b *entry) int {
+		return func(a, b *entry) int {
+			if x, y := at(a), at(b); x != y {
+				return int(max(-1, min(1, y-x)))
+			}
+			return bytes.Compare(a.a.ID[:], b.a.ID[:])
+		}
+	}
+	slices.SortFunc(open, newest(func(e *entry) int64 { return e.a.OpenedAt }))
+	slices.SortFunc(closed, newest(func(e *entry) int64 { return e.a.EventTime }))
+	out := web.AnomalyList{Anomalies: []web.Anomaly{}, Detectors: []string{}, Open: len(open), Closed: len(closed)}
+	all := append(open, closed...)
+	for _, e := range all[:min(len(all), q.Limit)] {
+		out.Anomalies = append(out.Anomalies, s.complete(e, said))
+	}
+	for name := range names {
+		out.Detectors = append(out.Detectors, name)
+	}
+	slices.Sort(out.Detectors)
+	return out
+}
+
+// matches reports whether an anomaly is asked for.
+func matches(e *entry, q *web.AnomalyQuery) bool {
+	a := &e.a
+	switch {
+	case q.State == "open" && e.closed(), q.State == "closed" && !e.closed(), q.Detector != "" && q.Detector != a.Detector,
+		int(a.Severity) < q.MinSeverity,
+		!q.From.IsZero() && e.closed() && a.End < q.From.UnixMicro(), !q.To.IsZero() && a.Start >= q.To.UnixMicro():
+		return false
+	case q.Series == "":
+		return true
+	case strings.ContainsAny(q.Series, "*?"):
+		return mute.Match(q.Series, []byte(seriesOf(a.Key)))
+	}
+	return strings.Contains(seriesOf(a.Key), q.Series)
+}
+
+// seriesOf returns a key as text.
+func seriesOf(key []byte) string {
+	if utf8.Valid(key) {
+		return string(key)
+	}
+	return "0x" + hex.EncodeToString(key)
+}
+
+// complete returns an anomaly with what operators have said of it.
+func (s *store) complete(e *entry, said *said) web.Anomaly {
+	a := &e.a
+	w := web.Anomaly{
+		ID: hex.EncodeToString(a.ID[:]), Revision: a.Revision, State: "open", Series: seriesOf(a.Key), Detector: a.Detector,
+		Severity: int(a.Severity), Band: output.SeverityBands[a.Band],
+		Start: timeOf(a.Start), End: timeOf(a.End), PeakTime: timeOf(a.PeakTime), OpenedAt: timeOf(a.OpenedAt), EventTime: timeOf(a.EventTime),
+		WrittenAt: time.UnixMilli(e.written).UTC(), Samples: a.Samples, PeakScore: web.Number(a.PeakScore), Threshold: web.Number(a.Threshold),
+		Rank: web.Number(a.Rank), Expected: numbers(a.Expected), Actual: numbers(a.Actual), Contribution: numbers(a.Contribution),
+		Field: a.Field, Source: web.Origin{Topic: a.Topic, Partition: a.Partition, Offset: a.Offset},
+		Label: said.labels[hex.EncodeToString(a.ID[:])],
+	}
+	if e.closed() {
+		w.State, w.Reason = "closed", output.CloseReasons[a.Reason]
+	}
+	if names := s.fields[a.Detector]; len(names) == max(len(a.Actual), len(a.Expected)) {
+		w.Fields = names
+	}
+	if a.Group != nil {
+		w.Group = hex.EncodeToString(a.Group[:])
+	}
+	if r := a.Region; r != nil {
+		w.Region = &web.Region{X0: web.Number(r.X0), Y0: web.Number(r.Y0), X1: web.Number(r.X1), Y1: web.Number(r.Y1),
+			ColumnFrom: r.ColumnFrom, ColumnTo: r.ColumnTo, RowFrom: r.RowFrom, RowTo: r.RowTo, Observed: r.Observed,
+			Expected: web.Number(r.Expected), Ratio: web.Number(r.Ratio), P: web.Number(r.P)}
+	}
+	w.Muted = said.rules().Covers(a.Detector, e.key, a.PeakTime, a.PeakTime, func() (expected, actual, contribution []float64) {
+		return a.Expected, a.Actual, a.Contribution
+	})
+	return w
+}
+
+func timeOf(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// numbers returns a list as JSON has it; nil for none.
+func numbers(list []float64) []web.Number {
+	if list == nil {
+		return nil
+	}
+	out := make([]web.Number, len(list))
+	for i, v := range list {
+		out[i] = web.Number(v)
+	}
+	return out
+}
+
+// ofSeries returns the anomalies of a series, oldest first.
+func (s *store) ofSeries(key string) (list []*entry) {
+	for _, e := range s.byID {
+		if seriesOf(e.a.Key) == key {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *entry) int {
+		if a.a.Start != b.a.Start {
+			return int(max(-1, min(1, a.a.Start-b.a.Start)))
+		}
+		return bytes.Compare(a.a.ID[:], b.a.ID[:])
+	})
+	return list
+}
+
+// none is a value that is not known.
+var none = web.Number(math.NaN())

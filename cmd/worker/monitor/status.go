@@ -1,0 +1,80 @@
+// Package monitor makes what the page shows of one worker: its partitions, what has become of their records, its detectors.
+package monitor
+
+import (
+	"strings"
+	"time"
+
+	"odradek/cmd/worker/config"
+	"odradek/processor"
+	"odradek/processor/keystate"
+	"odradek/processor/metrics"
+	"odradek/processor/web"
+)
+
+// Worker is what a status is made of.
+type Worker struct {
+	Config   *config.Config
+	Version  string
+	Started  time.Time
+	Metrics  *metrics.Metrics
+	Executor string           // cpu or cuda
+	GPUs     func() []web.GPU // nil without any
+	Faults   *web.Faults
+}
+
+// Status returns the worker as it is now; p is nil until it is built.
+func (w *Worker) Status(p *processor.Processor) web.Status {
+	s := web.Status{
+		Version: w.Version, Group: w.Config.Group.Group, Instance: w.Config.Group.InstanceID, State: "joining",
+		Guarantee: w.Config.Cycle.Guarantee, Executor: w.Executor, GPUs: []web.GPU{}, Started: w.Started, Now: time.Now(), Rate: w.Metrics.Rate(),
+		EventToScore: [2]web.Duration{web.Duration(w.Metrics.EventToScore(0.5)), web.Duration(w.Metrics.EventToScore(0.99))},
+		IngestTime:   [2]web.Duration{web.Duration(w.Metrics.IngestToScore(0.5)), web.Duration(w.Metrics.IngestToScore(0.99))},
+		Partitions:   []web.Partition{}, Outcomes: []web.Outcome{}, Detectors: []web.Detector{}, Anomalies: []web.AnomalyChange{},
+		Faults: w.Faults.List(),
+	}
+	if w.GPUs != nil {
+		s.GPUs = w.GPUs()
+	}
+	for i := range w.Config.Detectors {
+		d := &w.Config.Detectors[i]
+		s.Detectors = append(s.Detectors, web.Detector{Name: d.Name, Op: d.Op, Fields: strings.Join(d.Fields, ", "),
+			Keys: strings.Join(d.Keys, ", "), Window: d.Window, Stride: d.Stride, Threshold: d.Alarm.Threshold})
+	}
+	for _, a := range w.Metrics.RecentAnomalies() {
+		s.Anomalies = append(s.Anomalies, web.AnomalyChange{Time: a.Time, Kind: a.Kind, Series: a.Key, Detector: a.Detector,
+			Severity: a.Severity, Band: a.Band})
+	}
+	for _, o := range w.Metrics.Outcomes() {
+		out := web.NewOutcome(o.Topic, o.Consumed)
+		for _, part := range o.Parts {
+			out.Add(part.Name, part.Records)
+		}
+		s.Outcomes = append(s.Outcomes, out)
+	}
+	if p == nil {
+		return s
+	}
+	if s.State = "running"; !p.Ready() {
+		s.State = "restoring"
+	}
+	for _, ps := range p.Status() {
+		s.Partitions = append(s.Partitions, w.partition(&ps))
+	}
+	return s
+}
+
+// partition returns a partition as the page has it.
+func (w *Worker) partition(ps *metrics.PartitionStatus) web.Partition {
+	part := web.Partition{Quarantine: (*web.Quarantine)(ps.Quarantine), Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
+		Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Bytes: ps.Bytes, Held: ps.Held, Late: ps.Late,
+		Rate: w.Metrics.Partition(ps.TP()).Rate(), Remaining: ps.Remaining, CommittedAt: ps.CommittedAt, Hold: ps.Hold, HoldSince: ps.HoldSince,
+		HighWatermark: ps.HighWatermark, FetchAge: web.Duration(ps.FetchAge), Lost: ps.Lost}
+	for _, n := range ps.Open {
+		part.Open += n
+	}
+	if ps.Watermark != keystate.NoTime {
+		part.Watermark = time.UnixMicro(ps.Watermark).UTC()
+	}
+	return part
+}

@@ -1,0 +1,239 @@
+package web
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// static is the page: HTML, its script and style, and the library that draws.
+//
+//go:embed static
+var static embed.FS
+
+// pageFiles are the files of the page by path, with their content types.
+var pageFiles = map[string][2]string{
+	"/{$}":           {"index.html", "text/html; charset=utf-8"},
+	"/app.js":        {"app.js", "text/javascript; charset=utf-8"},
+	"/chart.js":      {"chart.js", "text/javascript; charset=utf-8"},
+	"/worker.js":     {"worker.js", "text/javascript; charset=utf-8"},
+	"/app.css":       {"app.css", "text/css; charset=utf-8"},
+	"/uplot.min.js":  {"uplot.min.js", "text/javascript; charset=utf-8"},
+	"/uplot.min.css": {"uplot.min.css", "text/css; charset=utf-8"},
+}
+
+// parameter is a parameter of a route.
+type parameter struct{ name, doc, schema string }
+
+// route is one operation of the JSON API. The documentation is made of these rows (openapi.go).
+type route struct {
+	method, path, summary string
+	parameters            []parameter
+	body, result          any  // zero values of the types
+	write                 bool // changes something
+	group                 bool // answered by the Explorer
+	answer                func(src *Source, e Explorer, r *http.Request, q *queryReader) (any, error)
+}
+
+const (
+	textSchema = `{"type":"string"}`
+	timeSchema = `{"type":"string","format":"date-time"}`
+)
+
+func intSchema(usual, low, high int) string {
+	return fmt.Sprintf(`{"type":"integer","default":%d,"minimum":%d,"maximum":%d}`, usual, low, high)
+}
+
+var routes = []route{
+	{method: "GET", path: "/status.json", summary: "This worker: partitions, rates, outcomes of records, detectors, the last faults.",
+		result: Status{},
+		answer: func(src *Source, _ Explorer, _ *http.Request, _ *queryReader) (any, error) { return src.Status(), nil }},
+	{method: "GET", path: "/partitions", summary: "The partitions of this worker.", result: PartitionList{},
+		answer: func(src *Source, _ Explorer, _ *http.Request, _ *queryReader) (any, error) {
+			s := src.Status()
+			return PartitionList{s.Instance, s.State, slices.Concat([]Partition{}, s.Partitions)}, nil
+		}},
+	{method: "GET", path: "/anomalies", group: true,
+		summary: "The anomalies of the group: the last 4,096 or fewer, open ones first.", result: AnomalyList{},
+		parameters: []parameter{
+			{"state", "Only anomalies in this state.", `{"type":"string","enum":["open","closed"]}`},
+			{"series", "Only series that match: * stands for any text and ? for one byte. Without either, part of the key.", textSchema},
+			{"detector", "Only this detector.", textSchema},
+			{"min_severity", "Least severity.", intSchema(0, 0, 100)},
+			{"from", "Only anomalies that go on at this event time, or begin later.", timeSchema},
+			{"to", "Only anomalies that begin before this event time.", timeSchema},
+			{"limit", "Most anomalies to list.", intSchema(usualAnomalies, 1, mostAnomalies)},
+		},
+		answer: func(_ *Source, e Explorer, _ *http.Request, q *queryReader) (any, error) {
+			query := AnomalyQuery{State: q.oneOf("state", "open", "closed"), Series: q.text("series"), Detector: q.text("detector"),
+				MinSeverity: q.number("min_severity", 0, 0, 100), From: q.time("from"), To: q.time("to"),
+				Limit: q.number("limit", usualAnomalies, 1, mostAnomalies)}
+			if len(q.faults) > 0 {
+				return nil, nil
+			}
+			return e.Anomalies(&query), nil
+		}},
+	{method: "GET", path: "/anomalies/{id}", group: true, summary: "One anomaly.", result: Anomaly{},
+		answer: func(_ *Source, e Explorer, r *http.Request, _ *queryReader) (any, error) {
+			return e.Anomaly(r.PathValue("id"))
+		}},
+	{method: "GET", path: "/series", group: true, result: Series{},
+		summary: "Values and scores of a series around an anomaly, or the newest ones. They are read from the input topic and the scores " +
+			"topic, 64 MiB at most.",
+		parameters: []parameter{
+			{"key", "Series key. Required.", textSchema},
+			{"anomaly", "Id of the anomaly to read around; by default the newest of the series, and without one the end of the topic.", textSchema},
+			{"samples", "Most samples before and after.", intSchema(usualSamples, 1, mostSamples)},
+		},
+		answer: func(_ *Source, e Explorer, r *http.Request, q *queryReader) (any, error) {
+			query := SeriesQuery{Key: q.text("key"), Anomaly: q.text("anomaly"), Samples: q.number("samples", usualSamples, 1, mostSamples)}
+			if query.Key == "" {
+				q.wrong("key", "name the series")
+			}
+			if len(q.faults) > 0 {
+				return nil, nil
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), seriesTimeout)
+			defer cancel()
+			return e.Series(ctx, &query)
+		}},
+	{method: "GET", path: "/feedback", group: true, summary: "What operators have said of anomalies, and the mute rules.",
+		result: FeedbackList{},
+		answer: func(src *Source, e Explorer, _ *http.Request, _ *queryReader) (any, error) {
+			list := e.Feedback()
+			list.Writable = list.Topic != "" && src.Access.Writable()
+			return list, nil
+		}},
+	{method: "POST", path: "/feedback", group: true, write: true, body: Feedback{}, result: Feedback{},
+		summary: "Mutes some scores, or says of an anomaly whether it was a fault. Written to the feedback topic; the workers apply it " +
+			"within seconds.",
+		answer: func(_ *Source, e Explorer, r *http.Request, _ *queryReader) (any, error) {
+			var f Feedback
+			dec := json.NewDecoder(io.LimitReader(r.Body, mostBody))
+			dec.DisallowUnknownFields()
+			if err := dec.Decode(&f); err != nil {
+				return nil, &Error{http.StatusBadRequest, "web: the body is no feedback: " + err.Error()}
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
+			defer cancel()
+			return e.Say(ctx, &f)
+		}},
+	{method: "DELETE", path: "/feedback", group: true, write: true, result: Removed{},
+		summary:    "Takes a mute rule, or what was said of an anomaly, back.",
+		parameters: []parameter{{"id", "Id of the record. Required.", textSchema}},
+		answer: func(_ *Source, e Explorer, r *http.Request, q *queryReader) (any, error) {
+			id := q.text("id")
+			if id == "" {
+				q.wrong("id", "name the record")
+				return nil, nil
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
+			defer cancel()
+			return Removed{id}, e.Remove(ctx, id)
+		}},
+}
+
+// Removed says which record of feedback was taken back.
+type Removed struct {
+	ID string `json:"id" doc:"Id of the record that is removed."`
+}
+
+// How long a request waits for brokers.
+const (
+	seriesTimeout = 30 * time.Second
+	writeTimeout  = 20 * time.Second
+)
+
+// policy has the page load nothing from elsewhere, and nobody frame it. uPlot sets styles of its elements.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Handler answers
+//
+//	/              the page
+//	/openapi.json  the description of the JSON API: the rows of routes
+//	/healthz       200, or 503 with the reason where the worker makes no progress: restart it
+//	/readyz        200 while the worker does its work, else 503 with the reason
+//	/metrics       Prometheus
+func Handler(src Source) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /", Probes(src))
+	for path, file := range pageFiles {
+		content, err := static.ReadFile("static/" + file[0])
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			h := w.Header()
+			h.Set("Content-Type", file[1])
+			h.Set("Content-Security-Policy", policy)
+			h.Set("X-Content-Type-Options", "nosniff")
+			h.Set("Referrer-Policy", "no-referrer")
+			h.Set("Cache-Control", "no-cache")
+			_, _ = w.Write(content) // the reader may be gone
+		})
+	}
+	document := OpenAPI()
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(document)
+	})
+	cross := http.NewCrossOriginProtection() // a page of another origin writes nothing, whatever the browser's certificates
+	for i := range routes {
+		route := &routes[i]
+		mux.Handle(route.method+" "+route.path, cross.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v, err := route.serve(&src, r)
+			answerJSON(w, v, err)
+		})))
+	}
+	return mux
+}
+
+// serve answers a request of the route.
+func (t *route) serve(src *Source, r *http.Request) (any, error) {
+	if err := src.Access.check(r, t.write); err != nil {
+		return nil, err
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, &Error{http.StatusBadRequest, "web: the query cannot be read: " + err.Error()}
+	}
+	q := &queryReader{r: r}
+	for name, values := range r.Form {
+		switch {
+		case !slices.ContainsFunc(t.parameters, func(p parameter) bool { return p.name == name }):
+			q.wrong(name, "no such parameter; /openapi.json lists them")
+		case len(values) > 1:
+			q.wrong(name, "given more than once")
+		}
+	}
+	var e Explorer
+	if t.group {
+		if src.Explorer == nil {
+			return nil, &Error{http.StatusNotFound, "web: ODRADEK_PAGE_EXPLORER is false: this worker answers for itself only"}
+		}
+		if e = src.Explorer(); e == nil {
+			return nil, errors.New("web: the worker has not reached the brokers yet")
+		}
+	}
+	if len(q.faults) > 0 {
+		return nil, q.err()
+	}
+	v, err := t.answer(src, e, r, q)
+	if len(q.faults) > 0 {
+		return nil, q.err()
+	}
+	return v, err
+}
+
+// err returns what is wrong with the parameters, in the order of their names.
+func (q *queryReader) err() error {
+	slices.Sort(q.faults)
+	return &Error{http.StatusBadRequest, "web: " + strings.Join(q.faults, "; ")}
+}

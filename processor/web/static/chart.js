@@ -1,0 +1,168 @@
+// The charts of a series: values with their usual range, expected values and the spans of anomalies, and below them the
+// scores of each detector with their thresholds, all on one time axis.
+"use strict";
+
+const Charts = (() => {
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const short = (v) => (v == null ? "–" : Math.abs(v) >= 1e6 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2) : String(+v.toPrecision(5)));
+  const ms = (text) => Date.parse(text);
+
+  // clock labels the time axis in local time; the first label has the day.
+  function clock(u, list) {
+    const step = list.length > 1 ? list[1] - list[0] : 60000;
+    const parts = step < 1000 ? { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1 } :
+      step < 60000 ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : step < 86400000 ? { hour: "2-digit", minute: "2-digit" } : { month: "short", day: "numeric" };
+    const text = new Intl.DateTimeFormat(undefined, { ...parts, hourCycle: "h23" });
+    const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+    return list.map((t, i) => text.format(t) + (i === 0 || day.format(t) !== day.format(list[i - 1]) ? "\n" + day.format(t) : ""));
+  }
+
+  // spans returns a plugin that fills the time spans of anomalies behind the lines. One of a single sample is a line.
+  function spans(anomalies) {
+    return {
+      hooks: {
+        drawClear: (u) => {
+          const { ctx } = u;
+          const { left, top, width, height } = u.bbox;
+          ctx.save();
+          ctx.beginPath();
+          ctx.rect(left, top, width, height);
+          ctx.clip();
+          for (const a of anomalies) {
+            const from = u.valToPos(ms(a.start), "x", true);
+            const to = Math.max(u.valToPos(ms(a.end), "x", true), from + 2 * devicePixelRatio);
+            ctx.fillStyle = colour("--span");
+            ctx.fillRect(from, top, to - from, height);
+          }
+          ctx.restore();
+        },
+      },
+    };
+  }
+
+  function axis(extra) {
+    return { stroke: colour("--dim"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, ...extra };
+  }
+
+  function options(height, width, anomalies, range, series, bands) {
+    return {
+      width,
+      height,
+      ms: 1,
+      series,
+      bands,
+      plugins: [spans(anomalies)],
+      scales: { x: { time: true, range: (u, low, high) => (low == null ? range : [low, high]) } },
+      axes: [axis({ values: clock, space: 80 }), axis({ size: 62, values: (u, list) => list.map(short) })],
+      cursor: { sync: { key: "series" }, drag: { x: true, y: false } },
+      legend: { live: true },
+    };
+  }
+
+  const time = { label: "time", value: (u, v) => (v == null ? "–" : new Date(v).toLocaleString()) };
+  const line = (label, stroke, extra) => ({ label, stroke, width: 1.5, value: (u, v) => short(v), points: { size: 4 }, ...extra });
+
+  // draw puts the charts of an answer of /series into a box. It returns what zooms and ends them.
+  function draw(box, answer, field) {
+    const plots = [];
+    const width = () => Math.max(240, box.clientWidth - 16);
+    const times = answer.times;
+    const pad = Math.max(1000, (times[times.length - 1] - times[0]) * 0.01);
+    const full = [times[0] - pad, times[times.length - 1] + pad];
+
+    function chart(title, hint, data, opts) {
+      const section = document.createElement("section");
+      section.className = "chart";
+      const head = document.createElement("h3");
+      head.append(title, " ");
+      const small = document.createElement("span");
+      small.textContent = hint;
+      head.append(small);
+      section.append(head);
+      box.append(section);
+      const plot = new uPlot(opts, data, section);
+      plot.root.setAttribute("role", "img");
+      plot.root.setAttribute("aria-label", `${title}: ${hint}`);
+      plots.push(plot);
+    }
+
+    const values = answer.values[field];
+    const shown = answer.anomalies;
+    const name = answer.fields[field];
+    const expected = times.map(() => null);
+    for (const a of shown) {
+      const at = (a.fields || []).indexOf(name);
+      const v = a.expected && at >= 0 ? a.expected[at] : null;
+      if (v != null) expected[nearest(times, ms(a.peak_time))] = v;
+    }
+    const series = [time, line(name, colour("--values"))];
+    const data = [times, values];
+    const bands = [];
+    const usual = answer.usual[field];
+    const withBand = usual.low.some((v) => v != null);
+    if (withBand) {
+      const edge = { stroke: "transparent", width: 0, points: { show: false } };
+      data.push(usual.high, usual.low);
+      series.push(line("usual, to", "transparent", edge), line("from", "transparent", edge));
+      bands.push({ series: [2, 3], fill: colour("--band") });
+    }
+    if (expected.some((v) => v != null)) {
+      data.push(expected);
+      series.push(line("expected at a peak", colour("--expected"), { paths: () => null, points: { show: true, size: 9, fill: colour("--expected") } }));
+    }
+    const words = [`${times.length} samples`, `${shown.length} anomal${shown.length === 1 ? "y" : "ies"}, shaded`];
+    if (withBand) words.push(`usual range of the ${usual.over} samples before each`);
+    chart(name, words.join("; "), data, options(box.clientWidth < 600 ? 220 : 270, width(), shown, full, series, bands));
+
+    for (const s of answer.scores) {
+      const own = shown.filter((a) => a.detector === s.detector);
+      const known = s.threshold.some((v) => v != null);
+      const list = [time, line("score", colour("--values"))];
+      const rows = [s.times, s.scores];
+      if (known) {
+        list.push(line("threshold", colour("--threshold"), { width: 2, spanGaps: false, points: { show: false } }));
+        rows.push(s.threshold);
+      }
+      const what = known ? `scores and threshold (${s.rule})` : `scores; threshold ${s.rule}: known only where an anomaly is`;
+      chart(s.detector, `${s.op}: ${what}`, rows, options(box.clientWidth < 600 ? 170 : 190, width(), own, full, list, []));
+    }
+
+    const observer = new ResizeObserver(() => plots.forEach((p) => p.setSize({ width: width(), height: p.height })));
+    observer.observe(box);
+    const scale = () => [plots[0].scales.x.min, plots[0].scales.x.max];
+    const zoomTo = (min, max) => plots.forEach((p) => p.setScale("x", { min, max }));
+    zoomTo(...full);
+    return {
+      zoomTo,
+      scale,
+      reset: () => zoomTo(...full),
+      zoom: (factor) => {
+        const [min, max] = scale();
+        const middle = (min + max) / 2;
+        zoomTo(middle - ((max - min) * factor) / 2, middle + ((max - min) * factor) / 2);
+      },
+      move: (share) => {
+        const [min, max] = scale();
+        zoomTo(min + (max - min) * share, max + (max - min) * share);
+      },
+      end: () => {
+        observer.disconnect();
+        plots.forEach((p) => p.destroy());
+      },
+    };
+  }
+
+  // nearest returns the index of the sample nearest to a time.
+  function nearest(times, t) {
+    let low = 0;
+    let high = times.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (times[middle] < t) low = middle + 1;
+      else high = middle;
+    }
+    return low > 0 && t - times[low - 1] < times[low] - t ? low - 1 : low;
+  }
+
+  return { draw, nearest, short };
+})();
