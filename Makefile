@@ -61,8 +61,9 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
 # Modules of their own, so that neither Prometheus nor Kubernetes is a dependency of the worker.
-deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas
+deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker
 	cd deploy/test/kubernetes && $(GO) vet ./... && $(GO) test -count=1 ./...
+	cd deploy/test/connect && $(GO) vet ./... && $(GO) test -count=1 ./...
 	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -count=1 -tags remove_all_sd ./...
 
 long: ## before a release: all tests, all of them required, on both versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
