@@ -120,6 +120,14 @@ func TestWhyEveryOp(t *testing.T) {
 		t.Error("no silence was explained")
 	}
 
+	drawn := map[string][]output.Anomaly{}
+	for _, name := range []string{"ikasst1", "svdsst3", "lof1", "scan1", "discords1", "zscore3", "season1", "flatline1"} {
+		if len(all[name]) > 0 {
+			drawn[name] = all[name]
+		}
+	}
+	whyFiles(t, environ, drawn)
+
 	// Retention takes the first records.
 	const gone = 300
 	must(t, c.Admin().DeleteRecords(t.Context(), input, 0, gone))
@@ -170,7 +178,7 @@ func TestWhyFlags(t *testing.T) {
 }
 
 // testWhyOtherwise asks for ids that are unknown or not whole, under other settings, of other partitions, and with limits.
-func testWhyOtherwise(t *testing.T, environ []string, all map[string][]output.Anomaly) {
+func testWhyOtherwise(t *testing.T, c *kafkatest.Cluster, environ []string, all map[string][]output.Anomaly) {
 	near := &all["near"][len(all["near"])-1]
 	id := idOf(near)
 	is := func(r explain.Report, code int, errs, verdict, note string, wantCode int) {
@@ -197,6 +205,22 @@ func testWhyOtherwise(t *testing.T, environ []string, all map[string][]output.An
 	is(r, code, errs, explain.Differ, "settings of near may have changed", exitFailed)
 	r, code, errs = why([]string{"ODRADEK_PRESET=", "ODRADEK_DETECTORS=other", "ODRADEK_DETECTOR_OTHER_OP=zscore"}, id)
 	is(r, code, errs, explain.Absent, "detector near is not among those of the settings", exitFailed)
+	// Scores of another executor differ a little; they are in another topic here.
+	for factor, want := range map[float64]string{1: explain.Equal, 1 + 4e-7: explain.Within, 1.001: explain.Differ} {
+		a := *near
+		a.PeakScore = float64(float32(a.PeakScore * factor))
+		topic := a.Topic + "-altered"
+		enc := output.NewAnomalyEncoder(output.SingleObject, a.Topic, a.Partition)
+		must(t, c.Admin().CreateTopic(t.Context(), topic, 1, 0, nil))
+		must(t, c.Admin().ProduceBatch(t.Context(), topic, 0, []kafkatest.Record{{Topic: topic, Key: a.Key, Value: enc.Append(nil, &a)}}))
+		r, code, errs = why(nil, id, "-topic", topic)
+		wantCode := exitOK
+		if want == explain.Differ {
+			wantCode = exitFailed
+		}
+		is(r, code, errs, want, "retention has taken those before", wantCode)
+		must(t, c.Admin().DeleteTopic(t.Context(), topic))
+	}
 	// The window is there, the first samples are not: how many the series had before is found again.
 	r, code, errs = why(nil, id, "-max-records", "18000")
 	is(r, code, errs, explain.Equal, "were not read: -max-records 18000", exitOK)
@@ -314,5 +338,5 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 		return // what follows depends on no broker
 	}
 	whyFiles(t, environ, all)
-	testWhyOtherwise(t, environ, all)
+	testWhyOtherwise(t, c, environ, all)
 }

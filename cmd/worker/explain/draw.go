@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"strings"
 
 	gonum "gonum.org/v1/plot"
 	"gonum.org/v1/plot/palette/moreland"
@@ -14,6 +15,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"odradek/detectors"
 )
 
 // Sizes of a drawing.
@@ -21,6 +24,7 @@ const (
 	width       = 26 * vg.Centimeter
 	panelHeight = 6 * vg.Centimeter
 	gridHeight  = 12 * vg.Centimeter
+	headline    = 1.2 * vg.Centimeter
 )
 
 // Limits of a drawing.
@@ -36,6 +40,7 @@ var (
 	scoredColor  = color.NRGBA{0xd0, 0x34, 0x2c, 0xff}
 	scoredBand   = color.NRGBA{0xd0, 0x34, 0x2c, 0x46}
 	partBand     = color.NRGBA{0x1f, 0x9d, 0x55, 0x38}
+	pastBand     = color.NRGBA{0x24, 0x58, 0xa6, 0x38}
 	partColor    = color.NRGBA{0x1f, 0x9d, 0x55, 0xc0}
 	scoreColor   = color.NRGBA{0x55, 0x60, 0x6e, 0xff}
 	boundColor   = color.NRGBA{0xb2, 0x5a, 0x00, 0xff}
@@ -49,12 +54,15 @@ type panel struct {
 	height vg.Length
 }
 
-// WritePNG writes a drawing of the report.
+// WritePNG writes a drawing of the report, under a headline.
 func (r *Report) WritePNG(w io.Writer) error {
 	panels, err := r.panels()
 	if err != nil {
 		return err
 	}
+	first := panels[0].plot
+	first.Title.Text = strings.TrimSpace(fmt.Sprintf("%s, %s\nscore %s\n%s", r.Anomaly.summary(), r.Anomaly.ID, r.verdict(), first.Title.Text))
+	panels[0].height += headline
 	c := vgimg.NewWith(vgimg.UseWH(width, height(panels)), vgimg.UseDPI(110), vgimg.UseBackgroundColor(pictureWhite))
 	drawPanels(draw.New(c), panels)
 	if _, err := (vgimg.PngCanvas{Canvas: c}).WriteTo(w); err != nil {
@@ -130,12 +138,9 @@ func (r *Report) panels() (all []panel, err error) {
 	}
 	if len(all) == 0 { // nothing was recomputed: the headline alone
 		p := gonum.New()
-		p.Title.Text = r.Anomaly.summary()
-		p.X.Label.Text = r.verdict()
 		p.HideAxes()
-		add(p, panelHeight/2, nil)
+		add(p, headline, nil)
 	}
-	all[0].plot.Title.Text = fmt.Sprintf("%s, %s (%s)\n%s", r.Anomaly.summary(), r.Anomaly.ID, r.verdict(), all[0].plot.Title.Text)
 	return all, err
 }
 
@@ -257,7 +262,11 @@ func (e *Explanation) windowPanel(c int) (*gonum.Plot, error) {
 			name = ""
 		}
 		marked[part.Role] = true
-		if err := addBand(p, name, e.seconds(part.From), e.seconds(part.To), low, high, partBand); err != nil {
+		fill := partBand
+		if part.Role == detectors.Past {
+			fill = pastBand
+		}
+		if err := addBand(p, name, e.seconds(part.From), e.seconds(part.To), low, high, fill); err != nil {
 			return nil, err
 		}
 	}
