@@ -10,8 +10,8 @@ import (
 	"odradek/processor/metrics"
 )
 
-// assignment is the partitions that the group has assigned to the worker. The main goroutine alone
-// changes it, and any may ask for its status.
+// assignment holds the partitions that the group has assigned to the worker. Only the main goroutine
+// changes it; any goroutine may read the status of its partitions.
 type assignment struct {
 	partitions map[kafka.TP]*partition // main goroutine only
 	budget     *limits.Budget
@@ -40,7 +40,7 @@ func (a *assignment) dropAll() {
 	}
 }
 
-// add makes a partition one of the assigned.
+// add adds a partition.
 func (a *assignment) add(pt *partition) {
 	a.partitions[pt.tp] = pt
 	a.mu.Lock()
@@ -49,7 +49,7 @@ func (a *assignment) add(pt *partition) {
 	a.mu.Unlock()
 }
 
-// remove takes away a partition that has ended.
+// remove removes a partition that has ended.
 func (a *assignment) remove(pt *partition) {
 	pt.cancel()
 	delete(a.partitions, pt.tp)

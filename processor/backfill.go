@@ -11,12 +11,12 @@ import (
 // start, if Config.Backfill says so. The transaction that commits the start (start.go) commits the
 // first offset of the backfill, with the backfill's end in the replay floor: so both bounds are fixed
 // before anything is read, and every later restore takes the same. From there on the backfill is input
-// like any other, folded by foldChunk in cycles that commit offsets and state; what keystate does not
-// hand out, and what is dropped here (dead letters, late records), is all that differs. It is no replay
-// of a restore, which makes no decisions: it evicts no series and condemns no schema, and another one
-// must find the same.
+// like any other, folded by foldChunk in cycles that commit offsets and state. The only difference is that keystate
+// withholds its results and that its dead letters and late records are dropped here. It is no replay
+// of a restore, which makes no decisions: a replay evicts no series and condemns no schema, so that the next one
+// has the same result.
 
-// backfill is what a partition knows of its backfill.
+// backfill tracks the backfill of a partition.
 type backfill struct {
 	end        int64 // 0: none
 	over       bool  // or there is none
@@ -35,8 +35,8 @@ func (b *backfill) reset(s *keystate.State, at int64) {
 	b.over = at >= b.end
 }
 
-// note counts what has joined a cycle, of which the next record is at offset next. It
-// reports whether the backfill has ended with it.
+// note counts the records that have joined a cycle; the next record is at offset next. It
+// reports whether the backfill has ended with them.
 func (b *backfill) note(next int64, c *metrics.Counts) (ended bool) {
 	if b.over {
 		return false

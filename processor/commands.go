@@ -11,7 +11,7 @@ import (
 type command int
 
 const (
-	goOn      command = iota // no change: look whether the start is committed
+	goOn      command = iota // no change: check whether the start is committed
 	goBack                   // roll back to the committed mark
 	startOver                // restore from what is committed
 	stopSoon                 // finish the chunk in hand, join it, end
@@ -27,7 +27,7 @@ type commands struct {
 
 func newCommands() *commands { return &commands{ready: make(chan struct{}, 1)} }
 
-// send gives a command; of several that have not been taken the strongest is left.
+// send gives a command; of several that have not been taken the largest stays.
 func (c *commands) send(cmd command) {
 	c.mu.Lock()
 	c.next = max(c.next, cmd)

@@ -16,7 +16,7 @@ import (
 // This file decides which records and batches are dead letters or late, and which records
 // are sent on; outputs.Writer copies them.
 
-// sideOutputs writes what becomes no sample: dead letters, late records, and records that
+// sideOutputs writes the records that become no sample: dead letters, late records, and records that
 // are sent on.
 type sideOutputs struct {
 	tp      kafka.TP
@@ -110,8 +110,8 @@ func (o *sideOutputs) deadBatch(u *record.Unreadable) {
 	o.writer.DeadBatch(u, class, text)
 }
 
-// unreadable counts records of the backfill that cannot be read. They are no dead letters: where the
-// group begins to publish, nobody waits for them.
+// unreadable counts records of the backfill that cannot be read. They are no dead letters, because they come
+// before the offset at which the group begins to publish.
 func (o *sideOutputs) unreadable(n int64) {
 	o.counts.Backfilled += n
 	o.counts.Unreadable += n

@@ -20,7 +20,7 @@ import (
 )
 
 // folder folds the records of a chunk into the state of a partition, scores them, and adds
-// what becomes no sample to the side outputs. One goroutine uses it.
+// records that become no sample to the side outputs. One goroutine uses it.
 type folder struct {
 	host *host
 	tp   kafka.TP
@@ -116,7 +116,8 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 	return f.it.Err(), f.finish(ctx)
 }
 
-// foldSamples folds the samples of a record, and sends on what becomes none. A record with late samples is sent once.
+// foldSamples folds the samples of a record, and adds the record to the side outputs if samples of it are late or
+// refused: once, however many they are.
 func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	s := f.state
 	late, held := false, false
@@ -210,7 +211,7 @@ func (f *folder) compareClock(rec *record.Record) {
 		return
 	}
 	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic, nil); !logged {
-		f.log.Warn("event times do not fit Kafka's timestamps: "+finding, "offset", rec.Offset, "to_mend", fix)
+		f.log.Warn("event times do not fit Kafka's timestamps: "+finding, "offset", rec.Offset, "fix", fix)
 	}
 }
 

@@ -51,7 +51,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	return nil
 }
 
-// joined holds the counts that have joined a cycle already. What they count only grows.
+// joined holds the counts of the state, which only grow, as of the last time that they joined a cycle.
 type joined struct {
 	outcomes       keystate.Counts // of the state
 	evicted, early int64           // its EvictedKeys and Early
@@ -114,7 +114,7 @@ func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err
 }
 
 // backfilled ends the backfill with the record before offset next. The next cycles write
-// the state that it has made: until then a restart has the backfill to replay.
+// its state to the changelog; until then a restart has to replay the backfill.
 func (pt *partition) backfilled(next int64) {
 	b := &pt.fill
 	pt.arrivals = limits.Arrivals{}

@@ -21,8 +21,8 @@ import (
 // offsets. Init returns after the old transaction has ended one way or the other, so
 // the offsets read after it are authoritative: they equal the cycle's (it was
 // committed, the reply was lost), or the previous ones (it was not). Each partition is
-// rolled back to the mark that equals them; a partition whose offsets are neither has
-// been taken by another member and is dropped.
+// rolled back to the mark that equals them. A partition whose offset is neither was committed
+// by another member meanwhile, and is restored.
 //
 // Only EndTxn(commit) is repeated when its outcome is unknown, with the same epoch
 // (kafka/end.go): a coordinator that fails while it handles the request may have
@@ -33,7 +33,7 @@ import (
 // repetition is refused, or no answer comes until the transaction's time-out is near,
 // the outcome stays unknown: Init, then the committed offsets decide.
 
-// recovery takes the worker back to its committed offsets. The main goroutine owns it.
+// recovery returns the worker to its committed offsets. The main goroutine owns it.
 type recovery struct {
 	cfg       *Config
 	log       *slog.Logger
@@ -110,7 +110,7 @@ func (r *recovery) shrink(name string) {
 }
 
 // rollback returns every partition to its committed offset. c, which may be nil,
-// is the cycle whose outcome was unknown; its partitions may have advanced.
+// is the cycle whose outcome was unknown: it may have been committed.
 func (r *recovery) rollback(ctx context.Context, c *cycle) error {
 	tps := r.assigned.running()
 	if len(tps) == 0 {
@@ -120,7 +120,7 @@ func (r *recovery) rollback(ctx context.Context, c *cycle) error {
 	if err != nil {
 		return err
 	}
-	// A partition that was restored while the producer began anew may have results
+	// A partition that was restored while the producer was initialised may have results
 	// in the open cycle already. They are dropped, and it is rolled back like all
 	// others: rolled back with its results in the cycle, it would add them twice.
 	r.abandonOpen()

@@ -23,7 +23,7 @@ import (
 // (schemas/registry/absence.go). Corrupt records name random schemas, each of them for
 // the first time; limits.Patience bounds how long they hold a partition in all.
 
-// heldForSchema is why a partition waits within the grace period.
+// heldForSchema is the reason for a hold within the grace period.
 const heldForSchema = "the schema registry does not have the record's schema (yet)"
 
 const heldForRegistry = "the schema registry does not answer"
@@ -49,7 +49,7 @@ func (h holds) end() {
 	}
 }
 
-// whyHeld returns what a record that cannot be read yet waits for, and the time until
+// whyHeld returns the reason why a record cannot be read yet, and the time until
 // the next try. Most replicas lag for less than a second.
 func whyHeld(err error) (why string, pause time.Duration) {
 	var de *schemas.DecodeError

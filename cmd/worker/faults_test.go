@@ -142,8 +142,8 @@ func (o *ordeal) goesOn(after string) {
 	}
 }
 
-// settle ends the load and waits until all input is scored.
-func (o *ordeal) settle(what string) {
+// awaitScored ends the load and waits until all input is scored.
+func (o *ordeal) awaitScored(what string) {
 	o.t.Helper()
 	o.stop()
 	o.wg.Wait()
@@ -156,10 +156,10 @@ func (o *ordeal) settle(what string) {
 		time.Since(began).Round(10*time.Millisecond), o.rest.Round(10*time.Millisecond))
 }
 
-// end settles, drains the workers that run and compares.
+// end awaits the scores, drains the workers that run and compares.
 func (o *ordeal) end(what string) {
 	o.t.Helper()
-	o.settle(what)
+	o.awaitScored(what)
 	o.drainAll(what)
 	o.compare(what)
 }

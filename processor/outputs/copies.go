@@ -86,8 +86,8 @@ func (w *Writer) Late(rec *record.Record) {
 	w.add(c)
 }
 
-// add adds a copied record. Records of a key stay in order, as any producer has them;
-// those without one stay with their source partition.
+// add adds a copied record, to the partition of its key as any producer does, so that records of
+// a key stay in order; records without a key go to the partition of their source partition's number.
 func (w *Writer) add(c copiedRecord) {
 	partitions := w.topics.Outputs[c.to].Partitions
 	if c.key == nil {
@@ -98,8 +98,8 @@ func (w *Writer) add(c copiedRecord) {
 	w.copies = append(w.copies, c)
 }
 
-// Forward sends rec on to the internal topic, keyed by its series. A record that a batch
-// of most bytes does not hold is refused: it must not be cut off on the way to the decoder.
+// Forward sends rec on to the internal topic, keyed by its series. It refuses a record that a batch
+// of most bytes does not hold, because the decoder needs all of it.
 func (w *Writer) Forward(rec *record.Record, series []byte, most int) error {
 	h := ownHeaders(rec)
 	own := len(h)

@@ -75,8 +75,8 @@ func (p *Payload) eachChangelog(f func(tp kafka.TP, s *sink)) {
 	})
 }
 
-// Reset empties the payload without freeing its memory: making the batches of a payload
-// of 32 MB anew takes longer than filling them.
+// Reset empties the payload without freeing its memory: allocating the batches of a payload
+// of 32 MB takes longer than filling them.
 func (p *Payload) Reset() {
 	reset := func(_ kafka.TP, s *sink) {
 		if s.b != nil {

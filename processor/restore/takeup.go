@@ -138,7 +138,8 @@ func (r *Restorer) bounds(ctx context.Context, n *Resumption, off kafka.Offset) 
 			return start, false, nil
 		case try == 2: // a leader that has just been elected may not know its end
 			return start, true, r.offsetLost(ctx, n, lostOffset{offset: offset, logStart: start, earliest: start,
-				why: fmt.Sprintf("offset %d is not in the log, which ends at %d: the topic was made anew, or its last records were lost", offset, end)})
+				why: fmt.Sprintf("offset %d is not in the log, which ends at %d: the topic was created again, or its last records were lost",
+					offset, end)})
 		}
 		if err := Sleep(ctx, time.Second); err != nil {
 			return 0, false, err

@@ -296,9 +296,9 @@ func (in *input) pack(b *detectors.Batch, tasks int) {
 	}
 }
 
-// settle packs and executes until the batch's memory has its final size, and makes the first
+// warmUp packs and executes until the batch's memory has its final size, and makes the first
 // carry of the tasks.
-func (in *input) settle(ctx context.Context, e detectors.Executor, batch *detectors.Batch, tasks int) error {
+func (in *input) warmUp(ctx context.Context, e detectors.Executor, batch *detectors.Batch, tasks int) error {
 	rounds := 4
 	if in.asked { // half a minute each
 		rounds = 2
@@ -312,7 +312,7 @@ func (in *input) settle(ctx context.Context, e detectors.Executor, batch *detect
 	if in.size.Carry > 0 && in.carry == nil && !in.first { // what the key's next task begins with
 		r := batch.Rows(0)
 		in.carry = slices.Clone(r.Next)
-		return in.settle(ctx, e, batch, tasks)
+		return in.warmUp(ctx, e, batch, tasks)
 	}
 	return nil
 }
@@ -375,7 +375,7 @@ func (b *Bench) opsCPU(ctx context.Context, in *input) (rate float64, err error)
 func (b *Bench) opsKernel(ctx context.Context, e *cuda.Executor, in *input) (r report.Row, err error) {
 	batch := e.Batch()
 	defer e.Release(batch)
-	if err := in.settle(ctx, e, batch, in.tasks); err != nil {
+	if err := in.warmUp(ctx, e, batch, in.tasks); err != nil {
 		return r, err
 	}
 	// Copies of the buffers of half a gigabyte together: eight times an H200's L2.
@@ -428,7 +428,7 @@ func (b *Bench) opsExecute(ctx context.Context, e *cuda.Executor, in *input, tas
 	for i := range batches {
 		batches[i] = e.Batch()
 		defer e.Release(batches[i])
-		if err := in.settle(ctx, e, batches[i], tasks); err != nil {
+		if err := in.warmUp(ctx, e, batches[i], tasks); err != nil {
 			return r, err
 		}
 	}
@@ -478,7 +478,7 @@ func (b *Bench) opsLatency(ctx context.Context, e *cuda.Executor) (rows []report
 	for _, tasks := range []int{1, 1000} {
 		batch := e.Batch()
 		defer e.Release(batch)
-		if err := in.settle(ctx, e, batch, tasks); err != nil {
+		if err := in.warmUp(ctx, e, batch, tasks); err != nil {
 			return rows, err
 		}
 		rounds := b.Scale(5000)

@@ -159,7 +159,7 @@ func (b *Bench) scaleCounts() (counts []int, err error) {
 func (b *Bench) scaleAlone(ctx context.Context, e *cuda.Executor, in *input) (r report.Row, err error) {
 	batch := e.Batch()
 	defer e.Release(batch)
-	if err := in.settle(ctx, e, batch, in.tasks); err != nil {
+	if err := in.warmUp(ctx, e, batch, in.tasks); err != nil {
 		return r, err
 	}
 	ns, _ := perItem(b.Span(time.Second), in.tasks*in.fresh, func() {

@@ -25,7 +25,7 @@ func TestCaseShapes(t *testing.T) {
 				continue
 			}
 			batch := exec.Batch()
-			if err := in.settle(t.Context(), exec, batch, min(2, in.tasks)); err != nil {
+			if err := in.warmUp(t.Context(), exec, batch, min(2, in.tasks)); err != nil {
 				t.Errorf("%s: %v", in.name, err)
 			}
 			r := batch.Rows(0)
