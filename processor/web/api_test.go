@@ -255,6 +255,12 @@ func TestQueries(t *testing.T) {
 		"ODRADEK_PAGE_EXPLORER") {
 		t.Errorf("without an explorer: %d %v", code, answer)
 	}
+	src.Status = func() Status { return Status{} }
+	w := httptest.NewRecorder()
+	Handler(src).ServeHTTP(w, httptest.NewRequest("GET", "/partitions", nil))
+	if want := `{"state":"","partitions":[]}`; strings.TrimSpace(w.Body.String()) != want {
+		t.Errorf("no partitions are %s, want %s", w.Body, want)
+	}
 	src.Explorer = func() Explorer { return nil }
 	if code, answer := request(Handler(src), "GET", "/anomalies", ""); code != 503 {
 		t.Errorf("before there is an explorer: %d %v", code, answer)

@@ -28,7 +28,7 @@ func (f *Faults) Handler(next slog.Handler) slog.Handler { return &faultHandler{
 func (f *Faults) List() []FaultRecord {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := slices.Concat([]FaultRecord{}, f.list) // never nil, which JSON has as null
+	out := append([]FaultRecord{}, f.list...) // never nil, which JSON has as null
 	slices.Reverse(out)
 	return out
 }

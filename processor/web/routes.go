@@ -58,7 +58,7 @@ var routes = []route{
 	{method: "GET", path: "/partitions", summary: "The partitions of this worker.", result: PartitionList{},
 		answer: func(src *Source, _ Explorer, _ *http.Request, _ *queryReader) (any, error) {
 			s := src.Status()
-			return PartitionList{s.Instance, s.State, slices.Concat([]Partition{}, s.Partitions)}, nil
+			return PartitionList{s.Instance, s.State, append([]Partition{}, s.Partitions...)}, nil
 		}},
 	{method: "GET", path: "/anomalies", group: true,
 		summary: "The anomalies of the group: the last 4,096 or fewer, open ones first.", result: AnomalyList{},

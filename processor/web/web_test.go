@@ -139,6 +139,9 @@ func TestListenError(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	f := NewFaults(20)
+	if text, err := json.Marshal(f.List()); string(text) != "[]" {
+		t.Errorf("no faults are %s (%v)", text, err)
+	}
 	var out strings.Builder
 	log := slog.New(f.Handler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}))).With("topic", "in")
 	log.Info("fine")

@@ -314,7 +314,7 @@ function sayForms(a) {
   el("div", { class: "row" }, el("label", {}, "Series that match", keys), el("label", {}, "Detector", only)),
   el("span", { class: "hint", id: "keys-hint" }, "* stands for any text and ? for one byte."),
   el("div", { class: "row" }, el("label", {}, "For", length), el("div", { class: "actions end" }, el("button", { class: "primary" }, "Mute"))));
-  return el("fieldset", {}, el("legend", {}, "Say of it"), el("div", { class: "row" }, el("label", {}, "Reason", reason), el("label", {}, "Who says so", author)), form,
+  return el("fieldset", {}, el("legend", {}, "Feedback"), el("div", { class: "row" }, el("label", {}, "Reason", reason), el("label", {}, "Author", author)), form,
     el("div", { class: "actions below" }, button("It was a fault", () => say({ kind: "confirm", anomaly: a.id }, "Confirmed")),
       button("False alarm", () => say({ kind: "false_alarm", anomaly: a.id }, "Labelled"))), result);
 }
@@ -458,7 +458,7 @@ function feedbackPage() {
     { title: "Side", cell: (f) => f.direction || "–" },
     { title: "From", cell: (f) => (f.anomaly ? "–" : f.from ? when(f.from) : "always") },
     { title: "To", cell: (f) => (f.anomaly ? "–" : f.to ? when(f.to) : "never over") },
-    { title: "Who", cell: (f) => f.author || "–" },
+    { title: "Author", cell: (f) => f.author || "–" },
     { title: "Reason", text: true, cell: (f) => f.reason || "–" },
     { title: "", cell: (f) => feedback.writable && button("Remove", async () => {
       try {
