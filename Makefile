@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy test quick long race fuzz lint vuln fmt demo quality bench up image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -60,11 +60,16 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 	ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
-# Modules of their own, so that neither Prometheus nor Kubernetes is a dependency of the worker.
-deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker
+# Modules of their own, so that neither Prometheus nor Kubernetes nor a browser is a dependency of the worker.
+deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker, the page in Chromium
 	cd deploy/test/kubernetes && $(GO) vet ./... && $(GO) test -count=1 ./...
 	cd deploy/test/connect && $(GO) vet ./... && $(GO) test -count=1 ./...
 	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -count=1 -tags remove_all_sd ./...
+	cd deploy/test/browser && $(GO) vet ./... && $(GO) test -count=1 -v ./...
+
+pictures: ## docs/pictures, of the page: look at each before it is committed; needs Chromium
+	mkdir -p docs/pictures
+	cd deploy/test/browser && $(GO) test -count=1 ./... -pictures $(CURDIR)/docs/pictures
 
 long: ## before a release: all tests, all of them required, on both versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
