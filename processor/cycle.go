@@ -45,6 +45,7 @@ type result struct {
 	leader record.Epoch
 	floor  keystate.Floor
 	log    string // the changelog's incarnation
+	window limits.LetterWindow
 	work   metrics.Work
 }
 
@@ -76,7 +77,7 @@ func (c *cycle) add(pt *partition, r result, bytes int) {
 		c.results[pt] = have
 	}
 	have.extend(&r)
-	have.log = pt.restorer.Owner.Incarnation
+	have.log, have.window = pt.restorer.Owner.Incarnation, pt.side.stop.window
 	c.bytes += bytes
 	c.records += int(r.work.Counts.Consumed)
 	c.full = c.room.Full(c.bytes, c.records)

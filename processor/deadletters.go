@@ -26,17 +26,28 @@ type sideOutputs struct {
 	writer  *outputs.Writer
 	counts  *metrics.Counts // of the chunk
 	fill    *backfill
+	stop    stopper
 	lates   trouble.Series
 	// most is the largest batch of the internal topic, as of the chunk's begin.
 	most int
 }
 
-// deadLetter sends rec to the dead-letter topic, with the cause. In a backfill it only counts it.
-func (o *sideOutputs) deadLetter(rec *record.Record, cause error) {
+// deadLetter sends rec to the dead-letter topic, with the cause. In a backfill it only counts it. It reports false
+// where that would be one dead letter too many: the partition has to be paused before it (stopper).
+func (o *sideOutputs) deadLetter(rec *record.Record, cause error) bool {
 	if o.fill.covers(rec.Offset) {
 		o.unreadable(1)
-		return
+		return true
 	}
+	if !o.stop.admit(rec.Offset, 1) {
+		return false
+	}
+	o.sendDead(rec, cause)
+	return true
+}
+
+// sendDead writes the dead letter of rec.
+func (o *sideOutputs) sendDead(rec *record.Record, cause error) {
 	o.counts.Dead++
 	class, field := "malformed", ""
 	var de *schemas.DecodeError
@@ -68,36 +79,43 @@ func (o *sideOutputs) late(rec *record.Record, series []byte, sent bool) {
 }
 
 // forward sends rec on to the internal topic. A record that is too large for it
-// becomes a dead letter.
-func (o *sideOutputs) forward(rec *record.Record, key []byte) {
+// becomes a dead letter; it reports what deadLetter does.
+func (o *sideOutputs) forward(rec *record.Record, key []byte) bool {
 	if err := o.writer.Forward(rec, key, o.most); err != nil {
-		o.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: err})
-		return
+		return o.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: err})
 	}
+	o.stop.pass()
 	o.counts.Forwarded++
+	return true
 }
 
 // next advances to the next record of the chunk. A batch that cannot be read becomes one
-// dead letter, and each of its records is counted as one.
+// dead letter, and each of its records is counted as one. The chunk ends before a batch that would be too many.
 func (o *sideOutputs) next(it *record.Iterator) bool {
 	for !it.Next() {
 		u, ok := it.Unreadable()
 		if !ok {
 			return false
 		}
-		o.deadBatch(&u)
+		if !o.deadBatch(&u, it.NextOffset()) {
+			return false
+		}
 		it.Skip()
 	}
 	return true
 }
 
-// deadBatch sends the bytes of a batch to the dead-letter topic, unless all of it is of a backfill.
-func (o *sideOutputs) deadBatch(u *record.Unreadable) {
+// deadBatch sends the bytes of a batch to the dead-letter topic, unless all of it is of a backfill. at is
+// the position before it. It reports what deadLetter does.
+func (o *sideOutputs) deadBatch(u *record.Unreadable, at int64) bool {
+	if !o.fill.covers(u.Last) && !o.stop.admit(at, u.Records) {
+		return false
+	}
 	o.counts.Consumed += u.Records
 	o.counts.Bytes += int64(len(u.Raw))
 	if o.fill.covers(u.Last) {
 		o.unreadable(u.Records)
-		return
+		return true
 	}
 	o.counts.Dead += u.Records
 	class := "corrupt_batch"
@@ -108,6 +126,7 @@ func (o *sideOutputs) deadBatch(u *record.Unreadable) {
 	o.metrics.DeadLetters(o.tp, class, u.Records)
 	o.logDead(class, text)
 	o.writer.DeadBatch(u, class, text)
+	return true
 }
 
 // unreadable counts records of the backfill that cannot be read. They are no dead letters, because they come

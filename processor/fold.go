@@ -71,29 +71,34 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		}
 		if err := f.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.verdicts.condemn(s, rec, header, de) {
-				f.counts.Consumed--
-				f.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
-				f.again = true
+			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.verdicts.condemn(s, rec, header, de, f.side.stop.refuses(rec.Offset)) {
+				f.postpone(rec)
 				return err, f.finish(ctx)
 			}
-			f.side.deadLetter(rec, err)
+			if !f.side.deadLetter(rec, err) {
+				break
+			}
 			continue
-		}
-		if f.state.Decisions.Subjects(keystate.Verdict) > 0 {
-			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
 		if !f.clock.Done() {
 			f.compareClock(rec)
 		}
 		if err := f.checkReading(rec); err != nil {
-			f.side.deadLetter(rec, err)
+			if !f.side.deadLetter(rec, err) {
+				break
+			}
 			continue
+		}
+		if f.state.Decisions.Subjects(keystate.Verdict) > 0 {
+			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
 		if f.forward {
-			f.side.forward(rec, f.reading.Key)
+			if !f.side.forward(rec, f.reading.Key) {
+				break
+			}
 			continue
 		}
+		f.side.stop.pass()
 		if err := f.makeRoom(ctx); err != nil {
 			return nil, err
 		}
@@ -110,10 +115,23 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			return nil, err
 		}
 	}
+	if full := f.side.stop.full; full != nil {
+		if f.it.Err() == nil {
+			f.postpone(f.it.Record())
+		}
+		return full, f.finish(ctx)
+	}
 	if f.it.Err() == nil {
 		f.more = f.counts.Consumed+f.counts.Further >= limit
 	}
 	return f.it.Err(), f.finish(ctx)
+}
+
+// postpone has the chunk end before rec, which is tried once more.
+func (f *folder) postpone(rec *record.Record) {
+	f.counts.Consumed--
+	f.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
+	f.again = true
 }
 
 // foldSamples folds the samples of a record, and adds the record to the side outputs if samples of it are late or

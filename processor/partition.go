@@ -95,6 +95,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
 	pt.verdicts = verdicts{dec: pt.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
 	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
+		stop:   stopper{limit: cfg.StopAbove, resume: cfg.Resume, tp: tp},
 		writer: outputs.NewWriter(h.outputs, tp, cfg.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
 	pt.restorer = restore.Restorer{
 		Changelog: &restore.Changelog{
@@ -167,6 +168,8 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-pt.resumeTick():
+			pt.lookForResume()
 		case <-pt.commands.ready:
 			cmd := pt.commands.take()
 			if cmd == goBack && !pt.running.Load() {
@@ -249,7 +252,9 @@ func (pt *partition) seek(offset int64) {
 // same state.
 func (pt *partition) rollback(ctx context.Context) error {
 	pt.reset()
+	pt.endStop()
 	to := pt.committed.Load()
+	pt.side.stop.rollback(to)
 	if err := pt.state.Rollback(to); err != nil {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
@@ -307,6 +312,9 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 		why, pause := whyHeld(retry)
 		if retry != nil && pt.it.Err() == nil {
 			next = pt.it.Record().Offset
+		}
+		full := tooMany(retry)
+		if retry != nil && full == nil && pt.it.Err() == nil {
 			pt.holds.begin(why, next, retry)
 		} else {
 			pt.holds.end()
@@ -315,6 +323,9 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 			if err := pt.join(ctx, next, now); err != nil {
 				return err
 			}
+		}
+		if full != nil {
+			return full
 		}
 		if pt.more {
 			if stop, err := pt.commands.wait(ctx, 0); stop || err != nil {

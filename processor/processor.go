@@ -71,7 +71,11 @@ type Config struct {
 	// does not have; RegistryConfig.Grace of the decoder's registry.
 	SchemaGrace time.Duration
 	// Mutes returns the mute rules of now, nil while they are not known; nil: there are none.
-	Mutes     func() *feedback.Mutes
+	Mutes func() *feedback.Mutes
+	// StopAbove bounds the dead letters of each partition (stop.go); the zero value is no bound.
+	StopAbove limits.DeadLetters
+	// Resume returns what an operator said last of a paused partition; nil: there is nothing.
+	Resume    func(kafka.TP) (feedback.Resume, bool)
 	TimeUnit  string        // of event times, as ODRADEK_TIME_UNIT has it, for the log
 	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
 

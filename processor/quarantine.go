@@ -41,12 +41,16 @@ func (pt *partition) confine(reason string, err error) {
 		return
 	}
 	at := pt.committed.Load()
-	if reason == quarantine.Unreadable {
+	if reason == quarantine.Unreadable || reason == quarantine.DeadLetters {
 		at = pt.position.Load()
 	}
 	pt.confined.Store(&metrics.Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
 	decide := "repair what the reason names; a restart or a rebalance tries the partition again"
-	if reason == quarantine.Unreadable {
+	switch reason {
+	case quarantine.DeadLetters:
+		decide = "correct the mapping or the schema and restart, or allow more dead letters: " +
+			fmt.Sprintf("worker state resume -topic %s -partition %d", pt.tp.Topic, pt.tp.Partition)
+	case quarantine.Unreadable:
 		decide = fmt.Sprintf("to skip the unreadable part: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)
 	}
 	pt.log.Error("partition quarantined, the others continue", "reason", reason, "offset", at, "err", err, "decide", decide)

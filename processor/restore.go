@@ -124,6 +124,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		return err
 	}
 	pt.setStart(n.At, n.Commit)
+	pt.side.stop.begin(n.At, off.Metadata)
 	return nil
 }
 

@@ -105,8 +105,12 @@ func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
 
 // metadata returns the metadata of the offset commit of r.
 func (pt *partition) metadata(r *result) string {
-	if pt.forward {
-		return forwarded
+	text := forwarded
+	if !pt.forward {
+		text = provenance.Metadata(r.floor.String(), r.log)
 	}
-	return provenance.Metadata(r.floor.String(), r.log)
+	if pt.side.stop.on() {
+		text = r.window.AppendTo(text)
+	}
+	return text
 }

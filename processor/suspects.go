@@ -43,11 +43,12 @@ func (o *sideOutputs) refused(s *keystate.State, maxJump int64) {
 			o.counts.Dead++
 			continue
 		}
+		o.stop.late()
 		past := "of a partition that has none yet"
 		if r.Max != keystate.NoTime {
 			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(maxJump)*time.Microsecond)
 		}
-		o.deadLetter(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
+		o.sendDead(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
 	}
 	clear(refused)

@@ -76,8 +76,9 @@ type verdicts struct {
 const maxReason = 200
 
 // condemn reports whether a record becomes a dead letter because its schema is missing;
-// otherwise it waits.
-func (v *verdicts) condemn(s *keystate.State, rec *record.Record, header headerOf, de *schemas.DecodeError) bool {
+// otherwise it waits. With refused the
+// dead letter would be one too many (stopper), and nothing is decided.
+func (v *verdicts) condemn(s *keystate.State, rec *record.Record, header headerOf, de *schemas.DecodeError, refused bool) bool {
 	if !de.Absent {
 		return false // the registry has not answered that it lacks the schema
 	}
@@ -89,8 +90,8 @@ func (v *verdicts) condemn(s *keystate.State, rec *record.Record, header headerO
 	if spent := v.patience.Spent(rec.Offset, v.grace, time.Now()); de.Retry && !spent {
 		return false
 	}
-	if v.forward {
-		return true // without state there is no replay
+	if v.forward || refused { // without state there is no replay
+		return true
 	}
 	reason := []byte(de.Error())
 	s.Decisions.Make(keystate.Verdict, v.ref, reason[:min(len(reason), maxReason)], rec.Offset)

@@ -25,9 +25,10 @@ const module = "odradek"
 // forbid.
 var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
+	{"cmd/worker/config/size", "", "a number of bytes is text, and no setting"},
 	{"cmd/worker/config/settingsfile", "", "it knows the shape of a file, and no setting"},
 	{"cmd/worker/config",
-		"cmd/worker/config/settingsfile processor processor/outputs processor/provenance processor/policy processor/web processor/kafka " +
+		"cmd/worker/config/settingsfile cmd/worker/config/size processor processor/limits processor/outputs processor/provenance processor/policy processor/web processor/kafka " +
 			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +
 			"detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
@@ -121,10 +122,10 @@ var within = []struct{ dir, imports, why string }{
 		"processor/keystate processor/events processor/metrics processor/kafka processor/kafka/record " +
 			"detectors detectors/threshold schemas/output",
 		"results become records here, however they are committed"},
-	{"processor/status", "processor/metrics processor/kafka processor/kafka/fetch processor/keystate",
+	{"processor/status", "processor/metrics processor/quarantine processor/kafka processor/kafka/fetch processor/keystate",
 		"a status is set by one goroutine and read by any, whatever it is for"},
 	{"processor/feedback", "processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/guard " +
-		"processor/keystate/mute processor/trouble schemas schemas/output schemas/registry",
+		"processor/keystate/mute processor/limits processor/trouble schemas schemas/output schemas/registry",
 		"a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},

@@ -303,6 +303,9 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 		if !isMute && !anomalies {
 			continue
 		}
+		if r := f.Resume; r != nil {
+			f.Keys = fmt.Sprintf("%s/%d at offset %d", r.Topic, r.Partition, r.Offset)
+		}
 		line := feedbackLine{id, output.FeedbackKinds[f.Kind], f.Anomaly, f.Detector, f.Keys, at(f.From), at(f.To),
 			output.FeedbackDirections[f.Direction], f.Author, f.Reason, time.UnixMicro(f.WrittenAt).UTC()}
 		if asJSON {

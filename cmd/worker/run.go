@@ -91,11 +91,11 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 		}
 		metrics.WatchRegistry(registry.Stats)
 	}
-	reader, mutes := feedbackReader(c, client, log)
+	reader := feedbackReader(c, client, log)
 	var p *processor.Processor
 	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
 		if err = preflight.Examine(ctx, c, client, registry, log); err == nil {
-			p, err = newProcessor(ctx, c, client, registry, exec, metrics, log, mutes)
+			p, err = newProcessor(ctx, c, client, registry, exec, metrics, log, reader)
 		}
 		return err
 	})
@@ -120,7 +120,7 @@ var hooks processor.Hooks
 
 // newProcessor creates missing topics, registers the schemas and builds the processor.
 func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
-	metrics *metrics.Metrics, log *slog.Logger, mutes func() *feedback.Mutes) (*processor.Processor, error) {
+	metrics *metrics.Metrics, log *slog.Logger, reader *feedback.Reader) (*processor.Processor, error) {
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
@@ -146,17 +146,18 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 	cfg.Executor, cfg.Metrics, cfg.Log = exec, metrics, log
 	cfg.SchemaIDs = ids
 	cfg.Hooks = hooks
-	cfg.Mutes = mutes
+	if reader != nil {
+		cfg.Mutes, cfg.Resume = reader.Mutes, reader.Resume
+	}
 	return processor.New(ctx, cfg)
 }
 
-// feedbackReader returns the reader of the feedback topic, and its rules; nil for none.
-func feedbackReader(c *config.Config, client *kafka.Client, log *slog.Logger) (*feedback.Reader, func() *feedback.Mutes) {
-	if c.Detect.Feedback == config.Off || !c.Detect.Anomalies && c.Output.Scores != "anomalous" {
-		return nil, nil
+// feedbackReader returns the reader of the feedback topic; nil where nothing of it concerns the worker.
+func feedbackReader(c *config.Config, client *kafka.Client, log *slog.Logger) *feedback.Reader {
+	if c.Detect.Feedback == config.Off || !c.Detect.Anomalies && c.Output.Scores != "anomalous" && c.StopAbove().Of == 0 {
+		return nil
 	}
-	r := feedback.NewReader(client, c.Detect.Feedback, log)
-	return r, r.Mutes
+	return feedback.NewReader(client, c.Detect.Feedback, log)
 }
 
 // firstFeedback bounds how long the start waits for the rules of now.

@@ -29,14 +29,18 @@ const stateAbout = `Shows or resets the state of a group: its changelog topics a
   export   the changelog's live records as JSON lines
   reset    empties the state and commits a position to begin at; the group must not be running
   watermark  the newest event time and the watermark by partition; with -to and -yes repairs the effect of a wrong clock: sets
-             the newest event time back and forgets the series with a later sample; the group must not be running`
+             the newest event time back and forgets the series with a later sample; the group must not be running
+  resume     partitions that ODRADEK_STOP_ABOVE has paused go on, with dead letters for one more window, or with -to up to an offset or
+             the end of the log; the workers read it from ODRADEK_FEEDBACK_TOPIC and need not stop`
 
 const stateExamples = `  worker state list
   worker state list -topic sensors -partition 3 -keys
   worker state export -topic sensors -key pump-17 > pump-17.jsonl
   worker state reset -topic sensors -to committed -yes   # forget all series, resume where the group was
   worker state reset -to earliest -yes                   # score everything again
-  worker state reset -topic sensors -partition 3 -to 4711 -yes   # step over what partition 3 cannot read`
+  worker state reset -topic sensors -partition 3 -to 4711 -yes   # step over what partition 3 cannot read
+  worker state resume                                    # all that are paused, for one window of ODRADEK_STOP_ABOVE
+  worker state resume -topic sensors -partition 3 -to 4711   # without another pause before offset 4711`
 
 const stateWatermarkExamples = `
   worker state watermark -topic sensors
@@ -71,7 +75,7 @@ func (o *stateOptions) offset() bool {
 
 func (t terminal) state(ctx context.Context, args []string) int {
 	var o stateOptions
-	fs := t.flags("state list|export|reset|watermark", stateAbout, stateExamples+stateWatermarkExamples)
+	fs := t.flags("state list|export|reset|watermark|resume", stateAbout, stateExamples+stateWatermarkExamples)
 	fs.StringVar(&o.topic, "topic", "", "input topic; default: all that the group has state of")
 	fs.IntVar(&o.partition, "partition", -1, "partition; -1 for all")
 	fs.StringVar(&o.key, "key", "", "list, export: only this series, by its key or by the digest that errors name")
@@ -79,7 +83,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs.BoolVar(&o.asJSON, "json", false, "list, watermark: one JSON object a line")
 	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is "+
 		"named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like "+
-		"2026-01-31T08:00:00Z")
+		"2026-01-31T08:00:00Z. resume: latest, or an offset of the one partition that is named")
 	fs.BoolVar(&o.yes, "yes", false, "reset, watermark: do it; without it only what would be done is printed")
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -104,13 +108,15 @@ func (t terminal) state(ctx context.Context, args []string) int {
 			return usage("watermark: -yes needs -to, the latest event time that is believed")
 		}
 	case o.action == "":
-		return usage("say list, export, reset or watermark; worker state -h tells more")
-	case !slices.Contains([]string{"list", "export", "reset"}, o.action):
-		return usage("no action %q; use list, export, reset or watermark", o.action)
+		return usage("say list, export, reset, watermark or resume; worker state -h tells more")
+	case !slices.Contains([]string{"list", "export", "reset", "resume"}, o.action):
+		return usage("no action %q; use list, export, reset, watermark or resume", o.action)
 	case !slices.Contains([]string{"committed", "earliest", "latest"}, o.to) && !o.offset():
 		return usage("-to %q is not one of committed, earliest, latest, nor an offset", o.to)
 	case o.offset() && o.partition < 0:
 		return usage("-to %s is an offset of one partition: name it with -partition, and its topic with -topic where there are several", o.to)
+	case o.action == "resume" && o.to == "earliest":
+		return usage("resume: -to is latest, or an offset of one partition")
 	case o.action == "reset" && o.key != "":
 		return usage("reset empties whole partitions: -key goes with list and export")
 	}
@@ -132,6 +138,8 @@ func (t terminal) state(ctx context.Context, args []string) int {
 		err = s.export(ctx, t)
 	case "watermark":
 		err = s.watermark(ctx, t)
+	case "resume":
+		err = s.resume(ctx, t)
 	default:
 		err = s.reset(ctx, t)
 	}

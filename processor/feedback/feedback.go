@@ -1,4 +1,5 @@
-// Package feedback reads what operators say of anomalies, and hands the mute rules in it to the partitions.
+// Package feedback reads what operators say, and hands it to the partitions: mute rules, and which paused partition
+// goes on.
 //
 // The feedback topic is compacted, so an offset of it says nothing that could be replayed: a partition's owner makes
 // the rules that it finds a decision with all of their content (Follow).
@@ -78,16 +79,32 @@ type Reader struct {
 	tps     []kafka.TP
 	next    map[kafka.TP]int64
 	rules   map[string]mute.Rule // by the record's key
+	resumes map[string]Resume    // by the record's key
 	mutes   atomic.Pointer[Mutes]
+	resumed atomic.Pointer[map[kafka.TP]Resume]
 }
+
+// Resume says that a partition, paused before the record at Offset for its dead letters, goes on; the records before
+// Until do not pause it again.
+type Resume = output.Resume
 
 // NewReader returns a reader of a topic, which need not exist.
 func NewReader(client *kafka.Client, topic string, log *slog.Logger) *Reader {
-	return &Reader{client: client, topic: topic, log: log, rules: map[string]mute.Rule{}}
+	return &Reader{client: client, topic: topic, log: log, rules: map[string]mute.Rule{}, resumes: map[string]Resume{}}
 }
 
 // Mutes returns the rules as of the last poll; nil before the first. Any goroutine may call it.
 func (r *Reader) Mutes() *Mutes { return r.mutes.Load() }
+
+// Resume returns the resume of a partition as of the last poll. Any goroutine may call it.
+func (r *Reader) Resume(tp kafka.TP) (Resume, bool) {
+	all := r.resumed.Load()
+	if all == nil {
+		return Resume{}, false
+	}
+	at, ok := (*all)[tp]
+	return at, ok
+}
 
 // Run polls the topic until ctx ends.
 func (r *Reader) Run(ctx context.Context) {
@@ -139,6 +156,7 @@ func (r *Reader) poll(ctx context.Context) error {
 			return nil // some broker knows it, or does not answer
 		}
 		clear(r.rules)
+		clear(r.resumes)
 		if !infos[r.topic].Exists {
 			r.publish()
 			return nil
@@ -185,11 +203,15 @@ func (r *Reader) poll(ctx context.Context) error {
 func (r *Reader) take(rec *record.Record) {
 	id := string(rec.Key)
 	delete(r.rules, id)
+	delete(r.resumes, id)
 	if rec.Value == nil {
 		return
 	}
 	f, err := output.DecodeFeedback(rec.Value)
 	if err == nil {
+		if f.Resume != nil {
+			r.resumes[id] = *f.Resume
+		}
 		rule, ok := RuleOf(&f)
 		if why := rule.Check(); ok && why != "" {
 			err = fmt.Errorf("feedback: %s", why)
@@ -202,8 +224,16 @@ func (r *Reader) take(rec *record.Record) {
 	}
 }
 
-// publish makes the rules those of Mutes, as many as one decision holds: those that end last.
+// publish makes the resumes those of Resume, and the rules those of Mutes, as many as one decision holds: those that end last.
 func (r *Reader) publish() {
+	resumed := make(map[kafka.TP]Resume, len(r.resumes))
+	for _, at := range r.resumes {
+		tp := kafka.TP{Topic: at.Topic, Partition: at.Partition}
+		if last, ok := resumed[tp]; !ok || at.Offset > last.Offset {
+			resumed[tp] = at
+		}
+	}
+	r.resumed.Store(&resumed)
 	list := mute.List(slices.Collect(maps.Values(r.rules))).Sorted()
 	if n := len(list); n > mute.MaxRules || len(list.Encode()) > mute.MaxBytes {
 		slices.SortStableFunc(list, func(a, b mute.Rule) int { return cmp.Compare(b.To, a.To) })

@@ -15,6 +15,7 @@ const (
 	Unauthorized = "unauthorized" // the worker lacks a permission on its topic or changelog
 	Unwritable   = "unwritable"   // an output that no batch of its topic holds
 	Refused      = "refused"      // its offset or state, by the brokers
+	DeadLetters  = "dead_letters" // more of its records than an operator allows (ODRADEK_STOP_ABOVE)
 )
 
 // Error stops one partition, for one of the reasons.

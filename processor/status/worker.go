@@ -5,14 +5,17 @@ import (
 	"time"
 
 	"odradek/processor/metrics"
+	"odradek/processor/quarantine"
 )
 
 // NotReady returns why partitions do not do their work: one is being restored, its start
 // is not committed yet, or the brokers do not answer. A partition in quarantine does not
-// count.
+// count, unless for its dead letters: a rollout of settings that cannot read the records stops there.
 func NotReady(parts []metrics.PartitionStatus) error {
 	for i := range parts {
 		switch s := &parts[i]; {
+		case s.Quarantine != nil && s.Quarantine.Reason == quarantine.DeadLetters:
+			return fmt.Errorf("processor: %s/%d: paused at offset %d: %s", s.Topic, s.Partition, s.Quarantine.Offset, s.Quarantine.Detail)
 		case s.Quarantine != nil:
 		case !s.Running:
 			return fmt.Errorf("processor: %s/%d: its state is being restored", s.Topic, s.Partition)

@@ -15,7 +15,7 @@ var FeedbackSchema string
 
 // The symbols of the schema's enums, in its order.
 var (
-	FeedbackKinds      = []string{"mute", "maintenance", "confirm", "false_alarm"}
+	FeedbackKinds      = []string{"mute", "maintenance", "confirm", "false_alarm", "resume"}
 	FeedbackDirections = []string{"both", "above", "below"}
 )
 
@@ -25,7 +25,16 @@ const (
 	FeedbackMaintenance
 	FeedbackConfirm
 	FeedbackFalseAlarm
+	FeedbackResume
 )
+
+// Resume says that a partition, paused before the record at Offset for its dead letters, goes on. The records before
+// Until do not pause it again.
+type Resume struct {
+	Topic         string
+	Partition     int32
+	Offset, Until int64
+}
 
 // Feedback is one record of the feedback topic. Times are microseconds since 1970.
 type Feedback struct {
@@ -39,6 +48,7 @@ type Feedback struct {
 	Author    string
 	Reason    string
 	WrittenAt int64
+	Resume    *Resume // of FeedbackResume; nil: null
 }
 
 var compiledFeedback = compile(FeedbackSchema)
@@ -67,6 +77,14 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 	dst = avro.AppendText(dst, f.Author)
 	dst = avro.AppendText(dst, f.Reason)
 	dst = avro.AppendLong(dst, f.WrittenAt)
+	if r := f.Resume; r == nil {
+		dst = avro.AppendLong(dst, 0)
+	} else {
+		dst = avro.AppendText(avro.AppendLong(dst, 1), r.Topic)
+		for _, n := range []int64{int64(r.Partition), r.Offset, r.Until} {
+			dst = avro.AppendLong(dst, n)
+		}
+	}
 	if schemaID == JSON {
 		return compiledFeedback.asJSON(dst, start)
 	}
@@ -98,6 +116,9 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 	f.Direction = uint8(r.Index(len(FeedbackDirections)))
 	f.Author, f.Reason = string(r.Text()), string(r.Text())
 	f.WrittenAt = r.Long()
+	if r.Index(2) == 1 {
+		f.Resume = &Resume{Topic: string(r.Text()), Partition: r.Int(), Offset: r.Long(), Until: r.Long()}
+	}
 	if err := r.End(); err != nil {
 		return Feedback{}, fmt.Errorf("output: feedback: %w", err)
 	}
@@ -106,14 +127,16 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 
 func (f *Feedback) check() error {
 	switch {
-	case f.ID == "" || len(f.ID) > 256:
-		return errors.New("output: feedback: the id is empty or longer than 256 bytes")
+	case f.ID == "" || len(f.ID) > 300:
+		return errors.New("output: feedback: the id is empty or longer than 300 bytes")
 	case f.Kind <= FeedbackMaintenance && f.From != nil && f.To != nil && *f.From >= *f.To:
 		return errors.New("output: feedback: to is not after from")
 	case f.Kind == FeedbackMaintenance && (f.From == nil || f.To == nil):
 		return errors.New("output: feedback: a maintenance needs from and to")
-	case f.Kind >= FeedbackConfirm && f.Anomaly == "":
+	case (f.Kind == FeedbackConfirm || f.Kind == FeedbackFalseAlarm) && f.Anomaly == "":
 		return errors.New("output: feedback: confirm and false_alarm need the id of an anomaly")
+	case (f.Kind == FeedbackResume) != (f.Resume != nil):
+		return errors.New("output: feedback: resume, and no other kind, needs a partition")
 	}
 	return nil
 }

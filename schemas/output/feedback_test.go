@@ -18,6 +18,7 @@ func TestFeedback(t *testing.T) {
 		{ID: "m", Kind: FeedbackMute, Detector: "d", Keys: "pump-*", To: &to, Direction: 2, Author: "a", Reason: "r", WrittenAt: 5},
 		{ID: "w", Kind: FeedbackMaintenance, From: &from, To: &to, WrittenAt: -5},
 		{ID: "c", Kind: FeedbackConfirm, Anomaly: "0123"},
+		{ID: "r", Kind: FeedbackResume, Resume: &Resume{Topic: "in", Partition: 3, Offset: 1 << 40, Until: 1<<40 + 7}},
 	} {
 		for _, id := range []int32{-1, 7} {
 			b := f.Append(nil, id)
@@ -46,7 +47,8 @@ func TestFeedback(t *testing.T) {
 	}
 	for name, f := range map[string]Feedback{"no id": {}, "backwards": {ID: "a", From: &to, To: &from},
 		"open-ended": {ID: "a", Kind: FeedbackMaintenance, To: &to},
-		"of nothing": {ID: "a", Kind: FeedbackFalseAlarm}} {
+		"of nothing": {ID: "a", Kind: FeedbackFalseAlarm}, "nowhere": {ID: "a", Kind: FeedbackResume},
+		"a mute of a partition": {ID: "a", Resume: &Resume{Topic: "in"}}} {
 		if _, err := DecodeFeedback(f.Append(nil, -1)); err == nil {
 			t.Errorf("%s is read", name)
 		}

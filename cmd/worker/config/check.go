@@ -36,6 +36,7 @@ func (c *Config) validate(faults []Fault) []Fault {
 	k.group()
 	k.registry()
 	k.mapping()
+	k.stop()
 	k.detectors()
 	k.topics()
 	k.cycle()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caarlos0/env/v10"
 
+	"odradek/cmd/worker/config/size"
 	"odradek/processor/keystate"
 	"odradek/processor/outputs"
 )
@@ -107,6 +108,7 @@ type mappingSettings struct {
 	SeriesFields []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors: each is a series of its own, of one value, with the key <series key>/<field path>, as press-1/temperature. A record is as many samples, each with its own outcome. Instead of ODRADEK_VALUE_FIELDS; the one value is called value. See docs/records.md."`
 	Missing      string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
 	Duplicates   string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
+	StopAbove    string   `env:"STOP_ABOVE" envDefault:"off" doc:"Pauses a partition instead of sending all of its records to the dead letters: with 0.5/1000, before the dead letter that would be more than 0.5 of a window of 1000 records, one window after another. worker state resume goes on. See docs/operations.md. off: no limit."`
 }
 
 type keySettings struct {
@@ -122,7 +124,7 @@ type keySettings struct {
 type detectSettings struct {
 	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
 	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish results of whole windows: the heatmaps of op discords, up to 256 KiB for each window. With false they are not computed."`
-	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of operators' feedback on anomalies: mutes and maintenance, which the workers apply within a second, without a restart. worker mute and worker feedback write it; it need not exist. off: none is read."`
+	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of operators' feedback on anomalies: mutes, maintenance, and which paused partitions go on. The workers apply it within a second, without a restart. worker mute, worker feedback and worker state resume write it; it need not exist. off: none is read."`
 	Silence     time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0: no series becomes silent. The clock is the partition's newest event time: where all its series stop, none becomes silent. A record whose values are null counts as a sample here."`
 	GroupBy     string        `env:"GROUP_BY" doc:"Puts anomalies of several series that open together into a group: they have the same group in the anomalies topic. A regular expression (RE2) of the series key: the part in parentheses, or without any all that it matches, is what the series of a group have in common; a series that it does not match is in no group. ^[^/]+ takes the text before the first /, which is the site with ODRADEK_KEY_FIELD=site+line+sensor. Anomalies of other partitions are in other groups."`
 	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Largest event time from the opening of a group's first anomaly to that of another one in it, in either direction. Set it above the difference of the event times of a partition's series."`
@@ -572,45 +574,7 @@ func formatValue(v reflect.Value) string {
 }
 
 // ByteSize is a number of bytes; in text also with KiB, MiB or GiB.
-type ByteSize int64
-
-var byteUnits = []struct {
-	name string
-	n    int64
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
-
-// UnmarshalText reads 1048576, 1024KiB, 1MiB or 1.5MiB.
-func (s *ByteSize) UnmarshalText(b []byte) error {
-	t, unit := strings.TrimSpace(string(b)), int64(1)
-	for _, u := range byteUnits {
-		if rest, ok := strings.CutSuffix(t, u.name); ok {
-			t, unit = strings.TrimSpace(rest), u.n
-			break
-		}
-	}
-	if n, err := strconv.ParseInt(t, 10, 64); err == nil {
-		if n != 0 && (n*unit)/unit != n {
-			return fmt.Errorf("%q is too large", b)
-		}
-		*s = ByteSize(n * unit)
-		return nil
-	}
-	f, err := strconv.ParseFloat(t, 64)
-	if err != nil || f*float64(unit) >= 1<<62 || f != f {
-		return fmt.Errorf("%q is not a size", b)
-	}
-	*s = ByteSize(f * float64(unit))
-	return nil
-}
-
-func (s ByteSize) String() string {
-	for _, u := range byteUnits {
-		if s != 0 && u.n > 1 && int64(s)%u.n == 0 {
-			return strconv.FormatInt(int64(s)/u.n, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(int64(s), 10)
-}
+type ByteSize = size.Bytes
 
 // collectParams lists an op's own parameters.
 func collectParams(params any, pre string) []setting {

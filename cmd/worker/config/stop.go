@@ -1,0 +1,20 @@
+package config
+
+import "odradek/processor/limits"
+
+// StopAbove returns the bound of ODRADEK_STOP_ABOVE on a partition's dead letters.
+func (c *Config) StopAbove() limits.DeadLetters {
+	limit, _ := limits.ParseDeadLetters(c.Mapping.StopAbove)
+	return limit
+}
+
+func (k *checker) stop() {
+	limit, err := limits.ParseDeadLetters(k.c.Mapping.StopAbove)
+	if err != nil {
+		k.add("STOP_ABOVE", err.Error(), "write it like 0.5/1000, or off")
+	}
+	if k.ok("STOP_ABOVE", "FEEDBACK_TOPIC") && limit.Of > 0 && k.c.Detect.Feedback == Off {
+		k.add("FEEDBACK_TOPIC", "off, but worker state resume writes there that a partition paused by "+Prefix+"STOP_ABOVE goes on",
+			"name a topic, or unset it")
+	}
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"odradek/cmd/worker/explorer"
+	"odradek/processor/feedback"
+	"odradek/processor/kafka"
+)
+
+// resume has partitions go on that ODRADEK_STOP_ABOVE has paused: the one that is named, or all. The workers read it
+// from the feedback topic; they need not stop.
+func (s *stateTool) resume(ctx context.Context, t terminal) error {
+	r := feedback.Resumption{Limit: s.c.StopAbove(), Named: s.o.partition >= 0, Author: userName()}
+	if r.Limit.Of == 0 {
+		return errors.New("state: ODRADEK_STOP_ABOVE is off: no partition is paused for its dead letters")
+	}
+	var err error
+	if r.Committed, err = s.client.Committed(ctx, s.c.Group.Group, s.tps); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	if r.Ends, err = s.client.ListStable(ctx, s.tps); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	switch s.o.to {
+	case "committed":
+	case "latest":
+		r.Until = r.Ends
+	default:
+		r.Until = map[kafka.TP]int64{s.tps[0]: s.o.at}
+	}
+	reg, err := s.c.NewRegistry()
+	if err != nil {
+		return err
+	}
+	return explorer.FeedbackTopic(s.c, s.client, reg).Resume(ctx, s.tps, &r, t.err)
+}
