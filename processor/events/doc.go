@@ -22,7 +22,7 @@
 //
 // A score may be about a region of a grid. An anomaly follows it: it has the region of its last score over
 // the threshold. A score over the threshold whose region overlaps that one by less than Overlap is
-// about something else: it closes the anomaly (Leave), and begins another.
+// of another anomaly: it closes this one (Leave), and begins another.
 //
 // Start, End and PeakTime are of the intervals that the scores cover, not of the
 // samples that made them possible, which come long after them with a change score.
@@ -33,8 +33,8 @@
 // # Replay
 //
 // With emit false, scores move all counters, but nothing is opened, updated or
-// closed: what was published counts. Where replay's scores are those of the first
-// run, there is nothing to publish anyway, because a change puts its key's state
-// into the same transaction. Where they are not, on another executor, a change
+// closed: the published changes stand. Where a replay's scores equal the live ones,
+// there is nothing to publish, because a change puts its key's state
+// into the same transaction. Where they differ, on another executor, a change
 // that is due is published with the next live score of its kind.
 package events

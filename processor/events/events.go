@@ -15,7 +15,7 @@ type Rule struct {
 	UpdateEvery int     // samples between two updates of an open one; 0: only when its severity band rises
 }
 
-// Check says what is wrong with r, everything at once.
+// Check returns all faults of r at once.
 func (r *Rule) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) {
@@ -57,14 +57,14 @@ type Reason uint8
 // The reasons of a Close.
 const (
 	Recovered       Reason = iota // the scores are ordinary again
-	Evicted                       // the key was given up for another one
+	Evicted                       // the key was evicted to make room
 	Expired                       // the key had no sample for its time to live
 	DetectorRemoved               // its detector is not configured any more
-	Reset                         // its detector's state was given up
+	Reset                         // its detector's state was discarded
 	Moved                         // the key has moved to another partition of a topic that grew
 )
 
-// Anomaly is what is known of an anomaly at a change.
+// Anomaly is an anomaly as of its last change.
 type Anomaly struct {
 	ID       [16]byte
 	Revision uint32 // 1 when opened, then one more at each change
@@ -80,7 +80,7 @@ type Anomaly struct {
 	// in the history then, 0 where there is none.
 	PeakScore, Threshold, Rank float32
 
-	// At the peak, for each value of the row; nil where the detector does not know.
+	// At the peak, for each value of the row; nil for a detector without them.
 	Expected, Actual, Contribution []float64
 
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed

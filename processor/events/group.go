@@ -6,7 +6,7 @@ import (
 	"odradek/processor/keystate/changelog"
 )
 
-// Group is what anomalies of several series that open together have in common. A State remembers the
+// Group identifies anomalies of several series that open together. A State has the
 // group of the last anomaly that opened, also when that is closed.
 type Group struct {
 	ID    [16]byte // of the anomaly that opened first

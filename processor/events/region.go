@@ -13,7 +13,7 @@ type Region struct {
 	ColumnFrom, ColumnTo, RowFrom, RowTo int32
 	X0, Y0, X1, Y1                       float64 // its corners in the units of the samples
 	Observed                             int64   // the count of its cells
-	Expected                             float64 // what their baselines let expect
+	Expected                             float64 // count expected by their baselines
 	Ratio                                float64 // log-likelihood ratio
 	P                                    float64 // probability of a ratio as high by chance; NaN: unknown
 }

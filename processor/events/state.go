@@ -30,7 +30,7 @@ type Input struct {
 	Region *Region // that the score is about, kept; nil: none
 }
 
-// State is what is remembered between two scores. The zero value has nothing
+// State is the state between two scores. The zero value has nothing
 // open and nothing pending. A copy shares the anomaly: see Clone.
 type State struct {
 	life  *life
@@ -52,7 +52,7 @@ func (s *State) Idle() bool { return s.life == nil }
 // Open reports whether an anomaly is open.
 func (s *State) Open() bool { return s.life != nil && s.life.open }
 
-// Anomaly is the open one as it stands; nil if none is open.
+// Anomaly returns the open anomaly; nil if none is open.
 func (s *State) Anomaly() *Anomaly {
 	if !s.Open() {
 		return nil
@@ -60,7 +60,7 @@ func (s *State) Anomaly() *Anomaly {
 	return &s.life.Anomaly
 }
 
-// Clone is a copy that does not change with s.
+// Clone returns a copy that does not change with s.
 func (s *State) Clone() State {
 	c := *s
 	if s.life != nil {
@@ -75,8 +75,8 @@ func (s *State) Peak(score float32) bool {
 	return s.life == nil || score > s.life.PeakScore
 }
 
-// Step takes the key's next score. With emit it says what it changes, at most one
-// thing. See the package on replay.
+// Step takes the key's next score. With emit it returns the change of the anomaly that the score
+// causes, if any. The package comment describes replay.
 func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	l := s.life
 	switch {
@@ -146,7 +146,7 @@ func (in *Input) under(r *Rule) bool {
 	return in.Ordinary || float64(in.Score) <= t-(1-r.Release)*math.Abs(t)
 }
 
-// change is the next revision.
+// change returns the next revision.
 func (l *life) change(kind Kind, time, offset int64) Change {
 	l.Revision++
 	l.told, l.since = l.Severity, 0

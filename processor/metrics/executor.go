@@ -41,9 +41,9 @@ func executorDesc(name, help string, labels ...string) *prometheus.Desc {
 var executorDescs []*prometheus.Desc
 
 var (
-	fallbackDesc = executorDesc("executor_fallback", "1 while a GPU is out of service, so that others or the CPU score what it would.")
-	batchesDesc  = executorDesc("executor_batches_total", "Batches by what scored them.", "executor")
-	byTasksDesc  = executorDesc("executor_scored_tasks_total", "Tasks by what scored them.", "executor")
+	fallbackDesc = executorDesc("executor_fallback", "1 while a GPU is out of service, so that others or the CPU score its batches.")
+	batchesDesc  = executorDesc("executor_batches_total", "Batches by the executor that scored them.", "executor")
+	byTasksDesc  = executorDesc("executor_scored_tasks_total", "Tasks by the executor that scored them.", "executor")
 	gpuInfoDesc  = executorDesc("gpu_info", "1 for each GPU in use.", "device", "name")
 	gpuUpDesc    = executorDesc("gpu_up", "1 while the GPU is in service.", "device")
 	gpuRetryDesc = executorDesc("gpu_next_try_seconds",

@@ -39,7 +39,7 @@ var (
 		[]string{"detector"}, nil)
 
 	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
-	suspectsDesc   = partitionGauge("suspects_held", "Of those, records whose event time is not believed yet (ODRADEK_MAX_JUMP).")
+	suspectsDesc   = partitionGauge("suspects_held", "Of those, records whose event time may be wrong (ODRADEK_MAX_JUMP).")
 	lagDesc        = partitionGauge("consumer_lag_records", "Offsets from the committed one to the last stable one.")
 	lagSecondsDesc = partitionGauge("consumer_lag_seconds", "How long ago the first uncommitted record was first seen; 0 without lag.")
 	committedDesc  = partitionGauge("committed_offset", "Committed offset.")
@@ -50,9 +50,9 @@ var (
 	replayTimeDesc = partitionGauge("replay_seconds",
 		"The same as time: how long ago the first of them was committed. ODRADEK_REPLAY_LIMIT bounds it while there is input.")
 	eventTimeDesc = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
-	budgetDesc    = prometheus.NewDesc(metricPrefix+"state_budget_bytes", "What the states of all partitions may take.", nil, nil)
-	bytesDesc     = partitionGauge("state_bytes", "Memory of the partition's state, about.")
-	watermarkDesc = partitionGauge("watermark_seconds", "Event time behind which nothing is expected, as a Unix time.")
+	budgetDesc    = prometheus.NewDesc(metricPrefix+"state_budget_bytes", "Memory that the states of all partitions may take.", nil, nil)
+	bytesDesc     = partitionGauge("state_bytes", "Estimated memory of the partition's state.")
+	watermarkDesc = partitionGauge("watermark_seconds", "Watermark of the partition, an event time, as a Unix time.")
 	behindDesc    = partitionGauge("watermark_lag_seconds", "How far the watermark is behind the clock.")
 	remainingDesc = partitionGauge("restore_remaining_records", "Offsets that the restore has yet to read of the log it is reading.")
 	idleDesc      = prometheus.NewDesc(metricPrefix+"idle_partitions",

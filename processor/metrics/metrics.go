@@ -134,7 +134,7 @@ func New(outputs ...string) *Metrics {
 	m.warmingUp = counter("records_warming_up_total", "Records of series with too little history for a score.", "topic", "partition")
 	m.missing = counter("records_missing_total",
 		"Records without a value that every detector needs, left out by ODRADEK_MISSING=skip.", "topic", "partition")
-	m.filtered = counter("records_filtered_total", "Records whose series no detector looks at.", "topic", "partition")
+	m.filtered = counter("records_filtered_total", "Records whose series no detector scores.", "topic", "partition")
 	m.late = counter("records_late_total",
 		"Records later than ODRADEK_LATENESS allows (with 0: older than the newest of their series), sent to the late topic.", "topic",
 		"partition")
@@ -264,17 +264,17 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 	return pm
 }
 
-// Rate is the records consumed per second, all partitions together, over the
+// Rate returns the records consumed per second, all partitions together, over the
 // last ten full seconds.
 func (m *Metrics) Rate() float64 { return m.rate.rate(time.Now()) }
 
-// Rate is the partition's share.
+// Rate returns the records of the partition consumed per second.
 func (pm *PartitionMetrics) Rate() float64 { return pm.rate.rate(time.Now()) }
 
-// EventToScore is a quantile of the latency from event time to commit.
+// EventToScore returns a quantile of the latency from event time to commit.
 func (m *Metrics) EventToScore(q float64) time.Duration { return m.eventToScore.quantile(q) }
 
-// IngestToScore is a quantile of the latency from receipt to commit.
+// IngestToScore returns a quantile of the latency from receipt to commit.
 func (m *Metrics) IngestToScore(q float64) time.Duration { return m.ingestToScore.quantile(q) }
 
 // CycleStats counts what a committed cycle has written.
@@ -461,7 +461,7 @@ func (m *Metrics) Rebalanced(kind string) {
 	m.rebalances.WithLabelValues(kind).Inc()
 }
 
-// endTimes remembers when a partition's end was seen where, about once a
+// endTimes records when which end of a partition was seen, about once a
 // second, to tell how old the lag is.
 type endTimes struct {
 	at []endTime
@@ -487,8 +487,8 @@ func (e *endTimes) add(now time.Time, end int64) {
 	e.at = append(e.at, endTime{now, end})
 }
 
-// lag is how long ago the record after the committed offset was first known to
-// be there; 0 without lag. What is known begins with the assignment.
+// lag returns the time since the record after the committed offset was first seen; 0 without lag. It is at most
+// the time since the assignment.
 func (e *endTimes) lag(now time.Time, committed, end int64) time.Duration {
 	i := 0
 	for i < len(e.at) && e.at[i].offset <= committed {

@@ -8,7 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Outcome is what has become of records of a topic since the worker's start. Counts of dead letters by reason count a
+// Outcome counts the records of a topic since the worker's start by outcome. Counts of dead letters by reason count a
 // record again that is read again after a rollback.
 type Outcome struct {
 	Topic    string
