@@ -60,7 +60,8 @@ func (l *Lane) Close() {
 // ODRADEK_LATENESS or as suspects.
 func (l *Lane) Counts() (counts keystate.Counts, held int) { return l.state.Counts, l.state.Held() }
 
-// Misplaced returns why a sample is no event of its series' grids: it is a dead letter of the worker, and not to be folded.
+// Misplaced returns why a grid of its series cannot count a sample; nil if all can. For the worker such a sample is a dead
+// letter; the caller must not fold it.
 func (l *Lane) Misplaced(sm *keystate.Sample) error {
 	if e := l.state.Grids.Misplaced(sm.Key, sm.Values); e != nil {
 		return e

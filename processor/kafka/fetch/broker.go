@@ -56,6 +56,7 @@ func (b *broker) detach(s *Source) {
 	s.broker = nil
 }
 
+// lane sends one request after the other until the fetcher is closed.
 func (b *broker) lane(third bool) {
 	q := &request{}
 	var taken []*Source // by the index of q.parts
@@ -69,14 +70,14 @@ func (b *broker) lane(third bool) {
 		stop()
 		cancel()
 		if b.f.ctx.Err() != nil {
-			return // the transport may still write to the request: leave it
+			return // the transport may still write to the request
 		}
 		if err == nil && q.code != 0 {
 			err = fmt.Errorf("kafka: fetch from broker %d: %w", b.id, q.code)
 		}
 		if err != nil {
 			b.failed(taken, third, err)
-			q = &request{} // likewise
+			q = &request{} // the transport may still write to the old one
 			continue
 		}
 		b.finish(q, taken, third)
@@ -88,7 +89,7 @@ func (b *broker) lane(third bool) {
 // answer, and the lane would wait for it until the request times out. stop ends the
 // watch.
 func (b *broker) watch(ctx context.Context, cancel func(), q *request) (stop func()) {
-	tps := make([]record.TP, len(q.parts)) // q belongs to the transport now
+	tps := make([]record.TP, len(q.parts)) // copies: the transport writes to q from now on
 	topics := make([]string, len(q.parts))
 	for i := range q.parts {
 		tps[i], topics[i] = q.parts[i].tp, q.parts[i].tp.Topic
@@ -284,7 +285,7 @@ func (b *broker) answer(s *Source, p *part) {
 		p.err = nil
 	}
 	if p.err != nil {
-		// Before s.position, everything was good.
+		// The batches before s.position were good and have been sent.
 		s.broker = nil
 		s.end(&record.CorruptError{TP: s.tp, Offset: s.position, Err: p.err})
 		return
@@ -294,8 +295,8 @@ func (b *broker) answer(s *Source, p *part) {
 }
 
 // mayLag reports whether a batch at the position that leads past the end of the log
-// may be good all the same. A broker takes the high watermark of its response before it
-// reads, and what is appended meanwhile lies past it; a new leader's may lag as well.
+// may be good nevertheless, because the response has an old high watermark. A broker takes it before it
+// reads, so records that are appended meanwhile lie past it, and that of a new leader may lag.
 // The response to a later request has a later one. Fetcher.mu is held.
 func (s *Source) mayLag() bool {
 	if s.pastAt != s.position {
@@ -354,7 +355,7 @@ func (s *Source) remember(p *part) {
 }
 
 // outOfRange asks where the log begins and ends. A replica that has just become leader may
-// not know its end yet: a position that is inside after all is tried again.
+// not know its end yet, so a position that turns out to be inside is tried again.
 func (f *Fetcher) outOfRange(s *Source) {
 	ctx, cancel := context.WithTimeout(f.ctx, f.c.RequestTimeout())
 	defer cancel()

@@ -13,9 +13,9 @@ type packer struct {
 	detectors []detector       // by Setup.Index
 	batch     *detectors.Batch // that has the parameters
 	serial    uint64
-	centers   []float64 // of the columns of the task being packed
-	sums      []float64 // of the tables of a grid, of the task being packed
-	scales    []float64 // and their scales, if the detector has any
+	// Of the task being packed: the centers of its columns, their scales if the detector has any, and the
+	// sums of a grid's tables.
+	centers, scales, sums []float64
 }
 
 // packX packs the rows of a task. Consecutive tasks of full windows with the same centers
@@ -55,8 +55,8 @@ func (p *packer) packX(
 	return room
 }
 
-// packWide is packX for rows of float64, which are not centred: all tasks of full windows
-// could share them, but only as many do as have the same centers in packX.
+// packWide is packX for rows of float64, which are not centred. All tasks of full windows could share
+// them, but it lets only as many share them as packX does.
 func (p *packer) packWide(
 	t *detectors.Task, w *series.Window, d *detector, m *series.Progress, before *Task, rows int32, b *detectors.Batch,
 ) (room uint16) {
@@ -162,8 +162,8 @@ func (p *packer) pack(d *detector, dst []float32, x, y []uint64) {
 	detectors.Pack(dst, x, y, p.centers)
 }
 
-// params returns the place of the detector's parameters in the batch. It puts them
-// there once between two Resets.
+// params returns the place of the detector's parameters in the batch. It writes them
+// to a batch once until the next Reset.
 func (p *packer) params(d *detector, b *detectors.Batch) detectors.Span {
 	if p.batch != b || p.serial != b.Serial() {
 		p.unplace(b)
