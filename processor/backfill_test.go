@@ -50,7 +50,7 @@ func (b *backfillBench) slow(pause time.Duration) {
 	})
 }
 
-// group is the configuration of a group with outputs of its own.
+// group returns the configuration of a group with outputs of its own.
 func (b *backfillBench) group(name string) Config {
 	b.t.Helper()
 	for _, topic := range []string{name + "-scores", name + "-dlq", name + "-late"} {
@@ -83,7 +83,7 @@ func (b *backfillBench) group(name string) Config {
 	return cfg
 }
 
-// warmed is a group that begins at the start, with everything before as a backfill.
+// warmed returns a group that begins at the start, with everything before as a backfill.
 func (b *backfillBench) warmed(name string) Config {
 	cfg := b.group(name)
 	cfg.Start, cfg.Backfill = b.start, 1000*time.Hour
@@ -105,7 +105,7 @@ func (b *backfillBench) finish(cfg Config) {
 	}
 }
 
-// starts are the offsets of the start by partition.
+// starts returns the offsets of the start by partition.
 func (b *backfillBench) starts() map[int64]int64 {
 	b.t.Helper()
 	infos, err := b.client.Topics(b.t.Context(), b.input)
@@ -326,7 +326,7 @@ func TestBackfillBadRecords(t *testing.T) {
 	}
 }
 
-// counters are the metrics of partition 0, by name.
+// counters returns the metrics of partition 0, by name.
 func counters(t *testing.T, cfg Config) map[string]string {
 	t.Helper()
 	families, err := cfg.Metrics.Registry.Gather()

@@ -92,7 +92,7 @@ func (c *cycle) spoil(err error) {
 	}
 }
 
-// sourceOffsets are the source offsets of results with the replay floors as
+// sourceOffsets returns the source offsets of results with the replay floors as
 // metadata.
 func sourceOffsets(rs results) map[kafka.TP]kafka.Offset {
 	m := make(map[kafka.TP]kafka.Offset, len(rs))

@@ -152,7 +152,7 @@ func (pt *partition) restart(fully bool) {
 	}
 }
 
-// run is the goroutine.
+// run does the work of the partition's goroutine.
 func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 	pt.batch = pt.host.cfg.Executor.Batch()
 	if pt.confined.Load() == nil {

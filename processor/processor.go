@@ -236,7 +236,7 @@ func (p *Processor) leave(work context.Context, cause error) {
 	}
 }
 
-// loop is the main goroutine: rebalances, commits and the drain, one at a time.
+// loop does the work of the main goroutine: rebalances, commits and the drain, one at a time.
 func (p *Processor) loop(ctx, work context.Context) error {
 	var (
 		timer    = time.NewTimer(time.Hour)

@@ -13,7 +13,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// poison is a record of the year 2199, with a header, in partition 0.
+// poison returns a record of the year 2199, with a header, in partition 0.
 func (b *bench) poison() kafkatest.Record {
 	b.t.Helper()
 	far := time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -35,7 +35,7 @@ func (b *bench) read(topic string) []kafkatest.Record {
 	return recs
 }
 
-// gathered is the sum of a metric over its labels.
+// gathered returns the sum of a metric over its labels.
 func gathered(t *testing.T, m *metrics.Metrics, name string) (sum float64) {
 	t.Helper()
 	families, err := m.Registry.Gather()

@@ -82,7 +82,7 @@ func (r *registryServer) begin(b *bench, grace time.Duration, change func(*Confi
 	return b.start(cfg)
 }
 
-// letters are the dead letters' values.
+// letters returns the dead letters' values.
 func (b *bench) letters() (values [][]byte) {
 	b.t.Helper()
 	recs, err := b.c.Admin().ReadAll(context.Background(), "dlq", true)

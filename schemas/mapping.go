@@ -77,7 +77,7 @@ type Layout struct {
 	Unit      string
 }
 
-// Width is the number of values of a reading: one for each plain path, N for
+// Width returns the number of values of a reading: one for each plain path, N for
 // a path with [N]. It is 0 where the mapping is not valid.
 func (m Mapping) Width() int {
 	l, err := m.Layout()
@@ -131,7 +131,7 @@ func (m Mapping) Columns(fields []string) ([]int, error) {
 	return out, nil
 }
 
-// ColumnNames are the names of columns: the field's, and for an element of an array the
+// ColumnNames returns the names of columns: the field's, and for an element of an array the
 // field with the element's index in the place of the count.
 func (m Mapping) ColumnNames(columns []int) []string {
 	l, err := m.Layout()

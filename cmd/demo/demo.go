@@ -58,7 +58,7 @@ same as JSON.`,
 	return exitOK
 }
 
-// check says what is wrong with the flags.
+// check returns the faults of the flags.
 func (o *demoOptions) check() (err error) {
 	if o.sensors < 1 || o.sensors > 10_000_000 {
 		err = fmt.Errorf("-sensors %d: use 1 to 10000000", o.sensors)
@@ -80,7 +80,7 @@ const (
 	demoWorkers    = 2
 )
 
-// demoDetectors are the settings of the demo's detectors: the default preset, and series without readings.
+// demoDetectors returns the settings of the demo's detectors: the default preset, and series without readings.
 func demoDetectors() []string {
 	return []string{
 		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s",
@@ -88,7 +88,7 @@ func demoDetectors() []string {
 	}
 }
 
-// demoConfig is the configuration that settings make.
+// demoConfig returns the configuration of settings.
 func demoConfig(settings []string) (*config.Config, error) {
 	c, faults, warnings := config.Parse(settings)
 	if faults = append(faults, warnings...); len(faults) > 0 {

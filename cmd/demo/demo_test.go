@@ -206,7 +206,7 @@ func judgeSensors(truth *demoTruth, list []*demoAnomaly, steps int64) *demoResul
 	return r
 }
 
-// demoRecord is the record that a change becomes.
+// demoRecord returns the record that a change becomes.
 func demoRecord(e *keystate.EventRow) output.Anomaly {
 	a := &e.Change.Anomaly
 	var region *output.Region
@@ -239,7 +239,7 @@ func TestDemoFindsAnySeed(t *testing.T) {
 	}
 }
 
-// sensorSettings are those of a worker of the sensors.
+// sensorSettings returns those of a worker of the sensors.
 func sensorSettings() []string {
 	return demoStreams(&demoOptions{sensors: 1}, time.Time{})[0].workerSettings("ODRADEK_SCHEMA_REGISTRY_URL=http://none")
 }

@@ -14,7 +14,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// What the demo's anomalies are held against: the faults that the generator's
+// This file compares the demo's anomalies with the faults that the generator's
 // model has planted.
 
 // demoInterval is the event time between two readings of a sensor.
@@ -56,12 +56,12 @@ func (d *demoTruth) upToStep(steps int64) {
 	d.made = steps
 }
 
-// step is the step that an event time belongs to.
+// step returns the step that an event time belongs to.
 func (d *demoTruth) step(us int64) int64 {
 	return (us - d.start.UnixMicro()) / demoInterval.Microseconds()
 }
 
-// near is the fault that an anomaly has found: it opened while the fault lasted or
+// near returns the fault that an anomaly has found: it opened while the fault lasted or
 // promptly after it. nil: it is false.
 func (d *demoTruth) near(a *demoAnomaly) *sensors.Fault {
 	i, ok := d.sensors[a.sensor]
@@ -77,8 +77,8 @@ func (d *demoTruth) near(a *demoAnomaly) *sensors.Fault {
 	return nil
 }
 
-// told describes an anomaly for the screen.
-func (d *demoTruth) told(a *demoAnomaly) string {
+// describe describes an anomaly for the screen.
+func (d *demoTruth) describe(a *demoAnomaly) string {
 	if f := d.near(a); f != nil {
 		return "planted: " + f.Kind.String()
 	}

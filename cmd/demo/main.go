@@ -51,7 +51,7 @@ func signalContext() context.Context {
 	return ctx
 }
 
-// flags is a flag set whose help has what the program does, its flags, examples.
+// flags returns a flag set whose help has what the program does, its flags, examples.
 func (t terminal) flags(about, examples string) *flag.FlagSet {
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
 	fs.SetOutput(t.err)

@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 // demoProcessCount is the number of workers of all streams.
 const demoProcessCount = demoWorkers + 2
 
-// workerBinary is the worker, as \`make build\` makes it.
+// workerBinary returns the worker, as \`make build\` makes it.
 func workerBinary(t *testing.T) string {
 	return kafkatest.GoProgram(t, "../..", "worker", "build", "./cmd/worker")
 }
 
-// goChildProgram is a child of the GPU that speaks the protocol and scores on the
+// goChildProgram returns a child of the GPU that speaks the protocol and scores on the
 // CPU: the test binary of package cuda.
 func goChildProgram(t *testing.T) string {
 	t.Helper()
@@ -35,7 +35,7 @@ func goChildProgram(t *testing.T) string {
 	return kafkatest.GoProgram(t, "../..", "gochild", "test", "-c", "./cuda")
 }
 
-// console is a terminal whose output is kept.
+// console returns a terminal whose output is kept.
 func console(environ ...string) (t terminal, out, err *bytes.Buffer) {
 	out, err = new(bytes.Buffer), new(bytes.Buffer)
 	return terminal{out, err, environ}, out, err

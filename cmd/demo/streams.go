@@ -32,8 +32,8 @@ type stream struct {
 type truth interface {
 	// upTo lists what was planted in the first records of the stream.
 	upTo(records int64)
-	// told describes an anomaly for the screen.
-	told(a *demoAnomaly) string
+	// describe describes an anomaly for the screen.
+	describe(a *demoAnomaly) string
 	// judge compares all anomalies of the stream with what was planted, and adds that to the result.
 	judge(list []*demoAnomaly, r *demoResult)
 }
@@ -60,7 +60,7 @@ func gridModel(seed uint64) *sensors.Spots {
 	return &sensors.Spots{Seed: seed, Regions: 2, Columns: 10, Rows: 8, SpotEvery: 12}
 }
 
-// fleetDetectors are the settings of the workers of the fleet: one window for all machines.
+// fleetDetectors returns the settings of the workers of the fleet: one window for all machines.
 func fleetDetectors() []string {
 	return []string{
 		"ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=" + sensors.VectorKey, "ODRADEK_TIME_FIELD=time",
@@ -72,7 +72,7 @@ func fleetDetectors() []string {
 	}
 }
 
-// gridDetectors are the settings of the workers of the regions.
+// gridDetectors returns the settings of the workers of the regions.
 func gridDetectors(m *sensors.Spots) []string {
 	return []string{
 		"ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=" + sensors.SpotKey, "ODRADEK_TIME_FIELD=time",
@@ -113,7 +113,7 @@ func demoStreams(o *demoOptions, began time.Time) []*stream {
 	})
 }
 
-// workerSettings are the complete settings of one of the stream's workers.
+// workerSettings returns the complete settings of one of the stream's workers.
 func (s *stream) workerSettings(more ...string) []string {
 	return append(append([]string(nil), s.settings...), append([]string{"ODRADEK_GROUP=" + s.group, "ODRADEK_TOPICS=" + s.topic,
 		"ODRADEK_REPLICATION=1", "ODRADEK_LOG_LEVEL=warn"}, more...)...)
@@ -171,7 +171,7 @@ func (f *fleetTruth) near(a *demoAnomaly) (slot int64, ok bool) {
 	return slot, ok && at == step
 }
 
-func (f *fleetTruth) told(a *demoAnomaly) string {
+func (f *fleetTruth) describe(a *demoAnomaly) string {
 	if _, ok := f.near(a); ok {
 		return "planted: " + sensors.Outlier
 	}
@@ -229,7 +229,7 @@ func (g *gridTruth) near(a *demoAnomaly) (region int, slot int64, ok bool) {
 	return region, slot, ok && window >= s.From && window <= s.To && on(&s, window, a.regions[0].region)
 }
 
-func (g *gridTruth) told(a *demoAnomaly) string {
+func (g *gridTruth) describe(a *demoAnomaly) string {
 	if _, _, ok := g.near(a); ok {
 		return "planted: " + sensors.HotSpot
 	}

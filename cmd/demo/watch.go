@@ -191,7 +191,7 @@ func (v *demoView) describe(a *demoAnomaly) string {
 	s := v.streams[a.stream]
 	s.truth.upTo(s.made.Load() + int64(v.o.sensors))
 	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, output.SeverityBands[a.Band],
-		state, s.truth.told(a))
+		state, s.truth.describe(a))
 }
 
 // tableRows is how many anomalies the table shows.

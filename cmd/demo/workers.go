@@ -17,7 +17,7 @@ import (
 // drainGrace is how much longer than ODRADEK_DRAIN_TIMEOUT a worker may take to end.
 const drainGrace = 5 * time.Second
 
-// workerEnviron is the part of the demo's environment that a worker has too:
+// workerEnviron returns the part of the demo's environment that a worker has too:
 // everything but settings.
 func workerEnviron(environ []string) (list []string) {
 	for _, v := range environ {

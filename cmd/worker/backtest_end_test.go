@@ -24,7 +24,7 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// backtestEnv are the settings of a backtest of a topic of measurements on a cluster.
+// backtestEnv returns the settings of a backtest of a topic of measurements on a cluster.
 func backtestEnv(t *testing.T, c *kafkatest.Cluster) (env []string) {
 	for _, kv := range []string{"KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "SCHEMA_REGISTRY_URL=" + c.RegistryURL(t), "KEY_FIELD=sensor",
 		"TIME_FIELD=time", "VALUE_FIELDS=value", "MAX_FUTURE=0s", "EXECUTOR=cpu", "DETECTORS=level", "DETECTOR_LEVEL_OP=zscore",

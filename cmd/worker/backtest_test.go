@@ -24,7 +24,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// backtestOps are the detectors of TestBacktestIsTheStream: strides, carries, thresholds
+// backtestOps returns the detectors of TestBacktestIsTheStream: strides, carries, thresholds
 // with histories.
 func backtestOps() (env []string) {
 	var names []string

@@ -13,7 +13,7 @@ import (
 	"odradek/processor/provenance"
 )
 
-// lines are the lines of the worker's log that have the text.
+// lines returns the lines of the worker's log that have the text.
 func (w *child) lines(text string) (list []string) {
 	b, _ := os.ReadFile(w.log)
 	for line := range strings.SplitSeq(string(b), "\n") {

@@ -71,7 +71,7 @@ func TestCheckOfASchemaFile(t *testing.T) {
 	}
 }
 
-// checkFixture is a topic with generated records.
+// checkFixture returns a topic with generated records.
 func checkFixture(t *testing.T, c *kafkatest.Cluster, more ...string) (topic string, environ []string) {
 	t.Helper()
 	topic = kafkatest.Unique("check")

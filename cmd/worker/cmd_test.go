@@ -21,7 +21,7 @@ import (
 	"odradek/processor/policy"
 )
 
-// minimal is the least environment that is without fault.
+// minimal returns the least environment that is without fault.
 func minimal(more ...string) []string {
 	return append([]string{
 		"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a,b", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "PATH=/bin",

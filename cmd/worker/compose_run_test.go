@@ -100,7 +100,7 @@ func (c *container) waitHealthy(t *testing.T, limit time.Duration) {
 	}
 }
 
-// brokerProperties is what the image apache/kafka makes of its variables:
+// brokerProperties returns what the image apache/kafka makes of its variables:
 // KAFKA_A_B is a.b, a double underscore is one, a triple one a dash.
 func brokerProperties(s types.ServiceConfig) map[string]string {
 	p := map[string]string{}
@@ -149,7 +149,7 @@ func composeKafka(ctx context.Context, t *testing.T, s types.ServiceConfig) *kaf
 	return c
 }
 
-// configOf is the configuration of a broker or topic, without names that Kafka
+// configOf returns the configuration of a broker or topic, without names that Kafka
 // does not know.
 func configOf(ctx context.Context, t *testing.T, c *kafkatest.Cluster, kind kmsg.ConfigResourceType, name string) map[string]string {
 	t.Helper()

@@ -54,7 +54,7 @@ func loadCompose(t *testing.T, replace ...string) *types.Project {
 	return p
 }
 
-// environOf is the environment that a service's container gets, NAME=value.
+// environOf returns the environment that a service's container gets, NAME=value.
 func environOf(s types.ServiceConfig) []string {
 	var list []string
 	for name, value := range s.Environment {

@@ -165,7 +165,7 @@ func hookFaults(f *ast.File) (faults []string) {
 	return faults
 }
 
-// lastName is the name that an expression ends with.
+// lastName returns the name that an expression ends with.
 func lastName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -193,7 +193,7 @@ func TestMembersRemoved(t *testing.T) {
 	})
 }
 
-// count is how often the text is in the worker's log.
+// count returns how often the text is in the worker's log.
 func (w *child) count(text string) int {
 	b, _ := os.ReadFile(w.log)
 	return bytes.Count(b, []byte(text))

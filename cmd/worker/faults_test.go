@@ -108,7 +108,7 @@ func (o *ordeal) pause(least, most time.Duration) {
 	time.Sleep(least + time.Duration(o.rng.Int64N(int64(most-least)+1)))
 }
 
-// committed is the sum of the group's offsets, -1 where it cannot be had.
+// committed returns the sum of the group's offsets, -1 where it cannot be had.
 func (o *ordeal) committed() int64 {
 	ctx, cancel := context.WithTimeout(o.ctx, 2*time.Second)
 	defer cancel()

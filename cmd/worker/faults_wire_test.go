@@ -94,7 +94,7 @@ func portOf(addr string) int32 {
 	return int32(n)
 }
 
-// setting is the addresses to give to a worker.
+// setting returns the addresses to give to a worker.
 func (w *wire) setting() string {
 	var addrs []string
 	for _, port := range w.ports {

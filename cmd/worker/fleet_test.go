@@ -95,7 +95,7 @@ func newFleet(t *testing.T, c *kafkatest.Cluster, input, group string, env ...st
 	return f
 }
 
-// settings is the environment of a worker of the fleet.
+// settings returns the environment of a worker of the fleet.
 func (f *fleet) settings(more ...string) []string {
 	list := append([]string{
 		"KAFKA_BROKERS=" + strings.Join(f.c.Brokers, ","),

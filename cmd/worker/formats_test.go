@@ -48,7 +48,7 @@ func (r *reading) json(t *testing.T, framing []byte) []byte {
 	return append(framing[:len(framing):len(framing)], b...)
 }
 
-// proto is a Measurement, the second message of its schema: index 1 in an array of one.
+// proto returns a Measurement, the second message of its schema: index 1 in an array of one.
 func (r *reading) proto(framing []byte) []byte {
 	b := append(framing[:len(framing):len(framing)], 2, 2)
 	b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), r.Sensor)

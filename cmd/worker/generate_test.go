@@ -20,7 +20,7 @@ import (
 	"odradek/schemas/registry"
 )
 
-// console is a terminal whose output is kept.
+// console returns a terminal whose output is kept.
 func console(environ ...string) (t terminal, out, err *bytes.Buffer) {
 	out, err = new(bytes.Buffer), new(bytes.Buffer)
 	return terminal{out, err, environ}, out, err

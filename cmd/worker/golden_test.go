@@ -258,7 +258,7 @@ func (l goldenLedger) addNamed(name string, record []byte) {
 	s.chain = append(s.chain, s.sum[0], s.sum[1])
 }
 
-// text is a line for each topic and key, in order: the number of records, the hash of
+// text returns a line for each topic and key, in order: the number of records, the hash of
 // all, and the chain.
 func (l goldenLedger) text() string {
 	var b strings.Builder

@@ -57,7 +57,7 @@ func (g *gridInput) event(topic string) kafkatest.Record {
 	return gridRecord(topic, region, at, x, y, 1+g.rng.IntN(2), 3+g.rng.IntN(3))
 }
 
-// gridRecord is an event; its numbers are written as they are formatted.
+// gridRecord returns an event; its numbers are written as they are formatted.
 func gridRecord(topic string, region int, at time.Time, x, y, n, risk any) kafkatest.Record {
 	key := fmt.Sprint("region-", region)
 	value := fmt.Sprintf(`{"region":%q,"at":%d,"x":%v,"y":%v,"n":%v,"at_risk":%v}`, key, at.UnixMilli(), x, y, n, risk)

@@ -141,7 +141,7 @@ func undisturbedFleet(t *testing.T, c *kafkatest.Cluster, input string, env ...s
 	return f, offsets
 }
 
-// original are the scores of an undisturbed worker, under the offsets of the original.
+// original returns the scores of an undisturbed worker, under the offsets of the original.
 func original(t *testing.T, f *fleet, offsets map[kafkatest.TP]map[int64]int64) map[scoreID]scored {
 	t.Helper()
 	scores, doubled := f.scores()

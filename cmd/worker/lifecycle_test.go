@@ -159,7 +159,7 @@ var alarms = []string{
 	"DETECTOR_CHANGE_CLOSE_AFTER=2", "DETECTOR_CHANGE_MERGE_GAP=1m", `GROUP_BY=^[a-z]+-\d`, "GROUP_WINDOW=30s",
 }
 
-// calm is what the undisturbed worker tells of a copy of the input. Ids and content
+// calm returns what the undisturbed worker tells of a copy of the input. Ids and content
 // of anomalies have offsets in them, so the copy must have those of the original.
 func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []told {
 	t.Helper()

@@ -113,7 +113,7 @@ type defined struct {
 	feedback      [][]float64 // before each of x; nil while warming up
 }
 
-// inexact is how far the change score of a sample moves when the definition
+// inexact returns how far the change score of a sample moves when the definition
 // itself is computed with the rounding errors of float32: far, where the current
 // has no single leading direction or the past has directions of equal weight.
 func (d *defined) inexact(sample int) float64 {
@@ -172,7 +172,7 @@ func (s *nabSeries) define() defined {
 	return d
 }
 
-// packed is what a detector is given: rows centred on the median of the first,
+// packed returns what a detector is given: rows centred on the median of the first,
 // the middle and the last of them, as float32.
 func packed(x []float64) []float64 {
 	three := []float64{x[0], x[len(x)/2], x[len(x)-1]}

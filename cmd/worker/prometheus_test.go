@@ -20,7 +20,7 @@ var (
 	matcherRE = regexp.MustCompile(`^\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"\s*$`)
 )
 
-// documentedMetrics is the table of docs/metrics.md, which another test holds
+// documentedMetrics returns the table of docs/metrics.md, which another test holds
 // equal to a scrape: type and labels by name.
 func documentedMetrics(t *testing.T) map[string]string {
 	t.Helper()

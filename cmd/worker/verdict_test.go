@@ -44,7 +44,7 @@ func (f *fleet) verdict(name string, env ...string) (refusal string, code int) {
 	}
 }
 
-// checked is what check finds with the settings of a worker of the fleet: the faults by
+// checked returns what check finds with the settings of a worker of the fleet: the faults by
 // which run does not start, and everything as it is printed.
 func (f *fleet) checked(env ...string) (stops []preflight.Finding, code int, all string) {
 	f.t.Helper()

@@ -37,7 +37,7 @@ func newWideInput(rng *rand.Rand) *wideInput {
 	return &wideInput{rng: rng, at: time.UnixMilli(1_700_000_000_000).UTC(), value: map[string]float64{}}
 }
 
-// wideRecord is a record of a machine; the values are JSON, "" for an absent one.
+// wideRecord returns a record of a machine; the values are JSON, "" for an absent one.
 func wideRecord(topic string, machine int, at time.Time, values []string) kafkatest.Record {
 	key := fmt.Sprint("machine-", machine)
 	var sensors []string

@@ -133,7 +133,7 @@ type Coordinator struct {
 // first request.
 func (c *Client) Coordinator(group string) Coordinator { return Coordinator{c.coordinators, group} }
 
-// RoundTripWithin is Cluster.RoundTripWithin to the coordinator, which is looked up if it
+// RoundTripWithin calls Cluster.RoundTripWithin for the coordinator, which is looked up if it
 // is not known and forgotten if it does not answer. The error of a look-up has no code:
 // what a broker answers to FindCoordinator (COORDINATOR_NOT_AVAILABLE, say) is not the
 // group's answer to m. Its class is Unknown, or Fatal where it cannot succeed.

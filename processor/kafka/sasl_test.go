@@ -135,7 +135,7 @@ func (s *loginServer) login(t *testing.T) *saslConn {
 	return nc.(*saslConn)
 }
 
-// request is a frame of n bytes that loginServer sends back.
+// request returns a frame of n bytes that loginServer sends back.
 func request(n int) []byte {
 	b := make([]byte, 4+n)
 	binary.BigEndian.PutUint32(b, uint32(n))

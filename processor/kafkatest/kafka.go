@@ -182,7 +182,7 @@ func (c *Cluster) lay(o Options, jvm, jars, format string) error {
 	return nil
 }
 
-// properties is what all nodes have in common.
+// properties returns what all nodes have in common.
 func properties(o Options) map[string]string {
 	replicas, insync := strconv.Itoa(o.Nodes), strconv.Itoa((o.Nodes+1)/2)
 	p := map[string]string{
@@ -271,7 +271,7 @@ func writeProperties(name string, p map[string]string) error {
 	return os.WriteFile(name, b.Bytes(), 0o600)
 }
 
-// logFlags are the flags of the version's logging backend; the log is standard
+// logFlags returns the flags of the version's logging backend; the log is standard
 // error's.
 func logFlags(version, dir string) []string {
 	if strings.HasPrefix(version, "3.") {

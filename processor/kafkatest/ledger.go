@@ -30,7 +30,7 @@ type Record struct {
 	Headers    []Header
 }
 
-// TP is the record's partition.
+// TP returns the record's partition.
 func (r *Record) TP() TP { return TP{r.Topic, r.Partition} }
 
 // Header returns the value of the last header of that name.

@@ -178,7 +178,7 @@ func (r *RegistryServer) Close() {
 	}
 }
 
-// Program is the file of a registry that this process started; "" for others.
+// Program returns the file of a registry that this process started; "" for others.
 func (r *RegistryServer) Program() string {
 	if len(r.args) == 0 {
 		return ""

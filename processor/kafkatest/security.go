@@ -107,7 +107,7 @@ func SASL(u User) kgo.Opt {
 	panic("kafkatest: no mechanism " + u.Mechanism)
 }
 
-// adminOpts is what the cluster's own client needs: nothing where the plain
+// adminOpts returns what the cluster's own client needs: nothing where the plain
 // listener is plain.
 func (s *Security) adminOpts(c *Cluster) []kgo.Opt {
 	if s == nil || c.Real() {

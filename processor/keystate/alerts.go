@@ -15,7 +15,7 @@ type alerts struct {
 	keys    *keys.Table
 }
 
-// of is what a detector remembers of a key, with a history of the rule in force.
+// of returns the alert state of a detector for a key, with a history of the rule in force.
 // It is nil without a threshold. A key that was evicted after the sample is judged like any other.
 func (l alerts) of(k *Key, d *series.SetDetector) *series.Alert {
 	if !d.Judged {

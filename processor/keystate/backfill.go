@@ -20,7 +20,7 @@ import "math"
 //   - No series becomes silent. One that is silent at the end becomes so with the next sample that raises the
 //     watermark.
 
-// BackfillTo says that the samples below offset are a backfill, before the first Mark or sample of a new
+// BackfillTo declares the samples below offset a backfill, before the first Mark or sample of a new
 // State. BeginReplay takes it from the floor.
 func (p *position) BackfillTo(offset int64) {
 	if p.next != math.MinInt64 {

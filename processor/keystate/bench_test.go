@@ -226,7 +226,7 @@ func BenchmarkRollback(b *testing.B) {
 	}
 }
 
-// filled is a state of keys whose windows are full, and its changelog.
+// filled returns a state of keys whose windows are full, and its changelog.
 func filled(keys, rows, window int) (*State, []record, int64) {
 	d := newDrive(benchConfig(window, 1), keys)
 	d.b.MaxTasks = 1 << 10

@@ -50,7 +50,7 @@ func (d *decided) make(s *State, condemned map[int64]bool) {
 	}
 }
 
-// subjectOf is what stands for the schema of a sample.
+// subjectOf returns what stands for the schema of a sample.
 func subjectOf(key []byte) []byte {
 	if len(key) == 0 {
 		return []byte("none")
@@ -185,7 +185,7 @@ func (x *steps) cycle(offset int64, fold, all bool) {
 	x.s.Committed(offset + 1)
 }
 
-// stored is the number of decisions that the changelog has.
+// stored returns the number of decisions that the changelog has.
 func (x *steps) stored() (n int) {
 	for _, r := range compact(x.log, x.log, false) {
 		if r.key[0] == changelog.Decision {

@@ -23,7 +23,7 @@ func TestFaultsAfterAFault(t *testing.T) {
 	}
 }
 
-// jumpsFound is how many of 29 changes of level by 4 to 8 standard deviations, 400
+// jumpsFound returns how many of 29 changes of level by 4 to 8 standard deviations, 400
 // to 1200 samples apart, open an anomaly.
 func jumpsFound(t *testing.T, decluster int) int {
 	const jumps, first = 29, 2500

@@ -32,7 +32,7 @@ func (c *Config) checkEnsemble(d *series.DetectorConfig, bad func(format string,
 	}
 }
 
-// gridOf is the grid that a detector scores; nil: none.
+// gridOf returns the grid that a detector scores; nil: none.
 func (c *Config) gridOf(i int) *series.Grid {
 	if w := c.Detectors[i].Window; w >= 0 && w < len(c.Windows) {
 		return c.Windows[w].Grid

@@ -15,7 +15,7 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// gridConfig is a grid of 4 x 3 cells over windows of 10 microseconds. Samples are x, y, count, baseline.
+// gridConfig returns a grid of 4 x 3 cells over windows of 10 microseconds. Samples are x, y, count, baseline.
 func gridConfig(t *testing.T, change func(g *series.Grid, p *scan.Params)) *Config {
 	t.Helper()
 	g := &series.Grid{Columns: 4, Rows: 3, X: 0, Y: 1, Count: 2, Baseline: 3, Fields: [4]string{"lon", "lat", "n", "risk"},
@@ -73,7 +73,7 @@ func feedGrid(t *testing.T, cfg *Config, samples string) (*State, []Outcome) {
 	return s, outs
 }
 
-// told is the changes of anomalies: kind, when, cells, count and expected count.
+// told returns the changes of anomalies: kind, when, cells, count and expected count.
 func told(s *State) string {
 	var out []string
 	for _, e := range s.Events {

@@ -19,7 +19,7 @@ type (
 // drops just what the change covers.
 var ErrMismatch = mismatch.Err
 
-// Layout is the fingerprint of Sample.Values, which held samples carry.
+// Layout returns the fingerprint of Sample.Values, which held samples carry.
 func (c *Config) Layout() uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, c.Dim)

@@ -485,7 +485,7 @@ func (m *model) row(sm Sample) {
 	m.count[out]++
 }
 
-// cellOf is the cell that a sample is in; -1: none.
+// cellOf returns the cell that a sample is in; -1: none.
 func cellOf(g *series.Grid, sm Sample) int {
 	x, y := sm.Values[g.X], sm.Values[g.Y]
 	if !(x >= g.Box[0] && x < g.Box[2] && y >= g.Box[1] && y < g.Box[3]) {
@@ -494,7 +494,7 @@ func cellOf(g *series.Grid, sm Sample) int {
 	return int((x-g.Box[0])/(g.Box[2]-g.Box[0])*float64(g.Columns)) + g.Columns*int((y-g.Box[1])/(g.Box[3]-g.Box[1])*float64(g.Rows))
 }
 
-// strideOf is how long a stride of a grid is.
+// strideOf returns how long a stride of a grid is.
 func strideOf(g *series.Grid) int64 { return cmp.Or(g.Stride, g.Span) }
 
 // startsBefore are the starts of the strides with samples before the window that ends with that of a grid which is open.
@@ -508,7 +508,7 @@ func startsBefore(g *series.Grid, w *modelWin) map[int64]bool {
 	return starts
 }
 
-// endOf is the end of the stride that samples are in.
+// endOf returns the end of the stride that samples are in.
 func endOf(g *series.Grid, open []Sample) int64 {
 	if len(open) == 0 {
 		return math.MaxInt64
@@ -584,7 +584,7 @@ func (m *model) close(k *modelKey, wi int) {
 	w.past, w.open = append(w.past, w.open...), nil
 }
 
-// centered are the rows that the last of all of a key's rows is centred on, as one of
+// centered returns the rows that the last of all of a key's rows is centred on, as one of
 // a full window: those that all full windows of its block have; nil: there are none.
 func centered(all []modelRow, full, dim int) []modelRow {
 	if len(all) < full {
@@ -607,7 +607,7 @@ func centered(all []modelRow, full, dim int) []modelRow {
 	return common
 }
 
-// middleOf is the center of a column of rows.
+// middleOf returns the center of a column of rows.
 func middleOf(rows []modelRow, c int) float64 {
 	three := []float64{rows[0].v[c], rows[len(rows)/2].v[c], rows[len(rows)-1].v[c]}
 	sorted := slices.Clone(three)
@@ -624,7 +624,7 @@ func middleOf(rows []modelRow, c int) float64 {
 	return 0
 }
 
-// scaleOf is the range of a column.
+// scaleOf returns the range of a column.
 func scaleOf(rows []modelRow, c int) float64 {
 	var all []float64
 	for _, r := range rows {
@@ -721,7 +721,7 @@ func meanOf(scores []float32, n int) uint32 {
 	return math.Float32bits(float32(sum / float64(n)))
 }
 
-// judged is a row with its verdict, and what becomes of the key's anomaly. values are the sample's, as the
+// judged returns a row with its verdict, and what becomes of the key's anomaly. values are the sample's, as the
 // detector's window has them.
 func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain func(*events.Input)) flat {
 	d := &m.cfg.Detectors[i]
@@ -837,7 +837,7 @@ func (m *model) end(k *modelKey, reason events.Reason, offset int64) {
 	}
 }
 
-// newest is the time of a key's newest sample.
+// newest returns the time of a key's newest sample.
 func (m *model) newest(k *modelKey) int64 {
 	last := int64(math.MinInt64)
 	if k.any {

@@ -8,7 +8,7 @@ import (
 	"odradek/processor/keystate/mute"
 )
 
-// randomMutes is a list of rules about series, detectors and times of a random log.
+// randomMutes returns a list of rules about series, detectors and times of a random log.
 func randomMutes(r *rand.Rand, cfg *Config, around int64) (l mute.List) {
 	for range r.IntN(4) {
 		rule := mute.Rule{From: around - int64(r.IntN(300)), To: around + 1 + int64(r.IntN(600)), Direction: guard.Direction(max(0, r.IntN(5)-2))}

@@ -204,7 +204,7 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	}
 }
 
-// randomGuard is a guard that turns some scores away. Values of the log are about 1e6.
+// randomGuard returns a guard that turns some scores away. Values of the log are about 1e6.
 func randomGuard(r *rand.Rand, fields int) *guard.Guard {
 	g := &guard.Guard{Direction: guard.Direction(r.IntN(3)), Least: float64(r.IntN(2)) * 10 * r.Float64(),
 		Share: float64(r.IntN(2)) * 1e-5 * r.Float64()}

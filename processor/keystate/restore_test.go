@@ -202,7 +202,7 @@ func TestAtLeastOnce(t *testing.T) {
 	t.Logf("%d crashes", crashes)
 }
 
-// twoWindows is a configuration of two detectors on each of two windows.
+// twoWindows returns a configuration of two detectors on each of two windows.
 func twoWindows() *Config {
 	cfg := &Config{
 		Dim:     2,

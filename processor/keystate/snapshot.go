@@ -18,7 +18,7 @@ type snapshots struct {
 	decisions *Decisions
 }
 
-// Floor is the replay floor if the last mark is committed with everything that
+// Floor returns the replay floor if the last mark is committed with everything that
 // Snapshot has emitted so far.
 func (s *snapshots) Floor() Floor { return s.floor().Records(s.at.bits) }
 

@@ -14,7 +14,7 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// heapOf is what is live in the heap.
+// heapOf returns what is live in the heap.
 func heapOf() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -46,7 +46,7 @@ func (f *partitionLog) add(key string, times ...int64) {
 	f.flush()
 }
 
-// folded are the times of the samples that were folded, in their order.
+// folded returns the times of the samples that were folded, in their order.
 func (f *partitionLog) folded() (times []int64) {
 	for _, r := range f.Rows {
 		times = append(times, r.Time)

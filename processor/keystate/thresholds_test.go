@@ -232,7 +232,7 @@ func TestRestartWithAnotherThreshold(t *testing.T) {
 	}
 }
 
-// decidedIn is how many decisions on thresholds were written to a changelog.
+// decidedIn returns how many decisions on thresholds were written to a changelog.
 func decidedIn(log []record) (n int) {
 	for _, r := range log {
 		if r.value != nil && r.key[0] == changelog.Decision && Kind(r.key[1]) == Thresholds {

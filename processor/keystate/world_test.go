@@ -245,7 +245,7 @@ func (w *world) fill(t testing.TB) {
 	}
 }
 
-// fold is the undisturbed fold of the samples below end: one chunk, batches
+// fold returns the undisturbed fold of the samples below end: one chunk, batches
 // without limits.
 func (w *world) fold(end int64) *State {
 	s, b := New(w.cfg), &detectors.Batch{}
@@ -288,7 +288,7 @@ func (w *world) at(end int64) reference {
 	return w.state[end]
 }
 
-// from is the index of the first sample at offset or later.
+// from returns the index of the first sample at offset or later.
 func (w *world) from(offset int64) int {
 	i, _ := slices.BinarySearchFunc(w.log, offset, func(s Sample, o int64) int { return int(s.Offset - o) })
 	return i
@@ -518,7 +518,7 @@ func compact(part, all []record, tombstones bool) (out []record) {
 	return out
 }
 
-// restored is a state restored from what the brokers have.
+// restored returns a state restored from what the brokers have.
 func (x *run) restored(changelog []record) *State {
 	s, b := New(x.cfg), &detectors.Batch{MaxTasks: x.b.MaxTasks}
 	if x.floor == "" { // nothing was committed

@@ -34,7 +34,7 @@ func (l *Latency) ObserveN(us int64, n uint64) {
 	l.sum += v * n
 }
 
-// latencyBucket is v below 16; then each octave has 8 buckets.
+// latencyBucket returns v below 16; then each octave has 8 buckets.
 func latencyBucket(v uint64) int {
 	if v < 16 {
 		return int(v)
@@ -43,7 +43,7 @@ func latencyBucket(v uint64) int {
 	return 8*e + int(v>>e)
 }
 
-// latencyBound is the least value of bucket i.
+// latencyBound returns the least value of bucket i.
 func latencyBound(i int) uint64 {
 	if i < 16 {
 		return uint64(i)
@@ -52,7 +52,7 @@ func latencyBound(i int) uint64 {
 	return uint64(i-8*e) << e
 }
 
-// Quantile is the upper end of the bucket that holds the q-quantile, 0 for none.
+// Quantile returns the upper end of the bucket that holds the q-quantile, 0 for none.
 func (l *Latency) Quantile(q float64) time.Duration {
 	rank, seen := q*float64(l.count), uint64(0)
 	for i, n := range l.buckets {
@@ -141,7 +141,7 @@ func (m *meter) add(now time.Time, n int64) {
 	b.n += n
 }
 
-// rate is the events per second over the last ten full seconds, or as many as
+// rate returns the events per second over the last ten full seconds, or as many as
 // there were since the first event.
 func (m *meter) rate(now time.Time) float64 {
 	s := now.Unix()

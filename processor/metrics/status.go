@@ -42,7 +42,7 @@ type PartitionStatus struct {
 	Back   time.Time // when Lost last ended
 }
 
-// TP is the partition's name.
+// TP returns the partition's name.
 func (s *PartitionStatus) TP() kafka.TP {
 	return kafka.TP{Topic: s.Topic, Partition: s.Partition}
 }

@@ -118,7 +118,7 @@ func (l *Logs) List(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
 	}
 }
 
-// unread is the error of a restore that cannot read tp: the partition's input, or
+// unread returns the error of a restore that cannot read tp: the partition's input, or
 // its changelog.
 func (l *Logs) unread(tp kafka.TP, err error) error {
 	var corrupt *record.CorruptError

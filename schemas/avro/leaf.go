@@ -16,7 +16,7 @@ var powersOfTen = [...]float64{
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
 
-// decimal is the number unscaled / 10^scale nearest to a decimal's bytes, big
+// decimal returns the number unscaled / 10^scale nearest to a decimal's bytes, big
 // endian and two's complement. Where both parts are exact in float64 one
 // division rounds correctly; otherwise math/big does, which allocates.
 func decimal(b []byte, scale int) (float64, schemas.Fault) {
@@ -172,7 +172,7 @@ func numbers(buf []byte, pos int, n *node, sink int32, values []float64, out *sc
 	return pos, statusOK
 }
 
-// clockOf is the unit of a type's times: its logical type's, or the mapping's.
+// clockOf returns the unit of a type's times: its logical type's, or the mapping's.
 func clockOf(n *node, unit string) schemas.Clock {
 	switch n.logical {
 	case logicalDate:

@@ -321,7 +321,7 @@ func (p *schemaParser) record(v map[string]any, space string, depth int) (*node,
 	return n, nil
 }
 
-// fieldType is the type of a record's field. A logical type written beside the
+// fieldType returns the type of a record's field. A logical type written beside the
 // field's name instead of inside its type is a common mistake: the
 // specification ignores it, goavro and this package take it as it is meant.
 func (p *schemaParser) fieldType(f map[string]any, space string, depth int) (*node, error) {

@@ -130,7 +130,7 @@ func block(buf []byte, pos, least int) (n, end, next int, st status) {
 	return int(count), end, pos, statusOK
 }
 
-// leastItem is the least size of one entry of an array or a map.
+// leastItem returns the least size of one entry of an array or a map.
 func (n *node) leastItem() int {
 	if n.kind == kindMap {
 		return 1 + n.items.least

@@ -64,7 +64,7 @@ type fleetSide struct {
 	err      error // why it cannot run here
 }
 
-// sides are the executors of -executors, a GPU's once for each of -gpus.
+// sides returns the executors of -executors, a GPU's once for each of -gpus.
 func (b *Bench) sides() []fleetSide {
 	var sides []fleetSide
 	for name := range strings.SplitSeq(b.Executors, ",") {
@@ -106,7 +106,7 @@ func (b *Bench) gpuSide(n int) fleetSide {
 // presetRows is the most samples that a detector of a preset reads, and its longest history.
 const presetRows = 2048 + 32
 
-// fleetDetectors are the settings of the detectors: all score every sample.
+// fleetDetectors returns the settings of the detectors: all score every sample.
 func (b *Bench) fleetDetectors(lof int) (settings []string, rows int, note string) {
 	set := func(name, value string) { settings = append(settings, config.Prefix+name+"="+value) }
 	if b.Preset != "" {

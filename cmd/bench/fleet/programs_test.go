@@ -8,12 +8,12 @@ import (
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
 
-// workerBinary is the worker, as `make build` makes it.
+// workerBinary returns the worker, as `make build` makes it.
 func workerBinary(t *testing.T) string {
 	return kafkatest.GoProgram(t, "../../..", "worker", "build", "./cmd/worker")
 }
 
-// goChildProgram is a child of the GPU that speaks the protocol and scores on the
+// goChildProgram returns a child of the GPU that speaks the protocol and scores on the
 // CPU: the test binary of package cuda.
 func goChildProgram(t *testing.T) string {
 	t.Helper()

@@ -12,13 +12,13 @@ import (
 // architectures that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// ProcessCPU is the user and system time of a process and all its threads.
+// ProcessCPU returns the user and system time of a process and all its threads.
 func ProcessCPU(pid int) time.Duration {
 	used, _ := processStat(pid)
 	return used
 }
 
-// processStat is the user and system time of a process, and its parent.
+// processStat returns the user and system time of a process, and its parent.
 func processStat(pid int) (used time.Duration, parent int) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -50,7 +50,7 @@ func FamilyCPU(pid int) time.Duration {
 	return sum
 }
 
-// MachineCPU is the time that all cores together were busy and idle.
+// MachineCPU returns the time that all cores together were busy and idle.
 func MachineCPU() (busy, idle time.Duration) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

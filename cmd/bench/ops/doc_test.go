@@ -45,7 +45,7 @@ var (
 // floorThen is what a line says of the floor of its day.
 var floorThen = regexp.MustCompile(`[\d.e-]+% of the floor`)
 
-// numbers are those of the line, and of what floors make of it today.
+// numbers returns those of the line, and of what floors make of it today.
 func (r *resultLine) numbers() (all []float64) {
 	for _, v := range []*float64{r.Value, r.Baseline, r.Ratio} {
 		if v != nil {
@@ -62,7 +62,7 @@ func (r *resultLine) numbers() (all []float64) {
 	return all
 }
 
-// ofFloor is a kernel's share of its floor, of an H200.
+// ofFloor returns a kernel's share of its floor, of an H200.
 func (r *resultLine) ofFloor() (share float64, ok bool) {
 	name, ok := strings.CutSuffix(r.Case, ", kernel")
 	m := measuredLine.FindStringSubmatch(r.Note)
@@ -160,7 +160,7 @@ func TestBenchmarkFigures(t *testing.T) {
 
 var aside = regexp.MustCompile("\\([^)]*\\)|p50|p99|w=\\d+|r=\\d+|N=\\d+|z-score of \\d+|LOF of \\d+ samples|all in|`[^`]*`")
 
-// quoted is a cell without what is no figure of its own.
+// quoted returns a cell without what is no figure of its own.
 func quoted(cell string) string { return aside.ReplaceAllString(cell, "") }
 
 // TestBenchmarkSpreads: a row of the first table that is of runs a quarter apart says

@@ -60,7 +60,7 @@ func least(of ...work) work {
 	return best
 }
 
-// hankelFFT is the work of a product of a w x w Hankel matrix, whose transform is there, with a
+// hankelFFT returns the work of a product of a w x w Hankel matrix, whose transform is there, with a
 // vector: two real split-radix transforms of 2w points (Sorensen et al. 1987) and a
 // product of their w complex values.
 func hankelFFT(w float64) float64 {
@@ -68,7 +68,7 @@ func hankelFFT(w float64) float64 {
 	return 2*(2*n*math.Log2(n)-4*n+6) + 6*w
 }
 
-// sstWork is the work of IKA-SST: each power or Krylov step is a product with C = H H'.
+// sstWork returns the work of IKA-SST: each power or Krylov step is a product with C = H H'.
 func sstWork(w, fresh int) work {
 	n, f := float64(w), float64(fresh)
 	const steps = sstSteps + opsKrylov
@@ -81,7 +81,7 @@ func sstWork(w, fresh int) work {
 	)
 }
 
-// discordWork is the work of left discords in float64, at half the rate of float32: products of the first fresh row
+// discordWork returns the work of left discords in float64, at half the rate of float32: products of the first fresh row
 // with all subsequences, a step of the recurrence for each further row, and means, deviations and correlations.
 func discordWork(window, m, fresh int) work {
 	n := float64(window - 2*m + 1)
@@ -129,7 +129,7 @@ func sortedWork(n, k int) work {
 	return work{"sorted points", points * (math.Log2(points) + 2*float64(k))}
 }
 
-// knnWork is the work of the weights of all points, or with one of a single fresh point.
+// knnWork returns the work of the weights of all points, or with one of a single fresh point.
 func knnWork(n, dim, k int, one bool) work {
 	switch {
 	case one && dim == 1:
@@ -142,7 +142,7 @@ func knnWork(n, dim, k int, one bool) work {
 	return searchWork(n, dim, k)
 }
 
-// lofWork is the work of the local outlier factors of all points, or with one of a single fresh point by incremental
+// lofWork returns the work of the local outlier factors of all points, or with one of a single fresh point by incremental
 // LOF (Pokrajac et al. 2007), which stores the neighbours: one pass for the new point and one for each of about k
 // points that lose a neighbour.
 func lofWork(n, dim, k int, one bool) work {
@@ -157,7 +157,7 @@ func lofWork(n, dim, k int, one bool) work {
 	return searchWork(n, dim, k)
 }
 
-// pairWork is the work of all pairs of subsequences: two multiplications and additions and a product a pair, in
+// pairWork returns the work of all pairs of subsequences: two multiplications and additions and a product a pair, in
 // float64, at half the rate of float32.
 func pairWork(n, least, most, step int) work {
 	pairs := 0.0

@@ -361,7 +361,7 @@ func (b *Bench) profileOps(name string) (stop func(), err error) {
 	}, nil
 }
 
-// windowCacheKernels is the rate of the launches alone, of a batch of all keys of one
+// windowCacheKernels returns the rate of the launches alone, of a batch of all keys of one
 // owner.
 func (b *Bench) windowCacheKernels(ctx context.Context, e *cuda.Executor, o *cacheOwner) (string, error) {
 	for o.next != 0 {

@@ -284,7 +284,7 @@ func (b *Bed) SayCycles(w *Worker) {
 	}
 }
 
-// Compression is the codec of the worker and the peers.
+// Compression returns the codec of the worker and the peers.
 func (b *Bed) Compression() string {
 	c, _, _ := config.Parse(b.workerEnv(&Input{Topic: "none"}, "none"))
 	return c.Output.Compression

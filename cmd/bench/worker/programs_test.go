@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// workerBinary is the worker, as `make build` makes it.
+// workerBinary returns the worker, as `make build` makes it.
 func workerBinary(t *testing.T) string {
 	return kafkatest.GoProgram(t, "../../..", "worker", "build", "./cmd/worker")
 }

@@ -92,7 +92,7 @@ func (b *Bench) buildStreams(ctx context.Context) (classPath string, err error) 
 	return filepath.Join(libs, "*") + string(os.PathListSeparator) + classes, nil
 }
 
-// javaProgram is a program of JAVA_HOME, or of the path.
+// javaProgram returns a program of JAVA_HOME, or of the path.
 func javaProgram(name string) string {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		return filepath.Join(home, "bin", name)

@@ -51,7 +51,7 @@ func TestReplayGivesTheScoresOfTheDetector(t *testing.T) {
 	}
 }
 
-// dataSetOf is the run of a data set with the settings of environment lines.
+// dataSetOf returns the run of a data set with the settings of environment lines.
 func dataSetOf(t testing.TB, env []string, set ...quality.Series) (*DataSet, *Config) {
 	t.Helper()
 	states := map[int]*keystate.Config{}
@@ -75,7 +75,7 @@ func dataSetOf(t testing.TB, env []string, set ...quality.Series) (*DataSet, *Co
 	return d, &Config{State: states[set[0].Dim], Executor: exec, Source: d, Plots: 5}
 }
 
-// saidOf is what the detectors say of a series.
+// saidOf returns what the detectors say of a series.
 func saidOf(t testing.TB, env []string, s *quality.Series) (said []quality.Verdicts) {
 	t.Helper()
 	d, run := dataSetOf(t, env, *s)

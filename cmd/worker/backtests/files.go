@@ -23,7 +23,7 @@ type files struct {
 	why   []string
 }
 
-// NewFiles is a Source of the rows of files, as if they had been produced, file by file
+// NewFiles returns a Source of the rows of files, as if they had been produced, file by file
 // and row by row, to a topic of the given partitions by their series keys: a worker that
 // read that topic would have the same results, to the bit. The error is of a file that cannot be
 // opened, or lacks a column.

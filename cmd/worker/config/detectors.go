@@ -84,7 +84,7 @@ func opNames() []string {
 // is a setting of every detector.
 func ownParam(p *detectors.Param) bool { return p.Setting() && p.Name != detectors.WindowParam }
 
-// windowParam is the op's row of WINDOW; nil for none.
+// windowParam returns the op's row of WINDOW; nil for none.
 func windowParam(s *detectors.Spec) *detectors.Param {
 	for i := range s.Params {
 		if p := &s.Params[i]; p.Name == detectors.WindowParam {

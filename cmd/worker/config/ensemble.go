@@ -117,7 +117,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	}
 }
 
-// ensembleSettings are the settings behind the fingerprint of an ensemble, but for those of its members,
+// ensembleSettings returns the settings behind the fingerprint of an ensemble, but for those of its members,
 // whose fingerprints it has.
 func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) provenance.StateSettings {
 	s := provenance.StateSettings{Detector: d.Name, Params: provenance.Fingerprint(dc.Fingerprint)}

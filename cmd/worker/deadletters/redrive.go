@@ -83,7 +83,7 @@ func (t *Tally) keep(why, class string) {
 	t.Kept[why][class]++
 }
 
-// Total is the number of letters that were sent.
+// Total returns the number of letters that were sent.
 func (t *Tally) Total() (n int) {
 	for _, k := range t.Sent {
 		n += k

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
 
-// letterOf is a letter as outputs.Writer writes it, of the record number n of a source partition.
+// letterOf returns a letter as outputs.Writer writes it, of the record number n of a source partition.
 func letterOf(dlq, source string, partition int32, n int, class string, own ...kafkatest.Header) kafkatest.Record {
 	h := append([]kafkatest.Header{{Key: "trace", Value: strconv.AppendInt(nil, int64(n), 10)}}, own...)
 	h = append(h, kafkatest.Header{Key: exceptionHeader, Value: []byte("odradek." + class)},

@@ -23,7 +23,7 @@ var goChild struct {
 	err  error
 }
 
-// goChildProgram is a child that speaks the protocol and scores on the CPU: the
+// goChildProgram returns a child that speaks the protocol and scores on the CPU: the
 // test binary of package cuda.
 func goChildProgram(t *testing.T) string {
 	t.Helper()

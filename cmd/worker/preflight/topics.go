@@ -124,7 +124,7 @@ const forwardSlack = 16 << 10
 // defaultMessage is the brokers' default of max.message.bytes.
 const defaultMessage = 1048588
 
-// largestInput is the largest max.message.bytes of the input topics, as far as
+// largestInput returns the largest max.message.bytes of the input topics, as far as
 // brokers show it.
 func largestInput(ctx context.Context, admin *kafka.Admin, inputs []kafka.TopicInfo) int {
 	if len(inputs) == 0 {

@@ -171,7 +171,7 @@ func readExathlon(files map[string]string, truth string) ([]Series, error) {
 	return set, nil
 }
 
-// columns are the places of all columns but those named.
+// columns returns the places of all columns but those named.
 func columns(header []string, but ...string) []int {
 	var at []int
 	for i, name := range header {

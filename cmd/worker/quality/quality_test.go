@@ -39,7 +39,7 @@ func TestProbation(t *testing.T) {
 	}
 }
 
-// detections is a series of n samples with the score 1 at some and none elsewhere.
+// detections returns a series of n samples with the score 1 at some and none elsewhere.
 func detections(n int, windows []Span, at ...int) Scored {
 	s := Scored{Scores: slices.Repeat([]float64{Never}, n), Windows: windows}
 	for _, i := range at {

@@ -9,7 +9,7 @@ import (
 // volumeThresholds is the number of thresholds of a curve, as TSB-AD has it.
 const volumeThresholds = 250
 
-// VolumePR is the volume under the surface of precision, recall and buffer (VUS-PR,
+// VolumePR returns the volume under the surface of precision, recall and buffer (VUS-PR,
 // Paparrizos et al., PVLDB 2022), as package vus 0.0.6 and TSB-AD compute it: the mean, over
 // buffers of 0 to most samples, of the area under the curve of precision and recall with
 // labels that go beyond each anomaly by half a buffer, falling from 1 as
@@ -59,7 +59,7 @@ func VolumePR(scores []float64, labels []bool, most int) (volume float64, ok boo
 	return volume / float64(most+1), true
 }
 
-// areaPR is the area under the curve with one buffer. extended is scratch of zeros and is
+// areaPR returns the area under the curve with one buffer. extended is scratch of zeros and is
 // left so.
 func areaPR(runs []Span, first []int, extended, predicted []float64, positives, buffer int) float64 {
 	n := len(first)
@@ -114,7 +114,7 @@ func areaPR(runs []Span, first []int, extended, predicted []float64, positives, 
 	return area
 }
 
-// Period is the buffer that TSB-AD gives a series (find_length): the lag, of 3 to 400 samples,
+// Period returns the buffer that TSB-AD gives a series (find_length): the lag, of 3 to 400 samples,
 // with the highest local maximum of the autocorrelation of the first 20,000 values of its
 // first field; 125 where there is none of 6 to 303.
 func (s *Series) Period() int {

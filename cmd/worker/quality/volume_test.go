@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// volumeCase is a series that a few lines of another language make, too.
+// volumeCase returns a series that a few lines of another language make, too.
 func volumeCase(seed int) (scores []float64, labels []bool) {
 	const n = 400
 	scores, labels = make([]float64, n), make([]bool, n)

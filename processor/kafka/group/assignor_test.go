@@ -231,7 +231,7 @@ func (g *simulatedGroup) rebalance() {
 	}
 }
 
-// leastMoves is the number of partitions that must change hands to bring loads
+// leastMoves returns the number of partitions that must change hands to bring loads
 // within one of each other, with the free ones placed as well as can be: every
 // member keeps at most its share, and the members that have most keep the larger
 // shares.

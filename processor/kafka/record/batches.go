@@ -241,7 +241,7 @@ func (b *Batches) begin(timestampMs int64) {
 	b.bytes += batchHeader
 }
 
-// limit is the size up to which the open batch takes a further record.
+// limit returns the size up to which the open batch takes a further record.
 func (b *Batches) limit() int {
 	if len(b.done) == 0 {
 		return b.first
@@ -314,7 +314,7 @@ func (b *Batches) Seal(i int, producerID int64, epoch int16, sequence int32, tra
 
 func zigzag(x int64) uint64 { return uint64(x<<1) ^ uint64(x>>63) }
 
-// uvarintSize is how many bytes x takes: one for each seven bits.
+// uvarintSize returns how many bytes x takes: one for each seven bits.
 func uvarintSize(x uint64) int { return (bits.Len64(x|1) + 6) / 7 }
 
 func bytesSize(b []byte) int { return uvarintSize(uint64(len(b))<<1) + len(b) }

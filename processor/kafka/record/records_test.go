@@ -40,7 +40,7 @@ func fixCRC(raw []byte) {
 	}
 }
 
-// rawBatch is a batch with a header of the test's choice.
+// rawBatch returns a batch with a header of the test's choice.
 func rawBatch(base int64, lastDelta, count int32, attrs uint16, producer int64, recs []byte) []byte {
 	b := make([]byte, batchHeader, batchHeader+len(recs))
 	be := binary.BigEndian

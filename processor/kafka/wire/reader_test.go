@@ -11,7 +11,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// fields is a response with every kind of field.
+// fields returns a response with every kind of field.
 func fields(topics []string, compact string, number int64) []byte {
 	be := binary.BigEndian
 	b := be.AppendUint32(nil, 42)

@@ -25,7 +25,7 @@ const (
 	Decision = 'D' // its name is the kind, a byte, and the subject
 )
 
-// suffixes is the number of 8-byte numbers, big-endian, that follow the name.
+// suffixes returns the number of 8-byte numbers, big-endian, that follow the name.
 func suffixes(kind byte) int {
 	switch kind {
 	case Fragment, Decision:

@@ -38,7 +38,7 @@ func (m *subjects) link(d *Decision) (former *Decision) {
 	return nil
 }
 
-// unlink is the opposite of link.
+// unlink reverses link.
 func (m *subjects) unlink(d *Decision) {
 	of := m[d.Kind]
 	at := of[string(d.Subject)]

@@ -68,7 +68,7 @@ func (f Floor) Records(bits uint8) Floor {
 	return f
 }
 
-// Samples is the opposite of Records.
+// Samples reverses Records.
 func (f Floor) Samples(bits uint8) Floor {
 	if bits == 0 {
 		return f
@@ -92,7 +92,7 @@ var (
 	_ encoding.TextUnmarshaler = (*Floor)(nil)
 )
 
-// From is the offset that the input is read from: that of the first suspect, if
+// From returns the offset that the input is read from: that of the first suspect, if
 // there is one.
 func (f *Floor) From() int64 {
 	if len(f.Suspects) > 0 {
@@ -150,13 +150,13 @@ func (f Floor) MarshalText() ([]byte, error) {
 	return t, nil
 }
 
-// String is MarshalText.
+// String returns the text of MarshalText.
 func (f Floor) String() string {
 	t, _ := f.MarshalText()
 	return string(t)
 }
 
-// UnmarshalText is the opposite of MarshalText. Fields of other names are ignored.
+// UnmarshalText reads the output of MarshalText. Fields of other names are ignored.
 // Without the field jump, which versions before it did not write, nothing is a
 // suspect.
 func (f *Floor) UnmarshalText(text []byte) error {

@@ -11,7 +11,7 @@ import (
 	"odradek/processor/keystate/reorder"
 )
 
-// words are the samples of a list.
+// words returns the samples of a list.
 func words(l *reorder.List[string]) (all [][]uint64) {
 	for i := range l.Len() {
 		all = append(all, l.At(i))

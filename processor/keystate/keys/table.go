@@ -31,7 +31,7 @@ func NewTable() Table {
 	return t
 }
 
-// Hash is maphash's for long names. Short ones, as most are, take a third of
+// Hash returns maphash's hash of long names. Short ones, as most are, take a third of
 // its time: folded products with the seed's numbers, as in wyhash.
 func (t *Table) Hash(name []byte) uint64 {
 	n := len(name)

@@ -123,7 +123,7 @@ func (c *Ensemble) Combination(stride int) *ensemble.Params {
 	return &ensemble.Params{Members: len(c.Members), Memory: c.Memory, MinPoints: c.MinPoints, Span: stride}
 }
 
-// configured is the threshold that a detector is to have: neighbouring scores that
+// configured returns the configured threshold of a detector: neighbouring scores that
 // are about the same samples are one event in the history.
 func (d *Setup) configured() *threshold.Rule {
 	r := *d.DetectorConfig.Threshold
@@ -136,7 +136,7 @@ func (d *Setup) configured() *threshold.Rule {
 // Unruled reports whether the detector's configured threshold is not in force.
 func (d *Setup) Unruled() bool { return d.Judged && *d.Ruled != *d.Threshold }
 
-// ruleLike is a rule whose histories are as one in a head is; nil if there is none.
+// ruleLike returns a rule whose histories have the form of one in a head; nil if there is none.
 func (d *Setup) ruleLike(kind byte, value float64, history int) *threshold.Rule {
 	want := threshold.Rule{Kind: threshold.Kind(kind &^ spreadBit), Value: value, History: history}
 	if kind&spreadBit != 0 {

@@ -307,7 +307,7 @@ func (t Tables) Append(dst []uint64, g *Grid, start int64) []uint64 {
 	return append(dst, t[len(t)/3+2*from:][:2*n]...)
 }
 
-// Restore is the opposite of Append.
+// Restore restores what Append has appended.
 func (t Tables) Restore(words []uint64) {
 	from, n := int(words[0]), (len(words)-1)/3
 	copy(t[from:], words[1:1+n])
@@ -319,7 +319,7 @@ func (t Tables) AppendCell(dst []uint64, row int) []uint64 {
 	return append(append(dst, uint64(row)), t.row(row)...)
 }
 
-// RestoreCell is the opposite of AppendCell.
+// RestoreCell restores what AppendCell has appended.
 func (t Tables) RestoreCell(words []uint64) { copy(t.row(int(words[0])), words[1:]) }
 
 // Add adds to the count and the baseline of a row.

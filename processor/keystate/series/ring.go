@@ -9,7 +9,7 @@ type ring struct {
 	next int32 // where the next row goes
 }
 
-// first is the place in the ring of the oldest of the last rows rows.
+// first returns the place in the ring of the oldest of the last rows rows.
 func (r *ring) first(rows int32) int32 {
 	from := r.next - rows
 	if from < 0 {

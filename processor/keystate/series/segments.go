@@ -10,7 +10,7 @@ import (
 // later: where the window had moved on when it was written.
 type Segments struct{ From, To int64 }
 
-// All are the first rows of the segments.
+// All returns the first rows of the segments.
 func (g Segments) All(seg int64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for first := g.From; first < g.To && yield(first); {
@@ -31,7 +31,7 @@ func SegmentID(seg, first int64) uint64 {
 	return uint64(bits.TrailingZeros64(uint64(seg)))<<56 | uint64(first)
 }
 
-// segmentRows is the size of a segment: a power of two near an eighth of the
+// segmentRows returns the size of a segment: a power of two near an eighth of the
 // window, between 1 KiB and 256 KiB (or half of a record). A window of less
 // than two segments has none.
 func segmentRows(need int64, cols, maxRecord int) int64 {

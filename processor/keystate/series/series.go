@@ -57,7 +57,7 @@ func (k *Series) Init(name []byte, set *Set, windows []Window, progress []Progre
 	}
 }
 
-// Name is the series key. The caller must not change it.
+// Name returns the series key. The caller must not change it.
 func (k *Series) Name() []byte { return k.name }
 
 // Size estimates the memory beside the Series itself.
@@ -115,7 +115,7 @@ func (k *Series) AppendPlaces(w []uint64) []uint64 {
 	return w
 }
 
-// RestorePlaces is the opposite of AppendPlaces. Rows that were overwritten since are
+// RestorePlaces reverses AppendPlaces. Rows that were overwritten since are
 // restored by themselves, before.
 func (k *Series) RestorePlaces(w []uint64) {
 	k.LastOffset, k.LastTime = int64(w[0]), int64(w[1])

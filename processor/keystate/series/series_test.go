@@ -94,7 +94,7 @@ func fold(k *Series, time int64, values []float64) (overwritten [][]uint64) {
 	return overwritten
 }
 
-// content is what Export has of a series.
+// content returns what Export has of a series.
 func content(k *Series) string {
 	var e changelog.Encoder
 	e.Int(k.LastTime)
