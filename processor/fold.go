@@ -42,6 +42,7 @@ type folder struct {
 	fill     backfill
 	carried  *outputs.Carried
 	clock    clocks.Comparison // of event times with Kafka's timestamps
+	changed  *Changeable       // what the state and the writer have taken up of Config.Changeable
 	muted    *feedback.Mutes   // mute rules that the state follows; nil: not known at the chunk's begin
 
 	again   bool // fold the iterator's current record once more

@@ -300,6 +300,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	pt.joined.skipped = record.Skipped{}
 	pt.again = false
 	pt.muted = nil
+	pt.takeChanges()
 	if !pt.forward {
 		pt.growth.look(pt.state, pt.position.Load(), pt.restorer.Owner.Partitions)
 	}
@@ -351,5 +352,17 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 			pt.closeSource()
 			return err
 		}
+	}
+}
+
+// takeChanges has the state and the writer follow what has been changed since they were made.
+func (pt *partition) takeChanges() {
+	if pt.host.cfg.Changeable == nil {
+		return
+	}
+	if now := pt.host.cfg.Changeable(); now != pt.changed {
+		pt.changed = now
+		pt.state.Reconfigure(now.State.Detectors)
+		pt.side.writer.Publish(now.Scores)
 	}
 }

@@ -75,7 +75,11 @@ type Config struct {
 	// StopAbove bounds the dead letters of each partition (stop.go); the zero value is no bound.
 	StopAbove limits.DeadLetters
 	// Resume returns what an operator said last of a paused partition; nil: there is nothing.
-	Resume    func(kafka.TP) (feedback.Resume, bool)
+	Resume func(kafka.TP) (feedback.Resume, bool)
+	// Changeable returns what has been changed since the start, another pointer after each change, nil before the
+	// first; nil: nothing changes.
+	Changeable func() *Changeable
+
 	TimeUnit  string        // of event times, as ODRADEK_TIME_UNIT has it, for the log
 	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
 
@@ -104,6 +108,14 @@ type Config struct {
 	// export is shown the state of a partition after a restore and at a
 	// hand-over, for the tests that hold the two equal.
 	export func(tp kafka.TP, restored bool, offset int64, state []byte)
+}
+
+// Changeable is what may change while a Processor runs. A partition takes it up between two chunks of input.
+type Changeable struct {
+	// State is a configuration of the same detectors as Config.State, whose thresholds, guards and rules of anomalies
+	// hold from then on, by a decision of each partition (keystate.State.Reconfigure).
+	State  *keystate.Config
+	Scores outputs.ScoresMode
 }
 
 // The special values of Config.Start.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"odradek/detectors"
@@ -89,6 +90,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 // newState returns an empty state of the partition.
 func (pt *partition) newState() *keystate.State {
 	s := keystate.New(pt.host.cfg.State)
+	pt.changed = nil // the new state has nothing of it
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
 	pt.windows.Close()
 	if c, ok := pt.host.cfg.Executor.(detectors.CachingExecutor); ok {
@@ -119,6 +121,12 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		pt.work.replayed, pt.work.took = n.At-n.Floor.Offset, time.Since(began)
 		pt.state.EndReplay()
 		pt.lostSuspects(&n.Floor)
+	}
+	pt.takeChanges()
+	if other := pt.state.OtherwiseJudged(); len(other) > 0 {
+		pt.log.Warn("scores were judged by other settings so far; those of this worker hold from the next record on, by a decision in "+
+			"the changelog; expected once after a change, but not if workers of the group have different settings",
+			"offset", n.At, "detectors", strings.Join(other, ","))
 	}
 	if err := pt.readCarried(ctx, n.At); err != nil {
 		return err

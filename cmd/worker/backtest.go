@@ -225,7 +225,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 			return err
 		}
 	}
-	log := newLogger(t.err, c, web.NewFaults(1))
+	log := newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1))
 	if o.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}

@@ -33,6 +33,8 @@ var within = []struct{ dir, imports, why string }{
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +
 			"detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
+	{"cmd/worker/reload", "cmd/worker/config processor processor/keystate processor/keystate/series processor/metrics processor/outputs",
+		"it compares settings and hands on those that may change; no broker, no command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
@@ -91,7 +93,9 @@ var within = []struct{ dir, imports, why string }{
 		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},
 	{"processor/keystate/heap", "", "it orders values of any kind"},
 	{"processor/keystate/changelog", "detectors", "it writes numbers and words, whatever they say"},
-	{"processor/keystate/decisions", "processor/keystate/changelog detectors/threshold", "what a decision does to the state is the state's"},
+	{"processor/keystate/ruling", "processor/keystate/changelog processor/keystate/guard processor/events detectors/threshold",
+		"it says how scores are judged, and judges none"},
+	{"processor/keystate/decisions", "processor/keystate/changelog", "what a decision does to the state is the state's"},
 	{"processor/keystate/eventtime", "", "it is arithmetic"},
 	{"processor/keystate/expiry", "processor/keystate/eventtime processor/keystate/heap", "it orders keys of any kind by when they were last used"},
 	{"processor/keystate/silence", "processor/keystate/eventtime processor/keystate/heap processor/events",
@@ -104,7 +108,8 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/guard", "", "it compares numbers"},
 	{"processor/keystate/mute", "processor/keystate/changelog processor/keystate/guard", "it knows detectors and series by name"},
 	{"processor/keystate/series",
-		"processor/keystate/changelog processor/keystate/guard processor/events detectors detectors/threshold detectors/ensemble detectors/bins",
+		"processor/keystate/changelog processor/keystate/guard processor/keystate/ruling processor/events detectors detectors/threshold " +
+			"detectors/ensemble detectors/bins",
 		"what is remembered of one series does not depend on the others, on undo or on batches"},
 	{"processor/keystate/tasks", "processor/keystate/series detectors",
 		"how a window becomes a task does not depend on the series' owner, or on what scores do to it"},
@@ -116,7 +121,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/load", "processor/keystate/changelog processor/keystate/decisions processor/keystate/heldblock processor/keystate/keys " +
 		"processor/keystate/mismatch processor/keystate/series processor/keystate/snapshot",
 		"it reads keys; what the input adds is the state's to know"},
-	{"processor/keystate/survey", "processor/keystate/changelog processor/keystate/decisions processor/keystate/keys processor/keystate/series",
+	{"processor/keystate/survey", "processor/keystate/changelog processor/keystate/decisions processor/keystate/ruling processor/keystate/keys processor/keystate/series",
 		"it measures a changelog without a state"},
 	{"processor/outputs",
 		"processor/keystate processor/events processor/metrics processor/kafka processor/kafka/record " +

@@ -11,6 +11,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/preflight"
+	"odradek/cmd/worker/reload"
 	"odradek/detectors"
 	"odradek/processor"
 	"odradek/processor/feedback"
@@ -34,9 +35,13 @@ func cmdRun(ctx context.Context, args []string) int {
 		return code
 	}
 	faults := web.NewFaults(100)
-	log := newLogger(t.err, c, faults)
+	level := new(slog.LevelVar)
+	log := newLogger(t.err, c, level, faults)
 	log.Debug("effective configuration", "config", c.Print())
-	if err := runWorker(ctx, c, log, faults); err != nil {
+	metrics := outputs.NewMetrics()
+	settings := reload.New(t.environ, c, log, level, metrics)
+	defer settings.Watch(ctx)()
+	if err := runWorker(ctx, settings, log, metrics, faults); err != nil {
 		log.Error("worker ended", "err", err)
 		return exitCode(err)
 	}
@@ -44,9 +49,9 @@ func cmdRun(ctx context.Context, args []string) int {
 }
 
 // runWorker runs one worker until ctx ends and it has drained.
-func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *web.Faults) error {
+func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger, metrics *metrics.Metrics, faults *web.Faults) error {
 	limitHeap(os.Getenv)
-	metrics := outputs.NewMetrics()
+	c := settings.Started()
 	exec, kind, err := executors.New(c, log)
 	if err != nil {
 		return err
@@ -55,7 +60,7 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
 	executors.Watch(metrics, exec)
 
-	w := &worker{c: c, started: time.Now(), metrics: metrics, executor: kind, gpus: executors.GPUs(exec), faults: faults}
+	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: executors.GPUs(exec), faults: faults}
 	metrics.WatchReady(w.ready)
 	stop, err := w.serve(log)
 	if err != nil {
@@ -95,7 +100,7 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 	var p *processor.Processor
 	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
 		if err = preflight.Examine(ctx, c, client, registry, log); err == nil {
-			p, err = newProcessor(ctx, c, client, registry, exec, metrics, log, reader)
+			p, err = newProcessor(ctx, settings, client, registry, exec, metrics, log, reader)
 		}
 		return err
 	})
@@ -119,8 +124,9 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 var hooks processor.Hooks
 
 // newProcessor creates missing topics, registers the schemas and builds the processor.
-func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
+func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
 	metrics *metrics.Metrics, log *slog.Logger, reader *feedback.Reader) (*processor.Processor, error) {
+	c := settings.Started()
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
@@ -149,6 +155,7 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 	if reader != nil {
 		cfg.Mutes, cfg.Resume = reader.Mutes, reader.Resume
 	}
+	cfg.Changeable = settings.Changeable
 	return processor.New(ctx, cfg)
 }
 

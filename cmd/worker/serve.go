@@ -16,6 +16,7 @@ import (
 	"odradek/cmd/worker/explorer"
 	"odradek/cmd/worker/monitor"
 	"odradek/cmd/worker/preflight"
+	"odradek/cmd/worker/reload"
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
@@ -25,7 +26,8 @@ import (
 
 // worker has the state behind the status page and the probes.
 type worker struct {
-	c        *config.Config
+	c        *config.Config // of the start
+	settings *reload.Reloader
 	started  time.Time
 	metrics  *metrics.Metrics
 	executor string
@@ -37,8 +39,8 @@ type worker struct {
 
 func stdTerminal() terminal { return terminal{os.Stdout, os.Stderr, os.Environ()} }
 
-func newLogger(w io.Writer, c *config.Config, faults *web.Faults) *slog.Logger {
-	var level slog.Level
+// newLogger returns the logger of a configuration, whose level it sets.
+func newLogger(w io.Writer, c *config.Config, level *slog.LevelVar, faults *web.Faults) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.Program.LogLevel)) // checked with the configuration
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
@@ -118,7 +120,7 @@ func (w *worker) healthy() error {
 }
 
 func (w *worker) status() web.Status {
-	m := monitor.Worker{Config: w.c, Version: buildVersion(), Started: w.started, Metrics: w.metrics, Executor: w.executor, GPUs: w.gpus,
+	m := monitor.Worker{Config: w.settings.Settings(), Version: buildVersion(), Started: w.started, Metrics: w.metrics, Executor: w.executor, GPUs: w.gpus,
 		Faults: w.faults}
 	return m.Status(w.p.Load())
 }

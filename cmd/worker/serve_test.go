@@ -9,6 +9,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/preflight"
+	"odradek/cmd/worker/reload"
 	"odradek/processor/outputs"
 	"odradek/processor/web"
 )
@@ -55,6 +56,7 @@ func TestPageServer(t *testing.T) {
 		t.Fatal(faults)
 	}
 	w := &worker{c: c, started: time.Now(), metrics: outputs.NewMetrics(), faults: web.NewFaults(10)}
+	w.settings = reload.New(nil, c, slog.New(slog.DiscardHandler), new(slog.LevelVar), w.metrics)
 	stop, err := w.serve(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

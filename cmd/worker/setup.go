@@ -42,7 +42,7 @@ registry do not answer it tries again, for two minutes.`,
 		return code
 	}
 	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS is for run
-	log := newLogger(t.err, c, web.NewFaults(1))
+	log := newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1))
 	until := time.Now().Add(preflight.StartLimit)
 	if err := preflight.Retry(ctx, log, until, func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
 		return t.fail(fmt.Errorf("setup: %w", err))

@@ -10,7 +10,6 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 	"odradek/processor/limits"
-	"odradek/processor/web"
 )
 
 // TestStateResume: a worker that ODRADEK_STOP_ABOVE has paused goes on when worker state resume says so, while it runs.
@@ -38,7 +37,7 @@ func testStateResume(t *testing.T, c *kafkatest.Cluster) {
 	}
 	wctx, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- runWorker(wctx, cfg, slog.New(slog.DiscardHandler), web.NewFaults(10)) }()
+	go func() { done <- runWith(wctx, environ, cfg, slog.New(slog.DiscardHandler)) }()
 	defer func() {
 		stop()
 		if err := <-done; err != nil {

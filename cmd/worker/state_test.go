@@ -13,13 +13,21 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/reload"
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
+	"odradek/processor/outputs"
 	"odradek/processor/web"
 )
+
+// runWith runs a worker in this process, whose settings do not change.
+func runWith(ctx context.Context, environ []string, c *config.Config, log *slog.Logger) error {
+	m := outputs.NewMetrics()
+	return runWorker(ctx, reload.New(environ, c, log, new(slog.LevelVar), m), log, m, web.NewFaults(10))
+}
 
 // runUntil runs a worker in this process until the group has committed the
 // topic to its end, and while inside is running, then drains it.
@@ -34,7 +42,7 @@ func runUntil(t *testing.T, c *kafkatest.Cluster, environ []string, topic string
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
-		done <- runWorker(ctx, cfg, slog.New(slog.NewTextHandler(&log, nil)), web.NewFaults(10))
+		done <- runWith(ctx, environ, cfg, slog.New(slog.NewTextHandler(&log, nil)))
 	}()
 	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -188,7 +196,7 @@ func testStateResetOfGrownTopic(t *testing.T, c *kafkatest.Cluster) {
 		t.Fatal(err)
 	}
 	cfg, _, _ := config.Parse(environ)
-	err := runWorker(context.Background(), cfg, slog.New(slog.DiscardHandler), web.NewFaults(10))
+	err := runWith(context.Background(), environ, cfg, slog.New(slog.DiscardHandler))
 	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "worker state reset") {
 		t.Fatalf("a worker on a grown topic: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -153,7 +154,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 	if err != nil {
 		return nil, err
 	}
-	exec, _, err := executors.New(c, newLogger(t.err, c, web.NewFaults(1)))
+	exec, _, err := executors.New(c, newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1)))
 	if err != nil {
 		return nil, err
 	}

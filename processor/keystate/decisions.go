@@ -7,6 +7,7 @@ import (
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/mute"
+	"odradek/processor/keystate/ruling"
 	"odradek/processor/keystate/snapshot"
 )
 
@@ -28,7 +29,7 @@ var kinds = decisions.Table{
 	Grown:    {Name: "growth", Standing: true},
 	Thresholds: {
 		Name: "threshold", Standing: true, Acts: true,
-		Read: func(content []byte) (any, error) { return decisions.DecodeRule(content) },
+		Read: func(content []byte) (any, error) { return ruling.Decode(content) },
 	},
 	Mutes: {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return mute.Decode(content) }},
 }

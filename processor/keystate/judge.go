@@ -201,10 +201,10 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 			j.out.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
 		}
 		v = a.Rule.JudgeAt(a.History, r.Judged, r.Time)
-		if region != nil && v.Exceeds && d.MaxP > 0 && d.MaxP < 1 && !(region.P <= d.MaxP) {
+		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
 			v.Exceeds, ordinary = false, true
 		}
-		if v.Exceeds && d.Guard != nil && why.p != nil && !j.admitted(d, why, &in) {
+		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !j.admitted(d, why, &in) {
 			v.Exceeds, ordinary = false, true
 		}
 		if v.Exceeds && len(j.mutes.judged) > 0 && j.muted(k, d, r, why, &in) {
@@ -223,7 +223,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		r.Behind = j.out.behind(r.Offset)
 		j.out.Rows = append(j.out.Rows, *r)
 	}
-	if !d.Judged || d.Events == nil || !v.Exceeds && a.Events.Idle() {
+	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
 		return
 	}
 	in = events.Input{
@@ -240,11 +240,11 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		switch {
 		case d.Ensemble != nil:
 			in.Contribution = slices.Clone(why.shares)
-		case d.Valued && in.Expected == nil:
+		case why.p != nil && why.p.Valued && in.Expected == nil:
 			j.explain(why, &in)
 		}
 	}
-	if c, ok := a.Events.Step(d.Events, &in, !withheld); ok {
+	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
 		if c.Kind == events.Open && j.out.groups != nil {
 			j.out.groups.opened(k, &a.Events, &c)
 		}
@@ -256,19 +256,19 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 // the guard asks for it.
 func (j *judge) admitted(d *series.SetDetector, why *reasons, in *events.Input) bool {
 	_, row := j.out.tasks.Values(&why.p.Task, why.i)
-	if !d.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
+	if !d.Alarm.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
 		return false
 	}
-	if d.Guard.Deviates() {
+	if d.Alarm.Guard.Deviates() {
 		j.explain(why, in)
 	}
-	return d.Guard.Admits(in.Expected, in.Actual, in.Contribution)
+	return d.Alarm.Guard.Admits(in.Expected, in.Actual, in.Contribution)
 }
 
 // muted reports whether a mute rule covers the score.
 func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *events.Input) bool {
 	explained := func() (expected, actual, contribution []float64) {
-		if in.Expected == nil && why.p != nil && d.Valued {
+		if in.Expected == nil && why.p != nil && why.p.Valued {
 			j.explain(why, in)
 		}
 		return in.Expected, in.Actual, in.Contribution

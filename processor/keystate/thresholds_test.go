@@ -12,8 +12,10 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
+	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
-	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/ruling"
 	"odradek/processor/keystate/series"
 )
 
@@ -32,6 +34,12 @@ func (x *run) changeRules() {
 			other.Threshold.History = d.Threshold.History
 		}
 		d.Threshold = other.Threshold
+		if d.Events != nil && other.Events != nil && x.r.IntN(2) == 0 {
+			d.Events = other.Events
+		}
+		if d.Guard = nil; d.Ensemble == nil && cfg.Windows[d.Window].Grid == nil && x.r.IntN(2) == 0 {
+			d.Guard = randomGuard(x.r, len(cfg.Windows[d.Window].Columns))
+		}
 	}
 	x.cfg = &cfg
 }
@@ -48,25 +56,26 @@ func (x *run) noteRules(offset int64) {
 // makeRule has the state decide with the next sample, as if its configuration were
 // another one.
 func makeRule(s *State, d *decided) {
-	rule, err := decisions.DecodeRule(d.content)
+	rule, err := ruling.Decode(d.content)
 	if err != nil {
 		panic(err)
 	}
-	for _, det := range s.dets {
+	list := make([]series.DetectorConfig, len(s.dets))
+	for i, det := range s.dets {
+		list[i] = det.DetectorConfig
 		if det.Name == string(d.subject) {
-			det.Threshold = rule
+			list[i].Threshold, list[i].MaxP, list[i].Guard, list[i].Events = rule.Threshold, rule.Alarm.MaxP, rule.Alarm.Guard, rule.Alarm.Events
 		}
 	}
-	s.rules.findMissing()
-	s.route()
+	s.Reconfigure(list)
 }
 
-// TestThresholdsChange: workers with thresholds of their own take over from each
-// other. After each crash and abort the state is that of one undisturbed fold in
-// which the thresholds change where they did.
+// TestThresholdsChange: workers with thresholds, guards and rules of anomalies of their own take over
+// from each other, and change them while they run. After each crash and abort the state is that of one
+// undisturbed fold in which they change where they did.
 func TestThresholdsChange(t *testing.T) {
 	r := seedtest.New(t)
-	aborts, crashes, made := 0, 0, 0
+	aborts, crashes, made, reconfigured := 0, 0, 0, 0
 	for range 40 {
 		w := newTrimmedWorld(t, r, 200+r.IntN(600))
 		x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 6)), w)
@@ -78,10 +87,10 @@ func TestThresholdsChange(t *testing.T) {
 		s := w.fold(w.end)
 		compareRows(t, x.rows, flatten(s.Rows))
 		compareEvents(t, x.events, flattenEvents(s.Events))
-		aborts, crashes, made = aborts+x.aborts, crashes+x.crashes, made+len(w.decided)
+		aborts, crashes, made, reconfigured = aborts+x.aborts, crashes+x.crashes, made+len(w.decided), reconfigured+x.reconfigured
 	}
-	t.Logf("%d decisions, %d aborts, %d crashes", made, aborts, crashes)
-	if made < 40 || aborts == 0 || crashes == 0 {
+	t.Logf("%d decisions, %d aborts, %d crashes, %d changes of a worker's own settings", made, aborts, crashes, reconfigured)
+	if made < 40 || aborts == 0 || crashes == 0 || reconfigured == 0 {
 		t.Error("something did not happen")
 	}
 }
@@ -318,7 +327,7 @@ func TestThresholdAhead(t *testing.T) {
 			d.s = d.worker(rule, true)
 			for i := range 30 {
 				d.cycle(1, 0, false)
-				if got := *d.s.dets[0].Ruled; got != *rule {
+				if got := *d.s.dets[0].Ruled.Threshold; got != *rule {
 					t.Fatalf("at %d the rule is %v, not %v", 40+i, got, *rule)
 				}
 			}
@@ -350,11 +359,11 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c.other = false
 	for _, rule := range []*threshold.Rule{first, again} {
 		s := c.worker(rule, false)
-		if got := s.Keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled != *first {
+		if got := s.Keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled.Threshold != *first {
 			t.Errorf("under %v: another history, or another rule in force: %v", rule, s.dets[0].Ruled)
 		}
 		c.feed(s, 63, 70)
-		if *s.dets[0].Ruled != *rule || len(s.Keys.Get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
+		if *s.dets[0].Ruled.Threshold != *rule || len(s.Keys.Get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
 			t.Errorf("the rule in force is %v, want %v", s.dets[0].Ruled, rule)
 		}
 	}
@@ -363,20 +372,29 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 // TestContentOfAThreshold: what cannot be a rule is damage, and a later format is a newer
 // version's.
 func TestContentOfAThreshold(t *testing.T) {
-	good := decisions.EncodeRule(ruleOf(threshold.Quantile, 0.9, 40, 3))
+	good := (&ruling.Ruling{Threshold: ruleOf(threshold.Quantile, 0.9, 40, 3)}).Encode()
+	alarm := (&ruling.Ruling{Threshold: ruleOf(threshold.Quantile, 0.9, 40, 3), Alarm: &ruling.Alarm{
+		Guard:  &guard.Guard{Direction: guard.Above, Gates: []guard.Gate{{Field: 1, Bound: 7}}},
+		Events: &events.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1},
+	}}).Encode()
 	for _, c := range []struct {
 		content []byte
 		want    error
 	}{
 		{good, nil},
+		{alarm, nil},
+		{alarm[:len(alarm)-1], ErrCorrupt},
+		{append(slices.Clone(alarm), 0), ErrCorrupt},
+		{bytes.Replace(alarm, []byte{1, 1, 0}, []byte{1, 9, 0}, 1), ErrCorrupt},        // a direction
+		{append(slices.Clone(alarm[:len(alarm)-13]), make([]byte, 13)...), ErrCorrupt}, // events of no samples
 		{nil, ErrCorrupt},
 		{append([]byte{0}, good[1:]...), ErrCorrupt},
 		{good[:len(good)-1], ErrCorrupt},
 		{append(slices.Clone(good), 0), ErrCorrupt},
-		{append([]byte{decisions.SpanFormat + 1}, good[1:]...), ErrNewer},
-		{append([]byte{decisions.RuleFormat, 99}, good[2:]...), ErrCorrupt},
-		{decisions.EncodeRule(&threshold.Rule{}), ErrCorrupt},
-		{decisions.EncodeRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
+		{append([]byte{ruling.AlarmFormat + 1}, good[1:]...), ErrNewer},
+		{append([]byte{ruling.ThresholdFormat, 99}, good[2:]...), ErrCorrupt},
+		{(&ruling.Ruling{Threshold: &threshold.Rule{}}).Encode(), ErrCorrupt},
+		{(&ruling.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil}, // a version before may have let it pass
 	} {
 		err := New(watched()).Restore.Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
 			append([]byte{changelog.Version, 1}, c.content...))

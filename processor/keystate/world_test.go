@@ -322,6 +322,7 @@ type run struct {
 	flight       *part
 	aborts       int
 	crashes      int
+	reconfigured int
 	breakIt      func(f *Floor)  // for the negative control
 	grown        int             // times
 	absent       map[string]bool // by subjectOf: what the registry does not have
@@ -384,6 +385,11 @@ func (x *run) chunk(n int, mark bool) bool {
 		return false
 	}
 	end := min(i+n, len(x.w.log))
+	if x.changes && x.r.IntN(10) == 0 {
+		x.changeRules()
+		x.s.Reconfigure(x.cfg.Detectors)
+		x.reconfigured++
+	}
 	for ; i < end; i++ {
 		for !x.s.Fits(x.b) {
 			x.flush()

@@ -51,6 +51,9 @@ type Metrics struct {
 	outputRecords *prometheus.CounterVec // output
 	executorInfo  *prometheus.GaugeVec   // executor
 	buildInfo     *prometheus.GaugeVec   // version, goversion
+	settings      *prometheus.GaugeVec   // hash
+
+	settingsLoaded, settingsTime *prometheus.GaugeVec
 
 	cycleRecords, cycleBytes prometheus.Histogram
 
@@ -177,6 +180,9 @@ func New(outputs ...string) *Metrics {
 	m.anomalies = counter("anomalies_total", "Changes of anomalies published by committed cycles: open, update, close.", "detector", "kind")
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
+	m.settings = gauge("settings_info", "1 for the settings in effect, by a hash of those that workers of a group share.", "hash")
+	m.settingsLoaded = gauge("settings_last_reload_successful", "Whether the last change of the settings could be taken up.")
+	m.settingsTime = gauge("settings_last_reload_success_timestamp_seconds", "When settings were last taken up, at the start or later.")
 
 	m.batchesResent = plain("batches_resent_total",
 		"Batches of output or state that a broker could not take when they came, so that they were sent again.")
@@ -239,6 +245,17 @@ func (m *Metrics) SetInfo(version, goVersion, executor string) {
 	m.buildInfo.WithLabelValues(version, goVersion).Set(1)
 	m.executorInfo.WithLabelValues(executor).Set(1)
 }
+
+// SettingsLoaded notes that settings with a hash are in effect from now on.
+func (m *Metrics) SettingsLoaded(hash string, at time.Time) {
+	m.settings.Reset()
+	m.settings.WithLabelValues(hash).Set(1)
+	m.settingsLoaded.WithLabelValues().Set(1)
+	m.settingsTime.WithLabelValues().Set(float64(at.UnixMilli()) / 1e3)
+}
+
+// SettingsRefused notes that changed settings were not taken up.
+func (m *Metrics) SettingsRefused() { m.settingsLoaded.WithLabelValues().Set(0) }
 
 // Partition returns the counters of a partition. They outlive its assignment,
 // so that a partition that comes back continues counting.

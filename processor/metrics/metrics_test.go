@@ -32,6 +32,7 @@ func TestMetricsDoc(t *testing.T) {
 		return ExecutorStats{Kind: "cuda", Devices: []DeviceStats{{Device: "0", Name: "H", Starts: 1}}}
 	})
 	m.SetInfo("v", "go", "cpu")
+	m.SettingsLoaded("0a", time.Unix(1, 0))
 	m.Committed(CycleStats{Records: 1}, time.Millisecond)
 	m.Worked(tp, &Work{Fetched: time.Now(), Samples: []int64{time.Now().UnixMicro()},
 		Counts: Counts{Consumed: 1, Changes: Changes{"level": {1, 0, 2}}}}, 0, 1, 1)

@@ -19,6 +19,7 @@ type ScoresMode int
 const (
 	ScoresAll       ScoresMode = iota
 	ScoresAnomalous            // those above their detector's threshold
+	ScoresNone
 )
 
 // Writer encodes the results of one input partition. It collects copies of input records
@@ -57,6 +58,9 @@ func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaI
 	}
 	return w
 }
+
+// Publish sets which scores are published from the next Write on.
+func (w *Writer) Publish(mode ScoresMode) { w.mode = mode }
 
 // Write adds the results in s, and the copied records, to the payload. It returns about
 // how many bytes they take. After an error some of them are in the payload, which then
@@ -102,7 +106,7 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 	for i := 0; i < len(rows); i += step {
 		work.Samples = append(work.Samples, rows[i].Time)
 	}
-	if t.Name == "" {
+	if t.Name == "" || w.mode == ScoresNone {
 		return 0, nil
 	}
 	var (

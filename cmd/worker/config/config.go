@@ -36,6 +36,7 @@ const Prefix = "ODRADEK_"
 //	values     what is allowed, in words, where that is checked elsewhere
 //	doc        one or two sentences for docs/configuration.md
 //	stateless  of an op's parameter: no state depends on it
+//	live       a changed value holds without a restart (package reload)
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
 //
@@ -133,7 +134,7 @@ type detectSettings struct {
 }
 
 type outputSettings struct {
-	Scores       string   `env:"SCORES" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
+	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
 	Format       string   `env:"OUTPUT_FORMAT" envDefault:"avro" oneof:"avro|json" doc:"Format of scores, anomalies and feedback: Avro, with the schema's id of the registry or without a registry in single-object encoding, or plain JSON with the same fields, which needs no registry. See docs/outputs.md. Give new topics to a group that changes it: consumers would find both."`
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
 	// Topics are the names of outputs.Table, whose rows are also their tags.
@@ -185,7 +186,7 @@ type programSettings struct {
 	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
 	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
 	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML. Variables override it; the flag -config names it, too. See above."`
-	LogLevel     string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
+	LogLevel     string        `env:"LOG_LEVEL" live:"true" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
 	LogFormat    string        `env:"LOG_FORMAT" envDefault:"text" oneof:"text|json" doc:"Format of the log on standard error."`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"25s" min:"1s" max:"1h" doc:"After SIGTERM: time to finish the cycle in hand, commit and leave the group. Keep it below the orchestrator's grace period."`
 }

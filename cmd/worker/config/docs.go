@@ -53,6 +53,8 @@ detectors:
 - An unknown name, a name that is there twice and a value of the wrong shape are faults, named all at once with file and line.
 - An empty value counts as not set. YAML's anchors and aliases may be used, its tags and merge keys may not.
 - A file with a secret that others may read is warned of; ` + "`kafka_password_file`" + ` names a file of its own.
+- A running worker takes up a changed file: settings marked *live* hold at once, and with any other change nothing is taken up
+  ([operations.md](operations.md#changing-settings-while-the-worker-runs)).
 - ` + "`worker config -yaml`" + ` prints the effective configuration as a settings file with a comment on each setting.
 `)
 	c := new(Config)
@@ -65,7 +67,11 @@ detectors:
 		case s.tag.Get("derived") != "":
 			def = strings.ReplaceAll(s.def, "<", "&lt;")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.name, def, strings.ReplaceAll(allowedValues(s), "|", "\\|"),
+		live := ""
+		if s.tag.Get("live") != "" {
+			live = " *live*"
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.name, live, def, strings.ReplaceAll(allowedValues(s), "|", "\\|"),
 			strings.ReplaceAll(strings.ReplaceAll(s.tag.Get("doc"), "|", "\\|"), "<", "&lt;"))
 	}
 	head := func(title, intro string) {

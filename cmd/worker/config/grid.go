@@ -17,7 +17,7 @@ type gridSettings struct {
 	Stride time.Duration `env:"GRID_STRIDE" derived:"GRID: windows do not overlap" min:"0s" max:"8760h" doc:"With GRID, the event time from the end of a window to that of the next: GRID is a multiple of it, and windows end at multiples of it. Each stride of a window has a table of its own in the state."`
 	Box    []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" doc:"With GRID, the box that the grid covers: x0,y0,x1,y1 in the units of x and y. A sample at x1 or y1 is outside; a sample outside is a dead letter."`
 	Learn  int           `env:"GRID_LEARN" envDefault:"0" min:"0" max:"1000000" doc:"With GRID, the baseline of a cell is learnt: in proportion to its mean count in the strides of its series before the window, of which there must be this many with samples before the first score. 0: the baseline is the fourth of FIELDS, or the same for all cells."`
-	MaxP   float64       `env:"MAX_P" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" doc:"With op scan, the largest p-value of a region that can be an anomaly; THRESHOLD still bounds its log-likelihood ratio. 1: any."`
+	MaxP   float64       `env:"MAX_P" live:"true" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" doc:"With op scan, the largest p-value of a region that can be an anomaly; THRESHOLD still bounds its log-likelihood ratio. 1: any."`
 }
 
 // gridMaxP is the default of MAX_P of a grid with p-values.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"text/tabwriter"
 
@@ -100,4 +101,24 @@ func (c *Config) PrintYAML() string {
 	}
 	return settingsfile.Format("Settings of Odradek, for worker run -config. What is a comment is not given: it is the default\n"+
 		"or what the preset says. Variables of the environment override this file.", list)
+}
+
+// Effective is a setting in effect.
+type Effective struct {
+	Section, Name, Value string
+	Live                 bool // a changed value holds without a restart
+	field                reflect.Value
+}
+
+// Same reports whether two values are the same, also of secrets.
+func (e *Effective) Same(o *Effective) bool {
+	return e.Value == o.Value && reflect.DeepEqual(e.field.Interface(), o.field.Interface())
+}
+
+// Effective lists the settings in the order of the docs. Secrets are hidden.
+func (c *Config) Effective() (list []Effective) {
+	for _, s := range c.settings {
+		list = append(list, Effective{s.section, s.name, s.value, s.tag.Get("live") != "", s.field})
+	}
+	return list
 }

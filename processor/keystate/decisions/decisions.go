@@ -61,8 +61,8 @@ const (
 	// without a sample from the offset on is a stale copy: its TTL evicts it, and its anomalies close
 	// because the key has moved.
 	Grown Kind = 3
-	// Thresholds has the scores of the detector that is the subject judged by the
-	// threshold that is the content.
+	// Thresholds sets how the scores of the detector that is the subject are judged, and which of
+	// them make anomalies. The content is a ruling (package ruling).
 	Thresholds Kind = 4
 	// Mutes sets the rules that keep scores from becoming anomalies (package mute). The content
 	// is all rules in force; there is one subject.

@@ -31,7 +31,7 @@ type DetectorConfig struct {
 	Fields   []string              // names of the window's columns, shown with its anomalies; no part of the state
 	Keys     func(key []byte) bool // the series that it reads; nil: all
 	Stride   int                   // samples a task scores, at least 1
-	// Fingerprint identifies the op, its parameters and the stride. Threshold and
+	// Fingerprint identifies the op, its parameters and the stride. Threshold, MaxP, Guard and
 	// Events are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64
 

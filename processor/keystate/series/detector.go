@@ -1,10 +1,14 @@
 package series
 
 import (
+	"slices"
+
 	"odradek/detectors"
 	"odradek/detectors/bins"
 	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
+	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/ruling"
 )
 
 // Setup is a DetectorConfig with what follows from it: the sizes of its tasks, the state that it
@@ -31,7 +35,8 @@ type Setup struct {
 
 	Judged   bool              // has a threshold
 	Rule     *threshold.Rule   // in force for the score that Apply judges next
-	Ruled    *threshold.Rule   // and for the sample that Fold takes next
+	Alarm    *ruling.Alarm     // in force for it, too
+	Ruled    *ruling.Ruling    // in force for the sample that Fold takes next
 	former   []*threshold.Rule // of other histories
 	Combined *ensemble.Params  // of an ensemble; nil: it is none
 	Explain  detectors.Explainer
@@ -75,13 +80,9 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Learns = true
 		d.Learnt += int64(z.Learns())
 	}
-	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
-		d.Threshold = d.configured()
-		d.Ruled = d.Threshold
-	}
-	if d.Judged && (d.Events != nil || d.Guard != nil) {
+	if d.judge(); d.Judged {
 		d.Explain, _ = d.Detector.(detectors.Explainer)
-		d.Valued = d.Explain != nil || !d.Steady || d.Guard != nil
+		d.Valued = d.Valued || d.Events != nil && (d.Explain != nil || !d.Steady)
 	}
 	for rows := d.MinRows + d.Fresh - 1; rows <= d.Full; rows++ {
 		size, ok := c.Detector.Size(detectors.View{Dim: d.Width, Rows: int(rows), Fresh: c.Stride})
@@ -111,11 +112,17 @@ func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
 		d.From = max(d.From, m.From+max(1, int(m.Smooth))-1)
 	}
 	d.Combined = c.Ensemble.Combination(stride)
+	d.judge()
+	return d
+}
+
+// judge sets up how scores are judged.
+func (d *Setup) judge() {
 	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
 		d.Threshold = d.configured()
-		d.Ruled = d.Threshold
+		d.Follow(d.Configured())
+		d.Rule, d.Alarm = d.InForce()
 	}
-	return d
 }
 
 // Combination returns the parameters of an ensemble whose members' largest stride is given.
@@ -133,8 +140,54 @@ func (d *Setup) configured() *threshold.Rule {
 	return &r
 }
 
-// Unruled reports whether the detector's configured threshold is not in force.
-func (d *Setup) Unruled() bool { return d.Judged && *d.Ruled != *d.Threshold }
+// Configured returns the ruling that the detector is to have.
+func (d *Setup) Configured() *ruling.Ruling {
+	return &ruling.Ruling{Threshold: d.Threshold, Alarm: &ruling.Alarm{MaxP: d.MaxP, Guard: d.Guard, Events: d.Events}}
+}
+
+// Unruled reports whether the detector's configured ruling is not in force.
+func (d *Setup) Unruled() bool { return d.Judged && !d.Ruled.Equal(d.Configured()) }
+
+// Reconfigure gives the detector the threshold, the guard and the rules of anomalies of another configuration. It
+// does not change whether its scores are judged, or make anomalies.
+func (d *Setup) Reconfigure(c *DetectorConfig) {
+	if d.Judged && c.Threshold != nil {
+		d.DetectorConfig.Threshold, d.MaxP, d.Guard = c.Threshold, c.MaxP, c.Guard
+		d.Threshold = d.configured()
+		if d.Events != nil && c.Events != nil {
+			d.Events = c.Events
+		}
+	}
+}
+
+// Follow puts a ruling in force for the next sample.
+func (d *Setup) Follow(r *ruling.Ruling) {
+	d.Ruled = r
+	_, a := d.InForce()
+	d.Valued = d.Valued || a.Guard != nil // for good: tasks are queued
+}
+
+// InForce returns what Ruled means for this detector: it makes no anomalies where the configuration has none, and has
+// no guard that its fields do not fit, of a configuration before.
+func (d *Setup) InForce() (*threshold.Rule, *ruling.Alarm) {
+	a := d.Ruled.Alarm
+	if a == nil {
+		a = d.Configured().Alarm
+	}
+	fits := a.Guard == nil || d.Combined == nil && d.Grid == nil &&
+		!slices.ContainsFunc(a.Guard.Gates, func(g guard.Gate) bool { return g.Field >= d.Dim })
+	if fits && (a.Events == nil) == (d.Events == nil) {
+		return d.Ruled.Threshold, a
+	}
+	fitted := *a
+	if !fits {
+		fitted.Guard = nil
+	}
+	if d.Events == nil || a.Events == nil {
+		fitted.Events = nil
+	}
+	return d.Ruled.Threshold, &fitted
+}
 
 // ruleLike returns a rule whose histories have the form of one in a head; nil if there is none.
 func (d *Setup) ruleLike(kind byte, value float64, history int) *threshold.Rule {

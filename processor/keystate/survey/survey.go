@@ -11,6 +11,7 @@ import (
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/ruling"
 	"odradek/processor/keystate/series"
 )
 
@@ -101,8 +102,8 @@ func (v *Survey) addRule(name string, value []byte) {
 	if dec.Bad {
 		return
 	}
-	if r, err := decisions.DecodeRule(dec.B); err == nil {
-		v.histories[name] = max(v.histories[name], r.Size())
+	if r, err := ruling.Decode(dec.B); err == nil {
+		v.histories[name] = max(v.histories[name], r.Threshold.Size())
 	}
 }
 

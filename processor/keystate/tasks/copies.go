@@ -46,7 +46,7 @@ func (c *copies) Times(t *Task) (times, words []uint64) {
 }
 
 // Values returns the bits of the centers of X's columns, and of the values of the i-th fresh
-// row, of a task whose detector is Valued.
+// row, of a task that is Valued.
 func (c *copies) Values(t *Task, i int) (centers, row []uint64) {
 	d := t.Detector
 	values := c.words[int(t.at)+int(t.times)+int(d.Fresh):]

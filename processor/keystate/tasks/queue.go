@@ -36,7 +36,7 @@ type Pending[K comparable] struct {
 
 // Task is a task without scores yet, or something that waits behind one.
 // copies.words has from at on: times, the words of the fresh rows and, for a detector that
-// explains, the columns' centers and the fresh rows' values; of a warming-up row its time
+// explains or has a guard, the columns' centers and the fresh rows' values; of a warming-up row its time
 // and word. The times are those of X, or of a steady detector only those that its rows are
 // about (RowTimes).
 type Task struct {
@@ -46,6 +46,7 @@ type Task struct {
 	times    int32 // number of times in words
 	at       uint32
 	Steady   bool   // it has a score for each fresh row, in order
+	Valued   bool   // it has the values: of a detector that explains, or has a guard
 	room     uint16 // number of tasks whose rows still fit behind X
 }
 
@@ -196,7 +197,7 @@ func (q *Queue[K]) Pack(
 		q.words = append(q.words, w.Fresh(&k.Set.Windows[i], d)[:m.Fresh]...)
 	}
 	q.words = append(q.words, word)
-	if d.Valued {
+	if e.Valued = d.Valued; d.Valued {
 		q.addValues(w, d, q.centers, q.scales)
 	}
 	return added

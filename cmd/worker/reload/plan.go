@@ -1,0 +1,140 @@
+// Package reload has a running worker take up changed settings: on SIGHUP, and when the content of its
+// settings file changes. Thresholds, guards, the rules of anomalies, which scores are published and the
+// log level hold at once. Where another setting has changed nothing is taken up, so that a worker never
+// runs with settings that no file has.
+package reload
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"odradek/cmd/worker/config"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
+	"odradek/processor/outputs"
+)
+
+// Change is a setting with its values before and after.
+type Change struct{ Name, Was, Is string }
+
+func (c Change) String() string {
+	return fmt.Sprintf("%s: %s -> %s", c.Name, cmp.Or(c.Was, `""`), cmp.Or(c.Is, `""`))
+}
+
+// Plan is what changed settings come to.
+type Plan struct {
+	Live    []Change // hold at once
+	Restart []Change // need a restart
+	// Empties says what a restart with the changed settings would empty.
+	Empties []string
+	State   *keystate.Config // with the changed settings
+}
+
+// Compare plans the way from one configuration to another, neither of which has faults. started is that of the
+// start: it says which topics are there.
+func Compare(started, was, is *config.Config) (*Plan, error) {
+	old, err := was.KeystateConfig()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{}
+	if p.State, err = is.KeystateConfig(); err != nil {
+		return nil, err
+	}
+	before := map[string]config.Effective{}
+	for _, e := range was.Effective() {
+		before[e.Name] = e
+	}
+	for _, e := range is.Effective() {
+		b, both := before[e.Name]
+		if both && b.Same(&e) || !both && !sameNames(was, is) { // a new detector: that it is new is said once
+			continue
+		}
+		change := Change{e.Name, b.Value, e.Value}
+		switch {
+		case both && e.Live && !(e.Name == config.Prefix+"SCORES" && !canPublish(started, is)) && !turns(e.Name, old, p.State):
+			p.Live = append(p.Live, change)
+		default:
+			p.Restart = append(p.Restart, change)
+		}
+	}
+	p.Empties = empties(old, p.State)
+	return p, nil
+}
+
+// sameNames reports whether two configurations have detectors of the same names.
+func sameNames(a, b *config.Config) bool { return slices.Equal(a.Detect.Names, b.Detect.Names) }
+
+// canPublish reports whether the scores' topic was asked for at the start where it is needed now.
+func canPublish(started, is *config.Config) bool {
+	return is.Output.Scores == "none" || started.Output.Scores != "none"
+}
+
+// turns reports whether a setting of a detector turns its judging on or off, which its state is made for.
+func turns(name string, old, now *keystate.Config) bool {
+	return slices.ContainsFunc(old.Detectors, func(d series.DetectorConfig) bool {
+		n := detector(now, d.Name)
+		ofDetector := strings.HasPrefix(name, config.DetectorPrefix(d.Name)) || name == config.Prefix+"SCORES"
+		return n != nil && ofDetector && (d.Threshold == nil) != (n.Threshold == nil)
+	})
+}
+
+func detector(c *keystate.Config, name string) *series.DetectorConfig {
+	for i := range c.Detectors {
+		if c.Detectors[i].Name == name {
+			return &c.Detectors[i]
+		}
+	}
+	return nil
+}
+
+// empties says what the state loses from one configuration to the other.
+func empties(old, now *keystate.Config) (list []string) {
+	if old.Layout() != now.Layout() {
+		list = append(list, "samples held for "+config.Prefix+"LATENESS")
+	}
+	for i := range old.Detectors {
+		d := &old.Detectors[i]
+		n := detector(now, d.Name)
+		switch {
+		case n == nil:
+			list = append(list, "all that detector "+d.Name+" remembers")
+		case d.Ensemble == nil && n.Ensemble == nil && old.Windows[d.Window].Fingerprint != now.Windows[n.Window].Fingerprint:
+			list = append(list, "windows and scores of detector "+d.Name)
+		case d.Fingerprint != n.Fingerprint:
+			list = append(list, "scores and progress of detector "+d.Name)
+		}
+	}
+	return list
+}
+
+// scoresMode returns which scores a configuration publishes.
+func scoresMode(c *config.Config) outputs.ScoresMode {
+	switch c.Output.Scores {
+	case "anomalous":
+		return outputs.ScoresAnomalous
+	case "none":
+		return outputs.ScoresNone
+	}
+	return outputs.ScoresAll
+}
+
+// Hash returns a hash of the settings that the workers of a group are to have in common: how records
+// become samples, and how these are scored and judged.
+func Hash(c *config.Config) string {
+	h := sha256.New()
+	for _, e := range c.Effective() {
+		if slices.Contains(shared, e.Section) && e.Name != config.Prefix+"STATE_BYTES" || strings.HasPrefix(e.Name, config.Prefix+"DETECTOR_") ||
+			e.Name == config.Prefix+"SCORES" {
+			fmt.Fprintf(h, "%s=%s\n", e.Name, e.Value)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// shared are the sections of the settings that Hash includes. STATE_BYTES follows from a machine's memory.
+var shared = []string{"Records to samples", "State of a series", "Detectors"}

@@ -1,0 +1,145 @@
+// Package ruling has what a detector's scores are judged by: which are too high, and which of these
+// make an anomaly. It is a decision of the partition's owner (package decisions), which this package
+// encodes: a replay judges by what was in force at the sample, not by the configuration of now.
+package ruling
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/guard"
+)
+
+// Ruling is what is in force for a detector.
+type Ruling struct {
+	Threshold *threshold.Rule
+	Alarm     *Alarm // nil: decided by a version that left it to the configuration
+}
+
+// Alarm says which scores above the threshold make anomalies, and how.
+type Alarm struct {
+	MaxP   float64      // see series.DetectorConfig
+	Guard  *guard.Guard // nil: none
+	Events *events.Rule // nil: no anomalies
+}
+
+// The formats of a ruling, its first byte.
+const (
+	ThresholdFormat = 1 // a threshold alone
+	SpanFormat      = 2 // a threshold alone that has a span
+	AlarmFormat     = 3 // a threshold with its span, and an alarm
+)
+
+// Equal reports whether two rulings say the same.
+func (r *Ruling) Equal(o *Ruling) bool { return bytes.Equal(r.Encode(), o.Encode()) }
+
+// Encode returns the ruling as the content of a decision: format, kind, value, margin, history, warm-up,
+// distance of added scores, whether scores are bounded, span; then the largest p-value, the guard and the
+// rule of events. Without an alarm it is one of the formats before.
+func (r *Ruling) Encode() []byte {
+	t := r.Threshold
+	var e changelog.Encoder
+	switch {
+	case r.Alarm != nil:
+		e.Byte(AlarmFormat)
+	case t.Span != 0:
+		e.Byte(SpanFormat)
+	default:
+		e.Byte(ThresholdFormat)
+	}
+	e.Byte(byte(t.Kind))
+	e.Bits(math.Float64bits(t.Value))
+	e.Bits(math.Float64bits(t.Margin))
+	e.Uint(uint64(t.History))
+	e.Uint(uint64(t.Warmup))
+	e.Uint(uint64(t.Decluster))
+	e.Flag(t.Bounded)
+	if t.Span != 0 || r.Alarm != nil {
+		e.Uint(uint64(t.Span))
+	}
+	if r.Alarm != nil {
+		r.Alarm.encode(&e)
+	}
+	return e.B
+}
+
+func (a *Alarm) encode(e *changelog.Encoder) {
+	e.Bits(math.Float64bits(a.MaxP))
+	e.Flag(a.Guard != nil)
+	if g := a.Guard; g != nil {
+		e.Byte(byte(g.Direction))
+		e.Bits(math.Float64bits(g.Least))
+		e.Bits(math.Float64bits(g.Share))
+		e.Uint(uint64(len(g.Gates)))
+		for _, gate := range g.Gates {
+			e.Uint(uint64(gate.Field))
+			e.Flag(gate.Below)
+			e.Bits(math.Float64bits(gate.Bound))
+		}
+	}
+	e.Flag(a.Events != nil)
+	if v := a.Events; v != nil {
+		e.Uint(uint64(v.OpenAfter))
+		e.Uint(uint64(v.CloseAfter))
+		e.Bits(math.Float64bits(v.Release))
+		e.Uint(uint64(v.MinDuration))
+		e.Uint(uint64(v.MergeGap))
+		e.Uint(uint64(v.UpdateEvery))
+	}
+}
+
+// Decode reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+func Decode(content []byte) (*Ruling, error) {
+	d := changelog.Decoder{B: content}
+	v := d.Byte()
+	switch {
+	case v > AlarmFormat:
+		return nil, fmt.Errorf("a threshold of format %d: %w", v, changelog.ErrNewer)
+	case v < ThresholdFormat:
+		return nil, changelog.ErrCorrupt
+	}
+	t := &threshold.Rule{
+		Kind: threshold.Kind(d.Byte()), Value: math.Float64frombits(d.Bits()), Margin: math.Float64frombits(d.Bits()),
+		History: d.Small(), Warmup: d.Small(), Decluster: d.Small(), Bounded: d.Byte() == 1,
+	}
+	if v >= SpanFormat {
+		t.Span = int64(d.Uint())
+	}
+	r := &Ruling{Threshold: t}
+	if v == AlarmFormat {
+		r.Alarm = decodeAlarm(&d)
+	}
+	if d.Bad || v == SpanFormat && t.Span == 0 || len(d.B) > 0 || !t.Sound() || !r.Alarm.sound() {
+		return nil, changelog.ErrCorrupt
+	}
+	return r, nil
+}
+
+func decodeAlarm(d *changelog.Decoder) *Alarm {
+	a := &Alarm{MaxP: math.Float64frombits(d.Bits())}
+	if d.Byte() == 1 {
+		a.Guard = &guard.Guard{
+			Direction: guard.Direction(d.Byte()), Least: math.Float64frombits(d.Bits()), Share: math.Float64frombits(d.Bits()),
+		}
+		for range d.Len(1 + 1 + 8) {
+			a.Guard.Gates = append(a.Guard.Gates, guard.Gate{Field: d.Small(), Below: d.Byte() == 1, Bound: math.Float64frombits(d.Bits())})
+		}
+	}
+	if d.Byte() == 1 {
+		a.Events = &events.Rule{
+			OpenAfter: d.Small(), CloseAfter: d.Small(), Release: math.Float64frombits(d.Bits()), MinDuration: int64(d.Uint()),
+			MergeGap: int64(d.Uint()), UpdateEvery: d.Small(),
+		}
+	}
+	return a
+}
+
+// sound reports whether an alarm can be followed.
+func (a *Alarm) sound() bool {
+	return a == nil || (a.Guard == nil || a.Guard.Direction <= guard.Below && a.Guard.Check() == nil) &&
+		(a.Events == nil || a.Events.Check() == nil)
+}
