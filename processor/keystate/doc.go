@@ -74,7 +74,7 @@
 //	                      wait in a tasks.Queue (package tasks)
 //	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
 //	alerts     alerts     what the judge and the rules store for a key, saved before it changes (alerts.go)
-//	rules      rules      the thresholds in force (thresholds.go)
+//	rules      rules      the rulings in force: thresholds, guards, rules of anomalies (thresholds.go)
 //	mutes      mutes      the mute rules in force (mutes.go)
 //	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
 //	reverter   reverter   undoes what the journal has (revert.go)

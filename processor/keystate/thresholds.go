@@ -9,33 +9,13 @@ import (
 	"odradek/processor/keystate/tasks"
 )
 
-// Which scores enter a key's history depends on the threshold that judged them; which
-// anomalies are open, and how soon others open, depends on guards and rules of anomalies. A user may
-// change these without losing state, also while the worker runs (Reconfigure). So the rulings in force are
-// decisions of the kind Thresholds, a standing one for each detector's name. With the first live
-// sample after a start, a restore or a change, and whenever a decision of another owner takes effect
-// after it, the owner decides for the rulings of its configuration that differ from those in force.
-// A replay judges by the ruling that was in force at the sample or, for one that was held, when it was
-// released.
-//
-// Offsets below a partition's first decision were judged by a version that made none. It added
-// every score, and judged bounded scores like all others; a replay does the same, by the
-// rule of that first decision or, before it is made, of the configuration. A decision of a version that
-// decided on thresholds alone leaves the rest to the configuration.
-//
-// When a rule changes, a key's history is converted with the key's next score (Alert.Rule names the
-// rule that it was made by), so that keys without another sample cost nothing. A rule with
-// another number of scores begins with an empty history.
-//
-// A detector that is removed leaves its decision in the changelog. If it is configured again,
-// its keys use it again, with the histories that they still have.
-
-// rules holds the rules in force of the detectors.
+// rules holds the rulings in force of the detectors. Package ruling says why they are decisions, and when one
+// is made.
 type rules struct {
 	dets      []*series.Setup
 	decisions *decisions.Log
 	tasks     *tasks.Queue[*Key]
-	missing   bool // a configured threshold is not yet in force
+	missing   bool // a configured ruling is not yet in force
 }
 
 // at returns the ruling in force for the sample at offset next, without the decisions at next.

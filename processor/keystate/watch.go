@@ -33,7 +33,7 @@ func (j *judge) watched(d *series.SetDetector, a *series.Alert, r *Row, why *rea
 		w.Terms, w.Shares = slices.Clone(j.terms[:d.Dim]), slices.Clone(why.shares)
 	} else {
 		w.Task, w.Fresh = why.b.Rows(int(p.Index)), why.i
-		if d.Valued {
+		if p.Valued {
 			in := events.Input{}
 			j.explain(why, &in)
 			w.Expected, w.Actual, w.Contribution = in.Expected, in.Actual, in.Contribution
