@@ -158,6 +158,32 @@ func TestWhyEveryOp(t *testing.T) {
 	}
 }
 
+// TestWhyDevice: scores of workers with a GPU are recomputed on it to the bit, and within the ops' tolerances on the CPU. Carries of
+// the latter begin with other scores, and may go elsewhere.
+func TestWhyDevice(t *testing.T) {
+	child := os.Getenv("ODRADEK_CUDA_CHILD")
+	if _, err := os.Stat(child); child == "" || err != nil {
+		kafkatest.Missing(t, "cuda", &kafkatest.MissingError{What: "a GPU", Err: errors.New("no child program (ODRADEK_CUDA_CHILD)")})
+	}
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	must(t, err)
+	defer c.Close()
+	environ, all := whyFleet(t, c, append(goldenDetectors(detectors.Ops()), "DETECTOR_DISCORDS1_THRESHOLD=fixed:0.1",
+		"DETECTOR_DISCORDS3_THRESHOLD=fixed:0.1", "EXECUTOR=cuda"), goldenSteps, func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	})
+	explained := whyAll(t, environ, all)
+	verdicts := map[string]int{}
+	for name, list := range all {
+		r, _, errs := runWhy(t, append(slices.Clone(environ), "ODRADEK_EXECUTOR=cpu"), idOf(&list[len(list)-1]))
+		if r.Verdict != explain.Equal && r.Verdict != explain.Within && !strings.HasPrefix(name, "ikasst") {
+			t.Errorf("%s on the CPU: verdict %q: %v %s", name, r.Verdict, r.Notes, errs)
+		}
+		verdicts[r.Anomaly.Op+" "+r.Verdict]++
+	}
+	t.Logf("equal on the GPU %v; on the CPU %v", explained, verdicts)
+}
+
 func TestWhyFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "name the anomaly by its id"},
