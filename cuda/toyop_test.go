@@ -30,6 +30,7 @@ var toyOp = struct{ files, lines, generated []string }{
 func TestToyOp(t *testing.T) {
 	dir := toyModule(t)
 	goTest(t, dir, nil, "./detectors", "^TestCPU$/^one_core$/^toy$", "--- PASS: TestCPU/one_core/toy")
+	goTest(t, dir, nil, "./detectors/ops", "^TestDescribe$", "--- PASS: TestDescribe")
 	settings, err := os.ReadFile(filepath.Join(dir, "docs/configuration.md"))
 	if err != nil {
 		t.Fatal(err)

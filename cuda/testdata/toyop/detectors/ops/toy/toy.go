@@ -70,6 +70,13 @@ func (d *toy) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detect
 	return dst
 }
 
+// Describe returns the sample that a fresh one is compared with.
+func (d *toy) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row := r.Row(fresh)
+	return detectors.Evidence{From: row, To: row, Parts: []detectors.Part{
+		{Role: detectors.Baseline, From: row - d.lag, To: row - d.lag, Distance: math.NaN()}}}
+}
+
 // toyScore is the definition. The carry has a word of each kind: a count of rows, an
 // int64; the newest row's first value, a float64; a count of tasks, a uint32.
 func toyScore(r detectors.Rows) {
