@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/explain"
+	"odradek/cmd/worker/sensors"
 	"odradek/detectors"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
@@ -201,6 +202,32 @@ func TestWhyFlags(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", c.args, code, errs)
 		}
 	}
+}
+
+// TestWhyFields explains anomalies of samples of several values, as those of the demo's machines.
+func TestWhyFields(t *testing.T) {
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	must(t, err)
+	defer c.Close()
+	environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ",")}
+	term, _, bad := console(environ...)
+	if code := term.generate(t.Context(), []string{"-topic", "machines", "-partitions", "1", "-replication", "1", "-stream", "machines",
+		"-records", "6000", "-format", "json", "-start-time", "2026-01-01T00:00:00Z"}); code != exitOK {
+		t.Fatalf("generate: %s", bad)
+	}
+	environ = append(environ, "ODRADEK_GROUP=fleet", "ODRADEK_TOPICS=machines", "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",
+		"ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD="+sensors.VectorKey, "ODRADEK_TIME_FIELD=time",
+		"ODRADEK_VALUE_FIELDS="+strings.Join(sensors.VectorFields[:], ","), "ODRADEK_MAX_FUTURE=0s", "ODRADEK_OUTPUT_FORMAT=json")
+	for _, s := range strings.Fields("OP=knn WINDOW=2048 K=10 EMBED=1 STRIDE=8 THRESHOLD=quantile:0.95*3 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8") {
+		environ = append(environ, "ODRADEK_DETECTOR_ODD_"+s)
+	}
+	environ = append(environ, "ODRADEK_DETECTORS=odd")
+	runUntil(t, c, environ, "machines", nil)
+	all := publishedAnomalies(t, c, "fleet-anomalies")
+	if n := whyAll(t, environ, all); n["knn"] == 0 {
+		t.Errorf("explained %v", n)
+	}
+	whyFiles(t, environ, all)
 }
 
 // testWhyOtherwise asks for ids that are unknown or not whole, under other settings, of other partitions, and with limits.
