@@ -2,10 +2,12 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	gonum "gonum.org/v1/plot"
@@ -146,8 +148,11 @@ func (r *Report) panels() (all []panel, err error) {
 
 func (e *Explanation) addPanels(add func(*gonum.Plot, vg.Length, error)) {
 	if len(e.Window) > 0 {
-		for c := range min(len(e.Fields), mostFields) {
+		for i, c := range e.drawnFields() {
 			p, err := e.windowPanel(c)
+			if p != nil && i > 0 {
+				p.Title.Text = "" // the same as the first's
+			}
 			add(p, panelHeight, err)
 			if from, to := e.Scored[0], e.Scored[1]; from >= 0 && to-from >= 2 && e.neighbours(to-from) > 0 {
 				p, err := e.overlayPanel(c)
@@ -163,6 +168,18 @@ func (e *Explanation) addPanels(add func(*gonum.Plot, vg.Length, error)) {
 		p, err := e.gridPanel()
 		add(p, gridHeight, err)
 	}
+}
+
+// drawnFields returns the fields that are drawn: those with the largest shares in the score first.
+func (e *Explanation) drawnFields() []int {
+	order := make([]int, len(e.Fields))
+	for c := range order {
+		order[c] = c
+	}
+	if len(e.Contribution) == len(order) {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(e.Contribution[b], e.Contribution[a]) })
+	}
+	return order[:min(len(order), mostFields)]
 }
 
 // neighbours returns the number of parts that are as long as the scored samples, whose last is n behind their first.
