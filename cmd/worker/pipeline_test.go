@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+
+	"odradek/cmd/worker/config"
+	"odradek/schemas"
+	"odradek/schemas/formats"
+)
+
+var (
+	pageBlock  = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```")
+	pageExport = regexp.MustCompile(`\b(ODRADEK_[A-Z_]+=\S+)`)
+)
+
+// TestPipelinePage holds each example of docs/pipeline.md: its record, read with its settings, gives its samples.
+func TestPipelinePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "pipeline.md"))
+	must(t, err)
+	examples := 0
+	for _, section := range strings.Split(string(page), "\n## ") {
+		name, _, _ := strings.Cut(section, "\n")
+		block := map[string]string{}
+		for _, m := range pageBlock.FindAllStringSubmatch(section, -1) {
+			block[m[1]] = m[2]
+		}
+		if block["sh"] == "" {
+			continue
+		}
+		examples++
+		environ := append(pageExport.FindAllString(block["sh"], -1), "ODRADEK_GROUP=g")
+		value := []byte(block["json"])
+		if avsc := block["avsc"]; avsc != "" {
+			file := filepath.Join(t.TempDir(), "schema.avsc")
+			must(t, os.WriteFile(file, []byte(avsc), 0o600))
+			environ = append(environ, "ODRADEK_SCHEMA_FILE="+file)
+			codec, err := goavro.NewCodec(avsc)
+			must(t, err)
+			native, _, err := codec.NativeFromTextual(value)
+			must(t, err)
+			value, err = codec.BinaryFromNative(nil, native)
+			must(t, err)
+		} else if !json.Valid(value) {
+			t.Errorf("%s: the record is no JSON", name)
+		}
+		c, faults, warnings := config.Parse(environ)
+		if len(faults)+len(warnings) > 0 {
+			t.Errorf("%s: %v %v", name, faults, warnings)
+			continue
+		}
+		opts, err := c.DecoderOptions()
+		must(t, err)
+		dec, err := formats.NewDecoder(c.RecordMapping(), nil, opts)
+		must(t, err)
+		var r schemas.Reading
+		if err := dec.Decode(t.Context(), []byte("key"), value, 1, nil, &r); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		split, got := schemas.NewSplitter(c.Series()), ""
+		for i := range split.Samples() {
+			key, values := split.Sample(&r, i)
+			got += fmt.Sprintf("%s  %s  %s\n", key, time.UnixMicro(r.Time).UTC().Format(time.RFC3339Nano), strings.Trim(fmt.Sprint(values), "[]"))
+		}
+		if got != block["text"] {
+			t.Errorf("%s: the record gives\n%swant\n%s", name, got, block["text"])
+		}
+	}
+	if examples != 3 {
+		t.Errorf("%d examples read", examples)
+	}
+}
