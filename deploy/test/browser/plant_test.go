@@ -46,12 +46,7 @@ type plant struct {
 // startPlant starts a plant, which ends with the test, and waits until the worker has read its history.
 func startPlant(t *testing.T) *plant {
 	t.Helper()
-	worker := filepath.Join(t.TempDir(), "worker")
-	build := exec.Command("go", "build", "-o", worker, "./cmd/worker")
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	worker := buildWorker(t)
 	cluster, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1, NoRegistry: true})
 	if err != nil {
 		t.Fatal(err)
@@ -74,17 +69,41 @@ func startPlant(t *testing.T) *plant {
 	if _, err := cluster.ProduceAcked(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddr(t)
-	p.page = "http://" + addr + "/"
-	cmd := exec.Command(worker, "run")
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ODRADEK_") }),
-		"ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_GROUP="+group, "ODRADEK_TOPICS="+topic,
-		"ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=machine", "ODRADEK_TIME_FIELD=at", "ODRADEK_VALUE_FIELDS=temperature,vibration",
+	p.runWorker(t, worker, "ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=machine", "ODRADEK_TIME_FIELD=at", "ODRADEK_VALUE_FIELDS=temperature,vibration",
 		"ODRADEK_DETECTORS=level,shape", "ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=120",
 		"ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:8", "ODRADEK_DETECTOR_LEVEL_CLOSE_AFTER=400",
 		"ODRADEK_DETECTOR_SHAPE_OP=knn", "ODRADEK_DETECTOR_SHAPE_WINDOW=256", "ODRADEK_DETECTOR_SHAPE_EMBED=8", "ODRADEK_DETECTOR_SHAPE_K=5",
-		"ODRADEK_DETECTOR_SHAPE_SCALE=range", "ODRADEK_DETECTOR_SHAPE_THRESHOLD=conformal:0.002",
-		"ODRADEK_EXECUTOR=cpu", "ODRADEK_REPLICATION=1", "ODRADEK_HTTP_ADDR="+addr, "ODRADEK_PAGE_TOKEN="+token)
+		"ODRADEK_DETECTOR_SHAPE_SCALE=range", "ODRADEK_DETECTOR_SHAPE_THRESHOLD=conformal:0.002")
+	go p.run(t)
+	return p
+}
+
+// buildWorker builds the program.
+func buildWorker(t *testing.T) string {
+	t.Helper()
+	worker := filepath.Join(t.TempDir(), "worker")
+	build := exec.Command("go", "build", "-o", worker, "./cmd/worker")
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return worker
+}
+
+// environment returns this process's environment with settings in place of its own.
+func (p *plant) environment(settings ...string) []string {
+	others := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ODRADEK_") })
+	return append(others, append(settings, "ODRADEK_KAFKA_BROKERS="+strings.Join(p.cluster.Brokers, ","))...)
+}
+
+// runWorker starts a worker, which ends with the test, and waits until it has read the topic.
+func (p *plant) runWorker(t *testing.T, worker string, settings ...string) {
+	t.Helper()
+	addr := freeAddr(t)
+	p.page = "http://" + addr + "/"
+	cmd := exec.Command(worker, "run")
+	cmd.Env = p.environment(append(settings, "ODRADEK_GROUP="+group, "ODRADEK_TOPICS="+topic, "ODRADEK_EXECUTOR=cpu", "ODRADEK_REPLICATION=1",
+		"ODRADEK_HTTP_ADDR="+addr, "ODRADEK_PAGE_TOKEN="+token)...)
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	kafkatest.DieWithParent(cmd)
 	if err := kafkatest.Start(cmd); err != nil {
@@ -97,13 +116,11 @@ func startPlant(t *testing.T) *plant {
 			t.Logf("the worker's log:\n%s", p.log)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if err := cluster.Admin().WaitCommitted(ctx, group, topic); err != nil {
+	if err := p.cluster.Admin().WaitCommitted(ctx, group, topic); err != nil {
 		t.Fatalf("%v\n%s", err, p.log)
 	}
-	go p.run(t)
-	return p
 }
 
 // freeAddr returns an address of this host that nobody listens on.
