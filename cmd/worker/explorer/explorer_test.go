@@ -248,10 +248,15 @@ func TestSeries(t *testing.T) {
 			value = "no JSON"
 		}
 		in = append(in, kafkatest.Record{Topic: "in", Partition: 0, Key: []byte("any"), Time: b.at(i) / 1000, Value: []byte(value)})
-		for _, detector := range []int{0, 1} {
-			enc := output.NewScoreEncoder(-1, "in", 0, []string{"near", "level"})
-			scores = append(scores, kafkatest.Record{Topic: "scores", Partition: -1, Key: []byte(key), Time: b.at(i+1) / 1000,
-				Value: enc.Append(nil, []byte(key), b.at(i), b.at(i), detector, float64(i+detector), output.Scored, int64(i))})
+	}
+	const later = 600 // samples by which the detector level is later than near
+	enc := output.NewScoreEncoder(-1, "in", 0, []string{"near", "level"})
+	for i := range n + later {
+		for detector, at := range []int{i, i - later} {
+			if key := series[(at+later)%3]; at >= 0 && at < n {
+				scores = append(scores, kafkatest.Record{Topic: "scores", Partition: -1, Key: []byte(key), Time: b.at(i+1) / 1000,
+					Value: enc.Append(nil, []byte(key), b.at(at), b.at(at), detector, float64(at+detector), output.Scored, int64(at))})
+			}
 		}
 	}
 	b.write(in...)

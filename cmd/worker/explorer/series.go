@@ -301,22 +301,37 @@ func (r *reading) scores(ctx context.Context) error {
 		}
 		at = max(first, min(offsets[tp], end))
 	}
-	earliest, latest := int64(math.MaxInt64), int64(math.MinInt64)
+	reached := map[string]*[2]int64{} // by detector, the score times of the earliest and the latest of its scores
 	take := func(rec *record.Record) {
 		s, err := output.DecodeScore(rec.Value)
 		if err != nil || !bytes.Equal(rec.Key, r.raw) {
 			return
 		}
-		earliest, latest = min(earliest, s.EventTime), max(latest, s.EventTime)
+		if reached[s.Detector] == nil {
+			reached[s.Detector] = &[2]int64{s.ScoreTime, s.ScoreTime}
+		}
+		of := reached[s.Detector]
+		of[0], of[1] = min(of[0], s.ScoreTime), max(of[1], s.ScoreTime)
 		if s.ScoreTime >= low && s.ScoreTime <= high {
 			r.points[s.Detector] = append(r.points[s.Detector], point{s.ScoreTime, s.Score})
 		}
 	}
+	// A detector with a stride, or that looks at samples behind the moment it judges, is later than others.
+	all := func(enough func(of *[2]int64) bool) func() bool {
+		return func() bool {
+			for name, of := range reached {
+				if r.e.detector(name) != nil && !enough(of) {
+					return false
+				}
+			}
+			return len(reached) > 0
+		}
+	}
 	room := max(0, (budget-r.out.Bytes)/2)
-	if err := r.back(ctx, tp, first, at, room, take, func() bool { return earliest < low }); err != nil {
+	if err := r.back(ctx, tp, first, at, room, take, all(func(of *[2]int64) bool { return of[0] < low })); err != nil {
 		return err
 	}
-	return r.ahead(ctx, tp, at, end, room, take, func() bool { return latest > high })
+	return r.ahead(ctx, tp, at, end, room, take, all(func(of *[2]int64) bool { return of[1] > high }))
 }
 
 // answer completes the answer.

@@ -93,7 +93,8 @@ const Charts = (() => {
     for (const a of shown) {
       const at = (a.fields || []).indexOf(name);
       const v = a.expected && at >= 0 ? a.expected[at] : null;
-      if (v != null) expected[nearest(times, ms(a.peak_time))] = v;
+      const peak = ms(a.peak_time);
+      if (v != null && peak >= times[0] && peak <= times[times.length - 1]) expected[nearest(times, peak)] = v;
     }
     const series = [time, line(name, colour("--values"))];
     const data = [times, values];
