@@ -43,13 +43,13 @@ func TestOrthogonalChange(t *testing.T) {
 
 // TestCopiesShareAPlace has spikes on a constant ground, whose past has the same eigenvalue many times,
 // of which Lanczos in float32 finds copies. They share a place, so that few scores are far from the
-// definition's: 3 % were off by more than 0.01 where each took one.
+// definition's: 3 % were off by more than 0.01 where each took one, and 0.07 % are now, several in a row.
 func TestCopiesShareAPlace(t *testing.T) {
 	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 20})
 	const fresh = 16
 	scores, off := 0, 0
-	for range 400 {
+	for range 800 {
 		x := make([]float64, p.Reads()+fresh-1)
 		for i := range x {
 			if rng.IntN(25) == 0 {
@@ -66,7 +66,7 @@ func TestCopiesShareAPlace(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d scores are off by more than 0.01", off, scores)
-	if off > scores/500 {
+	if off > scores/200 {
 		t.Errorf("%d of %d scores are off by more than 0.01", off, scores)
 	}
 }
