@@ -74,6 +74,9 @@ func (s *commits) commitOpen(ctx context.Context) error {
 	s.cfg.Metrics.Resent(s.session.producer.Resent() - resent)
 	s.trouble.Over(s.log, "cycle")
 	took := time.Since(s.last)
+	if s.cfg.Traced != nil {
+		c.trace(s.cfg.Traced, c.stats().Outputs, s.last, took, err)
+	}
 	if err != nil {
 		s.pace.Failed(c.bytes, c.records, took)
 		s.cfg.Metrics.Aborted(err)

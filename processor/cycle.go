@@ -47,12 +47,14 @@ type result struct {
 	log    string // the changelog's incarnation
 	window limits.LetterWindow
 	work   metrics.Work
+	traces []string // see CycleTrace.Traceparents
 }
 
 // extend adds the results that follow.
 func (have *result) extend(r *result) {
 	have.next, have.leader, have.floor = r.next, r.leader, r.floor
 	have.work.Add(&r.work)
+	have.traces = append(have.traces, r.traces[:min(len(r.traces), maxTraceparents-len(have.traces))]...)
 }
 
 // newCycle returns an empty cycle, whose batches newBatches builds.

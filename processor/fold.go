@@ -41,6 +41,7 @@ type folder struct {
 	growth   growth
 	fill     backfill
 	carried  *outputs.Carried
+	traces   traceparents
 	clock    clocks.Comparison // of event times with Kafka's timestamps
 	changed  *Changeable       // what the state and the writer have taken up of Config.Changeable
 	muted    *feedback.Mutes   // mute rules that the state follows; nil: not known at the chunk's begin
@@ -64,6 +65,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			f.header = rec.Header // one method value: the iterator reuses its record
 		}
 		f.carried.Note(rec)
+		f.traces.note(rec)
 		f.counts.Consumed++
 		f.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
 		header := f.header
@@ -257,6 +259,7 @@ func (f *folder) reset() {
 	clear(f.state.Blocks)
 	f.state.Blocks = f.state.Blocks[:0]
 	f.side.writer.Reset()
+	f.traces.take()
 	f.counts = metrics.Counts{}
 }
 

@@ -29,7 +29,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	}
 	defer pt.entry.leave()
 	r := result{next: next, leader: pt.leader, work: metrics.Work{Fetched: fetched}}
-	r.work.Counts = pt.counts
+	r.work.Counts, r.traces = pt.counts, pt.traces.take()
 	pt.joined.take(s, pt.it.Skipped(), &r.work.Counts)
 	r.work.Counts.Suspects = pt.suspects.count(s, fetched, pt.position.Load(), pt.log)
 	bytes, err := pt.write(c, &r)

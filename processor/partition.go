@@ -84,7 +84,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt := &partition{
 		folder: folder{host: h, tp: tp, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
 			dec: cfg.Decoder.Clone(), split: schemas.NewSplitter(cfg.Series), forward: rekeyed != "" && tp.Topic != rekeyed,
-			carried: outputs.NewCarried(cfg.CarryHeaders)},
+			carried: outputs.NewCarried(cfg.CarryHeaders), traces: traceparents{wanted: cfg.Traced != nil}},
 		status:   status.New(tp),
 		done:     make(chan struct{}),
 		commands: newCommands(),

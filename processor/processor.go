@@ -91,6 +91,8 @@ type Config struct {
 	Scores    outputs.ScoresMode
 	Outputs   outputs.Names // "" for topics that are not written
 	SchemaIDs outputs.SchemaIDs
+	// Traced is called with every cycle after its commit, by the goroutine that commits; nil: with none.
+	Traced func(*CycleTrace)
 	// CarryHeaders names the headers of input records that scores and anomalies have, too.
 	CarryHeaders []string
 	Changelog    func(topic string) string

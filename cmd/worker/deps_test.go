@@ -80,6 +80,7 @@ var within = []struct{ dir, imports, why string }{
 		"what the group has published is read beside the processor, and shares nothing with it"},
 	{"cmd/worker/monitor", "cmd/worker/config processor processor/keystate processor/metrics processor/web",
 		"it shows one worker, and changes nothing"},
+	{"cmd/worker/tracing", "processor", "it shows cycles to others, and is the one package that knows how"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output",
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
@@ -219,6 +220,7 @@ var only = []struct {
 	{"github.com/caarlos0/env/...", "cmd/worker/config/*", false, "a setting that is read elsewhere is neither checked nor documented"},
 	{"github.com/prometheus/...", "processor/* processor/metrics/* processor/web/* cmd/worker/*", true,
 		"what is pure counts nothing; its caller does"},
+	{"go.opentelemetry.io/...", "cmd/worker/tracing/*", false, "it is 5 MB of the worker, with gRPC; what is traced is plain data"},
 	{"gorgonia.org/cu/...", "cuda/device/*", false,
 		"it needs cgo, and ends the process where there is no device: only the child can afford that"},
 	{module + "/cuda/...", "cuda/* cuda/child/* cuda/plan/* cuda/device/* cuda/kernels/params_test.go " +

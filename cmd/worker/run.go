@@ -12,6 +12,7 @@ import (
 	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/preflight"
 	"odradek/cmd/worker/reload"
+	"odradek/cmd/worker/tracing"
 	"odradek/detectors"
 	"odradek/processor"
 	"odradek/processor/feedback"
@@ -96,11 +97,16 @@ func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger,
 		}
 		metrics.WatchRegistry(registry.Stats)
 	}
+	traced, stopTraces, err := tracing.Start(ctx, os.Getenv, c.Group.Group, buildVersion(), log)
+	if err != nil {
+		return err
+	}
+	defer stopTraces()
 	reader := feedbackReader(c, client, log)
 	var p *processor.Processor
 	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
 		if err = preflight.Examine(ctx, c, client, registry, log); err == nil {
-			p, err = newProcessor(ctx, settings, client, registry, exec, metrics, log, reader)
+			p, err = newProcessor(ctx, settings, client, registry, exec, metrics, log, reader, traced)
 		}
 		return err
 	})
@@ -125,7 +131,8 @@ var hooks processor.Hooks
 
 // newProcessor creates missing topics, registers the schemas and builds the processor.
 func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
-	metrics *metrics.Metrics, log *slog.Logger, reader *feedback.Reader) (*processor.Processor, error) {
+	metrics *metrics.Metrics, log *slog.Logger, reader *feedback.Reader,
+	traced func(*processor.CycleTrace)) (*processor.Processor, error) {
 	c := settings.Started()
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
@@ -156,6 +163,7 @@ func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.
 		cfg.Mutes, cfg.Resume = reader.Mutes, reader.Resume
 	}
 	cfg.Changeable = settings.Changeable
+	cfg.Traced = traced
 	return processor.New(ctx, cfg)
 }
 
