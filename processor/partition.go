@@ -362,7 +362,7 @@ func (pt *partition) takeChanges() {
 	}
 	if now := pt.host.cfg.Changeable(); now != pt.changed {
 		pt.changed = now
-		pt.state.Reconfigure(now.State.Detectors)
+		pt.state.Rules.Reconfigure(now.State.Detectors)
 		pt.side.writer.Publish(now.Scores)
 	}
 }

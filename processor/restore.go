@@ -123,7 +123,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		pt.lostSuspects(&n.Floor)
 	}
 	pt.takeChanges()
-	if other := pt.state.OtherwiseJudged(); len(other) > 0 {
+	if other := pt.state.Rules.OtherwiseJudged(); len(other) > 0 {
 		pt.log.Warn("scores were judged by other settings so far; those of this worker hold from the next record on, by a decision in "+
 			"the changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "detectors", strings.Join(other, ","))

@@ -38,7 +38,7 @@ var kinds = decisions.Table{
 // are looked up where they matter: evictions by admit, which skips samples that an eviction
 // has forgotten; standing decisions by the caller, with Standing.
 var actions = [decisions.NumKinds]func(*State, *decisions.Decision){
-	Thresholds: func(s *State, d *decisions.Decision) { s.rules.force(d) },
+	Thresholds: func(s *State, d *decisions.Decision) { s.Rules.force(d) },
 	Mutes: func(s *State, d *decisions.Decision) {
 		s.mutes.force(d)
 		s.silences.watch.Reset()

@@ -70,8 +70,8 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.Decisions.apply(sm.Offset)
 	s.newest = sm.Offset
-	if s.rules.missing && !s.journal.Replaying {
-		s.rules.decide(sm.Offset)
+	if s.Rules.missing && !s.journal.Replaying {
+		s.Rules.decide(sm.Offset)
 	}
 	s.sweeps.pass(sm.Offset + 1)
 	out := s.gate.enter(sm, b)

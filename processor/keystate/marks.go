@@ -11,7 +11,7 @@ func begin(s *State, f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.Suspects.begin(f)
 	s.journal.Begin(f, implicit)
-	s.rules.rebuild(s.next)
+	s.Rules.rebuild(s.next)
 	s.mutes.rebuild(s.next)
 	s.sweeps.plan()
 }
@@ -103,7 +103,7 @@ func rebuild(s *State) {
 	s.orphans.rebuild()
 	s.groups.rebuild()
 	s.Decisions.log.Rebuild(s.next)
-	s.rules.rebuild(s.next)
+	s.Rules.rebuild(s.next)
 	s.mutes.rebuild(s.next)
 	s.sweeps.plan()
 }

@@ -33,7 +33,7 @@ func (s *State) EndReplay() {
 	s.Suspects.endReplay(s.Restore.end)
 	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.Suspects.floor(s.next))
-	s.rules.rebuild(s.next)
+	s.Rules.rebuild(s.next)
 	s.mutes.rebuild(s.next)
 	s.Keys.evictor.Reset()
 	s.silences.watch.Reset()

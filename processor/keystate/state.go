@@ -331,6 +331,8 @@ type State struct {
 	Decisions Decisions
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
+	// Rules are the thresholds, guards and rules of anomalies in force.
+	Rules Rules
 	// Grids are the windows of grids that are open.
 	Grids Grids
 	// Restore is what the state is restored from.
@@ -353,7 +355,6 @@ type State struct {
 	orphans  orphans
 	folder   folder
 	judge    judge
-	rules    rules
 	mutes    mutes
 	journal  journal
 	reverter reverter
@@ -377,7 +378,7 @@ func New(cfg *Config) *State {
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
 	compose(s)
 	s.journal = s.reverter.journal()
-	s.rules.rebuild(s.next)
+	s.Rules.rebuild(s.next)
 	s.mutes.rebuild(s.next)
 	return s
 }
@@ -403,7 +404,7 @@ func compose(s *State) {
 	s.held = newHeld(cfg.MaxHeld<<cfg.SampleBits, cfg.Dim, table, journal)
 	s.judge.watch = cfg.Watch
 	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
-	s.rules = rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks}
+	s.Rules = Rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks, position: at, changed: s.route}
 	s.mutes = mutes{decisions: s.Decisions.log, tasks: &s.folder.tasks}
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
@@ -451,5 +452,5 @@ func (s *State) Bytes() int64 {
 func (s *State) route() {
 	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
-		s.Suspects.Len() > 0 || s.rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
+		s.Suspects.Len() > 0 || s.Rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

@@ -9,17 +9,19 @@ import (
 	"odradek/processor/keystate/tasks"
 )
 
-// rules holds the rulings in force of the detectors. Package ruling says why they are decisions, and when one
+// Rules holds the rulings in force of the detectors. Package ruling says why they are decisions, and when one
 // is made.
-type rules struct {
+type Rules struct {
 	dets      []*series.Setup
 	decisions *decisions.Log
 	tasks     *tasks.Queue[*Key]
-	missing   bool // a configured ruling is not yet in force
+	position  *position
+	changed   func() // another ruling is to be in force
+	missing   bool   // a configured ruling is not yet in force
 }
 
 // at returns the ruling in force for the sample at offset next, without the decisions at next.
-func (r *rules) at(d *series.Setup, next int64) *ruling.Ruling {
+func (r *Rules) at(d *series.Setup, next int64) *ruling.Ruling {
 	first := d.Configured()
 	for at := r.decisions.Latest(Thresholds, []byte(d.Name)); at != nil; at = at.Before() {
 		rule := at.Value.(*ruling.Ruling)
@@ -34,7 +36,7 @@ func (r *rules) at(d *series.Setup, next int64) *ruling.Ruling {
 }
 
 // force puts the ruling of a decision in force.
-func (r *rules) force(d *decisions.Decision) {
+func (r *Rules) force(d *decisions.Decision) {
 	for _, det := range r.dets {
 		if !det.Judged || det.Name != string(d.Subject) {
 			continue
@@ -51,12 +53,12 @@ func (r *rules) force(d *decisions.Decision) {
 }
 
 // findMissing sets missing if a configured ruling is not in force.
-func (r *rules) findMissing() {
+func (r *Rules) findMissing() {
 	r.missing = slices.ContainsFunc(r.dets, (*series.Setup).Unruled)
 }
 
 // rebuild derives the rulings in force for the next sample.
-func (r *rules) rebuild(next int64) {
+func (r *Rules) rebuild(next int64) {
 	for _, d := range r.dets {
 		if d.Judged {
 			d.Follow(r.at(d, next))
@@ -67,7 +69,7 @@ func (r *rules) rebuild(next int64) {
 }
 
 // decide decides, at the offset of a live sample, for the configured rulings.
-func (r *rules) decide(offset int64) {
+func (r *Rules) decide(offset int64) {
 	for _, det := range r.dets {
 		if det.Unruled() {
 			rule := det.Configured()
@@ -82,9 +84,9 @@ func (r *rules) decide(offset int64) {
 
 // OtherwiseJudged returns the detectors for which the decision in force is not what the configuration says, so that the
 // next live sample has another one made. Those without a decision so far are not among them.
-func (s *State) OtherwiseJudged() (names []string) {
-	for _, det := range s.dets {
-		if det.Unruled() && s.Decisions.log.InForce(Thresholds, []byte(det.Name), s.next-1) != nil {
+func (r *Rules) OtherwiseJudged() (names []string) {
+	for _, det := range r.dets {
+		if det.Unruled() && r.decisions.InForce(Thresholds, []byte(det.Name), r.position.turn()) != nil {
 			names = append(names, det.Name)
 		}
 	}
@@ -94,10 +96,10 @@ func (s *State) OtherwiseJudged() (names []string) {
 // Reconfigure has the scores judged by the thresholds, guards and rules of anomalies of another configuration of
 // the same detectors, from the next live sample on. Where it differs otherwise, the state does not follow it. It may be
 // called between two samples, also while the state replays.
-func (s *State) Reconfigure(list []series.DetectorConfig) {
-	for i, det := range s.dets {
+func (r *Rules) Reconfigure(list []series.DetectorConfig) {
+	for i, det := range r.dets {
 		det.Reconfigure(&list[i])
 	}
-	s.rules.findMissing()
-	s.route()
+	r.findMissing()
+	r.changed()
 }

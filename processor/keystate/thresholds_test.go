@@ -67,7 +67,7 @@ func makeRule(s *State, d *decided) {
 			list[i].Threshold, list[i].MaxP, list[i].Guard, list[i].Events = rule.Threshold, rule.Alarm.MaxP, rule.Alarm.Guard, rule.Alarm.Events
 		}
 	}
-	s.Reconfigure(list)
+	s.Rules.Reconfigure(list)
 }
 
 // TestThresholdsChange: workers with thresholds, guards and rules of anomalies of their own take over

@@ -387,7 +387,7 @@ func (x *run) chunk(n int, mark bool) bool {
 	end := min(i+n, len(x.w.log))
 	if x.changes && x.r.IntN(10) == 0 {
 		x.changeRules()
-		x.s.Reconfigure(x.cfg.Detectors)
+		x.s.Rules.Reconfigure(x.cfg.Detectors)
 		x.reconfigured++
 	}
 	for ; i < end; i++ {
