@@ -15,7 +15,7 @@
 //	         An update is published UpdateEvery samples after the last change, and
 //	         as soon as the severity is in a higher band than the one last published.
 //	         An update is also published where the score's region has changed.
-//	closed   CloseAfter scores under in a row, and the score at hand covers
+//	closed   CloseAfter scores under in a row, and the present score covers
 //	         times more than MergeGap after the anomaly's end. So a finding within
 //	         MergeGap of the last one belongs to the same anomaly, and nothing
 //	         that was closed is ever opened again.

@@ -19,7 +19,7 @@ type dialer struct {
 
 func newDialer(cfg Config) *dialer { return &dialer{cfg: cfg, conns: map[*trackedConn]struct{}{}} }
 
-// close refuses connections from now on, and returns those that there are.
+// close makes dial refuse connections from now on, and returns the present ones.
 func (d *dialer) close() []*trackedConn {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,7 +34,7 @@ var errEndRepeated = &classed{Unknown, errors.New(
 // End commits or aborts the transaction. Without one it does nothing. A commit
 // is refused if something in the transaction has failed. An error of class
 // Unknown leaves open which way the transaction went: after Init the committed
-// offsets tell. Nil is definite; NeedsInit may be true all the same, and says that
+// offsets tell. Nil is definite; NeedsInit may be true nevertheless, and means that
 // Init has to come before the next transaction.
 //
 // When End returns, the outcome is decided and will become visible; the
@@ -68,7 +68,7 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	err = fmt.Errorf("kafka: %s transaction of %q: %w", what, p.transactionalID, err)
 	if c := ClassOf(err); requests > 1 && c != Fatal || c == Retriable {
 		// A coordinator that could not replicate its decision answers "not
-		// available"; the decision may stand all the same.
+		// available"; the decision may stand nevertheless.
 		err = &classed{Unknown, err}
 	}
 	p.txn.note(err, &p.txn.outputs)

@@ -14,7 +14,7 @@
 //		})
 //	}
 //
-// kfake lives in this process and is made anew for each test. Real Kafka is
+// kfake lives in this process and is created for each test. Real Kafka is
 // three KRaft nodes on loopback, resolved from Maven Central into a cache; one
 // cluster a version is shared by the tests of a process and ended by Main:
 //

@@ -65,7 +65,7 @@ func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []by
 	want = s.at.first(want)
 	c := changelog.Emitter{Emit: emit}
 	s.decisions.emit(&c, maxBytes)
-	// Not within maxBytes, and not counted: the floor has to rise all the same.
+	// Not within maxBytes, and not counted: the floor has to rise nevertheless.
 	bytes := c.Bytes
 	for _, k := range s.out.changed.Keys {
 		if _, dirty := k.Dirty(); dirty && !k.Dead && c.Err == nil {

@@ -104,7 +104,7 @@ func (p *Partition) Hold(why string, offset int64) bool {
 }
 
 // Release ends a hold, if there is one, and returns its record's offset and how long it
-// lasted. Nothing was committed meanwhile, so the time that Stalled allows begins anew.
+// lasted. Nothing was committed meanwhile, so the time that Stalled allows begins again.
 func (p *Partition) Release() (offset int64, lasted time.Duration, held bool) {
 	h := p.hold.Load()
 	if h == nil {

@@ -37,5 +37,5 @@ func (s *Series) Len() int { return len(s.series) }
 // Due reports whether there are records, and the last line is long enough ago.
 func (s *Series) Due(now time.Time) bool { return s.Records > 0 && now.Sub(s.logged) >= SummaryEvery }
 
-// Logged begins anew after a line.
+// Logged begins again after a line.
 func (s *Series) Logged(now time.Time) { *s = Series{logged: now} }

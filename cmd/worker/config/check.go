@@ -356,7 +356,7 @@ func (k *checker) carryHeaders() {
 		case name == "" || slices.Contains(names[:i], name):
 			k.add("CARRY_HEADERS", fmt.Sprintf("%q is empty or named twice", name), "name each header once")
 		case name == "content-type":
-			k.add("CARRY_HEADERS", "content-type says what the value of the record at hand is", "leave it out")
+			k.add("CARRY_HEADERS", "content-type describes the value of the written record", "leave it out")
 		}
 	}
 }

@@ -23,7 +23,7 @@ type Config struct {
 	MaxWait        time.Duration // how long a broker holds a request without data; default 500 ms
 	MinBytes       int           // that many bytes end the wait; default 1
 	MaxBytes       int           // of one response; default 50 MiB, as the Java client's
-	PartitionBytes int           // of one partition in one response, default 1 MiB; a larger batch comes whole all the same
+	PartitionBytes int           // of one partition in one response, default 1 MiB; a larger batch comes whole nevertheless
 	BufferedChunks int           // of one partition, fetched or being fetched and not yet released; default 2
 
 	// LostAfter is how long a partition may wait for a response before its broker

@@ -123,7 +123,7 @@ func (l *Log) Undo(step Step, d *Decision) {
 		l.unlink(d)
 		d.Offset = undone // Rebuild drops it
 	case Logged:
-		// Its record may be in the log all the same, at least once.
+		// Its record may be in the log nevertheless, at least once.
 		if d.Kind != Eviction {
 			l.revoked = append(l.revoked, &Decision{Kind: d.Kind, Subject: d.Subject, Offset: d.Offset})
 		}
@@ -136,7 +136,7 @@ func (l *Log) Undo(step Step, d *Decision) {
 	case Forgotten:
 		l.link(d)
 		l.queue = append(l.queue, d)
-		// Its record may have been deleted all the same, with no newer record at its key.
+		// Its record may have been deleted nevertheless, with no newer record at its key.
 		if !l.overwritten(d) {
 			l.relog = append(l.relog, d)
 		}

@@ -21,7 +21,7 @@ type Owner[K, S any] struct {
 	Restore func(S)                      // restores what Save has returned
 	Revert  func(*Op[K], *Operands)      // reverts an operation
 	Release func(o *Op[K], values []any) // an operation of a kind with Released is committed
-	Renew   func()                       // unit numbers, of which keys have the lower half, begin anew
+	Renew   func()                       // unit numbers, of which keys have the lower half, begin again
 }
 
 // Log holds the marks, and a unit from each to the next.
