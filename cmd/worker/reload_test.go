@@ -83,6 +83,19 @@ func TestReload(t *testing.T) {
 		}
 		w.drain(t)
 		one.drain(t)
+		// A worker with other settings says so where it takes a partition over, and only then.
+		const otherwise = "scores were judged by other settings so far"
+		if w.logged(otherwise) {
+			t.Errorf("a worker with the same settings says: %s", w.lines(otherwise))
+		}
+		write(before)
+		w = f.start("other")
+		w.waitLogged(t, otherwise, time.Minute)
+		if said := w.lines(otherwise); !strings.Contains(said[0], "detectors=level") {
+			t.Errorf("the log says %s", said)
+		}
+		w.waitReady(t)
+		w.drain(t)
 		want, got := calm.anomalies(), f.anomalies()
 		for _, fault := range append(lifeFaults(got), sameLives(want, got)...) {
 			t.Error(fault)
