@@ -1,10 +1,12 @@
 // Op KNN: package detectors/knn has the definition. Neighbours are those of float64, ties in the order
 // of the points. So are their distances, except for the last digits of float32 in small windows.
 //
-// There are five methods:
+// There are six methods:
 //
 //   - A point among those before it (knn_before): a warp a point, in float64. Copying
 //     the window to the device takes longer than that.
+//   - A run of readings of one value among up to 2,048 before it, up to 64 neighbours, not listed
+//     (knn_recent): a warp a point, in float32.
 //   - All points of a window of up to some thousand (knn_window): the search of op LOF,
 //     lof_search.h, one block a window, with the window in shared memory.
 //   - All points of a window of up to 4,096 of one coordinate, without listed neighbours
@@ -32,6 +34,18 @@
 // Floor, instructions of a pair: d=2 four and a comparison, d=10 ten and one. 1e12 pairs of 1,000,000
 // points are 0.15 s on an H200, 3.4e11 of 581,012 0.12 s.
 //
+// knn_recent: a lane has 16 successive points, 512 points a round, and its window of readings slides through
+// registers. Squares are sums of squared differences in float32, of 16 readings each and then of these sums:
+// with up to 64 readings 21 roundings at most, so that a distance is the definition's to 7e-7. The k nearest are
+// the least of those within the k-th least minimum of 64 groups, mostly 30 to 60, which the warp sorts. Where
+// squares underflow, float64 decides (exactly).
+//
+// Floor of knn_recent: 64 instructions a pair of runs of 32, 130,000 for 2,047 points: 256 M scores a second on
+// an H200. It does 78 M, 93 M with windows in the L2: what follows the squares takes another third, and reading
+// instructions the most of the rest. With rounds unrolled and 22 loads at a time the code had 75 KB, and did
+// 44 M and 61 M; rounds in a loop 49 M and 71 M; 4 loads at a time 69 M and 89 M; sorts in loops 82 M and 96 M,
+// on another H200. Five blocks of 96 registers a thread were 2 to 10 % slower than four of 128.
+//
 // knn_index_extent, _keys, _count, _scatter, _leaves sort the points along Hilbert's curve by radix,
 // and compute a box for each 32 and each 1,024 successive points. knn_nearest: a warp has 32 successive
 // points, a thread one of them with its k least squares in registers. The warp visits the leaves whose
@@ -44,6 +58,7 @@
 // 1.6 ms on an H200.
 #include "knn_line.h"
 #include "knn_nearest.h"
+#include "knn_recent.h"
 #include "knn_scan.h"
 #include "knn_window.h"
 
@@ -56,6 +71,17 @@ extern "C" __global__ void __launch_bounds__(128) knn_before_line(const Task *ta
                                                                   uint32_t *status, unsigned char *scratch) {
     knn::beforeLine(tasks, tiles, f32, out);
 }
+
+// A lane has 16 E of a window's points.
+#define RECENT(name, E)                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(128, 4) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
+                                                              uint32_t *status, unsigned char *scratch) {                    \
+        knn::recent<E>(tasks, tiles, f32, out);                                                                              \
+    }
+
+RECENT(knn_recent_1, 1)
+RECENT(knn_recent_2, 2)
+RECENT(knn_recent_4, 4)
 
 // A thread has E of a window's points.
 #define LINE(name, E, threads)                                                                                               \

@@ -88,7 +88,6 @@ __device__ inline uint32_t ordered(float v) {
 
 __device__ inline float unordered(uint32_t b) { return __uint_as_float(b & 0x80000000u ? b & 0x7fffffffu : ~b); }
 
-constexpr float infinite = __builtin_huge_valf();
 
 // extents reads the numbers of the block's share of the points. The first blocks also sort the samples
 // of one coordinate each.

@@ -10,6 +10,7 @@ typedef unsigned long long Bits;  // bits of a double that is not negative: they
 constexpr uint32_t full = 0xffffffffu;
 constexpr uint32_t none = 0xffffffffu;  // marks the absence of a neighbour
 constexpr float nan = __builtin_nanf("");
+constexpr float infinite = __builtin_huge_valf();
 
 __device__ inline int sumOf(int v) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800

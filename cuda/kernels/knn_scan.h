@@ -31,6 +31,10 @@ struct Set {
     uint2 *lists;           // [query][part][cap], or, with one part, [block][query][cap]: squares and places
     uint32_t *counts;       // [query][part]
     double *wide;           // of this block: by warp, [parts*cap]
+    bool keeps;             // the neighbours themselves are wanted, not the weights
+    double *distance;       // of those: [point][k], ascending
+    uint32_t *neighbour;    // [point][k]
+    double *lrd;            // [point], op LOF's
 };
 
 // Header begins the scratch.
@@ -54,7 +58,10 @@ __device__ inline int mostOf(int width) {
     return width <= 10 ? (width + 1) / 2 * 2 : width <= 16 ? 16 : width <= 32 ? 32 : 64;
 }
 
-// setOf reads a tile: its part is the block, and, << 16, the number of the task's blocks.
+constexpr uint32_t keepsLists = 1 << 15;
+
+// setOf reads a tile: its part is the block, and, << 16, the number of the task's blocks. With keepsLists the
+// task is op LOF's, whose parameters begin as those of op KNN (lof_set.h).
 __device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
     const Tile &tile = tiles[blockIdx.x];
     Set s;
@@ -70,11 +77,13 @@ __device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f
     s.rows = s.most + expands(s.most);
     s.queries = queriesOf(s.most);
     s.blocks = tile.part >> 16;
-    s.block = tile.part & 0xffff;
+    s.block = tile.part & (keepsLists - 1);
+    s.keeps = tile.part & keepsLists;
     int groups = (s.n + s.queries - 1) / s.queries;
     s.parts = max(1, s.blocks / groups);
     s.items = groups * s.parts;
-    s.wanted = wantedOf(p, s.n - 1);
+    if (s.keeps) s.wanted = {p.k, 0, min(p.k, s.n - 1), false};
+    else s.wanted = wantedOf(p, s.n - 1);
     s.cap = max(64, (2 * s.wanted.k + 28 + 31) / 32 * 32);
     unsigned char *memory = scratch + static_cast<size_t>(tile.scratch) * 256;
     s.header = reinterpret_cast<Header *>(take(memory, sizeof(Header)));
@@ -84,7 +93,11 @@ __device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f
     size_t lists = s.parts > 1 ? static_cast<size_t>(s.items) : s.blocks;
     s.lists = reinterpret_cast<uint2 *>(take(memory, lists * s.queries * s.cap * 8));
     s.counts = reinterpret_cast<uint32_t *>(take(memory, lists * s.queries * 4));
-    s.wide = reinterpret_cast<double *>(memory) + static_cast<size_t>(s.block) * (lanes / 32) * s.parts * s.cap;
+    size_t wide = static_cast<size_t>(lanes / 32) * s.parts * s.cap;
+    s.wide = reinterpret_cast<double *>(memory) + s.block * wide;
+    s.distance = reinterpret_cast<double *>(memory) + s.blocks * wide;
+    s.lrd = s.distance + static_cast<size_t>(s.n) * s.wanted.k;
+    s.neighbour = reinterpret_cast<uint32_t *>(s.lrd + s.n);
     return s;
 }
 
@@ -167,6 +180,7 @@ __device__ inline void load(const Set &s, float *out) {
     }
     if (s.block == 0 && threadIdx.x == 0) *s.header = {0, spoilt, scale};
     const Wanted &w = s.wanted;
+    if (spoilt && s.keeps) return;
     if (spoilt) {
         size_t all = static_cast<size_t>(s.n) * w.k;
         for (size_t e = s.block * blockDim.x + threadIdx.x; e < all; e += s.blocks * blockDim.x) {
@@ -220,7 +234,7 @@ __device__ inline Kept near(const Set &s, uint2 *list, int count, int slack) {
 
 // shrink makes room in a list. Where float32 does not, since many points are equally far, float64
 // leaves exactly the wanted ones. The whole warp calls it.
-__device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *list, int count, int place, double *wide) {
+static __device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *list, int count, int place, double *wide) {
     int others = s.wanted.others, room = (s.cap - others) / 2;
     Kept kept = near(s, list, count, others / 8);
     if (kept.count <= s.cap - room) return kept;
@@ -237,8 +251,24 @@ __device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *list, int 
     return kept;
 }
 
+// keepNearest writes a point's neighbours, nearest first, of equally far ones the first. wide has the
+// squares of the list's entries. The whole warp calls it.
+__device__ inline void keepNearest(const Set &s, const uint2 *list, int count, int point, const double *wide) {
+    size_t first = static_cast<size_t>(point) * s.wanted.k;
+    for (int a = 0; a < count; a++) {
+        double square = wide[a];
+        uint32_t mine = s.order[list[a].y];
+        int before = countOf(count, [&](int b) { return wide[b] < square || (wide[b] == square && s.order[list[b].y] < mine); });
+        if ((threadIdx.x & 31) == 0 && before < s.wanted.others) {
+            s.distance[first + before] = __dsqrt_rn(square);
+            s.neighbour[first + before] = mine;
+        }
+    }
+    __syncwarp();
+}
+
 // finish scores a point from its list. The whole warp calls it.
-__device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int count, int place, double *wide, float *out) {
+static __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int count, int place, double *wide, float *out) {
     const Wanted &w = s.wanted;
     int lane = threadIdx.x & 31, point = s.order[place];
     double sum = 0;
@@ -257,6 +287,10 @@ __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int 
         }
         nearer = sumOf(nearer);
         sum = __dadd_rn(sumOf(sum), __dmul_rn(static_cast<double>(w.others - nearer), __dsqrt_rn(far)));
+    }
+    if (s.keeps) {
+        keepNearest(s, list, count, point, wide);
+        return;
     }
     if (lane == 0) out[s.task->scores.off + point] = weight(w, sum);
     if (w.listed) {

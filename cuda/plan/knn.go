@@ -45,6 +45,7 @@ var (
 // knnShape has the sizes that follow from a task's parameters and rows.
 type knnShape struct {
 	rows, fresh, n, width int // rows, points to score, points, numbers a point
+	dim                   int // numbers a row
 	k, others, points     int // neighbours; of them others; the window, 0 for a tumbling one
 }
 
@@ -57,7 +58,7 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 	if m < 1 || m > knnDim || k < 1 || k > knnK || params.Bool(knnParamZNorm) {
 		return s, false
 	}
-	s.rows, s.fresh, s.width = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m
+	s.dim, s.rows, s.fresh, s.width = int(t.Dim), int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m
 	s.n, s.k, s.points = s.rows-m+1, k, params.Int(knnParamPoints)
 	if s.width > knnDim || s.n < s.fresh || s.n > knnPoints || params.Bool(knnParamNeighbours) && int(t.Detail.Len) != s.fresh*s.k {
 		return s, false
@@ -71,6 +72,27 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 
 // before is the largest number of points before a scored one.
 func (s *knnShape) before() int { return max(min(s.points-1, s.n-1), 1) }
+
+// Constants of knn_recent.h.
+const (
+	knnRun       = 16 // successive points of a lane
+	knnPitch     = knnRun + 4
+	knnRecentMax = 4 * 32 * knnRun // points before a scored one
+	knnRecentK   = 64
+)
+
+// recent returns the number of the kernel of knn_recent.h that takes the task, of those for one, two and
+// four runs a lane; ok is false if none does.
+func (s *knnShape) recent(params detectors.Words) (kind int, ok bool) {
+	n := s.before()
+	if s.dim != 1 || s.width < 2 || n > knnRecentMax || s.others > knnRecentK || params.Bool(knnParamNeighbours) {
+		return 0, false
+	}
+	for 32*knnRun<<kind < n {
+		kind++
+	}
+	return kind, true
+}
 
 // search is the shape of the search in lof.cu.
 func (s *knnShape) search() (g lofShape) {
@@ -139,12 +161,13 @@ const (
 	knnIsScan       = knnIsWindow + 4
 	knnIsLine       = knnIsScan + 8 // of one coordinate: 1, 2, 4, 8 points a thread
 	knnIsBeforeLine = knnIsLine + 4
-	knnIsIndex      = knnIsBeforeLine + 1 // knnIndex's kernel
+	knnIsRecent     = knnIsBeforeLine + 1 // of up to 512, 1,024, 2,048 points
+	knnIsIndex      = knnIsRecent + 3     // knnIndex's kernel
 )
 
 // knnClass returns a class of KNN: Variant is one of the above, a kernel's number among its kind, and,
 // << 8, threads a block or, of an index, passes of its sort; A is shared memory in KB and, << 16, the
-// blocks of a task; B is scratch memory in 256 bytes.
+// blocks of a task or, of knn_recent, the tasks of a block; B is scratch memory in 256 bytes.
 func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := knnShapeOf(t, params)
 	if !ok {
@@ -157,6 +180,12 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		if line {
 			c := Class{Op: knn.Op, Variant: uint32(knnIsBeforeLine | 32*warps<<8), A: uint32((warps*n*4+1023)/1024 | 1<<16)}
 			return c, s.fresh*(n*20+4000)/20000 + 1, true
+		}
+		if kind, ok := s.recent(params); ok {
+			shared := knnLanes / 32 * 4 * ((32<<kind+knnDim/knnRun)*knnPitch + knnDim + knnRecentK)
+			tasks := max(1, 4/s.fresh)
+			c := Class{Op: knn.Op, Variant: uint32(knnIsRecent + kind | knnLanes<<8), A: uint32((shared+1023)/1024 | tasks<<16)}
+			return c, s.fresh*(n*(s.width+8)+4000)/10000 + 1, true
 		}
 		c := Class{Op: knn.Op, Variant: uint32(knnIsBefore | 32*warps<<8), A: uint32((warps*n*8+1023)/1024 | 1<<16)}
 		return c, s.fresh*(n*(s.width+40)+4000)/20000 + 1, true
@@ -220,7 +249,9 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 		name = "knn_before"
 	case variant == knnIsBeforeLine:
 		name = "knn_before_line"
-	case variant > knnIsBeforeLine:
+	case variant >= knnIsIndex:
+	case variant >= knnIsRecent:
+		name = fmt.Sprint("knn_recent_", 1<<(variant-knnIsRecent))
 	case variant >= knnIsLine:
 		name = fmt.Sprint("knn_line_", 1<<(variant-knnIsLine))
 	case variant >= knnIsScan:
@@ -229,6 +260,9 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 		name = fmt.Sprint("knn_window_", 1<<(variant-knnIsWindow))
 	}
 	if variant == knnIsBefore || variant >= knnIsLine && variant < knnIsIndex {
+		if variant >= knnIsRecent {
+			chains = together(chains, blocks)
+		}
 		for _, ch := range chains {
 			p.tile(Tile{First: ch.first, Count: ch.count})
 		}
@@ -273,12 +307,26 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 	end()
 }
 
+// together joins successive chains, in place, until each has the given number of tasks. It is for
+// tasks without a carry.
+func together(chains []chain, tasks uint32) []chain {
+	joined := chains[:0]
+	for _, ch := range chains {
+		if last := len(joined) - 1; last >= 0 && joined[last].count < tasks {
+			joined[last].count += ch.count
+			continue
+		}
+		joined = append(joined, ch)
+	}
+	return joined
+}
+
 // knnSharedBytes is the shared memory of knnLaunches.
 func knnSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var knnPlan = opPlan{
 	op: knn.Op,
-	kernels: []string{"knn_before", "knn_before_line", "knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8",
+	kernels: []string{"knn_before", "knn_before_line", "knn_recent_1", "knn_recent_2", "knn_recent_4", "knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8",
 		"knn_peaks", "knn_load", "knn_finish",
 		"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
 		"knn_window", "knn_window_2", "knn_window_4", "knn_window_8",

@@ -25,6 +25,7 @@ var (
 	lofParamK      = lof.Op.Spec().Word("K")
 	lofParamPoints = lof.Op.Spec().Word("POINTS")
 	lofParamEmbed  = lof.Op.Spec().Word("EMBED")
+	lofParamZNorm  = lof.Op.Spec().Word("ZNORM")
 	lofParamAlpha  = lof.Op.Spec().Word("ALPHA")
 	lofParamCount  = len(lof.Op.Spec().Words())
 )
@@ -167,13 +168,17 @@ const (
 	lofWindow  = 0 // variants from here: a block a task; dim 0, 1, 2, 4, 8
 	lofShared  = 5 // a block a part
 	lofShared8 = 6
-	lofLine    = 7 // a block a task of one coordinate; 1, 2, 4, 8 points a thread
+	lofLine    = 7           // a block a task of one coordinate; 1, 2, 4, 8 points a thread
+	lofSet     = lofLine + 4 // many blocks a task; see lofset.go
 )
 
 // lofClass returns a class of LOF: Variant is a kernel, and threads a block << 8; A is shared memory in
 // KB and, << 16, the blocks of a task; B is scratch memory in 256 bytes.
 func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if c, cost, ok := lofLineClass(t, params); ok {
+		return c, cost, true
+	}
+	if c, cost, ok := lofSetClass(t, params); ok {
 		return c, cost, true
 	}
 	g, ok := lofShapeOf(t, params)
@@ -241,6 +246,10 @@ func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 
 func lofLaunches(c Class, p *Planner, chains []chain) {
 	variant, threads := int(c.Variant&0x7f), int(c.Variant>>8)
+	if variant >= lofSet {
+		lofSetLaunches(c, p, chains)
+		return
+	}
 	shared, parts, scratch := lofSharedBytes(c), c.A>>16, int(c.B)*256
 	most := max(1, lofWave/max(scratch, 1))
 	at := make([]uint32, 0, min(most, len(chains)))
@@ -284,6 +293,6 @@ func lofSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var lofPlan = opPlan{
 	op:      lof.Op,
-	kernels: append([]string{"lof_load", "lof_density", "lof_virtual", "lof_score"}, lofKernels...),
+	kernels: append([]string{"lof_load", "lof_density", "lof_virtual", "lof_score", "lof_set_density", "lof_set_score"}, lofKernels...),
 	class:   lofClass, shared: lofSharedBytes, launches: lofLaunches,
 }

@@ -491,6 +491,6 @@ func Shapes() []detectors.Shape {
 	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
 	return []detectors.Shape{
 		shape(1024, 8, 1024, 1<<11), shape(4096, 8, 4096, 1<<9), shape(1024, 8, 1, 1<<12),
-		shape(1024, 1, 1024, 1<<14), shape(1024, 1, 1, 1<<15), chained,
+		shape(1024, 1, 1024, 1<<14), shape(1024, 1, 1, 1<<15), chained, shape(100000, 16, 100000, 1),
 	}
 }
