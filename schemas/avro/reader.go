@@ -20,6 +20,9 @@ func NewFieldReader(b []byte) *FieldReader { return &FieldReader{buf: b} }
 // OK reports whether all fields so far could be read.
 func (r *FieldReader) OK() bool { return r.st == statusOK }
 
+// More reports whether bytes of the record are left, all fields so far being read.
+func (r *FieldReader) More() bool { return r.st == statusOK && r.pos < len(r.buf) }
+
 // Text reads a string or bytes, which alias the record.
 func (r *FieldReader) Text() []byte {
 	if r.st != statusOK {

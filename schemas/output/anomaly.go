@@ -17,6 +17,9 @@ import (
 //go:embed anomaly.avsc
 var AnomalySchema string
 
+// NumberedAnomalySchema is AnomalySchema as NumberedScoreSchema is ScoreSchema.
+var NumberedAnomalySchema = numbered(AnomalySchema)
+
 // The symbols of the schema's enums, in its order.
 var (
 	AnomalyKinds  = []string{"open", "update", "close"}
@@ -50,6 +53,7 @@ type Anomaly struct {
 
 	Region *Region   // nil: none (null)
 	Group  *[16]byte // nil: none (null)
+	Sample *int32    // as in Score
 }
 
 // Region is a rectangle of a grid, as the schema describes it.
@@ -70,25 +74,38 @@ const groupRoom = 1 + binary.MaxVarintLen64 + 32
 // closeKind is the index of "close".
 const closeKind = 2
 
-var compiledAnomaly = compile(AnomalySchema)
+var (
+	compiledAnomaly         = compile(AnomalySchema)
+	compiledNumberedAnomaly = compile(NumberedAnomalySchema)
+)
 
 // AnomalyEncoder writes the anomalies of one input partition. Several goroutines may
 // share it.
 type AnomalyEncoder struct {
-	head   []byte
-	source []byte
-	room   int // bytes of a record beside its key, its detector and its arrays, at most
-	json   bool
+	head     []byte
+	source   []byte
+	room     int // bytes of a record beside its key, its detector and its arrays, at most
+	schemaID int32
+	compiled *compiled
+	numbered bool
 }
 
 // NewAnomalyEncoder returns an encoder for the anomalies of topic's partition; schemaID is the
 // id of AnomalySchema in the registry, SingleObject or JSON.
 func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEncoder {
-	e := &AnomalyEncoder{head: compiledAnomaly.head(schemaID), json: schemaID == JSON}
+	e := &AnomalyEncoder{head: compiledAnomaly.head(schemaID), schemaID: schemaID, compiled: compiledAnomaly}
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
 		groupRoom
+	return e
+}
+
+// Number makes e an encoder of NumberedAnomalySchema.
+func (e *AnomalyEncoder) Number() *AnomalyEncoder {
+	e.compiled, e.numbered = compiledNumberedAnomaly, true
+	e.head = e.compiled.head(e.schemaID)
+	e.room += 1 + binary.MaxVarintLen64
 	return e
 }
 
@@ -97,8 +114,8 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	start := len(dst)
 	dst = e.append(dst, a)
-	if e.json {
-		return compiledAnomaly.asJSON(dst, start)
+	if e.schemaID == JSON {
+		return e.compiled.asJSON(dst, start)
 	}
 	return dst
 }
@@ -147,10 +164,18 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		dst = a.Region.append(dst)
 	}
 	if a.Group == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = avro.AppendLong(append(dst, 2), 2*int64(len(a.Group)))
+		dst = hex.AppendEncode(dst, a.Group[:])
+	}
+	switch {
+	case !e.numbered:
+		return dst
+	case a.Sample == nil:
 		return append(dst, 0)
 	}
-	dst = avro.AppendLong(append(dst, 2), 2*int64(len(a.Group)))
-	return hex.AppendEncode(dst, a.Group[:])
+	return avro.AppendLong(append(dst, 2), int64(*a.Sample))
 }
 
 // append appends a region that is not null.
@@ -203,7 +228,7 @@ func appendDoubles(dst []byte, list []float64) []byte {
 // the topic. Key may alias b.
 func DecodeAnomaly(b []byte) (Anomaly, error) {
 	var a Anomaly
-	b, err := compiledAnomaly.unframe(b)
+	b, err := unframe(b, compiledAnomaly, compiledNumberedAnomaly)
 	if err != nil {
 		return a, fmt.Errorf("output: anomaly: %w", err)
 	}
@@ -245,6 +270,7 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 			}
 		}
 	}
+	a.Sample = readSample(r)
 	if err := r.End(); err != nil {
 		return Anomaly{}, fmt.Errorf("output: anomaly: %w", err)
 	}

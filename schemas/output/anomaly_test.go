@@ -167,7 +167,7 @@ func TestAnomalyEncoder(t *testing.T) {
 					t.Fatal(cut, a)
 				}
 			}
-			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 0)); err == nil {
+			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 7)); err == nil {
 				t.Fatal("a byte more")
 			}
 			if n := len(b); n > e.room+len(a.Key)+len(a.Detector)+len(a.Field)+60+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
@@ -195,6 +195,7 @@ func FuzzDecodeAnomaly(f *testing.F) {
 		for range 4 {
 			a := randomAnomaly(r)
 			f.Add(NewAnomalyEncoder(id, "topic", 3).Append(nil, &a))
+			f.Add(NewAnomalyEncoder(id, "topic", 3).Number().Append(nil, &a))
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -202,7 +203,7 @@ func FuzzDecodeAnomaly(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again := NewAnomalyEncoder(-1, a.Topic, a.Partition).Append(nil, &a)
+		again := NewAnomalyEncoder(-1, a.Topic, a.Partition).Number().Append(nil, &a)
 		back, err := DecodeAnomaly(again)
 		if a.Kind != closeKind {
 			a.Reason = 0 // a reason that no close has is not written

@@ -16,6 +16,9 @@ import (
 //go:embed score.avsc
 var ScoreSchema string
 
+// NumberedScoreSchema is ScoreSchema with the number of a sample in its record, for inputs of which a record is several.
+var NumberedScoreSchema = numbered(ScoreSchema)
+
 // ScoreState says what a score was computed from.
 type ScoreState uint8
 
@@ -45,6 +48,7 @@ type Score struct {
 	Topic     string // of the input record, with Partition and Offset
 	Partition int32
 	Offset    int64
+	Sample    *int32 // number of the sample in its record; nil: none (null, or not in the schema)
 }
 
 // ScoreEncoder writes the scores of one input partition. It encodes once what all its
@@ -54,14 +58,17 @@ type ScoreEncoder struct {
 	detectors [][]byte
 	source    []byte // topic and partition
 	room      int    // bytes of a record beside its key, at most
-	json      bool
+	schemaID  int32
+	compiled  *compiled
+	numbered  bool
+	bits      uint8 // see Number
 }
 
 // NewScoreEncoder makes an encoder for the scores of topic's partition by the
 // detectors of these names. schemaID is the id of ScoreSchema in the registry
 // (Confluent framing), SingleObject or JSON.
 func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []string) *ScoreEncoder {
-	e := &ScoreEncoder{head: compiledScore.head(schemaID), json: schemaID == JSON}
+	e := &ScoreEncoder{head: compiledScore.head(schemaID), schemaID: schemaID, compiled: compiledScore}
 	longest := 0
 	for _, d := range detectors {
 		b := avro.AppendText(nil, d)
@@ -73,7 +80,19 @@ func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []
 	return e
 }
 
-var compiledScore = compile(ScoreSchema)
+// Number makes e an encoder of NumberedScoreSchema. The offsets that it is then given are those of samples, whose last bits
+// are the sample's number in its record; without bits a record is one sample.
+func (e *ScoreEncoder) Number(bits uint8) *ScoreEncoder {
+	e.compiled, e.numbered, e.bits = compiledNumberedScore, true, bits
+	e.head = e.compiled.head(e.schemaID)
+	e.room += 1 + binary.MaxVarintLen64
+	return e
+}
+
+var (
+	compiledScore         = compile(ScoreSchema)
+	compiledNumberedScore = compile(NumberedScoreSchema)
+)
 
 // Append appends one score with its framing; see Put. Where dst has room nothing
 // is allocated.
@@ -82,8 +101,8 @@ func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64
 	n, most := len(dst), e.Most(key)
 	dst = slices.Grow(dst, most)
 	dst = dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
-	if e.json {
-		return compiledScore.asJSON(dst, n)
+	if e.schemaID == JSON {
+		return e.compiled.asJSON(dst, n)
 	}
 	return dst
 }
@@ -121,7 +140,17 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 	b[i] = byte(state) << 1
 	i++
 	i += copy(b[i:], e.source)
-	i += avro.PutLong(b[i:], offset)
+	i += avro.PutLong(b[i:], offset>>e.bits)
+	switch {
+	case !e.numbered:
+	case e.bits == 0:
+		b[i] = 0
+		i++
+	default:
+		b[i] = 2
+		i++
+		i += avro.PutLong(b[i:], offset&(1<<e.bits-1))
+	}
 	return i
 }
 
@@ -135,7 +164,7 @@ func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
 // topic. Key may alias b.
 func DecodeScore(b []byte) (Score, error) {
 	var s Score
-	b, err := compiledScore.unframe(b)
+	b, err := unframe(b, compiledScore, compiledNumberedScore)
 	if err != nil {
 		return s, fmt.Errorf("output: score: %w", err)
 	}
@@ -149,6 +178,7 @@ func DecodeScore(b []byte) (Score, error) {
 	s.Topic = string(r.Text())
 	s.Partition = r.Int()
 	s.Offset = r.Long()
+	s.Sample = readSample(r)
 	if err := r.End(); err != nil {
 		return Score{}, fmt.Errorf("output: score: %w", err)
 	}

@@ -101,7 +101,7 @@ func TestScoreEncoder(t *testing.T) {
 					t.Fatal(cut, s)
 				}
 			}
-			if _, err := DecodeScore(append(b[:len(b):len(b)], 0)); err == nil {
+			if _, err := DecodeScore(append(b[:len(b):len(b)], 7)); err == nil {
 				t.Fatal("a byte more")
 			}
 		}
