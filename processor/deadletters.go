@@ -60,6 +60,15 @@ func (o *sideOutputs) sendDead(rec *record.Record, cause error) {
 	o.writer.DeadLetter(rec, class, text, field)
 }
 
+// empty counts rec, which has an array of no readings, as one missing sample.
+func (o *sideOutputs) empty(rec *record.Record) {
+	if o.fill.covers(rec.Offset) {
+		o.counts.Backfilled++
+		return
+	}
+	o.counts.Empty++
+}
+
 // logDead logs the first dead letter of a class and partition, and then how many
 // there were, once a minute, so that a poisoned topic does not flood the log.
 func (o *sideOutputs) logDead(class, text string) {

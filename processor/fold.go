@@ -83,7 +83,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			}
 			continue
 		}
-		if !f.clock.Done() {
+		if !f.clock.Done() && f.reading.Len() > 0 {
 			f.compareClock(rec)
 		}
 		if err := f.checkReading(rec); err != nil {
@@ -94,6 +94,11 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		}
 		if f.state.Decisions.Subjects(keystate.Verdict) > 0 {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
+		}
+		if f.reading.Len() == 0 {
+			f.side.empty(rec)
+			f.side.stop.pass()
+			continue
 		}
 		if f.forward {
 			if !f.side.forward(rec, f.reading.Key) {
@@ -142,7 +147,7 @@ func (f *folder) postpone(rec *record.Record) {
 func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	s := f.state
 	late, held := false, false
-	n := f.split.Samples()
+	n := f.split.Samples(&f.reading)
 	for i := range n {
 		if i > 0 {
 			if err := f.makeRoom(ctx); err != nil {
@@ -170,8 +175,8 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 
 // sample returns the i-th sample of the reading of rec.
 func (f *folder) sample(rec *record.Record, i int) keystate.Sample {
-	key, values := f.split.Sample(&f.reading, i)
-	return keystate.Sample{Key: key, Time: f.reading.Time, Offset: f.host.cfg.State.Place(rec.Offset, i), Values: values}
+	key, at, values := f.split.Sample(&f.reading, i)
+	return keystate.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.host.cfg.State.Place(rec.Offset, i), Values: values}
 }
 
 // makeRoom scores until the batch has room for the tasks of one more sample.
@@ -236,18 +241,31 @@ func (f *folder) compareClock(rec *record.Record) {
 	}
 }
 
-// checkReading returns why a reading must not be folded, as a *schemas.DecodeError.
+// checkReading returns why no reading of a record must be folded, as a *schemas.DecodeError.
 func (f *folder) checkReading(rec *record.Record) error {
+	if f.reading.Len() == 0 {
+		return nil
+	}
 	if most := f.host.cfg.MaxFuture; most > 0 && rec.Timestamp >= 0 && f.reading.Time > rec.Timestamp*1000+most.Microseconds() {
+		of := ""
+		for i := range f.reading.Len() {
+			if _, at, _ := f.reading.At(i); at == f.reading.Time && f.reading.Len() > 1 {
+				of = fmt.Sprintf(" of reading %d", i)
+				break
+			}
+		}
 		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
-			"event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
-			time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339), most, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
+			"event time%s %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
+			of, time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339), most, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
 	}
 	if n := f.split.KeyBytes(&f.reading); n > maxSeriesKey {
 		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}
 	}
-	if e := f.state.Grids.Misplaced(f.reading.Key, f.reading.Values); e != nil {
-		return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
+	for i := range f.reading.Len() {
+		key, _, values := f.reading.At(i)
+		if e := f.state.Grids.Misplaced(key, values); e != nil {
+			return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
+		}
 	}
 	return nil
 }
@@ -266,7 +284,7 @@ func (f *folder) reset() {
 // fold folds the samples of rec, which a restore replays; recall reads them again as suspects
 // only.
 func (f *folder) fold(ctx context.Context, rec *record.Record, recall bool) error {
-	for i := range f.split.Samples() {
+	for i := range f.split.Samples(&f.reading) {
 		if err := f.makeRoom(ctx); err != nil {
 			return err
 		}

@@ -97,6 +97,9 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
 		stop:   stopper{limit: cfg.StopAbove, resume: cfg.Resume, tp: tp},
 		writer: outputs.NewWriter(h.outputs, tp, cfg.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
+	if cfg.Numbered {
+		pt.side.writer.Number()
+	}
 	pt.restorer = restore.Restorer{
 		Changelog: &restore.Changelog{
 			Logs:     &restore.Logs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},

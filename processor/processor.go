@@ -57,8 +57,10 @@ type Config struct {
 
 	Decoder schemas.Decoder // cloned for each partition
 	// Series are the names of the values of a reading where each is a series of its own (schemas.Splitter);
-	// nil: a record is one sample. State.SampleBits is set if and only if they are.
-	Series   []string
+	// nil: a reading is one sample. State.SampleBits is set if and only if a record may be several samples.
+	Series []string
+	// Numbered says that records are arrays of readings: scores and anomalies have the number of their sample.
+	Numbered bool
 	State    *keystate.Config
 	Executor detectors.Executor
 	// Settings are behind the fingerprints of State, an entry for each detector and

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"odradek/processor/kafka/record"
@@ -32,9 +31,7 @@ func (o *sideOutputs) refused(s *keystate.State, maxJump int64) {
 	for i := range refused {
 		r := &refused[i]
 		rec := r.Record.(*record.Record)
-		sent := slices.ContainsFunc(refused[:i], func(other keystate.Refusal) bool {
-			return other.Record == r.Record && other.Outcome == r.Outcome
-		})
+		sent := i > 0 && refused[i-1].Record == r.Record // its samples have one outcome and follow each other
 		if r.Outcome == keystate.Late {
 			o.late(rec, r.Key, sent)
 			continue

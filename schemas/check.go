@@ -24,7 +24,22 @@ func (f *Format) Check(m Mapping, schema *Schema) []error {
 	if err != nil {
 		return []error{fmt.Errorf("schemas: not a schema of %s: %w", f.Title, err)}
 	}
-	var faults []error
+	faults := missing(fields, l, "")
+	if l.Item == nil {
+		return faults
+	}
+	array := &l.Sinks[len(l.Sinks)-1]
+	if fields.Find(array) != nil {
+		return faults // its items are unknown
+	}
+	if items := fields.Items(array); items != nil {
+		faults = append(faults, missing(items, l.Item, strings.TrimPrefix(array.Text+".", "@value."))...)
+	}
+	return faults
+}
+
+// missing returns the faults of a layout's paths in a schema. Users write these paths with the prefix under in front.
+func missing(fields Fields, l *Layout, under string) (faults []error) {
 	for i := range l.Sinks {
 		s := &l.Sinks[i]
 		p := fields.Find(s)
@@ -33,11 +48,11 @@ func (f *Format) Check(m Mapping, schema *Schema) []error {
 		}
 		hint, paths := "", fields.Paths(s.Role)
 		if near := nearest(s.Text, paths, 3); len(near) > 0 {
-			hint = "; nearest: " + strings.Join(near, ", ")
+			hint = "; nearest: " + under + strings.Join(near, ", "+under)
 		} else if len(paths) > 0 {
-			hint = "; the schema has " + strings.Join(paths[:min(5, len(paths))], ", ")
+			hint = "; the schema has " + under + strings.Join(paths[:min(5, len(paths))], ", "+under)
 		}
-		faults = append(faults, fmt.Errorf("schemas: %s %q: %s%s", s.Role, s.Text, p.Text, hint))
+		faults = append(faults, fmt.Errorf("schemas: %s %q: %s%s", s.Role, under+s.Text, p.Text, hint))
 	}
 	return faults
 }

@@ -77,6 +77,8 @@ type Fields interface {
 	Find(s *Sink) *Problem
 	// Paths lists the paths that suit a role, those that a user most likely means first.
 	Paths(r Role) []string
+	// Items returns the fields of an item of an array of readings that Find has found; nil where nothing is known of them.
+	Items(s *Sink) Fields
 }
 
 // Refusal is the program of a schema whose records cannot be read.

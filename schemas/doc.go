@@ -22,6 +22,9 @@
 //  4. Layout.Finish joins the key's parts and reports the first fault in this order: key,
 //     time, values as they are configured. So a record always has the same one reason.
 //
+// A record with an array of readings (Mapping.Readings) takes two programs of its format, of which NewBatch makes one: that
+// of the record finds what its readings share and the bytes of each item, that of the items makes the readings.
+//
 // # Not obvious
 //
 //   - Keys of several parts escape '/', keys that are not UTF-8 are written to

@@ -68,6 +68,7 @@ const (
 	FaultLength
 	FaultBranch // this record lacks the field, others of its schema may have it
 	FaultDecimal
+	FaultReadings
 )
 
 var faultErrors = [...]struct {
@@ -86,6 +87,7 @@ var faultErrors = [...]struct {
 	FaultLength:    {ClassMalformed, errors.New("the array has another length than configured")},
 	FaultBranch:    {ClassMissingField, errors.New("the record does not have this field")},
 	FaultDecimal:   {ClassTooLarge, errors.New("the decimal has too many digits")},
+	FaultReadings:  {ClassBadType, errors.New("the value is not an array of readings")},
 }
 
 // MaxKeyBytes is the most bytes of a series key.

@@ -32,12 +32,21 @@ type Mapping struct {
 	// TimeUnit is the unit of a time without a logical type: "s", "ms", "us",
 	// "ns", or "auto" and "", which mean "ms". A logical type always wins.
 	TimeUnit string
+	// Readings is the path of an array of readings; "": a record is one reading. Paths of key, time and fields that
+	// begin with it lead into each item of the array, all others into the record: with the array "data.points",
+	// "data.points.value" is a field of each reading and "data.machine" one of the record, the same for all of
+	// them. "@value" is a record that is an array, into whose items all paths lead.
+	Readings string
 }
 
 // Limits of a mapping.
 const (
 	maxKeyParts = 8
 	maxWidth    = 65536 // values of a reading
+
+	// MaxReadings is the most readings of a record, which have no more than maxValues values together.
+	MaxReadings = 65536
+	maxValues   = 1 << 20
 )
 
 // Role is what a path is mapped to.
@@ -48,9 +57,10 @@ const (
 	RoleKey Role = iota
 	RoleTime
 	RoleValue
+	RoleReadings // the array of readings
 )
 
-func (r Role) String() string { return [...]string{"key", "time", "field"}[r] }
+func (r Role) String() string { return [...]string{"key", "time", "field", "readings"}[r] }
 
 // Segment is one step of a path. count > 0 asks for an array of that length.
 type Segment struct {
@@ -75,12 +85,16 @@ type Layout struct {
 	kafkaTime bool
 	Width     int
 	Unit      string
+	// Item is the layout of an item of the array of readings, with paths from the item on. Sinks then has the paths of the
+	// record, and last the array's, and a program gives the items it finds to Reading.AddItem. nil: a record is one reading.
+	Item *Layout
+	own  owner // of a record with an array, or of its item
 }
 
 // Width returns the number of values of a reading: one for each plain path, N for
 // a path with [N]. It is 0 where the mapping is not valid.
 func (m Mapping) Width() int {
-	l, err := m.Layout()
+	l, err := m.paths()
 	if err != nil {
 		return 0
 	}
@@ -97,7 +111,7 @@ func (m Mapping) Validate() error {
 // that takes some of them. A field is named as in Fields, an array with or
 // without its [N]; "" or none means all.
 func (m Mapping) Columns(fields []string) ([]int, error) {
-	l, err := m.Layout()
+	l, err := m.paths()
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +148,7 @@ func (m Mapping) Columns(fields []string) ([]int, error) {
 // ColumnNames returns the names of columns: the field's, and for an element of an array the
 // field with the element's index in the place of the count.
 func (m Mapping) ColumnNames(columns []int) []string {
-	l, err := m.Layout()
+	l, err := m.paths()
 	if err != nil {
 		return nil
 	}
@@ -167,6 +181,15 @@ func withoutCount(path string) string {
 
 // Layout parses the paths of a mapping. An error lists all faults.
 func (m Mapping) Layout() (*Layout, error) {
+	l, err := m.paths()
+	if m.Readings == "" {
+		return l, err
+	}
+	return m.itemize(l, err)
+}
+
+// paths parses the paths of a mapping, all of them from the record on. After a fault it returns no layout.
+func (m Mapping) paths() (*Layout, error) {
 	l := &Layout{recordKey: -1}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("schemas: "+format, args...)) }

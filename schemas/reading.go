@@ -2,7 +2,8 @@ package schemas
 
 import "math"
 
-// Reading is the content of a record: one sample of one series.
+// Reading is the content of a record: one reading of a series, or, where a record has an array of readings, several (Len, At).
+// Of several, Key is that of the first one, nil where there is none, and Time is the latest.
 type Reading struct {
 	Key    []byte    // series key; aliases the record, the decoder's schema or the reading's own memory
 	Time   int64     // event time, microseconds since 1970 UTC
@@ -23,6 +24,8 @@ type Work struct {
 	scratch   []byte
 	fault     Fault
 	faultSink int32
+	items     *items   // of a record with an array of readings
+	record    *Reading // of an item of such an array: the record
 }
 
 // Begin prepares a reading for a record's values.
@@ -38,6 +41,9 @@ func (l *Layout) Begin(out *Reading, schemaID int32) {
 	for i := range l.Parts {
 		out.Parts[i].Kind = PartNone
 	}
+	if out.record != nil {
+		out.inherit(l)
+	}
 }
 
 // Finish completes a reading whose record has been read: it joins the key's parts and
@@ -51,6 +57,9 @@ func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
 }
 
 func (l *Layout) finish(key []byte, timestampMs int64, out *Reading) error {
+	if l.own.record {
+		return l.finishRecord(key, timestampMs, out)
+	}
 	if l.Parts == 0 {
 		out.Key = key
 	} else if out.Key == nil {
@@ -161,12 +170,16 @@ func (l *Layout) unacceptable(out *Reading, timestampMs int64) error {
 	switch {
 	case r == RoleKey:
 		return set(out.fault, l.Sinks[out.faultSink].Text)
+	case l.own.record && !l.own.key:
 	case len(out.Key) == 0:
 		return set(FaultKeyNull, field(RoleKey, "@key"))
 	case len(out.Key) > MaxKeyBytes:
 		return set(faultKeyLong, field(RoleKey, "@key"))
+	}
+	switch {
 	case r == RoleTime:
 		return set(out.fault, l.Sinks[out.faultSink].Text)
+	case l.own.record && !l.own.time:
 	case out.Time == NoTime && l.kafkaTime && timestampMs >= 0:
 		return set(FaultTimeRange, "@timestamp")
 	case out.Time == NoTime:

@@ -98,8 +98,8 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	if code := o.check(t.err); code != exitOK {
 		return code
 	}
-	names := []string{"DETECTOR", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "DUPLICATES", "SILENCE", "TTL",
-		"MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"}
+	names := []string{"DETECTOR", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD",
+		"DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"}
 	if o.inTopic != "" || o.toTopic != "" {
 		names = append(names, "KAFKA", "SCHEMA", "FETCH", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")
 	}
@@ -170,6 +170,9 @@ func (o *backtestOptions) check(w io.Writer) int {
 
 // run runs the backtest of the flags; set is the data set of -data, else nil.
 func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config, set *dataSet) (err error) {
+	if c.HasReadings() {
+		return errors.New("backtest: " + config.Prefix + "READINGS_FIELD makes several samples of a record, and a backtest reads records of one")
+	}
 	if c.Series() != nil {
 		return errors.New("backtest: " + config.Prefix + "SERIES_FIELDS makes several samples of a record, and a backtest reads " +
 			"records of one: give one of the fields as " + config.Prefix + "VALUE_FIELDS in its place")

@@ -274,6 +274,7 @@ type scoreID struct {
 	offset    int64
 	detector  string
 	series    string // where a record is several samples
+	sample    int32  // its number plus 1, where a record is an array of readings
 }
 
 // scored is what has to be equal between two runs.
@@ -334,6 +335,9 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 		}
 		if f.several {
 			sid.series = s.key
+		}
+		if u, ok := m["sample"].(map[string]any); ok {
+			sid.sample = 1 + u["int"].(int32)
 		}
 		if _, ok := out[sid]; ok {
 			doubled = append(doubled, sid)

@@ -75,6 +75,7 @@ func TestGoldenLedger(t *testing.T) {
 		}
 	}
 	t.Run("grid", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-grid.txt", gridSettings) })
+	t.Run("batch", func(t *testing.T) { testGoldenBatch(t, "testdata/golden-batch.txt") })
 	t.Run("wide", func(t *testing.T) { testGoldenWide(t, "testdata/golden-wide.txt") })
 	t.Run("json", testGoldenJSON)
 	t.Run("headers", testGoldenHeaders)

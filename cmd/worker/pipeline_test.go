@@ -67,9 +67,9 @@ func TestPipelinePage(t *testing.T) {
 			continue
 		}
 		split, got := schemas.NewSplitter(c.Series()), ""
-		for i := range split.Samples() {
-			key, values := split.Sample(&r, i)
-			got += fmt.Sprintf("%s  %s  %s\n", key, time.UnixMicro(r.Time).UTC().Format(time.RFC3339Nano), strings.Trim(fmt.Sprint(values), "[]"))
+		for i := range split.Samples(&r) {
+			key, at, values := split.Sample(&r, i)
+			got += fmt.Sprintf("%s  %s  %s\n", key, time.UnixMicro(at).UTC().Format(time.RFC3339Nano), strings.Trim(fmt.Sprint(values), "[]"))
 		}
 		if got != block["text"] {
 			t.Errorf("%s: the record gives\n%swant\n%s", name, got, block["text"])

@@ -28,10 +28,13 @@ func (s *State) Export(dst []byte) []byte {
 		e.Int(u.Time)
 		e.Byte(votes)
 		e.Byte(agree)
-		e.Uint(uint64(len(u.Sample.Key)))
-		e.B = append(e.B, u.Sample.Key...)
-		for _, v := range u.Sample.Values {
-			e.Bits(math.Float64bits(v))
+		for _, sm := range append([]attached{u.Sample}, u.More...) {
+			e.Int(sm.Time)
+			e.Uint(uint64(len(sm.Key)))
+			e.B = append(e.B, sm.Key...)
+			for _, v := range sm.Values {
+				e.Bits(math.Float64bits(v))
+			}
 		}
 	}
 	all := make([]*Key, 0, s.Keys.Len())

@@ -6,13 +6,12 @@ import (
 	"odradek/detectors"
 )
 
-// Fold takes the next sample. Tasks that become due are packed into b; rows of
-// samples without a score go to Rows. It returns what became of the record:
-// where samples are held for order, that is Held, and the sample is counted as
+// Fold takes the next sample. Tasks that become due are packed into b; rows of samples without a score go to Rows. It
+// returns what became of the record: where samples are held for order, that is Held, and the sample is counted as
 // something else when it is released. Fits must have returned true before.
 //
-// In a replay Fold takes only offsets below the committed one, makes no rows and counts
-// nothing, and its result has no meaning.
+// In a replay Fold takes only offsets below the committed one, makes no rows and counts nothing, and its result has no
+// meaning.
 func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	if sm.Offset < s.next {
 		panic(fmt.Sprintf("keystate: offset %d is folded after %d", sm.Offset, s.next-1))
@@ -22,13 +21,15 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		return s.foldSlow(sm, b)
 	}
 	s.next = sm.Offset + 1
-	if sm.Time > s.maxTime {
-		if s.Suspects.jury.Far(sm.Time, s.maxTime) {
+	if latest := sm.Time + sm.Ahead; latest > s.maxTime {
+		if s.Suspects.jury.Far(latest, s.maxTime) {
 			return s.foldSlow(sm, b) // a suspect
 		}
-		s.maxTime = sm.Time
-		if sm.Time >= s.sweepAt {
-			s.sweeps.sweep(sm.Offset)
+		if sm.Time > s.maxTime {
+			s.maxTime = sm.Time
+			if sm.Time >= s.sweepAt {
+				s.sweeps.sweep(sm.Offset)
+			}
 		}
 	}
 	k := s.Keys.Get(sm.Key)
@@ -79,11 +80,10 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	return out
 }
 
-// Fits reports whether b has room for all that the next Fold packs. While it returns
-// false, execute b, Apply and Reset, and call it again: it releases held samples that the last
-// Fold had no room to release. It must have returned true
-// before Mark, too. One sample's tasks always fit an empty batch; where they
-// are more than its limits (see Need) its arenas grow past them.
+// Fits reports whether b has room for all that the next Fold packs. While it returns false, execute b, Apply and Reset,
+// and call it again: it releases held samples that the last Fold had no room to release. It must have returned true
+// before Mark, too. One sample's tasks always fit an empty batch; where they are more than its limits (see Need) its
+// arenas grow past them.
 func (s *State) Fits(b *detectors.Batch) bool {
 	if s.slow {
 		done := s.gate.release(b, true)

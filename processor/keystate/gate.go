@@ -11,15 +11,16 @@ import (
 	"odradek/processor/keystate/snapshot"
 )
 
-// gate orders the steps of a sample where Fold takes its slow path. A sample's turn begins when it is folded
-// or, for a suspect, when the votes have decided. In its turn the watermark moves first, then held samples are
-// released, then keys past their TTL are evicted, and last the sample itself is accepted. A batch without room
-// interrupts the turn; release continues it.
+// gate orders the steps of a sample where Fold takes its slow path. A sample's turn begins when it is folded or, for a
+// suspect, when the votes have decided. In its turn the watermark moves first, then held samples are released, then
+// keys past their TTL are evicted, and last the sample itself is accepted. A batch without room interrupts the turn;
+// release continues it.
 type gate struct {
-	line     []turn // samples whose turn it is
-	deferred turn   // its turn has begun, but it is not accepted yet: releases come first
-	waiting  bool   // deferred is set, or Filtered, and releases are left
-	accept   bool   // deferred is to be accepted
+	line     []turn // samples whose turn it is, from next on
+	next     int
+	deferred turn // its turn has begun, but it is not accepted yet: releases come first
+	waiting  bool // deferred is set, or Filtered, and releases are left
+	accept   bool // deferred is to be accepted
 	sweepDue bool
 	outcome  Outcome // of the newest sample
 
@@ -53,7 +54,7 @@ func (g *gate) idle() bool { return !g.waiting && len(g.line) == 0 }
 
 // reset drops the samples that wait for room in a batch.
 func (g *gate) reset() {
-	g.line = g.line[:0]
+	g.line, g.next = g.line[:0], 0
 	g.waiting, g.accept, g.sweepDue = false, false, false
 }
 
@@ -61,7 +62,7 @@ func (g *gate) reset() {
 func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
 	g.held.Pass(sm.Offset)
 	suspect := false
-	if g.suspects.Len() > 0 || g.suspects.jury.Beyond(sm.Time, g.at.maxTime) {
+	if g.suspects.Len() > 0 || g.suspects.jury.Beyond(sm.Time+sm.Ahead, g.at.maxTime) {
 		suspect = g.weigh(sm)
 	} else {
 		g.line = append(g.line, turn{attached{Sample: *sm}, g.admit(sm)})
@@ -77,7 +78,7 @@ func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	if !g.release(b, true) {
 		g.deferred.detach()
-		for i := range g.line {
+		for i := g.next; i < len(g.line); i++ {
 			g.line[i].detach()
 		}
 	}
@@ -95,16 +96,17 @@ func (g *gate) weigh(sm *Sample) (held bool) {
 		if t.out != Held && t.out != Scored {
 			continue
 		}
-		same := func(o turn) bool { return o.Time == t.Time && bytes.Equal(o.Key, t.Key) }
-		if g.cfg.DropDuplicates && slices.ContainsFunc(g.line[:i], same) {
-			t.out = Duplicate
+		for j := i - 1; g.cfg.DropDuplicates && j >= 0 && g.line[j].Time == t.Time; j-- {
+			if bytes.Equal(g.line[j].Key, t.Key) {
+				t.out = Duplicate
+			}
 		}
 	}
 	return held
 }
 
-// admit decides a sample's outcome: samples with Held or Scored are accepted, and Scored
-// stands for the outcome that folder.fold will return.
+// admit decides a sample's outcome: samples with Held or Scored are accepted, and Scored stands for the outcome that
+// folder.fold will return.
 func (g *gate) admit(sm *Sample) Outcome {
 	k := g.keys.Get(sm.Key)
 	if (k == nil || k.Set == series.None) && g.keys.sets.For(sm.Key) == nil {
@@ -191,8 +193,10 @@ func (g *gate) release(b *detectors.Batch, limited bool) bool {
 
 // step begins the next turn of the line.
 func (g *gate) step() {
-	t := g.line[0]
-	g.line = slices.Delete(g.line, 0, 1)
+	t := g.line[g.next]
+	if g.next++; g.next == len(g.line) {
+		g.line, g.next = g.line[:0], 0
+	}
 	accept := t.out == Held || t.out == Scored
 	if !accept && !g.journal.Replaying {
 		g.tally.Counts[g.at.counted(t.out, t.Offset)]++

@@ -16,9 +16,8 @@ func begin(s *State, f Floor, implicit bool) {
 	s.sweeps.plan()
 }
 
-// Mark ends an undo unit: all samples below offset next, folded since the last
-// mark, are one step that is committed or rolled back as a whole. Their tasks
-// must have been applied. The first Mark of a new State says where it begins.
+// Mark ends an undo unit: all samples below offset next, folded since the last mark, are one step that is committed or
+// rolled back as a whole. Their tasks must have been applied. The first Mark of a new State says where it begins.
 func (s *State) Mark(next int64) {
 	next = s.first(next)
 	if !s.journal.Started() {
@@ -63,9 +62,8 @@ func (s *State) Committed(next int64) {
 	s.Restore.committed(next)
 }
 
-// Rollback undoes everything after the mark at to, which is the last one committed, or the first
-// one of the state. It drops tasks that are not applied; the caller
-// resets their batch. It empties Rows.
+// Rollback undoes everything after the mark at to, which is the last one committed, or the first one of the state. It
+// drops tasks that are not applied; the caller resets their batch. It empties Rows.
 func (s *State) Rollback(to int64) error {
 	if !s.journal.Started() {
 		return nil

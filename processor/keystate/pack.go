@@ -17,18 +17,15 @@ type scoring struct {
 	journal *journal
 }
 
-// Need returns how much of a batch the tasks of one sample take at most. A batch with smaller
-// limits cannot be used.
+// Need returns how much of a batch the tasks of one sample take at most. A batch with smaller limits cannot be used.
 func (s *scoring) Need() detectors.Need { return s.tasks.Need() }
 
-// SetWindowCache gives the State the executor's window cache; nil: there is none. A task
-// then brings only the rows that the executor does not have. The caller closes the cache
-// after the State's last use.
+// SetWindowCache gives the State the executor's window cache; nil: there is none. A task then brings only the rows that
+// the executor does not have. The caller closes the cache after the State's last use.
 func (s *scoring) SetWindowCache(c *detectors.WindowCache) { s.tasks.SetWindowCache(c) }
 
-// Repack packs windows that the executor has cached, and lost (detectors.ErrCacheLost),
-// into b as they were when their tasks became due: Execute of b may then be tried again.
-// Rows that were overwritten since are in the undo journal.
+// Repack packs windows that the executor has cached, and lost (detectors.ErrCacheLost), into b as they were when their
+// tasks became due: Execute of b may then be tried again. Rows that were overwritten since are in the undo journal.
 func (s *scoring) Repack(b *detectors.Batch) {
 	b.Invalidate()
 	cached := s.tasks.Cached()
@@ -50,9 +47,8 @@ func (s *scoring) Repack(b *detectors.Batch) {
 	s.tasks.Repack(b, overwritten)
 }
 
-// Apply takes the results of b after its execution: scores go to Rows, in the order of
-// the samples, and carries to their keys. The caller resets b afterwards. Apply ignores
-// tasks of other States in b.
+// Apply takes the results of b after its execution: scores go to Rows, in the order of the samples, and carries to
+// their keys. The caller resets b afterwards. Apply ignores tasks of other States in b.
 func (s *scoring) Apply(b *detectors.Batch) {
 	list := s.tasks.Pending()
 	for i := range list {

@@ -6,8 +6,7 @@ import (
 	"odradek/processor/keystate/eventtime"
 )
 
-// position is how far a State has folded its log. Within the State, offsets are those of samples
-// (Config.Place).
+// position is how far a State has folded its log. Within the State, offsets are those of samples (Config.Place).
 type position struct {
 	bits     uint8 // Config.SampleBits
 	next     int64 // offsets below are folded

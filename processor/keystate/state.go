@@ -45,6 +45,7 @@ const MaxRecord = 512 << 10
 type Sample struct {
 	Key    []byte    // any bytes; not retained
 	Time   int64     // event time in microseconds since the epoch
+	Ahead  int64     // of the latest sample of its record, microseconds after Time: a record is judged as one
 	Offset int64     // Config.Place of its record and its number there; rises from sample to sample
 	Values []float64 // Config.Dim values, NaN or infinite where missing; not retained
 }

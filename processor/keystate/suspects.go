@@ -7,17 +7,14 @@ import (
 	"odradek/processor/keystate/suspects"
 )
 
-// A suspect (package suspects) is folded in the turn of the sample whose vote decides it: after that
-// sample, unless that is a suspect itself, and in order of time and offset. Its rows, scores
-// and events have the offset of its own record. Whatever needs an order in
-// the log (how far a snapshot goes, what an eviction has forgotten, which key was
-// used least recently) has the offset of the turn, so that a replay comes to the
-// same result. A record of several samples is one suspect: from its first suspect on, its samples are held
-// together, are accepted or refused together, and do not vote on each other. No key is evicted in the turn in which it
-// had a sample.
+// A suspect (package suspects) is folded in the turn of the sample whose vote decides it: after that sample, unless
+// that is a suspect itself, and in order of time and offset. Its rows, scores and events have the offset of its own
+// record. Whatever needs an order in the log (how far a snapshot goes, what an eviction has forgotten, which key was
+// used least recently) has the offset of the turn, so that a replay comes to the same result. A record of several
+// samples is judged by the latest time of any of them and is one suspect: its samples are held together, are accepted
+// or refused together, and do not vote on each other. No key is evicted in the turn in which it had a sample.
 
-// jurors is the number of samples that vote on a suspect, and the most suspects
-// that are held at once.
+// jurors is the number of samples that vote on a suspect, and the most suspects that are held at once.
 const jurors = floor.Jurors
 
 // suspect is a sample that waits for the votes.
@@ -29,13 +26,11 @@ type attached struct {
 	record any
 }
 
-// SuspectCounts are the samples that were held as suspects since New, and those of
-// them that were accepted, less what was rolled back. Counts[Rejected] has those
-// that were rejected.
+// SuspectCounts are the samples that were held as suspects since New, and those of them that were accepted, less what
+// was rolled back. Counts[Rejected] has those that were rejected.
 type SuspectCounts struct{ Held, Accepted int64 }
 
-// Refusal is a suspect that was not folded: it is Rejected, or Late where its key
-// had a later sample.
+// Refusal is a suspect that was not folded: it is Rejected, or Late where its key had a later sample.
 type Refusal struct {
 	Offset, Time int64
 	Max          int64 // the partition's largest event time; NoTime without one
@@ -87,8 +82,7 @@ func (s *Suspects) Len() (n int) {
 // Has reports whether samples of the record at offset are held as a suspect.
 func (s *Suspects) Has(offset int64) bool { return s.jury.Find(first(s.bits, offset)) != nil }
 
-// Attach adds record to a suspect, for the Refusal. It has to follow the Fold or
-// the Recall of the record's samples.
+// Attach adds record to a suspect, for the Refusal. It has to follow the Fold or the Recall of the record's samples.
 func (s *Suspects) Attach(offset int64, record any) {
 	if u := s.jury.Find(first(s.bits, offset)); u != nil {
 		u.Sample.record = record
@@ -98,14 +92,13 @@ func (s *Suspects) Attach(offset int64, record any) {
 	}
 }
 
-// Recall takes a sample of the input below the floor of BeginReplay, before
-// the first that goes to Fold, from Floor.From on: suspects that were held at the
-// floor are held again. The others are ignored.
+// Recall takes a sample of the input below the floor of BeginReplay, before the first that goes to Fold, from
+// Floor.From on: suspects that were held at the floor are held again. The others are ignored.
 func (s *Suspects) Recall(sm *Sample) {
 	if !s.journal.Replaying || sm.Offset >= s.at.next {
 		panic("keystate: Recall of a sample that is not below the floor of a replay")
 	}
-	s.jury.Recall(sm.Time, sm.Offset, attached{Sample: *sm})
+	s.jury.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})
 }
 
 // begin sets the suspects that are undecided at the floor where the state begins.
@@ -129,7 +122,7 @@ func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
 
 // judge is vote where the sample is of a record of its own.
 func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
-	return s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
+	return s.jury.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
 		if u.Offset != sm.Offset && !s.journal.Replaying {
 			s.Accepted += int64(1 + len(u.More))
 		}

@@ -131,12 +131,12 @@ func New(outputs ...string) *Metrics {
 	m.consumed = counter("records_consumed_total", "Input records of committed cycles.", "topic", "partition")
 	m.consumedBytes = counter("consumed_bytes_total", "Bytes of key and value of consumed records.", "topic", "partition")
 	m.further = counter("records_further_samples_total",
-		"Samples of consumed records beyond the first of each (ODRADEK_SERIES_FIELDS).", "topic",
+		"Samples of consumed records beyond the first of each (ODRADEK_SERIES_FIELDS, ODRADEK_READINGS_FIELD).", "topic",
 		"partition")
 	m.scored = counter("records_scored_total", "Records that got a score from at least one detector.", "topic", "partition")
 	m.warmingUp = counter("records_warming_up_total", "Records of series with too little history for a score.", "topic", "partition")
 	m.missing = counter("records_missing_total",
-		"Records without a value that every detector needs, left out by ODRADEK_MISSING=skip.", "topic", "partition")
+		"Records without a value that every detector needs, left out by ODRADEK_MISSING=skip, or without a reading.", "topic", "partition")
 	m.filtered = counter("records_filtered_total", "Records whose series no detector scores.", "topic", "partition")
 	m.late = counter("records_late_total",
 		"Records later than ODRADEK_LATENESS allows (with 0: older than the newest of their series), sent to the late topic.", "topic",
@@ -339,7 +339,7 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Forwarded, n.Forwarded)
 	add(pm.Scored, n.Outcomes[keystate.Scored])
 	add(pm.WarmingUp, n.Outcomes[keystate.WarmingUp])
-	add(pm.Missing, n.Outcomes[keystate.Missing])
+	add(pm.Missing, n.Outcomes[keystate.Missing]+n.Empty)
 	add(pm.Filtered, n.Outcomes[keystate.Filtered])
 	add(pm.Late, n.Outcomes[keystate.Late])
 	add(pm.Duplicate, n.Outcomes[keystate.Duplicate])

@@ -37,6 +37,7 @@ func (w *Work) Add(next *Work) {
 type Counts struct {
 	Consumed, Bytes, Dead, Forwarded int64
 	Further                          int64 // samples of records beyond the first of each
+	Empty                            int64 // records with an array of no readings
 	Backfilled, Unreadable           int64 // records of a backfill that no outcome counts; of these, those that cannot be read
 	Aborted, Control                 int64 // input records that were skipped
 	Evicted                          int64 // keys
@@ -49,6 +50,7 @@ type Counts struct {
 func (c *Counts) add(d *Counts) {
 	c.Consumed += d.Consumed
 	c.Further += d.Further
+	c.Empty += d.Empty
 	c.Bytes += d.Bytes
 	c.Dead += d.Dead
 	c.Forwarded += d.Forwarded

@@ -94,13 +94,18 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 	if a.Group != nil {
 		group = &a.Group.ID
 	}
+	var sample *int32
+	if cfg.SampleBits > 0 {
+		n := int32(cfg.Number(ch.Offset))
+		sample = &n
+	}
 	return output.Anomaly{
 		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
-		Region: region, Group: group,
+		Region: region, Group: group, Sample: sample,
 	}
 }
 

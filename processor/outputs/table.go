@@ -39,6 +39,8 @@ type Spec struct {
 	Doc     string // of the setting
 	Key     string // key of the records, in the documentation
 	Schema  string // Avro schema of the values, which are in Avro or JSON; "" for values of another form
+	// Numbered is Schema with the number of a sample in its record (NewWriter).
+	Numbered string
 	// Copies marks a topic of input records with headers on top. A new one takes records as
 	// large as the input topics do, and no batch is split for the sake of
 	// ODRADEK_MAX_MESSAGE_BYTES.
@@ -66,11 +68,13 @@ type SchemaIDs [outputCount]int32
 // Table lists the topics that the worker writes, apart from the changelogs (Changelog).
 var Table = [outputCount]Spec{
 	Scores: {Name: "scores", Setting: "SCORES_TOPIC", Holds: "the scores", Key: "series", Schema: output.ScoreSchema,
-		Doc:   "Topic of the scores.",
-		write: (*Writer).writeScores},
+		Numbered: output.NumberedScoreSchema,
+		Doc:      "Topic of the scores.",
+		write:    (*Writer).writeScores},
 	Anomalies: {Name: "anomalies", Setting: "ANOMALIES_TOPIC", Holds: "the anomalies", Key: "series", Schema: output.AnomalySchema,
-		Doc:   "Topic of the anomalies.",
-		write: (*Writer).writeAnomalies},
+		Numbered: output.NumberedAnomalySchema,
+		Doc:      "Topic of the anomalies.",
+		write:    (*Writer).writeAnomalies},
 	Blocks: {Name: "blocks", Setting: "BLOCKS_TOPIC", Holds: "the blocks", Key: "series",
 		Doc: "Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those " +
 			"that say of which detector and samples it is.",

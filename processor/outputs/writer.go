@@ -32,6 +32,7 @@ type Writer struct {
 
 	scores    *output.ScoreEncoder
 	anomalies *output.AnomalyEncoder
+	numbered  bool
 	headers   [outputCount][]record.Header // of every record, by output
 	carried   *Carried
 	all       []record.Header // of a record, with those that are carried
@@ -61,6 +62,13 @@ func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaI
 
 // Publish sets which scores are published from the next Write on.
 func (w *Writer) Publish(mode ScoresMode) { w.mode = mode }
+
+// Number has scores and anomalies name the number of their sample in its record, by the schemas that have it.
+func (w *Writer) Number() {
+	w.numbered = true
+	w.scores.Number(w.state.SampleBits)
+	w.anomalies.Number()
+}
 
 // Write adds the results in s, and the copied records, to the payload. It returns about
 // how many bytes they take. After an error some of them are in the payload, which then
@@ -150,7 +158,11 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 // writeScore adds a row to b. It returns the bytes of the value, or how many it may have where they do not fit.
 func (w *Writer) writeScore(b *record.Batches, ms int64, row *keystate.Row, name []byte) (n int, err error) {
 	score, state, offset := float64(row.Score), output.ScoreState(row.State), w.state.Record(row.Offset)
-	if headers := w.headersOf(Scores, offset, row.Behind); len(headers) > 0 {
+	headers := w.headersOf(Scores, offset, row.Behind)
+	if w.numbered {
+		offset = row.Offset
+	}
+	if len(headers) > 0 {
 		w.value = w.scores.Append(w.value[:0], name, row.Time, row.About, int(row.Detector), score, state, offset)
 		return len(w.value), b.Append(ms, name, w.value, headers)
 	}
@@ -193,6 +205,9 @@ func (w *Writer) writeBlocks(p *Payload, s *keystate.State, _ *metrics.Work, now
 			record.Header{Key: "odradek.detector", Value: []byte(w.state.Detectors[row.Detector].Name)},
 			record.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},
 			record.Header{Key: "odradek.to", Value: strconv.AppendInt(nil, row.Until, 10)})
+		if w.numbered && w.state.SampleBits > 0 {
+			h = append(h, record.Header{Key: "odradek.source.sample", Value: strconv.AppendInt(nil, int64(w.state.Number(row.Offset)), 10)})
+		}
 		to := &sinks[kafka.Partition(key, len(sinks))]
 		b := p.lock(to, t)
 		err := b.Append(now.UnixMilli(), key, row.Data, h)

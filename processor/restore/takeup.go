@@ -93,8 +93,8 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
 			r.TP(), off.Offset), off.Offset, true)
 	case floor.Bits != r.State.SampleBits && floor.MaxTime != keystate.NoTime:
-		return n, r.stateLost(ctx, n, stored, "its state was made of records read with ODRADEK_SERIES_FIELDS, or without, and now they are read "+
-			"the other way", off.Offset, true)
+		return n, r.stateLost(ctx, n, stored, "its state was made of records read with ODRADEK_SERIES_FIELDS or ODRADEK_READINGS_FIELD, or "+
+			"without, and now they are read the other way", off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
 			starts), off.Offset, true)

@@ -197,6 +197,8 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 		return keyPart(buf, pos, p.nodes[in.ref], in.sink, &out.Parts[in.slot], out)
 	case opTime:
 		return moment(buf, pos, p.nodes[in.ref], p.layout.Unit, in.sink, out)
+	case opItems:
+		return items(buf, pos, p.nodes[in.ref], in.sink, out)
 	case opForget:
 		if s := &p.layout.Sinks[in.sink]; s.Role == schemas.RoleTime {
 			out.Time = schemas.NoTime

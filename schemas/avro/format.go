@@ -5,7 +5,7 @@ import "odradek/schemas"
 // Format is the row of Avro in the table of formats.
 var Format = schemas.Format{
 	Name: "avro", Type: "AVRO", Title: "Avro",
-	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program { return compile(l, s) },
+	Compile: compileBatch,
 	Text:    Text,
 	Fields: func(s *schemas.Schema) (schemas.Fields, error) {
 		root, err := parseWithReferences(s)

@@ -172,6 +172,40 @@ func numbers(buf []byte, pos int, n *node, sink int32, values []float64, out *sc
 	return pos, statusOK
 }
 
+// items adds the items of the array of readings; null is an array of none.
+func items(buf []byte, pos int, n *node, sink int32, out *schemas.Reading) (int, status) {
+	switch n.kind {
+	case kindNull:
+		return pos, statusOK
+	case kindUnion:
+		i, next, st := index(buf, pos, len(n.branches))
+		if st != statusOK {
+			return next, st
+		}
+		return items(buf, next, n.branches[i], sink, out)
+	case kindArray:
+	default:
+		out.Fail(sink, schemas.FaultReadings)
+		return skip(buf, pos, n, 0, false)
+	}
+	for {
+		count, end, next, st := block(buf, pos, n.items.least)
+		if pos = next; st != statusOK || count == 0 {
+			return pos, st
+		}
+		for range count {
+			start := pos
+			if pos, st = skip(buf, pos, n.items, 0, false); st != statusOK {
+				return pos, st
+			}
+			out.AddItem(buf[start:pos:pos])
+		}
+		if end >= 0 && pos != end {
+			return pos, statusBlock
+		}
+	}
+}
+
 // clockOf returns the unit of a type's times: its logical type's, or the mapping's.
 func clockOf(n *node, unit string) schemas.Clock {
 	switch n.logical {

@@ -25,8 +25,9 @@ type projection struct {
 	maps     []mapWalk
 	names    []string // inst.name: path of the field that an instruction is about
 
-	walk *walker              // set: goavro decodes, and code is not used
-	err  *schemas.DecodeError // set: no record of this schema can be read
+	items *node                // of the array of readings, in a layout with one
+	walk  *walker              // set: goavro decodes, and code is not used
+	err   *schemas.DecodeError // set: no record of this schema can be read
 }
 
 type inst struct {
@@ -79,6 +80,7 @@ const (
 	// Structure.
 	opUnion
 	opMap
+	opItems  // the array of readings
 	opForget // key or time that a map may not have
 	opFail   // n is the fault
 	opSave
@@ -88,7 +90,10 @@ const (
 // Limits of a program. A schema beyond them is left to goavro.
 const maxCode = 1 << 14
 
-var errNotTaken = errors.New("avro: left to goavro")
+var (
+	errNotTaken = errors.New("a path that goes through another array of records, or too large a schema")
+	errArrays   = errors.New("a union of records whose arrays of readings have different items")
+)
 
 // newProjection compiles a schema without references.
 func newProjection(l *schemas.Layout, schemaID int32, schemaJSON string) *projection {
@@ -99,12 +104,27 @@ func newProjection(l *schemas.Layout, schemaID int32, schemaJSON string) *projec
 // schema or the mapping's paths in it are at fault, one that returns that error for every
 // record.
 func compile(l *schemas.Layout, schema *schemas.Schema) *projection {
-	p := &projection{layout: l, schemaID: schema.ID}
 	root, err := parseWithReferences(schema)
 	if err != nil {
+		p := &projection{layout: l, schemaID: schema.ID}
 		p.refuse(schemas.ClassUnknownSchema, "", fmt.Errorf("not an Avro schema: %w", err))
 		return p
 	}
+	return compileNode(l, schema.ID, root)
+}
+
+// compileBatch returns the program of a schema for any layout, also one with an array of readings.
+func compileBatch(l *schemas.Layout, schema *schemas.Schema) schemas.Program {
+	p := compile(l, schema)
+	if l.Item == nil || p.err != nil {
+		return p
+	}
+	return schemas.NewBatch(l, schema.ID, p, compileNode(l.Item, schema.ID, p.items))
+}
+
+// compileNode compiles values of type root.
+func compileNode(l *schemas.Layout, schemaID int32, root *node) *projection {
+	p := &projection{layout: l, schemaID: schemaID}
 	for i := range l.Sinks {
 		s := &l.Sinks[i]
 		if bad := root.Find(s); bad != nil {
@@ -117,9 +137,13 @@ func compile(l *schemas.Layout, schema *schemas.Schema) *projection {
 	for i := range l.Sinks {
 		wants = append(wants, want{sink: int32(i), segs: l.Sinks[i].Segs})
 	}
-	err = c.value(root, wants, "", 0)
+	err := c.value(root, wants, "", 0)
 	if err == nil {
 		c.emit(inst{op: opEnd})
+		return p
+	}
+	if l.Item != nil || err == errArrays { //nolint:errorlint // never wrapped
+		p.refuse(schemas.ClassTooLarge, "", fmt.Errorf("beside an array of readings: %w", err))
 		return p
 	}
 	if p.walk, err = newWalker(l, root); err != nil {
@@ -190,14 +214,18 @@ func (c *compiler) value(n *node, wants []want, path string, depth int) error {
 		c.saves++
 		c.emit(inst{op: opSave, slot: slot})
 		for i, w := range ends {
-			c.leaf(n, w, path)
+			if err := c.leaf(n, w, path); err != nil {
+				return err
+			}
 			if i < again {
 				c.emit(inst{op: opRestore, slot: slot})
 			}
 		}
 		c.saves--
 	} else if len(ends) == 1 {
-		c.leaf(n, ends[0], path)
+		if err := c.leaf(n, ends[0], path); err != nil {
+			return err
+		}
 	}
 	if len(deep) == 0 {
 		return nil
@@ -290,10 +318,11 @@ func (c *compiler) entries(n *node, wants []want, path string, depth int) error 
 	m := mapWalk{node: n}
 	var inner [][]want
 	for _, w := range wants {
-		if c.layout.Sinks[w.sink].Role == schemas.RoleValue {
-			s := &c.layout.Sinks[w.sink]
+		switch s := &c.layout.Sinks[w.sink]; s.Role {
+		case schemas.RoleValue:
 			c.emit(inst{op: opMissing, slot: int32(s.Slot), n: int32(s.N)})
-		} else {
+		case schemas.RoleReadings: // without its entry there are none
+		default:
 			c.emit(inst{op: opForget, sink: w.sink})
 		}
 		i := 0
@@ -340,6 +369,7 @@ func (c *compiler) absent(w want, path string) {
 // typeFault returns the fault of a value whose type does not suit its role.
 var typeFault = [...]schemas.Fault{
 	schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType,
+	schemas.RoleReadings: schemas.FaultReadings,
 }
 
 func (c *compiler) wrongType(w want, path string) {
@@ -347,7 +377,7 @@ func (c *compiler) wrongType(w want, path string) {
 }
 
 // leaf emits the reading of one value.
-func (c *compiler) leaf(n *node, w want, path string) {
+func (c *compiler) leaf(n *node, w want, path string) error {
 	s := &c.layout.Sinks[w.sink]
 	in := inst{slot: int32(s.Slot), sink: w.sink, name: c.name(path)}
 	inner, null := n.optional()
@@ -364,6 +394,14 @@ func (c *compiler) leaf(n *node, w want, path string) {
 				in.op, in.ref = opTimeLong, int32(len(c.clocks))
 				c.clocks = append(c.clocks, k)
 			}
+		}
+	case schemas.RoleReadings:
+		in.op = opItems
+		if a := n.array(); a != nil {
+			if c.items != nil && c.items != a.items {
+				return errArrays
+			}
+			c.items = a.items
 		}
 	case schemas.RoleValue:
 		in.op, in.n = opNumber, int32(s.N)
@@ -392,10 +430,26 @@ func (c *compiler) leaf(n *node, w want, path string) {
 		}
 	}
 	switch in.op {
-	case opNumber, opNumbers, opKeyPart, opTime:
+	case opNumber, opNumbers, opKeyPart, opTime, opItems:
 		in.ref = c.node(n)
 	}
 	c.emit(in)
+	return nil
+}
+
+// array returns the array that a type is, or has as a branch; nil without one.
+func (n *node) array() *node {
+	if n.kind == kindArray {
+		return n
+	}
+	if n.kind == kindUnion {
+		for _, b := range n.branches {
+			if b.kind == kindArray {
+				return b
+			}
+		}
+	}
+	return nil
 }
 
 // optional returns the other type of a union of null and one other type, and the index

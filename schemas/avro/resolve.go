@@ -1,6 +1,7 @@
 package avro
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,10 +58,42 @@ func find(s *schemas.Sink, n *node, segs []schemas.Segment, count int) *schemas.
 	return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("%s has no field %q", n.title(), segs[0].Name)}
 }
 
+// Items implements schemas.Fields.
+func (n *node) Items(s *schemas.Sink) schemas.Fields {
+	if a := itemsAt(n, s.Segs); a != nil {
+		return a
+	}
+	return nil
+}
+
+// itemsAt returns the items of the array that the path segs leads to; nil without one.
+func itemsAt(n *node, segs []schemas.Segment) *node {
+	switch {
+	case n.kind == kindUnion:
+		for _, b := range n.branches {
+			if items := itemsAt(b, segs); items != nil {
+				return items
+			}
+		}
+	case len(segs) == 0 && n.kind == kindArray:
+		return n.items
+	case len(segs) == 0:
+	case n.kind == kindMap:
+		return itemsAt(n.items, segs[1:])
+	case n.kind == kindRecord:
+		if i := n.fieldIndex(segs[0].Name); i >= 0 {
+			return itemsAt(n.fields[i].typ, segs[1:])
+		}
+	}
+	return nil
+}
+
 func suitable(s *schemas.Sink, n *node) *schemas.Problem {
 	switch {
 	case n.suits(s.Role):
 		return nil
+	case s.Role == schemas.RoleReadings:
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not an array", n.title())}
 	case s.Role == schemas.RoleValue && n.kind == kindArray:
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is an array: give its length, as %s[3]", s.Text)}
 	case s.Role == schemas.RoleValue:
@@ -74,6 +107,9 @@ func suitable(s *schemas.Sink, n *node) *schemas.Problem {
 // suits reports whether a value of a type can be read in a role. A union suits
 // as a whole where a branch does; a null is a value that is always missing.
 func (n *node) suits(r schemas.Role) bool {
+	if r == schemas.RoleReadings && n.kind != kindUnion {
+		return n.kind == kindArray
+	}
 	switch n.kind {
 	case kindUnion:
 		return slices.ContainsFunc(n.branches, func(b *node) bool { return b.kind != kindNull && b.suits(r) })
@@ -143,6 +179,9 @@ func (n *node) Paths(r schemas.Role) []string {
 		case kindMap:
 			walk(n.items, join("*"), array)
 		case kindArray:
+			if r == schemas.RoleReadings && !array {
+				add(cmp.Or(path, "@value"))
+			}
 			if r == schemas.RoleValue && !array && path != "" && !strings.HasSuffix(path, "*") {
 				walk(n.items, path+"[]", true)
 			}

@@ -14,11 +14,13 @@ import (
 var Format = schemas.Format{
 	Name: "json", Type: "JSON", Title: "JSON", Plain: true,
 	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program {
-		p := &program{layout: l, id: s.ID, clock: schemas.ClockIn(l.Unit)}
-		for i := range l.Sinks {
-			p.root.add(l.Sinks[i].Segs, 0, int32(i))
+		p := newProgram(l, s.ID)
+		if l.Item == nil {
+			return p
 		}
-		return p
+		item := newProgram(l.Item, s.ID)
+		item.valid = true // as the record is
+		return schemas.NewBatch(l, s.ID, p, item)
 	},
 	Fields: parseSchema,
 	Text:   Text,
@@ -30,6 +32,16 @@ type program struct {
 	id     int32
 	clock  schemas.Clock
 	root   step
+	valid  bool // what it reads is known to be JSON
+}
+
+func newProgram(l *schemas.Layout, id int32) *program {
+	p := &program{layout: l, id: id, clock: schemas.ClockIn(l.Unit)}
+	for i := range l.Sinks {
+		at := p.root.add(l.Sinks[i].Segs, 0, int32(i))
+		at.readings = at.readings || l.Sinks[i].Role == schemas.RoleReadings
+	}
+	return p
 }
 
 // step is a place in a record that mapped paths lead to, or through.
@@ -40,6 +52,9 @@ type step struct {
 	steps  []*step // the places below, by name
 	byName map[string]*step
 	arrays []array
+	// readings says that the array of readings is here. No other path leads here or on from here: it would be one of
+	// the items.
+	readings bool
 }
 
 // array is a place where paths go on in each item of an array of count items.
@@ -51,22 +66,22 @@ type array struct {
 // manyNames is the number of names from which a step looks them up in a map.
 const manyNames = 12
 
-// add adds a path that continues with segs, with count > 0 through the items of an array first.
-func (s *step) add(segs []schemas.Segment, count int, sink int32) {
+// add adds a path that continues with segs, with count > 0 through the items of an array first, and returns where it ends.
+func (s *step) add(segs []schemas.Segment, count int, sink int32) *step {
 	switch {
 	case count > 0:
 		s.below = append(s.below, sink)
 		for i := range s.arrays {
 			if s.arrays[i].count == count {
-				s.arrays[i].item.add(segs, 0, sink)
-				return
+				return s.arrays[i].item.add(segs, 0, sink)
 			}
 		}
 		item := &step{}
 		s.arrays = append(s.arrays, array{count, item})
-		item.add(segs, 0, sink)
+		return item.add(segs, 0, sink)
 	case len(segs) == 0:
 		s.sinks = append(s.sinks, sink)
+		return s
 	default:
 		s.below = append(s.below, sink)
 		next := s.find([]byte(segs[0].Name))
@@ -81,7 +96,7 @@ func (s *step) add(segs []schemas.Segment, count int, sink int32) {
 				}
 			}
 		}
-		next.add(segs[1:], segs[0].Count, sink)
+		return next.add(segs[1:], segs[0].Count, sink)
 	}
 }
 
@@ -109,7 +124,7 @@ var (
 
 // Decode implements schemas.Program.
 func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
-	if !std.Valid(body) {
+	if !p.valid && !std.Valid(body) {
 		return p.invalid(body)
 	}
 	p.layout.Begin(out, p.id)
@@ -126,7 +141,11 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		}
 		return e
 	}
-	if !out.FillMissing() {
+	if met := out.FillMissing(); p.layout.Item != nil {
+		if !out.HasItems() {
+			out.Fail(int32(len(p.layout.Sinks)-1), schemas.FaultBranch)
+		}
+	} else if !met {
 		for i := range p.layout.Sinks {
 			if p.layout.Sinks[i].Role == schemas.RoleValue {
 				out.Fail(int32(i), schemas.FaultBranch)

@@ -19,7 +19,7 @@ import (
 // schema is a JSON Schema, read for its fields alone: where it allows several types or
 // specifies none, a path is found if a record can have it.
 type schema struct {
-	root any
+	root place          // whose fields are looked for
 	docs map[string]any // what it refers to, by name and by $id
 	left int            // places that the current search may still visit
 }
@@ -61,8 +61,8 @@ func parseSchema(s *schemas.Schema) (schemas.Fields, error) {
 		}
 		c.docs[r.Name] = v
 	}
-	var err error
-	c.root, err = parse(s.Text)
+	root, err := parse(s.Text)
+	c.root = place{root, root}
 	return c, err
 }
 
@@ -152,7 +152,47 @@ func types(m map[string]any) (list []string) {
 // Find implements schemas.Fields.
 func (c *schema) Find(s *schemas.Sink) *schemas.Problem {
 	c.left = maxLooks
-	return c.find(s, place{c.root, c.root}, s.Segs, 0)
+	return c.find(s, c.root, s.Segs, 0)
+}
+
+// Items implements schemas.Fields.
+func (c *schema) Items(s *schemas.Sink) schemas.Fields {
+	c.left = maxLooks
+	if p, ok := c.items(c.root, s.Segs); ok {
+		return &schema{root: p, docs: c.docs}
+	}
+	return nil
+}
+
+// items returns the schema of the items of the array that the path segs leads to from p on.
+func (c *schema) items(p place, segs []schemas.Segment) (items place, ok bool) {
+	for _, p := range c.places(p) {
+		m, _ := p.v.(map[string]any)
+		if m == nil {
+			continue
+		}
+		if len(segs) == 0 {
+			if v := itemsOf(m); v != nil {
+				return place{p.doc, v}, true
+			}
+		} else if next, _ := c.property(m, segs[0].Name); next != nil {
+			if items, ok = c.items(place{p.doc, next}, segs[1:]); ok {
+				return items, true
+			}
+		}
+	}
+	return items, false
+}
+
+// itemsOf returns the schema of the items of an array, of a tuple that of the first one; nil without one.
+func itemsOf(m map[string]any) any {
+	if tuple, ok := m["items"].([]any); ok && len(tuple) > 0 {
+		return tuple[0]
+	}
+	if tuple, ok := m["prefixItems"].([]any); ok && len(tuple) > 0 {
+		return tuple[0]
+	}
+	return m["items"]
 }
 
 func (c *schema) find(s *schemas.Sink, p place, segs []schemas.Segment, count int) *schemas.Problem {
@@ -192,12 +232,7 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 		if !is("array") {
 			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not an array", title)}
 		}
-		items := m["items"]
-		if tuple, ok := items.([]any); ok && len(tuple) > 0 {
-			items = tuple[0]
-		} else if tuple, ok := m["prefixItems"].([]any); ok && len(tuple) > 0 {
-			items = tuple[0]
-		}
+		items := itemsOf(m)
 		if items == nil {
 			return nil
 		}
@@ -221,6 +256,8 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a number", title)}
 	case s.Role == schemas.RoleTime && !is("number", "integer", "string"):
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a time", title)}
+	case s.Role == schemas.RoleReadings && !is("array"):
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not an array", title)}
 	case s.Role == schemas.RoleKey && !is("string", "integer"):
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, which cannot be a series key", title)}
 	}
@@ -279,7 +316,7 @@ func (c *schema) Paths(r schemas.Role) (out []string) {
 				walk(place{p.doc, items}, path+"[]", true)
 			}
 			fits := [...][]string{schemas.RoleKey: {"string", "integer"}, schemas.RoleTime: {"number", "integer", "string"},
-				schemas.RoleValue: {"number", "integer", "boolean"}}[r]
+				schemas.RoleValue: {"number", "integer", "boolean"}, schemas.RoleReadings: {"array"}}[r]
 			here := path
 			if here == "" {
 				here = "@value"
@@ -292,6 +329,6 @@ func (c *schema) Paths(r schemas.Role) (out []string) {
 		}
 	}
 	c.left = maxLooks
-	walk(place{c.root, c.root}, "", false)
+	walk(c.root, "", false)
 	return out
 }

@@ -50,6 +50,10 @@ func (w *walk) value(s *step, item, depth int) {
 		}
 		w.object(s, item, depth+1)
 	case '[':
+		if s.readings {
+			w.items(s.sinks[0], depth+1)
+			return
+		}
 		w.wrongType(s.sinks, item)
 		for _, next := range s.steps {
 			w.wrongType(next.all(), item)
@@ -119,6 +123,29 @@ func (w *walk) array(a *array, depth int) {
 			w.out.Fail(sink, schemas.FaultLength)
 		}
 	}
+}
+
+// items adds the items of the array of readings.
+func (w *walk) items(sink int32, depth int) {
+	if depth > maxDepth {
+		w.stop(errDeep, -1)
+		return
+	}
+	if w.out.FoundItems() {
+		w.stop(errDuplicate, sink)
+		return
+	}
+	w.pos = space(w.b, w.pos+1)
+	for w.err == nil && w.b[w.pos] != ']' {
+		if w.b[w.pos] == ',' {
+			w.pos = space(w.b, w.pos+1)
+		}
+		start := w.pos
+		w.skip(depth)
+		w.out.AddItem(w.b[start:w.pos:w.pos])
+		w.pos = space(w.b, w.pos)
+	}
+	w.pos++
 }
 
 // skip skips one value.
@@ -196,6 +223,10 @@ func (w *walk) null(sinks []int32, item int) {
 			w.out.Fail(i, schemas.FaultKeyNull)
 		case schemas.RoleTime:
 			w.out.Fail(i, schemas.FaultTimeNull)
+		case schemas.RoleReadings:
+			if w.out.FoundItems() {
+				w.stop(errDuplicate, i)
+			}
 		default:
 			w.missing(i, item)
 		}
@@ -228,15 +259,21 @@ func (w *walk) wrongType(sinks []int32, item int) {
 	for _, i := range sinks {
 		s := &w.layout.Sinks[i]
 		w.out.Fail(i, [...]schemas.Fault{schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType,
-			schemas.RoleValue: schemas.FaultValueType}[s.Role])
-		if s.Role == schemas.RoleValue {
+			schemas.RoleValue: schemas.FaultValueType, schemas.RoleReadings: schemas.FaultReadings}[s.Role])
+		switch s.Role {
+		case schemas.RoleValue:
 			w.missing(i, item)
+		case schemas.RoleReadings:
+			w.out.FoundItems()
 		}
 	}
 }
 
 // scalar reads a string, a number, true or false in every role it has.
 func (w *walk) scalar(s *step, item int) {
+	if s.readings {
+		w.wrongType(s.sinks, item)
+	}
 	if w.b[w.pos] == '"' {
 		raw, escaped := w.text()
 		for _, i := range s.sinks {

@@ -27,6 +27,7 @@ type field struct {
 	values []entry // where it is a map
 	key    protoreflect.Kind
 	clears []*field // the other members of its oneof that paths lead to
+	each   bool     // where it is the array of readings
 }
 
 // node says how a value is read: in the roles of the paths that end here, and as a message
@@ -56,7 +57,11 @@ type want struct {
 }
 
 // planner makes the plan of one message of a schema.
-type planner struct{ arrays []array } // by counter
+type planner struct {
+	readings int32                          // the path of the array of readings; -1: there is none
+	item     protoreflect.MessageDescriptor // of that array
+	arrays   []array                        // by counter
+}
 
 // plan returns a message's plan for paths that the message has (find).
 func (p *planner) plan(d protoreflect.MessageDescriptor, wants []want) *message {
@@ -131,6 +136,8 @@ func (p *planner) field(d protoreflect.FieldDescriptor, wants []want) *field {
 		}
 		d = d.MapValue()
 		f.kind = d.Kind()
+	case f.list && len(wants) > 0 && wants[0].sink == p.readings:
+		f.each, p.item = true, d.Message()
 	case f.list:
 		for len(wants) > 0 {
 			count := wants[0].count

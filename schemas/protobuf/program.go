@@ -27,6 +27,7 @@ type messageProgram struct {
 	plan   *message
 	arrays []array
 	clock  schemas.Clock
+	batch  schemas.Program // set: the records have an array of readings
 	// nested are the messages declared inside, by their index.
 	nested []messageProgram
 	err    *schemas.DecodeError // set: no record of this message can be read
@@ -42,34 +43,55 @@ func (f *file) compile(l *schemas.Layout, id int32, list protoreflect.MessageDes
 		if d.IsMapEntry() && !f.entries {
 			continue
 		}
-		out = append(out, messageProgram{layout: l, id: id, clock: schemas.ClockIn(l.Unit)})
+		out = append(out, messageProgram{})
 		p := &out[len(out)-1]
-		refuse := func(class, field, text string) {
-			p.err = &schemas.DecodeError{Class: class, Field: field, SchemaID: id, Err: errors.New(text)}
-		}
-		if d.IsMapEntry() {
-			refuse(schemas.ClassMalformed, "", fmt.Sprintf("message %s is an entry of a map", d.FullName()))
-			continue
-		}
-		var wants []want
-		for j := range l.Sinks {
-			s := &l.Sinks[j]
-			if bad := find(s, d, s.Segs); bad != nil {
-				refuse(bad.Class, s.Text, s.Role.String()+" "+bad.Text)
-				break
-			}
-			wants = append(wants, want{sink: int32(j), segs: s.Segs})
-		}
-		if p.err == nil {
-			var pl planner
-			p.plan = pl.plan(d, wants)
-			p.arrays = pl.arrays
+		item := p.compile(l, id, d)
+		if l.Item != nil && p.err == nil {
+			inner := &messageProgram{}
+			inner.compile(l.Item, id, item)
+			p.batch = schemas.NewBatch(l, id, recordOf{p}, inner)
 		}
 		if depth < maxNesting {
 			p.nested = f.compile(l, id, d.Messages(), depth+1)
 		}
 	}
 	return out
+}
+
+// compile compiles a message. It returns that of an item of the array of readings, if the layout has one.
+func (p *messageProgram) compile(l *schemas.Layout, id int32, d protoreflect.MessageDescriptor) (item protoreflect.MessageDescriptor) {
+	*p = messageProgram{layout: l, id: id, clock: schemas.ClockIn(l.Unit)}
+	refuse := func(class, field, text string) {
+		p.err = &schemas.DecodeError{Class: class, Field: field, SchemaID: id, Err: errors.New(text)}
+	}
+	if d.IsMapEntry() {
+		refuse(schemas.ClassMalformed, "", fmt.Sprintf("message %s is an entry of a map", d.FullName()))
+		return nil
+	}
+	pl := planner{readings: -1}
+	var wants []want
+	for j := range l.Sinks {
+		s := &l.Sinks[j]
+		if bad := find(s, d, s.Segs); bad != nil {
+			refuse(bad.Class, s.Text, s.Role.String()+" "+bad.Text)
+			return nil
+		}
+		if s.Role == schemas.RoleReadings {
+			pl.readings = int32(j)
+		}
+		wants = append(wants, want{sink: int32(j), segs: s.Segs})
+	}
+	p.plan = pl.plan(d, wants)
+	p.arrays = pl.arrays
+	return pl.item
+}
+
+// recordOf reads what the readings of a record with an array of them share.
+type recordOf struct{ *messageProgram }
+
+// Decode implements schemas.Program.
+func (p recordOf) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
+	return p.decode(key, body, timestampMs, out)
 }
 
 var (
@@ -130,6 +152,13 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 
 // Decode implements schemas.Program.
 func (p *messageProgram) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
+	if p.batch != nil {
+		return p.batch.Decode(key, body, timestampMs, out)
+	}
+	return p.decode(key, body, timestampMs, out)
+}
+
+func (p *messageProgram) decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
 	if p.err != nil {
 		return p.err
 	}

@@ -192,6 +192,46 @@ func (f *file) Find(s *schemas.Sink) *schemas.Problem {
 	return first
 }
 
+// Items implements schemas.Fields. It returns the fields of the items in the first message that has the array.
+func (f *file) Items(s *schemas.Sink) schemas.Fields {
+	var look func(list protoreflect.MessageDescriptors, depth int) protoreflect.MessageDescriptor
+	look = func(list protoreflect.MessageDescriptors, depth int) protoreflect.MessageDescriptor {
+		for i := range list.Len() {
+			m := list.Get(i)
+			if m.IsMapEntry() || depth > maxNesting {
+				continue
+			}
+			if find(s, m, s.Segs) == nil {
+				pl := planner{}
+				pl.plan(m, []want{{sink: pl.readings, segs: s.Segs}})
+				return pl.item
+			}
+			if d := look(m.Messages(), depth+1); d != nil {
+				return d
+			}
+		}
+		return nil
+	}
+	if d := look(f.Messages(), 0); d != nil {
+		return itemFields{d}
+	}
+	return nil
+}
+
+// itemFields are the fields of one message.
+type itemFields struct{ protoreflect.MessageDescriptor }
+
+// Find implements schemas.Fields.
+func (m itemFields) Find(s *schemas.Sink) *schemas.Problem {
+	return find(s, m.MessageDescriptor, s.Segs)
+}
+
+// Items implements schemas.Fields: an item has no array of readings.
+func (m itemFields) Items(*schemas.Sink) schemas.Fields { return nil }
+
+// Paths implements schemas.Fields.
+func (m itemFields) Paths(r schemas.Role) []string { return paths(m.MessageDescriptor, r) }
+
 // find looks for a path in a message.
 func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segment) *schemas.Problem {
 	if len(segs) == 0 {
@@ -202,6 +242,15 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 		return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("message %s has no field %q", m.FullName(), segs[0].Name)}
 	}
 	count, rest := segs[0].Count, segs[1:]
+	if s.Role == schemas.RoleReadings && len(rest) == 0 {
+		switch {
+		case !f.IsList():
+			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a repeated field", title(f))}
+		case f.Kind() != protoreflect.MessageKind:
+			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is an array of %s; a reading is a message", title(f))}
+		}
+		return nil
+	}
 	if f.IsMap() {
 		if count > 0 {
 			return &schemas.Problem{Class: schemas.ClassBadType, Text: "is a map, not an array"}
@@ -264,6 +313,9 @@ func wrapped(m protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
 
 // suits reports whether a field's value can be read in a role.
 func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
+	if r == schemas.RoleReadings {
+		return false // a repeated field does, see find
+	}
 	if inner := wrapped(f.Message()); inner != nil {
 		f = inner
 	}
@@ -288,7 +340,10 @@ func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
 const maxPaths = 4096
 
 // Paths implements schemas.Fields. It lists those of the first message.
-func (f *file) Paths(r schemas.Role) (out []string) {
+func (f *file) Paths(r schemas.Role) []string { return paths(f.Messages().Get(0), r) }
+
+// paths lists the paths in a message that suit a role.
+func paths(m protoreflect.MessageDescriptor, r schemas.Role) (out []string) {
 	open := map[protoreflect.FullName]bool{} // a recursive message is not entered again
 	var walk func(m protoreflect.MessageDescriptor, path string, array bool)
 	walk = func(m protoreflect.MessageDescriptor, path string, array bool) {
@@ -303,6 +358,11 @@ func (f *file) Paths(r schemas.Role) (out []string) {
 			switch {
 			case field.IsMap():
 				field, at = field.MapValue(), at+".*"
+			case field.IsList() && r == schemas.RoleReadings:
+				if field.Kind() == protoreflect.MessageKind && !array {
+					out = append(out, at)
+				}
+				continue
 			case field.IsList():
 				if array || r != schemas.RoleValue {
 					continue
@@ -318,6 +378,6 @@ func (f *file) Paths(r schemas.Role) (out []string) {
 			}
 		}
 	}
-	walk(f.Messages().Get(0), "", false)
+	walk(m, "", false)
 	return out
 }

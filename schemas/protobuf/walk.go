@@ -153,6 +153,9 @@ func (w *walk) field(f *field, typ protowire.Type, v scalar, item int) error {
 
 // item reads the next item of a repeated field.
 func (w *walk) item(f *field, v scalar) error {
+	if f.each {
+		w.out.AddItem(v.bytes)
+	}
 	for i := range f.arrays {
 		a := &f.arrays[i]
 		n := w.out.Counts[a.counter]
@@ -238,6 +241,9 @@ func (w *walk) has(sink int32, item int) bool {
 
 // clear removes from the reading what the members of a oneof have stored there.
 func (w *walk) clear(f *field, item int) {
+	if f.each {
+		w.out.DropItems()
+	}
 	w.clearNode(&f.one, item)
 	for i := range f.arrays {
 		w.out.Counts[f.arrays[i].counter] = -1

@@ -447,6 +447,8 @@ func (k *checker) mapping() {
 		switch {
 		case strings.HasPrefix(text, "key "):
 			name = "KEY_FIELD"
+		case strings.HasPrefix(text, "readings "):
+			name = "READINGS_FIELD"
 		case strings.HasPrefix(text, "time unit "):
 			name = "TIME_UNIT"
 		case strings.HasPrefix(text, "time "):
@@ -456,6 +458,10 @@ func (k *checker) mapping() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
 		k.addAll(name, problems[name], "")
+	}
+	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyInReadings() {
+		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is sent on to one of them",
+			"have the producers write each series to one partition")
 	}
 }
 

@@ -100,21 +100,22 @@ type registrySettings struct {
 }
 
 type mappingSettings struct {
-	Format       string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
-	SchemaFile   string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against, with protobuf a .proto file of which records are the first message. With an Avro schema or a .proto file, Confluent framing is looked for in headers only."`
-	KeyField     string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
-	TimeField    string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
-	TimeUnit     string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
-	ValueFields  []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
-	SeriesFields []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors: each is a series of its own, of one value, with the key <series key>/<field path>, as press-1/temperature. A record is as many samples, each with its own outcome. Instead of ODRADEK_VALUE_FIELDS; the one value is called value. See docs/records.md."`
-	Missing      string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
-	Duplicates   string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
-	StopAbove    string   `env:"STOP_ABOVE" envDefault:"off" doc:"Pauses a partition instead of sending all of its records to the dead letters: with 0.5/1000, before the dead letter that would be more than 0.5 of a window of 1000 records, one window after another. worker state resume goes on. See docs/operations.md. off: no limit."`
+	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
+	SchemaFile    string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against, with protobuf a .proto file of which records are the first message. With an Avro schema or a .proto file, Confluent framing is looked for in headers only."`
+	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
+	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
+	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
+	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
+	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors: each is a series of its own, of one value, with the key <series key>/<field path>, as press-1/temperature. A record is as many samples, each with its own outcome. Instead of ODRADEK_VALUE_FIELDS; the one value is called value. See docs/records.md."`
+	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, for records that hold several, each with its own time and values. Paths that begin with it lead into each reading (points.at with points), others into the record; @value is a record that is an array. Each reading is a sample, with its own outcome. See docs/records.md."`
+	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
+	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
+	StopAbove     string   `env:"STOP_ABOVE" envDefault:"off" doc:"Pauses a partition instead of sending all of its records to the dead letters: with 0.5/1000, before the dead letter that would be more than 0.5 of a window of 1000 records, one window after another. worker state resume goes on. See docs/operations.md. off: no limit."`
 }
 
 type keySettings struct {
 	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
-	MaxHeld   int           `env:"MAX_HELD" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample is released early when the partition's log is this many offsets past it; a later sample that is older than the newest released one of its series is late."`
+	MaxHeld   int           `env:"MAX_HELD" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample is released early when the partition's log is this many offsets past it; a later sample that is older than the newest released one of its series is late. With ODRADEK_READINGS_FIELD it counts records, and a 16th of it is the default."`
 	TTL       time.Duration `env:"TTL" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
 	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker. A partition may use an equal share, and beyond it what the others leave; over that it evicts its least recently used series, also while it is restored. The default is derived from the memory limit of the container (cgroup) or service, else from the machine's memory. 0 for no limit."`
 	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, whatever a series takes."`
@@ -494,6 +495,9 @@ func (c *Config) derive() {
 	}
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
 		c.Keys.MaxHeld = keystate.DefaultMaxHeld(c.SchemaMapping().Width())
+		if c.HasReadings() {
+			c.Keys.MaxHeld = max(1, c.Keys.MaxHeld/readingsHeld)
+		}
 	}
 	c.deriveMaxJump()
 	for i := range c.Detectors {

@@ -26,8 +26,16 @@ func (c *Config) RecordMapping() schemas.Mapping {
 	if len(c.Mapping.SeriesFields) > 0 {
 		m.Fields = c.Mapping.SeriesFields
 	}
+	m.Readings = c.Mapping.ReadingsField
 	return m
 }
+
+// HasReadings reports whether records have an array of readings.
+func (c *Config) HasReadings() bool { return c.Mapping.ReadingsField != "" }
+
+// readingsHeld is the number of readings of a record by which the default of ODRADEK_MAX_HELD, which counts records, fits
+// into the memory that it is meant for.
+const readingsHeld = 16
 
 // Series returns the names of the values of a reading that are series of their own; nil: a reading is one sample.
 func (c *Config) Series() []string {
@@ -59,6 +67,9 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		Hold:           c.Mapping.Missing == "hold",
 		DropDuplicates: c.Mapping.Duplicates == "drop",
 		KeepMismatched: c.Cycle.StateMismatch == "reset",
+	}
+	if c.HasReadings() {
+		ks.SampleBits = keystate.SeveralBits
 	}
 	if n := len(c.Series()); n > 0 {
 		ks.SampleBits, ks.MaxHeld = keystate.SeveralBits, max(1, c.Keys.MaxHeld/n)
@@ -153,6 +164,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 	if len(c.Mapping.SeriesFields) > 0 {
 		mapping = append(mapping, provenance.Setting{Name: Prefix + "SERIES_FIELDS", Value: "each a series"})
 	}
+	if c.HasReadings() {
+		mapping = append(mapping, provenance.Setting{Name: Prefix + "READINGS_FIELD", Value: c.Mapping.ReadingsField})
+	}
 	held := append(slices.Clone(mapping), provenance.Setting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
 	var list []provenance.StateSettings
 	for i := range c.Detectors {
@@ -226,6 +240,9 @@ func (c *Config) canonicalWindow(fields []string) string {
 	text := fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
 	if len(m.SeriesFields) > 0 { // whichever they are: a series more empties no other
 		text += ";each"
+	}
+	if m.ReadingsField != "" {
+		text += fmt.Sprintf(";readings=%q", m.ReadingsField)
 	}
 	return text
 }

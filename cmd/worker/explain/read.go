@@ -17,6 +17,7 @@ import (
 type sample struct {
 	offset int64 // keystate.Config.Place of its record and its number there
 	time   int64
+	ahead  int64     // keystate.Sample.Ahead
 	key    int32     // index into source.keys
 	values []float64 // nil for samples of other series
 }
@@ -132,20 +133,20 @@ func (c *Config) readSamples(ctx context.Context, f *fetch.Fetcher, s *source, l
 			return r.Offset <= last || s.records < most+1000, nil
 		}
 		newest = max(newest, reading.Time)
-		for i := range split.Samples() {
-			key, values := split.Sample(&reading, i)
+		for i := range split.Samples(&reading) {
+			key, eventTime, values := split.Sample(&reading, i)
 			at, ok := index[string(key)]
 			if !ok {
 				at = int32(len(s.keys))
 				s.keys = append(s.keys, bytes.Clone(key))
 				index[string(key)] = at
 			}
-			sm := sample{offset: c.State.Place(r.Offset, i), time: reading.Time, key: at}
+			sm := sample{offset: c.State.Place(r.Offset, i), time: eventTime, ahead: reading.Time - eventTime, key: at}
 			if at == 0 {
 				s.own++
 				sm.values = append([]float64(nil), values...)
-				if r.Offset > last && reading.Time > lastTime {
-					after = append(after, reading.Time)
+				if r.Offset > last && eventTime > lastTime {
+					after = append(after, eventTime)
 				}
 			}
 			s.samples = append(s.samples, sm)

@@ -52,7 +52,8 @@ func (c *Config) fold(ctx context.Context, state *keystate.Config, s *source, sa
 		})
 	defer lane.Close()
 	for i := range samples {
-		sm := keystate.Sample{Key: s.keys[samples[i].key], Time: samples[i].time, Offset: samples[i].offset, Values: samples[i].values}
+		sm := keystate.Sample{Key: s.keys[samples[i].key], Time: samples[i].time, Ahead: samples[i].ahead, Offset: samples[i].offset,
+			Values: samples[i].values}
 		if samples[i].key == 0 {
 			if err := lane.Misplaced(&sm); err != nil {
 				continue // it was a dead letter

@@ -246,9 +246,9 @@ func (r *reading) samples(ctx context.Context) error {
 			bad++
 			return
 		}
-		for i := range split.Samples() {
-			if key, values := split.Sample(&reading, i); bytes.Equal(key, r.raw) {
-				*to = append(*to, sample{reading.Time, slices.Clone(values)})
+		for i := range split.Samples(&reading) {
+			if key, at, values := split.Sample(&reading, i); bytes.Equal(key, r.raw) {
+				*to = append(*to, sample{at, slices.Clone(values)})
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
@@ -39,7 +40,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, Series: c.Series(), State: state, Settings: c.StateSettings(state),
+		Decoder: dec, Series: c.Series(), Numbered: c.HasReadings(), State: state, Settings: c.StateSettings(state),
 		StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
 		TimeUnit:           c.Mapping.TimeUnit,
 		StopAbove:          c.StopAbove(),
@@ -75,7 +76,11 @@ func OutputSchemas(c *config.Config) (list []OutputSchema) {
 	}
 	for i, name := range c.OutputTopics() {
 		if spec := &outputs.Table[i]; name != "" && spec.Schema != "" {
-			list = append(list, OutputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, spec.Schema})
+			schema := spec.Schema
+			if c.HasReadings() {
+				schema = cmp.Or(spec.Numbered, schema)
+			}
+			list = append(list, OutputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, schema})
 		}
 	}
 	return list

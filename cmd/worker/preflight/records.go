@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -97,8 +98,14 @@ func (e *examination) fits(what string, s *schemas.Schema) (faults []Finding) {
 	}
 	if len(faults) == 0 {
 		detail := "has all mapped fields"
-		if n := len(e.c.Series()); n > 0 {
+		n := len(e.c.Series())
+		switch {
+		case n > 0 && e.c.HasReadings():
+			detail += fmt.Sprintf("; a record has any number of readings, each of %d samples, of as many series", n)
+		case n > 0:
 			detail += fmt.Sprintf("; a record is %d samples, of as many series", n)
+		case e.c.HasReadings():
+			detail += "; a record has any number of readings, each a sample"
 		}
 		e.r.OK(what, "%s", detail)
 	}
@@ -220,31 +227,41 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 				unread(class, strings.TrimPrefix(err.Error(), "schemas: "))
 				return true, nil
 			}
-			if grids != nil {
-				if err := grids.Misplaced(reading.Key, reading.Values); err != nil {
+			for i := range reading.Len() {
+				key, _, values := reading.At(i)
+				if grids == nil {
+					break
+				}
+				if err := grids.Misplaced(key, values); err != nil {
 					unread(err.Class+" of field "+err.Field, err.Error())
 					return true, nil
 				}
 			}
 			s.read++
 			s.schemas[reading.Schema] = true
+			if reading.Len() == 0 {
+				return true, nil
+			}
 			if finding, fix := s.clock.Add(reading.Time, rec.Timestamp, e.c.Mapping.TimeUnit); finding != "" {
 				s.clockWrong, s.clockFix = finding, fix
 			}
 			if m := e.c.Keys.MaxFuture; m > 0 && reading.Time > rec.Timestamp*1000+m.Microseconds() {
 				s.future++
 			}
-			key := string(reading.Key)
 			switch {
 			case rec.Key == nil:
 				s.nullKey++
-			case key != string(rec.Key):
+			case !bytes.Equal(reading.Key, rec.Key):
 				s.otherKey++
 			}
-			if place, seen := s.places[key]; !seen {
-				s.places[key] = tp.Partition
-			} else if place != tp.Partition {
-				s.scattered = key
+			for i := range reading.Len() {
+				name, _, _ := reading.At(i)
+				key := string(name)
+				if place, seen := s.places[key]; !seen {
+					s.places[key] = tp.Partition
+				} else if place != tp.Partition {
+					s.scattered = key
+				}
 			}
 			return true, nil
 		})

@@ -1,0 +1,107 @@
+package processor
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+	"odradek/schemas/formats"
+)
+
+// TestReadingsRestored: the state of records with arrays of readings after rollbacks is the one that a restore makes, to the
+// byte: with samples that wait for their order, records that are suspects and series that are evicted.
+func TestReadingsRestored(t *testing.T) {
+	b := newBench(t, 2)
+	m := schemas.Mapping{Key: "machine+points.s", Time: "points.at", Fields: []string{"points.v"}, Readings: "points"}
+	dec, err := formats.NewDecoder(m, nil, formats.Options{Format: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	produce := func(n int) {
+		var recs []kafkatest.Record
+		for i := range n {
+			b.n++
+			machine, points := b.rng.IntN(4), []string{}
+			last := i+2 >= n // of its partition
+			if last {
+				machine = n - i
+			}
+			for j := range 4 + b.rng.IntN(26) {
+				at := 1_700_000_000_000 + int64(b.n)*100 + b.rng.Int64N(500)
+				if b.rng.IntN(200) == 0 || last && j == 2 {
+					at += 1 << 32 // the record is a suspect
+				}
+				points = append(points, fmt.Sprintf(`{"s":%d,"at":%d,"v":%v}`, b.rng.IntN(3), at, b.rng.NormFloat64()))
+			}
+			recs = append(recs, kafkatest.Record{Topic: b.input, Partition: int32(machine % 2), Time: 1_700_000_000_000 + int64(b.n)*100,
+				Value: fmt.Appendf(nil, `{"machine":%d,"points":[%s]}`, machine, strings.Join(points, ","))})
+		}
+		_, err := b.c.ProduceAcked(t.Context(), recs)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	handed, restored := map[kafka.TP][]byte{}, map[kafka.TP][]byte{}
+	refused, requests := 0, 0
+	config := func() Config {
+		cfg := b.config("one") // static: it has its partitions back at once
+		cfg.Decoder, cfg.Numbered = dec, true
+		cfg.State.SampleBits, cfg.State.Lateness, cfg.State.MaxJump, cfg.State.MaxKeys = keystate.SeveralBits, 400_000, 60e6, 5
+		cfg.export = func(tp kafka.TP, was bool, offset int64, state []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			state = fmt.Appendf(state, " at %d", offset)
+			if was {
+				restored[tp] = state
+			} else {
+				handed[tp] = state
+			}
+		}
+		return cfg
+	}
+	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.c.Fake.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		r := req.(*kmsg.EndTxnRequest)
+		if requests++; !r.Commit || requests%3 != 0 || refused == 15 {
+			return nil, nil, false
+		}
+		refused++
+		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
+		resp.ErrorCode = kerr.InvalidTxnState.Code
+		return resp, nil, true
+	})
+	held := 0
+	for i := range 8 {
+		if i%2 == 0 {
+			produce(200)
+		}
+		last := handed
+		handed = map[kafka.TP][]byte{}
+		for _, p := range b.run(config()) {
+			held += int(p.Held)
+		}
+		for tp, state := range last {
+			if !bytes.Equal(state, restored[tp]) {
+				t.Errorf("%v: the state of %d bytes that was handed over is not the restored one of %d", tp, len(state), len(restored[tp]))
+			}
+		}
+		if len(handed) != 2 {
+			t.Errorf("%d partitions were handed over", len(handed))
+		}
+	}
+	if refused == 0 || held == 0 {
+		t.Errorf("%d commits were refused, %d samples held", refused, held)
+	}
+}
