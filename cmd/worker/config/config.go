@@ -17,6 +17,7 @@ import (
 
 	"github.com/caarlos0/env/v10"
 
+	"odradek/cmd/worker/config/memory"
 	"odradek/cmd/worker/config/size"
 	"odradek/processor/keystate"
 	"odradek/processor/outputs"
@@ -491,7 +492,7 @@ func (c *Config) derive() {
 		}
 	}
 	if c.Keys.Bytes == 0 && c.isDefault("STATE_BYTES") {
-		c.Keys.Bytes = ByteSize(MemoryLimit() / 5 * 3)
+		c.Keys.Bytes = size.Bytes(memory.Limit() / 5 * 3)
 	}
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
 		c.Keys.MaxHeld = keystate.DefaultMaxHeld(c.SchemaMapping().Width())

@@ -1,4 +1,5 @@
-package config
+// Package memory tells how much memory the process may use.
+package memory
 
 import (
 	"math"
@@ -9,26 +10,26 @@ import (
 	"sync"
 )
 
-// MemoryLimit returns how many bytes of memory the process may use: the least limit of
+// Limit returns how many bytes of memory the process may use: the least limit of
 // its cgroup and those above it, or the machine's memory; 0 where neither is known. It
 // reads them once.
-func MemoryLimit() int64 { return memoryLimit() }
+func Limit() int64 { return limit() }
 
-var memoryLimit = sync.OnceValue(func() int64 {
-	return memoryLimitIn(func(file string) string {
+var limit = sync.OnceValue(func() int64 {
+	return limitIn(func(file string) string {
 		b, _ := os.ReadFile(file)
 		return string(b)
 	})
 })
 
-// memoryLimitIn is MemoryLimit by the files that read returns, which are empty
+// limitIn is Limit by the files that read returns, which are empty
 // where there are none.
-func memoryLimitIn(read func(file string) string) int64 {
-	limit := int64(math.MaxInt64)
+func limitIn(read func(file string) string) int64 {
+	most := int64(math.MaxInt64)
 	least := func(text string) {
 		// "max" in version 2, and a number near the largest in version 1, are none.
 		if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil && n > 0 {
-			limit = min(limit, n)
+			most = min(most, n)
 		}
 	}
 	for _, line := range strings.Split(read("/proc/self/cgroup"), "\n") {
@@ -54,12 +55,12 @@ func memoryLimitIn(read func(file string) string) int64 {
 	for _, line := range strings.Split(read("/proc/meminfo"), "\n") {
 		if kib, ok := strings.CutPrefix(line, "MemTotal:"); ok {
 			if n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kib), "kB")), 10, 64); err == nil {
-				limit = min(limit, n<<10)
+				most = min(most, n<<10)
 			}
 		}
 	}
-	if limit == math.MaxInt64 {
+	if most == math.MaxInt64 {
 		return 0
 	}
-	return limit
+	return most
 }
