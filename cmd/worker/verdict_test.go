@@ -110,7 +110,7 @@ func TestOneVerdict(t *testing.T) {
 		texts []string // in the refusal and in what check finds; where run starts, in the latter
 	}{
 		{"fine", ran, nil, starts, nil},
-		{"an empty topic", never, nil, starts, []string{"there are none to look at"}},
+		{"an empty topic", never, nil, starts, []string{"there are none to check"}},
 		{"a missing topic", never, []string{"TOPICS=nowhere"}, refuses, []string{"topic nowhere", "does not exist",
 			"worker setup -input-partitions"}},
 		{"missing outputs", never, []string{"CREATE_TOPICS=false"}, refuses, []string{"-dlq", "ODRADEK_CREATE_TOPICS is false"}},
