@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	pageBlock  = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```")
+	pageBlock  = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?\n)```")
 	pageExport = regexp.MustCompile(`\b(ODRADEK_[A-Z_]+=\S+)`)
 )
 

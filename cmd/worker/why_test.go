@@ -218,7 +218,8 @@ func TestWhyFields(t *testing.T) {
 	environ = append(environ, "ODRADEK_GROUP=fleet", "ODRADEK_TOPICS=machines", "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",
 		"ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD="+sensors.VectorKey, "ODRADEK_TIME_FIELD=time",
 		"ODRADEK_VALUE_FIELDS="+strings.Join(sensors.VectorFields[:], ","), "ODRADEK_MAX_FUTURE=0s", "ODRADEK_OUTPUT_FORMAT=json")
-	for _, s := range strings.Fields("OP=knn WINDOW=2048 K=10 EMBED=1 STRIDE=8 THRESHOLD=quantile:0.95*3 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8") {
+	for _, s := range strings.Fields("OP=knn WINDOW=2048 K=10 EMBED=1 STRIDE=8 THRESHOLD=quantile:0.95*3 WARMUP=512 HISTORY=2048 " +
+		"CLOSE_AFTER=8") {
 		environ = append(environ, "ODRADEK_DETECTOR_ODD_"+s)
 	}
 	environ = append(environ, "ODRADEK_DETECTORS=odd")

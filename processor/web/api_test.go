@@ -257,7 +257,7 @@ func TestQueries(t *testing.T) {
 	}
 	src.Status = func() Status { return Status{} }
 	w := httptest.NewRecorder()
-	Handler(src).ServeHTTP(w, httptest.NewRequest("GET", "/partitions", nil))
+	Handler(src).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/partitions", nil))
 	if want := `{"state":"","partitions":[]}`; strings.TrimSpace(w.Body.String()) != want {
 		t.Errorf("no partitions are %s, want %s", w.Body, want)
 	}

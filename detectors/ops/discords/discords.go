@@ -22,8 +22,8 @@ const Op detectors.Op = 6
 
 var spec = detectors.Spec{
 	Name: "discords", Elem: detectors.F64,
-	Help: "the subsequences of a window that are least like all others, for every length of a range: finds anomalies of unknown length, with " +
-		"their beginning and end, when the window is searched",
+	Help: "the subsequences of a window that are least like all others, for every length of a range: finds anomalies of unknown length, " +
+		"with their beginning and end, when the window is searched",
 	Version: 1,
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 4, Max: MaxWindow,
