@@ -79,7 +79,7 @@ func (c *cycle) add(pt *partition, r result, bytes int) {
 		c.results[pt] = have
 	}
 	have.extend(&r)
-	have.log, have.window = pt.restorer.Owner.Incarnation, pt.side.stop.window
+	have.log, have.window = pt.restorer.Owner.Incarnation, pt.side.stop.Window()
 	c.bytes += bytes
 	c.records += int(r.work.Counts.Consumed)
 	c.full = c.room.Full(c.bytes, c.records)

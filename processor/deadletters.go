@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"odradek/processor/deadletters"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
@@ -26,20 +27,20 @@ type sideOutputs struct {
 	writer  *outputs.Writer
 	counts  *metrics.Counts // of the chunk
 	fill    *backfill
-	stop    stopper
+	stop    deadletters.Stopper
 	lates   trouble.Series
 	// most is the largest batch of the internal topic, as of the chunk's begin.
 	most int
 }
 
 // deadLetter sends rec to the dead-letter topic, with the cause. In a backfill it only counts it. It reports false
-// where that would be one dead letter too many: the partition has to be paused before it (stopper).
+// where that would be one dead letter too many: the partition has to be paused before it (deadletters.Stopper).
 func (o *sideOutputs) deadLetter(rec *record.Record, cause error) bool {
 	if o.fill.covers(rec.Offset) {
 		o.unreadable(1)
 		return true
 	}
-	if !o.stop.admit(rec.Offset, 1) {
+	if !o.stop.Admit(rec.Offset, 1) {
 		return false
 	}
 	o.sendDead(rec, cause)
@@ -93,7 +94,7 @@ func (o *sideOutputs) forward(rec *record.Record, key []byte) bool {
 	if err := o.writer.Forward(rec, key, o.most); err != nil {
 		return o.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: err})
 	}
-	o.stop.pass()
+	o.stop.Pass()
 	o.counts.Forwarded++
 	return true
 }
@@ -117,7 +118,7 @@ func (o *sideOutputs) next(it *record.Iterator) bool {
 // deadBatch sends the bytes of a batch to the dead-letter topic, unless all of it is of a backfill. at is
 // the position before it. It reports what deadLetter does.
 func (o *sideOutputs) deadBatch(u *record.Unreadable, at int64) bool {
-	if !o.fill.covers(u.Last) && !o.stop.admit(at, u.Records) {
+	if !o.fill.covers(u.Last) && !o.stop.Admit(at, u.Records) {
 		return false
 	}
 	o.counts.Consumed += u.Records

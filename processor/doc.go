@@ -25,7 +25,8 @@
 // encoders, batches of a transaction), provenance (whose state a changelog has, made
 // by which settings), limits (sizes of cycles and states), status (what partitions
 // show), policy (what an operator decides), restore (what a partition resumes from), quarantine (the errors that pause
-// one partition), trouble (log lines of failures), keystate and events (the state), kafka (the client), metrics and web.
+// one partition), deadletters (how many a partition may have before it is paused), trouble (log lines of failures),
+// keystate and events (the state), kafka (the client), metrics and web.
 //
 // When a commit is not a definite success, recovery.recover abandons the producer
 // and every partition returns to its committed offset: by partition.rollback in

@@ -74,7 +74,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		}
 		if err := f.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.verdicts.condemn(s, rec, header, de, f.side.stop.refuses(rec.Offset)) {
+			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.verdicts.condemn(s, rec, header, de, f.side.stop.Refuses(rec.Offset)) {
 				f.postpone(rec)
 				return err, f.finish(ctx)
 			}
@@ -97,7 +97,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		}
 		if f.reading.Len() == 0 {
 			f.side.empty(rec)
-			f.side.stop.pass()
+			f.side.stop.Pass()
 			continue
 		}
 		if f.forward {
@@ -106,7 +106,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			}
 			continue
 		}
-		f.side.stop.pass()
+		f.side.stop.Pass()
 		if err := f.makeRoom(ctx); err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			return nil, err
 		}
 	}
-	if full := f.side.stop.full; full != nil {
+	if full := f.side.stop.Full(); full != nil {
 		if f.it.Err() == nil {
 			f.postpone(f.it.Record())
 		}

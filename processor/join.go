@@ -46,7 +46,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	}
 	logLate(pt.log, &pt.side.lates, fetched, pt.host.cfg.State.Lateness, pt.host.cfg.Outputs[outputs.Late])
 	pt.reset()
-	pt.side.stop.join(next, pt.committed.Load())
+	pt.side.stop.Join(next, pt.committed.Load())
 	c.add(pt, r, bytes)
 	pt.entry.announce()
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/deadletters"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
@@ -95,7 +96,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
 	pt.verdicts = verdicts{dec: pt.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
 	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
-		stop:   stopper{limit: cfg.StopAbove, resume: cfg.Resume, tp: tp},
+		stop:   deadletters.NewStopper(tp, cfg.StopAbove, cfg.Resume),
 		writer: outputs.NewWriter(h.outputs, tp, cfg.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
 	if cfg.Numbered {
 		pt.side.writer.Number()
@@ -257,7 +258,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 	pt.reset()
 	pt.endStop()
 	to := pt.committed.Load()
-	pt.side.stop.rollback(to)
+	pt.side.stop.Rollback(to)
 	if err := pt.state.Rollback(to); err != nil {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}

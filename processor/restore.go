@@ -132,7 +132,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		return err
 	}
 	pt.setStart(n.At, n.Commit)
-	pt.side.stop.begin(n.At, off.Metadata)
+	pt.side.stop.Begin(n.At, off.Metadata)
 	return nil
 }
 

@@ -109,7 +109,7 @@ func (pt *partition) metadata(r *result) string {
 	if !pt.forward {
 		text = provenance.Metadata(r.floor.String(), r.log)
 	}
-	if pt.side.stop.on() {
+	if pt.side.stop.On() {
 		text = r.window.AppendTo(text)
 	}
 	return text

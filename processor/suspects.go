@@ -40,7 +40,7 @@ func (o *sideOutputs) refused(s *keystate.State, maxJump int64) {
 			o.counts.Dead++
 			continue
 		}
-		o.stop.late()
+		o.stop.Late()
 		past := "of a partition that has none yet"
 		if r.Max != keystate.NoTime {
 			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(maxJump)*time.Microsecond)

@@ -77,7 +77,7 @@ const maxReason = 200
 
 // condemn reports whether a record becomes a dead letter because its schema is missing;
 // otherwise it waits. With refused the
-// dead letter would be one too many (stopper), and nothing is decided.
+// dead letter would be one too many (deadletters.Stopper), and nothing is decided.
 func (v *verdicts) condemn(s *keystate.State, rec *record.Record, header headerOf, de *schemas.DecodeError, refused bool) bool {
 	if !de.Absent {
 		return false // the registry has not answered that it lacks the schema

@@ -88,7 +88,7 @@ var within = []struct{ dir, imports, why string }{
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
 		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
-			"processor/quarantine processor/restore processor/clocks processor/feedback " +
+			"processor/quarantine processor/deadletters processor/restore processor/clocks processor/feedback " +
 			"processor/keystate processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
@@ -140,6 +140,8 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
 	{"processor/clocks", "", "it compares two times, whatever they are of"},
 	{"processor/quarantine", "processor/kafka processor/kafka/record", "every part of the processor can pause a partition"},
+	{"processor/deadletters", "processor/feedback processor/kafka processor/limits processor/quarantine",
+		"dead letters are counted without knowing the records"},
 	{"processor/restore", "processor/quarantine processor/provenance processor/policy processor/limits processor/status processor/trouble " +
 		"processor/keystate processor/kafka processor/kafka/fetch processor/kafka/record",
 		"what a partition resumes from is decided without folding, and shown by check"},
