@@ -94,12 +94,3 @@ func (s *State) Fits(b *detectors.Batch) bool {
 	}
 	return s.folder.tasks.Fits(b)
 }
-
-// takesIncomplete reports whether a detector scores rows with missing values.
-func takesIncomplete(d detectors.Detector, columns int) bool {
-	if z, ok := d.(detectors.Summarizer); ok && z.Summary(columns) != nil {
-		return false // of whole rows
-	}
-	_, ok := d.(detectors.Incomplete)
-	return ok && d.Op().Elem() != detectors.I64
-}

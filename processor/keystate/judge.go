@@ -301,7 +301,9 @@ func (j *judge) explain(why *reasons, in *events.Input) {
 }
 
 // feed passes a detector's row to the ensembles that it is a member of, and makes their
-// rows of the samples for which all members have rows.
+// rows of the samples for which all members have rows. An ensemble has no tasks: it scores the rows of its members,
+// warming-up ones included, in the order in which Apply makes them. That order does not depend on the batches, so its
+// rows do not either. Its state of a series is a Trace, which a replay computes again from the members' scores.
 func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]

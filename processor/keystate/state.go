@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"odradek/detectors"
-	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/floor"
@@ -135,93 +133,8 @@ func (c *Config) Check() error {
 	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxHeld < 0 || c.MaxRecord < 0 || c.MaxJump < 0 {
 		bad("lateness, ttl, silence, jump, key limit, limit of held samples and record limit must not be negative")
 	}
-	prints := map[uint64]bool{}
-	for i, w := range c.Windows {
-		if len(w.Columns) == 0 || len(w.Columns) > series.MaxDim {
-			bad("window %d has %d columns, use 1 to %d", i, len(w.Columns), series.MaxDim)
-		}
-		for _, col := range w.Columns {
-			if col < 0 || col >= c.Dim {
-				bad("window %d: column %d is not one of the %d values", i, col, c.Dim)
-			}
-		}
-		if w.Grid != nil {
-			if err := w.Grid.Check(w.Columns, c.Dim); err != nil {
-				bad("window %d: %w", i, err)
-			}
-		}
-		if prints[w.Fingerprint] {
-			bad("window %d has the fingerprint of another window", i)
-		}
-		prints[w.Fingerprint] = true
-	}
-	names := map[uint64]string{}
-	for i, d := range c.Detectors {
-		if other, ok := names[series.NameHash(d.Name)]; ok {
-			bad("detector %d: the name %q is taken by %q", i, d.Name, other)
-		}
-		names[series.NameHash(d.Name)] = d.Name
-		switch {
-		case d.Ensemble != nil:
-			c.checkEnsemble(&c.Detectors[i], bad)
-		case d.Detector == nil:
-			bad("detector %q is nil", d.Name)
-		case d.Window < 0 || d.Window >= len(c.Windows):
-			bad("detector %q: window %d of %d", d.Name, d.Window, len(c.Windows))
-		case d.Stride < 1 || d.Detector.Window() < 1 || d.Stride > series.MaxRows || d.Detector.Window() > series.MaxRows:
-			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, series.MaxRows)
-		case series.NewSetup(0, &d, len(c.Windows[d.Window].Columns)).MinRows == 0:
-			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
-		}
-		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Grid != nil {
-			if n := c.Windows[d.Window].Grid.Cells(); d.Stride != 1 || d.Detector.Window() != n || d.Detector.Op().Elem() != detectors.I64 {
-				bad("detector %q: window %d and stride %d on a grid of %d cells, use a method of counts, all cells and 1",
-					d.Name, d.Detector.Window(), d.Stride, n)
-			}
-		}
-		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Incomplete &&
-			!takesIncomplete(d.Detector, len(c.Windows[d.Window].Columns)) {
-			bad("detector %q takes no rows with missing values", d.Name)
-		}
-		if m, ok := d.Detector.(detectors.Modelled); ok && d.Window >= 0 && d.Window < len(c.Windows) {
-			if n, columns := len(m.Origin()), len(c.Windows[d.Window].Columns); n != columns {
-				bad("detector %q has %d values a row, its model %d", d.Name, columns, n)
-			}
-		}
-		if z, ok := d.Detector.(detectors.Summarizer); ok && d.Window >= 0 && d.Window < len(c.Windows) {
-			columns := len(c.Windows[d.Window].Columns)
-			if p := z.Summary(columns); p != nil {
-				if err := p.Defaults(); err != nil {
-					bad("detector %q: %w", d.Name, err)
-				} else if p.Dim != columns || d.Detector.Op().Elem() != detectors.F32 || d.Detector.Window() < 2 {
-					bad("detector %q: a summary is of rows of float32, and of a window of at least 2 rows", d.Name)
-				}
-			}
-		}
-		if d.Name == series.SilenceName {
-			bad("detector %q: the name is that of the events of silence", d.Name)
-		}
-		if d.Scale && d.Window >= 0 && d.Window < len(c.Windows) {
-			if why := series.Unscalable(&d, &c.Windows[d.Window]); why != "" {
-				bad("detector %q cannot scale its fields: %s", d.Name, why)
-			}
-		}
-		if d.Smooth < 0 || d.Smooth > threshold.MaxSmoothing {
-			bad("detector %q: a mean of %d scores, use 1 to %d", d.Name, d.Smooth, threshold.MaxSmoothing)
-		}
-		if d.Threshold != nil {
-			if err := d.Threshold.Check(); err != nil {
-				bad("detector %q: %w", d.Name, err)
-			}
-		}
-		if d.Events != nil {
-			if err := d.Events.Check(); err != nil {
-				bad("detector %q: %w", d.Name, err)
-			}
-			if d.Threshold == nil {
-				bad("detector %q has events but no threshold", d.Name)
-			}
-		}
+	for _, err := range series.Check(c.Dim, c.Windows, c.Detectors) {
+		errs = append(errs, fmt.Errorf("keystate: %w", err))
 	}
 	return errors.Join(errs...)
 }
