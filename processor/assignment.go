@@ -76,6 +76,9 @@ func (a *assignment) committed(rs results) {
 	for pt, r := range rs {
 		a.metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
 		pt.committed.Store(r.next)
+		if r.advance {
+			pt.advance.Store(advanceCommitted)
+		}
 		pt.status.CommittedNow()
 		pt.fresh.Store(false)
 		if pt.starting.Swap(false) {

@@ -41,17 +41,19 @@ type cycle struct {
 
 // result is the part of a cycle that belongs to one partition.
 type result struct {
-	next   int64 // offset after the last record
-	leader record.Epoch
-	floor  keystate.Floor
-	log    string // the changelog's incarnation
-	window limits.LetterWindow
-	work   metrics.Work
-	traces []string // see CycleTrace.Traceparents
+	next    int64 // offset after the last record
+	leader  record.Epoch
+	floor   keystate.Floor
+	log     string // the changelog's incarnation
+	window  limits.LetterWindow
+	work    metrics.Work
+	advance bool     // an idle partition's watermark advances, at the offset that is committed already
+	traces  []string // see CycleTrace.Traceparents
 }
 
 // extend adds the results that follow.
 func (have *result) extend(r *result) {
+	have.advance = have.advance || r.advance
 	have.next, have.leader, have.floor = r.next, r.leader, r.floor
 	have.work.Add(&r.work)
 	have.traces = append(have.traces, r.traces[:min(len(r.traces), maxTraceparents-len(have.traces))]...)

@@ -28,7 +28,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		return err
 	}
 	defer pt.entry.leave()
-	r := result{next: next, leader: pt.leader, work: metrics.Work{Fetched: fetched}}
+	r := result{next: next, leader: pt.leader, work: metrics.Work{Fetched: fetched}, advance: pt.advance.Load() == advanceJoined}
 	r.work.Counts, r.traces = pt.counts, pt.traces.take()
 	pt.joined.take(s, pt.it.Skipped(), &r.work.Counts)
 	r.work.Counts.Suspects = pt.suspects.count(s, fetched, pt.position.Load(), pt.log)
@@ -167,7 +167,7 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 	if pt.forward || pt.confined.Load() != nil || pt.state.Keys.Dirty() == 0 {
 		return nil
 	}
-	for pt.committed.Load() < at {
+	for pt.committed.Load() < at || pt.advance.Load() == advanceJoined {
 		pt.entry.announce()
 		if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.entry.stale() {
 			return err // the next owner repeats what is not committed

@@ -47,6 +47,7 @@ type partition struct {
 	running   atomic.Bool                        // restored; has or may have uncommitted results
 	position  atomic.Int64                       // next offset to fold
 	end       atomic.Int64                       // last stable offset seen
+	advance   atomic.Int32                       // of the watermark while the partition is idle: noAdvance ...
 	confined  atomic.Pointer[metrics.Quarantine] // nil: not in quarantine
 
 	// Owned by the goroutine.
@@ -57,6 +58,7 @@ type partition struct {
 	noted    int64 // committed offset that was last passed to the state
 	joined   joined
 	open     openAnomalies
+	idle     idleness
 	waiting  bool     // for the commit of the start: nothing is fetched
 	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
 	arrivals limits.Arrivals
@@ -91,6 +93,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 		commands: newCommands(),
 		entry:    entry{cycles: h.cycles},
 	}
+	pt.idle.after = cfg.IdleAfter
 	pt.holds = holds{pt.status, pt.log}
 	pt.open.status = pt.status
 	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
@@ -164,6 +167,8 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			return err
 		}
 	}
+	idle, stop := pt.idleTicks()
+	defer stop()
 	for {
 		var chunks <-chan *fetch.Chunk
 		if pt.source != nil {
@@ -174,6 +179,13 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			return ctx.Err()
 		case <-pt.resumeTick():
 			pt.lookForResume()
+		case <-idle:
+			switch err := pt.look(ctx); {
+			case errors.Is(err, errStaleEpoch):
+				pt.closeSource() // as below
+			case err != nil && !pt.quarantine(err):
+				return err
+			}
 		case <-pt.commands.ready:
 			cmd := pt.commands.take()
 			if cmd == goBack && !pt.running.Load() {
@@ -244,6 +256,7 @@ func (pt *partition) closeSource() {
 func (pt *partition) seek(offset int64) {
 	pt.closeSource()
 	pt.position.Store(offset)
+	pt.busy(time.Now())
 	if pt.confined.Load() != nil {
 		pt.status.SetSource(nil)
 		return
@@ -255,6 +268,13 @@ func (pt *partition) seek(offset int64) {
 // rollback returns the state in memory to the committed mark. A restore would give the
 // same state.
 func (pt *partition) rollback(ctx context.Context) error {
+	if pt.noteCommitted(); pt.advance.Load() == advanceJoined {
+		offs, err := pt.host.committed(ctx, []kafka.TP{pt.tp})
+		if err != nil {
+			return err
+		}
+		return pt.restore(ctx, offs[pt.tp])
+	}
 	pt.reset()
 	pt.endStop()
 	to := pt.committed.Load()
@@ -276,7 +296,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 
 // noteCommitted passes the committed offset on to the state, if it has grown.
 func (pt *partition) noteCommitted() {
-	if c := pt.committed.Load(); c > pt.noted {
+	if c := pt.committed.Load(); pt.advance.CompareAndSwap(advanceCommitted, noAdvance) || c > pt.noted {
 		pt.state.Committed(c)
 		pt.carried.Committed(c)
 		pt.noted = c
@@ -291,6 +311,9 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	pt.leader = max(pt.leader, c.Epoch) // of any position in the chunk: it is one log up to its end
 	now := time.Now()
 	pt.noteCommitted()
+	if len(c.Raw) > 0 { // else it only says how far the log is
+		pt.busy(now)
+	}
 	if pt.position.Load() == pt.committed.Load() {
 		pt.status.BehindNow()
 	}

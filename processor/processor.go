@@ -74,6 +74,9 @@ type Config struct {
 	SchemaGrace time.Duration
 	// Mutes returns the mute rules of now, nil while they are not known; nil: there are none.
 	Mutes func() *feedback.Mutes
+	// IdleAfter is how long a partition has been without records before its watermark goes on by the wall clock
+	// (idle.go); 0: never.
+	IdleAfter time.Duration
 	// StopAbove bounds the dead letters of each partition (stop.go); the zero value is no bound.
 	StopAbove limits.DeadLetters
 	// Resume returns what an operator said last of a paused partition; nil: there is nothing.

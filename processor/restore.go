@@ -29,6 +29,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.running.Store(false)
 	pt.status.ClearHold()
 	pt.confined.Store(nil)
+	pt.advance.Store(noAdvance)
 	pt.closeSource()
 	pt.wipe, pt.arrivals, pt.work = nil, limits.Arrivals{}, restoreWork{}
 	pt.restorer.Bytes = 0

@@ -21,6 +21,7 @@ const (
 	Grown      = decisions.Grown      // of the caller; see sweeps.go
 	Thresholds = decisions.Thresholds // see thresholds.go
 	Mutes      = decisions.Mutes      // of the caller; see mutes.go
+	Advance    = decisions.Advance    // see advance.go
 )
 
 var kinds = decisions.Table{
@@ -31,13 +32,22 @@ var kinds = decisions.Table{
 		Name: "threshold", Standing: true, Acts: true,
 		Read: func(content []byte) (any, error) { return ruling.Decode(content) },
 	},
-	Mutes: {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return mute.Decode(content) }},
+	Advance: {Name: "advance", Acts: true, Read: decodeAdvance},
+	Mutes:   {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return mute.Decode(content) }},
 }
 
 // actions has a function for each kind of decision that changes the state when it takes effect. The others
 // are looked up where they matter: evictions by admit, which skips samples that an eviction
 // has forgotten; standing decisions by the caller, with Standing.
 var actions = [decisions.NumKinds]func(*State, *decisions.Decision){
+	Advance: func(s *State, d *decisions.Decision) {
+		if d.Offset > s.next {
+			s.sweeps.pass(d.Offset)
+		}
+		s.newest = d.Offset
+		s.gate.advance(d.Value.(int64))
+		s.route()
+	},
 	Thresholds: func(s *State, d *decisions.Decision) { s.Rules.force(d) },
 	Mutes: func(s *State, d *decisions.Decision) {
 		s.mutes.force(d)
@@ -58,7 +68,8 @@ type Decisions struct {
 
 // Make makes a decision, which takes effect before the record at offset; nothing of that record
 // may have been folded. It retains neither slice. The next Mark has to be above
-// the offset: a decision belongs to a record of the log, never to an idle moment.
+// the offset: a decision belongs to a record of the log, never to an idle moment. Only an advance
+// is decided in one.
 func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || kinds[k].Name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
@@ -108,7 +119,7 @@ func (s *Decisions) emit(c *changelog.Emitter, maxBytes int) {
 		Evict: func(d *decisions.Decision) { s.records.Delete(c, d.Value.(*Key)) },
 		Full:  func() bool { return c.Err != nil || maxBytes > 0 && c.Bytes >= maxBytes },
 	}
-	s.log.Emit(out, s.journal.Open.Start())
+	s.log.Emit(out, s.journal.Open.Start()+1) // with an advance
 	s.log.Forget(out, s.journal.Committed())
 }
 
@@ -120,12 +131,4 @@ func (s *Decisions) save(step decisions.Step, d *decisions.Decision) {
 		u = s.journal.Newest()
 	}
 	u.PushValues(opDecision, nil, int(step), 0, d)
-}
-
-// apply applies the loaded decisions that take effect up to the record
-// at offset.
-func (s *Decisions) apply(offset int64) {
-	for d := s.log.Next(offset); d != nil; d = s.log.Next(offset) {
-		s.act(d)
-	}
 }

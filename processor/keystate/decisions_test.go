@@ -45,6 +45,8 @@ func (d *decided) make(s *State, condemned map[int64]bool) {
 		condemned[d.offset] = true
 	case Thresholds:
 		makeRule(s, d)
+	case Advance:
+		s.Decisions.Make(Advance, nil, d.content, d.offset)
 	default:
 		s.Decisions.Make(d.kind, d.subject, d.content, d.offset)
 	}
@@ -115,7 +117,7 @@ func (x *run) decide(sm *Sample) bool {
 // samples and the decisions that were committed.
 func TestDecisions(t *testing.T) {
 	r := seedtest.New(t)
-	aborts, crashes, made, verdicts := 0, 0, [decisions.NumKinds]int{}, 0
+	aborts, crashes, made, verdicts, silent := 0, 0, [decisions.NumKinds]int{}, 0, 0
 	for range 40 {
 		cfg := randomConfig(r)
 		if r.IntN(2) == 0 {
@@ -126,6 +128,7 @@ func TestDecisions(t *testing.T) {
 		clear(w.state)
 		x.decides = 5 + r.IntN(40)
 		x.mandatory = r.IntN(4) == 0
+		x.idles = r.IntN(5)
 		x.all(5)
 		x.check("end", x.s)
 		s := w.fold(w.end)
@@ -135,14 +138,15 @@ func TestDecisions(t *testing.T) {
 			t.Fatalf("counted %v, undisturbed %v", x.counts, s.Counts)
 		}
 		aborts, crashes, verdicts = aborts+x.aborts, crashes+x.crashes, verdicts+x.verdicts
+		silent += x.silent
 		for _, d := range w.decided {
 			made[d.kind]++
 		}
 	}
-	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind; %d aborts, %d crashes",
-		made[Eviction], verdicts, made[Verdict], made[kindTest], aborts, crashes)
-	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 ||
-		aborts == 0 || crashes == 0 || verdicts == 0 {
+	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind, %d advances with %d silences; %d aborts, %d crashes",
+		made[Eviction], verdicts, made[Verdict], made[kindTest], made[Advance], silent, aborts, crashes)
+	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Advance] == 0 ||
+		silent == 0 || aborts == 0 || crashes == 0 || verdicts == 0 {
 		t.Error("something did not happen")
 	}
 }

@@ -57,6 +57,7 @@
 //
 //	Keys       Keys       from a key's first sample to its eviction (keys.go); finds a key by its name (packages keys, series)
 //	Decisions  Decisions  what the partition's owner decides (decisions.go, package decisions)
+//	Advances   Advances   decisions that move the watermark of an idle partition (advance.go)
 //	Suspects   Suspects   leaps of event time and the votes on them (suspects.go, package suspects)
 //	Rules      Rules      the rulings in force: thresholds, guards, rules of anomalies (thresholds.go)
 //	Grids      Grids      which windows of grids are open (grid.go)

@@ -67,9 +67,10 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.gate.release(b, false) // nothing is left to do where Fits was asked
 	if s.journal.Replaying {
+		s.Advances.replay(sm.Offset-1, b) // a mark before the sample includes them
 		s.Restore.step(sm)
 	}
-	s.Decisions.apply(sm.Offset)
+	s.Advances.replay(sm.Offset, b)
 	s.newest = sm.Offset
 	if s.Rules.missing && !s.journal.Replaying {
 		s.Rules.decide(sm.Offset)

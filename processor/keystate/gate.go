@@ -22,7 +22,9 @@ type gate struct {
 	waiting  bool // deferred is set, or Filtered, and releases are left
 	accept   bool // deferred is to be accepted
 	sweepDue bool
-	outcome  Outcome // of the newest sample
+	// advancing: the largest event time is that of a decision, and what it reaches is being released.
+	advancing bool
+	outcome   Outcome // of the newest sample
 
 	cfg       *Config
 	at        *position
@@ -50,12 +52,12 @@ type turn struct {
 func (t *turn) detach() { t.Sample = t.Sample.clone() }
 
 // idle reports whether no sample waits for room in a batch.
-func (g *gate) idle() bool { return !g.waiting && len(g.line) == 0 }
+func (g *gate) idle() bool { return !g.waiting && len(g.line) == 0 && !g.advancing }
 
 // reset drops the samples that wait for room in a batch.
 func (g *gate) reset() {
 	g.line, g.next = g.line[:0], 0
-	g.waiting, g.accept, g.sweepDue = false, false, false
+	g.waiting, g.accept, g.sweepDue, g.advancing = false, false, false, false
 }
 
 // enter takes the next sample, as far as b has room, and returns its outcome.
@@ -167,6 +169,9 @@ func (g *gate) release(b *detectors.Batch, limited bool) bool {
 			g.releaseFirst(k, b, true)
 		}
 		if !g.waiting {
+			if g.advancing {
+				g.endAdvance()
+			}
 			if len(g.line) > 0 {
 				if limited && !g.folder.tasks.Fits(b) {
 					return false

@@ -133,7 +133,7 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 	}
 	s.Mismatched = differ.Sorted()
 	if d := s.decisions.log.Begin(f.Offset); d != nil {
-		if top = max(top, d.Offset); d.Offset >= committed && !ahead {
+		if top = max(top, d.Offset); (d.Offset > committed || d.Offset == committed && d.Kind != Advance) && !ahead {
 			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
 				s.cfg.Record(committed), ErrAhead)
 		}
@@ -218,6 +218,14 @@ func (s *Restore) step(sm *Sample) {
 	}
 }
 
-// EndInput ends the input of a replay: it applies the decisions
-// behind the last sample. Fits has to be asked once more after it.
-func (s *Restore) EndInput() { s.decisions.apply(s.end - 1) }
+// EndInput ends the input of a replay: it applies the decisions behind the last sample, with the advance at its end.
+// Fits has to be asked once more after it.
+func (s *Restore) EndInput() {
+	log := s.decisions.log
+	for d := log.Next(s.end - 1); d != nil; d = log.Next(s.end - 1) {
+		s.decisions.act(d)
+	}
+	for d := log.NextAdvance(s.end); d != nil; d = log.NextAdvance(s.end) {
+		s.decisions.act(d)
+	}
+}

@@ -243,6 +243,8 @@ type State struct {
 	Keys Keys
 	// Decisions are what the partition's owner decides.
 	Decisions Decisions
+	// Advances move the watermark where no sample does.
+	Advances Advances
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
 	// Rules are the thresholds, guards and rules of anomalies in force.
@@ -343,6 +345,9 @@ func compose(s *State) {
 	}
 	s.scoring = scoring{
 		blocks: cfg.Blocks, tasks: &s.folder.tasks, folder: &s.folder, judge: &s.judge, out: &s.Output, journal: journal,
+	}
+	s.Advances = Advances{
+		cfg: cfg, at: at, journal: journal, held: &s.held, grids: &s.Grids, silences: &s.silences, decisions: &s.Decisions, gate: &s.gate,
 	}
 	s.snapshots = snapshots{
 		at: at, journal: journal, dirty: &s.dirty, out: &s.Output, suspects: &s.Suspects, decisions: &s.Decisions,

@@ -253,6 +253,15 @@ func (w *world) fold(end int64) *State {
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
 	condemned := map[int64]bool{}
 	todo := w.decided
+	// advance makes the advances up to the record at offset. Each releases what it reaches before the next decision.
+	advance := func(offset int64) {
+		for len(todo) > 0 && todo[0].kind == Advance && todo[0].offset <= offset {
+			todo[0].make(s, condemned)
+			for todo = todo[1:]; !s.Fits(b); {
+				flush()
+			}
+		}
+	}
 	for i := range w.log {
 		for !s.Fits(b) {
 			flush()
@@ -262,8 +271,10 @@ func (w *world) fold(end int64) *State {
 			continue
 		}
 		for len(todo) > 0 && todo[0].offset <= o {
-			todo[0].make(s, condemned)
-			todo = todo[1:]
+			if advance(o); len(todo) > 0 && todo[0].offset <= o {
+				todo[0].make(s, condemned)
+				todo = todo[1:]
+			}
 		}
 		if !condemned[o] {
 			w.trim(s, o)
@@ -273,6 +284,7 @@ func (w *world) fold(end int64) *State {
 			s.Suspects.Attach(o, o)
 		}
 	}
+	advance(end)
 	for !s.Fits(b) {
 		flush()
 	}
@@ -323,6 +335,8 @@ type run struct {
 	aborts       int
 	crashes      int
 	reconfigured int
+	silent       int             // silences that advances opened
+	idles        int             // mean number of chunks between two advances; 0: there are none
 	breakIt      func(f *Floor)  // for the negative control
 	grown        int             // times
 	absent       map[string]bool // by subjectOf: what the registry does not have
@@ -457,6 +471,54 @@ func (x *run) idle() {
 	c := x.cycle
 	x.flight, x.cycle = &c, part{}
 	x.told-- // this commit has to be told, too
+}
+
+// advance has the watermark of an idle partition advance, in a cycle without new records.
+func (x *run) advance() {
+	x.land()
+	if x.cycle.next > 0 {
+		c := x.cycle
+		x.flight, x.cycle = &c, part{}
+		x.land()
+	}
+	if x.tell(); x.position != x.committed {
+		return
+	}
+	to := x.s.MaxTime() + 1 + x.r.Int64N(2000)
+	if due := x.s.Advances.NextDue(); due != math.MaxInt64 && x.r.IntN(2) == 0 {
+		to = max(due, x.s.MaxTime()+1) // exactly
+	}
+	if !x.s.Advances.Decide(to) {
+		return
+	}
+	for !x.s.Fits(x.b) {
+		x.flush()
+	}
+	x.flush()
+	for o := range x.s.Counts {
+		x.cycle.counts[o] += x.s.Counts[o] - x.counted[o]
+	}
+	x.counted = x.s.Counts
+	x.cycle.decided = append(x.cycle.decided, decided{Advance, nil, encodeAdvance(to), x.position})
+	if x.r.IntN(4) == 0 { // before it is written
+		x.abort()
+		return
+	}
+	for _, e := range x.cycle.events {
+		if e.det == SilenceDetector {
+			x.silent++
+		}
+	}
+	x.idle()
+	if x.r.IntN(4) == 0 { // before it is committed
+		x.abort()
+		return
+	}
+	x.land()
+	x.tell()
+	if x.r.IntN(3) == 0 {
+		x.check("advance", x.s)
+	}
 }
 
 func (x *run) emit(key, value []byte) error {
@@ -677,6 +739,9 @@ func (x *run) all(rate int) {
 		}
 		if x.r.IntN(10) == 0 {
 			x.idle()
+		}
+		if x.idles > 0 && x.r.IntN(x.idles) == 0 {
+			x.advance()
 		}
 		more := x.chunk(1+x.r.IntN(size), true)
 		if x.flight == nil && x.cycle.next > 0 && (x.r.IntN(2) == 0 || !more) {

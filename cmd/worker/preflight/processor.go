@@ -44,6 +44,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
 		TimeUnit:           c.Mapping.TimeUnit,
 		StopAbove:          c.StopAbove(),
+		IdleAfter:          c.Keys.IdleAfter,
 		SchemaGrace:        c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),

@@ -24,6 +24,14 @@ func (a *actions) Next(offset int64) *Decision {
 	return a.list[a.done-1]
 }
 
+// NextAdvance is Next for an advance up to offset.
+func (a *actions) NextAdvance(offset int64) *Decision {
+	if a.done == len(a.list) || a.list[a.done].Kind != Advance {
+		return nil
+	}
+	return a.Next(offset)
+}
+
 // order brings the decisions into their order when all are loaded.
 func (a *actions) order() {
 	slices.SortFunc(a.list, func(d, e *Decision) int {

@@ -67,7 +67,9 @@ const (
 	// Mutes sets the rules that keep scores from becoming anomalies (package mute). The content
 	// is all rules in force; there is one subject.
 	Mutes Kind = 8
-	// 5: an advance of the watermark of an idle partition.
+	// Advance: nothing has come for long, and the largest event time is at least the content. One subject;
+	// of several at one offset the last is in the changelog.
+	Advance Kind = 5
 	// 6: feedback on an anomaly.
 	// 7: a calendar.
 

@@ -8,10 +8,10 @@
 // or to the next sample (close). Its score is that time in seconds, its threshold the limit
 // in seconds, and its severity 50 plus 17 for each doubling of the threshold that the score has reached.
 //
-// The watermark moves with the samples of the partition only. Where none comes, no
-// series becomes silent; where one series is alone, its own next sample opens and closes
-// the silence at once. A series whose clock is further behind the others' than the limit is silent
-// until it has caught up.
+// The watermark moves with the samples of the partition, and with decisions of the partition's
+// owner while none comes (keystate.Advances). Without either no series becomes silent; where
+// one series is alone, its own next sample opens and closes the silence at once. A series whose
+// clock is further behind the others' than the limit is silent until it has caught up.
 package silence
 
 import (
@@ -60,21 +60,47 @@ func (w *Watch[K]) Reset() {
 	w.built = false
 }
 
+// build fills the heap.
+func (w *Watch[K]) build() {
+	if w.built {
+		return
+	}
+	w.quiet.Reset()
+	for k := range w.keys.All {
+		if !w.keys.Silent(k) {
+			w.quiet.Append(w.keys.Newest(k), 0, k)
+		}
+	}
+	w.quiet.Order()
+	w.built = true
+}
+
+// Earliest returns the least watermark that makes a key silent; MaxInt64: none does.
+func (w *Watch[K]) Earliest() int64 {
+	if w.limit == 0 {
+		return math.MaxInt64
+	}
+	w.build()
+	for w.quiet.Len() > 0 {
+		first := w.quiet.First()
+		switch newest := w.keys.Newest(first.Value); {
+		case w.keys.Gone(first.Value):
+			w.quiet.Pop()
+		case newest > first.At:
+			w.quiet.SetFirst(newest, 0)
+		default:
+			return w.at(first.At)
+		}
+	}
+	return math.MaxInt64
+}
+
 // Due returns the keys that the watermark makes silent.
 func (w *Watch[K]) Due(watermark int64) []K {
 	if w.limit == 0 {
 		return nil
 	}
-	if !w.built {
-		w.quiet.Reset()
-		for k := range w.keys.All {
-			if !w.keys.Silent(k) {
-				w.quiet.Append(w.keys.Newest(k), 0, k)
-			}
-		}
-		w.quiet.Order()
-		w.built = true
-	}
+	w.build()
 	limit := eventtime.Before(watermark, w.limit)
 	var due []K
 	for w.quiet.Len() > 0 {

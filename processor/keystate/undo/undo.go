@@ -97,6 +97,15 @@ func (l *Log[K, S]) count() {
 	}
 }
 
+// Snapshot notes that the operations of a snapshot are complete; f is the floor if it is committed.
+func (l *Log[K, S]) Snapshot(f floor.Floor) {
+	l.snapshot(f)
+	if l.Newest() == l.Open {
+		l.Open.prefixSaved = l.owner.Save()
+		l.count() // what the prefix has a copy of is copied once more behind it
+	}
+}
+
 // Committed returns the offset of the last committed floor.
 func (l *Log[K, S]) Committed() int64 { return l.committed }
 
@@ -119,7 +128,7 @@ func (l *Log[K, S]) Commit(next int64) {
 	}
 	if first.start == next && first.prefix > first.final {
 		first.commit(first.prefix, l.owner.Release)
-		first.final = first.prefix
+		first.final, first.saved = first.prefix, first.prefixSaved
 		l.committed = max(l.committed, first.prefixFloor)
 	}
 	l.marks.commit(l.committed)

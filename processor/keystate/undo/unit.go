@@ -47,6 +47,7 @@ type Unit[K, S any] struct {
 	snapped       bool
 	prefix, final int
 	prefixFloor   int64
+	prefixSaved   S // of the owner, as of the end of the prefix
 }
 
 // Start returns the offset of the mark where the unit begins.

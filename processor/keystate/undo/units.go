@@ -65,9 +65,8 @@ func (l *units[K, S]) Snapshotted() bool {
 	return u.snapped || u == l.Open && u.prefix > u.final
 }
 
-// Snapshot notes that the operations of a snapshot are complete; f is the floor if it is
-// committed.
-func (l *units[K, S]) Snapshot(f floor.Floor) {
+// snapshot is Log.Snapshot, less what the owner saves.
+func (l *units[K, S]) snapshot(f floor.Floor) {
 	u := l.Newest()
 	u.floor = f
 	if u == l.Open {

@@ -1,0 +1,88 @@
+package processor
+
+import (
+	"context"
+	"time"
+)
+
+// A partition whose log has ended for Config.IdleAfter is idle, and its watermark goes on by the wall clock: its owner
+// decides that the largest event time has grown by as much as the partition has been without records (keystate.Advances).
+// Event times keep their distance from the clock that way, whatever it is. The decision is made when something follows from
+// it: held samples are released, a window of a grid ends, or a series becomes silent.
+//
+// It is committed in a cycle of its own, at the offset that is committed already. If that cycle fails, the offset does not
+// tell whether it was committed all the same, so the partition is restored instead of rolled back.
+
+// idleEvery is the longest time between two looks at a partition that may be idle.
+const idleEvery = time.Second
+
+// idleness is what a partition knows of how long it has been idle. One goroutine uses it.
+type idleness struct {
+	after time.Duration // Config.IdleAfter; 0: partitions are never idle
+	since time.Time     // since when there is no record
+	base  int64         // the largest event time then
+	based bool          // base is set
+}
+
+// The values of partition.advance.
+const (
+	noAdvance        int32 = iota
+	advanceJoined          // it is in a cycle, or about to be
+	advanceCommitted       // and committed, which the state does not know yet
+)
+
+// idleTicks returns when to look whether the partition is idle; nil without idle partitions.
+func (pt *partition) idleTicks() (ticks <-chan time.Time, stop func()) {
+	if pt.idle.after == 0 || pt.forward {
+		return nil, func() {}
+	}
+	t := time.NewTicker(max(time.Millisecond, min(idleEvery, pt.idle.after/4)))
+	return t.C, t.Stop
+}
+
+// busy notes that the partition is not idle at a time.
+func (pt *partition) busy(at time.Time) { pt.idle.since, pt.idle.based = at, false }
+
+// look advances the watermark where the partition is idle.
+func (pt *partition) look(ctx context.Context) error {
+	now, at, i := time.Now(), pt.position.Load(), &pt.idle
+	if pt.source == nil || pt.waiting || pt.confined.Load() != nil || !pt.running.Load() {
+		pt.busy(now)
+		return nil
+	}
+	seen := pt.source.Seen()
+	if seen.Lost || seen.LastStable != at || seen.HighWatermark > at {
+		pt.busy(now)
+		return nil
+	}
+	if i.since.IsZero() || pt.committed.Load() != at || pt.entry.stale() {
+		return nil
+	}
+	idle := now.Sub(i.since) - seen.Age
+	if !i.based {
+		i.base, i.based = pt.state.MaxTime(), true
+	}
+	if idle < i.after {
+		return nil
+	}
+	to := i.base + idle.Microseconds()
+	if pt.noteCommitted(); to < pt.state.Advances.NextDue() || !pt.state.Advances.Decide(to) {
+		return nil
+	}
+	if err := pt.finish(ctx); err != nil {
+		return err
+	}
+	pt.log.Debug("idle, the watermark advances", "offset", at, "event_time", time.UnixMicro(to).UTC(), "idle", idle.Round(time.Millisecond))
+	pt.advance.Store(advanceJoined)
+	if err := pt.join(ctx, at, now); err != nil {
+		return err
+	}
+	for pt.advance.Load() == advanceJoined {
+		pt.entry.announce()
+		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil {
+			return err
+		}
+	}
+	pt.noteCommitted()
+	return nil
+}
