@@ -77,9 +77,9 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",
 		"letters are read and sent again whatever their format is; settings and commands are the program's"},
 	{"cmd/worker/explorer",
-		"cmd/worker/config detectors/threshold processor/feedback processor/kafka processor/kafka/fetch processor/kafka/record " +
-			"processor/keystate/mute processor/keystate/series processor/outputs processor/trouble processor/web schemas schemas/formats " +
-			"schemas/output schemas/registry",
+		"cmd/worker/config detectors/discord detectors/ops/discords detectors/threshold processor/feedback processor/kafka " +
+			"processor/kafka/fetch processor/kafka/record processor/keystate/mute processor/keystate/series processor/outputs " +
+			"processor/trouble processor/web schemas schemas/formats schemas/output schemas/registry",
 		"what the group has published is read beside the processor, and shares nothing with it"},
 	{"cmd/worker/monitor", "cmd/worker/config processor processor/keystate processor/metrics processor/web",
 		"it shows one worker, and changes nothing"},

@@ -19,6 +19,8 @@ type Explorer interface {
 	Anomaly(id string) (Anomaly, error)
 	// Series reads the values and scores of a series around an anomaly, or at the end of its topic.
 	Series(ctx context.Context, q *SeriesQuery) (*Series, error)
+	// Blocks reads what the detector of an anomaly made of the window that its peak was scored in.
+	Blocks(ctx context.Context, id string) (*Blocks, error)
 	// Feedback returns what operators have said, newest first.
 	Feedback() FeedbackList
 	// Say writes a record of feedback, and returns it with its id.
@@ -157,6 +159,42 @@ type Scores struct {
 	Threshold []Number  `json:"threshold" doc:"Threshold in force at each score, where an anomaly or a fixed rule tells; null elsewhere."`
 	Times     []float64 `json:"times" doc:"Event times that the scores speak of, in ms since 1970, in order."`
 	Scores    []Number  `json:"scores" doc:"Scores; null in warm-up."`
+}
+
+// Blocks is what the detector of an anomaly made of whole windows.
+type Blocks struct {
+	Anomaly  string   `json:"anomaly" doc:"Id of the anomaly."`
+	Detector string   `json:"detector" doc:"Name of its detector."`
+	Heatmap  *Heatmap `json:"heatmap,omitempty" doc:"Heatmap of the window in which the peak of the anomaly was scored, else of a later one."`
+	Grid     *Grid    `json:"grid,omitempty" doc:"The grid that regions of the detector are in, as this worker is configured."`
+	Notes    []string `json:"notes" doc:"What is missing, and why."`
+	Records  int64    `json:"records" doc:"Records of the blocks topic that were read."`
+	Bytes    int64    `json:"bytes" doc:"Bytes of keys and values that were read."`
+	Budget   int64    `json:"budget" doc:"Bytes that are read at most."`
+}
+
+// Heatmap is a heatmap of discords of one window. Times are milliseconds since 1970.
+type Heatmap struct {
+	Source     Origin  `json:"source" doc:"The input record of the last sample of the window."`
+	From       float64 `json:"from" doc:"Event time of the window's first sample, where the first column begins."`
+	To         float64 `json:"to" doc:"Where the last column ends: about the beginning of the last subsequence of the least length. Samples are taken as evenly spaced."`
+	MinLength  int     `json:"min_length" doc:"Samples of the shortest subsequences: the first row."`
+	MaxLength  int     `json:"max_length" doc:"Samples of the longest ones."`
+	LengthStep int     `json:"length_step" doc:"Samples from one length to the next. A row may have several lengths."`
+	Columns    int     `json:"columns" doc:"Cells of a row."`
+	Cells      [][]int `json:"cells" doc:"For each row of lengths, the least first, its cells: 0 for no discord, else 1 to 255 for the largest normalised distance in it, 0 to 2."`
+}
+
+// Grid is a grid of counts over a box.
+type Grid struct {
+	Columns int     `json:"columns" doc:"Cells of a row, in x."`
+	Rows    int     `json:"rows" doc:"Cells of a column, in y."`
+	X       string  `json:"x" doc:"Field of x."`
+	Y       string  `json:"y" doc:"Field of y."`
+	X0      float64 `json:"x0" doc:"Lower end of the box in x, in the units of the samples."`
+	Y0      float64 `json:"y0" doc:"Lower end in y."`
+	X1      float64 `json:"x1" doc:"Upper end in x."`
+	Y1      float64 `json:"y1" doc:"Upper end in y."`
 }
 
 // Feedback is what an operator says of anomalies.

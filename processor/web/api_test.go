@@ -49,6 +49,11 @@ func (g *group) Series(_ context.Context, q *SeriesQuery) (*Series, error) {
 		Scores: []Scores{{Detector: "near", Threshold: none, Times: []float64{}, Scores: none}}, Anomalies: []Anomaly{}, Notes: []string{}}, g.err
 }
 
+func (g *group) Blocks(_ context.Context, id string) (*Blocks, error) {
+	g.asked = append(g.asked, id)
+	return &Blocks{Anomaly: id, Heatmap: &Heatmap{Cells: [][]int{{0, 255}}}, Grid: &Grid{Columns: 2}, Notes: []string{}}, g.err
+}
+
 func (g *group) Feedback() FeedbackList {
 	return FeedbackList{Feedback: []Feedback{{ID: "a", Kind: "mute"}}, Topic: "feedback"}
 }
@@ -235,6 +240,7 @@ func TestQueries(t *testing.T) {
 		{"/anomalies?state=open&state=closed", "given more than once"},
 		{"/anomalies?severity=3", "no such parameter"},
 		{"/series", "name the series"},
+		{"/blocks", "name the anomaly"},
 		{"/series?key=a&samples=0", "from 1 to 20000"},
 		{"/series?key=a;b", "cannot be read"},
 	} {
@@ -299,8 +305,8 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	h, _ := apiHandler(Access{Token: "secret"})
-	for _, path := range []string{"/", "/app.js", "/chart.js", "/worker.js", "/app.css", "/uplot.min.js", "/uplot.min.css", "/openapi.json",
-		"/healthz"} {
+	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/app.css", "/uplot.min.js", "/uplot.min.css",
+		"/openapi.json", "/healthz"} {
 		if code, _ := request(h, "GET", path, ""); code != 200 {
 			t.Errorf("%s without a token: %d", path, code)
 		}

@@ -23,6 +23,7 @@ var pageFiles = map[string][2]string{
 	"/{$}":           {"index.html", "text/html; charset=utf-8"},
 	"/app.js":        {"app.js", "text/javascript; charset=utf-8"},
 	"/chart.js":      {"chart.js", "text/javascript; charset=utf-8"},
+	"/grids.js":      {"grids.js", "text/javascript; charset=utf-8"},
 	"/worker.js":     {"worker.js", "text/javascript; charset=utf-8"},
 	"/app.css":       {"app.css", "text/css; charset=utf-8"},
 	"/uplot.min.js":  {"uplot.min.js", "text/javascript; charset=utf-8"},
@@ -103,6 +104,21 @@ var routes = []route{
 			ctx, cancel := context.WithTimeout(r.Context(), seriesTimeout)
 			defer cancel()
 			return e.Series(ctx, &query)
+		}},
+	{method: "GET", path: "/blocks", group: true, result: Blocks{},
+		summary: "The heatmap or the grid of an anomaly's detector. A heatmap is read from the blocks topic, 16 MiB at most.",
+		parameters: []parameter{
+			{"anomaly", "Id of the anomaly. Required.", textSchema},
+		},
+		answer: func(_ *Source, e Explorer, r *http.Request, q *queryReader) (any, error) {
+			id := q.text("anomaly")
+			if id == "" {
+				q.wrong("anomaly", "name the anomaly by its id")
+				return nil, nil
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), seriesTimeout)
+			defer cancel()
+			return e.Blocks(ctx, id)
 		}},
 	{method: "GET", path: "/feedback", group: true, summary: "What operators have said of anomalies, and the mute rules.",
 		result: FeedbackList{},

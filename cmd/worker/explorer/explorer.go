@@ -4,7 +4,7 @@
 //
 // The anomalies and feedback topics are read only while somebody looks: from a request until idle later, in one
 // goroutine (Run). What is kept is bounded (store). A series is read when it is asked for, one at a time, in the request's own
-// goroutine, 64 MiB at most (series.go).
+// goroutine, 64 MiB at most (series.go); so is the block of an anomaly, 16 MiB at most (blocks.go).
 package explorer
 
 import (
@@ -36,6 +36,7 @@ type Config struct {
 	Detectors []Detector
 	Anomalies string          // topic; "": none is written
 	Scores    string          // topic; "": none is written
+	Blocks    string          // topic; "": none is written
 	Partial   bool            // the scores topic has only scores above their threshold
 	Feedback  *feedback.Topic // nil: none is read
 	Log       *slog.Logger
@@ -46,6 +47,10 @@ type Detector struct {
 	Name, Op, Rule string
 	Fields         []string // names of the values that it looks at
 	Fixed          float64  // threshold of a fixed rule; NaN for another one
+	// Heatmap says whether the detector's blocks are heatmaps, and Lead how many samples a task has before those that are in it.
+	Heatmap bool
+	Lead    int
+	Grid    *web.Grid // nil: the detector has none
 }
 
 const (
@@ -230,16 +235,24 @@ func (e *Explorer) Anomaly(id string) (web.Anomaly, error) {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var key [16]byte
-	if n, err := hex.Decode(key[:], []byte(id)); len(id) != 2*len(key) || err != nil || n != len(key) {
-		return web.Anomaly{}, &web.Error{Code: http.StatusBadRequest, Text: "explorer: an id has 32 hexadecimal digits"}
-	}
-	entry := e.store.byID[key]
-	if entry == nil {
-		return web.Anomaly{}, &web.Error{Code: http.StatusNotFound,
-			Text: "explorer: no such anomaly among those in memory; older ones are in the topic only"}
+	entry, err := e.find(id)
+	if err != nil {
+		return web.Anomaly{}, err
 	}
 	return e.store.complete(entry, &e.said), nil
+}
+
+// find returns the anomaly of an id. The caller holds mu.
+func (e *Explorer) find(id string) (*entry, error) {
+	var key [16]byte
+	if n, err := hex.Decode(key[:], []byte(id)); len(id) != 2*len(key) || err != nil || n != len(key) {
+		return nil, &web.Error{Code: http.StatusBadRequest, Text: "explorer: an id has 32 hexadecimal digits"}
+	}
+	if entry := e.store.byID[key]; entry != nil {
+		return entry, nil
+	}
+	return nil, &web.Error{Code: http.StatusNotFound,
+		Text: "explorer: no such anomaly among those in memory; older ones are in the topic only"}
 }
 
 // Feedback implements web.Explorer.

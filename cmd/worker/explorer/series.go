@@ -155,16 +155,17 @@ func (r *reading) scoresPartition(ctx context.Context) (tp kafka.TP, first, end 
 		return tp, 0, 0, nil
 	}
 	tp = kafka.TP{Topic: topic, Partition: kafka.Partition(r.raw, infos[topic].Partitions)}
-	first, end, err = r.bounds(ctx, tp)
+	first, end, err = r.e.bounds(ctx, tp)
 	return tp, first, end, err
 }
 
-func (r *reading) bounds(ctx context.Context, tp kafka.TP) (first, end int64, err error) {
-	firsts, err := r.e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
+// bounds returns the offsets of a partition's first record and after its last stable one.
+func (e *Explorer) bounds(ctx context.Context, tp kafka.TP) (first, end int64, err error) {
+	firsts, err := e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
 	if err != nil {
 		return 0, 0, fmt.Errorf("explorer: %s: %w", tp, err)
 	}
-	ends, err := r.e.c.Client.ListStable(ctx, []kafka.TP{tp})
+	ends, err := e.c.Client.ListStable(ctx, []kafka.TP{tp})
 	if err != nil {
 		return 0, 0, fmt.Errorf("explorer: %s: %w", tp, err)
 	}
@@ -225,7 +226,7 @@ func nextSpan(last, size, room int64) int64 {
 
 // samples reads the input.
 func (r *reading) samples(ctx context.Context) error {
-	first, end, err := r.bounds(ctx, r.anchor)
+	first, end, err := r.e.bounds(ctx, r.anchor)
 	if err != nil {
 		return err
 	}

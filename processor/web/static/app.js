@@ -340,7 +340,8 @@ function seriesPage(query) {
     draw();
   } });
   const choiceLabel = el("label", { hidden: true }, "Field", choice);
-  const grid = el("div", { class: "grid-map" });
+  const gridBox = el("div", { id: "grids" });
+  let grids = null;
   const data = el("details", { hidden: true });
   const more = button("More history", () => {
     samples = Math.min(20000, samples * 4);
@@ -350,7 +351,7 @@ function seriesPage(query) {
     button("Zoom in", () => charts && charts.zoom(0.5)), button("Zoom out", () => charts && charts.zoom(2)), button("Earlier", () => charts && charts.move(-0.5)),
     button("Later", () => charts && charts.move(0.5)), button("All", () => charts && charts.reset()), more, button("Reload", () => load()));
   const state = el("p", { class: "hint", role: "status" }, "Reading …");
-  main.replaceChildren(el("p", { class: "back" }, el("a", { href: "#/" }, "All anomalies")), el("h1", {}, key), state, toolbar, box, grid, data, notes,
+  main.replaceChildren(el("p", { class: "back" }, el("a", { href: "#/" }, "All anomalies")), el("h1", {}, key), state, toolbar, box, gridBox, data, notes,
     el("h2", {}, "Anomalies of the series"), list.root);
 
   function current() {
@@ -379,6 +380,20 @@ function seriesPage(query) {
     toolbar.hidden = !charts;
   }
 
+  // loadGrids shows the heatmap or the grid of an anomaly's detector.
+  async function loadGrids(a) {
+    let blocks = null;
+    try {
+      blocks = a && await api(`blocks?${new URLSearchParams({ anomaly: a.id })}`);
+    } catch (e) {
+      blocks = { notes: [e.message] };
+    }
+    if (view.page !== self) return;
+    if (grids) grids.end();
+    gridBox.replaceChildren();
+    grids = blocks && Grids.draw(gridBox, blocks, a);
+  }
+
   async function load() {
     state.textContent = "Reading …";
     const was = answer;
@@ -404,7 +419,7 @@ function seriesPage(query) {
     list.show(answer.anomalies.slice().reverse().map((a) => ({ key: a.id, value: a })));
     data.hidden = !answer.times.length;
     data.replaceChildren(el("summary", {}, "Samples around the peak as a table"), sampleTable(answer, current()));
-    grid.replaceChildren(...regionMap(current()));
+    loadGrids(current());
   }
 
   const self = {};
@@ -415,7 +430,13 @@ function seriesPage(query) {
     const fresh = now.anomalies.filter((a) => a.series === key && have.has(a.id));
     fresh.forEach((a) => have.set(a.id, a));
     list.show([...have.values()].reverse().map((a) => ({ key: a.id, value: a })));
-  }, redraw: () => answer && draw(), end: () => charts && charts.end() };
+  }, redraw: () => {
+    if (answer) draw();
+    if (grids) grids.redraw();
+  }, end: () => {
+    if (charts) charts.end();
+    if (grids) grids.end();
+  } };
 }
 
 // sampleTable is the text of a chart: 25 samples on each side of the peak.
@@ -425,24 +446,6 @@ function sampleTable(answer, a) {
   const rows = answer.times.slice(from, at + 26).map((t, i) => el("tr", {}, el("td", {}, new Date(t).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" })),
     answer.values.map((v) => el("td", { class: "n" }, number(v[from + i]))), el("td", {}, answer.anomalies.filter((x) => t >= Date.parse(x.start) && t <= Date.parse(x.end)).map((x) => x.detector).join(", "))));
   return el("div", { class: "wide" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Time"), answer.fields.map((f) => el("th", { scope: "col", class: "n" }, f)), el("th", { scope: "col" }, "Anomaly of"))), el("tbody", {}, rows)));
-}
-
-// regionMap draws where in its grid an anomaly of op scan is.
-function regionMap(a) {
-  if (!a || !a.region) return [];
-  const r = a.region;
-  const columns = Math.max(r.column_to + 2, 8);
-  const rows = Math.max(r.row_to + 2, 8);
-  const svg = (name, attributes) => {
-    const e = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
-    return e;
-  };
-  const picture = svg("svg", { viewBox: `0 0 ${columns} ${rows}`, role: "img", "aria-label": `Cells of the region: columns ${r.column_from} to ${r.column_to}, rows ${r.row_from} to ${r.row_to}` });
-  for (let x = 1; x < columns; x++) picture.append(svg("path", { d: `M${x} 0V${rows}`, stroke: "var(--line)", "stroke-width": 0.02 }));
-  for (let y = 1; y < rows; y++) picture.append(svg("path", { d: `M0 ${y}H${columns}`, stroke: "var(--line)", "stroke-width": 0.02 }));
-  picture.append(svg("rect", { x: r.column_from, y: r.row_from, width: r.column_to - r.column_from + 1, height: r.row_to - r.row_from + 1, fill: "var(--critical)", "fill-opacity": 0.55 }));
-  return [el("h2", {}, "Region"), el("p", { class: "hint" }, `${whole(r.observed)} observed where ${number(r.expected)} are expected; log-likelihood ratio ${number(r.llr)}. The grid is drawn as far as the region reaches, row 0 on top.`), picture];
 }
 
 // What operators have said.
