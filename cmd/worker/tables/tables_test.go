@@ -244,7 +244,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		{file("a.csv", "t,v\n1,2\n"), `no column "b" (ODRADEK_VALUE_FIELDS); the file has t, v`},
 		{file("b.csv", ""), "the file is empty"},
 		{file("c.txt", "x"), "the name ends with none of"},
-		{file("d.avro", "Obj"), "no Avro object container file"},
+		{file("d.avro", "Obj"), "not an Avro object container file"},
 		{file("e.parquet", "PAR1"), "e.parquet: this is no Parquet file, or its end is missing"},
 		{filepath.Join(dir, "none.csv"), "no such file"},
 	} {
