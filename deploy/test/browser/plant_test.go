@@ -47,15 +47,7 @@ type plant struct {
 func startPlant(t *testing.T) *plant {
 	t.Helper()
 	worker := buildWorker(t)
-	cluster, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1, NoRegistry: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	p := &plant{cluster: cluster, rng: rand.New(rand.NewPCG(7, 7)), faulty: map[string]bool{}, log: new(bytes.Buffer)}
-	if err := cluster.Admin().CreateTopic(t.Context(), topic, 2, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	p := newPlant(t)
 	begin := time.Now().Add(-history * time.Second)
 	var records []kafkatest.Record
 	for i := range history {
@@ -66,7 +58,7 @@ func startPlant(t *testing.T) *plant {
 			records = append(records, p.record(m, at))
 		}
 	}
-	if _, err := cluster.ProduceAcked(t.Context(), records); err != nil {
+	if _, err := p.cluster.ProduceAcked(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
 	p.runWorker(t, worker, "ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=machine", "ODRADEK_TIME_FIELD=at", "ODRADEK_VALUE_FIELDS=temperature,vibration",
@@ -76,6 +68,20 @@ func startPlant(t *testing.T) *plant {
 		"ODRADEK_DETECTOR_SHAPE_SCALE=range", "ODRADEK_DETECTOR_SHAPE_THRESHOLD=conformal:0.002")
 	go p.run(t)
 	return p
+}
+
+// newPlant returns a plant without a worker, whose broker ends with the test.
+func newPlant(t *testing.T) *plant {
+	t.Helper()
+	cluster, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1, NoRegistry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	if err := cluster.Admin().CreateTopic(t.Context(), topic, 2, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	return &plant{cluster: cluster, rng: rand.New(rand.NewPCG(7, 7)), faulty: map[string]bool{}, log: new(bytes.Buffer)}
 }
 
 // buildWorker builds the program.
