@@ -242,6 +242,41 @@ func (w *child) logged(text string) bool {
 	return bytes.Contains(b, []byte(text))
 }
 
+// killJoinLeave runs a worker that is killed and comes back, while another joins and leaves, each after more input. It returns the
+// scores, of which none is there twice, and holds that each sample has an outcome.
+func (f *fleet) killJoinLeave(produce func()) map[scoreID]scored {
+	t := f.t
+	t.Helper()
+	produce()
+	a := f.start("a", "INSTANCE_ID=a")
+	a.waitReady(t)
+	produce()
+	b := f.start("b", "INSTANCE_ID=b")
+	produce()
+	b.waitReady(t)
+	a.kill()
+	produce()
+	a = f.start("a-again", "INSTANCE_ID=a")
+	a.waitReady(t)
+	produce()
+	if code := b.drain(t); code != exitOK {
+		t.Errorf("the leaving worker ended with %d", code)
+	}
+	produce()
+	f.waitDone(recovery)
+	if _, scrape := a.get("/metrics"); !accounted(t, scrape) {
+		t.Error("the accounting equation does not hold")
+	}
+	if code := a.drain(t); code != exitOK {
+		t.Errorf("drain ended with %d", code)
+	}
+	got, doubled := f.scores()
+	if len(doubled) > 0 {
+		t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
+	}
+	return got
+}
+
 // waitDone waits until the group has committed the input to its end.
 func (f *fleet) waitDone(limit time.Duration) {
 	f.t.Helper()

@@ -80,30 +80,7 @@ func TestGrid(t *testing.T) {
 			_, err := c.ProduceAcked(context.Background(), recs)
 			must(t, err)
 		}
-		produce()
-		a := f.start("a", "INSTANCE_ID=a")
-		a.waitReady(t)
-		produce()
-		b := f.start("b", "INSTANCE_ID=b")
-		produce()
-		b.waitReady(t)
-		a.kill()
-		produce()
-		a = f.start("a-again", "INSTANCE_ID=a")
-		a.waitReady(t)
-		produce()
-		if code := b.drain(t); code != exitOK {
-			t.Errorf("the leaving worker ended with %d", code)
-		}
-		produce()
-		f.waitDone(recovery)
-		if code := a.drain(t); code != exitOK {
-			t.Errorf("drain ended with %d", code)
-		}
-		got, doubled := f.scores()
-		if len(doubled) > 0 {
-			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
-		}
+		got := f.killJoinLeave(produce)
 		still, offsets := undisturbedFleet(t, c, input, slidingSettings...)
 		compare(t, "grids", original(t, still, offsets), got)
 		if want, blocks := still.blocks(offsets), f.blocks(nil); len(blocks) < 50 || fmt.Sprint(want) != fmt.Sprint(blocks) {

@@ -111,33 +111,7 @@ func TestWide(t *testing.T) {
 			_, err = c.ProduceAcked(context.Background(), each)
 			must(t, err)
 		}
-		produce()
-		a := f.start("a", "INSTANCE_ID=a")
-		a.waitReady(t)
-		produce()
-		b := f.start("b", "INSTANCE_ID=b")
-		produce()
-		b.waitReady(t)
-		a.kill()
-		produce()
-		a = f.start("a-again", "INSTANCE_ID=a")
-		a.waitReady(t)
-		produce()
-		if code := b.drain(t); code != exitOK {
-			t.Errorf("the leaving worker ended with %d", code)
-		}
-		produce()
-		f.waitDone(recovery)
-		if _, scrape := a.get("/metrics"); !accounted(t, scrape) {
-			t.Error("the accounting equation does not hold")
-		}
-		if code := a.drain(t); code != exitOK {
-			t.Errorf("drain ended with %d", code)
-		}
-		got, doubled := f.scores()
-		if len(doubled) > 0 {
-			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
-		}
+		got := f.killJoinLeave(produce)
 		still, offsets := undisturbedFleet(t, c, input, append(settings, "COMMIT_INTERVAL=300ms")...)
 		still.several = true
 		compare(t, "wide", original(t, still, offsets), got)
