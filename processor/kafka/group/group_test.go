@@ -148,7 +148,9 @@ func TestGroupSlowConsumer(t *testing.T) {
 	cfg := Config{Group: "g", Topics: []string{in}, SessionTimeout: time.Second, RebalanceTimeout: time.Second,
 		HeartbeatInterval: 50 * time.Millisecond}
 	deaf := Join(context.Background(), c, cfg)
-	brokertest.Eventually(t, "join", func() bool { return deaf.Generation().ID > 0 })
+	// The generation is published before it is complete: a second member that joins then would share the first assignment.
+	_, err := k.Admin().WaitGroup(brokertest.Within(t, 10*time.Second), cfg.Group, 1, in)
+	brokertest.Must(t, err)
 	startConsumer(t, l, c, "two", cfg, nil)
 	time.Sleep(3 * time.Second)
 	for i, want := range []struct {
