@@ -111,6 +111,8 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/undo", "processor/keystate/floor", "what an operation changes is its owner's"},
 	{"processor/keystate/guard", "", "it compares numbers"},
 	{"processor/keystate/mute", "processor/keystate/changelog processor/keystate/guard", "it knows detectors and series by name"},
+	{"processor/keystate/rules", "processor/keystate/decisions processor/keystate/mute processor/keystate/ruling processor/keystate/series",
+		"it says what is in force, and judges nothing"},
 	{"processor/keystate/series",
 		"processor/keystate/changelog processor/keystate/guard processor/keystate/ruling processor/events detectors detectors/threshold " +
 			"detectors/ensemble detectors/bins",

@@ -19,8 +19,8 @@ const (
 	Eviction   = decisions.Eviction   // see keys.go
 	Verdict    = decisions.Verdict    // of the caller
 	Grown      = decisions.Grown      // of the caller; see sweeps.go
-	Thresholds = decisions.Thresholds // see thresholds.go
-	Mutes      = decisions.Mutes      // of the caller; see mutes.go
+	Thresholds = decisions.Thresholds // of the state; see package rules
+	Mutes      = decisions.Mutes      // of the caller; see package rules
 	Advance    = decisions.Advance    // see advance.go
 )
 
@@ -48,9 +48,9 @@ var actions = [decisions.NumKinds]func(*State, *decisions.Decision){
 		s.gate.advance(d.Value.(int64))
 		s.route()
 	},
-	Thresholds: func(s *State, d *decisions.Decision) { s.Rules.force(d) },
+	Thresholds: func(s *State, d *decisions.Decision) { s.Rules.Force(d) },
 	Mutes: func(s *State, d *decisions.Decision) {
-		s.mutes.force(d)
+		s.mutes.Force(d)
 		s.silences.watch.Reset()
 		s.sweeps.planSilences()
 	},

@@ -59,7 +59,7 @@
 //	Decisions  Decisions  what the partition's owner decides (decisions.go, package decisions)
 //	Advances   Advances   decisions that move the watermark of an idle partition (advance.go)
 //	Suspects   Suspects   leaps of event time and the votes on them (suspects.go, package suspects)
-//	Rules      Rules      the rulings in force: thresholds, guards, rules of anomalies (thresholds.go)
+//	Rules      Rulings    the rulings in force: thresholds, guards, rules of anomalies (package rules)
 //	Grids      Grids      which windows of grids are open (grid.go)
 //	Restore    Restore    keys from the changelog, and the replay of the input after them (restore.go, package load)
 //	Output     Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
@@ -76,7 +76,7 @@
 //	                      wait in a tasks.Queue (package tasks)
 //	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
 //	alerts     alerts     what the judge and the rules store for a key, saved before it changes (alerts.go)
-//	mutes      mutes      the mute rules in force (mutes.go)
+//	mutes      Mutes      the mute rules in force (package rules)
 //	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
 //	reverter   reverter   undoes what the journal has (revert.go)
 //
@@ -135,7 +135,7 @@
 //   - A key's history of scores survives a change of the threshold, unless the new one
 //     has another number of scores; then it begins empty. Anomalies go on either way. Which scores
 //     entered a history depends on the thresholds, so those in force are decisions
-//     (thresholds.go), and a key's history follows a change with its next score.
+//     (package rules), and a key's history follows a change with its next score.
 //   - Samples before the offset at which a partition begins to publish are folded like any others, but
 //     their results are not published (backfill.go).
 //   - Warming-up rows go straight to Rows unless a task of this State waits for

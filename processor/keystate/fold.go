@@ -72,8 +72,8 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.Advances.replay(sm.Offset, b)
 	s.newest = sm.Offset
-	if s.Rules.missing && !s.journal.Replaying {
-		s.Rules.decide(sm.Offset)
+	if s.Rules.Missing && !s.journal.Replaying {
+		s.Rules.Decide(sm.Offset)
 	}
 	s.sweeps.pass(sm.Offset + 1)
 	out := s.gate.enter(sm, b)

@@ -9,6 +9,7 @@ import (
 	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/rules"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/tasks"
 )
@@ -24,7 +25,7 @@ import (
 type judge struct {
 	out    *Output
 	alerts alerts
-	mutes  *mutes
+	mutes  *rules.Mutes
 	finds  []detectors.Finding
 	watch  func(*Watched) // nil: none
 
@@ -207,7 +208,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !j.admitted(d, why, &in) {
 			v.Exceeds, ordinary = false, true
 		}
-		if v.Exceeds && len(j.mutes.judged) > 0 && j.muted(k, d, r, why, &in) {
+		if v.Exceeds && len(j.mutes.Judged) > 0 && j.muted(k, d, r, why, &in) {
 			v.Exceeds, ordinary = false, true
 		}
 		if ordinary {
@@ -273,7 +274,7 @@ func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *e
 		}
 		return in.Expected, in.Actual, in.Contribution
 	}
-	return j.mutes.judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
+	return j.mutes.Judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
 }
 
 // explain takes the expected values of the i-th fresh row from its finding or, where the finding

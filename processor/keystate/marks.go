@@ -11,8 +11,8 @@ func begin(s *State, f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.Suspects.begin(f)
 	s.journal.Begin(f, implicit)
-	s.Rules.rebuild(s.next)
-	s.mutes.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
 	s.sweeps.plan()
 }
 
@@ -101,7 +101,7 @@ func rebuild(s *State) {
 	s.orphans.rebuild()
 	s.groups.rebuild()
 	s.Decisions.log.Rebuild(s.next)
-	s.Rules.rebuild(s.next)
-	s.mutes.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
 	s.sweeps.plan()
 }

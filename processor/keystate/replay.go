@@ -33,8 +33,8 @@ func (s *State) EndReplay() {
 	s.Suspects.endReplay(s.Restore.end)
 	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.Suspects.floor(s.next))
-	s.Rules.rebuild(s.next)
-	s.mutes.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
 	s.Keys.evictor.Reset()
 	s.silences.watch.Reset()
 	s.sweeps.plan()

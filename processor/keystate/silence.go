@@ -3,6 +3,7 @@ package keystate
 import (
 	"odradek/processor/events"
 	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/rules"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/silence"
 )
@@ -19,7 +20,7 @@ type silences struct {
 	keys    *keys.Table
 	edits   edits
 	out     *Output
-	mutes   *mutes
+	mutes   *rules.Mutes
 }
 
 // newSilences returns the silences of the keys in a table.
@@ -46,7 +47,7 @@ func (s *silences) open(offset int64) {
 }
 
 func (s *silences) openOf(k *Key, wm, offset int64) {
-	if to, muted := s.mutes.folded.Silences(series.SilenceName, k.Name(), wm); muted {
+	if to, muted := s.mutes.Folded.Silences(series.SilenceName, k.Name(), wm); muted {
 		s.watch.Add(k, to-1-s.limit) // due again when the watermark is at to, if the key is still silent
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/reorder"
+	"odradek/processor/keystate/rules"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
 	"odradek/processor/keystate/tasks"
@@ -248,7 +249,7 @@ type State struct {
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
 	// Rules are the thresholds, guards and rules of anomalies in force.
-	Rules Rules
+	Rules rules.Rulings
 	// Grids are the windows of grids that are open.
 	Grids Grids
 	// Restore is what the state is restored from.
@@ -271,7 +272,7 @@ type State struct {
 	orphans  orphans
 	folder   folder
 	judge    judge
-	mutes    mutes
+	mutes    rules.Mutes
 	journal  journal
 	reverter reverter
 	dirty    keys.DirtyQueue
@@ -294,8 +295,8 @@ func New(cfg *Config) *State {
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
 	compose(s)
 	s.journal = s.reverter.journal()
-	s.Rules.rebuild(s.next)
-	s.mutes.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
 	return s
 }
 
@@ -320,8 +321,8 @@ func compose(s *State) {
 	s.held = newHeld(cfg.MaxHeld<<cfg.SampleBits, cfg.Dim, table, journal)
 	s.judge.watch = cfg.Watch
 	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
-	s.Rules = Rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks, position: at, changed: s.route}
-	s.mutes = mutes{decisions: s.Decisions.log, tasks: &s.folder.tasks}
+	s.Rules = rules.NewRulings(s.dets, s.Decisions.log, &s.folder.tasks, at.turn, s.route)
+	s.mutes = rules.NewMutes(s.Decisions.log, &s.folder.tasks)
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
 		hold: cfg.Hold, at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids,
@@ -371,5 +372,5 @@ func (s *State) Bytes() int64 {
 func (s *State) route() {
 	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
-		s.Suspects.Len() > 0 || s.Rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
+		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }
