@@ -76,6 +76,10 @@ var within = []struct{ dir, imports, why string }{
 		"a score is explained by the fold that made it; settings and commands are the program's"},
 	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",
 		"letters are read and sent again whatever their format is; settings and commands are the program's"},
+	{"cmd/worker/groupstate",
+		"cmd/worker/config cmd/worker/explorer cmd/worker/preflight processor/feedback processor/kafka processor/kafka/fetch " +
+			"processor/kafka/record processor/keystate processor/outputs processor/provenance",
+		"stored state is read and changed from outside, without a processor; flags are the program's"},
 	{"cmd/worker/explorer",
 		"cmd/worker/config detectors/discord detectors/ops/discords detectors/threshold processor/feedback processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate/mute processor/keystate/series processor/outputs " +

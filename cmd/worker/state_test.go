@@ -13,12 +13,9 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/groupstate"
 	"odradek/cmd/worker/reload"
-	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
 	"odradek/processor/web"
 )
@@ -67,7 +64,7 @@ func stateFixture(t *testing.T, c *kafkatest.Cluster) (topic string, environ []s
 		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_HEARTBEAT_INTERVAL=200ms", "ODRADEK_REPLAY_LIMIT=100ms")
 }
 
-func stateLines(t *testing.T, environ []string, args ...string) (lines []partitionState, text string) {
+func stateLines(t *testing.T, environ []string, args ...string) (lines []groupstate.PartitionState, text string) {
 	t.Helper()
 	term, out, errs := console(environ...)
 	if code := term.state(context.Background(), append([]string{"list", "-json"}, args...)); code != exitOK {
@@ -75,7 +72,7 @@ func stateLines(t *testing.T, environ []string, args ...string) (lines []partiti
 	}
 	text = out.String()
 	for dec := json.NewDecoder(out); ; {
-		var p partitionState
+		var p groupstate.PartitionState
 		if err := dec.Decode(&p); err == io.EOF {
 			return lines, text
 		} else if err != nil {
@@ -130,7 +127,7 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 	if code := term.state(context.Background(), []string{"export", "-key", "sensor-00003"}); code != exitOK {
 		t.Errorf("export: exit %d, %s", code, errs)
 	}
-	var e exported
+	var e groupstate.Exported
 	if err := json.Unmarshal(bytes.SplitN(out.Bytes(), []byte("\n"), 2)[0], &e); err != nil || e.Series != "sensor-00003" ||
 		e.Kind != "head" || len(e.Value) == 0 {
 		t.Errorf("export: %v %+v", err, e)
@@ -272,50 +269,5 @@ func TestStateUsage(t *testing.T) {
 		if code := term.state(context.Background(), strings.Fields(args)); code != exitUsage || errs.Len() == 0 {
 			t.Errorf("%q: exit %d, %s", args, code, errs)
 		}
-	}
-}
-
-// The command's idea of a changelog key is keystate's.
-func TestRecordKeys(t *testing.T) {
-	det, err := zscore.New(600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := keystate.New(&keystate.Config{Dim: 1, Lateness: 3000, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []series.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
-	exec := detectors.NewCPU(1)
-	b := exec.Batch()
-	s.Mark(0)
-	for i := range int64(6000) {
-		key := fmt.Sprintf("series/%d", i%3)
-		s.Fold(&keystate.Sample{Key: []byte(key), Time: i, Offset: i, Values: []float64{float64(i * i % 17)}}, b)
-		if err := exec.Execute(context.Background(), b); err != nil {
-			t.Fatal(err)
-		}
-		s.Apply(b)
-		b.Reset()
-		s.Mark(i + 1)
-		s.Committed(i + 1)
-	}
-	s.Decisions.Make(keystate.Verdict, []byte("a schema"), []byte("none"), 6000)
-	s.Mark(6001)
-	kinds := map[string]int{}
-	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {
-		kind, series, numbers := splitRecordKey(string(key))
-		kinds[kind]++
-		if kind == "decision" {
-			if series != "" || !slices.Equal(numbers, []uint64{uint64(keystate.Verdict), 6000}) {
-				t.Errorf("decision of %q with %v", series, numbers)
-			}
-			return nil
-		}
-		if !strings.HasPrefix(series, "series/") || len(series) != len("series/0") {
-			t.Errorf("key %q is a %s of %q with %v", key, kind, series, numbers)
-		}
-		return nil
-	})
-	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["held samples"] == 0 || kinds["decision"] != 1 ||
-		kinds["unknown"] > 0 {
-		t.Errorf("%v, %v", kinds, err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package groupstate
 
 import (
 	"context"
@@ -18,12 +18,12 @@ import (
 // starts meanwhile refuses to continue, or resets by itself with ODRADEK_STATE_LOST=reset.
 const resetting = "reset in progress"
 
-// reset empties the state of the partitions and commits where to begin.
+// Reset empties the state of the partitions and commits where to begin.
 //
 // It may be interrupted and repeated at any point. First it commits the offsets without a replay floor: the
 // brokers refuse that while the group has members, and afterwards no worker can use the old state. Then it
 // empties the changelogs. Last it commits the offsets again with a floor that needs no state.
-func (s *stateTool) reset(ctx context.Context, t terminal) error {
+func (s *Group) Reset(ctx context.Context) error {
 	targets, err := s.targets(ctx)
 	if err != nil {
 		return err
@@ -32,21 +32,21 @@ func (s *stateTool) reset(ctx context.Context, t terminal) error {
 		return err
 	}
 	remake := s.mismatched()
-	if len(remake) > 0 && s.o.partition >= 0 {
+	if len(remake) > 0 && s.o.Partition >= 0 {
 		return fmt.Errorf("state: the changelog of %v has another number of partitions: reset all partitions of the topic together", remake)
 	}
 	verb := "would reset"
-	if s.o.yes {
+	if s.o.Yes {
 		verb = "resetting"
 	}
 	for _, tp := range s.tps {
-		fmt.Fprintf(t.err, "%s %s of group %s, to begin at offset %d\n", verb, tp, s.c.Group.Group, targets[tp])
+		fmt.Fprintf(s.err, "%s %s of group %s, to begin at offset %d\n", verb, tp, s.c.Group.Group, targets[tp])
 	}
 	for _, topic := range remake {
-		fmt.Fprintf(t.err, "%s: the changelog %s is created again with %d partitions\n", verb, s.c.ChangelogTopic(topic), s.counts[topic])
+		fmt.Fprintf(s.err, "%s: the changelog %s is created again with %d partitions\n", verb, s.c.ChangelogTopic(topic), s.counts[topic])
 	}
-	if !s.o.yes {
-		fmt.Fprintln(t.err, "nothing was changed; add -yes to do it")
+	if !s.o.Yes {
+		fmt.Fprintln(s.err, "nothing was changed; add -yes to do it")
 		return nil
 	}
 	if err := s.commit(ctx, targets, func(int64) string { return resetting }); err != nil {
@@ -65,12 +65,12 @@ func (s *stateTool) reset(ctx context.Context, t terminal) error {
 	if err != nil {
 		return fmt.Errorf("%w; the reset is not finished: run it again", err)
 	}
-	fmt.Fprintf(t.err, "reset %d partitions, %d state records deleted\n", len(s.tps), n)
+	fmt.Fprintf(s.err, "reset %d partitions, %d state records deleted\n", len(s.tps), n)
 	return nil
 }
 
 // own refuses changelogs that hold the state of another group or topic.
-func (s *stateTool) own(ctx context.Context) error {
+func (s *Group) own(ctx context.Context) error {
 	for topic := range s.counts {
 		if !s.stateOf[topic] {
 			continue
@@ -90,7 +90,7 @@ func (s *stateTool) own(ctx context.Context) error {
 }
 
 // targets returns the offset at which each partition is to begin.
-func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
+func (s *Group) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -110,18 +110,18 @@ func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 	targets := make(map[kafka.TP]int64, len(s.tps))
 	for _, tp := range s.tps {
 		switch at := committed[tp].Offset; {
-		case s.o.offset():
+		case s.o.Offset():
 			if len(s.tps) > 1 {
 				return nil, fmt.Errorf("state: -to %d is an offset of one partition, but %d are selected: name its topic with -topic",
-					s.o.at, len(s.tps))
+					s.o.At, len(s.tps))
 			}
-			if s.o.at < earliest[tp] || s.o.at > latest[tp] {
-				return nil, fmt.Errorf("state: %s: offset %d is not in the log, which has %d to %d", tp, s.o.at, earliest[tp], latest[tp])
+			if s.o.At < earliest[tp] || s.o.At > latest[tp] {
+				return nil, fmt.Errorf("state: %s: offset %d is not in the log, which has %d to %d", tp, s.o.At, earliest[tp], latest[tp])
 			}
-			targets[tp] = s.o.at
-		case s.o.to == "earliest":
+			targets[tp] = s.o.At
+		case s.o.To == "earliest":
 			targets[tp] = earliest[tp]
-		case s.o.to == "latest":
+		case s.o.To == "latest":
 			targets[tp] = latest[tp]
 		case at < 0:
 			targets[tp] = start[tp]
@@ -136,7 +136,7 @@ func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 }
 
 // start returns the offsets that ODRADEK_START names.
-func (s *stateTool) start(ctx context.Context, earliest, latest map[kafka.TP]int64) (map[kafka.TP]int64, error) {
+func (s *Group) start(ctx context.Context, earliest, latest map[kafka.TP]int64) (map[kafka.TP]int64, error) {
 	at, err := s.c.StartAt()
 	switch {
 	case err != nil:
@@ -155,7 +155,7 @@ func (s *stateTool) start(ctx context.Context, earliest, latest map[kafka.TP]int
 	return offs, err
 }
 
-func (s *stateTool) commit(ctx context.Context, targets map[kafka.TP]int64, metadata func(at int64) string) error {
+func (s *Group) commit(ctx context.Context, targets map[kafka.TP]int64, metadata func(at int64) string) error {
 	offs := make(map[kafka.TP]kafka.Offset, len(targets))
 	for tp, at := range targets {
 		offs[tp] = kafka.Offset{Offset: at, Metadata: metadata(at)}
@@ -165,7 +165,7 @@ func (s *stateTool) commit(ctx context.Context, targets map[kafka.TP]int64, meta
 
 // commitOffsets commits offsets without being a member, which brokers accept only while the
 // group is empty; otherwise it returns errGroupActive.
-func (s *stateTool) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
+func (s *Group) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
 	err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, s.c.Group.Group, offs)
 	switch kafka.ClassOf(err) {
 	case kafka.None:
@@ -177,7 +177,7 @@ func (s *stateTool) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.O
 }
 
 // mismatched lists the topics whose changelog has another number of partitions.
-func (s *stateTool) mismatched() (topics []string) {
+func (s *Group) mismatched() (topics []string) {
 	for topic, n := range s.counts {
 		if s.stateOf[topic] && s.logs[topic] != 0 && s.logs[topic] != n {
 			topics = append(topics, topic)
@@ -188,7 +188,7 @@ func (s *stateTool) mismatched() (topics []string) {
 
 // remake deletes a changelog and creates it with its input topic's number of partitions and
 // its former settings.
-func (s *stateTool) remake(ctx context.Context, topic string) error {
+func (s *Group) remake(ctx context.Context, topic string) error {
 	name := s.c.ChangelogTopic(topic)
 	have, err := s.client.TopicConfig(ctx, name)
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *stateTool) remake(ctx context.Context, topic string) error {
 }
 
 // wipe writes a tombstone for every live record of the changelogs in which, but the owner's.
-func (s *stateTool) wipe(ctx context.Context, which func(tp kafka.TP, key string) bool) (records int, err error) {
+func (s *Group) wipe(ctx context.Context, which func(tp kafka.TP, key string) bool) (records int, err error) {
 	producer := s.client.NewProducer(kafka.ProducerConfig{})
 	if err := producer.Init(ctx); err != nil {
 		return 0, fmt.Errorf("state: %w", err)

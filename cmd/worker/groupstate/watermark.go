@@ -1,4 +1,4 @@
-package main
+package groupstate
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"odradek/processor/provenance"
 )
 
-// partitionWatermark is a line of `state watermark`.
-type partitionWatermark struct {
+// PartitionWatermark is a line of Watermark.
+type PartitionWatermark struct {
 	Topic     string     `json:"topic"`
 	Partition int32      `json:"partition"`
 	Committed int64      `json:"committed"`        // -1: none
@@ -28,21 +28,21 @@ type partitionWatermark struct {
 	commit    kafka.Offset
 }
 
-// watermark shows the watermark of each partition, as of its replay floor, and with
+// Watermark shows the watermark of each partition, as of its replay floor, and with
 // -to and -yes repairs those that are later: see repair.
-func (s *stateTool) watermark(ctx context.Context, t terminal) error {
+func (s *Group) Watermark(ctx context.Context) error {
 	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	now := time.Now()
-	lines := map[kafka.TP]*partitionWatermark{}
+	lines := map[kafka.TP]*PartitionWatermark{}
 	var order []kafka.TP
 	for _, tp := range s.tps {
 		if !s.stateOf[tp.Topic] {
 			continue
 		}
-		p := &partitionWatermark{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: -1, commit: committed[tp]}
+		p := &PartitionWatermark{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: -1, commit: committed[tp]}
 		lines[tp], order = p, append(order, tp)
 		if f, err := keystate.ParseFloor(p.commit.Metadata); err == nil && p.Committed >= 0 {
 			p.Floor, p.Suspects = f.Offset, len(f.Suspects)
@@ -52,23 +52,23 @@ func (s *stateTool) watermark(ctx context.Context, t terminal) error {
 				p.Newest, p.Watermark, p.Lag = &newest, &wm, now.Sub(wm).Seconds()
 			}
 		}
-		if !s.o.toTime.IsZero() {
-			if p.names, err = s.namesAfter(ctx, tp, s.o.toTime.UnixMicro()); err != nil {
+		if !s.o.ToTime.IsZero() {
+			if p.names, err = s.namesAfter(ctx, tp, s.o.ToTime.UnixMicro()); err != nil {
 				return err
 			}
 			n := len(p.names)
 			p.Ahead = &n
 		}
 	}
-	if err := showWatermarks(t, s.o, order, lines); err != nil || s.o.toTime.IsZero() {
+	if err := s.showWatermarks(order, lines); err != nil || s.o.ToTime.IsZero() {
 		return err
 	}
-	return s.repair(ctx, t, order, lines)
+	return s.repair(ctx, order, lines)
 }
 
-func showWatermarks(t terminal, o *stateOptions, order []kafka.TP, lines map[kafka.TP]*partitionWatermark) error {
-	if o.asJSON {
-		enc := json.NewEncoder(t.out)
+func (s *Group) showWatermarks(order []kafka.TP, lines map[kafka.TP]*PartitionWatermark) error {
+	if s.o.JSON {
+		enc := json.NewEncoder(s.out)
 		for _, tp := range order {
 			if err := enc.Encode(lines[tp]); err != nil {
 				return err
@@ -76,7 +76,7 @@ func showWatermarks(t terminal, o *stateOptions, order []kafka.TP, lines map[kaf
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "topic\tpartition\tcommitted\treplay from\tnewest event time\twatermark\tbehind the clock\tsuspects\tseries ahead")
 	for _, tp := range order {
 		p := lines[tp]
@@ -95,7 +95,7 @@ func showWatermarks(t terminal, o *stateOptions, order []kafka.TP, lines map[kaf
 }
 
 // namesAfter lists the series of a partition with a sample after t.
-func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte, error) {
+func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte, error) {
 	log, ok := s.changelog(tp)
 	if !ok {
 		return nil, nil
@@ -126,24 +126,24 @@ func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]b
 // sample, because all of their samples would be late.
 // It may be interrupted and run again. The offsets come first, because brokers refuse
 // that commit while the group has members.
-func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, lines map[kafka.TP]*partitionWatermark) error {
+func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP]*PartitionWatermark) error {
 	if err := s.own(ctx); err != nil {
 		return err
 	}
-	to := s.o.toTime.UnixMicro()
+	to := s.o.ToTime.UnixMicro()
 	offs, series := map[kafka.TP]kafka.Offset{}, map[kafka.TP]map[string]bool{}
 	forgotten := 0
 	for _, tp := range order {
 		p := lines[tp]
 		if p.Floor < 0 {
-			fmt.Fprintf(t.err, "%s has no replay floor: nothing to repair\n", tp)
+			fmt.Fprintf(s.err, "%s has no replay floor: nothing to repair\n", tp)
 			continue
 		}
 		names := map[string]bool{}
 		for _, name := range p.names {
 			names[string(name)] = true
 		}
-		late := p.Newest != nil && p.Newest.After(s.o.toTime)
+		late := p.Newest != nil && p.Newest.After(s.o.ToTime)
 		if !late && len(names) == 0 {
 			continue
 		}
@@ -158,23 +158,23 @@ func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, li
 		}
 		forgotten += len(names)
 		if late {
-			fmt.Fprintf(t.err, "%s: the newest event time is set back from %s to %s\n", tp, p.Newest.Format(time.RFC3339),
-				s.o.toTime.UTC().Format(time.RFC3339))
+			fmt.Fprintf(s.err, "%s: the newest event time is set back from %s to %s\n", tp, p.Newest.Format(time.RFC3339),
+				s.o.ToTime.UTC().Format(time.RFC3339))
 		}
 		if len(names) > 0 {
-			fmt.Fprintf(t.err, "%s: %d series with a later sample are forgotten; they warm up again, and their open anomalies are not closed\n", tp,
+			fmt.Fprintf(s.err, "%s: %d series with a later sample are forgotten; they warm up again, and their open anomalies are not closed\n", tp,
 				len(names))
 		}
 	}
 	switch {
 	case len(offs) == 0:
-		fmt.Fprintln(t.err, "no partition and no series is later: nothing to repair")
+		fmt.Fprintln(s.err, "no partition and no series is later: nothing to repair")
 		return nil
 	case s.c.Keys.MaxJump == 0:
-		fmt.Fprintln(t.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
+		fmt.Fprintln(s.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
 	}
-	if !s.o.yes {
-		fmt.Fprintln(t.err, "nothing was changed; add -yes to do it")
+	if !s.o.Yes {
+		fmt.Fprintln(s.err, "nothing was changed; add -yes to do it")
 		return nil
 	}
 	if err := s.commitOffsets(ctx, offs); err != nil {
@@ -187,7 +187,7 @@ func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, li
 	if err != nil {
 		return fmt.Errorf("%w; the repair is not finished: run it again", err)
 	}
-	fmt.Fprintf(t.err,
+	fmt.Fprintf(s.err,
 		"repaired %d partitions, %d series forgotten, %d state records deleted; to forget all series of a topic there is worker state reset\n",
 		len(offs), forgotten, n)
 	return nil

@@ -1,4 +1,4 @@
-package main
+package groupstate
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"odradek/processor/kafka"
 )
 
-// resume has partitions go on that ODRADEK_STOP_ABOVE has paused: the one that is named, or all. The workers read it
+// Resume has partitions go on that ODRADEK_STOP_ABOVE has paused: the one that is named, or all. The workers read it
 // from the feedback topic; they need not stop.
-func (s *stateTool) resume(ctx context.Context, t terminal) error {
-	r := feedback.Resumption{Limit: s.c.StopAbove(), Named: s.o.partition >= 0, Author: userName()}
+func (s *Group) Resume(ctx context.Context) error {
+	r := feedback.Resumption{Limit: s.c.StopAbove(), Named: s.o.Partition >= 0, Author: s.o.Author}
 	if r.Limit.Of == 0 {
 		return errors.New("state: ODRADEK_STOP_ABOVE is off: no partition is paused for its dead letters")
 	}
@@ -24,16 +24,16 @@ func (s *stateTool) resume(ctx context.Context, t terminal) error {
 	if r.Ends, err = s.client.ListStable(ctx, s.tps); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	switch s.o.to {
+	switch s.o.To {
 	case "committed":
 	case "latest":
 		r.Until = r.Ends
 	default:
-		r.Until = map[kafka.TP]int64{s.tps[0]: s.o.at}
+		r.Until = map[kafka.TP]int64{s.tps[0]: s.o.At}
 	}
 	reg, err := s.c.NewRegistry()
 	if err != nil {
 		return err
 	}
-	return explorer.FeedbackTopic(s.c, s.client, reg).Resume(ctx, s.tps, &r, t.err)
+	return explorer.FeedbackTopic(s.c, s.client, reg).Resume(ctx, s.tps, &r, s.err)
 }

@@ -1,0 +1,59 @@
+package groupstate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
+)
+
+// The command's idea of a changelog key is keystate's.
+func TestRecordKeys(t *testing.T) {
+	det, err := zscore.New(600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := keystate.New(&keystate.Config{Dim: 1, Lateness: 3000, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
+	exec := detectors.NewCPU(1)
+	b := exec.Batch()
+	s.Mark(0)
+	for i := range int64(6000) {
+		key := fmt.Sprintf("series/%d", i%3)
+		s.Fold(&keystate.Sample{Key: []byte(key), Time: i, Offset: i, Values: []float64{float64(i * i % 17)}}, b)
+		if err := exec.Execute(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		s.Apply(b)
+		b.Reset()
+		s.Mark(i + 1)
+		s.Committed(i + 1)
+	}
+	s.Decisions.Make(keystate.Verdict, []byte("a schema"), []byte("none"), 6000)
+	s.Mark(6001)
+	kinds := map[string]int{}
+	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {
+		kind, series, numbers := splitRecordKey(string(key))
+		kinds[kind]++
+		if kind == "decision" {
+			if series != "" || !slices.Equal(numbers, []uint64{uint64(keystate.Verdict), 6000}) {
+				t.Errorf("decision of %q with %v", series, numbers)
+			}
+			return nil
+		}
+		if !strings.HasPrefix(series, "series/") || len(series) != len("series/0") {
+			t.Errorf("key %q is a %s of %q with %v", key, kind, series, numbers)
+		}
+		return nil
+	})
+	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["held samples"] == 0 || kinds["decision"] != 1 ||
+		kinds["unknown"] > 0 {
+		t.Errorf("%v, %v", kinds, err)
+	}
+}
