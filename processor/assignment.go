@@ -88,12 +88,12 @@ func (a *assignment) committed(rs results) {
 }
 
 // list returns the status of each partition, by topic and partition.
-func (a *assignment) list(lateness int64) []metrics.PartitionStatus {
+func (a *assignment) list() []metrics.PartitionStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := make([]metrics.PartitionStatus, 0, len(a.status))
 	for _, pt := range a.status {
-		out = append(out, pt.status.Status(pt.progress(), lateness))
+		out = append(out, pt.status.Status(pt.progress(), pt.mapping.State.Lateness))
 	}
 	slices.SortFunc(out, func(a, b metrics.PartitionStatus) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))

@@ -34,7 +34,7 @@ func refuseGrown(cfg *Config, in string, t *outputs.Topic, partitions int) error
 	case partitions < t.Partitions:
 	case cfg.StateLost != policy.Reset:
 		e.Decide = "ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
-	case cfg.State.TTL == 0:
+	case cfg.Of(in).State.TTL == 0:
 		e.Reason += ", and without ODRADEK_TTL their state in the old ones would stay for ever"
 		e.Decide = "ODRADEK_TTL with ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
 	}
@@ -44,7 +44,7 @@ func refuseGrown(cfg *Config, in string, t *outputs.Topic, partitions int) error
 // MisfitOf returns why a worker does not start with an input topic and a changelog of
 // these numbers of partitions; nil where it does, or extends the changelog.
 func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int) error {
-	if partitions == have || partitions > have && cfg.StateLost == policy.Reset && cfg.State.TTL > 0 {
+	if partitions == have || partitions > have && cfg.StateLost == policy.Reset && cfg.Of(in).State.TTL > 0 {
 		return nil
 	}
 	return refuseGrown(cfg, in, &outputs.Topic{Name: changelog, Partitions: have}, partitions)

@@ -14,6 +14,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/mapping"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
 	"odradek/schemas"
@@ -22,9 +23,10 @@ import (
 // folder folds the records of a chunk into the state of a partition, scores them, and adds
 // records that become no sample to the side outputs. One goroutine uses it.
 type folder struct {
-	host *host
-	tp   kafka.TP
-	log  *slog.Logger
+	host    *host
+	tp      kafka.TP
+	mapping *mapping.Mapping // of the topic
+	log     *slog.Logger
 
 	state   *keystate.State
 	batch   *detectors.Batch
@@ -163,7 +165,7 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 			held = true
 		}
 		if len(s.Suspects.Refused) > 0 {
-			f.side.refused(s, f.host.cfg.State.MaxJump)
+			f.side.refused(s, f.mapping.State.MaxJump)
 		}
 	}
 	if held {
@@ -176,7 +178,7 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 // sample returns the i-th sample of the reading of rec.
 func (f *folder) sample(rec *record.Record, i int) keystate.Sample {
 	key, at, values := f.split.Sample(&f.reading, i)
-	return keystate.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.host.cfg.State.Place(rec.Offset, i), Values: values}
+	return keystate.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.mapping.State.Place(rec.Offset, i), Values: values}
 }
 
 // makeRoom scores until the batch has room for the tasks of one more sample.
@@ -232,7 +234,7 @@ const maxSeriesKey = 8 << 10
 
 // compareClock logs what is wrong with the event times of the topic, once a worker.
 func (f *folder) compareClock(rec *record.Record) {
-	finding, fix := f.clock.Add(f.reading.Time, rec.Timestamp, f.host.cfg.TimeUnit)
+	finding, fix := f.clock.Add(f.reading.Time, rec.Timestamp, f.mapping.TimeUnit)
 	if finding == "" {
 		return
 	}
@@ -246,7 +248,7 @@ func (f *folder) checkReading(rec *record.Record) error {
 	if f.reading.Len() == 0 {
 		return nil
 	}
-	if most := f.host.cfg.MaxFuture; most > 0 && rec.Timestamp >= 0 && f.reading.Time > rec.Timestamp*1000+most.Microseconds() {
+	if most := f.mapping.MaxFuture; most > 0 && rec.Timestamp >= 0 && f.reading.Time > rec.Timestamp*1000+most.Microseconds() {
 		of := ""
 		for i := range f.reading.Len() {
 			if _, at, _ := f.reading.At(i); at == f.reading.Time && f.reading.Len() > 1 {

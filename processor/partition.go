@@ -83,24 +83,24 @@ type host struct {
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {
-	cfg, rekeyed := h.cfg, h.cfg.Outputs[outputs.Rekeyed]
+	cfg, rekeyed, m := h.cfg, h.cfg.Outputs[outputs.Rekeyed], h.cfg.Of(tp.Topic)
 	pt := &partition{
-		folder: folder{host: h, tp: tp, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
-			dec: cfg.Decoder.Clone(), split: schemas.NewSplitter(cfg.Series), forward: rekeyed != "" && tp.Topic != rekeyed,
+		folder: folder{host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
+			dec: m.Decoder.Clone(), split: schemas.NewSplitter(m.Series), forward: rekeyed != "" && tp.Topic != rekeyed,
 			carried: outputs.NewCarried(cfg.CarryHeaders), traces: traceparents{wanted: cfg.Traced != nil}},
 		status:   status.New(tp),
 		done:     make(chan struct{}),
 		commands: newCommands(),
 		entry:    entry{cycles: h.cycles},
 	}
-	pt.idle.after = cfg.IdleAfter
+	pt.idle.after = m.IdleAfter
 	pt.holds = holds{pt.status, pt.log}
 	pt.open.status = pt.status
 	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
 	pt.verdicts = verdicts{dec: pt.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
 	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
-		stop:   deadletters.NewStopper(tp, cfg.StopAbove, cfg.Resume),
-		writer: outputs.NewWriter(h.outputs, tp, cfg.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
+		stop:   deadletters.NewStopper(tp, m.StopAbove, cfg.Resume),
+		writer: outputs.NewWriter(h.outputs, tp, m.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
 	if cfg.Numbered {
 		pt.side.writer.Number()
 	}
@@ -109,8 +109,8 @@ func newPartition(h *host, tp kafka.TP) *partition {
 			Logs:     &restore.Logs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
 			Group:    cfg.Group,
 			Topic:    func() string { return h.outputs.Changelogs[tp.Topic].Name },
-			Siblings: &pt.growth.siblings, State: cfg.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
-			Settings: provenance.Settings{InForce: cfg.Settings},
+			Siblings: &pt.growth.siblings, State: m.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
+			Settings: provenance.Settings{InForce: m.Settings},
 		},
 		OffsetLost: cfg.OffsetLost, StateLost: cfg.StateLost, Start: cfg.Start, Backfill: cfg.Backfill,
 		Ahead: cfg.Guarantee == AtLeastOnce, Forward: pt.forward,
@@ -119,7 +119,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	if t := h.outputs.Changelogs[tp.Topic]; t != nil {
 		pt.growth.siblings.Store(int32(t.Partitions))
 	}
-	pt.reading.Values = make([]float64, cfg.Decoder.Width())
+	pt.reading.Values = make([]float64, m.Decoder.Width())
 	return pt
 }
 
@@ -389,7 +389,7 @@ func (pt *partition) takeChanges() {
 	}
 	if now := pt.host.cfg.Changeable(); now != pt.changed {
 		pt.changed = now
-		pt.state.Rules.Reconfigure(now.State.Detectors)
+		pt.state.Rules.Reconfigure(now.detectors(pt.tp.Topic))
 		pt.side.writer.Publish(now.Scores)
 	}
 }

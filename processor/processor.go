@@ -16,13 +16,13 @@ import (
 	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
 	"odradek/processor/limits"
+	"odradek/processor/mapping"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
-	"odradek/processor/provenance"
 	"odradek/processor/trouble"
-	"odradek/schemas"
 )
 
 // Guarantee is what a consumer of the outputs can rely on.
@@ -55,17 +55,11 @@ type Config struct {
 
 	Session, Rebalance, Heartbeat time.Duration
 
-	Decoder schemas.Decoder // cloned for each partition
-	// Series are the names of the values of a reading where each is a series of its own (schemas.Splitter);
-	// nil: a reading is one sample. State.SampleBits is set if and only if a record may be several samples.
-	Series []string
-	// Numbered says that records are arrays of readings: scores and anomalies have the number of their sample.
+	mapping.Set // how the records of each input topic become samples
+
+	// Numbered says that records of some topic are arrays of readings: scores and anomalies have the number of their sample.
 	Numbered bool
-	State    *keystate.Config
 	Executor detectors.Executor
-	// Settings are behind the fingerprints of State, an entry for each detector and
-	// one for held samples; nil: refusals of state name no setting.
-	Settings []provenance.StateSettings
 	// StateBytes is what the states of all partitions may take, by State.Bytes;
 	// 0: no limit.
 	StateBytes int64
@@ -74,19 +68,11 @@ type Config struct {
 	SchemaGrace time.Duration
 	// Mutes returns the mute rules of now, nil while they are not known; nil: there are none.
 	Mutes func() *feedback.Mutes
-	// IdleAfter is how long a partition has been without records before its watermark goes on by the wall clock
-	// (idle.go); 0: never.
-	IdleAfter time.Duration
-	// StopAbove bounds the dead letters of each partition (stop.go); the zero value is no bound.
-	StopAbove limits.DeadLetters
 	// Resume returns what an operator said last of a paused partition; nil: there is nothing.
 	Resume func(kafka.TP) (feedback.Resume, bool)
 	// Changeable returns what has been changed since the start, another pointer after each change, nil before the
 	// first; nil: nothing changes.
 	Changeable func() *Changeable
-
-	TimeUnit  string        // of event times, as ODRADEK_TIME_UNIT has it, for the log
-	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
 
 	Guarantee          Guarantee
 	TransactionTimeout time.Duration
@@ -119,10 +105,15 @@ type Config struct {
 
 // Changeable is what may change while a Processor runs. A partition takes it up between two chunks of input.
 type Changeable struct {
-	// State is a configuration of the same detectors as Config.State, whose thresholds, guards and rules of anomalies
-	// hold from then on, by a decision of each partition (keystate.State.Reconfigure).
-	State  *keystate.Config
-	Scores outputs.ScoresMode
+	// State is a configuration of the same detectors as that of the start, whose thresholds, guards and rules of
+	// anomalies hold from then on, by a decision of each partition (keystate.State.Reconfigure).
+	State   *keystate.Config            // of the topics that ByTopic does not name
+	ByTopic map[string]*keystate.Config // as Config.Set.ByTopic
+	Scores  outputs.ScoresMode
+}
+
+func (c *Changeable) detectors(topic string) []series.DetectorConfig {
+	return cmp.Or(c.ByTopic[topic], c.State).Detectors
 }
 
 // The special values of Config.Start.
@@ -162,12 +153,12 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	if err = errors.Join(err, logs.open(ctx)); err != nil {
 		return nil, err
 	}
-	state := *cfg.State
-	state.Blocks = cfg.Outputs[outputs.Blocks] != ""
-	for _, t := range topics.Changelogs {
-		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
-	}
-	p.cfg.State = &state
+	p.cfg.EditStates(func(state *keystate.Config) {
+		state.Blocks = cfg.Outputs[outputs.Blocks] != ""
+		for _, t := range topics.Changelogs {
+			state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
+		}
+	})
 	r := &recovery{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: limits.NewPace(cfg.TransactionTimeout),
 		outputs: topics, assigned: p.assigned, committer: newCommitter(cfg.Guarantee, p.session)}
 	newBatches := func(maxBytes int) *record.Batches { return r.committer.newBatches(maxBytes, cfg.Codec) }

@@ -27,6 +27,7 @@ import (
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
+	"odradek/processor/mapping"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
 	"odradek/schemas/formats"
@@ -120,7 +121,7 @@ func (b *bench) config(instance string) Config {
 	return Config{
 		Client: b.client, Group: "g", InstanceID: instance, Topics: []string{b.input}, Start: StartEarliest,
 		Session: 10 * time.Second, Rebalance: 10 * time.Second, Heartbeat: 100 * time.Millisecond,
-		Decoder: dec, State: &state, Executor: detectors.NewCPU(1),
+		Set: mapping.Set{Mapping: mapping.Mapping{Decoder: dec, State: &state}}, Executor: detectors.NewCPU(1),
 		TransactionTimeout: 10 * time.Second, ReplayLimit: 300 * time.Millisecond,
 		SchemaIDs:       outputs.SchemaIDs{outputs.Scores: -1, outputs.Anomalies: -1},
 		Outputs:         outputs.Names{outputs.Scores: "scores", outputs.DeadLetters: "dlq", outputs.Late: "late"},

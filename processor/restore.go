@@ -90,7 +90,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 
 // newState returns an empty state of the partition.
 func (pt *partition) newState() *keystate.State {
-	s := keystate.New(pt.host.cfg.State)
+	s := keystate.New(pt.mapping.State)
 	pt.changed = nil // the new state has nothing of it
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
 	pt.windows.Close()

@@ -9,7 +9,7 @@ import (
 )
 
 // Status lists the assigned partitions, by topic and partition.
-func (p *Processor) Status() []metrics.PartitionStatus { return p.assigned.list(p.cfg.State.Lateness) }
+func (p *Processor) Status() []metrics.PartitionStatus { return p.assigned.list() }
 
 func (pt *partition) progress() status.Progress {
 	return status.Progress{Running: pt.running.Load(), Starting: pt.starting.Load(), Position: pt.position.Load(),

@@ -39,7 +39,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/reload", "cmd/worker/config processor processor/keystate processor/keystate/series processor/metrics processor/outputs",
 		"it compares settings and hands on those that may change; no broker, no command"},
 	{"cmd/worker/preflight",
-		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +
+		"cmd/worker/config processor processor/mapping processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
 		"a start is checked from outside: no executor, no command"},
 	{"cmd/demo",
@@ -92,8 +92,8 @@ var within = []struct{ dir, imports, why string }{
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
 		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
-			"processor/quarantine processor/deadletters processor/restore processor/clocks processor/feedback " +
-			"processor/keystate processor/events processor/metrics " +
+			"processor/quarantine processor/deadletters processor/restore processor/clocks processor/feedback processor/mapping " +
+			"processor/keystate processor/keystate/series processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
@@ -144,6 +144,7 @@ var within = []struct{ dir, imports, why string }{
 		"a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
+	{"processor/mapping", "processor/keystate processor/limits processor/provenance schemas", "what a topic's shape decides is handed on, and nothing is done with it"},
 	{"processor/clocks", "", "it compares two times, whatever they are of"},
 	{"processor/quarantine", "processor/kafka processor/kafka/record", "every part of the processor can pause a partition"},
 	{"processor/deadletters", "processor/feedback processor/kafka processor/limits processor/quarantine",

@@ -16,6 +16,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/keystate"
+	"odradek/processor/mapping"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
 	"odradek/schemas/registry"
@@ -396,7 +397,7 @@ func creationFix(err error) string {
 func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	what := "topic " + p.name
 	if ks, err := e.c.KeystateConfig(); err == nil {
-		cfg := processor.Config{State: ks, StateLost: policyOf(e.c.Cycle.StateLost)}
+		cfg := processor.Config{Set: mapping.Set{Mapping: mapping.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
 		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
 		var refused *policy.RefusedError
 		if errors.As(err, &refused) {

@@ -7,6 +7,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/processor/mapping"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
 	"odradek/schemas/formats"
@@ -40,12 +41,9 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, Series: c.Series(), Numbered: c.HasReadings(), State: state, Settings: c.StateSettings(state),
-		StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
-		TimeUnit:           c.Mapping.TimeUnit,
-		StopAbove:          c.StopAbove(),
-		IdleAfter:          c.Keys.IdleAfter,
-		SchemaGrace:        c.Registry.Grace,
+		Set: mapping.Set{Mapping: mapping.Mapping{Decoder: dec, Series: c.Series(), State: state, Settings: c.StateSettings(state),
+			TimeUnit: c.Mapping.TimeUnit, MaxFuture: c.Keys.MaxFuture, IdleAfter: c.Keys.IdleAfter, StopAbove: c.StopAbove()}},
+		Numbered: c.HasReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
 		CarryHeaders: c.Output.CarryHeaders,

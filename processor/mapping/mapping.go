@@ -1,0 +1,67 @@
+// Package mapping has what depends on how the records of a topic are read: a worker may have input topics of
+// several shapes, each read by the mapping that names it.
+package mapping
+
+import (
+	"time"
+
+	"odradek/processor/keystate"
+	"odradek/processor/limits"
+	"odradek/processor/provenance"
+	"odradek/schemas"
+)
+
+// Mapping is how the records of a topic become samples, and the state that is made of these.
+type Mapping struct {
+	Decoder schemas.Decoder // cloned for each partition
+	// Series are the names of the values of a reading where each is a series of its own (schemas.Splitter);
+	// nil: a reading is one sample. State.SampleBits is set if and only if a record may be several samples.
+	Series []string
+	State  *keystate.Config
+	// Settings are behind the fingerprints of State, an entry for each detector and
+	// one for held samples; nil: refusals of state name no setting.
+	Settings []provenance.StateSettings
+
+	TimeUnit  string        // of event times, as ODRADEK_TIME_UNIT has it, for the log
+	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
+	// IdleAfter is how long a partition has been without records before its watermark goes on by the wall clock; 0: never.
+	IdleAfter time.Duration
+	// StopAbove bounds the dead letters of each partition; the zero value is no bound.
+	StopAbove limits.DeadLetters
+}
+
+// Set has a mapping for each topic.
+type Set struct {
+	Mapping // of the topics that ByTopic does not name
+
+	ByTopic map[string]*Mapping
+}
+
+// Of returns the mapping of a topic.
+func (s *Set) Of(topic string) *Mapping {
+	if m := s.ByTopic[topic]; m != nil {
+		return m
+	}
+	return &s.Mapping
+}
+
+// EditStates replaces the configuration of each state by a copy that edit has changed.
+func (s *Set) EditStates(edit func(*keystate.Config)) {
+	edited := map[*keystate.Config]*keystate.Config{}
+	replace := func(m *Mapping) {
+		if edited[m.State] == nil {
+			state := *m.State
+			edit(&state)
+			edited[m.State] = &state
+		}
+		m.State = edited[m.State]
+	}
+	replace(&s.Mapping)
+	byTopic := make(map[string]*Mapping, len(s.ByTopic))
+	for topic, m := range s.ByTopic {
+		m := *m
+		replace(&m)
+		byTopic[topic] = &m
+	}
+	s.ByTopic = byTopic
+}

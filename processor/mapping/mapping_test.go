@@ -1,0 +1,32 @@
+package mapping
+
+import (
+	"testing"
+
+	"odradek/processor/keystate"
+)
+
+// TestEditStates: each state is edited once, topics that share one still do, and those of the caller stay as they are.
+func TestEditStates(t *testing.T) {
+	usual, wide := &keystate.Config{Dim: 1}, &keystate.Config{Dim: 2}
+	given := Set{Mapping: Mapping{State: usual}, ByTopic: map[string]*Mapping{"a": {State: wide}, "b": {State: wide}, "c": {State: usual}}}
+	s, edits := given, 0
+	s.EditStates(func(c *keystate.Config) {
+		edits++
+		c.MaxRecord = 10 * c.Dim
+	})
+	if edits != 2 {
+		t.Errorf("%d edits of 2 states", edits)
+	}
+	for topic, want := range map[string]int{"": 10, "a": 20, "b": 20, "c": 10} {
+		if got := s.Of(topic).State.MaxRecord; got != want {
+			t.Errorf("topic %q: %d, want %d", topic, got, want)
+		}
+		if given.Of(topic).State.MaxRecord != 0 {
+			t.Errorf("topic %q: the caller's state was changed", topic)
+		}
+	}
+	if s.Of("a").State != s.Of("b").State || s.Of("c").State != s.State {
+		t.Error("topics that shared a state do not share it any more")
+	}
+}
