@@ -74,9 +74,9 @@ func (a *assignment) running() []kafka.TP {
 // committed records that the offsets of these results are committed.
 func (a *assignment) committed(rs results) {
 	for pt, r := range rs {
-		a.metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
-		pt.committed.Store(r.next)
-		if r.advance {
+		a.metrics.Worked(pt.tp, &r.Work, r.Floor.Offset, r.Next, pt.end.Load())
+		pt.committed.Store(r.Next)
+		if r.Advance {
 			pt.advance.Store(advanceCommitted)
 		}
 		pt.status.CommittedNow()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 )
@@ -30,13 +31,13 @@ func (*atLeastOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 	return record.NewBatches(maxBytes, codec)
 }
 
-func (a *atLeastOnce) commit(work context.Context, c *cycle) error {
+func (a *atLeastOnce) commit(work context.Context, c *cycle.Cycle[*partition]) error {
 	ctx, cancel := context.WithTimeout(work, a.cfg.TransactionTimeout)
 	defer cancel()
-	outs, logs := c.payload.Batches()
+	outs, logs := c.Payload.Batches()
 	// Outputs are written before the state, which does not contain them any more, and
 	// both before the offsets.
-	err := a.cfg.Hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.results)) })
+	err := a.cfg.Hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.Results)) })
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (a *atLeastOnce) written(ctx context.Context, rs results) results {
 	} else {
 		for pt, r := range rs {
 			if have := a.next[pt]; have != nil {
-				have.extend(r)
+				have.Extend(r)
 			} else {
 				a.next[pt] = r
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"odradek/processor/cycle"
+	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/quarantine"
 )
@@ -13,7 +15,17 @@ import (
 // and ends transactions. recovery.go describes what follows a failed commit.
 
 // results holds the results of partitions in one cycle, or in several.
-type results = map[*partition]*result
+type results = cycle.Results[*partition]
+
+// sourceOffsets returns the source offsets of results with the replay floors as
+// metadata.
+func sourceOffsets(rs results) map[kafka.TP]kafka.Offset {
+	m := make(map[kafka.TP]kafka.Offset, len(rs))
+	for pt, r := range rs {
+		m[pt.tp] = kafka.Offset{Offset: r.Next, Metadata: pt.metadata(r), Epoch: r.Leader}
+	}
+	return m
+}
 
 // committer makes cycles visible, with one of the two guarantees. A cycle is written by
 // commit; its offsets are committed with it or follow. One goroutine uses it.
@@ -21,7 +33,7 @@ type committer interface {
 	// newBatches returns an empty builder for a partition's batches.
 	newBatches(maxBytes int, codec record.Codec) *record.Batches
 	// commit writes a cycle. A nil error is the only definite outcome.
-	commit(ctx context.Context, c *cycle) error
+	commit(ctx context.Context, c *cycle.Cycle[*partition]) error
 	// abort ends the transaction that a failed commit has left open, if there is one.
 	abort(ctx context.Context) error
 	// written takes the results of a cycle that commit has written, and returns those
@@ -54,12 +66,12 @@ func newCommitter(g Guarantee, s *session) committer {
 // commitOpen commits the open cycle unless it is empty. It returns only errors that end
 // the worker, and recovers from all others.
 func (s *commits) commitOpen(ctx context.Context) error {
-	c := s.cycles.close(s.room())
-	if c.spoilt != nil {
+	c := s.cycles.Close(s.room())
+	if c.Spoilt != nil {
 		return s.discard(ctx, c)
 	}
-	if len(c.results) == 0 {
-		s.cycles.spare = c
+	if len(c.Results) == 0 {
+		s.cycles.Reuse(c)
 		return nil
 	}
 	if s.session.producer.NeedsInit() { // after a commit that took more than one request
@@ -75,19 +87,19 @@ func (s *commits) commitOpen(ctx context.Context) error {
 	s.trouble.Over(s.log, "cycle")
 	took := time.Since(s.last)
 	if s.cfg.Traced != nil {
-		c.trace(s.cfg.Traced, c.stats().Outputs, s.last, took, err)
+		c.Trace(s.cfg.Traced, c.Stats().Outputs, s.last, took, err)
 	}
 	if err != nil {
-		s.pace.Failed(c.bytes, c.records, took)
+		s.pace.Failed(c.Bytes, c.Records, took)
 		s.cfg.Metrics.Aborted(err)
 		return s.recover(ctx, c, err)
 	}
-	s.cfg.Metrics.Committed(c.stats(), took)
-	s.pace.Committed(c.bytes, c.records, took)
-	s.assigned.committed(s.committer.written(ctx, c.results))
+	s.cfg.Metrics.Committed(c.Stats(), took)
+	s.pace.Committed(c.Bytes, c.Records, took)
+	s.assigned.committed(s.committer.written(ctx, c.Results))
 	// Every request was answered, so nothing reads the batches any more.
-	c.reset()
-	s.cycles.spare = c
+	c.Reset()
+	s.cycles.Reuse(c)
 	return nil
 }
 
@@ -97,7 +109,7 @@ func (s *commits) offsetsAnswered(ctx context.Context, err error) error {
 	r := s.committer.answered(ctx, err)
 	if err != nil {
 		s.cfg.Metrics.Aborted(err)
-		return s.recover(ctx, &cycle{results: r}, err)
+		return s.recover(ctx, &cycle.Cycle[*partition]{Results: r}, err)
 	}
 	s.assigned.committed(r)
 	return nil
@@ -115,10 +127,10 @@ func (s *commits) flushOffsets(ctx context.Context) error {
 
 // discard drops a cycle that holds a part of a partition's results. It returns only
 // errors that end the worker.
-func (s *commits) discard(ctx context.Context, c *cycle) error {
+func (s *commits) discard(ctx context.Context, c *cycle.Cycle[*partition]) error {
 	var stuck *quarantine.Error
-	if !errors.As(c.spoilt, &stuck) {
-		return c.spoilt
+	if !errors.As(c.Spoilt, &stuck) {
+		return c.Spoilt
 	}
 	// What was written at least once is committed first, or it would come again.
 	if err := s.flushOffsets(ctx); err != nil {

@@ -65,21 +65,6 @@ func TestCommitRepeated(t *testing.T) {
 	b.ledger()
 }
 
-// TestPrompt: a cycle that is full, or has much to commit, does not wait for the
-// commit interval; a light one does.
-func TestPrompt(t *testing.T) {
-	for _, c := range []struct {
-		bytes int
-		full  bool
-		want  bool
-	}{{0, false, false}, {promptBytes - 1, false, false}, {promptBytes, false, true}, {1000, true, true}} {
-		p := &cycles{open: &cycle{bytes: c.bytes, full: c.full}}
-		if got := p.prompt(); got != c.want {
-			t.Errorf("%d bytes, full %t: prompt is %t", c.bytes, c.full, got)
-		}
-	}
-}
-
 // TestBatchesOfGuarantee: the first batch of a partition is small where transactions
 // make its request wait, and else no smaller than the others.
 func TestBatchesOfGuarantee(t *testing.T) {

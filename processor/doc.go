@@ -21,8 +21,8 @@
 //  8. partition.noteCommitted lets the state discard what would undo committed
 //     changes.
 //
-// The packages below have one part each, and none imports this one: outputs (topics,
-// encoders, batches of a transaction), provenance (whose state a changelog has, made
+// The packages below have one part each, and none imports this one: cycle (what a transaction contains), outputs (topics,
+// encoders, batches), provenance (whose state a changelog has, made
 // by which settings), limits (sizes of cycles and states), status (what partitions
 // show), policy (what an operator decides), restore (what a partition resumes from), quarantine (the errors that pause
 // one partition), deadletters (how many a partition may have before it is paused), trouble (log lines of failures),
@@ -50,7 +50,7 @@
 //   - A partition's state belongs to its goroutine. The main goroutine sends it
 //     commands (commands.go) and reads its progress by atomics.
 //   - An epoch, not a lock, excludes results from before a rollback from the cycles
-//     after it: cycles.enter compares epochs, and a partition whose epoch is stale
+//     after it: cycle.Entry.Enter compares epochs, and a partition whose epoch is stale
 //     waits for the command that says where to resume.
 //   - A partition that is restored sets running before it reads the epoch; the
 //     main goroutine raises the epoch before it reads running. One of the two

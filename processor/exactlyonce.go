@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 )
@@ -16,14 +17,14 @@ func (*exactlyOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 	return record.NewTransactionBatches(maxBytes, codec)
 }
 
-func (e *exactlyOnce) commit(ctx context.Context, c *cycle) error {
+func (e *exactlyOnce) commit(ctx context.Context, c *cycle.Cycle[*partition]) error {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.TransactionTimeout)
 	defer cancel()
-	outs, logs := c.payload.Batches()
+	outs, logs := c.Payload.Batches()
 	for tp, b := range logs {
 		outs[tp] = b
 	}
-	offs := sourceOffsets(c.results)
+	offs := sourceOffsets(c.Results)
 	e.cfg.Hooks.step(BeforeSend, c)
 	// A rebalance may be in the way of the offsets. What this cycle holds is still
 	// ours until a Revoked event is done or a Lost one comes, so they go again.

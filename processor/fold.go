@@ -10,6 +10,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/clocks"
+	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -43,7 +44,7 @@ type folder struct {
 	growth   growth
 	fill     backfill
 	carried  *outputs.Carried
-	traces   traceparents
+	traces   cycle.Traceparents
 	clock    clocks.Comparison // of event times with Kafka's timestamps
 	changed  *Changeable       // what the state and the writer have taken up of Config.Changeable
 	muted    *feedback.Mutes   // mute rules that the state follows; nil: not known at the chunk's begin
@@ -67,7 +68,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			f.header = rec.Header // one method value: the iterator reuses its record
 		}
 		f.carried.Note(rec)
-		f.traces.note(rec)
+		f.traces.Note(rec)
 		f.counts.Consumed++
 		f.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
 		header := f.header
@@ -225,7 +226,7 @@ func (f *folder) chunkRecords(offset int64) int64 {
 	if f.fill.covers(offset) {
 		return math.MaxInt64
 	}
-	return f.host.cycles.room().Records
+	return f.host.cycles.Room().Records
 }
 
 // maxSeriesKey bounds a series key so that no record made of it can pass the
@@ -279,7 +280,7 @@ func (f *folder) reset() {
 	clear(f.state.Blocks)
 	f.state.Blocks = f.state.Blocks[:0]
 	f.side.writer.Reset()
-	f.traces.take()
+	f.traces.Take()
 	f.counts = metrics.Counts{}
 }
 

@@ -1,5 +1,7 @@
 package processor
 
+import "odradek/processor/cycle"
+
 // Step names a moment of a commit.
 type Step string
 
@@ -29,16 +31,16 @@ type Hooks struct {
 }
 
 // step calls the hook for a step of c's commit.
-func (h *Hooks) step(step Step, c *cycle) {
+func (h *Hooks) step(step Step, c *cycle.Cycle[*partition]) {
 	if h.Step != nil {
-		h.Step(step, c.records)
+		h.Step(step, c.Records)
 	}
 }
 
 // beforeOutputs calls the hook of that name for c.
-func (h *Hooks) beforeOutputs(c *cycle, commitOffsets func() error) error {
+func (h *Hooks) beforeOutputs(c *cycle.Cycle[*partition], commitOffsets func() error) error {
 	if h.BeforeOutputs == nil {
 		return nil
 	}
-	return h.BeforeOutputs(c.records, commitOffsets)
+	return h.BeforeOutputs(c.Records, commitOffsets)
 }

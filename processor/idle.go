@@ -55,7 +55,7 @@ func (pt *partition) look(ctx context.Context) error {
 		pt.busy(now)
 		return nil
 	}
-	if i.since.IsZero() || pt.committed.Load() != at || pt.entry.stale() {
+	if i.since.IsZero() || pt.committed.Load() != at || pt.entry.Stale() {
 		return nil
 	}
 	idle := now.Sub(i.since) - seen.Age
@@ -78,7 +78,7 @@ func (pt *partition) look(ctx context.Context) error {
 		return err
 	}
 	for pt.advance.Load() == advanceJoined {
-		pt.entry.announce()
+		pt.entry.Announce()
 		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil {
 			return err
 		}

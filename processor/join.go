@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/events"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
@@ -23,33 +24,39 @@ import (
 // at offset next; the chunk was fetched at the time fetched.
 func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
 	s := pt.state
-	c, err := pt.entry.enter(ctx)
+	c, err := pt.entry.Enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer pt.entry.leave()
-	r := result{next: next, leader: pt.leader, work: metrics.Work{Fetched: fetched}, advance: pt.advance.Load() == advanceJoined}
-	r.work.Counts, r.traces = pt.counts, pt.traces.take()
-	pt.joined.take(s, pt.it.Skipped(), &r.work.Counts)
-	r.work.Counts.Suspects = pt.suspects.count(s, fetched, pt.position.Load(), pt.log)
+	defer pt.entry.Leave()
+	r := cycle.Result{Next: next, Leader: pt.leader, Work: metrics.Work{Fetched: fetched}, Advance: pt.advance.Load() == advanceJoined}
+	r.Work.Counts, r.Traceparents = pt.counts, pt.traces.Take()
+	pt.joined.take(s, pt.it.Skipped(), &r.Work.Counts)
+	r.Work.Counts.Suspects = pt.suspects.count(s, fetched, pt.position.Load(), pt.log)
 	bytes, err := pt.write(c, &r)
 	if err != nil {
 		err = quarantine.OfWrite(err)
-		pt.entry.spoil(c, err) // it has a part of the results, and must not be committed without the others
+		pt.entry.Spoil(c, err) // it has a part of the results, and must not be committed without the others
 		return err
 	}
-	r.floor, r.work.Held = s.Floor(), int64(s.Held())
+	r.Floor, r.Work.Held = s.Floor(), int64(s.Held())
 	pt.position.Store(next)
 	pt.showState()
-	if pt.fill.note(next, &r.work.Counts) {
+	if pt.fill.note(next, &r.Work.Counts) {
 		pt.backfilled(next)
 	}
 	logLate(pt.log, &pt.side.lates, fetched, pt.mapping.State.Lateness, pt.host.cfg.Outputs[outputs.Late])
 	pt.reset()
 	pt.side.stop.Join(next, pt.committed.Load())
-	c.add(pt, r, bytes)
-	pt.entry.announce()
+	pt.addTo(c, &r, bytes)
+	pt.entry.Announce()
 	return nil
+}
+
+// addTo adds the results of the partition up to r.Next to c.
+func (pt *partition) addTo(c *cycle.Cycle[*partition], r *cycle.Result, bytes int) {
+	r.Incarnation, r.Window = pt.restorer.Owner.Incarnation, pt.side.stop.Window()
+	c.Add(pt, r, bytes)
 }
 
 // joined holds the counts of the state, which only grow, as of the last time that they joined a cycle.
@@ -82,27 +89,27 @@ func (pt *partition) showState() {
 }
 
 // write adds the chunk's outputs to the cycle, and the snapshots that are due.
-func (pt *partition) write(c *cycle, r *result) (bytes int, err error) {
-	bytes, err = pt.side.writer.Write(c.payload, pt.state, &r.work, time.Now())
+func (pt *partition) write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error) {
+	bytes, err = pt.side.writer.Write(c.Payload, pt.state, &r.Work, time.Now())
 	if err != nil {
 		return 0, err
 	}
 	pt.open.change(pt.state.Events)
-	pt.state.Mark(r.next)
+	pt.state.Mark(r.Next)
 	if pt.forward {
 		return bytes, nil
 	}
-	pt.arrivals.Add(r.next, r.work.Fetched)
-	want := pt.arrivals.Before(r.work.Fetched.Add(-pt.host.cfg.ReplayLimit * 3 / 4))
-	state, err := pt.writeState(c, want, c.room.State)
+	pt.arrivals.Add(r.Next, r.Work.Fetched)
+	want := pt.arrivals.Before(r.Work.Fetched.Add(-pt.host.cfg.ReplayLimit * 3 / 4))
+	state, err := pt.writeState(c, want, c.Room.State)
 	return bytes + state, err
 }
 
 // writeState adds snapshots of keys to the cycle until the replay floor is at want, or
 // they have limit bytes.
-func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err error) {
+func (pt *partition) writeState(c *cycle.Cycle[*partition], want int64, limit int) (bytes int, err error) {
 	ms := time.Now().UnixMilli()
-	err = c.payload.Changelog(pt.tp, func(b *record.Batches) error {
+	err = c.Payload.Changelog(pt.tp, func(b *record.Batches) error {
 		return pt.state.Snapshot(want, limit, func(key, value []byte) error {
 			bytes += len(key) + len(value)
 			return b.Append(ms, key, value, nil)
@@ -168,31 +175,31 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		return nil
 	}
 	for pt.committed.Load() < at || pt.advance.Load() == advanceJoined {
-		pt.entry.announce()
-		if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.entry.stale() {
+		pt.entry.Announce()
+		if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.entry.Stale() {
 			return err // the next owner repeats what is not committed
 		}
 	}
 	pt.noteCommitted()
-	c, err := pt.entry.enter(ctx)
-	if errors.Is(err, errStaleEpoch) {
+	c, err := pt.entry.Enter(ctx)
+	if errors.Is(err, cycle.ErrStale) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer pt.entry.leave()
-	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.State))
+	defer pt.entry.Leave()
+	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.Room.State))
 	if err != nil {
 		err = quarantine.OfWrite(err)
-		pt.entry.spoil(c, err)
+		pt.entry.Spoil(c, err)
 		if pt.quarantine(err) {
 			return nil // the next owner replays more
 		}
 		return err
 	}
-	c.add(pt, result{next: at, leader: pt.leader, floor: pt.state.Floor(),
-		work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}, bytes)
-	pt.entry.announce()
+	pt.addTo(c, &cycle.Result{Next: at, Leader: pt.leader, Floor: pt.state.Floor(),
+		Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}, bytes)
+	pt.entry.Announce()
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/cycle"
 	"odradek/processor/deadletters"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
@@ -54,7 +55,7 @@ type partition struct {
 	windows  *detectors.WindowCache // nil: the executor caches none
 	source   *fetch.Source
 	leader   record.Epoch // that wrote the last record read
-	entry    entry
+	entry    cycle.Entry[*partition]
 	noted    int64 // committed offset that was last passed to the state
 	joined   joined
 	open     openAnomalies
@@ -73,7 +74,7 @@ type host struct {
 	log     *slog.Logger
 	outputs *outputs.Topics
 	fetcher *fetch.Fetcher
-	cycles  *cycles
+	cycles  *cycle.Current[*partition]
 	budget  *limits.Budget
 	warned  *sync.Map // topics whose event times were logged
 	// committed reads the committed offsets of partitions, and waits until they are known.
@@ -87,11 +88,11 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt := &partition{
 		folder: folder{host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
 			dec: m.Decoder.Clone(), split: schemas.NewSplitter(m.Series), forward: rekeyed != "" && tp.Topic != rekeyed,
-			carried: outputs.NewCarried(cfg.CarryHeaders), traces: traceparents{wanted: cfg.Traced != nil}},
+			carried: outputs.NewCarried(cfg.CarryHeaders), traces: cycle.Traceparents{Wanted: cfg.Traced != nil}},
 		status:   status.New(tp),
 		done:     make(chan struct{}),
 		commands: newCommands(),
-		entry:    entry{cycles: h.cycles},
+		entry:    cycle.Entry[*partition]{Cycles: h.cycles},
 	}
 	pt.idle.after = m.IdleAfter
 	pt.holds = holds{pt.status, pt.log}
@@ -181,7 +182,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			pt.lookForResume()
 		case <-idle:
 			switch err := pt.look(ctx); {
-			case errors.Is(err, errStaleEpoch):
+			case errors.Is(err, cycle.ErrStale):
 				pt.closeSource() // as below
 			case err != nil && !pt.quarantine(err):
 				return err
@@ -191,7 +192,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			if cmd == goBack && !pt.running.Load() {
 				cmd = goOn // quarantined without a state
 			}
-			if (cmd == goBack || cmd == startOver) && !pt.entry.stale() {
+			if (cmd == goBack || cmd == startOver) && !pt.entry.Stale() {
 				// The partition was restored after the command was sent: it has no results
 				// from before, and those that it has joined are valid.
 				cmd = goOn
@@ -227,7 +228,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			err := pt.process(ctx, c)
 			c.Release()
 			switch {
-			case errors.Is(err, errStaleEpoch):
+			case errors.Is(err, cycle.ErrStale):
 				// A command of the main goroutine will say where to resume.
 				pt.closeSource()
 			case err != nil && !pt.quarantine(err):
@@ -290,7 +291,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 	pt.joined.reset(pt.state)
 	pt.suspects.reset(pt.state)
 	pt.fill.reset(pt.state, to)
-	pt.entry.renew()
+	pt.entry.Renew()
 	return pt.resume(ctx, to)
 }
 
@@ -319,9 +320,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	}
 	pt.end.Store(c.LastStable) // after BehindNow: Stalled reads them the other way round
 	if pt.forward {
-		pt.host.cycles.mu.RLock()
-		pt.side.most = pt.host.outputs.Outputs[outputs.Rekeyed].BatchBytes
-		pt.host.cycles.mu.RUnlock()
+		pt.host.cycles.Read(func() { pt.side.most = pt.host.outputs.Outputs[outputs.Rekeyed].BatchBytes })
 	}
 	pt.it.Reset(&c.Chunk)
 	pt.joined.skipped = record.Skipped{}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
@@ -83,7 +84,7 @@ type Config struct {
 	Outputs   outputs.Names // "" for topics that are not written
 	SchemaIDs outputs.SchemaIDs
 	// Traced is called with every cycle after its commit, by the goroutine that commits; nil: with none.
-	Traced func(*CycleTrace)
+	Traced func(*cycle.Trace)
 	// CarryHeaders names the headers of input records that scores and anomalies have, too.
 	CarryHeaders []string
 	Changelog    func(topic string) string
@@ -162,14 +163,15 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	r := &recovery{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: limits.NewPace(cfg.TransactionTimeout),
 		outputs: topics, assigned: p.assigned, committer: newCommitter(cfg.Guarantee, p.session)}
 	newBatches := func(maxBytes int) *record.Batches { return r.committer.newBatches(maxBytes, cfg.Codec) }
-	r.cycles = newCycles(func() *cycle { return newCycle(topics, newBatches) }, r.pace.Room(1))
+	r.cycles = cycle.NewCurrent(func() *cycle.Cycle[*partition] { return cycle.New[*partition](topics, newBatches) }, r.pace.Room(1))
 	p.commits = &commits{recovery: r, changelogs: logs}
 	p.host = newHost(&p.cfg, p.log, topics, r.cycles, budget, p.session)
 	return p, nil
 }
 
 // newHost returns the partitions' view of the worker, without a fetcher.
-func newHost(cfg *Config, log *slog.Logger, topics *outputs.Topics, cs *cycles, budget *limits.Budget, s *session) *host {
+func newHost(cfg *Config, log *slog.Logger, topics *outputs.Topics, cs *cycle.Current[*partition], budget *limits.Budget,
+	s *session) *host {
 	return &host{cfg: cfg, log: log, outputs: topics, cycles: cs, budget: budget, warned: new(sync.Map),
 		committed: s.committedOffsets, fail: s.fatal.fail}
 }
@@ -273,8 +275,8 @@ func (p *Processor) loop(ctx, work context.Context) error {
 			if err := rebalances.rebalance(work, ev); err != nil {
 				return err
 			}
-		case <-commits.cycles.ready:
-			if wait := p.cfg.CommitInterval - time.Since(commits.last); wait > 0 && left == nil && !commits.cycles.prompt() {
+		case <-commits.cycles.Ready():
+			if wait := p.cfg.CommitInterval - time.Since(commits.last); wait > 0 && left == nil && !commits.cycles.Prompt() {
 				timer.Reset(wait)
 				due = timer.C
 				continue

@@ -17,7 +17,7 @@ type rebalancer struct {
 // rebalance handles a group event. An error ends the worker.
 func (r *rebalancer) rebalance(ctx context.Context, ev group.Event) error {
 	defer ev.Done()
-	r.cycles.spare = nil // it may hold memory for partitions that leave
+	r.cycles.Reuse(nil) // it may hold memory for partitions that leave
 	switch ev.Kind {
 	case group.Assigned:
 		r.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
@@ -84,7 +84,7 @@ func (r *rebalancer) handOver(ctx context.Context, tps []kafka.TP) error {
 			select {
 			case <-pt.done:
 				waiting = false
-			case <-r.cycles.ready:
+			case <-r.cycles.Ready():
 				if err := r.commitOpen(ctx); err != nil {
 					return err
 				}

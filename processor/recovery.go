@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/limits"
 	"odradek/processor/outputs"
@@ -40,7 +41,7 @@ type recovery struct {
 	trouble   *trouble.Log
 	session   *session
 	committer committer
-	cycles    *cycles
+	cycles    *cycle.Current[*partition]
 	pace      limits.Pace
 	outputs   *outputs.Topics
 	assigned  *assignment
@@ -48,7 +49,7 @@ type recovery struct {
 
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
-func (r *recovery) recover(ctx context.Context, c *cycle, cause error) error {
+func (r *recovery) recover(ctx context.Context, c *cycle.Cycle[*partition], cause error) error {
 	r.assigned.committed(r.committer.dropOffsets())
 	class := kafka.ClassOf(cause)
 	r.trouble.Warn(r.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
@@ -94,7 +95,7 @@ func (r *recovery) recover(ctx context.Context, c *cycle, cause error) error {
 
 // abandonOpen begins a new epoch with an empty open cycle: the results of the old one are
 // dropped.
-func (r *recovery) abandonOpen() { r.cycles.abandon(r.room()) }
+func (r *recovery) abandonOpen() { r.cycles.Abandon(r.room()) }
 
 // room returns the capacity of the next cycle.
 func (r *recovery) room() limits.Room { return r.pace.Room(len(r.assigned.partitions)) }
@@ -102,16 +103,16 @@ func (r *recovery) room() limits.Room { return r.pace.Room(len(r.assigned.partit
 // shrink halves the batches of a topic whose max.message.bytes was lowered: batches of
 // the same size would be refused again.
 func (r *recovery) shrink(name string) {
-	r.cycles.mu.Lock()
-	defer r.cycles.mu.Unlock()
-	if n := r.outputs.Shrink(name); n > 0 {
-		r.log.Warn("the topic refuses batches of the former size, halving them", "topic", name, "bytes", n)
-	}
+	r.cycles.Write(func() {
+		if n := r.outputs.Shrink(name); n > 0 {
+			r.log.Warn("the topic refuses batches of the former size, halving them", "topic", name, "bytes", n)
+		}
+	})
 }
 
 // rollback returns every partition to its committed offset. c, which may be nil,
 // is the cycle whose outcome was unknown: it may have been committed.
-func (r *recovery) rollback(ctx context.Context, c *cycle) error {
+func (r *recovery) rollback(ctx context.Context, c *cycle.Cycle[*partition]) error {
 	tps := r.assigned.running()
 	if len(tps) == 0 {
 		return nil
@@ -134,11 +135,11 @@ func (r *recovery) rollback(ctx context.Context, c *cycle) error {
 			continue
 		}
 		off, before := known.Offset, pt.committed.Load()
-		if off != before && c != nil && c.results[pt] != nil && c.results[pt].next == off {
+		if off != before && c != nil && c.Results[pt] != nil && c.Results[pt].Next == off {
 			// The transaction was committed after all, only its reply was lost.
 			pt.committed.Store(off)
-			done := c.results[pt]
-			r.cfg.Metrics.Worked(pt.tp, &done.work, done.floor.Offset, done.next, pt.end.Load())
+			done := c.Results[pt]
+			r.cfg.Metrics.Worked(pt.tp, &done.Work, done.Floor.Offset, done.Next, pt.end.Load())
 		} else if off != before && !(off == -1 && pt.fresh.Load()) {
 			// Neither mark is ours: another member has committed. Our results and
 			// our state are void, and the partition is restored.

@@ -75,7 +75,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	// In this order: the main goroutine raises the epoch and then reads running, so
 	// either it sends a rollback or we have the new epoch.
 	pt.running.Store(true)
-	pt.entry.renew()
+	pt.entry.Renew()
 	if err := pt.resume(ctx, at); err != nil {
 		return err
 	}
@@ -207,8 +207,8 @@ func (pt *partition) fetchError(ctx context.Context, c *fetch.Chunk) error {
 		return quarantine.OfFetch(fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err))
 	}
 	for pt.committed.Load() < pt.position.Load() {
-		pt.entry.announce()
-		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil || pt.entry.stale() {
+		pt.entry.Announce()
+		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil || pt.entry.Stale() {
 			pt.closeSource()
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/provenance"
@@ -38,7 +39,7 @@ func (pt *partition) resume(ctx context.Context, offset int64) error {
 	pt.closeSource()
 	pt.position.Store(offset)
 	err := pt.joinStart(ctx)
-	if errors.Is(err, errStaleEpoch) {
+	if errors.Is(err, cycle.ErrStale) {
 		return nil // the command that follows resumes again
 	}
 	return err
@@ -56,28 +57,28 @@ func (pt *partition) started() {
 // joinStart adds the start of the partition to the open cycle: its offset with a replay
 // floor, the owner and settings records, and the deletion of state that was emptied.
 func (pt *partition) joinStart(ctx context.Context) error {
-	c, err := pt.entry.enter(ctx)
+	c, err := pt.entry.Enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer pt.entry.leave()
-	r := result{next: pt.position.Load(), leader: pt.leader, work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
+	defer pt.entry.Leave()
+	r := cycle.Result{Next: pt.position.Load(), Leader: pt.leader, Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
 	bytes := 0
 	if !pt.forward {
 		if bytes, err = pt.writeStart(c); err != nil {
-			pt.entry.spoil(c, err)
+			pt.entry.Spoil(c, err)
 			return err
 		}
-		r.floor = pt.state.Floor()
+		r.Floor = pt.state.Floor()
 	}
-	c.add(pt, r, bytes)
-	pt.entry.announce()
+	pt.addTo(c, &r, bytes)
+	pt.entry.Announce()
 	return nil
 }
 
-func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
+func (pt *partition) writeStart(c *cycle.Cycle[*partition]) (bytes int, err error) {
 	ms := time.Now().UnixMilli()
-	err = c.payload.Changelog(pt.tp, func(b *record.Batches) (err error) {
+	err = c.Payload.Changelog(pt.tp, func(b *record.Batches) (err error) {
 		put := func(key, value []byte) {
 			if err == nil {
 				err = b.Append(ms, key, value, nil)
@@ -103,14 +104,19 @@ func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
 	return bytes, err
 }
 
+// forwarded is the commit metadata of a partition under ODRADEK_REKEY. It is no
+// replay floor, so that older state is not taken for current when the setting is
+// turned off again.
+const forwarded = "forwarded"
+
 // metadata returns the metadata of the offset commit of r.
-func (pt *partition) metadata(r *result) string {
+func (pt *partition) metadata(r *cycle.Result) string {
 	text := forwarded
 	if !pt.forward {
-		text = provenance.Metadata(r.floor.String(), r.log)
+		text = provenance.Metadata(r.Floor.String(), r.Incarnation)
 	}
 	if pt.side.stop.On() {
-		text = r.window.AppendTo(text)
+		text = r.Window.AppendTo(text)
 	}
 	return text
 }

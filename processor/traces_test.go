@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
 )
 
@@ -38,16 +39,16 @@ func TestTraces(t *testing.T) {
 		resp.ErrorCode = kerr.InvalidTxnState.Code
 		return resp, nil, true
 	})
-	var traces []CycleTrace
+	var traces []cycle.Trace
 	cfg := b.config("one")
-	cfg.Traced = func(c *CycleTrace) { traces = append(traces, *c) }
+	cfg.Traced = func(c *cycle.Trace) { traces = append(traces, *c) }
 	b.run(cfg)
 	records, scores, failed, seen := 0, 0, 0, map[string]bool{}
 	for _, c := range traces {
 		if c.Fetched.IsZero() || c.Began.Before(c.Fetched) || c.Ended.Before(c.Began) || c.Partitions < 1 || c.Partitions > 3 {
 			t.Errorf("%+v", c)
 		}
-		if len(c.Traceparents) > maxTraceparents {
+		if len(c.Traceparents) > cycle.MaxTraceparents {
 			t.Errorf("%d traceparents", len(c.Traceparents))
 		}
 		if c.Err != nil {

@@ -87,13 +87,13 @@ var within = []struct{ dir, imports, why string }{
 		"what the group has published is read beside the processor, and shares nothing with it"},
 	{"cmd/worker/monitor", "cmd/worker/config processor processor/keystate processor/metrics processor/web",
 		"it shows one worker, and changes nothing"},
-	{"cmd/worker/tracing", "processor", "it shows cycles to others, and is the one package that knows how"},
+	{"cmd/worker/tracing", "processor/cycle", "it shows cycles to others, and is the one package that knows how"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output",
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
 		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
 			"processor/quarantine processor/deadletters processor/restore processor/clocks processor/feedback processor/mapping " +
-			"processor/keystate processor/keystate/series processor/events processor/metrics " +
+			"processor/cycle processor/keystate processor/keystate/series processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
@@ -137,6 +137,8 @@ var within = []struct{ dir, imports, why string }{
 		"processor/keystate processor/events processor/metrics processor/kafka processor/kafka/record " +
 			"detectors detectors/threshold schemas/output",
 		"results become records here, however they are committed"},
+	{"processor/cycle", "processor/kafka/record processor/keystate processor/limits processor/metrics processor/outputs",
+		"what a transaction contains does not depend on how it is committed, or on what made it"},
 	{"processor/status", "processor/metrics processor/quarantine processor/kafka processor/kafka/fetch processor/keystate",
 		"a status is set by one goroutine and read by any, whatever it is for"},
 	{"processor/feedback", "processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/guard " +

@@ -15,6 +15,7 @@ import (
 	"odradek/cmd/worker/tracing"
 	"odradek/detectors"
 	"odradek/processor"
+	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
@@ -132,7 +133,7 @@ var hooks processor.Hooks
 // newProcessor creates missing topics, registers the schemas and builds the processor.
 func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
 	metrics *metrics.Metrics, log *slog.Logger, reader *feedback.Reader,
-	traced func(*processor.CycleTrace)) (*processor.Processor, error) {
+	traced func(*cycle.Trace)) (*processor.Processor, error) {
 	c := settings.Started()
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err

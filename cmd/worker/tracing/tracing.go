@@ -17,7 +17,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"odradek/processor"
+	"odradek/processor/cycle"
 )
 
 // The variables of OpenTelemetry that turn the export on, and the one that names its protocol. The exporter and the SDK read
@@ -38,7 +38,7 @@ const logEvery = time.Minute
 // Start starts the export that the variables ask for. It returns what takes each cycle, nil if they ask for none, and what ends the
 // export. An error is a fault of the variables; a collector that does not answer is none, and its spans are lost.
 func Start(ctx context.Context, getenv func(string) string, group, version string, log *slog.Logger) (
-	cycle func(*processor.CycleTrace), stop func(), err error) {
+	traced func(*cycle.Trace), stop func(), err error) {
 	stop = func() {}
 	if (getenv(endpoints[0]) == "" && getenv(endpoints[1]) == "") || getenv("OTEL_SDK_DISABLED") == "true" {
 		return nil, stop, nil
@@ -82,7 +82,7 @@ type exporterOfCycles struct {
 }
 
 // cycle makes the spans of a cycle: of all of it, from the fetch of its oldest chunk on, and in it of the processing and of the commit.
-func (e *exporterOfCycles) cycle(c *processor.CycleTrace) {
+func (e *exporterOfCycles) cycle(c *cycle.Trace) {
 	attributes := []attribute.KeyValue{
 		attribute.String("messaging.system", "kafka"),
 		attribute.String("messaging.operation.type", "process"),

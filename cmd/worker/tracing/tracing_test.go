@@ -18,7 +18,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"odradek/processor"
+	"odradek/processor/cycle"
 )
 
 // collect starts a collector of spans. The returned function returns those that it has, by name, and the service's name.
@@ -63,12 +63,12 @@ func TestCycle(t *testing.T) {
 	env := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": url}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
 	t.Setenv("OTEL_SERVICE_NAME", "plant-odradek")
-	cycle, stop, err := Start(t.Context(), func(name string) string { return env[name] }, "plant", "v1", slog.Default())
-	if err != nil || cycle == nil {
+	traced, stop, err := Start(t.Context(), func(name string) string { return env[name] }, "plant", "v1", slog.Default())
+	if err != nil || traced == nil {
 		t.Fatal(err)
 	}
 	at := time.Unix(1_700_000_000, 0)
-	cycle(&processor.CycleTrace{Fetched: at, Began: at.Add(time.Second), Ended: at.Add(3 * time.Second), Partitions: 2, Records: 17,
+	traced(&cycle.Trace{Fetched: at, Began: at.Add(time.Second), Ended: at.Add(3 * time.Second), Partitions: 2, Records: 17,
 		Bytes: 4711, Outputs: map[string]int{"scores": 34}, Err: errors.New("kafka: no coordinator"), Traceparents: []string{
 			"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "none", "00-00000000000000000000000000000000-00f067aa0ba902b7-01"}})
 	stop()

@@ -1,0 +1,178 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"odradek/processor/limits"
+)
+
+// Current holds the cycle that is open: partitions add their results to it, and the main
+// goroutine closes it and opens another.
+type Current[P comparable] struct {
+	// mu: partitions add under RLock; closing takes Lock, which waits for those that are
+	// in the middle of adding. It also guards what Read and Write say.
+	mu      sync.RWMutex
+	open    *Cycle[P]
+	swapped chan struct{} // closed when open is replaced
+	epoch   uint64        // grows with every rollback; a result of an older epoch is dropped
+
+	ready chan struct{} // open is not empty (capacity 1)
+
+	spare *Cycle[P]        // empty, to be the next open one; nil: make one; main goroutine only
+	make  func() *Cycle[P] // returns an empty one
+}
+
+// ErrStale reports that a result is of an abandoned epoch.
+var ErrStale = errors.New("cycle: the result is of an abandoned epoch")
+
+// NewCurrent opens the first cycle, with room for r; empty returns an empty one.
+func NewCurrent[P comparable](empty func() *Cycle[P], r limits.Room) *Current[P] {
+	cs := &Current[P]{open: empty(), swapped: make(chan struct{}), ready: make(chan struct{}, 1), make: empty}
+	cs.open.Room = r
+	return cs
+}
+
+// enter waits for room in the open cycle and returns it; the cycle stays open until leave.
+// It returns ErrStale for an old epoch.
+func (cs *Current[P]) enter(ctx context.Context, epoch uint64) (*Cycle[P], error) {
+	for {
+		cs.mu.RLock()
+		if cs.epoch != epoch {
+			cs.mu.RUnlock()
+			return nil, ErrStale
+		}
+		c, swapped := cs.open, cs.swapped
+		c.mu.Lock()
+		full := c.full
+		c.mu.Unlock()
+		if !full {
+			return c, nil
+		}
+		cs.mu.RUnlock()
+		select {
+		case <-swapped:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// leave allows the cycle that enter returned to be closed.
+func (cs *Current[P]) leave() { cs.mu.RUnlock() }
+
+// announce signals to the main goroutine that the open cycle is not empty.
+func (cs *Current[P]) announce() {
+	select {
+	case cs.ready <- struct{}{}:
+	default:
+	}
+}
+
+// now returns the epoch.
+func (cs *Current[P]) now() uint64 {
+	cs.mu.RLock()
+	defer cs.mu.RUnlock()
+	return cs.epoch
+}
+
+// Room returns the capacity of the open cycle.
+func (cs *Current[P]) Room() limits.Room {
+	cs.mu.RLock()
+	defer cs.mu.RUnlock()
+	return cs.open.Room
+}
+
+// Ready delivers when the open cycle is not empty.
+func (cs *Current[P]) Ready() <-chan struct{} { return cs.ready }
+
+// Reuse keeps an empty cycle, to be the next open one; nil frees the one that is kept. Only the goroutine that closes
+// cycles calls it.
+func (cs *Current[P]) Reuse(c *Cycle[P]) { cs.spare = c }
+
+// Read calls f while no call of Write is running, and Write calls f while no partition is adding.
+func (cs *Current[P]) Read(f func()) {
+	cs.mu.RLock()
+	defer cs.mu.RUnlock()
+	f()
+}
+
+// Write changes what partitions read while they add; see Read.
+func (cs *Current[P]) Write(f func()) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	f()
+}
+
+// promptBytes is the size from which a cycle does not wait for the commit interval: the
+// fixed cost of a transaction is then small beside that of its bytes, and its first
+// records would only wait longer.
+const promptBytes = 4 << 20
+
+// Prompt reports whether the open cycle should be committed as soon as the last
+// commit is done, regardless of the commit interval.
+func (cs *Current[P]) Prompt() bool {
+	cs.mu.RLock()
+	defer cs.mu.RUnlock()
+	cs.open.mu.Lock()
+	defer cs.open.mu.Unlock()
+	return cs.open.full || cs.open.Bytes >= promptBytes
+}
+
+// Close returns the open cycle and puts an empty one with room for r in its place.
+func (cs *Current[P]) Close(r limits.Room) *Cycle[P] {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.open
+	if cs.open = cs.spare; cs.open == nil {
+		cs.open = cs.make()
+	}
+	cs.spare = nil
+	cs.swap(r)
+	return c
+}
+
+// Abandon begins a new epoch with an empty open cycle.
+func (cs *Current[P]) Abandon(r limits.Room) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.epoch++
+	cs.open = cs.make()
+	cs.swap(r)
+}
+
+func (cs *Current[P]) swap(r limits.Room) {
+	cs.open.Room = r
+	close(cs.swapped)
+	cs.swapped = make(chan struct{})
+}
+
+// Entry is a partition's way into the open cycle. One goroutine uses it.
+type Entry[P comparable] struct {
+	Cycles *Current[P]
+	epoch  uint64 // of the partition's results
+}
+
+// Renew makes the results that follow those of the present epoch.
+func (e *Entry[P]) Renew() { e.epoch = e.Cycles.now() }
+
+// Stale reports whether the partition's results are of an abandoned epoch.
+func (e *Entry[P]) Stale() bool { return e.epoch != e.Cycles.now() }
+
+// Enter waits for room in the open cycle, which stays open until Leave. It returns
+// ErrStale for an abandoned epoch.
+func (e *Entry[P]) Enter(ctx context.Context) (*Cycle[P], error) { return e.Cycles.enter(ctx, e.epoch) }
+
+// Leave allows the cycle that Enter returned to be closed.
+func (e *Entry[P]) Leave() { e.Cycles.leave() }
+
+// Announce signals to the main goroutine that the open cycle is not empty.
+func (e *Entry[P]) Announce() { e.Cycles.announce() }
+
+// Spoil marks the cycle that the partition has written to as one that must not be
+// committed.
+func (e *Entry[P]) Spoil(c *Cycle[P], err error) {
+	c.spoil(err)
+	e.Cycles.announce() // otherwise the main goroutine might wait for another result
+}
