@@ -302,7 +302,7 @@ func TestCompose(t *testing.T) {
 		if len(scored) == len(c.Detectors) {
 			break
 		}
-		if time.Since(began) > time.Minute {
+		if time.Since(began) > 3*time.Minute { // seconds on an idle machine
 			t.Fatalf("of %d records these are scores: %v", len(recs), scored)
 		}
 	}
