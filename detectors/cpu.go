@@ -102,7 +102,7 @@ func costOf(b *Batch) int {
 }
 
 // split distributes chains among helpers. A chain, the tasks linked by After, stays
-// on one goroutine and in order; a long task shares its own work with helpers that
+// on one goroutine and in order; a long task divides its work among helpers that
 // have no chain to work on.
 func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
 	chains := chainsOf(b)

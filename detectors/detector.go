@@ -6,7 +6,7 @@ import (
 	"odradek/detectors/bins"
 )
 
-// View is the shape of a key's window for a detector: its number of rows, of which the
+// View gives the dimensions of a key's window for a detector: its number of rows, of which the
 // last Fresh are to be scored.
 type View struct {
 	Dim   int // values a row

@@ -11,8 +11,8 @@ type Describer interface {
 // Evidence is what a score was computed from, in the terms of its method. Rows count from 0 at the oldest row
 // of the task's X; those before it are negative. Distances and values are on the scale of X.
 type Evidence struct {
-	From, To int    // the rows that were scored: a sample, a point of several, a subsequence
-	Parts    []Part // other rows that the score was computed from, the nearest first
+	From, To int     // the rows that were scored: a sample, a point of several, a subsequence
+	Inputs   []Input // other rows that the score was computed from, the nearest first
 	Measures []Measure
 	// Directions are those of the past that a change score compares the present with, the largest first.
 	Directions []Direction
@@ -24,18 +24,18 @@ type Evidence struct {
 	Fields []float64
 }
 
-// Part is a run of rows that a score was computed from.
-type Part struct {
+// Input is a run of successive rows that a score was computed from.
+type Input struct {
 	Role     string  // what it is to the score: see the roles
-	From, To int     // both NoPart: it is none of the task's rows
-	Number   int     // of a part that is none of the task's rows, in its set
+	From, To int     // both Outside: it is none of the task's rows
+	Number   int     // of an input that is none of the task's rows, in its set
 	Distance float64 // from the scored rows; NaN: there is none
 }
 
-// NoPart is From and To of a part that is none of the task's rows.
-const NoPart = -1 << 62
+// Outside is From and To of an input that is none of the task's rows.
+const Outside = -1 << 62
 
-// The roles of a Part.
+// The roles of an Input.
 const (
 	Neighbour = "neighbour" // one of the nearest
 	Baseline  = "baseline"  // what the scored rows are compared with as a whole
@@ -43,7 +43,7 @@ const (
 	Present   = "present"   // the later one
 	Run       = "run"       // rows without a change
 	Reference = "reference" // a neighbour in a reference set or a model
-	Summary   = "summary"   // a neighbour among the parts of a summary
+	Summary   = "summary"   // a neighbour among the bins of a summary
 )
 
 // Measure is a number that a score was computed from.

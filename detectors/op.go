@@ -82,7 +82,7 @@ type Case struct {
 	CPU   bool // of a kind that kernels need not take
 }
 
-// Shape is a load for a benchmark: many tasks of one detector, of equal size. Results
+// Shape gives the dimensions of a benchmark: many tasks of one detector, of equal size. Results
 // refer to it by its name.
 type Shape struct {
 	Name   string // without the op's

@@ -18,8 +18,8 @@ func Sequential(n int, f func(i int)) {
 	}
 }
 
-// LongTask is the cost in nanoseconds from which a task's CPU form shares its work.
-// Sharing takes some microseconds.
+// LongTask is the cost in nanoseconds from which a task's CPU form divides its work.
+// Dividing it takes some microseconds.
 const LongTask = 2_000_000
 
 // Helpers bounds the number of goroutines that help an executor's callers: the bound holds for all

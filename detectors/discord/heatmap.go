@@ -68,13 +68,13 @@ func (h *Heatmap) Value(row, column int) float64 {
 	return math.NaN()
 }
 
-// heatmapMark begins the bytes of a heatmap.
-const heatmapMark = "heatmap1"
+// heatmapMagic begins the bytes of a heatmap.
+const heatmapMagic = "heatmap1"
 
-// AppendBinary appends the heatmap as bytes: the mark, six 32-bit numbers, the least first
+// AppendBinary appends the heatmap as bytes: the magic number, six 32-bit numbers, the least first
 // byte first (least length, largest length, step, starts, columns, rows), and the cells.
 func (h *Heatmap) AppendBinary(b []byte) ([]byte, error) {
-	b = append(b, heatmapMark...)
+	b = append(b, heatmapMagic...)
 	for _, v := range []int{h.Min, h.Max, h.Step, h.Starts, h.Columns, h.Rows} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
@@ -83,12 +83,12 @@ func (h *Heatmap) AppendBinary(b []byte) ([]byte, error) {
 
 // UnmarshalBinary reads what AppendBinary wrote.
 func (h *Heatmap) UnmarshalBinary(b []byte) error {
-	const head = len(heatmapMark) + 6*4
-	if len(b) < head || string(b[:len(heatmapMark)]) != heatmapMark {
+	const head = len(heatmapMagic) + 6*4
+	if len(b) < head || string(b[:len(heatmapMagic)]) != heatmapMagic {
 		return errors.New("discord: these bytes are no heatmap")
 	}
 	for i, v := range []*int{&h.Min, &h.Max, &h.Step, &h.Starts, &h.Columns, &h.Rows} {
-		*v = int(binary.LittleEndian.Uint32(b[len(heatmapMark)+4*i:]))
+		*v = int(binary.LittleEndian.Uint32(b[len(heatmapMagic)+4*i:]))
 	}
 	if h.Cells = append([]uint8(nil), b[head:]...); len(h.Cells) != h.Columns*h.Rows || h.Min < 1 || h.Max < h.Min || h.Starts < 1 {
 		return errors.New("discord: the heatmap is cut off, or damaged")

@@ -50,10 +50,10 @@ const (
 	leftFlat
 )
 
-// farShare is the least ratio of a subsequence's variance to its mean square about the column's center
+// farRatio is the least ratio of a subsequence's variance to its mean square about the column's center
 // for a usual subsequence: at that ratio the variance loses five of sixteen digits, and a product half
 // of these.
-const farShare = 1e-5
+const farRatio = 1e-5
 
 // Load takes a series of dim values a row. It keeps no reference to x.
 func (l *LeftScorer) Load(x []float64, dim int) {
@@ -120,7 +120,7 @@ func (l *LeftScorer) Length(m int, excludeFlat bool) {
 			case t.run[i+m-1] >= int32(m):
 				t.kind[i] = leftFlat
 				t.inv[i] = t.y[i] - t.y[i] // NaN of an infinity
-			case about > farShare*square:
+			case about > farRatio*square:
 				t.inv[i] = 1 / math.Sqrt(about)
 			default:
 				t.far(i, m)

@@ -166,7 +166,7 @@ func (s *search) discords(count int) []Discord {
 			r *= 0.98
 		}
 		r = min(r, found[len(found)-1].Distance*(1-slack))
-		if round == mostRounds || !s.ranges(r, s.starts/mostShare) {
+		if round == mostRounds || !s.ranges(r, s.starts/refineOneIn) {
 			s.findAll(false)
 			found, _ = s.first(count)
 			break

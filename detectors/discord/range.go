@@ -2,8 +2,8 @@ package discord
 
 import "math"
 
-// mostShare limits the search for range discords one by one to one in this many subsequences.
-const mostShare = 8
+// refineOneIn limits the range discords that are searched one by one to one in this many subsequences.
+const refineOneIn = 8
 
 // ranges finds the range discords: subsequences whose distance is at least r. A range
 // discord gets its distance; any other candidate keeps a bound below r. It returns false,

@@ -83,13 +83,13 @@ type neighbour struct {
 // Score sets scores to those of the last len(scores) points of points, dim
 // numbers each.
 func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, counts []float32) {
-	s.ScoreShared(p, scores, points, dim, virtuals, counts, 0, nil, nil)
+	s.ScoreParallel(p, scores, points, dim, virtuals, counts, 0, nil, nil)
 }
 
-// ScoreShared is Score with the searches run by parallel, if it is not nil: f(0) to
+// ScoreParallel is Score with the searches run by parallel, if it is not nil: f(0) to
 // f(n-1), perhaps several at a time, each of at most `each` points. Once done reports
 // true it returns early, and scores are undefined.
-func (s *Scorer) ScoreShared(p *Params, scores, points []float32, dim int, virtuals, counts []float32, each int,
+func (s *Scorer) ScoreParallel(p *Params, scores, points []float32, dim int, virtuals, counts []float32, each int,
 	parallel func(n int, f func(i int)), done func() bool) {
 	if !s.load(points, dim, virtuals) {
 		for i := range scores {
@@ -111,7 +111,7 @@ func (s *Scorer) ScoreShared(p *Params, scores, points []float32, dim int, virtu
 	s.scoreSearched(p, scores, counts, each, parallel, done)
 }
 
-// scoreSearched is ScoreShared for points that are loaded.
+// scoreSearched is ScoreParallel for points that are loaded.
 func (s *Scorer) scoreSearched(p *Params, scores, counts []float32, each int, parallel func(n int, f func(i int)), done func() bool) {
 	s.reserve()
 	first := s.n - len(scores)

@@ -83,8 +83,8 @@ func checkEvidence(op detectors.Op, r *detectors.Rows, i int, e detectors.Eviden
 	if e.From > e.To || e.To >= r.Len() || e.From < -1<<24 {
 		return fmt.Errorf("rows %d to %d of %d", e.From, e.To, r.Len())
 	}
-	for _, p := range e.Parts {
-		if p.From != detectors.NoPart && (p.From > p.To || p.To >= r.Len()) || p.Role == "" || p.Distance < 0 {
+	for _, p := range e.Inputs {
+		if p.From != detectors.Outside && (p.From > p.To || p.To >= r.Len()) || p.Role == "" || p.Distance < 0 {
 			return fmt.Errorf("part %+v of %d rows", p, r.Len())
 		}
 	}
@@ -124,18 +124,18 @@ func evidenceScore(op string, r *detectors.Rows, e *detectors.Evidence) float64 
 		return math.NaN()
 	}
 	sum := 0.0
-	for _, p := range e.Parts {
+	for _, p := range e.Inputs {
 		sum += p.Distance
 	}
 	switch op {
 	case "knn":
-		if n := len(e.Parts); n > 0 { // of fewer points than K the sum is extrapolated
+		if n := len(e.Inputs); n > 0 { // of fewer points than K the sum is extrapolated
 			k, self := r.Params.Int(0), r.Params.Int(3)
 			return sum * float64(k) / float64(n+self)
 		}
 	case "discord":
-		if n := r.Params[3:]; len(e.Parts) > 0 && len(n) == 1 {
-			return sum / float64(len(e.Parts))
+		if n := r.Params[3:]; len(e.Inputs) > 0 && len(n) == 1 {
+			return sum / float64(len(e.Inputs))
 		}
 	case "lof":
 		return measure("mean density of the neighbours") / measure("local reachability density")
@@ -153,8 +153,8 @@ func evidenceScore(op string, r *detectors.Rows, e *detectors.Evidence) float64 
 		}
 		return measure("value")
 	case "flatline":
-		if len(e.Parts) == 1 {
-			return float64(e.Parts[0].To - e.Parts[0].From)
+		if len(e.Inputs) == 1 {
+			return float64(e.Inputs[0].To - e.Inputs[0].From)
 		}
 	case "scan":
 		if len(e.Regions) > 0 {

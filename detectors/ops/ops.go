@@ -33,7 +33,7 @@ var shapes = map[detectors.Op]func() []detectors.Shape{
 	scan.Op:     scan.Shapes,
 }
 
-// Shapes returns the loads that benchmarks measure of an op on a device. For an op without
+// Shapes returns the shapes that benchmarks measure of an op on a device. For an op without
 // any they take its cases with Bench.
 func Shapes(op detectors.Op) []detectors.Shape {
 	if f := shapes[op]; f != nil {

@@ -222,7 +222,7 @@ func removed(t *testing.T, change func(*Config)) *rig {
 	x.all()
 	x.told = nil
 	cfg := watched()
-	cfg.KeepMismatched = true
+	cfg.DropMismatched = true
 	change(cfg)
 	x.restart(cfg)
 	return x

@@ -251,7 +251,7 @@ func TestHeldBlockIsMissing(t *testing.T) {
 	if _, err := loaded(&other, log, h.next); !errors.Is(err, ErrMismatch) {
 		t.Errorf("other values: %v", err)
 	}
-	other.KeepMismatched = true
+	other.DropMismatched = true
 	s, err := loaded(&other, log, h.next)
 	if err != nil || s.Held() != 0 {
 		t.Fatalf("other values, dropped: %v", err)

@@ -15,7 +15,7 @@ type (
 	MismatchError = mismatch.Error
 )
 
-// ErrMismatch reports that the state was made by another configuration. Config.KeepMismatched
+// ErrMismatch reports that the state was made by another configuration. Config.DropMismatched
 // drops just what the change covers.
 var ErrMismatch = mismatch.Err
 

@@ -33,7 +33,7 @@ func NewSurvey(cfg *Config) *Survey {
 // Restore restores a State from its changelog and a replay of the input.
 type Restore struct {
 	// Mismatched is what BeginReplay has dropped because another configuration made
-	// it (Config.KeepMismatched).
+	// it (Config.DropMismatched).
 	Mismatched []Mismatch
 
 	loader   *load.Loader           // while loading
@@ -128,7 +128,7 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 		}
 		differ.Add(k.Name(), s.loader.Mismatches(k))
 	}
-	if err := differ.Err(); err != nil && !s.cfg.KeepMismatched {
+	if err := differ.Err(); err != nil && !s.cfg.DropMismatched {
 		return err
 	}
 	s.Mismatched = differ.Sorted()

@@ -277,7 +277,7 @@ func TestChangedConfiguration(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Config)
-		refuse string // what the error says without KeepMismatched; "" for none
+		refuse string // what the error says without DropMismatched; "" for none
 		rows   [2]bool
 		marks  [4]bool
 	}{
@@ -304,7 +304,7 @@ func TestChangedConfiguration(t *testing.T) {
 			if c.refuse == "" && err != nil || c.refuse != "" && (!errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), c.refuse)) {
 				t.Fatalf("err = %v, want one with %q", err, c.refuse)
 			}
-			cfg.KeepMismatched = true
+			cfg.DropMismatched = true
 			s, err := loaded(cfg, log, n)
 			if err != nil {
 				t.Fatal(err)
@@ -354,7 +354,7 @@ func TestChangedConfiguration(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			cfg.KeepMismatched = false
+			cfg.DropMismatched = false
 			again, err := loaded(cfg, compact(after, after, false), n+300)
 			if err != nil {
 				t.Fatal(err)

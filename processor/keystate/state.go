@@ -25,8 +25,8 @@ type (
 	Floor = floor.Floor
 	// Jumps are leaps of event time; see floor.Jumps.
 	Jumps = floor.Jumps
-	// SuspectMark is a sample that may be a leap of event time; see floor.SuspectMark.
-	SuspectMark = floor.SuspectMark
+	// HeldSuspect is a sample that may be a leap of event time; see floor.HeldSuspect.
+	HeldSuspect = floor.HeldSuspect
 )
 
 // ParseFloor parses the text of a floor; see floor.Parse.
@@ -79,7 +79,7 @@ type Config struct {
 
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
-	KeepMismatched bool // stored state of another fingerprint is dropped instead of refused
+	DropMismatched bool // stored state of another fingerprint is dropped instead of refused
 	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
 
 	// Watch takes each judged score with what it was computed from; nil: nothing does. It is part of neither the state nor

@@ -160,5 +160,5 @@ func (s *Suspects) endReplay(offset int64) { s.Lost += s.jury.EndReplay(offset, 
 
 // floor returns the floor of a mark at offset, without Jumps.
 func (s *Suspects) floor(offset int64) Floor {
-	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.jury.Marks()}
+	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.jury.Held()}
 }

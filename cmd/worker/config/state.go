@@ -66,7 +66,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		MaxKeys:        c.Keys.MaxKeys,
 		Hold:           c.Mapping.Missing == "hold",
 		DropDuplicates: c.Mapping.Duplicates == "drop",
-		KeepMismatched: c.Cycle.StateMismatch == "reset",
+		DropMismatched: c.Cycle.StateMismatch == "reset",
 	}
 	if c.HasReadings() {
 		ks.SampleBits = keystate.SeveralBits

@@ -184,8 +184,8 @@ func (e *Explanation) drawnFields() []int {
 
 // neighbours returns the number of parts that are as long as the scored samples, whose last is n behind their first.
 func (e *Explanation) neighbours(n int) (count int) {
-	for i := range e.Parts {
-		if p := &e.Parts[i]; p.From >= 0 && p.To-p.From == n && p.To < len(e.Window) {
+	for i := range e.Inputs {
+		if p := &e.Inputs[i]; p.From >= 0 && p.To-p.From == n && p.To < len(e.Window) {
 			count++
 		}
 	}
@@ -269,21 +269,21 @@ func (e *Explanation) windowPanel(c int) (*gonum.Plot, error) {
 	room := max(1e-9, (high-low)*0.05, math.Abs(high)*1e-6)
 	low, high = low-room, high+room
 	marked := map[string]bool{}
-	for i := range e.Parts {
-		part := &e.Parts[i]
-		if i >= mostNeighbours || part.To < 0 || part.Last == nil {
+	for i := range e.Inputs {
+		in := &e.Inputs[i]
+		if i >= mostNeighbours || in.To < 0 || in.Last == nil {
 			continue
 		}
-		name := part.Role
+		name := in.Role
 		if marked[name] {
 			name = ""
 		}
-		marked[part.Role] = true
+		marked[in.Role] = true
 		fill := partBand
-		if part.Role == detectors.Past {
+		if in.Role == detectors.Past {
 			fill = pastBand
 		}
-		if err := addBand(p, name, e.seconds(part.From), e.seconds(part.To), low, high, fill); err != nil {
+		if err := addBand(p, name, e.seconds(in.From), e.seconds(in.To), low, high, fill); err != nil {
 			return nil, err
 		}
 	}
@@ -338,12 +338,12 @@ func (e *Explanation) overlayPanel(c int) (*gonum.Plot, error) {
 	}
 	from, to := e.Scored[0], e.Scored[1]
 	name, drawn := "neighbours", 0
-	for i := range e.Parts {
-		part := &e.Parts[i]
-		if part.From < 0 || part.To-part.From != to-from || part.To >= len(e.Window) || drawn == mostNeighbours {
+	for i := range e.Inputs {
+		in := &e.Inputs[i]
+		if in.From < 0 || in.To-in.From != to-from || in.To >= len(e.Window) || drawn == mostNeighbours {
 			continue
 		}
-		if err := addLine(p, name, course(part.From, part.To), partColor, vg.Points(0.8), false); err != nil {
+		if err := addLine(p, name, course(in.From, in.To), partColor, vg.Points(0.8), false); err != nil {
 			return nil, err
 		}
 		name = ""
@@ -426,7 +426,7 @@ func (r *Report) silencePanel(c int) (*gonum.Plot, error) {
 	return p, addLine(p, "", points, valueColor, vg.Points(1), false)
 }
 
-// cellGrid adapts the cells of a grid to the plotting library: the colour is the count, less the baseline's part of all counts.
+// cellGrid adapts the cells of a grid to the plotting library: the colour is the count, less the baseline's share of all counts.
 type cellGrid struct {
 	*Cells
 	rate float64 // counts for each of the baseline

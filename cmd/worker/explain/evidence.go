@@ -206,13 +206,13 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *keyst
 		e.Actual = own.Values
 	}
 	e.Rows, e.RowsFrom = numbers(v.Rows), v.RowsFrom-lost
-	for _, p := range v.Parts {
-		part := Part{Role: p.Role, Number: p.Number, Distance: Number(p.Distance), From: -1, To: -1}
-		if p.From != detectors.NoPart {
-			part.From, part.To = p.From-lost, p.To-lost
-			part.First, part.Last = sampleAt(p.From), sampleAt(p.To)
+	for _, p := range v.Inputs {
+		in := Input{Role: p.Role, Number: p.Number, Distance: Number(p.Distance), From: -1, To: -1}
+		if p.From != detectors.Outside {
+			in.From, in.To = p.From-lost, p.To-lost
+			in.First, in.Last = sampleAt(p.From), sampleAt(p.To)
 		}
-		e.Parts = append(e.Parts, part)
+		e.Inputs = append(e.Inputs, in)
 	}
 }
 

@@ -137,7 +137,7 @@ type Explanation struct {
 	Scored     [2]int      `json:"scored"`
 	Rows       []Number    `json:"row_shares,omitempty"` // of the samples of the window from RowsFrom on
 	RowsFrom   int         `json:"row_shares_from,omitempty"`
-	Parts      []Part      `json:"parts,omitempty"`
+	Inputs     []Input     `json:"inputs,omitempty"`
 	Measures   []Measure   `json:"measures,omitempty"`
 	Directions []Direction `json:"directions,omitempty"`
 	Regions    []Region    `json:"regions,omitempty"`
@@ -145,8 +145,8 @@ type Explanation struct {
 	Members    []Member    `json:"members,omitempty"` // of an ensemble
 }
 
-// Part is a run of samples that a score was computed from.
-type Part struct {
+// Input is a run of successive samples that a score was computed from.
+type Input struct {
 	Role     string  `json:"role"`
 	First    *Sample `json:"first,omitempty"` // nil: it is none of the window, or before what was read
 	Last     *Sample `json:"last,omitempty"`

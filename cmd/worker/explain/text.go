@@ -56,7 +56,7 @@ func exact(n Number) string {
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.999999") }
 
-func (p *Part) place() string {
+func (p *Input) place() string {
 	switch {
 	case p.First == nil && p.Last == nil && p.To < 0:
 		return fmt.Sprintf("number %d of the set", p.Number)
@@ -68,7 +68,7 @@ func (p *Part) place() string {
 	return moment(p.First.Time) + " to " + moment(p.Last.Time)
 }
 
-func (p *Part) offsets() string {
+func (p *Input) offsets() string {
 	switch {
 	case p.Last == nil:
 		return "-"
@@ -223,8 +223,8 @@ func (e *Explanation) tables() (all []table) {
 	}
 	add("measures", []string{"measure", "field", "value"}, rows)
 	rows = nil
-	for i := range e.Parts {
-		p := &e.Parts[i]
+	for i := range e.Inputs {
+		p := &e.Inputs[i]
 		rows = append(rows, []string{p.Role, p.place(), p.offsets(), number(p.Distance)})
 	}
 	add("compared with", []string{"what", "time", "offset", "distance"}, rows)

@@ -190,7 +190,7 @@ func (s *Group) read(ctx context.Context, log kafka.TP, values bool) ([]*stored,
 var recordKinds = map[byte]struct {
 	name    string
 	numbers int
-}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'B': {"held samples", 2}, 'E': {"eviction", 0},
+}{'H': {"head", 0}, 'P': {"head fragment", 1}, 'S': {"segment", 2}, 'B': {"held samples", 2}, 'E': {"eviction", 0},
 	'D': {"decision", 1}, 'O': {"owner", 0}}
 
 // splitRecordKey splits a changelog key; a key of another form is returned as the series. A

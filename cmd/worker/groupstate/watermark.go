@@ -104,7 +104,7 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	cfg.KeepMismatched = true
+	cfg.DropMismatched = true
 	recs, err := s.read(ctx, log, true)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)

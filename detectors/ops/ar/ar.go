@@ -147,7 +147,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
 	e := detectors.Evidence{From: row - d.From, To: row - d.To}
 	if !d.p.Novelty {
-		e.Parts = []detectors.Part{{Role: detectors.Baseline, From: row - d.p.Order, To: row - 1, Distance: math.NaN()}}
+		e.Inputs = []detectors.Input{{Role: detectors.Baseline, From: row - d.p.Order, To: row - 1, Distance: math.NaN()}}
 	}
 	detail := r.Detail.F32()[2*fresh*r.Dim:]
 	at := -1

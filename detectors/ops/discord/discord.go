@@ -249,7 +249,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	places, before := slices.Clone(found), 0.0
 	for k, at := range places {
 		sum := memory.left.Score(&memory.own, q.From, q.At, k+1) * float64(k+1)
-		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Neighbour, From: at, To: at + m - 1, Distance: sum - before})
+		e.Inputs = append(e.Inputs, detectors.Input{Role: detectors.Neighbour, From: at, To: at + m - 1, Distance: sum - before})
 		before = sum
 	}
 	e.Measures = []detectors.Measure{{Name: "samples of a subsequence", Field: detectors.AllFields, Value: float64(m)}}
@@ -298,14 +298,14 @@ type memory struct {
 	sums []float64
 }
 
-// sharers is separate from pool: its scratch memory contains no series.
+// searchers is separate from pool: its scratch memory contains no series.
 var (
-	pool    = sync.Pool{New: func() any { return new(memory) }}
-	sharers = sync.Pool{New: func() any { return new(discord.LeftMemory) }}
+	pool      = sync.Pool{New: func() any { return new(memory) }}
+	searchers = sync.Pool{New: func() any { return new(discord.LeftMemory) }}
 )
 
-// share is the approximate cost in nanoseconds of one call of f in a long task.
-const share = 500_000
+// chunkCost is the approximate cost in nanoseconds of one call of f in a long task.
+const chunkCost = 500_000
 
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
@@ -326,11 +326,11 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 			score(&m.own, 0, r.Fresh)
 			continue
 		}
-		each := max(1, r.Fresh*share/cost)
+		each := max(1, r.Fresh*chunkCost/cost)
 		parallel((r.Fresh+each-1)/each, func(k int) {
-			w := sharers.Get().(*discord.LeftMemory)
+			w := searchers.Get().(*discord.LeftMemory)
 			score(w, k*each, min((k+1)*each, r.Fresh))
-			sharers.Put(w)
+			searchers.Put(w)
 		})
 		if ctx.Err() != nil {
 			return

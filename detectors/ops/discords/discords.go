@@ -271,7 +271,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 		best = f.Score
 		w := r.Detail[length*d.set.detail+(f.Rank-1)*discordWords:][:discordWords]
 		e.From, e.To = f.From, f.To
-		e.Parts = []detectors.Part{{Role: detectors.Neighbour, From: int(w[3]), To: int(w[3]) + f.Length - 1, Distance: w.Float64(0)}}
+		e.Inputs = []detectors.Input{{Role: detectors.Neighbour, From: int(w[3]), To: int(w[3]) + f.Length - 1, Distance: w.Float64(0)}}
 		e.Measures = []detectors.Measure{{Name: "samples of the discord", Field: detectors.AllFields, Value: float64(f.Length)},
 			{Name: "rank among the discords of its length", Field: detectors.AllFields, Value: float64(f.Rank)}}
 		e.Fields = detectors.OneHot(r.Dim, length/d.set.count)

@@ -89,7 +89,7 @@ func (f *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	}
 	run := int(t.Next.Float32(2 * at))
 	e.Fields = detectors.OneHot(r.Dim, at)
-	e.Parts = []detectors.Part{{Role: detectors.Run, From: row - run, To: row, Distance: math.NaN()}}
+	e.Inputs = []detectors.Input{{Role: detectors.Run, From: row - run, To: row, Distance: math.NaN()}}
 	return e
 }
 

@@ -235,7 +235,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	q := query(&r, fresh)
 	at := x[q.At*step:][:m*r.Dim]
 	for _, i := range nearest(x, step, at, d.others(), q) {
-		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Neighbour, From: i, To: i + m - 1, Distance: distance(at, x[i*step:])})
+		e.Inputs = append(e.Inputs, detectors.Input{Role: detectors.Neighbour, From: i, To: i + m - 1, Distance: distance(at, x[i*step:])})
 	}
 	return e
 }
@@ -395,14 +395,14 @@ type memory struct {
 	against []float32 // a model's points, and those to score; or all, normalised
 }
 
-// sharers is separate from pool: its scratch memory contains no points.
+// searchers is separate from pool: its scratch memory contains no points.
 var (
-	pool    = sync.Pool{New: func() any { return new(memory) }}
-	sharers = sync.Pool{New: func() any { return new(knn.Scorer) }}
+	pool      = sync.Pool{New: func() any { return new(memory) }}
+	searchers = sync.Pool{New: func() any { return new(knn.Scorer) }}
 )
 
-// share is the approximate cost in nanoseconds of one call of f in a long task.
-const share = 500_000
+// chunkCost is the approximate cost in nanoseconds of one call of f in a long task.
+const chunkCost = 500_000
 
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
@@ -443,13 +443,13 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	if cost < detectors.LongTask {
 		weights(r, &m.scorer, m.weights, 0)
 	} else {
-		// A share has whole pairs, which are searched together.
-		each := max(len(m.weights)*share/cost, 1) * 2
+		// A chunk has whole pairs, which are searched together.
+		each := max(len(m.weights)*chunkCost/cost, 1) * 2
 		parallel((len(m.weights)+each-1)/each, func(k int) {
-			s := sharers.Get().(*knn.Scorer)
+			s := searchers.Get().(*knn.Scorer)
 			s.Share(&m.scorer)
 			weights(r, s, m.weights[k*each:min((k+1)*each, len(m.weights))], k*each)
-			sharers.Put(s)
+			searchers.Put(s)
 		})
 		if ctx.Err() != nil {
 			return

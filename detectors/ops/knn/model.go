@@ -278,7 +278,7 @@ func (d *ModelDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence
 		k--
 	}
 	for _, i := range nearest(x, width, at, k, q) {
-		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Reference, From: detectors.NoPart, To: detectors.NoPart, Number: i,
+		e.Inputs = append(e.Inputs, detectors.Input{Role: detectors.Reference, From: detectors.Outside, To: detectors.Outside, Number: i,
 			Distance: distance(at, x[i*width:])})
 	}
 	e.Measures = []detectors.Measure{{Name: "points of the reference set", Field: detectors.AllFields, Value: float64(d.model.n)}}

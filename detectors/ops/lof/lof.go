@@ -46,11 +46,11 @@ var spec = detectors.Spec{
 				"earlier state is no outlier; " +
 				"0 for none. Needs EMBED=1. Scores then cost more: all points of the window are needed for each."},
 		{Name: "DECAY", Type: detectors.Float, Default: 0.9, Min: 0.000001, Max: 0.999999,
-			Help: "what a window's worth of samples elsewhere leaves of the weight of a part of the summary."},
+			Help: "what a window's worth of samples elsewhere leaves of the weight of a bin of the summary."},
 		{Name: "MAX_BINS", Type: detectors.Int, Default: 256, Min: 1, Max: 4096,
-			Help: "parts of the summary of a series, at most; each takes 16 bytes a field and 24 more."},
+			Help: "bins of the summary of a series, at most; each takes 16 bytes a field and 24 more."},
 		{Name: "ALPHA", Type: detectors.Float, Default: 0.0, Max: 1e30, Word: 6,
-			Help: "the density of a part of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the " +
+			Help: "the density of a bin of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the " +
 				"window, so that it suits any unit."},
 		{Name: "STRICT", Type: detectors.Bool, Default: false, Word: 5,
 			Help: "leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as " +
@@ -258,8 +258,8 @@ type memory struct {
 
 var pool = sync.Pool{New: func() any { return new(memory) }}
 
-// share is the approximate cost in nanoseconds of one call of f in a long task.
-const share = 500_000
+// chunkCost is the approximate cost in nanoseconds of one call of f in a long task.
+const chunkCost = 500_000
 
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
@@ -271,9 +271,9 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	if cost := cost(r); cost < detectors.LongTask {
 		m.scorer.Score(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts)
 	} else {
-		// A share has whole pairs, which are searched together.
-		each := max(len(t.points)/t.dim*share/cost, 1) * 2
-		m.scorer.ScoreShared(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts, each, parallel,
+		// A chunk has whole pairs, which are searched together.
+		each := max(len(t.points)/t.dim*chunkCost/cost, 1) * 2
+		m.scorer.ScoreParallel(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts, each, parallel,
 			func() bool { return ctx.Err() != nil })
 	}
 	for i, s := range r.Scores {
@@ -380,12 +380,12 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	mine := near(at)
 	ofPoints := true // and of no summary
 	for _, o := range mine {
-		part := detectors.Part{Role: detectors.Neighbour, From: first + o, To: first + o + d.p.Embed - 1, Distance: apart(at, o)}
+		in := detectors.Input{Role: detectors.Neighbour, From: first + o, To: first + o + d.p.Embed - 1, Distance: apart(at, o)}
 		if o >= n {
 			ofPoints = false
-			part.Role, part.From, part.To, part.Number = detectors.Summary, detectors.NoPart, detectors.NoPart, o-n
+			in.Role, in.From, in.To, in.Number = detectors.Summary, detectors.Outside, detectors.Outside, o-n
 		}
-		e.Parts = append(e.Parts, part)
+		e.Inputs = append(e.Inputs, in)
 	}
 	if len(mine) == 0 {
 		return e

@@ -200,7 +200,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	weight := 0.0
 	for _, n := range points {
 		weight += n.weight
-		e.Parts = append(e.Parts, detectors.Part{Role: detectors.Reference, From: detectors.NoPart, To: detectors.NoPart, Number: n.number,
+		e.Inputs = append(e.Inputs, detectors.Input{Role: detectors.Reference, From: detectors.Outside, To: detectors.Outside, Number: n.number,
 			Distance: n.weight})
 	}
 	e.Measures = []detectors.Measure{{Name: "weight", Field: detectors.AllFields, Value: weight},

@@ -108,7 +108,7 @@ func score(r detectors.Rows) {
 // Describe returns past and present of the field with the largest score, the directions of the past, and the shares of the present's rows.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.From, To: row - d.To, Parts: []detectors.Part{
+	e := detectors.Evidence{From: row - d.From, To: row - d.To, Inputs: []detectors.Input{
 		{Role: detectors.Past, From: row + 1 - d.sst.Reads(), To: row - d.sst.Gamma, Distance: math.NaN()},
 		{Role: detectors.Present, From: row - 2*d.sst.Window + 2, To: row, Distance: math.NaN()}}}
 	best, at := sst.Anatomy{Score: math.NaN()}, 0

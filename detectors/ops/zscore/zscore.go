@@ -93,7 +93,7 @@ func (z *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 // Describe returns the values before, and the mean and the deviation of those of the field with the largest score.
 func (z *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	n, row := z.Window()-1, r.Row(fresh)
-	e := detectors.Evidence{From: row, To: row, Parts: []detectors.Part{{Role: detectors.Baseline, From: row - n, To: row - 1,
+	e := detectors.Evidence{From: row, To: row, Inputs: []detectors.Input{{Role: detectors.Baseline, From: row - n, To: row - 1,
 		Distance: math.NaN()}}}
 	most, at := math.NaN(), 0
 	for c := range r.Dim {

@@ -18,9 +18,9 @@ const NoTime = math.MinInt64
 // and the largest number of suspects that are held at once.
 const Jurors = 3
 
-// SuspectMark is a suspect that is held at a mark: its offset, the votes so far, and
+// HeldSuspect is a suspect that is held at a mark: its offset, the votes so far, and
 // how many of them are in its favour. Number is the number of its first sample in a record of several.
-type SuspectMark struct {
+type HeldSuspect struct {
 	Offset       int64
 	Votes, Agree uint8
 	Number       int
@@ -45,7 +45,7 @@ type Floor struct {
 	Offset   int64
 	MaxTime  int64 // microseconds; NoTime if there was no sample
 	Jumps    Jumps
-	Suspects []SuspectMark // in order of offset, at most Jurors
+	Suspects []HeldSuspect // in order of offset, at most Jurors
 	// Backfill is the end of the partition's backfill, the input whose results are not published. 0: there is none.
 	Backfill int64
 	// Bits number the samples of a record; 0: a record is one sample.
@@ -240,7 +240,7 @@ func (f *Floor) parseSuspects(text string) bool {
 			return false
 		}
 		last = n[0]
-		m := SuspectMark{Offset: n[0], Votes: uint8(n[1]), Agree: uint8(n[2])}
+		m := HeldSuspect{Offset: n[0], Votes: uint8(n[1]), Agree: uint8(n[2])}
 		if len(n) == 4 {
 			m.Number = int(n[3])
 		}

@@ -11,12 +11,12 @@ func TestFloorText(t *testing.T) {
 		"1;17;-5":          {Offset: 17, MaxTime: -5},
 		"1;17;99;more;x=y": {Offset: 17, MaxTime: 99},
 		"1;17;99;jump=86400000000;suspects=3:2:1,16:0:0": {Offset: 17, MaxTime: 99,
-			Jumps: Jumps{Now: 86400000000}, Suspects: []SuspectMark{{Offset: 3, Votes: 2, Agree: 1}, {Offset: 16}}},
+			Jumps: Jumps{Now: 86400000000}, Suspects: []HeldSuspect{{Offset: 3, Votes: 2, Agree: 1}, {Offset: 16}}},
 		"1;17;99;backfill=40": {Offset: 17, MaxTime: 99, Backfill: 40},
 		"1;17;99;jump=5;suspects=16:0:0;backfill=1": {Offset: 17, MaxTime: 99, Jumps: Jumps{Now: 5},
-			Suspects: []SuspectMark{{Offset: 16}}, Backfill: 1},
+			Suspects: []HeldSuspect{{Offset: 16}}, Backfill: 1},
 		"1;17;99;suspects=3:2:1:7;sample_bits=20": {Offset: 17, MaxTime: 99, Bits: 20,
-			Suspects: []SuspectMark{{Offset: 3, Votes: 2, Agree: 1, Number: 7}}},
+			Suspects: []HeldSuspect{{Offset: 3, Votes: 2, Agree: 1, Number: 7}}},
 		"1;17;99;jump=5:30:0": {Offset: 17, MaxTime: 99, Jumps: Jumps{5, 30, 0}},
 		"1;17;99;jump=0:30:5": {Offset: 17, MaxTime: 99, Jumps: Jumps{0, 30, 5}},
 	} {
@@ -43,10 +43,10 @@ func TestFloorText(t *testing.T) {
 func TestFloorOfSamples(t *testing.T) {
 	const bits = 20
 	f := Floor{Offset: 17 << bits, MaxTime: 5, Jumps: Jumps{3, 40 << bits, 2}, Backfill: 90 << bits,
-		Suspects: []SuspectMark{{Offset: 4<<bits | 12, Votes: 1, Agree: 1}, {Offset: 9 << bits}}}
+		Suspects: []HeldSuspect{{Offset: 4<<bits | 12, Votes: 1, Agree: 1}, {Offset: 9 << bits}}}
 	r := f.Records(bits)
 	want := Floor{Offset: 17, MaxTime: 5, Jumps: Jumps{3, 40, 2}, Backfill: 90, Bits: bits,
-		Suspects: []SuspectMark{{Offset: 4, Votes: 1, Agree: 1, Number: 12}, {Offset: 9}}}
+		Suspects: []HeldSuspect{{Offset: 4, Votes: 1, Agree: 1, Number: 12}, {Offset: 9}}}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("by records %+v, want %+v", r, want)
 	}

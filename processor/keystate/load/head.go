@@ -62,7 +62,7 @@ func (l *Loader) loadHead(name, value []byte) error {
 		l.LeftOut += k.Size()
 	}
 	l.to.Keys.Bytes = before + k.Size()
-	if k.Set == series.None && !l.keepUnread(k) {
+	if k.Set == series.None && !l.retainOrphans(k) {
 		return err
 	}
 	if b, ok := l.broken[k]; ok {
@@ -183,9 +183,9 @@ func (l *Loader) find(name []byte, born int64, unread bool) *keys.Key {
 	return k
 }
 
-// keepUnread reports whether a key that no detector reads has anomalies to close, and
-// removes it if not.
-func (l *Loader) keepUnread(k *keys.Key) bool {
+// retainOrphans reports whether a key that no detector reads has anomalies to close;
+// one without is removed.
+func (l *Loader) retainOrphans(k *keys.Key) bool {
 	l.removeHeld(k)
 	delete(l.mismatch, k)
 	if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {

@@ -35,7 +35,7 @@ type Jury[S any] struct {
 	jumps floor.Jumps
 	limit
 	list   []Suspect[S]        // in order of offset; replaced, never changed in place
-	recall []floor.SuspectMark // those of the floor that Recall has not found yet
+	recall []floor.HeldSuspect // those of the floor that Recall has not found yet
 }
 
 // New returns a Jury without suspects, where jump microseconds are the largest jump (0: any).
@@ -148,7 +148,7 @@ func (j *Jury[S]) Vote(time, offset int64, sample S, top int64, take, refuse fun
 
 // Recall restores a suspect of the floor, and the samples after it of its record; it ignores others.
 func (j *Jury[S]) Recall(time, offset int64, sample S) {
-	i := slices.IndexFunc(j.recall, func(m floor.SuspectMark) bool { return m.Offset == offset })
+	i := slices.IndexFunc(j.recall, func(m floor.HeldSuspect) bool { return m.Offset == offset })
 	if i < 0 {
 		j.Join(offset, sample)
 		return
@@ -174,11 +174,11 @@ func (j *Jury[S]) Find(offset int64) *Suspect[S] {
 	return nil
 }
 
-// Marks returns the suspects in the form that a floor has.
-func (j *Jury[S]) Marks() (marks []floor.SuspectMark) {
+// Held returns the suspects as a floor stores them.
+func (j *Jury[S]) Held() (held []floor.HeldSuspect) {
 	for i := range j.list {
 		u := &j.list[i]
-		marks = append(marks, floor.SuspectMark{Offset: u.Offset, Votes: u.votes, Agree: u.agree})
+		held = append(held, floor.HeldSuspect{Offset: u.Offset, Votes: u.votes, Agree: u.agree})
 	}
-	return marks
+	return held
 }

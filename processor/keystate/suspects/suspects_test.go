@@ -118,7 +118,7 @@ func TestJury(t *testing.T) {
 				}
 			}
 			again := newJury(jump)
-			again.Begin(floor.Floor{Offset: offset + 1, Suspects: j.Marks()}, floor.Jumps{Now: jump}, jump)
+			again.Begin(floor.Floor{Offset: offset + 1, Suspects: j.Held()}, floor.Jumps{Now: jump}, jump)
 			for o := range offset + 1 {
 				if u := j.Find(o); u != nil {
 					again.Recall(u.Time, o, "sample")
@@ -140,7 +140,7 @@ func TestJury(t *testing.T) {
 // suspects that are lost.
 func TestReplay(t *testing.T) {
 	j := newJury(100)
-	j.Begin(floor.Floor{Offset: 10, Suspects: []floor.SuspectMark{{Offset: 7}, {Offset: 8}}}, floor.Jumps{Now: 50, From: 12, Before: 5}, 100)
+	j.Begin(floor.Floor{Offset: 10, Suspects: []floor.HeldSuspect{{Offset: 7}, {Offset: 8}}}, floor.Jumps{Now: 50, From: 12, Before: 5}, 100)
 	j.Recall(1, 8, "sample")
 	if lost := j.Replay(11); lost != 1 || !j.Beyond(10, 0) {
 		t.Errorf("%d are lost; a jump of 10 is a suspect: %v", lost, j.Beyond(10, 0))
@@ -215,7 +215,7 @@ func TestJuryOfRecords(t *testing.T) {
 				}
 			}
 			again := New(jump, bits, func(s string) string { return s + " copied" })
-			again.Begin(floor.Floor{Offset: (offset + 1) << bits, Suspects: several.Marks()}, floor.Jumps{Now: jump}, jump)
+			again.Begin(floor.Floor{Offset: (offset + 1) << bits, Suspects: several.Held()}, floor.Jumps{Now: jump}, jump)
 			for _, u := range several.List() {
 				for k := range int64(1 + len(u.More)) {
 					again.Recall(u.Time, u.Offset+k, "sample")

@@ -73,7 +73,7 @@ func (d *toy) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detect
 // Describe returns the sample that a fresh one is compared with.
 func (d *toy) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	return detectors.Evidence{From: row, To: row, Parts: []detectors.Part{
+	return detectors.Evidence{From: row, To: row, Inputs: []detectors.Input{
 		{Role: detectors.Baseline, From: row - d.lag, To: row - d.lag, Distance: math.NaN()}}}
 }
 
