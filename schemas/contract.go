@@ -68,6 +68,9 @@ type Format struct {
 	// Text returns the content of a record of a schema as readable lines, as far as its bytes
 	// fit the schema, and an error that says why not further. nil: the format has no such form.
 	Text func(s *Schema, body []byte) (lines []string, err error)
+	// Leaves returns a function that collects the values of a record of a schema, in order, as far as its bytes fit the
+	// schema, and returns an error that says why not further.
+	Leaves func(s *Schema) (func(body []byte, out *Leaves) error, error)
 }
 
 // Fields finds fields of the records of a schema.

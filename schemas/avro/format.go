@@ -7,6 +7,7 @@ var Format = schemas.Format{
 	Name: "avro", Type: "AVRO", Title: "Avro",
 	Compile: compileBatch,
 	Text:    Text,
+	Leaves:  leavesOf,
 	Fields: func(s *schemas.Schema) (schemas.Fields, error) {
 		root, err := parseWithReferences(s)
 		if err != nil {

@@ -76,6 +76,11 @@ type decoderShared struct {
 // NewDecoder returns a decoder. reg may be nil where all schemas are in opts. An
 // error lists all faults of the mapping and the options.
 func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder, error) {
+	return newChecked(m, reg, opts, true)
+}
+
+// newChecked is NewDecoder; fit says whether a schema of the options has to have the paths of m.
+func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool) (*Decoder, error) {
 	l, err := m.Layout()
 	faults := []error{err}
 	if opts.MaxBytes == 0 {
@@ -97,7 +102,7 @@ func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder
 	if l != nil {
 		// A schema that the user gave by hand and that does not fit is a fault of
 		// the configuration, not of every record.
-		if opts.Bare != "" {
+		if opts.Bare != "" && fit {
 			faults = append(faults, CheckFile(opts.Format, m, opts.Bare)...)
 		}
 		if opts.Bare != "" || s.plain {
@@ -108,7 +113,9 @@ func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder
 		}
 		for _, text := range opts.Schemas {
 			schema := local("", text)
-			faults = append(faults, avro.Format.Check(m, schema)...)
+			if fit {
+				faults = append(faults, avro.Format.Check(m, schema)...)
+			}
 			for _, crc := range avro.Fingerprints(schema) {
 				s.byCRC[crc] = s.compile(schema)
 			}

@@ -24,6 +24,7 @@ var Format = schemas.Format{
 	},
 	Fields: parseSchema,
 	Text:   Text,
+	Leaves: leavesOf,
 }
 
 // program follows the mapped paths through a record, whatever its schema.

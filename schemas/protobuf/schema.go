@@ -37,6 +37,7 @@ var Format = schemas.Format{
 		}
 		return f, nil
 	},
+	Leaves: leavesOf,
 }
 
 // maxNesting bounds the depth of messages declared inside others, and the length of a path.

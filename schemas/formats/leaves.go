@@ -1,0 +1,79 @@
+package formats
+
+import (
+	"context"
+	"slices"
+
+	"odradek/schemas"
+	"odradek/schemas/protobuf"
+	"odradek/schemas/registry"
+)
+
+// Inspector lists the values of records of any format, without a mapping. It serves one goroutine.
+type Inspector struct {
+	dec    *Decoder
+	leaves map[*schemas.Schema]listing
+}
+
+// listing lists the values of the records of a schema; err says why it cannot.
+type listing struct {
+	of  func(body []byte, out *schemas.Leaves) error
+	err error
+}
+
+// NewInspector returns an Inspector; see NewDecoder.
+func NewInspector(reg *registry.Client, opts Options) (*Inspector, error) {
+	d, err := newChecked(schemas.Mapping{Fields: []string{"@value"}}, reg, opts, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Inspector{d, map[*schemas.Schema]listing{}}, nil
+}
+
+// Leaves lists the values of a record, as far as it can be read, and returns the writer's schema. An error of its framing or
+// of its schema is a *schemas.DecodeError.
+func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name string) ([]byte, bool),
+	out *schemas.Leaves) (*schemas.Schema, error) {
+	out.Reset()
+	p, body, err := n.dec.frame(ctx, value, header)
+	if err != nil {
+		return nil, err
+	}
+	l, ok := n.leaves[p.schema]
+	if !ok {
+		f, err := of(n.dec.shared.options.Format, p.schema)
+		if l.err = err; err == nil {
+			l.of, l.err = f.Leaves(p.schema)
+		}
+		n.leaves[p.schema] = l
+	}
+	fail := func(class string, err error) (*schemas.Schema, error) {
+		return p.schema, &schemas.DecodeError{Class: class, SchemaID: p.id, Err: err}
+	}
+	if l.err != nil {
+		return fail(schemas.ClassUnknownSchema, l.err)
+	}
+	if p.schema.Type == protobuf.Format.Type && len(body) == len(value) {
+		body = append(indexes(header), body...)
+	}
+	if err := l.of(body, out); err != nil {
+		return fail(schemas.ClassMalformed, err)
+	}
+	return p.schema, nil
+}
+
+// indexes returns the indexes that name the message of a record in Protobuf whose value does not begin with them: those of its
+// header, or those of the first message.
+func indexes(header func(name string) ([]byte, bool)) []byte {
+	if header != nil {
+		if id, ok := header(schemas.SchemaIDHeader); ok {
+			switch {
+			case len(id) > 5 && id[0] == schemas.MagicID:
+				return slices.Clone(id[5:])
+			case len(id) > 17 && id[0] == schemas.MagicGUID:
+				return slices.Clone(id[17:])
+			}
+		}
+	}
+	return []byte{0}
+}
