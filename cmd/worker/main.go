@@ -41,6 +41,7 @@ func commands() []command {
 		{"generate", "write sensor records with planted faults", t.generate},
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
 		{"setup", "create the topics and register the schemas that run needs", t.setup},
+		{"suggest", "look at a topic and propose settings for it", t.suggest},
 		{"backtest", "run the detectors over recorded samples and write a report", t.backtest},
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},

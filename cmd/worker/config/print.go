@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -70,7 +71,26 @@ func (c *Config) Count() (all, given int) {
 // PrintYAML returns the effective configuration as a settings file: what is given, and as comments what the
 // others are. Secrets are left out, but not the files that hold them.
 func (c *Config) PrintYAML() string {
-	var list []settingsfile.Setting
+	list := c.fileSettings()
+	return settingsfile.Format("Settings of Odradek, for worker run -config. What is a comment is not given: it is the default\n"+
+		"or what the preset says. Variables of the environment override this file.", list)
+}
+
+// GivenSettings returns what the environment or a file gives, as a settings file would have it. Of secrets it has the files
+// that hold them.
+func (c *Config) GivenSettings() []settingsfile.Setting {
+	preset := c.Detect.Preset
+	given := map[string]bool{}
+	for i := range c.settings {
+		given[c.settings[i].name] = c.settings[i].given()
+	}
+	return slices.DeleteFunc(c.fileSettings(), func(s settingsfile.Setting) bool {
+		return s.Off || s.Key == "preset" && s.Detector == "" && preset != noPreset && !given[Prefix+"PRESET"]
+	})
+}
+
+// fileSettings returns the settings as a settings file has them: those that are not given are comments.
+func (c *Config) fileSettings() (list []settingsfile.Setting) {
 	said := map[string]bool{}
 	var detectors, others []setting
 	for _, s := range c.settings {
@@ -99,8 +119,7 @@ func (c *Config) PrintYAML() string {
 		}
 		list = append(list, out)
 	}
-	return settingsfile.Format("Settings of Odradek, for worker run -config. What is a comment is not given: it is the default\n"+
-		"or what the preset says. Variables of the environment override this file.", list)
+	return list
 }
 
 // Effective is a setting in effect.

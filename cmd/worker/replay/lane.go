@@ -60,6 +60,9 @@ func (l *Lane) Close() {
 // ODRADEK_LATENESS or as suspects.
 func (l *Lane) Counts() (counts keystate.Counts, held int) { return l.state.Counts, l.state.Held() }
 
+// Bytes returns the memory that the state takes.
+func (l *Lane) Bytes() int64 { return l.state.Bytes() }
+
 // Misplaced returns why a grid of its series cannot count a sample; nil if all can. For the worker such a sample is a dead
 // letter; the caller must not fold it.
 func (l *Lane) Misplaced(sm *keystate.Sample) error {

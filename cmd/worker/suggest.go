@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/suggest"
+	"odradek/processor/kafka/fetch"
+)
+
+const suggestAbout = `Proposes settings for a topic: it looks at records from the beginning, the middle and the end of each partition, finds
+the series key, the event time and the values, whether a record holds many sensors or many readings, and chooses detectors, window,
+thresholds, lateness, silence and the largest jump. It runs the detectors on the newest records, through the worker's own code, and
+says how many anomalies a day to expect. The result is a settings file with a comment on each choice, which says what was seen.
+
+Settings that are given, as variables or with -config, are kept. Nothing is written to Kafka, no group is joined.`
+
+const suggestExamples = `  ODRADEK_KAFKA_BROKERS=kafka:9092 worker suggest -topic sensors
+  worker suggest -topic sensors -out sensors.yaml && worker check -online -config sensors.yaml && worker run -config sensors.yaml
+  ODRADEK_KEY_FIELD=site+machine worker suggest -topic sensors`
+
+func (t terminal) suggest(ctx context.Context, args []string) int {
+	fs := t.flags("suggest", suggestAbout, suggestExamples)
+	s := &suggest.Config{}
+	topic, out, maxBytes := "", "", ""
+	fs.StringVar(&topic, "topic", "", "topic to look at; the only one of ODRADEK_TOPICS by default")
+	fs.StringVar(&topic, "t", "", "short for -topic")
+	fs.StringVar(&out, "out", "", "file to write, which must not exist yet; standard output by default")
+	fs.IntVar(&s.Records, "max-records", 12_000, "records by which the fields are known, at most")
+	fs.IntVar(&s.Samples, "max-samples", 300_000, "samples that the detectors are run on, at most")
+	fs.StringVar(&maxBytes, "max-bytes", "256MiB", "bytes of records to read for either, about, at most")
+	fs.DurationVar(&s.Time, "time", time.Minute, "time for reading, and then for each run of the detectors")
+	fs.Float64Var(&s.Alarms, "alarms", 20, "anomalies a day, of all series together, above which thresholds are raised")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	environ := t.environ
+	c, faults, warnings := config.Parse(environ)
+	if topic == "" && len(c.Group.Topics) == 1 {
+		topic = c.Group.Topics[0]
+	}
+	if topic != "" { // it, and a group, are all that a worker has to be told
+		environ = append(slices.Clip(environ), config.Prefix+"TOPICS="+topic)
+		if c.Group.Group == "" {
+			environ = append(environ, config.Prefix+"GROUP=odradek-"+topic)
+		}
+		c, faults, warnings = config.Parse(environ)
+	}
+	var size config.ByteSize
+	fault := ""
+	switch err := size.UnmarshalText([]byte(maxBytes)); {
+	case topic == "":
+		fault = "name the topic with -topic"
+	case err != nil || size < 1:
+		fault = fmt.Sprintf("-max-bytes %q is no size like 256MiB", maxBytes)
+	case s.Records < 100 || s.Samples < 1000 || s.Time <= 0 || !(s.Alarms > 0):
+		fault = "-max-records is at least 100, -max-samples at least 1000, -time and -alarms are above 0"
+	}
+	if fault != "" {
+		fmt.Fprintln(t.err, "worker suggest:", fault)
+		return exitUsage
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(t.err, "warning:", w)
+	}
+	if faults = slices.DeleteFunc(faults, suggest.Answers); len(faults) > 0 {
+		printFaults(t.err, faults)
+		return exitUsage
+	}
+	s.Environ, s.Given, s.Topic, s.Bytes = environ, c, topic, int64(size)
+	s.Fetch = fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
+		PartitionBytes: int(c.Fetch.PartitionBytes)}
+	text, err := suggestText(ctx, s)
+	if err == nil {
+		err = writeNew(t.out, out, text)
+	}
+	if err != nil {
+		return t.fail(err)
+	}
+	return exitOK
+}
+
+func suggestText(ctx context.Context, s *suggest.Config) (text string, err error) {
+	client, registry, closeBoth, err := backtestCluster(ctx, s.Given)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, closeBoth()) }()
+	s.Client, s.Registry = client, registry
+	return s.Suggest(ctx)
+}
+
+// writeNew writes a text to a file that does not exist yet, or without one to w.
+func writeNew(w io.Writer, path, text string) error {
+	if path == "" {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it holds no secret
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("suggest: %s exists: remove it, or name another file with -out", path)
+	}
+	if err != nil {
+		return fmt.Errorf("suggest: %w", err)
+	}
+	_, err = io.WriteString(f, text)
+	return errors.Join(err, f.Close())
+}
