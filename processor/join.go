@@ -143,7 +143,11 @@ func (o *openAnomalies) change(rows []keystate.EventRow) {
 		return
 	}
 	for i := range rows {
-		switch row := &rows[i]; row.Change.Kind {
+		row := &rows[i]
+		if row.Change.Anomaly.Shadow {
+			continue
+		}
+		switch row.Change.Kind {
 		case events.Open:
 			o.by[row.Name]++
 		case events.Close:

@@ -33,9 +33,14 @@ type told struct {
 // worker. In the order of each partition.
 func (f *fleet) anomalies() []told {
 	f.t.Helper()
+	return f.anomaliesOf(f.group + "-anomalies")
+}
+
+// anomaliesOf reads a topic of anomalies.
+func (f *fleet) anomaliesOf(topic string) []told {
+	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	topic := f.group + "-anomalies"
 	if err := f.c.Admin().WaitStable(ctx, topic); err != nil {
 		f.t.Fatalf("%s does not become stable: %v", topic, err)
 	}

@@ -81,10 +81,14 @@ func (a *Anomaly) Append(b []byte) []byte {
 	} else {
 		b = appendDoubles(b, a.Actual, 0)
 	}
+	mark := uint64(0)
+	if a.Shadow {
+		mark = inShadow
+	}
 	if a.Region != nil {
-		b = a.Region.append(appendDoubles(b, a.Contribution, located))
+		b = a.Region.append(appendDoubles(b, a.Contribution, mark|located))
 	} else {
-		b = appendDoubles(b, a.Contribution, 0)
+		b = appendDoubles(b, a.Contribution, mark)
 	}
 	if a.Group != nil {
 		b = a.Group.append(b)
@@ -95,6 +99,10 @@ func (a *Anomaly) Append(b []byte) []byte {
 // ranked is added to the severity, which is 100 at most, of an anomaly with a rank;
 // those of earlier versions have none.
 const ranked = 1 << 7
+
+// inShadow is added to the length of the contributions of an anomaly in shadow mode; earlier versions refuse it as they
+// do doubles.
+const inShadow = 1 << 29
 
 // doubles marks a list of float64: it is added to its length. The lists of earlier
 // versions are of float32, with their length alone; those versions take a marked
@@ -175,7 +183,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
-	a.Contribution = decodeList(d, n&^located)
+	a.Contribution, a.Shadow = decodeList(d, n&^(located|inShadow)), n&inShadow != 0
 	if n&located != 0 {
 		a.Region = decodeRegion(d)
 	}

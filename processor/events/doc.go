@@ -24,6 +24,10 @@
 // the threshold. A score over the threshold whose region overlaps that one by less than Overlap is
 // of another anomaly: it closes this one (Leave), and begins another.
 //
+// A detector in shadow mode makes anomalies like any other, which are published apart. An anomaly belongs to the mode in
+// which it opened: the first score after a change of the mode closes it (Leave), and a score over the threshold
+// begins another. A row that is pending goes on, and opens in the mode of the score that completes it.
+//
 // Start, End and PeakTime are of the intervals that the scores cover, not of the
 // samples that made them possible, which come long after them with a change score.
 // The peak is at the end of the highest score's interval: scores of overlapping

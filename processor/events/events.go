@@ -59,7 +59,7 @@ const (
 	Recovered       Reason = iota // the scores are ordinary again
 	Evicted                       // the key was evicted to make room
 	Expired                       // the key had no sample for its time to live
-	DetectorRemoved               // its detector is not configured any more
+	DetectorRemoved               // its detector is not configured any more, or not in the mode in which it opened
 	Reset                         // its detector's state was discarded
 	Moved                         // the key has moved to another partition of a topic that grew
 )
@@ -85,6 +85,9 @@ type Anomaly struct {
 
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
 	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
+
+	// Shadow says that its detector was in shadow mode when it opened: all of its changes are published apart.
+	Shadow bool
 }
 
 // Change is one step in the life of an anomaly.

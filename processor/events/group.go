@@ -16,7 +16,7 @@ type Group struct {
 // Group returns the group of the last anomaly that opened; nil: none.
 func (s *State) Group() *Group { return s.group }
 
-// SetGroup sets the group of the anomaly that Step has just opened.
+// SetGroup sets the group of the anomaly that Step has just opened, nil for none.
 func (s *State) SetGroup(g *Group) { s.group, s.life.Group = g, g }
 
 // grouped is added to the length of the measured values of an anomaly with a group, which is the last

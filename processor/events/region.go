@@ -37,17 +37,6 @@ func (r *Region) same(o *Region) bool {
 	return r.ColumnFrom == o.ColumnFrom && r.ColumnTo == o.ColumnTo && r.RowFrom == o.RowFrom && r.RowTo == o.RowTo
 }
 
-// Leave ends the anomaly, open or pending, if the region of a score over the threshold is elsewhere: it overlaps the
-// region of the anomaly's last score by less than Overlap. The caller then calls Step with the same score. With emit,
-// Leave returns the close of an open anomaly; without, the anomaly stays open.
-func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
-	l := s.life
-	if l == nil || !in.Exceeds || in.Region == nil || l.Region == nil || l.Region.overlap(in.Region) >= Overlap || l.open && !emit {
-		return c, false
-	}
-	return s.End(Recovered, in.Time, in.Offset)
-}
-
 // located is added to the length of the contributions of an anomaly with a region, which follows them;
 // earlier versions refuse it as they do doubles.
 const located = 1 << 30

@@ -18,6 +18,7 @@ type Input struct {
 	Exceeds      bool
 	Severity     uint8
 	Ordinary     bool // does not exceed, and is under whatever the threshold
+	Shadow       bool // the detector is in shadow mode
 
 	// What an id is made of when the score opens an anomaly.
 	Detector    string
@@ -104,7 +105,7 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 		if !emit || int64(l.run) < int64(r.OpenAfter) || in.Time-l.first < r.MinDuration {
 			return c, false
 		}
-		l.open, l.run, l.OpenedAt = true, 0, in.Time
+		l.open, l.run, l.OpenedAt, l.Shadow = true, 0, in.Time, in.Shadow
 		l.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
 		return l.change(Open, in.Time, in.Offset), true
 	}
@@ -123,6 +124,24 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) ||
 		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
 		return l.change(Update, in.Time, in.Offset), true
+	}
+	return c, false
+}
+
+// Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one, open or pending, that is
+// elsewhere, where the region of a score over the threshold overlaps that of its last score by less than Overlap. The
+// caller then calls Step with the same score. With emit, Leave returns the close of an open anomaly; without, the anomaly
+// stays open.
+func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
+	l := s.life
+	if l == nil || l.open && !emit {
+		return c, false
+	}
+	switch {
+	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
+		return s.End(DetectorRemoved, in.Time, in.Offset)
+	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
+		return s.End(Recovered, in.Time, in.Offset)
 	}
 	return c, false
 }

@@ -88,7 +88,7 @@ func (x *run) decide(sm *Sample) bool {
 		case 1: // the registry gets a schema, or loses it
 			x.absent[string(subject)] = !x.absent[string(subject)]
 		case 2:
-			if x.w.cfg.TTL > 0 || x.w.cfg.Silence > 0 || x.s.maxTime == NoTime {
+			if x.w.cfg.TTL > 0 || x.w.cfg.Silence > 0 || x.s.maxTime == NoTime || x.changes { // it does not release what it reaches
 				continue
 			}
 			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))
@@ -118,6 +118,7 @@ func (x *run) decide(sm *Sample) bool {
 func TestDecisions(t *testing.T) {
 	r := seedtest.New(t)
 	aborts, crashes, made, verdicts, silent := 0, 0, [decisions.NumKinds]int{}, 0, 0
+	var modes [2]int // anomalies that a change of the mode has ended, live and in shadow
 	for range 40 {
 		cfg := randomConfig(r)
 		if r.IntN(2) == 0 {
@@ -129,6 +130,7 @@ func TestDecisions(t *testing.T) {
 		x.decides = 5 + r.IntN(40)
 		x.mandatory = r.IntN(4) == 0
 		x.idles = r.IntN(5)
+		x.changes = r.IntN(4) > 0
 		x.all(5)
 		x.check("end", x.s)
 		s := w.fold(w.end)
@@ -137,16 +139,19 @@ func TestDecisions(t *testing.T) {
 		if x.counts != s.Counts {
 			t.Fatalf("counted %v, undisturbed %v", x.counts, s.Counts)
 		}
+		n := checkModes(t, x.events)
+		modes[0], modes[1] = modes[0]+n[0], modes[1]+n[1]
 		aborts, crashes, verdicts = aborts+x.aborts, crashes+x.crashes, verdicts+x.verdicts
 		silent += x.silent
 		for _, d := range w.decided {
 			made[d.kind]++
 		}
 	}
-	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind, %d advances with %d silences; %d aborts, %d crashes",
-		made[Eviction], verdicts, made[Verdict], made[kindTest], made[Advance], silent, aborts, crashes)
+	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind, %d advances with %d silences, "+
+		"%d rulings that ended %d anomalies; %d aborts, %d crashes", made[Eviction], verdicts, made[Verdict], made[kindTest], made[Advance], silent, made[Thresholds], modes,
+		aborts, crashes)
 	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Advance] == 0 ||
-		silent == 0 || aborts == 0 || crashes == 0 || verdicts == 0 {
+		silent == 0 || aborts == 0 || crashes == 0 || verdicts == 0 || made[Thresholds] == 0 {
 		t.Error("something did not happen")
 	}
 }

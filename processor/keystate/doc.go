@@ -132,6 +132,9 @@
 //   - Anomalies of a detector that was removed, or replaced by one with another fingerprint, stay with
 //     their key until the first live sample closes them: a restore has no cycle
 //     to publish that in. A key whose last detector was removed stays until then.
+//   - An anomaly belongs to the mode, live or shadow, in which its detector opened it. A change of the mode is a
+//     decision (package ruling); the next score of each series ends what is open in the other mode, and
+//     the key's head says until then which it is.
 //   - A key's history of scores survives a change of the threshold, unless the new one
 //     has another number of scores; then it begins empty. Anomalies go on either way. Which scores
 //     entered a history depends on the thresholds, so those in force are decisions

@@ -30,13 +30,17 @@ func newGrouping(g *Grouping, table *keys.Table) *grouping {
 	return &grouping{g, table, groups.Index{Window: g.Window}}
 }
 
-// opened puts an anomaly into its group, that of the change that opens it.
+// opened puts an anomaly into its group, that of the change that opens it. One in shadow mode is in none, so that the
+// groups of the others are as if it were not there.
 func (g *grouping) opened(k *Key, of *events.State, c *events.Change) {
 	name := g.By(k.Name())
 	if name == nil {
 		return
 	}
-	group := g.index.Join(string(name), c.Anomaly.ID, c.Time)
+	var group *events.Group
+	if !c.Anomaly.Shadow {
+		group = g.index.Join(string(name), c.Anomaly.ID, c.Time)
+	}
 	g.replace(name, of.Group(), group)
 	of.SetGroup(group)
 	c.Anomaly.Group = group

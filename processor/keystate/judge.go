@@ -231,7 +231,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
-		Ordinary: ordinary, Region: d.Region(region),
+		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region),
 	}
 	j.alerts.save(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
@@ -269,7 +269,8 @@ func (j *judge) admitted(d *series.SetDetector, why *reasons, in *events.Input) 
 // muted reports whether a mute rule covers the score.
 func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *events.Input) bool {
 	explained := func() (expected, actual, contribution []float64) {
-		if in.Expected == nil && why.p != nil && why.p.Valued {
+		// Only where the ruling in force has the values queued: a guard in the past may have, too.
+		if in.Expected == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
 			j.explain(why, in)
 		}
 		return in.Expected, in.Actual, in.Contribution

@@ -760,12 +760,14 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		return row
 	}
 	in = events.Input{
-		Ordinary: turned, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
+		Ordinary: turned, Shadow: d.Shadow, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name,
 	}
 	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
-		if g := m.group(k, c.Anomaly.ID, c.Time); g != nil && c.Kind == events.Open {
+		if d.Shadow && c.Kind == events.Open {
+			k.events[i].SetGroup(nil)
+		} else if g := m.group(k, c.Anomaly.ID, c.Time); g != nil && c.Kind == events.Open {
 			k.events[i].SetGroup(g)
 			c.Anomaly.Group = g
 		}

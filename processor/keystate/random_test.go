@@ -195,7 +195,16 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	if r.IntN(3) == 0 {
 		rule.Span = 1 + r.Int64N(20000)
 	}
-	d.Threshold = &rule
+	long := r.IntN(3) == 0 // anomalies are open most of the time
+	if long {
+		rule = threshold.New(threshold.Quantile, 0.6)
+		rule.History, rule.Warmup, rule.Decluster = 32, 2, 1
+	}
+	d.Threshold, d.Shadow = &rule, r.IntN(3) == 0
+	if long {
+		d.Events = &events.Rule{OpenAfter: 1, CloseAfter: 20 + r.IntN(20), Release: 1, UpdateEvery: r.IntN(2) * r.IntN(10)}
+		return
+	}
 	if r.IntN(4) > 0 {
 		d.Events = &events.Rule{
 			OpenAfter: 1 + r.IntN(3), CloseAfter: 1 + r.IntN(5), Release: 0.5 + 0.5*r.Float64(),

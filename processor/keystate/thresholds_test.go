@@ -28,6 +28,9 @@ func (x *run) changeRules() {
 		if d.Threshold == nil || x.r.IntN(3) == 0 {
 			continue
 		}
+		if d.Shadow = x.r.IntN(2) == 0; x.r.IntN(2) == 0 {
+			continue
+		}
 		other := series.DetectorConfig{}
 		randomAlerts(x.r, &other)
 		if x.r.IntN(2) == 0 {
@@ -65,6 +68,7 @@ func makeRule(s *State, d *decided) {
 		list[i] = det.DetectorConfig
 		if det.Name == string(d.subject) {
 			list[i].Threshold, list[i].MaxP, list[i].Guard, list[i].Events = rule.Threshold, rule.Alarm.MaxP, rule.Alarm.Guard, rule.Alarm.Events
+			list[i].Shadow = rule.Alarm.Shadow
 		}
 	}
 	s.Rules.Reconfigure(list)
@@ -76,6 +80,7 @@ func makeRule(s *State, d *decided) {
 func TestThresholdsChange(t *testing.T) {
 	r := seedtest.New(t)
 	aborts, crashes, made, reconfigured := 0, 0, 0, 0
+	var modes [2]int // anomalies that a change of the mode has ended, live and in shadow
 	for range 40 {
 		w := newTrimmedWorld(t, r, 200+r.IntN(600))
 		x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 6)), w)
@@ -87,10 +92,13 @@ func TestThresholdsChange(t *testing.T) {
 		s := w.fold(w.end)
 		compareRows(t, x.rows, flatten(s.Rows))
 		compareEvents(t, x.events, flattenEvents(s.Events))
+		n := checkModes(t, x.events)
+		modes[0], modes[1] = modes[0]+n[0], modes[1]+n[1]
 		aborts, crashes, made, reconfigured = aborts+x.aborts, crashes+x.crashes, made+len(w.decided), reconfigured+x.reconfigured
 	}
-	t.Logf("%d decisions, %d aborts, %d crashes, %d changes of a worker's own settings", made, aborts, crashes, reconfigured)
-	if made < 40 || aborts == 0 || crashes == 0 || reconfigured == 0 {
+	t.Logf("%d decisions, %d aborts, %d crashes, %d changes of a worker's own settings, %d anomalies ended by demotion and promotion",
+		made, aborts, crashes, reconfigured, modes)
+	if made < 40 || aborts == 0 || crashes == 0 || reconfigured == 0 || modes[0]+modes[1] == 0 {
 		t.Error("something did not happen")
 	}
 }
@@ -391,7 +399,9 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append([]byte{0}, good[1:]...), ErrCorrupt},
 		{good[:len(good)-1], ErrCorrupt},
 		{append(slices.Clone(good), 0), ErrCorrupt},
-		{append([]byte{ruling.AlarmFormat + 1}, good[1:]...), ErrNewer},
+		{append([]byte{ruling.ShadowFormat}, alarm[1:]...), nil},
+		{append([]byte{ruling.ShadowFormat}, good[1:]...), ErrCorrupt},
+		{append([]byte{ruling.ShadowFormat + 1}, alarm[1:]...), ErrNewer},
 		{append([]byte{ruling.ThresholdFormat, 99}, good[2:]...), ErrCorrupt},
 		{(&ruling.Ruling{Threshold: &threshold.Rule{}}).Encode(), ErrCorrupt},
 		{(&ruling.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil}, // a version before may have let it pass

@@ -48,6 +48,7 @@ type Metrics struct {
 	commitErrors  *prometheus.CounterVec // class
 	rebalances    *prometheus.CounterVec // kind
 	anomalies     *prometheus.CounterVec // detector, kind
+	shadow        *prometheus.CounterVec // detector, kind
 	outputRecords *prometheus.CounterVec // output
 	executorInfo  *prometheus.GaugeVec   // executor
 	buildInfo     *prometheus.GaugeVec   // version, goversion
@@ -178,6 +179,8 @@ func New(outputs ...string) *Metrics {
 	m.commitErrors = counter("commit_errors_total", "Failed commit cycles by class of error.", "class")
 	m.rebalances = counter("rebalances_total", "Partitions assigned, revoked or lost, counted by event.", "kind")
 	m.anomalies = counter("anomalies_total", "Changes of anomalies published by committed cycles: open, update, close.", "detector", "kind")
+	m.shadow = counter("shadow_anomalies_total", "The same of detectors in shadow mode, published to a topic of their own.",
+		"detector", "kind")
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
 	m.settings = gauge("settings_info", "1 for the settings in effect, by a hash of those that workers of a group share.", "hash")
@@ -377,13 +380,17 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 
 // changed counts the changes of anomalies of a partition's work.
 func (m *Metrics) changed(w *Work) {
-	for detector, counts := range w.Counts.Changes {
-		for kind, n := range counts {
-			if n > 0 {
-				m.anomalies.WithLabelValues(detector, output.AnomalyKinds[kind]).Add(float64(n))
+	count := func(to *prometheus.CounterVec, changes Changes) {
+		for detector, counts := range changes {
+			for kind, n := range counts {
+				if n > 0 {
+					to.WithLabelValues(detector, output.AnomalyKinds[kind]).Add(float64(n))
+				}
 			}
 		}
 	}
+	count(m.anomalies, w.Counts.Changes)
+	count(m.shadow, w.Counts.Shadow)
 	m.recent.add(w.Recent)
 }
 

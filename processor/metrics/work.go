@@ -45,6 +45,7 @@ type Counts struct {
 	Suspects                         Suspects
 	Outcomes                         keystate.Counts
 	Changes                          Changes
+	Shadow                           Changes // of anomalies in shadow mode
 }
 
 func (c *Counts) add(d *Counts) {
@@ -68,6 +69,9 @@ func (c *Counts) add(d *Counts) {
 	}
 	for name, n := range d.Changes {
 		c.Changes.Add(name, n)
+	}
+	for name, n := range d.Shadow {
+		c.Shadow.Add(name, n)
 	}
 }
 

@@ -28,24 +28,42 @@ var bandIndex = func() (index [256]uint8) {
 	return index
 }()
 
-// writeAnomalies encodes the changes of anomalies in s. They are rare beside the scores.
-func (w *Writer) writeAnomalies(p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
-	if p.topics.Outputs[Anomalies].Name == "" {
-		return 0, nil
+// changeTopics are the topics of changes of anomalies.
+var changeTopics = [...]Output{Anomalies, ShadowAnomalies}
+
+// writeChanges returns the write of a topic of changes of anomalies, which are rare beside the scores.
+func writeChanges(to Output) func(*Writer, *Payload, *keystate.State, *metrics.Work, time.Time) (int, error) {
+	return func(w *Writer, p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
+		if p.topics.Outputs[to].Name == "" {
+			return 0, nil
+		}
+		return w.writeChanges(to, p, s.Events, work, now)
 	}
-	ms := now.UnixMilli()
-	for i := range s.Events {
-		row := &s.Events[i]
+}
+
+// writeChanges encodes the changes of one of the topics: those of anomalies in shadow mode, or the others. The status page
+// shows the others alone.
+func (w *Writer) writeChanges(to Output, p *Payload, list []keystate.EventRow, work *metrics.Work, now time.Time) (bytes int, err error) {
+	ms, shadow := now.UnixMilli(), to == ShadowAnomalies
+	for i := range list {
+		row := &list[i]
+		if row.Change.Anomaly.Shadow != shadow {
+			continue
+		}
 		a := AnomalyRecord(row, w.state)
 		var n [metrics.ChangeKinds]int64
 		n[row.Change.Kind]++
-		work.Counts.Changes.Add(row.Name, n)
-		if len(s.Events)-i <= metrics.MaxRecent {
+		if shadow {
+			work.Counts.Shadow.Add(row.Name, n)
+		} else {
+			work.Counts.Changes.Add(row.Name, n)
+		}
+		if !shadow && len(list)-i <= metrics.MaxRecent {
 			work.Recent = append(work.Recent, metrics.RecentAnomaly{Time: time.UnixMicro(a.EventTime).UTC(),
 				Kind: output.AnomalyKinds[a.Kind], Key: string(a.Key), Detector: row.Name,
 				Severity: int(a.Severity), Band: output.SeverityBands[a.Band]})
 		}
-		size, err := w.writeAnomaly(p, ms, &a, row.Behind)
+		size, err := w.writeAnomaly(to, p, ms, &a, row.Behind)
 		if err != nil {
 			return bytes, err
 		}
@@ -54,14 +72,14 @@ func (w *Writer) writeAnomalies(p *Payload, s *keystate.State, work *metrics.Wor
 	return bytes, nil
 }
 
-func (w *Writer) writeAnomaly(p *Payload, ms int64, a *output.Anomaly, behind uint32) (bytes int, err error) {
-	t, sinks := &p.topics.Outputs[Anomalies], p.sinks[Anomalies]
+func (w *Writer) writeAnomaly(to Output, p *Payload, ms int64, a *output.Anomaly, behind uint32) (bytes int, err error) {
+	t, sinks := &p.topics.Outputs[to], p.sinks[to]
 	s := &sinks[kafka.Partition(a.Key, len(sinks))]
 	b := p.lock(s, t)
 	defer s.mu.Unlock()
-	headers := w.headersOf(Anomalies, a.Offset, behind)
+	headers := w.headersOf(to, a.Offset, behind)
 	for {
-		w.value = w.anomalies.Append(w.value[:0], a)
+		w.value = w.anomalies[to].Append(w.value[:0], a)
 		err = b.Append(ms, a.Key, w.value, headers)
 		if !errors.Is(err, record.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
 			break

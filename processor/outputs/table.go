@@ -22,6 +22,7 @@ type Output int
 const (
 	Scores Output = iota
 	Anomalies
+	ShadowAnomalies
 	Blocks
 	DeadLetters
 	Late
@@ -74,7 +75,12 @@ var Table = [outputCount]Spec{
 	Anomalies: {Name: "anomalies", Setting: "ANOMALIES_TOPIC", Holds: "the anomalies", Key: "series", Schema: output.AnomalySchema,
 		Numbered: output.NumberedAnomalySchema,
 		Doc:      "Topic of the anomalies.",
-		write:    (*Writer).writeAnomalies},
+		write:    writeChanges(Anomalies)},
+	ShadowAnomalies: {Name: "anomalies-shadow", Setting: "SHADOW_TOPIC", Holds: "the anomalies of detectors in shadow mode", Key: "series",
+		Schema: output.AnomalySchema, Numbered: output.NumberedAnomalySchema,
+		Doc: "Topic of the anomalies of detectors in shadow mode (SHADOW): the same records as those of the anomalies topic. It is needed " +
+			"where a detector has SHADOW set, to true or false.",
+		write: writeChanges(ShadowAnomalies)},
 	Blocks: {Name: "blocks", Setting: "BLOCKS_TOPIC", Holds: "the blocks", Key: "series",
 		Doc: "Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those " +
 			"that say of which detector and samples it is.",

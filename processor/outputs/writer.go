@@ -31,7 +31,7 @@ type Writer struct {
 	mode   ScoresMode
 
 	scores    *output.ScoreEncoder
-	anomalies *output.AnomalyEncoder
+	anomalies [outputCount]*output.AnomalyEncoder // of Anomalies and ShadowAnomalies
 	numbered  bool
 	headers   [outputCount][]record.Header // of every record, by output
 	carried   *Carried
@@ -49,8 +49,10 @@ func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaI
 	}
 	w := &Writer{
 		tp: tp, topics: topics, state: state, mode: mode, carried: carried,
-		scores:    output.NewScoreEncoder(ids[Scores], tp.Topic, tp.Partition, names),
-		anomalies: output.NewAnomalyEncoder(ids[Anomalies], tp.Topic, tp.Partition),
+		scores: output.NewScoreEncoder(ids[Scores], tp.Topic, tp.Partition, names),
+	}
+	for _, to := range changeTopics {
+		w.anomalies[to] = output.NewAnomalyEncoder(ids[to], tp.Topic, tp.Partition)
 	}
 	for i := range Table {
 		if ids[i] == output.JSON {
@@ -67,7 +69,9 @@ func (w *Writer) Publish(mode ScoresMode) { w.mode = mode }
 func (w *Writer) Number() {
 	w.numbered = true
 	w.scores.Number(w.state.SampleBits)
-	w.anomalies.Number()
+	for _, to := range changeTopics {
+		w.anomalies[to].Number()
+	}
 }
 
 // Write adds the results in s, and the copied records, to the payload. It returns about

@@ -25,6 +25,7 @@ type alarmSettings struct {
 	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
 	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a further high score within it belongs to the same anomaly."`
 	UpdateEvery int           `env:"UPDATE_EVERY" live:"true" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. An anomaly whose severity reaches a higher band is always updated; 0: only that."`
+	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" doc:"Shadow mode, to try a detector beside the others: it scores and judges as ever, but its anomalies go to ODRADEK_SHADOW_TOPIC, in no group, and no alert counts them. The page compares them with those of the other detectors. Its scores go to the scores topic. Turning it off (promotion) or on keeps all state; see docs/operations.md."`
 }
 
 // The defaults of settings, but for ops that have others (detectors.Spec.Defaults).
@@ -72,6 +73,12 @@ func (a *alarmSettings) rule() *events.Rule {
 
 // alarm checks the alarm settings of a detector.
 func (k *checker) alarm(short string, d *DetectorSettings) {
+	switch {
+	case d.Alarm.Shadow && !k.c.Detect.Anomalies:
+		k.add(short+"SHADOW", "true, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
+	case d.Alarm.Shadow && d.Alarm.Threshold == Off:
+		k.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
+	}
 	whatever := threshold.New(threshold.Quantile, 0.5)
 	if d.Alarm.History.apply(&whatever); whatever.Check() != nil {
 		k.add(short+"HISTORY", strings.TrimPrefix(whatever.Check().Error(), "threshold: "), "")
@@ -110,6 +117,14 @@ func (c *Config) Anomalies() bool {
 		return c.Detect.Anomalies
 	}
 	return slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool { return d.Alarm.Threshold != Off })
+}
+
+// Shadow reports whether there can be anomalies in shadow mode, so that their topic is needed: a detector is in it, or is
+// said not to be, so that it can be without a restart.
+func (c *Config) Shadow() bool {
+	return c.Anomalies() && slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool {
+		return d.Alarm.Shadow || !c.isDefault(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)+"SHADOW")
+	})
 }
 
 // AnomaliesTopic returns the name of the topic of the anomalies.

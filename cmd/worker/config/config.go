@@ -421,10 +421,11 @@ func topicSettings(names reflect.Value, pre, section string) (list []setting) {
 func (c *Config) OutputTopics() outputs.Names {
 	names := c.Output.Topics
 	for o, used := range map[outputs.Output]bool{
-		outputs.Scores:    c.Output.Scores != "none",
-		outputs.Anomalies: c.Anomalies(),
-		outputs.Blocks:    c.Blocks(),
-		outputs.Rekeyed:   c.Cycle.Rekey,
+		outputs.Scores:          c.Output.Scores != "none",
+		outputs.Anomalies:       c.Anomalies(),
+		outputs.ShadowAnomalies: c.Shadow(),
+		outputs.Blocks:          c.Blocks(),
+		outputs.Rekeyed:         c.Cycle.Rekey,
 	} {
 		if !used {
 			names[o] = ""

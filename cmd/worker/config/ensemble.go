@@ -67,7 +67,7 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 			return fmt.Errorf("%sTHRESHOLD: %w", DetectorPrefix(d.Name), err)
 		}
 		if dc.Threshold != nil && c.Detect.Anomalies {
-			dc.Events = d.Alarm.rule()
+			dc.Events, dc.Shadow = d.Alarm.rule(), d.Alarm.Shadow
 		}
 	}
 	return nil

@@ -139,7 +139,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 			return nil, fmt.Errorf("%sONLY_IF: %w", DetectorPrefix(d.Name), err)
 		}
 		if dc.Threshold != nil && c.Detect.Anomalies {
-			dc.Events = d.Alarm.rule()
+			dc.Events, dc.Shadow = d.Alarm.rule(), d.Alarm.Shadow
 		}
 		ks.Detectors = append(ks.Detectors, dc)
 	}

@@ -56,7 +56,7 @@ func Compare(started, was, is *config.Config) (*Plan, error) {
 		}
 		change := Change{e.Name, b.Value, e.Value}
 		switch {
-		case both && e.Live && !(e.Name == config.Prefix+"SCORES" && !canPublish(started, is)) && !turns(e.Name, old, p.State):
+		case both && e.Live && !unprepared(&e, started, is) && !turns(e.Name, old, p.State):
 			p.Live = append(p.Live, change)
 		default:
 			p.Restart = append(p.Restart, change)
@@ -68,6 +68,17 @@ func Compare(started, was, is *config.Config) (*Plan, error) {
 
 // sameNames reports whether two configurations have detectors of the same names.
 func sameNames(a, b *config.Config) bool { return slices.Equal(a.Detect.Names, b.Detect.Names) }
+
+// unprepared reports whether a setting needs a topic that was not asked for at the start.
+func unprepared(e *config.Effective, started, is *config.Config) bool {
+	switch {
+	case e.Name == config.Prefix+"SCORES":
+		return !canPublish(started, is)
+	case strings.HasPrefix(e.Name, config.Prefix+"DETECTOR_") && strings.HasSuffix(e.Name, "_SHADOW"):
+		return e.Value == "true" && !started.Shadow()
+	}
+	return false
+}
 
 // canPublish reports whether the scores' topic was asked for at the start where it is needed now.
 func canPublish(started, is *config.Config) bool {

@@ -138,6 +138,17 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: the file as it was is not taken up", c.name)
 		}
 	}
+	if said := newBench(t, base).edit("fixed:3", "fixed:3, shadow: true"); !strings.Contains(said, "LEVEL_SHADOW: false -> true") ||
+		!strings.Contains(said, "need a restart") {
+		t.Errorf("shadow mode without a topic: %s", said)
+	}
+	prepared := newBench(t, strings.Replace(base, "window: 8", "window: 8, shadow: false", 1))
+	if prepared.edit("fixed:3", "fixed:3, shadow: true"); prepared.Changeable() == nil || !prepared.Changeable().State.Detectors[0].Shadow {
+		t.Errorf("shadow mode with its topic: %s", prepared.log.String())
+	}
+	if prepared.edit(); prepared.Changeable().State.Detectors[0].Shadow {
+		t.Errorf("promotion: %s", prepared.log.String())
+	}
 	none := newBench(t, "scores: none\n"+base) // its topic was not asked for
 	if said := none.edit(); !strings.Contains(said, "ODRADEK_SCORES: none -> all") || !strings.Contains(said, "need a restart") {
 		t.Errorf("scores without a topic: %s", said)

@@ -2,7 +2,7 @@ package keys
 
 import "odradek/processor/keystate/series"
 
-// OpenAnomalies counts the anomalies that are open, by the name of their detector.
+// OpenAnomalies counts the anomalies that are open, by the name of their detector, without those in shadow mode.
 // It visits every key.
 func (t *Table) OpenAnomalies() map[string]int64 {
 	n := map[string]int64{}
@@ -11,7 +11,10 @@ func (t *Table) OpenAnomalies() map[string]int64 {
 			continue
 		}
 		for d := range k.Set.All {
-			if d.Judged && k.Alerts.Detectors[d.Alert].Events.Open() {
+			if !d.Judged {
+				continue
+			}
+			if a := k.Alerts.Detectors[d.Alert].Events.Anomaly(); a != nil && !a.Shadow {
 				n[d.Name]++
 			}
 		}
@@ -19,7 +22,9 @@ func (t *Table) OpenAnomalies() map[string]int64 {
 			n[series.SilenceName]++
 		}
 		for i := range k.Alerts.Orphans {
-			n[k.Alerts.Orphans[i].Name]++
+			if o := &k.Alerts.Orphans[i]; !o.Shadow {
+				n[o.Name]++
+			}
 		}
 	}
 	return n

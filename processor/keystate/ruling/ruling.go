@@ -21,6 +21,9 @@
 // rule that it was made by), so that keys without another sample cost nothing. A rule with
 // another number of scores begins with an empty history.
 //
+// Whether a detector is in shadow mode is part of its ruling, so that promotion and demotion are decisions, too; histories
+// and pending anomalies do not depend on it.
+//
 // A detector that is removed leaves its decision in the changelog. If it is configured again,
 // its keys use it again, with the histories that they still have.
 package ruling
@@ -47,6 +50,7 @@ type Alarm struct {
 	MaxP   float64      // see series.DetectorConfig
 	Guard  *guard.Guard // nil: none
 	Events *events.Rule // nil: no anomalies
+	Shadow bool         // its anomalies are published apart
 }
 
 // The formats of a ruling, its first byte.
@@ -54,6 +58,7 @@ const (
 	ThresholdFormat = 1 // a threshold alone
 	SpanFormat      = 2 // a threshold alone that has a span
 	AlarmFormat     = 3 // a threshold with its span, and an alarm
+	ShadowFormat    = 4 // the same, in shadow mode
 )
 
 // Equal reports whether two rulings say the same.
@@ -61,11 +66,13 @@ func (r *Ruling) Equal(o *Ruling) bool { return bytes.Equal(r.Encode(), o.Encode
 
 // Encode returns the ruling as the content of a decision: format, kind, value, margin, history, warm-up,
 // distance of added scores, whether scores are bounded, span; then the largest p-value, the guard and the
-// rule of events. Without an alarm it is one of the formats before.
+// rule of events. The format says whether the detector is in shadow mode. Without an alarm it is one of those before.
 func (r *Ruling) Encode() []byte {
 	t := r.Threshold
 	var e changelog.Encoder
 	switch {
+	case r.Alarm != nil && r.Alarm.Shadow:
+		e.Byte(ShadowFormat)
 	case r.Alarm != nil:
 		e.Byte(AlarmFormat)
 	case t.Span != 0:
@@ -119,7 +126,7 @@ func Decode(content []byte) (*Ruling, error) {
 	d := changelog.Decoder{B: content}
 	v := d.Byte()
 	switch {
-	case v > AlarmFormat:
+	case v > ShadowFormat:
 		return nil, fmt.Errorf("a threshold of format %d: %w", v, changelog.ErrNewer)
 	case v < ThresholdFormat:
 		return nil, changelog.ErrCorrupt
@@ -132,8 +139,9 @@ func Decode(content []byte) (*Ruling, error) {
 		t.Span = int64(d.Uint())
 	}
 	r := &Ruling{Threshold: t}
-	if v == AlarmFormat {
+	if v >= AlarmFormat {
 		r.Alarm = decodeAlarm(&d)
+		r.Alarm.Shadow = v == ShadowFormat
 	}
 	if d.Bad || v == SpanFormat && t.Span == 0 || len(d.B) > 0 || !t.Sound() || !r.Alarm.sound() {
 		return nil, changelog.ErrCorrupt

@@ -31,8 +31,8 @@ type DetectorConfig struct {
 	Fields   []string              // names of the window's columns, shown with its anomalies; no part of the state
 	Keys     func(key []byte) bool // the series that it reads; nil: all
 	Stride   int                   // samples a task scores, at least 1
-	// Fingerprint identifies the op, its parameters and the stride. Threshold, MaxP, Guard and
-	// Events are not in it: changed ones hold from the next live score on.
+	// Fingerprint identifies the op, its parameters and the stride. Threshold, MaxP, Guard, Events
+	// and Shadow are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64
 
 	// Scale divides the fields of its rows by scales of their own (detectors.Scales); a fingerprint's part.
@@ -49,6 +49,8 @@ type DetectorConfig struct {
 	MaxP   float64
 	Guard  *guard.Guard // that scores have to pass, too; nil: none. Not of an ensemble or a grid
 	Events *events.Rule // makes anomalies of those that exceed; nil: no events
+	// Shadow marks its anomalies (events.Anomaly.Shadow), which are in no group. Nothing else depends on it.
+	Shadow bool
 }
 
 // Ensemble makes a detector one of the scores of others; see package ensemble.

@@ -142,17 +142,17 @@ func (d *Setup) configured() *threshold.Rule {
 
 // Configured returns the ruling that the detector is to have.
 func (d *Setup) Configured() *ruling.Ruling {
-	return &ruling.Ruling{Threshold: d.Threshold, Alarm: &ruling.Alarm{MaxP: d.MaxP, Guard: d.Guard, Events: d.Events}}
+	return &ruling.Ruling{Threshold: d.Threshold, Alarm: &ruling.Alarm{MaxP: d.MaxP, Guard: d.Guard, Events: d.Events, Shadow: d.Shadow}}
 }
 
 // Unruled reports whether the detector's configured ruling is not in force.
 func (d *Setup) Unruled() bool { return d.Judged && !d.Ruled.Equal(d.Configured()) }
 
-// Reconfigure gives the detector the threshold, the guard and the rules of anomalies of another configuration. It
+// Reconfigure gives the detector the threshold, the guard, the rules of anomalies and the mode of another configuration. It
 // does not change whether its scores are judged, or make anomalies.
 func (d *Setup) Reconfigure(c *DetectorConfig) {
 	if d.Judged && c.Threshold != nil {
-		d.DetectorConfig.Threshold, d.MaxP, d.Guard = c.Threshold, c.MaxP, c.Guard
+		d.DetectorConfig.Threshold, d.MaxP, d.Guard, d.Shadow = c.Threshold, c.MaxP, c.Guard, c.Shadow
 		d.Threshold = d.configured()
 		if d.Events != nil && c.Events != nil {
 			d.Events = c.Events
