@@ -35,7 +35,8 @@ func (e *Executor) WindowCache() *detectors.WindowCache {
 		return best.Share()
 	}
 	takes := func(d detectors.Detector, dim, fresh int) bool {
-		p := plan.Planner{Shared: e.least}
+		var p plan.Planner
+		p.Shared = e.least
 		return p.Caches(d, dim, fresh)
 	}
 	return detectors.NewWindowCache(find, takes)

@@ -358,6 +358,7 @@ const maxPackageLines = 4000
 var composed = map[string]map[string]bool{
 	"processor":          {"partition": true}, // one goroutine's work, of which folder, entry and others are parts
 	"processor/kafka":    {},
+	"cuda/plan":          {},
 	"processor/keystate": {},
 }
 

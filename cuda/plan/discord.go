@@ -99,7 +99,7 @@ func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	return Class{Op: discord.Op, Variant: variant, A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost + 1, true
 }
 
-func discordLaunches(c Class, p *Planner, chains []chain) {
+func discordLaunches(c Class, p *builder, chains []chain) {
 	each := c.B >> 16
 	for _, ch := range chains {
 		for i := range ch.count {

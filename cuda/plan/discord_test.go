@@ -54,7 +54,7 @@ func TestDiscordClass(t *testing.T) {
 		if !ok {
 			continue
 		}
-		p := Planner{tasks: []Task{{Fresh: uint32(c.all)}, {Fresh: uint32(c.all)}}}
+		p := builder{tasks: []Task{{Fresh: uint32(c.all)}, {Fresh: uint32(c.all)}}}
 		discordLaunches(class, &p, []chain{{0, 1, cost}, {1, 1, cost}})
 		seen := map[[2]uint32]int{}
 		for _, tile := range p.tiles {

@@ -172,7 +172,7 @@ func discordsShared(c Class) int {
 	return int(c.A) << 10
 }
 
-func discordsLaunches(c Class, p *Planner, chains []chain) {
+func discordsLaunches(c Class, p *builder, chains []chain) {
 	if c.Variant == discordsIsWindow {
 		for _, ch := range chains {
 			p.tile(Tile{First: ch.first, Count: ch.count})
@@ -189,7 +189,7 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 			t := &p.tasks[task]
 			s, _ := discordsShapeOf(1, int(t.X.Len), p.in[t.Params.Off:t.Params.Off+t.Params.Len])
 			if anchors := s.anchors(); anchors != nil {
-				p.discordsLengths(&s, task, anchors)
+				s.addLengths(p, task, anchors)
 				continue
 			}
 			if arrays == none {
@@ -199,23 +199,23 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 			for l := range s.lengths() {
 				p.tile(Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
 				m := s.least + l*s.step
-				p.discordsDescribe(&s, 1)
+				s.addDescribe(p, 1)
 				if t.Carry.Len > 0 { // it has a radius
-					p.discordsRadius(&s, m)
+					s.addRadius(p, m)
 				}
 				if s.single {
-					p.discordsSingle(&s, m, t.Carry.Len > 0)
+					s.addSingle(p, m, t.Carry.Len > 0)
 				}
-				p.discordsProbe(&s, 1, false)
-				p.discordsProfile(&s, m, false)
+				s.addProbe(p, 1, false)
+				s.addProfile(p, m, false)
 				p.again(kernel("discords_pick"), 1, discordsPick, 0)
 			}
 		}
 	}
 }
 
-// discordsDescribe launches the kernels that compute means, norms and steps of each tile.
-func (p *Planner) discordsDescribe(s *discordsShape, tiles int) {
+// addDescribe launches the kernels that compute means, norms and steps of each tile.
+func (s *discordsShape) addDescribe(p *builder, tiles int) {
 	each := s.describing()
 	p.launchGrid(kernel("discords_describe"), tiles*each, 256, 0)
 	p.again(kernel("discords_step"), tiles*each, 256, 0)
@@ -224,8 +224,8 @@ func (p *Planner) discordsDescribe(s *discordsShape, tiles int) {
 // describing is the number of blocks that describe the subsequences of a length.
 func (s *discordsShape) describing() int { return (s.n - s.least + 1 + discordsPadding + 255) / 256 }
 
-// discordsProbe launches the kernel that sets the first limits of each tile.
-func (p *Planner) discordsProbe(s *discordsShape, tiles int, single bool) {
+// addProbe launches the kernel that sets the first limits of each tile.
+func (s *discordsShape) addProbe(p *builder, tiles int, single bool) {
 	left := s.left(s.least)
 	if left == 0 {
 		return
@@ -237,8 +237,8 @@ func (p *Planner) discordsProbe(s *discordsShape, tiles int, single bool) {
 	p.again(kernel(name), tiles*((left+rows-1)/rows), discordsThreads, bytes)
 }
 
-// discordsProfile launches the scan of all pairs of a length, and the distances that follow.
-func (p *Planner) discordsProfile(s *discordsShape, m int, single bool) {
+// addProfile launches the scan of all pairs of a length, and the distances that follow.
+func (s *discordsShape) addProfile(p *builder, m int, single bool) {
 	if left := s.left(m); left > 0 {
 		name, bytes := "discords_scan", discordsScanBytes
 		if single {
@@ -249,25 +249,25 @@ func (p *Planner) discordsProfile(s *discordsShape, m int, single bool) {
 	p.again(kernel("discords_finish"), (s.n-m+1+7)/8, 256, 0)
 }
 
-// discordsSingle launches the scan in float32, and the search in float64 for the discords among its
+// addSingle launches the scan in float32, and the search in float64 for the discords among its
 // candidates. If that succeeds, the launches of the profile in float64 return at once. Limits have one
 // form in float32 and another in float64, so each scan begins without limits.
-func (p *Planner) discordsSingle(s *discordsShape, m int, begun bool) {
+func (s *discordsShape) addSingle(p *builder, m int, begun bool) {
 	if begun {
 		p.again(kernel("discords_step"), s.describing(), 256, 0)
 	}
-	p.discordsProbe(s, 1, true)
-	p.discordsProfile(s, m, true)
+	s.addProbe(p, 1, true)
+	s.addProfile(p, m, true)
 	p.again(kernel("discords_candidates"), 1, discordsPick, 0)
 	p.again(kernel("discords_mark"), (s.n-m+1+255)/256, 256, 0)
-	p.discordsRadius(s, m)
+	s.addRadius(p, m)
 	p.again(kernel("discords_step"), s.describing(), 256, 0)
 }
 
-// discordsRadius launches the search for the discords of a length by a radius: the one in the task's
+// addRadius launches the search for the discords of a length by a radius: the one in the task's
 // carry, or that of the candidates in float32. If it succeeds, the launches of the profile return at
 // once.
-func (p *Planner) discordsRadius(s *discordsShape, m int) {
+func (s *discordsShape) addRadius(p *builder, m int) {
 	count := s.n - m + 1
 	p.again(kernel("discords_near"), (count+discordsChunk-1)/discordsChunk, discordsThreads, discordsScanBytes)
 	p.again(kernel("discords_rest"), discordsSlots, discordsThreads, discordsScanBytes)
@@ -275,8 +275,8 @@ func (p *Planner) discordsRadius(s *discordsShape, m int) {
 	p.again(kernel("discords_choose"), 1, discordsPick, 0)
 }
 
-// discordsLengths launches the lengths of a task by their anchors.
-func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) {
+// addLengths launches the lengths of a task by their anchors.
+func (s *discordsShape) addLengths(p *builder, task uint32, anchors []int) {
 	extremes, arrays := p.zeroed((len(anchors)+1)*Alignment), p.scratch(len(anchors)*s.arrays())
 	each := uint32(s.arrays() / Alignment)
 	anchor := func(k int) Tile {
@@ -285,8 +285,8 @@ func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) 
 	for k := range anchors {
 		p.tile(anchor(k))
 	}
-	p.discordsDescribe(s, len(anchors))
-	p.discordsProbe(s, len(anchors), s.single)
+	s.addDescribe(p, len(anchors))
+	s.addProbe(p, len(anchors), s.single)
 	left := s.left(s.least)
 	blocks := (left + discordsBand - 1) / discordsBand * ((left + discordsAnchorRows - 1) / discordsAnchorRows)
 	scan, bytes := "discords_anchors", discordsScanBytes

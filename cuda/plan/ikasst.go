@@ -94,7 +94,7 @@ var ikasstPlan = opPlan{
 		return Class{Op: ikasst.Op, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
 	shared: func(c Class) int { return ikasstShared(int(c.Variant), int(c.B&0xff), int(c.B>>8)) },
-	launches: func(c Class, p *Planner, chains []chain) {
+	launches: func(c Class, p *builder, chains []chain) {
 		dim, lanes, k := int(c.A), int(c.B&0xff), int(c.B>>8)
 		series := 32 / lanes
 		// A block's series fill a warp once; or several times, where there are enough blocks and few

@@ -240,7 +240,7 @@ func knnRounded(bytes int) int {
 // knnWave is the most scratch memory of a launch with several tasks; more tasks take turns.
 const knnWave = 512 << 20
 
-func knnLaunches(c Class, p *Planner, chains []chain) {
+func knnLaunches(c Class, p *builder, chains []chain) {
 	variant, threads := int(c.Variant&0xff), int(c.Variant>>8)
 	shared, blocks, scratch := knnSharedBytes(c), c.A>>16, int(c.B)*256
 	name := "knn_window"

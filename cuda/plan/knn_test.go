@@ -49,7 +49,7 @@ func TestKNNClass(t *testing.T) {
 		if !ok {
 			t.Fatalf("n=%d dim=%d %+v is not taken", n, dim, p)
 		}
-		var pl Planner
+		var pl builder
 		knnLaunches(c, &pl, []chain{{0, 1, cost}, {1, 1, cost}})
 		for _, l := range pl.launches {
 			if l.Grid < 1 || l.Block < 32 || l.Block > 512 || l.Block%32 != 0 || l.Shared > lofOnBlock || cost < 1 || pl.scratchBytes > 5<<30 {

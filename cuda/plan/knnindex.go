@@ -53,7 +53,7 @@ func (s *knnShape) index(dim int, listed bool) (g knnIndex, ok bool) {
 }
 
 // launchIndexed adds the launches of the tiles since the last launch.
-func launchIndexed(p *Planner, variant, passes int) {
+func launchIndexed(p *builder, variant, passes int) {
 	grid := len(p.tiles) - p.launched
 	kind := variant - knnIsIndex
 	wide := 2 << (kind / len(knnNearest))

@@ -244,7 +244,7 @@ func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	return c, s.cost(steps), true
 }
 
-func lofLaunches(c Class, p *Planner, chains []chain) {
+func lofLaunches(c Class, p *builder, chains []chain) {
 	variant, threads := int(c.Variant&0x7f), int(c.Variant>>8)
 	if variant >= lofSet {
 		lofSetLaunches(c, p, chains)

@@ -42,7 +42,7 @@ func TestLOFClass(t *testing.T) {
 			}
 			continue
 		}
-		var p Planner
+		var p builder
 		lofLaunches(c, &p, []chain{{0, 1, cost}, {1, 1, cost}})
 		for _, l := range p.launches {
 			if l.Grid < 2 || l.Block < 32 || l.Block > 512 || l.Block%32 != 0 || l.Shared > lofOnBlock || cost < 1 {

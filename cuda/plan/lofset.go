@@ -47,7 +47,7 @@ func lofSetClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 
 // lofSetLaunches adds the launches of a class of sets, a task's after the other's: of each set alone
 // all blocks of a device have work.
-func lofSetLaunches(c Class, p *Planner, chains []chain) {
+func lofSetLaunches(c Class, p *builder, chains []chain) {
 	scratch, blocks := p.scratch(int(c.B)*256), c.A>>16
 	for _, ch := range chains {
 		for i := range ch.count {

@@ -19,6 +19,12 @@ type ModelPlace struct {
 // struct Upload in lane.h.
 type Upload struct{ From, To, Bytes uint64 }
 
+// models has the models of a plan and their places on the device that it is for.
+type models struct {
+	Places  []ModelPlace      // of Models
+	modelAt map[uint32]uint32 // by offset of a model among the batch's: its first word in the device's memory
+}
+
 // Models returns the models that the plan of this round needs, without places.
 func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	some := false
@@ -27,8 +33,8 @@ func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 		return nil
 	}
 	asked := map[uint32]bool{}
-	for k := range p.segments {
-		for i := p.segments[k].head; i >= 0; i = p.next[i] {
+	for k := range p.list {
+		for i := p.list[k].head; i >= 0; i = p.next[i] {
 			if s := b.Tasks[i].Model; s.Len > 0 {
 				asked[s.Off] = true
 			}
@@ -43,7 +49,7 @@ func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 }
 
 // placeModels records the places of the models for lay.
-func (p *Planner) placeModels() {
+func (p *models) placeModels() {
 	clear(p.modelAt)
 	for i := range p.Places {
 		if p.modelAt == nil {
@@ -55,7 +61,7 @@ func (p *Planner) placeModels() {
 
 // uploadBytes returns the bytes after the plan's launches that its new models take: the
 // list of uploads and their content.
-func (p *Planner) uploadBytes() (list, content int) {
+func (p *models) uploadBytes() (list, content int) {
 	for i := range p.Places {
 		if p.Places[i].Upload {
 			list += int(unsafe.Sizeof(Upload{}))
@@ -66,7 +72,7 @@ func (p *Planner) uploadBytes() (list, content int) {
 }
 
 // writeUploads writes the list and the content that uploadBytes measures from byte at on.
-func (p *Planner) writeUploads(m *Memory, at int) {
+func (p *models) writeUploads(m *Memory, at int, q *Request) {
 	room, _ := p.uploadBytes()
 	to, n := at+room, 0
 	list := View[Upload](m.Bytes, at, room/int(unsafe.Sizeof(Upload{}))) // at least as many as there are, since it is aligned
@@ -80,5 +86,5 @@ func (p *Planner) writeUploads(m *Memory, at int) {
 			n++
 		}
 	}
-	p.q.Models, p.q.Uploads, p.q.UploadsOff = uint32(len(p.Places)), uint32(n), uint64(at)
+	q.Models, q.Uploads, q.UploadsOff = uint32(len(p.Places)), uint32(n), uint64(at)
 }

@@ -90,7 +90,7 @@ func testPlan(t testing.TB, ops ...detectors.Op) {
 			class: func(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 				return Class{Op: op, A: t.Fresh, B: params[0]}, int(t.X.Len), t.Fresh != 13
 			},
-			launches: func(c Class, p *Planner, chains []chain) {
+			launches: func(c Class, p *builder, chains []chain) {
 				for _, c := range chains {
 					p.tile(Tile{First: c.first, Count: c.count, Scratch: p.scratch(10)})
 				}

@@ -73,7 +73,7 @@ func scanSeeders(rows, columns, high, wide int) int {
 // scanWave is the most scratch memory of a launch with several tasks; more take turns.
 const scanWave = 1 << 30
 
-func scanLaunches(c Class, p *Planner, chains []chain) {
+func scanLaunches(c Class, p *builder, chains []chain) {
 	rows, columns, replicates := int(c.A&0xffff), int(c.A>>16), int(c.Variant)
 	high, wide, top := int(c.B&0x7ff), int(c.B>>11&0x7ff), int(c.B>>22)
 	tasks := 0

@@ -27,7 +27,7 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 		if from := Before(b, i); from >= 0 && p.places[from] == onDevice {
 			low = min(low, from)
 		}
-		s := &p.segments[p.segment[i]]
+		s := &p.list[p.segment[i]]
 		if cost += s.cost / int(s.count); cost >= share && low >= int32(i) {
 			parts[k].First = int32(i)
 			k--
@@ -39,21 +39,21 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	}
 	parts[0].First = 0
 	for _, t := range parts {
-		t.part, t.Shared, t.in = true, p.Shared, p.in
+		t.part, t.Shared, t.words = true, p.Shared, p.words
 		t.next, t.classes, t.waves, t.rounds = p.next, p.classes, p.waves, p.rounds
-		t.segments, t.cost, t.longest = t.segments[:0], 0, 0
+		t.list, t.cost, t.longest = t.list[:0], 0, 0
 	}
-	for i := range p.segments { // by the index of their first task
-		s := &p.segments[i]
+	for i := range p.list { // by the index of their first task
+		s := &p.list[i]
 		for k+1 < len(parts) && s.head >= parts[k+1].First {
 			k++
 		}
 		t := parts[k]
-		t.segments = append(t.segments, *s)
+		t.list = append(t.list, *s)
 		t.cost += s.cost
 		t.longest = max(t.longest, s.cost)
 	}
-	return !slices.ContainsFunc(parts, func(t *Part) bool { return len(t.segments) == 0 })
+	return !slices.ContainsFunc(parts, func(t *Part) bool { return len(t.list) == 0 })
 }
 
 // paramsLen returns the length of the parameters of the plan's tasks. A part copies them, because they

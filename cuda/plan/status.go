@@ -14,11 +14,47 @@ const (
 	StatusMore = 3 // the task requests another round, with its Next as carry
 )
 
+// place is the state of a task in an Execute.
+type place uint8
+
+const (
+	waiting  place = iota // for the task whose Next is its carry
+	onDevice              // in this round's plan
+	onCPU                 // in this round, after the device
+	done
+)
+
+// progress says where each task of the batch is, and which are done.
+type progress struct {
+	places   []place // by batch index
+	left     int     // tasks not done
+	cpu      []int32 // tasks for the CPU in this round, by index
+	forced   []bool  // by batch index: a kernel declined it; nil for none
+	declined int     // tasks that their kernels declined
+	rounds   []int32 // by batch index: rounds in which a task requested another; nil for none
+}
+
+// begin has n tasks wait.
+func (p *progress) begin(n int) {
+	p.places = slices.Grow(p.places[:0], n)[:n]
+	clear(p.places)
+	p.left, p.forced, p.declined, p.rounds = n, nil, 0, nil
+}
+
+// Pending returns the number of tasks that are not done.
+func (p *progress) Pending() int { return p.left }
+
+// NoneDone reports whether no task is done.
+func (p *progress) NoneDone() bool { return p.left == len(p.places) }
+
+// Declined returns the number of tasks that their kernels declined.
+func (p *progress) Declined() int { return p.declined }
+
 // ReadStatus takes the status words of the tasks of the plan q of this round, which is p or a part of
 // it, in plan order. A declined task goes to the CPU, and the tasks after it in its chain wait for
 // another round. So does a task that requests more, until it has had as many rounds as its op allows;
 // then it goes to the CPU, too.
-func (p *Planner) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
+func (p *progress) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
 	taken := 0
 	for _, s := range status {
 		if s == StatusDone {
@@ -58,7 +94,7 @@ func (p *Planner) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
 
 // mayRepeat records that a task of the plan q requests another round, and reports whether it may have
 // one.
-func (p *Planner) mayRepeat(b *detectors.Batch, q *Planner, i int32) bool {
+func (p *progress) mayRepeat(b *detectors.Batch, q *Planner, i int32) bool {
 	op := byOp[b.Tasks[i].Op]
 	if p.rounds == nil {
 		p.rounds = make([]int32, len(b.Tasks))
@@ -73,7 +109,7 @@ func (p *Planner) mayRepeat(b *detectors.Batch, q *Planner, i int32) bool {
 
 // Lost makes the tasks of the plan q of this round, which is p or a part of it, wait for
 // another round after the loss of their device.
-func (p *Planner) Lost(q *Planner) {
+func (p *progress) Lost(q *Planner) {
 	for _, i := range q.order {
 		p.places[i] = waiting
 		if p.rounds != nil {
@@ -83,7 +119,7 @@ func (p *Planner) Lost(q *Planner) {
 }
 
 // AllToCPU assigns all tasks that are not done to the CPU.
-func (p *Planner) AllToCPU() {
+func (p *progress) AllToCPU() {
 	p.forced = make([]bool, len(p.places))
 	for i := range p.forced {
 		p.forced[i] = true
@@ -117,7 +153,7 @@ func (p *Planner) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
 }
 
 // ToCPU assigns the tasks of the plan q, of the same batch, that are not done to the CPU.
-func (p *Planner) ToCPU(q *Planner) {
+func (p *progress) ToCPU(q *Planner) {
 	if p.forced == nil {
 		p.forced = make([]bool, len(p.places))
 	}
@@ -127,7 +163,7 @@ func (p *Planner) ToCPU(q *Planner) {
 }
 
 // Scored records that the CPU has scored its tasks of this round, and returns their number.
-func (p *Planner) Scored() (tasks int) {
+func (p *progress) Scored() (tasks int) {
 	for _, i := range p.cpu {
 		if p.places[i] == onCPU {
 			p.places[i] = done
@@ -140,7 +176,7 @@ func (p *Planner) Scored() (tasks int) {
 
 // Concurrent returns, after Runs, the CPU's tasks of this round that do not wait for the device. The others
 // are scored after it.
-func (p *Planner) Concurrent() (mine []int32) {
+func (p *progress) Concurrent() (mine []int32) {
 	var others []int32
 	for _, i := range p.cpu {
 		if p.places[i] == onCPU {
@@ -157,7 +193,7 @@ func (p *Planner) Concurrent() (mine []int32) {
 }
 
 // Done records that tasks are done.
-func (p *Planner) Done(tasks []int32) {
+func (p *progress) Done(tasks []int32) {
 	for _, i := range tasks {
 		p.places[i] = done
 		p.left--

@@ -151,7 +151,7 @@ var svdsstPlan = opPlan{
 		shared, _ := svdsstShapeOf(w).memory(w, int(c.B>>16))
 		return shared
 	},
-	launches: func(c Class, p *Planner, chains []chain) {
+	launches: func(c Class, p *builder, chains []chain) {
 		w, again := int(c.B&0xffff), c.Variant&svdsstAgain != 0
 		s := svdsstShapeOf(w)
 		shared, scratch := s.memory(w, int(c.B>>16))
@@ -166,7 +166,7 @@ var svdsstPlan = opPlan{
 		dense, blocks := svdsstDense{}, 0
 		if again {
 			scores := rows * int(c.A)
-			dense = svdsstDenseOf(w, p.Shared)
+			dense = svdsstDenseOf(w, p.shared)
 			blocks = min(scores, dense.blocks*svdsstSMs)
 			heads.again, heads.left = 1, p.scratch(8*scores)
 			if dense.matrix > 0 {

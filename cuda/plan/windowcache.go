@@ -27,23 +27,32 @@ const (
 // windowCacheKernel is the kernel of the window cache, and the name of its .cu.
 const windowCacheKernel = "window_cache"
 
-// launchUpdates reserves tiles for the updates and adds, before all others, the launch that makes the X
+// updates are the updates of cached windows that a plan brings.
+type updates struct {
+	pending []detectors.WindowUpdate // of this round
+	cachedX uint32                   // word of In on the device at which the X outside the batch begin
+}
+
+// launch reserves tiles for the updates and adds, before all others, the launch that makes the X
 // of their tasks.
-func (p *Planner) launchUpdates() {
-	n := (len(p.updates) + updatesPerBlock - 1) / updatesPerBlock * updatesPerBlock
+func (u *updates) launch(p *builder) {
+	if len(u.pending) == 0 {
+		return
+	}
+	n := (len(u.pending) + updatesPerBlock - 1) / updatesPerBlock * updatesPerBlock
 	for range n * UpdateTiles {
 		p.tile(Tile{})
 	}
 	p.launchGrid(kernel(windowCacheKernel), n/updatesPerBlock, 32*updatesPerBlock, 0)
 }
 
-// writeUpdates writes the updates.
-func (p *Planner) writeUpdates(b *detectors.Batch, to []WindowUpdate) {
-	for i := range p.updates {
-		r, t := &p.updates[i], &b.Tasks[p.updates[i].Task]
+// write writes the updates.
+func (u *updates) write(b *detectors.Batch, to []WindowUpdate) {
+	for i := range u.pending {
+		r, t := &u.pending[i], &b.Tasks[u.pending[i].Task]
 		rows := t.X.Len / t.Dim
 		to[i] = WindowUpdate{
-			Ring: r.At, Rows: rows, Dim: t.Dim, First: r.First, X: t.X.Off - detectors.InCache + p.cachedX,
+			Ring: r.At, Rows: rows, Dim: t.Dim, First: r.First, X: t.X.Off - detectors.InCache + u.cachedX,
 			Fresh: 2 * r.Rows.Off, N: r.Rows.Len / t.Dim, Next: r.Next, Flags: UpdateWindow,
 			Common: r.Common.Off, CommonN: r.Common.Len,
 		}
@@ -53,19 +62,13 @@ func (p *Planner) writeUpdates(b *detectors.Batch, to []WindowUpdate) {
 	}
 }
 
-// Caches reports whether devices cache the windows of these tasks.
-func (p *Planner) Caches(d detectors.Detector, dim, fresh int) bool {
-	c, ok := ClassOf(d, dim, fresh)
-	return ok && byOp[c.Op].caches && (p.Shared == 0 || byOp[c.Op].shared(c) <= p.Shared)
-}
-
 // Updates returns the number of window updates in the plan of this round.
-func (p *Planner) Updates() int { return len(p.updates) }
+func (u *updates) Updates() int { return len(u.pending) }
 
 // HasUpdatedTasks reports whether the plan contains every task that reads an updated window.
 func (p *Planner) HasUpdatedTasks() bool {
-	for i := range p.updates {
-		if p.places[p.updates[i].Task] != onDevice {
+	for i := range p.updates.pending {
+		if p.places[p.updates.pending[i].Task] != onDevice {
 			return false
 		}
 	}

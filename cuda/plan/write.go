@@ -45,7 +45,7 @@ type Request struct {
 
 // Work estimates a device's time for the plan, in nanoseconds: its arithmetic plus copies of the given
 // bytes, which overlap only among batches.
-func (p *Planner) Work(bytes int) int64 {
+func (p *segments) Work(bytes int) int64 {
 	return int64(p.cost) + chainWeight*int64(p.longest) + int64(bytes)/copyRate
 }
 
@@ -85,8 +85,8 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		return end, status
 	}
 	copy(View[Tile](m.Bytes, tiles, len(p.tiles)), p.tiles)
-	if len(p.updates) > 0 {
-		p.writeUpdates(b, View[WindowUpdate](m.Bytes, tiles, len(p.updates)))
+	if p.Updates() > 0 {
+		p.updates.write(b, View[WindowUpdate](m.Bytes, tiles, p.Updates()))
 	}
 	copy(View[Launch](m.Bytes, launches, len(p.launches)), p.launches)
 	copy(View[Zeroed](m.Bytes, zeroes, len(p.zeroes)), p.zeroes)
@@ -99,12 +99,12 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		CopyOut: p.later > 0 || p.outputs != len(b.Out), // carries, gaps, and outputs of earlier rounds
 		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.zeroes)), ZeroesOff: uint64(zeroes),
 	}
-	if len(p.updates) > 0 {
+	if p.Updates() > 0 {
 		p.q.Room = uint64(m.Out + 4*b.CachedX)
 	}
 	if p.part {
 		p.narrow(b, m, behind)
 	}
-	p.writeUploads(m, uploads)
+	p.writeUploads(m, uploads, &p.q)
 	return end, Align(status + 4*n)
 }

@@ -13,7 +13,7 @@ var toyPlan = opPlan{
 	},
 	shared: func(Class) int { return 0 },
 	rounds: 4, repeats: true, // 16 rows each
-	launches: func(_ Class, p *Planner, chains []chain) {
+	launches: func(_ Class, p *builder, chains []chain) {
 		for _, c := range chains {
 			p.tile(Tile{First: c.first, Count: c.count, Scratch: p.zeroed(4)})
 		}
