@@ -388,7 +388,7 @@ func (pt *partition) takeChanges() {
 	}
 	if now := pt.host.cfg.Changeable(); now != pt.changed {
 		pt.changed = now
-		pt.state.Rules.Reconfigure(now.detectors(pt.tp.Topic))
+		pt.state.Rules.Reconfigure(now.detectors(pt.mapping.Name))
 		pt.side.writer.Publish(now.Scores)
 	}
 }

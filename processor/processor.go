@@ -108,13 +108,14 @@ type Config struct {
 type Changeable struct {
 	// State is a configuration of the same detectors as that of the start, whose thresholds, guards and rules of
 	// anomalies hold from then on, by a decision of each partition (keystate.State.Reconfigure).
-	State   *keystate.Config            // of the topics that ByTopic does not name
-	ByTopic map[string]*keystate.Config // as Config.Set.ByTopic
-	Scores  outputs.ScoresMode
+	State  *keystate.Config            // of the topics without a mapping in ByName
+	ByName map[string]*keystate.Config // by the mappings' names
+	Scores outputs.ScoresMode
 }
 
-func (c *Changeable) detectors(topic string) []series.DetectorConfig {
-	return cmp.Or(c.ByTopic[topic], c.State).Detectors
+// detectors returns those of a mapping.
+func (c *Changeable) detectors(mapping string) []series.DetectorConfig {
+	return cmp.Or(c.ByName[mapping], c.State).Detectors
 }
 
 // The special values of Config.Start.

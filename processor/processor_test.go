@@ -157,8 +157,10 @@ func (b *bench) run(cfg Config) []metrics.PartitionStatus {
 	for len(p.Status()) == 0 || !p.Ready() && wctx.Err() == nil {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := b.c.Admin().WaitCommitted(wctx, "g", b.input); err != nil {
-		b.t.Errorf("the input is not committed: %v", err)
+	for _, topic := range cfg.Topics {
+		if err := b.c.Admin().WaitCommitted(wctx, cfg.Group, topic); err != nil {
+			b.t.Errorf("%s is not committed: %v", topic, err)
+		}
 	}
 	status := p.Status()
 	cancel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	if code := o.check(t.err); code != exitOK {
 		return code
 	}
-	names := []string{"DETECTOR", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD",
+	names := []string{"DETECTOR", "MAPPING", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD",
 		"DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"}
 	if o.inTopic != "" || o.toTopic != "" {
 		names = append(names, "KAFKA", "SCHEMA", "FETCH", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")
@@ -121,7 +122,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 		printFaults(t.err, faults)
 		return exitUsage
 	}
-	if err := o.run(ctx, t, c, nil); err != nil {
+	if err := o.run(ctx, t, c.Of(cmp.Or(o.inTopic, o.topic)), nil); err != nil {
 		return t.fail(err)
 	}
 	return exitOK

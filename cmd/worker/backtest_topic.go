@@ -12,7 +12,6 @@ import (
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
-	"odradek/schemas/formats"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
 )
@@ -20,11 +19,7 @@ import (
 // topicSource opens the range of a topic that the flags name. The caller closes the client.
 func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, client *kafka.Client,
 	registry *registry.Client) (backtests.Source, error) {
-	opts, err := c.DecoderOptions()
-	if err != nil {
-		return nil, err
-	}
-	dec, err := formats.NewDecoder(c.SchemaMapping(), registry, opts)
+	dec, err := c.NewDecoder(registry)
 	if err != nil {
 		return nil, err
 	}

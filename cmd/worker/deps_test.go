@@ -28,9 +28,13 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config/size", "", "a number of bytes is text, and no setting"},
 	{"cmd/worker/config/settingsfile", "", "it knows the shape of a file, and no setting"},
+	{"cmd/worker/config/mappings", "", "it knows how variables are named, and no setting"},
+	{"cmd/worker/config/history", "detectors/threshold", "a length is text, and no setting"},
+	{"cmd/worker/config/reference", "", "it reads numbers, whatever they are for"},
 	{"cmd/worker/config/memory", "", "it asks the system, and knows no setting"},
 	{"cmd/worker/config",
-		"cmd/worker/config/settingsfile cmd/worker/config/size cmd/worker/config/memory processor processor/limits processor/outputs " +
+		"cmd/worker/config/history cmd/worker/config/reference cmd/worker/config/mappings cmd/worker/config/settingsfile " +
+			"cmd/worker/config/size cmd/worker/config/memory processor processor/limits processor/outputs " +
 			"processor/provenance processor/policy processor/web processor/kafka " +
 			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +

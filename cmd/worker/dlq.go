@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -183,8 +184,8 @@ type dlqTool struct {
 	c        *config.Config
 	o        *dlqOptions
 	client   *kafka.Client
-	registry *registry.Client // nil without one
-	decoder  *formats.Decoder
+	registry *registry.Client            // nil without one
+	decoders map[string]*formats.Decoder // by the name of the mapping
 	topic    *deadletters.Topic
 }
 
@@ -195,12 +196,11 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 		return err
 	}
 	defer func() { err = errors.Join(err, closeBoth()) }()
-	opts, err := c.DecoderOptions()
-	if err != nil {
-		return err
-	}
-	if d.decoder, err = formats.NewDecoder(c.RecordMapping(), d.registry, opts); err != nil {
-		return err
+	d.decoders = map[string]*formats.Decoder{}
+	for _, of := range c.Mappings() {
+		if d.decoders[of.MappingName()], err = of.NewDecoder(d.registry); err != nil {
+			return err
+		}
 	}
 	if d.topic, err = deadletters.Open(ctx, d.client, c.Output.Topics[outputs.DeadLetters]); err != nil {
 		return err
@@ -321,19 +321,25 @@ func (d *dlqTool) show(ctx context.Context) error {
 	return err
 }
 
+// decoderOf returns the decoder of a topic; of one that is no input, a decoder of the inputs.
+func (d *dlqTool) decoderOf(topic string) *formats.Decoder {
+	return cmp.Or(d.decoders[d.c.MappingOf(topic)], d.decoders[d.c.Mappings()[0].MappingName()])
+}
+
 func (d *dlqTool) showLetter(ctx context.Context, l *deadletters.Letter) error {
 	s := letterText{letterLine: d.line(l), Key: l.Key, Value: l.Value, SchemaID: -1}
+	decoder := d.decoderOf(l.Source.Topic)
 	for _, h := range l.Headers {
 		s.Headers = append(s.Headers, letterHeader{h.Key, h.Value})
 	}
 	if l.Batch == nil {
 		var err error
-		if s.Decoded, s.SchemaID, err = d.decoder.Text(ctx, l.Value, l.Header); err != nil {
+		if s.Decoded, s.SchemaID, err = decoder.Text(ctx, l.Value, l.Header); err != nil {
 			s.Stopped = err.Error()
 		}
 		var r schemas.Reading
 		var refusal *schemas.DecodeError
-		switch err := d.decoder.Decode(ctx, l.Key, l.Value, l.Timestamp, l.Header, &r); {
+		switch err := decoder.Decode(ctx, l.Key, l.Value, l.Timestamp, l.Header, &r); {
 		case err == nil:
 			s.Reading = &letterReading{Key: string(r.Key), Time: time.UnixMicro(r.Time).UTC()}
 			for _, v := range r.Values {
@@ -437,13 +443,15 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 		return err
 	}
 	r := &deadletters.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Group.Topics, To: d.o.target,
-		MaxFuture: d.c.Keys.MaxFuture, Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun,
+		Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun,
 		MaxMessage: int(d.c.Output.MaxMessage), Codec: codec, Replication: d.c.Output.Replication, Partitions: 1}
 	if d.c.Cycle.Rekey {
 		r.Sources = append(slices.Clone(r.Sources), d.c.Output.Topics[outputs.Rekeyed])
 	}
 	if !d.o.all {
-		r.Decoder = d.decoder
+		r.Reader = func(topic string) (schemas.Decoder, time.Duration) {
+			return d.decoderOf(topic), d.c.Of(topic).Keys.MaxFuture
+		}
 	}
 	if r.Schema, r.First, err = d.schema(ctx); err != nil {
 		return err

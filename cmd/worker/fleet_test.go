@@ -50,7 +50,8 @@ var client = &http.Client{Timeout: 30 * time.Second}
 
 // fleet is a group of workers on a cluster with one input topic.
 type fleet struct {
-	several  bool // a record is several samples
+	several  bool     // a record is several samples
+	also     []string // more input topics, which env names
 	t        *testing.T
 	c        *kafkatest.Cluster
 	registry string
@@ -282,8 +283,10 @@ func (f *fleet) waitDone(limit time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if err := f.c.Admin().WaitCommitted(ctx, f.group, f.input); err != nil {
-		f.t.Fatalf("group %s did not finish %s: %v", f.group, f.input, err)
+	for _, input := range append([]string{f.input}, f.also...) {
+		if err := f.c.Admin().WaitCommitted(ctx, f.group, input); err != nil {
+			f.t.Fatalf("group %s did not finish %s: %v", f.group, input, err)
+		}
 	}
 }
 

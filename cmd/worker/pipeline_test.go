@@ -26,12 +26,20 @@ var (
 func TestPipelinePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "pipeline.md"))
 	must(t, err)
-	examples := 0
+	examples, files := 0, 0
 	for _, section := range strings.Split(string(page), "\n## ") {
 		name, _, _ := strings.Cut(section, "\n")
 		block := map[string]string{}
 		for _, m := range pageBlock.FindAllStringSubmatch(section, -1) {
 			block[m[1]] = m[2]
+		}
+		if block["yaml"] != "" {
+			file := filepath.Join(t.TempDir(), "plant.yaml")
+			must(t, os.WriteFile(file, []byte(block["yaml"]), 0o600))
+			if c, faults, warnings := config.Parse([]string{"ODRADEK_CONFIG=" + file}); len(faults)+len(warnings) > 0 || len(c.Mappings()) < 2 {
+				t.Errorf("%s: %v %v", name, faults, warnings)
+			}
+			files++
 		}
 		if block["sh"] == "" {
 			continue
@@ -75,7 +83,7 @@ func TestPipelinePage(t *testing.T) {
 			t.Errorf("%s: the record gives\n%swant\n%s", name, got, block["text"])
 		}
 	}
-	if examples != 3 {
-		t.Errorf("%d examples read", examples)
+	if examples != 3 || files != 1 {
+		t.Errorf("%d examples and %d files read", examples, files)
 	}
 }

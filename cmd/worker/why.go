@@ -18,7 +18,7 @@ import (
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/outputs"
 	"odradek/processor/web"
-	"odradek/schemas/formats"
+	"odradek/schemas/registry"
 )
 
 const whyAbout = `Says why an anomaly was published. It finds the anomaly's records by its id, reads back the partition of the input that
@@ -137,38 +137,37 @@ func (t terminal) why(ctx context.Context, args []string) int {
 
 // explain explains the anomaly that the options name.
 func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) (r *explain.Report, err error) {
-	state, err := c.KeystateConfig()
-	if err != nil {
-		return nil, err
-	}
 	client, registry, closeBoth, err := backtestCluster(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeBoth()) }()
-	opts, err := c.DecoderOptions()
-	if err != nil {
-		return nil, err
-	}
-	dec, err := formats.NewDecoder(c.RecordMapping(), registry, opts)
-	if err != nil {
-		return nil, err
-	}
 	exec, _, err := executors.New(c, newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1)))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
 	w := &explain.Config{
-		Client: client, Decoder: dec, Series: c.Series(), State: state, Executor: exec,
-		Settings:  func(i int) string { return c.Changed(&c.Detectors[i]) },
-		Fields:    valueNames(c),
+		Client: client, Executor: exec, Select: func(w *explain.Config, topic string) error { return selectMapping(w, c.Of(topic), registry) },
 		Anomalies: o.topic, Partition: int32(o.partition), From: o.since, MaxRecords: o.maxRecords, MaxBytes: int64(o.bytes),
-		MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
+		Patience: c.Registry.Grace,
 		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 			PartitionBytes: int(c.Fetch.PartitionBytes)},
 	}
 	return w.Explain(ctx, o.id)
+}
+
+// selectMapping sets what depends on the settings of the topic.
+func selectMapping(w *explain.Config, c *config.Config, registry *registry.Client) (err error) {
+	if w.State, err = c.KeystateConfig(); err != nil {
+		return err
+	}
+	if w.Decoder, err = c.NewDecoder(registry); err != nil {
+		return err
+	}
+	w.Series, w.Fields, w.MaxFuture = c.Series(), valueNames(c), c.Keys.MaxFuture
+	w.Settings = func(i int) string { return c.Changed(&c.Detectors[i]) }
+	return nil
 }
 
 // write prints the report and writes its files.

@@ -13,6 +13,8 @@ import (
 
 // Mapping is how the records of a topic become samples, and the state that is made of these.
 type Mapping struct {
+	Name string // "" for the settings of no mapping
+
 	Decoder schemas.Decoder // cloned for each partition
 	// Series are the names of the values of a reading where each is a series of its own (schemas.Splitter);
 	// nil: a reading is one sample. State.SampleBits is set if and only if a record may be several samples.
@@ -32,15 +34,18 @@ type Mapping struct {
 
 // Set has a mapping for each topic.
 type Set struct {
-	Mapping // of the topics that ByTopic does not name
+	Mapping // of the topics for which NameOf has no name of ByName
 
-	ByTopic map[string]*Mapping
+	ByName map[string]*Mapping
+	NameOf func(topic string) string // of the mapping of a topic; nil: there are none
 }
 
 // Of returns the mapping of a topic.
 func (s *Set) Of(topic string) *Mapping {
-	if m := s.ByTopic[topic]; m != nil {
-		return m
+	if s.NameOf != nil {
+		if m := s.ByName[s.NameOf(topic)]; m != nil {
+			return m
+		}
 	}
 	return &s.Mapping
 }
@@ -57,11 +62,11 @@ func (s *Set) EditStates(edit func(*keystate.Config)) {
 		m.State = edited[m.State]
 	}
 	replace(&s.Mapping)
-	byTopic := make(map[string]*Mapping, len(s.ByTopic))
-	for topic, m := range s.ByTopic {
+	byName := make(map[string]*Mapping, len(s.ByName))
+	for name, m := range s.ByName {
 		m := *m
 		replace(&m)
-		byTopic[topic] = &m
+		byName[name] = &m
 	}
-	s.ByTopic = byTopic
+	s.ByName = byName
 }

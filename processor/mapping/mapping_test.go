@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"strings"
 	"testing"
 
 	"odradek/processor/keystate"
@@ -9,7 +10,8 @@ import (
 // TestEditStates: each state is edited once, topics that share one still do, and those of the caller stay as they are.
 func TestEditStates(t *testing.T) {
 	usual, wide := &keystate.Config{Dim: 1}, &keystate.Config{Dim: 2}
-	given := Set{Mapping: Mapping{State: usual}, ByTopic: map[string]*Mapping{"a": {State: wide}, "b": {State: wide}, "c": {State: usual}}}
+	given := Set{Mapping: Mapping{State: usual}, ByName: map[string]*Mapping{"A": {State: wide}, "B": {State: wide}, "C": {State: usual}},
+		NameOf: strings.ToUpper}
 	s, edits := given, 0
 	s.EditStates(func(c *keystate.Config) {
 		edits++

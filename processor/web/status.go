@@ -102,6 +102,7 @@ type Detector struct {
 	Stride int    `json:"stride" doc:"Samples that are scored together."`
 
 	Threshold string `json:"threshold" doc:"Its threshold."`
+	Mapping   string `json:"mapping,omitempty" doc:"Mapping of the topics whose series it looks at; absent for those that have none."`
 }
 
 // AnomalyChange is a change of an anomaly that this worker has published.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"odradek/cmd/worker/config/history"
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
@@ -15,17 +16,17 @@ import (
 // alarmSettings decide which scores of a detector are too high, and when they make an
 // anomaly.
 type alarmSettings struct {
-	Threshold   string        `env:"THRESHOLD" live:"true" derived:"conformal:0.002{THRESHOLD}; with GRID fixed:0" doc:"Which scores are too high. fixed:3.5: those above 3.5. The other kinds are computed from the series' own earlier scores: conformal:0.002 has a false-alarm rate of one score in five hundred (below a rate of 1/(HISTORY+1) the threshold is extrapolated from the largest scores, with a margin: worker check warns that the rate is then not guaranteed, and below a tenth of that rate no score is too high), quantile:0.995 is the value that this share of the scores does not exceed (quantile:0.995*1.2 has a margin), mad:6 the median plus 6 scaled median absolute deviations, mean:1.5 a multiple of the mean, per-day:2 the same as ALARMS_PER_DAY=2. off judges no score."`
-	History     history       `env:"HISTORY" live:"true" derived:"512{HISTORY}" values:"32 to 65536, or a time of up to 3660d" doc:"Number of scores of a series that its threshold and the severity are computed from; its state has them, at 8 bytes each. A conformal rate needs 1/rate of them, and a tenth of that at least. With a time, such as 3d, they are spread over it by event time: 2048 scores, or as many as a conformal rate needs, or with 3d:4096 that many. Until the history is full it takes every score, then the first of each part of the time, in place of the oldest; of a series with fewer scores than parts it has the last ones. Use a time where the data have a cycle, such as a day, and have it cover at least three cycles."`
-	PerDay      float64       `env:"ALARMS_PER_DAY" live:"true" envDefault:"0" min:"0" max:"1000000000" doc:"False alarms that a series may have a day, in place of THRESHOLD (2 is the same as THRESHOLD=per-day:2): the false-alarm rate is this number over the number of scores that the series has a day, by the event time of its last HISTORY scores. Consecutive scores that are too high are one anomaly, so there are fewer anomalies. It holds for series of up to HISTORY+1 scores for each alarm, which worker check computes. With up to ten times as many scores the threshold is extrapolated and the rate not guaranteed; with more scores than that there are more alarms, one in that many scores. It may be set beside a preset, whose threshold it replaces. 0: not set."`
-	Warmup      int           `env:"WARMUP" live:"true" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
-	OpenAfter   int           `env:"OPEN_AFTER" live:"true" envDefault:"1" min:"1" max:"65536" doc:"Number of consecutive samples with a score that is too high that opens an anomaly."`
-	CloseAfter  int           `env:"CLOSE_AFTER" live:"true" derived:"8{CLOSE_AFTER}; with GRID 1" min:"1" max:"65536" doc:"Number of consecutive samples with an ordinary score that closes it."`
-	Release     float64       `env:"RELEASE" live:"true" envDefault:"1" min:"0.01" max:"1" doc:"While an anomaly is open, a score is ordinary below this share of the threshold: a hysteresis for scores that vary about the threshold."`
-	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
-	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a further high score within it belongs to the same anomaly."`
-	UpdateEvery int           `env:"UPDATE_EVERY" live:"true" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. An anomaly whose severity reaches a higher band is always updated; 0: only that."`
-	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" doc:"Shadow mode, to try a detector beside the others: it scores and judges as ever, but its anomalies go to ODRADEK_SHADOW_TOPIC, in no group, and no alert counts them. The page compares them with those of the other detectors. Its scores go to the scores topic. Turning it off (promotion) or on keeps all state; see docs/operations.md."`
+	Threshold   string         `env:"THRESHOLD" live:"true" derived:"conformal:0.002{THRESHOLD}; with GRID fixed:0" doc:"Which scores are too high. fixed:3.5: those above 3.5. The other kinds are computed from the series' own earlier scores: conformal:0.002 has a false-alarm rate of one score in five hundred (below a rate of 1/(HISTORY+1) the threshold is extrapolated from the largest scores, with a margin: worker check warns that the rate is then not guaranteed, and below a tenth of that rate no score is too high), quantile:0.995 is the value that this share of the scores does not exceed (quantile:0.995*1.2 has a margin), mad:6 the median plus 6 scaled median absolute deviations, mean:1.5 a multiple of the mean, per-day:2 the same as ALARMS_PER_DAY=2. off judges no score."`
+	History     history.Length `env:"HISTORY" live:"true" derived:"512{HISTORY}" values:"32 to 65536, or a time of up to 3660d" doc:"Number of scores of a series that its threshold and the severity are computed from; its state has them, at 8 bytes each. A conformal rate needs 1/rate of them, and a tenth of that at least. With a time, such as 3d, they are spread over it by event time: 2048 scores, or as many as a conformal rate needs, or with 3d:4096 that many. Until the history is full it takes every score, then the first of each part of the time, in place of the oldest; of a series with fewer scores than parts it has the last ones. Use a time where the data have a cycle, such as a day, and have it cover at least three cycles."`
+	PerDay      float64        `env:"ALARMS_PER_DAY" live:"true" envDefault:"0" min:"0" max:"1000000000" doc:"False alarms that a series may have a day, in place of THRESHOLD (2 is the same as THRESHOLD=per-day:2): the false-alarm rate is this number over the number of scores that the series has a day, by the event time of its last HISTORY scores. Consecutive scores that are too high are one anomaly, so there are fewer anomalies. It holds for series of up to HISTORY+1 scores for each alarm, which worker check computes. With up to ten times as many scores the threshold is extrapolated and the rate not guaranteed; with more scores than that there are more alarms, one in that many scores. It may be set beside a preset, whose threshold it replaces. 0: not set."`
+	Warmup      int            `env:"WARMUP" live:"true" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
+	OpenAfter   int            `env:"OPEN_AFTER" live:"true" envDefault:"1" min:"1" max:"65536" doc:"Number of consecutive samples with a score that is too high that opens an anomaly."`
+	CloseAfter  int            `env:"CLOSE_AFTER" live:"true" derived:"8{CLOSE_AFTER}; with GRID 1" min:"1" max:"65536" doc:"Number of consecutive samples with an ordinary score that closes it."`
+	Release     float64        `env:"RELEASE" live:"true" envDefault:"1" min:"0.01" max:"1" doc:"While an anomaly is open, a score is ordinary below this share of the threshold: a hysteresis for scores that vary about the threshold."`
+	MinDuration time.Duration  `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
+	MergeGap    time.Duration  `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a further high score within it belongs to the same anomaly."`
+	UpdateEvery int            `env:"UPDATE_EVERY" live:"true" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. An anomaly whose severity reaches a higher band is always updated; 0: only that."`
+	Shadow      bool           `env:"SHADOW" live:"true" envDefault:"false" doc:"Shadow mode, to try a detector beside the others: it scores and judges as ever, but its anomalies go to ODRADEK_SHADOW_TOPIC, in no group, and no alert counts them. The page compares them with those of the other detectors. Its scores go to the scores topic. Turning it off (promotion) or on keeps all state; see docs/operations.md."`
 }
 
 // The defaults of settings, but for ops that have others (detectors.Spec.Defaults).
@@ -55,7 +56,7 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 	if err != nil || r.Kind == threshold.Off || !c.judges() {
 		return nil, err
 	}
-	d.Alarm.History.apply(&r)
+	d.Alarm.History.Apply(&r)
 	r.Warmup = d.Alarm.Warmup
 	if op, ok := detectors.OpByName(d.Op); ok {
 		r.Bounded = op.Spec().Bounded
@@ -80,7 +81,7 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 		k.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
 	}
 	whatever := threshold.New(threshold.Quantile, 0.5)
-	if d.Alarm.History.apply(&whatever); whatever.Check() != nil {
+	if d.Alarm.History.Apply(&whatever); whatever.Check() != nil {
 		k.add(short+"HISTORY", strings.TrimPrefix(whatever.Check().Error(), "threshold: "), "")
 	}
 	r, err := threshold.Parse(d.Alarm.Threshold)
@@ -102,7 +103,7 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 	if r.Kind == threshold.Off || !k.ok(short+"HISTORY", short+"WARMUP") {
 		return
 	}
-	d.Alarm.History.apply(&r)
+	d.Alarm.History.Apply(&r)
 	if r.Warmup = d.Alarm.Warmup; r.Check() != nil {
 		k.add(short+"HISTORY", strings.TrimPrefix(r.Check().Error(), "threshold: "), "")
 	}

@@ -41,13 +41,18 @@ func (c *Config) validate(faults []Fault) []Fault {
 	k.topics()
 	k.cycle()
 	k.program()
+	c.sort(k.faults)
+	return k.faults
+}
+
+// sort puts faults into the order of the settings.
+func (c *Config) sort(faults []Fault) {
 	order := map[string]int{}
 	for i, s := range c.settings {
 		order[s.name] = i - len(c.settings)
 		order[s.name+fileSuffix] = i - len(c.settings)
 	}
-	slices.SortStableFunc(k.faults, func(a, b Fault) int { return order[a.Name] - order[b.Name] })
-	return k.faults
+	slices.SortStableFunc(faults, func(a, b Fault) int { return order[a.Name] - order[b.Name] })
 }
 
 // add records a fault of the setting called name without its prefix.
@@ -80,6 +85,9 @@ func (k *checker) ok(names ...string) bool {
 // limits checks every setting against its tags oneof, min and max.
 func (k *checker) limits() {
 	for _, s := range k.c.settings {
+		if strings.HasPrefix(s.section, mappingSection) { // checked with the mapping
+			continue
+		}
 		short := strings.TrimPrefix(s.name, Prefix)
 		if allowed := s.tag.Get("oneof"); allowed != "" {
 			if v := s.field.String(); !slices.Contains(strings.Split(allowed, "|"), v) {

@@ -9,13 +9,10 @@ import (
 	"net"
 	"reflect"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/caarlos0/env/v10"
 
 	"odradek/cmd/worker/config/memory"
 	"odradek/cmd/worker/config/size"
@@ -38,6 +35,7 @@ const Prefix = "ODRADEK_"
 //	doc        one or two sentences for docs/configuration.md
 //	stateless  of an op's parameter: no state depends on it
 //	live       a changed value holds without a restart (package reload)
+//	mapping    a mapping may give another value for its topics, as of each of the section ofRecords
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
 //
@@ -61,6 +59,13 @@ type Config struct {
 	changelogs map[string]string // by input topic: changelogs that keep the name of an earlier version
 
 	settings []setting // every setting with its value and source, in the order of the docs
+
+	mapped []mapped // by name
+
+	// Of the settings of a mapping:
+	mappingName string
+	picked      []string // of its DETECTORS
+	parsed      []Fault  // of parsing
 }
 
 type kafkaSettings struct {
@@ -115,25 +120,25 @@ type mappingSettings struct {
 }
 
 type keySettings struct {
-	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
-	IdleAfter time.Duration `env:"IDLE_AFTER" envDefault:"0s" min:"0s" max:"168h" doc:"Once a partition has had no record for this long, its watermark goes on by the wall clock: the tail held for LATENESS is scored, grids close their windows, and all its series can become silent (SILENCE). A record that was delayed on its way for longer than that may then be late. See docs/operations.md. 0: only records move the watermark."`
-	MaxHeld   int           `env:"MAX_HELD" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample is released early when the partition's log is this many offsets past it; a later sample that is older than the newest released one of its series is late. With ODRADEK_READINGS_FIELD it counts records, and a 16th of it is the default."`
-	TTL       time.Duration `env:"TTL" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
+	Lateness  time.Duration `env:"LATENESS" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
+	IdleAfter time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Once a partition has had no record for this long, its watermark goes on by the wall clock: the tail held for LATENESS is scored, grids close their windows, and all its series can become silent (SILENCE). A record that was delayed on its way for longer than that may then be late. See docs/operations.md. 0: only records move the watermark."`
+	MaxHeld   int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample is released early when the partition's log is this many offsets past it; a later sample that is older than the newest released one of its series is late. With ODRADEK_READINGS_FIELD it counts records, and a 16th of it is the default."`
+	TTL       time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
 	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker. A partition may use an equal share, and beyond it what the others leave; over that it evicts its least recently used series, also while it is restored. The default is derived from the memory limit of the container (cgroup) or service, else from the machine's memory. 0 for no limit."`
-	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, whatever a series takes."`
-	MaxFuture time.Duration `env:"MAX_FUTURE" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
-	MaxJump   time.Duration `env:"MAX_JUMP" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past the newest of its partition is held until two of the next three records of the partition, of any series, agree with its time: it is accepted if they are not earlier than it by more than this, else it is a dead letter. The first records of a partition, which have nothing to be compared with, are held likewise. Set it above the usual pause between two records of a partition. By default 24h, or, with ODRADEK_LATENESS or ODRADEK_SILENCE, the larger of 10m and ten times those, and with ODRADEK_TTL no more than half of it, nor less than 10m. 0 for no limit."`
+	MaxKeys   int           `env:"MAX_KEYS" mapping:"true" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, whatever a series takes."`
+	MaxFuture time.Duration `env:"MAX_FUTURE" mapping:"true" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
+	MaxJump   time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past the newest of its partition is held until two of the next three records of the partition, of any series, agree with its time: it is accepted if they are not earlier than it by more than this, else it is a dead letter. The first records of a partition, which have nothing to be compared with, are held likewise. Set it above the usual pause between two records of a partition. By default 24h, or, with ODRADEK_LATENESS or ODRADEK_SILENCE, the larger of 10m and ten times those, and with ODRADEK_TTL no more than half of it, nor less than 10m. 0 for no limit."`
 }
 
 type detectSettings struct {
 	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
 	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish results of whole windows: the heatmaps of op discords, up to 256 KiB for each window. With false they are not computed."`
 	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of operators' feedback on anomalies: mutes, maintenance, and which paused partitions go on. The workers apply it within a second, without a restart. worker mute, worker feedback and worker state resume write it; it need not exist. off: none is read."`
-	Silence     time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0: no series becomes silent. The clock is the partition's newest event time: where all its series stop, they become silent only with ODRADEK_IDLE_AFTER. A record whose values are null counts as a sample here."`
+	Silence     time.Duration `env:"SILENCE" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0: no series becomes silent. The clock is the partition's newest event time: where all its series stop, they become silent only with ODRADEK_IDLE_AFTER. A record whose values are null counts as a sample here."`
 	GroupBy     string        `env:"GROUP_BY" doc:"Puts anomalies of several series that open together into a group: they have the same group in the anomalies topic. A regular expression (RE2) of the series key: the part in parentheses, or without any all that it matches, is what the series of a group have in common; a series that it does not match is in no group. ^[^/]+ takes the text before the first /, which is the site with ODRADEK_KEY_FIELD=site+line+sensor. Anomalies of other partitions are in other groups."`
 	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Largest event time from the opening of a group's first anomaly to that of another one in it, in either direction. Set it above the difference of the event times of a partition's series."`
 	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run where ODRADEK_DETECTORS names none. {presetHelp} A setting of one of them that is given, ODRADEK_DETECTOR_<NAME>_..., holds in place of the preset's; with another OP the detector has none of the preset's settings. worker config prints what the preset stands for."`
-	Names       []string      `env:"DETECTORS" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
+	Names       []string      `env:"DETECTORS" mapping:"true" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }
 
 type outputSettings struct {
@@ -230,191 +235,6 @@ type setting struct {
 	kept    string // the file of a secret, "" for none
 	tag     reflect.StructTag
 	field   reflect.Value
-}
-
-// Parse reads the configuration from environment lines (NAME=value) and from the settings
-// file that they name, whose settings they override. It returns every fault that can be
-// found without a network, and for each unknown variable a warning with the nearest known
-// name; in the file it is a fault. The Config is usable only without faults.
-func Parse(environ []string) (c *Config, faults, warnings []Fault) {
-	c = new(Config)
-	given := own(environ)
-	file := readSettingsFile(given[configSetting])
-	vars := file.under(given)
-	known := c.parse(vars, &faults)
-	for i := range c.settings {
-		s := &c.settings[i]
-		s.source = file.sourceOf(s, given, vars)
-		if s.secret {
-			s.kept = vars[s.name+fileSuffix]
-		}
-	}
-	faults = append(faults, c.strayDetectors(given, known)...)
-	faults = append(faults, file.misnamed(c, given, known)...)
-	c.derive()
-	if c.Registry.CacheDir == "" {
-		c.Registry.CacheDir = platformCacheDir(env.ToMap(environ), runtime.GOOS)
-	}
-	faults = file.locate(c.validate(faults), given)
-	c.fill()
-	return c, faults, append(file.warnings(c), unknownNames(given, known, c.Detect.Names)...)
-}
-
-// own returns the variables with Prefix.
-func own(environ []string) map[string]string {
-	vars := make(map[string]string)
-	for k, v := range env.ToMap(environ) {
-		if strings.HasPrefix(k, Prefix) {
-			vars[k] = v
-		}
-	}
-	return vars
-}
-
-// parse sets c and the detectors from vars, collects c.settings and returns every known
-// name.
-func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[string]bool) {
-	known = map[string]bool{}
-	into := func(v any, pre, section string) {
-		list := collect(reflect.ValueOf(v).Elem(), pre, section)
-		for _, s := range list {
-			known[s.name] = true
-			if s.secret {
-				known[s.name+fileSuffix] = true
-			}
-		}
-		*faults = append(*faults, readSecretFiles(list, vars)...)
-		*faults = append(*faults, parseInto(v, pre, list, vars)...)
-		c.settings = append(c.settings, list...)
-	}
-	into(c, Prefix, "")
-	for i := range outputs.Table {
-		c.Output.Topics[i] = vars[Prefix+outputs.Table[i].Setting]
-	}
-	c.trim()
-	c.expandPreset(vars, faults)
-	// The settings keep references to the fields, so the slice must not move.
-	c.Detectors = make([]DetectorSettings, len(c.Detect.Names))
-	for i, name := range c.Detect.Names {
-		d := &c.Detectors[i]
-		d.Name = name
-		pre := DetectorPrefix(name)
-		into(&d.detectorCommon, pre, detectorSection+name)
-		if spec := specOf(d.Op); spec != nil {
-			d.params = opParams(spec)
-			into(d.params, pre, detectorSection+name)
-			for _, other := range opSpecs() { // the parameters of another op are known, and a fault
-				if other == spec {
-					continue
-				}
-				for _, s := range collectParams(opParams(other), pre) {
-					if _, set := vars[s.name]; set && !known[s.name] {
-						*faults = append(*faults, Fault{Name: s.name,
-							Problem: fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other.Name), Fix: "remove it or change " + pre + "OP"})
-					}
-					known[s.name] = true
-				}
-			}
-		}
-	}
-	return known
-}
-
-// parseInto is env's parse with faults by variable: env names Go fields, in one error for
-// all, so where it fails each variable that is set is parsed by itself.
-func parseInto(v any, pre string, list []setting, vars map[string]string) []Fault {
-	opts := env.Options{Prefix: pre, Environment: vars}
-	if env.ParseWithOptions(v, opts) == nil {
-		return nil
-	}
-	var faults []Fault
-	for _, s := range list {
-		raw, ok := vars[s.name]
-		if !ok {
-			continue
-		}
-		probe := reflect.New(reflect.TypeOf(v).Elem()).Interface()
-		err := env.ParseWithOptions(probe, env.Options{Prefix: pre, Environment: map[string]string{s.name: raw}})
-		if err != nil {
-			faults = append(faults, Fault{Name: s.name, Problem: fmt.Sprintf("%q is not %s", raw, kindOf(s.field.Type())),
-				Fix: exampleOf(s.field.Type())})
-		}
-	}
-	return faults
-}
-
-func kindOf(t reflect.Type) string {
-	switch {
-	case t == reflect.TypeFor[time.Duration]():
-		return "a duration"
-	case t == reflect.TypeFor[ByteSize]():
-		return "a size"
-	case t == reflect.TypeFor[history]():
-		return "a number of scores or a time"
-	case t.Kind() == reflect.Bool:
-		return "true or false"
-	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
-		return "a whole number"
-	case t.Kind() == reflect.Float64, t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Float64:
-		return "a number"
-	}
-	return "a " + t.String()
-}
-
-func exampleOf(t reflect.Type) string {
-	switch t {
-	case reflect.TypeFor[time.Duration]():
-		return "write it like 500ms, 30s or 1h30m"
-	case reflect.TypeFor[ByteSize]():
-		return "write it in bytes, or like 512KiB or 8MiB"
-	case reflect.TypeFor[history]():
-		return "write it like 2048, 36h, 3d or 3d:4096"
-	}
-	return ""
-}
-
-// collect lists the settings of a struct, in order.
-func collect(v reflect.Value, pre, section string) []setting {
-	var list []setting
-	for i := range v.NumField() {
-		f, t := v.Field(i), v.Type().Field(i)
-		if !t.IsExported() && !t.Anonymous {
-			continue
-		}
-		if f.Type() == reflect.TypeFor[outputs.Names]() {
-			list = append(list, topicSettings(f, pre, section)...)
-			continue
-		}
-		name := t.Tag.Get("env")
-		if name == "" && f.Kind() == reflect.Struct {
-			sec := section
-			if s := t.Tag.Get("section"); s != "" {
-				sec = s
-			}
-			list = append(list, collect(f, pre+t.Tag.Get("envPrefix"), sec)...)
-			continue
-		}
-		if name == "" || name == "-" {
-			continue
-		}
-		tag := reflect.StructTag(tableTexts().Replace(string(t.Tag)))
-		list = append(list, setting{
-			section: section, name: pre + name, def: tag.Get("envDefault") + tag.Get("derived"),
-			secret: f.Type() == reflect.TypeFor[Secret](), tag: tag, field: f,
-		})
-	}
-	return list
-}
-
-// topicSettings lists the settings of the output topics' names.
-func topicSettings(names reflect.Value, pre, section string) (list []setting) {
-	for i := range outputs.Table {
-		spec := &outputs.Table[i]
-		def := "<group>-" + spec.Name
-		list = append(list, setting{section: section, name: pre + spec.Setting, def: def, field: names.Index(i),
-			tag: reflect.StructTag(fmt.Sprintf("derived:%q doc:%q", def, spec.Doc))})
-	}
-	return list
 }
 
 // OutputTopics returns the names of the topics that are written with these settings.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"odradek/cmd/worker/config/history"
 	"odradek/detectors"
 	_ "odradek/detectors/ops" // the settings are those of all ops
 	"odradek/detectors/threshold"
@@ -186,7 +187,7 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	set := func(name string, value string) {
 		for _, s := range c.settings {
 			if s.name == Prefix+short+name && s.source == "default" {
-				if h, ok := s.field.Addr().Interface().(*history); ok {
+				if h, ok := s.field.Addr().Interface().(*history.Length); ok {
 					if err := h.UnmarshalText([]byte(value)); err != nil {
 						panic(err)
 					}

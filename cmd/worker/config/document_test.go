@@ -34,10 +34,12 @@ configuration at once, ` + "`worker check --online`" + ` asks the cluster too, a
 
 ` + "```yaml" + `
 group: plant
-topics: [sensors]
+topics: [sensors, pumps]
 kafka_brokers: [one:9092, two:9092]
 kafka_password_file: /run/secrets/kafka
 ttl: 24h
+mappings:
+  pumps: {topics: [pumps], format: json, key_field: pump}
 detectors:
   vibration:
     op: knn
@@ -50,6 +52,7 @@ detectors:
 - ` + "`detectors`" + ` has the settings of each detector below its name. It stands for ` + "`ODRADEK_DETECTORS`" +
 		`, too, or with ` + "`preset`" + ` it changes
   detectors of the preset. ` + "`ODRADEK_DETECTORS=level`" + ` in the environment leaves the others of the file out.
+- ` + "`mappings`" + ` has the settings of each mapping below its name ([below](#each-mapping)).
 - An unknown name, a name that is there twice and a value of the wrong shape are faults, named all at once with file and line.
 - An empty value counts as not set. YAML's anchors and aliases may be used, its tags and merge keys may not.
 - A file with a secret that others may read is warned of; ` + "`kafka_password_file`" + ` names a file of its own.
@@ -113,6 +116,33 @@ The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `T
 ` + "`OP`, `WINDOW`, `STRIDE`, `SMOOTH`, `SCALE`" + ` and parameters. Changing one of these empties just what it covers, or stops the
 worker:
 ` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Changing anything else leaves the state as it is.
+`)
+	b.WriteString(`
+## Each mapping
+
+Input topics whose records have another shape than those of the others get a mapping: ` + "`ODRADEK_MAPPING_<NAME>_TOPICS=a,b`" + `
+names the topics, and these settings hold for them in place of those without ` + "`MAPPING_<NAME>_`" + `, which a mapping has where it
+sets nothing. ` + "`<NAME>`" + ` is in upper case, with ` + "`-` as `_`" + `. [records.md](records.md#topics-of-different-shapes) has an example.
+
+`)
+	for i, s := range slices.DeleteFunc(collect(reflect.ValueOf(new(Config)).Elem(), "", ""), func(s setting) bool { return !s.byMapping() }) {
+		switch {
+		case i > 0 && i%6 == 0:
+			b.WriteString(",\n")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "`_%s`", s.name)
+	}
+	b.WriteString(`
+
+- A mapping that sets one of ` + "`VALUE_FIELDS` and `SERIES_FIELDS`" + ` does not have the other of the settings without its name.
+- ` + "`_DETECTORS`" + ` picks some of ` + "`ODRADEK_DETECTORS`" + ` for the topics; without it all of them look at their records. The settings of a
+  detector are the same for all topics, but for its default ` + "`FIELDS`" + `: the mapping's values.
+- A topic in two mappings, a mapping without topics, one of a topic that is no input topic, and an unknown setting of a mapping
+  are faults. With mappings there is no ` + "`ODRADEK_REKEY`" + `.
+- State is that of a worker which has the settings of the mapping as its own: a topic may move into a mapping with the same
+  settings, and out of it, and keeps its state.
 `)
 	b.WriteString(`
 ## Presets

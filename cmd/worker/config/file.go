@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"odradek/cmd/worker/config/mappings"
 	"odradek/cmd/worker/config/settingsfile"
 )
 
@@ -84,7 +85,9 @@ func (f *fileOfSettings) sourceOf(s *setting, given, vars map[string]string) str
 }
 
 // given reports whether the environment, the settings file or a secret's file has the setting.
-func (s *setting) given() bool { return s.source != "preset" && s.source != "default" }
+func (s *setting) given() bool {
+	return !slices.Contains([]string{"preset", "default", inherited}, s.source)
+}
 
 // at returns file:line of a line, as compilers and editors write it.
 func (f *fileOfSettings) at(line int) string {
@@ -149,6 +152,8 @@ func nearestKey(e *settingsfile.Entry, known map[string]bool) string {
 	pre := Prefix
 	if e.Detector != "" {
 		pre = DetectorPrefix(e.Detector)
+	} else if e.Mapping != "" {
+		pre = (&mappings.Names{Prefix: Prefix}).Variable(e.Mapping, "")
 	}
 	keys := map[string]bool{}
 	for name := range known {

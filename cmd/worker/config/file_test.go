@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config/history"
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
@@ -254,7 +255,7 @@ func drawn(rng *rand.Rand, s setting) string {
 		return (v + time.Duration(1+rng.IntN(5000))*time.Millisecond).String()
 	case ByteSize:
 		return (v + ByteSize(rng.IntN(4096))).String()
-	case history:
+	case history.Length:
 		return []string{"64", "36h", "3d", "3d:4096"}[rng.IntN(4)]
 	case int, int64:
 		return strconv.FormatInt(s.field.Int()+1+int64(rng.IntN(9)), 10)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"odradek/cmd/worker/config/mappings"
 	"odradek/cmd/worker/config/settingsfile"
 )
 
@@ -28,13 +29,16 @@ func (c *Config) Print() string {
 }
 
 // PrintEnv returns the effective configuration as environment lines, ready for
-// `docker run --env-file`. Secrets are left out, as comments.
+// `docker run --env-file`. Secrets are left out, as comments; with mappings, whose defaults are other ones, what is not
+// given is, too.
 func (c *Config) PrintEnv() string {
 	var b strings.Builder
 	for _, s := range c.settings {
 		switch {
 		case s.value == "":
-		case s.name == Prefix+"PRESET": // it is its detectors, which follow
+		case len(c.mapped) > 0 && !s.given():
+			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
+		case s.name == Prefix+"PRESET" && len(c.mapped) == 0: // it is its detectors, which follow
 			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
 		case strings.Contains(s.value, hidden):
 			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
@@ -92,20 +96,26 @@ func (c *Config) GivenSettings() []settingsfile.Setting {
 // fileSettings returns the settings as a settings file has them: those that are not given are comments.
 func (c *Config) fileSettings() (list []settingsfile.Setting) {
 	said := map[string]bool{}
-	var detectors, others []setting
+	var detectors, mapped, others []setting
 	for _, s := range c.settings {
 		if strings.HasPrefix(s.section, detectorSection) {
 			detectors = append(detectors, s)
+		} else if strings.HasPrefix(s.section, mappingSection) {
+			mapped = append(mapped, s)
 		} else if s.name != configSetting && s.name != Prefix+"DETECTORS" {
 			others = append(others, s)
 		}
 	}
-	for _, s := range append(others, detectors...) {
+	for _, s := range slices.Concat(others, mapped, detectors) {
 		out := settingsfile.Setting{Section: s.section, Key: strings.ToLower(strings.TrimPrefix(s.name, Prefix)), Value: s.value, List: s.list(),
 			Comment: s.tag.Get("doc"), Off: !s.given() || s.value == "" || strings.Contains(s.value, hidden)}
 		if name, ok := strings.CutPrefix(s.section, detectorSection); ok {
 			out.Section, out.Detector = "Detectors", name
 			out.Key = strings.ToLower(strings.TrimPrefix(s.name, DetectorPrefix(name)))
+		}
+		if name, ok := strings.CutPrefix(s.section, mappingSection); ok {
+			out.Section, out.Mapping = "Mappings", strings.ToLower(name)
+			out.Key = strings.ToLower(strings.TrimPrefix(s.name, (&mappings.Names{Prefix: Prefix}).Variable(name, "")))
 		}
 		if said[out.Key] {
 			out.Comment = ""

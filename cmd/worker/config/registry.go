@@ -85,6 +85,15 @@ func platformCacheDir(env map[string]string, goos string) string {
 	return filepath.Join(user, "odradek", "schemas")
 }
 
+// NewDecoder makes the decoder of input records; reg is nil without a registry.
+func (c *Config) NewDecoder(reg *registry.Client) (*formats.Decoder, error) {
+	opts, err := c.DecoderOptions()
+	if err != nil {
+		return nil, err
+	}
+	return formats.NewDecoder(c.RecordMapping(), reg, opts)
+}
+
 // DecoderOptions returns what the decoder of input records needs beside the mapping. It
 // fails if the schema file cannot be read.
 func (c *Config) DecoderOptions() (opts formats.Options, err error) {

@@ -8,7 +8,7 @@ import (
 
 // OfSeries parses the settings for recorded series of dim values a sample: those of the
 // environment lines (NAME=value), with the value fields x0, x1, ... and with anomalies.
-// Lateness, TTL, the largest jump and the largest number of series do not apply: rows are
+// Mappings, lateness, TTL, the largest jump and the largest number of series do not apply: rows are
 // taken in order. Faults are those of detectors, of missing values, and of the settings that
 // also names as FaultsOf does; such a run does not need the others.
 func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
@@ -16,7 +16,8 @@ func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
 	for i := range fields {
 		fields[i] = SeriesField(i)
 	}
-	c, faults, _ := Parse(append(slices.Clone(environ), Prefix+"VALUE_FIELDS="+strings.Join(fields, ","), Prefix+"ANOMALIES=true"))
+	own := []string{Prefix + "VALUE_FIELDS=" + strings.Join(fields, ","), Prefix + "ANOMALIES=true"}
+	c, faults, _ := parse(append(slices.Clone(environ), own...), false)
 	if faults = FaultsOf(faults, append([]string{"PRESET", "DETECTOR", "MISSING", "LATENESS"}, also...)); len(faults) > 0 {
 		return c, faults
 	}

@@ -27,13 +27,13 @@ type Redrive struct {
 	Partitions int
 	Schema     int32 // the schema id that all values name from now on; 0: each its own
 	First      bool  // see Letter.Reframe
-	// Decoder reads the records as the worker would: what it refuses stays where it is. nil: all are sent.
-	Decoder   schemas.Decoder
-	MaxFuture time.Duration
-	Attempts  int  // records that were sent as often as this stay where they are
-	Again     bool // also what was sent before
-	Most      int  // letters to send; 0: all
-	Dry       bool
+	// Reader returns what reads the records of a topic as the worker would, and how far an event time may be past the
+	// record's timestamp, 0 for any: what is refused stays where it is. nil: all are sent.
+	Reader   func(topic string) (schemas.Decoder, time.Duration)
+	Attempts int  // records that were sent as often as this stay where they are
+	Again    bool // also what was sent before
+	Most     int  // letters to send; 0: all
+	Dry      bool
 
 	MaxMessage  int
 	Codec       record.Codec
@@ -228,17 +228,22 @@ func partition(l *Letter, partitions int) int32 {
 
 // refused returns the class of the error with which the worker would refuse the record now, "" for none.
 func (r *Redrive) refused(ctx context.Context, l *Letter) (class string, err error) {
-	if r.Decoder == nil {
+	if r.Reader == nil {
 		return "", nil
 	}
-	err = r.Decoder.Decode(ctx, l.Key, l.Value, l.Timestamp, l.Header, &r.reading)
+	topic := l.Source.Topic
+	if slices.Contains(r.Sources, r.To) {
+		topic = r.To
+	}
+	dec, maxFuture := r.Reader(topic)
+	err = dec.Decode(ctx, l.Key, l.Value, l.Timestamp, l.Header, &r.reading)
 	var e *schemas.DecodeError
 	switch {
 	case errors.As(err, &e) && (!e.Retry || e.Absent):
 		return e.Class, nil
 	case err != nil:
 		return "", err
-	case r.MaxFuture > 0 && l.Timestamp >= 0 && r.reading.Time > l.Timestamp*1000+r.MaxFuture.Microseconds():
+	case maxFuture > 0 && l.Timestamp >= 0 && r.reading.Time > l.Timestamp*1000+maxFuture.Microseconds():
 		return "future_time", nil
 	}
 	return "", nil

@@ -64,7 +64,8 @@ func (f *fixture) redrive(setup func(*Redrive)) (tally Tally, done bool, err err
 	}
 	defer client.Close()
 	defer topic.Close()
-	r := &Redrive{Client: client, Topic: topic, Filter: Filter{Partition: -1}, Sources: []string{f.source}, Decoder: picky{}, Attempts: 3,
+	r := &Redrive{Client: client, Topic: topic, Filter: Filter{Partition: -1}, Sources: []string{f.source}, Attempts: 3,
+		Reader:     func(string) (schemas.Decoder, time.Duration) { return picky{}, 0 },
 		MaxMessage: 1 << 20, Partitions: 2, Replication: 1}
 	if setup != nil {
 		setup(r)
@@ -236,7 +237,7 @@ func TestRedrive(t *testing.T) {
 	}
 	// All of it as it is, to another topic that does not exist.
 	to := kafkatest.Unique("repaired")
-	got, _, err = f.redrive(func(r *Redrive) { r.To, r.Decoder = to, nil })
+	got, _, err = f.redrive(func(r *Redrive) { r.To, r.Reader = to, nil })
 	if err != nil || got.Total() != 5 || len(f.count(to)) != 5 {
 		t.Errorf("to another topic: %v %v, %v", got.Sent, got.Kept, err)
 	}

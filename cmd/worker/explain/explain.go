@@ -33,6 +33,9 @@ import (
 
 // Config is what Explain needs of a worker's settings.
 type Config struct {
+	// Select sets what depends on the topic of the anomaly's samples: Decoder, Series, State, Settings, Fields and
+	// MaxFuture. nil: they are set.
+	Select    func(c *Config, topic string) error
 	Client    *kafka.Client
 	Fetch     fetch.Config
 	Decoder   schemas.Decoder
@@ -60,6 +63,13 @@ func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 	of, err := c.find(ctx, f, id)
 	if err != nil {
 		return nil, err
+	}
+	if c.Select != nil {
+		own := *c
+		if err := own.Select(&own, of.last().Topic); err != nil {
+			return nil, err
+		}
+		c = &own
 	}
 	r := c.reportOf(of)
 	detector := slices.IndexFunc(c.State.Detectors, func(d series.DetectorConfig) bool { return d.Name == of.last().Detector })

@@ -35,7 +35,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*web.Blocks, error) {
 		return nil, err
 	}
 	out := &web.Blocks{Anomaly: id, Detector: of.a.Detector, Budget: blocksBudget, Notes: []string{}}
-	d := e.detector(of.a.Detector)
+	d := e.c.of(of.a.Topic).detector(of.a.Detector)
 	if d == nil {
 		return out, nil // silence, or a detector that is no longer configured
 	}

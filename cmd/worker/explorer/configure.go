@@ -11,7 +11,6 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/outputs"
 	"odradek/processor/web"
-	"odradek/schemas/formats"
 	"odradek/schemas/registry"
 )
 
@@ -27,28 +26,43 @@ func FeedbackTopic(c *config.Config, client *kafka.Client, registry *registry.Cl
 
 // Configure returns what an Explorer of a configuration reads; registry is nil without one.
 func Configure(c *config.Config, client *kafka.Client, registry *registry.Client, log *slog.Logger) (*Config, error) {
-	opts, err := c.DecoderOptions()
-	if err != nil {
-		return nil, err
-	}
-	dec, err := formats.NewDecoder(c.RecordMapping(), registry, opts)
-	if err != nil {
-		return nil, err
-	}
-	topics, mapping := c.OutputTopics(), c.SchemaMapping()
-	all, err := mapping.Columns(nil)
-	if err != nil {
-		return nil, err
-	}
-	out := &Config{Client: client, Decoder: dec, Series: c.Series(), Fields: mapping.ColumnNames(all), Anomalies: topics[outputs.Anomalies],
+	topics := c.OutputTopics()
+	out := &Config{Client: client, Inputs: map[string]*Input{}, NameOf: c.MappingOf, Anomalies: topics[outputs.Anomalies],
 		Scores: topics[outputs.Scores], Blocks: topics[outputs.Blocks], Partial: c.Output.Scores == "anomalous", Log: log}
 	if c.Detect.Feedback != config.Off {
 		out.Feedback = FeedbackTopic(c, client, registry)
+	}
+	for i, of := range c.Mappings() {
+		in, err := inputOf(of, registry)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 { // also where every input topic has a mapping
+			out.Input = *in
+		}
+		if name := of.MappingName(); name != "" {
+			out.Inputs[name] = in
+		}
+	}
+	return out, nil
+}
+
+// inputOf returns what is known of the topics that are read by the settings c.
+func inputOf(c *config.Config, registry *registry.Client) (*Input, error) {
+	dec, err := c.NewDecoder(registry)
+	if err != nil {
+		return nil, err
+	}
+	mapping := c.SchemaMapping()
+	all, err := mapping.Columns(nil)
+	if err != nil {
+		return nil, err
 	}
 	state, err := c.KeystateConfig()
 	if err != nil {
 		return nil, err
 	}
+	out := &Input{Decoder: dec, Series: c.Series(), Fields: mapping.ColumnNames(all)}
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		columns, err := mapping.Columns(d.Fields)

@@ -13,7 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,17 +31,57 @@ import (
 
 // Config is what an Explorer reads.
 type Config struct {
-	Client    *kafka.Client
-	Decoder   schemas.Decoder // of input records
-	Series    []string        // as of schemas.NewSplitter
-	Fields    []string        // names of the values of a sample
-	Detectors []Detector
+	Client *kafka.Client
+	Input  // of the topics whose mapping is not in Inputs
+	// Inputs are what is known of topics with a mapping, by its name, which NameOf returns; nil: there are none.
+	Inputs    map[string]*Input
+	NameOf    func(topic string) string
 	Anomalies string          // topic; "": none is written
 	Scores    string          // topic; "": none is written
 	Blocks    string          // topic; "": none is written
 	Partial   bool            // the scores topic has only scores above their threshold
 	Feedback  *feedback.Topic // nil: none is read
 	Log       *slog.Logger
+}
+
+// Input is what is known of an input topic.
+type Input struct {
+	Decoder   schemas.Decoder // of its records
+	Series    []string        // as of schemas.NewSplitter
+	Fields    []string        // names of the values of a sample
+	Detectors []Detector
+}
+
+// of returns what is known of an input topic.
+func (c *Config) of(topic string) *Input {
+	if c.NameOf != nil {
+		if in := c.Inputs[c.NameOf(topic)]; in != nil {
+			return in
+		}
+	}
+	return &c.Input
+}
+
+// detectors returns those of all topics, each name once.
+func (c *Config) detectors() []Detector {
+	all := slices.Clone(c.Detectors)
+	for _, name := range slices.Sorted(maps.Keys(c.Inputs)) {
+		for _, d := range c.Inputs[name].Detectors {
+			if !slices.ContainsFunc(all, func(o Detector) bool { return o.Name == d.Name }) {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// detector returns a detector; nil for none of that name.
+func (in *Input) detector(name string) *Detector {
+	i := slices.IndexFunc(in.Detectors, func(d Detector) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &in.Detectors[i]
 }
 
 // Detector is what the page says of a detector.
@@ -84,7 +126,7 @@ type Explorer struct {
 
 // New returns an Explorer that reads nothing before Run is called and somebody asks.
 func New(c *Config) *Explorer {
-	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c.Detectors), said: newSaid()}
+	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c), said: newSaid()}
 }
 
 // Start returns an Explorer that runs until ctx ends or stop is called; stop waits for its end.
@@ -269,7 +311,7 @@ func (e *Explorer) Say(ctx context.Context, f *web.Feedback) (*web.Feedback, err
 	if e.c.Feedback == nil {
 		return nil, &web.Error{Code: http.StatusConflict, Text: "explorer: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
 	}
-	rec, err := recordOf(f, e.c.Detectors)
+	rec, err := recordOf(f, e.c.detectors())
 	if err != nil {
 		return nil, &web.Error{Code: http.StatusBadRequest, Text: err.Error()}
 	}

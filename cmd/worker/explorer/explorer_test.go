@@ -47,10 +47,11 @@ func newBed(t *testing.T, edit func(*Config)) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Config{Client: client, Decoder: dec, Fields: []string{"a", "b"}, Anomalies: "anomalies", Scores: "scores",
+	c := &Config{Client: client, Anomalies: "anomalies", Scores: "scores",
 		Feedback: &feedback.Topic{Client: client, Name: "feedback", Replication: 1, Unframed: output.SingleObject},
-		Detectors: []Detector{{Name: "near", Op: "knn", Rule: "conformal:0.001", Fields: []string{"a", "b"}, Fixed: math.NaN()},
-			{Name: "level", Op: "zscore", Rule: "fixed:8", Fields: []string{"b"}, Fixed: 8}},
+		Input: Input{Decoder: dec, Fields: []string{"a", "b"},
+			Detectors: []Detector{{Name: "near", Op: "knn", Rule: "conformal:0.001", Fields: []string{"a", "b"}, Fixed: math.NaN()},
+				{Name: "level", Op: "zscore", Rule: "fixed:8", Fields: []string{"b"}, Fixed: 8}}},
 		Log: slog.New(slog.DiscardHandler)}
 	if edit != nil {
 		edit(c)

@@ -234,7 +234,8 @@ func (r *reading) samples(ctx context.Context) error {
 		r.note("The records of this anomaly are gone from %s by retention: its first offset is %d now.", r.anchor, first)
 		r.offset = first
 	}
-	dec, split := r.e.c.Decoder.Clone(), schemas.NewSplitter(r.e.c.Series)
+	in := r.input()
+	dec, split := in.Decoder.Clone(), schemas.NewSplitter(in.Series)
 	var reading schemas.Reading
 	bad := 0
 	to := &r.list
@@ -321,7 +322,7 @@ func (r *reading) scores(ctx context.Context) error {
 	all := func(enough func(of *[2]int64) bool) func() bool {
 		return func() bool {
 			for name, of := range reached {
-				if r.e.detector(name) != nil && !enough(of) {
+				if r.input().detector(name) != nil && !enough(of) {
 					return false
 				}
 			}
@@ -337,12 +338,12 @@ func (r *reading) scores(ctx context.Context) error {
 
 // answer completes the answer.
 func (r *reading) answer() {
-	out := r.out
+	out, in := r.out, r.input()
 	fields := r.shown()
 	for _, i := range fields {
 		name := strconv.Itoa(i)
-		if i < len(r.e.c.Fields) {
-			name = r.e.c.Fields[i]
+		if i < len(in.Fields) {
+			name = in.Fields[i]
 		}
 		out.Fields = append(out.Fields, name)
 		values := make([]web.Number, len(r.list))
@@ -374,7 +375,7 @@ func (r *reading) answer() {
 		points := r.points[name]
 		slices.SortStableFunc(points, func(a, b point) int { return int(max(-1, min(1, a.time-b.time))) })
 		s := web.Scores{Detector: name, Times: []float64{}, Scores: []web.Number{}, Threshold: []web.Number{}}
-		d := r.e.detector(name)
+		d := in.detector(name)
 		if d != nil {
 			s.Op, s.Rule = d.Op, d.Rule
 		}
@@ -387,13 +388,8 @@ func (r *reading) answer() {
 	}
 }
 
-func (e *Explorer) detector(name string) *Detector {
-	i := slices.IndexFunc(e.c.Detectors, func(d Detector) bool { return d.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &e.c.Detectors[i]
-}
+// input returns what is known of the topic of the series.
+func (r *reading) input() *Input { return r.e.c.of(r.anchor.Topic) }
 
 // shown returns the indices of the fields to answer: all, or the first with that of the newest anomaly.
 func (r *reading) shown() (fields []int) {
@@ -407,7 +403,7 @@ func (r *reading) shown() (fields []int) {
 	if width > mostFields {
 		r.note("Of %d fields %d are shown.", width, mostFields)
 		for _, a := range r.anomalies {
-			if i := slices.Index(r.e.c.Fields, a.a.Field); i >= mostFields && i < width {
+			if i := slices.Index(r.input().Fields, a.a.Field); i >= mostFields && i < width {
 				fields[mostFields-1] = i
 			}
 		}

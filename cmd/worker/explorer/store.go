@@ -40,15 +40,11 @@ type store struct {
 	open, closed *list.List // of *entry, by the order in which their last records were read
 	bytes        int
 	truncated    bool
-	fields       map[string][]string // of each detector
+	c            *Config
 }
 
-func newStore(detectors []Detector) store {
-	s := store{byID: map[[16]byte]*entry{}, open: list.New(), closed: list.New(), fields: map[string][]string{}}
-	for _, d := range detectors {
-		s.fields[d.Name] = d.Fields
-	}
-	return s
+func newStore(c *Config) store {
+	return store{byID: map[[16]byte]*entry{}, open: list.New(), closed: list.New(), c: c}
 }
 
 // take applies a record.
@@ -107,7 +103,8 @@ func (s *store) forget(partition int32) {
 func (s *store) list(q *web.AnomalyQuery, said *said) web.AnomalyList {
 	var open, closed []*entry
 	names := map[string]bool{}
-	for name := range s.fields {
+	for _, d := range s.c.detectors() {
+		name := d.Name
 		names[name] = true
 	}
 	for _, e := range s.byID {
@@ -181,8 +178,8 @@ func (s *store) complete(e *entry, said *said) web.Anomaly {
 	if e.closed() {
 		w.State, w.Reason = "closed", output.CloseReasons[a.Reason]
 	}
-	if names := s.fields[a.Detector]; len(names) == max(len(a.Actual), len(a.Expected)) {
-		w.Fields = names
+	if d := s.c.of(a.Topic).detector(a.Detector); d != nil && len(d.Fields) == max(len(a.Actual), len(a.Expected)) {
+		w.Fields = d.Fields
 	}
 	if a.Group != nil {
 		w.Group = hex.EncodeToString(a.Group[:])

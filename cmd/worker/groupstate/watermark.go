@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -48,7 +49,7 @@ func (s *Group) Watermark(ctx context.Context) error {
 			p.Floor, p.Suspects = f.Offset, len(f.Suspects)
 			if f.MaxTime != keystate.NoTime {
 				newest := time.UnixMicro(f.MaxTime).UTC()
-				wm := newest.Add(-s.c.Keys.Lateness)
+				wm := newest.Add(-s.c.Of(tp.Topic).Keys.Lateness)
 				p.Newest, p.Watermark, p.Lag = &newest, &wm, now.Sub(wm).Seconds()
 			}
 		}
@@ -100,7 +101,7 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 	if !ok {
 		return nil, nil
 	}
-	cfg, err := s.c.KeystateConfig()
+	cfg, err := s.c.Of(tp.Topic).KeystateConfig()
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
@@ -151,7 +152,7 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 		if late {
 			off := p.commit
 			var err error
-			if off.Metadata, err = keystate.Repaired(off.Metadata, to, s.c.Keys.MaxJump.Microseconds()); err != nil {
+			if off.Metadata, err = keystate.Repaired(off.Metadata, to, s.c.Of(tp.Topic).Keys.MaxJump.Microseconds()); err != nil {
 				return fmt.Errorf("state: %w", err)
 			}
 			offs[tp] = off
@@ -170,7 +171,7 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 	case len(offs) == 0:
 		fmt.Fprintln(s.err, "no partition and no series is later: nothing to repair")
 		return nil
-	case s.c.Keys.MaxJump == 0:
+	case slices.ContainsFunc(order, func(tp kafka.TP) bool { return s.c.Of(tp.Topic).Keys.MaxJump == 0 }):
 		fmt.Fprintln(s.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
 	}
 	if !s.o.Yes {

@@ -36,10 +36,12 @@ func (w *Worker) Status(p *processor.Processor) web.Status {
 	if w.GPUs != nil {
 		s.GPUs = w.GPUs()
 	}
-	for i := range w.Config.Detectors {
-		d := &w.Config.Detectors[i]
-		s.Detectors = append(s.Detectors, web.Detector{Name: d.Name, Op: d.Op, Fields: strings.Join(d.Fields, ", "),
-			Keys: strings.Join(d.Keys, ", "), Window: d.Window, Stride: d.Stride, Threshold: d.Alarm.Threshold})
+	for _, c := range w.Config.Mappings() {
+		for i := range c.Detectors {
+			d := &c.Detectors[i]
+			s.Detectors = append(s.Detectors, web.Detector{Name: d.Name, Op: d.Op, Fields: strings.Join(d.Fields, ", "),
+				Keys: strings.Join(d.Keys, ", "), Window: d.Window, Stride: d.Stride, Threshold: d.Alarm.Threshold, Mapping: c.MappingName()})
+		}
 	}
 	for _, a := range w.Metrics.RecentAnomalies() {
 		s.Anomalies = append(s.Anomalies, web.AnomalyChange{Time: a.Time, Kind: a.Kind, Series: a.Key, Detector: a.Detector,

@@ -237,7 +237,11 @@ func (e *examination) topics(ctx context.Context) {
 		}
 		retention := e.retention(ctx, name)
 		if len(e.r.Findings) == before {
-			e.r.OK(what, "%d partitions%s", info.Partitions, retention)
+			by := ""
+			if m := e.c.MappingOf(name); m != "" {
+				by = ", read by mapping " + m
+			}
+			e.r.OK(what, "%d partitions%s%s", info.Partitions, retention, by)
 		}
 	}
 }
@@ -396,7 +400,7 @@ func creationFix(err error) string {
 
 func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	what := "topic " + p.name
-	if ks, err := e.c.KeystateConfig(); err == nil {
+	if ks, err := e.c.Of(p.of).KeystateConfig(); err == nil {
 		cfg := processor.Config{Set: mapping.Set{Mapping: mapping.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
 		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
 		var refused *policy.RefusedError

@@ -10,22 +10,13 @@ import (
 	"odradek/processor/mapping"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
-	"odradek/schemas/formats"
 	"odradek/schemas/registry"
 )
 
 // ProcessorConfig returns the configuration of the processor. An error is a fault of the
 // settings.
 func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
-	opts, err := c.DecoderOptions()
-	if err != nil {
-		return cfg, err
-	}
-	dec, err := formats.NewDecoder(c.RecordMapping(), registry, opts)
-	if err != nil {
-		return cfg, err
-	}
-	state, err := c.KeystateConfig()
+	set, err := mappingsOf(c, registry)
 	if err != nil {
 		return cfg, err
 	}
@@ -41,9 +32,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Set: mapping.Set{Mapping: mapping.Mapping{Decoder: dec, Series: c.Series(), State: state, Settings: c.StateSettings(state),
-			TimeUnit: c.Mapping.TimeUnit, MaxFuture: c.Keys.MaxFuture, IdleAfter: c.Keys.IdleAfter, StopAbove: c.StopAbove()}},
-		Numbered: c.HasReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
+		Set: set, Numbered: c.AnyReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
 		CarryHeaders: c.Output.CarryHeaders,
@@ -57,6 +46,30 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		cfg.Scores = outputs.ScoresAnomalous
 	}
 	return cfg, nil
+}
+
+// mappingsOf returns how the records of each input topic become samples.
+func mappingsOf(c *config.Config, registry *registry.Client) (set mapping.Set, err error) {
+	set.ByName, set.NameOf = map[string]*mapping.Mapping{}, c.MappingOf
+	for i, of := range c.Mappings() {
+		dec, err := of.NewDecoder(registry)
+		if err != nil {
+			return set, err
+		}
+		state, err := of.KeystateConfig()
+		if err != nil {
+			return set, err
+		}
+		m := mapping.Mapping{Name: of.MappingName(), Decoder: dec, Series: of.Series(), State: state, Settings: of.StateSettings(state),
+			TimeUnit: of.Mapping.TimeUnit, MaxFuture: of.Keys.MaxFuture, IdleAfter: of.Keys.IdleAfter, StopAbove: of.StopAbove()}
+		if i == 0 { // also where every input topic has a mapping
+			set.Mapping = m
+		}
+		if m.Name != "" {
+			set.ByName[m.Name] = &m
+		}
+	}
+	return set, nil
 }
 
 // OutputSchema is one of the worker's schemas with the topic that has it.
@@ -76,7 +89,7 @@ func OutputSchemas(c *config.Config) (list []OutputSchema) {
 	for i, name := range c.OutputTopics() {
 		if spec := &outputs.Table[i]; name != "" && spec.Schema != "" {
 			schema := spec.Schema
-			if c.HasReadings() {
+			if c.AnyReadings() {
 				schema = cmp.Or(spec.Numbered, schema)
 			}
 			list = append(list, OutputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, schema})

@@ -63,7 +63,7 @@ func (e *examination) schemas(ctx context.Context) {
 		subject := schemas.Subject(in.Name)
 		s, err := e.reg.Latest(ctx, subject)
 		switch {
-		case e.c.Mapping.SchemaFile != "":
+		case e.c.Of(in.Name).Mapping.SchemaFile != "":
 			// The file is the schema of records without one.
 		case errors.Is(err, registry.ErrUnknownSchema):
 			e.r.Warn("subject "+subject, "the registry has no such subject",
@@ -71,7 +71,7 @@ func (e *examination) schemas(ctx context.Context) {
 		case err != nil:
 			e.r.Warn("subject "+subject, "cannot be read: "+err.Error(), "")
 		default:
-			e.unfit[in.Name] = e.fits(fmt.Sprintf("subject %s version %d", subject, s.Version), s)
+			e.unfit[in.Name] = fits(e.c.Of(in.Name), fmt.Sprintf("subject %s version %d", subject, s.Version), s, e.r)
 		}
 	}
 	for _, out := range OutputSchemas(e.c) {
@@ -86,28 +86,28 @@ func (e *examination) schemas(ctx context.Context) {
 	}
 }
 
-// fits returns which paths of the mapping a schema lacks.
-func (e *examination) fits(what string, s *schemas.Schema) (faults []Finding) {
+// fits returns which paths of the mapping of c a schema lacks, and reports it where it has all.
+func fits(c *config.Config, what string, s *schemas.Schema, r *Report) (faults []Finding) {
 	fields := "VALUE_FIELDS"
-	if e.c.Series() != nil {
+	if c.Series() != nil {
 		fields = "SERIES_FIELDS"
 	}
-	for _, err := range formats.Check(e.c.Mapping.Format, e.c.RecordMapping(), s) {
+	for _, err := range formats.Check(c.Mapping.Format, c.RecordMapping(), s) {
 		faults = append(faults, Finding{Level: LevelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
-			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _" + fields})
+			Fix: "correct " + c.MappingPrefix() + "KEY_FIELD, _TIME_FIELD or _" + fields})
 	}
 	if len(faults) == 0 {
 		detail := "has all mapped fields"
-		n := len(e.c.Series())
+		n := len(c.Series())
 		switch {
-		case n > 0 && e.c.HasReadings():
+		case n > 0 && c.HasReadings():
 			detail += fmt.Sprintf("; a record has any number of readings, each of %d samples, of as many series", n)
 		case n > 0:
 			detail += fmt.Sprintf("; a record is %d samples, of as many series", n)
-		case e.c.HasReadings():
+		case c.HasReadings():
 			detail += "; a record has any number of readings, each a sample"
 		}
-		e.r.OK(what, "%s", detail)
+		r.OK(what, "%s", detail)
 	}
 	return faults
 }
@@ -156,17 +156,13 @@ func (e *examination) records(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
 	defer cancel()
-	opts, err := e.c.DecoderOptions()
-	if err != nil {
-		return // a fault of the configuration, reported there
-	}
-	dec, err := formats.NewDecoder(e.c.RecordMapping(), e.reg, opts)
-	if err != nil {
-		return
-	}
 	f := fetch.New(e.client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer f.Close()
 	for _, in := range e.inputs {
+		dec, err := e.c.Of(in.Name).NewDecoder(e.reg)
+		if err != nil {
+			continue // a fault of the configuration, reported there
+		}
 		s, err := e.sample(ctx, f, dec, in)
 		if err != nil {
 			e.r.Warn("records of "+in.Name, "cannot be read: "+err.Error(), "")
@@ -196,8 +192,9 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 	if err != nil {
 		return nil, err
 	}
+	c := e.c.Of(in.Name)
 	var grids *keystate.Grids
-	if ks, err := e.c.KeystateConfig(); err == nil {
+	if ks, err := c.KeystateConfig(); err == nil {
 		grids = &keystate.New(ks).Grids
 	}
 	var reading schemas.Reading
@@ -242,10 +239,10 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 			if reading.Len() == 0 {
 				return true, nil
 			}
-			if finding, fix := s.clock.Add(reading.Time, rec.Timestamp, e.c.Mapping.TimeUnit); finding != "" {
+			if finding, fix := s.clock.Add(reading.Time, rec.Timestamp, c.Mapping.TimeUnit); finding != "" {
 				s.clockWrong, s.clockFix = finding, fix
 			}
-			if m := e.c.Keys.MaxFuture; m > 0 && reading.Time > rec.Timestamp*1000+m.Microseconds() {
+			if m := c.Keys.MaxFuture; m > 0 && reading.Time > rec.Timestamp*1000+m.Microseconds() {
 				s.future++
 			}
 			switch {
@@ -322,7 +319,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		detail := fmt.Sprintf("%d of %d would be dead letters (%s), such as %s", s.failed[c], s.records, c, s.example[c])
 		f := Finding{Level: LevelWarn, What: what, Detail: detail, suspect: s.read == 0}
 		if s.read == 0 {
-			f.Fix = unreadableFix(c)
+			f.Fix = unreadableFix(c, e.c.Of(in.Name).MappingPrefix())
 		}
 		lacks := len(e.unfit[in.Name]) > 0 && (c == schemas.ClassMissingField || c == schemas.ClassBadType) // reported of the schema
 		if s.atFault() && !lacks {
@@ -333,8 +330,8 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	}
 	if s.future > 0 {
 		e.r.Warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future,
-			s.records, e.c.Keys.MaxFuture),
-			"see "+config.Prefix+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
+			s.records, e.c.Of(in.Name).Keys.MaxFuture),
+			"see "+e.c.Of(in.Name).MappingPrefix()+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
 	}
 	if s.clockWrong != "" {
 		e.r.Warn(what, s.clockWrong, s.clockFix)
@@ -369,18 +366,19 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	}
 }
 
-// unreadableFix returns the remedy where no record can be read for a reason of this class.
-func unreadableFix(class string) string {
+// unreadableFix returns the remedy where no record can be read for a reason of this class; prefix begins the settings of
+// the topic's mapping.
+func unreadableFix(class, prefix string) string {
 	switch class, _, _ = strings.Cut(class, " "); class {
 	case series.OutsideGrid:
 		return "correct GRID_BOX of the detector, or x and y of its FIELDS"
 	case series.BadCount:
 		return "correct FIELDS of the detector: the third is a count, and the fourth a baseline"
 	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:
-		return "correct " + config.Prefix + "TOPICS or _FORMAT, have the producers write with a schema registry's serializer, " +
-			"or name the schema of bare Avro in " + config.Prefix + "SCHEMA_FILE"
+		return "correct " + prefix + "TOPICS or _FORMAT, have the producers write with a schema registry's serializer, " +
+			"or name the schema of bare Avro in " + prefix + "SCHEMA_FILE"
 	case schemas.ClassUnknownSchema:
 		return "correct " + config.Prefix + "SCHEMA_REGISTRY_URL: it has to be the registry that the producers use"
 	}
-	return "see the mapping settings, " + config.Prefix + "KEY_FIELD, _TIME_FIELD, _TIME_UNIT, _VALUE_FIELDS"
+	return "see the mapping settings, " + prefix + "KEY_FIELD, _TIME_FIELD, _TIME_UNIT, _VALUE_FIELDS"
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,19 +32,27 @@ type Plan struct {
 	Restart []Change // need a restart
 	// Empties says what a restart with the changed settings would empty.
 	Empties []string
-	State   *keystate.Config // with the changed settings
+	// State and ByName are with the changed settings, as in processor.Changeable.
+	State  *keystate.Config
+	ByName map[string]*keystate.Config
 }
 
 // Compare plans the way from one configuration to another, neither of which has faults. started is that of the
 // start: it says which topics are there.
 func Compare(started, was, is *config.Config) (*Plan, error) {
-	old, err := was.KeystateConfig()
+	old, err := states(was)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{}
-	if p.State, err = is.KeystateConfig(); err != nil {
+	now, err := states(is)
+	if err != nil {
 		return nil, err
+	}
+	p := &Plan{State: now[is.Mappings()[0].MappingName()], ByName: now}
+	a, b := slices.Sorted(maps.Keys(old)), slices.Sorted(maps.Keys(now))
+	same := slices.Equal(a, b)
+	if !same {
+		p.Restart = append(p.Restart, Change{"names of mappings", strings.Join(a, ","), strings.Join(b, ",")})
 	}
 	before := map[string]config.Effective{}
 	for _, e := range was.Effective() {
@@ -51,19 +60,43 @@ func Compare(started, was, is *config.Config) (*Plan, error) {
 	}
 	for _, e := range is.Effective() {
 		b, both := before[e.Name]
-		if both && b.Same(&e) || !both && !sameNames(was, is) { // a new detector: that it is new is said once
+		if both && b.Same(&e) || !both && (!same || !sameNames(was, is)) { // a new detector or mapping: that it is new is said once
 			continue
 		}
 		change := Change{e.Name, b.Value, e.Value}
 		switch {
-		case both && e.Live && !unprepared(&e, started, is) && !turns(e.Name, old, p.State):
+		case both && e.Live && !unprepared(&e, started, is) && !turns(e.Name, old, now):
 			p.Live = append(p.Live, change)
 		default:
 			p.Restart = append(p.Restart, change)
 		}
 	}
-	p.Empties = empties(old, p.State)
+	for _, name := range a {
+		if now[name] == nil {
+			continue
+		}
+		of := ""
+		if name != "" {
+			of = " of the topics of mapping " + name
+		}
+		for _, what := range empties(old[name], now[name]) {
+			p.Empties = append(p.Empties, what+of)
+		}
+	}
 	return p, nil
+}
+
+// states returns the configuration of the state by the name of each mapping, "" for the settings of none.
+func states(c *config.Config) (map[string]*keystate.Config, error) {
+	byName := map[string]*keystate.Config{}
+	for _, of := range c.Mappings() {
+		state, err := of.KeystateConfig()
+		if err != nil {
+			return nil, err
+		}
+		byName[of.MappingName()] = state
+	}
+	return byName, nil
 }
 
 // sameNames reports whether two configurations have detectors of the same names.
@@ -86,12 +119,17 @@ func canPublish(started, is *config.Config) bool {
 }
 
 // turns reports whether a setting of a detector turns its judging on or off, which its state is made for.
-func turns(name string, old, now *keystate.Config) bool {
-	return slices.ContainsFunc(old.Detectors, func(d series.DetectorConfig) bool {
-		n := detector(now, d.Name)
-		ofDetector := strings.HasPrefix(name, config.DetectorPrefix(d.Name)) || name == config.Prefix+"SCORES"
-		return n != nil && ofDetector && (d.Threshold == nil) != (n.Threshold == nil)
-	})
+func turns(name string, old, now map[string]*keystate.Config) bool {
+	for mapping, state := range old {
+		if now[mapping] != nil && slices.ContainsFunc(state.Detectors, func(d series.DetectorConfig) bool {
+			n := detector(now[mapping], d.Name)
+			ofDetector := strings.HasPrefix(name, config.DetectorPrefix(d.Name)) || name == config.Prefix+"SCORES"
+			return n != nil && ofDetector && (d.Threshold == nil) != (n.Threshold == nil)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 func detector(c *keystate.Config, name string) *series.DetectorConfig {
@@ -139,8 +177,9 @@ func scoresMode(c *config.Config) outputs.ScoresMode {
 func Hash(c *config.Config) string {
 	h := sha256.New()
 	for _, e := range c.Effective() {
-		if slices.Contains(shared, e.Section) && e.Name != config.Prefix+"STATE_BYTES" || strings.HasPrefix(e.Name, config.Prefix+"DETECTOR_") ||
-			e.Name == config.Prefix+"SCORES" {
+		ofMapping := strings.HasPrefix(e.Name, config.Prefix+"MAPPING_")
+		if (ofMapping || slices.Contains(shared, e.Section)) && e.Name != config.Prefix+"STATE_BYTES" ||
+			strings.HasPrefix(e.Name, config.Prefix+"DETECTOR_") || e.Name == config.Prefix+"SCORES" {
 			fmt.Fprintf(h, "%s=%s\n", e.Name, e.Value)
 		}
 	}

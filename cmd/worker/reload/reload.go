@@ -150,7 +150,7 @@ func (r *Reloader) take(c *config.Config, p *Plan) {
 		r.log.Info("settings were read again: nothing has changed")
 		return
 	}
-	r.changeable.Store(&processor.Changeable{State: p.State, Scores: scoresMode(c)})
+	r.changeable.Store(&processor.Changeable{State: p.State, ByName: p.ByName, Scores: scoresMode(c)})
 	r.log.Info("changed settings were taken up", "settings", join(p.Live))
 }
 

@@ -25,7 +25,7 @@ function workerPage() {
       `${Number((100 * p.share).toPrecision(2))} % ${p.name} (${whole(p.records)})`)]) },
   ]);
   const detectors = table("Detectors", [
-    { title: "Name", first: true, cell: (d) => d.name },
+    { title: "Name", first: true, cell: (d) => (d.mapping ? `${d.name} (mapping ${d.mapping})` : d.name) },
     { title: "Method", cell: (d) => d.op },
     { title: "Fields", text: true, cell: (d) => d.fields },
     { title: "Series", text: true, cell: (d) => d.keys },
@@ -57,7 +57,7 @@ function workerPage() {
     partitions.root.hidden = !none.hidden;
     partitions.show(s.partitions.map((p) => ({ key: `${p.topic}/${p.partition}`, value: p })));
     outcomes.show(s.outcomes.map((o) => ({ key: o.topic, value: o })));
-    detectors.show(s.detectors.map((d) => ({ key: d.name, value: d })));
+    detectors.show(s.detectors.map((d) => ({ key: `${d.name} ${d.mapping || ""}`, value: d })));
     calm.hidden = s.faults.length > 0;
     faults.root.hidden = !calm.hidden;
     faults.show(s.faults.map((f) => ({ key: f.level + f.text, value: f })));

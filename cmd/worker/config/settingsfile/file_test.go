@@ -36,16 +36,19 @@ detectors:
     threshold: "conformal:0.001"
   again: *level
   plain:
+mappings:
+  line-1: {topics: [a, b], key_field: id}
 `)
 	var got []string
 	for _, e := range f.Entries {
-		got = append(got, fmt.Sprintf("%d %s=%s %t %s", e.Line, e.Name, e.Value, e.List, e.Detector))
+		got = append(got, fmt.Sprintf("%d %s=%s %t %s", e.Line, e.Name, e.Value, e.List, e.Detector+e.Mapping))
 	}
 	want := []string{
 		"2 GROUP=plant false ", "3 TOPICS=sensors,pumps true ", "4 START=2026-01-01T00:00:00Z false ", "5 KAFKA_TLS=off false ",
 		"6 WORKERS=010 false ", "7 TTL= false ", "8 KEYS_FLAT=a,b false ",
 		"12 DETECTOR_NEAR_1_OP=knn false near-1", "12 DETECTOR_NEAR_1_KEYS=pump-*,!pump-test* true near-1",
 		"14 DETECTOR_LEVEL_THRESHOLD=conformal:0.001 false level", "14 DETECTOR_AGAIN_THRESHOLD=conformal:0.001 false again",
+		"18 MAPPING_LINE_1_TOPICS=a,b true line-1", "18 MAPPING_LINE_1_KEY_FIELD=id false line-1",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -107,8 +110,10 @@ func TestFormat(t *testing.T) {
 		for i := range 1 + rng.IntN(6) {
 			s := settingsfile.Setting{Section: "S", Key: fmt.Sprintf("key_%d", i), Value: text(rng), List: rng.IntN(2) == 0, Off: rng.IntN(4) == 0,
 				Comment: strings.Repeat("a comment: with #, ", rng.IntN(9))}
-			if i > 2 {
-				s.Detector = []string{"null", "a-b", "true"}[i-3]
+			if i > 3 {
+				s.Detector = []string{"a-b", "true"}[i-4]
+			} else if i > 1 {
+				s.Mapping = []string{"null", "l"}[i-2]
 			}
 			if s.Value = strings.ReplaceAll(s.Value, ",", ""); s.List {
 				s.Value = strings.Trim(s.Value+","+text(rng), ",")
@@ -118,6 +123,8 @@ func TestFormat(t *testing.T) {
 				name := strings.ToUpper(s.Key)
 				if s.Detector != "" {
 					name = "DETECTOR_" + strings.ToUpper(strings.ReplaceAll(s.Detector, "-", "_")) + "_" + name
+				} else if s.Mapping != "" {
+					name = "MAPPING_" + strings.ToUpper(s.Mapping) + "_" + name
 				}
 				want = append(want, name+"="+s.Value)
 			}

@@ -3,10 +3,12 @@
 //
 // A file is a mapping of names to values. A name is that of the variable without its prefix,
 // usually in lower case; a list is a YAML list or, as in a variable, a text with commas.
-// The settings of detectors stand below their names:
+// The settings of detectors and of mappings stand below their names:
 //
 //	group: plant
-//	topics: [sensors]
+//	topics: [sensors, pumps]
+//	mappings:
+//	  pumps: {topics: [pumps], key_field: pump}
 //	detectors:
 //	  vibration:
 //	    op: knn
@@ -33,6 +35,7 @@ type Entry struct {
 	Value    string // as the variable would have it; "" where the file has none, which counts as not set
 	List     bool   // Value was a list
 	Detector string // the detector below which it stands; "" for none
+	Mapping  string // the mapping below which it stands; "" for none
 	Line     int
 }
 
@@ -45,7 +48,7 @@ type Fault struct {
 // File is the content of a file.
 type File struct {
 	Entries []Entry
-	// Detectors are the names in the mapping of detectors, in order, and DetectorsLine is its line.
+	// Detectors are the names below detectors, in order, and DetectorsLine is its line.
 	Detectors     []string
 	DetectorsLine int
 	// Faults are those of the shape. Broken reports that the text is not YAML, so that there are no entries.
@@ -53,13 +56,16 @@ type File struct {
 	Broken bool
 }
 
-// detectorsKey is the name of the mapping of detectors.
-const detectorsKey = "DETECTORS"
+// The names below which settings stand below a name of their own.
+const (
+	detectorsKey = "DETECTORS"
+	mappingsKey  = "MAPPINGS"
+)
 
 // Parse reads the text of a file. prefix is that of the variables' names, which a name in the file may
-// have, too. detectorName returns what stands for a detector's name in the names of its settings.
-func Parse(text []byte, prefix string, detectorName func(string) string) *File {
-	r := reader{prefix: prefix, detectorName: detectorName, lines: map[string]int{}, f: new(File)}
+// have, too. envName returns what stands for the name of a detector or a mapping in the names of its settings.
+func Parse(text []byte, prefix string, envName func(string) string) *File {
+	r := reader{prefix: prefix, envName: envName, lines: map[string]int{}, f: new(File)}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err != nil {
@@ -85,10 +91,10 @@ func Parse(text []byte, prefix string, detectorName func(string) string) *File {
 }
 
 type reader struct {
-	prefix       string
-	detectorName func(string) string
-	lines        map[string]int // of the names read
-	f            *File
+	prefix  string
+	envName func(string) string
+	lines   map[string]int // of the names read
+	f       *File
 }
 
 func (r *reader) fault(line int, problem, fix string) {
@@ -110,10 +116,14 @@ func (r *reader) top(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], resolve(n.Content[i+1])
 		name := strings.TrimPrefix(strings.ToUpper(key.Value), r.prefix)
-		if name == detectorsKey && value.Kind == yaml.MappingNode {
-			if r.first(name, key) {
+		if (name == detectorsKey || name == mappingsKey) && value.Kind == yaml.MappingNode {
+			switch {
+			case !r.first(name, key):
+			case name == detectorsKey:
 				r.f.DetectorsLine = key.Line
-				r.detectors(value)
+				r.f.Detectors = r.named("detector", value, func(e *Entry, name string) { e.Detector = name })
+			default:
+				r.named("mapping", value, func(e *Entry, name string) { e.Mapping = name })
 			}
 			continue
 		}
@@ -121,28 +131,32 @@ func (r *reader) top(n *yaml.Node) {
 	}
 }
 
-// detectors reads the mapping of detectors.
-func (r *reader) detectors(n *yaml.Node) {
+// named reads the settings of detectors or of mappings, which stand below their names, and returns these. in notes a
+// name in an entry.
+func (r *reader) named(what string, n *yaml.Node, in func(e *Entry, name string)) (names []string) {
+	example := map[string]string{"detector": "{op: knn, window: 512}", "mapping": "{topics: [pumps], key_field: pump}"}[what]
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], resolve(n.Content[i+1])
-		if slices.Contains(r.f.Detectors, key.Value) {
-			r.fault(key.Line, fmt.Sprintf("detector %s is given twice", key.Value), "keep one of them")
+		if slices.Contains(names, key.Value) {
+			r.fault(key.Line, fmt.Sprintf("%s %s is given twice", what, key.Value), "keep one of them")
 			continue
 		}
-		r.f.Detectors = append(r.f.Detectors, key.Value)
+		names = append(names, key.Value)
 		switch {
 		case value.Kind == yaml.MappingNode:
-			pre := "DETECTOR_" + r.detectorName(key.Value) + "_"
+			pre := strings.ToUpper(what) + "_" + r.envName(key.Value) + "_"
 			for j := 0; j+1 < len(value.Content); j += 2 {
 				k := value.Content[j]
-				r.entry(Entry{Name: pre + strings.ToUpper(k.Value), Key: k.Value, Line: k.Line, Detector: key.Value}, k,
-					resolve(value.Content[j+1]))
+				e := Entry{Name: pre + strings.ToUpper(k.Value), Key: k.Value, Line: k.Line}
+				in(&e, key.Value)
+				r.entry(e, k, resolve(value.Content[j+1]))
 			}
 		case value.Tag != "!!null": // a name alone has the defaults
-			r.fault(value.Line, fmt.Sprintf("detector %s is %s, not a mapping of its settings", key.Value, kindOf(value)),
-				"write it like {op: knn, window: 512}")
+			r.fault(value.Line, fmt.Sprintf("%s %s is %s, not a mapping of its settings", what, key.Value, kindOf(value)),
+				"write it like "+example)
 		}
 	}
+	return names
 }
 
 // first reports whether a name is not in the file yet.
@@ -190,7 +204,7 @@ func (r *reader) entry(e Entry, key, value *yaml.Node) {
 		e.Value = strings.Join(items, ",")
 	default:
 		r.fault(value.Line, fmt.Sprintf("%s is a mapping, not a value", key.Value),
-			fmt.Sprintf("only %s is one; write other names in full, such as kafka_brokers", strings.ToLower(detectorsKey)))
+			"only detectors and mappings are; write other names in full, such as kafka_brokers")
 		return
 	}
 	r.f.Entries = append(r.f.Entries, e)

@@ -11,6 +11,7 @@ import (
 type Setting struct {
 	Section  string // a heading before the first of it; "" for none
 	Detector string // the detector below which it stands; "" for none
+	Mapping  string // the mapping below which it stands; "" for none
 	Key      string // in lower case, without the prefix of the variables or of the detector
 	Value    string // as the variable has it, lists with commas
 	List     bool
@@ -22,11 +23,11 @@ type Setting struct {
 const width = 100
 
 // Format returns the text of a file with a comment at its head. Settings of detectors stand below
-// detectors, where the first of them is; so they follow each other in list.
+// detectors, where the first of them is, and those of mappings below mappings; so they follow each other in list.
 func Format(head string, list []Setting) string {
 	var b strings.Builder
 	comment(&b, "", head)
-	section, detector := "", ""
+	section, below, of := "", "", ""
 	for i := range list {
 		s := &list[i]
 		if s.Section != section {
@@ -34,21 +35,22 @@ func Format(head string, list []Setting) string {
 			fmt.Fprintf(&b, "\n## %s\n", section)
 		}
 		indent := ""
-		if s.Detector != "" {
+		if key, name := s.below(); key != "" {
 			indent = "    "
-			if detector == "" {
-				b.WriteString("\ndetectors:\n")
+			if below != key {
+				fmt.Fprintf(&b, "\n%s:\n", key)
+				below, of = key, ""
 			}
-			if detector != s.Detector {
-				fmt.Fprintf(&b, "  %s:\n", inline(s.Detector))
-				detector = s.Detector
+			if of != name {
+				fmt.Fprintf(&b, "  %s:\n", inline(name))
+				of = name
 			}
 		}
 		if s.Key == "" { // a detector without settings
 			continue
 		}
 		if s.Comment != "" {
-			if s.Detector == "" {
+			if indent == "" {
 				b.WriteByte('\n')
 			}
 			comment(&b, indent, s.Comment)
@@ -60,6 +62,17 @@ func Format(head string, list []Setting) string {
 		fmt.Fprintf(&b, "%s:%s\n", s.Key, s.text())
 	}
 	return b.String()
+}
+
+// below returns the name below which a setting stands below a name of its own; "" for none.
+func (s *Setting) below() (key, name string) {
+	switch {
+	case s.Detector != "":
+		return strings.ToLower(detectorsKey), s.Detector
+	case s.Mapping != "":
+		return strings.ToLower(mappingsKey), s.Mapping
+	}
+	return "", ""
 }
 
 // text returns the value in YAML, after a space; nothing for none.

@@ -1,4 +1,5 @@
-package config
+// Package history has the length of a threshold's history as settings write it.
+package history
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"odradek/detectors/threshold"
 )
 
-// history is the length of a threshold's history: a number of scores, or a time that they are spread over.
-type history struct {
+// Length is the length of a threshold's history: a number of scores, or a time that they are spread over.
+type Length struct {
 	scores int // 0: as many as the threshold asks for
 	span   time.Duration
 }
@@ -19,10 +20,10 @@ type history struct {
 const spanScores = 2048
 
 // UnmarshalText reads 2048, 36h, 3d, 1d12h or 3d:4096.
-func (h *history) UnmarshalText(b []byte) error {
+func (h *Length) UnmarshalText(b []byte) error {
 	text, scores, two := strings.Cut(strings.TrimSpace(string(b)), ":")
 	if n, err := strconv.Atoi(text); err == nil && !two {
-		*h = history{scores: n}
+		*h = Length{scores: n}
 		return nil
 	}
 	span, err := parseDays(text)
@@ -35,7 +36,7 @@ func (h *history) UnmarshalText(b []byte) error {
 			return err
 		}
 	}
-	*h = history{n, span}
+	*h = Length{n, span}
 	return nil
 }
 
@@ -57,7 +58,7 @@ func parseDays(text string) (time.Duration, error) {
 	return d + more, err
 }
 
-func (h history) String() string {
+func (h Length) String() string {
 	if h.span == 0 {
 		return strconv.Itoa(h.scores)
 	}
@@ -71,8 +72,8 @@ func (h history) String() string {
 	return text
 }
 
-// apply sets the history of a rule.
-func (h history) apply(r *threshold.Rule) {
+// Apply sets the history of a rule.
+func (h Length) Apply(r *threshold.Rule) {
 	if r.History, r.Span = h.scores, h.span.Microseconds(); h.span == 0 || h.scores > 0 {
 		return
 	}

@@ -1,0 +1,132 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
+	"odradek/processor/keystate"
+	"odradek/processor/mapping"
+	"odradek/schemas"
+	"odradek/schemas/formats"
+)
+
+// TestMappingsRestored: of two topics with mappings of their own in one group, Avro readings and wide JSON records, the
+// states after rollbacks are those that a restore makes, and those of a group that has the topic alone, to the byte.
+func TestMappingsRestored(t *testing.T) {
+	b := newBench(t, 2)
+	m := schemas.Mapping{Key: "m", Time: "at", Fields: []string{"a", "b"}}
+	dec, err := formats.NewDecoder(m, nil, formats.Options{Format: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := b.c.Topic(t, "wide", 2)
+	for _, name := range []string{"g-" + wide, "alone-" + wide, "alone-" + b.input} {
+		err := b.client.CreateTopic(t.Context(), name+"-changelog", 2, 1, map[string]string{"cleanup.policy": "compact"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	produce := func(n int) {
+		b.produce(n)
+		var recs []kafkatest.Record
+		for i := range n {
+			machine := b.rng.IntN(4)
+			at := 1_700_000_000_000 + int64(b.n+i)*100 - b.rng.Int64N(700) // some are late
+			recs = append(recs, kafkatest.Record{Topic: wide, Partition: int32(machine % 2), Time: at,
+				Value: fmt.Appendf(nil, `{"m":%d,"at":%d,"a":%v,"b":%v}`, machine, at, b.rng.NormFloat64(), b.rng.NormFloat64())})
+		}
+		if _, err := b.c.ProduceAcked(t.Context(), recs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	handed, restored := map[kafka.TP][]byte{}, map[kafka.TP][]byte{}
+	refused, requests := 0, 0
+	config := func(group string, topics ...string) Config {
+		cfg := b.config("one") // static: it has its partitions back at once
+		cfg.Group, cfg.Topics = group, topics
+		cfg.Changelog = func(topic string) string { return group + "-" + topic + "-changelog" }
+		state := *cfg.State
+		state.SampleBits, state.Lateness = keystate.SeveralBits, 400_000
+		own := &mapping.Mapping{Name: "WIDE", Decoder: dec, Series: []string{"a", "b"}, State: &state}
+		cfg.ByName, cfg.NameOf = map[string]*mapping.Mapping{"WIDE": own}, func(topic string) string {
+			if topic == wide {
+				return "WIDE"
+			}
+			return ""
+		}
+		if len(topics) == 1 && topics[0] == wide { // as a worker that has these settings as its own
+			cfg.Mapping, cfg.ByName, cfg.NameOf = *own, nil, nil
+			cfg.Mapping.Name = ""
+		}
+		cfg.export = func(tp kafka.TP, was bool, offset int64, state []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			state = fmt.Appendf(state, " at %d", offset)
+			if was {
+				restored[tp] = state
+			} else {
+				handed[tp] = state
+			}
+		}
+		return cfg
+	}
+	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.c.Fake.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		r := req.(*kmsg.EndTxnRequest)
+		if requests++; !r.Commit || requests%3 != 0 || refused == 15 {
+			return nil, nil, false
+		}
+		refused++
+		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
+		resp.ErrorCode = kerr.InvalidTxnState.Code
+		return resp, nil, true
+	})
+	held := 0
+	for i := range 6 {
+		if i%2 == 0 {
+			produce(400)
+		}
+		last := handed
+		handed = map[kafka.TP][]byte{}
+		for _, p := range b.run(config("g", b.input, wide)) {
+			if held += int(p.Held); p.Held > 0 && p.Topic != wide {
+				t.Errorf("%s has held samples without a lateness", p.Topic)
+			}
+		}
+		for tp, state := range last {
+			if !bytes.Equal(state, restored[tp]) {
+				t.Errorf("%v: the state of %d bytes that was handed over is not the restored one of %d", tp, len(state), len(restored[tp]))
+			}
+		}
+		if len(handed) != 4 {
+			t.Errorf("%d partitions were handed over", len(handed))
+		}
+	}
+	if refused == 0 || held == 0 {
+		t.Errorf("%d commits were refused, %d samples held", refused, held)
+	}
+	together := handed
+	for _, topic := range []string{b.input, wide} {
+		b.run(config("alone", topic))
+		for tp, state := range handed {
+			if tp.Topic == topic && !bytes.Equal(state, together[tp]) {
+				t.Errorf("%v: the state of %d bytes is not that of the topic alone, of %d", tp, len(together[tp]), len(state))
+			}
+		}
+		ends, err := b.c.Admin().ReadAll(context.Background(), "dlq", true)
+		if err != nil || len(ends) > 0 {
+			t.Fatalf("%d dead letters, %v", len(ends), err)
+		}
+	}
+}
