@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"odradek/cuda/child"
@@ -46,6 +48,17 @@ type part struct {
 	plan.Part
 }
 
+// dispatcher executes plans on devices.
+type dispatcher struct {
+	devices       devices
+	memories      *memories
+	log           *slog.Logger
+	lost, refused atomic.Uint64
+
+	logging       sync.Mutex
+	refusalLogged time.Time // when a refused batch was last logged
+}
+
 // mostLosses is the largest number of consecutive rounds in which a batch is lost as a whole with its
 // device. After them the CPU scores it, or it waits for a device.
 const mostLosses = 2
@@ -54,7 +67,7 @@ const mostLosses = 2
 // idle devices where splitting pays; or on the device with the least work. The tasks of a lost device
 // wait for the next round. taken is false where no device takes the plan, or none may. The error is
 // that of ctx.
-func (e *Executor) dispatch(ctx context.Context, h *batchState) (taken bool, err error) {
+func (e *dispatcher) dispatch(ctx context.Context, h *batchState) (taken bool, err error) {
 	attempts := e.split(h)
 	if attempts == nil {
 		attempts = e.whole(h)
@@ -81,7 +94,7 @@ func (e *Executor) dispatch(ctx context.Context, h *batchState) (taken bool, err
 
 // outcome records the results of this round's plan. Scored tasks are done, declined ones go to the CPU,
 // those of a lost device wait for the next round, and a part without room goes to the CPU.
-func (e *Executor) outcome(ctx context.Context, h *batchState, attempts []*attempt) (taken bool, err error) {
+func (e *dispatcher) outcome(ctx context.Context, h *batchState, attempts []*attempt) (taken bool, err error) {
 	p, whole := &h.plan, len(attempts) == 1
 	stuck := false
 	taken = true
@@ -110,7 +123,7 @@ func (e *Executor) outcome(ctx context.Context, h *batchState, attempts []*attem
 			}
 		}
 	}
-	if stuck && !e.abandon(h) {
+	if stuck && !e.memories.abandon(h) {
 		taken = false // not in shared memory
 	}
 	return taken, err
@@ -144,7 +157,7 @@ func (t *attempt) place(b *detectors.Batch) bool {
 
 // whole writes the plan of this round for the device with the windows that its tasks read, or the one
 // with the least work; it returns nil where there is none.
-func (e *Executor) whole(h *batchState) []*attempt {
+func (e *dispatcher) whole(h *batchState) []*attempt {
 	p, t := &h.plan, &h.one
 	*t = attempt{plan: p}
 	if p.Updates() > 0 {
@@ -152,7 +165,7 @@ func (e *Executor) whole(h *batchState) []*attempt {
 			t.d, t.c = s.Device, s.Process
 		}
 	} else if h.losses < mostLosses {
-		t.d, t.c = e.pick()
+		t.d, t.c = e.devices.pick()
 	}
 	if t.d == nil {
 		return nil
@@ -174,12 +187,12 @@ func (e *Executor) whole(h *batchState) []*attempt {
 
 // split writes parts of the plan of this round for all idle devices. It returns nil where fewer than
 // two are idle, the plan is too small, or chains cross every cut.
-func (e *Executor) split(h *batchState) []*attempt {
+func (e *dispatcher) split(h *batchState) []*attempt {
 	p := &h.plan
 	if len(e.devices) < 2 || p.Updates() > 0 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
 		return nil
 	}
-	parts := e.claim(h)
+	parts := e.devices.claim(h)
 	plans, cut := make([]*plan.Planner, len(parts)), make([]*plan.Part, len(parts))
 	h.attempts = h.attempts[:0]
 	for k, t := range parts {
@@ -199,41 +212,6 @@ func all(attempts []*attempt, do func(*attempt) bool) bool {
 	return !slices.ContainsFunc(attempts, func(t *attempt) bool { return !do(t) })
 }
 
-// claim takes idle devices in service, as many as the work is enough for, each with an equal share of
-// it.
-func (e *Executor) claim(h *batchState) []*part {
-	work := h.work(&h.plan)
-	most := min(int(work/leastPart), maxParts)
-	n := 0
-	for _, d := range e.devices {
-		c := d.Healthy()
-		if n == most || c == nil || !d.Load.CompareAndSwap(0, leastPart) {
-			continue
-		}
-		if n == len(h.parts) {
-			h.parts = append(h.parts, &part{})
-		}
-		t := h.parts[n]
-		t.attempt = attempt{plan: &t.Planner, d: d, c: c, load: leastPart}
-		n++
-	}
-	for _, t := range h.parts[:n] {
-		t.d.Load.Add(work/int64(n) - t.load)
-		t.load = work / int64(n)
-	}
-	return h.parts[:n]
-}
-
-// pick returns the device in service with the least work, or nil.
-func (e *Executor) pick() (best *child.Device, c *child.Process) {
-	for _, d := range e.devices {
-		if s := d.Healthy(); s != nil && (best == nil || d.Load.Load() < best.Load.Load()) {
-			best, c = d, s
-		}
-	}
-	return best, c
-}
-
 // notWritten is the status word before the device has written it.
 const notWritten = 0xffffffff
 
@@ -245,7 +223,7 @@ const mapTime = 5 * time.Second
 
 // onChild executes a request on a child. It returns the error of ctx, or one after which the child must
 // be replaced. Without an error, the status words are valid.
-func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (refused, err error) {
+func (e *dispatcher) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (refused, err error) {
 	l, err := c.Take(ctx)
 	if err != nil {
 		return nil, err
@@ -284,7 +262,7 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 
 // write writes plans without common tasks after the used part of In, each with its request. It returns
 // false where there is no room.
-func (e *Executor) write(h *batchState, plans ...*plan.Planner) bool {
+func (e *dispatcher) write(h *batchState, plans ...*plan.Planner) bool {
 	for {
 		m := h.memory
 		end, status := plan.Align(4*len(h.In)), m.Out+plan.Align(4*len(h.Out))
@@ -298,22 +276,22 @@ func (e *Executor) write(h *batchState, plans ...*plan.Planner) bool {
 		}
 		bigger := m.limits
 		bigger.tasks += (end - m.Out + planBytes - 1) / planBytes
-		if e.move(h, bigger, false) != nil {
+		if e.memories.move(h, bigger, false) != nil {
 			return false
 		}
 	}
 }
 
 // refuse counts and logs a batch that finds no room.
-func (e *Executor) refuse(h *batchState, why error) {
+func (e *dispatcher) refuse(h *batchState, why error) {
 	e.refused.Add(1)
 	h.refused = true
-	e.mu.Lock()
+	e.logging.Lock()
 	quiet := time.Since(e.refusalLogged) < time.Minute
 	if !quiet {
 		e.refusalLogged = time.Now()
 	}
-	e.mu.Unlock()
+	e.logging.Unlock()
 	if !quiet {
 		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes",
 			4*(len(h.In)+len(h.Out)))

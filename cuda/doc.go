@@ -9,7 +9,7 @@
 //  1. [Executor.Batch] gives a batch whose In and Out arenas are an unlinked
 //     file (memory): the window's owner packs into it once, and the child copies
 //     from there to the device.
-//  2. [Executor.Execute] moves the batch there if necessary (Executor.ensureShared):
+//  2. [Executor.Execute] moves the batch there if necessary (memories.ensureShared):
 //     a batch that outgrew its memory is copied, once, to a larger one.
 //  3. plan.Planner.Assign finds each task's class (opPlan.class) and links tasks
 //     to chains, whose carry stays on the device. Tasks of ops without a kernel, and of
@@ -17,7 +17,7 @@
 //  4. Planner.lay writes the tasks of a class side by side, chains by falling cost,
 //     right after the used part of In, and calls the op for tiles and launches
 //     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
-//  5. Executor.dispatch takes the device with the least planned work, or cuts a long
+//  5. dispatcher.dispatch takes the device with the least planned work, or cuts a long
 //     plan into parts for all idle devices; Process.Take
 //     takes a lane. The first request of a memory maps it in the child (Process.Map).
 //  6. Process.Ask sends the request, 192 bytes on the lane's socket, and waits for the
@@ -25,8 +25,8 @@
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.
 //  7. Planner.ReadStatus reads the status words. A task that its kernel declined goes to
-//     the CPU, with the CPU's tasks that had to wait for the device (Executor.score);
-//     the CPU has scored its other tasks meanwhile (Executor.scoreConcurrently).
+//     the CPU, with the CPU's tasks that had to wait for the device (fallback.score);
+//     the CPU has scored its other tasks meanwhile (fallback.scoreConcurrently).
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
 //     until all are done. Most batches have one round.
 //

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,22 +20,14 @@ import (
 // Executor runs batches on devices, and tasks that no device takes on the CPU.
 type Executor struct {
 	o       Options
-	log     *slog.Logger
-	cpu     detectors.Executor
-	helpers *detectors.Helpers
-	devices []*child.Device
-	least   int // least shared memory of a block among the devices, bytes; 0: unknown
+	devices devices
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	cpuBatches, cpuTasks, lost, refused, declined atomic.Uint64
-
-	mu            sync.Mutex
-	states        map[*detectors.Batch]*batchState
-	free          []*batchState
-	shared        int64     // bytes of all memories
-	ids           []uint32  // free ones
-	refusalLogged time.Time // when a refused batch was last logged
+	memories
+	dispatcher
+	fallback
+	declined atomic.Uint64 // tasks that their kernels declined
 }
 
 // batchState is a batch with its memory.
@@ -74,12 +65,12 @@ func Open(o Options) (*Executor, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Executor{
-		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: detectors.NewHelpers(o.Workers - 1),
-		stop: stop, states: map[*detectors.Batch]*batchState{},
+		o: o, stop: stop,
+		memories:   memories{log: o.Log, limit: o.Memory, mostFree: 2*o.Workers + 2},
+		dispatcher: dispatcher{log: o.Log},
+		fallback:   fallback{cpu: detectors.NewCPU(o.Workers), helpers: detectors.NewHelpers(o.Workers - 1)},
 	}
-	for i := range e.ids {
-		e.ids[i] = uint32(maxMemories - 1 - i)
-	}
+	e.memories.begin()
 	children := child.Options{
 		Program: o.Child, Args: o.Args, Env: o.Env, Lanes: o.Lanes, Deadline: o.Deadline, StartTimeout: o.StartTimeout,
 		Retry: o.Retry, WindowCache: o.WindowCache, Models: o.Models, Log: o.Log,
@@ -90,6 +81,7 @@ func Open(o Options) (*Executor, error) {
 		e.devices = append(e.devices, d)
 		e.running.Go(func() { faults[i] = d.Open(ctx) })
 	}
+	e.memories.devices, e.dispatcher.devices, e.dispatcher.memories = e.devices, e.devices, &e.memories
 	e.running.Wait()
 	if err := errors.Join(faults...); err != nil {
 		_ = e.Close()
@@ -120,14 +112,7 @@ func (e *Executor) Close() error {
 	for _, d := range e.devices {
 		faults = append(faults, d.Close(e.o.Deadline))
 	}
-	e.mu.Lock()
-	for _, h := range e.states {
-		e.release(h)
-	}
-	clear(e.states)
-	e.free = nil
-	e.mu.Unlock()
-	e.running.Wait()
+	e.memories.end()
 	return errors.Join(append(faults, e.cpu.Close())...)
 }
 
@@ -139,9 +124,7 @@ func (e *Executor) Stats() Stats {
 	for _, d := range e.devices {
 		s.Devices = append(s.Devices, d.Stats())
 	}
-	e.mu.Lock()
-	s.Shared = e.shared
-	e.mu.Unlock()
+	s.Shared = e.bytes()
 	return s
 }
 
@@ -151,14 +134,12 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cuda: execute: %w", err)
 	}
-	e.mu.Lock()
-	h := e.states[b]
-	e.mu.Unlock()
+	h := e.of(b)
 	whole := func() error { return e.onCPU(ctx, b) }
 	if len(b.Updates) > 0 {
 		whole = func() error { return fmt.Errorf("cuda: execute: %w", detectors.ErrCacheLost) }
 	}
-	if h == nil || !e.o.Wait && !e.inService() {
+	if h == nil || !e.o.Wait && !e.devices.inService() {
 		return whole()
 	}
 	for h.deaths = 0; ; {
@@ -181,7 +162,7 @@ const mostDeaths = 4
 
 // await polls until a device is in service, which takes 0.3 s or more.
 func (e *Executor) await(ctx context.Context) error {
-	for !e.inService() {
+	for !e.devices.inService() {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -201,8 +182,11 @@ func (e *Executor) execute(ctx context.Context, h *batchState, whole func() erro
 	for round := 0; p.Pending() > 0; round++ {
 		p.Assign(b)
 		if p.Device() > 0 {
-			if round == 0 && !e.ensureShared(h) {
-				return false, whole()
+			if round == 0 {
+				if err := e.ensureShared(h); err != nil {
+					e.refuse(h, err)
+					return false, whole()
+				}
 			}
 			end := e.scoreConcurrently(ctx, p, b)
 			taken, err := e.dispatch(ctx, h)
@@ -233,15 +217,4 @@ func (e *Executor) execute(ctx context.Context, h *batchState, whole func() erro
 	e.declined.Add(uint64(p.Declined()))
 	b.Updated()
 	return false, nil
-}
-
-// onCPU scores a whole batch on the CPU.
-func (e *Executor) onCPU(ctx context.Context, b *detectors.Batch) error {
-	e.cpuBatches.Add(1)
-	e.cpuTasks.Add(uint64(len(b.Tasks)))
-	return e.cpu.Execute(ctx, b)
-}
-
-func (e *Executor) inService() bool {
-	return slices.ContainsFunc(e.devices, func(d *child.Device) bool { return d.Healthy() != nil })
 }

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"sync/atomic"
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -20,8 +21,23 @@ func costOf(b *detectors.Batch, tasks []int32) (cost int) {
 	return cost
 }
 
+// fallback scores tasks on the CPU.
+type fallback struct {
+	cpu     detectors.Executor
+	helpers *detectors.Helpers
+
+	cpuBatches, cpuTasks atomic.Uint64
+}
+
+// onCPU scores a whole batch.
+func (e *fallback) onCPU(ctx context.Context, b *detectors.Batch) error {
+	e.cpuBatches.Add(1)
+	e.cpuTasks.Add(uint64(len(b.Tasks)))
+	return e.cpu.Execute(ctx, b)
+}
+
 // score scores the CPU's tasks of this round.
-func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batch) error {
+func (e *fallback) score(ctx context.Context, p *plan.Planner, b *detectors.Batch) error {
 	heads, next, tasks := p.Runs(b)
 	if len(heads) == 0 {
 		return nil
@@ -41,7 +57,7 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 // scoreConcurrently begins to score the CPU's tasks of this round that do not wait for the device, while the
 // device works. The device's copy of Out overwrites the block, so the CPU's outputs stay elsewhere
 // until then. The returned function waits for the tasks, and with keep copies their outputs to Out.
-func (e *Executor) scoreConcurrently(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
+func (e *fallback) scoreConcurrently(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
 	heads, next, _ := p.Runs(b)
 	mine := p.Concurrent()
 	if len(mine) == 0 {

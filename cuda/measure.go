@@ -21,14 +21,12 @@ type Measurement struct {
 // Measure executes the tasks of a batch that a device takes, then their launches repeat times
 // more, on up to rotate copies of the buffers in turn. Benchmarks call it.
 func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
-	e.mu.Lock()
-	h := e.states[b]
-	e.mu.Unlock()
-	d, c := e.pick()
+	h := e.of(b)
+	d, c := e.devices.pick()
 	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
 		d, c = s.Device, s.Process
 	}
-	if h == nil || d == nil || !e.ensureShared(h) {
+	if h == nil || d == nil || e.ensureShared(h) != nil {
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan

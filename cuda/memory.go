@@ -5,9 +5,11 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"os"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -97,71 +99,121 @@ func (m *memory) take(b *detectors.Batch) {
 	b.MaxTasks, b.MaxIn, b.MaxOut = m.tasks, m.in, m.out
 }
 
+// memories has the batches of an Executor and their memories.
+type memories struct {
+	devices  devices
+	log      *slog.Logger
+	limit    int64 // bytes of all memories
+	mostFree int   // batches kept for reuse
+	least    int   // least shared memory of a block among the devices, bytes; 0: unknown
+	freeing  sync.WaitGroup
+
+	mu     sync.Mutex
+	states map[*detectors.Batch]*batchState
+	free   []*batchState
+	shared int64    // bytes of all memories
+	ids    []uint32 // free ones
+}
+
+// begin prepares to make memories, before the first batch.
+func (s *memories) begin() {
+	s.states, s.ids = map[*detectors.Batch]*batchState{}, make([]uint32, maxMemories)
+	for i := range s.ids {
+		s.ids[i] = uint32(maxMemories - 1 - i)
+	}
+}
+
+// end frees all memories.
+func (s *memories) end() {
+	s.mu.Lock()
+	for _, h := range s.states {
+		s.release(h)
+	}
+	clear(s.states)
+	s.free = nil
+	s.mu.Unlock()
+	s.freeing.Wait()
+}
+
+// of returns the state of a batch; nil for a batch of another executor.
+func (s *memories) of(b *detectors.Batch) *batchState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.states[b]
+}
+
+// bytes returns the bytes of all memories.
+func (s *memories) bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shared
+}
+
 // Batch returns an empty batch in memory shared with the devices.
-func (e *Executor) Batch() *detectors.Batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := len(e.free); n > 0 {
-		h := e.free[n-1]
-		e.free = e.free[:n-1]
+func (s *memories) Batch() *detectors.Batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		h := s.free[n-1]
+		s.free = s.free[:n-1]
 		h.Reset()
 		return h.Batch
 	}
 	h := &batchState{Batch: new(detectors.Batch)}
-	h.plan.Shared = e.least
-	if m, err := e.allocate(smallest); err == nil {
+	h.plan.Shared = s.least
+	if m, err := s.allocate(smallest); err == nil {
 		h.memory = m
 		m.take(h.Batch)
 	} else {
 		h.MaxTasks, h.MaxIn, h.MaxOut = largest.tasks/4, largest.in/4, largest.out/4
 	}
-	e.states[h.Batch] = h
+	s.states[h.Batch] = h
 	return h.Batch
 }
 
 // Release returns a batch's memory.
-func (e *Executor) Release(b *detectors.Batch) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	h := e.states[b]
+func (s *memories) Release(b *detectors.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.states[b]
 	if h == nil {
 		return
 	}
-	e.drop(&h.retired)
-	if len(e.free) < 2*e.o.Workers+2 {
-		e.free = append(e.free, h)
+	s.drop(&h.retired)
+	if len(s.free) < s.mostFree {
+		s.free = append(s.free, h)
 		return
 	}
-	delete(e.states, b)
-	e.release(h)
+	delete(s.states, b)
+	s.release(h)
 }
 
-// release frees a batch's memory; e.mu is held.
-func (e *Executor) release(h *batchState) {
-	e.drop(&h.retired)
+// release frees a batch's memory; mu is held.
+func (s *memories) release(h *batchState) {
+	s.drop(&h.retired)
 	if h.memory != nil {
-		e.drop(&[]*memory{h.memory})
+		s.drop(&[]*memory{h.memory})
 		h.memory = nil
 	}
 	h.In, h.Out = nil, nil
 }
 
-// drop frees memories, also in the children; e.mu is held.
-func (e *Executor) drop(ms *[]*memory) {
+// drop frees memories, also in the children; mu is held.
+func (s *memories) drop(ms *[]*memory) {
 	for _, m := range *ms {
-		e.shared -= int64(len(m.Bytes))
-		e.running.Go(func() {
-			for _, d := range e.devices {
+		s.shared -= int64(len(m.Bytes))
+		s.freeing.Go(func() {
+			for _, d := range s.devices {
 				if c := d.Serving(); c != nil {
 					c.Unmap(m.ID, d.Allowance)
 				}
 			}
-			e.mu.Lock()
-			e.ids = append(e.ids, m.ID)
-			e.mu.Unlock()
+			s.mu.Lock()
+			s.ids = append(s.ids, m.ID)
+			s.mu.Unlock()
 		})
 		if err := m.free(); err != nil {
-			e.log.Error("memory of a batch is not freed", "err", err)
+			s.log.Error("memory of a batch is not freed", "err", err)
 		}
 	}
 	*ms = (*ms)[:0]
@@ -172,58 +224,53 @@ const maxMemories = 4096
 
 var errMemory = errors.New("the limit of memory shared with devices is reached")
 
-// allocate makes a memory within the limit, and frees unused batches if necessary; e.mu is held.
-func (e *Executor) allocate(l limits) (*memory, error) {
+// allocate makes a memory within the limit, and frees unused batches if necessary; mu is held.
+func (s *memories) allocate(l limits) (*memory, error) {
 	_, size := l.sizes()
-	for e.shared+int64(size) > e.o.Memory {
-		if len(e.free) == 0 {
-			return nil, fmt.Errorf("%w: %d bytes in use, %d more wanted, %d allowed", errMemory, e.shared, size, e.o.Memory)
+	for s.shared+int64(size) > s.limit {
+		if len(s.free) == 0 {
+			return nil, fmt.Errorf("%w: %d bytes in use, %d more wanted, %d allowed", errMemory, s.shared, size, s.limit)
 		}
-		h := e.free[0]
-		e.free = e.free[1:]
-		delete(e.states, h.Batch)
-		e.release(h)
+		h := s.free[0]
+		s.free = s.free[1:]
+		delete(s.states, h.Batch)
+		s.release(h)
 	}
-	if len(e.ids) == 0 {
+	if len(s.ids) == 0 {
 		return nil, fmt.Errorf("cuda: more than %d batches", maxMemories)
 	}
-	last := len(e.ids) - 1
-	m, err := newMemory(e.ids[last], l)
+	last := len(s.ids) - 1
+	m, err := newMemory(s.ids[last], l)
 	if err == nil {
-		e.ids = e.ids[:last]
-		e.shared += int64(size)
+		s.ids = s.ids[:last]
+		s.shared += int64(size)
 	}
 	return m, err
 }
 
 // ensureShared moves a batch to memory shared with the devices. It copies a batch that has outgrown its
 // memory to a larger one, and also one more than half full, to leave room for the next. It returns
-// false where there is no memory.
-func (e *Executor) ensureShared(h *batchState) bool {
+// an error where there is no memory.
+func (s *memories) ensureShared(h *batchState) error {
 	b := h.Batch
 	used := limits{len(b.In), len(b.Out), len(b.Tasks)}
 	if len(h.retired) > 0 {
-		e.mu.Lock()
-		e.drop(&h.retired)
-		e.mu.Unlock()
+		s.mu.Lock()
+		s.drop(&h.retired)
+		s.mu.Unlock()
 	}
 	if m := h.memory; m != nil && m.holds(b) {
 		more := limits{grown(used.in, m.in, largest.in), grown(used.out, m.out, largest.out), grown(used.tasks, m.tasks, largest.tasks)}
 		if more != m.limits {
-			_ = e.move(h, more, false) // the batch also fits where it is
+			_ = s.move(h, more, false) // the batch also fits where it is
 		}
-		return true
+		return nil
 	}
 	if used.in > largest.in || used.out > largest.out || used.tasks > largest.tasks {
-		e.refuse(h, fmt.Errorf("more than %d numbers, %d outputs or %d tasks", largest.in, largest.out, largest.tasks))
-		return false
+		return fmt.Errorf("more than %d numbers, %d outputs or %d tasks", largest.in, largest.out, largest.tasks)
 	}
 	want := limits{room(used.in, smallest.in), room(used.out, smallest.out), room(used.tasks, smallest.tasks)}
-	if err := e.move(h, want, false); err != nil {
-		e.refuse(h, err)
-		return false
-	}
-	return true
+	return s.move(h, want, false)
 }
 
 // grown returns the next limit of an arena with used of limit elements in use.
@@ -239,10 +286,10 @@ func room(used, least int) int { return max(least, 1<<bits.Len(uint(max(used, 1)
 
 // move copies a batch to another memory. With abandon, the old one is never used again, because a child
 // may still write to it.
-func (e *Executor) move(h *batchState, l limits, abandon bool) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m, err := e.allocate(l)
+func (s *memories) move(h *batchState, l limits, abandon bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.allocate(l)
 	if err != nil {
 		return err
 	}
@@ -256,8 +303,8 @@ func (e *Executor) move(h *batchState, l limits, abandon bool) error {
 
 // abandon moves a batch that a killed child may still write to, and retires its memory for good. It
 // returns false where there is no other memory: the batch is then in the heap.
-func (e *Executor) abandon(h *batchState) bool {
-	if e.move(h, h.memory.limits, true) == nil {
+func (s *memories) abandon(h *batchState) bool {
+	if s.move(h, h.memory.limits, true) == nil {
 		return true
 	}
 	h.memory = nil

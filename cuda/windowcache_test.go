@@ -367,7 +367,7 @@ func BenchmarkWrite(b *testing.B) {
 					h.Tasks = append(h.Tasks, t)
 				}
 			}
-			e, p := &Executor{}, &h.plan
+			e, p := &dispatcher{memories: new(memories)}, &h.plan
 			for b.Loop() {
 				p.Start(h.Batch)
 				p.Assign(h.Batch)

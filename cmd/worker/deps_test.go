@@ -189,7 +189,8 @@ var within = []struct{ dir, imports, why string }{
 	{"detectors", "detectors/vec detectors/bins", "the contract knows no op: each registers itself"},
 	{"detectors/ops", "detectors detectors/ops/*", "it lists the ops"},
 	{"detectors/ops/signals", "detectors", "the cases of every op can be made of its series"},
-	{"detectors/ops/*", "detectors detectors/* detectors/ops/signals", "an adapter knows the contract and methods, and no other op"},
+	{"detectors/ops/trajectories", "detectors detectors/sst", "it describes change scores, whichever op computes them"},
+	{"detectors/ops/*", "detectors detectors/* detectors/ops/signals detectors/ops/trajectories", "an adapter knows the contract and methods, and no other op"},
 	{"detectors/executortest", "detectors detectors/* detectors/ops/*", "the suite serves any executor"},
 	{"detectors/seedtest", "", "the tests of every package can import it"},
 	{"detectors/vec", "", "every method imports it: it is the leaf"},
@@ -362,6 +363,7 @@ const maxPackageLines = 4000
 var composed = map[string]map[string]bool{
 	"processor":          {"partition": true}, // one goroutine's work, of which folder, entry and others are parts
 	"processor/kafka":    {},
+	"cuda":               {},
 	"cuda/plan":          {},
 	"processor/keystate": {},
 }

@@ -176,7 +176,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// finishCPU is Executor.score without the scores.
+// finishCPU is fallback.score of package cuda without the scores.
 func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
 	heads, _, _ := p.Runs(b)
 	for _, h := range heads {
