@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 
 	"odradek/detectors"
 	"odradek/detectors/ops/signals"
+	"odradek/detectors/ops/trajectories"
 	"odradek/detectors/sst"
 )
 
@@ -112,18 +112,24 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 // columns calls f with each column's series and feedback, in float64.
 func columns(r *detectors.Rows, p *sst.Params, f func(c int, x, a []float64)) {
 	for c := range r.Dim {
-		x, a := make([]float64, r.Len()), make([]float64, p.Window)
-		for i := range x {
-			x[i] = float64(r.X[i*r.Dim+c])
-		}
-		for i := range a {
-			a[i] = float64(p.A0[i])
-			if len(r.Carry) > 0 {
-				a[i] = float64(r.Carry.Float32(c*p.Window + i))
-			}
-		}
+		x, a := column(r, p, c)
 		f(c, x, a)
 	}
+}
+
+// column returns the series and the feedback of column c, in float64.
+func column(r *detectors.Rows, p *sst.Params, c int) (x, a []float64) {
+	x, a = make([]float64, r.Len()), make([]float64, p.Window)
+	for i := range x {
+		x[i] = float64(r.X[i*r.Dim+c])
+	}
+	for i := range a {
+		a[i] = float64(p.A0[i])
+		if len(r.Carry) > 0 {
+			a[i] = float64(r.Carry.Float32(c*p.Window + i))
+		}
+	}
+	return x, a
 }
 
 // score is the definition.
@@ -143,36 +149,18 @@ func score(r detectors.Rows) {
 	})
 }
 
-// Describe returns past and present of the field with the largest score, the directions of the past, and the shares of the present's rows.
+// Describe returns past and present of the field with the largest score, and the directions of the past.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
-	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.From, To: row - d.To, Inputs: []detectors.Input{
-		{Role: detectors.Past, From: row + 1 - d.sst.Reads(), To: row - d.sst.Gamma, Distance: math.NaN()},
-		{Role: detectors.Present, From: row - 2*d.sst.Window + 2, To: row, Distance: math.NaN()}}}
-	best, at := sst.Anatomy{Score: math.NaN()}, 0
 	t := r.Until(fresh)
-	columns(&t, &d.sst, func(c int, x, a []float64) {
+	c := trajectories.Compared{Steady: d.Steady, Window: d.sst.Window, Gamma: d.sst.Gamma}
+	return c.Describe(&r, fresh, func(field int) sst.Anatomy {
+		x, a := column(&t, &d.sst, field)
 		if fresh > 0 { // the feedback of the scores before
 			sst.Define(&d.sst, x[:len(x)-1], fresh, a)
 		}
-		if b := sst.Dissect(&d.sst, x, a); b.Score > best.Score || best.Score != best.Score {
-			best, at = b, c
-		}
+		return sst.Dissect(&d.sst, x, a)
 	})
-	if best.Score != best.Score {
-		return e
-	}
-	e.Fields = detectors.OneHot(r.Dim, at)
-	e.Measures = []detectors.Measure{{Name: "share of the present that the past's directions do not explain", Field: at, Value: best.Score}}
-	for i, v := range best.Strength[:min(len(best.Strength), max(best.Count, directions))] {
-		e.Directions = append(e.Directions, detectors.Direction{Strength: v, Weight: best.Weight[i], Counts: i < best.Count})
-	}
-	e.Rows, e.RowsFrom = best.Rows, row-2*d.sst.Window+2
-	return e
 }
-
-// directions is the number of directions that Describe returns at least, where there are as many.
-const directions = 8
 
 // memory is the scratch memory of the CPU form.
 type memory struct {

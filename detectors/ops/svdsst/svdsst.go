@@ -11,6 +11,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/signals"
+	"odradek/detectors/ops/trajectories"
 	"odradek/detectors/sst"
 )
 
@@ -105,36 +106,18 @@ func score(r detectors.Rows) {
 	})
 }
 
-// Describe returns past and present of the field with the largest score, the directions of the past, and the shares of the present's rows.
+// Describe returns past and present of the field with the largest score, and the directions of the past.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.From, To: row - d.To, Inputs: []detectors.Input{
-		{Role: detectors.Past, From: row + 1 - d.sst.Reads(), To: row - d.sst.Gamma, Distance: math.NaN()},
-		{Role: detectors.Present, From: row - 2*d.sst.Window + 2, To: row, Distance: math.NaN()}}}
-	best, at := sst.Anatomy{Score: math.NaN()}, 0
-	for c := range r.Dim {
-		var x []float64
-		for i := range row + 1 {
-			x = append(x, float64(r.X[i*r.Dim+c]))
+	c := trajectories.Compared{Steady: d.Steady, Window: d.sst.Window, Gamma: d.sst.Gamma}
+	return c.Describe(&r, fresh, func(field int) sst.Anatomy {
+		x := make([]float64, row+1)
+		for i := range x {
+			x[i] = float64(r.X[i*r.Dim+field])
 		}
-		if a := sst.DissectSVD(&d.sst, x); a.Score > best.Score || best.Score != best.Score {
-			best, at = a, c
-		}
-	}
-	if best.Score != best.Score {
-		return e
-	}
-	e.Fields = detectors.OneHot(r.Dim, at)
-	e.Measures = []detectors.Measure{{Name: "share of the present that the past's directions do not explain", Field: at, Value: best.Score}}
-	for i, v := range best.Strength[:min(len(best.Strength), max(best.Count, directions))] {
-		e.Directions = append(e.Directions, detectors.Direction{Strength: v, Weight: best.Weight[i], Counts: i < best.Count})
-	}
-	e.Rows, e.RowsFrom = best.Rows, row-2*d.sst.Window+2
-	return e
+		return sst.DissectSVD(&d.sst, x)
+	})
 }
-
-// directions is the number of directions that Describe returns at least, where there are as many.
-const directions = 8
 
 // memory is the scratch memory of the CPU form.
 type memory struct {

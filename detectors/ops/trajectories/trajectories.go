@@ -1,0 +1,46 @@
+// Package trajectories says what a change score was computed from: the trajectories of past and present that the singular
+// spectrum transformations compare, whichever way they do.
+package trajectories
+
+import (
+	"math"
+
+	"odradek/detectors"
+	"odradek/detectors/sst"
+)
+
+// Compared gives the rows of a change score, in numbers of rows.
+type Compared struct {
+	detectors.Steady
+	Window int
+	Gamma  int // from the past's last row to the present's
+}
+
+// most is the number of directions that Describe returns at least, where there are as many.
+const most = 8
+
+// Describe returns past and present of the field with the largest score, the directions of the past, and the shares of the
+// present's rows. dissect returns what the score of a row's field was computed from; it is called for each field in turn.
+func (c *Compared) Describe(r *detectors.Rows, fresh int, dissect func(field int) sst.Anatomy) detectors.Evidence {
+	row := r.Row(fresh)
+	present := row - 2*c.Window + 2
+	e := detectors.Evidence{From: row - c.From, To: row - c.To, Inputs: []detectors.Input{
+		{Role: detectors.Past, From: row + 1 - c.Least, To: row - c.Gamma, Distance: math.NaN()},
+		{Role: detectors.Present, From: present, To: row, Distance: math.NaN()}}}
+	best, at := sst.Anatomy{Score: math.NaN()}, 0
+	for field := range r.Dim {
+		if a := dissect(field); a.Score > best.Score || math.IsNaN(best.Score) {
+			best, at = a, field
+		}
+	}
+	if math.IsNaN(best.Score) {
+		return e
+	}
+	e.Fields = detectors.OneHot(r.Dim, at)
+	e.Measures = []detectors.Measure{{Name: "share of the present that the past's directions do not explain", Field: at, Value: best.Score}}
+	for i, v := range best.Strength[:min(len(best.Strength), max(best.Count, most))] {
+		e.Directions = append(e.Directions, detectors.Direction{Strength: v, Weight: best.Weight[i], Counts: i < best.Count})
+	}
+	e.Rows, e.RowsFrom = best.Rows, present
+	return e
+}
