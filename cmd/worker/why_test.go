@@ -142,7 +142,7 @@ func TestWhyEveryOp(t *testing.T) {
 			}
 			continue
 		}
-		if !strings.Contains(notes, "retention has taken offsets 0 to 299 of in/0") {
+		if !strings.Contains(notes, "retention has deleted offsets 0 to 299 of in/0") {
 			t.Errorf("%s: %s %s", name, notes, errs)
 		}
 		switch r.Anomaly.Op {
@@ -272,7 +272,7 @@ func testWhyOtherwise(t *testing.T, c *kafkatest.Cluster, environ []string, all 
 		if want == explain.Differ {
 			wantCode = exitFailed
 		}
-		is(r, code, errs, want, "retention has taken those before", wantCode)
+		is(r, code, errs, want, "retention has deleted those before", wantCode)
 		must(t, c.Admin().DeleteTopic(t.Context(), topic))
 	}
 	// The window is there, the first samples are not: how many the series had before is found again.

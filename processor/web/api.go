@@ -21,12 +21,12 @@ type Explorer interface {
 	Series(ctx context.Context, q *SeriesQuery) (*Series, error)
 	// Blocks reads what the detector of an anomaly made of the window that its peak was scored in.
 	Blocks(ctx context.Context, id string) (*Blocks, error)
-	// Feedback returns what operators have said, newest first.
+	// Feedback returns the records of feedback, newest first.
 	Feedback() FeedbackList
-	// Say writes a record of feedback, and returns it with its id.
-	Say(ctx context.Context, f *Feedback) (*Feedback, error)
-	// Remove takes the record of feedback of an id back.
-	Remove(ctx context.Context, id string) error
+	// WriteFeedback writes a record of feedback, and returns it with its id.
+	WriteFeedback(ctx context.Context, f *Feedback) (*Feedback, error)
+	// RemoveFeedback removes the record of feedback of an id.
+	RemoveFeedback(ctx context.Context, id string) error
 }
 
 // Error is an error with a status code of HTTP.
@@ -42,14 +42,14 @@ type Fault struct {
 	Error string `json:"error" doc:"What is wrong, and what to do about it."`
 }
 
-// AnomalyQuery says which anomalies are asked for.
+// AnomalyQuery selects anomalies.
 type AnomalyQuery struct {
 	State       string    // open or closed; "": both
 	Series      string    // pattern: * stands for any text and ? for one byte; without either, part of the key
 	Detector    string    // name; "": all
 	MinSeverity int       // 0 to 100
 	From, To    time.Time // event times of which the anomaly overlaps; zero: no bound
-	Limit       int       // at most so many, newest first
+	Limit       int       // most anomalies, newest first
 }
 
 // AnomalyList is the answer to an AnomalyQuery.
@@ -85,7 +85,7 @@ type Anomaly struct {
 	PeakScore    Number    `json:"peak_score" doc:"The highest score, in the detector's own scale."`
 	Threshold    Number    `json:"threshold" doc:"The threshold when the peak was judged, in the same scale."`
 	Rank         Number    `json:"rank" doc:"Upper-tail rank of the peak's score among the series' earlier scores."`
-	Fields       []string  `json:"fields,omitempty" doc:"Value fields that the detector looks at, in the order of expected, actual and contribution, where known."`
+	Fields       []string  `json:"fields,omitempty" doc:"Value fields that the detector scores, in the order of expected, actual and contribution, where known."`
 	Expected     []Number  `json:"expected,omitempty" doc:"What the detector would have expected at the peak."`
 	Actual       []Number  `json:"actual,omitempty" doc:"What was measured at the peak."`
 	Contribution []Number  `json:"contribution,omitempty" doc:"Share of each field in the peak's score."`
@@ -93,7 +93,7 @@ type Anomaly struct {
 	Source       Origin    `json:"source" doc:"The input record that caused the revision."`
 	Region       *Region   `json:"region,omitempty" doc:"Where in a grid it is."`
 	Group        string    `json:"group,omitempty" doc:"Id of the group of anomalies that opened together."`
-	Label        string    `json:"label,omitempty" doc:"What an operator has said of it: confirm or false_alarm."`
+	Label        string    `json:"label,omitempty" doc:"The label that an operator gave it: confirm or false_alarm."`
 	Muted        bool      `json:"muted,omitempty" doc:"A mute rule covers its detector, its series and its peak."`
 }
 
@@ -120,7 +120,7 @@ type Region struct {
 	P          Number `json:"p" doc:"Probability of a ratio as high by chance."`
 }
 
-// SeriesQuery says what of a series is asked for.
+// SeriesQuery selects a stretch of a series.
 type SeriesQuery struct {
 	Key     string // series key
 	Anomaly string // id of the anomaly to read around; "": the newest of the series, else the end of the topic
@@ -197,7 +197,7 @@ type Grid struct {
 	Y1      float64 `json:"y1" doc:"Upper end in y."`
 }
 
-// Feedback is what an operator says of anomalies.
+// Feedback is a record of feedback: a mute rule, or the label of an anomaly.
 type Feedback struct {
 	ID        string     `json:"id,omitempty" doc:"Id of the record: a new one with the same id replaces it. Of a mute without one, eight random digits; of confirm and false_alarm, anomaly/<id>."`
 	Kind      string     `json:"kind" doc:"mute, maintenance, confirm or false_alarm."`
@@ -207,12 +207,12 @@ type Feedback struct {
 	From      *time.Time `json:"from,omitempty" doc:"Of a mute, the event time at which it begins; always without it."`
 	To        *time.Time `json:"to,omitempty" doc:"Of a mute, the event time at which it is over; never without it."`
 	Direction string     `json:"direction,omitempty" doc:"Of a mute, the side of what was expected: both, above or below."`
-	Author    string     `json:"author,omitempty" doc:"Who says so."`
-	Reason    string     `json:"reason,omitempty" doc:"Why, for people."`
+	Author    string     `json:"author,omitempty" doc:"Who wrote it."`
+	Reason    string     `json:"reason,omitempty" doc:"The reason, as free text."`
 	WrittenAt time.Time  `json:"written_at,omitzero" doc:"When it was written; what a request says is ignored."`
 }
 
-// FeedbackList is what operators have said.
+// FeedbackList has the records of feedback.
 type FeedbackList struct {
 	Feedback []Feedback `json:"feedback" doc:"Newest first."`
 	Topic    string     `json:"topic" doc:"The feedback topic; empty: none is read."`

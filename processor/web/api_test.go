@@ -58,12 +58,12 @@ func (g *group) Feedback() FeedbackList {
 	return FeedbackList{Feedback: []Feedback{{ID: "a", Kind: "mute"}}, Topic: "feedback"}
 }
 
-func (g *group) Say(_ context.Context, f *Feedback) (*Feedback, error) {
+func (g *group) WriteFeedback(_ context.Context, f *Feedback) (*Feedback, error) {
 	g.asked = append(g.asked, *f)
 	return f, g.err
 }
 
-func (g *group) Remove(_ context.Context, id string) error {
+func (g *group) RemoveFeedback(_ context.Context, id string) error {
 	g.asked = append(g.asked, id)
 	return g.err
 }

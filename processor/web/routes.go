@@ -120,7 +120,7 @@ var routes = []route{
 			defer cancel()
 			return e.Blocks(ctx, id)
 		}},
-	{method: "GET", path: "/feedback", group: true, summary: "What operators have said of anomalies, and the mute rules.",
+	{method: "GET", path: "/feedback", group: true, summary: "The labels that operators gave anomalies, and the mute rules.",
 		result: FeedbackList{},
 		answer: func(src *Source, e Explorer, _ *http.Request, _ *queryReader) (any, error) {
 			list := e.Feedback()
@@ -139,10 +139,10 @@ var routes = []route{
 			}
 			ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
 			defer cancel()
-			return e.Say(ctx, &f)
+			return e.WriteFeedback(ctx, &f)
 		}},
 	{method: "DELETE", path: "/feedback", group: true, write: true, result: Removed{},
-		summary:    "Takes a mute rule, or what was said of an anomaly, back.",
+		summary:    "Removes a mute rule, or the label of an anomaly.",
 		parameters: []parameter{{"id", "Id of the record. Required.", textSchema}},
 		answer: func(_ *Source, e Explorer, r *http.Request, q *queryReader) (any, error) {
 			id := q.text("id")
@@ -152,11 +152,11 @@ var routes = []route{
 			}
 			ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
 			defer cancel()
-			return Removed{id}, e.Remove(ctx, id)
+			return Removed{id}, e.RemoveFeedback(ctx, id)
 		}},
 }
 
-// Removed says which record of feedback was taken back.
+// Removed names the record of feedback that was removed.
 type Removed struct {
 	ID string `json:"id" doc:"Id of the record that is removed."`
 }
@@ -167,7 +167,7 @@ const (
 	writeTimeout  = 20 * time.Second
 )
 
-// policy has the page load nothing from elsewhere, and nobody frame it. uPlot sets styles of its elements.
+// policy forbids the page to load anything from elsewhere, and others to frame it. uPlot sets styles of its elements.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -60,31 +60,31 @@ type Partition struct {
 	Quarantine *Quarantine `json:"quarantine,omitempty" doc:"Why it is paused."`
 }
 
-// Outcome is what has become of the records of a topic since the worker's start.
+// Outcome counts the records of a topic since the worker's start by what became of them.
 type Outcome struct {
 	Topic    string        `json:"topic" doc:"Input topic."`
 	Consumed int64         `json:"consumed" doc:"Records consumed."`
 	Parts    []OutcomePart `json:"parts" doc:"Records by outcome."`
 }
 
-// OutcomePart is the records of one outcome.
+// OutcomePart counts the records of one outcome.
 type OutcomePart struct {
 	Name    string  `json:"name" doc:"scored, warming up, missing, filtered, late, duplicate, forwarded, or dead: with the reason of dead letters."`
 	Records int64   `json:"records" doc:"Number of records."`
 	Share   float64 `json:"share" doc:"Share of those consumed."`
 }
 
-// NewOutcome returns the outcome of the records of a topic without parts.
+// NewOutcome returns the outcome of the records of a topic without records.
 func NewOutcome(topic string, consumed int64) Outcome {
 	return Outcome{Topic: topic, Consumed: consumed, Parts: []OutcomePart{}}
 }
 
-// Add adds a part.
+// Add adds the records of one outcome.
 func (o *Outcome) Add(name string, records int64) {
 	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(o.Consumed, 1))})
 }
 
-// Quarantine is why a partition is paused.
+// Quarantine says why a partition is paused.
 type Quarantine struct {
 	Reason string    `json:"reason" doc:"unreadable, unfetchable, unauthorized, unwritable or refused."`
 	Detail string    `json:"detail" doc:"The error."`

@@ -113,7 +113,7 @@ func serve(l net.Listener, h http.Handler, t *tls.Config) *Server {
 			_ = s.srv.ServeTLS(l, "", "") // as below
 			return
 		}
-		_ = s.srv.Serve(l) // ErrServerClosed, or the listener broke: healthz tells by not answering
+		_ = s.srv.Serve(l) // ErrServerClosed, or the listener broke: /healthz then does not answer
 	}()
 	return s
 }

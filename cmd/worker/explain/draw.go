@@ -87,7 +87,7 @@ func (r *Report) svg() ([]byte, error) {
 	}
 	text := b.Bytes()
 	if i := bytes.Index(text, []byte("<svg")); i > 0 {
-		text = text[i:] // without the head of a file
+		text = text[i:] // without the XML declaration
 	}
 	return bytes.ReplaceAll(text, []byte("<image "), []byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `)), nil
 }
@@ -170,7 +170,7 @@ func (e *Explanation) addPanels(add func(*gonum.Plot, vg.Length, error)) {
 	}
 }
 
-// drawnFields returns the fields that are drawn: those with the largest shares in the score first.
+// drawnFields returns the fields to draw: those with the largest shares in the score first.
 func (e *Explanation) drawnFields() []int {
 	order := make([]int, len(e.Fields))
 	for c := range order {
@@ -182,7 +182,7 @@ func (e *Explanation) drawnFields() []int {
 	return order[:min(len(order), mostFields)]
 }
 
-// neighbours returns the number of parts that are as long as the scored samples, whose last is n behind their first.
+// neighbours counts the inputs that are as long as the scored samples, whose last is n behind their first.
 func (e *Explanation) neighbours(n int) (count int) {
 	for i := range e.Inputs {
 		if p := &e.Inputs[i]; p.From >= 0 && p.To-p.From == n && p.To < len(e.Window) {

@@ -27,7 +27,7 @@ type explainer struct {
 	judged  Number // the detector's own score, as it was judged
 }
 
-// narrow has x explain the scores of an aligned window in place of those of all samples that were read, whose rows are given.
+// narrow restricts x to the scores of an aligned window, whose rows are given, instead of those of all samples that were read.
 func (x *explainer) narrow(w *aligned, rows []keystate.Row, detector int) {
 	n := len(w.samples)
 	x.real = make(map[int64]int64, n)
@@ -61,7 +61,7 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 			terms, shares = w.Terms, w.Shares
 			x.judged = Number(w.Judged)
 			if c := &x.c.State.Detectors[d]; c.Ensemble == nil {
-				x.task, x.fresh, x.smooth = keep(&w.Task), w.Fresh, c.Smooth > 1
+				x.task, x.fresh, x.smooth = clone(&w.Task), w.Fresh, c.Smooth > 1
 			}
 		}
 	}
@@ -91,8 +91,8 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 	return e, nil
 }
 
-// keep copies a task's outputs and its inputs.
-func keep(r *detectors.Rows) detectors.Rows {
+// clone copies a task's outputs and its inputs.
+func clone(r *detectors.Rows) detectors.Rows {
 	c := *r
 	c.X, c.X64, c.XI, c.Bins = slices.Clone(r.X), slices.Clone(r.X64), slices.Clone(r.XI), slices.Clone(r.Bins)
 	c.Carry, c.Scores, c.Next, c.Detail = slices.Clone(r.Carry), slices.Clone(r.Scores), slices.Clone(r.Next), slices.Clone(r.Detail)
@@ -220,7 +220,7 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *keyst
 // that are as exact as the members' scores.
 const ensembleTolerance = 1e-2
 
-// within reports whether the op's own comparison takes the published score in place of the recomputed one.
+// within reports whether the published score is equal to the recomputed one by the op's own comparison.
 func (x *explainer) within(d *series.DetectorConfig, published Number) bool {
 	if !published.known() || !x.judged.known() {
 		return false

@@ -6,7 +6,7 @@
 //   - equal, bit for bit: always, where all that the score depends on is still there and the executor is of the same
 //     class (CPU, or a GPU of the same generation). A method without a carry and without a summary depends on its window, and on
 //     how many samples the series had before, modulo a small number, which is searched for where it is not known.
-//   - within the op's tolerance: on another class of executor, or where a carry has forgotten what retention took.
+//   - within the op's tolerance: on another class of executor, or where a carry has forgotten what retention deleted.
 //   - different: where it has not, or under other settings.
 //
 // Nothing is written, no group is joined.
@@ -31,7 +31,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// Config is what Explain needs of a worker's settings.
+// Config has the settings of a worker that Explain needs.
 type Config struct {
 	// Select sets what depends on the topic of the anomaly's samples: Decoder, Series, State, Settings, Fields and
 	// MaxFuture. nil: they are set.
@@ -46,14 +46,14 @@ type Config struct {
 	Fields    []string                  // names of the values of a sample
 	Anomalies string                    // topic
 	Partition int32                     // of the anomalies topic, -1: all
-	From      time.Time                 // of the records of the anomalies topic that are looked through; zero: of all
+	From      time.Time                 // earliest record of the anomalies topic to search; zero: the first
 	// MaxRecords and MaxBytes bound what is read of the source before the anomaly; the bytes by the size of the records just before it.
 	MaxRecords, MaxBytes int64
 	MaxFuture            time.Duration // as in the worker; 0: no bound
 	Patience             time.Duration // bounds the wait for a schema that the registry does not have
 }
 
-// Explain explains the anomaly whose id begins with the given digits. An *UnknownError says that there is none.
+// Explain explains the anomaly whose id begins with the given digits. It returns an *UnknownError if there is none.
 func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 	if fault := CheckID(id); fault != "" {
 		return nil, errors.New("explain: " + fault)
@@ -100,7 +100,7 @@ func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// reportOf returns the report of an anomaly of which nothing but its records is known.
+// reportOf returns the report of an anomaly from its records alone.
 func (c *Config) reportOf(of *found) *Report {
 	a := of.last()
 	r := &Report{Verdict: Absent, Score: none, Threshold: none, Anomaly: Anomaly{
@@ -116,7 +116,7 @@ func (c *Config) reportOf(of *found) *Report {
 	if first := &of.revisions[0]; first.Revision == 1 {
 		r.Anomaly.OpenedOffset = first.Offset
 	} else {
-		r.note("the topic has the anomaly's records from revision %d on: retention has taken those before", first.Revision)
+		r.note("the topic has the anomaly's records from revision %d on: retention has deleted those before", first.Revision)
 	}
 	if g := a.Region; g != nil {
 		r.Anomaly.Region = &Region{Columns: [2]int{int(g.ColumnFrom), int(g.ColumnTo)}, Rows: [2]int{int(g.RowFrom), int(g.RowTo)},
@@ -137,13 +137,13 @@ func (r *Report) noteRead(s *source, c *Config) {
 		Why: s.unreadable}
 	switch last := r.Anomaly.LastOffset; {
 	case s.until <= s.from && last < s.first:
-		r.note("the records of the anomaly are gone: retention has taken offsets up to %d of %s, and its last one was %d", s.first-1, s.tp, last)
+		r.note("the records of the anomaly are gone: retention has deleted offsets up to %d of %s, and its last one was %d", s.first-1, s.tp, last)
 	case s.until <= s.from:
 		r.note("%s ends before offset %d of the anomaly: the topic was created again since", s.tp, last)
 	case s.limited:
 		r.note("offsets %d to %d of %s were not read: -max-records %d, -max-bytes %d", s.first, s.from-1, s.tp, c.MaxRecords, c.MaxBytes)
 	case s.first > 0:
-		r.note("retention has taken offsets 0 to %d of %s", s.first-1, s.tp)
+		r.note("retention has deleted offsets 0 to %d of %s", s.first-1, s.tp)
 	}
 	if s.left > 0 {
 		r.note("%d records could not be read, as dead letters cannot: they are left out", s.left)
@@ -208,7 +208,7 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 func (r *Report) judge(c *Config, d *series.DetectorConfig, x *explainer, same, memory bool, samples int) {
 	missing := ""
 	if x.s.from > 0 && samples < c.window(d) {
-		missing = fmt.Sprintf("the window has %d samples, and %d are there of those before: retention or the limits took the others, or the "+
+		missing = fmt.Sprintf("the window has %d samples, and %d are there of those before: retention or the limits excluded the others, or the "+
 			"series began then", c.window(d), samples)
 	}
 	switch {

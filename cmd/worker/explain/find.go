@@ -16,18 +16,18 @@ import (
 	"odradek/schemas/output"
 )
 
-// UnknownError says that the anomalies topic has no record of an id.
+// UnknownError reports that the anomalies topic has no record of an id.
 type UnknownError struct {
 	ID, Topic string
-	Records   int64 // that were looked through
+	Records   int64 // that were searched
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("explain: none of the %d records of topic %q is of anomaly %s: retention may have taken it, or -topic, -partition or "+
+	return fmt.Sprintf("explain: none of the %d records of topic %q is of anomaly %s: retention may have deleted it, or -topic, -partition or "+
 		"-from leave it out; the page and the API of a worker show ids", e.Records, e.Topic, e.ID)
 }
 
-// leastDigits is the least number of digits that an anomaly is known by.
+// leastDigits is the least number of digits that stand for an anomaly.
 const leastDigits = 8
 
 // CheckID returns what is wrong with the digits that stand for an anomaly; empty: nothing.
@@ -38,7 +38,7 @@ func CheckID(id string) string {
 	return ""
 }
 
-// found is what the anomalies topic has of an anomaly.
+// found has the records of an anomaly in the anomalies topic.
 type found struct {
 	key       []byte           // of its series
 	revisions []output.Anomaly // in their order, at least one; each once
@@ -47,7 +47,7 @@ type found struct {
 // last returns the newest revision.
 func (f *found) last() *output.Anomaly { return &f.revisions[len(f.revisions)-1] }
 
-// find looks for the records of an anomaly, known by its first digits.
+// find searches for the records of the anomaly whose id begins with the given digits.
 func (c *Config) find(ctx context.Context, f *fetch.Fetcher, id string) (*found, error) {
 	infos, err := c.Client.Topics(ctx, c.Anomalies)
 	if err != nil {

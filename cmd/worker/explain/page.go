@@ -18,7 +18,7 @@ type section struct {
 	Tables       []table
 }
 
-// WriteHTML writes the report as one page that needs nothing beside it.
+// WriteHTML writes the report as one page that loads nothing else.
 func (r *Report) WriteHTML(w io.Writer) error {
 	picture, err := r.svg()
 	if err != nil {

@@ -22,7 +22,7 @@ type sample struct {
 	values []float64 // nil for samples of other series
 }
 
-// source is what was read of the source partition.
+// source holds what was read of the source partition.
 type source struct {
 	tp          kafka.TP
 	first       int64 // the first offset that the partition has
@@ -37,10 +37,10 @@ type source struct {
 	left        int      // records that were left out
 }
 
-// most is the number of faults of records that are kept.
+// most is the largest number of faults of records that a report lists.
 const most = 5
 
-// probe is the number of records whose size the limit of bytes is converted by.
+// probe is the number of records whose mean size converts the limit of bytes into one of records.
 const probe = 2000
 
 // maxSeriesKey is the longest series key that the worker takes.
@@ -170,7 +170,7 @@ func (s *source) leave(offset int64, why error) {
 	}
 }
 
-// decode reads a record; an error that is not to be tried again says that it is a dead letter.
+// decode reads a record. After an error that is not worth another try, the record is a dead letter.
 func (c *Config) decode(ctx context.Context, dec schemas.Decoder, split *schemas.Splitter, r *record.Record, to *schemas.Reading) error {
 	header := r.Header
 	if r.HeaderCount == 0 {

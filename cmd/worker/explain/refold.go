@@ -15,13 +15,13 @@ import (
 	"odradek/schemas/output"
 )
 
-// folded is what a fold of samples made of the series.
+// folded holds what a fold of samples computed for the series.
 type folded struct {
 	rows   [][]keystate.Row // by detector, in the order of the samples
 	events []keystate.EventRow
 }
 
-// uncached hides an executor's window cache: rows travel with their tasks, and can be looked at.
+// uncached hides an executor's window cache: rows are then in their tasks, where they can be read.
 type uncached struct{ detectors.Executor }
 
 // of returns the configuration of a fold of one series by some of the detectors. Samples of other series only move the
@@ -69,7 +69,7 @@ func (c *Config) fold(ctx context.Context, state *keystate.Config, s *source, sa
 	return f, nil
 }
 
-// peak returns the row of the highest score of an anomaly, and whether its score is the published one to the bit; -1: there is
+// peak returns the row of the highest score of an anomaly, and whether its score equals the published one, bit for bit; -1: there is
 // none. An anomaly's peak time is the last time that its highest score is about. last is the offset of the anomaly's last record.
 func (c *Config) peak(rows []keystate.Row, a *output.Anomaly, last int64) (at int, same bool) {
 	at = -1
@@ -129,7 +129,7 @@ type aligned struct {
 // searchTime bounds the search of align.
 const searchTime = time.Minute
 
-// align looks for the alignment of a detector that remembers nothing: a task's rows are centred on a value that the number of
+// align searches for the alignment of a detector that remembers nothing: a task's rows are centred on a value that the number of
 // the series' samples selects, and its first row follows from the stride. What the worker counted from is not known where the
 // first samples are gone; there are few possibilities, and each is tried until one gives the published score to the bit.
 // Samples that make up the number have left the window when the score is made, and may be any.

@@ -30,14 +30,14 @@ const (
 	Absent = "absent"    // it could not be recomputed
 )
 
-// Report is what there is to say about an anomaly.
+// Report explains an anomaly.
 type Report struct {
 	Anomaly Anomaly `json:"anomaly"`
 	Verdict string  `json:"verdict"` // on Score
 	// Score is the highest score, recomputed; NaN: it could not be.
 	Score     Number `json:"score"`
 	Threshold Number `json:"threshold"` // that the fold judged it by; NaN: none
-	// Reproduced says that the fold opens the anomaly with the same id: at the same sample.
+	// Reproduced reports that the fold opens the anomaly with the same id: at the same sample.
 	Reproduced bool     `json:"reproduced"`
 	Notes      []string `json:"notes"` // how the score was recomputed, and what was missing
 	Read       Read     `json:"read"`
@@ -86,7 +86,7 @@ type Region struct {
 	P        Number     `json:"p"`
 }
 
-// Read is what was read of the source partition.
+// Read says which records of the source partition were read.
 type Read struct {
 	First   int64    `json:"first_offset"` // that the partition has
 	From    int64    `json:"from_offset"`
@@ -114,7 +114,7 @@ type Judged struct {
 	Exceeds   bool      `json:"exceeds,omitempty"`
 }
 
-// Explanation is how a detector came to a score.
+// Explanation says how a detector computed a score.
 type Explanation struct {
 	Detector  string    `json:"detector"`
 	Op        string    `json:"op"`
@@ -177,7 +177,7 @@ type Cells struct {
 	Baselines []int64 `json:"baselines,omitempty"`
 }
 
-// Member is what a member of an ensemble contributed.
+// Member is the contribution of a member of an ensemble.
 type Member struct {
 	Detector string       `json:"detector"`
 	Score    Number       `json:"score"` // its own, as it was combined; NaN: it had none
@@ -186,7 +186,7 @@ type Member struct {
 	Of       *Explanation `json:"of,omitempty"`
 }
 
-// Silence is how a silence came about.
+// Silence explains the anomaly of a silent series.
 type Silence struct {
 	Limit     time.Duration `json:"limit_ns"`
 	Last      *Sample       `json:"last,omitempty"` // sample before; nil: it was not read

@@ -22,7 +22,7 @@ func text(key []byte) string {
 	return plain(string(key))
 }
 
-// plain returns a text without what would move a terminal's cursor.
+// plain replaces the control characters of a text, which a terminal would obey.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -80,7 +80,7 @@ func (p *Input) offsets() string {
 	return fmt.Sprintf("%d to %d", p.First.Offset, p.Last.Offset)
 }
 
-// verdict says in words how the recomputed score compares.
+// verdict describes how the recomputed score compares with the published one.
 func (r *Report) verdict() string {
 	switch r.Verdict {
 	case Equal:
@@ -98,7 +98,7 @@ func (a *Anomaly) summary() string {
 	return fmt.Sprintf("%s of series %s: %s, severity %d", a.Detector, a.Series, a.Band, a.Severity)
 }
 
-// state says what became of the anomaly.
+// state describes how the anomaly ended, if it did.
 func (a *Anomaly) state() string {
 	if a.Kind == "close" {
 		return "closed, " + strings.ReplaceAll(a.Reason, "_", " ")
@@ -184,7 +184,7 @@ type table struct {
 // mostRows bounds the rows of a table for people; JSON has all.
 const mostRows = 40
 
-// tables are the parts of an explanation for people.
+// tables returns an explanation as tables for people.
 func (e *Explanation) tables() (all []table) {
 	add := func(title string, head []string, rows [][]string) {
 		if len(rows) > mostRows {
@@ -284,7 +284,7 @@ func (e *Explanation) title() string {
 	return line
 }
 
-// about says what an explanation's window is.
+// about describes the window of an explanation.
 func (e *Explanation) about() string {
 	if len(e.Window) == 0 {
 		return ""
@@ -300,7 +300,7 @@ func (e *Explanation) about() string {
 	return line
 }
 
-// lines are those about a silence.
+// lines describes a silence.
 func (s *Silence) lines() []string {
 	last, next, usual := "was not read", "was not read", ""
 	if s.Last != nil {

@@ -24,7 +24,7 @@ const (
 	blocksBack = 15
 )
 
-// Blocks implements web.Explorer. It looks for the window in which the anomaly's peak was scored: the first that includes the
+// Blocks implements web.Explorer. It searches for the window in which the anomaly's peak was scored: the first that includes the
 // peak. It reads the blocks topic first before and then after the time at which the last record of the anomaly was written.
 func (e *Explorer) Blocks(ctx context.Context, id string) (*web.Blocks, error) {
 	e.ask()
@@ -58,7 +58,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*web.Blocks, error) {
 	return out, nil
 }
 
-// blockReading is what is read of the blocks topic for an anomaly.
+// blockReading reads the blocks topic for an anomaly.
 type blockReading struct {
 	e        *Explorer
 	of       *entry
@@ -82,7 +82,7 @@ func (r *blockReading) note(format string, args ...any) {
 	r.out.Notes = append(r.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// read looks for the block to show, and sets the answer.
+// read searches for the block to show, and sets the answer.
 func (r *blockReading) read(ctx context.Context) error {
 	topic := r.e.c.Blocks
 	if topic == "" {
@@ -159,7 +159,7 @@ func (r *blockReading) span(ctx context.Context, tp kafka.TP, from, to, room int
 	return nil
 }
 
-// take keeps a record that may be the block to show. It reports whether a later record may be.
+// take stores a record that may be the block to show. It reports whether a later record may be.
 func (r *blockReading) take(rec *record.Record) (more bool) {
 	if !bytes.Equal(rec.Key, r.of.key) {
 		return true

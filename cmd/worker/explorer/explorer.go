@@ -1,9 +1,9 @@
 // Package explorer answers what the page asks of a whole group, from the topics that its workers write and read:
-// anomalies, what operators have said of them, and the values and scores of one series. It joins no group and shares
+// anomalies, the feedback of operators on them, and the values and scores of one series. It joins no group and shares
 // nothing with the partitions of the worker but the Kafka client.
 //
-// The anomalies and feedback topics are read only while somebody looks: from a request until idle later, in one
-// goroutine (Run). What is kept is bounded (store). A series is read when it is asked for, one at a time, in the request's own
+// The anomalies and feedback topics are read only on demand: from a request until idle later, in one
+// goroutine (Run). Memory is bounded (store). A series is read when it is asked for, one at a time, in the request's own
 // goroutine, 64 MiB at most (series.go); so is the block of an anomaly, 16 MiB at most (blocks.go).
 package explorer
 
@@ -29,11 +29,11 @@ import (
 	"odradek/schemas/output"
 )
 
-// Config is what an Explorer reads.
+// Config says which topics an Explorer reads.
 type Config struct {
 	Client *kafka.Client
 	Input  // of the topics whose mapping is not in Inputs
-	// Inputs are what is known of topics with a mapping, by its name, which NameOf returns; nil: there are none.
+	// Inputs has those of topics with a mapping, by its name, which NameOf returns; nil: there are none.
 	Inputs    map[string]*Input
 	NameOf    func(topic string) string
 	Anomalies string          // topic; "": none is written
@@ -44,7 +44,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Input is what is known of an input topic.
+// Input says how the records of an input topic are read.
 type Input struct {
 	Decoder   schemas.Decoder // of its records
 	Series    []string        // as of schemas.NewSplitter
@@ -52,7 +52,7 @@ type Input struct {
 	Detectors []Detector
 }
 
-// of returns what is known of an input topic.
+// of returns the Input of a topic.
 func (c *Config) of(topic string) *Input {
 	if c.NameOf != nil {
 		if in := c.Inputs[c.NameOf(topic)]; in != nil {
@@ -84,10 +84,10 @@ func (in *Input) detector(name string) *Detector {
 	return &in.Detectors[i]
 }
 
-// Detector is what the page says of a detector.
+// Detector describes a detector for the page.
 type Detector struct {
 	Name, Op, Rule string
-	Fields         []string // names of the values that it looks at
+	Fields         []string // names of the values that it scores
 	Fixed          float64  // threshold of a fixed rule; NaN for another one
 	// Heatmap says whether the detector's blocks are heatmaps, and Lead how many samples a task has before those that are in it.
 	Heatmap bool
@@ -98,7 +98,7 @@ type Detector struct {
 const (
 	// idle is the time without a request after which nothing is read any more.
 	idle = time.Minute
-	// pollEvery is the time between two polls of the topics while somebody looks.
+	// pollEvery is the time between two polls of the topics.
 	pollEvery = 500 * time.Millisecond
 	// mostBackoff bounds the time between two polls that fail.
 	mostBackoff = 15 * time.Second
@@ -116,17 +116,17 @@ type Explorer struct {
 	reading chan struct{} // holds a token while a series is read
 	trouble trouble.Log
 
-	mu    sync.Mutex
-	store store
-	said  said
-	fault string // of the last poll; "" where it succeeded
-	ready bool   // a poll has succeeded
-	wrote string // fault of the feedback topic
+	mu     sync.Mutex
+	store  store
+	labels feedbackStore
+	fault  string // of the last poll; "" where it succeeded
+	ready  bool   // a poll has succeeded
+	wrote  string // fault of the feedback topic
 }
 
-// New returns an Explorer that reads nothing before Run is called and somebody asks.
+// New returns an Explorer that reads nothing before Run is called and a request comes.
 func New(c *Config) *Explorer {
-	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c), said: newSaid()}
+	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c), labels: newFeedbackStore()}
 }
 
 // Start returns an Explorer that runs until ctx ends or stop is called; stop waits for its end.
@@ -151,18 +151,18 @@ func (e *Explorer) Run(ctx context.Context) {
 		defer e.mu.Unlock()
 		e.store.forget(p)
 	}}
-	said := &tail{client: e.c.Client, topic: e.feedbackTopic(), most: mostRecords, take: e.takeFeedback, forget: func(p int32) {
+	feedback := &tail{client: e.c.Client, topic: e.feedbackTopic(), most: mostRecords, take: e.takeFeedback, forget: func(p int32) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.said.forget(p)
+		e.labels.forget(p)
 	}}
 	defer anomalies.close()
-	defer said.close()
+	defer feedback.close()
 	pause := pollEvery
 	for {
 		if time.Since(time.Unix(0, e.asked.Load())) > idle {
 			anomalies.close() // its connection's requests end; where it was read up to stays known
-			said.close()
+			feedback.close()
 			select {
 			case <-ctx.Done():
 				return
@@ -170,7 +170,7 @@ func (e *Explorer) Run(ctx context.Context) {
 			}
 			pause = pollEvery
 		}
-		err := e.poll(ctx, anomalies, said)
+		err := e.poll(ctx, anomalies, feedback)
 		if ctx.Err() != nil {
 			return
 		}
@@ -187,7 +187,7 @@ func (e *Explorer) Run(ctx context.Context) {
 	}
 }
 
-func (e *Explorer) poll(ctx context.Context, anomalies, said *tail) error {
+func (e *Explorer) poll(ctx context.Context, anomalies, feedback *tail) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	read := func(t *tail) (err error) {
@@ -204,13 +204,13 @@ func (e *Explorer) poll(ctx context.Context, anomalies, said *tail) error {
 		return err
 	}
 	err := read(anomalies)
-	saidErr := read(said)
+	feedbackErr := read(feedback)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.fault, e.wrote = text(err), text(saidErr)
+	e.fault, e.wrote = text(err), text(feedbackErr)
 	e.ready = e.ready || err == nil
 	e.store.truncated = e.store.truncated || anomalies.truncated
-	if err = errors.Join(err, saidErr); err != nil && ctx.Err() == nil {
+	if err = errors.Join(err, feedbackErr); err != nil && ctx.Err() == nil {
 		e.trouble.Warn(e.c.Log, "explorer", "the page cannot read topics of the group; it shows what it has read", "err", err)
 	} else if err == nil {
 		e.trouble.Over(e.c.Log, "explorer")
@@ -228,7 +228,7 @@ func text(err error) string {
 func (e *Explorer) takeAnomaly(rec *record.Record, partition int32) {
 	a, err := output.DecodeAnomaly(rec.Value)
 	if err != nil {
-		return // not ours; whoever reads the topic sees it too
+		return // of another program; every reader of the topic meets it
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -238,7 +238,7 @@ func (e *Explorer) takeAnomaly(rec *record.Record, partition int32) {
 func (e *Explorer) takeFeedback(rec *record.Record, partition int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.said.take(rec, partition)
+	e.labels.take(rec, partition)
 }
 
 // feedbackTopic returns the name of the topic; "" without one.
@@ -263,7 +263,7 @@ func (e *Explorer) Anomalies(q *web.AnomalyQuery) web.AnomalyList {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	list := e.store.list(q, &e.said)
+	list := e.store.list(q, &e.labels)
 	list.Loading, list.Truncated, list.Fault, list.Topic = !e.ready, e.store.truncated, e.fault, e.c.Anomalies
 	if e.c.Anomalies == "" {
 		list.Loading, list.Fault = false, "no anomalies are published (ODRADEK_ANOMALIES)"
@@ -281,7 +281,7 @@ func (e *Explorer) Anomaly(id string) (web.Anomaly, error) {
 	if err != nil {
 		return web.Anomaly{}, err
 	}
-	return e.store.complete(entry, &e.said), nil
+	return e.store.complete(entry, &e.labels), nil
 }
 
 // find returns the anomaly of an id. The caller holds mu.
@@ -302,11 +302,11 @@ func (e *Explorer) Feedback() web.FeedbackList {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return web.FeedbackList{Feedback: e.said.list(), Topic: e.feedbackTopic(), Fault: e.wrote}
+	return web.FeedbackList{Feedback: e.labels.list(), Topic: e.feedbackTopic(), Fault: e.wrote}
 }
 
-// Say implements web.Explorer.
-func (e *Explorer) Say(ctx context.Context, f *web.Feedback) (*web.Feedback, error) {
+// WriteFeedback implements web.Explorer.
+func (e *Explorer) WriteFeedback(ctx context.Context, f *web.Feedback) (*web.Feedback, error) {
 	e.ask()
 	if e.c.Feedback == nil {
 		return nil, &web.Error{Code: http.StatusConflict, Text: "explorer: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
@@ -319,12 +319,12 @@ func (e *Explorer) Say(ctx context.Context, f *web.Feedback) (*web.Feedback, err
 		return nil, fmt.Errorf("explorer: %w", err)
 	}
 	e.c.Log.Info("feedback was written by the page", "topic", e.c.Feedback.Name, "id", rec.ID, "kind", output.FeedbackKinds[rec.Kind])
-	said := feedbackOf(rec)
-	return &said, nil
+	written := feedbackOf(rec)
+	return &written, nil
 }
 
-// Remove implements web.Explorer.
-func (e *Explorer) Remove(ctx context.Context, id string) error {
+// RemoveFeedback implements web.Explorer.
+func (e *Explorer) RemoveFeedback(ctx context.Context, id string) error {
 	e.ask()
 	if e.c.Feedback == nil {
 		return &web.Error{Code: http.StatusConflict, Text: "explorer: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}

@@ -331,18 +331,18 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestSayAndRemove: what is said is in the topic and in the answers, and can be taken back; what is wrong is named.
-func TestSayAndRemove(t *testing.T) {
+// TestWriteAndRemove: feedback is in the topic and in the answers, and can be removed; what is wrong is named.
+func TestWriteAndRemove(t *testing.T) {
 	b := newBed(t, nil)
 	b.topic("anomalies", 1)
 	b.write(b.anomaly(1, 1, 0, "pump-1", 10, nil))
 	id := "01" + strings.Repeat("0", 30)
 	until := b.begin.Add(time.Hour)
-	rule, err := b.Say(t.Context(), &web.Feedback{Kind: "mute", Keys: "pump-*", To: &until, Reason: "why", Author: "me"})
+	rule, err := b.WriteFeedback(t.Context(), &web.Feedback{Kind: "mute", Keys: "pump-*", To: &until, Reason: "why", Author: "me"})
 	if err != nil || len(rule.ID) != 8 || rule.Direction != "both" {
 		t.Fatalf("%+v, %v", rule, err)
 	}
-	if f, err := b.Say(t.Context(), &web.Feedback{Kind: "false_alarm", Anomaly: id}); err != nil || f.ID != "anomaly/"+id {
+	if f, err := b.WriteFeedback(t.Context(), &web.Feedback{Kind: "false_alarm", Anomaly: id}); err != nil || f.ID != "anomaly/"+id {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	b.list(web.AnomalyQuery{}, "the anomaly has both", func(l *web.AnomalyList) bool {
@@ -352,7 +352,7 @@ func TestSayAndRemove(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	for _, id := range []string{rule.ID, "anomaly/" + id} {
-		if err := b.Remove(t.Context(), id); err != nil {
+		if err := b.RemoveFeedback(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -361,7 +361,7 @@ func TestSayAndRemove(t *testing.T) {
 			l.Anomalies[0].Label == ""
 	})
 	var e *web.Error
-	if err := b.Remove(t.Context(), rule.ID); !errors.As(err, &e) || e.Code != http.StatusNotFound {
+	if err := b.RemoveFeedback(t.Context(), rule.ID); !errors.As(err, &e) || e.Code != http.StatusNotFound {
 		t.Errorf("removing what is not there: %v", err)
 	}
 	past := b.begin.Add(-time.Hour)
@@ -380,11 +380,11 @@ func TestSayAndRemove(t *testing.T) {
 		{web.Feedback{Kind: "confirm", Anomaly: id, Keys: "x"}, "are those of a mute"},
 		{web.Feedback{Kind: "mute", Reason: strings.Repeat("x", 3000)}, "at most 2000 bytes"},
 	} {
-		if _, err := b.Say(t.Context(), &c.f); !errors.As(err, &e) || e.Code != http.StatusBadRequest || !strings.Contains(err.Error(), c.want) {
+		if _, err := b.WriteFeedback(t.Context(), &c.f); !errors.As(err, &e) || e.Code != http.StatusBadRequest || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.f, err, c.want)
 		}
 	}
-	if _, err := b.Say(t.Context(), &web.Feedback{Kind: "mute", Detector: "silence"}); err != nil {
+	if _, err := b.WriteFeedback(t.Context(), &web.Feedback{Kind: "mute", Detector: "silence"}); err != nil {
 		t.Errorf("silence cannot be muted: %v", err)
 	}
 }

@@ -68,7 +68,7 @@ type point struct {
 	score float64
 }
 
-// reading is what is read of a series.
+// reading reads a series.
 type reading struct {
 	e       *Explorer
 	key     string
@@ -114,7 +114,7 @@ func (r *reading) find(ctx context.Context, id string) error {
 	return nil
 }
 
-// findScore looks for the newest score of a series without anomalies: its source is where to read.
+// findScore searches for the newest score of a series without anomalies, and reads at its source.
 func (r *reading) findScore(ctx context.Context) error {
 	tp, first, end, err := r.scoresPartition(ctx)
 	if err != nil {
@@ -318,7 +318,7 @@ func (r *reading) scores(ctx context.Context) error {
 			r.points[s.Detector] = append(r.points[s.Detector], point{s.ScoreTime, s.Score})
 		}
 	}
-	// A detector with a stride, or that looks at samples behind the moment it judges, is later than others.
+	// A detector with a stride, or one that scores samples behind the newest, is later than others.
 	all := func(enough func(of *[2]int64) bool) func() bool {
 		return func() bool {
 			for name, of := range reached {
@@ -362,7 +362,7 @@ func (r *reading) answer() {
 	r.e.mu.Lock()
 	for _, a := range r.anomalies {
 		if a.a.End >= low && a.a.Start <= high || !a.closed() {
-			out.Anomalies = append(out.Anomalies, r.e.store.complete(a, &r.e.said))
+			out.Anomalies = append(out.Anomalies, r.e.store.complete(a, &r.e.labels))
 		}
 	}
 	r.e.mu.Unlock()

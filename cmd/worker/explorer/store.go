@@ -16,7 +16,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// Limits of what a store keeps. Closed anomalies go first, those whose last record is oldest before others.
+// Limits of a store. Closed anomalies go first, those whose last record is oldest before others.
 const (
 	mostAnomalies = 4096
 	mostBytes     = 16 << 20
@@ -34,7 +34,7 @@ type entry struct {
 
 func (e *entry) closed() bool { return output.AnomalyKinds[e.a.Kind] == "close" }
 
-// store keeps the last anomalies, each once.
+// store has the last anomalies, each once.
 type store struct {
 	byID         map[[16]byte]*entry
 	open, closed *list.List // of *entry, by the order in which their last records were read
@@ -100,7 +100,7 @@ func (s *store) forget(partition int32) {
 }
 
 // list returns what matches: open ones by their opening, newest first, then closed ones by their end.
-func (s *store) list(q *web.AnomalyQuery, said *said) web.AnomalyList {
+func (s *store) list(q *web.AnomalyQuery, feedback *feedbackStore) web.AnomalyList {
 	var open, closed []*entry
 	names := map[string]bool{}
 	for _, d := range s.c.detectors() {
@@ -130,7 +130,7 @@ func (s *store) list(q *web.AnomalyQuery, said *said) web.AnomalyList {
 	out := web.AnomalyList{Anomalies: []web.Anomaly{}, Detectors: []string{}, Open: len(open), Closed: len(closed)}
 	all := append(open, closed...)
 	for _, e := range all[:min(len(all), q.Limit)] {
-		out.Anomalies = append(out.Anomalies, s.complete(e, said))
+		out.Anomalies = append(out.Anomalies, s.complete(e, feedback))
 	}
 	for name := range names {
 		out.Detectors = append(out.Detectors, name)
@@ -163,8 +163,8 @@ func seriesOf(key []byte) string {
 	return "0x" + hex.EncodeToString(key)
 }
 
-// complete returns an anomaly with what operators have said of it.
-func (s *store) complete(e *entry, said *said) web.Anomaly {
+// complete returns an anomaly with its label, and whether a mute rule covers it.
+func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 	a := &e.a
 	w := web.Anomaly{
 		ID: hex.EncodeToString(a.ID[:]), Revision: a.Revision, State: "open", Series: seriesOf(a.Key), Detector: a.Detector,
@@ -173,7 +173,7 @@ func (s *store) complete(e *entry, said *said) web.Anomaly {
 		WrittenAt: time.UnixMilli(e.written).UTC(), Samples: a.Samples, PeakScore: web.Number(a.PeakScore), Threshold: web.Number(a.Threshold),
 		Rank: web.Number(a.Rank), Expected: numbers(a.Expected), Actual: numbers(a.Actual), Contribution: numbers(a.Contribution),
 		Field: a.Field, Source: web.Origin{Topic: a.Topic, Partition: a.Partition, Offset: a.Offset},
-		Label: said.labels[hex.EncodeToString(a.ID[:])],
+		Label: feedback.labels[hex.EncodeToString(a.ID[:])],
 	}
 	if e.closed() {
 		w.State, w.Reason = "closed", output.CloseReasons[a.Reason]
@@ -189,7 +189,7 @@ func (s *store) complete(e *entry, said *said) web.Anomaly {
 			ColumnFrom: r.ColumnFrom, ColumnTo: r.ColumnTo, RowFrom: r.RowFrom, RowTo: r.RowTo, Observed: r.Observed,
 			Expected: web.Number(r.Expected), Ratio: web.Number(r.Ratio), P: web.Number(r.P)}
 	}
-	w.Muted = said.rules().Covers(a.Detector, e.key, a.PeakTime, a.PeakTime, func() (expected, actual, contribution []float64) {
+	w.Muted = feedback.rules().Covers(a.Detector, e.key, a.PeakTime, a.PeakTime, func() (expected, actual, contribution []float64) {
 		return a.Expected, a.Actual, a.Contribution
 	})
 	return w

@@ -16,26 +16,28 @@ import (
 	"odradek/schemas/output"
 )
 
-// mostSaid bounds the records of feedback that are kept; the oldest labels go first.
-const mostSaid = 10_000
+// mostFeedback bounds the records of feedback in memory; the oldest labels go first.
+const mostFeedback = 10_000
 
-// saying is a record of the feedback topic.
-type saying struct {
+// feedbackRecord is a record of the feedback topic.
+type feedbackRecord struct {
 	f         output.Feedback
 	partition int32
 }
 
-// said is what operators have said.
-type said struct {
-	byID   map[string]*saying
+// feedbackStore has the records of the feedback topic.
+type feedbackStore struct {
+	byID   map[string]*feedbackRecord
 	labels map[string]string // by anomaly: confirm or false_alarm
 	muting mute.List         // nil: to be made
 }
 
-func newSaid() said { return said{byID: map[string]*saying{}, labels: map[string]string{}} }
+func newFeedbackStore() feedbackStore {
+	return feedbackStore{byID: map[string]*feedbackRecord{}, labels: map[string]string{}}
+}
 
 // take applies a record.
-func (s *said) take(rec *record.Record, partition int32) {
+func (s *feedbackStore) take(rec *record.Record, partition int32) {
 	id := string(rec.Key)
 	s.remove(id)
 	if rec.Value == nil {
@@ -45,7 +47,7 @@ func (s *said) take(rec *record.Record, partition int32) {
 	if err != nil {
 		return // the worker that follows the topic logs it
 	}
-	if len(s.byID) >= mostSaid {
+	if len(s.byID) >= mostFeedback {
 		oldest := ""
 		for id, have := range s.byID {
 			if have.f.Anomaly != "" && (oldest == "" || have.f.WrittenAt < s.byID[oldest].f.WrittenAt) {
@@ -54,13 +56,13 @@ func (s *said) take(rec *record.Record, partition int32) {
 		}
 		s.remove(oldest)
 	}
-	s.byID[id] = &saying{f, partition}
+	s.byID[id] = &feedbackRecord{f, partition}
 	if f.Kind >= output.FeedbackConfirm {
 		s.labels[f.Anomaly] = output.FeedbackKinds[f.Kind]
 	}
 }
 
-func (s *said) remove(id string) {
+func (s *feedbackStore) remove(id string) {
 	if have := s.byID[id]; have != nil {
 		delete(s.labels, have.f.Anomaly)
 		delete(s.byID, id)
@@ -68,8 +70,8 @@ func (s *said) remove(id string) {
 	s.muting = nil
 }
 
-// forget removes what a partition of the topic has said.
-func (s *said) forget(partition int32) {
+// forget removes the records of a partition of the topic.
+func (s *feedbackStore) forget(partition int32) {
 	for id, have := range s.byID {
 		if have.partition == partition {
 			s.remove(id)
@@ -78,7 +80,7 @@ func (s *said) forget(partition int32) {
 }
 
 // rules returns the mute rules.
-func (s *said) rules() mute.List {
+func (s *feedbackStore) rules() mute.List {
 	if s.muting == nil {
 		s.muting = mute.List{}
 		for _, have := range s.byID {
@@ -91,7 +93,7 @@ func (s *said) rules() mute.List {
 }
 
 // list returns all, newest first.
-func (s *said) list() []web.Feedback {
+func (s *feedbackStore) list() []web.Feedback {
 	list := []web.Feedback{}
 	for _, have := range s.byID {
 		list = append(list, feedbackOf(&have.f))
@@ -160,7 +162,7 @@ func recordOf(f *web.Feedback, detectors []Detector) (*output.Feedback, error) {
 			wrong("anomaly %q is no id of an anomaly: 32 hexadecimal digits", f.Anomaly)
 		}
 		if rec.ID == "" {
-			rec.ID = "anomaly/" + f.Anomaly // what is said last holds
+			rec.ID = "anomaly/" + f.Anomaly // the last label of an anomaly holds
 		}
 		if f.Detector != "" || f.Keys != "" || f.From != nil || f.To != nil || f.Direction != "" {
 			wrong("detector, keys, from, to and direction are those of a mute")
