@@ -1,7 +1,7 @@
 // Op KNN: package detectors/knn has the definition. Neighbours are those of float64, ties in the order
 // of the points. So are their distances, except for the last digits of float32 in small windows.
 //
-// There are six methods:
+// There are seven methods:
 //
 //   - A point among those before it (knn_before): a warp a point, in float64. Copying
 //     the window to the device takes longer than that.
@@ -14,8 +14,10 @@
 //     One point among those before it uses float32 distances (knn_before_line).
 //   - All points of a larger set of up to four coordinates, up to 64 neighbours, not
 //     listed (knn_index, knn_nearest): from leaves of points that lie side by side.
-//   - All points of other large sets (knn_peaks, knn_load, knn_scan, knn_finish): brute
-//     force by all blocks of the device.
+//   - All points of other large sets of five or more coordinates, up to 128 neighbours (knn_peaks, knn_load,
+//     knn_halves, knn_tensor): all pairs by products of matrices, twice, by all blocks of the device.
+//   - All points of the other large sets, and groups of points that knn_tensor leaves (knn_peaks, knn_load,
+//     knn_scan, knn_finish): brute force by all blocks of the device.
 //
 // knn_scan: a thread has up to four queries in registers and visits all places, eight or four at a
 // time. The places lie in shared memory in an order unrelated to time, and all threads read the same
@@ -31,7 +33,24 @@
 // origin, the remaining search uses differences. Values are centred only if that is exact. Squares are
 // float32 until a list is final; float64 decides those that float32 cannot distinguish from the k-th.
 //
-// Floor, instructions of a pair: d=2 four and a comparison, d=10 ten and one. 1e12 pairs of 1,000,000
+// knn_tensor: a warp has 64 queries (32 from 17 coordinates on) and multiplies them with all places, 16 at a time,
+// in numbers of 16 bits: coordinates after centring, scaled by a power of two. Further rows of the product add the
+// places' norms and errors: a bound of what 16 bits lose, proportional to the norm. In the first pass sums have
+// the errors added. Each query has the least sum of 64, 128 or 256 groups of places. If as many groups as
+// neighbours, and one for the query itself, have a least sum within a limit, all neighbours are within it. The
+// second pass has the errors subtracted and the limit as the start of the sum, so that the sign tells whether a
+// place may be a neighbour. These, mostly 1.1 to 1.3 k, float64 decides. A query with many places within its error
+// keeps the nearest of them and lowers its limit; where that happens too often, as far from all points, it searches
+// in float32 differences alone; with many such queries or ties knn_scan searches for the warp's group of queries.
+//
+// Floor of knn_tensor: in the first pass a minimum a pair, 64 of them a cycle of a multiprocessor; in the second
+// 16 products a pair (d <= 12): for the 3.4e11 pairs of 581,012 points 20 ms and 18 ms on an H200. It takes 162 ms,
+// 250 cycles for 16 places where issuing their products takes some 64. By the machine code a warp waits for its
+// next places: they are loaded two steps ahead, but moving the ones before them to other registers waits for the
+// load. A second pass that looked at each sum of a step with a place within a limit, and selection in shared
+// memory, took 8.0 ms instead of 4.8 for 16 sets of 16,384 x 8.
+//
+// Floor of knn_scan, instructions of a pair: d=2 four and a comparison, d=10 ten and one. 1e12 pairs of 1,000,000
 // points are 0.15 s on an H200, 3.4e11 of 581,012 0.12 s.
 //
 // knn_recent: a lane has 16 successive points, 512 points a round, and its window of readings slides through
@@ -60,6 +79,7 @@
 #include "knn_nearest.h"
 #include "knn_recent.h"
 #include "knn_scan.h"
+#include "knn_tensor.h"
 #include "knn_window.h"
 
 extern "C" __global__ void __launch_bounds__(128) knn_before(const Task *tasks, const Tile *tiles, const float *f32, float *out,
@@ -115,6 +135,23 @@ extern "C" __global__ void __launch_bounds__(256) knn_load(const Task *tasks, co
                                                            uint32_t *status, unsigned char *scratch) {
     knn::load(knn::setOf(tasks, tiles, f32, scratch), out);
 }
+
+extern "C" __global__ void __launch_bounds__(256) knn_halves(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+                                                             uint32_t *status, unsigned char *scratch) {
+    knn::halves(knn::setOf(tasks, tiles, f32, scratch));
+}
+
+// By the numbers of a row of a product.
+#define TENSOR(name, most)                                                                                                            \
+    extern "C" __global__ void __launch_bounds__(knn::lanes, 3) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
+                                                                     uint32_t *status, unsigned char *scratch) {                      \
+        knn::tensor<knn::tensorSteps(most), knn::tensorTiles(most)>(tasks, tiles, f32, out, scratch);                                  \
+    }
+
+TENSOR(knn_tensor_16, 10)
+TENSOR(knn_tensor_32, 16)
+TENSOR(knn_tensor_48, 32)
+TENSOR(knn_tensor_80, 64)
 
 #define SCAN(name, D)                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(knn::lanes, 3) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \

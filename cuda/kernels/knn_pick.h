@@ -29,6 +29,15 @@ template <class T> __device__ inline T largest(T v) {
     return v;
 }
 
+// greatest returns the largest of the lanes' numbers.
+__device__ __forceinline__ uint32_t greatest(uint32_t v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    return largest(v);
+#else
+    return __reduce_max_sync(full, v);
+#endif
+}
+
 __device__ inline double sumOf(double v) {
     for (int o = 16; o > 0; o >>= 1) v = __dadd_rn(v, __shfl_xor_sync(full, v, o));
     return v;

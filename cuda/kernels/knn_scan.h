@@ -23,13 +23,21 @@ struct Set {
     int blocks, block;      // blocks of the task; this one's number
     int parts, items;       // an item is the search for some queries among a part of the places
     int cap;                // entries that a query has room for
+    bool tensor;            // knn_tensor.h searches first
+    int slots;              // entries of one of a query's four lists there
+    int minima;             // groups of places there
     Wanted wanted;
     struct Header *header;
-    uint4 *peaks;           // by block: bits of the largest number; the values whose centring rounds, as two words
+    uint4 *peaks;           // by block: bits of the largest number; the values whose centring rounds, as two words; bits of the largest centred number
     uint32_t *order;        // by place: the point
     float *columns;         // [tile of 32 places][row][place]
     uint2 *lists;           // [query][part][cap], or, with one part, [block][query][cap]: squares and places
     uint32_t *counts;       // [query][part]
+    uint32_t *todo;         // [group of queries]: whether knn_scan searches for them
+    uint4 *halves;          // knn_tensor.h's: [16 places][16 rows][lane]
+    float2 *norms;          // of these, [place]: the norm, rounded down; its error
+    float *least;           // [block][query of an item][minima], in the memory of lists
+    uint32_t *found;        // [block][query of an item][4][slots], in the memory of lists
     double *wide;           // of this block: by warp, [parts*cap]
     bool keeps;             // the neighbours themselves are wanted, not the weights
     double *distance;       // of those: [point][k], ascending
@@ -42,6 +50,8 @@ struct Header {
     uint32_t next;    // next item
     uint32_t spoilt;  // a number is not finite
     float scale;      // a power of two that brings squares into float32's range
+    uint32_t tensor;  // next item of knn_tensor.h
+    float half;       // a power of two that brings centred numbers into the range of 16 bits; 0: none does
 };
 
 __device__ constexpr int queriesOf(int most) { return (most <= 16 ? 4 : most <= 32 ? 2 : 1) * lanes; }
@@ -59,6 +69,13 @@ __device__ inline int mostOf(int width) {
 }
 
 constexpr uint32_t keepsLists = 1 << 15;
+
+// Sizes of knn_tensor.h, as in cuda/plan/knn.go: rows of 16 of a product, queries of an item, and parts of a
+// set that is left to knn_scan.
+__device__ constexpr int tensorSteps(int most) { return (most + 4 + 15) / 16; }
+__device__ constexpr int tensorTiles(int most) { return most <= 16 ? 4 : 2; }  // of 16 queries of a warp
+constexpr int tensorLeast = 5, tensorOthers = 128, tensorParts = 132, partsMost = 16, partPlaces = 1 << 10;
+constexpr size_t listBytes = size_t(512) << 20;
 
 // setOf reads a tile: its part is the block, and, << 16, the number of the task's blocks. With keepsLists the
 // task is op LOF's, whose parameters begin as those of op KNN (lof_set.h).
@@ -80,19 +97,33 @@ __device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f
     s.block = tile.part & (keepsLists - 1);
     s.keeps = tile.part & keepsLists;
     int groups = (s.n + s.queries - 1) / s.queries;
-    s.parts = max(1, s.blocks / groups);
-    s.items = groups * s.parts;
     if (s.keeps) s.wanted = {p.k, 0, min(p.k, s.n - 1), false};
     else s.wanted = wantedOf(p, s.n - 1);
     s.cap = max(64, (2 * s.wanted.k + 28 + 31) / 32 * 32);
+    s.tensor = s.width >= tensorLeast && s.wanted.others >= 1 && s.wanted.others <= tensorOthers;
+    s.slots = (s.wanted.others / 2 + 24 + 7) / 8 * 8;
+    s.minima = s.wanted.others <= 24 ? 64 : s.wanted.others <= 64 ? 128 : 256;
+    size_t entries = static_cast<size_t>(s.queries) * s.cap * 8;
+    if (s.tensor) s.parts = max(1, min(min(tensorParts / groups, partsMost), min(s.n / partPlaces, static_cast<int>(listBytes / entries / groups))));
+    else s.parts = max(1, s.blocks / groups);
+    s.items = groups * s.parts;
     unsigned char *memory = scratch + static_cast<size_t>(tile.scratch) * 256;
     s.header = reinterpret_cast<Header *>(take(memory, sizeof(Header)));
     s.peaks = reinterpret_cast<uint4 *>(take(memory, s.blocks * sizeof(uint4)));
     s.order = reinterpret_cast<uint32_t *>(take(memory, static_cast<size_t>(s.padded) * 4));
     s.columns = reinterpret_cast<float *>(take(memory, static_cast<size_t>(s.padded) * s.rows * 4));
     size_t lists = s.parts > 1 ? static_cast<size_t>(s.items) : s.blocks;
-    s.lists = reinterpret_cast<uint2 *>(take(memory, lists * s.queries * s.cap * 8));
+    size_t rows = static_cast<size_t>(lanes / 32) * 16 * tensorTiles(s.most);
+    size_t least = s.tensor ? min(static_cast<size_t>(s.blocks), (s.n + rows - 1) / rows) * rows : 0;
+    unsigned char *room = take(memory, max(lists * entries, least * (4 * s.minima + 16 * s.slots)));
+    s.lists = reinterpret_cast<uint2 *>(room);
+    s.least = reinterpret_cast<float *>(room);
+    s.found = reinterpret_cast<uint32_t *>(s.least + least * s.minima);
     s.counts = reinterpret_cast<uint32_t *>(take(memory, lists * s.queries * 4));
+    s.todo = reinterpret_cast<uint32_t *>(take(memory, static_cast<size_t>(groups) * 4));
+    size_t tensor = s.tensor ? s.padded : 0;
+    s.halves = reinterpret_cast<uint4 *>(take(memory, tensor * tensorSteps(s.most) * 32));
+    s.norms = reinterpret_cast<float2 *>(take(memory, tensor * 8));
     size_t wide = static_cast<size_t>(lanes / 32) * s.parts * s.cap;
     s.wide = reinterpret_cast<double *>(memory) + s.block * wide;
     s.distance = reinterpret_cast<double *>(memory) + s.blocks * wide;
@@ -123,21 +154,23 @@ __device__ inline void centre(const Set &s, float *to) {
 // rounding.
 __device__ inline void peaks(const Set &s) {
     __shared__ float mean[rowMost];
-    __shared__ uint32_t seen[3];
-    if (threadIdx.x < 3) seen[threadIdx.x] = 0;
+    __shared__ uint32_t seen[4];
+    if (threadIdx.x < 4) seen[threadIdx.x] = 0;
     centre(s, mean);
-    uint32_t peak = 0, rounds[2] = {0, 0}, length = s.task->x.len;
+    uint32_t peak = 0, centred = 0, rounds[2] = {0, 0}, length = s.task->x.len;
     for (uint32_t e = s.block * blockDim.x + threadIdx.x; e < length; e += s.blocks * blockDim.x) {
         float v = s.x[e];
         int c = static_cast<int>(e % static_cast<uint32_t>(s.row));
         peak = max(peak, __float_as_uint(v) & 0x7fffffffu);
+        centred = max(centred, __float_as_uint(v - mean[c]) & 0x7fffffffu);
         if (static_cast<double>(v - mean[c]) != static_cast<double>(v) - static_cast<double>(mean[c])) rounds[c >> 5] |= 1u << (c & 31);
     }
     atomicMax(&seen[0], peak);
     atomicOr(&seen[1], rounds[0]);
     atomicOr(&seen[2], rounds[1]);
+    atomicMax(&seen[3], centred);
     __syncthreads();
-    if (threadIdx.x == 0) s.peaks[s.block] = make_uint4(seen[0], seen[1], seen[2], 0);
+    if (threadIdx.x == 0) s.peaks[s.block] = make_uint4(seen[0], seen[1], seen[2], seen[3]);
 }
 
 // shrunk reduces a norm by the largest error of the expanded square of a difference: with u = 2^-24,
@@ -147,14 +180,15 @@ __device__ inline float shrunk(double norm, int most) { return __double2float_rd
 // load writes the columns of the block's share of the places.
 __device__ inline void load(const Set &s, float *out) {
     __shared__ float mean[rowMost];
-    __shared__ uint32_t seen[3], step;
-    if (threadIdx.x < 3) seen[threadIdx.x] = 0;
+    __shared__ uint32_t seen[4], step;
+    if (threadIdx.x < 4) seen[threadIdx.x] = 0;
     centre(s, mean);
     for (int b = threadIdx.x; b < s.blocks; b += blockDim.x) {
         uint4 p = s.peaks[b];
         atomicMax(&seen[0], p.x);
         atomicOr(&seen[1], p.y);
         atomicOr(&seen[2], p.z);
+        atomicMax(&seen[3], p.w);
     }
     if (threadIdx.x == 0) {
         // A step through the points of about the golden section, so that neighbouring places have
@@ -178,7 +212,11 @@ __device__ inline void load(const Set &s, float *out) {
         int exponent = peak < 0x800000u ? -127 : static_cast<int>(peak >> 23) - 127;
         scale = __uint_as_float(static_cast<uint32_t>(min(20 - exponent, 120) + 127) << 23);
     }
-    if (s.block == 0 && threadIdx.x == 0) *s.header = {0, spoilt, scale};
+    // The largest centred number becomes one of 256 to 512.
+    int power = static_cast<int>(seen[3] >> 23) - 127;
+    float half = s.tensor && power >= -110 && power <= 127 ? __uint_as_float(static_cast<uint32_t>(8 - power + 127) << 23) : 0;
+    if (s.block == 0 && threadIdx.x == 0) *s.header = {0, spoilt, scale, 0, half};
+    for (int g = s.block * blockDim.x + threadIdx.x; g < s.items / s.parts; g += s.blocks * blockDim.x) s.todo[g] = half == 0;
     const Wanted &w = s.wanted;
     if (spoilt && s.keeps) return;
     if (spoilt) {
@@ -218,10 +256,10 @@ struct Kept {
     float accept;
 };
 
-// measure sets wide to the squares of the list's entries as in the definition.
-__device__ inline void measure(const Set &s, const uint2 *list, int count, int place, double *wide) {
+// measure sets wide to the squares of count places as in the definition; at(a) is the a-th.
+template <class At> __device__ __forceinline__ void measure(const Set &s, int count, int place, double *wide, At at) {
     const float *own = s.x + static_cast<size_t>(s.order[place]) * s.row;
-    for (int a = threadIdx.x & 31; a < count; a += 32) wide[a] = squareOf(own, s.x + static_cast<size_t>(s.order[list[a].y]) * s.row, s.width);
+    for (int a = threadIdx.x & 31; a < count; a += 32) wide[a] = squareOf(own, s.x + static_cast<size_t>(s.order[at(a)]) * s.row, s.width);
     __syncwarp();
 }
 
@@ -239,7 +277,7 @@ static __device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *lis
     Kept kept = near(s, list, count, others / 8);
     if (kept.count <= s.cap - room) return kept;
     count = kept.count;
-    measure(s, list, count, place, wide);
+    measure(s, count, place, wide, [&](int a) { return list[a].y; });
     Bits last = rank<Bits>(count, others, 0, [&](int a) { return bitsOf(wide[a]); });
     double far = doubleOf(last);
     int drop = others - countOf(count, [&](int a) { return wide[a] < far; });  // the number of entries at the last square that stay
@@ -252,13 +290,13 @@ static __device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *lis
 }
 
 // keepNearest writes a point's neighbours, nearest first, of equally far ones the first. wide has the
-// squares of the list's entries. The whole warp calls it.
-__device__ inline void keepNearest(const Set &s, const uint2 *list, int count, int point, const double *wide) {
+// squares of the places. The whole warp calls it.
+template <class At> __device__ __forceinline__ void keepNearest(const Set &s, int count, int point, const double *wide, At at) {
     size_t first = static_cast<size_t>(point) * s.wanted.k;
     for (int a = 0; a < count; a++) {
         double square = wide[a];
-        uint32_t mine = s.order[list[a].y];
-        int before = countOf(count, [&](int b) { return wide[b] < square || (wide[b] == square && s.order[list[b].y] < mine); });
+        uint32_t mine = s.order[at(a)];
+        int before = countOf(count, [&](int b) { return wide[b] < square || (wide[b] == square && s.order[at(b)] < mine); });
         if ((threadIdx.x & 31) == 0 && before < s.wanted.others) {
             s.distance[first + before] = __dsqrt_rn(square);
             s.neighbour[first + before] = mine;
@@ -267,16 +305,42 @@ __device__ inline void keepNearest(const Set &s, const uint2 *list, int count, i
     __syncwarp();
 }
 
-// finish scores a point from its list. The whole warp calls it.
-static __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int count, int place, double *wide, float *out) {
+// lastOf returns the bits of the m-th least of count squares: mostly few are larger, which it drops one by one.
+__device__ inline Bits lastOf(int count, int m, const double *wide) {
+    constexpr int E = 4;
+    if (count > 32 * E || count - m > 20) return rank<Bits>(count, m, 0, [&](int a) { return bitsOf(wide[a]); });
+    const int lane = threadIdx.x & 31;
+    Bits v[E], mine = 0;  // each plus one; 0 is none
+#pragma unroll
+    for (int i = 0; i < E; i++) {
+        v[i] = 32 * i + lane < count ? bitsOf(wide[32 * i + lane]) + 1 : 0;
+        mine = max(mine, v[i]);
+    }
+    for (int drop = count - m;; drop--) {
+        const uint32_t high = greatest(static_cast<uint32_t>(mine >> 32));
+        const uint32_t low = greatest(mine >> 32 == high ? static_cast<uint32_t>(mine) : 0);
+        const Bits top = static_cast<Bits>(high) << 32 | low;
+        if (drop == 0) return top - 1;
+        bool drops = lane == __ffs(static_cast<int>(__ballot_sync(full, mine == top))) - 1;
+        mine = 0;
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            if (drops && v[i] == top) v[i] = 0, drops = false;
+            mine = max(mine, v[i]);
+        }
+    }
+}
+
+// conclude scores a point whose neighbours are among count places; at(a) is the a-th, and wide has room for
+// their squares. The whole warp calls it.
+template <class At> __device__ __forceinline__ void conclude(const Set &s, int count, int place, double *wide, float *out, At at) {
     const Wanted &w = s.wanted;
     int lane = threadIdx.x & 31, point = s.order[place];
     double sum = 0;
     Bits last = 0;
     if (w.others > 0) {
-        if (count > w.others) count = near(s, list, count, 0).count;
-        measure(s, list, count, place, wide);
-        last = rank<Bits>(count, w.others, 0, [&](int a) { return bitsOf(wide[a]); });
+        measure(s, count, place, wide, at);
+        last = lastOf(count, w.others, wide);
         double far = doubleOf(last);
         int nearer = 0;
         for (int a = lane; a < count; a += 32) {
@@ -289,15 +353,21 @@ static __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *lis
         sum = __dadd_rn(sumOf(sum), __dmul_rn(static_cast<double>(w.others - nearer), __dsqrt_rn(far)));
     }
     if (s.keeps) {
-        keepNearest(s, list, count, point, wide);
+        keepNearest(s, count, point, wide, at);
         return;
     }
     if (lane == 0) out[s.task->scores.off + point] = weight(w, sum);
     if (w.listed) {
         leave(out + s.task->detail.off + static_cast<size_t>(point) * w.k, w, false, point, count, last, [&](int a) { return bitsOf(wide[a]); },
-              [&](int a) { return static_cast<int>(s.order[list[a].y]); });
+              [&](int a) { return static_cast<int>(s.order[at(a)]); });
     }
     __syncwarp();
+}
+
+// finish scores a point from its list. The whole warp calls it.
+static __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int count, int place, double *wide, float *out) {
+    if (s.wanted.others > 0 && count > s.wanted.others) count = near(s, list, count, 0).count;
+    conclude(s, count, place, wide, out, [&](int a) { return list[a].y; });
 }
 
 // Scan has the sizes of a scanning kernel: queries a thread, places a step and in shared memory.
@@ -441,6 +511,7 @@ template <int D> __device__ __forceinline__ void scan(const Task *tasks, const T
         __syncthreads();
         if (item >= s.items) return;
         int group = item / s.parts, part = item - group * s.parts, chunks = s.padded / chunk;
+        if (!s.todo[group]) continue;
         Mine<D> mine;
         mine.place = group * s.queries + static_cast<int>(threadIdx.x);
         mine.pitch = s.parts * s.cap;
@@ -504,6 +575,7 @@ __device__ inline void finishParts(const Set &s, float *out) {
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     double *wide = s.wide + static_cast<size_t>(warp) * s.parts * s.cap;
     for (int place = s.block * (lanes / 32) + warp; place < s.n; place += s.blocks * (lanes / 32)) {
+        if (!s.todo[place / s.queries]) continue;
         uint2 *list = s.lists + static_cast<size_t>(place) * s.parts * s.cap;
         int count = s.counts[static_cast<size_t>(place) * s.parts];
         for (int part = 1; part < s.parts; part++) {

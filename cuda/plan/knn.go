@@ -28,6 +28,13 @@ const (
 	knnLists  = 512 << 20 // bytes of the lists of a set, at most
 )
 
+// Constants of knn_tensor.h.
+const (
+	knnTensorLeast  = 5   // numbers a point
+	knnTensorOthers = 128 // neighbours, at most
+	knnTensorBlocks = 132 // of the parts of a set that it leaves to knn_scan
+)
+
 // knnScans are the kernels by numbers a point.
 var knnScans = []int{2, 4, 6, 8, 10, 16, 32, 64}
 
@@ -123,6 +130,7 @@ func (s *knnShape) window(dim int) (shared, scratch int) {
 // knnSet describes how a large set is divided among blocks: Set in knn_scan.h.
 type knnSet struct {
 	most, queries, groups, parts, blocks, room int
+	steps                                      int // of the products of knn_tensor.h; 0: it leaves the set to knn_scan
 	scratch                                    int
 }
 
@@ -139,20 +147,80 @@ func (s *knnShape) set() (g knnSet) {
 	g.groups = (s.n + g.queries - 1) / g.queries
 	g.room = max(64, (2*s.k+28+31)/32*32)
 	entries := g.queries * g.room * 8
-	g.parts = max(1, min(knnBlocks/g.groups, knnParts, s.n/knnPart, knnLists/entries/g.groups))
+	blocks, items := knnBlocks, 0
+	if s.width >= knnTensorLeast && s.others >= 1 && s.others <= knnTensorOthers {
+		g.steps = (g.most + 4 + 15) / 16
+		blocks, items = knnTensorBlocks, (s.n+g.tensorRows()-1)/g.tensorRows()
+	}
+	g.parts = max(1, min(blocks/g.groups, knnParts, s.n/knnPart, knnLists/entries/g.groups))
 	g.blocks = g.groups * g.parts
 	if g.parts == 1 {
-		g.blocks = max(1, min(g.groups, knnBlocks, knnLists/entries))
+		g.blocks = max(1, min(max(g.groups, items), knnBlocks, knnLists/entries))
 	}
 	padded := (s.n + knnUnit - 1) / knnUnit * knnUnit
 	rows := g.most
 	if rows >= 4 {
 		rows++
 	}
-	g.scratch = Align(12) + Align(g.blocks*16) + Align(padded*4) + Align(padded*rows*4) + Align(g.blocks*entries) +
-		Align(g.blocks*g.queries*4) + g.blocks*knnLanes/32*g.parts*g.room*8
+	lists := g.blocks * entries
+	if g.steps > 0 {
+		minima := 256
+		switch {
+		case s.others <= 24:
+			minima = 64
+		case s.others <= 64:
+			minima = 128
+		}
+		lists = max(lists, min(g.blocks, items)*g.tensorRows()*(4*minima+16*((s.others/2+24+7)/8*8)))
+		g.scratch = Align(padded*g.steps*32) + Align(padded*8)
+	}
+	g.scratch += Align(20) + Align(g.blocks*16) + Align(padded*4) + Align(padded*rows*4) + Align(lists) +
+		Align(g.blocks*g.queries*4) + Align(4*g.groups) + g.blocks*knnLanes/32*g.parts*g.room*8
 	return g
 }
+
+// tensorRows is the number of queries of a block in knn_tensor.h.
+func (g *knnSet) tensorRows() int {
+	if g.most <= 16 {
+		return 2 * knnLanes
+	}
+	return knnLanes
+}
+
+// cost is the approximate device time in nanoseconds.
+func (g *knnSet) cost(s *knnShape) int {
+	n := float64(s.n)
+	if g.steps > 0 {
+		return int(n*n*float64(g.steps)/6000+n*float64(8+s.others)/20) + 1
+	}
+	return int(n*n*float64(2*s.width+8)/20000+n/2) + 1
+}
+
+// launch adds the launches of a search of sets by all blocks of the device, for the tiles since the last
+// launch.
+func (g *knnSet) launch(p *builder) {
+	grid := len(p.tiles) - p.launched
+	p.launch(kernel("knn_peaks"), 256, 0)
+	p.again(kernel("knn_load"), grid, 256, 0)
+	if g.steps > 0 {
+		p.again(kernel("knn_halves"), grid, 256, 0)
+		p.again(kernel(fmt.Sprint("knn_tensor_", 16*g.steps)), grid, knnLanes, 0)
+	}
+	p.again(kernel(fmt.Sprint("knn_scan_", g.most)), grid, knnLanes, 0)
+	p.again(kernel("knn_finish"), grid, knnLanes, 0)
+}
+
+// knnSetOf returns what launch needs, by the number of a kernel among knnScans.
+func knnSetOf(kind int, tensor bool) (g knnSet) {
+	g.most = knnScans[kind]
+	if tensor {
+		g.steps = (g.most + 4 + 15) / 16
+	}
+	return g
+}
+
+// knnTensor is set in the variant of a class that knn_tensor.h searches first.
+const knnTensor = 1 << 31
 
 // Variants of a class.
 const (
@@ -224,8 +292,11 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	for knnScans[variant-knnIsScan] != g.most {
 		variant++
 	}
+	if g.steps > 0 {
+		variant |= knnTensor
+	}
 	return Class{Op: knn.Op, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks << 16),
-		B: uint32(knnRounded(g.scratch))}, cost, true
+		B: uint32(knnRounded(g.scratch))}, g.cost(&s), true
 }
 
 // knnRounded rounds scratch memory, in 256 bytes, up to a value of few, so that there are few classes.
@@ -241,7 +312,7 @@ func knnRounded(bytes int) int {
 const knnWave = 512 << 20
 
 func knnLaunches(c Class, p *builder, chains []chain) {
-	variant, threads := int(c.Variant&0xff), int(c.Variant>>8)
+	variant, threads := int(c.Variant&0xff), int(c.Variant&^knnTensor>>8)
 	shared, blocks, scratch := knnSharedBytes(c), c.A>>16, int(c.B)*256
 	name := "knn_window"
 	switch {
@@ -255,7 +326,6 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 	case variant >= knnIsLine:
 		name = fmt.Sprint("knn_line_", 1<<(variant-knnIsLine))
 	case variant >= knnIsScan:
-		name = fmt.Sprint("knn_scan_", knnScans[variant-knnIsScan])
 	case variant > knnIsWindow:
 		name = fmt.Sprint("knn_window_", 1<<(variant-knnIsWindow))
 	}
@@ -270,6 +340,12 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		return
 	}
 	most := max(1, knnWave/max(scratch, 1))
+	tasks := 0
+	for _, ch := range chains {
+		tasks += int(ch.count)
+	}
+	waves := (tasks + most - 1) / most
+	most = (tasks + waves - 1) / waves
 	at := make([]uint32, 0, min(most, len(chains)))
 	wave := 0
 	end := func() {
@@ -285,11 +361,8 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 			p.launch(kernel(name), threads, shared)
 			return
 		}
-		grid := len(p.tiles) - p.launched
-		p.launch(kernel("knn_peaks"), 256, 0)
-		p.again(kernel("knn_load"), grid, 256, 0)
-		p.again(kernel(name), grid, knnLanes, 0)
-		p.again(kernel("knn_finish"), grid, knnLanes, 0)
+		g := knnSetOf(variant-knnIsScan, c.Variant&knnTensor != 0)
+		g.launch(p)
 	}
 	for _, ch := range chains {
 		for i := range ch.count {
@@ -328,6 +401,7 @@ var knnPlan = opPlan{
 	op: knn.Op,
 	kernels: []string{"knn_before", "knn_before_line", "knn_recent_1", "knn_recent_2", "knn_recent_4",
 		"knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8", "knn_peaks", "knn_load", "knn_finish",
+		"knn_halves", "knn_tensor_16", "knn_tensor_32", "knn_tensor_48", "knn_tensor_80",
 		"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
 		"knn_window", "knn_window_2", "knn_window_4", "knn_window_8",
 		"knn_index_extent", "knn_index_keys", "knn_index_count", "knn_index_scatter", "knn_index_leaves_2", "knn_index_leaves_4",

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-
 	"odradek/detectors"
 	"odradek/detectors/ops/lof"
 )
@@ -41,8 +39,11 @@ func lofSetClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		kind++
 	}
 	scratch := g.scratch + s.n*s.k*12 + s.n*8
+	if g.steps > 0 {
+		kind |= knnTensor
+	}
 	c := Class{Op: lof.Op, Variant: uint32(lofSet + kind), A: uint32(g.blocks << 16), B: uint32(knnRounded(scratch))}
-	return c, s.n*(s.n*(s.width+2)/15000+s.k*20) + 1, true
+	return c, g.cost(&s) + s.n*s.k/50, true
 }
 
 // lofSetLaunches adds the launches of a class of sets, a task's after the other's: of each set alone
@@ -54,11 +55,9 @@ func lofSetLaunches(c Class, p *builder, chains []chain) {
 			for block := range blocks {
 				p.tile(Tile{First: ch.first + i, Count: 1, Part: block | knnKeepsLists | blocks<<16, Scratch: scratch})
 			}
+			g := knnSetOf(int(c.Variant&^knnTensor)-lofSet, c.Variant&knnTensor != 0)
+			g.launch(p)
 			grid := int(blocks)
-			p.launch(kernel("knn_peaks"), 256, 0)
-			p.again(kernel("knn_load"), grid, 256, 0)
-			p.again(kernel(fmt.Sprint("knn_scan_", knnScans[int(c.Variant)-lofSet])), grid, knnLanes, 0)
-			p.again(kernel("knn_finish"), grid, knnLanes, 0)
 			p.again(kernel("lof_set_density"), grid, 256, 0)
 			p.again(kernel("lof_set_score"), grid, 256, 0)
 		}

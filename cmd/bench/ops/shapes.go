@@ -59,6 +59,8 @@ var targets = map[string]target{
 	"knn N=1000000 d=2 k=50, 100 far outliers":                    {1_000_000 / 0.005, 0},
 	"knn N=1600000 d=3 k=50":                                      {1_600_000 / 0.012, 0},
 	"knn N=581012 d=10 k=50":                                      {581_012 / 0.12, 0},
+	"knn N=16384 d=8 k=20":                                        {60e6, 0},
+	"lof N=100000 d=16 k=20":                                      {0, 100_000 / 0.02},
 	"discord window=2048 m=64, 1 fresh":                           {0, 1.5e6},
 	"discord window=2048 m=64, 1 fresh, 16 tasks a key":           {0, 3e6},
 	"discord window=2048 m=64, 16 fresh":                          {0, 10e6},

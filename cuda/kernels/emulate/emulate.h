@@ -400,6 +400,41 @@ static inline float rsqrtf(float a) { return 1 / sqrtf(a); }
 static inline double rsqrt(double a) { return 1 / sqrt(a); }
 static inline float __saturatef(float a) { return fminf(fmaxf(a, 0), 1); }
 
+// The 16-bit numbers and products of half.h.
+static inline float floatOf(uint32_t half) {
+    int exponent = half >> 10 & 31;
+    float size = ldexpf(static_cast<float>((exponent ? 1024 : 0) + (half & 1023)), (exponent ? exponent : 1) - 25);
+    return half & 0x8000 ? -size : size;
+}
+static inline uint32_t halfOf(float v) {
+    uint32_t sign = __float_as_uint(v) >> 16 & 0x8000;
+    float size = fabsf(v);
+    if (!(size < 65520)) return sign | 0x7c00;
+    int exponent;
+    frexpf(size, &exponent);
+    exponent = std::max(exponent, -13);  // subnormal numbers have that of the least normal one
+    uint32_t units = static_cast<uint32_t>(nearbyintf(ldexpf(size, 11 - exponent)));
+    return sign | (units + (static_cast<uint32_t>(exponent + 13) << 10));
+}
+static inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t x, uint32_t y, const float (&c)[4]) {
+    struct Lane { float a[8], b[4]; };
+    static Lane lanes[32][32];
+    Lane *of = lanes[emulate::warp()], &own = of[emulate::lane()];
+    for (int i = 0; i < 8; i++) own.a[i] = floatOf(a[i / 2] >> 16 * (i & 1) & 0xffff);
+    for (int i = 0; i < 4; i++) own.b[i] = floatOf((i < 2 ? x : y) >> 16 * (i & 1) & 0xffff);
+    __syncwarp();
+    int g = emulate::lane() >> 2, t = emulate::lane() & 3;
+    for (int i = 0; i < 4; i++) {
+        float sum = c[i];
+        for (int k = 0; k < 16; k++) {
+            const Lane &row = of[4 * g + (k & 7) / 2], &column = of[4 * (2 * t + (i & 1)) + (k & 7) / 2];
+            sum += row.a[4 * (k >> 3) + 2 * (i >> 1) + (k & 1)] * column.b[2 * (k >> 3) + (k & 1)];
+        }
+        d[i] = sum;
+    }
+    __syncwarp();
+}
+
 template <class A, class B> std::common_type_t<A, B> max(A a, B b) {
     using T = std::common_type_t<A, B>;
     if constexpr (std::is_floating_point_v<T>) return fmax(static_cast<T>(a), static_cast<T>(b));
