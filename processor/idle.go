@@ -13,7 +13,7 @@ import (
 // It is committed in a cycle of its own, at the offset that is committed already. If that cycle fails, the offset does not
 // tell whether it was committed all the same, so the partition is restored instead of rolled back.
 
-// idleEvery is the longest time between two looks at a partition that may be idle.
+// idleEvery is the longest time between two checks of a partition that may be idle.
 const idleEvery = time.Second
 
 // idleness is what a partition knows of how long it has been idle. One goroutine uses it.
@@ -31,7 +31,7 @@ const (
 	advanceCommitted       // and committed, which the state does not know yet
 )
 
-// idleTicks returns when to look whether the partition is idle; nil without idle partitions.
+// idleTicks returns when to check whether the partition is idle; nil without idle partitions.
 func (pt *partition) idleTicks() (ticks <-chan time.Time, stop func()) {
 	if pt.idle.after == 0 || pt.forward {
 		return nil, func() {}
@@ -43,8 +43,8 @@ func (pt *partition) idleTicks() (ticks <-chan time.Time, stop func()) {
 // busy notes that the partition is not idle at a time.
 func (pt *partition) busy(at time.Time) { pt.idle.since, pt.idle.based = at, false }
 
-// look advances the watermark where the partition is idle.
-func (pt *partition) look(ctx context.Context) error {
+// advanceIdle advances the watermark where the partition is idle.
+func (pt *partition) advanceIdle(ctx context.Context) error {
 	now, at, i := time.Now(), pt.position.Load(), &pt.idle
 	if pt.source == nil || pt.waiting || pt.confined.Load() != nil || !pt.running.Load() {
 		pt.busy(now)

@@ -179,9 +179,9 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-pt.resumeTick():
-			pt.lookForResume()
+			pt.resumeIfAllowed()
 		case <-idle:
-			switch err := pt.look(ctx); {
+			switch err := pt.advanceIdle(ctx); {
 			case errors.Is(err, cycle.ErrStale):
 				pt.closeSource() // as below
 			case err != nil && !pt.quarantine(err):

@@ -9,7 +9,7 @@ import (
 
 // A partition with as many dead letters as Config.StopAbove allows is paused; see deadletters.Stopper.
 
-// resumeEvery is the time between two looks for an operator's resume.
+// resumeEvery is the time between two checks for an operator's resume.
 const resumeEvery = 200 * time.Millisecond
 
 // stopped reports whether the partition is paused for its dead letters.
@@ -18,7 +18,7 @@ func (pt *partition) stopped() bool {
 	return q != nil && q.Reason == quarantine.DeadLetters
 }
 
-// resumeTick returns when to look for an operator's resume; nil where none is awaited.
+// resumeTick returns when to check for an operator's resume; nil where none is awaited.
 func (pt *partition) resumeTick() <-chan time.Time {
 	if !pt.stopped() {
 		return nil
@@ -26,8 +26,8 @@ func (pt *partition) resumeTick() <-chan time.Time {
 	return time.After(resumeEvery)
 }
 
-// lookForResume goes on where an operator has allowed the record at which the partition is paused.
-func (pt *partition) lookForResume() {
+// resumeIfAllowed goes on where an operator has allowed the record at which the partition is paused.
+func (pt *partition) resumeIfAllowed() {
 	at := pt.position.Load()
 	if !pt.stopped() || pt.entry.Stale() || !pt.side.stop.Resumed(at) {
 		return
