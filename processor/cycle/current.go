@@ -142,6 +142,7 @@ func (cs *Current[P]) Abandon(r limits.Room) {
 	cs.swap(r)
 }
 
+// swap gives the new open cycle room for r, and wakes those that wait for it. mu is held.
 func (cs *Current[P]) swap(r limits.Room) {
 	cs.open.Room = r
 	close(cs.swapped)

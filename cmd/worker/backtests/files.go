@@ -16,11 +16,12 @@ type files struct {
 	paths []string
 	o     tables.Options
 	parts []Partition
-	next  []int64 // offset by partition
-	total int64
-	bad   atomic.Int64
-	mu    sync.Mutex
-	why   []string
+	next  []int64      // offset of the next row, by partition
+	total int64        // bytes of all files
+	bad   atomic.Int64 // rows that were left out
+
+	mu      sync.Mutex
+	reasons []string // why rows were left out, the first mostReasons
 }
 
 // NewFiles returns a Source of the rows of files, as if they had been produced, file by file
@@ -51,14 +52,14 @@ func (f *files) Total() int64            { return f.total }
 func (f *files) Troubles() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := f.bad.Load(); n > int64(len(f.why)) {
-		return append(f.why[:len(f.why):len(f.why)], fmt.Sprintf("%d rows were left out in all", n))
+	if n := f.bad.Load(); n > int64(len(f.reasons)) {
+		return append(f.reasons[:len(f.reasons):len(f.reasons)], fmt.Sprintf("%d rows were left out in all", n))
 	}
-	return f.why
+	return f.reasons
 }
 
-// whyMost is the number of left-out rows with an explanation.
-const whyMost = 20
+// mostReasons is the number of rows that were left out whose reason is reported.
+const mostReasons = 20
 
 func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 	done := int64(0)
@@ -83,8 +84,8 @@ func (f *files) distribute(b *tables.Block, path string, before int64, send func
 		f.bad.Add(b.Bad)
 		f.mu.Lock()
 		for _, w := range b.Why {
-			if len(f.why) < whyMost {
-				f.why = append(f.why, path+": "+w)
+			if len(f.reasons) < mostReasons {
+				f.reasons = append(f.reasons, path+": "+w)
 			}
 		}
 		f.mu.Unlock()

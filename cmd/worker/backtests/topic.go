@@ -239,7 +239,7 @@ func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *re
 		}
 		if err != nil {
 			s.mu.Lock()
-			if s.bad++; len(s.why) < whyMost {
+			if s.bad++; len(s.why) < mostReasons {
 				s.why = append(s.why, fmt.Sprintf("%s at offset %d: %v", tp, r.Offset, err))
 			}
 			s.mu.Unlock()

@@ -18,18 +18,19 @@ import (
 // csvRows is the number of rows of a block of a CSV file.
 const csvRows = 1 << 14
 
+// csvFile is a CSV file, compressed by gzip or not, whose first line names the columns.
 type csvFile struct {
 	f        *os.File
-	in       io.Reader
+	position counter   // in f
+	in       io.Reader // f, decompressed
 	r        *csv.Reader
 	o        *Options
-	size     int64
+	size     int64 // bytes of f
 	columns  columns
-	key      []int // indices of the columns
-	time     int   // -1: none
-	values   []int
-	label    int
-	position counter
+	key      []int // indices of the columns of the series key
+	time     int   // index of the column; -1: the row number stands for the time
+	values   []int // indices of the columns
+	label    int   // index of the column; -1: there is none
 }
 
 // counter counts the bytes read through it.
@@ -132,7 +133,8 @@ func (c *csvFile) Read(ctx context.Context, emit func(*Block) error) error {
 	return nil
 }
 
-// fill reads rows into the block; row is the number of those before it.
+// fill reads rows into the block; row is the number of those before it. It returns the number of rows read so far, and
+// whether there may be more.
 func (c *csvFile) fill(b *Block, row int64) (rows int64, more bool, err error) {
 	index := map[string]uint32{}
 	var parts [][]byte
@@ -197,7 +199,7 @@ func (c *csvFile) fill(b *Block, row int64) (rows int64, more bool, err error) {
 			continue
 		}
 		if c.label >= 0 {
-			b.Labels[n] = truth(field(rec, c.label))
+			b.Labels[n] = parseLabel(field(rec, c.label))
 		}
 		at, ok := index[string(text)]
 		if !ok {
@@ -215,6 +217,7 @@ func (c *csvFile) fill(b *Block, row int64) (rows int64, more bool, err error) {
 	return row, more, nil
 }
 
+// field returns a row's field, trimmed; empty where the row is too short.
 func field(rec []string, i int) string {
 	if i >= len(rec) {
 		return ""
@@ -235,8 +238,8 @@ func parseNumber(s string) (float64, error) {
 	return v, nil
 }
 
-// truth reads a label.
-func truth(s string) bool {
+// parseLabel reads a label: true unless it is empty, zero, null, NaN, or no in words.
+func parseLabel(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "0", "0.0", "false", "no", "null", "nan":
 		return false
