@@ -64,9 +64,15 @@ func sameAnomaly(a, b Anomaly) bool {
 	numbers := equal([]float64{a.PeakScore, a.Threshold, a.Rank}, []float64{b.PeakScore, b.Threshold, b.Rank})
 	a.PeakScore, a.Threshold, a.Rank, b.PeakScore, b.Threshold, b.Rank = 0, 0, 0, 0, 0, 0
 	if a.Region != nil && b.Region != nil {
-		numbers = numbers && equal([]float64{a.Region.P}, []float64{b.Region.P})
 		x, y := *a.Region, *b.Region
-		x.P, y.P = 0, 0
+		of := func(r *Region) []*float64 {
+			return []*float64{&r.X0, &r.Y0, &r.X1, &r.Y1, &r.Expected, &r.Ratio, &r.P}
+		}
+		for i, v := range of(&x) {
+			w := of(&y)[i]
+			numbers = numbers && equal([]float64{*v}, []float64{*w})
+			*v, *w = 0, 0
+		}
 		a.Region, b.Region = &x, &y
 	}
 	key := bytes.Equal(a.Key, b.Key)
