@@ -227,7 +227,7 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 	ring := state[head : head+h]
 	old := ring[at]
 	ring[at] = score
-	r.keepBound(state, sorted[:n], old, score, v.Threshold)
+	r.cacheBound(state, sorted[:n], old, score, v.Threshold)
 	insert(sorted, n, h, old, score, below)
 	r.addMean(state, count, score)
 	if state[atCount]++; state[atCount] == digit {
@@ -309,9 +309,9 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 	return r.close(b)
 }
 
-// keepBound keeps the bound of an extrapolated rate while neither the removed nor the added
+// cacheBound stores the bound of an extrapolated rate, which holds while neither the removed nor the added
 // score is among those of the fit: seven times of eight.
-func (r *Rule) keepBound(state, sorted []float32, old, score, bound float32) {
+func (r *Rule) cacheBound(state, sorted []float32, old, score, bound float32) {
 	if r.Kind != Conformal {
 		return
 	}

@@ -170,14 +170,14 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 
 // score applies the definition, value by value.
 func score(r detectors.Rows) {
-	run(&r, func(s *ar.State, p *ar.Params, x []float64) ar.Score { return s.Define(p, x) }, new(scratch))
+	scoreFresh(&r, func(s *ar.State, p *ar.Params, x []float64) ar.Score { return s.Define(p, x) }, new(scratch))
 }
 
 var pool = sync.Pool{New: func() any { return new(scratch) }}
 
 func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	m := pool.Get().(*scratch)
-	run(r, (*ar.State).Step, m)
+	scoreFresh(r, (*ar.State).Step, m)
 	pool.Put(m)
 }
 
@@ -186,8 +186,8 @@ type scratch struct {
 	x     []float64
 }
 
-// run scores and learns the fresh rows by step, value by value.
-func run(r *detectors.Rows, step func(*ar.State, *ar.Params, []float64) ar.Score, m *scratch) {
+// scoreFresh scores and learns the fresh rows by step, value by value.
+func scoreFresh(r *detectors.Rows, step func(*ar.State, *ar.Params, []float64) ar.Score, m *scratch) {
 	p := &ar.Params{Order: r.Params.Int(paramOrder), Memory: r.Params.Int(paramMemory)}
 	n := p.Words()
 	detail := r.Detail.F32()

@@ -228,7 +228,7 @@ var pool = sync.Pool{New: func() any { return new(memory) }}
 func cpu(ctx context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
-	run(r, m, func() bool { return ctx.Err() != nil }, func(points []float32, width, n, k int) []float64 {
+	scoreFresh(r, m, func() bool { return ctx.Err() != nil }, func(points []float32, width, n, k int) []float64 {
 		m.scorer.Load(points, width, 1)
 		m.weights = slices.Grow(m.weights[:0], r.Fresh)[:r.Fresh]
 		m.scorer.Weights(m.weights, k, false, func(i int) knn.Query { return knn.Query{At: n + i, To: n} }, nil)
@@ -239,7 +239,7 @@ func cpu(ctx context.Context, r *detectors.Rows, _ detectors.Parallel) {
 // score is the definition of the weights. Both forms take the model of New's text, because its set is
 // the result of an algorithm.
 func score(r detectors.Rows) {
-	run(&r, new(memory), nil, func(points []float32, width, n, k int) []float64 {
+	scoreFresh(&r, new(memory), nil, func(points []float32, width, n, k int) []float64 {
 		x, weights := make([]float64, len(points)), make([]float64, r.Fresh)
 		for i, v := range points {
 			x[i] = float64(v)
@@ -251,9 +251,9 @@ func score(r detectors.Rows) {
 	})
 }
 
-// run scores a task's fresh rows and mines a model where it is due. weigh returns the weights of
+// scoreFresh scores a task's fresh rows and mines a model where it is due. weigh returns the weights of
 // the last Fresh of points among the first n.
-func run(r *detectors.Rows, m *memory, stop func() bool, weigh func(points []float32, width, n, k int) []float64) {
+func scoreFresh(r *detectors.Rows, m *memory, stop func() bool, weigh func(points []float32, width, n, k int) []float64) {
 	s := of(r.Params)
 	width := s.embed * r.Dim
 	first := r.Len() - r.Fresh // fresh row
