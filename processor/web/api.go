@@ -17,6 +17,8 @@ type Explorer interface {
 	Anomalies(q *AnomalyQuery) AnomalyList
 	// Anomaly returns one anomaly by its id.
 	Anomaly(id string) (Anomaly, error)
+	// Shadow compares the detectors in shadow mode with the others.
+	Shadow(q *ShadowQuery) ShadowList
 	// Series reads the values and scores of a series around an anomaly, or at the end of its topic.
 	Series(ctx context.Context, q *SeriesQuery) (*Series, error)
 	// Blocks reads what the detector of an anomaly made of the window that its peak was scored in.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,11 @@ func (g *group) Anomalies(q *AnomalyQuery) AnomalyList {
 func (g *group) Anomaly(id string) (Anomaly, error) {
 	g.asked = append(g.asked, id)
 	return Anomaly{ID: id}, g.err
+}
+
+func (g *group) Shadow(q *ShadowQuery) ShadowList {
+	g.asked = append(g.asked, *q)
+	return ShadowList{Detectors: []ShadowDetector{{Detector: "new", PerSeriesDay: Number(math.NaN()), Live: []LiveBeside{{Detector: "near"}}}}}
 }
 
 func (g *group) Series(_ context.Context, q *SeriesQuery) (*Series, error) {
@@ -233,7 +239,13 @@ func TestQueries(t *testing.T) {
 	if a := answer["anomalies"].([]any)[0].(map[string]any); a["peak_score"] != nil || a["threshold"] != 1.5 || a["series"] != "pump<1>" {
 		t.Errorf("answer %v", a)
 	}
+	request(h, "GET", "/shadow?to=2026-03-02T00:00:00Z", "")
+	if q := (ShadowQuery{To: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), Held: []HeldSeries{{Topic: "in", Partition: 3, Series: 5},
+		{Topic: "in", Partition: 5}}}); len(g.asked) != 2 || !reflect.DeepEqual(g.asked[1], q) {
+		t.Errorf("asked %+v, want %+v", g.asked, q)
+	}
 	for _, c := range []struct{ target, want string }{
+		{"/shadow?from=noon", "from=\"noon\": use a time"},
 		{"/anomalies?state=shut&min_severity=200&limit=0&from=noon", "from=\"noon\": use a time"},
 		{"/anomalies?state=shut&min_severity=200", "state=\"shut\": use one of open, closed"},
 		{"/anomalies?min_severity=200", "use a whole number from 0 to 100"},
@@ -305,7 +317,8 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	h, _ := apiHandler(Access{Token: "secret"})
-	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/app.css", "/uplot.min.js", "/uplot.min.css",
+	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/shadow.js", "/app.css", "/uplot.min.js",
+		"/uplot.min.css",
 		"/openapi.json", "/healthz"} {
 		if code, _ := request(h, "GET", path, ""); code != 200 {
 			t.Errorf("%s without a token: %d", path, code)

@@ -25,6 +25,7 @@ var pageFiles = map[string][2]string{
 	"/chart.js":      {"chart.js", "text/javascript; charset=utf-8"},
 	"/grids.js":      {"grids.js", "text/javascript; charset=utf-8"},
 	"/worker.js":     {"worker.js", "text/javascript; charset=utf-8"},
+	"/shadow.js":     {"shadow.js", "text/javascript; charset=utf-8"},
 	"/app.css":       {"app.css", "text/css; charset=utf-8"},
 	"/uplot.min.js":  {"uplot.min.js", "text/javascript; charset=utf-8"},
 	"/uplot.min.css": {"uplot.min.css", "text/css; charset=utf-8"},
@@ -84,6 +85,19 @@ var routes = []route{
 	{method: "GET", path: "/anomalies/{id}", group: true, summary: "One anomaly.", result: Anomaly{},
 		answer: func(_ *Source, e Explorer, r *http.Request, _ *queryReader) (any, error) {
 			return e.Anomaly(r.PathValue("id"))
+		}},
+	{method: "GET", path: "/shadow", group: true, result: ShadowList{},
+		summary: "The detectors in shadow mode beside the others: how many anomalies each has opened, and which of them both have found.",
+		parameters: []parameter{
+			{"from", "Only anomalies that opened at this event time or later; by default a day before to.", timeSchema},
+			{"to", "Only anomalies that opened before this event time; by default the latest that is known.", timeSchema},
+		},
+		answer: func(src *Source, e Explorer, _ *http.Request, q *queryReader) (any, error) {
+			query := ShadowQuery{From: q.time("from"), To: q.time("to"), Held: held(src.Status())}
+			if len(q.faults) > 0 {
+				return nil, nil
+			}
+			return e.Shadow(&query), nil
 		}},
 	{method: "GET", path: "/series", group: true, result: Series{},
 		summary: "Values and scores of a series around an anomaly, or the newest ones. They are read from the input topic and the scores " +

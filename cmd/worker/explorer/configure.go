@@ -28,7 +28,8 @@ func FeedbackTopic(c *config.Config, client *kafka.Client, registry *registry.Cl
 func Configure(c *config.Config, client *kafka.Client, registry *registry.Client, log *slog.Logger) (*Config, error) {
 	topics := c.OutputTopics()
 	out := &Config{Client: client, Inputs: map[string]*Input{}, NameOf: c.MappingOf, Anomalies: topics[outputs.Anomalies],
-		Scores: topics[outputs.Scores], Blocks: topics[outputs.Blocks], Partial: c.Output.Scores == "anomalous", Log: log}
+		Shadow: topics[outputs.ShadowAnomalies], Scores: topics[outputs.Scores], Blocks: topics[outputs.Blocks], Partial: c.Output.Scores == "anomalous",
+		Log: log}
 	if c.Detect.Feedback != config.Off {
 		out.Feedback = FeedbackTopic(c, client, registry)
 	}
@@ -73,9 +74,9 @@ func inputOf(c *config.Config, registry *registry.Client) (*Input, error) {
 		if r, err := threshold.Parse(d.Alarm.Threshold); err == nil && r.Kind == threshold.Fixed {
 			fixed = r.Value
 		}
-		own := Detector{Name: d.Name, Op: d.Op, Rule: d.Alarm.Threshold, Fields: mapping.ColumnNames(columns), Fixed: fixed,
-			Heatmap: d.Op == discords.Op.String()}
 		in := &state.Detectors[i]
+		own := Detector{Name: d.Name, Op: d.Op, Rule: d.Alarm.Threshold, Fields: mapping.ColumnNames(columns), Fixed: fixed,
+			Heatmap: d.Op == discords.Op.String(), Judged: in.Threshold != nil, Shadow: in.Shadow, Reads: in.Keys}
 		if own.Heatmap && in.Detector.Window() > 1 {
 			own.Lead = in.Stride - 1
 		}

@@ -37,6 +37,7 @@ type Config struct {
 	Inputs    map[string]*Input
 	NameOf    func(topic string) string
 	Anomalies string          // topic; "": none is written
+	Shadow    string          // topic of the anomalies in shadow mode; "": none is written
 	Scores    string          // topic; "": none is written
 	Blocks    string          // topic; "": none is written
 	Partial   bool            // the scores topic has only scores above their threshold
@@ -92,7 +93,10 @@ type Detector struct {
 	// Heatmap says whether the detector's blocks are heatmaps, and Lead how many samples a task has before those that are in it.
 	Heatmap bool
 	Lead    int
-	Grid    *web.Grid // nil: the detector has none
+	Grid    *web.Grid             // nil: the detector has none
+	Judged  bool                  // its scores make anomalies
+	Shadow  bool                  // it is in shadow mode
+	Reads   func(key []byte) bool // the series that it reads; nil: all
 }
 
 const (
@@ -117,7 +121,8 @@ type Explorer struct {
 	trouble trouble.Log
 
 	mu     sync.Mutex
-	store  store
+	store  store // of anomalies
+	shadow store // of those in shadow mode
 	labels feedbackStore
 	fault  string // of the last poll; "" where it succeeded
 	ready  bool   // a poll has succeeded
@@ -126,7 +131,8 @@ type Explorer struct {
 
 // New returns an Explorer that reads nothing before Run is called and a request comes.
 func New(c *Config) *Explorer {
-	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c), labels: newFeedbackStore()}
+	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c), shadow: newStore(c),
+		labels: newFeedbackStore()}
 }
 
 // Start returns an Explorer that runs until ctx ends or stop is called; stop waits for its end.
@@ -146,23 +152,33 @@ func Start(ctx context.Context, c *Config) (e *Explorer, stop func()) {
 
 // Run follows the topics until ctx ends.
 func (e *Explorer) Run(ctx context.Context) {
-	anomalies := &tail{client: e.c.Client, topic: e.c.Anomalies, most: mostRecords, take: e.takeAnomaly, forget: func(p int32) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.store.forget(p)
-	}}
+	of := func(topic string, s *store) *tail {
+		return &tail{client: e.c.Client, topic: topic, most: mostRecords,
+			take: func(rec *record.Record, partition int32) { e.takeAnomaly(s, rec, partition) },
+			forget: func(p int32) {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				s.forget(p)
+			}}
+	}
+	anomalies, shadow := of(e.c.Anomalies, &e.store), of(e.c.Shadow, &e.shadow)
 	feedback := &tail{client: e.c.Client, topic: e.feedbackTopic(), most: mostRecords, take: e.takeFeedback, forget: func(p int32) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.labels.forget(p)
 	}}
-	defer anomalies.close()
-	defer feedback.close()
+	tails := []*tail{anomalies, shadow, feedback}
+	defer func() {
+		for _, t := range tails {
+			t.close()
+		}
+	}()
 	pause := pollEvery
 	for {
 		if time.Since(time.Unix(0, e.asked.Load())) > idle {
-			anomalies.close() // its connection's requests end; where it was read up to stays known
-			feedback.close()
+			for _, t := range tails {
+				t.close() // its connection's requests end; where it was read up to stays known
+			}
 			select {
 			case <-ctx.Done():
 				return
@@ -170,7 +186,7 @@ func (e *Explorer) Run(ctx context.Context) {
 			}
 			pause = pollEvery
 		}
-		err := e.poll(ctx, anomalies, feedback)
+		err := e.poll(ctx, anomalies, shadow, feedback)
 		if ctx.Err() != nil {
 			return
 		}
@@ -187,7 +203,7 @@ func (e *Explorer) Run(ctx context.Context) {
 	}
 }
 
-func (e *Explorer) poll(ctx context.Context, anomalies, feedback *tail) error {
+func (e *Explorer) poll(ctx context.Context, anomalies, shadow, feedback *tail) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	read := func(t *tail) (err error) {
@@ -203,13 +219,14 @@ func (e *Explorer) poll(ctx context.Context, anomalies, feedback *tail) error {
 		}
 		return err
 	}
-	err := read(anomalies)
+	err := errors.Join(read(anomalies), read(shadow))
 	feedbackErr := read(feedback)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fault, e.wrote = text(err), text(feedbackErr)
 	e.ready = e.ready || err == nil
 	e.store.truncated = e.store.truncated || anomalies.truncated
+	e.shadow.truncated = e.shadow.truncated || shadow.truncated
 	if err = errors.Join(err, feedbackErr); err != nil && ctx.Err() == nil {
 		e.trouble.Warn(e.c.Log, "explorer", "the page cannot read topics of the group; it shows what it has read", "err", err)
 	} else if err == nil {
@@ -225,14 +242,14 @@ func text(err error) string {
 	return err.Error()
 }
 
-func (e *Explorer) takeAnomaly(rec *record.Record, partition int32) {
+func (e *Explorer) takeAnomaly(s *store, rec *record.Record, partition int32) {
 	a, err := output.DecodeAnomaly(rec.Value)
 	if err != nil {
 		return // of another program; every reader of the topic meets it
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.store.take(&a, rec, partition)
+	s.take(&a, rec, partition)
 }
 
 func (e *Explorer) takeFeedback(rec *record.Record, partition int32) {

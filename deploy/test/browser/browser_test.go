@@ -236,6 +236,7 @@ func TestPage(t *testing.T) {
 	series(b)
 	muted(b, p)
 	keyboard(b)
+	shadow(b)
 
 	b.do(chromedp.Evaluate(`location.hash = '#/worker'`, nil))
 	b.wait("the partitions are listed", rows("Partitions of this worker", topic+"/0")+".length && "+rows("Partitions of this worker", topic+"/1")+".length")
@@ -370,6 +371,24 @@ func muted(b *browser, p *plant) {
 		b.do(chromedp.Evaluate(rows("What operators have said", "")+`[0].querySelector('button').click()`, nil))
 		b.wait("it is removed", rows("What operators have said", "")+fmt.Sprintf(".length === %d", left))
 	}
+	b.do(chromedp.Evaluate(`location.hash = '#/'`, nil))
+	b.wait("the anomalies are back", rows("Open anomalies", machines[1])+".length")
+}
+
+// shadow: the way to the comparison is there where a detector is in shadow mode, whose anomalies are on no other page.
+func shadow(b *browser) {
+	b.wait("the link is there", `!document.getElementById('shadow-link').hidden`)
+	if n := b.text(rows("Open anomalies", "trial") + ".length + " + rows("Closed anomalies", "trial") + ".length"); n != "0" {
+		b.t.Errorf("%s anomalies in shadow mode among the others", n)
+	}
+	b.do(chromedp.Evaluate(`document.getElementById('shadow-link').click()`, nil))
+	const caption = "Detectors in shadow mode beside the others"
+	b.wait("each of the others is beside it", rows(caption, "level")+".length === 1 && "+rows(caption, "shape")+".length === 1")
+	b.wait("what both have found is counted", rows(caption, "all others")+`.some(r => r.cells[0].textContent === 'trial' &&
+		+r.cells[1].textContent > 0 && +r.cells[6].textContent > 0 && +r.cells[6].textContent + +r.cells[7].textContent === +r.cells[1].textContent)`)
+	b.looked("shadow mode", "")
+	b.do(chromedp.Evaluate(`{ const e = document.querySelector('form.filters [name=from]'); e.value = '2100-01-01T00:00:00'; e.dispatchEvent(new Event('input', {bubbles: true})) }`, nil))
+	b.wait("nothing has opened in a range to come", rows(caption, "all others")+`.every(r => r.cells[1].textContent === '0' && r.cells[4].textContent === '0')`)
 	b.do(chromedp.Evaluate(`location.hash = '#/'`, nil))
 	b.wait("the anomalies are back", rows("Open anomalies", machines[1])+".length")
 }

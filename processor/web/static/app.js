@@ -537,7 +537,7 @@ async function refreshAll() {
 
 function route() {
   const [path, search] = (location.hash.slice(1) || "/").split("?");
-  const pages = { "/": anomaliesPage, "/series": seriesPage, "/feedback": feedbackPage, "/worker": workerPage };
+  const pages = { "/": anomaliesPage, "/series": seriesPage, "/feedback": feedbackPage, "/shadow": shadowPage, "/worker": workerPage };
   if (view) view.end();
   view = (pages[path] || anomaliesPage)(new URLSearchParams(search || ""));
   document.title = `${view.title} · Odradek`;
@@ -549,6 +549,7 @@ function route() {
   main.focus({ preventScroll: true });
   view.next = 0;
   refreshAll();
+  showShadow();
 }
 
 let ticks = 0;
