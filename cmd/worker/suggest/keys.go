@@ -27,6 +27,7 @@ type named struct {
 	count  []int // points of each text
 	hint   int
 	gain   float64 // see gain
+	less   float64 // gain by values that still change
 	score  float64
 	weak   bool // too few values come twice for gain to say anything
 	sticky float64
@@ -349,7 +350,14 @@ func (m *mapping) chooseKey() error {
 		case n >= d*10 && m.stays(k) < 0.5:
 			continue // such as the order that is being made
 		}
-		k.gain = gain(base, m.steps(movers, k.ids))
+		after := m.steps(movers, k.ids)
+		k.gain = gain(base, after)
+		for j := range after {
+			if after[j] == 0 {
+				after[j] = math.NaN()
+			}
+		}
+		k.less = gain(base, after)
 		k.sticky = m.stickiness(k, nil)
 		k.score = k.gain + 0.3*float64(k.hint)
 		if k.path == recordKey {
@@ -425,7 +433,7 @@ func (m *mapping) putKey(list, parts []*named, ids []int32) error {
 		comment = fmt.Sprintf("%s, all that occur of %s, in %s.", count(m.keys, "distinct key"), strings.Join(each, " and "),
 			count(len(m.t.points), m.noun()))
 	}
-	if g := parts[0].gain; len(parts) == 1 && g >= 0.1 {
+	if g := parts[0].less; len(parts) == 1 && g >= 0.1 {
 		comment += fmt.Sprintf(" From one %s of a key to the next values change %s less than from %s to %s.", m.noun(), share(int(100*g), 100),
 			m.noun(), m.noun())
 	}

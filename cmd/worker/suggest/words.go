@@ -36,8 +36,11 @@ func share(part, of int) string {
 		return "0 %"
 	}
 	p := 100 * float64(part) / float64(of)
-	if p > 0 && p < 1 || p > 99 && p < 100 {
+	switch {
+	case p > 0 && p < 1:
 		return fmt.Sprintf("%.2g %%", p)
+	case p > 99 && p < 100:
+		return fmt.Sprintf("%.4g %%", min(p, 99.99))
 	}
 	return fmt.Sprintf("%.0f %%", p)
 }
