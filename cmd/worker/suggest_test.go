@@ -1,8 +1,10 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -594,4 +596,117 @@ func TestSuggestDoubts(t *testing.T) {
 		len(cfg.Detectors) != 1 || cfg.Detectors[0].Op != "zscore" {
 		t.Errorf("%v of\n%s", faults, out)
 	}
+}
+
+// TestSuggestPipeline: records as Debezium, Telegraf and Kafka Connect write them (docs/pipeline.md).
+func TestSuggestPipeline(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
+	rng := seedtest.New(t)
+	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	value := func(i, of int) float64 { return 20*float64(of) + 3*math.Sin(float64(i)/90) + 0.2*rng.NormFloat64() }
+	const n = 4000
+	for name, x := range map[string]struct {
+		of   func(i int, at time.Time) (key string, record plantRecord)
+		want plantShape
+	}{
+		"Debezium": {func(i int, at time.Time) (string, plantRecord) {
+			op, ms := "c", at.UnixMilli()
+			if rng.IntN(9) == 0 {
+				op = "u"
+			}
+			return fmt.Sprintf(`{"id":%d}`, 4711+i), plantRecord{{"before", nil}, {"after", plantRecord{{"id", int64(4711 + i)},
+				{"machine", fmt.Sprint("press-", i%5)}, {"taken_at", at.UnixMicro()}, {"temperature", value(i, i%5)}}},
+				{"source", plantRecord{{"version", "3.0.0.Final"}, {"connector", "postgresql"}, {"name", "plant"}, {"ts_ms", ms + 70},
+					{"db", "mes"}, {"lsn", int64(24000000 + 312*i)}, {"table", "readings"}}}, {"op", op}, {"ts_ms", ms + 130}}
+		}, plantShape{format: "json", key: "after.machine", time: "after.taken_at", unit: "us", values: "after.temperature"}},
+		"Telegraf": {func(i int, at time.Time) (string, plantRecord) {
+			user, system := value(i, i%4)+9, value(i, 1)+5
+			return "", plantRecord{{"fields", plantRecord{{"usage_idle", 200 - user - system}, {"usage_iowait", value(i, 0) + 4},
+				{"usage_system", system}, {"usage_user", user}}}, {"name", "cpu"}, {"tags", plantRecord{{"cpu", "cpu-total"},
+				{"host", fmt.Sprint("web-", i%4)}}}, {"timestamp", at.Unix()}}
+		}, plantShape{format: "json", key: "tags.host", time: "timestamp", unit: "s",
+			series: "fields.usage_idle,fields.usage_iowait,fields.usage_system,fields.usage_user"}},
+		"Connect": {func(i int, at time.Time) (string, plantRecord) {
+			temperature, vibration := value(i, i%5), value(i, 1)/90
+			return "", plantRecord{{"id", int64(4711 + i)}, {"machine", fmt.Sprint("press-", i%5)}, {"taken_at", at.UnixMilli()},
+				{"temperature", &temperature}, {"vibration", &vibration}}
+		}, plantShape{format: "avro", key: "machine", time: "taken_at", unit: "ms", values: "temperature,vibration"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			topic := c.Topic(t, "pipeline", 1)
+			s := x.want
+			s.text = name
+			for i := range n {
+				at := begin.Add(time.Duration(i) * 2 * time.Second)
+				key, row := x.of(i, at)
+				r := kafkatest.Record{Topic: topic, Time: at.UnixMilli() + 300 + rng.Int64N(50)}
+				if key != "" {
+					r.Key = []byte(key)
+				}
+				s.records, s.rows = append(s.records, r), append(s.rows, row)
+			}
+			s.produce(t, c, topic)
+			_, text, cfg := suggested(t, c, topic)
+			s.verify(t, cfg, text)
+			if testing.Verbose() {
+				t.Log(text)
+			}
+		})
+	}
+}
+
+// TestSuggestRecorded: recorded streams of real machines, one topic of several of them as a plant would write them.
+func TestSuggestRecorded(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "data", "nab", "dev", "real*", "*.csv.gz"))
+	must(t, err)
+	if len(files) < 6 {
+		t.Skip("no recorded streams: ../shared/data/nab is absent")
+	}
+	rng := seedtest.New(t)
+	rng.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
+	topic := c.Topic(t, "recorded", 1)
+	var recs []kafkatest.Record
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, file := range files[:6] {
+		name := strings.TrimSuffix(filepath.Base(file), ".csv.gz")
+		t.Log(name)
+		shift := time.Duration(0) // the streams are of other years
+		for i, row := range csvRows(t, file) {
+			at, err := time.Parse("2006-01-02 15:04:05", row[0])
+			must(t, err)
+			if i == 0 {
+				shift = begin.Sub(at)
+			}
+			at = at.Add(shift)
+			recs = append(recs, kafkatest.Record{Topic: topic, Key: []byte(name), Time: at.UnixMilli() + 900,
+				Value: fmt.Appendf(nil, `{"stream":%q,"timestamp":%d,"value":%s}`, name, at.Unix(), row[1])})
+		}
+	}
+	slices.SortStableFunc(recs, func(a, b kafkatest.Record) int { return int(a.Time - b.Time) })
+	_, err = c.ProduceAcked(t.Context(), recs)
+	must(t, err)
+	_, text, cfg := suggested(t, c, topic)
+	if m := cfg.Mapping; m.KeyField != "stream" || m.TimeField != "timestamp" || m.TimeUnit != "s" || strings.Join(m.ValueFields, ",") != "value" {
+		t.Errorf("key %s, time %s in %s, values %v of\n%s", m.KeyField, m.TimeField, m.TimeUnit, m.ValueFields, text)
+	}
+	if !strings.Contains(text, "Expected anomalies a day: ") {
+		t.Errorf("no expectation in\n%s", text)
+	}
+	if testing.Verbose() {
+		t.Log(text)
+	}
+}
+
+// csvRows reads a compressed file of comma-separated values but for its first line.
+func csvRows(t *testing.T, path string) [][]string {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	must(t, err)
+	rows, err := csv.NewReader(z).ReadAll()
+	must(t, err)
+	return rows[1:]
 }

@@ -352,7 +352,7 @@ func (h *history) write(o *outcome, detect, own []settingsfile.Setting, raised m
 		}
 		if h.preset != "" {
 			if w := windowOf(o.c, t.name); w > 0 {
-				list = append(list, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "window", Value: strconv.Itoa(w),
+				list = append(list, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "window", Value: strconv.Itoa(w), Off: true,
 					Comment: fmt.Sprintf("%s of a series.", span(int64(w)*middle))})
 			}
 		}
@@ -360,7 +360,8 @@ func (h *history) write(o *outcome, detect, own []settingsfile.Setting, raised m
 		if before := raised[t.name]; len(before) > 0 {
 			comment += " Raised, because there would be " + strings.Join(before, ", ") + "."
 		}
-		list = append(list, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "threshold", Value: threshold, Comment: comment})
+		list = append(list, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "threshold", Value: threshold, Comment: comment,
+			Off: len(raised[t.name]) == 0 && h.preset != ""}) // what the preset has
 		for _, set := range detect {
 			if set.Detector == t.name && set.Key != "threshold" {
 				list = append(list, set)

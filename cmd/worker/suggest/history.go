@@ -23,6 +23,8 @@ const (
 	depth = 8192
 	// leastSeries is the least number of series to run the detectors on.
 	leastSeries = 16
+	// leastRekeyed is the least lateness where records go through the internal topic.
+	leastRekeyed = 10 * time.Second
 	// manyRecords is how many times more records are read than samples are kept, where there are many series.
 	manyRecords = 3
 )
@@ -67,6 +69,7 @@ type history struct {
 	longest  int64 // pause of a series
 	jump     int64 // pause of a partition
 	width    int
+	rekey    bool
 
 	preset string
 }
@@ -75,8 +78,13 @@ type history struct {
 func (m *mapping) readHistory(ctx context.Context) (*history, error) {
 	base := slices.DeleteFunc(slices.Clone(m.s.settings), func(s settingsfile.Setting) bool { return s.Off })
 	h := &history{m: m, base: base, behind: make([]int, len(round)+1), whole: true}
+	h.rekey = slices.ContainsFunc(base, func(s settingsfile.Setting) bool { return s.Key == "rekey" })
+	parsed := base
+	if h.rekey { // it needs some, see stateSettings
+		parsed = append(slices.Clone(base), settingsfile.Setting{Key: "lateness", Value: text(leastRekeyed)})
+	}
 	var err error
-	if h.c, err = m.c.with(base); err != nil {
+	if h.c, err = m.c.with(parsed); err != nil {
 		return nil, err
 	}
 	opts, err := h.c.DecoderOptions()
@@ -293,11 +301,9 @@ func (h *history) stateSettings() (list []settingsfile.Setting) {
 				share(h.unsorted, h.samples))
 		}
 	}
-	for i := range h.base {
-		if h.base[i].Key == "rekey" && lateness < 10*time.Second {
-			lateness = 10 * time.Second
-			comment += " REKEY needs some, because it interleaves partitions."
-		}
+	if h.rekey && lateness < leastRekeyed {
+		lateness = leastRekeyed
+		comment += " REKEY needs some, because it interleaves partitions; give more if their producers are further apart."
 	}
 	list = append(list, settingsfile.Setting{Key: "lateness", Value: text(lateness), Comment: comment})
 	if h.twins > h.samples/100 {

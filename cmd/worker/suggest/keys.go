@@ -234,10 +234,20 @@ func gain(before, after []float64) (g float64) {
 // stickiness returns how much more often than by chance a candidate's value is that of the point before in its group: about 0
 // for what tells series apart, near 1 for a state that lasts.
 func (m *mapping) stickiness(k *named, groups []int32) float64 {
+	type part struct {
+		segment int
+		id      int32
+	}
+	of, sizes := map[part]float64{}, map[int]float64{}
+	for _, i := range m.order {
+		segment := m.t.points[i].segment
+		of[part{segment, k.ids[i]}]++
+		sizes[segment]++
+	}
 	chance := 0.0
-	for _, n := range k.count {
-		p := float64(n) / float64(max(1, k.n))
-		chance += p * p
+	for _, i := range m.order { // in an order, so that the sum is the same to the bit
+		segment := m.t.points[i].segment
+		chance += of[part{segment, k.ids[i]}] / sizes[segment] / float64(len(m.order))
 	}
 	type place struct {
 		segment      int
@@ -266,7 +276,7 @@ func (m *mapping) stickiness(k *named, groups []int32) float64 {
 			}
 		}
 	}
-	if pairs < 20 || chance >= 1 {
+	if pairs < 20 || chance > 0.999 {
 		return 0
 	}
 	return (float64(equal)/float64(pairs) - chance) / (1 - chance)
@@ -336,7 +346,7 @@ func (m *mapping) chooseKey() error {
 	all := m.candidates()
 	movers := m.movers()
 	base := m.steps(movers, nil)
-	var list, constant []*named
+	var list, constant, doubtful []*named
 	for _, k := range all {
 		d := k.distinct()
 		switch {
@@ -347,8 +357,11 @@ func (m *mapping) chooseKey() error {
 			if k.weak = true; float64(n) < 1.05*float64(d) || k.hint <= 0 {
 				continue
 			}
-		case n >= d*10 && m.stays(k) < 0.5:
-			continue // such as the order that is being made
+		case n >= d*10 && m.stays(k) < 0.5: // such as the order that is being made
+			if k.hint > 0 {
+				doubtful = append(doubtful, k)
+			}
+			continue
 		}
 		after := m.steps(movers, k.ids)
 		k.gain = gain(base, after)
@@ -376,11 +389,30 @@ func (m *mapping) chooseKey() error {
 	if given, ok := m.s.given["key_field"]; ok {
 		return m.givenKey(given.Value, all)
 	}
-	if len(list) == 0 {
+	switch {
+	case len(list) == 0 && len(doubtful) > 0:
+		m.s.head = append(m.s.head, fmt.Sprintf("Not certain: the series key %s has other values at the end of the topic than at its beginning.",
+			doubtful[0].path))
+		return m.putKey(doubtful, doubtful[:1], doubtful[0].ids)
+	case len(list) == 0:
 		return m.oneSeries(constant, all)
 	}
 	parts, ids := m.combine(list, movers)
 	return m.putKey(list, parts, ids)
+}
+
+// parted returns how many groups are in several partitions.
+func (m *mapping) parted(ids []int32) (n int) {
+	of := map[int32]int{}
+	several := map[int32]bool{}
+	for i, id := range ids {
+		if p, ok := of[id]; !ok {
+			of[id] = m.t.points[i].part
+		} else if p != m.t.points[i].part {
+			several[id] = true
+		}
+	}
+	return len(several)
 }
 
 // combine begins with the best candidate and adds those that divide its series further.
@@ -406,6 +438,9 @@ func (m *mapping) combine(list []*named, movers []*field) (parts []*named, ids [
 		g := gain(m.steps(movers, ids), m.steps(movers, finer))
 		before, after := m.doubles(ids), m.doubles(finer)
 		tells := g >= 0.15 && (k.hint >= 0 || g >= 0.3) && k.even() > 0.5 || k.hint >= 0 && before > 0.2 && after < before/2
+		if k.hint > 0 && 2*m.parted(ids) > now && m.parted(finer) == 0 { // it brings a series into one partition
+			tells = true
+		}
 		if tells && m.stickiness(k, ids) < 0.3 {
 			parts, ids = append(parts, k), finer
 		}

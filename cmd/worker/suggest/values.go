@@ -200,8 +200,8 @@ func (m *mapping) chooseValues() error {
 	}
 	switch {
 	case wide:
-		each.Comment = comment + " " + present + fmt.Sprintf(" Each field is a series of its own, with the key <key>/<field>: %s.",
-			count(m.keys*len(paths), "series of one value"))
+		each.Comment = comment + " " + present + fmt.Sprintf(" Each field is a series of its own, with the key <key>/<field>: %s of one value.",
+			count(m.keys*len(paths), "series"))
 		together.Off, together.Comment = true, "Or one sample of all of them, for detectors that look at them together:"
 		m.sensors, m.width = len(moving), 1
 		m.settings = append(m.settings, each, together)
@@ -261,20 +261,10 @@ func (m *mapping) noValues(left, quoted []string) error {
 
 // putRekey says whether the series of the key are whole in each partition.
 func (m *mapping) putRekey() error {
-	of := map[int32]int{}
-	parted, without := 0, 0
-	seen := map[int32]bool{}
+	parted, without := m.parted(m.series), 0
 	for i := range m.t.points {
-		p := &m.t.points[i]
-		if p.key == nil {
+		if m.t.points[i].key == nil {
 			without++
-		}
-		first, ok := of[m.series[i]]
-		if !ok {
-			of[m.series[i]] = p.part
-		} else if first != p.part && !seen[m.series[i]] {
-			seen[m.series[i]] = true
-			parted++
 		}
 	}
 	if len(m.sample.parts) < 2 || parted == 0 {

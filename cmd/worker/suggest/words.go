@@ -21,7 +21,7 @@ func count(n int, thing string) string {
 		return text
 	}
 	switch stem, ends := strings.CutSuffix(thing, "y"); {
-	case n == 1 || strings.HasSuffix(thing, "ies"):
+	case n == 1 || strings.HasSuffix(thing, "s"):
 	case ends && !strings.HasSuffix(stem, "e"):
 		thing = stem + "ies"
 	default:
