@@ -142,7 +142,10 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeBoth()) }()
-	exec, _, err := executors.New(c, newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1)))
+	level := new(slog.LevelVar)
+	log := newLogger(t.err, c, level, web.NewFaults(1))
+	level.Set(max(level.Level(), slog.LevelWarn)) // the report says which executor it was
+	exec, _, err := executors.New(c, log)
 	if err != nil {
 		return nil, err
 	}
