@@ -17,7 +17,14 @@ cd "$here"
 skip=,${WALK_SKIP:-},
 began=$SECONDS
 pids=()
-trap 'for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done; wait 2>/dev/null || true' EXIT
+trap finish EXIT
+finish() { # the worker ends before its brokers do
+	local i
+	for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+		kill "${pids[i]}" 2>/dev/null || true
+		wait "${pids[i]}" 2>/dev/null || true
+	done
+}
 
 title() { printf '\n## %s\n\n' "$*"; }
 
@@ -76,14 +83,17 @@ printf '    $ worker run\n'
 worker run >run.log 2>&1 &
 pids+=($!)
 step "venv/bin/python walk_plant.py anomaly press-3"
+first=$(cut -d' ' -f1 step.log)
+step "venv/bin/python walk_plant.py anomaly press-3 80"
 id=$(cut -d' ' -f1 step.log)
 
 title "Why"
-LINES_SHOWN=60 step "worker why $id"
+LINES_SHOWN=24 step "worker why $id"
 step "worker why $id -png why.png -html why.html -json | head -c 300"
 
 title "Feedback"
-step "worker feedback false-alarm -anomaly $id -reason 'door was open'"
+step "worker feedback false-alarm -anomaly $first -reason 'the door was open'"
+step "worker feedback confirm -anomaly $id -reason 'the heating did not switch off'"
 
 title "A mute"
 step "worker mute add -keys press-3 -for 24h -reason 'furnace is being serviced'"
@@ -101,7 +111,7 @@ step "venv/bin/python walk_plant.py count press-2"
 [[ $(cat step.log) -gt 0 ]] || { echo "no anomaly of press-2"; exit 1; }
 
 title "Settings, changed while the worker runs"
-step "sed -i 's/threshold: conformal:0.0003/threshold: conformal:0.0006/' presses.yaml && grep -n conformal:0.0006 presses.yaml"
+step "sed -i 's/#threshold: conformal:0.0003/threshold: conformal:0.0006/' presses.yaml && grep -n conformal:0.0006 presses.yaml"
 until_ok "grep -q 'changed settings were taken up' run.log"
 step "grep 'changed settings' run.log | tail -n 2"
 

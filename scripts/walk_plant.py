@@ -4,7 +4,7 @@
     walk_plant.py history            creates the topic and writes 36 hours of readings of four presses, with one fault
     walk_plant.py more [PRESS]       writes the next hour of all presses; PRESS runs hot for ten minutes of it
     walk_plant.py bare               writes the next ten minutes without the schema's id, as a broken producer would
-    walk_plant.py anomaly KEY        waits for an anomaly of a series and prints its id
+    walk_plant.py anomaly KEY [N]    waits for an anomaly of a series, of severity N at least, and prints its id
     walk_plant.py count KEY          prints how many anomalies of a series there are
     walk_plant.py caught-up          fails if the group has not committed the topic to its end
 
@@ -60,7 +60,7 @@ def readings(begin, steps, hot):
 def write(records, bare=False):
     serialize = AvroSerializer(registry(), SCHEMA)
     context = SerializationContext(TOPIC, MessageField.VALUE)
-    producer = Producer({"bootstrap.servers": os.environ["BROKERS"], "linger.ms": 50, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": os.environ["BROKERS"], "linger.ms": 50, "log_level": 3, "enable.idempotence": True})
     n = last = 0
     for at, press, record in records:
         value = serialize(record, context)
@@ -88,7 +88,7 @@ def consumer(group):
                      "enable.partition.eof": True, "isolation.level": "read_committed"})
 
 
-def anomalies(key, wait):
+def anomalies(key, wait, severity=0):
     """Yields the anomalies of a series, each once, from the group's topic; it waits for more for some seconds."""
     topic = os.environ["GROUP"] + "-anomalies"
     decode = AvroDeserializer(registry())
@@ -108,7 +108,7 @@ def anomalies(key, wait):
             at_end.add(message.partition())
             continue
         event = decode(message.value(), SerializationContext(topic, MessageField.VALUE))
-        if message.key().decode() == key and event["id"] not in seen:
+        if message.key().decode() == key and event["id"] not in seen and event["severity"] >= severity:
             seen.add(event["id"])
             yield event
 
@@ -138,7 +138,7 @@ def main():
     elif command == "bare":
         write(readings(begin(), 60, lambda press, step: 0), bare=True)
     elif command == "anomaly":
-        event = next(anomalies(args[0], 120), None) or sys.exit(f"no anomaly of {args[0]} within two minutes")
+        event = next(anomalies(args[0], 120, int(args[1]) if args[1:] else 0), None) or sys.exit(f"no anomaly of {args[0]} within two minutes")
         print(event["id"], *(f"{name}={event[name]}" for name in ("series_key", "detector", "severity", "opened_at")))
     elif command == "count":
         print(sum(1 for _ in anomalies(args[0], 0)))
