@@ -411,6 +411,9 @@ func (d *dlqTool) print(s *letterText) {
 	case s.Refused != nil:
 		for class, message := range s.Refused {
 			fmt.Fprintf(w, "now       still %s: %s\n", class, plain(message))
+			if class == schemas.ClassMagic {
+				fmt.Fprintln(w, "hint      if only the schema's id is missing: worker dlq redrive -reason magic -schema latest -dry-run")
+			}
 		}
 	}
 	fmt.Fprintln(w)
