@@ -177,6 +177,7 @@ type plantShape struct {
 	values, series string // value_fields or series_fields
 	readings       string
 	disorder       bool
+	rekey          bool // records have no key
 	rows           []plantRecord
 	records        []kafkatest.Record
 	text           string // what it is, for the log
@@ -240,7 +241,11 @@ func newPlantShape(rng *rand.Rand, topic string, n int) *plantShape {
 		}
 		return state[name] + 3*math.Sin(at.Sub(begin).Seconds()/interval.Seconds()/9+state[name+"/phase"]) + 0.3*rng.NormFloat64()
 	}
-	nulls := rng.IntN(2) == 0
+	nulls, keyed := rng.IntN(2) == 0, rng.IntN(3) > 0 || kind == "batchnamed" // whose records go through no internal topic
+	s.rekey = !keyed
+	if rng.IntN(8) == 0 && !strings.HasPrefix(kind, "batch") {
+		s.unit = "none"
+	}
 	batch := 3 + rng.IntN(8)
 	mode := make([]string, machines)
 	for i := range n {
@@ -284,7 +289,9 @@ func newPlantShape(rng *rand.Rand, topic string, n int) *plantShape {
 			written = last.Add(200 * time.Millisecond)
 			add(&inner, "points", list)
 		default:
-			add(&inner, timeName, stamp(at))
+			if s.unit != "none" {
+				add(&inner, timeName, stamp(at))
+			}
 			if sensor != "" {
 				add(&inner, "sensor", sensor)
 			}
@@ -315,12 +322,18 @@ func newPlantShape(rng *rand.Rand, topic string, n int) *plantShape {
 			add(&r, body, inner)
 		}
 		add(&r, "version", "1.4")
-		rec := kafkatest.Record{Topic: topic, Partition: int32(machine % 2), Time: written.Add(100 * time.Millisecond).UnixMilli(), Key: []byte(name)}
+		rec := kafkatest.Record{Topic: topic, Partition: int32(machine % 2), Time: written.Add(100 * time.Millisecond).UnixMilli()}
+		if keyed {
+			rec.Key = []byte(name)
+		}
 		s.rows = append(s.rows, r)
 		s.records = append(s.records, rec)
 	}
 	s.key = keyName
 	s.time = under(timeName)
+	if s.unit == "none" { // the time that it was received is the best there is
+		s.time, s.unit = "received_ms", "ms"
+	}
 	switch kind {
 	case "long":
 		s.key += "+" + under("sensor")
@@ -342,8 +355,8 @@ func newPlantShape(rng *rand.Rand, topic string, n int) *plantShape {
 		}
 	}
 	s.values, s.series = strings.TrimPrefix(s.values, ","), strings.TrimPrefix(s.series, ",")
-	s.text = fmt.Sprintf("%s %s, %d machines, %d sensors, key %s, time %s in %s, values %s%s, a sample each %v, disorder %t", s.format, kind, machines,
-		sensors, s.key, s.time, s.unit, s.values, s.series, interval, s.disorder)
+	s.text = fmt.Sprintf("%s %s, %d machines, %d sensors, key %s (the record's %t), time %s in %s, values %s%s, a sample each %v, disorder %t",
+		s.format, kind, machines, sensors, s.key, keyed, s.time, s.unit, s.values, s.series, interval, s.disorder)
 	return s
 }
 
@@ -411,14 +424,15 @@ func (s *plantShape) verify(t *testing.T, cfg *config.Config, text string) {
 	if s.series != "" {
 		values = ""
 	}
-	for _, x := range [][3]string{{"key", sorted(m.KeyField, "+"), sorted(s.key, "+")}, {"time", m.TimeField, s.time}, {"unit", m.TimeUnit, unit},
+	for _, x := range [][3]string{
+		{"key", sorted(m.KeyField, "+"), sorted(s.key, "+")}, {"time", m.TimeField, s.time}, {"unit", m.TimeUnit, unit},
 		{"values", values, s.values}, {"series", strings.Join(m.SeriesFields, ","), s.series}, {"readings", m.ReadingsField, s.readings}} {
 		if x[1] != x[2] {
 			t.Errorf("%s is %q, want %q", x[0], x[1], x[2])
 		}
 	}
-	if late := cfg.Keys.Lateness > 0; late != s.disorder {
-		t.Errorf("lateness %v, disorder %t", cfg.Keys.Lateness, s.disorder)
+	if late := cfg.Keys.Lateness > 0; late != (s.disorder || s.rekey) || cfg.Cycle.Rekey != s.rekey {
+		t.Errorf("lateness %v, rekey %t; disorder %t, rekey %t", cfg.Keys.Lateness, cfg.Cycle.Rekey, s.disorder, s.rekey)
 	}
 	if t.Failed() {
 		t.Logf("%s\n%.3000s\n%s", s.text, s.rows[len(s.rows)-1].json(), text)
@@ -446,12 +460,21 @@ func TestSuggest(t *testing.T) {
 			if code := term.check(t.Context(), []string{"-online"}); code != exitOK {
 				t.Errorf("check: exit %d: %s%s\n%s", code, out, errs, text)
 			}
-			runUntil(t, c, []string{"ODRADEK_CONFIG=" + file, "ODRADEK_HTTP_ADDR=off", "ODRADEK_PAGE_ADDR=off"}, topic, nil)
+			runUntil(t, c, []string{"ODRADEK_CONFIG=" + file, "ODRADEK_HTTP_ADDR=off", "ODRADEK_PAGE_ADDR=off"}, topic, func() {
+				if s.rekey {
+					must(t, c.Admin().WaitCommitted(t.Context(), cfg.Group.Group, cfg.Group.Group+"-rekey"))
+				}
+			})
 			scores, err := c.Admin().ReadAll(t.Context(), cfg.Group.Group+"-scores", true)
 			must(t, err)
 			letters, err := c.Admin().ReadAll(t.Context(), cfg.Group.Group+"-dlq", true)
 			must(t, err)
-			if len(scores) < len(s.records)/2 || len(letters) > 0 {
+			late, err := c.Admin().ReadAll(t.Context(), cfg.Group.Group+"-late", true)
+			must(t, err)
+			if !s.rekey { // else a start reads history of partitions that are further apart than they are live
+				late = nil
+			}
+			if len(scores) == 0 || len(scores)+len(late) < len(s.records)/2 || len(letters) > 0 {
 				t.Errorf("%d scores and %d dead letters of %d records: %s\n%s", len(scores), len(letters), len(s.records), s.text, text)
 			}
 		}
@@ -687,7 +710,8 @@ func TestSuggestRecorded(t *testing.T) {
 	_, err = c.ProduceAcked(t.Context(), recs)
 	must(t, err)
 	_, text, cfg := suggested(t, c, topic)
-	if m := cfg.Mapping; m.KeyField != "stream" || m.TimeField != "timestamp" || m.TimeUnit != "s" || strings.Join(m.ValueFields, ",") != "value" {
+	m := cfg.Mapping
+	if m.KeyField != "stream" || m.TimeField != "timestamp" || m.TimeUnit != "s" || strings.Join(m.ValueFields, ",") != "value" {
 		t.Errorf("key %s, time %s in %s, values %v of\n%s", m.KeyField, m.TimeField, m.TimeUnit, m.ValueFields, text)
 	}
 	if !strings.Contains(text, "Expected anomalies a day: ") {

@@ -303,7 +303,11 @@ func (h *history) stateSettings() (list []settingsfile.Setting) {
 	}
 	if h.rekey && lateness < leastRekeyed {
 		lateness = leastRekeyed
-		comment += " REKEY needs some, because it interleaves partitions; give more if their producers are further apart."
+		comment += " REKEY needs some, because it interleaves partitions."
+	}
+	if h.rekey {
+		comment += " Partitions may be further apart than that, above all while history is read: what is then late is in the late topic; more " +
+			"lateness, or start: latest, avoids it."
 	}
 	list = append(list, settingsfile.Setting{Key: "lateness", Value: text(lateness), Comment: comment})
 	if h.twins > h.samples/100 {

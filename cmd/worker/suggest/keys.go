@@ -122,14 +122,21 @@ func textNumbers(f *field) bool {
 
 // rises reports whether the integers of a field only rise, as those of a counter of records.
 func rises(f *field, n int) bool {
-	up := 0
+	up, down := 0, 0
+	values := map[int64]bool{}
 	for i := 1; i < n; i++ {
 		a, b := f.at(i-1), f.at(i)
-		if a.kind == schemas.LeafInt && b.kind == schemas.LeafInt && b.int > a.int {
+		if a.kind != schemas.LeafInt || b.kind != schemas.LeafInt {
+			continue
+		}
+		values[b.int] = true
+		if b.int > a.int {
 			up++
+		} else if b.int < a.int {
+			down++
 		}
 	}
-	return n > 20 && up > (n-1)*9/10
+	return up >= 20 && down <= up/9 && len(values) > up/2 // each step up leads to a new value
 }
 
 // same reports whether two candidates divide the points alike.
@@ -342,13 +349,19 @@ func (m *mapping) doubles(ids []int32) float64 {
 
 // chooseKey says which fields name the series.
 func (m *mapping) chooseKey() error {
-	n := len(m.t.points)
 	all := m.candidates()
 	movers := m.movers()
 	base := m.steps(movers, nil)
 	var list, constant, doubtful []*named
+	records := map[int]bool{}
+	for i := range m.t.points {
+		records[m.t.points[i].record] = true
+	}
 	for _, k := range all {
-		d := k.distinct()
+		d, n := k.distinct(), len(records)
+		if k.at >= 0 && m.t.fields[k.at].item {
+			n = len(m.t.points)
+		}
 		switch {
 		case d == 1:
 			constant = append(constant, k)

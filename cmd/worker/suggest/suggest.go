@@ -119,7 +119,8 @@ func (c *Config) look(ctx context.Context) (*suggestion, error) {
 // text returns the suggestion as a settings file.
 func (s *suggestion) text() string {
 	head := append([]string{fmt.Sprintf("Suggested by worker suggest for topic %s. Each comment says what was seen; a line that is a comment "+
-		"itself is an alternative, or what holds without it. Look through it, then: worker check -online -config FILE, and worker run -config FILE.", s.topic)},
+		"itself is an alternative, or what holds without it. Look through it, then: worker check -online -config FILE, and worker run "+
+		"-config FILE.", s.topic)},
 		s.head...)
 	return settingsfile.Format(strings.Join(head, "\n\n"), s.settings)
 }

@@ -267,12 +267,12 @@ func (m *mapping) putRekey() error {
 			without++
 		}
 	}
-	if len(m.sample.parts) < 2 || parted == 0 {
+	if len(m.sample.parts) < 2 || parted == 0 && without == 0 {
 		return nil
 	}
 	comment := fmt.Sprintf("%s of %s were seen in several partitions", count(parted, "key"), count(m.keys, ""))
 	if without > 0 {
-		comment += fmt.Sprintf(", and %s have no record key", share(without, len(m.t.points)))
+		comment += fmt.Sprintf(", and %s have no record key, so they may go to any", share(without, len(m.t.points)))
 	}
 	set := settingsfile.Setting{Key: "rekey", Value: "true", Comment: comment + ": an internal topic brings a series together."}
 	if m.readings != "" && m.keyInReadings() {
