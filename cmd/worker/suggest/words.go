@@ -118,7 +118,8 @@ func median[T cmp.Ordered](list []T) (v T) {
 var (
 	entityWords = words("id device sensor machine host hostname asset tag serial station meter equipment line site node name key channel " +
 		"point plant room building pump motor instance pod container vehicle robot hall cell zone area location well turbine metric " +
-		"measurement measure parameter signal address mac imei uuid sn topic server unitid gateway source press furnace boiler valve item variable")
+		"measurement measure parameter signal address mac imei uuid sn topic server unitid gateway source press furnace boiler valve " +
+		"item variable")
 	stateWords = words("status state quality level severity type op operation version firmware message note comment text description color " +
 		"colour mode operator user product order batch recipe shift lot alarm unit units uom flag flags result trend action event kind class " +
 		"category code reason snapshot")
