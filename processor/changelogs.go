@@ -70,26 +70,32 @@ func (l *changelogs) open(ctx context.Context) error {
 		inputs = []string{rekeyed}
 	}
 	for _, in := range inputs {
-		t, err := outputs.Lookup(ctx, cfg.Client.Admin, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
+		t, err := lookupChangelog(ctx, cfg, in)
 		errs = append(errs, err)
-		l.topics.Changelogs[in] = &t
-		infos, err := cfg.Client.Topics(ctx, in)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS): %w", in, err))
-		case !infos[in].Exists:
-			errs = append(errs, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) does not exist", in))
-		case t.Name != "":
-			errs = append(errs, fit(ctx, cfg, in, &t, infos[in].Partitions))
-		}
+		l.topics.SetChangelog(in, &t)
 	}
 	return errors.Join(errs...)
+}
+
+// lookupChangelog asks the brokers for the changelog of an input topic, which must exist, and extends it if that has grown.
+func lookupChangelog(ctx context.Context, cfg *Config, in string) (outputs.Topic, error) {
+	t, err := outputs.Lookup(ctx, cfg.Client.Admin, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
+	infos, terr := cfg.Client.Topics(ctx, in)
+	switch {
+	case terr != nil:
+		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS): %w", in, terr))
+	case !infos[in].Exists:
+		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) does not exist", in))
+	case t.Name != "":
+		err = errors.Join(err, fit(ctx, cfg, in, &t, infos[in].Partitions))
+	}
+	return t, err
 }
 
 // outgrown refuses a partition that its changelog does not have: the input topic
 // has got more partitions since the start, or since the metadata that New saw.
 func (l *changelogs) outgrown(tp kafka.TP) error {
-	t := l.topics.Changelogs[tp.Topic]
+	t := l.topics.Changelog(tp.Topic)
 	if t == nil || int(tp.Partition) < t.Partitions { // nil: its records are only sent on
 		return nil
 	}
@@ -119,7 +125,7 @@ func fit(ctx context.Context, cfg *Config, in string, t *outputs.Topic, partitio
 // recount extends the changelogs of input topics that have grown since the start, and
 // passes the numbers on to the assigned partitions.
 func (l *changelogs) recount(ctx context.Context) error {
-	for in, t := range l.topics.Changelogs {
+	for in, t := range l.topics.Changelogs() {
 		if l.cfg.StateLost == policy.Reset {
 			tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			infos, err := l.cfg.Client.Topics(tctx, in)

@@ -47,9 +47,9 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 	if cfg.Metrics == nil {
 		cfg.Metrics = outputs.NewMetrics()
 	}
-	topics := &outputs.Topics{Changelogs: map[string]*outputs.Topic{}}
+	topics := outputs.NewTopics()
 	for _, tp := range tps {
-		if topics.Changelogs[tp.Topic] != nil || cfg.Outputs[outputs.Rekeyed] != "" && tp.Topic != cfg.Outputs[outputs.Rekeyed] {
+		if topics.Changelog(tp.Topic) != nil || cfg.Outputs[outputs.Rekeyed] != "" && tp.Topic != cfg.Outputs[outputs.Rekeyed] {
 			continue
 		}
 		name := cfg.Changelog(tp.Topic)
@@ -57,7 +57,7 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 		if err != nil {
 			return fmt.Errorf("processor: examine: %w", err)
 		}
-		topics.Changelogs[tp.Topic] = &outputs.Topic{Name: name, Partitions: infos[name].Partitions}
+		topics.SetChangelog(tp.Topic, &outputs.Topic{Name: name, Partitions: infos[name].Partitions})
 	}
 	log := slog.New(slog.DiscardHandler)
 	s := &session{cfg: &cfg, log: log, trouble: new(trouble.Log), fatal: make(fatal, 1)}

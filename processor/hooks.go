@@ -1,6 +1,10 @@
 package processor
 
-import "odradek/processor/cycle"
+import (
+	"time"
+
+	"odradek/processor/cycle"
+)
 
 // Step names a moment of a commit.
 type Step string
@@ -28,6 +32,8 @@ type Hooks struct {
 	// guarantee: it is the negative control that a check of the outputs has to catch.
 	// An error fails the commit.
 	BeforeOutputs func(records int, commitOffsets func() error) error
+	// MetadataInterval is the time between two looks for topics and partitions; 0: group.Config's default.
+	MetadataInterval time.Duration
 }
 
 // step calls the hook for a step of c's commit.

@@ -79,6 +79,8 @@ type host struct {
 	warned  *sync.Map // topics whose event times were logged
 	// committed reads the committed offsets of partitions, and waits until they are known.
 	committed func(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error)
+	// gone reports whether an input topic was deleted.
+	gone func(ctx context.Context, topic string) bool
 	// fail ends the worker with an error.
 	fail func(error)
 }
@@ -109,7 +111,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 		Changelog: &restore.Changelog{
 			Logs:     &restore.Logs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
 			Group:    cfg.Group,
-			Topic:    func() string { return h.outputs.Changelogs[tp.Topic].Name },
+			Topic:    func() string { return h.outputs.Changelog(tp.Topic).Name },
 			Siblings: &pt.growth.siblings, State: m.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
 			Settings: provenance.Settings{InForce: m.Settings},
 		},
@@ -117,7 +119,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 		Ahead: cfg.Guarantee == AtLeastOnce, Forward: pt.forward,
 		Lost: func(n int64) { cfg.Metrics.OffsetLost(tp, n) },
 	}
-	if t := h.outputs.Changelogs[tp.Topic]; t != nil {
+	if t := h.outputs.Changelog(tp.Topic); t != nil {
 		pt.growth.siblings.Store(int32(t.Partitions))
 	}
 	pt.reading.Values = make([]float64, m.Decoder.Width())
@@ -143,7 +145,12 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 		if pt.batch != nil {
 			pt.host.cfg.Executor.Release(pt.batch)
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case pt.host.gone(ctx, pt.tp.Topic):
+			pt.running.Store(false)
+			pt.log.Warn("partition stopped: its topic does not exist any more", "err", err)
+		default:
 			pt.log.Error("partition stopped", "err", err)
 			pt.host.fail(err)
 		}

@@ -44,6 +44,9 @@ type Config struct {
 	Group      string
 	InstanceID string // group.instance.id; empty: dynamic membership
 	Topics     []string
+	// FindTopics returns the input topics that there are now, of which those that are new have a changelog; nil: they stay
+	// Topics. The group subscribes to what it returns. Another goroutine calls it, every 30 s.
+	FindTopics func(context.Context) ([]string, error)
 
 	// Start is where a partition without a committed offset begins:
 	// StartEarliest, StartLatest or a Kafka timestamp in milliseconds.
@@ -157,7 +160,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	}
 	p.cfg.EditStates(func(state *keystate.Config) {
 		state.Blocks = cfg.Outputs[outputs.Blocks] != ""
-		for _, t := range topics.Changelogs {
+		for _, t := range topics.Changelogs() {
 			state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
 		}
 	})
@@ -174,7 +177,8 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 func newHost(cfg *Config, log *slog.Logger, topics *outputs.Topics, cs *cycle.Current[*partition], budget *limits.Budget,
 	s *session) *host {
 	return &host{cfg: cfg, log: log, outputs: topics, cycles: cs, budget: budget, warned: new(sync.Map),
-		committed: s.committedOffsets, fail: s.fatal.fail}
+		committed: s.committedOffsets, fail: s.fatal.fail,
+		gone: func(ctx context.Context, topic string) bool { return s.finder.gone(ctx, topic) }}
 }
 
 // Run joins the group and processes until ctx ends, then drains: it stops
@@ -199,15 +203,17 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.host.fetcher = fetch.New(p.cfg.Client, p.cfg.Fetch)
 	defer p.host.fetcher.Close()
 
-	topics := p.cfg.Topics
-	if rekeyed := p.cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
-		topics = append(append([]string(nil), topics...), rekeyed)
-	}
-	p.session.member.Store(group.Join(work, p.cfg.Client, group.Config{
-		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: topics,
+	find := &finder{cfg: &p.cfg, log: p.log, changelogs: p.commits.changelogs}
+	p.session.finder = find
+	member := group.Config{
+		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: find.subscription(p.cfg.Topics), MetadataInterval: p.cfg.Hooks.MetadataInterval,
 		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
 		Log: p.log,
-	}))
+	}
+	if p.cfg.FindTopics != nil {
+		member.Find = find.find
+	}
+	p.session.member.Store(group.Join(work, p.cfg.Client, member))
 	err := p.loop(ctx, work)
 	if err != nil {
 		p.leave(work, err)

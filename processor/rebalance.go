@@ -69,6 +69,12 @@ func (r *rebalancer) rebalance(ctx context.Context, ev group.Event) error {
 // handOver stops the partitions, commits their finished results and removes
 // them. Their goroutines may be waiting for room, so commits continue meanwhile.
 func (r *rebalancer) handOver(ctx context.Context, tps []kafka.TP) error {
+	if r.dropGone(ctx) {
+		r.abandonOpen()
+		if err := r.rollback(ctx, nil); err != nil {
+			return err
+		}
+	}
 	var stopping []*partition
 	for _, tp := range tps {
 		if pt := r.assigned.partitions[tp]; pt != nil {

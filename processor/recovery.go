@@ -113,6 +113,7 @@ func (r *recovery) shrink(name string) {
 // rollback returns every partition to its committed offset. c, which may be nil,
 // is the cycle whose outcome was unknown: it may have been committed.
 func (r *recovery) rollback(ctx context.Context, c *cycle.Cycle[*partition]) error {
+	r.dropGone(ctx)
 	tps := r.assigned.running()
 	if len(tps) == 0 {
 		return nil
@@ -167,7 +168,7 @@ func (r *recovery) blame(cause error) bool {
 	some := false
 	for tp, pt := range r.assigned.partitions {
 		topic := tp.Topic
-		if t := r.outputs.Changelogs[topic]; t != nil && t.Name == b.TP.Topic {
+		if t := r.outputs.Changelog(topic); t != nil && t.Name == b.TP.Topic {
 			topic = t.Name
 		}
 		if topic == b.TP.Topic && (b.Unauthorized || tp.Partition == b.TP.Partition) && pt.confined.Load() == nil {

@@ -23,6 +23,7 @@ type session struct {
 	trouble  *trouble.Log
 	producer *kafka.Producer              // set by Run
 	member   atomic.Pointer[group.Member] // set by Run; Status reads it, too
+	finder   *finder                      // set by Run
 	fatal    fatal
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/deadletters"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/outputs"
@@ -201,6 +202,9 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 		if d.decoders[of.MappingName()], err = of.NewDecoder(d.registry); err != nil {
 			return err
 		}
+	}
+	if _, err := preflight.FindTopics(ctx, c, d.client.Admin); err != nil {
+		return err
 	}
 	if d.topic, err = deadletters.Open(ctx, d.client, c.Output.Topics[outputs.DeadLetters]); err != nil {
 		return err
@@ -445,7 +449,7 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &deadletters.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Group.Topics, To: d.o.target,
+	r := &deadletters.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Inputs(), To: d.o.target,
 		Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun,
 		MaxMessage: int(d.c.Output.MaxMessage), Codec: codec, Replication: d.c.Output.Replication, Partitions: 1}
 	if d.c.Cycle.Rekey {
@@ -486,11 +490,12 @@ func (d *dlqTool) schema(ctx context.Context) (id int32, first bool, err error) 
 		s, err = d.registry.SchemaByID(ctx, id)
 	} else {
 		topic := d.o.filter.Topic
-		if topic == "" && len(d.c.Group.Topics) > 1 {
+		inputs := d.c.Inputs()
+		if topic == "" && len(inputs) != 1 {
 			return 0, false, errors.New("dlq: -schema latest is of one input topic: name it with -topic")
 		}
 		if topic == "" {
-			topic = d.c.Group.Topics[0]
+			topic = inputs[0]
 		}
 		if s, err = d.registry.Latest(ctx, schemas.Subject(topic)); err == nil {
 			id = s.ID

@@ -36,6 +36,7 @@ const runWorkerEnv = "ODRADEK_TEST_RUN_WORKER"
 func TestMain(m *testing.M) {
 	if os.Getenv(runWorkerEnv) != "" {
 		hooks = hooksOf(os.Getenv(failpointEnv), os.Getenv(brokenEnv))
+		hooks.MetadataInterval, _ = time.ParseDuration(os.Getenv(lookEnv))
 		main()
 		return
 	}

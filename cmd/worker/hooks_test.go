@@ -20,6 +20,8 @@ const (
 	failpointEnv = config.Prefix + "TEST_FAILPOINT"
 	// brokenEnv is offsetsFirst for a worker that commits offsets before outputs.
 	brokenEnv = config.Prefix + "TEST_BROKEN"
+	// lookEnv is Hooks.MetadataInterval.
+	lookEnv = config.Prefix + "TEST_LOOK"
 
 	offsetsFirst = "offsets-first" // in failpointEnv: between the two
 )

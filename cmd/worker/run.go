@@ -165,6 +165,7 @@ func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.
 	}
 	cfg.Changeable = settings.Changeable
 	cfg.Traced = traced
+	cfg.FindTopics = preflight.Finder(c, client, log)
 	return processor.New(ctx, cfg)
 }
 

@@ -61,7 +61,7 @@ func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logg
 	}
 	defer client.Close()
 	if o.inputPartitions > 0 {
-		for _, topic := range c.Group.Topics {
+		for _, topic := range c.Inputs() {
 			have, err := client.Topics(ctx, topic)
 			if err != nil {
 				return fmt.Errorf("look up topic %q: %w", topic, err)

@@ -42,8 +42,8 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 	}
 	environ := t.environ
 	c, faults, warnings := config.Parse(environ)
-	if topic == "" && len(c.Group.Topics) == 1 {
-		topic = c.Group.Topics[0]
+	if topic == "" && len(c.Inputs()) == 1 {
+		topic = c.Inputs()[0]
 	}
 	if topic != "" { // it, and a group, are all that a worker has to be told
 		environ = append(slices.Clip(environ), config.Prefix+"TOPICS="+topic)

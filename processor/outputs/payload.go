@@ -46,7 +46,7 @@ func (p *Payload) lock(s *sink, t *Topic) *record.Batches {
 // Changelog calls write with the batches for a partition of the changelog of an input
 // topic, which no other goroutine writes to meanwhile.
 func (p *Payload) Changelog(input kafka.TP, write func(b *record.Batches) error) error {
-	t := p.topics.Changelogs[input.Topic]
+	t := p.topics.Changelog(input.Topic)
 	log := kafka.TP{Topic: t.Name, Partition: input.Partition}
 	v, ok := p.changelogs.Load(log)
 	if !ok {

@@ -34,7 +34,7 @@ func valuesOf(t *testing.T, b *record.Batches) (values []string) {
 // each record is in it once, in the partition of its key, and in the numbers of the cycle.
 func TestPayloadShared(t *testing.T) {
 	rng := seedtest.New(t)
-	topics := &Topics{Changelogs: map[string]*Topic{"in": {Name: "log", Partitions: 8, BatchBytes: 4 << 10}}}
+	topics := &Topics{changelogs: map[string]*Topic{"in": {Name: "log", Partitions: 8, BatchBytes: 4 << 10}}}
 	topics.Outputs[DeadLetters] = Topic{Name: "dlq", Partitions: 1 + rng.IntN(4), BatchBytes: 4 << 10}
 	topics.Outputs[Late] = Topic{Name: "late", Partitions: 1 + rng.IntN(4), BatchBytes: 4 << 10}
 	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })

@@ -4,16 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
+	"sync"
 
 	"odradek/processor/kafka"
 )
 
 // Topics holds the topics that the worker writes, as the brokers describe them.
 type Topics struct {
-	Outputs    [outputCount]Topic
-	Changelogs map[string]*Topic // by input topic
+	Outputs [outputCount]Topic
+
+	mu         sync.RWMutex
+	changelogs map[string]*Topic // by input topic
+}
+
+// NewTopics returns Topics without any.
+func NewTopics() *Topics { return &Topics{changelogs: map[string]*Topic{}} }
+
+// Changelog returns the changelog of an input topic; nil without one.
+func (t *Topics) Changelog(input string) *Topic {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.changelogs[input]
+}
+
+// SetChangelog adds the changelog of an input topic.
+func (t *Topics) SetChangelog(input string, log *Topic) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changelogs[input] = log
+}
+
+// Changelogs returns those that there are, by input topic.
+func (t *Topics) Changelogs() map[string]*Topic {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return maps.Clone(t.changelogs)
 }
 
 // Topic is a topic that the worker writes. Its name is empty where there is none.
@@ -34,7 +62,7 @@ const topicSlack = 4 << 10
 // changelogs yet.
 func Open(ctx context.Context, admin *kafka.Admin, names *Names, maxBytes int) (*Topics, error) {
 	var errs []error
-	t := &Topics{Changelogs: map[string]*Topic{}}
+	t := NewTopics()
 	for i := range Table {
 		spec, most := &Table[i], maxBytes
 		if spec.Copies {
@@ -92,7 +120,7 @@ func (t *Topics) Shrink(name string) (batchBytes int) {
 	for i := range t.Outputs {
 		halve(&t.Outputs[i])
 	}
-	for _, log := range t.Changelogs {
+	for _, log := range t.Changelogs() {
 		halve(log)
 	}
 	return batchBytes

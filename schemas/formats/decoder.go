@@ -27,9 +27,9 @@ type Options struct {
 	// Schemas are writer's schemas of Avro for the single-object encoding, by their
 	// fingerprints.
 	Schemas []string
-	// Subjects are those whose versions in the registry are searched for fingerprints that
-	// no schema of Schemas has.
-	Subjects []string
+	// Subjects returns those whose versions in the registry are searched for fingerprints that
+	// no schema of Schemas has; nil: none.
+	Subjects func() []string
 	// MaxBytes is the longest value taken; 0 means 16 MiB.
 	MaxBytes int
 }
@@ -302,7 +302,11 @@ func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*compiled, error
 	if !ok {
 		var err error
 		p, err = share(d.shared, d.shared.byCRC, crc, func() (*schemas.Schema, error) {
-			return d.shared.registry.SchemaByFingerprint(ctx, d.shared.options.Subjects, crc, avro.Fingerprints)
+			var subjects []string
+			if of := d.shared.options.Subjects; of != nil {
+				subjects = of()
+			}
+			return d.shared.registry.SchemaByFingerprint(ctx, subjects, crc, avro.Fingerprints)
 		})
 		if err != nil {
 			return nil, unavailable(-1, err)

@@ -69,7 +69,7 @@ func TestRegistryGUIDAndFingerprint(t *testing.T) {
 		t.Fatal(ss.GUID)
 	}
 	r := open(t, registry.Config{URLs: []string{f.URL()}, NegativeTTL: time.Minute})
-	d, err := NewDecoder(schematest.SensorMapping, r, Options{Subjects: []string{"absent-value", "in-value"}})
+	d, err := NewDecoder(schematest.SensorMapping, r, Options{Subjects: func() []string { return []string{"absent-value", "in-value"} }})
 	if err != nil {
 		t.Fatal(err)
 	}

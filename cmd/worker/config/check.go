@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"odradek/cmd/worker/config/patterns"
 	"odradek/processor/outputs"
 	"odradek/schemas/formats"
 )
@@ -222,7 +223,7 @@ func (k *checker) group() {
 	}
 	problems := twice(s.Topics)
 	for _, t := range s.Topics {
-		if why := TopicFault(t); why != "" {
+		if why := TopicFault(patterns.Literal(t)); why != "" {
 			problems = append(problems, fmt.Sprintf("%q %s", t, why))
 		}
 	}
@@ -338,7 +339,7 @@ func (k *checker) topics() {
 		check(outputs.Table[i].Setting, name)
 	}
 	for _, t := range k.c.Group.Topics {
-		if k.ok("TOPICS") && o.ChangelogPrefix != "" {
+		if k.ok("TOPICS") && o.ChangelogPrefix != "" && !patterns.Is(t) {
 			check(outputs.Changelog.Setting, k.c.ChangelogTopic(t))
 		}
 	}

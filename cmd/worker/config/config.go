@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config/memory"
+	"odradek/cmd/worker/config/patterns"
 	"odradek/cmd/worker/config/size"
 	"odradek/processor/keystate"
 	"odradek/processor/outputs"
@@ -61,9 +62,11 @@ type Config struct {
 	settings []setting // every setting with its value and source, in the order of the docs
 
 	mapped []mapped // by name
+	inputs *patterns.Found
 
 	// Of the settings of a mapping:
 	mappingName string
+	root        *Config  // the settings outside of mappings
 	picked      []string // of its DETECTORS
 	parsed      []Fault  // of parsing
 }
@@ -85,7 +88,7 @@ type kafkaSettings struct {
 type groupSettings struct {
 	Group             string        `env:"GROUP" doc:"Consumer group id. Required. The names of the output and changelog topics derive from it."`
 	InstanceID        string        `env:"INSTANCE_ID" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3)."`
-	Topics            []string      `env:"TOPICS" doc:"Input topics. Required."`
+	Topics            []string      `env:"TOPICS" doc:"Input topics. Required. An entry with * (any characters, also none) or ? (one) is a pattern: the topics that it matches are input, also those that are created while the workers run, but never the group's own topics, nor Kafka's. See docs/records.md."`
 	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
 	WarmupFrom        time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a partition without a committed offset and without state reads to fill windows and histories, by the records' timestamps: with 24h and START=latest, what the topic has of the last day. Its results are not published. 0 for none. Needs START=latest or a time; not with REKEY. See docs/operations.md."`
 	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset, or an unclean leader election has lost records before it: fail stops the worker with exit code 4; earliest and latest empty the partition's state, resume at the first record that is left or at the end of the log, and report it."`

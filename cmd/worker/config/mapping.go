@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config/mappings"
+	"odradek/cmd/worker/config/patterns"
 )
 
 // mapped is a mapping with the settings that hold for its topics.
@@ -36,11 +37,16 @@ func (c *Config) mappingNames() *mappings.Names {
 	return n
 }
 
-// Of returns the settings that hold for the records of a topic and their samples: those of the mapping that names it,
-// else c itself.
+// Of returns the settings that hold for the records of a topic and their samples: those of the mapping that names it, or has
+// the longest pattern that matches it, else c itself.
 func (c *Config) Of(topic string) *Config {
+	var entries []string
 	for i := range c.mapped {
-		if slices.Contains(c.mapped[i].Topics, topic) {
+		entries = append(entries, c.mapped[i].Topics...)
+	}
+	best := patterns.Best(entries, topic)
+	for i := range c.mapped {
+		if best != "" && slices.Contains(c.mapped[i].Topics, best) {
 			return c.mapped[i].c
 		}
 	}
@@ -75,7 +81,9 @@ func (c *Config) MappingPrefix() string {
 
 // readsOwn reports whether an input topic has no mapping.
 func (c *Config) readsOwn() bool {
-	return len(c.mapped) == 0 || slices.ContainsFunc(c.Group.Topics, func(t string) bool { return c.Of(t) == c })
+	return len(c.mapped) == 0 || slices.ContainsFunc(c.Group.Topics, func(t string) bool {
+		return !slices.ContainsFunc(c.mapped, func(m mapped) bool { return slices.Contains(m.Topics, t) })
+	})
 }
 
 // AnyReadings reports whether records of some topic have an array of readings.
@@ -87,7 +95,7 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 	names := c.mappingNames()
 	list, unknown := names.Find(vars)
 	for _, m := range list {
-		sub := &Config{mappingName: m.Name, picked: m.Detectors}
+		sub := &Config{mappingName: m.Name, picked: m.Detectors, inputs: c.inputs, root: c}
 		of := &fileOfSettings{path: file.path, lines: mappings.Over(m, file.lines, Prefix)}
 		subKnown := sub.read(mappings.Over(m, vars, Prefix), mappings.Over(m, given, Prefix), of, &sub.parsed)
 		c.mapped = append(c.mapped, mapped{m, sub})
@@ -111,7 +119,10 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 			known[name] = true
 		}
 	}
-	for _, f := range names.Check(list, func(topic string) bool { return slices.Contains(c.Group.Topics, topic) }) {
+	for _, f := range names.Check(list, func(entry string) bool {
+		return patterns.Match(c.Group.Topics, entry) || patterns.Is(entry) && (c.HasPatterns() ||
+			slices.ContainsFunc(c.Group.Topics, func(t string) bool { return patterns.Match([]string{entry}, t) }))
+	}) {
 		faults = append(faults, Fault{Name: f.Name, Problem: f.Problem, Fix: f.Fix})
 	}
 	for _, name := range unknown {

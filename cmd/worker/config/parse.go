@@ -12,6 +12,7 @@ import (
 	"github.com/caarlos0/env/v10"
 
 	"odradek/cmd/worker/config/history"
+	"odradek/cmd/worker/config/patterns"
 	"odradek/processor/outputs"
 )
 
@@ -25,7 +26,7 @@ func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 
 // parse is Parse; without mappings it ignores those that there are.
 func parse(environ []string, withMappings bool) (c *Config, faults, warnings []Fault) {
-	c = new(Config)
+	c = &Config{inputs: new(patterns.Found)}
 	given := own(environ)
 	file := readSettingsFile(given[configSetting])
 	vars := file.under(given)

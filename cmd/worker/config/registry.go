@@ -108,8 +108,17 @@ func (c *Config) DecoderOptions() (opts formats.Options, err error) {
 			opts.Schemas = []string{opts.Bare} // for single-object encoding, too
 		}
 	}
-	for _, t := range c.Group.Topics {
-		opts.Subjects = append(opts.Subjects, schemas.Subject(t))
+	all := c
+	if c.root != nil {
+		all = c.root
+	}
+	opts.Subjects = func() (subjects []string) {
+		for _, t := range all.Inputs() {
+			if all.Of(t) == c {
+				subjects = append(subjects, schemas.Subject(t))
+			}
+		}
+		return subjects
 	}
 	return opts, nil
 }

@@ -87,7 +87,10 @@ func Open(ctx context.Context, c *config.Config, o *Options, out, errs io.Writer
 
 // find lists the selected partitions.
 func (s *Group) find(ctx context.Context) error {
-	topics := s.c.Group.Topics
+	if _, err := preflight.FindTopics(ctx, s.c, s.client.Admin); err != nil {
+		return err
+	}
+	topics := s.c.Inputs()
 	if s.c.Cycle.Rekey {
 		topics = append(slices.Clone(topics), s.c.Output.Topics[outputs.Rekeyed])
 		s.stateOf[s.c.Output.Topics[outputs.Rekeyed]] = true

@@ -24,7 +24,7 @@ func KeepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client,
 	if group == "" || c.Output.ChangelogPrefix != config.ChangelogPrefix(group) || c.Output.ChangelogPrefix == group {
 		return nil
 	}
-	topics := c.Group.Topics
+	topics := c.Inputs()
 	if c.Cycle.Rekey {
 		topics = []string{c.Output.Topics[outputs.Rekeyed]}
 	}

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
@@ -13,12 +14,22 @@ import (
 // that may not be described. A topic without a leader, or one that only some brokers know, is
 // a temporary error.
 func InputTopics(ctx context.Context, c *config.Config, admin *kafka.Admin) (found []kafka.TopicInfo, faults []Finding, err error) {
-	infos, err := admin.Topics(ctx, c.Group.Topics...)
+	if _, err := FindTopics(ctx, c, admin); err != nil {
+		return nil, nil, err
+	}
+	inputs := c.Inputs()
+	if len(inputs) == 0 { // of patterns, so far
+		return nil, nil, nil
+	}
+	infos, err := admin.Topics(ctx, inputs...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the input topics (%sTOPICS): %w", config.Prefix, err)
 	}
-	for _, name := range c.Group.Topics {
+	for _, name := range inputs {
 		info := infos[name]
+		if !slices.Contains(c.Group.Topics, name) && !info.Exists {
+			continue // of a pattern, and deleted just now
+		}
 		if info.Authorized && !info.Exists && !admin.Unknown(ctx, name) {
 			return nil, nil, fmt.Errorf("look up input topic %q (%sTOPICS): not every broker knows it yet", name, config.Prefix)
 		}
@@ -37,6 +48,30 @@ func InputTopics(ctx context.Context, c *config.Config, admin *kafka.Admin) (fou
 		}
 	}
 	return found, faults, nil
+}
+
+// FindTopics looks for the topics that patterns of ODRADEK_TOPICS match (config.Config.Inputs), and reports whether they are
+// others than before. A topic that matched before is left out if every broker says that there is none.
+func FindTopics(ctx context.Context, c *config.Config, admin *kafka.Admin) (changed bool, err error) {
+	if !c.HasPatterns() {
+		return false, nil
+	}
+	infos, err := admin.Topics(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look for topics that match %sTOPICS: %w", config.Prefix, err)
+	}
+	var all []string
+	for name, info := range infos {
+		if info.Exists && info.Authorized && !info.Internal {
+			all = append(all, name)
+		}
+	}
+	for _, name := range c.Inputs() {
+		if !slices.Contains(all, name) && !admin.Unknown(ctx, name) {
+			all = append(all, name)
+		}
+	}
+	return c.SetInputs(all), nil
 }
 
 // nearTopic returns the topic whose name is nearest to that of a missing one; empty if none

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/config/patterns"
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
@@ -225,6 +226,11 @@ func (e *examination) topics(ctx context.Context) {
 		return
 	}
 	e.inputs = inputs
+	for _, p := range e.c.Group.Topics {
+		if patterns.Is(p) && !slices.ContainsFunc(inputs, func(t kafka.TopicInfo) bool { return patterns.Match([]string{p}, t.Name) }) {
+			e.r.Warn("topics "+p, "none matches so far", "no fault if one will be created; the workers look every 30s")
+		}
+	}
 	e.r.Findings = append(e.r.Findings, faults...)
 	for _, info := range inputs {
 		name, what := info.Name, "topic "+info.Name
@@ -240,6 +246,9 @@ func (e *examination) topics(ctx context.Context) {
 			by := ""
 			if m := e.c.MappingOf(name); m != "" {
 				by = ", read by mapping " + m
+			}
+			if pattern := patterns.Best(e.c.Group.Topics, name); pattern != name {
+				by += ", matches " + pattern
 			}
 			e.r.OK(what, "%d partitions%s%s", info.Partitions, retention, by)
 		}

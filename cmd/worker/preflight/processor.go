@@ -29,7 +29,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		return cfg, err
 	}
 	cfg = processor.Config{
-		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
+		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Inputs(),
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
 		Set: set, Numbered: c.AnyReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,

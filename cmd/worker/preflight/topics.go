@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 
 	"odradek/cmd/worker/config"
@@ -47,6 +48,45 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 		}
 		log.Info("created topic", "topic", p.name, "partitions", p.partitions)
 	}
+	return nil
+}
+
+// Finder returns processor.Config.FindTopics: it looks for topics that match ODRADEK_TOPICS and creates their changelogs, if
+// that is allowed. It is nil for topics that are all named.
+func Finder(c *config.Config, client *kafka.Client, log *slog.Logger) func(context.Context) ([]string, error) {
+	if !c.HasPatterns() {
+		return nil
+	}
+	prepared := c.Inputs() // at the start
+	return func(ctx context.Context) ([]string, error) {
+		if _, err := FindTopics(ctx, c, client.Admin); err != nil {
+			return nil, err
+		}
+		inputs := c.Inputs()
+		for _, in := range inputs {
+			if slices.Contains(prepared, in) {
+				continue
+			}
+			if err := createChangelog(ctx, c, client, in, log); err != nil {
+				log.Warn("the changelog of a topic that matches cannot be created", "topic", in, "err", err, "fix", creationFix(err))
+			}
+		}
+		prepared = inputs
+		return inputs, nil
+	}
+}
+
+// createChangelog creates the changelog of a topic, if there is none and it may be created.
+func createChangelog(ctx context.Context, c *config.Config, client *kafka.Client, in string, log *slog.Logger) error {
+	name := c.ChangelogTopic(in)
+	infos, err := client.Topics(ctx, in, name)
+	if err != nil || infos[name].Exists || !infos[in].Exists || !c.Output.CreateTopics || c.Cycle.Rekey {
+		return err
+	}
+	if err := client.CreateTopic(ctx, name, infos[in].Partitions, c.Output.Replication, maps.Clone(outputs.Changelog.Configs)); err != nil {
+		return err
+	}
+	log.Info("created topic", "topic", name, "partitions", infos[in].Partitions)
 	return nil
 }
 

@@ -38,7 +38,10 @@ type Config struct {
 	// MetadataInterval is the time from one request for the topics' partition counts to the
 	// next; default 30 s.
 	MetadataInterval time.Duration
-	Log              *slog.Logger // nil: no log
+	// Find returns the topics to subscribe to from now on, before each of these requests; nil: they stay Topics. After
+	// an error they stay as they are. Another goroutine than that of the consumer calls it.
+	Find func(context.Context) ([]string, error)
+	Log  *slog.Logger // nil: no log
 }
 
 // Names of the worker's settings that errors of this file point to.
@@ -131,9 +134,7 @@ func Join(ctx context.Context, c *kafka.Client, cfg Config) *Member {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("group", cfg.Group)
-	cfg.Topics = slices.Clone(cfg.Topics)
-	slices.Sort(cfg.Topics)
-	cfg.Topics = slices.Compact(cfg.Topics)
+	cfg.Topics = inOrder(cfg.Topics)
 	m := &Member{
 		c: c.Cluster, coordinator: c.Coordinator(cfg.Group), cfg: cfg,
 		events:     make(chan Event),
@@ -144,6 +145,13 @@ func Join(ctx context.Context, c *kafka.Client, cfg Config) *Member {
 	}
 	go m.run(ctx)
 	return m
+}
+
+// inOrder returns the topics in order, each once.
+func inOrder(topics []string) []string {
+	topics = slices.Clone(topics)
+	slices.Sort(topics)
+	return slices.Compact(topics)
 }
 
 // Events delivers the changes in order. It is closed when the membership has

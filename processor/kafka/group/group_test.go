@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,6 +282,43 @@ func TestGroupTopicsChange(t *testing.T) {
 		l.wait(3, 3)
 		brokertest.Must(t, k.Admin().AddPartitions(ctx, in, 10))
 		l.wait(5, 5)
+	})
+}
+
+// TestGroupFind: members subscribe to what Find returns, each at its own time, and hand over what it no longer does.
+func TestGroupFind(t *testing.T) {
+	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		t.Parallel()
+		a, b := k.Topic(t, "a", 2), k.Topic(t, "b", 4)
+		c := clienttest.Open(t, k.Brokers)
+		l := newLedger(t)
+		var found atomic.Pointer[[]string]
+		found.Store(&[]string{a})
+		cfg := func(id string, every time.Duration) Config {
+			return Config{Group: "g-" + a, Topics: []string{a}, InstanceID: id, SessionTimeout: 10 * time.Second, MetadataInterval: every,
+				HeartbeatInterval: 100 * time.Millisecond,
+				Find: func(context.Context) ([]string, error) {
+					if now := found.Load(); now != nil {
+						return *now, nil
+					}
+					return nil, errors.New("no answer")
+				}}
+		}
+		startConsumer(t, l, c, "one", cfg("one", 100*time.Millisecond), nil)
+		l.wait(2)
+		startConsumer(t, l, c, "two", cfg("two", 300*time.Millisecond), nil)
+		l.wait(1, 1)
+		found.Store(&[]string{b, a, b})
+		l.wait(3, 3)
+		found.Store(nil) // an error changes nothing
+		time.Sleep(time.Second)
+		l.wait(3, 3)
+		found.Store(&[]string{b})
+		l.wait(2, 2)
+		found.Store(&[]string{}) // nothing matches
+		l.wait()
+		found.Store(&[]string{a, b})
+		l.wait(3, 3)
 	})
 }
 

@@ -49,7 +49,7 @@ type membership struct {
 
 	call    string      // the request in flight, "" none
 	calls   chan result // its result
-	looks   chan map[string]int
+	looks   chan look
 	looking bool
 	differs int // comparisons in a row whose counts were not the assignment's
 
@@ -58,6 +58,7 @@ type membership struct {
 	alive    time.Time // the coordinator's session time-out began here, or later
 	retryAt  time.Time // not before this, after an error
 	beatAt   time.Time
+	topics   []string // of the subscription, in order
 	lookAt   time.Time
 	delay    backoff.Delay
 	logged   time.Time // when errors were last logged
@@ -78,7 +79,8 @@ func newMembership(m *Member) *membership {
 		m: m, log: m.cfg.Log,
 		generation: -1,
 		calls:      make(chan result, 1),
-		looks:      make(chan map[string]int, 1),
+		looks:      make(chan look, 1),
+		topics:     m.cfg.Topics,
 		mustJoin:   true,
 		alive:      time.Now(),
 		lookAt:     time.Now().Add(m.cfg.MetadataInterval),
@@ -139,8 +141,8 @@ func (s *membership) loop(ctx context.Context) error {
 				s.drain(ctx)
 				return err
 			}
-		case counts := <-s.looks:
-			s.compareCounts(counts)
+		case l := <-s.looks:
+			s.compare(l)
 		case lctx := <-s.m.leave:
 			s.leaving = lctx //nolint:fatcontext // another context, not one around this
 			s.log.Info("leaving the group", "partitions", len(s.held))
@@ -279,9 +281,18 @@ func (s *membership) start(ctx context.Context, now time.Time) {
 		s.lookAt = now.Add(s.m.cfg.MetadataInterval)
 		if !s.looking && !s.mustJoin && !s.waiting() {
 			s.looking = true
+			topics := s.topics
 			go func() {
-				counts, _ := s.m.counts(ctx, s.m.cfg.Topics, 0) // nil on an error: another time
-				s.looks <- counts
+				if find := s.m.cfg.Find; find != nil {
+					found, err := find(ctx)
+					if err != nil {
+						s.log.Warn("cannot look for topics; trying again", "error", err)
+					} else {
+						topics = inOrder(found)
+					}
+				}
+				counts, _ := s.m.counts(ctx, topics, 0) // nil on an error: another time
+				s.looks <- look{topics, counts}
 			}()
 		}
 	}
@@ -311,7 +322,7 @@ func (s *membership) request(ctx context.Context, name string, timeout time.Dura
 
 func (s *membership) join(ctx context.Context) {
 	cfg := &s.m.cfg
-	sub := subscription{topics: cfg.Topics, owned: s.held, generation: s.generation}
+	sub := subscription{topics: s.topics, owned: s.held, generation: s.generation}
 	if s.leaving != nil && cfg.InstanceID == "" {
 		// A member that hands over and leaves wants nothing new. A static member leaves
 		// its subscription behind for the one that comes back.
@@ -454,17 +465,29 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 	return nil
 }
 
-// compareCounts compares the partition counts with those that the assignment was made
-// for. Where they differ the leader joins again, to make a new plan. Another member
+// look is what a request for metadata has found.
+type look struct {
+	topics []string       // to subscribe to
+	counts map[string]int // of their partitions; nil: the request failed
+}
+
+// compare compares the topics with those of the subscription, and the partition counts with those that the assignment was made
+// for. A member with another subscription joins again. Where counts differ the leader joins again, to make a new plan. Another member
 // waits for that until the second comparison: a static leader that has restarted does not
 // learn that it is the leader (KIP-814), and the leader does not learn of a static
 // member's new subscription.
-func (s *membership) compareCounts(counts map[string]int) {
+func (s *membership) compare(l look) {
 	s.looking = false
+	counts := l.counts
+	if !s.mustJoin && !s.waiting() && s.leaving == nil && !slices.Equal(l.topics, s.topics) {
+		s.log.Info("other topics match; rejoining", "topics", len(l.topics), "new", less(l.topics, s.topics), "gone", less(s.topics, l.topics))
+		s.topics, s.mustJoin = l.topics, true
+		return
+	}
 	if counts == nil || s.mustJoin || s.generation < 0 || s.waiting() || s.digest == 0 {
 		return
 	}
-	if countsDigest(s.m.cfg.Topics, counts) == s.digest {
+	if countsDigest(s.topics, counts) == s.digest {
 		s.differs = 0
 		return
 	}
@@ -472,6 +495,11 @@ func (s *membership) compareCounts(counts map[string]int) {
 		s.log.Info("topics have changed; rejoining", "partitions", counts)
 		s.mustJoin = true
 	}
+}
+
+// less returns the topics of a that are not in b.
+func less(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(t string) bool { return slices.Contains(b, t) })
 }
 
 // leaveGroup takes a dynamic member out of the group.
