@@ -65,6 +65,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/bench/fleet", "cmd/bench/report cmd/bench/host cmd/bench/gpu cmd/bench/testbed cmd/worker/config processor/kafka " +
 		"processor/kafka/record processor/kafkatest schemas/output", "a fleet is measured from outside"},
 	{"cmd/worker/quality", "", "it compares scores with labels, wherever both come from"},
+	{"cmd/worker/lessons", "cmd/worker/quality processor/events processor/keystate processor/keystate/guard processor/keystate/learned",
+		"what labels teach is measured by the worker's own rule; whoever runs the detectors hands in the anomalies"},
 	{"cmd/worker/replay", "processor/keystate detectors",
 		"a replay is the fold of the worker without Kafka, and takes any executor"},
 	{"cmd/worker/tables", "schemas schemas/avro", "files of rows are read and written without knowing what becomes of the rows"},
@@ -124,7 +126,9 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/undo", "processor/keystate/floor", "what an operation changes is its owner's"},
 	{"processor/keystate/guard", "", "it compares numbers"},
 	{"processor/keystate/mute", "processor/keystate/changelog processor/keystate/guard", "it knows detectors and series by name"},
-	{"processor/keystate/rules", "processor/keystate/decisions processor/keystate/mute processor/keystate/ruling processor/keystate/series",
+	{"processor/keystate/learned", "processor/keystate/changelog processor/keystate/guard processor/events",
+		"it compares anomalies, wherever they and their labels come from"},
+	{"processor/keystate/rules", "processor/keystate/decisions processor/keystate/learned processor/keystate/mute processor/keystate/ruling processor/keystate/series",
 		"it says what is in force, and judges nothing"},
 	{"processor/keystate/series",
 		"processor/keystate/changelog processor/keystate/guard processor/keystate/ruling processor/events detectors detectors/threshold " +
@@ -151,7 +155,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/status", "processor/metrics processor/quarantine processor/kafka processor/kafka/fetch processor/keystate",
 		"a status is set by one goroutine and read by any, whatever it is for"},
 	{"processor/feedback", "processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/guard " +
-		"processor/keystate/mute processor/limits processor/trouble schemas schemas/output schemas/registry",
+		"processor/keystate/learned processor/keystate/mute processor/limits processor/trouble schemas schemas/output schemas/registry",
 		"a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},

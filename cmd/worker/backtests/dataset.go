@@ -28,6 +28,10 @@ type DataSet struct {
 	heard map[int][]quality.Verdicts // verdicts on series that wait for those before them
 	next  int                        // series to be measured next
 	hear  func(series int, said []quality.Verdicts)
+
+	// Changes takes each change of an anomaly of a detector, those of a series in order and of several series at once;
+	// nil: nothing does.
+	Changes func(series int, e *keystate.EventRow)
 }
 
 // NewDataSet returns a Source of the series, in a format of package quality. states has the

@@ -151,6 +151,13 @@ func (a *Anomaly) Over() bool { return a.Change.Kind == events.Close }
 func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
 	if l.judge != nil {
 		l.judge.tell(rows, changes)
+		if hear := l.partition.recorded.Changes; hear != nil {
+			for i := range changes {
+				if changes[i].Detector >= 0 {
+					hear(int(l.partition.Number), &changes[i])
+				}
+			}
+		}
 	}
 	for i := range rows {
 		r := &rows[i]

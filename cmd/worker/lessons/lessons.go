@@ -1,0 +1,266 @@
+package lessons
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"odradek/cmd/worker/quality"
+	"odradek/processor/events"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/learned"
+)
+
+// Alarm is an anomaly that a detector has opened after the training part of a series.
+type Alarm struct {
+	learned.Alarm
+	series  int
+	at      int // sample that opened it
+	fault   int // of the labelled anomalies of the series, that it opened in; -1: none
+	planted bool
+}
+
+// Log collects the anomalies of a run over a data set.
+type Log struct {
+	set   []quality.Series
+	runs  [][]quality.Span
+	spans [][]quality.Span
+
+	mu     sync.Mutex
+	alarms []*Alarm
+	open   map[[16]byte]*Alarm
+}
+
+// NewLog returns an empty Log of a data set with planted events.
+func NewLog(set []quality.Series, spans [][]quality.Span) *Log {
+	l := &Log{set: set, spans: spans, open: map[[16]byte]*Alarm{}}
+	for i := range set {
+		l.runs = append(l.runs, quality.Runs(set[i].Labels))
+	}
+	return l
+}
+
+// Take takes a change of an anomaly of a series. Any goroutine may call it.
+func (l *Log) Take(series int, e *keystate.EventRow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &e.Change.Anomaly
+	if e.Change.Kind != events.Open {
+		if alarm := l.open[a.ID]; alarm != nil {
+			alarm.Peak = float64(a.PeakScore)
+		}
+		return
+	}
+	at := int(e.Change.Offset)
+	if at < l.set[series].Train {
+		return
+	}
+	alarm := &Alarm{series: series, at: at, fault: -1}
+	for i, r := range l.runs[series] {
+		if at >= r.From && at <= r.To {
+			alarm.fault = i
+		}
+	}
+	for _, p := range l.spans[series] {
+		if at >= p.From && at <= p.To+echo {
+			alarm.planted = true
+		}
+	}
+	alarm.Detector, alarm.Series = e.Name, l.set[series].Name
+	alarm.Field, alarm.Side = learned.SideOf(a.Expected, a.Actual, a.Contribution)
+	alarm.Opened, alarm.Peak = float64(a.PeakScore), float64(a.PeakScore)
+	l.alarms = append(l.alarms, alarm)
+	l.open[a.ID] = alarm
+}
+
+// sorted returns the alarms by series and time.
+func (l *Log) sorted() []*Alarm {
+	slices.SortFunc(l.alarms, func(a, b *Alarm) int {
+		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.at, b.at), cmp.Compare(a.Detector, b.Detector))
+	})
+	return l.alarms
+}
+
+// Share is a part of a number.
+type Share struct{ Part, Of int }
+
+func (s *Share) add(yes bool) {
+	s.Of++
+	if yes {
+		s.Part++
+	}
+}
+
+// Measures say what labels have taught.
+type Measures struct {
+	Rules   int
+	Removed Share // of the later false alarms of the labelled kind
+	Lost    Share // of the labelled anomalies that were found without rules
+
+	by []Measures // of each series
+}
+
+// kind is what the labels of a simulated operator have in common.
+type kind struct {
+	series   int // -1: any
+	detector string
+	field    int
+	side     guard.Direction
+}
+
+// Own has an operator label the first false alarms of each kind in each series that has more of them, in all series at
+// once; planted says whether of the planted events, or of the others. Removed are later ones of the same series.
+func (l *Log) Own(least int, planted bool) Measures {
+	kinds := map[kind][]*Alarm{}
+	for _, a := range l.sorted() {
+		if a.fault < 0 && a.planted == planted {
+			k := kind{a.series, a.Detector, a.Field, a.Side}
+			kinds[k] = append(kinds[k], a)
+		}
+	}
+	rules := make([][]taught, len(l.set))
+	m := Measures{by: make([]Measures, len(l.set))}
+	for k, of := range kinds {
+		if len(of) <= least {
+			continue
+		}
+		s := &m.by[k.series]
+		list := learned.Derive(labels(of[:least]), least)
+		s.Rules += len(list)
+		rules[k.series] = append(rules[k.series], taught{list, of[least-1].at})
+		for _, a := range of[least:] {
+			s.Removed.add(list.Like(&a.Alarm) != nil)
+		}
+	}
+	l.lose(m.by, func(a *Alarm) bool {
+		return slices.ContainsFunc(rules[a.series], func(t taught) bool { return a.at > t.after && t.list.Like(&a.Alarm) != nil })
+	})
+	m.sum(m.by)
+	return m
+}
+
+// taught are rules that hold in a series after a sample.
+type taught struct {
+	list  learned.List
+	after int
+}
+
+// draws is the number of times that Others draws labels of a kind.
+const draws = 60
+
+// Others has an operator label one planted false alarm in each of as many series as a rule needs, drawn for each kind. It measures
+// only the draws that make a rule for all series: Removed are alarms of other series. It returns the number of draws, too.
+func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
+	kinds := map[kind][]*Alarm{}
+	for _, a := range l.sorted() {
+		if a.fault < 0 && a.planted {
+			k := kind{-1, a.Detector, a.Field, a.Side}
+			kinds[k] = append(kinds[k], a)
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(kinds), func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.detector, b.detector), cmp.Compare(a.field, b.field), cmp.Compare(a.side, b.side))
+	})
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, k := range keys {
+		for range draws {
+			list := slices.Clone(kinds[k])
+			rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			of := map[int]bool{}
+			var said []*Alarm
+			for _, a := range list {
+				if len(said) < least && !of[a.series] {
+					of[a.series] = true
+					said = append(said, a)
+				}
+			}
+			if len(said) < least {
+				break
+			}
+			drawn++
+			rules := learned.Derive(labels(said), least)
+			if len(rules) == 0 {
+				continue
+			}
+			m.Rules++
+			for _, a := range list {
+				if !of[a.series] {
+					m.Removed.add(rules.Like(&a.Alarm) != nil)
+				}
+			}
+			by := make([]Measures, len(l.set))
+			l.lose(by, func(a *Alarm) bool { return !of[a.series] && rules.Like(&a.Alarm) != nil })
+			m.sum(by)
+		}
+	}
+	return m, drawn
+}
+
+// labels returns false-alarm labels of alarms.
+func labels(of []*Alarm) (list []learned.Label) {
+	for i, a := range of {
+		label := learned.Label{Alarm: a.Alarm}
+		binary.BigEndian.PutUint64(label.Anomaly[:], uint64(i)+1)
+		list = append(list, label)
+	}
+	return list
+}
+
+// lose counts, by series, the labelled anomalies in which an alarm opened, and those of them whose alarms are all
+// removed.
+func (l *Log) lose(by []Measures, removed func(*Alarm) bool) {
+	found := map[[2]int]bool{} // whether it still is
+	for _, a := range l.sorted() {
+		if a.fault >= 0 {
+			at := [2]int{a.series, a.fault}
+			found[at] = found[at] || !removed(a)
+		}
+	}
+	for at, still := range found {
+		by[at[0]].Lost.add(!still)
+	}
+}
+
+func (m *Measures) sum(of []Measures) {
+	for i := range of {
+		o := &of[i]
+		m.Rules += o.Rules
+		m.Removed.Part, m.Removed.Of = m.Removed.Part+o.Removed.Part, m.Removed.Of+o.Removed.Of
+		m.Lost.Part, m.Lost.Of = m.Lost.Part+o.Lost.Part, m.Lost.Of+o.Lost.Of
+	}
+}
+
+// Add adds the measures of another run, whose series are others.
+func (m *Measures) Add(o *Measures) {
+	m.sum([]Measures{*o})
+	m.by = append(m.by, o.by...)
+}
+
+// resamples is the number of sets of series that an interval is drawn from.
+const resamples = 1000
+
+// Intervals returns the 5th and the 95th percentile of both shares, of as many series drawn with replacement. What is
+// drawn is always the same.
+func (m *Measures) Intervals() (removed, lost quality.Interval) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var r, w []float64
+	for range resamples {
+		var sum Measures
+		for range m.by {
+			sum.sum(m.by[rng.IntN(len(m.by)):][:1])
+		}
+		r, w = append(r, sum.Removed.Ratio()), append(w, sum.Lost.Ratio())
+	}
+	of := func(v []float64) quality.Interval {
+		slices.Sort(v)
+		return quality.Interval{v[len(v)/20], v[len(v)-1-len(v)/20]}
+	}
+	return of(r), of(w)
+}
+
+// Ratio returns the share, 0 of nothing.
+func (s Share) Ratio() float64 { return float64(s.Part) / float64(max(1, s.Of)) }

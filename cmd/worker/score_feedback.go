@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"odradek/cmd/worker/backtests"
+	"odradek/cmd/worker/lessons"
+	"odradek/cmd/worker/quality"
+	"odradek/detectors"
+)
+
+// lessonsSeed places the events that are planted.
+const lessonsSeed = 1
+
+// lessons prints what so many labels of a data set's false alarms teach.
+func (t terminal) lessons(ctx context.Context, dir, match string, least int) error {
+	name, format, set, err := readSeries(dir, match)
+	if err != nil {
+		return err
+	}
+	if format == quality.TCPDFormat {
+		return errors.New("score: a data set of change points does not say which samples are ordinary; use another one with -feedback")
+	}
+	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | removed, other series | lost |")
+	fmt.Fprintln(t.out, "|---|---|---|---|---|---|---|")
+	var own, others lessons.Measures
+	drawn := 0
+	run := func(set []quality.Series, spans [][]quality.Span) (*lessons.Log, error) {
+		d, err := newDataSet(t.environ, name, format, set, "backtest")
+		if err != nil {
+			return nil, err
+		}
+		log := lessons.NewLog(set, spans)
+		d.Changes = log.Take
+		exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
+		_, err = backtests.Run(ctx, &backtests.Config{State: d.state, Executor: exec, Source: d})
+		return log, errors.Join(err, ctx.Err(), exec.Close())
+	}
+	log, err := run(set, make([][]quality.Span, len(set)))
+	if err != nil {
+		return err
+	}
+	natural := log.Own(least, false)
+	for shape := range lessons.Shapes {
+		planted, spans := lessons.Plant(set, shape, lessonsSeed)
+		if log, err = run(planted, spans); err != nil {
+			return err
+		}
+		mine := log.Own(least, true)
+		other, n := log.Others(least, lessonsSeed)
+		t.lessonRow(lessons.Shapes[shape].Name, &mine, fmt.Sprintf("%d, %d | %s | %s", n, other.Rules, shareOf(other.Removed), shareOf(other.Lost)))
+		own.Add(&mine)
+		others.Add(&other)
+		drawn += n
+	}
+	t.lessonRow("**all**", &own, fmt.Sprintf("%d, %d | %s | %s", drawn, others.Rules, shareOf(others.Removed), shareOf(others.Lost)))
+	t.lessonRow("nothing: the set's own false alarms of a detector, field and side", &natural, "| |")
+	return nil
+}
+
+func shareOf(s lessons.Share) string { return fmt.Sprintf("%d of %d, %.3f", s.Part, s.Of, s.Ratio()) }
+
+// lessonRow prints a row of the table of lessons.
+func (t terminal) lessonRow(name string, own *lessons.Measures, others string) {
+	removed, lost := own.Intervals()
+	fmt.Fprintf(t.out, "| %s | %d | %s (%.3f to %.3f) | %s (%.3f to %.3f) | %s |\n", name, own.Rules, shareOf(own.Removed), removed[0], removed[1],
+		shareOf(own.Lost), lost[0], lost[1], others)
+}

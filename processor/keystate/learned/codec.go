@@ -1,0 +1,74 @@
+package learned
+
+import (
+	"fmt"
+	"math"
+
+	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/guard"
+)
+
+// format is the first byte of an encoded list.
+const format = 1
+
+// Encode returns a list as the content of a decision; nil for an empty one.
+func (l List) Encode() []byte {
+	if len(l) == 0 {
+		return nil
+	}
+	var e changelog.Encoder
+	e.Byte(format)
+	e.Uint(uint64(len(l)))
+	for i := range l {
+		r := &l[i]
+		for _, text := range []string{r.Detector, r.Series} {
+			e.Uint(uint64(len(text)))
+			e.B = append(e.B, text...)
+		}
+		e.Flag(r.All)
+		e.Uint(uint64(r.Field + 1))
+		e.Byte(byte(r.Side))
+		for _, v := range []float64{r.From, r.To, r.Most} {
+			e.Bits(math.Float64bits(v))
+		}
+		e.Uint(uint64(r.Count))
+		e.Uint(uint64(len(r.Labels)))
+		for _, id := range r.Labels {
+			e.B = append(e.B, id[:]...)
+		}
+	}
+	return e.B
+}
+
+// Decode reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+func Decode(content []byte) (List, error) {
+	if len(content) == 0 {
+		return nil, nil
+	}
+	d := changelog.Decoder{B: content}
+	if v := d.Byte(); v > format {
+		return nil, fmt.Errorf("learned rules of format %d: %w", v, changelog.ErrNewer)
+	}
+	n := d.Uint()
+	if d.Bad || n > MaxRules {
+		return nil, changelog.ErrCorrupt
+	}
+	l := make(List, n)
+	text := func() string { return string(d.Take(d.Len(1))) }
+	number := func() float64 { return math.Float64frombits(d.Bits()) }
+	for i := range l {
+		r := &l[i]
+		r.Detector, r.Series, r.All, r.Field, r.Side = text(), text(), d.Byte() == 1, d.Small()-1, guard.Direction(d.Byte())
+		r.From, r.To, r.Most, r.Count = number(), number(), number(), d.Small()
+		for range d.Len(16) {
+			r.Labels = append(r.Labels, [16]byte(d.Take(16)))
+		}
+		if d.Bad || r.Side > guard.Below || len(r.Labels) > named {
+			return nil, changelog.ErrCorrupt
+		}
+	}
+	if d.Bad || len(d.B) > 0 {
+		return nil, changelog.ErrCorrupt
+	}
+	return l, nil
+}
