@@ -47,7 +47,7 @@ type folder struct {
 	traces   cycle.Traceparents
 	clock    clocks.Comparison // of event times with Kafka's timestamps
 	changed  *Changeable       // what the state and the writer have taken up of Config.Changeable
-	muted    *feedback.Mutes   // mute rules that the state follows; nil: not known at the chunk's begin
+	rules    *feedback.Rules   // operators' rules that the state follows; nil: not known at the chunk's begin
 
 	again   bool // fold the iterator's current record once more
 	more    bool // the chunk has more records than a cycle had room for
@@ -119,8 +119,8 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		if f.growth.due {
 			f.growth.decide(s, rec.Offset, f.log)
 		}
-		if f.host.cfg.Mutes != nil {
-			f.muted = f.host.cfg.Mutes().Follow(f.muted, &s.Decisions, rec.Offset)
+		if f.host.cfg.Rules != nil {
+			f.rules = f.host.cfg.Rules().Follow(f.rules, &s.Decisions, rec.Offset)
 		}
 		if err := f.foldSamples(ctx, rec); err != nil {
 			return nil, err

@@ -332,7 +332,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	pt.it.Reset(&c.Chunk)
 	pt.joined.skipped = record.Skipped{}
 	pt.again = false
-	pt.muted = nil
+	pt.rules = nil
 	pt.takeChanges()
 	if !pt.forward {
 		pt.growth.look(pt.state, pt.position.Load(), pt.restorer.Owner.Partitions)

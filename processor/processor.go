@@ -70,8 +70,8 @@ type Config struct {
 	// SchemaGrace is how long a record waits for a schema that the registry says it
 	// does not have; RegistryConfig.Grace of the decoder's registry.
 	SchemaGrace time.Duration
-	// Mutes returns the mute rules of now, nil while they are not known; nil: there are none.
-	Mutes func() *feedback.Mutes
+	// Rules returns the mute rules and learned rules of now, nil while they are not known; nil: there are none.
+	Rules func() *feedback.Rules
 	// Resume returns what an operator said last of a paused partition; nil: there is nothing.
 	Resume func(kafka.TP) (feedback.Resume, bool)
 	// Changeable returns what has been changed since the start, another pointer after each change, nil before the

@@ -50,7 +50,7 @@ func (b *bench) operated() Config {
 		b.t.Fatal(err)
 	}
 	cfg := b.config("one")
-	reader := feedback.NewReader(b.client, "said", cfg.Log)
+	reader := feedback.NewReader(b.client, "said", 0, cfg.Log)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); reader.Run(ctx) }()

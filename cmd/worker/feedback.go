@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/explain"
 	"odradek/cmd/worker/explorer"
 	"odradek/processor/feedback"
 	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
+	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -153,15 +155,19 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	})
 }
 
-const feedbackAbout = `Records whether an anomaly was a fault, in the topic ODRADEK_FEEDBACK_TOPIC, for people and
-programs that read it; the workers do not learn from it.
+const feedbackAbout = `Labels anomalies, in the topic ODRADEK_FEEDBACK_TOPIC: was one a fault? From ODRADEK_LEARN_FROM false alarms
+of a kind on, the workers mark later anomalies that are like them: these have severity 0, and name the labels. A label says
+what its anomaly was like, which it takes from the anomalies topic. worker mute remove -id anomaly/<id> takes a label
+back, and with it what it has taught.
 
-  confirm      the anomaly was a fault
-  false-alarm  it was not`
+  confirm      the anomaly was a fault: nothing that is learned covers it
+  false-alarm  it was not
+  rules        lists what the labels teach`
 
 func (t terminal) feedback(ctx context.Context, args []string) int {
-	fs := t.flags("feedback confirm|false-alarm", feedbackAbout,
-		"  worker feedback confirm -anomaly 6e1f0c... -reason 'seal was leaking'\n  worker feedback false-alarm -anomaly 6e1f0c...")
+	fs := t.flags("feedback confirm|false-alarm|rules", feedbackAbout,
+		"  worker feedback confirm -anomaly 6e1f0c... -reason 'seal was leaking'\n  worker feedback false-alarm -anomaly 6e1f0c...\n"+
+			"  worker feedback rules")
 	f := output.Feedback{}
 	fs.StringVar(&f.Anomaly, "anomaly", "", "id of the anomaly: 32 hexadecimal digits")
 	fs.StringVar(&f.Reason, "reason", "", "the reason, as free text")
@@ -180,18 +186,72 @@ func (t terminal) feedback(ctx context.Context, args []string) int {
 		f.Kind = output.FeedbackConfirm
 	case "false-alarm":
 		f.Kind = output.FeedbackFalseAlarm
+	case "rules":
 	default:
-		faults = append(faults, fmt.Sprintf("say confirm or false-alarm, not %q; worker feedback -h tells more", action))
+		faults = append(faults, fmt.Sprintf("say confirm, false-alarm or rules, not %q; worker feedback -h tells more", action))
 	}
-	if id, err := hex.DecodeString(f.Anomaly); err != nil || len(id) != 16 {
+	if id, err := hex.DecodeString(f.Anomaly); action != "rules" && (err != nil || len(id) != 16) {
 		faults = append(faults, fmt.Sprintf("-anomaly %q is no id of an anomaly: 32 hexadecimal digits", f.Anomaly))
 	}
+	f.Anomaly = strings.ToLower(f.Anomaly)
 	f.ID = "anomaly/" + f.Anomaly // later feedback replaces it
 	c, code, ok := t.configFor()
 	if !ok {
 		return code
 	}
-	return t.withFeedback(ctx, c, "feedback", faults, *timeout, func(ctx context.Context, l *feedbackTool) error { return l.write(ctx, &f) })
+	return t.withFeedback(ctx, c, "feedback", faults, *timeout, func(ctx context.Context, l *feedbackTool) error {
+		if action == "rules" {
+			return l.rules(ctx, c.Detect.LearnFrom)
+		}
+		if err := l.describe(ctx, c.Output.Topics[outputs.Anomalies], &f); err != nil {
+			return err
+		}
+		return l.write(ctx, &f)
+	})
+}
+
+// describe completes a label with what its anomaly was like. It warns where that cannot be known.
+func (l *feedbackTool) describe(ctx context.Context, topic string, f *output.Feedback) error {
+	first, last, err := explain.Find(ctx, l.topic.Client, topic, f.Anomaly)
+	var unknown *explain.UnknownError
+	switch {
+	case errors.As(err, &unknown):
+		fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: %v\n", err)
+	case err != nil:
+		return err
+	default:
+		if f.Alarm = feedback.AlarmOf(first, last); f.Alarm == nil {
+			fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: retention has taken the record of %s that opened it, or it has no score\n",
+				f.Anomaly)
+		}
+	}
+	return nil
+}
+
+// rules prints what the labels teach.
+func (l *feedbackTool) rules(ctx context.Context, least int) error {
+	if least == 0 {
+		return errors.New("feedback: ODRADEK_LEARN_FROM is 0: the workers learn nothing from labels")
+	}
+	all, err := feedback.ReadAll(ctx, l.topic.Client, l.topic.Name, l.bad)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "detector\tseries\tfield\tside\topens with a score of\tup to\tfalse alarms\tsuch as")
+	for _, r := range feedback.Learn(all, least) {
+		name := plain(r.Series)
+		if r.All {
+			name = "all"
+		}
+		var ids []string
+		for _, id := range r.Labels {
+			ids = append(ids, hex.EncodeToString(id[:]))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g to %.4g\t%.4g\t%d\t%s\n", plain(r.Detector), name, r.Field, output.FeedbackDirections[r.Side],
+			r.From, r.To, r.Most, r.Count, strings.Join(ids, " "))
+	}
+	return w.Flush()
 }
 
 // userName returns the name of the user, for the record.

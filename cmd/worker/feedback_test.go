@@ -22,7 +22,7 @@ func TestMuteFlags(t *testing.T) {
 		{"add -forever -detector spike", "-detector \"spike\" is none of"},
 		{"add -from 2026-01-02T00:00:00Z -to 2026-01-01T00:00:00Z", "it ends before it begins"},
 		{"remove", "name the rule with -id"},
-		{"feedback maybe -anomaly 12", "say confirm or false-alarm, not \"maybe\""},
+		{"feedback maybe -anomaly 12", "say confirm, false-alarm or rules, not \"maybe\""},
 		{"feedback confirm -anomaly 12", "is no id of an anomaly"},
 	} {
 		term, _, errs := console("ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://localhost:1")
@@ -109,6 +109,98 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	do(say, "confirm", "-anomaly", id, "-author", "me") // what is said last holds
 	if out := do(mute, "list", "-all"); !strings.Contains(out, "confirm") || strings.Contains(out, "false_alarm") ||
 		!strings.Contains(out, id) {
+		t.Errorf("list: %s", out)
+	}
+}
+
+// TestLearn: anomalies like labelled false alarms open with severity 0 and name them; the labels can be listed and taken back,
+// and one of an anomaly that the topic does not have teaches nothing.
+func TestLearn(t *testing.T) { everyCluster(t, testLearn) }
+
+func testLearn(t *testing.T, c *kafkatest.Cluster) {
+	topic, environ := stateFixture(t, c)
+	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_THRESHOLD=fixed:1.8", "ODRADEK_LEARN_FROM=1")
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	do := func(command func(terminal) func(context.Context, []string) int, args ...string) (out, errs string) {
+		t.Helper()
+		term, o, e := console(environ...)
+		if code := command(term)(ctx, args); code != exitOK {
+			t.Fatalf("%v: exit %d: %s", args, code, e)
+		}
+		return o.String(), e.String()
+	}
+	mute := func(term terminal) func(context.Context, []string) int { return term.mute }
+	say := func(term terminal) func(context.Context, []string) int { return term.feedback }
+	anomalies := func() (opened []output.Anomaly) {
+		t.Helper()
+		must(t, c.Admin().WaitStable(ctx, topic+"-g-anomalies"))
+		recs, err := c.Admin().ReadAll(ctx, topic+"-g-anomalies", true)
+		must(t, err)
+		for i := range recs {
+			a, err := output.DecodeAnomaly(recs[i].Value)
+			must(t, err)
+			if a.Kind == 0 {
+				opened = append(opened, a)
+			}
+		}
+		return opened
+	}
+	generate := func() bool {
+		term, _, errs := console(environ...)
+		if code := term.generate(ctx, []string{"-topic", topic, "-sensors", "20", "-rate", "20000", "-records", "4000", "-fault-every",
+			"100"}); code != exitOK {
+			t.Errorf("generate: %s", errs)
+			return false
+		}
+		if err := c.Admin().WaitCommitted(ctx, topic+"-g", topic); err != nil {
+			t.Error(err)
+			return false
+		}
+		return ctx.Err() == nil
+	}
+	labels := map[[16]byte]bool{}
+	runUntil(t, c, environ, topic, func() {
+		for len(anomalies()) == 0 && generate() {
+		}
+		for _, a := range anomalies() {
+			if a.Like != nil {
+				t.Errorf("%+v before there are labels", a)
+			}
+			if len(labels) < 4 {
+				labels[a.ID] = true
+				if _, errs := do(say, "false-alarm", "-anomaly", hex.EncodeToString(a.ID[:])); strings.Contains(errs, "warning") {
+					t.Error(errs)
+				}
+			}
+		}
+		for generate() {
+			for _, a := range anomalies() {
+				if a.Like == nil {
+					continue
+				}
+				if a.Severity != 0 || len(a.Like.Labels) == 0 || !labels[a.Like.Labels[0]] {
+					t.Errorf("severity %d, like %+v", a.Severity, a.Like)
+				}
+				return
+			}
+		}
+		t.Error("no anomaly is like the labelled ones")
+	})
+	if out, _ := do(say, "rules"); strings.Count(out, "\n") < 3 || !strings.Contains(out, "all") {
+		t.Errorf("rules: %s", out)
+	}
+	for id := range labels {
+		do(mute, "remove", "-id", "anomaly/"+hex.EncodeToString(id[:]))
+	}
+	if out, _ := do(say, "rules"); strings.Count(out, "\n") != 1 {
+		t.Errorf("rules after the labels are taken back: %s", out)
+	}
+	gone := strings.Repeat("ab", 16)
+	if _, errs := do(say, "false-alarm", "-anomaly", gone); !strings.Contains(errs, "learn nothing") {
+		t.Errorf("a label of an unknown anomaly: %s", errs)
+	}
+	if out, _ := do(mute, "list", "-all"); !strings.Contains(out, gone) {
 		t.Errorf("list: %s", out)
 	}
 }

@@ -161,7 +161,7 @@ func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.
 	cfg.SchemaIDs = ids
 	cfg.Hooks = hooks
 	if reader != nil {
-		cfg.Mutes, cfg.Resume = reader.Mutes, reader.Resume
+		cfg.Rules, cfg.Resume = reader.Rules, reader.Resume
 	}
 	cfg.Changeable = settings.Changeable
 	cfg.Traced = traced
@@ -174,7 +174,7 @@ func feedbackReader(c *config.Config, client *kafka.Client, log *slog.Logger) *f
 	if c.Detect.Feedback == config.Off || !c.Detect.Anomalies && c.Output.Scores != "anomalous" && c.StopAbove().Of == 0 {
 		return nil
 	}
-	return feedback.NewReader(client, c.Detect.Feedback, log)
+	return feedback.NewReader(client, c.Detect.Feedback, c.Detect.LearnFrom, log)
 }
 
 // firstFeedback bounds how long the start waits for the rules of now.

@@ -75,7 +75,11 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Rank != 0 {
 		b = appendFloats(b, a.Rank)
 	}
-	b = appendDoubles(b, a.Expected, 0)
+	if a.Like != nil {
+		b = appendDoubles(b, a.Expected, alike)
+	} else {
+		b = appendDoubles(b, a.Expected, 0)
+	}
 	if a.Group != nil {
 		b = appendDoubles(b, a.Actual, grouped)
 	} else {
@@ -92,6 +96,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	}
 	if a.Group != nil {
 		b = a.Group.append(b)
+	}
+	if a.Like != nil {
+		b = a.Like.append(b)
 	}
 	return b
 }
@@ -141,10 +148,8 @@ func DecodeAnomaly(b []byte) (a Anomaly, rest []byte, err error) {
 	return a, d.B, nil
 }
 
-// doubles reads what appendDoubles wrote, or the float32 of an earlier version.
-func decodeDoubles(d *changelog.Decoder) []float64 { return decodeList(d, d.Uint32()) }
-
-// decodeList reads the rest of a list whose length is n, marked or not.
+// decodeList reads the rest of a list that appendDoubles wrote, or of the float32 of an earlier version, whose length is n, marked as
+// doubles or not.
 func decodeList(d *changelog.Decoder, n uint32) []float64 {
 	wide := false
 	size := 4
@@ -179,7 +184,8 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	if hasRank {
 		a.Rank = d.Float()
 	}
-	a.Expected = decodeDoubles(d)
+	like := d.Uint32()
+	a.Expected = decodeList(d, like&^alike)
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
@@ -189,5 +195,8 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	}
 	if inGroup&grouped != 0 {
 		a.Group = decodeGroup(d)
+	}
+	if like&alike != 0 {
+		a.Like = decodeLike(d)
 	}
 }

@@ -85,6 +85,7 @@ type Anomaly struct {
 
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
 	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
+	Like   *Like   // false alarms that it resembles, so that its severity is 0; nil: none. Replaced, never changed
 
 	// Shadow says that its detector was in shadow mode when it opened: all of its changes are published apart.
 	Shadow bool

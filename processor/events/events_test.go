@@ -253,6 +253,51 @@ func TestDefinition(t *testing.T) {
 	t.Logf("%d changes, %d samples replayed", changes, replayed)
 }
 
+// TestLike: an anomaly like false alarms has severity 0, in every record and through encodings, until a score is higher than theirs; a replay
+// says nothing of that.
+func TestLike(t *testing.T) {
+	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
+	var s State
+	asked := 0
+	for i, c := range []struct {
+		score float32
+		emit  bool
+		want  string // kind, revision, severity
+	}{
+		{11, true, ""}, {12, true, "0 1 0"}, {20, true, ""}, {1, true, ""}, {21, false, ""}, {15, true, "1 2 15"}, {70, true, "1 3 70"}, {1, true, ""},
+		{1, true, "2 4 70"},
+		{30, true, ""}, {12, true, "0 1 0"}, {20, true, ""}, {1, true, ""}, {1, true, "2 2 0"},
+	} {
+		in := Input{Score: c.score, Threshold: 10, Exceeds: c.score > 10, Severity: uint8(c.score), Like: func(a *Anomaly) *Like {
+			if asked++; a.PeakScore < 12 {
+				t.Errorf("asked of %+v", a)
+			}
+			return &Like{Most: max(20, float64(a.PeakScore)), Count: 3, Labels: [][16]byte{{1}, {2}}}
+		}}
+		if c.score == 15 {
+			in.Like = nil
+		}
+		got := ""
+		if ch, ok := s.Step(&rule, &in, c.emit); ok {
+			got = fmt.Sprint(ch.Kind, ch.Anomaly.Revision, ch.Anomaly.Severity)
+			if (ch.Anomaly.Like != nil) != (ch.Anomaly.Severity == 0) {
+				t.Errorf("step %d: %+v with severity %d", i, ch.Anomaly.Like, ch.Anomaly.Severity)
+			}
+		}
+		if got != c.want {
+			t.Errorf("step %d: %q, want %q", i, got, c.want)
+		}
+		back, rest, err := Decode(s.Append(nil))
+		if err != nil || len(rest) != 0 || !reflect.DeepEqual(back, s) {
+			t.Fatalf("step %d: decoded %+v, %v, want %+v", i, back, err, s)
+		}
+		s = back
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
 // TestReplayThatDisagrees: another executor's scores cross a threshold that the
 // first run's did not. Nothing is said of it before the next live score.
 func TestReplayThatDisagrees(t *testing.T) {
@@ -351,6 +396,8 @@ func TestListsOfEarlierVersions(t *testing.T) {
 // FuzzDecode: any bytes are refused or written again as they were read.
 func FuzzDecode(f *testing.F) {
 	s := State{life: &life{open: true, Anomaly: Anomaly{Revision: 3, Expected: []float64{1, 2}}}}
+	f.Add(s.Append(nil))
+	s.life.Like = &Like{Most: 2, Count: 3, Labels: [][16]byte{{1}}}
 	f.Add(s.Append(nil))
 	g := State{group: &Group{Since: -5}}
 	f.Add(g.Append(nil))

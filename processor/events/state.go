@@ -29,6 +29,9 @@ type Input struct {
 	Expected, Actual, Contribution []float64
 
 	Region *Region // that the score is about, kept; nil: none
+
+	// Like returns which false alarms an anomaly resembles that the score opens, nil if none; nil: none does.
+	Like func(*Anomaly) *Like
 }
 
 // State is the state between two scores. The zero value has nothing
@@ -107,6 +110,11 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 		}
 		l.open, l.run, l.OpenedAt, l.Shadow = true, 0, in.Time, in.Shadow
 		l.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
+		if in.Like != nil {
+			if l.Like = in.Like(&l.Anomaly); l.Like != nil {
+				l.Severity = 0
+			}
+		}
 		return l.change(Open, in.Time, in.Offset), true
 	}
 	switch {
@@ -120,6 +128,10 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 		}
 	default:
 		l.run = 0
+	}
+	if emit && in.Exceeds && l.outgrown() {
+		l.Like, l.Severity = nil, in.Severity
+		return l.change(Update, in.Time, in.Offset), true
 	}
 	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) ||
 		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
@@ -150,7 +162,9 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 func (l *life) over(in *Input) {
 	l.Samples++
 	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
-	l.Severity = max(l.Severity, in.Severity)
+	if l.Like == nil {
+		l.Severity = max(l.Severity, in.Severity)
+	}
 	if in.Region != nil {
 		l.Region = in.Region
 	}

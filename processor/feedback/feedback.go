@@ -1,5 +1,5 @@
-// Package feedback reads what operators say, and hands it to the partitions: mute rules, and which paused partition
-// goes on.
+// Package feedback reads what operators say, and hands it to the partitions: mute rules, what labels of anomalies teach, and which
+// paused partition goes on.
 //
 // The feedback topic is compacted, so an offset of it says nothing that could be replayed: a partition's owner makes
 // the rules that it finds a decision with all of their content (Follow).
@@ -22,6 +22,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/mute"
 	"odradek/processor/trouble"
 	"odradek/schemas/output"
@@ -33,19 +34,24 @@ const Partitions = 1
 // Configs is the configuration of a new feedback topic.
 var Configs = map[string]string{"cleanup.policy": "compact"}
 
-// Mutes is the set of mute rules at one time.
-type Mutes struct{ content []byte }
+// Rules are the mute rules and the learned rules at one time.
+type Rules struct{ mutes, learned []byte }
 
-// Follow has the state follow the rules m from the record at offset on, unless last, which it follows already, is the
-// same, and returns the rules that it follows then. A nil m is not known yet.
-func (m *Mutes) Follow(last *Mutes, state *keystate.Decisions, offset int64) *Mutes {
-	if m == nil || m == last {
+// Follow has the state follow the rules from the record at offset on, unless last, which it follows already, is the
+// same, and returns the rules that it follows then. A nil r is not known yet.
+func (r *Rules) Follow(last *Rules, state *keystate.Decisions, offset int64) *Rules {
+	if r == nil || r == last {
 		return last
 	}
-	if !bytes.Equal(state.Standing(keystate.Mutes, nil, offset), m.content) {
-		state.Make(keystate.Mutes, nil, m.content, offset)
+	for _, of := range [...]struct {
+		kind    keystate.Kind
+		content []byte
+	}{{keystate.Mutes, r.mutes}, {keystate.Learned, r.learned}} {
+		if !bytes.Equal(state.Standing(of.kind, nil, offset), of.content) {
+			state.Make(of.kind, nil, of.content, offset)
+		}
 	}
-	return m
+	return r
 }
 
 // RuleOf returns the rule of a mute or a maintenance; ok is false for other feedback.
@@ -69,10 +75,11 @@ const (
 	pollEvery = time.Second
 )
 
-// Reader keeps up with a feedback topic. Its methods but Mutes are for one goroutine.
+// Reader keeps up with a feedback topic. Its methods but Rules and Resume are for one goroutine.
 type Reader struct {
 	client  *kafka.Client
 	topic   string
+	least   int // false alarms of a kind that teach a rule; 0: none do
 	log     *slog.Logger
 	trouble trouble.Log
 	fetcher *fetch.Fetcher // nil while there is no topic
@@ -80,7 +87,8 @@ type Reader struct {
 	next    map[kafka.TP]int64
 	rules   map[string]mute.Rule // by the record's key
 	resumes map[string]Resume    // by the record's key
-	mutes   atomic.Pointer[Mutes]
+	labels  map[string]said      // by the record's key
+	current atomic.Pointer[Rules]
 	resumed atomic.Pointer[map[kafka.TP]Resume]
 }
 
@@ -88,13 +96,14 @@ type Reader struct {
 // Until do not pause it again.
 type Resume = output.Resume
 
-// NewReader returns a reader of a topic, which need not exist.
-func NewReader(client *kafka.Client, topic string, log *slog.Logger) *Reader {
-	return &Reader{client: client, topic: topic, log: log, rules: map[string]mute.Rule{}, resumes: map[string]Resume{}}
+// NewReader returns a reader of a topic, which need not exist. So many false alarms of a kind teach a rule; 0: none do.
+func NewReader(client *kafka.Client, topic string, learnFrom int, log *slog.Logger) *Reader {
+	return &Reader{client: client, topic: topic, least: learnFrom, log: log, rules: map[string]mute.Rule{}, resumes: map[string]Resume{},
+		labels: map[string]said{}}
 }
 
-// Mutes returns the rules as of the last poll; nil before the first. Any goroutine may call it.
-func (r *Reader) Mutes() *Mutes { return r.mutes.Load() }
+// Rules returns the rules as of the last poll; nil before the first. Any goroutine may call it.
+func (r *Reader) Rules() *Rules { return r.current.Load() }
 
 // Resume returns the resume of a partition as of the last poll. Any goroutine may call it.
 func (r *Reader) Resume(tp kafka.TP) (Resume, bool) {
@@ -157,6 +166,7 @@ func (r *Reader) poll(ctx context.Context) error {
 		}
 		clear(r.rules)
 		clear(r.resumes)
+		clear(r.labels)
 		if !infos[r.topic].Exists {
 			r.publish()
 			return nil
@@ -193,7 +203,7 @@ func (r *Reader) poll(ctx context.Context) error {
 		r.next[tp] = end
 		changed = true
 	}
-	if changed || r.mutes.Load() == nil {
+	if changed || r.current.Load() == nil {
 		r.publish()
 	}
 	return nil
@@ -204,6 +214,7 @@ func (r *Reader) take(rec *record.Record) {
 	id := string(rec.Key)
 	delete(r.rules, id)
 	delete(r.resumes, id)
+	delete(r.labels, id)
 	if rec.Value == nil {
 		return
 	}
@@ -218,13 +229,19 @@ func (r *Reader) take(rec *record.Record) {
 		} else if ok {
 			r.rules[id] = rule
 		}
+		if label, ok := LabelOf(&f); ok {
+			if r.labels[id] = (said{label, f.WrittenAt}); len(r.labels) > 2*learned.MaxLabels {
+				r.labels = newest(r.labels, learned.MaxLabels)
+			}
+		}
 	}
 	if err != nil {
 		r.log.Warn("a record of the feedback topic is left out", "topic", r.topic, "offset", rec.Offset, "err", err)
 	}
 }
 
-// publish makes the resumes those of Resume, and the rules those of Mutes, as many as one decision holds: those that end last.
+// publish makes the resumes those of Resume, and the rules those of Rules. Of mute rules it takes as many as one decision holds: those that
+// end last.
 func (r *Reader) publish() {
 	resumed := make(map[kafka.TP]Resume, len(r.resumes))
 	for _, at := range r.resumes {
@@ -245,12 +262,14 @@ func (r *Reader) publish() {
 			"topic", r.topic, "rules", n, "in_force", len(list))
 		list = list.Sorted()
 	}
-	m := &Mutes{content: list.Encode()}
-	if old := r.mutes.Load(); old != nil && bytes.Equal(old.content, m.content) {
+	now := &Rules{mutes: list.Encode()}
+	taught := r.learn()
+	now.learned = taught.Encode()
+	if old := r.current.Load(); old != nil && bytes.Equal(old.mutes, now.mutes) && bytes.Equal(old.learned, now.learned) {
 		return
 	}
-	r.mutes.Store(m)
+	r.current.Store(now)
 	if len(list) > 0 || r.fetcher != nil {
-		r.log.Info("mute rules", "topic", r.topic, "rules", len(list))
+		r.log.Info("mute rules, and rules learned from labels", "topic", r.topic, "rules", len(list), "learned", len(taught))
 	}
 }

@@ -2,12 +2,16 @@ package feedback
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
+	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/mute"
 	"odradek/schemas/output"
 )
@@ -26,16 +30,16 @@ func TestReader(t *testing.T) {
 	}
 	defer client.Close()
 	topic := kafkatest.Unique("feedback")
-	r := NewReader(client, topic, slog.New(slog.DiscardHandler))
+	r := NewReader(client, topic, 3, slog.New(slog.DiscardHandler))
 	defer r.close()
 	want := func(what string, rules ...mute.Rule) {
 		t.Helper()
 		r.Poll(ctx)
-		m := r.Mutes()
+		m := r.Rules()
 		if m == nil {
 			t.Fatalf("%s: no rules are known", what)
 		}
-		if got, want := string(m.content), string(mute.List(rules).Sorted().Encode()); got != want {
+		if got, want := string(m.mutes), string(mute.List(rules).Sorted().Encode()); got != want {
 			t.Errorf("%s: rules %x, want %x", what, got, want)
 		}
 	}
@@ -59,7 +63,7 @@ func TestReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r.Mutes() != nil {
+	if r.Rules() != nil {
 		t.Error("rules are known before the first poll")
 	}
 	want("no topic")
@@ -76,8 +80,8 @@ func TestReader(t *testing.T) {
 	a2, bytesA2 := rule("a", "pump-1", 300)
 	write("a", bytesA2)
 	want("replaced", a2, b)
-	before := r.Mutes()
-	if want("the same", a2, b); r.Mutes() != before {
+	before := r.Rules()
+	if want("the same", a2, b); r.Rules() != before {
 		t.Error("rules that did not change are others")
 	}
 	write("b", nil)
@@ -96,15 +100,77 @@ func TestReader(t *testing.T) {
 	want("created again", b)
 	gone, stop := context.WithCancel(ctx)
 	stop()
-	if r.Poll(gone); len(r.Mutes().content) == 0 {
+	if r.Poll(gone); len(r.Rules().mutes) == 0 {
 		t.Error("rules are gone with a topic that cannot be read")
 	}
 	for i := range 2 * mute.MaxRules {
 		r.rules[string(rune(i))] = mute.Rule{Keys: "*", From: 0, To: int64(i + 1)}
 	}
 	r.publish()
-	l, err := mute.Decode(r.Mutes().content)
+	l, err := mute.Decode(r.Rules().mutes)
 	if err != nil || len(l) != mute.MaxRules || l[0].To != mute.MaxRules+1 {
 		t.Errorf("%d rules of too many, %v", len(l), err)
 	}
+}
+
+// TestLabels: the rules follow the labels, of which the newest of an anomaly counts; labels that do not say what their anomaly was
+// like teach nothing, and of a flood only the newest are kept.
+func TestLabels(t *testing.T) {
+	r := NewReader(nil, "feedback", 3, slog.New(slog.DiscardHandler))
+	put := func(key, anomaly string, kind uint8, at int64, alarm *output.Alarm) {
+		t.Helper()
+		f := output.Feedback{ID: key, Kind: kind, Anomaly: anomaly, WrittenAt: at, Alarm: alarm}
+		r.take(&record.Record{Key: []byte(key), Value: f.Append(nil, -1)})
+	}
+	id := func(i int) string { return fmt.Sprintf("%032x", i) }
+	alarm := func(opened float64) *output.Alarm {
+		return &output.Alarm{Detector: "d", Series: "a", Opened: opened, Peak: max(20, opened), Side: 1}
+	}
+	rules := func(what string, n int) learned.List {
+		t.Helper()
+		r.publish()
+		l, err := learned.Decode(r.Rules().learned)
+		if err != nil || len(l) != n {
+			t.Fatalf("%s: %+v, %v; want %d rules", what, l, err, n)
+		}
+		return l
+	}
+	put("1", id(1), output.FeedbackFalseAlarm, 1, alarm(10))
+	put("2", id(2), output.FeedbackFalseAlarm, 2, alarm(11))
+	put("3", id(2), output.FeedbackFalseAlarm, 3, alarm(11))
+	put("4", id(2), output.FeedbackFalseAlarm, 4, alarm(11))
+	rules("three labels of one anomaly and one of another", 0)
+	put("5", id(5), output.FeedbackFalseAlarm, 5, nil)
+	put("6", "no id", output.FeedbackFalseAlarm, 6, alarm(10))
+	rules("labels of nothing known", 0)
+	put("7", id(7), output.FeedbackFalseAlarm, 7, alarm(12))
+	if l := rules("three", 1); l[0].Count != 3 || l[0].From >= 10 || l[0].To <= 12 {
+		t.Errorf("%+v", l)
+	}
+	before := r.Rules()
+	put("5", id(5), output.FeedbackFalseAlarm, 5, nil)
+	if rules("the same", 1); r.Rules() != before {
+		t.Error("rules that did not change are others")
+	}
+	put("8", id(1), output.FeedbackConfirm, 8, alarm(10))
+	rules("one is confirmed later", 0)
+	put("9", id(1), output.FeedbackFalseAlarm, 9, alarm(10))
+	rules("and a false alarm again", 1)
+	r.take(&record.Record{Key: []byte("7")})
+	rules("one is taken back", 0)
+	put("7", id(7), output.FeedbackFalseAlarm, 7, alarm(12))
+	rules("and given again", 1)
+	put("10", id(10), output.FeedbackConfirm, 10, alarm(11))
+	rules("a confirmed one among them", 0)
+	for i := range 5 * learned.MaxLabels / 2 {
+		put("flood"+strconv.Itoa(i), id(100+i), output.FeedbackFalseAlarm, int64(100+i), alarm(30))
+		if len(r.labels) > 2*learned.MaxLabels {
+			t.Fatalf("%d labels are kept", len(r.labels))
+		}
+	}
+	if l := rules("a flood", 1); l[0].Count != learned.MaxLabels || l[0].From > 30 || l[0].To > 40 {
+		t.Errorf("%+v", l)
+	}
+	r.least = 0
+	rules("learning is off", 0)
 }

@@ -6,6 +6,7 @@ import (
 
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/ruling"
 	"odradek/processor/keystate/snapshot"
@@ -20,6 +21,7 @@ const (
 	Verdict    = decisions.Verdict    // of the caller
 	Grown      = decisions.Grown      // of the caller; see sweeps.go
 	Thresholds = decisions.Thresholds // of the state; see package rules
+	Learned    = decisions.Learned    // of the caller; see package rules
 	Mutes      = decisions.Mutes      // of the caller; see package rules
 	Advance    = decisions.Advance    // see advance.go
 )
@@ -33,6 +35,7 @@ var kinds = decisions.Table{
 		Read: func(content []byte) (any, error) { return ruling.Decode(content) },
 	},
 	Advance: {Name: "advance", Acts: true, Read: decodeAdvance},
+	Learned: {Name: "learned rules", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return learned.Decode(content) }},
 	Mutes:   {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return mute.Decode(content) }},
 }
 
@@ -49,6 +52,7 @@ var actions = [decisions.NumKinds]func(*State, *decisions.Decision){
 		s.route()
 	},
 	Thresholds: func(s *State, d *decisions.Decision) { s.Rules.Force(d) },
+	Learned:    func(s *State, d *decisions.Decision) { s.learned.Force(d) },
 	Mutes: func(s *State, d *decisions.Decision) {
 		s.mutes.Force(d)
 		s.silences.watch.Reset()

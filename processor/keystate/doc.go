@@ -77,6 +77,7 @@
 //	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
 //	alerts     alerts     what the judge and the rules store for a key, saved before it changes (alerts.go)
 //	mutes      Mutes      the mute rules in force (package rules)
+//	learned    Learned    the rules in force that labels have taught (package rules)
 //	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
 //	reverter   reverter   undoes what the journal has (revert.go)
 //

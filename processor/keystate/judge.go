@@ -23,11 +23,12 @@ import (
 
 // judge makes the rows of scored tasks, judges their scores, and makes anomalies of those that exceed.
 type judge struct {
-	out    *Output
-	alerts alerts
-	mutes  *rules.Mutes
-	finds  []detectors.Finding
-	watch  func(*Watched) // nil: none
+	out     *Output
+	alerts  alerts
+	mutes   *rules.Mutes
+	learned *rules.Learned
+	finds   []detectors.Finding
+	watch   func(*Watched) // nil: none
 
 	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
 }
@@ -233,6 +234,9 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
 		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region),
 	}
+	if v.Exceeds && len(j.learned.Judged) > 0 {
+		in.Like = func(a *events.Anomaly) *events.Like { return j.learned.Judged.LikeOf(d.Name, k.Name(), a) }
+	}
 	j.alerts.save(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
 		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
@@ -246,7 +250,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		}
 	}
 	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
-		if c.Kind == events.Open && j.out.groups != nil {
+		if c.Kind == events.Open && c.Anomaly.Like == nil && j.out.groups != nil {
 			j.out.groups.opened(k, &a.Events, &c)
 		}
 		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})

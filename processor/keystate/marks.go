@@ -13,6 +13,7 @@ func begin(s *State, f Floor, implicit bool) {
 	s.journal.Begin(f, implicit)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
 	s.sweeps.plan()
 }
 
@@ -103,5 +104,6 @@ func rebuild(s *State) {
 	s.Decisions.log.Rebuild(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
 	s.sweeps.plan()
 }

@@ -35,6 +35,7 @@ func (s *State) EndReplay() {
 	s.journal.EndReplay(s.Suspects.floor(s.next))
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
 	s.Keys.evictor.Reset()
 	s.silences.watch.Reset()
 	s.sweeps.plan()

@@ -273,6 +273,7 @@ type State struct {
 	folder   folder
 	judge    judge
 	mutes    rules.Mutes
+	learned  rules.Learned
 	journal  journal
 	reverter reverter
 	dirty    keys.DirtyQueue
@@ -297,6 +298,7 @@ func New(cfg *Config) *State {
 	s.journal = s.reverter.journal()
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
 	return s
 }
 
@@ -321,8 +323,9 @@ func compose(s *State) {
 	s.held = newHeld(cfg.MaxHeld<<cfg.SampleBits, cfg.Dim, table, journal)
 	s.judge.watch = cfg.Watch
 	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
+	s.judge.learned = &s.learned
 	s.Rules = rules.NewRulings(s.dets, s.Decisions.log, &s.folder.tasks, at.turn, s.route)
-	s.mutes = rules.NewMutes(s.Decisions.log, &s.folder.tasks)
+	s.mutes, s.learned = rules.NewMutes(s.Decisions.log, &s.folder.tasks), rules.NewLearned(s.Decisions.log, &s.folder.tasks)
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
 		hold: cfg.Hold, at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids,

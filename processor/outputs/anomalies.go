@@ -112,6 +112,10 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 	if a.Group != nil {
 		group = &a.Group.ID
 	}
+	var like *output.Like
+	if l := a.Like; l != nil {
+		like = &output.Like{Count: int64(l.Count), Labels: l.Labels, Most: l.Most}
+	}
 	var sample *int32
 	if cfg.SampleBits > 0 {
 		n := int32(cfg.Number(ch.Offset))
@@ -123,7 +127,7 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
-		Region: region, Group: group, Sample: sample,
+		Region: region, Group: group, Like: like, Sample: sample,
 	}
 }
 

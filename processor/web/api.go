@@ -97,6 +97,13 @@ type Anomaly struct {
 	Group        string    `json:"group,omitempty" doc:"Id of the group of anomalies that opened together."`
 	Label        string    `json:"label,omitempty" doc:"The label that an operator gave it: confirm or false_alarm."`
 	Muted        bool      `json:"muted,omitempty" doc:"A mute rule covers its detector, its series and its peak."`
+	Like         *Like     `json:"like,omitempty" doc:"False alarms that it resembles, so that its severity is 0."`
+}
+
+// Like says which false alarms an anomaly resembles.
+type Like struct {
+	Count  int      `json:"count" doc:"The number of them."`
+	Labels []string `json:"labels" doc:"The ids of three of them, or of all."`
 }
 
 // Origin is a record of an input topic.

@@ -53,7 +53,15 @@ type Anomaly struct {
 
 	Region *Region   // nil: none (null)
 	Group  *[16]byte // nil: none (null)
+	Like   *Like     // nil: none (null)
 	Sample *int32    // as in Score
+}
+
+// Like says which false alarms an anomaly resembles, as the schema describes it.
+type Like struct {
+	Count  int64
+	Labels [][16]byte
+	Most   float64
 }
 
 // Region is a rectangle of a grid, as the schema describes it.
@@ -97,7 +105,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		groupRoom
+		groupRoom + 1
 	return e
 }
 
@@ -126,7 +134,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		key = hexKey(key)
 	}
 	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
-		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room())
 	dst = append(dst, e.head...)
 	dst = avro.AppendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
@@ -169,6 +177,11 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		dst = avro.AppendLong(append(dst, 2), 2*int64(len(a.Group)))
 		dst = hex.AppendEncode(dst, a.Group[:])
 	}
+	if a.Like == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = a.Like.append(dst)
+	}
 	switch {
 	case !e.numbered:
 		return dst
@@ -176,6 +189,48 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		return append(dst, 0)
 	}
 	return avro.AppendLong(append(dst, 2), int64(*a.Sample))
+}
+
+// room returns more bytes than append needs.
+func (l *Like) room() int {
+	if l == nil {
+		return 0
+	}
+	return 3*binary.MaxVarintLen64 + 8 + len(l.Labels)*(2+32)
+}
+
+// append appends false alarms that are not null.
+func (l *Like) append(dst []byte) []byte {
+	dst = avro.AppendLong(append(dst, 2), l.Count)
+	if len(l.Labels) > 0 {
+		dst = avro.AppendLong(dst, int64(len(l.Labels)))
+	}
+	for i := range l.Labels {
+		dst = hex.AppendEncode(avro.AppendLong(dst, 2*int64(len(l.Labels[i]))), l.Labels[i][:])
+	}
+	return binary.LittleEndian.AppendUint64(append(dst, 0), math.Float64bits(l.Most))
+}
+
+// readLike reads what append wrote after the first byte.
+func readLike(r *avro.FieldReader) (*Like, error) {
+	l := &Like{Count: r.Long()}
+	for n := r.Long(); n != 0 && r.OK(); n = r.Long() {
+		if n < 0 {
+			n = -n
+			r.Long() // bytes of the block
+		}
+		for ; n > 0 && r.OK(); n-- {
+			var id [16]byte
+			if digits := r.Text(); r.OK() {
+				if err := decodeID(&id, digits); err != nil {
+					return nil, err
+				}
+				l.Labels = append(l.Labels, id)
+			}
+		}
+	}
+	l.Most = r.Double()
+	return l, nil
 }
 
 // append appends a region that is not null.
@@ -268,6 +323,11 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 			if err := decodeID(a.Group, id); err != nil {
 				return Anomaly{}, fmt.Errorf("output: anomaly: group: %w", err)
 			}
+		}
+	}
+	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
+		if a.Like, err = readLike(r); err != nil {
+			return Anomaly{}, fmt.Errorf("output: anomaly: like: %w", err)
 		}
 	}
 	a.Sample = readSample(r)

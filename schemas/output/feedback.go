@@ -2,8 +2,10 @@ package output
 
 import (
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"odradek/schemas/avro"
 )
@@ -49,6 +51,15 @@ type Feedback struct {
 	Reason    string
 	WrittenAt int64
 	Resume    *Resume // of FeedbackResume; nil: null
+	Alarm     *Alarm  // of FeedbackConfirm and FeedbackFalseAlarm; nil: not known (null)
+}
+
+// Alarm is an anomaly as far as others are compared with it, as the schema describes it.
+type Alarm struct {
+	Detector, Series string
+	Field            int32
+	Side             uint8 // index of FeedbackDirections
+	Opened, Peak     float64
 }
 
 var compiledFeedback = compile(FeedbackSchema)
@@ -85,6 +96,15 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 			dst = avro.AppendLong(dst, n)
 		}
 	}
+	if a := f.Alarm; a == nil {
+		dst = avro.AppendLong(dst, 0)
+	} else {
+		dst = avro.AppendText(avro.AppendText(avro.AppendLong(dst, 1), a.Detector), a.Series)
+		dst = avro.AppendLong(avro.AppendLong(dst, int64(a.Field)), int64(a.Side))
+		for _, v := range [...]float64{a.Opened, a.Peak} {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
+	}
 	if schemaID == JSON {
 		return compiledFeedback.asJSON(dst, start)
 	}
@@ -118,6 +138,10 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 	f.WrittenAt = r.Long()
 	if r.Index(2) == 1 {
 		f.Resume = &Resume{Topic: string(r.Text()), Partition: r.Int(), Offset: r.Long(), Until: r.Long()}
+	}
+	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
+		f.Alarm = &Alarm{Detector: string(r.Text()), Series: string(r.Text()), Field: r.Int(), Side: uint8(r.Index(len(FeedbackDirections))),
+			Opened: r.Double(), Peak: r.Double()}
 	}
 	if err := r.End(); err != nil {
 		return Feedback{}, fmt.Errorf("output: feedback: %w", err)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
@@ -46,6 +47,19 @@ type found struct {
 
 // last returns the newest revision.
 func (f *found) last() *output.Anomaly { return &f.revisions[len(f.revisions)-1] }
+
+// Find returns the first and the last record of an anomaly that its topic has, from any partition. The error is an *UnknownError if
+// there is none.
+func Find(ctx context.Context, client *kafka.Client, topic, id string) (first, last *output.Anomaly, err error) {
+	f := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	defer f.Close()
+	c := Config{Client: client, Anomalies: topic, Partition: -1}
+	of, err := c.find(ctx, f, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &of.revisions[0], of.last(), nil
+}
 
 // find searches for the records of the anomaly whose id begins with the given digits.
 func (c *Config) find(ctx context.Context, f *fetch.Fetcher, id string) (*found, error) {

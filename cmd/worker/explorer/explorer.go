@@ -332,6 +332,11 @@ func (e *Explorer) WriteFeedback(ctx context.Context, f *web.Feedback) (*web.Fee
 	if err != nil {
 		return nil, &web.Error{Code: http.StatusBadRequest, Text: err.Error()}
 	}
+	if rec.Anomaly != "" {
+		e.mu.Lock()
+		rec.Alarm = e.store.alarm(rec.Anomaly)
+		e.mu.Unlock()
+	}
 	if err := e.c.Feedback.Say(ctx, rec); err != nil {
 		return nil, fmt.Errorf("explorer: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"odradek/processor/feedback"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate/mute"
 	"odradek/processor/web"
@@ -29,6 +30,7 @@ type entry struct {
 	partition int32          // of the anomalies topic
 	written   int64          // the record's timestamp, ms
 	bytes     int
+	opening   *output.Alarm // what its first record says, for a label; nil: that was not read
 	at        *list.Element
 }
 
@@ -49,13 +51,15 @@ func newStore(c *Config) store {
 
 // take applies a record.
 func (s *store) take(a *output.Anomaly, rec *record.Record, partition int32) {
+	opening := feedback.AlarmOf(a, a)
 	if old := s.byID[a.ID]; old != nil {
 		if a.Revision <= old.a.Revision {
 			return // sent twice (at least once)
 		}
+		opening = old.opening
 		s.remove(old)
 	}
-	e := &entry{a: *a, key: bytes.Clone(rec.Key), partition: partition, written: rec.Timestamp}
+	e := &entry{a: *a, key: bytes.Clone(rec.Key), partition: partition, written: rec.Timestamp, opening: opening}
 	e.a.Key = bytes.Clone(a.Key)
 	const each = 600 // bytes of an entry without its texts and lists, about
 	e.bytes = each + len(e.key) + len(e.a.Key) + 8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))
@@ -184,6 +188,12 @@ func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 	if a.Group != nil {
 		w.Group = hex.EncodeToString(a.Group[:])
 	}
+	if l := a.Like; l != nil {
+		w.Like = &web.Like{Count: int(l.Count)}
+		for _, id := range l.Labels {
+			w.Like.Labels = append(w.Like.Labels, hex.EncodeToString(id[:]))
+		}
+	}
 	if r := a.Region; r != nil {
 		w.Region = &web.Region{X0: web.Number(r.X0), Y0: web.Number(r.Y0), X1: web.Number(r.X1), Y1: web.Number(r.Y1),
 			ColumnFrom: r.ColumnFrom, ColumnTo: r.ColumnTo, RowFrom: r.RowFrom, RowTo: r.RowTo, Observed: r.Observed,
@@ -207,6 +217,21 @@ func numbers(list []float64) []web.Number {
 		out[i] = web.Number(v)
 	}
 	return out
+}
+
+// alarm returns what a label of an anomaly says of it; nil where that is not known.
+func (s *store) alarm(id string) *output.Alarm {
+	digits, err := hex.DecodeString(id)
+	if err != nil || len(digits) != 16 {
+		return nil
+	}
+	e := s.byID[[16]byte(digits)]
+	if e == nil || e.opening == nil {
+		return nil
+	}
+	a := *e.opening
+	a.Peak = e.a.PeakScore
+	return &a
 }
 
 // ofSeries returns the anomalies of a series, oldest first.

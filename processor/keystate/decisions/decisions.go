@@ -70,7 +70,9 @@ const (
 	// Advance: nothing has come for long, and the largest event time is at least the content. One subject;
 	// of several at one offset the last is in the changelog.
 	Advance Kind = 5
-	// 6: feedback on an anomaly.
+	// Learned sets the rules by which anomalies are like false alarms (package learned). The content is all rules
+	// in force; there is one subject.
+	Learned Kind = 6
 	// 7: a calendar.
 
 	NumKinds = 16 // none is as large

@@ -1,5 +1,5 @@
-// Package rules holds what a partition's scores are judged by: the rulings of its detectors (package ruling) and the mute
-// rules (package mute) in force. Both are standing decisions (package decisions).
+// Package rules holds what a partition's scores are judged by: the rulings of its detectors (package ruling), the mute
+// rules (package mute) and the learned rules (package learned) in force. All are standing decisions (package decisions).
 package rules
 
 import (

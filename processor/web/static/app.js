@@ -237,6 +237,7 @@ function anomaliesPage() {
 function anomalyTable(caption) {
   return table(caption, [
     { title: "Series", first: true, text: true, sort: (a) => a.series, cell: (a) => [el("a", { href: seriesLink(a) }, a.series), a.muted && [" ", el("span", { class: "tag" }, "muted")],
+      a.like && [" ", el("span", { class: "tag", title: "Labelled false alarms that it resembles: " + a.like.labels.join(", ") }, `like ${a.like.count} false alarms`)],
       a.label && [" ", el("span", { class: "tag" }, a.label === "confirm" ? "confirmed" : "false alarm")]] },
     { title: "Since", nowrap: true, sort: (a) => a.start, cell: (a) => when(a.start) },
     { title: "Duration", nowrap: true, sort: (a) => Date.parse(a.end) - Date.parse(a.start), cell: lasting },

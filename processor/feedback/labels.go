@@ -1,0 +1,100 @@
+package feedback
+
+import (
+	"cmp"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/learned"
+	"odradek/schemas/output"
+)
+
+// said is a label with the time at which it was written.
+type said struct {
+	learned.Label
+	at int64
+}
+
+// LabelOf returns the label that a record is; ok is false for other feedback, and for a label that does not say what its anomaly was
+// like.
+func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
+	if f.Alarm == nil || f.Kind != output.FeedbackConfirm && f.Kind != output.FeedbackFalseAlarm {
+		return l, false
+	}
+	id, err := hex.DecodeString(f.Anomaly)
+	if err != nil || len(id) != len(l.Anomaly) {
+		return l, false
+	}
+	a := f.Alarm
+	return learned.Label{Anomaly: [16]byte(id), Fault: f.Kind == output.FeedbackConfirm, Alarm: learned.Alarm{Detector: a.Detector, Series: a.Series,
+		Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak}}, true
+}
+
+// AlarmOf returns what a label says of its anomaly, from the record that opened the anomaly and from its last one; nil where the
+// first is not known, or the last has no score.
+func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
+	if opened == nil || opened.Revision != 1 || !(last.PeakScore >= opened.PeakScore) {
+		return nil
+	}
+	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
+	return &output.Alarm{Detector: opened.Detector, Series: learned.SeriesOf(opened.Key), Field: int32(field), Side: uint8(side),
+		Opened: opened.PeakScore, Peak: last.PeakScore}
+}
+
+// Learn returns the rules that the labels among the records teach, each record with its key.
+func Learn(records map[string]output.Feedback, least int) learned.List {
+	labels := map[string]said{}
+	for id, f := range records {
+		if l, ok := LabelOf(&f); ok {
+			labels[id] = said{l, f.WrittenAt}
+		}
+	}
+	return derive(labels, least)
+}
+
+// learn returns the rules that the labels teach.
+func (r *Reader) learn() learned.List {
+	if len(r.labels) > learned.MaxLabels {
+		r.log.Warn("there are more labels of anomalies than the workers learn from: the newest count; remove some (worker mute remove)",
+			"topic", r.topic, "labels", len(r.labels), "most", learned.MaxLabels)
+	}
+	return derive(r.labels, r.least)
+}
+
+// derive returns the rules that the newest labels teach. Of several labels of an anomaly the newest counts.
+func derive(labels map[string]said, least int) learned.List {
+	if least == 0 {
+		return nil
+	}
+	of := map[[16]byte]string{} // the record's key
+	for id, l := range newest(labels, learned.MaxLabels) {
+		if have, ok := of[l.Anomaly]; !ok || order(labels, id, have) < 0 {
+			of[l.Anomaly] = id
+		}
+	}
+	list := make([]learned.Label, 0, len(of))
+	for _, id := range of {
+		list = append(list, labels[id].Label)
+	}
+	return learned.Derive(list, least)
+}
+
+// newest returns at most n labels, the newest.
+func newest(labels map[string]said, n int) map[string]said {
+	if len(labels) <= n {
+		return labels
+	}
+	ids := slices.SortedFunc(maps.Keys(labels), func(a, b string) int { return order(labels, a, b) })
+	kept := make(map[string]said, n)
+	for _, id := range ids[:n] {
+		kept[id] = labels[id]
+	}
+	return kept
+}
+
+// order compares two labels, the newer one first.
+func order(labels map[string]said, a, b string) int {
+	return cmp.Or(cmp.Compare(labels[b].at, labels[a].at), cmp.Compare(a, b))
+}

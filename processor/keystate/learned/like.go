@@ -1,0 +1,33 @@
+package learned
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"odradek/processor/events"
+)
+
+// AlarmOf returns an anomaly that has just opened as it is compared.
+func AlarmOf(detector string, key []byte, a *events.Anomaly) Alarm {
+	of := Alarm{Detector: detector, Series: SeriesOf(key), Opened: float64(a.PeakScore), Peak: float64(a.PeakScore)}
+	of.Field, of.Side = SideOf(a.Expected, a.Actual, a.Contribution)
+	return of
+}
+
+// SeriesOf returns a series key as text, as anomaly records have it.
+func SeriesOf(key []byte) string {
+	if utf8.Valid(key) {
+		return string(key)
+	}
+	return fmt.Sprintf("0x%x", key)
+}
+
+// LikeOf returns the false alarms that an anomaly resembles that has just opened; nil: none.
+func (l List) LikeOf(detector string, key []byte, a *events.Anomaly) *events.Like {
+	alarm := AlarmOf(detector, key, a)
+	r := l.Like(&alarm)
+	if r == nil {
+		return nil
+	}
+	return &events.Like{Most: r.Most, Count: uint32(r.Count), Labels: r.Labels}
+}

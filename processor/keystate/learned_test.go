@@ -1,0 +1,83 @@
+package keystate
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/learned"
+)
+
+// randomLearned returns rules about anomalies of a random log.
+func randomLearned(r *rand.Rand, cfg *Config) (l learned.List) {
+	for range r.IntN(4) {
+		from := 4 * r.Float64()
+		rule := learned.Rule{Detector: cfg.Detectors[r.IntN(len(cfg.Detectors))].Name, All: true, Field: r.IntN(2) - 1,
+			Side: guard.Direction(r.IntN(3)), From: from - 2, To: from + 4*r.Float64(), Most: from + 4*r.Float64(), Count: 3,
+			Labels: [][16]byte{{byte(r.Uint32())}}}
+		if rule.Field < 0 {
+			rule.Side = guard.Both
+		}
+		if r.IntN(2) == 0 {
+			rule.From, rule.To = math.Inf(-1), math.Inf(1)
+		}
+		l = append(l, rule)
+	}
+	return l
+}
+
+// TestLearned: an anomaly is like false alarms from its opening to its end, unless a score is higher than theirs; the rules hold from their
+// decision on, after a restart and until they are withdrawn.
+func TestLearned(t *testing.T) {
+	learn := func(x *rig, l ...learned.Rule) { x.s.Decisions.Make(Learned, nil, learned.List(l).Encode(), x.offset) }
+	rule := learned.Rule{Detector: "high", Series: "a", Field: -1, From: 20, To: 40, Most: 50, Count: 3, Labels: [][16]byte{{1}, {2}, {3}}}
+	x := newRig(t, watched())
+	like := func(key string, want bool) {
+		t.Helper()
+		k := x.s.Keys.Get([]byte(key))
+		a := k.Alerts.Detectors[0].Events.Anomaly()
+		switch {
+		case a == nil:
+			t.Fatalf("%s: nothing is open", key)
+		case (a.Like != nil) != want:
+			t.Errorf("%s: like %v, severity %d", key, a.Like, a.Severity)
+		case want && (a.Like.Count != 3 || len(a.Like.Labels) != 3 || a.Like.Most != 50):
+			t.Errorf("%s: like %+v", key, a.Like)
+		}
+	}
+	// Scores are the steps from one value to the next.
+	x.fold("a 1 0,b 1 0,a 2 30")
+	x.want("a/high(0) open recovered@2#2 r1")
+	learn(x, rule)
+	x.fold("a 3 60") // is open already
+	like("a", false)
+	x.fold("a 4 0,a 5 0")
+	x.want("a/high(0) close recovered@5#5 r2")
+	x.fold("a 6 30,b 6 30,a 7 80")
+	x.want("a/high(0) open recovered@6#6 r1", "b/high(0) open recovered@6#7 r1")
+	like("a", true)
+	like("b", false) // another series
+	x.commit()
+	x.all()
+	x.restart(watched())
+	like("a", true)
+	x.fold("a 8 131") // higher than those
+	x.want("a/high(0) update recovered@8#9 r2")
+	like("a", false)
+	x.fold("a 9 0,a 10 0,a 11 41") // opens higher
+	x.want("a/high(0) close recovered@10#11 r3", "a/high(0) open recovered@11#12 r1")
+	like("a", false)
+	x.fold("a 12 0,a 13 0,a 14 25")
+	x.want("a/high(0) close recovered@13#14 r2", "a/high(0) open recovered@14#15 r1")
+	like("a", true)
+	x.fold("a 15 0,a 16 0")
+	x.want("a/high(0) close recovered@16#17 r2")
+	learn(x)
+	x.fold("a 17 25")
+	x.want("a/high(0) open recovered@17#18 r1")
+	like("a", false)
+	if c := x.s.Decisions.Standing(Learned, nil, x.offset); c != nil {
+		t.Errorf("%d bytes of rules are in force after their withdrawal", len(c))
+	}
+}
