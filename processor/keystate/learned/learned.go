@@ -11,7 +11,7 @@
 // Scores are compared as they are, not by thresholds or severities: those follow the series' history, so that the same
 // shape has another severity each time. Scores of one series compare; those of different series need not. So labels of
 // one series make a rule for that series, and a rule for all series needs labels of as many different ones with
-// scores within a factor of two. docs/quality.md has what the rules remove and what they lose, and what else was tried.
+// scores within a factor of 1.5. docs/quality.md has what the rules remove and what they lose, and what else was tried.
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
@@ -42,7 +42,7 @@ const (
 const Margin = 0.15
 
 // Alike is the largest ratio of the scores of labels of different series.
-const Alike = 2
+const Alike = 1.5
 
 // Alarm is an anomaly as far as it is compared.
 type Alarm struct {
