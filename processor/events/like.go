@@ -7,8 +7,8 @@ import (
 	"odradek/processor/keystate/changelog"
 )
 
-// An anomaly may open as one like false alarms that were labelled (Input.Like). It then lives as any other, but with severity 0, up to
-// a score that is higher than those of the false alarms: from that one on it is an anomaly as any other, of which an update tells.
+// An anomaly may open as one like false alarms that were labelled (Input.Like). It then lives as any other, but with severity 0. A score
+// that is higher than those of the false alarms ends it (Leave), and may open another.
 
 // Like says which false alarms an anomaly resembles.
 type Like struct {
@@ -39,5 +39,8 @@ func decodeLike(d *changelog.Decoder) *Like {
 	return l
 }
 
-// outgrown reports whether an anomaly like false alarms has had a higher score than these.
-func (l *life) outgrown() bool { return l.Like != nil && !(float64(l.PeakScore) <= l.Like.Most) }
+// outgrown reports whether a score over the threshold is too high for an open anomaly like false alarms, or an earlier one was that a
+// replay has taken.
+func (l *life) outgrown(in *Input) bool {
+	return l.open && l.Like != nil && !(float64(max(l.PeakScore, in.Score)) <= l.Like.Most)
+}

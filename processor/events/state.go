@@ -129,10 +129,6 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	default:
 		l.run = 0
 	}
-	if emit && in.Exceeds && l.outgrown() {
-		l.Like, l.Severity = nil, in.Severity
-		return l.change(Update, in.Time, in.Offset), true
-	}
 	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) ||
 		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
 		return l.change(Update, in.Time, in.Offset), true
@@ -140,8 +136,8 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	return c, false
 }
 
-// Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one, open or pending, that is
-// elsewhere, where the region of a score over the threshold overlaps that of its last score by less than Overlap. The
+// Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one like false alarms whose
+// scores are not as high, or one, open or pending, that is elsewhere, where the region of a score over the threshold overlaps that of its last score by less than Overlap. The
 // caller then calls Step with the same score. With emit, Leave returns the close of an open anomaly; without, the anomaly
 // stays open.
 func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
@@ -152,6 +148,8 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	switch {
 	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
 		return s.End(DetectorRemoved, in.Time, in.Offset)
+	case in.Exceeds && l.outgrown(in):
+		return s.End(Recovered, in.Time, in.Offset)
 	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
 		return s.End(Recovered, in.Time, in.Offset)
 	}

@@ -27,8 +27,8 @@ func randomLearned(r *rand.Rand, cfg *Config) (l learned.List) {
 	return l
 }
 
-// TestLearned: an anomaly is like false alarms from its opening to its end, unless a score is higher than theirs; the rules hold from their
-// decision on, after a restart and until they are withdrawn.
+// TestLearned: an anomaly is like false alarms from its opening to its end, and a score that is higher than theirs opens another; the rules
+// hold from their decision on, after a restart and until they are withdrawn.
 func TestLearned(t *testing.T) {
 	learn := func(x *rig, l ...learned.Rule) { x.s.Decisions.Make(Learned, nil, learned.List(l).Encode(), x.offset) }
 	rule := learned.Rule{Detector: "high", Series: "a", Field: -1, From: 20, To: 40, Most: 50, Count: 3, Labels: [][16]byte{{1}, {2}, {3}}}
@@ -63,10 +63,10 @@ func TestLearned(t *testing.T) {
 	x.restart(watched())
 	like("a", true)
 	x.fold("a 8 131") // higher than those
-	x.want("a/high(0) update recovered@8#9 r2")
+	x.want("a/high(0) close recovered@8#9 r2", "a/high(0) open recovered@8#9 r1")
 	like("a", false)
 	x.fold("a 9 0,a 10 0,a 11 41") // opens higher
-	x.want("a/high(0) close recovered@10#11 r3", "a/high(0) open recovered@11#12 r1")
+	x.want("a/high(0) close recovered@10#11 r2", "a/high(0) open recovered@11#12 r1")
 	like("a", false)
 	x.fold("a 12 0,a 13 0,a 14 25")
 	x.want("a/high(0) close recovered@13#14 r2", "a/high(0) open recovered@14#15 r1")
