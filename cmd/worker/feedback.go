@@ -221,8 +221,8 @@ func (l *feedbackTool) describe(ctx context.Context, topic string, f *output.Fee
 		return err
 	default:
 		if f.Alarm = feedback.AlarmOf(first, last); f.Alarm == nil {
-			fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: retention has taken the record of %s that opened it, or it has no score\n",
-				f.Anomaly)
+			fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: "+
+				"retention has taken the record of %s that opened it, or it has no score\n", f.Anomaly)
 		}
 	}
 	return nil

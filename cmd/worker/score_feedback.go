@@ -24,7 +24,8 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 	if format == quality.TCPDFormat {
 		return errors.New("score: a data set of change points does not say which samples are ordinary; use another one with -feedback")
 	}
-	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | removed, other series | lost |")
+	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | "+
+		"removed, other series | lost |")
 	fmt.Fprintln(t.out, "|---|---|---|---|---|---|---|")
 	var own, others lessons.Measures
 	drawn := 0
@@ -51,7 +52,8 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 		}
 		mine := log.Own(least, true)
 		other, n := log.Others(least, lessonsSeed)
-		t.lessonRow(lessons.Shapes[shape].Name, &mine, fmt.Sprintf("%d, %d | %s | %s", n, other.Rules, shareOf(other.Removed), shareOf(other.Lost)))
+		t.lessonRow(lessons.Shapes[shape].Name, &mine,
+			fmt.Sprintf("%d, %d | %s | %s", n, other.Rules, shareOf(other.Removed), shareOf(other.Lost)))
 		own.Add(&mine)
 		others.Add(&other)
 		drawn += n
@@ -66,6 +68,6 @@ func shareOf(s lessons.Share) string { return fmt.Sprintf("%d of %d, %.3f", s.Pa
 // lessonRow prints a row of the table of lessons.
 func (t terminal) lessonRow(name string, own *lessons.Measures, others string) {
 	removed, lost := own.Intervals()
-	fmt.Fprintf(t.out, "| %s | %d | %s (%.3f to %.3f) | %s (%.3f to %.3f) | %s |\n", name, own.Rules, shareOf(own.Removed), removed[0], removed[1],
-		shareOf(own.Lost), lost[0], lost[1], others)
+	fmt.Fprintf(t.out, "| %s | %d | %s (%.3f to %.3f) | %s (%.3f to %.3f) | %s |\n", name, own.Rules,
+		shareOf(own.Removed), removed[0], removed[1], shareOf(own.Lost), lost[0], lost[1], others)
 }

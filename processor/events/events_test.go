@@ -264,7 +264,8 @@ func TestLike(t *testing.T) {
 		emit  bool
 		want  string // kind, revision, severity
 	}{
-		{11, true, ""}, {12, true, "0 1 0"}, {20, true, ""}, {1, true, ""}, {21, false, ""}, {15, true, "2 2 0"}, {70, true, "0 1 70"}, {1, true, ""},
+		{11, true, ""}, {12, true, "0 1 0"}, {20, true, ""}, {1, true, ""}, {21, false, ""}, {15, true, "2 2 0"}, {70, true, "0 1 70"},
+		{1, true, ""},
 		{1, true, "2 2 70"},
 		{15, true, ""}, {12, true, "0 1 0"}, {20, true, ""}, {21, true, "2 2 0"}, {1, true, ""}, {11, true, ""},
 	} {

@@ -28,8 +28,12 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 		return l, false
 	}
 	a := f.Alarm
-	return learned.Label{Anomaly: [16]byte(id), Fault: f.Kind == output.FeedbackConfirm, Alarm: learned.Alarm{Detector: a.Detector, Series: a.Series,
-		Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak}}, true
+	return learned.Label{
+		Anomaly: [16]byte(id), Fault: f.Kind == output.FeedbackConfirm,
+		Alarm: learned.Alarm{
+			Detector: a.Detector, Series: a.Series, Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak,
+		},
+	}, true
 }
 
 // AlarmOf returns what a label says of its anomaly, from the record that opened the anomaly and from its last one; nil where the

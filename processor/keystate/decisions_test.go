@@ -154,7 +154,8 @@ func TestDecisions(t *testing.T) {
 	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind, %d advances with %d silences, "+
 		"%d rulings that ended %d anomalies; %d aborts, %d crashes",
 		made[Eviction], verdicts, made[Verdict], made[kindTest], made[Advance], silent, made[Thresholds], modes, aborts, crashes)
-	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Learned] == 0 || made[Advance] == 0 ||
+	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Learned] == 0 ||
+		made[Advance] == 0 ||
 		silent == 0 || aborts == 0 || crashes == 0 || verdicts == 0 || made[Thresholds] == 0 {
 		t.Error("something did not happen")
 	}

@@ -129,7 +129,8 @@ func TestAnomalyEncoder(t *testing.T) {
 				"start": a.Start, "end": a.End, "peak_time": a.PeakTime, "opened_at": a.OpenedAt, "event_time": a.EventTime,
 				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil,
 				"actual": nil, "contribution": nil,
-				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil, "like": nil,
+				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
+				"like": nil,
 			}
 			if l := a.Like; l != nil {
 				ids := []any{}

@@ -18,7 +18,8 @@ func TestFeedback(t *testing.T) {
 		{ID: "m", Kind: FeedbackMute, Detector: "d", Keys: "pump-*", To: &to, Direction: 2, Author: "a", Reason: "r", WrittenAt: 5},
 		{ID: "w", Kind: FeedbackMaintenance, From: &from, To: &to, WrittenAt: -5},
 		{ID: "c", Kind: FeedbackConfirm, Anomaly: "0123"},
-		{ID: "f", Kind: FeedbackFalseAlarm, Anomaly: "0123", Alarm: &Alarm{Detector: "d", Series: "pump", Field: -1, Side: 2, Opened: -0.5, Peak: 1e9}},
+		{ID: "f", Kind: FeedbackFalseAlarm, Anomaly: "0123",
+			Alarm: &Alarm{Detector: "d", Series: "pump", Field: -1, Side: 2, Opened: -0.5, Peak: 1e9}},
 		{ID: "r", Kind: FeedbackResume, Resume: &Resume{Topic: "in", Partition: 3, Offset: 1 << 40, Until: 1<<40 + 7}},
 	} {
 		for _, id := range []int32{-1, 7} {

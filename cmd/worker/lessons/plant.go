@@ -35,7 +35,8 @@ const (
 	echo      = 40  // samples after an event in which an alarm is of it
 )
 
-// Plant adds events of one shape to copies of the series, in one field of each, at the same places each time for one seed, and returns the copies and the planted spans by series.
+// Plant adds events of one shape to copies of the series, in one field of each, at the same places each time for
+// one seed, and returns the copies and the planted spans by series.
 func Plant(set []quality.Series, shape int, seed uint64) ([]quality.Series, [][]quality.Span) {
 	set = slices.Clone(set)
 	spans := make([][]quality.Span, len(set))

@@ -28,7 +28,7 @@ func TestDerive(t *testing.T) {
 	a := func(opened, peak float64) []Label {
 		return []Label{label(1, "a", opened, peak), label(2, "a", opened+1, peak), label(3, "a", opened+2, peak)}
 	}
-	many := func(list ...[]Label) []Label { return slices.Concat(list...) }
+	many := slices.Concat[[]Label]
 	rng := seedtest.New(t)
 	for _, c := range []struct {
 		name   string
