@@ -7,7 +7,7 @@ import (
 
 // AbsentError is an answer of the registry that there is no such schema. A replica
 // that lags gives it about a schema that has just been registered, so it is not
-// final until it was given for RegistryConfig.Grace.
+// final until it was given for Config.Grace.
 type AbsentError struct {
 	Since time.Time // when the answer was first given
 	Final bool      // and given again after the grace period
@@ -33,33 +33,33 @@ const (
 )
 
 // absent notes that a schema could not be fetched and returns the error to report.
-// The caller holds r.mu.
-func (r *Client) absent(name string, err error) error {
+// The caller holds mu.
+func (k *cache) absent(name string, err error) error {
 	now := time.Now()
-	a := r.absents[name]
+	a := k.absents[name]
 	a.err, a.until = err, now.Add(outagePause)
 	if errors.Is(err, ErrUnknownSchema) {
 		if a.since.IsZero() || now.Sub(a.last) > absentFor {
 			a.since = now
 		}
 		a.last = now
-		final := now.Sub(a.since) >= r.config.Grace
+		final := now.Sub(a.since) >= k.grace
 		// Asked again sooner while the answer is new: most replicas lag for
 		// milliseconds. And at the end of the grace period.
-		pause := min(max(now.Sub(a.since), leastPause), r.config.NegativeTTL)
-		if rest := a.since.Add(r.config.Grace).Sub(now); !final {
+		pause := min(max(now.Sub(a.since), leastPause), k.negativeTTL)
+		if rest := a.since.Add(k.grace).Sub(now); !final {
 			pause = min(pause, rest)
 		}
 		a.until = now.Add(pause)
 		a.err = &AbsentError{Since: a.since, Final: final, Err: err}
 	}
-	if len(r.absents) >= maxAbsent { // ids out of corrupt records
-		for other := range r.absents {
-			if delete(r.absents, other); len(r.absents) <= maxAbsent/2 {
+	if len(k.absents) >= maxAbsent { // ids out of corrupt records
+		for other := range k.absents {
+			if delete(k.absents, other); len(k.absents) <= maxAbsent/2 {
 				break
 			}
 		}
 	}
-	r.absents[name] = a
+	k.absents[name] = a
 	return a.err
 }

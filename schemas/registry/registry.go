@@ -3,17 +3,13 @@ package registry
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"odradek/schemas"
@@ -83,29 +79,9 @@ type Stats struct {
 // a GUID or a fingerprint always names the same schema. So an outage of the registry
 // affects new schemas only. It is safe for use by several goroutines.
 type Client struct {
-	config Config
-	urls   []*url.URL
-	client *http.Client
-	disk   *diskCache // nil: none
-	fault  error      // of CacheDir
-	first  atomic.Int32
-
-	requests, failures, hits, diskHits atomic.Int64
-	up                                 atomic.Bool
-	silentUntil                        atomic.Int64 // unix ns; see silentPause
-
-	mu      sync.Mutex
-	schemas map[string]*schemas.Schema // by "id-7", "guid-...", "crc-..."
-	absents map[string]absence
-	flights map[string]*flight
-	scanned map[string]bool // "subject/version" whose fingerprints are in schemas
-}
-
-// flight is a request in progress, for which other callers with the same name wait.
-type flight struct {
-	done   chan struct{}
-	schema *schemas.Schema
-	err    error
+	transport
+	cache *cache
+	fault error // of CacheDir
 }
 
 // Limits of the registry client.
@@ -118,8 +94,7 @@ const (
 // New checks the configuration and opens the disk cache. It sends the registry no
 // request. An error names the setting at fault.
 func New(c Config) (*Client, error) {
-	r := &Client{config: c, schemas: map[string]*schemas.Schema{}, absents: map[string]absence{}, flights: map[string]*flight{},
-		scanned: map[string]bool{}}
+	r := &Client{transport: transport{config: c}}
 	var faults []error
 	for _, u := range c.URLs {
 		if u = strings.TrimSpace(u); u == "" {
@@ -157,8 +132,9 @@ func New(c Config) (*Client, error) {
 	if r.config.NegativeTTL <= 0 {
 		r.config.NegativeTTL = 10 * time.Second
 	}
+	r.cache = newCache(&r.config, r.silent)
 	if c.CacheDir != "" {
-		r.disk, r.fault = openDiskCache(c.CacheDir, r.urls)
+		r.cache.disk, r.fault = openDiskCache(c.CacheDir, r.urls)
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = c.TLS
@@ -188,7 +164,7 @@ func (r *Client) Close() {
 func (r *Client) Stats() Stats {
 	return Stats{
 		Requests: r.requests.Load(), Failures: r.failures.Load(),
-		Hits: r.hits.Load(), DiskHits: r.diskHits.Load(), Up: r.up.Load(),
+		Hits: r.cache.hits.Load(), DiskHits: r.cache.diskHits.Load(), Up: r.up.Load(),
 	}
 }
 
@@ -202,7 +178,7 @@ func (r *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, err
 	if r == nil {
 		return nil, errNoRegistry
 	}
-	return r.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*schemas.Schema, error) {
+	return r.cache.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*schemas.Schema, error) {
 		s, err := r.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
 		if err == nil {
 			s.ID = id
@@ -217,7 +193,7 @@ func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 		return nil, errNoRegistry
 	}
 	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
-	return r.cached(ctx, "guid-"+text, func(ctx context.Context) (*schemas.Schema, error) {
+	return r.cache.cached(ctx, "guid-"+text, func(ctx context.Context) (*schemas.Schema, error) {
 		s, err := r.schema(ctx, "schema "+text, "/schemas/guids/"+text)
 		var e *Error
 		switch {
@@ -239,14 +215,15 @@ func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fin
 	if r == nil || len(subjects) == 0 {
 		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
 	}
-	return r.cached(ctx, fingerprintName(fingerprint), func(ctx context.Context) (*schemas.Schema, error) {
+	return r.cache.cached(ctx, fingerprintName(fingerprint), func(ctx context.Context) (*schemas.Schema, error) {
 		for _, subject := range subjects {
 			versions, err := r.Versions(ctx, subject)
 			if err != nil && !errors.Is(err, ErrUnknownSchema) {
 				return nil, err
 			}
 			for _, v := range slices.Backward(versions) { // the newest is the most likely one
-				s, list, err := r.scan(ctx, subject, strconv.Itoa(v), of)
+				version := strconv.Itoa(v)
+				s, list, err := r.cache.scanned(subject+"/"+version, func() (*schemas.Schema, error) { return r.version(ctx, subject, version) }, of)
 				if err != nil {
 					return nil, err
 				}
@@ -260,187 +237,3 @@ func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fin
 }
 
 func fingerprintName(crc uint64) string { return fmt.Sprintf("crc-%016x", crc) }
-
-// scan fetches a version of a subject and remembers its fingerprints, so that a
-// version is fetched once however many fingerprints are looked for.
-func (r *Client) scan(ctx context.Context, subject, version string, of func(*schemas.Schema) []uint64) (*schemas.Schema, []uint64, error) {
-	key := subject + "/" + version
-	r.mu.Lock()
-	done := r.scanned[key]
-	r.mu.Unlock()
-	if done {
-		return nil, nil, nil
-	}
-	s, err := r.version(ctx, subject, version)
-	if err != nil {
-		return nil, nil, err
-	}
-	list := of(s)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.scanned[key] = true
-	for _, crc := range list {
-		r.schemas[fingerprintName(crc)] = s
-	}
-	return s, list, nil
-}
-
-// cached returns a schema from memory or disk, or fetches it. Callers at the same time for one
-// name share a request.
-func (r *Client) cached(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
-	for {
-		r.mu.Lock()
-		if s, ok := r.schemas[name]; ok {
-			r.mu.Unlock()
-			r.hits.Add(1)
-			return s, nil
-		}
-		if a, ok := r.absents[name]; ok && time.Now().Before(a.until) {
-			r.mu.Unlock()
-			r.hits.Add(1)
-			return nil, a.err
-		}
-		f, waits := r.flights[name]
-		if !waits {
-			f = &flight{done: make(chan struct{})}
-			r.flights[name] = f
-		}
-		r.mu.Unlock()
-
-		if waits {
-			select {
-			case <-f.done:
-			case <-ctx.Done():
-				return nil, fmt.Errorf("registry: waiting for the registry: %w", ctx.Err())
-			}
-			// The caller whose request was shared may have been cancelled; then this one asks again.
-			if f.err != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) && ctx.Err() == nil {
-				continue
-			}
-			return f.schema, f.err
-		}
-
-		f.schema, f.err = r.load(ctx, name, fetch)
-		r.mu.Lock()
-		delete(r.flights, name)
-		switch {
-		case f.err == nil:
-			r.schemas[name] = f.schema
-			delete(r.absents, name)
-		case ctx.Err() != nil: // says nothing about the registry
-		default:
-			f.err = r.absent(name, f.err)
-		}
-		r.mu.Unlock()
-		close(f.done)
-		return f.schema, f.err
-	}
-}
-
-// load asks the registry, and reads the disk when the registry is down or does not
-// have the schema any more. The registry comes first because a new one at the same
-// address gives old ids to other schemas.
-func (r *Client) load(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
-	kept := r.kept(name)
-	if kept != nil && time.Now().UnixNano() < r.silentUntil.Load() {
-		r.diskHits.Add(1)
-		return kept, nil
-	}
-	s, err := fetch(ctx)
-	switch {
-	case err == nil:
-		if r.disk != nil && (kept == nil || !reflect.DeepEqual(kept, s)) {
-			b, _ := json.Marshal(s)
-			_ = r.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
-		}
-	case kept != nil && ctx.Err() == nil:
-		r.diskHits.Add(1)
-		return kept, nil
-	}
-	return s, err
-}
-
-// kept returns the schema that the disk has under a name, or nil.
-func (r *Client) kept(name string) *schemas.Schema {
-	if r.disk == nil {
-		return nil
-	}
-	b, ok := r.disk.get(name)
-	s := &schemas.Schema{}
-	if !ok || json.Unmarshal(b, s) != nil || s.Text == "" {
-		return nil
-	}
-	return s
-}
-
-// answer is what the registry sends for a schema.
-type answer struct {
-	Subject    string      `json:"subject"`
-	Version    int         `json:"version"`
-	ID         int32       `json:"id"`
-	GUID       string      `json:"guid"`
-	SchemaType string      `json:"schemaType"`
-	Schema     string      `json:"schema"`
-	References []reference `json:"references"`
-}
-
-type reference struct {
-	Name    string `json:"name"`
-	Subject string `json:"subject"`
-	Version int    `json:"version"`
-}
-
-// schema fetches a schema and those that it refers to.
-func (r *Client) schema(ctx context.Context, op, path string) (*schemas.Schema, error) {
-	a := answer{ID: -1}
-	if err := r.call(ctx, op, http.MethodGet, path, nil, &a); err != nil {
-		return nil, err
-	}
-	s := &schemas.Schema{ID: a.ID, GUID: a.GUID, Subject: a.Subject, Version: a.Version, Type: a.SchemaType, Text: a.Schema}
-	if s.Type == "" {
-		s.Type = "AVRO"
-	}
-	if s.Text == "" {
-		return nil, &Error{Op: op, URL: redact(r.urls[0].String()), Status: http.StatusOK, Err: errors.New(
-			"the answer has no schema in it")}
-	}
-	c := &referenceCollector{registry: r, op: op, seen: map[string]bool{}}
-	if err := c.add(ctx, a.References); err != nil {
-		return nil, err
-	}
-	s.References = c.found
-	return s, nil
-}
-
-// referenceCollector gathers the schemas that one refers to, each after those
-// that it refers to itself.
-type referenceCollector struct {
-	registry *Client
-	op       string
-	seen     map[string]bool
-	found    []schemas.Reference
-}
-
-func (c *referenceCollector) add(ctx context.Context, refs []reference) error {
-	for _, ref := range refs {
-		key := fmt.Sprintf("%s/%d", ref.Subject, ref.Version)
-		if c.seen[key] {
-			continue
-		}
-		c.seen[key] = true
-		if len(c.seen) > maxReferences {
-			return &Error{Op: c.op, URL: redact(c.registry.urls[0].String()), Status: http.StatusOK, Err: fmt.Errorf(
-				"it refers to more than %d schemas", maxReferences)}
-		}
-		var a answer
-		path := "/subjects/" + url.PathEscape(ref.Subject) + "/versions/" + strconv.Itoa(ref.Version)
-		if err := c.registry.call(ctx, c.op+", reference "+ref.Name, http.MethodGet, path, nil, &a); err != nil {
-			return err
-		}
-		if err := c.add(ctx, a.References); err != nil {
-			return err
-		}
-		c.found = append(c.found, schemas.Reference{Name: ref.Name, Text: a.Schema})
-	}
-	return nil
-}

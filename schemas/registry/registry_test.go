@@ -209,7 +209,7 @@ func TestRegistryBeforeDisk(t *testing.T) {
 	r := open(t, c)
 	for id := range int32(3) {
 		name := fmt.Sprintf("id-%d", id)
-		if err := r.disk.put(name, []byte(`{"ID":`+strconv.Itoa(int(id))+`,"JSON":"\"int\""}`)); err != nil {
+		if err := r.cache.disk.put(name, []byte(`{"ID":`+strconv.Itoa(int(id))+`,"JSON":"\"int\""}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestRegistryCacheFault(t *testing.T) {
 	if _, err := r.SchemaByID(t.Context(), id); err != nil || r.CacheFault() != nil {
 		t.Fatal(err, r.CacheFault())
 	}
-	probe := r.disk.path("probe")
+	probe := r.cache.disk.path("probe")
 	if err := errors.Join(os.Remove(probe), os.MkdirAll(filepath.Join(probe, "x"), 0o755)); err != nil {
 		t.Fatal(err)
 	}

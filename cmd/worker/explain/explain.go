@@ -137,7 +137,8 @@ func (r *Report) noteRead(s *source, c *Config) {
 		Why: s.unreadable}
 	switch last := r.Anomaly.LastOffset; {
 	case s.until <= s.from && last < s.first:
-		r.note("the records of the anomaly are gone: retention has deleted offsets up to %d of %s, and its last one was %d", s.first-1, s.tp, last)
+		r.note("the records of the anomaly are gone: retention has deleted offsets up to %d of %s, and its last one was %d", s.first-1,
+			s.tp, last)
 	case s.until <= s.from:
 		r.note("%s ends before offset %d of the anomaly: the topic was created again since", s.tp, last)
 	case s.limited:

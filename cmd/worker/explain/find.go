@@ -24,8 +24,8 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("explain: none of the %d records of topic %q is of anomaly %s: retention may have deleted it, or -topic, -partition or "+
-		"-from leave it out; the page and the API of a worker show ids", e.Records, e.Topic, e.ID)
+	return fmt.Sprintf("explain: none of the %d records of topic %q is of anomaly %s: retention may have deleted it, or -topic, -partition "+
+		"or -from leave it out; the page and the API of a worker show ids", e.Records, e.Topic, e.ID)
 }
 
 // leastDigits is the least number of digits that stand for an anomaly.

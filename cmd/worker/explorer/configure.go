@@ -28,8 +28,9 @@ func FeedbackTopic(c *config.Config, client *kafka.Client, registry *registry.Cl
 func Configure(c *config.Config, client *kafka.Client, registry *registry.Client, log *slog.Logger) (*Config, error) {
 	topics := c.OutputTopics()
 	out := &Config{Client: client, Inputs: map[string]*Input{}, NameOf: c.MappingOf, Anomalies: topics[outputs.Anomalies],
-		Shadow: topics[outputs.ShadowAnomalies], Scores: topics[outputs.Scores], Blocks: topics[outputs.Blocks], Partial: c.Output.Scores == "anomalous",
-		Log: log}
+		Shadow: topics[outputs.ShadowAnomalies], Scores: topics[outputs.Scores], Blocks: topics[outputs.Blocks],
+		Partial: c.Output.Scores == "anomalous",
+		Log:     log}
 	if c.Detect.Feedback != config.Off {
 		out.Feedback = FeedbackTopic(c, client, registry)
 	}

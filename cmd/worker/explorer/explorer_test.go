@@ -380,7 +380,8 @@ func TestWriteAndRemove(t *testing.T) {
 		{web.Feedback{Kind: "confirm", Anomaly: id, Keys: "x"}, "are those of a mute"},
 		{web.Feedback{Kind: "mute", Reason: strings.Repeat("x", 3000)}, "at most 2000 bytes"},
 	} {
-		if _, err := b.WriteFeedback(t.Context(), &c.f); !errors.As(err, &e) || e.Code != http.StatusBadRequest || !strings.Contains(err.Error(), c.want) {
+		if _, err := b.WriteFeedback(t.Context(), &c.f); !errors.As(err, &e) || e.Code != http.StatusBadRequest ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.f, err, c.want)
 		}
 	}
