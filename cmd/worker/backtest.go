@@ -55,7 +55,7 @@ type backtestOptions struct {
 	topic                     string
 	partitions, plots         int
 	inTopic, from, to         string
-	toTopic                   string
+	toTopic, published        string
 	quiet                     bool
 }
 
@@ -80,6 +80,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	fs.StringVar(&o.from, "from", "earliest", "with -in-topic: where to begin: an offset of each partition, a time (RFC 3339), or earliest")
 	fs.StringVar(&o.to, "to", "end", "with -in-topic: where to end, before an offset or the first record of a time (RFC 3339), or end")
 	fs.StringVar(&o.toTopic, "to-topic", "", "publish, too, as the stream does: to the topics <name>-scores and <name>-anomalies")
+	fs.StringVar(&o.published, "published", "", "with -in-topic: topic of published anomalies to compare with, such as <group>-anomalies")
 	fs.StringVar(&o.labels, "labels", "", "file of labelled anomalies: CSV (series, from, to), JSON lines of worker generate, or NAB's "+
 		"combined_windows.json")
 	fs.StringVar(&o.labelField, "label-field", "", "column that is not 0 or false in rows that are anomalous")
@@ -147,6 +148,8 @@ func (o *backtestOptions) check(w io.Writer) int {
 		return bad("-in, -in-topic and -data exclude each other")
 	case o.data != "" && (o.labels != "" || o.labelField != ""):
 		return bad("a data set has labels of its own: leave -labels and -label-field out, or read its files with -in")
+	case o.published != "" && o.inTopic == "":
+		return bad("-published %s: anomalies are published of a topic: give -in-topic", o.published)
 	case pattern != nil:
 		return bad("-series %q: %v", o.series, pattern)
 	case o.partitions < 1 || o.partitions > 4096:
@@ -211,6 +214,11 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	fields := valueNames(c)
 	switch {
 	case o.inTopic != "":
+		if o.published != "" {
+			if run.Published, err = backtests.ReadPublished(ctx, client, backtestFetch(c), o.published, o.inTopic); err != nil {
+				return err
+			}
+		}
 		run.Source, err = o.topicSource(ctx, c, client, registry)
 		o.in = []string{"topic " + o.inTopic + ", from " + o.from + " to " + o.to}
 	case set != nil:

@@ -282,7 +282,25 @@ func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []
 	}
 	before := groups()
 	scores := filepath.Join(dir, "topic.csv")
-	runBacktest(t, env, "-in-topic", input, "-scores", scores, "-report", "", "-quiet")
+	report := filepath.Join(dir, "topic.html")
+	text := runBacktest(t, env, "-in-topic", input, "-scores", scores, "-report", report, "-quiet", "-published", f.group+"-anomalies")
+	compared := 0
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, " published by ") {
+			continue
+		}
+		compared++
+		var name, by string
+		var published, found, missed, both, only int
+		_, err := fmt.Sscanf(line, "%s %d published by %s %d of them found, %d not; %d anomalies of the backtest among them, %d new",
+			&name, &published, &by, &found, &missed, &both, &only)
+		if err != nil || by != name || found != published || missed != 0 || only != 0 {
+			t.Errorf("the same settings, beside what was published (%v): %s", err, line)
+		}
+	}
+	if html, err := os.ReadFile(report); err != nil || compared == 0 || strings.Count(string(html), " published by ") != compared {
+		t.Errorf("%d detectors are compared, and %d in the report: %v", compared, strings.Count(string(html), " published by "), err)
+	}
 	if n := writes.Load(); n != 0 {
 		t.Errorf("%d requests that write or join", n)
 	}

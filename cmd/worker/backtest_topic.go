@@ -25,10 +25,14 @@ func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, cli
 	}
 	return backtests.NewTopic(ctx, &backtests.TopicConfig{
 		Client: client, Decoder: dec, Topic: o.inTopic, From: o.from, To: o.to, MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
-		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
-			MaxBytes:       int(c.Fetch.MaxBytes),
-			PartitionBytes: int(c.Fetch.PartitionBytes)},
+		Fetch: backtestFetch(c),
 	})
+}
+
+// backtestFetch returns how the topics of a backtest are read.
+func backtestFetch(c *config.Config) fetch.Config {
+	return fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
+		PartitionBytes: int(c.Fetch.PartitionBytes)}
 }
 
 // topicPublisher makes a publisher to the topics <name>-scores and <name>-anomalies.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/explain"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
@@ -108,6 +109,10 @@ func TestShadowMode(t *testing.T) {
 			if len(want) < 20 {
 				t.Errorf("%s: %d changes", name, len(want))
 			}
+		}
+		if r, code, errs := runWhy(t, calm.settings(), shadow[len(shadow)-1].id); code != exitOK || r.Anomaly.ID != shadow[len(shadow)-1].id ||
+			r.Verdict != explain.Equal {
+			t.Errorf("why of an anomaly in shadow mode: exit %d, %+v, %s", code, r.Anomaly, errs)
 		}
 		ids := map[string]bool{}
 		for _, r := range live {

@@ -48,6 +48,7 @@ type whyOptions struct {
 
 	since time.Time
 	bytes config.ByteSize
+	usual bool // topic is that of the settings
 }
 
 // check completes the options and returns what is wrong with them.
@@ -59,6 +60,7 @@ func (o *whyOptions) check(c *config.Config) (faults []string) {
 		wrong("%s", fault)
 	}
 	if o.topic == "" {
+		o.usual = true
 		if o.topic = c.Output.Topics[outputs.Anomalies]; o.topic == config.Off || !c.Detect.Anomalies {
 			wrong("the workers of these settings publish no anomalies; -topic names the topic of others")
 		}
@@ -84,7 +86,7 @@ func (o *whyOptions) check(c *config.Config) (faults []string) {
 func (t terminal) why(ctx context.Context, args []string) int {
 	o := whyOptions{}
 	fs := t.flags("why <id>", whyAbout, whyExamples)
-	fs.StringVar(&o.topic, "topic", "", "anomalies topic; default: that of the settings")
+	fs.StringVar(&o.topic, "topic", "", "anomalies topic; default: that of the settings, then that of their detectors in shadow mode")
 	fs.IntVar(&o.partition, "partition", -1, "look only in this partition of the anomalies topic; -1: in all")
 	fs.StringVar(&o.from, "from", "", "look only at anomalies written then and later, like 2026-01-31T08:00:00Z")
 	fs.Int64Var(&o.maxRecords, "max-records", 2_000_000, "records of the input to read back from the anomaly, at most")
@@ -157,7 +159,12 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 			PartitionBytes: int(c.Fetch.PartitionBytes)},
 	}
-	return w.Explain(ctx, o.id)
+	r, err = w.Explain(ctx, o.id)
+	if unknown := (*explain.UnknownError)(nil); errors.As(err, &unknown) && o.usual && c.Shadow() {
+		w.Anomalies = c.Output.Topics[outputs.ShadowAnomalies]
+		r, err = w.Explain(ctx, o.id)
+	}
+	return r, err
 }
 
 // selectMapping sets what depends on the settings of the topic.

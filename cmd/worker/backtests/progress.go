@@ -70,6 +70,9 @@ func (s *Summary) Lines(took time.Duration) []string {
 				time.Duration(a.DelayMedian*float64(time.Second)).Round(time.Second))
 		}
 		list = append(list, l)
+		if d.Beside != nil {
+			list = append(list, fmt.Sprintf("%s: %s", d.Name, d.Beside))
+		}
 	}
 	for _, why := range s.Troubles {
 		list = append(list, "left out: "+why)

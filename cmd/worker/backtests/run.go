@@ -70,8 +70,10 @@ type Config struct {
 	Source   Source
 	Labels   Labels   // nil: none
 	Out      *Outputs // nil: no tables
-	Plots    int      // series that are drawn, at most
-	Progress *Progress
+	// Published are anomalies to compare with; nil: none.
+	Published Published
+	Plots     int // series that are drawn, at most
+	Progress  *Progress
 }
 
 // Progress may be read during a run.

@@ -81,6 +81,8 @@ type track struct {
 	worst          uint8 // severity
 	spans          []Span
 	hits, falsePos int
+	beside         []besideSpan // published anomalies
+	both, only     int          // anomalies that were published, too, and others
 }
 
 // labelled is a labelled anomaly, and the time at which each detector first found it.
@@ -103,6 +105,9 @@ func newSeries(name []byte, c *Config, state *keystate.Config, before int) *seri
 		if state.Blocks && before < heatSeries {
 			s.plot.heat = make([]*heat, len(state.Detectors))
 		}
+	}
+	for i := range s.dets {
+		s.dets[i].beside = c.Published.of(state.Detectors[i].Name, string(name))
 	}
 	for _, span := range c.Labels[string(name)] {
 		s.labels = append(s.labels, labelled{Span: span, foundAt: make([]int64, len(s.dets)+1)})
@@ -249,6 +254,7 @@ func (l *lane) ended(e *keystate.EventRow) {
 		if len(t.spans) < spansMost {
 			t.spans = append(t.spans, Span{a.Start, a.End})
 		}
+		t.compare(span)
 		out.False = l.match(of, int(e.Detector), span, a.OpenedAt)
 	}
 	if l.c.Out != nil {

@@ -28,6 +28,7 @@ type DetectorResult struct {
 	Anomalies int
 	Silent    int // series without one
 	*Agreement
+	Beside *Beside // nil: it is compared with none
 	// AlarmsPerDay is the number of anomalies (if there are labels, of those that overlap none) per day of a series.
 	AlarmsPerDay float64
 }
@@ -88,7 +89,9 @@ func (c *Config) summary(lanes []*lane) *Summary {
 		hasLabels = hasLabels || len(of.labels) > 0
 	}
 	for d := range c.State.Detectors {
-		s.Detectors = append(s.Detectors, s.detector(c.State.Detectors[d].Name, all, d, hasLabels))
+		name := c.State.Detectors[d].Name
+		s.Detectors = append(s.Detectors, s.detector(name, all, d, hasLabels))
+		s.Detectors[d].Beside = c.sumBeside(name, all, d)
 	}
 	if hasLabels && len(s.Detectors) > 1 {
 		s.Any = agreement(all, len(s.Detectors))
