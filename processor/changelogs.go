@@ -167,9 +167,9 @@ type growth struct {
 	due bool
 }
 
-// look sets due, before the record at offset at. owned is the number of partitions that
+// compare sets due, before the record at offset at. owned is the number of partitions that
 // the changelog's owner knew of.
-func (g *growth) look(s *keystate.State, at int64, owned int) {
+func (g *growth) compare(s *keystate.State, at int64, owned int) {
 	if c := s.Decisions.Standing(keystate.Grown, nil, at); c != nil {
 		if n, err := strconv.Atoi(string(c)); err == nil {
 			owned = n

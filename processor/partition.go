@@ -335,7 +335,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	pt.rules = nil
 	pt.takeChanges()
 	if !pt.forward {
-		pt.growth.look(pt.state, pt.position.Load(), pt.restorer.Owner.Partitions)
+		pt.growth.compare(pt.state, pt.position.Load(), pt.restorer.Owner.Partitions)
 	}
 	for {
 		retry, err := pt.foldChunk(ctx, pt.position.Load())
