@@ -98,6 +98,7 @@ step "worker feedback confirm -anomaly $id -reason 'the heating did not switch o
 title "A mute"
 step "worker mute add -keys press-3 -for 24h -reason 'furnace is being serviced'"
 step "worker mute list"
+until_ok "grep -q 'mute rules' run.log"
 until_ok "venv/bin/python walk_plant.py caught-up"
 before=$(venv/bin/python walk_plant.py count press-3)
 step "venv/bin/python walk_plant.py more press-3"

@@ -24,8 +24,8 @@ import (
 	"odradek/schemas/output"
 )
 
-const muteAbout = `Mutes the anomalies of some detectors and series for a time. The workers apply a rule within a second, without a
-restart; they still publish the scores. A rule is a record of the topic ODRADEK_FEEDBACK_TOPIC.
+const muteAbout = `Mutes the anomalies of some detectors and series for a time. The workers apply a rule within a second (ten if the
+topic is new), without a restart; they still publish the scores. A rule is a record of the topic ODRADEK_FEEDBACK_TOPIC.
 
   add     adds a rule; or with -id replaces one
   list    lists the rules, and with -all also the feedback on single anomalies
@@ -295,10 +295,18 @@ func (t terminal) withFeedback(ctx context.Context, c *config.Config, name strin
 
 // write writes a record and says so.
 func (l *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
-	if err := l.topic.Say(ctx, f); err != nil {
+	before, err := l.topic.Client.Topics(ctx, l.topic.Name)
+	if err == nil {
+		err = l.topic.Say(ctx, f)
+	}
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(l.t.err, "%s %s is in %s\n", strings.ReplaceAll(output.FeedbackKinds[f.Kind], "_", " "), f.ID, l.topic.Name)
+	wait := ""
+	if !before[l.topic.Name].Exists {
+		wait = ", which is new: workers that run apply it within ten seconds, and what follows within one"
+	}
+	fmt.Fprintf(l.t.err, "%s %s is in %s%s\n", strings.ReplaceAll(output.FeedbackKinds[f.Kind], "_", " "), f.ID, l.topic.Name, wait)
 	return nil
 }
 
