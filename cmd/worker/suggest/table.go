@@ -299,7 +299,10 @@ func (m *mapping) chooseReadings() error {
 // flatten makes the points.
 func (m *mapping) flatten(all map[string]*array) {
 	t := m.t
-	most := maxLeaves / 2
+	room := make([]int, len(m.sample.chunks)) // cells of the points of each chunk
+	for i := range room {
+		room[i] = 2 * maxLeaves / len(room)
+	}
 	for i := range m.lists {
 		l := &m.lists[i]
 		n := 1
@@ -312,9 +315,16 @@ func (m *mapping) flatten(all map[string]*array) {
 				}
 			}
 		}
-		if most -= n * len(l.leaves); most < -maxLeaves { // the record's own values are repeated for each reading
-			break
+		own := 0
+		for j := range l.leaves {
+			if l.leaves[j].Array == "" {
+				own++
+			}
 		}
+		if room[l.segment] < 0 {
+			continue
+		}
+		room[l.segment] -= n*own + len(l.leaves) // the record's own values are repeated for each reading
 		base := len(t.points)
 		for range n {
 			t.points = append(t.points, point{l.segment, m.sample.chunks[l.segment].part, i, l.record})
