@@ -34,7 +34,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/config/reference", "", "it reads numbers, whatever they are for"},
 	{"cmd/worker/config/memory", "", "it asks the system, and knows no setting"},
 	{"cmd/worker/config",
-		"cmd/worker/config/history cmd/worker/config/reference cmd/worker/config/patterns cmd/worker/config/mappings cmd/worker/config/settingsfile " +
+		"cmd/worker/config/history cmd/worker/config/reference cmd/worker/config/patterns " +
+			"cmd/worker/config/mappings cmd/worker/config/settingsfile " +
 			"cmd/worker/config/size cmd/worker/config/memory processor processor/limits processor/outputs " +
 			"processor/provenance processor/policy processor/web processor/kafka " +
 			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
@@ -44,7 +45,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/reload", "cmd/worker/config processor processor/keystate processor/keystate/series processor/metrics processor/outputs",
 		"it compares settings and hands on those that may change; no broker, no command"},
 	{"cmd/worker/preflight",
-		"cmd/worker/config cmd/worker/config/patterns processor processor/mapping processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +
+		"cmd/worker/config cmd/worker/config/patterns processor processor/mapping processor/outputs " +
+			"processor/provenance processor/policy processor/clocks processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
 		"a start is checked from outside: no executor, no command"},
 	{"cmd/demo",

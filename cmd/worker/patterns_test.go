@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -61,7 +60,8 @@ func TestTopicPatterns(t *testing.T) {
 		f.waitDone(time.Minute)
 		code, out := runCheck(t, f.settings())
 		out = strings.Join(strings.Fields(out), " ")
-		for _, want := range []string{"ok topic " + wide + " 2 partitions", "read by mapping W, matches " + prefix + "-*", "ok stored state 6 partitions"} {
+		for _, want := range []string{"ok topic " + wide + " 2 partitions", "read by mapping W, matches " + prefix + "-*",
+			"ok stored state 6 partitions"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("check: exit %d, no %q in\n%s", code, want, out)
 			}
@@ -86,7 +86,8 @@ func TestTopicPatterns(t *testing.T) {
 		f.also = []string{wide}
 		produce(plain, wide)
 		f.waitDone(2 * time.Minute)
-		for end := time.Now().Add(time.Minute); !a.logged("gone="+fmt.Sprintf("[%s]", second)) && !b.logged("gone="+fmt.Sprintf("[%s]", second)); {
+		gone := "gone=[" + second + "]"
+		for end := time.Now().Add(time.Minute); !a.logged(gone) && !b.logged(gone); {
 			if time.Sleep(50 * time.Millisecond); time.Now().After(end) {
 				t.Fatal("no worker has noticed that a topic was deleted")
 			}

@@ -122,7 +122,8 @@ worker:
 
 Input topics whose records have another shape than those of the others get a mapping: ` + "`ODRADEK_MAPPING_<NAME>_TOPICS=a,b`" + `
 names the topics, and these settings hold for them in place of those without ` + "`MAPPING_<NAME>_`" + `, which a mapping has where it
-sets nothing. ` + "`<NAME>`" + ` is in upper case, with ` + "`-` as `_`" + `. [records.md](records.md#topics-of-different-shapes) has an example.
+sets nothing. ` + "`<NAME>`" + ` is in upper case, with ` + "`-` as `_`" + `.
+[records.md](records.md#topics-of-different-shapes) has an example.
 
 `)
 	for i, s := range slices.DeleteFunc(collect(reflect.ValueOf(new(Config)).Elem(), "", ""), func(s setting) bool { return !s.byMapping() }) {
@@ -137,8 +138,8 @@ sets nothing. ` + "`<NAME>`" + ` is in upper case, with ` + "`-` as `_`" + `. [r
 	b.WriteString(`
 
 - A mapping that sets one of ` + "`VALUE_FIELDS` and `SERIES_FIELDS`" + ` does not have the other of the settings without its name.
-- ` + "`_DETECTORS`" + ` picks some of ` + "`ODRADEK_DETECTORS`" + ` for the topics; without it all of them look at their records. The settings of a
-  detector are the same for all topics, but for its default ` + "`FIELDS`" + `: the mapping's values.
+- ` + "`_DETECTORS`" + ` picks some of ` + "`ODRADEK_DETECTORS`" + ` for the topics; without it all of them look at their records.
+  The settings of a detector are the same for all topics, but for its default ` + "`FIELDS`" + `: the mapping's values.
 - A topic in two mappings, a mapping without topics, one of a topic that is no input topic, and an unknown setting of a mapping
   are faults. With mappings there is no ` + "`ODRADEK_REKEY`" + `.
 - State is that of a worker which has the settings of the mapping as its own: a topic may move into a mapping with the same

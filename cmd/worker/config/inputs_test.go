@@ -9,7 +9,8 @@ import (
 // TestPatterns: patterns match the topics that there are, but none of the group's own nor Kafka's, and a mapping of a pattern holds
 // for what it matches.
 func TestPatterns(t *testing.T) {
-	c, faults, warnings := Parse(minimal("ODRADEK_GROUP=p-g", "ODRADEK_TOPICS=p-*,q,_*", "ODRADEK_MAPPING_A_TOPICS=p-a*", "ODRADEK_MAPPING_A_KEY_FIELD=a",
+	c, faults, warnings := Parse(minimal("ODRADEK_GROUP=p-g", "ODRADEK_TOPICS=p-*,q,_*", "ODRADEK_MAPPING_A_TOPICS=p-a*",
+		"ODRADEK_MAPPING_A_KEY_FIELD=a",
 		"ODRADEK_MAPPING_B_TOPICS=p-ab?,p-a", "ODRADEK_MAPPING_B_KEY_FIELD=b", "ODRADEK_SCORES=none", "ODRADEK_FEEDBACK_TOPIC=p-says"))
 	if len(faults)+len(warnings) > 0 {
 		t.Fatal(faults, warnings)
@@ -51,7 +52,8 @@ func TestPatternFaults(t *testing.T) {
 	for _, f := range faults {
 		text += f.String() + "\n"
 	}
-	for _, want := range []string{`"p-*" is named twice`, `"/x.*/" has a character that topic names may not have`, `"z" is none of ODRADEK_TOPICS`} {
+	for _, want := range []string{`"p-*" is named twice`, `"/x.*/" has a character that topic names may not have`,
+		`"z" is none of ODRADEK_TOPICS`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no fault %q in\n%s", want, text)
 		}

@@ -20,7 +20,8 @@ func TestMappingIsAsAlone(t *testing.T) {
 	}
 	settings := []string{
 		"FORMAT=json", "KEY_FIELD=id", "TIME_FIELD=time", "TIME_UNIT=us", "READINGS_FIELD=points", "MISSING=hold", "DUPLICATES=drop",
-		"STOP_ABOVE=0.5/100", "LATENESS=5s", "IDLE_AFTER=1m", "MAX_HELD=77", "TTL=9h", "MAX_KEYS=5", "MAX_FUTURE=2m", "MAX_JUMP=30m", "SILENCE=40s",
+		"STOP_ABOVE=0.5/100", "LATENESS=5s", "IDLE_AFTER=1m", "MAX_HELD=77", "TTL=9h", "MAX_KEYS=5", "MAX_FUTURE=2m", "MAX_JUMP=30m",
+		"SILENCE=40s",
 	}
 	shapes := [][]string{{}, {"VALUE_FIELDS=c"}, {"VALUE_FIELDS=c,d,e"}, {"SERIES_FIELDS=c,d"}, {"SERIES_FIELDS=p.c", "READINGS_FIELD=p"}}
 	for range 60 {
@@ -199,7 +200,8 @@ func TestMappingOfAll(t *testing.T) {
 		t.Errorf("%d mappings, readings %t", len(c.Mappings()), c.AnyReadings())
 	}
 	_, faults, _ = Parse(environ[:len(environ)-1])
-	if len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTOR_W_FIELDS" || !strings.HasPrefix(faults[0].Problem, "for the topics of mapping B: ") {
+	if len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTOR_W_FIELDS" ||
+		!strings.HasPrefix(faults[0].Problem, "for the topics of mapping B: ") {
 		t.Errorf("faults %v, want that of detector w for mapping B", faults)
 	}
 	_, faults = OfSeries(environ, 1)

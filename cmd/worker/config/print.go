@@ -98,11 +98,12 @@ func (c *Config) fileSettings() (list []settingsfile.Setting) {
 	said := map[string]bool{}
 	var detectors, mapped, others []setting
 	for _, s := range c.settings {
-		if strings.HasPrefix(s.section, detectorSection) {
+		switch {
+		case strings.HasPrefix(s.section, detectorSection):
 			detectors = append(detectors, s)
-		} else if strings.HasPrefix(s.section, mappingSection) {
+		case strings.HasPrefix(s.section, mappingSection):
 			mapped = append(mapped, s)
-		} else if s.name != configSetting && s.name != Prefix+"DETECTORS" {
+		case s.name != configSetting && s.name != Prefix+"DETECTORS":
 			others = append(others, s)
 		}
 	}

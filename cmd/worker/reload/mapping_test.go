@@ -27,9 +27,9 @@ func TestMapping(t *testing.T) {
 		t.Fatal(said)
 	}
 	now := b.Changeable()
-	for name, state := range map[string]float64{"": now.State.Detectors[0].Threshold.Value, "WIDE": now.ByName["WIDE"].Detectors[0].Threshold.Value} {
-		if state != 5 {
-			t.Errorf("threshold %v of mapping %q", state, name)
+	for _, name := range []string{"", "WIDE"} {
+		if value := now.ByName[name].Detectors[0].Threshold.Value; value != 5 {
+			t.Errorf("threshold %v of mapping %q", value, name)
 		}
 	}
 	if now.State.SampleBits != 0 || now.ByName["WIDE"].SampleBits == 0 {

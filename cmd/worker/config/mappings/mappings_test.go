@@ -12,8 +12,9 @@ var names = Names{Prefix: "P_", Settings: []string{"KEY_FIELD", "VALUE_FIELDS", 
 // TestFind: a variable is a setting of the mapping between the prefix and the setting's name, whatever underscores that has.
 func TestFind(t *testing.T) {
 	list, unknown := names.Find(map[string]string{
-		"P_TOPICS": "x", "P_MAPPING_B_TOPICS": "x, y,", "P_MAPPING_B_KEY_FIELD": "id", "P_MAPPING_A_KEY_TOPICS": "z", "P_MAPPING_A_KEY_DETECTORS": "d",
-		"P_MAPPING_C_KEY_FIELD": "", "P_MAPPING_B_FIELD": "1", "P_MAPPING__TOPICS": "1", "P_MAPPING_TOPICS": "1", "P_MAPPING_b_TOPICS": "1",
+		"P_TOPICS": "x", "P_MAPPING_B_TOPICS": "x, y,", "P_MAPPING_B_KEY_FIELD": "id", "P_MAPPING_A_KEY_TOPICS": "z",
+		"P_MAPPING_A_KEY_DETECTORS": "d",
+		"P_MAPPING_C_KEY_FIELD":     "", "P_MAPPING_B_FIELD": "1", "P_MAPPING__TOPICS": "1", "P_MAPPING_TOPICS": "1", "P_MAPPING_b_TOPICS": "1",
 	})
 	want := []*Mapping{
 		{Name: "A_KEY", Topics: []string{"z"}, Detectors: []string{"d"},
