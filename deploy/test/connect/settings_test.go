@@ -29,7 +29,7 @@ func TestKafkaConnectSettings(t *testing.T) {
 			lists = append(lists, f.Name)
 		}
 	}
-	if len(times) != 5 || len(lists) != 3 {
+	if len(times) != 5 || len(lists) != 4 {
 		t.Fatalf("times %q, lists %q", times, lists)
 	}
 	for _, name := range []string{"elasticsearch", "jdbc"} {
