@@ -134,7 +134,7 @@ func TestDecisions(t *testing.T) {
 		x.decides = 5 + r.IntN(40)
 		x.mandatory = r.IntN(4) == 0
 		x.idles = r.IntN(5)
-		x.changes = r.IntN(4) > 0
+		x.changes = r.IntN(2) == 0
 		x.all(5)
 		x.check("end", x.s)
 		s := w.fold(w.end)
