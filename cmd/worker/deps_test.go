@@ -74,8 +74,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/tables", "schemas schemas/avro", "files of rows are read and written without knowing what becomes of the rows"},
 	{"cmd/worker/backtests",
 		"cmd/worker/quality cmd/worker/replay cmd/worker/tables processor/kafka processor/kafka/fetch processor/kafka/record " +
-			"processor/keystate processor/keystate/series processor/events processor/outputs detectors detectors/discord detectors/ops/discords detectors/threshold schemas " +
-			"schemas/output",
+			"processor/keystate processor/keystate/series processor/events processor/outputs " +
+			"detectors detectors/discord detectors/ops/discords detectors/threshold schemas schemas/output",
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
 	{"cmd/worker/executors", "cmd/worker/config cmd/worker/preflight cuda detectors processor/metrics processor/web",
 		"the settings choose between executors; what they score is not known here"},

@@ -138,8 +138,8 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 
 // Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one like false alarms whose
 // scores are not as high, or one, open or pending, that is elsewhere, where the region of a score over the threshold
-// overlaps that of its last score by less than Overlap. The caller then calls Step with the same score. With emit, Leave returns the close of an open anomaly; without, the anomaly
-// stays open.
+// overlaps that of its last score by less than Overlap. The caller then calls Step with the same score. With emit, Leave
+// returns the close of an open anomaly; without, the anomaly stays open.
 func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	l := s.life
 	if l == nil || l.open && !emit {
