@@ -44,7 +44,7 @@ func TestMutes(t *testing.T) { everyCluster(t, testMutes) }
 func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_THRESHOLD=fixed:1.8")
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	do := func(command func(terminal) func(context.Context, []string) int, args ...string) string {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestLearn(t *testing.T) { everyCluster(t, testLearn) }
 func testLearn(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_THRESHOLD=fixed:1.8", "ODRADEK_LEARN_FROM=1")
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	do := func(command func(terminal) func(context.Context, []string) int, args ...string) (out, errs string) {
 		t.Helper()

@@ -49,6 +49,7 @@ type Metrics struct {
 	rebalances    *prometheus.CounterVec // kind
 	anomalies     *prometheus.CounterVec // detector, kind
 	shadow        *prometheus.CounterVec // detector, kind
+	marked        *prometheus.CounterVec // detector, kind
 	outputRecords *prometheus.CounterVec // output
 	executorInfo  *prometheus.GaugeVec   // executor
 	buildInfo     *prometheus.GaugeVec   // version, goversion
@@ -181,6 +182,7 @@ func New(outputs ...string) *Metrics {
 	m.anomalies = counter("anomalies_total", "Changes of anomalies published by committed cycles: open, update, close.", "detector", "kind")
 	m.shadow = counter("shadow_anomalies_total", "The same of detectors in shadow mode, published to a topic of their own.",
 		"detector", "kind")
+	m.marked = counter("marked_anomalies_total", "Those of anomalies_total that are like labelled false alarms.", "detector", "kind")
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
 	m.settings = gauge("settings_info", "1 for the settings in effect, by a hash of those that workers of a group share.", "hash")
@@ -391,6 +393,7 @@ func (m *Metrics) changed(w *Work) {
 	}
 	count(m.anomalies, w.Counts.Changes)
 	count(m.shadow, w.Counts.Shadow)
+	count(m.marked, w.Counts.Marked)
 	m.recent.add(w.Recent)
 }
 

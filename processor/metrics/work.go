@@ -46,6 +46,7 @@ type Counts struct {
 	Outcomes                         keystate.Counts
 	Changes                          Changes
 	Shadow                           Changes // of anomalies in shadow mode
+	Marked                           Changes // of these in Changes, of anomalies like labelled false alarms
 }
 
 func (c *Counts) add(d *Counts) {
@@ -72,6 +73,9 @@ func (c *Counts) add(d *Counts) {
 	}
 	for name, n := range d.Shadow {
 		c.Shadow.Add(name, n)
+	}
+	for name, n := range d.Marked {
+		c.Marked.Add(name, n)
 	}
 }
 

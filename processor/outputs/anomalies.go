@@ -57,6 +57,9 @@ func (w *Writer) writeChanges(to Output, p *Payload, list []keystate.EventRow, w
 			work.Counts.Shadow.Add(row.Name, n)
 		} else {
 			work.Counts.Changes.Add(row.Name, n)
+			if row.Change.Anomaly.Like != nil {
+				work.Counts.Marked.Add(row.Name, n)
+			}
 		}
 		if !shadow && len(list)-i <= metrics.MaxRecent {
 			work.Recent = append(work.Recent, metrics.RecentAnomaly{Time: time.UnixMicro(a.EventTime).UTC(),

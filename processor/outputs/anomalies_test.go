@@ -1,12 +1,17 @@
 package outputs
 
 import (
+	"maps"
 	"math"
 	"testing"
+	"time"
 
 	"odradek/processor/events"
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
+	"odradek/processor/metrics"
 )
 
 func TestAnomalyNamesItsField(t *testing.T) {
@@ -36,5 +41,37 @@ func TestAnomalyNamesItsField(t *testing.T) {
 	}
 	if a := AnomalyRecord(&keystate.EventRow{Key: &keystate.Key{}, Detector: -1}, cfg); a.Rank == a.Rank {
 		t.Errorf("the rank of a silence is %v", a.Rank)
+	}
+}
+
+// TestCountsOfChanges: changes are counted by detector and kind, those in shadow mode apart, marked ones twice.
+func TestCountsOfChanges(t *testing.T) {
+	topics := &Topics{}
+	for i, to := range changeTopics {
+		topics.Outputs[to] = Topic{Name: string(rune('a' + i)), Partitions: 1, BatchBytes: 1 << 16}
+	}
+	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
+	w := NewWriter(topics, kafka.TP{Topic: "in"}, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil))
+	row := func(kind events.Kind, shadow bool, like *events.Like) (row keystate.EventRow) {
+		row = keystate.EventRow{Key: &keystate.Key{}, Detector: keystate.SilenceDetector, Name: "d", Change: events.Change{Kind: kind}}
+		row.Change.Anomaly.Shadow, row.Change.Anomaly.Like = shadow, like
+		return row
+	}
+	like := &events.Like{Count: 3}
+	var work metrics.Work
+	var s keystate.State
+	s.Events = []keystate.EventRow{row(events.Open, false, nil), row(events.Open, false, like), row(events.Close, false, like),
+		row(events.Open, true, nil)}
+	if _, err := w.Write(p, &s, &work, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ got, want metrics.Changes }{
+		"changes": {work.Counts.Changes, metrics.Changes{"d": {2, 0, 1}}},
+		"shadow":  {work.Counts.Shadow, metrics.Changes{"d": {1}}},
+		"marked":  {work.Counts.Marked, metrics.Changes{"d": {1, 0, 1}}},
+	} {
+		if !maps.Equal(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.got, c.want)
+		}
 	}
 }
