@@ -19,16 +19,17 @@ import (
 )
 
 // TestKNNTensorEmulated compares weights and neighbours from products of matrices with the CPU's, on kernels
-// on the CPU: some random kinds of numbers, sizes at the limits of blocks and of groups of places.
+// on the CPU: a random kind of numbers (all kinds before a release), sizes at the limits of blocks and of groups of places.
+// It leaves out spots, nearly all of whose points search in float32, which takes minutes there: the device's test has them.
 func TestKNNTensorEmulated(t *testing.T) {
 	rng := seedtest.New(t)
 	e := open(t, emulated(t))
 	defer e.Close()
-	most := 2
+	most := 1
 	if os.Getenv("ODRADEK_LONG") != "" {
 		most = 100
 	}
-	knnTensor(t, e, rng, most, func() int { return []int{2049, 2176, 2304, 2305, 2560, 2561}[rng.IntN(6)] })
+	knnTensor(t, e, rng, most, []string{"spot"}, func() int { return []int{2049, 2176, 2304, 2305, 2560, 2561}[rng.IntN(6)] })
 }
 
 // TestKNNTensorDevice is TestKNNTensorEmulated on a device, with all kinds of numbers and larger sets.
@@ -42,16 +43,18 @@ func TestKNNTensorDevice(t *testing.T) {
 	if testing.Short() {
 		most, more = 4, 1<<8
 	}
-	knnTensor(t, e, rng, most, func() int { return 2049 + rng.IntN(more) })
+	knnTensor(t, e, rng, most, nil, func() int { return 2049 + rng.IntN(more) })
 }
 
-func knnTensor(t *testing.T, e *Executor, rng *rand.Rand, most int, size func() int) {
+func knnTensor(t *testing.T, e *Executor, rng *rand.Rand, most int, without []string, size func() int) {
 	kinds := append(slices.Sorted(maps.Keys(pointDraws(rng, 4))), slices.Sorted(maps.Keys(lofDraws(rng)))...)
 	kinds = append(kinds, "offset")
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(without, kind) })
 	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	// Of these, distances are as small as the error of 16 bits.
-	blobs := slices.Index(kinds, "blobs")
-	kinds[0], kinds[blobs] = kinds[blobs], kinds[0]
+	if rng.IntN(2) == 0 { // of these, distances are as small as the error of 16 bits
+		blobs := slices.Index(kinds, "blobs")
+		kinds[0], kinds[blobs] = kinds[blobs], kinds[0]
+	}
 	for i, kind := range kinds[:min(most, len(kinds))] {
 		dim := []int{5, 8, 10, 11, 16, 17, 32, 33, 64}[(i+rng.IntN(2)*4)%9]
 		draw := lofDraws(rng)[kind]
