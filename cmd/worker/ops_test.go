@@ -88,31 +88,7 @@ func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string, leastB
 			t.Fatal(err)
 		}
 	}
-	const static = "INSTANCE_ID=" // comes back under its name
-	produce()
-	a := f.start("a", static+"a")
-	a.waitReady(t)
-	produce()
-	b := f.start("b", static+"b")
-	produce()
-	b.waitReady(t)
-	a.kill()
-	produce()
-	a = f.start("a-again", static+"a")
-	a.waitReady(t)
-	produce()
-	if code := b.drain(t); code != exitOK {
-		t.Errorf("the leaving worker ended with %d", code)
-	}
-	produce()
-	f.waitDone(recovery)
-	if code := a.drain(t); code != exitOK {
-		t.Errorf("drain ended with %d", code)
-	}
-	got, doubled := f.scores()
-	if len(doubled) > 0 {
-		t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
-	}
+	got := f.killJoinLeave(produce)
 	still, offsets := undisturbedFleet(t, c, input, env...)
 	compare(t, "every op", original(t, still, offsets), got)
 	if leastBlocks > 0 {

@@ -21,10 +21,8 @@ func (l List) Encode() []byte {
 	e.Uint(uint64(len(l)))
 	for i := range l {
 		r := &l[i]
-		for _, text := range []string{r.Detector, r.Series} {
-			e.Uint(uint64(len(text)))
-			e.B = append(e.B, text...)
-		}
+		e.String(r.Detector)
+		e.String(r.Series)
 		e.Flag(r.All)
 		e.Uint(uint64(r.Field + 1))
 		e.Byte(byte(r.Side))
@@ -54,11 +52,10 @@ func Decode(content []byte) (List, error) {
 		return nil, changelog.ErrCorrupt
 	}
 	l := make(List, n)
-	text := func() string { return string(d.Take(d.Len(1))) }
 	number := func() float64 { return math.Float64frombits(d.Bits()) }
 	for i := range l {
 		r := &l[i]
-		r.Detector, r.Series, r.All, r.Field, r.Side = text(), text(), d.Byte() == 1, d.Small()-1, guard.Direction(d.Byte())
+		r.Detector, r.Series, r.All, r.Field, r.Side = d.String(), d.String(), d.Byte() == 1, d.Small()-1, guard.Direction(d.Byte())
 		r.From, r.To, r.Most, r.Count = number(), number(), number(), d.Small()
 		for range d.Len(16) {
 			r.Labels = append(r.Labels, [16]byte(d.Take(16)))

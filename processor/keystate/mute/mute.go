@@ -86,10 +86,8 @@ func (l List) Encode() []byte {
 	e.Uint(uint64(len(l)))
 	for i := range l {
 		r := &l[i]
-		for _, text := range []string{r.Detector, r.Keys} {
-			e.Uint(uint64(len(text)))
-			e.B = append(e.B, text...)
-		}
+		e.String(r.Detector)
+		e.String(r.Keys)
 		e.Bits(uint64(r.From))
 		e.Bits(uint64(r.To))
 		e.Byte(byte(r.Direction))
@@ -111,9 +109,8 @@ func Decode(content []byte) (List, error) {
 		return nil, changelog.ErrCorrupt
 	}
 	l := make(List, n)
-	text := func() string { return string(d.Take(d.Len(1))) }
 	for i := range l {
-		l[i] = Rule{Detector: text(), Keys: text(), From: int64(d.Bits()), To: int64(d.Bits()), Direction: guard.Direction(d.Byte())}
+		l[i] = Rule{Detector: d.String(), Keys: d.String(), From: int64(d.Bits()), To: int64(d.Bits()), Direction: guard.Direction(d.Byte())}
 	}
 	if d.Bad || len(d.B) > 0 {
 		return nil, changelog.ErrCorrupt
