@@ -4,13 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/processor/mapping"
@@ -47,9 +42,7 @@ func TestMappingsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var mu sync.Mutex
-	handed, restored := map[kafka.TP][]byte{}, map[kafka.TP][]byte{}
-	refused, requests := 0, 0
+	var h handovers
 	config := func(group string, topics ...string) Config {
 		cfg := b.config("one") // static: it has its partitions back at once
 		cfg.Group, cfg.Topics = group, topics
@@ -67,60 +60,32 @@ func TestMappingsRestored(t *testing.T) {
 			cfg.Mapping, cfg.ByName, cfg.NameOf = *own, nil, nil
 			cfg.Mapping.Name = ""
 		}
-		cfg.export = func(tp kafka.TP, was bool, offset int64, state []byte) {
-			mu.Lock()
-			defer mu.Unlock()
-			state = fmt.Appendf(state, " at %d", offset)
-			if was {
-				restored[tp] = state
-			} else {
-				handed[tp] = state
-			}
-		}
+		h.record(&cfg)
 		return cfg
 	}
-	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.c.Fake.KeepControl()
-		mu.Lock()
-		defer mu.Unlock()
-		r := req.(*kmsg.EndTxnRequest)
-		if requests++; !r.Commit || requests%3 != 0 || refused == 15 {
-			return nil, nil, false
-		}
-		refused++
-		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
-		resp.ErrorCode = kerr.InvalidTxnState.Code
-		return resp, nil, true
-	})
+	h.refuse(b)
 	held := 0
 	for i := range 6 {
 		if i%2 == 0 {
 			produce(400)
 		}
-		last := handed
-		handed = map[kafka.TP][]byte{}
-		for _, p := range b.run(config("g", b.input, wide)) {
-			if held += int(p.Held); p.Held > 0 && p.Topic != wide {
-				t.Errorf("%s has held samples without a lateness", p.Topic)
+		h.run(t, 4, func() {
+			for _, p := range b.run(config("g", b.input, wide)) {
+				if held += int(p.Held); p.Held > 0 && p.Topic != wide {
+					t.Errorf("%s has held samples without a lateness", p.Topic)
+				}
 			}
-		}
-		for tp, state := range last {
-			if !bytes.Equal(state, restored[tp]) {
-				t.Errorf("%v: the state of %d bytes that was handed over is not the restored one of %d", tp, len(state), len(restored[tp]))
-			}
-		}
-		if len(handed) != 4 {
-			t.Errorf("%d partitions were handed over", len(handed))
-		}
+		})
 	}
-	if refused == 0 || held == 0 {
-		t.Errorf("%d commits were refused, %d samples held", refused, held)
+	if h.refused == 0 || held == 0 {
+		t.Errorf("%d commits were refused, %d samples held", h.refused, held)
 	}
-	together := handed
+	together := h.handed
 	for _, topic := range []string{b.input, wide} {
-		b.run(config("alone", topic))
-		for tp, state := range handed {
-			if tp.Topic == topic && !bytes.Equal(state, together[tp]) {
+		h.handed = nil // the group is another one, and begins without state
+		h.run(t, 2, func() { b.run(config("alone", topic)) })
+		for tp, state := range h.handed {
+			if !bytes.Equal(state, together[tp]) {
 				t.Errorf("%v: the state of %d bytes is not that of the topic alone, of %d", tp, len(together[tp]), len(state))
 			}
 		}

@@ -1,16 +1,10 @@
 package processor
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/schemas"
@@ -50,58 +44,27 @@ func TestReadingsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var mu sync.Mutex
-	handed, restored := map[kafka.TP][]byte{}, map[kafka.TP][]byte{}
-	refused, requests := 0, 0
+	var h handovers
 	config := func() Config {
 		cfg := b.config("one") // static: it has its partitions back at once
 		cfg.Decoder, cfg.Numbered = dec, true
 		cfg.State.SampleBits, cfg.State.Lateness, cfg.State.MaxJump, cfg.State.MaxKeys = keystate.SeveralBits, 400_000, 60e6, 5
-		cfg.export = func(tp kafka.TP, was bool, offset int64, state []byte) {
-			mu.Lock()
-			defer mu.Unlock()
-			state = fmt.Appendf(state, " at %d", offset)
-			if was {
-				restored[tp] = state
-			} else {
-				handed[tp] = state
-			}
-		}
+		h.record(&cfg)
 		return cfg
 	}
-	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.c.Fake.KeepControl()
-		mu.Lock()
-		defer mu.Unlock()
-		r := req.(*kmsg.EndTxnRequest)
-		if requests++; !r.Commit || requests%3 != 0 || refused == 15 {
-			return nil, nil, false
-		}
-		refused++
-		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
-		resp.ErrorCode = kerr.InvalidTxnState.Code
-		return resp, nil, true
-	})
+	h.refuse(b)
 	held := 0
 	for i := range 8 {
 		if i%2 == 0 {
 			produce(200)
 		}
-		last := handed
-		handed = map[kafka.TP][]byte{}
-		for _, p := range b.run(config()) {
-			held += int(p.Held)
-		}
-		for tp, state := range last {
-			if !bytes.Equal(state, restored[tp]) {
-				t.Errorf("%v: the state of %d bytes that was handed over is not the restored one of %d", tp, len(state), len(restored[tp]))
+		h.run(t, 2, func() {
+			for _, p := range b.run(config()) {
+				held += int(p.Held)
 			}
-		}
-		if len(handed) != 2 {
-			t.Errorf("%d partitions were handed over", len(handed))
-		}
+		})
 	}
-	if refused == 0 || held == 0 {
-		t.Errorf("%d commits were refused, %d samples held", refused, held)
+	if h.refused == 0 || held == 0 {
+		t.Errorf("%d commits were refused, %d samples held", h.refused, held)
 	}
 }
