@@ -37,6 +37,22 @@ func TestMuteFlags(t *testing.T) {
 	}
 }
 
+// openedOf returns the records of a topic of anomalies that open one.
+func openedOf(t *testing.T, ctx context.Context, c *kafkatest.Cluster, topic string) (opened []output.Anomaly) {
+	t.Helper()
+	must(t, c.Admin().WaitStable(ctx, topic))
+	recs, err := c.Admin().ReadAll(ctx, topic, true)
+	must(t, err)
+	for i := range recs {
+		a, err := output.DecodeAnomaly(recs[i].Value)
+		must(t, err)
+		if a.Kind == 0 {
+			opened = append(opened, a)
+		}
+	}
+	return opened
+}
+
 // TestMutes: what is muted when a worker starts opens no anomaly, its scores are published, and what is
 // removed while it runs opens some.
 func TestMutes(t *testing.T) { everyCluster(t, testMutes) }
@@ -56,26 +72,13 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	}
 	mute := func(term terminal) func(context.Context, []string) int { return term.mute }
 	say := func(term terminal) func(context.Context, []string) int { return term.feedback }
-	opened := func() (n int, last output.Anomaly) {
-		t.Helper()
-		must(t, c.Admin().WaitStable(ctx, topic+"-g-anomalies"))
-		recs, err := c.Admin().ReadAll(ctx, topic+"-g-anomalies", true)
-		must(t, err)
-		for i := range recs {
-			a, err := output.DecodeAnomaly(recs[i].Value)
-			must(t, err)
-			if a.Kind == 0 {
-				n, last = n+1, a
-			}
-		}
-		return n, last
-	}
+	opened := func() []output.Anomaly { return openedOf(t, ctx, c, topic+"-g-anomalies") }
 	do(mute, "add", "-id", "all", "-forever", "-detector", "change", "-reason", "a test")
 	if out := do(mute, "list"); !strings.Contains(out, "all") || !strings.Contains(out, "never") || !strings.Contains(out, "a test") {
 		t.Errorf("list: %s", out)
 	}
 	runUntil(t, c, environ, topic, func() {
-		if n, _ := opened(); n > 0 {
+		if n := len(opened()); n > 0 {
 			t.Errorf("%d anomalies opened although all are muted", n)
 		}
 		do(mute, "remove", "-id", "all")
@@ -90,13 +93,13 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 				t.Error(err)
 				break
 			}
-			if n, _ := opened(); n > 0 || ctx.Err() != nil {
+			if len(opened()) > 0 || ctx.Err() != nil {
 				break
 			}
 		}
 	})
-	n, last := opened()
-	if n == 0 {
+	all := opened()
+	if len(all) == 0 {
 		t.Fatal("no anomaly opened after the rule was removed")
 	}
 	scores, err := c.Admin().ReadAll(ctx, topic+"-g-scores", true)
@@ -104,7 +107,7 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	if len(scores) < 6000 {
 		t.Errorf("%d scores", len(scores))
 	}
-	id := hex.EncodeToString(last.ID[:])
+	id := hex.EncodeToString(all[len(all)-1].ID[:])
 	do(say, "false-alarm", "-anomaly", id, "-author", "me")
 	do(say, "confirm", "-anomaly", id, "-author", "me") // what is said last holds
 	if out := do(mute, "list", "-all"); !strings.Contains(out, "confirm") || strings.Contains(out, "false_alarm") ||
@@ -132,20 +135,7 @@ func testLearn(t *testing.T, c *kafkatest.Cluster) {
 	}
 	mute := func(term terminal) func(context.Context, []string) int { return term.mute }
 	say := func(term terminal) func(context.Context, []string) int { return term.feedback }
-	anomalies := func() (opened []output.Anomaly) {
-		t.Helper()
-		must(t, c.Admin().WaitStable(ctx, topic+"-g-anomalies"))
-		recs, err := c.Admin().ReadAll(ctx, topic+"-g-anomalies", true)
-		must(t, err)
-		for i := range recs {
-			a, err := output.DecodeAnomaly(recs[i].Value)
-			must(t, err)
-			if a.Kind == 0 {
-				opened = append(opened, a)
-			}
-		}
-		return opened
-	}
+	anomalies := func() []output.Anomaly { return openedOf(t, ctx, c, topic+"-g-anomalies") }
 	generate := func() bool {
 		term, _, errs := console(environ...)
 		if code := term.generate(ctx, []string{"-topic", topic, "-sensors", "20", "-rate", "20000", "-records", "4000", "-fault-every",
