@@ -149,7 +149,7 @@ func (s *knnShape) set() (g knnSet) {
 	entries := g.queries * g.room * 8
 	blocks, items := knnBlocks, 0
 	if s.width >= knnTensorLeast && s.others >= 1 && s.others <= knnTensorOthers {
-		g.steps = (g.most + 4 + 15) / 16
+		g.steps = tensorSteps(g.most)
 		blocks, items = knnTensorBlocks, (s.n+g.tensorRows()-1)/g.tensorRows()
 	}
 	g.parts = max(1, min(blocks/g.groups, knnParts, s.n/knnPart, knnLists/entries/g.groups))
@@ -178,6 +178,9 @@ func (s *knnShape) set() (g knnSet) {
 		Align(g.blocks*g.queries*4) + Align(4*g.groups) + g.blocks*knnLanes/32*g.parts*g.room*8
 	return g
 }
+
+// tensorSteps returns the number of products of 16 values that knn_tensor.h takes for up to most values a point.
+func tensorSteps(most int) int { return (most + 4 + 15) / 16 }
 
 // tensorRows is the number of queries of a block in knn_tensor.h.
 func (g *knnSet) tensorRows() int {
@@ -214,7 +217,7 @@ func (g *knnSet) launch(p *builder) {
 func knnSetOf(kind int, tensor bool) (g knnSet) {
 	g.most = knnScans[kind]
 	if tensor {
-		g.steps = (g.most + 4 + 15) / 16
+		g.steps = tensorSteps(g.most)
 	}
 	return g
 }

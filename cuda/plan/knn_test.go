@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"odradek/detectors"
@@ -55,6 +56,39 @@ func TestKNNClass(t *testing.T) {
 			if l.Grid < 1 || l.Block < 32 || l.Block > 512 || l.Block%32 != 0 || l.Shared > lofOnBlock || cost < 1 || pl.scratchBytes > 5<<30 {
 				t.Fatalf("n=%d dim=%d %+v: %+v, cost %d, scratch %d", n, dim, p, l, cost, pl.scratchBytes)
 			}
+		}
+	}
+}
+
+// TestKNNTensorClass: sets of five values or more and up to 128 neighbours are searched by products of matrices first.
+// Results cannot show it: what the products leave, or all of a set, is searched in float32 after them.
+func TestKNNTensorClass(t *testing.T) {
+	for _, c := range []struct {
+		n, dim, embed, k int
+		self             bool
+		want             string // the kernel, "" none
+	}{
+		{2049, 5, 1, 20, false, "knn_tensor_16"}, {16384, 8, 1, 20, false, "knn_tensor_16"}, {581_012, 10, 1, 50, false, "knn_tensor_16"},
+		{2560, 8, 2, 128, false, "knn_tensor_32"}, {2560, 16, 1, 20, false, "knn_tensor_32"}, {2560, 32, 1, 20, false, "knn_tensor_48"},
+		{2560, 64, 1, 129, true, "knn_tensor_80"}, {2049, 4, 1, 20, false, ""}, {2560, 8, 1, 129, false, ""}, {1024, 8, 1, 20, false, ""},
+	} {
+		b := &detectors.Batch{}
+		p := knn.Params{K: c.k, Embed: c.embed, Tumbling: true, IncludeSelf: c.self}
+		task := executortest.KNNTask(t, b, p, c.n, c.dim, c.n, func(int) float32 { return 0 })
+		class, cost, ok := knnClass(task, b.Rows(0).Params)
+		if !ok {
+			t.Fatalf("%+v is not taken", c)
+		}
+		var pl builder
+		knnLaunches(class, &pl, []chain{{0, 1, cost}})
+		got := ""
+		for _, l := range pl.launches {
+			if name := names[l.Kernel]; strings.HasPrefix(name, "knn_tensor_") {
+				got = name
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }
