@@ -15,7 +15,7 @@ import (
 // lessonsSeed places the events that are planted.
 const lessonsSeed = 1
 
-// lessons prints what so many labels of a data set's false alarms teach.
+// lessons prints what least labels of each kind of a data set's false alarms teach.
 func (t terminal) lessons(ctx context.Context, dir, match string, least int) error {
 	name, format, set, err := readSeries(dir, match)
 	if err != nil {

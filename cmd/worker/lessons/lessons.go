@@ -240,26 +240,16 @@ func (m *Measures) Add(o *Measures) {
 	m.by = append(m.by, o.by...)
 }
 
-// resamples is the number of sets of series that an interval is drawn from.
-const resamples = 1000
-
-// Intervals returns the 5th and the 95th percentile of both shares, of as many series drawn with replacement. What is
-// drawn is always the same.
+// Intervals returns the intervals of both shares by quality.Bootstrap.
 func (m *Measures) Intervals() (removed, lost quality.Interval) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var r, w []float64
-	for range resamples {
+	of := quality.Bootstrap(len(m.by), func(pick func(int) int) map[string]float64 {
 		var sum Measures
-		for range m.by {
-			sum.sum(m.by[rng.IntN(len(m.by)):][:1])
+		for i := range m.by {
+			sum.sum(m.by[pick(i):][:1])
 		}
-		r, w = append(r, sum.Removed.Ratio()), append(w, sum.Lost.Ratio())
-	}
-	of := func(v []float64) quality.Interval {
-		slices.Sort(v)
-		return quality.Interval{v[len(v)/20], v[len(v)-1-len(v)/20]}
-	}
-	return of(r), of(w)
+		return map[string]float64{"removed": sum.Removed.Ratio(), "lost": sum.Lost.Ratio()}
+	})
+	return of["removed"], of["lost"]
 }
 
 // Ratio returns the share, 0 of nothing.

@@ -2,6 +2,7 @@ package quality
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 )
@@ -30,7 +31,7 @@ func (e *eventCounts) count(s *Series, from int) {
 // Interval is one that a measure is within with a confidence of 90 %.
 type Interval [2]float64
 
-// resamples is the number of sets of series that bootstrap draws.
+// resamples is the number of sets of series that Bootstrap draws.
 const resamples = 1000
 
 // events sets the measures by anomaly, and their intervals: the 5th and the 95th percentile of
@@ -72,19 +73,26 @@ func (m *LabelMeasures) events(series []eventCounts, delays []float64) {
 	if len(series) < 3 {
 		return
 	}
+	m.Intervals = Bootstrap(len(series), all)
+	maps.DeleteFunc(m.Intervals, func(name string, _ Interval) bool { _, measured := of[name]; return !measured })
+}
+
+// Bootstrap returns the 5th and the 95th percentile of measures by name, over sets of n series that are drawn from the n
+// with replacement: measure takes series pick(i) for the ith. What is drawn is always the same.
+func Bootstrap(n int, measure func(pick func(int) int) map[string]float64) map[string]Interval {
 	rng := rand.New(rand.NewPCG(1, 2))
 	drawn := map[string][]float64{}
 	for range resamples {
-		for name, v := range all(func(int) int { return rng.IntN(len(series)) }) {
+		for name, v := range measure(func(int) int { return rng.IntN(n) }) {
 			drawn[name] = append(drawn[name], v)
 		}
 	}
-	m.Intervals = map[string]Interval{}
-	for name := range of {
-		v := drawn[name]
+	of := map[string]Interval{}
+	for name, v := range drawn {
 		slices.Sort(v)
-		m.Intervals[name] = Interval{v[len(v)/20], v[len(v)-1-len(v)/20]}
+		of[name] = Interval{v[len(v)/20], v[len(v)-1-len(v)/20]}
 	}
+	return of
 }
 
 // interval returns the interval of a measure, multiplied, in brackets, or nothing.

@@ -118,8 +118,8 @@ func (l *Label) sound() bool {
 		l.Opened <= l.Peak && l.Side <= guard.Below && l.Field >= -1
 }
 
-// Derive returns the rules that the labels teach, in an order of their own. A rule needs at least so many false alarms,
-// 0: there are none. Of several labels of one anomaly only one should be given. The order of the labels does not
+// Derive returns the rules that the labels teach, in an order of their own. A rule needs at least as many false alarms
+// as least says; 0: there are no rules. Of several labels of one anomaly only one should be given. The order of the labels does not
 // matter.
 func Derive(labels []Label, least int) List {
 	if least < 1 {
