@@ -45,9 +45,9 @@ func (t terminal) score(ctx context.Context, args []string) int {
 	scores := fs.String("scores", "", "folder of tables <series>.csv with the scores of other programs, a named column each:\n"+
 		"they are judged by ODRADEK_DETECTOR_<NAME>_THRESHOLD and the like, and measured, in place of the detectors' scores")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
-	labels := fs.Int("feedback", 0, "print what this number of labelled false alarms of a kind teaches: the share of later ones that is removed, and\n"+
-		"that of labelled anomalies that are lost. Known events are planted into the series, a run for each shape,\n"+
-		"and labelled as false alarms; 0: do not")
+	labels := fs.Int("feedback", 0, "print what this number of labelled false alarms of a kind teaches: the share of later ones that is\n"+
+		"removed, and that of labelled anomalies that are lost. Known events are planted into the series, a run for\n"+
+		"each shape, and labelled as false alarms; 0: do not")
 	if code, done := parse(fs, args); done {
 		return code
 	}
