@@ -20,6 +20,7 @@ import (
 	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
+	"odradek/processor/keystate"
 	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
@@ -57,6 +58,7 @@ type backtestOptions struct {
 	inTopic, from, to         string
 	toTopic, published        string
 	quiet                     bool
+	numbered                  bool // published records have the number of their sample, as the worker's
 }
 
 // stringList is a flag that may be given several times.
@@ -100,8 +102,11 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	if code := o.check(t.err); code != exitOK {
 		return code
 	}
-	names := []string{"DETECTOR", "MAPPING", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD",
-		"DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"}
+	names := []string{"DETECTOR", "MISSING", "LATENESS", "DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR",
+		"WORKERS", "CUDA"}
+	if o.data == "" { // a data set has no records
+		names = append(names, "MAPPING", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD")
+	}
 	if o.inTopic != "" || o.toTopic != "" {
 		names = append(names, "KAFKA", "SCHEMA", "FETCH", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")
 	}
@@ -123,6 +128,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 		printFaults(t.err, faults)
 		return exitUsage
 	}
+	o.numbered = c.AnyReadings()
 	if err := o.run(ctx, t, c.Of(cmp.Or(o.inTopic, o.topic)), nil); err != nil {
 		return t.fail(err)
 	}
@@ -174,12 +180,9 @@ func (o *backtestOptions) check(w io.Writer) int {
 
 // run runs the backtest of the flags; set is the data set of -data, else nil.
 func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config, set *dataSet) (err error) {
-	if c.HasReadings() {
-		return errors.New("backtest: " + config.Prefix + "READINGS_FIELD makes several samples of a record, and a backtest reads records of one")
-	}
-	if c.Series() != nil {
-		return errors.New("backtest: " + config.Prefix + "SERIES_FIELDS makes several samples of a record, and a backtest reads " +
-			"records of one: give one of the fields as " + config.Prefix + "VALUE_FIELDS in its place")
+	if c.HasReadings() && len(o.in) > 0 {
+		return errors.New("backtest: " + config.Prefix + "READINGS_FIELD names an array in a record, and a row of a file has none: read the topic " +
+			"with -in-topic, or unset it and name the columns of the rows")
 	}
 	state, err := c.KeystateConfig()
 	if err != nil {
@@ -219,13 +222,13 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 				return err
 			}
 		}
-		run.Source, err = o.topicSource(ctx, c, client, registry)
+		run.Source, err = o.topicSource(ctx, c, state, client, registry)
 		o.in = []string{"topic " + o.inTopic + ", from " + o.from + " to " + o.to}
 	case set != nil:
 		run.Source, run.State, fields = set, set.state, set.fields()
 		o.in = []string{"data set " + o.data + ", series " + o.series}
 	default:
-		run.Source, err = o.fileSource(c)
+		run.Source, err = o.fileSource(c, state)
 	}
 	if err != nil {
 		return err
@@ -233,7 +236,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	parts := len(run.Source.Partitions())
 	var publish backtests.Publisher
 	if o.toTopic != "" {
-		if publish, err = topicPublisher(ctx, c, state, client, registry, o.toTopic, parts); err != nil {
+		if publish, err = topicPublisher(ctx, c, state, client, registry, o, parts); err != nil {
 			return err
 		}
 	}
@@ -247,7 +250,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
 	run.Executor = exec
-	if run.Out, err = backtests.NewOutputs(o.scores, o.anomalies, parts, publish); err != nil {
+	if run.Out, err = backtests.NewOutputs(o.scores, o.anomalies, parts, publish, c.HasReadings()); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -288,13 +291,13 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	return err
 }
 
-func (o *backtestOptions) fileSource(c *config.Config) (backtests.Source, error) {
+func (o *backtestOptions) fileSource(c *config.Config, state *keystate.Config) (backtests.Source, error) {
 	paths, err := tables.List(o.in)
 	if err != nil {
 		return nil, err
 	}
-	return backtests.NewFiles(paths, tables.Options{Mapping: c.SchemaMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
-		o.topic, o.partitions)
+	return backtests.NewFiles(paths, tables.Options{Mapping: c.RecordMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
+		c.Series(), state, o.topic, o.partitions)
 }
 
 // valueNames returns the names of the values of a sample.

@@ -151,9 +151,9 @@ func TestBacktestOfExpiringOffsets(t *testing.T) {
 		must(t, err)
 		defer func() { must(t, closeBoth()) }()
 		o := backtestOptions{inTopic: input, from: "earliest", to: "end"}
-		src, err := o.topicSource(ctx, cfg, client, registry)
-		must(t, err)
 		state, err := cfg.KeystateConfig()
+		must(t, err)
+		src, err := o.topicSource(ctx, cfg, state, client, registry)
 		must(t, err)
 		exec := detectors.NewCPU(1)
 		defer exec.Close()

@@ -17,14 +17,14 @@ import (
 )
 
 // topicSource opens the range of a topic that the flags name. The caller closes the client.
-func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, client *kafka.Client,
+func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client,
 	registry *registry.Client) (backtests.Source, error) {
 	dec, err := c.NewDecoder(registry)
 	if err != nil {
 		return nil, err
 	}
 	return backtests.NewTopic(ctx, &backtests.TopicConfig{
-		Client: client, Decoder: dec, Topic: o.inTopic, From: o.from, To: o.to, MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
+		Client: client, Decoder: dec, Series: c.Series(), State: state, Topic: o.inTopic, From: o.from, To: o.to, MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
 		Fetch: backtestFetch(c),
 	})
 }
@@ -35,17 +35,17 @@ func backtestFetch(c *config.Config) fetch.Config {
 		PartitionBytes: int(c.Fetch.PartitionBytes)}
 }
 
-// topicPublisher makes a publisher to the topics <name>-scores and <name>-anomalies.
+// topicPublisher makes a publisher to the topics of -to-topic.
 func topicPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *registry.Client,
-	name string, partitions int) (backtests.Publisher, error) {
-	p := &backtests.PublishConfig{State: state, Client: client, Name: name, Partitions: partitions, Replication: c.Output.Replication,
-		MaxMessage: int(c.Output.MaxMessage), NoSchemaID: c.Output.NoSchemaID()}
+	o *backtestOptions, partitions int) (backtests.Publisher, error) {
+	p := &backtests.PublishConfig{State: state, Client: client, Name: o.toTopic, Partitions: partitions, Replication: c.Output.Replication,
+		MaxMessage: int(c.Output.MaxMessage), NoSchemaID: c.Output.NoSchemaID(), Numbered: o.numbered}
 	for _, topic := range p.Topics() {
 		if fault := config.TopicFault(topic); fault != "" {
 			return nil, fmt.Errorf("backtest: -to-topic: %q %s", topic, fault)
 		}
 		if slices.Contains(c.Output.Topics[:], topic) {
-			return nil, fmt.Errorf("backtest: -to-topic %s: %s is where the group's workers publish; use another name", name, topic)
+			return nil, fmt.Errorf("backtest: -to-topic %s: %s is where the group's workers publish; use another name", o.toTopic, topic)
 		}
 	}
 	if registry != nil && !c.Output.NeedsNoSchemas() {

@@ -182,9 +182,14 @@ func readSeries(dir, match string) (name, format string, kept []quality.Series, 
 func newDataSet(environ []string, name, format string, kept []quality.Series, topic string, also ...string) (*dataSet, error) {
 	states := map[int]*keystate.Config{}
 	d := &dataSet{name: name, states: states}
+	given, _, _ := config.Parse(environ)
 	var err error
 	for i := range kept {
 		dim := kept[i].Dim
+		if dim > 1 && len(given.Mapping.SeriesFields) > 0 {
+			return nil, fmt.Errorf("score: %sSERIES_FIELDS makes each field a series of its own, and the %d values of a sample of %s have their "+
+				"labels together: unset it, or choose series of one value (-series)", config.Prefix, dim, kept[i].Name)
+		}
 		d.dim = max(d.dim, dim)
 		if states[dim] != nil {
 			continue

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,37 @@ func TestScoreOfUCR(t *testing.T) {
 	}
 }
 
+// TestScoreOfSeveral: settings of how records become samples change nothing in a data set, whose samples are of no record.
+func TestScoreOfSeveral(t *testing.T) {
+	const set = "quality/testdata/nab"
+	tested := func(env []string) (measures []map[string]any, scores string) {
+		path := filepath.Join(t.TempDir(), "scores.csv")
+		var out, errs bytes.Buffer
+		code := terminal{&out, &errs, env}.backtest(t.Context(), []string{"-data", set, "-quiet", "-report", "", "-scores", path})
+		b, err := os.ReadFile(path)
+		if err != nil || code != exitOK {
+			t.Fatalf("%v: backtest ends with %d, %v: %s", env, code, err, errs.String())
+		}
+		measures = score(t, env, "-data", set)
+		for i := range measures {
+			delete(measures[i], "seconds")
+		}
+		list := strings.Split(string(b), "\n") // several series at a time
+		slices.Sort(list)
+		return measures, strings.Join(list, "\n")
+	}
+	want, wantScores := tested(scoreEnv)
+	for _, env := range [][]string{
+		{"ODRADEK_SERIES_FIELDS=temperature,load"},
+		{"ODRADEK_READINGS_FIELD=points", "ODRADEK_TIME_FIELD=points.at", "ODRADEK_VALUE_FIELDS=points.value"},
+	} {
+		got, scores := tested(append(slices.Clone(scoreEnv), env...))
+		if a, b := fmt.Sprint(want), fmt.Sprint(got); a != b || scores != wantScores {
+			t.Errorf("%v: %s, want %s; scores of %d bytes, want %d", env, b, a, len(scores), len(wantScores))
+		}
+	}
+}
+
 func TestScoreRefuses(t *testing.T) {
 	f := func(want string, env []string, args ...string) {
 		t.Helper()
@@ -150,6 +182,8 @@ func TestScoreRefuses(t *testing.T) {
 	f("no data set", nil, "-data", "quality/testdata/nab/data")
 	f("no series matches", nil, "-data", "quality/testdata/rows", "-series", "b")
 	f("DETECTOR_CHANGE_STRIDE", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_STRIDE=0"}, "-data", "quality/testdata/rows")
+	f("SERIES_FIELDS makes each field a series of its own, and the 2 values of a sample of", []string{"ODRADEK_DETECTORS=change",
+		"ODRADEK_SERIES_FIELDS=a,b"}, "-data", "quality/testdata/rows")
 	f("mad:6", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", "quality/testdata/rows")
 }
 

@@ -26,13 +26,13 @@ type scoreRow struct {
 // scoresOf runs a file of rows in one partition and returns the scores of each series.
 func scoresOf(t *testing.T, c *config.Config, file string) (map[string][]scoreRow, *Summary) {
 	t.Helper()
-	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", 1)
+	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := configOf(t, c, src)
 	path := filepath.Join(t.TempDir(), "scores.csv")
-	if run.Out, err = NewOutputs(path, "", 1, nil); err != nil {
+	if run.Out, err = NewOutputs(path, "", 1, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Run(t.Context(), run)
@@ -166,5 +166,26 @@ func TestSeriesOfAllKinds(t *testing.T) {
 		if n := finite[name]; n["left"] < least || n["whole"] == 0 || n["tumbling"] == 0 {
 			t.Errorf("%s has the scores %v", name, n)
 		}
+	}
+}
+
+// TestMisplaced: a row that a grid cannot count, a dead letter of the worker, is left out and named, and its series has no
+// other rows.
+func TestMisplaced(t *testing.T) {
+	env := []string{"ODRADEK_DETECTORS=hot", "ODRADEK_DETECTOR_HOT_OP=scan", "ODRADEK_DETECTOR_HOT_FIELDS=x,y,n", "ODRADEK_VALUE_FIELDS=x,y,n",
+		"ODRADEK_DETECTOR_HOT_WINDOW=16", "ODRADEK_DETECTOR_HOT_COLUMNS=4", "ODRADEK_DETECTOR_HOT_GRID=1m",
+		"ODRADEK_DETECTOR_HOT_GRID_BOX=0,0,4,4", "ODRADEK_DETECTOR_HOT_GRID_LEARN=2"}
+	c, faults, _ := config.Parse(env)
+	if faults = config.FaultsOf(faults, []string{"DETECTOR"}); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	file := filepath.Join(t.TempDir(), "grid.csv")
+	if err := os.WriteFile(file, []byte("key,time,x,y,n\na,1,1,1,1\na,2,1,9,1\nb,3,-1,1,1\na,4,2,2,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, s := scoresOf(t, c, file)
+	if len(s.Troubles) != 2 || !strings.Contains(s.Troubles[0], "t/0 at offset 1: ") || !strings.Contains(s.Troubles[1], "t/0 at offset 2: ") ||
+		s.Series != 1 || s.Outcomes["missing"] > 0 {
+		t.Errorf("%d series, %v, left out: %q", s.Series, s.Outcomes, s.Troubles)
 	}
 }

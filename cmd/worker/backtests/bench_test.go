@@ -64,7 +64,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 	b.ResetTimer()
 	for done := 0; done < b.N; done += rows {
-		src, err := NewFiles([]string{path}, tables.Options{Mapping: c.SchemaMapping(), Workers: 2}, "t", 64)
+		src, err := NewFiles([]string{path}, tables.Options{Mapping: c.SchemaMapping(), Workers: 2}, nil, nil, "t", 64)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package backtests
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +10,16 @@ import (
 
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
 )
 
 // files is a Source of files, one after the other.
 type files struct {
 	paths []string
 	o     tables.Options
+	wide  []string         // names of the values of a row that are series of their own; nil: a row is one sample
+	state *keystate.Config // that numbers the samples of a row
 	parts []Partition
 	next  []int64      // offset of the next row, by partition
 	total int64        // bytes of all files
@@ -26,10 +31,10 @@ type files struct {
 
 // NewFiles returns a Source of the rows of files, as if they had been produced, file by file
 // and row by row, to a topic of the given partitions by their series keys: a worker that
-// read that topic would have the same results, to the bit. The error is of a file that cannot be
-// opened, or lacks a column.
-func NewFiles(paths []string, o tables.Options, topic string, partitions int) (Source, error) {
-	f := &files{paths: paths, o: o, next: make([]int64, partitions)}
+// read that topic would have the same results, to the bit. With wide, the names of the values of a row, each of them is
+// a series of its own, and state numbers the samples of a row. The error is of a file that cannot be opened, or lacks a column.
+func NewFiles(paths []string, o tables.Options, wide []string, state *keystate.Config, topic string, partitions int) (Source, error) {
+	f := &files{paths: paths, o: o, wide: wide, state: state, next: make([]int64, partitions)}
 	for i := range partitions {
 		f.parts = append(f.parts, Partition{Topic: topic, Number: int32(i)})
 	}
@@ -112,12 +117,49 @@ func (f *files) distribute(b *tables.Block, path string, before int64, send func
 		if len(mine) == 0 {
 			continue
 		}
-		b.Retain(1)
-		s := &Share{Block: b, Rows: mine, First: f.next[p], Done: before + b.Bytes}
+		var s *Share
+		if f.wide != nil {
+			s = f.split(b, mine, f.next[p])
+		} else {
+			b.Retain(1)
+			s = &Share{Block: b, Rows: mine, First: f.next[p]}
+		}
+		s.Done = before + b.Bytes
 		f.next[p] += int64(len(mine))
 		if err := send(p, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// split returns a share of the samples of rows, the first of which has the offset first: one for each value, in a block of
+// their own.
+func (f *files) split(b *tables.Block, rows []uint32, first int64) *Share {
+	n := len(f.wide)
+	out := &tables.Block{Width: 1, Keys: make([][]byte, 0, n*len(b.Keys))}
+	s := &Share{Block: out, Offsets: make([]int64, 0, n*len(rows))}
+	at := make(map[uint32]uint32, len(b.Keys)) // key -> the first of its series
+	split := schemas.NewSplitter(f.wide)
+	for i, row := range rows {
+		k := b.Key[row]
+		base, ok := at[k]
+		if !ok {
+			base = uint32(len(out.Keys))
+			at[k] = base
+			one := schemas.Reading{Key: b.Keys[k], Values: b.Row(int(row))}
+			for v := range n {
+				key, _, _ := split.Sample(&one, v)
+				out.Keys = append(out.Keys, bytes.Clone(key))
+			}
+		}
+		for v, value := range b.Row(int(row)) {
+			out.Key, out.Times, out.Values = append(out.Key, base+uint32(v)), append(out.Times, b.Times[row]), append(out.Values, value)
+			s.Offsets = append(s.Offsets, f.state.Place(first+int64(i), v))
+			if len(b.Labels) > 0 {
+				out.Labels = append(out.Labels, b.Labels[row])
+			}
+		}
+	}
+	return s
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,6 +24,7 @@ type Outputs struct {
 	each      bool
 	anomalies *tables.Writer
 	publish   Publisher
+	numbered  bool
 }
 
 // Publisher takes scores and anomalies as the stream would publish them; it may be called
@@ -40,6 +42,9 @@ var scoreColumns = []tables.Column{
 	{Name: "warmth", Few: true}, {Name: "partition", Kind: tables.Whole}, {Name: "offset", Kind: tables.Whole},
 }
 
+// sampleColumn is the last one where records have an array of readings.
+var sampleColumn = tables.Column{Name: "sample", Kind: tables.Whole}
+
 var anomalyColumns = []tables.Column{
 	{Name: "id"}, {Name: "series_key", Few: true}, {Name: "detector", Few: true}, {Name: "severity", Kind: tables.Whole}, {Name: "band",
 		Few: true},
@@ -51,16 +56,22 @@ var anomalyColumns = []tables.Column{
 
 // NewOutputs creates the tables. An empty name is none. Scores that end with a slash are
 // a folder, which gets a Parquet file for each partition: they are written side by side.
-// publish may be nil.
-func NewOutputs(scores, anomalies string, partitions int, publish Publisher) (o *Outputs, err error) {
-	o = &Outputs{publish: publish}
+// publish may be nil. With numbered, rows have the number of their sample in its record.
+func NewOutputs(scores, anomalies string, partitions int, publish Publisher, numbered bool) (o *Outputs, err error) {
+	o = &Outputs{publish: publish, numbered: numbered}
+	columns := func(list []tables.Column) []tables.Column {
+		if !numbered {
+			return list
+		}
+		return append(slices.Clone(list), sampleColumn)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.closeTables())
 		}
 	}()
 	if anomalies != "" {
-		if o.anomalies, err = tables.Create(anomalies, "BacktestAnomaly", anomalyColumns); err != nil {
+		if o.anomalies, err = tables.Create(anomalies, "BacktestAnomaly", columns(anomalyColumns)); err != nil {
 			return o, err
 		}
 	}
@@ -68,7 +79,7 @@ func NewOutputs(scores, anomalies string, partitions int, publish Publisher) (o 
 		return o, nil
 	}
 	if !strings.HasSuffix(scores, "/") {
-		w, err := tables.Create(scores, "BacktestScore", scoreColumns)
+		w, err := tables.Create(scores, "BacktestScore", columns(scoreColumns))
 		if err != nil {
 			return o, err
 		}
@@ -80,7 +91,7 @@ func NewOutputs(scores, anomalies string, partitions int, publish Publisher) (o 
 		return o, fmt.Errorf("backtests: scores: %w", err)
 	}
 	for p := range partitions {
-		w, err := tables.Create(filepath.Join(scores, fmt.Sprintf("part-%04d.parquet", p)), "BacktestScore", scoreColumns)
+		w, err := tables.Create(filepath.Join(scores, fmt.Sprintf("part-%04d.parquet", p)), "BacktestScore", columns(scoreColumns))
 		if err != nil {
 			return o, err
 		}
@@ -124,7 +135,7 @@ type scoreBuffer struct {
 const bufferRows = 4096
 
 func (o *Outputs) buffer(cfg *keystate.Config, p *Partition) *scoreBuffer {
-	b := &scoreBuffer{o: o, cfg: cfg, partition: p, value: make([]tables.Value, len(scoreColumns))}
+	b := &scoreBuffer{o: o, cfg: cfg, partition: p, value: make([]tables.Value, len(scoreColumns)+1)}
 	switch {
 	case o.each:
 		b.w, b.mine = o.scores[p.Number], true
@@ -180,12 +191,16 @@ func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
 	v[7].Truth = r.Exceeds
 	v[8].Whole = int64(r.Severity)
 	v[9].Text = w.String()
-	v[10].Whole, v[11].Whole = int64(b.partition.Number), r.Offset
+	v[10].Whole, v[11].Whole = int64(b.partition.Number), b.cfg.Record(r.Offset)
+	if !b.o.numbered {
+		return v[:len(scoreColumns)]
+	}
+	v[12].Whole = int64(b.cfg.Number(r.Offset))
 	return v
 }
 
 // anomaly writes one that is closed, or open at the end.
-func (o *Outputs) anomaly(a *Anomaly) error {
+func (o *Outputs) anomaly(a *Anomaly, cfg *keystate.Config) error {
 	if o.anomalies == nil {
 		return nil
 	}
@@ -194,14 +209,18 @@ func (o *Outputs) anomaly(a *Anomaly) error {
 	if a.Change.Kind == events.Close {
 		reason = output.CloseReasons[a.Change.Reason]
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.anomalies.Row([]tables.Value{
+	row := []tables.Value{
 		{Text: fmt.Sprintf("%x", e.ID)}, {Text: text([]byte(a.Series))}, {Text: a.Name}, {Whole: int64(e.Severity)},
 		{Text: threshold.Band(e.Severity)}, {Whole: e.Start}, {Whole: e.End}, {Whole: e.PeakTime}, {Whole: e.OpenedAt},
 		{Truth: a.Over()}, {Text: reason}, {Number: float64(e.PeakScore)}, {Number: float64(e.Threshold)}, {Whole: int64(e.Samples)},
-		{Text: a.Warmth.String()}, {Whole: int64(a.Partition)}, {Whole: a.Change.Offset},
-	})
+		{Text: a.Warmth.String()}, {Whole: int64(a.Partition)}, {Whole: cfg.Record(a.Change.Offset)},
+	}
+	if o.numbered {
+		row = append(row, tables.Value{Whole: int64(cfg.Number(a.Change.Offset))})
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.anomalies.Row(row)
 }
 
 // text returns a series key as the stream writes it: one that is not UTF-8 as 0x and its bytes.

@@ -29,6 +29,7 @@ type PublishConfig struct {
 	// Register registers the schema of a topic's subject and returns its id; nil: records are written with NoSchemaID.
 	Register   func(ctx context.Context, subject, schema string) (int32, error)
 	NoSchemaID int32
+	Numbered   bool            // records have the number of their sample in its source record
 	Headers    []record.Header // of each record
 }
 
@@ -62,11 +63,15 @@ func NewTopicPublisher(ctx context.Context, c *PublishConfig) (Publisher, error)
 		p.names = append(p.names, c.State.Detectors[i].Name)
 	}
 	topics := c.Topics()
+	scores, anomalies := output.ScoreSchema, output.AnomalySchema
+	if c.Numbered {
+		scores, anomalies = output.NumberedScoreSchema, output.NumberedAnomalySchema
+	}
 	for _, t := range []struct {
 		topic, schema string
 		info          *kafka.TopicInfo
 		id            *int32
-	}{{topics[0], output.ScoreSchema, &p.scores, &p.scoreID}, {topics[1], output.AnomalySchema, &p.anomalies, &p.anomalyID}} {
+	}{{topics[0], scores, &p.scores, &p.scoreID}, {topics[1], anomalies, &p.anomalies, &p.anomalyID}} {
 		if err := c.Client.CreateTopic(ctx, t.topic, c.Partitions, c.Replication, nil); err != nil {
 			return nil, fmt.Errorf("backtest: create topic %q: %w", t.topic, err)
 		}
@@ -131,12 +136,18 @@ func (p *topicPublisher) Scores(partition *Partition, rows []keystate.Row) error
 	enc := p.encs[partition.Number]
 	if enc == nil {
 		enc = output.NewScoreEncoder(p.scoreID, partition.Topic, partition.Number, p.names)
+		if p.c.Numbered {
+			enc.Number(p.c.State.SampleBits)
+		}
 		p.encs[partition.Number] = enc
 	}
 	for i := range rows {
 		r := &rows[i]
-		name := r.Key.Name()
-		p.value = enc.Append(p.value[:0], name, r.Time, r.About, int(r.Detector), float64(r.Score), output.ScoreState(r.State), r.Offset)
+		name, offset := r.Key.Name(), r.Offset // with the sample's number
+		if !p.c.Numbered {
+			offset = p.c.State.Record(offset)
+		}
+		p.value = enc.Append(p.value[:0], name, r.Time, r.About, int(r.Detector), float64(r.Score), output.ScoreState(r.State), offset)
 		if err := p.put(&p.scores, name); err != nil {
 			return err
 		}
@@ -151,6 +162,9 @@ func (p *topicPublisher) Anomaly(partition *Partition, e *keystate.EventRow) err
 	enc := p.events[partition.Number]
 	if enc == nil {
 		enc = output.NewAnomalyEncoder(p.anomalyID, partition.Topic, partition.Number)
+		if p.c.Numbered {
+			enc.Number()
+		}
 		p.events[partition.Number] = enc
 	}
 	a := outputs.AnomalyRecord(e, p.c.State)

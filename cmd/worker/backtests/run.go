@@ -58,7 +58,8 @@ type Share struct {
 	Block   *tables.Block // with a user of its own for the share
 	Rows    []uint32      // of the block, rising; nil: all
 	First   int64         // offset of the first row; the others follow it
-	Offsets []int64       // if they do not: of each row of the block
+	Offsets []int64       // if they do not: of each row of the block, as keystate.Config.Place has them; those of a record are together
+	Ahead   []int64       // keystate.Sample.Ahead of each row of the block; nil: 0
 	Done    int64         // how much of the source has been read with this share
 	Last    bool          // the partition ends with it
 }
@@ -160,11 +161,12 @@ type lane struct {
 	shown     []Anomaly                       // the gravest
 	scores    *scoreBuffer                    // nil: scores are not written
 	counts    counts
+	troubles  []string // why records were left out, the first mostReasons
 	fault     error
 }
 
 // counts are sums over a lane.
-type counts struct{ rows int64 }
+type counts struct{ rows, left int64 }
 
 func newLane(c *Config, p *Partition) *lane {
 	l := &lane{c: c, partition: p, state: p.state, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
@@ -224,6 +226,31 @@ func (s *Share) rows() int {
 	return len(s.Rows)
 }
 
+// row returns the row of the block that is row i of the share.
+func (s *Share) row(i int) int {
+	if s.Rows == nil {
+		return i
+	}
+	return int(s.Rows[i])
+}
+
+func (s *Share) offset(i int) int64 {
+	if s.Offsets == nil {
+		return s.First + int64(i)
+	}
+	return s.Offsets[s.row(i)]
+}
+
+// sample returns row i of the share.
+func (s *Share) sample(i int) keystate.Sample {
+	row := s.row(i)
+	sm := keystate.Sample{Key: s.Block.Keys[s.Block.Key[row]], Time: s.Block.Times[row], Offset: s.offset(i), Values: s.Block.Row(row)}
+	if s.Ahead != nil {
+		sm.Ahead = s.Ahead[row]
+	}
+	return sm
+}
+
 func (l *lane) take(ctx context.Context, s *Share) error {
 	b := s.Block
 	if d := l.partition.recorded; d != nil && l.judge == nil {
@@ -231,29 +258,60 @@ func (l *lane) take(ctx context.Context, s *Share) error {
 	}
 	l.atKey = slices.Grow(l.atKey[:0], len(b.Keys))[:len(b.Keys)]
 	clear(l.atKey)
-	var sm keystate.Sample
-	for i := range s.rows() {
-		row, offset := i, s.First+int64(i)
-		if s.Rows != nil {
-			row = int(s.Rows[i])
+	for from, to := 0, 0; from < s.rows(); from = to {
+		to = l.recordEnd(s, from)
+		if err := l.misplaced(s, from, to); err != nil {
+			l.leaveOut(l.state.Record(s.offset(from)), err)
+			continue
 		}
-		if s.Offsets != nil {
-			offset = s.Offsets[row]
-		}
-		k := b.Key[row]
-		of := l.atKey[k]
-		if of == nil {
-			of = l.seriesOf(b.Keys[k])
-			l.atKey[k] = of
-		}
-		sm.Key, sm.Time, sm.Offset, sm.Values = of.name, b.Times[row], offset, b.Row(row)
-		of.add(&sm, len(b.Labels) > 0 && b.Labels[row])
-		if _, err := l.fold.Fold(ctx, &sm); err != nil {
-			return fmt.Errorf("backtests: partition %d, offset %d: %w", l.partition.Number, offset, err)
+		for i := from; i < to; i++ {
+			row := s.row(i)
+			k := b.Key[row]
+			of := l.atKey[k]
+			if of == nil {
+				of = l.seriesOf(b.Keys[k])
+				l.atKey[k] = of
+			}
+			sm := s.sample(i)
+			sm.Key = of.name
+			of.add(&sm, len(b.Labels) > 0 && b.Labels[row])
+			if _, err := l.fold.Fold(ctx, &sm); err != nil {
+				return fmt.Errorf("backtests: partition %d, offset %d: %w", l.partition.Number, l.state.Record(sm.Offset), err)
+			}
 		}
 	}
 	l.counts.rows += int64(s.rows())
 	return l.fault
+}
+
+// recordEnd returns where the samples of the record end that row from of the share is of.
+func (l *lane) recordEnd(s *Share, from int) int {
+	to := from + 1
+	if l.state.SampleBits == 0 {
+		return to
+	}
+	for record := l.state.Record(s.offset(from)); to < s.rows() && l.state.Record(s.offset(to)) == record; {
+		to++
+	}
+	return to
+}
+
+// misplaced returns why a grid cannot count one of the samples of a record, which is then a dead letter of the worker.
+func (l *lane) misplaced(s *Share, from, to int) error {
+	for i := from; i < to; i++ {
+		sm := s.sample(i)
+		if err := l.fold.Misplaced(&sm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveOut notes that the record at offset was left out.
+func (l *lane) leaveOut(offset int64, why error) {
+	if l.counts.left++; len(l.troubles) < mostReasons {
+		l.troubles = append(l.troubles, fmt.Sprintf("%s/%d at offset %d: %v", l.partition.Topic, l.partition.Number, offset, why))
+	}
 }
 
 func (l *lane) seriesOf(name []byte) *series {

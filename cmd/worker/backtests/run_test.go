@@ -79,7 +79,7 @@ func configOf(t testing.TB, c *config.Config, src Source) *Config {
 func TestReport(t *testing.T) {
 	file, labels := writeSeries(t, t.TempDir(), seedtest.New(t), 4, 3000)
 	c := settings(t)
-	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", 3)
+	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +156,14 @@ func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	file, _ := writeSeries(t, dir, seedtest.New(t), 10, 20_000) // 13 blocks
 	c := settings(t)
-	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", 2)
+	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	run := configOf(t, c, &stopping{src, 9, stop})
 	scores := filepath.Join(dir, "scores.csv")
-	if run.Out, err = NewOutputs(scores, "", 2, nil); err != nil {
+	if run.Out, err = NewOutputs(scores, "", 2, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Run(ctx, run)
@@ -191,7 +191,7 @@ func TestPartitionsAndCores(t *testing.T) {
 	c := settings(t, "ODRADEK_DETECTOR_LEVEL_THRESHOLD=conformal:0.01")
 	var want string
 	for _, n := range []int{1, 7, 64} {
-		src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", n)
+		src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestHeatmaps(t *testing.T) {
 	c := settings(t, "ODRADEK_DETECTORS=shapes", "ODRADEK_DETECTOR_SHAPES_OP=discords", "ODRADEK_DETECTOR_SHAPES_WINDOW=800",
 		"ODRADEK_DETECTOR_SHAPES_MIN_LENGTH=30", "ODRADEK_DETECTOR_SHAPES_MAX_LENGTH=60", "ODRADEK_DETECTOR_SHAPES_LENGTH_STEP=15",
 		"ODRADEK_DETECTOR_SHAPES_STRIDE=100")
-	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", 1)
+	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -258,7 +258,7 @@ func (l *lane) ended(e *keystate.EventRow) {
 		out.False = l.match(of, int(e.Detector), span, a.OpenedAt)
 	}
 	if l.c.Out != nil {
-		if err := l.c.Out.anomaly(&out); err != nil {
+		if err := l.c.Out.anomaly(&out, l.state); err != nil {
 			l.fault = err
 		}
 	}

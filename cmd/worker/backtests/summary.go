@@ -2,6 +2,7 @@ package backtests
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -60,10 +61,14 @@ func ratio(n, of int) float64 {
 var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected", "backfilled"}
 
 func (c *Config) summary(lanes []*lane) *Summary {
-	s := &Summary{Outcomes: map[string]int64{}, Troubles: c.Source.Troubles()}
+	s := &Summary{Outcomes: map[string]int64{}, Troubles: slices.Clone(c.Source.Troubles())}
 	var all []*series
 	for _, l := range lanes {
 		s.Rows += l.counts.rows
+		s.Troubles = append(s.Troubles, l.troubles...)
+		if n := l.counts.left; n > int64(len(l.troubles)) {
+			s.Troubles = append(s.Troubles, fmt.Sprintf("%d records of %s/%d were left out in all", n, l.partition.Topic, l.partition.Number))
+		}
 		counts, held := l.fold.Counts()
 		for i, n := range counts {
 			if n > 0 {

@@ -12,6 +12,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
 	"odradek/schemas"
 )
 
@@ -21,6 +22,8 @@ type TopicConfig struct {
 	Client  *kafka.Client
 	Fetch   fetch.Config
 	Decoder schemas.Decoder
+	Series  []string         // names of the values of a reading that are series of their own; nil: a reading is one sample
+	State   *keystate.Config // that the samples are folded by; it numbers those of a record
 	Topic   string
 	// From and To are offsets of every partition, times in RFC 3339, or earliest and end,
 	// To excluded.
@@ -149,7 +152,7 @@ func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 func (s *topicRange) read(ctx context.Context, f *fetch.Fetcher, i int, send func(int, *Share) error) error {
 	p := &s.parts[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
-	b := &topicBlock{dec: s.c.Decoder.Clone()}
+	b := &topicBlock{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State}
 	b.begin()
 	next := p.First
 	flush := func() error {
@@ -161,7 +164,7 @@ func (s *topicRange) read(ctx context.Context, f *fetch.Fetcher, i int, send fun
 		if len(b.offsets) == 0 {
 			return nil
 		}
-		err := send(i, &Share{Block: b.block, Offsets: b.offsets, Done: done})
+		err := send(i, &Share{Block: b.block, Offsets: b.offsets, Ahead: b.ahead, Done: done})
 		b.begin()
 		return err
 	}
@@ -191,18 +194,38 @@ func (s *topicRange) read(ctx context.Context, f *fetch.Fetcher, i int, send fun
 	return err
 }
 
-// topicBlock is a block that grows record by record.
+// topicBlock is a block that grows record by record. It has all samples of a record or none.
 type topicBlock struct {
 	block   *tables.Block
 	offsets []int64
+	ahead   []int64
 	index   map[string]uint32
 	from    int64 // offset that it begins at
 	dec     schemas.Decoder
+	split   *schemas.Splitter
+	state   *keystate.Config
 	reading schemas.Reading
 }
 
 func (b *topicBlock) begin() {
-	b.block, b.offsets, b.index = &tables.Block{Width: b.dec.Width()}, nil, map[string]uint32{}
+	b.block, b.offsets, b.ahead, b.index = &tables.Block{Width: b.state.Dim}, nil, nil, map[string]uint32{}
+}
+
+// add appends the samples of the record at offset, which reading has.
+func (b *topicBlock) add(offset int64) {
+	t := b.block
+	for i := range b.split.Samples(&b.reading) {
+		key, time, values := b.split.Sample(&b.reading, i)
+		at, ok := b.index[string(key)]
+		if !ok {
+			at = uint32(len(t.Keys))
+			own := append([]byte(nil), key...)
+			t.Keys = append(t.Keys, own)
+			b.index[string(own)] = at
+		}
+		t.Key, t.Times, t.Values = append(t.Key, at), append(t.Times, time), append(t.Values, values...)
+		b.offsets, b.ahead = append(b.offsets, b.state.Place(offset, i)), append(b.ahead, b.reading.Time-time)
+	}
 }
 
 // retryPause is the time between two attempts to get a schema.
@@ -231,11 +254,11 @@ func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *re
 			continue
 		}
 		rd := &b.reading
-		if f := s.c.MaxFuture; err == nil && f > 0 && r.Timestamp >= 0 && rd.Time > r.Timestamp*1000+f.Microseconds() {
+		if f := s.c.MaxFuture; err == nil && rd.Len() > 0 && f > 0 && r.Timestamp >= 0 && rd.Time > r.Timestamp*1000+f.Microseconds() {
 			err = errors.New("the event time is too far after the record's timestamp (ODRADEK_MAX_FUTURE)")
 		}
-		if err == nil && len(rd.Key) > maxSeriesKey {
-			err = fmt.Errorf("the series key has %d bytes, %d at most", len(rd.Key), maxSeriesKey)
+		if n := b.split.KeyBytes(rd); err == nil && n > maxSeriesKey {
+			err = fmt.Errorf("the series key has %d bytes, %d at most", n, maxSeriesKey)
 		}
 		if err != nil {
 			s.mu.Lock()
@@ -247,16 +270,7 @@ func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *re
 		}
 		break
 	}
-	rd, t := &b.reading, b.block
-	at, ok := b.index[string(rd.Key)]
-	if !ok {
-		at = uint32(len(t.Keys))
-		key := append([]byte(nil), rd.Key...)
-		t.Keys = append(t.Keys, key)
-		b.index[string(key)] = at
-	}
-	t.Key, t.Times, t.Values = append(t.Key, at), append(t.Times, rd.Time), append(t.Values, rd.Values...)
-	b.offsets = append(b.offsets, r.Offset)
+	b.add(r.Offset)
 	return nil
 }
 

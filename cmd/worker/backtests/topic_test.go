@@ -50,7 +50,12 @@ func TestOffsetsThatExpireMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := NewTopic(ctx, &TopicConfig{Client: client, Decoder: dec, Topic: "in", From: "2023-11-14T22:13:30Z", To: "end",
+	c := settings(t)
+	state, err := c.KeystateConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := NewTopic(ctx, &TopicConfig{Client: client, Decoder: dec, State: state, Topic: "in", From: "2023-11-14T22:13:30Z", To: "end",
 		Fetch: fetch.Config{ReadCommitted: true, MaxWait: 50 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +66,6 @@ func TestOffsetsThatExpireMeanwhile(t *testing.T) {
 	if err := k.Admin().DeleteRecords(ctx, "in", 0, 120); err != nil {
 		t.Fatal(err)
 	}
-	c := settings(t)
 	s, err := Run(ctx, configOf(t, c, src))
 	const want = "offsets 5 to 119 of in/0 expired before they were read; the first one there is 120 now"
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(s.Partial, want) {

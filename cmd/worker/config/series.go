@@ -7,7 +7,7 @@ import (
 )
 
 // OfSeries parses the settings for recorded series of dim values a sample: those of the
-// environment lines (NAME=value), with the value fields x0, x1, ... and with anomalies.
+// environment lines (NAME=value), with the value fields x0, x1, ..., whatever fields and readings a record has, and with anomalies.
 // Mappings, lateness, TTL, the largest jump and the largest number of series do not apply: rows are
 // taken in order. Faults are those of detectors, of missing values, and of the settings that
 // also names as FaultsOf does; such a run does not need the others.
@@ -21,6 +21,7 @@ func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
 	if faults = FaultsOf(faults, append([]string{"PRESET", "DETECTOR", "MISSING", "LATENESS"}, also...)); len(faults) > 0 {
 		return c, faults
 	}
+	c.Mapping.SeriesFields, c.Mapping.ReadingsField = nil, ""
 	c.Keys.TTL, c.Keys.MaxKeys, c.Keys.Lateness, c.Keys.MaxJump = 0, 0, 0, 0
 	return c, nil
 }
