@@ -122,7 +122,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	if t := h.outputs.Changelog(tp.Topic); t != nil {
 		pt.growth.siblings.Store(int32(t.Partitions))
 	}
-	pt.reading.Values = make([]float64, m.Decoder.Width())
+	pt.reading = schemas.Reading{Values: make([]float64, m.Decoder.Width()), Partition: tp.Partition}
 	return pt
 }
 

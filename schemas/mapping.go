@@ -3,6 +3,7 @@ package schemas
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,7 +20,9 @@ type Mapping struct {
 	// or uuid. Several paths joined with '+' make one key, their texts joined
 	// with '/': "site+device.id" gives "oslo/42"; a '/' or '\' inside a part is
 	// then escaped by '\', so that two series never share a key. "" and "@key"
-	// mean the Kafka key's bytes as they are; "@key" may be a part too.
+	// mean the Kafka key's bytes as they are. "@partition" is the number of the
+	// record's partition, so that all of a partition's records are one series.
+	// Both may be parts too.
 	Key string
 	// Time is the path of the event time: a timestamp, a date, a plain int, long
 	// or double in TimeUnit, or a string in RFC 3339. "" and "@timestamp" mean
@@ -82,6 +85,7 @@ type Layout struct {
 	Sinks     []Sink // paths into the value, in the order in which faults are reported: key, time, fields
 	Parts     int    // parts of the key, 0: the Kafka key alone
 	recordKey int    // which part is "@key"; -1: none
+	partition int    // which part is "@partition"; -1: none
 	kafkaTime bool
 	Width     int
 	Unit      string
@@ -170,6 +174,9 @@ func (m Mapping) ColumnNames(columns []int) []string {
 	return names
 }
 
+// KeyOfPartition reports whether a part of the key is the record's partition, so that no series is in two of them.
+func (m Mapping) KeyOfPartition() bool { return slices.Contains(split(m.Key, '+'), "@partition") }
+
 func withoutCount(path string) string {
 	i := strings.IndexByte(path, '[')
 	j := strings.IndexByte(path, ']')
@@ -190,17 +197,17 @@ func (m Mapping) Layout() (*Layout, error) {
 
 // paths parses the paths of a mapping, all of them from the record on. After a fault it returns no layout.
 func (m Mapping) paths() (*Layout, error) {
-	l := &Layout{recordKey: -1}
+	l := &Layout{recordKey: -1, partition: -1}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("schemas: "+format, args...)) }
 
 	if m.Key != "" && m.Key != "@key" {
 		for _, text := range split(m.Key, '+') {
-			if text == "@key" {
-				if l.recordKey >= 0 {
-					fault("key %q: @key twice", m.Key)
+			if own := map[string]*int{"@key": &l.recordKey, "@partition": &l.partition}[text]; own != nil {
+				if *own >= 0 {
+					fault("key %q: %s twice", m.Key, text)
 				}
-				l.recordKey = l.Parts
+				*own = l.Parts
 				l.Parts++
 				continue
 			}
@@ -297,7 +304,7 @@ func parsePath(text string) ([]Segment, error) {
 		return nil, nil
 	}
 	if strings.HasPrefix(text, "@") {
-		return nil, fmt.Errorf("%q is none of @key, @timestamp, @value, or belongs elsewhere", text)
+		return nil, fmt.Errorf("%q is none of @key, @partition, @timestamp, @value, or belongs elsewhere", text)
 	}
 	var segs []Segment
 	for _, part := range split(text, '.') {

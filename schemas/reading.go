@@ -10,6 +10,9 @@ type Reading struct {
 	Values []float64 // Mapping.Width values, NaN where missing
 	Schema int32     // id in the registry, -1 if it has none
 
+	// Partition is the record's, which the caller sets before a Decode. Only keys with "@partition" need it.
+	Partition int32
+
 	Work // of the program that fills the reading in
 }
 
@@ -125,6 +128,9 @@ func (r *Reading) Fail(sink int32, f Fault) {
 func (r *Reading) joinParts(key []byte, l *Layout) {
 	if l.recordKey >= 0 {
 		r.Parts[l.recordKey] = Part{Kind: PartText, Text: key}
+	}
+	if l.partition >= 0 {
+		r.Parts[l.partition] = Part{Kind: PartNumber, Num: int64(r.Partition)}
 	}
 	if l.Parts == 1 && r.Parts[0].Kind == PartText {
 		r.Key = r.Parts[0].Text

@@ -164,7 +164,7 @@ func (r *Reading) At(i int) (key []byte, time int64, values []float64) {
 
 // inherit begins a reading with what all readings of its record share.
 func (r *Reading) inherit(l *Layout) {
-	r.Key, r.Time = r.record.Key, r.record.Time
+	r.Key, r.Time, r.Partition = r.record.Key, r.record.Time, r.record.Partition
 	copy(r.Parts[:l.Parts], r.record.Parts[:l.Parts])
 }
 

@@ -341,7 +341,7 @@ func (d *dlqTool) showLetter(ctx context.Context, l *deadletters.Letter) error {
 		if s.Decoded, s.SchemaID, err = decoder.Text(ctx, l.Value, l.Header); err != nil {
 			s.Stopped = err.Error()
 		}
-		var r schemas.Reading
+		r := schemas.Reading{Partition: l.Source.Partition}
 		var refusal *schemas.DecodeError
 		switch err := decoder.Decode(ctx, l.Key, l.Value, l.Timestamp, l.Header, &r); {
 		case err == nil:

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -148,6 +149,8 @@ func TestReadings(t *testing.T) {
 		{Key: "data.points.sensor+machine", Time: "data.points.at", Fields: []string{"ambient", "data.points.accel[2]", "data.points.v"}},
 		{Key: "machine+data.points.sensor+@key", Fields: []string{"data.points.v"}},
 		{Time: "data.points.at", Fields: []string{"data.points.v"}},
+		{Key: "@partition", Time: "data.points.at", Fields: []string{"data.points.v"}},
+		{Key: "@partition+data.points.sensor", Time: "data.points.at", Fields: []string{"data.points.v"}},
 	}
 	for _, m := range mappings {
 		m.Readings = "data.points"
@@ -164,6 +167,7 @@ func TestReadings(t *testing.T) {
 		for range 300 {
 			rec := newPlantRecord(rng)
 			const stamp = 5000
+			r.Partition = rng.Int32N(40)
 			for format, d := range decoders {
 				if err := d.Decode(t.Context(), []byte("raw"), encode[format](&rec), stamp, nil, &r); err != nil {
 					t.Fatalf("%s: %v", format, err)
@@ -180,6 +184,8 @@ func TestReadings(t *testing.T) {
 							parts = append(parts, rec.machine)
 						case "data.points.sensor":
 							parts = append(parts, p.sensor)
+						case "@partition":
+							parts = append(parts, strconv.Itoa(int(r.Partition)))
 						default:
 							parts = append(parts, "raw")
 						}

@@ -152,7 +152,8 @@ func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 func (s *topicRange) read(ctx context.Context, f *fetch.Fetcher, i int, send func(int, *Share) error) error {
 	p := &s.parts[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
-	b := &topicBlock{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State}
+	b := &topicBlock{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State,
+		reading: schemas.Reading{Partition: tp.Partition}}
 	b.begin()
 	next := p.First
 	flush := func() error {

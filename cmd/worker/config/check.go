@@ -472,6 +472,9 @@ func (k *checker) mapping() {
 		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is sent on to one of them",
 			"have the producers write each series to one partition")
 	}
+	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyOfPartition() {
+		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD has @partition, so that no series is in two partitions", "unset one of them")
+	}
 }
 
 // seriesFields checks ODRADEK_SERIES_FIELDS, beside the paths themselves.

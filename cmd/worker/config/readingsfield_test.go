@@ -53,6 +53,8 @@ func TestReadingsField(t *testing.T) {
 		"READINGS_FIELD=p SERIES_FIELDS=p.v,p..w":                                       "SERIES_FIELDS",
 		"READINGS_FIELD=p VALUE_FIELDS=p.v KEY_FIELD=p.k REKEY=true LATENESS=1s":        "REKEY",
 		"READINGS_FIELD=p VALUE_FIELDS=p.v KEY_FIELD=k REKEY=true LATENESS=1s":          "",
+		"READINGS_FIELD=p VALUE_FIELDS=p.v KEY_FIELD=@partition":                        "",
+		"READINGS_FIELD=p VALUE_FIELDS=p.v KEY_FIELD=@partition REKEY=true LATENESS=1s": "REKEY",
 		"READINGS_FIELD=@value VALUE_FIELDS=v KEY_FIELD=k TIME_FIELD=at":                "",
 		"READINGS_FIELD=p VALUE_FIELDS=p.v,ambient KEY_FIELD=m+p.k TIME_FIELD=p.at":     "",
 		"READINGS_FIELD=p VALUE_FIELDS=p.v KEY_FIELD=p[2] TIME_FIELD=p[2] TIME_UNIT=ms": "KEY_FIELD TIME_FIELD",

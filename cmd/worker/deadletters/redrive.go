@@ -236,6 +236,7 @@ func (r *Redrive) refused(ctx context.Context, l *Letter) (class string, err err
 		topic = r.To
 	}
 	dec, maxFuture := r.Reader(topic)
+	r.reading.Partition = l.Source.Partition
 	err = dec.Decode(ctx, l.Key, l.Value, l.Timestamp, l.Header, &r.reading)
 	var e *schemas.DecodeError
 	switch {

@@ -106,7 +106,7 @@ func (c *Config) recordsWithin(ctx context.Context, f *fetch.Fetcher, tp kafka.T
 func (c *Config) readSamples(ctx context.Context, f *fetch.Fetcher, s *source, last, lastTime int64, further int, most int64) error {
 	index := map[string]int32{string(s.keys[0]): 0}
 	dec, split := c.Decoder.Clone(), schemas.NewSplitter(c.Series)
-	var reading schemas.Reading
+	reading := schemas.Reading{Partition: s.tp.Partition}
 	var after []int64 // times of the series' samples behind the last change
 	newest := int64(0)
 	next := s.from

@@ -236,7 +236,7 @@ func (r *reading) samples(ctx context.Context) error {
 	}
 	in := r.input()
 	dec, split := in.Decoder.Clone(), schemas.NewSplitter(in.Series)
-	var reading schemas.Reading
+	reading := schemas.Reading{Partition: r.anchor.Partition}
 	bad := 0
 	to := &r.list
 	take := func(rec *record.Record) {

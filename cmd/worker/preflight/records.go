@@ -199,6 +199,7 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 	}
 	var reading schemas.Reading
 	for _, tp := range tps {
+		reading.Partition = tp.Partition
 		// Markers and aborted records may fill the last offsets, so a partition
 		// can show fewer records than asked for, or none.
 		from := max(first[tp], ends[tp]-sampleRecords)
@@ -336,7 +337,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	if s.clockWrong != "" {
 		e.r.Warn(what, s.clockWrong, s.clockFix)
 	}
-	if in.Partitions > 1 && !e.c.Cycle.Rekey {
+	if in.Partitions > 1 && !e.c.Cycle.Rekey && !e.c.Of(in.Name).RecordMapping().KeyOfPartition() {
 		switch {
 		case s.scattered != "":
 			e.r.wrong(what, "a series lies in several partitions, so each has a part of it only",

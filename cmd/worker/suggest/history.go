@@ -169,7 +169,7 @@ func (h *history) read(ctx context.Context, f *fetch.Fetcher, dec schemas.Decode
 	split := schemas.NewSplitter(h.c.Series())
 	known := map[string]*of{}
 	newest := int64(schemas.NoTime)
-	var reading schemas.Reading
+	reading := schemas.Reading{Partition: s.tp.Partition}
 	err = f.ReadRange(ctx, s.tp, s.from, s.end, func(r *record.Record) (bool, error) {
 		header := r.Header
 		if r.HeaderCount == 0 {

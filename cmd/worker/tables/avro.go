@@ -47,7 +47,10 @@ func (a *avroFile) open() error {
 		return err
 	}
 	m, have := a.o.Mapping, avro.TopFields(a.r.Schema)
-	if (m.Key == "" || m.Key == "@key") && slices.Contains(have, "key") {
+	switch {
+	case m.Key == "@partition":
+		m.Key = "@key"
+	case (m.Key == "" || m.Key == "@key") && slices.Contains(have, "key"):
 		m.Key = "key"
 	}
 	if m.Time == "" || m.Time == "@timestamp" {

@@ -27,8 +27,8 @@ import (
 type Options struct {
 	// Mapping names the columns as it names the fields of a record. A column that is
 	// nested has its names joined by dots. Where Key is "" or "@key", which a file does
-	// not have, the column "key" is taken, and without one the file's name is the key of
-	// all its rows. Where Time is "" or "@timestamp", the column "timestamp" or "time"
+	// not have, the column "key" is taken, and without one, or with "@partition", the file's name
+	// is the key of all its rows. Where Time is "" or "@timestamp", the column "timestamp" or "time"
 	// is taken, and without one row n is n seconds after the epoch.
 	Mapping schemas.Mapping
 	Label   string // column that is not 0 or false in rows labelled as anomalous; "": none
@@ -230,14 +230,16 @@ func columnsOf(o *Options, have []string) (c columns, err error) {
 		return ""
 	}
 	m := &o.Mapping
-	if m.Key == "" || m.Key == "@key" {
+	switch m.Key {
+	case "", "@key":
 		if k := first("key"); k != "" {
 			c.key = []string{k}
 		}
-	} else {
+	case "@partition":
+	default:
 		for _, part := range strings.Split(m.Key, "+") {
-			if part == "@key" {
-				errs = append(errs, errors.New("ODRADEK_KEY_FIELD: @key is the key of a Kafka record, which a file does not have"))
+			if part == "@key" || part == "@partition" {
+				errs = append(errs, fmt.Errorf("ODRADEK_KEY_FIELD: %s is of a Kafka record, a file does not have it", part))
 				continue
 			}
 			c.key = append(c.key, find(part, "ODRADEK_KEY_FIELD"))

@@ -284,3 +284,52 @@ func FuzzContainer(f *testing.F) {
 		_ = a.Read(context.Background(), func(b *Block) error { b.Release(); return nil })
 	})
 }
+
+// TestRowsOfAPartition: with @partition as the key all rows of a file are one series, although it has a column "key"; as one part of
+// several it is a fault.
+func TestRowsOfAPartition(t *testing.T) {
+	dir := t.TempDir()
+	csv := filepath.Join(dir, "fleet.csv")
+	if err := os.WriteFile(csv, []byte("key,time,v\na,1,5\nb,2,6\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	container := filepath.Join(dir, "fleet.avro")
+	var b bytes.Buffer
+	w, err := goavro.NewOCFWriter(goavro.OCFConfig{W: &b, Schema: `{"type":"record","name":"r","fields":[{"name":"key","type":"string"},
+		{"name":"time","type":"long"},{"name":"v","type":"double"}]}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Append([]map[string]any{{"key": "a", "time": int64(1), "v": 5.0}, {"key": "b", "time": int64(2), "v": 6.0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(container, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Mapping: schemas.Mapping{Key: "@partition", Fields: []string{"v"}}, Name: "fleet", Workers: 1}
+	for _, path := range []string{csv, container} {
+		f, err := Open(path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 0
+		err = f.Read(t.Context(), func(b *Block) error {
+			defer b.Release()
+			for i := range b.Len() {
+				if got := string(b.Keys[b.Key[i]]); got != "fleet" {
+					t.Errorf("%s: row %d is of series %q", path, rows, got)
+				}
+				rows++
+			}
+			return nil
+		})
+		if f.Close(); err != nil || rows != 2 {
+			t.Errorf("%s: %d rows, %v", path, rows, err)
+		}
+	}
+	o.Mapping.Key = "@partition+key"
+	if _, err := Open(csv, o); err == nil || !strings.Contains(err.Error(), "@partition is of a Kafka record") {
+		t.Error(err)
+	}
+}
