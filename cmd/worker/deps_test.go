@@ -83,6 +83,8 @@ var within = []struct{ dir, imports, why string }{
 		"cmd/worker/replay processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series " +
 			"detectors schemas schemas/output",
 		"a score is explained by the fold that made it; settings and commands are the program's"},
+	{"cmd/worker/former", "cmd/worker/config processor/kafka processor/kafka/fetch processor/kafka/record processor/provenance",
+		"settings of then are rebuilt from what is recorded, whatever they are asked for"},
 	{"cmd/worker/suggest",
 		"cmd/worker/config cmd/worker/config/memory cmd/worker/config/settingsfile cmd/worker/replay processor/events processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate detectors schemas schemas/formats schemas/registry",

@@ -15,6 +15,8 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/explain"
+	"odradek/cmd/worker/former"
+	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/outputs"
 	"odradek/processor/web"
@@ -155,6 +157,9 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 	w := &explain.Config{
 		Client: client, Executor: exec, Select: func(w *explain.Config, topic string) error { return selectMapping(w, c.Of(topic), registry) },
 		Anomalies: o.topic, Partition: int32(o.partition), From: o.since, MaxRecords: o.maxRecords, MaxBytes: int64(o.bytes),
+		Earlier: func(ctx context.Context, tp kafka.TP, detector, key string) ([]explain.Earlier, error) {
+			return t.earlier(ctx, client, c, registry, tp, detector, key)
+		},
 		Patience: c.Registry.Grace,
 		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 			PartitionBytes: int(c.Fetch.PartitionBytes)},
@@ -165,6 +170,25 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 		r, err = w.Explain(ctx, o.id)
 	}
 	return r, err
+}
+
+// earlier returns the settings of a detector that the changelog of a source partition has recorded.
+func (t terminal) earlier(ctx context.Context, client *kafka.Client, c *config.Config, registry *registry.Client, tp kafka.TP,
+	detector, key string) (list []explain.Earlier, err error) {
+	log := kafka.TP{Topic: c.ChangelogTopic(tp.Topic), Partition: tp.Partition}
+	recorded, err := former.Read(ctx, client, fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait}, log)
+	if err != nil {
+		return nil, err
+	}
+	found, err := former.Of(t.environ, tp.Topic, detector, key, recorded)
+	for _, s := range found {
+		e := explain.Earlier{Changed: s.Changed, Why: s.Why}
+		if s.Config != nil {
+			e.Select = func(w *explain.Config) error { return selectMapping(w, s.Config, registry) }
+		}
+		list = append(list, e)
+	}
+	return list, err
 }
 
 // selectMapping sets what depends on the settings of the topic.

@@ -91,12 +91,15 @@ type Settings struct {
 
 // Load takes in the value of the settings record. One that cannot be read counts as
 // none.
-func (s *Settings) Load(value []byte) {
+func (s *Settings) Load(value []byte) { s.stored = ParseSettings(value) }
+
+// ParseSettings returns the settings in the value of a settings record, those in force last; none if it cannot be read.
+func ParseSettings(value []byte) []StateSettings {
 	var r settingsRecord
-	s.stored = nil
-	if json.Unmarshal(value, &r) == nil && r.Version == settingsVersion {
-		s.stored = r.State
+	if json.Unmarshal(value, &r) != nil || r.Version != settingsVersion {
+		return nil
 	}
+	return r.State
 }
 
 // Unwritten reports whether the record lacks any of the settings in force.
@@ -150,14 +153,14 @@ func (s *Settings) cause(m *keystate.Mismatch) string {
 			"one of %s had another value, set or by the default of a version before; "+
 				"which one is not known of state that such a version has written", listed(part(now)))
 	}
-	if diff := differences(part(was), part(now)); diff != "" {
+	if diff := Differences(part(was), part(now)); diff != "" {
 		return diff
 	}
 	return otherwise
 }
 
-// differences lists the settings that are not equal.
-func differences(was, now []Setting) string {
+// Differences lists the settings that are not equal, for people.
+func Differences(was, now []Setting) string {
 	var texts []string
 	for i := range now {
 		n := &now[i]

@@ -35,7 +35,10 @@ import (
 type Config struct {
 	// Select sets what depends on the topic of the anomaly's samples: Decoder, Series, State, Settings, Fields and
 	// MaxFuture. nil: they are set.
-	Select    func(c *Config, topic string) error
+	Select func(c *Config, topic string) error
+	// Earlier returns the settings by which the partition's state of a detector was made before, the latest first; nil: none are
+	// known.
+	Earlier   func(ctx context.Context, tp kafka.TP, detector, key string) ([]Earlier, error)
 	Client    *kafka.Client
 	Fetch     fetch.Config
 	Decoder   schemas.Decoder
@@ -53,6 +56,13 @@ type Config struct {
 	Patience             time.Duration // bounds the wait for a schema that the registry does not have
 }
 
+// Earlier are settings by which state was made before.
+type Earlier struct {
+	Changed string                // what differs from the present ones
+	Select  func(c *Config) error // sets what Config.Select does; nil: they cannot be rebuilt
+	Why     string                // without Select
+}
+
 // Explain explains the anomaly whose id begins with the given digits. It returns an *UnknownError if there is none.
 func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 	if fault := CheckID(id); fault != "" {
@@ -64,13 +74,64 @@ func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := *c
 	if c.Select != nil {
-		own := *c
 		if err := own.Select(&own, of.last().Topic); err != nil {
 			return nil, err
 		}
-		c = &own
 	}
+	r, err := own.explain(ctx, f, of)
+	if err != nil || r.settled() || c.Earlier == nil || r.Read.Records == 0 {
+		return r, err
+	}
+	return c.explainEarlier(ctx, f, of, r)
+}
+
+// settled reports whether the score was recomputed.
+func (r *Report) settled() bool { return r.Verdict == Equal || r.Verdict == Within }
+
+// explainEarlier explains an anomaly by earlier settings, if some of them give the published score. now is the report by the present ones,
+// which it otherwise returns, with the reason.
+func (c *Config) explainEarlier(ctx context.Context, f *fetch.Fetcher, of *found, now *Report) (*Report, error) {
+	a := of.last()
+	tp := kafka.TP{Topic: a.Topic, Partition: a.Partition}
+	list, err := c.Earlier(ctx, tp, a.Detector, string(of.key))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		now.note("the settings of %s then are not known: %v", a.Detector, err)
+		return now, nil
+	}
+	for _, e := range list {
+		if e.Select == nil {
+			continue
+		}
+		own := *c
+		if err := e.Select(&own); err != nil {
+			return nil, err
+		}
+		then, err := own.explain(ctx, f, of)
+		if err != nil {
+			return nil, err
+		}
+		if then.settled() {
+			then.note("recomputed by the settings of then, which the changelog has recorded; since then %s", e.Changed)
+			return then, nil
+		}
+	}
+	if len(list) == 0 {
+		now.note("the changelog has recorded no other window, parameters or mapping of %s", a.Detector)
+	}
+	for _, e := range list {
+		why := cmp.Or(e.Why, "they do not give the published score either")
+		now.note("the changelog has recorded other settings of %s (since then %s), but %s", a.Detector, e.Changed, why)
+	}
+	return now, nil
+}
+
+// explain explains an anomaly by the settings of c.
+func (c *Config) explain(ctx context.Context, f *fetch.Fetcher, of *found) (*Report, error) {
 	r := c.reportOf(of)
 	detector := slices.IndexFunc(c.State.Detectors, func(d series.DetectorConfig) bool { return d.Name == of.last().Detector })
 	if detector < 0 && of.last().Detector != series.SilenceName {
@@ -202,6 +263,11 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 	}
 	r.History = c.history(f.rows[detector], c.after(f.rows[detector], a), d)
 	r.judge(c, d, x, same, memory, i+1)
+	if r.settled() && r.Threshold != r.Anomaly.Threshold && r.Anomaly.Threshold.known() {
+		r.note("the score was judged by the threshold %s, and these settings make %s of the scores that were read: THRESHOLD, HISTORY or "+
+			"another setting that judges scores was changed since, or the worker had other scores before; thresholds of other scores are of "+
+			"these settings, too", exact(r.Anomaly.Threshold), exact(r.Threshold))
+	}
 	return nil
 }
 
@@ -233,8 +299,8 @@ func (r *Report) judge(c *Config, d *series.DetectorConfig, x *explainer, same, 
 		r.note("%s remembers more than its window (a carry or a summary), from the offset at which the group began to read", d.Name)
 	}
 	if r.Verdict == Differ && missing == "" {
-		r.note("the settings of %s may have changed since, or a value that the worker did not read in this order; the score is what the "+
-			"present settings make of the records", d.Name)
+		r.note("the score is what these settings of %s make of the records: they were others then, or the worker did not read the values in "+
+			"this order", d.Name)
 	}
 }
 
