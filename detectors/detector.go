@@ -71,10 +71,19 @@ type Summarizer interface {
 // Sparing is a Detector of which only some tasks read the whole window.
 type Sparing interface {
 	Detector
-	// Reads returns the largest number of its newest rows that a task reads. The last fresh of them are
-	// to be scored; the newest is number count of its series, from 1; carried reports that there is a
-	// carry. Outputs are those of a task on the whole window.
-	Reads(count int64, fresh int, carried bool) int
+	// Reads returns the largest number of its newest rows that a task reads. Outputs are those of a
+	// task on the whole window.
+	Reads(t Turn) int
+}
+
+// Turn is the place of a task in its series.
+type Turn struct {
+	Count   int64 // number of the newest row in its series, from 1
+	Fresh   int   // rows at the end that are to be scored
+	Carried bool  // there is a carry
+	// Before and Newest are the event times of the row before the first fresh one and of the newest. Only
+	// a Timed has them.
+	Before, Newest int64
 }
 
 // Timed is a Detector that reads event times: a row of X begins with its time, in microseconds since

@@ -19,6 +19,7 @@ const (
 	Bool                    // bool; a word that is 0 or 1 in a task
 	Floats                  // in a task only: float32s up to the end of its parameters
 	Ints                    // in a task only: int32s up to the end of its parameters
+	Time                    // an event time, Micros or a time.Duration; in a task microseconds, like a Long
 )
 
 // Names of rows with the same meaning for every op.
@@ -36,7 +37,7 @@ type Param struct {
 	// Name is the setting's, less ODRADEK_DETECTOR_<NAME>_.
 	Name string
 	Type ParamType
-	// Default is an int, int64, float64 or bool, as Type says. Nil with Derive.
+	// Default is an int, int64, float64, bool or Micros, as Type says. Nil with Derive.
 	Default any
 	// Min and Max are the limits of a number, inclusive.
 	Min, Max float64
@@ -64,7 +65,21 @@ type Default struct {
 	Words string
 }
 
-// Values are settings of an op by name: an int, int64, float64 or bool each, as the
+// Micros is an event time in microseconds, the default of a row of type Time.
+type Micros int64
+
+// Microseconds makes Micros and a time.Duration alike.
+func (m Micros) Microseconds() int64 { return int64(m) }
+
+// String returns the time in the form of a setting.
+func (m Micros) String() string {
+	if m%3_600_000_000 == 0 && m != 0 {
+		return strconv.FormatInt(int64(m/3_600_000_000), 10) + "h"
+	}
+	return FormatNumber(float64(m)/1e6) + "s"
+}
+
+// Values are settings of an op by name: an int, int64, float64, bool or time each, as the
 // row's Type says.
 type Values map[string]any
 
@@ -79,6 +94,22 @@ func (v Values) Float(name string) float64 { return v[name].(float64) }
 
 // Bool returns the value of a row of type Bool.
 func (v Values) Bool(name string) bool { return v[name].(bool) }
+
+// Micros returns the value of a row of type Time, in microseconds.
+func (v Values) Micros(name string) int64 {
+	return v[name].(interface{ Microseconds() int64 }).Microseconds()
+}
+
+// Format formats a limit of the row in the form of a setting.
+func (p *Param) Format(limit float64) string {
+	if p.Type == Time {
+		return Micros(limit).String()
+	}
+	return FormatNumber(limit)
+}
+
+// wide reports whether the row takes two words of a task's parameters.
+func (p *Param) wide() bool { return p.Type == Long || p.Type == Time }
 
 // Setting reports whether the row is a setting, and not in the parameters of a task only.
 func (p *Param) Setting() bool { return p.Help != "" }
@@ -102,6 +133,8 @@ func (p *Param) check(value any) error {
 		ok, x = p.Type == Long, float64(value)
 	case float64:
 		ok, x = p.Type == Float, value
+	case interface{ Microseconds() int64 }:
+		ok, x = p.Type == Time, float64(value.Microseconds())
 	case bool:
 		if p.Type == Bool {
 			return nil
@@ -111,9 +144,9 @@ func (p *Param) check(value any) error {
 	case !ok:
 		return fmt.Errorf("%s has a value of type %T, which is not the parameter's", p.Name, value)
 	case !(x >= p.Min):
-		return fmt.Errorf("%s is %v, use at least %s", p.Name, value, FormatNumber(p.Min))
+		return fmt.Errorf("%s is %v, use at least %s", p.Name, value, p.Format(p.Min))
 	case !(x <= p.Max):
-		return fmt.Errorf("%s is %v, use at most %s", p.Name, value, FormatNumber(p.Max))
+		return fmt.Errorf("%s is %v, use at most %s", p.Name, value, p.Format(p.Max))
 	}
 	return nil
 }
@@ -176,12 +209,12 @@ func (s *Spec) Words() []Word {
 	at := 0
 	for i := range words {
 		w := &words[i]
-		if w.Type == Long {
+		if w.wide() {
 			at += at % 2
 		}
 		w.Offset = at
 		at++
-		if w.Type == Long {
+		if w.wide() {
 			at++
 		}
 	}

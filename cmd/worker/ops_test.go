@@ -60,6 +60,7 @@ func TestEveryOp(t *testing.T) {
 	if err := os.WriteFile(days, []byte("2026-03-01 Tuesday\n2026-03-02\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	add("hourly", "solvingset", "WINDOW=40 K=2 EMBED=2 TOP=1 MODEL_POINTS=8 MIN_POINTS=4 MINE_INTERVAL=10m MAX_AGE=20m")
 	add("weekly", "season", "PERIOD=week MIN_POINTS=2 ZONE=America/New_York CALENDAR="+days)
 	env = append(env, "DETECTORS="+strings.Join(names, ","))
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) { testEveryOp(t, c, names, env, 100) })

@@ -15,14 +15,15 @@ import (
 )
 
 // fleetSettings have one window for all machines of a partition, of samples of three values that depend on one load.
-// Models are mined about once every 40 samples of a partition. The points of mined and around are samples, those of shape
+// Models are mined about once every 40 samples of a partition, those of shape by event time. The points of mined and around are samples, those of shape
 // and curve courses of four samples whose level does not count.
 var fleetSettings = []string{
 	"FORMAT=json", "KEY_FIELD=@partition", "TIME_FIELD=at", "VALUE_FIELDS=heat,flow[2]", "DETECTORS=mined,shape,around,curve",
 	"DETECTOR_MINED_OP=solvingset", "DETECTOR_MINED_WINDOW=150", "DETECTOR_MINED_K=4", "DETECTOR_MINED_EMBED=1", "DETECTOR_MINED_TOP=6",
 	"DETECTOR_MINED_MIN_POINTS=60", "DETECTOR_MINED_MODEL_POINTS=60", "DETECTOR_MINED_MINE_EVERY=37",
 	"DETECTOR_SHAPE_OP=solvingset", "DETECTOR_SHAPE_WINDOW=80", "DETECTOR_SHAPE_K=2", "DETECTOR_SHAPE_EMBED=4", "DETECTOR_SHAPE_ZNORM=true",
-	"DETECTOR_SHAPE_TOP=3", "DETECTOR_SHAPE_MODEL_POINTS=9", "DETECTOR_SHAPE_MINE_EVERY=41", "DETECTOR_SHAPE_STRIDE=3",
+	"DETECTOR_SHAPE_TOP=3", "DETECTOR_SHAPE_MODEL_POINTS=9", "DETECTOR_SHAPE_MIN_POINTS=8", "DETECTOR_SHAPE_STRIDE=3",
+	"DETECTOR_SHAPE_MINE_INTERVAL=150s", "DETECTOR_SHAPE_MAX_AGE=4m",
 	"DETECTOR_AROUND_OP=knn", "DETECTOR_AROUND_WINDOW=100", "DETECTOR_AROUND_K=4", "DETECTOR_AROUND_EMBED=1",
 	"DETECTOR_CURVE_OP=knn", "DETECTOR_CURVE_WINDOW=60", "DETECTOR_CURVE_K=3", "DETECTOR_CURVE_EMBED=4", "DETECTOR_CURVE_ZNORM=true",
 	"DETECTOR_CURVE_FIELDS=heat", "DETECTOR_CURVE_STRIDE=2",

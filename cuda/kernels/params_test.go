@@ -58,6 +58,7 @@ struct %s {
 `, s.Name, name)
 	types := map[detectors.ParamType]string{
 		detectors.Int: "int32_t", detectors.Long: "int64_t", detectors.Float: "float", detectors.Bool: "uint32_t",
+		detectors.Time: "int64_t",
 	}
 	size, least := 0, 1
 	for _, w := range s.Words() {
@@ -75,7 +76,7 @@ struct %s {
 			fmt.Fprintf(&b, "    %s %s;\n", types[w.Type], field)
 		}
 		size = w.Offset + 1
-		if w.Type == detectors.Long {
+		if w.Type == detectors.Long || w.Type == detectors.Time {
 			size, least = w.Offset+2, 2
 		}
 	}

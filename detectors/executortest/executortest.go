@@ -223,7 +223,11 @@ func newChain(c detectors.Case) *chain {
 		n := min(end, c.Detector.Window()+f-1)
 		size, ok := c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
 		if d, sparing := c.Detector.(detectors.Sparing); sparing {
-			n = min(n, d.Reads(int64(end), f, len(ch.tasks) > 0))
+			turn := detectors.Turn{Count: int64(end), Fresh: f, Carried: len(ch.tasks) > 0}
+			if first > 0 {
+				turn.Before, turn.Newest = int64(rows[(end-f-1)*c.Dim]), int64(rows[(end-1)*c.Dim])
+			}
+			n = min(n, d.Reads(turn))
 		}
 		in := input{x: rows[(end-n)*c.Dim : end*c.Dim], at: (end - n) * c.Dim, fresh: f, size: size}
 		if !ok {

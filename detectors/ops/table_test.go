@@ -14,6 +14,7 @@ import (
 	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/solvingset"
 	"odradek/detectors/ops/svdsst"
 	"odradek/detectors/ops/zscore"
 )
@@ -176,6 +177,9 @@ func TestBuild(t *testing.T) {
 		{lof.Op, detectors.Values{"K": 40}, "use at least 2k = 80"},
 		{lof.Op, detectors.Values{"POINTS": 3}, "no parameter POINTS"},
 		{svdsst.Op, detectors.Values{"NEGLIGIBLE": 1e-9}, "use at least 1e-7"},
+		{solvingset.Op, detectors.Values{"MAX_AGE": detectors.Micros(-5e6)}, "MAX_AGE is -5s, use at least 0s"},
+		{solvingset.Op, detectors.Values{"MINE_INTERVAL": detectors.Micros(1e15)}, "use at most 87600h"},
+		{solvingset.Op, detectors.Values{"MINE_INTERVAL": int64(5)}, "MINE_INTERVAL has a value of type int64"},
 		{discord.Op, detectors.Values{"LENGTH": 2}, "LENGTH is 2, use at least 3"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 60}, "use at least twice as many, 120"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 20, "MAX_LENGTH": 60}, "use at least twice as many, 120"},
@@ -199,8 +203,10 @@ func TestTaskParams(t *testing.T) {
 		ikasst.Op:   {"WINDOW": 40, "RANK": 4, "KRYLOV": 9, "GAMMA": 77, "POWER_STEPS": 5, "EPSILON": 0.25},
 		lof.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "STRICT": true, "ALPHA": 0.75},
 		knn.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true, "ZNORM": true},
-		svdsst.Op:   {"WINDOW": 40, "RANK": 4, "GAMMA": 77, "NEGLIGIBLE": 0.25},
-		discord.Op:  {"WINDOW": 99, "LENGTH": 9, "K": 7, "EXCLUDE_FLAT": true},
+		solvingset.Op: {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "TOP": 3, "MODEL_POINTS": 80, "MIN_POINTS": 20,
+			"MAX_AGE": detectors.Micros(7e12)},
+		svdsst.Op:  {"WINDOW": 40, "RANK": 4, "GAMMA": 77, "NEGLIGIBLE": 0.25},
+		discord.Op: {"WINDOW": 99, "LENGTH": 9, "K": 7, "EXCLUDE_FLAT": true},
 	} {
 		s := op.Spec()
 		d, err := s.Build(v, 1)
@@ -220,6 +226,8 @@ func TestTaskParams(t *testing.T) {
 				got = p.Int(w.Offset)
 			case detectors.Long:
 				got = p.Int64(w.Offset)
+			case detectors.Time:
+				got = detectors.Micros(p.Int64(w.Offset))
 			case detectors.Bool:
 				got = p.Bool(w.Offset)
 			}

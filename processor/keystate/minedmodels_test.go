@@ -16,8 +16,22 @@ import (
 // TestMinedModels: models that series carry are the same, to the bit, after cycles that were
 // undone and after restores from a changelog whose heads are in fragments.
 func TestMinedModels(t *testing.T) {
+	p := solvingset.Params{Window: 40, K: 2, Embed: 3, Top: 2, ModelPoints: 20}
+	t.Run("by samples", func(t *testing.T) {
+		p := p
+		p.MineEvery = 17
+		testMinedModels(t, p)
+	})
+	t.Run("by event time", func(t *testing.T) {
+		p := p
+		p.MineInterval, p.MaxAge, p.MinPoints = 50, 90, 5
+		testMinedModels(t, p)
+	})
+}
+
+func testMinedModels(t *testing.T, p solvingset.Params) {
 	r := seedtest.New(t)
-	det := detectors.Must(solvingset.New(solvingset.Params{Window: 40, K: 2, Embed: 3, Top: 2, ModelPoints: 20, MineEvery: 17}))
+	det := detectors.Must(solvingset.New(p))
 	cfg := &Config{Dim: 1, MaxRecord: 320, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{{Name: "set", Detector: det, Stride: 1 + r.IntN(3), Fingerprint: 1}}}
 	if err := cfg.Check(); err != nil {
@@ -41,6 +55,17 @@ func TestMinedModels(t *testing.T) {
 			}
 			if err := e.Execute(context.Background(), b); err != nil {
 				t.Fatal(err)
+			}
+			for i := range b.Tasks {
+				r := b.Rows(i)
+				if p.MineInterval == 0 || len(r.Carry) == 0 {
+					continue
+				}
+				at := func(row int) int64 { return int64(r.X64[row*r.Dim]) / p.MineInterval }
+				passed := at(r.Len()-1) > at(r.Len()-1-r.Fresh)
+				if mines := r.Len() > p.Embed+r.Fresh-1; mines != passed {
+					t.Fatalf("a task of %d rows, although a multiple of the interval was passed: %v", r.Len(), passed)
+				}
 			}
 			s.Apply(b)
 			b.Reset()

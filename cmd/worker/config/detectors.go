@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"odradek/cmd/worker/config/history"
 	"odradek/detectors"
@@ -118,8 +119,8 @@ func opParams(s *detectors.Spec) any {
 			add("derived", p.Derived)
 		}
 		if p.Type != detectors.Bool {
-			add("min", detectors.FormatNumber(p.Min))
-			add("max", detectors.FormatNumber(p.Max))
+			add("min", p.Format(p.Min))
+			add("max", p.Format(p.Max))
 		}
 		if p.Stateless {
 			add("stateless", "true")
@@ -135,7 +136,7 @@ func opParams(s *detectors.Spec) any {
 
 var goTypes = map[detectors.ParamType]reflect.Type{
 	detectors.Int: reflect.TypeFor[int](), detectors.Long: reflect.TypeFor[int64](),
-	detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](),
+	detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](), detectors.Time: reflect.TypeFor[time.Duration](),
 }
 
 // values returns the op's settings, without those in skip.

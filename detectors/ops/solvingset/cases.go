@@ -2,6 +2,7 @@ package solvingset
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"odradek/detectors"
@@ -27,6 +28,19 @@ func cases(rng *rand.Rand) []detectors.Case {
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(Params{Window: 50, K: 1 + rng.IntN(8), Embed: 1 + rng.IntN(4), Top: 1 + rng.IntN(10), ModelPoints: 16 + rng.IntN(40), MineEvery: 4},
 			dim, 0, []int{3, 1, 1, 1, 1}, s...)
+	}
+	// By event time: rows begin with their times, and several may be equal.
+	for _, s := range signals.All(rng) {
+		p := Params{Window: 60, K: 1 + rng.IntN(3), Embed: 1 + rng.IntN(4), Top: 2, MinPoints: 8, MineInterval: 10e6, MaxAge: int64(rng.IntN(60)) * 1e6}
+		if p.Embed > 2 {
+			p.ZNorm = rng.IntN(2) == 0
+		}
+		at := 1.7e15
+		time := signals.Signal{Name: "time", At: func(int, int) float64 {
+			at += float64(rng.IntN(3)) * rng.ExpFloat64() * 1e6
+			return math.Floor(at)
+		}}
+		add(p, 2+rng.IntN(2), 0, []int{1, 1, 5, 1, 1, 2, 16, 2}, time, s)
 	}
 	// The smallest; windows that are not full yet; a point every row that mines.
 	add(Params{Window: 2, K: 1, MineEvery: 1}, 1, 0, []int{1, 9, 1}, signals.All(rng)[0])

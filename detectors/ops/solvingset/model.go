@@ -137,14 +137,13 @@ type nearPoint struct {
 
 // nearest returns the points of the model of a task that are nearest to that of a fresh row, the nearest first.
 func (s *settings) nearest(r *detectors.Rows, fresh int) (m model, points []nearPoint) {
-	dim, words := r.Dim, r.Carry
+	dim, words := r.Dim-s.timed, r.Carry
 	width := s.embed * dim
 	if len(words) == 0 {
 		words = r.Next
 	}
 	m = read(words, dim, width)
-	from := r.Row(fresh) - s.embed + 1
-	at := vec.Embed(nil, r.X64[from*dim:from*dim+width], dim, s.embed, s.znorm)
+	at := vec.Embed(nil, s.rows(r, fresh), dim, s.embed, s.znorm)
 	for point := range slices.Chunk(m.points, width) {
 		n := nearPoint{number: len(points), point: point, apart: make([]float64, width)}
 		for c := range point {
@@ -160,10 +159,17 @@ func (s *settings) nearest(r *detectors.Rows, fresh int) (m model, points []near
 	return m, points[:min(s.k, len(points))]
 }
 
+// rows returns the rows of the point of a fresh row, without their times.
+func (s *settings) rows(r *detectors.Rows, fresh int) []float64 {
+	to := r.Row(fresh) + 1
+	values, _ := s.split(new(memory), r.X64[(to-s.embed)*r.Dim:to*r.Dim], r.Dim)
+	return values
+}
+
 // Explain expects the mean of the last rows of the nearest points of the model, normalised ones at the
 // scored point's mean and deviation. A value's share is its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
-	s, dim := &d.set, r.Dim
+	s, dim := &d.set, r.Dim-d.set.timed
 	m, points := s.nearest(&r, fresh)
 	width := s.embed * dim
 	total, share, mean := 0.0, make([]float64, dim), make([]float64, dim)
@@ -179,8 +185,7 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	if !(total > 0) || math.IsInf(total, 1) {
 		return false
 	}
-	from := r.Row(fresh) - s.embed + 1
-	rows := r.X64[from*dim : from*dim+width]
+	rows := s.rows(&r, fresh)
 	for c := range mean {
 		expected[c] = m.origin.Float64(2*c) + mean[c]
 		if s.znorm {
@@ -205,7 +210,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	}
 	e.Measures = []detectors.Measure{{Name: "weight", Field: detectors.AllFields, Value: weight},
 		{Name: "cut of the model", Field: detectors.AllFields, Value: m.cut}}
-	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
+	expected, shares := make([]float64, r.Dim-d.set.timed), make([]float64, r.Dim-d.set.timed)
 	if d.Explain(r, fresh, expected, shares) {
 		e.Fields = shares
 	}

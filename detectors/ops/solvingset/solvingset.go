@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 
@@ -45,9 +46,16 @@ var spec = detectors.Spec{
 			Derived: "WINDOW/4",
 			Help: "samples of a series from one set to the next. A set is mined after the sample whose number in the series, from 1, is a " +
 				"multiple, or the next with which STRIDE is complete, and before the first score."},
-		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow, Word: 8,
 			Help: "points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K if that is more, or WINDOW if " +
 				"that is less."},
+		{Name: "MINE_INTERVAL", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Later: true,
+			Help: "event time from one set to the next, in place of MINE_EVERY: a set is mined with the first sample of a series after each " +
+				"multiple of it since 1970, or the next with which STRIDE is complete. 0: MINE_EVERY holds."},
+		{Name: "MAX_AGE", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Word: 7, Later: true,
+			Help: "event time that a set looks back: points with an older sample are left out, except the last MIN_POINTS, which are always " +
+				"taken. 0: the last WINDOW points are taken, however old."},
+		{Name: "TIMED", Type: detectors.Bool, Word: 9}, // rows begin with their times
 	},
 	Defaults: []detectors.Default{
 		{Name: "THRESHOLD", Value: func(detectors.Values) string { return "fixed:1" }, Words: "fixed:1, the cut"},
@@ -56,7 +64,8 @@ var spec = detectors.Spec{
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"), Top: v.Int("TOP"),
-			ModelPoints: v.Int("MODEL_POINTS"), MineEvery: v.Int("MINE_EVERY"), MinPoints: v.Int("MIN_POINTS")})
+			ModelPoints: v.Int("MODEL_POINTS"), MineEvery: v.Int("MINE_EVERY"), MinPoints: v.Int("MIN_POINTS"),
+			MineInterval: v.Micros("MINE_INTERVAL"), MaxAge: v.Micros("MAX_AGE")})
 	},
 	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
 }
@@ -74,6 +83,7 @@ const (
 	maxRows   = 1 << 16 // rows of a model's points together
 	maxNear   = 1 << 26 // neighbours of a window's points together
 	minPoints = 256     // see knn.MinPoints
+	maxTime   = 87600 * 3600e6
 )
 
 // Params are the parameters of the op; 0 means the default.
@@ -86,6 +96,11 @@ type Params struct {
 	ModelPoints int  // most points of the set that are kept, default 256 or 2K
 	MineEvery   int  // rows from one set to the next, default Window/4
 	MinPoints   int  // points before the first score, default 256 or 2K, but not more than Window
+	// MineInterval is the event time from one set to the next, in microseconds, in place of MineEvery; 0: MineEvery holds.
+	MineInterval int64
+	// MaxAge is the event time before the newest row, in microseconds, from which a set's points are, but for
+	// the last MinPoints; 0: any.
+	MaxAge int64
 }
 
 type detector struct {
@@ -95,6 +110,11 @@ type detector struct {
 	set              settings
 }
 
+// timed is a detector with MineInterval or MaxAge.
+type timed struct{ detector }
+
+func (*timed) Timed() {}
+
 // The parameters of a task.
 const (
 	paramWindow = iota
@@ -103,6 +123,10 @@ const (
 	paramZNorm
 	paramTop
 	paramMost
+	paramMaxAge // two words
+	_
+	paramMinPoints
+	paramTimed
 	paramCount
 )
 
@@ -110,14 +134,16 @@ const (
 // points of its series' model, divided by the model's cut. It is capped at the largest float32;
 // where the cut is 0 it is 0 or that. A point with a value that is not finite has no score (NaN).
 //
-// The model is a solving set of the last Window points and the weight of the last of Top
-// outliers among them. It is mined before the first score from the points that end before the first fresh row,
-// and after a task whose fresh rows reach a multiple of MineEvery, counted from the series' first,
-// from all that there are then. It is the carry, so only the tasks that mine read the window. Points with
+// The model is a solving set of the last Window points, or of those that are not older than MaxAge, and the weight of the
+// last of Top outliers among them. It is mined before the first score from the points that end before the first fresh row,
+// and after a task whose fresh rows reach a multiple of MineEvery, counted from the series' first, or whose times
+// reach one of MineInterval, from all that there are then. It is the carry, so only the tasks that mine read the window. Points with
 // values that are not finite, or too far from the others for float32, are left out; without any
 // point, scores are NaN until a model is mined again.
 //
 // The search for the solving set is on one core, so the model is the same on every host.
+//
+// With MineInterval or MaxAge the detector is detectors.Timed: a row begins with its time.
 //
 // A score covers the rows of its point. The error names every fault of the parameters.
 func New(p Params) (detectors.Detector, error) {
@@ -169,15 +195,28 @@ func New(p Params) (detectors.Detector, error) {
 	if p.MinPoints < 2*p.K || p.MinPoints > p.Window {
 		fault("%d points before a score are too few or too many: use 2k = %d to the window, or 0 for the default", p.MinPoints, 2*p.K)
 	}
+	for _, v := range []struct {
+		what  string
+		value int64
+	}{{"a model every", p.MineInterval}, {"points from the last", p.MaxAge}} {
+		if v.value < 0 || v.value > maxTime {
+			fault("%s %v, use 0s to %v", v.what, detectors.Micros(v.value), detectors.Micros(maxTime))
+		}
+	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: solvingset: %w", errors.Join(faults...))
 	}
 	d := &detector{Steady: detectors.Steady{Least: p.MinPoints + p.Embed, From: p.Embed - 1}, params: make(detectors.Words, paramCount), p: p}
-	for i, v := range map[int]int{paramWindow: p.Window, paramK: p.K, paramEmbed: p.Embed, paramTop: p.Top, paramMost: p.ModelPoints} {
+	for i, v := range map[int]int{paramWindow: p.Window, paramK: p.K, paramEmbed: p.Embed, paramTop: p.Top, paramMost: p.ModelPoints,
+		paramMinPoints: p.MinPoints} {
 		d.params.SetInt(i, v)
 	}
 	d.params.SetBool(paramZNorm, p.ZNorm)
-	d.set = of(d.params)
+	d.params.SetBool(paramTimed, p.MineInterval > 0 || p.MaxAge > 0)
+	d.params.SetInt64(paramMaxAge, p.MaxAge)
+	if d.set = of(d.params); d.set.timed > 0 {
+		return &timed{*d}, nil
+	}
 	return d, nil
 }
 
@@ -190,35 +229,70 @@ func (d *detector) Window() int { return d.p.Window + d.p.Embed }
 // Size returns the scores and the next model.
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if n, ok = d.Steady.Size(v); ok {
-		n.Carry = d.set.words(v.Dim)
+		n.Carry = d.set.words(v.Dim - d.set.timed)
 	}
 	return n, ok
 }
 
 // Reads returns the whole window where a model is mined, and else the rows of the scored points.
-func (d *detector) Reads(count int64, fresh int, carried bool) int {
-	every := int64(d.p.MineEvery)
-	if !carried || count/every != (count-int64(fresh))/every {
-		return d.Window() + fresh - 1
+func (d *detector) Reads(t detectors.Turn) int {
+	every, from, to := int64(d.p.MineEvery), t.Count-int64(t.Fresh), t.Count
+	if d.p.MineInterval > 0 {
+		every, from, to = d.p.MineInterval, t.Before, t.Newest
 	}
-	return d.p.Embed + fresh - 1
+	if !t.Carried || multiple(to, every) != multiple(from, every) {
+		return d.Window() + t.Fresh - 1
+	}
+	return d.p.Embed + t.Fresh - 1
+}
+
+// multiple returns the number of the last multiple of every up to v.
+func multiple(v, every int64) int64 {
+	if v < 0 {
+		v -= every - 1
+	}
+	return v / every
 }
 
 // settings are the parameters of a task.
 type settings struct {
-	window, k, embed, top, most int
-	znorm                       bool
+	window, k, embed, top, most, least int
+	znorm                              bool
+	timed                              int // numbers of a row before its values: 1 for its time, or 0
+	maxAge                             float64
 }
 
 func of(w detectors.Words) settings {
-	return settings{window: w.Int(paramWindow), k: w.Int(paramK), embed: w.Int(paramEmbed), top: w.Int(paramTop), most: w.Int(paramMost),
-		znorm: w.Bool(paramZNorm)}
+	s := settings{window: w.Int(paramWindow), k: w.Int(paramK), embed: w.Int(paramEmbed), top: w.Int(paramTop), most: w.Int(paramMost),
+		least: w.Int(paramMinPoints), znorm: w.Bool(paramZNorm), maxAge: float64(w.Int64(paramMaxAge))}
+	if w.Bool(paramTimed) {
+		s.timed = 1
+	}
+	return s
+}
+
+// split returns the values of rows of dim numbers without their times, in memory of m where they have some, and the
+// first row that points of a model may have.
+func (s *settings) split(m *memory, rows []float64, dim int) (values []float64, oldest int) {
+	if s.timed == 0 {
+		return rows, 0
+	}
+	m.values = m.values[:0]
+	for row := range slices.Chunk(rows, dim) {
+		m.values = append(m.values, row[1:]...)
+	}
+	if n := len(rows) / dim; s.maxAge > 0 && n > 0 {
+		since := rows[len(rows)-dim] - s.maxAge
+		oldest = max(0, min(sort.Search(n, func(i int) bool { return rows[i*dim] >= since }), n-(s.least+s.embed-1)))
+	}
+	return m.values, oldest
 }
 
 // memory is scratch.
 type memory struct {
 	scorer  knn.Scorer
 	rows    []float64 // of fresh points, one after the other
+	values  []float64 // of rows that begin with their times
 	points  []float32
 	weights []float64
 }
@@ -255,16 +329,19 @@ func score(r detectors.Rows) {
 // the last Fresh of points among the first n.
 func scoreFresh(r *detectors.Rows, m *memory, stop func() bool, weigh func(points []float32, width, n, k int) []float64) {
 	s := of(r.Params)
-	width := s.embed * r.Dim
+	dim := r.Dim - s.timed
+	width := s.embed * dim
 	first := r.Len() - r.Fresh // fresh row
 	if copy(r.Next, r.Carry) == 0 {
-		s.mine(r.Next, r.X64[:first*r.Dim], r.Dim, stop)
+		before, oldest := s.split(m, r.X64[:first*r.Dim], r.Dim)
+		s.mine(r.Next, before[oldest*dim:], dim, stop)
 	}
-	model := read(r.Next, r.Dim, width)
-	m.rows = vec.Embed(m.rows[:0], r.X64[(first-s.embed+1)*r.Dim:], r.Dim, s.embed, s.znorm)
+	model := read(r.Next, dim, width)
+	values, oldest := s.split(m, r.X64, r.Dim)
+	m.rows = vec.Embed(m.rows[:0], values[(first-s.embed+1)*dim:], dim, s.embed, s.znorm)
 	m.points = append(m.points[:0], model.points...)
 	for i, v := range m.rows {
-		m.points = append(m.points, float32(v-model.origin.Float64(2*(i%r.Dim))))
+		m.points = append(m.points, float32(v-model.origin.Float64(2*(i%dim))))
 	}
 	n := len(model.points) / width
 	for i, w := range weigh(m.points, width, n, s.k) {
@@ -277,13 +354,13 @@ func scoreFresh(r *detectors.Rows, m *memory, stop func() bool, weigh func(point
 		}
 	}
 	if len(r.Carry) > 0 && r.Len() > s.embed+r.Fresh-1 {
-		s.mine(r.Next, r.X64, r.Dim, stop)
+		s.mine(r.Next, values[oldest*dim:], dim, stop)
 	}
 }
 
 func cost(r *detectors.Rows) int {
 	s := of(r.Params)
-	width := s.embed * r.Dim
+	width := s.embed * (r.Dim - s.timed)
 	c := r.Fresh * (500 + s.most*(8+2*width)/100)
 	if n := min(r.Len(), s.window); len(r.Carry) == 0 || r.Len() > s.embed+r.Fresh-1 {
 		c += n * (s.most*(2+width)/2 + 20*s.k)

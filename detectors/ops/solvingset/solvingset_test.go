@@ -23,7 +23,11 @@ func task(t testing.TB, d detectors.Detector, x []float64, dim, fresh int, carry
 	if !ok {
 		t.Fatalf("%d rows are too few", n)
 	}
-	n = min(n, d.(detectors.Sparing).Reads(int64(len(x)/dim), fresh, len(carry) > 0))
+	turn := detectors.Turn{Count: int64(len(x) / dim), Fresh: fresh, Carried: len(carry) > 0}
+	if _, ok := d.(detectors.Timed); ok {
+		turn.Before, turn.Newest = int64(x[len(x)-(fresh+1)*dim]), int64(x[len(x)-dim])
+	}
+	n = min(n, d.(detectors.Sparing).Reads(turn))
 	r := detectors.Rows{Dim: dim, Fresh: fresh, Params: d.Params(), X64: x[len(x)-n*dim:], Carry: carry,
 		Scores: make([]float32, size.Scores), Next: make(detectors.Words, size.Carry)}
 	cpu(context.Background(), &r, nil)
@@ -252,5 +256,89 @@ func BenchmarkMine(b *testing.B) {
 				b.ReportMetric(float64(r.Next.Int(modelPoints)), "points")
 			}
 		})
+	}
+}
+
+// TestEventTime: with MineInterval and MaxAge a model is mined just where the time of a row is past the next multiple, from
+// the points that are young enough, but at least MinPoints; and scores and models are those of a detector without
+// times on the same points.
+func TestEventTime(t *testing.T) {
+	rng := seedtest.New(t)
+	for range 6 {
+		dim, embed, k, fresh := 1+rng.IntN(3), 1+rng.IntN(4), 1+rng.IntN(4), 1+rng.IntN(3)
+		p := Params{Window: 80 + rng.IntN(100), K: k, Embed: embed, Top: 2, MinPoints: 2*k + rng.IntN(20), ModelPoints: 2*k + rng.IntN(60),
+			MineInterval: 1 + rng.Int64N(60e6), MaxAge: rng.Int64N(2) * (1 + rng.Int64N(120e6)), ZNorm: embed > 2 && rng.IntN(2) == 0}
+		d := detectors.Must(New(p))
+		without := p
+		without.MineInterval, without.MaxAge = 0, 0
+		plain := detectors.Must(New(without)).(*detector)
+		var timedRows, rows []float64
+		var times []int64
+		at := rng.Int64N(2e9) - 1e9 // also before 1970
+		for range 600 {
+			at += rng.Int64N(3) * rng.Int64N(1e6)
+			if rng.IntN(100) == 0 {
+				at += 200e6 // a pause, after which no other point is young enough
+			}
+			times, timedRows = append(times, at), append(timedRows, float64(at))
+			for range dim {
+				rows = append(rows, 1e3+rng.NormFloat64())
+				timedRows = append(timedRows, rows[len(rows)-1])
+			}
+		}
+		var carry detectors.Words
+		mined, short := 0, 0
+		for to := p.MinPoints + embed + fresh - 1; to <= len(times); to += fresh {
+			r := task(t, d, timedRows[:to*(dim+1)], dim+1, fresh, carry)
+			from := to - fresh
+			crossed := math.Floor(float64(times[to-1])/float64(p.MineInterval)) != math.Floor(float64(times[from-1])/float64(p.MineInterval))
+			end := 0 // of the rows of the points that are mined
+			if carry == nil {
+				end = from
+			} else if crossed {
+				end = to
+			}
+			want := slices.Clone(carry)
+			if end > 0 {
+				first := max(0, end-(p.Window+embed-1))
+				if len(carry) > 0 { // the task has no older rows
+					first = max(first, to-d.Window()-fresh+1)
+				}
+				for least := max(0, end-(p.MinPoints+embed-1)); p.MaxAge > 0 && first < least && times[first] < times[end-1]-p.MaxAge; {
+					first++
+				}
+				if end-first < p.Window+embed-1 && first > 0 {
+					short++
+				}
+				want = make(detectors.Words, len(r.Next))
+				plain.set.mine(want, rows[first*dim:end*dim], dim, nil)
+				mined++
+			}
+			if !slices.Equal(r.Next, want) {
+				t.Fatalf("%+v: after row %d, crossed %v, the model is another", p, to, crossed)
+			}
+			before := carry
+			if before == nil {
+				before = want
+			}
+			s := detectors.Rows{Dim: dim, Fresh: fresh, Params: plain.params, X64: rows[(from-embed+1)*dim : to*dim], Carry: before,
+				Scores: make([]float32, fresh), Next: make(detectors.Words, len(before))}
+			cpu(context.Background(), &s, nil)
+			if !slices.Equal(r.Scores, s.Scores) {
+				t.Fatalf("%+v: rows up to %d have scores %v, without times %v", p, to, r.Scores, s.Scores)
+			}
+			for i := range fresh {
+				e, c := make([]float64, dim), make([]float64, dim)
+				e2, c2 := make([]float64, dim), make([]float64, dim)
+				if a, b := d.(detectors.Explainer).Explain(r, i, e, c), plain.Explain(s, i, e2, c2); carry != nil && (a != b || !slices.Equal(e, e2) ||
+					!slices.Equal(c, c2)) {
+					t.Fatalf("%+v: explained by %v %v, without times by %v %v", p, e, c, e2, c2)
+				}
+			}
+			carry = r.Next
+		}
+		if mined < 2 || p.MaxAge > 0 && short == 0 {
+			t.Errorf("%+v: %d models, %d of fewer points than the window", p, mined, short)
+		}
 	}
 }

@@ -123,7 +123,11 @@ func (q *Queue[K]) Pack(
 		}
 	}
 	if p.sparing != nil {
-		rows = min(rows, int32(p.sparing.Reads(w.Count, int(d.Fresh), before != nil || len(m.Carry) > 0)))
+		turn := detectors.Turn{Count: w.Count, Fresh: int(d.Fresh), Carried: before != nil || len(m.Carry) > 0}
+		if d.Width > d.Dim {
+			turn.Before, turn.Newest = int64(w.Time(d.Fresh)), int64(w.Time(0))
+		}
+		rows = min(rows, int32(p.sparing.Reads(turn)))
 	}
 	params := q.params(p, b)
 	b.Tasks = append(b.Tasks, detectors.Task{})
