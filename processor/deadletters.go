@@ -76,15 +76,18 @@ func (o *sideOutputs) logDead(class, text string) {
 	o.trouble.Warn(o.log, class, "dead letter", "class", class, "err", text)
 }
 
-// late sends rec to the topic of late records, unless it has been sent for another of its samples. The state has
-// counted the sample; one of a backfill is not sent.
-func (o *sideOutputs) late(rec *record.Record, series []byte, sent bool) {
-	if o.fill.covers(rec.Offset) {
-		return
+// late sends rec to the topic of late records, once for all of its late samples, which have these numbers and which the
+// state has counted. A record of a backfill is not sent.
+func (o *sideOutputs) late(rec *record.Record, samples []int) {
+	if !o.fill.covers(rec.Offset) {
+		o.writer.Late(rec, samples)
 	}
-	o.lates.Add(series, rec.Offset)
-	if !sent {
-		o.writer.Late(rec)
+}
+
+// noteLate counts a late sample of rec for the log.
+func (o *sideOutputs) noteLate(rec *record.Record, series []byte) {
+	if !o.fill.covers(rec.Offset) {
+		o.lates.Add(series, rec.Offset)
 	}
 }
 

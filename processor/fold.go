@@ -35,6 +35,7 @@ type folder struct {
 	it      record.Iterator
 	reading schemas.Reading
 	split   *schemas.Splitter // of readings into samples
+	late    []int             // numbers of the late samples of a record
 	header  headerOf
 	counts  metrics.Counts // of the chunk
 
@@ -149,7 +150,8 @@ func (f *folder) postpone(rec *record.Record) {
 // refused: once, however many they are.
 func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	s := f.state
-	late, held := false, false
+	held := false
+	f.late = f.late[:0]
 	n := f.split.Samples(&f.reading)
 	for i := range n {
 		if i > 0 {
@@ -160,14 +162,20 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 		sample := f.sample(rec, i)
 		switch s.Fold(&sample, f.batch) {
 		case keystate.Late:
-			f.side.late(rec, sample.Key, late)
-			late = true
+			f.side.noteLate(rec, sample.Key)
+			f.late = append(f.late, i)
 		case keystate.Held:
 			held = true
 		}
 		if len(s.Suspects.Refused) > 0 {
-			f.side.refused(s, f.mapping.State.MaxJump)
+			if err := f.makeRoom(ctx); err != nil { // all that the sample's vote has refused is there then
+				return err
+			}
+			f.side.refused(s, f.mapping.State)
 		}
+	}
+	if len(f.late) > 0 {
+		f.side.late(rec, f.late)
 	}
 	if held {
 		attachSuspect(s, rec)

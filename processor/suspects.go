@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"odradek/processor/kafka/record"
@@ -26,27 +27,36 @@ func attachSuspect(s *keystate.State, rec *record.Record) {
 
 // refused sends the records of the suspects of s that were not folded to the topics of late records and
 // of dead letters. A record is sent once, and counted as dead once for each of its samples.
-func (o *sideOutputs) refused(s *keystate.State, maxJump int64) {
+func (o *sideOutputs) refused(s *keystate.State, cfg *keystate.Config) {
 	refused := s.Suspects.Refused
+	var late []*record.Record
+	samples := map[*record.Record][]int{} // of a late record, in the order of their times, among those of others
 	for i := range refused {
 		r := &refused[i]
 		rec := r.Record.(*record.Record)
-		sent := i > 0 && refused[i-1].Record == r.Record // its samples have one outcome and follow each other
 		if r.Outcome == keystate.Late {
-			o.late(rec, r.Key, sent)
+			if samples[rec] == nil {
+				late = append(late, rec)
+			}
+			samples[rec] = append(samples[rec], cfg.Number(r.Offset))
+			o.noteLate(rec, r.Key)
 			continue
 		}
-		if sent {
+		if i > 0 && refused[i-1].Record == r.Record { // its samples follow each other
 			o.counts.Dead++
 			continue
 		}
 		o.stop.Late()
 		past := "of a partition that has none yet"
 		if r.Max != keystate.NoTime {
-			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(maxJump)*time.Microsecond)
+			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(cfg.MaxJump)*time.Microsecond)
 		}
 		o.sendDead(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
+	}
+	for _, rec := range late {
+		slices.Sort(samples[rec])
+		o.late(rec, samples[rec])
 	}
 	clear(refused)
 	s.Suspects.Refused = refused[:0]

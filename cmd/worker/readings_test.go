@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -134,7 +135,65 @@ func TestReadings(t *testing.T) {
 		} else {
 			compare(t, "single", a, b)
 		}
+		lateBatch, lateSingle := lateReadings(t, c, f.group+"-late"), lateReadings(t, alone.c, alone.group+"-late")
+		if len(lateSingle) < 20 || !slices.Equal(lateBatch, lateSingle) {
+			t.Errorf("%d late readings, of records of one reading %d, or others", len(lateBatch), len(lateSingle))
+		}
 	})
+}
+
+// lateReadings returns the readings that the records of a topic of late records are there for, in order; each record is there once.
+func lateReadings(t *testing.T, c *kafkatest.Cluster, topic string) (list []string) {
+	t.Helper()
+	recs, err := c.Admin().ReadAll(context.Background(), topic, true)
+	must(t, err)
+	seen := map[string]bool{}
+	for i := range recs {
+		r := &recs[i]
+		type reading struct {
+			Sensor string
+			At     int64
+			Value  *float64
+		}
+		var of struct {
+			Machine string
+			Points  []reading
+			reading
+		}
+		must(t, json.Unmarshal(r.Value, &of))
+		partition, _ := r.Header("odradek.source.partition")
+		offset, _ := r.Header("odradek.source.offset")
+		if id := fmt.Sprintf("%s %s", partition, offset); seen[id] {
+			t.Errorf("the record at %s is twice in %s", id, topic)
+		} else {
+			seen[id] = true
+		}
+		late, numbered := r.Header("odradek.late.samples")
+		if !numbered {
+			of.Points, late = []reading{of.reading}, []byte("0")
+		}
+		n := 0
+		for part := range strings.SplitSeq(string(late), ",") {
+			var from, to int
+			if _, err := fmt.Sscanf(part, "%d-%d", &from, &to); err != nil {
+				to = from
+			}
+			for ; from <= to; from++ {
+				p := of.Points[from]
+				value := "null"
+				if p.Value != nil {
+					value = fmt.Sprint(*p.Value)
+				}
+				list = append(list, fmt.Sprint(of.Machine, " ", p.Sensor, " ", p.At, " ", value))
+				n++
+			}
+		}
+		if count, _ := r.Header("odradek.late.count"); numbered && string(count) != fmt.Sprint(n) {
+			t.Errorf("%s late readings, and %s", count, late)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // byTime returns scores by series, time and detector in the place of their source.

@@ -79,11 +79,39 @@ func (w *Writer) reason(class, text string, offset int64) []record.Header {
 	return append(h, record.Header{Key: "odradek.error.class", Value: []byte(class)})
 }
 
-// Late copies rec to the topic of late records.
-func (w *Writer) Late(rec *record.Record) {
+// Late copies rec to the topic of late records. Where a record may be several samples, headers say how many of them are late
+// and which, by their numbers, which rise.
+func (w *Writer) Late(rec *record.Record, samples []int) {
 	c := copyOf(rec, Late)
 	c.headers = append(c.headers, w.sourceHeaders("odradek.source.", rec.Offset)...)
+	if w.state.SampleBits > 0 {
+		c.headers = append(c.headers, record.Header{Key: "odradek.late.count", Value: strconv.AppendInt(nil, int64(len(samples)), 10)},
+			record.Header{Key: "odradek.late.samples", Value: appendRanges(nil, samples)})
+	}
 	w.add(c)
+}
+
+// mostRanges bounds the bytes of the numbers of late samples.
+const mostRanges = 8 << 10
+
+// appendRanges appends rising numbers as ranges: 0-3,7. A text that would be longer than mostRanges ends with three dots.
+func appendRanges(b []byte, numbers []int) []byte {
+	for from, to := 0, 0; from < len(numbers); from = to {
+		for to = from + 1; to < len(numbers) && numbers[to] == numbers[to-1]+1; {
+			to++
+		}
+		if from > 0 {
+			b = append(b, ',')
+		}
+		if len(b) > mostRanges-32 {
+			return append(b, "..."...)
+		}
+		b = strconv.AppendInt(b, int64(numbers[from]), 10)
+		if to > from+1 {
+			b = strconv.AppendInt(append(b, '-'), int64(numbers[to-1]), 10)
+		}
+	}
+	return b
 }
 
 // add adds a copied record, to the partition of its key as any producer does, so that records of

@@ -51,7 +51,7 @@ func TestPayloadShared(t *testing.T) {
 					id := strconv.Itoa(int(part)*each + i)
 					rec := &record.Record{Offset: int64(i), Key: []byte(strconv.Itoa(rng.IntN(5))), Value: []byte(id)}
 					if i%2 == 0 {
-						w.Late(rec)
+						w.Late(rec, nil)
 					} else {
 						w.DeadLetter(rec, "malformed", "no reason", "")
 					}
