@@ -102,22 +102,33 @@ template <int K, int T> __device__ __forceinline__ void ask(const Set &s, int fi
     }
 }
 
-// Next reads the columns of 16 places after the other, ahead of their use.
+// Next reads the columns of 16 places after the other, some steps ahead, by way of a ring in shared memory of which a
+// lane reads only what it has copied itself.
 template <int K> struct Next {
+    static constexpr int ring = K == 1 ? 8 : K <= 3 ? 4 : 2;
     const uint4 *at, *end;
-    uint4 b[K], more[K];
+    uint4 *to;  // of the lane
+    int slot;
 
-    __device__ __forceinline__ void begin(const uint4 *from, const uint4 *to) {
-        at = from, end = to;
+    __device__ __forceinline__ void copy(int slot) {
 #pragma unroll
-        for (int k = 0; k < K; k++) b[k] = __ldg(at + k * 32), more[k] = __ldg((at + K * 32 < end ? at + K * 32 : at) + k * 32);
-        at += K * 32;
+        for (int k = 0; k < K; k++) fetch(to + (slot * K + k) * 32, at + k * 32);
+        fetches();
+        at = at + K * 32 < end ? at + K * 32 : at;
+    }
+    __device__ __forceinline__ void begin(const uint4 *from, const uint4 *last, uint4 *mine) {
+        at = from, end = last, to = mine, slot = 0;
+        fetched<0>();  // of the pass before
+#pragma unroll
+        for (int i = 0; i < ring - 1; i++) copy(i);
     }
     // take sets columns to those of the next places.
     __device__ __forceinline__ void take(uint4 (&columns)[K]) {
-        at = at + K * 32 < end ? at + K * 32 : at;
+        fetched<ring - 2>();
 #pragma unroll
-        for (int k = 0; k < K; k++) columns[k] = b[k], b[k] = more[k], more[k] = __ldg(at + k * 32);
+        for (int k = 0; k < K; k++) columns[k] = to[(slot * K + k) * 32];
+        copy((slot + ring - 1) % ring);
+        slot = (slot + 1) % ring;
     }
 };
 
@@ -136,7 +147,7 @@ template <int K, int T> __device__ __forceinline__ void times(float (&sum)[T][4]
 
 // leastOf writes the least sum of each group of places for the warp's queries, with the places' errors added. A
 // group has every eighth place of a run of places.
-template <int K, int T> __device__ __forceinline__ void leastOf(const Set &s, int first, float *least) {
+template <int K, int T> __device__ __forceinline__ void leastOf(const Set &s, int first, float *least, uint4 *ring) {
     const int lane = threadIdx.x & 31, runs = s.minima / 8, steps = s.padded / 16;
     uint32_t a[T][K][4];
     ask<K, T>(s, first, 1, a);
@@ -144,7 +155,7 @@ template <int K, int T> __device__ __forceinline__ void leastOf(const Set &s, in
 #pragma unroll
     for (int i = 0; i < T; i++) zero[i][0] = zero[i][1] = zero[i][2] = zero[i][3] = 0;
     Next<K> next;
-    next.begin(s.halves + lane, s.halves + static_cast<size_t>(steps) * K * 32);
+    next.begin(s.halves + lane, s.halves + static_cast<size_t>(steps) * K * 32, ring + lane);
     int step = 0;
 #pragma unroll 1
     for (int run = 0; run < runs; run++) {
@@ -331,7 +342,7 @@ static __device__ __attribute__((noinline)) int alone(const Set &s, int place, W
 
 // within writes places with sums within a query's limit to the lane's lists. A query whose lists are full too
 // often is marked as alone; with many of these, the result is false: the warp's queries are left to knn_scan.
-template <int K, int T> __device__ __forceinline__ bool within(const Set &s, int first, uint32_t *found, int (&count)[2 * T], Warp &warp) {
+template <int K, int T> __device__ __forceinline__ bool within(const Set &s, int first, uint32_t *found, int (&count)[2 * T], Warp &warp, uint4 *ring) {
     const int lane = threadIdx.x & 31, steps = s.padded / 16, quad = lane >> 2, slots = s.slots, others = s.wanted.others;
     uint32_t *const mine = found + lane * slots;  // the list of the first query, 32 slots before that of the next
     uint32_t a[T][K][4];
@@ -346,7 +357,7 @@ template <int K, int T> __device__ __forceinline__ bool within(const Set &s, int
     for (int row = lane; row < 16 * T; row += 32) warp.shortened[row] = 0;
     int left = 3 * T / 2;  // queries that may be alone
     Next<K> next;
-    next.begin(s.halves + lane, s.halves + static_cast<size_t>(steps) * K * 32);
+    next.begin(s.halves + lane, s.halves + static_cast<size_t>(steps) * K * 32, ring + lane);
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         uint4 b[K];
@@ -419,6 +430,7 @@ template <int K, int T> __device__ __forceinline__ bool within(const Set &s, int
 template <int K, int T> __device__ __forceinline__ void tensor(const Task *tasks, const Tile *tiles, const float *f32, float *out, unsigned char *scratch) {
     __shared__ Set s;
     __shared__ Warp warps[lanes / 32];
+    __shared__ uint4 rings[lanes / 32][Next<K>::ring * K * 32];
     __shared__ int item;
     if (threadIdx.x == 0) s = setOf(tasks, tiles, f32, scratch);
     __syncthreads();
@@ -441,12 +453,12 @@ template <int K, int T> __device__ __forceinline__ void tensor(const Task *tasks
         if (item >= items) return;
         const int first = item * rows + number * 16 * T;
         if (first >= s.n) continue;
-        leastOf<K, T>(s, first, least);
+        leastOf<K, T>(s, first, least, rings[number]);
         if (s.minima == 64) limits<T, 2>(s, first, least, warp);
         else if (s.minima == 128) limits<T, 4>(s, first, least, warp);
         else limits<T, 8>(s, first, least, warp);
         int count[2 * T];
-        if (!within<K, T>(s, first, found, count, warp)) {
+        if (!within<K, T>(s, first, found, count, warp, rings[number])) {
             if (lane == 0) s.todo[first / s.queries] = 1;
             continue;
         }

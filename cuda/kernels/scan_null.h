@@ -87,10 +87,8 @@ static __device__ void nulls(const Map &m, uint32_t seed, int block, unsigned ch
         s.mine[threadIdx.x].ratio = 0;
         __syncthreads();
         double level = 0;
-        int y = warp, height = 1;
-        for (; height <= m.maxRows && level < highest; y += warps) {
-            while (y >= m.rows && height <= m.maxRows) y -= m.rows, height++;
-            if (height <= m.maxRows && y + height <= m.rows) level = searchStrip(s, strip, y, height, level);
+        for (Strips i(m.rows, warp, warps); i.height <= m.maxRows && level < highest; i.next()) {
+            if (i.y + i.height <= m.rows) level = searchStrip(s, strip, i.y, i.height, level);
         }
         __syncthreads();
         double reached = __longlong_as_double(static_cast<long long>(bar));

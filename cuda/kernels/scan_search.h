@@ -5,7 +5,7 @@
 namespace scan {
 
 constexpr int wide = 8;      // columns of a group
-constexpr int near = 16;     // columns that are tested one by one
+constexpr int near = 8;     // columns that are tested one by one
 constexpr float below = -1e30f;
 constexpr int searchWarps = 8, nullWarps = 16;  // of a block
 
@@ -81,77 +81,147 @@ template <class C> static __device__ __noinline__ void consider(Search<C> &s, co
     }
 }
 
-// searchStrip searches the rectangles of rows y1 to y1+height-1, with one warp. It returns the largest
-// ratio known to the warp, from level on.
-template <class C> __device__ __forceinline__ double searchStrip(Search<C> &s, const Strip &strip, int y1, int height, double level) {
-    const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
-    float2 *column = strip.column;
-    float4 *group = strip.group;
-    const float error = s.error, shareError = s.shareError, most = s.unit - 2 * shareError;
-    __syncwarp();
-    {
-        const size_t above = static_cast<size_t>(y1) * s.stride + 1, under = static_cast<size_t>(y1 + height) * s.stride + 1;
-        const float *excess = s.excess, *shares = s.shares;
-        for (int x = lane; x < paddedColumns(cols); x += 32) {
-            float off = below, share = 0;
-            if (x < cols) off = excess[under + x] - excess[above + x] + error, share = shares[under + x] - shares[above + x];
-            column[x] = make_float2(off, share);
-            float peak = off, last = share;
-            for (int d = 1; d < wide; d *= 2) peak = fmaxf(peak, __shfl_xor_sync(full, peak, d)), last = fmaxf(last, __shfl_xor_sync(full, last, d));
-            if (x % wide == 0) group[x / wide] = make_float4(peak, share, last, 0);
-        }
+// endOf returns the column that the last column of a rectangle of rows y1 to y2 from column x1 on is before.
+template <class C> __device__ __forceinline__ int endOf(const Search<C> &s, int y1, int y2, int x1) {
+    int end = x1 < s.cols ? min(s.cols, x1 + s.maxCols) : 0;
+#pragma unroll 1
+    for (int i = 0; i < s.found; i++) {
+        const Rectangle &r = s.regions[i].at;
+        if (r.y1 <= y2 && y1 <= r.y2 && x1 <= r.x2) end = min(end, max(r.x1, x1));
     }
-    __syncwarp();
-    level = fmax(level, __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(s.bar))));
-    level = __shfl_sync(full, level, 0);
-    float limit = static_cast<float>(level * s.scale);
-    for (int from = 0; from < cols; from += 32) {
-        const int x1 = from + lane;
+    return end;
+}
+
+// A place of a strip's search: its first of 32 first columns; the first of four groups of last columns, or nearest
+// for the columns that are tested one by one, or 0 at the start; and a bit for each of these groups, or for all of
+// these columns, in which the lane has a rectangle that may reach the level.
+constexpr int nearest = 0xfff;
+__device__ inline int placeOf(int from, int g, int set) { return from << 16 | g << 4 | set; }
+__device__ inline int fromOf(int place) { return place >> 16; }
+__device__ inline int groupOf(int place) { return place >> 4 & 0xfff; }
+
+// next returns the first place after one where a lane has a rectangle that may reach the level, or a negative
+// number. It calls nothing, so that its loops keep their values in registers.
+template <class C> __device__ __forceinline__ int next(const Search<C> &s, const Strip &strip, int y1, int y2, float limit, int after) {
+    const int lane = threadIdx.x & 31, cols = s.cols, maxCols = s.maxCols;
+    const float error = s.error, shareError = s.shareError, most = s.unit - 2 * shareError;
+    const float2 *column = strip.column;
+    const float4 *group = strip.group;
+    int g = groupOf(after) == 0 ? 0 : groupOf(after) == nearest ? 1 : groupOf(after) + 4;
+    for (int from = fromOf(after); from < cols; from += 32, g = 0) {
+        const int x1 = from + lane, end = endOf(s, y1, y2, x1);
         float2 before = x1 > 0 && x1 < cols ? column[x1 - 1] : make_float2(error, 0);
         const float off = x1 < cols ? before.x - error : -below, share = before.y + shareError;
-        int end = x1 < cols ? min(cols, x1 + s.maxCols) : 0;
-        for (int i = 0; i < s.found; i++) {
-            const Rectangle &r = s.regions[i].at;
-            if (r.y1 <= y2 && y1 <= r.y2 && x1 <= r.x2) end = min(end, max(r.x1, x1));
-        }
-        // One by one.
-        bool any = false;
+        if (g == 0) {  // one by one
+            bool any = false;
 #pragma unroll
-        for (int w = 0; w < near; w++) {
-            float2 v = column[x1 + w];
-            float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-            any |= d * fabsf(d) > limit * (b * q * q);
+            for (int w = 0; w < near; w++) {
+                float2 v = column[x1 + w];
+                float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
+                any |= d * fabsf(d) > limit * (b * q * q);
+            }
+            any = any && x1 < end;
+            if (__any_sync(full, any)) return placeOf(from, nearest, any);
         }
-        any = any && x1 < end;
-        if (__any_sync(full, any)) {
-            if (any) consider(s, column, y1, y2, x1, x1, min(end, x1 + near), level);
-            level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
-            limit = static_cast<float>(level * s.scale);
-        }
-        // By groups.
-        const int own = x1 / wide + near / wide, groups = (min(cols, from + 31 + s.maxCols) + wide - 1) / wide;
-        for (int g = from / wide + near / wide; g < groups; g += 4) {
-            bool p[4];
+        // Groups, four at once. The first four have some before a lane's own.
+        const int first = from / wide + near / wide, groups = (min(cols, from + 31 + maxCols) + wide - 1) / wide;
+        bool p[4];
+        auto test = [&] {
 #pragma unroll
             for (int z = 0; z < 4; z++) {
                 float4 v = group[g + z];
                 float d = v.x - off, low = v.y - share, high = v.z - share, u = __saturatef(most - low), q = __saturatef(most - high);
                 p[z] = d * fabsf(d) > limit * fminf(low * (u * u), high * (q * q));
             }
-            if (!__any_sync(full, p[0] || p[1] || p[2] || p[3])) continue;
-            unsigned set = p[0] | p[1] << 1 | p[2] << 2 | p[3] << 3;
+        };
+        if (g <= first) {
+            g = first;
+            if (g >= groups) continue;
+            test();
+#pragma unroll
+            for (int z = 0; z < 3; z++) p[z] = p[z] && lane < wide * (z + 1);
+        } else {
+            if (g >= groups) continue;
+            test();
+        }
+        for (;;) {
+            if (__any_sync(full, p[0] || p[1] || p[2] || p[3])) {
+                int set = 0;
+#pragma unroll
+                for (int z = 0; z < 4; z++) set |= (p[z] && (g + z) * wide < end) << z;
+                if (__any_sync(full, set)) return placeOf(from, g, set);
+            }
+            g += 4;
+            if (g >= groups) break;
+            test();
+        }
+    }
+    return -1;
+}
+
+// searchStrip searches the rectangles of rows y1 to y1+height-1, with one warp. It returns the largest
+// ratio known to the warp, from level on.
+template <class C> __device__ __forceinline__ double searchStrip(Search<C> &s, const Strip &strip, int y1, int height, double level) {
+    const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
+    float2 *column = strip.column;
+    float4 *group = strip.group;
+    const float error = s.error;
+    const unsigned long long bar = *static_cast<volatile unsigned long long *>(s.bar);  // before its use, which waits for it
+    __syncwarp();
+    {
+        const size_t above = static_cast<size_t>(y1) * s.stride + 1, under = static_cast<size_t>(y1 + height) * s.stride + 1;
+        const float *excess = s.excess, *shares = s.shares;
+        for (int base = lane; base < paddedColumns(cols); base += 128) {
+            float a[4], b[4], c[4], d[4];
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const int x = base + 32 * k;
+                a[k] = below, b[k] = c[k] = d[k] = 0;
+                if (x < cols) a[k] = excess[under + x], b[k] = excess[above + x], c[k] = shares[under + x], d[k] = shares[above + x];
+            }
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const int x = base + 32 * k;
+                if (x - lane >= cols) break;
+                float off = a[k] - b[k] + error, share = c[k] - d[k], peak = off;
+                column[x] = make_float2(off, share);
+                for (int d = 1; d < wide; d *= 2) peak = fmaxf(peak, __shfl_xor_sync(full, peak, d));
+                float last = __shfl_sync(full, share, min(x | (wide - 1), cols - 1) & 31);  // shares rise with the column
+                if (x % wide == 0) group[x / wide] = make_float4(peak, share, last, 0);
+            }
+        }
+    }
+    __syncwarp();
+    level = fmax(level, __longlong_as_double(static_cast<long long>(bar)));
+    level = __shfl_sync(full, level, 0);
+    for (int at = 0; (at = next(s, strip, y1, y2, static_cast<float>(level * s.scale), at)) >= 0;) {
+        const int x1 = fromOf(at) + lane, g = groupOf(at);
+        if (g == nearest) {
+            if (at & 1) consider(s, column, y1, y2, x1, x1, min(endOf(s, y1, y2, x1), x1 + near), level);
+            level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
+        } else {
 #pragma unroll 1
             for (int z = 0; z < 4; z++) {
-                bool here = (set >> z & 1) && g + z >= own && (g + z) * wide < end;
+                bool here = at >> z & 1;
                 if (!__any_sync(full, here)) continue;
-                if (here) consider(s, column, y1, y2, x1, (g + z) * wide, min(end, (g + z + 1) * wide), level);
+                if (here) consider(s, column, y1, y2, x1, (g + z) * wide, min(endOf(s, y1, y2, x1), (g + z + 1) * wide), level);
                 level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
-                limit = static_cast<float>(level * s.scale);
             }
         }
     }
     return level;
 }
+
+// Strips are the first rows and heights of every step-th strip from the first on, in the order of heights. It has
+// those, too, that end below the last row.
+struct Strips {
+    int y, height, rows, down, higher;
+    __device__ Strips(int rows, int first, int step) : y(first % rows), height(1 + first / rows), rows(rows), down(step % rows), higher(step / rows) {}
+    __device__ void next() {
+        y += down, height += higher;
+        if (y >= rows) y -= rows, height++;
+    }
+};
 
 // sizes returns the number of powers of two up to most.
 __device__ inline int sizes(int most) { return 32 - __clz(most); }
@@ -231,11 +301,10 @@ static __device__ void search(const Map &m, int block, int blocks, unsigned char
     if (threadIdx.x == 0) s.counts = m.counts, s.excess = m.excess, s.error = h.error, s.bar = &m.head->bar, s.found = h.found;
     Strip strip(memory, m.cols);
     __syncthreads();
-    int warps = blockDim.x >> 5, y = block * warps + (threadIdx.x >> 5), step = blocks * warps, height = 1;
+    const int warps = blockDim.x >> 5, rows = m.rows, first = block * warps + (threadIdx.x >> 5), step = blocks * warps;
     double level = 0;
-    for (; height <= m.maxRows; y += step) {
-        while (y >= m.rows && height <= m.maxRows) y -= m.rows, height++;
-        if (height <= m.maxRows && y + height <= m.rows) level = searchStrip(s, strip, y, height, level);
+    for (Strips i(rows, first, step); i.height <= m.maxRows; i.next()) {
+        if (i.y + i.height <= rows) level = searchStrip(s, strip, i.y, i.height, level);
     }
     Candidate c = bestOf(s.mine[threadIdx.x], of);
     if (threadIdx.x == 0) m.best[block] = c;

@@ -61,7 +61,7 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 // scanShared returns the shared memory of a strip of rows: stripBytes in scan_search.h.
 func scanShared(columns int) int {
 	padded := (columns + 31) / 32 * 32
-	return (padded+16)*8 + (padded/8+4)*16
+	return (padded+8)*8 + (padded/8+4)*16
 }
 
 // scanSeeders returns the number of a task's blocks of scan_seed, for rectangles of up to high rows and

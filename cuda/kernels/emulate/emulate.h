@@ -434,6 +434,9 @@ static inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t x, u
     }
     __syncwarp();
 }
+static inline void fetch(uint4 *to, const uint4 *from) { *to = *from; }
+static inline void fetches() {}
+template <int N> void fetched() {}
 
 template <class A, class B> std::common_type_t<A, B> max(A a, B b) {
     using T = std::common_type_t<A, B>;
