@@ -8,6 +8,9 @@ import "math"
 // spread is the distance between the history's median and its 0.9 quantile, which faults in less than a
 // tenth of the history cannot raise much; a few faults do raise a threshold that is itself a quantile,
 // see usual.
+//
+// Where all scores of a history are 0, as those of a constant series are, there is no spread, and the
+// smallest step exceeds as far as the largest. Such a score is taken to be one spread over the threshold.
 
 // severity is 50 for one spread over the threshold and 100/3 for each decade: 67 for
 // 3.2 spreads, 83 for 10, 100 for 32.
@@ -25,6 +28,9 @@ func (r *Rule) severity(sorted []float32, score, bound float32, rate float64) ui
 		return 0
 	}
 	m, s := r.median(sorted), r.spread(sorted)
+	if s == 0 {
+		return minor
+	}
 	return severity((r.open(score) - r.usual(m, s, r.open(bound), rate)) / s)
 }
 

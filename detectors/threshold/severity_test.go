@@ -88,3 +88,36 @@ func TestSeverityOfRecurringFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestSeverityOfAConstantsSteps requires that the first step of a constant series, whose scores are all 0, is minor,
+// whether it is the smallest or a large one, that equal ones which recur are not critical, and that one which is much
+// larger than those before it is.
+func TestSeverityOfAConstantsSteps(t *testing.T) {
+	for _, r := range []Rule{New(Conformal, 0.002), New(Conformal, 0.01), New(Quantile, 0.99), New(MAD, 6), New(Mean, 3)} {
+		for _, step := range []float32{1e-40, 1e-7, 1, 1e30} {
+			r.Decluster = 4
+			state := make([]float32, r.Size())
+			zeros := func(n int) {
+				for range n {
+					if v := r.Judge(state, 0); v.Exceeds {
+						t.Fatalf("%v: 0 exceeds: %+v", r, v)
+					}
+				}
+			}
+			zeros(2000)
+			if v := r.Judge(state, step); !v.Exceeds || v.Severity != minor {
+				t.Errorf("%v: the first score, %v, of a constant: %+v", r, step, v)
+			}
+			for range 2 {
+				zeros(300)
+				if v := r.Judge(state, step); v.Severity >= critical && r.Kind != Mean {
+					t.Errorf("%v: %v, again: %+v", r, step, v)
+				}
+			}
+			zeros(300)
+			if v := r.Judge(state, 1000*step); !v.Exceeds || v.Severity < critical {
+				t.Errorf("%v: a thousand times %v: %+v", r, step, v)
+			}
+		}
+	}
+}
