@@ -43,12 +43,9 @@ func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) err
 		format, names, sets = of, []string{name}, [][]quality.Series{set}
 	}
 	if !asJSON {
-		fmt.Fprint(t.out, "| series | detector |")
-		for _, rate := range askedRates {
-			fmt.Fprintf(t.out, " %v |", rate)
-		}
-		fmt.Fprintf(t.out, "\n|%s\n", strings.Repeat("---|", 2+len(askedRates)))
+		t.ratesHeader()
 	}
+	var bySeries []string
 	for i, set := range sets {
 		var all [][]quality.Result
 		for _, rate := range askedRates {
@@ -62,8 +59,9 @@ func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) err
 			if all[0][d].Rates == nil {
 				continue // of all detectors together
 			}
+			row := fmt.Sprintf("| %s | %s |", names[i], all[0][d].Detector)
 			if !asJSON {
-				fmt.Fprintf(t.out, "| %s | %s |", names[i], all[0][d].Detector)
+				fmt.Fprint(t.out, row)
 			}
 			for _, lines := range all {
 				if asJSON {
@@ -76,13 +74,41 @@ func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) err
 				first, firstRuns := r.First.Times(r.Asked)
 				after, afterRuns := r.After.Times(r.Asked)
 				fmt.Fprintf(t.out, " %.2f, %.2f (%.2f, %.2f) |", first, after, firstRuns, afterRuns)
+				row += seriesCell(r.Each)
 			}
 			if !asJSON {
 				fmt.Fprintln(t.out)
+				bySeries = append(bySeries, row)
 			}
 		}
 	}
+	if !asJSON {
+		fmt.Fprintf(t.out, "\nBy series, after the first %d scores, scores in a row counted once: the number of series that expect %d or more; the\n"+
+			"share of them within 0.5 and 2 times the rate, in brackets that of a Poisson process of this rate; the median.\n\n",
+			quality.FirstScores, quality.LeastRuns)
+		t.ratesHeader()
+		for _, row := range bySeries {
+			fmt.Fprintln(t.out, row)
+		}
+	}
 	return nil
+}
+
+// ratesHeader prints the head of a table with a column for each rate.
+func (t terminal) ratesHeader() {
+	fmt.Fprint(t.out, "| series | detector |")
+	for _, rate := range askedRates {
+		fmt.Fprintf(t.out, " %v |", rate)
+	}
+	fmt.Fprintf(t.out, "\n|%s\n", strings.Repeat("---|", 2+len(askedRates)))
+}
+
+// seriesCell formats the rates of single series, of which a set may have none that expects enough.
+func seriesCell(e quality.SeriesRates) string {
+	if e.Series == 0 {
+		return " |"
+	}
+	return fmt.Sprintf(" %d: %.2f (%.2f), %.2f |", e.Series, e.Within, e.Chance, e.Median)
 }
 
 // ratesAt returns the measures of a set with every detector's threshold conformal at a rate.

@@ -41,7 +41,7 @@ func (t terminal) score(ctx context.Context, args []string) int {
 	match := fs.String("series", "*", "replay only series whose name, or last part of it, matches this pattern")
 	rates := fs.Bool("rates", false, "print how often scores of unlabelled samples exceed conformal thresholds of several rates,\n"+
 		"over the rate: of the first 256 scores of a series, and of those after; in brackets, counting scores in a row once.\n"+
-		"Without -data, of synthetic series")
+		"Then the same of single series. Without -data, of synthetic series")
 	scores := fs.String("scores", "", "folder of tables <series>.csv with the scores of other programs, a named column each:\n"+
 		"they are judged by ODRADEK_DETECTOR_<NAME>_THRESHOLD and the like, and measured, in place of the detectors' scores")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")

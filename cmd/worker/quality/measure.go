@@ -68,6 +68,10 @@ func (l *Result) Rows() (rows [][2]string) {
 		after, afterRuns := m.After.Times(m.Asked)
 		row("false alarms", "%.2f times the rate of %v in the first %d scores of a series, %.2f times after; counting runs %.2f and %.2f",
 			first, m.Asked, FirstScores, after, firstRuns, afterRuns)
+		if e := m.Each; e.Series > 0 {
+			row("by series", "%.2f times the rate in the median of %d series, by runs after the first scores; 0.5 to 2 times in %.2f of them, %.2f by chance",
+				e.Median, e.Series, e.Within, e.Chance)
+		}
 	}
 	if m := l.ChangeMeasures; m != nil {
 		row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", l.Opened, m.Covering,

@@ -1,5 +1,10 @@
 package quality
 
+import (
+	"math"
+	"slices"
+)
+
 // RateMeasures compare the configured false-alarm rate of a conformal threshold with the
 // realised one: the share of unlabelled samples whose score exceeded, among
 // the first scores of each series after the warm-up, while its history is short, and
@@ -8,6 +13,25 @@ type RateMeasures struct {
 	Asked float64   `json:"asked"`
 	First RateShare `json:"first_256"`
 	After RateShare `json:"after"`
+
+	// Each counts runs for every series alone, among its later scores.
+	Each SeriesRates `json:"by_series"`
+
+	series []RateShare
+}
+
+// LeastRuns is the number of runs that a series must expect at the configured rate to count in SeriesRates: the
+// realised rate of one that expects fewer is mostly chance.
+const LeastRuns = 4
+
+// SeriesRates compare the realised rates of single series with the configured one.
+type SeriesRates struct {
+	Series int     `json:"series"` // that expect at least LeastRuns
+	Within float64 `json:"within"` // share of them whose rate is 0.5 to 2 times the configured one
+	Median float64 `json:"median"` // of their rates over the configured one
+	// Chance is the share that would be within if runs came independently, at exactly the configured rate: by
+	// Poisson's distribution, for as many scores.
+	Chance float64 `json:"within_by_chance"`
 }
 
 // RateShare counts scores of a part of the series.
@@ -30,9 +54,42 @@ func (s *RateShare) Times(rate float64) (scores, runs float64) {
 	return float64(s.Exceeds) / expected, float64(s.Runs) / expected
 }
 
+// eachOf compares the rates of single series with rate.
+func eachOf(series []RateShare, rate float64) (e SeriesRates) {
+	var times []float64
+	for i := range series {
+		expected := rate * float64(series[i].Judged)
+		if expected < LeastRuns {
+			continue
+		}
+		_, runs := series[i].Times(rate)
+		times = append(times, runs)
+		if runs >= 0.5 && runs <= 2 {
+			e.Within++
+		}
+		e.Chance += poisson(expected, math.Ceil(expected/2), 2*expected)
+	}
+	if e.Series = len(times); e.Series > 0 {
+		slices.Sort(times)
+		e.Within /= float64(e.Series)
+		e.Chance /= float64(e.Series)
+		e.Median = (times[(e.Series-1)/2] + times[e.Series/2]) / 2
+	}
+	return e
+}
+
+// poisson is the probability of least to most events where mean are expected.
+func poisson(mean, least, most float64) (p float64) {
+	for n := least; n <= most; n++ {
+		gamma, _ := math.Lgamma(n + 1)
+		p += math.Exp(n*math.Log(mean) - mean - gamma)
+	}
+	return p
+}
+
 // add counts the scores of a series; its first warmup scores were not judged.
 func (m *RateMeasures) add(s *Series, r *Verdicts, warmup int) {
-	scores, running := 0, false
+	scores, running, before := 0, false, m.After
 	for i, score := range r.Scores {
 		if score == Never {
 			continue
@@ -54,4 +111,6 @@ func (m *RateMeasures) add(s *Series, r *Verdicts, warmup int) {
 		}
 		running = r.Exceeds[i]
 	}
+	m.series = append(m.series, RateShare{m.After.Judged - before.Judged, m.After.Exceeds - before.Exceeds, m.After.Runs - before.Runs})
+	m.Each = eachOf(m.series, m.Asked)
 }
