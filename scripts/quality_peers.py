@@ -1,6 +1,6 @@
 """Scores of other programs for a labelled data set, as `worker score -scores` reads them.
 
-usage: quality_peers.py [-j processes] [-p peer,...] [-m most samples] <data set> <folder to write>
+usage: quality_peers.py [-j processes] [-p peer,...] [-m most samples] [-n series -s seed] <data set> <folder to write>
 
 The data set is NAB (labels/combined_windows.json), UCR (<name>_<train>_<begin>_<end>.txt) or
 pairs of <name>_train.csv and <name>_test.csv (SMD, ASD, SMAP, MSL). Each score is computed from
@@ -35,10 +35,6 @@ def files(folder):
             path = os.path.join(at, name)
             found[re.sub(r"\.gz$", "", os.path.relpath(path, folder))] = path
     return found
-
-
-def ucr(folder):
-    return {os.path.basename(p): p for n, p in files(folder).items() if re.search(r"_\d+_\d+_\d+\.txt$", n)}
 
 
 def text(path):
@@ -322,6 +318,30 @@ def work(job):
     return len(x), seconds
 
 
+def chosen(folder, most, n, seed):
+    """The series of up to that many samples or, of more than n, n that are drawn with the seed; and how many there were."""
+    names = sorted(name for name, values, _ in read(folder) if len(values) <= most)
+    some = names if n >= len(names) else sorted(np.random.default_rng(seed).choice(names, n, replace=False).tolist())
+    return some, len(names)
+
+
+def link(folder, out, names):
+    """Links the files of the series, and those that belong to none, such as labels, into a folder that it empties."""
+    series = re.compile(r"(_train\.csv|_test\.csv|\.csv|\.txt)$")
+    known = {name for name, _, _ in read(folder)}
+    for at, _, old in os.walk(out):
+        for name in old:
+            if os.path.islink(os.path.join(at, name)):
+                os.remove(os.path.join(at, name))
+    for name, path in files(folder).items():
+        stem = series.sub("", name)
+        of = [s for s in (stem, os.path.basename(stem), *(s for s in known if stem.endswith("/" + s))) if s in known]
+        if not of or of[0] in names:
+            to = os.path.join(out, os.path.relpath(path, folder))
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            os.symlink(os.path.abspath(path), to)
+
+
 def rows():
     for line in map(json.loads, sys.stdin):
         nab = line.get("nab", {}).get("standard")
@@ -339,7 +359,9 @@ def main():
     flags.add_argument("-j", type=int, default=os.cpu_count())
     flags.add_argument("-p", default=",".join(PEERS))
     flags.add_argument("-m", type=int, default=1 << 40, help="leave out series of more samples")
-    flags.add_argument("-l", action="store_true", help="only link the files of the series into the folder; with -m, of a set of UCR")
+    flags.add_argument("-n", type=int, default=1 << 40, help="of more series, draw so many")
+    flags.add_argument("-s", type=int, default=1, help="seed of the draw")
+    flags.add_argument("-l", action="store_true", help="only link the files of the series into the folder, and print which they are")
     flags.add_argument("-t", action="store_true", help="print the rows of a table from the output of worker score -json at stdin")
     flags.add_argument("data", nargs="?")
     flags.add_argument("out", nargs="?")
@@ -347,13 +369,12 @@ def main():
     if a.t:
         rows()
         return
+    names, of = chosen(a.data, a.m, a.n, a.s)
     if a.l:
-        os.makedirs(a.out, exist_ok=True)
-        for (name, path), (_, v, _) in zip(sorted(ucr(a.data).items()), read(a.data)):
-            if len(v) <= a.m and not os.path.lexists(os.path.join(a.out, name)):
-                os.symlink(os.path.abspath(path), os.path.join(a.out, name))
+        link(a.data, a.out, set(names))
+        print(f"{len(names)} of {of} series" + (f", drawn with seed {a.s}: {', '.join(names)}" if len(names) < of else ""))
         return
-    jobs = [(n, v, d, a.p.split(","), a.out) for n, v, d in read(a.data) if len(v) <= a.m]
+    jobs = [(n, v, d, a.p.split(","), a.out) for n, v, d in read(a.data) if n in names]
     total, seconds = 0, {}
     with multiprocessing.Pool(a.j) as pool:
         for n, took in pool.imap_unordered(work, jobs):
