@@ -1,6 +1,7 @@
 package knn
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -164,4 +165,26 @@ func BenchmarkWeights(b *testing.B) {
 		s.Weights(w, 20, false, func(i int) Query { return Query{i, 0, 1024} }, nil)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1024, "ns/point")
+}
+
+// BenchmarkRuns scores runs of 32 samples among 2,048 of them, as the default preset does: a task of one fresh sample,
+// and one of sixteen.
+func BenchmarkRuns(b *testing.B) {
+	const n, m, k = 2048, 32, 27
+	for _, fresh := range []int{1, 16} {
+		b.Run(fmt.Sprint(fresh, " fresh"), func(b *testing.B) {
+			rnd := rand.New(rand.NewPCG(1, 1))
+			x := make([]float32, n+m+fresh-2)
+			for i := range x {
+				x[i] = float32(math.Sin(float64(i)/40) + 0.2*rnd.NormFloat64())
+			}
+			var s Scorer
+			w, spent := make([]float64, fresh), cpu(b)
+			for b.Loop() {
+				s.Load(x, 1, m)
+				s.Weights(w, k, false, func(i int) Query { return Query{n - 1 + i, i, n - 1 + i} }, nil)
+			}
+			b.ReportMetric(1e9*spent()/float64(b.N*fresh), "cpu-ns/score")
+		})
+	}
 }

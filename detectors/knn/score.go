@@ -214,7 +214,11 @@ func (s *Scorer) search(q []Query, n int) {
 		for l := range 2 {
 			s.pair[l].D = s.pair[l].D[:length]
 		}
-		vec.SqDists(&s.pair[0], &s.pair[1], s.column[from:], s.stride)
+		second := &s.pair[1]
+		if len(q) == 1 {
+			second = nil
+		}
+		vec.SqDists(&s.pair[0], second, s.column[from:], s.stride)
 		for l := range q {
 			want := n
 			if q[l].At >= lo && q[l].At < end {
@@ -411,20 +415,8 @@ func smallest(d []float64, n int) float64 {
 // has them.
 func (s *Scorer) squares(at int, places []int32) {
 	s.square = grown(s.square, len(places))
-	q := s.x[at*s.dim : at*s.dim+s.width]
-	if s.m == 1 {
-		for c, v := range q {
-			s.q64[c] = float64(v)
-		}
-		vec.SqDists64(s.square, s.x, places, s.q64)
-		return
+	for c, v := range s.x[at*s.dim : at*s.dim+s.width] {
+		s.q64[c] = float64(v)
 	}
-	for a, p := range places {
-		sum := 0.0
-		for c, w := range s.x[int(p)*s.dim:][:len(q)] {
-			e := float64(q[c]) - float64(w)
-			sum += float64(e * e)
-		}
-		s.square[a] = sum
-	}
+	vec.SqDists64(s.square, s.x, places, s.dim, s.q64)
 }

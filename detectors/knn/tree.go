@@ -360,7 +360,7 @@ func (v *visit) squares(l, i int) {
 		v.q64[c] = float64(w)
 	}
 	v.square = grown(v.square, m)
-	vec.SqDists64(v.square, v.x, g.places, v.q64)
+	vec.SqDists64(v.square, v.x, g.places, v.dim, v.q64)
 }
 
 // Weights sets weights to the weights of all points among each other, rounded to float32. They
@@ -403,7 +403,7 @@ func (v *visit) weight(g *gathered, k, others, self int) float32 {
 		return a
 	}
 	// The sum in the order of points: of those equally far the first.
-	vec.SqDists64(v.square, v.x, g.places, v.q64)
+	vec.SqDists64(v.square, v.x, g.places, v.dim, v.q64)
 	list := make([]Neighbour, len(g.places))
 	for a, p := range g.places {
 		list[a] = Neighbour{v.square[a], p}

@@ -302,7 +302,7 @@ func (h *search) squares(i int, places []int32) []float64 {
 	for c, v := range h.rows[i*h.dim : (i+1)*h.dim] {
 		h.q64[c] = float64(v)
 	}
-	vec.SqDists64(h.square[:len(places)], h.rows, places, h.q64)
+	vec.SqDists64(h.square[:len(places)], h.rows, places, h.dim, h.q64)
 	return h.square[:len(places)]
 }
 

@@ -30,12 +30,14 @@ type Distances struct {
 
 // SqDists sets a.D[i] to the sum over c of (a.Q[c]-x[c*stride+i])^2, a.Low[j] to
 // the smallest a.D[i] of those with i modulo len(a.Low) = j, +Inf where there is
-// none; and the same for b, of the same lengths. Without NaN.
+// none; and the same for b, of the same lengths, unless it is nil. Without NaN.
 func SqDists(a, b *Distances, x []float32, stride int) {
 	n, groups, dim := len(a.D), len(a.Low), len(a.Q)
-	same(n, len(b.D))
-	same(groups, len(b.Low))
-	same(dim, len(b.Q))
+	if b != nil {
+		same(n, len(b.D))
+		same(groups, len(b.Low))
+		same(dim, len(b.Q))
+	}
 	if n%Group != 0 || groups%Group != 0 || groups == 0 {
 		panic("vec: not whole groups")
 	}
@@ -44,7 +46,17 @@ func SqDists(a, b *Distances, x []float32, stride int) {
 	}
 	for j := 0; j < groups; j += Group {
 		copy(a.Low[j:], inf[:])
-		copy(b.Low[j:], inf[:])
+		if b != nil {
+			copy(b.Low[j:], inf[:])
+		}
+	}
+	if b == nil {
+		if hasAVX2 {
+			sqDistsOneAVX2(&a.D[0], &a.Low[0], &x[0], n/Group, groups*4, stride, &a.Q[0], dim)
+			return
+		}
+		sqDistsGo(a.D, a.Low, x, stride, a.Q)
+		return
 	}
 	if hasAVX2 {
 		sqDistsAVX2(&a.D[0], &b.D[0], &a.Low[0], &b.Low[0], &x[0], n/32, groups*4, stride, &a.Q[0], &b.Q[0], dim)
@@ -79,6 +91,10 @@ func Column(dst []float32, a float32, x []float32, stride int) {
 	}
 	if stride < 1 || len(x) < (n-1)*stride+1 {
 		panic("vec: too few numbers")
+	}
+	if stride == 1 && a == 1 {
+		copy(dst, x)
+		return
 	}
 	if hasAVX2 {
 		columnAVX2(&dst[0], &x[0], n, stride, a)
@@ -124,22 +140,25 @@ func AtMost(at []int32, near, d []float32, t float32) int {
 	return atMostGo(at, near, d, t)
 }
 
-// SqDists64 sets d[i] to the sum over c of (q[c]-x[at[i]*len(q)+c])^2, in
+// SqDists64 sets d[i] to the sum over c of (q[c]-x[at[i]*step+c])^2, in
 // float64, term by term in order, products rounded.
-func SqDists64(d []float64, x []float32, at []int32, q []float64) {
+func SqDists64(d []float64, x []float32, at []int32, step int, q []float64) {
 	same(len(d), len(at))
 	dim := len(q)
-	n := uint(len(x) / dim)
+	if step < 1 || len(x) < dim && len(at) > 0 {
+		panic("vec: no such point")
+	}
+	last := uint(max(0, len(x)-dim) / step)
 	for _, p := range at {
-		if uint(p) >= n {
+		if uint(p) > last {
 			panic("vec: no such point")
 		}
 	}
-	if hasAVX2 && len(d) > 0 {
-		sqDists64AVX2(&d[0], &x[0], &at[0], len(at), &q[0], dim)
+	if hasAVX2 && len(d) > 0 && dim > 0 {
+		sqDists64AVX2(&d[0], &x[0], &at[0], len(at), step, &q[0], dim)
 		return
 	}
-	sqDists64Go(d, x, at, q)
+	sqDists64Go(d, x, at, step, q)
 }
 
 // packing has for each set of lanes their numbers, in order, one a byte.
@@ -184,9 +203,9 @@ func atMostGo(at []int32, near, d []float32, t float32) int {
 	return n
 }
 
-func sqDists64Go(d []float64, x []float32, at []int32, q []float64) {
+func sqDists64Go(d []float64, x []float32, at []int32, step int, q []float64) {
 	for i, p := range at {
-		row := x[int(p)*len(q):][:len(q)]
+		row := x[int(p)*step:][:len(q)]
 		d[i] = 0
 		for c, v := range q {
 			e := v - float64(row[c])

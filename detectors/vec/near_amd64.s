@@ -11,6 +11,11 @@
 	VFMADD231PS Y11, Y11, A; \
 	VFMADD231PS Y12, Y12, B
 
+// ONE adds the squares of the differences of 8 points' coordinates from the query's, in Y8, to the sum A.
+#define ONE(I, E, A) \
+	VSUBPS 32*I(AX), Y8, E; \
+	VFMADD231PS E, E, A
+
 // LEAST stores 8 sums and lowers the minima of their groups.
 #define LEAST(I, SUM, D, LOW) \
 	VMOVUPS SUM, 32*I(D); \
@@ -69,6 +74,65 @@ coordinate:
 	ADDQ $128, SI
 	ADDQ $128, BX
 	CMPQ BX, groups+48(FP)
+	JNE same
+	XORQ BX, BX
+
+same:
+	DECQ CX
+	JNZ block
+	VZEROUPPER
+	RET
+
+// func sqDistsOneAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int)
+TEXT ·sqDistsOneAVX2(SB), NOSPLIT, $0-64
+	MOVQ d+0(FP), DI
+	MOVQ low+8(FP), R9
+	MOVQ x+16(FP), SI
+	MOVQ blocks+24(FP), CX
+	MOVQ stride+40(FP), R11
+	SHLQ $2, R11
+	XORQ BX, BX
+
+block:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ SI, AX
+	MOVQ q+48(FP), R12
+	MOVQ dim+56(FP), DX
+
+coordinate:
+	VBROADCASTSS (R12), Y8
+	ONE(0, Y9, Y0)
+	ONE(1, Y10, Y1)
+	ONE(2, Y11, Y2)
+	ONE(3, Y12, Y3)
+	ONE(4, Y13, Y4)
+	ONE(5, Y14, Y5)
+	ONE(6, Y9, Y6)
+	ONE(7, Y10, Y7)
+	ADDQ R11, AX
+	ADDQ $4, R12
+	DECQ DX
+	JNZ coordinate
+
+	LEAST(0, Y0, DI, R9)
+	LEAST(1, Y1, DI, R9)
+	LEAST(2, Y2, DI, R9)
+	LEAST(3, Y3, DI, R9)
+	LEAST(4, Y4, DI, R9)
+	LEAST(5, Y5, DI, R9)
+	LEAST(6, Y6, DI, R9)
+	LEAST(7, Y7, DI, R9)
+	ADDQ $256, DI
+	ADDQ $256, SI
+	ADDQ $256, BX
+	CMPQ BX, groups+32(FP)
 	JNE same
 	XORQ BX, BX
 
@@ -310,54 +374,84 @@ next:
 	VZEROUPPER
 	RET
 
-// func sqDists64AVX2(d *float64, x *float32, at *int32, n int, q *float64, dim int)
-TEXT ·sqDists64AVX2(SB), NOSPLIT, $0-48
+// TERM adds the square of the difference of a coordinate of the point at P from the query's, in X4, to the sum A.
+#define TERM(P, E, A) \
+	VCVTSS2SD (P)(DX*4), X7, E; \
+	VSUBSD E, X4, E; \
+	VMULSD E, E, E; \
+	VADDSD E, A, A
+
+// POINT sets P to where the next point of at begins.
+#define POINT(I, P) \
+	MOVLQSX 4*I(R8), P; \
+	IMULQ R11, P; \
+	ADDQ SI, P
+
+// func sqDists64AVX2(d *float64, x *float32, at *int32, n, step int, q *float64, dim int)
+//
+// Four points at a time: the terms of one are added in order, each after the one before.
+TEXT ·sqDists64AVX2(SB), NOSPLIT, $0-56
 	MOVQ d+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ at+16(FP), R8
 	MOVQ n+24(FP), CX
-	MOVQ q+32(FP), R9
-	MOVQ dim+40(FP), R10
+	MOVQ step+32(FP), R11
+	SHLQ $2, R11
+	MOVQ q+40(FP), R9
+	MOVQ dim+48(FP), R10
 	VXORPD X7, X7, X7
+	SUBQ $4, CX
+	JLT rest
 
-point:
-	MOVLQSX (R8), AX
-	IMULQ R10, AX
-	LEAQ (SI)(AX*4), AX
+four:
+	POINT(0, AX)
+	POINT(1, BX)
+	POINT(2, R12)
+	POINT(3, R13)
 	VXORPD X0, X0, X0
-	XORQ BX, BX
-	MOVQ R10, DX
-	SUBQ $2, DX
-	JLT odd
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	XORQ DX, DX
 
-pair:
-	VCVTSS2SD (AX)(BX*4), X7, X1
-	VCVTSS2SD 4(AX)(BX*4), X7, X2
-	VMOVSD (R9)(BX*8), X3
-	VMOVSD 8(R9)(BX*8), X4
-	VSUBSD X1, X3, X1
-	VSUBSD X2, X4, X2
-	VMULSD X1, X1, X1
-	VMULSD X2, X2, X2
-	VADDSD X1, X0, X0
-	VADDSD X2, X0, X0
-	ADDQ $2, BX
-	SUBQ $2, DX
-	JGE pair
+terms:
+	VMOVSD (R9)(DX*8), X4
+	TERM(AX, X5, X0)
+	TERM(BX, X6, X1)
+	TERM(R12, X8, X2)
+	TERM(R13, X9, X3)
+	INCQ DX
+	CMPQ DX, R10
+	JNE terms
+	VMOVSD X0, (DI)
+	VMOVSD X1, 8(DI)
+	VMOVSD X2, 16(DI)
+	VMOVSD X3, 24(DI)
+	ADDQ $32, DI
+	ADDQ $16, R8
+	SUBQ $4, CX
+	JGE four
 
-odd:
-	ADDQ $2, DX
-	JZ store
-	VCVTSS2SD (AX)(BX*4), X7, X1
-	VMOVSD (R9)(BX*8), X3
-	VSUBSD X1, X3, X1
-	VMULSD X1, X1, X1
-	VADDSD X1, X0, X0
+rest:
+	ADDQ $4, CX
+	JZ done
 
-store:
+one:
+	POINT(0, AX)
+	VXORPD X0, X0, X0
+	XORQ DX, DX
+
+term:
+	VMOVSD (R9)(DX*8), X4
+	TERM(AX, X5, X0)
+	INCQ DX
+	CMPQ DX, R10
+	JNE term
 	VMOVSD X0, (DI)
 	ADDQ $8, DI
 	ADDQ $4, R8
 	DECQ CX
-	JNZ point
+	JNZ one
+
+done:
 	RET

@@ -36,6 +36,10 @@ func TestNear(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			SqDists(&other, &own, x, stride)
 		}
+		alone := Distances{q, make([]float32, n), make([]float32, groups)}
+		if SqDists(&alone, nil, x, stride); !slices.Equal(alone.D, d) || !slices.Equal(alone.Low, low) {
+			t.Fatalf("n=%d groups=%d dim=%d: alone %v, %v, of two %v, %v", n, groups, dim, alone.D, alone.Low, d, low)
+		}
 		minima := slices.Repeat([]float32{float32(math.Inf(1))}, groups)
 		for i, v := range d {
 			want := 0.0
@@ -92,7 +96,7 @@ func TestNear(t *testing.T) {
 				rows, q64[c] = append(rows, x[c*stride+i]), float64(q[c])
 			}
 		}
-		SqDists64(d64, rows, at, q64)
+		SqDists64(d64, rows, at, dim, q64)
 		for a, i := range at {
 			exact := 0.0
 			for c := range q {
@@ -103,6 +107,47 @@ func TestNear(t *testing.T) {
 				t.Fatalf("place %d: %v and %v, want %v and %v", i, near[a], d64[a], d[i], exact)
 			}
 		}
+	}
+}
+
+// TestSqDists64: the terms are added in order, whatever the number of points beside it and the distance of their rows.
+func TestSqDists64(t *testing.T) {
+	rng := seedtest.New(t)
+	for range 300 {
+		step, dim, n := 1+rng.IntN(5), 1+rng.IntN(40), 1+rng.IntN(12)
+		points := 1 + rng.IntN(50)
+		x, q := make([]float32, (points-1)*step+dim), make([]float64, dim)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64() * math.Exp(5*rng.NormFloat64()))
+		}
+		for c := range q {
+			q[c] = float64(float32(rng.NormFloat64() * math.Exp(5*rng.NormFloat64())))
+		}
+		at, got := make([]int32, n), make([]float64, n)
+		for i := range at {
+			at[i] = int32(rng.IntN(points))
+		}
+		SqDists64(got, x, at, step, q)
+		for i, p := range at {
+			want := 0.0
+			for c, v := range q {
+				e := v - float64(x[int(p)*step+c])
+				want += float64(e * e)
+			}
+			if got[i] != want {
+				t.Fatalf("step %d, dim %d: distance %d of %d is %v, want %v", step, dim, i, n, got[i], want)
+			}
+		}
+	}
+	for _, p := range []int32{-1, 3} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("no panic for point %d", p)
+				}
+			}()
+			SqDists64(make([]float64, 1), make([]float32, 10), []int32{p}, 3, make([]float64, 4))
+		}()
 	}
 }
 
@@ -129,10 +174,12 @@ func TestExtentAndColumn(t *testing.T) {
 		if n > 0 {
 			stride := 1 + rng.IntN(5)
 			dst := make([]float32, 1+(n-1)/stride)
-			Column(dst, 2, x, stride)
-			for i, v := range dst {
-				if v != 2*x[i*stride] {
-					t.Fatalf("column %d is %v, want %v", i, v, 2*x[i*stride])
+			for _, scale := range []float32{1, 2} {
+				Column(dst, scale, x, stride)
+				for i, v := range dst {
+					if v != scale*x[i*stride] {
+						t.Fatalf("column %d is %v, want %v", i, v, scale*x[i*stride])
+					}
 				}
 			}
 			x[rng.IntN(n)] = []float32{inf, -inf, float32(math.NaN())}[rng.IntN(3)]

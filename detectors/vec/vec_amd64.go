@@ -117,6 +117,11 @@ func laneMulAVX2(y, m []float32, stride int, v []float32) {
 //go:noescape
 func sqDistsAVX2(d, e, lowd, lowe, x *float32, blocks, groups, stride int, q, r *float32, dim int)
 
+// sqDistsOneAVX2 takes blocks of 64 points, for one query.
+//
+//go:noescape
+func sqDistsOneAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int)
+
 // extentAVX2 takes n*8 numbers and returns bits.
 //
 //go:noescape
@@ -137,7 +142,7 @@ func rankAVX2(x *float32, n, least, most int) float32
 func atMostAVX2(at *int32, near, d *float32, n int, t float32, packing *[256]uint64) int
 
 //go:noescape
-func sqDists64AVX2(d *float64, x *float32, at *int32, n int, q *float64, dim int)
+func sqDists64AVX2(d *float64, x *float32, at *int32, n, step int, q *float64, dim int)
 
 // covariancesAVX2 takes n deviations, at least one.
 //

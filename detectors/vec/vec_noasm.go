@@ -27,13 +27,16 @@ func laneShiftAVX2(y []float32, h, k *[Lanes]float32, s []float32) { panic("vec:
 func sqDistsAVX2(d, e, lowd, lowe, x *float32, blocks, groups, stride int, q, r *float32, dim int) {
 	panic("vec: no assembly")
 }
+func sqDistsOneAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int) {
+	panic("vec: no assembly")
+}
 func extentAVX2(x *float32, n int) (most, least uint32)    { panic("vec: no assembly") }
 func columnAVX2(dst, x *float32, n, stride int, a float32) { panic("vec: no assembly") }
 func rankAVX2(x *float32, n, least, most int) float32      { panic("vec: no assembly") }
 func atMostAVX2(at *int32, near, d *float32, n int, t float32, packing *[256]uint64) int {
 	panic("vec: no assembly")
 }
-func sqDists64AVX2(d *float64, x *float32, at *int32, n int, q *float64, dim int) {
+func sqDists64AVX2(d *float64, x *float32, at *int32, n, step int, q *float64, dim int) {
 	panic("vec: no assembly")
 }
 
