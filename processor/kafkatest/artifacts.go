@@ -48,10 +48,10 @@ func tempDir(name string) (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, "owner"), []byte(strconv.Itoa(os.Getpid())), 0o600)
 }
 
-// cached returns the folder name in the cache, made by fill at the first call on
+// Cached returns the folder name in the cache, made by fill at the first call on
 // this machine. Processes that want it at once wait for the one that makes it; a
 // folder is there whole or not at all.
-func cached(name string, fill func(dir string) error) (string, error) {
+func Cached(name string, fill func(dir string) error) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
@@ -102,19 +102,82 @@ func maven(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// logging is the slf4j backend of a version: it is not among the broker's own
-// dependencies. Both versions speak slf4j 1. Kafka 4 runs without log4j; Kafka 3
-// touches log4j 1's classes when it starts, which reload4j has.
-func logging(version string) string {
-	if strings.HasPrefix(version, "3.") {
-		return dependency("org.slf4j", "slf4j-reload4j", "1.7.36") + dependency("ch.qos.reload4j", "reload4j", "1.2.25")
+// CachedFile returns the folder name of the cache, with what unpack has made of a file of
+// Maven Central (group:name:version:type, and :classifier).
+func CachedFile(ctx context.Context, name, artifact string, unpack func(file, dir string) error) (string, error) {
+	dir, err := Cached(name, func(dir string) error {
+		if err := maven(ctx, dir, "dependency:copy", "-Dartifact="+artifact, "-DoutputDirectory=packed"); err != nil {
+			return err
+		}
+		packed := filepath.Join(dir, "packed")
+		files, err := os.ReadDir(packed)
+		if err == nil && len(files) != 1 {
+			err = fmt.Errorf("%s is %d files", artifact, len(files))
+		}
+		if err == nil {
+			err = unpack(filepath.Join(packed, files[0].Name()), dir)
+		}
+		if err != nil {
+			return fmt.Errorf("unpacking %s: %w", artifact, err)
+		}
+		return os.RemoveAll(packed)
+	})
+	if err != nil {
+		return "", &MissingError{name, err}
 	}
-	return dependency("org.slf4j", "slf4j-simple", "1.7.36")
+	return dir, nil
 }
 
-func dependency(group, artifact, version string) string {
-	return fmt.Sprintf("    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n",
-		group, artifact, version)
+// Artifact is a jar of Maven Central.
+type Artifact struct {
+	Group, Name, Version string
+	Without              []string // "group:name" of what it says it needs and is left out; name may be *
+}
+
+// Jars returns the folder with the jars of artifacts and of all that they need to run,
+// from the folder name of the cache or from Maven Central.
+func Jars(ctx context.Context, name string, artifacts ...Artifact) (string, error) {
+	dir, err := Cached(name, func(dir string) error {
+		pom := `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>odradek</groupId><artifactId>jars-for-tests</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+`
+		for _, a := range artifacts {
+			pom += a.dependency()
+		}
+		pom += "  </dependencies>\n</project>\n"
+		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(pom), 0o644); err != nil {
+			return err
+		}
+		return maven(ctx, dir, "dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime")
+	})
+	if err != nil {
+		return "", &MissingError{name, err}
+	}
+	return filepath.Join(dir, "lib"), nil
+}
+
+// dependency returns the artifact as a line of a pom.
+func (a Artifact) dependency() string {
+	var without string
+	for _, w := range a.Without {
+		group, name, _ := strings.Cut(w, ":")
+		without += fmt.Sprintf("<exclusion><groupId>%s</groupId><artifactId>%s</artifactId></exclusion>", group, name)
+	}
+	return fmt.Sprintf("    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version>"+
+		"<exclusions>%s</exclusions></dependency>\n", a.Group, a.Name, a.Version, without)
+}
+
+// Logging returns the slf4j backend of a version of Kafka: it is not among the broker's
+// own dependencies. Both versions speak slf4j 1. Kafka 4 runs without log4j; Kafka 3
+// touches log4j 1's classes when it starts, which reload4j has.
+func Logging(version string) []Artifact {
+	if strings.HasPrefix(version, "3.") {
+		return []Artifact{{Group: "org.slf4j", Name: "slf4j-reload4j", Version: "1.7.36"},
+			{Group: "ch.qos.reload4j", Name: "reload4j", Version: "1.2.25"}}
+	}
+	return []Artifact{{Group: "org.slf4j", Name: "slf4j-simple", Version: "1.7.36"}}
 }
 
 // MissingError says that something cannot be started because this machine lacks
@@ -130,23 +193,12 @@ func (e *MissingError) Unwrap() error { return e.Err }
 // kafkaJars returns the folder with Apache Kafka's jars, from the cache or from
 // Maven Central.
 func kafkaJars(ctx context.Context, version string) (string, error) {
-	dir, err := cached("kafka-"+version, func(dir string) error {
-		pom := `<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>odradek</groupId><artifactId>kafka-for-tests</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-` + dependency("org.apache.kafka", "kafka_2.13", version) + logging(version) + `  </dependencies>
-</project>
-`
-		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(pom), 0o644); err != nil {
-			return err
-		}
-		return maven(ctx, dir, "dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime")
-	})
-	if err != nil {
-		return "", &MissingError{"Apache Kafka " + version, err}
+	jars, err := Jars(ctx, "kafka-"+version,
+		append([]Artifact{{Group: "org.apache.kafka", Name: "kafka_2.13", Version: version}}, Logging(version)...)...)
+	if m := (*MissingError)(nil); errors.As(err, &m) {
+		return "", &MissingError{"Apache Kafka " + version, m.Err}
 	}
-	return filepath.Join(dir, "lib"), nil
+	return jars, err
 }
 
 // registryVersion is the newest Apicurio Registry that runs on Java 17.
@@ -154,25 +206,16 @@ const registryVersion = "3.0.9"
 
 // registryJars returns the folder with the registry, unpacked.
 func registryJars(ctx context.Context) (string, error) {
-	dir, err := cached("apicurio-registry-"+registryVersion, func(dir string) error {
-		artifact := "io.apicurio:apicurio-registry-app:" + registryVersion + ":tar.gz:all"
-		if err := maven(ctx, dir, "dependency:copy", "-Dartifact="+artifact, "-DoutputDirectory="+dir); err != nil {
-			return err
-		}
-		name := filepath.Join(dir, "apicurio-registry-app-"+registryVersion+"-all.tar.gz")
-		if err := untar(name, dir); err != nil {
-			return fmt.Errorf("unpacking %s: %w", name, err)
-		}
-		return os.Remove(name)
-	})
-	if err != nil {
-		return "", &MissingError{"Apicurio Registry " + registryVersion, err}
+	dir, err := CachedFile(ctx, "apicurio-registry-"+registryVersion,
+		"io.apicurio:apicurio-registry-app:"+registryVersion+":tar.gz:all", UntarGz)
+	if m := (*MissingError)(nil); errors.As(err, &m) {
+		return "", &MissingError{"Apicurio Registry " + registryVersion, m.Err}
 	}
-	return dir, nil
+	return dir, err
 }
 
-// untar unpacks the files of a .tar.gz below dir.
-func untar(name, dir string) error {
+// UntarGz unpacks the files and links of a .tar.gz below dir.
+func UntarGz(name, dir string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -182,35 +225,45 @@ func untar(name, dir string) error {
 	if err != nil {
 		return err
 	}
-	r := tar.NewReader(z)
+	return Untar(z, dir)
+}
+
+// Untar unpacks the files and links of a tar below dir, and refuses what would lie outside.
+func Untar(from io.Reader, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	r := tar.NewReader(from)
 	for {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err == nil && h.Typeflag != tar.TypeDir {
+			err = root.MkdirAll(filepath.Dir(h.Name), 0o755)
+		}
 		if err != nil {
 			return err
 		}
-		if h.Typeflag != tar.TypeReg {
-			continue
+		switch h.Typeflag {
+		case tar.TypeReg:
+			err = unpackFile(root, h, r)
+		case tar.TypeSymlink:
+			err = root.Symlink(h.Linkname, h.Name)
 		}
-		if !filepath.IsLocal(h.Name) {
-			return fmt.Errorf("entry %q lies outside", h.Name)
-		}
-		to := filepath.Join(dir, h.Name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		w, err := os.Create(to)
 		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(w, r); err != nil {
-			w.Close()
-			return err
-		}
-		if err := w.Close(); err != nil {
 			return err
 		}
 	}
+}
+
+func unpackFile(root *os.Root, h *tar.Header, from io.Reader) error {
+	w, err := root.OpenFile(h.Name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, h.FileInfo().Mode()&0o755|0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, from)
+	return errors.Join(err, w.Close())
 }

@@ -109,7 +109,7 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 	}
 	for try := 1; ; try++ {
 		var err error
-		if ports, err = freePorts(o.Brokers); err == nil {
+		if ports, err = FreePorts(o.Brokers); err == nil {
 			err = start()
 		}
 		if err == nil {

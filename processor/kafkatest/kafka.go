@@ -68,7 +68,7 @@ func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 	if o.HeapMB == 0 {
 		o.HeapMB = 400
 	}
-	jvm, err := java()
+	jvm, err := Java()
 	if err != nil {
 		return nil, &MissingError{"Apache Kafka " + o.Version, err}
 	}
@@ -114,7 +114,7 @@ func (c *Cluster) lay(o Options, jvm, jars, format string) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	ports, err := freePorts(4 * o.Nodes)
+	ports, err := FreePorts(4 * o.Nodes)
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ log4j.appender.err.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1} %m%n
 // node and cluster but for the ids in meta.properties, and running the tool
 // takes seconds a node.
 func formatted(ctx context.Context, jvm, jars, version string) (string, error) {
-	dir, err := cached("kafka-"+version+"-formatted", func(dir string) error {
+	dir, err := Cached("kafka-"+version+"-formatted", func(dir string) error {
 		conf := filepath.Join(dir, "format.properties")
 		p := map[string]string{
 			"process.roles": "broker,controller", "node.id": "1", "controller.quorum.voters": "1@127.0.0.1:9093",

@@ -87,8 +87,8 @@ func (p *process) kill() {
 	}
 }
 
-// java returns the Java runtime to use; Kafka 4 and the registry need 17.
-var java = sync.OnceValues(func() (string, error) {
+// Java returns the Java runtime to use; Kafka 4 and the registry need 17.
+var Java = sync.OnceValues(func() (string, error) {
 	name := "java"
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		name = home + "/bin/java"
@@ -118,10 +118,10 @@ var given struct {
 	ports map[int]bool
 }
 
-// freePorts finds n ports on loopback that nothing listens on, below the range
+// FreePorts finds n ports on loopback that nothing listens on, below the range
 // that the kernel takes for outgoing connections: a node that is down for a
 // while finds its port free again.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	given.Lock()
 	defer given.Unlock()
 	if given.ports == nil {

@@ -34,7 +34,7 @@ type RegistryServer struct {
 
 // StartFakeRegistry starts srfake on a free port of loopback.
 func StartFakeRegistry(opts ...srfake.Option) (*RegistryServer, error) {
-	ports, err := freePorts(1)
+	ports, err := FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func StartFakeRegistry(opts ...srfake.Option) (*RegistryServer, error) {
 // unless variables (NAME=value) are given, as its container image takes them:
 // they say where it keeps its schemas.
 func StartRegistry(ctx context.Context, variables ...string) (*RegistryServer, error) {
-	jvm, err := java()
+	jvm, err := Java()
 	if err != nil {
 		return nil, &MissingError{"registry", err}
 	}
@@ -60,7 +60,7 @@ func StartRegistry(ctx context.Context, variables ...string) (*RegistryServer, e
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(1)
+	ports, err := FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
