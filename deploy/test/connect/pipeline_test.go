@@ -4,7 +4,6 @@ package connect
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,15 +15,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	_ "github.com/redpanda-data/benthos/v4/public/components/io"
-	_ "github.com/redpanda-data/benthos/v4/public/components/pure"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafkatest"
 )
+
+func TestMain(m *testing.M) { kafkatest.Main(m) }
 
 const repository = "../../.."
 
@@ -37,6 +38,7 @@ type receiver struct {
 	mu       sync.Mutex
 	requests map[string][]request // by path
 	refuse   int                  // how many requests it answers with an error first
+	hold     chan request         // gets the next request to /webhook, which is not answered; nil: none
 }
 
 type request struct {
@@ -48,17 +50,30 @@ func newReceiver(t *testing.T) *receiver {
 	r := &receiver{requests: map[string][]request{}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.refuse > 0 || err != nil {
-			r.refuse--
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+		if r.take(w, request{q.Header.Get("Idempotency-Key"), body}, q.URL.Path, err) {
+			<-q.Context().Done()
 		}
-		r.requests[q.URL.Path] = append(r.requests[q.URL.Path], request{q.Header.Get("Idempotency-Key"), body})
 	}))
 	t.Cleanup(r.Close)
 	return r
+}
+
+// take takes a request and reports whether it is to be held.
+func (r *receiver) take(w http.ResponseWriter, q request, path string, err error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refuse > 0 || err != nil {
+		r.refuse--
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return false
+	}
+	if r.hold != nil && path == "/webhook" {
+		r.hold <- q
+		r.hold = nil
+		return true
+	}
+	r.requests[path] = append(r.requests[path], q)
+	return false
 }
 
 func (r *receiver) of(path string) []request {
@@ -77,35 +92,79 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
+// run starts a program that ends with the test; its output is shown if that fails.
+func run(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := kafkatest.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s:\n%s", cmd.Path, log.String())
+		}
+	})
+}
+
 // startWorker runs a worker over the topic sensors of the brokers. It has a detector that knows what to expect within 20 samples.
 func startWorker(t *testing.T, brokers string) {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "worker")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/worker")
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	w := exec.Command(bin, "run")
-	w.Env = append(os.Environ(), "CGO_ENABLED=0")
+	w := exec.Command(kafkatest.GoProgram(t, repository, "worker", "build", "./cmd/worker"), "run")
+	w.Env = os.Environ()
 	for _, s := range []string{"KAFKA_BROKERS=" + brokers, "GROUP=plant", "TOPICS=sensors", "FORMAT=json", "OUTPUT_FORMAT=json", "KEY_FIELD=key",
 		"TIME_FIELD=time", "VALUE_FIELDS=value", "GROUP_BY=^[^/]+", "HTTP_ADDR=off", "PAGE_ADDR=off", "EXECUTOR=cpu", "DETECTORS=level",
 		"DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=40", "DETECTOR_LEVEL_THRESHOLD=fixed:5.5", "DETECTOR_LEVEL_CLOSE_AFTER=3",
 		"FETCH_MAX_WAIT=20ms", "SCHEMA_REGISTRY_CACHE_DIR=off"} {
 		w.Env = append(w.Env, "ODRADEK_"+s)
 	}
-	var log strings.Builder
-	w.Stdout, w.Stderr = &log, &log
-	if err := w.Start(); err != nil {
+	run(t, w)
+}
+
+// engine is a program that runs pipelines.
+type engine struct {
+	name    string
+	program string   // its folder
+	args    []string // before the file
+	adapt   func(t *testing.T, text string) string
+}
+
+// The engines: the present one has its input stood in for, the earlier one has its own.
+var engines = []engine{
+	{"the engine of Redpanda Connect 4.60", "redpanda", []string{"run"}, func(_ *testing.T, text string) string { return text }},
+	{"Benthos 4.27", "benthos", []string{"-c"}, earlier},
+}
+
+// earlier returns the pipeline for Benthos 4.27: its input has another name and no isolation level, and lets several batches of a
+// partition be under way without being asked.
+func earlier(t *testing.T, text string) string {
+	t.Helper()
+	from, to := strings.Index(text, "        # The workers write transactions"), strings.Index(text, "    policy:\n")
+	if strings.Count(text, "      redpanda:\n") != 1 || from < 0 || to < from {
+		t.Fatal("the pipeline's input has changed")
+	}
+	return strings.Replace(text[:from]+"        checkpoint_limit: 4096\n"+text[to:], "      redpanda:\n", "      kafka_franz:\n", 1)
+}
+
+// pipeline returns the command of the pipeline of deploy/connect with its variables.
+func (e engine) pipeline(t *testing.T, variables map[string]string) *exec.Cmd {
+	t.Helper()
+	text, err := os.ReadFile(repository + "/deploy/connect/redpanda/anomalies.yaml")
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = w.Process.Signal(os.Interrupt)
-		_ = w.Wait()
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
+	file := filepath.Join(t.TempDir(), "anomalies.yaml")
+	if err := os.WriteFile(file, []byte(e.adapt(t, string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(kafkatest.GoProgram(t, ".", e.program, "build", "./"+e.program), append([]string{"-s", "http.enabled=false", "-s", "logger.level=WARN"}, append(e.args, file)...)...)
+	cmd.Env = os.Environ()
+	for name, value := range variables {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	return cmd
 }
 
 // message is what a webhook gets.
@@ -121,117 +180,145 @@ type alert struct {
 	StartsAt, EndsAt    time.Time
 }
 
-// TestPipeline: 200 sensors of a line fail at once, and one of another line. A worker finds them; the pipeline sends one message for
-// each line when they open and one when they are over, to all three receivers, though these refuse the first requests.
-func TestPipeline(t *testing.T) {
-	for name, c := range map[string]struct {
-		partitions int32
-		pattern    string
-	}{
-		"groups of the workers":        {1, ""},
-		"groups of several partitions": {3, "^[^/]+"},
-	} {
-		split := true
-		for try := 1; split && try <= 5; try++ { // on a busy machine the anomalies may open across the end of a window
-			t.Run(name, func(t *testing.T) { split = testPipeline(t, c.partitions, c.pattern) })
-		}
-		if split {
-			t.Errorf("%s: the messages of a group were split in each of five runs", name)
-		}
-	}
+// plant is a topic of sensors with a worker behind it.
+type plant struct {
+	t       *testing.T
+	brokers string
+	client  *kgo.Client
+	rng     *rand.Rand
+	at      time.Time
 }
 
-// window is the pipeline's WINDOW; its windows begin at its multiples.
-const window = 3 * time.Second
-
-// testPipeline reports whether a group was split: its anomalies opened, or closed, in two windows.
-func testPipeline(t *testing.T, partitions int32, pattern string) (split bool) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "sensors"), kfake.SeedTopics(3, "plant-anomalies"))
+func newPlant(t *testing.T, partitions int32) *plant {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "sensors"), kfake.SeedTopics(3, anomalies))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	brokers := strings.Join(cluster.ListenAddrs(), ",")
-	r := newReceiver(t)
-	r.refuse = 2
-	for name, value := range map[string]string{"BROKERS": brokers, "ANOMALIES_TOPIC": "plant-anomalies", "WINDOW": window.String(), "GROUP_PATTERN": pattern,
-		"WEBHOOK_URL": r.URL + "/webhook", "SLACK_URL": r.URL + "/slack", "ALERTMANAGER_URL": r.URL} {
-		t.Setenv(name, value)
-	}
-	env, err := newEnvironment()
-	if err != nil {
+	p := &plant{t: t, brokers: strings.Join(cluster.ListenAddrs(), ","), rng: rand.New(rand.NewPCG(1, 2)), at: time.UnixMilli(1_767_225_600_000).UTC()}
+	if p.client, err = kgo.NewClient(kgo.SeedBrokers(p.brokers), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil))); err != nil {
 		t.Fatal(err)
 	}
-	builder := env.NewStreamBuilder()
-	text, err := os.ReadFile(repository + "/deploy/connect/redpanda/anomalies.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(builder.SetYAML(string(text)), builder.SetLoggerYAML("level: error")); err != nil {
-		t.Fatal(err)
-	}
-	stream, err := builder.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var ended atomic.Bool
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := stream.Run(ctx); err != nil && ctx.Err() == nil {
-			t.Error(err)
-		}
-		ended.Store(true)
-	}()
-	t.Cleanup(func() {
-		if err := stream.StopWithin(time.Minute); err != nil {
-			t.Error(err)
-		}
-		cancel()
-		<-done
-	})
+	t.Cleanup(p.client.Close)
+	startWorker(t, p.brokers)
+	return p
+}
 
-	startWorker(t, brokers)
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+// step is a second of the plant. The readings of line-3 and of one sensor of another line have the fault, those of a third line never.
+func (p *plant) step(fault float64) {
+	p.t.Helper()
+	p.at = p.at.Add(time.Second)
+	var records []*kgo.Record
+	for i := range sensors + 2 {
+		key, value := fmt.Sprintf("line-3/sensor-%03d", i), p.rng.NormFloat64()+fault
+		if i >= sensors {
+			key = fmt.Sprintf("line-%d/sensor-000", i)
+		}
+		if i == sensors+1 {
+			value -= fault
+		}
+		v := fmt.Sprintf(`{"key": %q, "time": %d, "value": %g}`, key, p.at.UnixMilli(), value)
+		records = append(records, &kgo.Record{Topic: "sensors", Key: []byte(key), Value: []byte(v), Timestamp: p.at})
+	}
+	if err := p.client.ProduceSync(p.t.Context(), records...).FirstErr(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// waitAnomalies waits until the topic has n anomalies.
+func (p *plant) waitAnomalies(n int) {
+	p.t.Helper()
+	reader, err := kgo.NewClient(kgo.SeedBrokers(p.brokers), kgo.ConsumeTopics(anomalies), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	defer client.Close()
-	at := time.UnixMilli(1_767_225_600_000).UTC()
-	rng := rand.New(rand.NewPCG(1, 2))
-	step := func(fault float64) {
-		t.Helper()
-		at = at.Add(time.Second)
-		var records []*kgo.Record
-		for i := range sensors + 2 {
-			key, value := fmt.Sprintf("line-3/sensor-%03d", i), rng.NormFloat64()+fault
-			if i >= sensors {
-				key = fmt.Sprintf("line-%d/sensor-000", i)
-			}
-			if i == sensors+1 { // never fails
-				value -= fault
-			}
-			v := fmt.Sprintf(`{"key": %q, "time": %d, "value": %g}`, key, at.UnixMilli(), value)
-			records = append(records, &kgo.Record{Topic: "sensors", Key: []byte(key), Value: []byte(v), Timestamp: at})
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
+	defer cancel()
+	for n > 0 {
+		f := reader.PollFetches(ctx)
+		if err := f.Err(); err != nil {
+			p.t.Fatalf("%d anomalies are missing: %v", n, err)
 		}
-		if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		n -= f.NumRecords()
 	}
+}
+
+// forget has the broker forget the members of the pipeline's group, which it would do 45 s after they died.
+func (p *plant) forget() {
+	p.t.Helper()
+	const group = "odradek-notify"
+	ask := kmsg.NewPtrDescribeGroupsRequest()
+	ask.Groups = []string{group}
+	described, err := ask.RequestWith(p.t.Context(), p.client)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group = group
+	for _, m := range described.Groups[0].Members {
+		member := kmsg.NewLeaveGroupRequestMember()
+		member.MemberID = m.MemberID
+		leave.Members = append(leave.Members, member)
+	}
+	if _, err := leave.RequestWith(p.t.Context(), p.client); err != nil || len(leave.Members) == 0 {
+		p.t.Fatalf("%d members: %v", len(leave.Members), err)
+	}
+}
+
+// anomalies is the topic of the anomalies.
+const anomalies = "plant-anomalies"
+
+// variables returns the pipeline's variables.
+func (p *plant) variables(r *receiver, pattern string) map[string]string {
+	return map[string]string{"BROKERS": p.brokers, "ANOMALIES_TOPIC": anomalies, "WINDOW": window.String(), "GROUP_PATTERN": pattern,
+		"WEBHOOK_URL": r.URL + "/webhook", "SLACK_URL": r.URL + "/slack", "ALERTMANAGER_URL": r.URL}
+}
+
+// window is the pipeline's WINDOW.
+const window = 3 * time.Second
+
+// unsplit runs a test until no group of it was split: on a busy machine the anomalies may open, or close, across the end of a window.
+func unsplit(t *testing.T, name string, test func(t *testing.T) (split bool)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		split := true
+		for try := 1; split && try <= 5; try++ {
+			t.Run(fmt.Sprint("try ", try), func(t *testing.T) { split = test(t) })
+			split = split && !t.Failed()
+		}
+		if split {
+			t.Error("the messages of a group were split in each of five runs")
+		}
+	})
+}
+
+// TestPipeline: 200 sensors of a line fail at once, and one of another line. A worker finds them; the pipeline sends one message for
+// each line when they open and one when they are over, to all three receivers, though these refuse the first requests.
+func TestPipeline(t *testing.T) {
+	for _, e := range engines {
+		unsplit(t, e.name+", groups of the workers", func(t *testing.T) bool { return testPipeline(t, e, 1, "") })
+		unsplit(t, e.name+", groups of several partitions", func(t *testing.T) bool { return testPipeline(t, e, 3, "^[^/]+") })
+	}
+}
+
+// testPipeline reports whether a group was split.
+func testPipeline(t *testing.T, e engine, partitions int32, pattern string) (split bool) {
+	p, r := newPlant(t, partitions), newReceiver(t)
+	r.refuse = 2
+	run(t, e.pipeline(t, p.variables(r, pattern)))
 	for range 60 {
-		step(0)
+		p.step(0)
 	}
-	nextWindow := func() { time.Sleep(time.Until(time.Now().Truncate(window).Add(window))) }
-	nextWindow()
-	step(100)
-	began := at
-	waitFor(t, "a message of each line that fails", func() bool { return ended.Load() || len(r.of("/webhook")) >= 2 && len(r.of("/api/v2/alerts")) >= 2 })
-	nextWindow()
+	p.step(100)
+	began := p.at
+	waitFor(t, "a message of each line that fails", func() bool { return len(r.of("/webhook")) >= 2 && len(r.of("/api/v2/alerts")) >= 2 })
 	for range 30 {
-		step(0)
+		p.step(0)
 	}
-	waitFor(t, "a message of each line that is over", func() bool { return ended.Load() || len(r.of("/webhook")) >= 4 && len(r.of("/api/v2/alerts")) >= 4 })
+	waitFor(t, "a message of each line that is over", func() bool { return len(r.of("/webhook")) >= 4 && len(r.of("/api/v2/alerts")) >= 4 })
 
 	byKey, alerts := map[string][]message{}, map[string][]alert{}
 	for _, q := range r.of("/webhook") {
@@ -306,6 +393,74 @@ func testPipeline(t *testing.T, partitions int32, pattern string) (split bool) {
 		var m struct{ Text string }
 		if err := json.Unmarshal(q.body, &m); err != nil || !strings.HasPrefix(m.Text, ":") || !strings.Contains(m.Text, "level: ") {
 			t.Errorf("%s: %v", q.body, err)
+		}
+	}
+	return false
+}
+
+// TestPipelineCrash: the pipeline is killed while a webhook has its message and has not answered. The pipeline that is started in its
+// place has the same messages with the same keys for all three receivers, and what it had sent before the kill comes again with its key.
+func TestPipelineCrash(t *testing.T) {
+	for _, e := range engines {
+		unsplit(t, e.name, func(t *testing.T) bool { return testPipelineCrash(t, e) })
+	}
+}
+
+// testPipelineCrash reports whether a group was split.
+func testPipelineCrash(t *testing.T, e engine) (split bool) {
+	p, r := newPlant(t, 3), newReceiver(t)
+	for range 60 {
+		p.step(0)
+	}
+	p.step(100)
+	p.waitAnomalies(sensors + 1) // a window has them all
+	held := make(chan request, 1)
+	r.hold = held
+	variables := p.variables(r, "^[^/]+")
+	first := e.pipeline(t, variables)
+	run(t, first)
+	var q request
+	select {
+	case q = <-held:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("no message")
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.forget()
+	before := r.of("/webhook")
+	run(t, e.pipeline(t, variables))
+	waitFor(t, "the message of each line, again", func() bool { return len(r.of("/webhook")) >= len(before)+2 && len(r.of("/api/v2/alerts")) >= 2 })
+	bodies, times := map[string]string{q.key: string(q.body)}, map[string]int{}
+	for _, w := range r.of("/webhook") {
+		var m message
+		if err := json.Unmarshal(w.body, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Count != sensors && m.Count != 1 {
+			t.Logf("split: %+v", m)
+			return true
+		}
+		if body, ok := bodies[w.key]; ok && body != string(w.body) {
+			t.Errorf("key %s is of two messages: %s and %s", w.key, body, w.body)
+		}
+		bodies[w.key] = string(w.body)
+		times[w.key]++
+	}
+	if len(bodies) != 2 || times[q.key] != 1 || len(times) != 2 {
+		t.Errorf("messages of the keys %v after one of %s that was not answered, want two keys, this one once", times, q.key)
+	}
+	for _, path := range []string{"/slack", "/api/v2/alerts"} {
+		keys := map[string]bool{}
+		for _, q := range r.of(path) {
+			keys[q.key] = true
+			if bodies[q.key] == "" {
+				t.Errorf("%s has got %s, which is no key of the webhook", path, q.key)
+			}
+		}
+		if len(keys) != 2 {
+			t.Errorf("%s has got messages of %d keys, want 2", path, len(keys))
 		}
 	}
 	return false

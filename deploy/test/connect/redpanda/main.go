@@ -1,15 +1,29 @@
-package connect
+// Command redpanda is the engine of Redpanda Connect with an input in place of its own, redpanda.
+package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"sync"
 
+	_ "github.com/redpanda-data/benthos/v4/public/components/io"
+	_ "github.com/redpanda-data/benthos/v4/public/components/pure"
 	"github.com/redpanda-data/benthos/v4/public/service"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // The input redpanda is in a module of its own, with drivers of hundreds of systems. This one has the fields that the pipelines use,
 // which fail the test where they are misspelt, and the same client underneath; all else of a pipeline is Redpanda Connect's engine.
+
+func main() {
+	env, err := newEnvironment()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	service.RunCLI(context.Background(), service.CLIOptSetEnvironment(env))
+}
 
 // newEnvironment returns the engine's components and the input.
 func newEnvironment() (*service.Environment, error) {
