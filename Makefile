@@ -73,6 +73,7 @@ pictures: ## docs/pictures, of the page: look at each before it is committed; ne
 
 long: ## before a release: all tests, all of them required, on both versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
+	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -count=1 ./...
 	$(MAKE) fuzz FUZZTIME=2m
 
 # Without keystate, whose states are each for one goroutine.
