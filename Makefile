@@ -61,7 +61,7 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
 # Modules of their own, so that neither Prometheus nor Kubernetes nor a browser is a dependency of the worker.
-deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker, the page in Chromium
+deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker, Kafka Connect into PostgreSQL, the page in Chromium
 	cd deploy/test/kubernetes && $(GO) vet ./... && $(GO) test -count=1 ./...
 	cd deploy/test/connect && $(GO) vet ./... && $(GO) test -count=1 ./...
 	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -count=1 -tags remove_all_sd ./...
@@ -73,6 +73,7 @@ pictures: ## docs/pictures, of the page: look at each before it is committed; ne
 
 long: ## before a release: all tests, all of them required, on both versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
+	cd deploy/test/connect && ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry $(GO) test -count=1 ./...
 	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -count=1 ./...
 	$(MAKE) fuzz FUZZTIME=2m
 
