@@ -26,6 +26,7 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/vec"
 )
 
 // The child of these tests is this test binary: it speaks the protocol and updates the tasks of the
@@ -288,6 +289,10 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			}
 			continue
 		}
+		if plan.Kernels()[l.Kernel] == "normalise" {
+			normalise(words.F32(), plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), 2*int(l.Grid)))
+			continue
+		}
 		for k, tile := range plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
 			if strings.HasPrefix(plan.Kernels()[l.Kernel], "svdsst") && k < plan.SVDSSTHeads {
 				if k == 0 && (tile.First != l.Tiles-plan.SVDSSTHeads || uint64(tile.Count)*plan.Alignment >= q.ScratchBytes) {
@@ -366,6 +371,18 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 		return errors.New("an illegal memory access was encountered")
 	}
 	return nil
+}
+
+// normalise acts as the kernel of that name, whose blocks have two tiles each.
+func normalise(f32 []float32, tiles []plan.Tile) {
+	for pair := range slices.Chunk(tiles, 2) {
+		from, dim, width := pair[0], int(pair[0].Part), int(pair[0].Part*pair[0].Scratch)
+		for i := range int(from.Count) {
+			point := f32[int(pair[1].First)+i*width:][:width]
+			copy(point, f32[int(from.First)+i*dim:])
+			vec.Normalise(point, dim)
+		}
+	}
 }
 
 // testModels is the number of the tests' models; the first value of a task chooses its model.

@@ -61,7 +61,12 @@ func (p *classifier) classOf(t *detectors.Task) (int32, int) {
 		return e.class, e.cost
 	}
 	e.shape, e.serial, e.class = s, p.serial, -1
-	c, cost, ok := op.class(t, p.words[t.Params.Off:t.Params.Off+t.Params.Len])
+	u, params, ok := op.ofPoints(t, p.words[t.Params.Off:t.Params.Off+t.Params.Len])
+	var c Class
+	var cost int
+	if ok {
+		c, cost, ok = op.class(u, params)
+	}
 	if ok && (p.Shared == 0 || op.shared(c) <= p.Shared) {
 		e.class, e.cost = p.indexOf(c), max(cost, 1)
 	}
@@ -115,7 +120,11 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 		Scores: detectors.Span{Len: uint32(size.Scores)}, Next: detectors.Span{Len: uint32(size.Carry)},
 		Detail: detectors.Span{Len: uint32(size.Detail)},
 	}
-	c, _, ok = op.class(&t, d.Params())
+	u, params, ok := op.ofPoints(&t, d.Params())
+	if !ok {
+		return Class{}, false
+	}
+	c, _, ok = op.class(u, params)
 	return c, ok
 }
 

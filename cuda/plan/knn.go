@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"odradek/detectors"
 	"odradek/detectors/ops/knn"
@@ -62,7 +63,7 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 		return s, false
 	}
 	k, m := params.Int(knnParamK), params.Int(knnParamEmbed)
-	if m < 1 || m > knnDim || k < 1 || k > knnK || params.Bool(knnParamZNorm) {
+	if m < 1 || m > knnDim || k < 1 || k > knnK || params.Bool(knnParamZNorm) { // normalised points are rows here
 		return s, false
 	}
 	s.dim, s.rows, s.fresh, s.width = int(t.Dim), int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m
@@ -75,6 +76,22 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 		return s, s.fresh == s.n
 	}
 	return s, s.before() <= knnBefore
+}
+
+// knnPointRows is opPlan.points: the kernels read normalised points as rows.
+func knnPointRows(params detectors.Words) int {
+	if len(params) != knnParamCount || !params.Bool(knnParamZNorm) {
+		return 0
+	}
+	return params.Int(knnParamEmbed)
+}
+
+// knnOfRows is opPlan.ofRows.
+func knnOfRows(params detectors.Words) detectors.Words {
+	params = slices.Clone(params)
+	params.SetInt(knnParamEmbed, 1)
+	params.SetBool(knnParamZNorm, false)
+	return params
 }
 
 // before is the largest number of points before a scored one.
@@ -410,5 +427,5 @@ var knnPlan = opPlan{
 		"knn_index_extent", "knn_index_keys", "knn_index_count", "knn_index_scatter", "knn_index_leaves_2", "knn_index_leaves_4",
 		"knn_nearest_2_10", "knn_nearest_2_20", "knn_nearest_2_32", "knn_nearest_2_50", "knn_nearest_2_64",
 		"knn_nearest_4_10", "knn_nearest_4_20", "knn_nearest_4_32", "knn_nearest_4_50", "knn_nearest_4_64"},
-	class: knnClass, shared: knnSharedBytes, launches: knnLaunches,
+	class: knnClass, shared: knnSharedBytes, launches: knnLaunches, points: knnPointRows, ofRows: knnOfRows,
 }

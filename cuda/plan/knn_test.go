@@ -29,10 +29,17 @@ func TestKNNClass(t *testing.T) {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
 	}
-	b := &detectors.Batch{}
-	task := executortest.KNNTask(t, b, knn.Params{K: 5, Embed: 4, ZNorm: true, Tumbling: true}, 100, 1, 100, draw)
-	if _, _, ok := knnClass(task, b.Rows(0).Params); ok {
-		t.Error("normalised points are taken")
+	for _, c := range []struct {
+		dim, embed int
+		tumbling   bool
+		ok         bool
+	}{{1, 3, true, true}, {4, 16, false, true}, {4, 17, false, false}, {1, 64, true, true}, {1, 65, true, false}} {
+		d := detectors.Must(knn.New(knn.Params{Window: 100, K: 5, Embed: c.embed, ZNorm: true, Tumbling: c.tumbling}))
+		class, ok := ClassOf(d, c.dim, 100)
+		rows, takes := ClassOf(detectors.Must(knn.New(knn.Params{Window: 100, K: 5, Tumbling: c.tumbling})), c.dim*c.embed, 100)
+		if ok != c.ok || takes != c.ok || class != rows {
+			t.Errorf("%+v: normalised points are of class %+v, %v; as rows of %+v, %v", c, class, ok, rows, takes)
+		}
 	}
 	for range 500 {
 		n := 1 + rng.IntN(1<<(1+rng.IntN(17)))

@@ -84,6 +84,11 @@ type opPlan struct {
 	// models reports that the kernels read the model of a task. They have one more parameter, after
 	// scratch: const uint32_t *models. Without it a task with a model goes to the CPU.
 	models bool
+	// points returns the number of rows of a point where the kernels do not read a task's rows but its points, normalised
+	// (normalise.go), each as a row, with the parameters that ofRows returns; else 0. class then has the task in this
+	// form. nil: none does.
+	points func(params detectors.Words) (m int)
+	ofRows func(params detectors.Words) detectors.Words
 }
 
 // plans has the ops with kernels, in the order of the kernels' indices.
@@ -112,7 +117,9 @@ func init() {
 		names = append(names, p.kernels...)
 		sources = append(sources, p.op.String())
 	}
-	names, sources = append(names, windowCacheKernel), append(sources, windowCacheKernel)
+	for _, own := range []string{windowCacheKernel, normaliseKernel} {
+		names, sources = append(names, own), append(sources, own)
+	}
 }
 
 // Has reports whether there are kernels for an op.
@@ -179,6 +186,7 @@ type Planner struct {
 	builder
 	models
 	updates
+	points normaliser
 
 	round   int
 	order   []int32 // batch index of each task in plan order
@@ -252,6 +260,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 	p.order = p.order[:0]
 	p.outputs, p.later, p.repeats = 0, 0, 0
 	p.updates.launch(&p.builder)
+	p.points.launch(b, &p.segments, p.classes, &p.builder)
 	p.sort(len(p.classes))
 	for g := 0; g+1 < len(p.groups); g++ {
 		lo, hi := p.groups[g], p.groups[g+1]
@@ -265,7 +274,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 			for i := s.head; i >= 0; i = p.next[i] {
 				t, of := &p.tasks[len(p.order)], &b.Tasks[i]
 				*t = Task(*of)
-				if t.X.Off >= detectors.InCache {
+				if !p.points.take(i, t) && t.X.Off >= detectors.InCache {
 					t.X.Off += p.cachedX - detectors.InCache
 				}
 				if of.Model.Len > 0 {

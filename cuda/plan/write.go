@@ -70,6 +70,10 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		return tiles + 32*n, status
 	}
 	p.cachedX = uint32(m.Out / 4)
+	p.points.base, p.points.tiles = m.Out/4, tiles/4
+	if p.Updates() > 0 {
+		p.points.base += (b.CachedX + 3) &^ 3
+	}
 	p.placeModels()
 	p.lay(b, View[Task](m.Bytes, at, n))
 	behind := Align(tiles + 16*len(p.tiles)) // copied with the plan
@@ -102,6 +106,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if p.Updates() > 0 {
 		p.q.Room = uint64(m.Out + 4*b.CachedX)
 	}
+	p.q.Room = max(p.q.Room, p.points.room())
 	if p.part {
 		p.narrow(b, m, behind)
 	}

@@ -48,7 +48,7 @@ var spec = detectors.Spec{
 		{Name: "NEIGHBOURS", Type: detectors.Bool, Word: 5},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 6, Later: true,
 			Help: "bring each value's course within a point, of REFERENCE too, to mean 0 and standard deviation 1, or 0 where it is constant, so " +
-				"that its shape counts alone. EMBED must be at least 3. Such tasks are the CPU's."},
+				"that its shape counts alone. EMBED must be at least 3. A GPU normalises points of 64 values at most, and none of REFERENCE."},
 	},
 	// Measured in docs/quality.md, on streams of one value; 16 KiB a series with the
 	// window. Where points are runs of rows, the readings of a fault are in the scores of
@@ -555,7 +555,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	}
 	for _, s := range signals.All(rng) {
 		p := Params{Window: 24, K: 3, Embed: 3 + rng.IntN(4), ZNorm: true, Tumbling: flip(), Neighbours: flip(), IncludeSelf: flip()}
-		add(p, 1+rng.IntN(2), 0, []int{24, 1, 5}, s).CPU = true
+		add(p, 1+rng.IntN(2), 0, []int{24, 1, 1, 5}, s)
 	}
 	for _, dim := range []int{2, 3, 8} {
 		s := signals.All(rng)
