@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+)
+
+// TestReadmeMethods: README's list of methods names settings that exist, those of an op as its table has them, benchmarks that
+// exist, every op of the papers and every way to the top n.
+func TestReadmeMethods(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
+		must(t, err)
+		return string(text)
+	}
+	_, list, ok := strings.Cut(read("README.md"), "### Methods and the settings that run them")
+	list, _, end := strings.Cut(list, "\n## ")
+	if !ok || !end {
+		t.Fatal("README has no list of methods")
+	}
+	settings, benchmarks := read("docs/configuration.md"), read("cmd/bench/bench.go")
+	token := regexp.MustCompile("`[^`]+`")
+	rows := 0
+	seen := map[string]bool{}
+	for line := range strings.Lines(list) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 5 || !strings.Contains(cells[3], "`") || strings.HasPrefix(cells[1], "---") {
+			continue
+		}
+		rows++
+		op := ""
+		for _, of := range token.FindAllString(cells[3], -1) {
+			name, value, _ := strings.Cut(strings.Trim(of, "`"), "=")
+			switch {
+			case name == "OP":
+				if op = value; specByName(op) == nil {
+					t.Errorf("%s: there is no op %q", cells[1], op)
+				}
+				seen[op] = true
+			case strings.HasPrefix(name, "ODRADEK_"):
+				if !strings.Contains(settings, "| `"+name+"` ") {
+					t.Errorf("%s: there is no setting %s", cells[1], name)
+				}
+			case strings.HasPrefix(name, "bin/bench "):
+				if !strings.Contains(benchmarks, `{"`+strings.TrimPrefix(name, "bin/bench ")+`",`) {
+					t.Errorf("%s: there is no benchmark %s", cells[1], name)
+				}
+			case strings.HasPrefix(name, "worker "):
+			default:
+				row := "| `ODRADEK_DETECTOR_<NAME>_" + name + "` "
+				of := false // the op has the setting, or every detector
+				for l := range strings.Lines(settings) {
+					if !strings.HasPrefix(l, row) {
+						continue
+					}
+					help := l[strings.LastIndex(strings.TrimSuffix(l, " |\n"), "| ")+2:]
+					prefix, _, _ := strings.Cut(help, ": ")
+					of = of || prefix == op || specByName(prefix) == nil
+				}
+				if !of {
+					t.Errorf("%s: op %q has no setting %s", cells[1], op, name)
+				}
+			}
+		}
+	}
+	for _, op := range []string{"lof", "knn", "solvingset", "svdsst", "ikasst", "discords", "scan"} {
+		if !seen[op] {
+			t.Errorf("no method is by op %s", op)
+		}
+	}
+	ways := []string{"LOF_GPU", "DRAG", "PD3", "MERLIN", "PALMAD", "SVD-SST", "IKA-SST", "BF, DM and AX"}
+	for _, a := range knn.Algorithms {
+		ways = append(ways, a.Name)
+	}
+	for _, way := range ways {
+		if !strings.Contains(list, way) {
+			t.Errorf("no row names %s", way)
+		}
+	}
+	if rows < 13 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+func specByName(name string) *detectors.Spec {
+	if o, ok := detectors.OpByName(name); ok {
+		return o.Spec()
+	}
+	return nil
+}
