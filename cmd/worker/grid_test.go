@@ -83,6 +83,14 @@ func TestGrid(t *testing.T) {
 		got := f.killJoinLeave(produce)
 		still, offsets := undisturbedFleet(t, c, input, slidingSettings...)
 		compare(t, "grids", original(t, still, offsets), got)
+		windows := map[string]int{}
+		for id := range got {
+			windows[id.detector]++
+		}
+		// Those of hot and even are of 10 s; hot has one every 2.5 s, and risk one of 15 s every 3 s.
+		if hot, risk, even := windows["hot"], windows["risk"], windows["even"]; even < 50 || hot < 3*even || risk < 2*even {
+			t.Errorf("%d windows of hot and %d of risk, which overlap, %d of even, which do not", hot, risk, even)
+		}
 		if want, blocks := still.blocks(offsets), f.blocks(nil); len(blocks) < 50 || fmt.Sprint(want) != fmt.Sprint(blocks) {
 			t.Errorf("%d blocks, the undisturbed run has %d, or others", len(blocks), len(want))
 		}
