@@ -86,7 +86,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/former", "cmd/worker/config processor/kafka processor/kafka/fetch processor/kafka/record processor/provenance",
 		"settings of then are rebuilt from what is recorded, whatever they are asked for"},
 	{"cmd/worker/suggest",
-		"cmd/worker/config cmd/worker/config/memory cmd/worker/config/settingsfile cmd/worker/replay processor/events processor/kafka " +
+		"cmd/worker/config cmd/worker/config/memory cmd/worker/config/patterns cmd/worker/config/settingsfile cmd/worker/replay " +
+			"processor/events processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate detectors schemas schemas/formats schemas/registry",
 		"settings are proposed from what records say, by the fold that will read them; it starts no worker"},
 	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",

@@ -7,30 +7,35 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/cmd/worker/suggest"
 	"odradek/processor/kafka/fetch"
 )
 
-const suggestAbout = `Proposes settings for a topic: it looks at records from the beginning, the middle and the end of each partition, finds
+const suggestAbout = `Proposes settings for one topic or several: it looks at records from the beginning, the middle and the end of each partition, finds
 the series key, the event time and the values, whether a record holds many sensors or many readings, and chooses detectors, window,
 thresholds, lateness, silence and the largest jump. It runs the detectors on the newest records, through the worker's own code, and
-says how many anomalies a day to expect. The result is a settings file with a comment on each choice, which says what was seen.
+says how many anomalies a day to expect. The result is a settings file with a comment on each choice, which says what was seen. Of
+several topics (-topic a -topic b, or a pattern like 'plant-*') whose records differ, it has a mapping for each shape.
 
 Settings that are given, as variables or with -config, are kept. Nothing is written to Kafka, no group is joined.`
 
 const suggestExamples = `  ODRADEK_KAFKA_BROKERS=kafka:9092 worker suggest -topic sensors
   worker suggest -topic sensors -out sensors.yaml && worker check -online -config sensors.yaml && worker run -config sensors.yaml
+  worker suggest -topic presses -topic 'pumps-*' -out plant.yaml
   ODRADEK_KEY_FIELD=site+machine worker suggest -topic sensors`
 
 func (t terminal) suggest(ctx context.Context, args []string) int {
 	fs := t.flags("suggest", suggestAbout, suggestExamples)
 	s := &suggest.Config{}
-	topic, out, maxBytes := "", "", ""
-	fs.StringVar(&topic, "topic", "", "topic to look at; the only one of ODRADEK_TOPICS by default")
-	fs.StringVar(&topic, "t", "", "short for -topic")
+	var topics stringList
+	out, maxBytes := "", ""
+	fs.Var(&topics, "topic", "topic to look at, or pattern of topics; may be given several times; those of ODRADEK_TOPICS by default")
+	fs.Var(&topics, "t", "short for -topic")
 	fs.StringVar(&out, "out", "", "file to write, which must not exist yet; standard output by default")
 	fs.IntVar(&s.Records, "max-records", 12_000, "records by which the fields are known, at most")
 	fs.IntVar(&s.Samples, "max-samples", 300_000, "samples that the detectors are run on, at most")
@@ -42,20 +47,20 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 	}
 	environ := t.environ
 	c, faults, warnings := config.Parse(environ)
-	if topic == "" && len(c.Inputs()) == 1 {
-		topic = c.Inputs()[0]
+	if len(topics) == 0 {
+		topics = slices.Clone(c.Group.Topics)
 	}
-	if topic != "" { // it, and a group, are all that a worker has to be told
-		environ = append(slices.Clip(environ), config.Prefix+"TOPICS="+topic)
+	if len(topics) > 0 { // they, and a group, are all that a worker has to be told
+		environ = append(slices.Clip(environ), config.Prefix+"TOPICS="+strings.Join(topics, ","))
 		if c.Group.Group == "" {
-			environ = append(environ, config.Prefix+"GROUP=odradek-"+topic)
+			environ = append(environ, config.Prefix+"GROUP=odradek-"+strings.Trim(strings.NewReplacer("*", "", "?", "").Replace(topics[0]), "-._"))
 		}
 		c, faults, warnings = config.Parse(environ)
 	}
 	var size config.ByteSize
 	fault := ""
 	switch err := size.UnmarshalText([]byte(maxBytes)); {
-	case topic == "":
+	case len(topics) == 0:
 		fault = "name the topic with -topic"
 	case err != nil || size < 1:
 		fault = fmt.Sprintf("-max-bytes %q is no size like 256MiB", maxBytes)
@@ -73,10 +78,10 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 		printFaults(t.err, faults)
 		return exitUsage
 	}
-	s.Environ, s.Given, s.Topic, s.Bytes = environ, c, topic, int64(size)
+	s.Environ, s.Given, s.Bytes = environ, c, int64(size)
 	s.Fetch = fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 		PartitionBytes: int(c.Fetch.PartitionBytes)}
-	text, err := suggestText(ctx, s)
+	text, err := suggestText(ctx, s, topics)
 	if err == nil {
 		err = writeNew(t.out, out, text)
 	}
@@ -86,14 +91,23 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 	return exitOK
 }
 
-func suggestText(ctx context.Context, s *suggest.Config) (text string, err error) {
+func suggestText(ctx context.Context, s *suggest.Config, topics []string) (text string, err error) {
 	client, registry, closeBoth, err := backtestCluster(ctx, s.Given)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, closeBoth()) }()
 	s.Client, s.Registry = client, registry
-	return s.Suggest(ctx)
+	all := topics
+	if s.Given.HasPatterns() {
+		if _, err := preflight.FindTopics(ctx, s.Given, client.Admin); err != nil {
+			return "", fmt.Errorf("suggest: %w", err)
+		}
+		if all = s.Given.Inputs(); len(all) == 0 {
+			return "", fmt.Errorf("suggest: no topic matches %s", strings.Join(topics, ", "))
+		}
+	}
+	return s.SuggestAll(ctx, all, topics)
 }
 
 // writeNew writes a text to a file that does not exist yet, or without one to w.

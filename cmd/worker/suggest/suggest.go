@@ -103,12 +103,12 @@ func (c *Config) look(ctx context.Context) (*suggestion, error) {
 			return nil, err
 		}
 	}
-	s.section("Records to samples", m.settings...)
+	s.section(recordsSection, m.settings...)
 	h, err := m.readHistory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.section("State of a series", h.stateSettings()...)
+	s.section(stateSection, h.stateSettings()...)
 	if err := h.detectors(ctx); err != nil {
 		return nil, err
 	}
