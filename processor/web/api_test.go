@@ -44,7 +44,7 @@ func (g *group) Anomaly(id string) (Anomaly, error) {
 
 func (g *group) Shadow(q *ShadowQuery) ShadowList {
 	g.asked = append(g.asked, *q)
-	return ShadowList{Detectors: []ShadowDetector{{Detector: "new", PerSeriesDay: Number(math.NaN()), Live: []LiveBeside{{Detector: "near"}}}}}
+	return ShadowList{Anomalies: []Anomaly{}, Detectors: []ShadowDetector{{Detector: "new", PerSeriesDay: Number(math.NaN()), Live: []LiveBeside{{Detector: "near"}}}}}
 }
 
 func (g *group) Series(_ context.Context, q *SeriesQuery) (*Series, error) {
@@ -240,12 +240,12 @@ func TestQueries(t *testing.T) {
 		t.Errorf("answer %v", a)
 	}
 	request(h, "GET", "/shadow?to=2026-03-02T00:00:00Z", "")
-	if q := (ShadowQuery{To: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), Held: []HeldSeries{{Topic: "in", Partition: 3, Series: 5},
+	if q := (ShadowQuery{To: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), Limit: usualAnomalies, Held: []HeldSeries{{Topic: "in", Partition: 3, Series: 5},
 		{Topic: "in", Partition: 5}}}); len(g.asked) != 2 || !reflect.DeepEqual(g.asked[1], q) {
 		t.Errorf("asked %+v, want %+v", g.asked, q)
 	}
 	for _, c := range []struct{ target, want string }{
-		{"/shadow?from=noon", "from=\"noon\": use a time"},
+		{"/shadow?from=noon", "from=\"noon\": use a time"}, {"/shadow?limit=0", "limit"},
 		{"/anomalies?state=shut&min_severity=200&limit=0&from=noon", "from=\"noon\": use a time"},
 		{"/anomalies?state=shut&min_severity=200", "state=\"shut\": use one of open, closed"},
 		{"/anomalies?min_severity=200", "use a whole number from 0 to 100"},

@@ -87,13 +87,16 @@ var routes = []route{
 			return e.Anomaly(r.PathValue("id"))
 		}},
 	{method: "GET", path: "/shadow", group: true, result: ShadowList{},
-		summary: "The detectors in shadow mode beside the others: how many anomalies each has opened, and which of them both have found.",
+		summary: "The detectors in shadow mode beside the others: how many anomalies each has opened, and which of them both have found; and " +
+			"the anomalies in shadow mode.",
 		parameters: []parameter{
 			{"from", "Only anomalies that opened at this event time or later; by default a day before to.", timeSchema},
 			{"to", "Only anomalies that opened before this event time; by default the latest that is known.", timeSchema},
+			{"limit", "Most anomalies to list.", intSchema(usualAnomalies, 1, mostAnomalies)},
 		},
 		answer: func(src *Source, e Explorer, _ *http.Request, q *queryReader) (any, error) {
-			query := ShadowQuery{From: q.time("from"), To: q.time("to"), Held: held(src.Status())}
+			query := ShadowQuery{From: q.time("from"), To: q.time("to"), Held: held(src.Status()),
+				Limit: q.number("limit", usualAnomalies, 1, mostAnomalies)}
 			if len(q.faults) > 0 {
 				return nil, nil
 			}

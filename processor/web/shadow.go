@@ -6,6 +6,7 @@ import "time"
 type ShadowQuery struct {
 	From, To time.Time    // event times between which an anomaly opened to be counted; zero: see ShadowList
 	Held     []HeldSeries // of the worker that answers
+	Limit    int          // anomalies to list, at most
 }
 
 // HeldSeries is the number of series of a partition, and how far the partition is.
@@ -22,6 +23,9 @@ type ShadowList struct {
 	To        time.Time        `json:"to" doc:"Anomalies that opened before this event time are counted; by default the latest watermark of this worker, or event time of an anomaly."`
 	Series    int64            `json:"series" doc:"Series of this worker's partitions, to which per_series_day is related."`
 	Detectors []ShadowDetector `json:"detectors" doc:"Detectors that are in shadow mode, or were and have anomalies in its topic, by name."`
+	Anomalies []Anomaly        `json:"anomalies" doc:"The anomalies in shadow mode that are counted: open ones, newest first, then closed ones, newest first."`
+	Open      int              `json:"open" doc:"Number of open ones, whether listed or not."`
+	Closed    int              `json:"closed" doc:"Number of closed ones, whether listed or not."`
 	Loading   bool             `json:"loading" doc:"The topics are being read: the numbers are not complete yet."`
 	Truncated bool             `json:"truncated" doc:"The topics have older anomalies that are not kept in memory: the numbers may lack some."`
 	Fault     string           `json:"fault,omitempty" doc:"Why a topic cannot be read at present."`

@@ -301,14 +301,16 @@ func (e *Explorer) Anomaly(id string) (web.Anomaly, error) {
 	return e.store.complete(entry, &e.labels), nil
 }
 
-// find returns the anomaly of an id. The caller holds mu.
+// find returns the anomaly of an id, in shadow mode or not. The caller holds mu.
 func (e *Explorer) find(id string) (*entry, error) {
 	var key [16]byte
 	if n, err := hex.Decode(key[:], []byte(id)); len(id) != 2*len(key) || err != nil || n != len(key) {
 		return nil, &web.Error{Code: http.StatusBadRequest, Text: "explorer: an id has 32 hexadecimal digits"}
 	}
-	if entry := e.store.byID[key]; entry != nil {
-		return entry, nil
+	for _, s := range []*store{&e.store, &e.shadow} {
+		if entry := s.byID[key]; entry != nil {
+			return entry, nil
+		}
 	}
 	return nil, &web.Error{Code: http.StatusNotFound,
 		Text: "explorer: no such anomaly among those in memory; older ones are in the topic only"}

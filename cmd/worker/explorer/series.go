@@ -93,6 +93,11 @@ func (r *reading) note(format string, args ...any) {
 func (r *reading) find(ctx context.Context, id string) error {
 	r.e.mu.Lock()
 	r.anomalies = r.e.store.ofSeries(r.key)
+	for _, a := range r.e.shadow.ofSeries(r.key) { // shown only where it is asked for
+		if fmt.Sprintf("%x", a.a.ID) == id {
+			r.anomalies = append(r.anomalies, a)
+		}
+	}
 	r.e.mu.Unlock()
 	r.raw = []byte(r.key)
 	var of *entry

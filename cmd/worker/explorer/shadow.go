@@ -22,6 +22,7 @@ func (e *Explorer) Shadow(q *web.ShadowQuery) web.ShadowList {
 		From: timeOf(c.from), To: timeOf(c.to), Series: c.series, Detectors: []web.ShadowDetector{}, Topic: e.c.Shadow, Fault: e.fault,
 		Loading: e.c.Shadow != "" && !e.ready, Truncated: e.store.truncated || e.shadow.truncated,
 	}
+	out.Anomalies, out.Open, out.Closed = e.shadow.listed(c.counted, q.Limit, &e.labels)
 	shadow, live := c.byDetector(&e.shadow), c.byDetector(&e.store)
 	all := e.c.detectors()
 	for i := range all {

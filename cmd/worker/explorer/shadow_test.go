@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,13 +65,14 @@ func TestShadow(t *testing.T) {
 	add("anomalies", "silence", "pump-1", 100, 110, 0)
 	add("shadow", "new", "pump-7", 5000, 5010, 0) // after the range
 	add("anomalies", "near", "pump-7", 5000, 5010, 0)
+	add("shadow", "new", "pump-8", 70, 0, 0) // stays open
 	b.write(records...)
 	q := &web.ShadowQuery{From: b.begin.Add(time.Minute), To: b.begin.Add(time.Hour),
-		Held: []web.HeldSeries{{Topic: "in", Partition: 0, Series: 9}, {Topic: "in", Partition: 1, Series: 3}}}
+		Held: []web.HeldSeries{{Topic: "in", Partition: 0, Series: 9}, {Topic: "in", Partition: 1, Series: 3}}, Limit: 4}
 	var got web.ShadowList
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		got = b.Shadow(q)
-		if n := b.Shadow(&web.ShadowQuery{From: b.begin, To: b.begin.Add(24 * time.Hour)}); len(n.Detectors) == 2 && n.Detectors[1].Opened == 7 &&
+		if n := b.Shadow(&web.ShadowQuery{From: b.begin, To: b.begin.Add(24 * time.Hour)}); len(n.Detectors) == 2 && n.Detectors[1].Opened == 8 &&
 			n.Detectors[1].Live[0].Opened == 1+1 && n.Detectors[1].Live[1].Opened == 5 {
 			break
 		}
@@ -85,14 +87,26 @@ func TestShadow(t *testing.T) {
 			{Detector: "level", Opened: 2, PerSeriesDay: rate(2), OnlyLive: 2},
 			{Detector: "near", Opened: 5, PerSeriesDay: rate(5), OnlyLive: 5},
 			{Detector: "new", Opened: 1, PerSeriesDay: rate(1), OnlyLive: 1}}},
-		{Detector: "new", Opened: 5, PerSeriesDay: rate(4), Both: 3, OnlyShadow: 2, OnlyLive: 1, Live: []web.LiveBeside{
-			{Detector: "level", Opened: 2, PerSeriesDay: rate(2), Both: 2, OnlyShadow: 3},
-			{Detector: "near", Opened: 4, PerSeriesDay: rate(4), Both: 2, OnlyShadow: 3, OnlyLive: 1}}},
+		{Detector: "new", Opened: 6, PerSeriesDay: rate(5), Both: 3, OnlyShadow: 3, OnlyLive: 1, Live: []web.LiveBeside{
+			{Detector: "level", Opened: 2, PerSeriesDay: rate(2), Both: 2, OnlyShadow: 4},
+			{Detector: "near", Opened: 4, PerSeriesDay: rate(4), Both: 2, OnlyShadow: 4, OnlyLive: 1}}},
 	}
 	g, _ := json.Marshal(got.Detectors)
 	w, _ := json.Marshal(want)
 	if !bytes.Equal(g, w) || got.Loading || got.Truncated || got.Fault != "" || got.Series != 12 {
 		t.Errorf("%+v\n%s\nwant\n%s", got, g, w)
+	}
+	var listed []string
+	for _, a := range got.Anomalies {
+		listed = append(listed, a.Series+" "+a.Detector+" "+a.State)
+	}
+	// Of those that opened in the range, the open one first, then by their ends.
+	if text := strings.Join(listed, ", "); text != "pump-8 new open, pump-5 new closed, pump-4 new closed, pump-3 new closed" || got.Open != 1 ||
+		got.Closed != 5 {
+		t.Errorf("%d open, %d closed: %s", got.Open, got.Closed, text)
+	}
+	if a, err := b.Anomaly(got.Anomalies[0].ID); err != nil || a.Series != "pump-8" {
+		t.Errorf("the anomaly in shadow mode by its id: %+v, %v", a, err)
 	}
 	if none := b.Shadow(&web.ShadowQuery{From: q.From, To: q.To}); !math.IsNaN(float64(none.Detectors[1].PerSeriesDay)) {
 		t.Errorf("a rate without series: %v", none.Detectors[1].PerSeriesDay)

@@ -105,7 +105,6 @@ func (s *store) forget(partition int32) {
 
 // list returns what matches: open ones by their opening, newest first, then closed ones by their end.
 func (s *store) list(q *web.AnomalyQuery, feedback *feedbackStore) web.AnomalyList {
-	var open, closed []*entry
 	names := map[string]bool{}
 	for _, d := range s.c.detectors() {
 		name := d.Name
@@ -113,8 +112,22 @@ func (s *store) list(q *web.AnomalyQuery, feedback *feedbackStore) web.AnomalyLi
 	}
 	for _, e := range s.byID {
 		names[e.a.Detector] = true
+	}
+	out := web.AnomalyList{Detectors: []string{}}
+	out.Anomalies, out.Open, out.Closed = s.listed(func(e *entry) bool { return matches(e, q) }, q.Limit, feedback)
+	for name := range names {
+		out.Detectors = append(out.Detectors, name)
+	}
+	slices.Sort(out.Detectors)
+	return out
+}
+
+// listed returns the anomalies that are wanted, in the order of list, limit at most, and the numbers of all of them.
+func (s *store) listed(wanted func(*entry) bool, limit int, feedback *feedbackStore) (list []web.Anomaly, nOpen, nClosed int) {
+	var open, closed []*entry
+	for _, e := range s.byID {
 		switch {
-		case !matches(e, q):
+		case !wanted(e):
 		case e.closed():
 			closed = append(closed, e)
 		default:
@@ -131,16 +144,12 @@ func (s *store) list(q *web.AnomalyQuery, feedback *feedbackStore) web.AnomalyLi
 	}
 	slices.SortFunc(open, newest(func(e *entry) int64 { return e.a.OpenedAt }))
 	slices.SortFunc(closed, newest(func(e *entry) int64 { return e.a.EventTime }))
-	out := web.AnomalyList{Anomalies: []web.Anomaly{}, Detectors: []string{}, Open: len(open), Closed: len(closed)}
+	list, nOpen, nClosed = []web.Anomaly{}, len(open), len(closed)
 	all := append(open, closed...)
-	for _, e := range all[:min(len(all), q.Limit)] {
-		out.Anomalies = append(out.Anomalies, s.complete(e, feedback))
+	for _, e := range all[:min(len(all), limit)] {
+		list = append(list, s.complete(e, feedback))
 	}
-	for name := range names {
-		out.Detectors = append(out.Detectors, name)
-	}
-	slices.Sort(out.Detectors)
-	return out
+	return list, nOpen, nClosed
 }
 
 // matches reports whether an anomaly is asked for.

@@ -386,7 +386,14 @@ func shadow(b *browser) {
 	b.wait("each of the others is beside it", rows(caption, "level")+".length === 1 && "+rows(caption, "shape")+".length === 1")
 	b.wait("what both have found is counted", rows(caption, "all others")+`.some(r => r.cells[0].textContent === 'trial' &&
 		+r.cells[1].textContent > 0 && +r.cells[6].textContent > 0 && +r.cells[6].textContent + +r.cells[7].textContent === +r.cells[1].textContent)`)
+	const anomalies = "Anomalies in shadow mode"
+	b.wait("its anomalies are listed", rows(anomalies, "")+".length > 0 && "+rows(anomalies, "")+`.every(r => r.cells[4].textContent === 'trial' &&
+		['open', 'closed'].includes(r.cells[1].textContent))`)
 	b.looked("shadow mode", "")
+	b.do(chromedp.Evaluate(rows(anomalies, "")+"[0].querySelector('a').click()", nil))
+	b.wait("an anomaly in shadow mode has a series", `location.hash.startsWith('#/series?') && document.querySelectorAll('canvas').length > 0`)
+	b.do(chromedp.Evaluate(`location.hash = '#/shadow'`, nil))
+	b.wait("the comparison is back", rows(caption, "all others")+".length > 0")
 	b.do(chromedp.Evaluate(`{ const e = document.querySelector('form.filters [name=from]'); e.value = '2100-01-01T00:00:00'; e.dispatchEvent(new Event('input', {bubbles: true})) }`, nil))
 	b.wait("nothing has opened in a range to come", rows(caption, "all others")+`.every(r => r.cells[1].textContent === '0' && r.cells[4].textContent === '0')`)
 	b.do(chromedp.Evaluate(`location.hash = '#/'`, nil))

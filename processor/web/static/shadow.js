@@ -16,13 +16,24 @@ function shadowPage() {
     { title: "Only in shadow", number: true, sort: (r) => r.onlyShadow, cell: (r) => whole(r.onlyShadow) },
     { title: "Only beside", number: true, sort: (r) => r.onlyLive, cell: (r) => whole(r.onlyLive) },
   ]);
+  const anomalies = table("Anomalies in shadow mode", [
+    { title: "Series", first: true, text: true, sort: (a) => a.series, cell: (a) => [el("a", { href: seriesLink(a) }, a.series), a.muted && [" ", el("span", { class: "tag" }, "muted")]] },
+    { title: "State", sort: (a) => a.state, cell: (a) => a.state },
+    { title: "Since", nowrap: true, sort: (a) => a.start, cell: (a) => when(a.start) },
+    { title: "Duration", nowrap: true, sort: (a) => Date.parse(a.end) - Date.parse(a.start), cell: lasting },
+    { title: "Detector", sort: (a) => a.detector, cell: (a) => a.detector },
+    { title: "Severity", sort: (a) => a.severity, cell: badge },
+    { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: (a) => `${number(a.peak_score)} / ${number(a.threshold)}` },
+    { title: "Id", cell: (a) => el("span", { class: "id", title: a.id }, a.id.slice(0, 8) + "…") },
+  ]);
+  const head = el("h2");
   const note = el("p", { class: "hint" });
   const input = (name) => el("input", { name, value: shadowRange[name], type: "datetime-local", step: "1" });
   const form = el("form", { class: "filters", "aria-label": "Time range", oninput: (e) => {
     shadowRange[e.target.name] = e.target.value;
     refresh();
   }, onsubmit: (e) => e.preventDefault() }, el("label", {}, "From", input("from")), el("label", {}, "To", input("to")));
-  main.replaceChildren(el("h1", {}, "Shadow mode"), form, note, list.root);
+  main.replaceChildren(el("h1", {}, "Shadow mode"), form, note, list.root, head, anomalies.root);
 
   let turn = 0;
   async function refresh() {
@@ -40,6 +51,10 @@ function shadowPage() {
     }
     list.show(rows);
     list.root.hidden = rows.length === 0;
+    const all = s.open + s.closed;
+    anomalies.show(s.anomalies.map((a) => ({ key: a.id, value: a })));
+    set(head, "Anomalies in shadow mode ", el("span", { class: "count" }, s.anomalies.length < all ? `${s.anomalies.length} of ${whole(all)}` : whole(all)));
+    anomalies.root.hidden = head.hidden = all === 0;
     const words = [el("span", {}, "Anomalies that opened from ", when(s.from), " to ", when(s.to), ". Both: one series, with an event time in common. "),
       `Rates are those of this worker's partitions, with ${whole(s.series)} series. `];
     if (!s.topic) words.push("No detector is in shadow mode (SHADOW). ");
@@ -53,6 +68,6 @@ function shadowPage() {
 
 // showShadow shows the way to the page where there is something to compare.
 async function showShadow() {
-  const s = await api("shadow").catch(() => ({ topic: "" }));
+  const s = await api("shadow?limit=1").catch(() => ({ topic: "" }));
   document.getElementById("shadow-link").hidden = !s.topic;
 }
