@@ -159,7 +159,7 @@ var within = []struct{ dir, imports, why string }{
 		"what a transaction contains does not depend on how it is committed, or on what made it"},
 	{"processor/status", "processor/metrics processor/quarantine processor/kafka processor/kafka/fetch processor/keystate",
 		"a status is set by one goroutine and read by any, whatever it is for"},
-	{"processor/feedback", "processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/guard " +
+	{"processor/feedback", "processor/kafka processor/kafka/fetch processor/kafka/record processor/events processor/keystate processor/keystate/guard " +
 		"processor/keystate/learned processor/keystate/mute processor/limits processor/trouble schemas schemas/output schemas/registry",
 		"a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},

@@ -27,12 +27,18 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | "+
 		"removed, other series | lost |")
 	fmt.Fprintln(t.out, "|---|---|---|---|---|---|---|")
-	var own, others lessons.Measures
-	drawn := 0
 	run := func(set []quality.Series, spans [][]quality.Span) (*lessons.Log, error) {
 		d, err := newDataSet(t.environ, name, format, set, "backtest")
 		if err != nil {
 			return nil, err
+		}
+		for _, state := range d.states { // the log wants an update of each open anomaly with each sample
+			for i := range state.Detectors {
+				if r := state.Detectors[i].Events; r != nil {
+					each := *r
+					each.UpdateEvery, state.Detectors[i].Events = 1, &each
+				}
+			}
 		}
 		log := lessons.NewLog(set, spans)
 		d.Changes = log.Take
@@ -45,22 +51,36 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 		return err
 	}
 	natural := log.Own(least, false)
-	for shape := range lessons.Shapes {
-		planted, spans := lessons.Plant(set, shape, lessonsSeed)
-		if log, err = run(planted, spans); err != nil {
-			return err
+	for _, vary := range []bool{true, false} {
+		var own, others lessons.Measures
+		drawn := 0
+		for shape := range lessons.Shapes {
+			planted, spans := lessons.Plant(set, shape, lessonsSeed, vary)
+			if log, err = run(planted, spans); err != nil {
+				return err
+			}
+			mine := log.Own(least, true)
+			other, n := log.Others(least, lessonsSeed)
+			if vary {
+				t.lessonRow(lessons.Shapes[shape].Name, &mine, othersOf(&other, n))
+			}
+			own.Add(&mine)
+			others.Add(&other)
+			drawn += n
 		}
-		mine := log.Own(least, true)
-		other, n := log.Others(least, lessonsSeed)
-		t.lessonRow(lessons.Shapes[shape].Name, &mine,
-			fmt.Sprintf("%d, %d | %s | %s", n, other.Rules, shareOf(other.Removed), shareOf(other.Lost)))
-		own.Add(&mine)
-		others.Add(&other)
-		drawn += n
+		name := "**all**"
+		if !vary {
+			name = "all, as copies of each other but for the amplitude"
+		}
+		t.lessonRow(name, &own, othersOf(&others, drawn))
 	}
-	t.lessonRow("**all**", &own, fmt.Sprintf("%d, %d | %s | %s", drawn, others.Rules, shareOf(others.Removed), shareOf(others.Lost)))
 	t.lessonRow("nothing: the set's own false alarms of a detector, field and side", &natural, "| |")
 	return nil
+}
+
+// othersOf returns what rules for all series do, of a number of draws.
+func othersOf(m *lessons.Measures, drawn int) string {
+	return fmt.Sprintf("%d, %d | %s | %s", drawn, m.Rules, shareOf(m.Removed), shareOf(m.Lost))
 }
 
 func shareOf(s lessons.Share) string { return fmt.Sprintf("%d of %d, %.3f", s.Part, s.Of, s.Ratio()) }

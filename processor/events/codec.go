@@ -76,7 +76,7 @@ func (a *Anomaly) Append(b []byte) []byte {
 		b = appendFloats(b, a.Rank)
 	}
 	if a.Like != nil {
-		b = appendDoubles(b, a.Expected, alike)
+		b = appendDoubles(b, a.Expected, alike|bounded)
 	} else {
 		b = appendDoubles(b, a.Expected, 0)
 	}
@@ -185,7 +185,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 		a.Rank = d.Float()
 	}
 	like := d.Uint32()
-	a.Expected = decodeList(d, like&^alike)
+	a.Expected = decodeList(d, like&^(alike|bounded))
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
@@ -196,7 +196,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	if inGroup&grouped != 0 {
 		a.Group = decodeGroup(d)
 	}
-	if like&alike != 0 {
-		a.Like = decodeLike(d)
+	if like&(alike|bounded) != 0 {
+		a.Like = decodeLike(d, like&bounded != 0)
 	}
 }

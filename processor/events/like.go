@@ -8,18 +8,82 @@ import (
 )
 
 // An anomaly may open as one like false alarms that were labelled (Input.Like). It then lives as any other, but with severity 0. A score
-// that is higher than those of the false alarms ends it (Leave), and may open another.
+// with which it is not like them any more ends it (Leave) and opens another, which is as any other.
 
 // Like says which false alarms an anomaly resembles.
 type Like struct {
-	Most   float64    // the highest score of one like them
+	Bounds
 	Count  uint32     // labelled false alarms
 	Labels [][16]byte // the ids of the first of them
+
+	// Of the anomaly: its value field with the largest contribution and the scores over the threshold, when it opened, and
+	// the largest deviation of that field so far; infinite where it is not known.
+	Field     int
+	Since     uint32
+	Deviation float64
+}
+
+// Grace is the number of scores over the threshold, after the one that opened an anomaly, before it has to be as high and as
+// far from what was expected as the false alarms.
+const Grace = 5
+
+// Bounds are those of the course of an anomaly that resembles false alarms.
+type Bounds struct {
+	Most    float64 // the highest score
+	Least   float64 // the least that the highest score is after After, in microseconds
+	After   int64
+	Samples uint32  // the most scores over the threshold; 0: any number
+	First   float64 // the least deviation from the expected value after Grace scores
+	Apart   float64 // the least deviation after After
+	Far     float64 // the largest deviation; 0: any
+}
+
+// NoBounds are the bounds of an anomaly whose scores are at most that high.
+func NoBounds(most float64) Bounds { return Bounds{Most: most, Least: math.Inf(-1)} }
+
+// Course is how an anomaly has gone until a score over the threshold, this one included.
+type Course struct {
+	Peak      float64 // the highest score
+	Samples   uint32  // over the threshold
+	Since     uint32  // of them, until it opened
+	Elapsed   int64   // microseconds since it opened
+	Deviation float64 // the largest at the highest scores before this one, infinite if not known
+}
+
+// Within reports whether an anomaly still resembles false alarms of these bounds.
+func (b *Bounds) Within(c *Course) bool {
+	switch {
+	case !(c.Peak <= b.Most), b.Samples > 0 && c.Samples > b.Samples, b.Far > 0 && c.Deviation > b.Far && !math.IsInf(c.Deviation, 1):
+		return false
+	case c.Samples < c.Since || c.Samples-c.Since < Grace:
+		return true
+	case !(c.Deviation >= b.First):
+		return false
+	}
+	return c.Elapsed <= b.After || c.Peak >= b.Least && c.Deviation >= b.Apart
+}
+
+// Deviation returns how far a value field was measured from what was expected at the peak; infinite where that is not known.
+func (a *Anomaly) Deviation(field int) float64 { return DeviationOf(a.Expected, a.Actual, field) }
+
+// DeviationOf returns how far a value field was measured from what was expected; infinite where that is not known.
+func DeviationOf(expected, actual []float64, field int) float64 {
+	if field < 0 || field >= len(expected) || field >= len(actual) {
+		return math.Inf(1)
+	}
+	if d := math.Abs(actual[field] - expected[field]); d == d {
+		return d
+	}
+	return math.Inf(1)
 }
 
 // alike is added to the length of the expected values of an anomaly like false alarms, which end it; earlier versions refuse it,
-// for they would take it for any other.
-const alike = 1 << 30
+// for they would take it for any other. bounded is added, too, if there are more bounds than the highest score, which the
+// first version with such anomalies does not know.
+const (
+	alike   = 1 << 30
+	bounded = 1 << 29
+)
 
 func (l *Like) append(b []byte) []byte {
 	b = appendBits(b, l.Most)
@@ -28,19 +92,47 @@ func (l *Like) append(b []byte) []byte {
 	for _, id := range l.Labels {
 		b = append(b, id[:]...)
 	}
-	return b
+	b = appendBits(b, l.Least, l.First, l.Apart, l.Far, l.Deviation)
+	b = binary.AppendVarint(b, l.After)
+	b = binary.AppendUvarint(b, uint64(l.Samples))
+	b = binary.AppendUvarint(b, uint64(l.Since))
+	return binary.AppendUvarint(b, uint64(l.Field+1))
 }
 
-func decodeLike(d *changelog.Decoder) *Like {
-	l := &Like{Most: math.Float64frombits(d.Bits()), Count: d.Uint32()}
+func decodeLike(d *changelog.Decoder, more bool) *Like {
+	l := &Like{Bounds: NoBounds(math.Float64frombits(d.Bits())), Count: d.Uint32(), Field: -1, Deviation: math.Inf(1)}
 	for range d.Len(16) {
 		l.Labels = append(l.Labels, [16]byte(d.Take(16)))
 	}
+	if !more {
+		return l
+	}
+	for _, v := range []*float64{&l.Least, &l.First, &l.Apart, &l.Far, &l.Deviation} {
+		*v = math.Float64frombits(d.Bits())
+	}
+	l.After, l.Samples, l.Since, l.Field = d.Int(), d.Uint32(), d.Uint32(), d.Small()-1
 	return l
 }
 
-// outgrown reports whether a score over the threshold is too high for an open anomaly like false alarms, or an earlier one was that a
-// replay has taken.
+// outgrown reports whether an open anomaly like false alarms is not like them any more with a score over the threshold, or was
+// not with an earlier one that a replay has taken.
 func (l *life) outgrown(in *Input) bool {
-	return l.open && l.Like != nil && !(float64(max(l.PeakScore, in.Score)) <= l.Like.Most)
+	if !l.open || l.Like == nil {
+		return false
+	}
+	return !l.Like.Within(&Course{
+		Peak: float64(max(l.PeakScore, in.Score)), Samples: l.Samples + 1, Since: l.Like.Since,
+		Elapsed: in.Time - l.OpenedAt, Deviation: l.Like.Deviation,
+	})
+}
+
+// farther takes the deviation at a new highest score into what is known of an anomaly like false alarms.
+func (l *life) farther() {
+	if l.Like == nil {
+		return
+	}
+	if d := l.Anomaly.Deviation(l.Like.Field); d > l.Like.Deviation {
+		like := *l.Like
+		like.Deviation, l.Like = d, &like
+	}
 }

@@ -136,9 +136,10 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	return c, false
 }
 
-// Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one like false alarms whose
-// scores are not as high, or one, open or pending, that is elsewhere, where the region of a score over the threshold
-// overlaps that of its last score by less than Overlap. The caller then calls Step with the same score. With emit, Leave
+// Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one that is not like false
+// alarms any more, or one, open or pending, that is elsewhere, where the region of a score over the threshold
+// overlaps that of its last score by less than Overlap. The caller then calls Step with the same input, which Leave may have
+// changed so that it opens an anomaly that is like none. With emit, Leave
 // returns the close of an open anomaly; without, the anomaly stays open.
 func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	l := s.life
@@ -149,7 +150,11 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
 		return s.End(DetectorRemoved, in.Time, in.Offset)
 	case in.Exceeds && l.outgrown(in):
-		return s.End(Recovered, in.Time, in.Offset)
+		c, changed = s.End(Recovered, in.Time, in.Offset)
+		// The next one opens with this score: there were enough of them in a row.
+		s.life = &life{first: l.first, run: most, Anomaly: Anomaly{Start: in.About, End: in.Until, PeakScore: float32(math.Inf(-1))}}
+		in.Like = nil
+		return c, changed
 	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
 		return s.End(Recovered, in.Time, in.Offset)
 	}
@@ -169,6 +174,7 @@ func (l *life) over(in *Input) {
 	if in.Score > l.PeakScore {
 		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, in.Until, in.Threshold, in.Rank
 		l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
+		l.farther()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
+	"odradek/processor/keystate/guard"
 	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/mute"
 	"odradek/schemas/output"
@@ -113,6 +114,37 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// TestAlarmOf: a label has the opening of its anomaly from the first record and the rest from the last; what only the end tells,
+// from a record that closed it.
+func TestAlarmOf(t *testing.T) {
+	first := output.Anomaly{Revision: 1, Detector: "d", Key: []byte("a"), OpenedAt: 100, PeakTime: 90, PeakScore: 5, Samples: 3,
+		Expected: []float64{1, 1}, Actual: []float64{2, 4}, Contribution: []float64{0.1, 0.9}}
+	last := output.Anomaly{Revision: 2, OpenedAt: 100, PeakTime: 130, PeakScore: 9, Samples: 8, Kind: 1,
+		Expected: []float64{1, 1}, Actual: []float64{2, 0}, Contribution: []float64{0.9, 0.1}}
+	want := output.Alarm{Detector: "d", Series: "a", Field: 1, Side: uint8(guard.Above), Opened: 5, Peak: 9, Rise: 30, First: 3, Apart: 3}
+	if a := AlarmOf(&first, &last); a == nil || *a != want {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	last.Kind, last.Actual[1] = 2, -5
+	want.Samples, want.Apart = 8, 6
+	if a := AlarmOf(&first, &last); a == nil || *a != want {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	last.Expected = nil
+	want.Apart = 3
+	if a := AlarmOf(&first, &last); a == nil || *a != want {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	first.Expected = nil
+	want.First, want.Apart, want.Side = 0, 0, 0
+	if a := AlarmOf(&first, &last); a == nil || *a != want {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	if AlarmOf(nil, &last) != nil || AlarmOf(&last, &last) != nil {
+		t.Error("a label says what is not known")
+	}
+}
+
 // TestLabels: the rules follow the labels, of which the newest of an anomaly counts; labels that do not say what their anomaly was
 // like teach nothing, and of a flood only the newest are kept.
 func TestLabels(t *testing.T) {
@@ -144,7 +176,7 @@ func TestLabels(t *testing.T) {
 	put("6", "no id", output.FeedbackFalseAlarm, 6, alarm(10))
 	rules("labels of nothing known", 0)
 	put("7", id(7), output.FeedbackFalseAlarm, 7, alarm(12))
-	if l := rules("three", 1); l[0].Count != 3 || l[0].From >= 10 || l[0].To <= 12 {
+	if l := rules("three", 1); l[0].Count != 3 || l[0].Least >= 20 || l[0].Most <= 20 {
 		t.Errorf("%+v", l)
 	}
 	before := r.Rules()
@@ -168,7 +200,7 @@ func TestLabels(t *testing.T) {
 			t.Fatalf("%d labels are kept", len(r.labels))
 		}
 	}
-	if l := rules("a flood", 1); l[0].Count != learned.MaxLabels || l[0].From > 30 || l[0].To > 40 {
+	if l := rules("a flood", 1); l[0].Count != learned.MaxLabels || l[0].Least > 30 || l[0].Most > 40 {
 		t.Errorf("%+v", l)
 	}
 	r.least = 0

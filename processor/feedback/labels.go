@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/hex"
 	"maps"
+	"math"
 	"slices"
 
+	"odradek/processor/events"
 	"odradek/processor/keystate/guard"
 	"odradek/processor/keystate/learned"
 	"odradek/schemas/output"
@@ -32,6 +34,7 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 		Anomaly: [16]byte(id), Fault: f.Kind == output.FeedbackConfirm,
 		Alarm: learned.Alarm{
 			Detector: a.Detector, Series: a.Series, Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak,
+			Samples: int(a.Samples), Rise: a.Rise, First: a.First, Apart: a.Apart,
 		},
 	}, true
 }
@@ -43,8 +46,31 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 		return nil
 	}
 	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
-	return &output.Alarm{Detector: opened.Detector, Series: learned.SeriesOf(opened.Key), Field: int32(field), Side: uint8(side),
-		Opened: opened.PeakScore, Peak: last.PeakScore}
+	a := &output.Alarm{Detector: opened.Detector, Series: learned.SeriesOf(opened.Key), Field: int32(field), Side: uint8(side),
+		Opened: opened.PeakScore, First: deviationOf(opened, field)}
+	until := Until(a, last)
+	return &until
+}
+
+// Until returns what a label says of an anomaly from what its first record says, and from its last record.
+func Until(opening *output.Alarm, last *output.Anomaly) output.Alarm {
+	a := *opening
+	a.Peak, a.Rise = last.PeakScore, max(0, last.PeakTime-last.OpenedAt)
+	if a.First > 0 {
+		a.Apart = max(a.First, deviationOf(last, int(a.Field)))
+	}
+	if output.AnomalyKinds[last.Kind] == "close" {
+		a.Samples = int64(last.Samples)
+	}
+	return a
+}
+
+// deviationOf returns how far a value field was measured from what was expected; 0 where that is not known.
+func deviationOf(a *output.Anomaly, field int) float64 {
+	if d := events.DeviationOf(a.Expected, a.Actual, field); !math.IsInf(d, 0) {
+		return d
+	}
+	return 0
 }
 
 // Learn returns the rules that the labels among the records teach, each record with its key.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"odradek/processor/events"
 	"odradek/processor/keystate/guard"
 	"odradek/processor/keystate/learned"
 )
@@ -14,13 +15,15 @@ func randomLearned(r *rand.Rand, cfg *Config) (l learned.List) {
 	for range r.IntN(4) {
 		from := 4 * r.Float64()
 		rule := learned.Rule{Detector: cfg.Detectors[r.IntN(len(cfg.Detectors))].Name, All: true, Field: r.IntN(2) - 1,
-			Side: guard.Direction(r.IntN(3)), From: from - 2, To: from + 4*r.Float64(), Most: from + 4*r.Float64(), Count: 3,
+			Side: guard.Direction(r.IntN(3)), From: from - 2, To: from + 4*r.Float64(), Bounds: events.NoBounds(from + 4*r.Float64()), Count: 3,
 			Labels: [][16]byte{{byte(r.Uint32())}}}
 		if rule.Field < 0 {
 			rule.Side = guard.Both
 		}
 		if r.IntN(2) == 0 {
 			rule.From, rule.To = math.Inf(-1), math.Inf(1)
+			rule.Least, rule.After, rule.Samples = from, int64(r.IntN(20)), uint32(r.IntN(12))
+			rule.First, rule.Apart, rule.Far = r.Float64(), 2*r.Float64(), 4*r.Float64()
 		}
 		l = append(l, rule)
 	}
@@ -31,7 +34,7 @@ func randomLearned(r *rand.Rand, cfg *Config) (l learned.List) {
 // hold from their decision on, after a restart and until they are withdrawn.
 func TestLearned(t *testing.T) {
 	learn := func(x *rig, l ...learned.Rule) { x.s.Decisions.Make(Learned, nil, learned.List(l).Encode(), x.offset) }
-	rule := learned.Rule{Detector: "high", Series: "a", Field: -1, From: 20, To: 40, Most: 50, Count: 3, Labels: [][16]byte{{1}, {2}, {3}}}
+	rule := learned.Rule{Detector: "high", Series: "a", Field: -1, From: 20, To: 40, Bounds: events.NoBounds(50), Count: 3, Labels: [][16]byte{{1}, {2}, {3}}}
 	x := newRig(t, watched())
 	like := func(key string, want bool) {
 		t.Helper()
@@ -73,9 +76,25 @@ func TestLearned(t *testing.T) {
 	like("a", true)
 	x.fold("a 15 0,a 16 0")
 	x.want("a/high(0) close recovered@16#17 r2")
-	learn(x)
-	x.fold("a 17 25")
+	rule.Samples = 3
+	learn(x, rule)
+	x.fold("a 17 25,a 18 50")
 	x.want("a/high(0) open recovered@17#18 r1")
+	like("a", true)
+	x.commit()
+	x.all()
+	x.restart(watched())
+	x.fold("a 19 75")
+	x.want()
+	like("a", true)
+	x.fold("a 20 100") // there were never as many
+	x.want("a/high(0) close recovered@20#21 r2", "a/high(0) open recovered@20#21 r1")
+	like("a", false)
+	x.fold("a 21 100,a 22 100")
+	x.want("a/high(0) close recovered@22#23 r2")
+	learn(x)
+	x.fold("a 23 125")
+	x.want("a/high(0) open recovered@23#24 r1")
 	like("a", false)
 	if c := x.s.Decisions.Standing(Learned, nil, x.offset); c != nil {
 		t.Errorf("%d bytes of rules are in force after their withdrawal", len(c))

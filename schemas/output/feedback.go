@@ -60,6 +60,8 @@ type Alarm struct {
 	Field            int32
 	Side             uint8 // index of FeedbackDirections
 	Opened, Peak     float64
+	Samples, Rise    int64 // 0 where they are not known, as First and Apart
+	First, Apart     float64
 }
 
 var compiledFeedback = compile(FeedbackSchema)
@@ -104,6 +106,10 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 		for _, v := range [...]float64{a.Opened, a.Peak} {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
+		dst = avro.AppendLong(avro.AppendLong(dst, a.Samples), a.Rise)
+		for _, v := range [...]float64{a.First, a.Apart} {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
 	}
 	if schemaID == JSON {
 		return compiledFeedback.asJSON(dst, start)
@@ -142,6 +148,9 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
 		f.Alarm = &Alarm{Detector: string(r.Text()), Series: string(r.Text()), Field: r.Int(), Side: uint8(r.Index(len(FeedbackDirections))),
 			Opened: r.Double(), Peak: r.Double()}
+		if r.More() { // none in those of the first version with alarms
+			f.Alarm.Samples, f.Alarm.Rise, f.Alarm.First, f.Alarm.Apart = r.Long(), r.Long(), r.Double(), r.Double()
+		}
 	}
 	if err := r.End(); err != nil {
 		return Feedback{}, fmt.Errorf("output: feedback: %w", err)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/linkedin/goavro/v2"
+
+	"odradek/schemas/avro"
 )
 
 // TestFeedback compares with goavro, both ways and in both framings.
@@ -19,7 +21,8 @@ func TestFeedback(t *testing.T) {
 		{ID: "w", Kind: FeedbackMaintenance, From: &from, To: &to, WrittenAt: -5},
 		{ID: "c", Kind: FeedbackConfirm, Anomaly: "0123"},
 		{ID: "f", Kind: FeedbackFalseAlarm, Anomaly: "0123",
-			Alarm: &Alarm{Detector: "d", Series: "pump", Field: -1, Side: 2, Opened: -0.5, Peak: 1e9}},
+			Alarm: &Alarm{Detector: "d", Series: "pump", Field: -1, Side: 2, Opened: -0.5, Peak: 1e9,
+				Samples: 40, Rise: 1 << 40, First: 0.25, Apart: 1e-3}},
 		{ID: "r", Kind: FeedbackResume, Resume: &Resume{Topic: "in", Partition: 3, Offset: 1 << 40, Until: 1<<40 + 7}},
 	} {
 		for _, id := range []int32{-1, 7} {
@@ -42,13 +45,22 @@ func TestFeedback(t *testing.T) {
 			}
 			early := f
 			early.Alarm = nil
+			scores := -1
+			if f.Alarm != nil {
+				scores = len(b) - 16 - len(avro.AppendLong(avro.AppendLong(nil, f.Alarm.Samples), f.Alarm.Rise))
+			}
 			for n := range b {
-				// A record of an earlier version has no alarm, not even null.
-				if _, err := DecodeFeedback(b[:n]); err == nil && n != len(early.Append(nil, id))-1 {
+				// A record of an earlier version has no alarm, not even null, or one of scores alone.
+				if _, err := DecodeFeedback(b[:n]); err == nil && n != len(early.Append(nil, id))-1 && n != scores {
 					t.Errorf("%d of %d bytes are a record", n, len(b))
 				}
 			}
 		}
+	}
+	f := Feedback{ID: "f", Kind: FeedbackFalseAlarm, Anomaly: "0123", Alarm: &Alarm{Detector: "d", Series: "a", Opened: 1, Peak: 2}}
+	b := f.Append(nil, 7)
+	if got, err := DecodeFeedback(b[:len(b)-18]); err != nil || !reflect.DeepEqual(got, f) {
+		t.Errorf("of an earlier version: %+v %v, want %+v", got, err, f)
 	}
 	for name, f := range map[string]Feedback{"no id": {}, "backwards": {ID: "a", From: &to, To: &from},
 		"open-ended": {ID: "a", Kind: FeedbackMaintenance, To: &to},

@@ -19,7 +19,7 @@ func TestAlarm(t *testing.T) {
 		return hex.EncodeToString(a.ID[:])
 	}
 	id := take(1, 1, 10)
-	want := output.Alarm{Detector: "d", Series: "pump", Field: 1, Side: 2, Opened: 10, Peak: 10}
+	want := output.Alarm{Detector: "d", Series: "pump", Field: 1, Side: 2, Opened: 10, Peak: 10, First: 1, Apart: 1}
 	if a := s.alarm(id); a == nil || *a != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}

@@ -238,8 +238,7 @@ func (s *store) alarm(id string) *output.Alarm {
 	if e == nil || e.opening == nil {
 		return nil
 	}
-	a := *e.opening
-	a.Peak = e.a.PeakScore
+	a := feedback.Until(e.opening, &e.a)
 	return &a
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -22,6 +23,16 @@ type Alarm struct {
 	at      int // sample that opened it
 	fault   int // of the labelled anomalies of the series, that it opened in; -1: none
 	planted bool
+
+	course      []step
+	since, over uint32  // scores over the threshold, until it opened and so far
+	far         float64 // the largest deviation so far; infinite: not known
+}
+
+// step is how an alarm has gone until a score over the threshold, after the one that opened it, and the score's sample.
+type step struct {
+	at int
+	events.Course
 }
 
 // Log collects the anomalies of a run over a data set.
@@ -44,14 +55,14 @@ func NewLog(set []quality.Series, spans [][]quality.Span) *Log {
 	return l
 }
 
-// Take takes a change of an anomaly of a series. Any goroutine may call it.
+// Take takes a change of an anomaly of a series, which has an update for each sample. Any goroutine may call it.
 func (l *Log) Take(series int, e *keystate.EventRow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := &e.Change.Anomaly
 	if e.Change.Kind != events.Open {
 		if alarm := l.open[a.ID]; alarm != nil {
-			alarm.Peak = float64(a.PeakScore)
+			alarm.take(&e.Change)
 		}
 		return
 	}
@@ -73,9 +84,43 @@ func (l *Log) Take(series int, e *keystate.EventRow) {
 	alarm.Detector, alarm.Series = e.Name, l.set[series].Name
 	alarm.Field, alarm.Side = learned.SideOf(a.Expected, a.Actual, a.Contribution)
 	alarm.Opened, alarm.Peak = float64(a.PeakScore), float64(a.PeakScore)
+	alarm.since, alarm.over, alarm.far = a.Samples, a.Samples, a.Deviation(alarm.Field)
+	if !math.IsInf(alarm.far, 0) {
+		alarm.First, alarm.Apart = alarm.far, alarm.far
+	}
 	l.alarms = append(l.alarms, alarm)
 	l.open[a.ID] = alarm
 }
+
+// take takes a later change of the alarm's anomaly: what a label would say of it, and its course.
+func (a *Alarm) take(c *events.Change) {
+	now := &c.Anomaly
+	if now.Samples > a.over {
+		a.over = now.Samples
+		a.course = append(a.course, step{int(c.Offset), events.Course{Peak: float64(now.PeakScore), Samples: now.Samples, Since: a.since,
+			Elapsed: c.Time - now.OpenedAt, Deviation: a.far}})
+	}
+	far := now.Deviation(a.Field)
+	a.far = max(a.far, far)
+	a.Peak, a.Rise = float64(now.PeakScore), max(0, now.PeakTime-now.OpenedAt)
+	if a.First > 0 && !math.IsInf(far, 0) {
+		a.Apart = max(a.First, far)
+	}
+	if c.Kind == events.Close {
+		a.Samples = int(now.Samples)
+	}
+}
+
+// marked reports whether the rules mark an alarm when it opens, and until a sample.
+func (a *Alarm) marked(rules learned.List, until int) bool {
+	opening := a.Alarm
+	opening.Peak = a.Opened
+	r := rules.Like(&opening)
+	return r != nil && !slices.ContainsFunc(a.course, func(s step) bool { return s.at <= until && !r.Within(&s.Course) })
+}
+
+// end is after all samples.
+const end = math.MaxInt
 
 // sorted returns the alarms by series and time.
 func (l *Log) sorted() []*Alarm {
@@ -133,11 +178,11 @@ func (l *Log) Own(least int, planted bool) Measures {
 		s.Rules += len(list)
 		rules[k.series] = append(rules[k.series], taught{list, of[least-1].at})
 		for _, a := range of[least:] {
-			s.Removed.add(list.Like(&a.Alarm) != nil)
+			s.Removed.add(a.marked(list, end))
 		}
 	}
-	l.lose(m.by, func(a *Alarm) bool {
-		return slices.ContainsFunc(rules[a.series], func(t taught) bool { return a.at > t.after && t.list.Like(&a.Alarm) != nil })
+	l.lose(m.by, func(a *Alarm, until int) bool {
+		return slices.ContainsFunc(rules[a.series], func(t taught) bool { return a.at > t.after && a.marked(t.list, until) })
 	})
 	m.sum(m.by)
 	return m
@@ -189,11 +234,11 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 			m.Rules++
 			for _, a := range list {
 				if !of[a.series] {
-					m.Removed.add(rules.Like(&a.Alarm) != nil)
+					m.Removed.add(a.marked(rules, end))
 				}
 			}
 			by := make([]Measures, len(l.set))
-			l.lose(by, func(a *Alarm) bool { return !of[a.series] && rules.Like(&a.Alarm) != nil })
+			l.lose(by, func(a *Alarm, until int) bool { return !of[a.series] && a.marked(rules, until) })
 			m.sum(by)
 		}
 	}
@@ -211,13 +256,13 @@ func labels(of []*Alarm) (list []learned.Label) {
 }
 
 // lose counts, by series, the labelled anomalies in which an alarm opened, and those of them whose alarms are all
-// removed.
-func (l *Log) lose(by []Measures, removed func(*Alarm) bool) {
+// removed until the anomaly ends: one that stops being like false alarms within it opens another, which finds it.
+func (l *Log) lose(by []Measures, removed func(a *Alarm, until int) bool) {
 	found := map[[2]int]bool{} // whether it still is
 	for _, a := range l.sorted() {
 		if a.fault >= 0 {
 			at := [2]int{a.series, a.fault}
-			found[at] = found[at] || !removed(a)
+			found[at] = found[at] || !removed(a, l.runs[a.series][a.fault].To)
 		}
 	}
 	for at, still := range found {

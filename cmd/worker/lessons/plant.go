@@ -16,13 +16,13 @@ import (
 var Shapes = []struct {
 	Name    string
 	samples int
-	add     func(i int) float64 // to sample i of the event
+	add     func(x float64) float64 // to a sample of the event, x samples from its begin where it has that length
 }{
-	{"spike", 2, func(int) float64 { return 1.5 }},
-	{"dip", 4, func(int) float64 { return -1 }},
-	{"plateau", 16, func(int) float64 { return 1 }},
-	{"ramp", 24, func(i int) float64 { return float64(i) / 24 }},
-	{"oscillation", 32, func(i int) float64 { return math.Sin(float64(i) * 2 * math.Pi / 8) }},
+	{"spike", 2, func(float64) float64 { return 1.5 }},
+	{"dip", 4, func(float64) float64 { return -1 }},
+	{"plateau", 16, func(float64) float64 { return 1 }},
+	{"ramp", 24, func(x float64) float64 { return x / 24 }},
+	{"oscillation", 32, func(x float64) float64 { return math.Sin(x * 2 * math.Pi / 8) }},
 }
 
 // How events are planted.
@@ -33,11 +33,14 @@ const (
 	first     = 600 // sample of a series before which there is none
 	amplitude = 1.2 // of the range from the 5th to the 95th percentile; the events' own differ by up to 15 %
 	echo      = 40  // samples after an event in which an alarm is of it
+	stretch   = 0.25
+	noise     = 0.05 // standard deviation, of the amplitude
 )
 
 // Plant adds events of one shape to copies of the series, in one field of each, at the same places each time for
-// one seed, and returns the copies and the planted spans by series.
-func Plant(set []quality.Series, shape int, seed uint64) ([]quality.Series, [][]quality.Span) {
+// one seed, and returns the copies and the planted spans by series. Events that vary are of one cause but not copies of each
+// other: they are longer or shorter by up to a quarter, and noisy.
+func Plant(set []quality.Series, shape int, seed uint64, vary bool) ([]quality.Series, [][]quality.Span) {
 	set = slices.Clone(set)
 	spans := make([][]quality.Span, len(set))
 	for i := range set {
@@ -45,12 +48,17 @@ func Plant(set []quality.Series, shape int, seed uint64) ([]quality.Series, [][]
 		s.Values = slices.Clone(s.Values)
 		h := fnv.New64a()
 		h.Write([]byte(s.Name))
-		spans[i] = plant(s, shape, rand.New(rand.NewPCG(seed, h.Sum64())))
+		var own *rand.Rand
+		if vary {
+			own = rand.New(rand.NewPCG(seed+1, h.Sum64()))
+		}
+		spans[i] = plant(s, shape, rand.New(rand.NewPCG(seed, h.Sum64())), own)
 	}
 	return set, spans
 }
 
-func plant(s *quality.Series, shape int, rng *rand.Rand) (spans []quality.Span) {
+// plant places events by rng and varies them by own, if it is not nil.
+func plant(s *quality.Series, shape int, rng, own *rand.Rand) (spans []quality.Span) {
 	kind := &Shapes[shape]
 	field := rng.IntN(s.Dim)
 	unit := amplitude * spread(s, field)
@@ -58,14 +66,23 @@ func plant(s *quality.Series, shape int, rng *rand.Rand) (spans []quality.Span) 
 	room := s.Len() - from - 2*clearance
 	for tries := 0; tries < 400 && len(spans) < most && room > 0; tries++ {
 		at := from + rng.IntN(room)
-		span := quality.Span{From: at, To: at + kind.samples - 1}
+		samples, rough := kind.samples, 0.0
+		if own != nil {
+			samples = int(math.Round(float64(samples) * (1 - stretch + 2*stretch*own.Float64())))
+			rough = noise
+		}
+		span := quality.Span{From: at, To: at + samples - 1}
 		if slices.Contains(s.Labels[max(0, at-clearance):min(s.Len(), span.To+clearance)], true) ||
 			slices.ContainsFunc(spans, func(o quality.Span) bool { return span.From < o.To+distance && o.From < span.To+distance }) {
 			continue
 		}
 		a := unit * (0.85 + 0.3*rng.Float64())
-		for k := range kind.samples {
-			s.Values[(at+k)*s.Dim+field] += a * kind.add(k)
+		for k := range samples {
+			v := kind.add(float64(k*kind.samples) / float64(samples))
+			if rough > 0 {
+				v += rough * own.NormFloat64()
+			}
+			s.Values[(at+k)*s.Dim+field] += a * v
 		}
 		spans = append(spans, span)
 	}

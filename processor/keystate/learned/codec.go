@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"math"
 
+	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/guard"
 )
 
-// format is the first byte of an encoded list.
-const format = 1
+// The first byte of an encoded list: rules of the first format have no bounds but scores.
+const (
+	formatScores = 1
+	format       = 2
+)
 
 // Encode returns a list as the content of a decision; nil for an empty one.
 func (l List) Encode() []byte {
@@ -29,6 +33,11 @@ func (l List) Encode() []byte {
 		for _, v := range []float64{r.From, r.To, r.Most} {
 			e.Bits(math.Float64bits(v))
 		}
+		for _, v := range []float64{r.Least, r.First, r.Apart, r.Far} {
+			e.Bits(math.Float64bits(v))
+		}
+		e.Int(r.After)
+		e.Uint(uint64(r.Samples))
 		e.Uint(uint64(r.Count))
 		e.Uint(uint64(len(r.Labels)))
 		for _, id := range r.Labels {
@@ -44,7 +53,8 @@ func Decode(content []byte) (List, error) {
 		return nil, nil
 	}
 	d := changelog.Decoder{B: content}
-	if v := d.Byte(); v > format {
+	v := d.Byte()
+	if v > format {
 		return nil, fmt.Errorf("learned rules of format %d: %w", v, changelog.ErrNewer)
 	}
 	n := d.Uint()
@@ -56,7 +66,11 @@ func Decode(content []byte) (List, error) {
 	for i := range l {
 		r := &l[i]
 		r.Detector, r.Series, r.All, r.Field, r.Side = d.String(), d.String(), d.Byte() == 1, d.Small()-1, guard.Direction(d.Byte())
-		r.From, r.To, r.Most, r.Count = number(), number(), number(), d.Small()
+		r.From, r.To, r.Bounds = number(), number(), events.NoBounds(number())
+		if v > formatScores {
+			r.Least, r.First, r.Apart, r.Far, r.After, r.Samples = number(), number(), number(), number(), d.Int(), d.Uint32()
+		}
+		r.Count = d.Small()
 		for range d.Len(16) {
 			r.Labels = append(r.Labels, [16]byte(d.Take(16)))
 		}

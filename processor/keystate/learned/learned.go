@@ -3,15 +3,20 @@
 //
 // # What is alike
 //
-// Labels are of one kind if their anomalies have the same detector, the same value field with the largest
-// contribution, on the same side of its expected value, and scores of the same shape: the highest when the anomaly opened, and
-// the highest of all. A rule spans its labels' scores, with a margin. It recognises an anomaly when that opens,
-// by the first score; when a later score is above the labels' highest, the anomaly is none of the kind after all.
+// Labels are of one kind if their anomalies have the same detector, and the same value field with the largest
+// contribution, on the same side of its expected value. A rule bounds the course of an anomaly by those of its labels, each
+// with a margin (events.Bounds): the highest score, which tells at once; the scores over the threshold; the deviation from the expected
+// value, above, and soon after it opened, below; and, when the labels' scores were at their highest, or half-way there, the least highest
+// score and deviation. It recognises an anomaly when that opens. As soon as one is beyond a bound, it is none of the kind
+// after all.
+//
+// The score with which an anomaly opens says little: it is the first above the threshold, and that rises with each false
+// alarm in the series' history. So the later ones of a kind open higher and higher, up to their peak, which stays the same.
 //
 // Scores are compared as they are, not by thresholds or severities: those follow the series' history, so that the same
 // shape has another severity each time. Scores of one series compare; those of different series need not. So labels of
-// one series make a rule for that series, and a rule for all series needs labels of as many different ones with
-// scores within a factor of 1.5. docs/quality.md has what the rules remove and what they lose, and what else was tried.
+// one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores
+// are within a factor of 1.5. docs/quality.md has what the rules remove and what they lose, and what else was tried.
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
@@ -26,6 +31,7 @@ import (
 	"math"
 	"slices"
 
+	"odradek/processor/events"
 	"odradek/processor/keystate/guard"
 )
 
@@ -38,10 +44,19 @@ const (
 	named     = 3        // labels that a rule names
 )
 
-// Margin is the share of a score by which another may be beyond those of the labels.
-const Margin = 0.15
+// How far an anomaly may be beyond those of the labels.
+const (
+	Margin  = 0.2  // of a score, above
+	Below   = 0.25 // of a score, below
+	Nearer  = 0.4  // of a deviation, below
+	Farther = 0.6  // of a deviation, above
+	Samples = 4    // scores over the threshold
+)
 
-// Alike is the largest ratio of the scores of labels of different series.
+// Strict divides these shares where labels are about all series, whose scores need not compare.
+const Strict = 2
+
+// Alike is the largest ratio of the highest scores of labels of different series.
 const Alike = 1.5
 
 // Alarm is an anomaly as far as it is compared.
@@ -52,6 +67,14 @@ type Alarm struct {
 	Side     guard.Direction // of the expected value on which it was measured; Both: not known
 	Opened   float64         // the highest score when the anomaly opened
 	Peak     float64         // the highest so far
+
+	// Deviation of the field from its expected value when it opened; 0 where that is not known, as in what follows.
+	First float64
+
+	// Of a label.
+	Samples int     // scores over the threshold, of an anomaly that has ended
+	Rise    int64   // microseconds from its opening to the highest score
+	Apart   float64 // the deviation when it opened, or that at the highest score if it is larger
 }
 
 // Label says whether an anomaly was a fault.
@@ -88,10 +111,10 @@ type Rule struct {
 	All      bool // it is about all series, and Series is empty
 	Field    int
 	Side     guard.Direction
-	From, To float64    // the least and the highest score with which one opens
-	Most     float64    // the highest score of one
-	Count    int        // labels
-	Labels   [][16]byte // the ids of the first of them, at most three
+	From, To float64 // the least and the highest score with which one opens
+	events.Bounds
+	Count  int        // labels
+	Labels [][16]byte // the ids of the first of them, at most three
 }
 
 // List holds the rules in force.
@@ -107,15 +130,23 @@ func (l List) Like(a *Alarm) *Rule {
 	return nil
 }
 
+// covers reports whether an anomaly that has gone as far as a says is of the kind.
 func (r *Rule) covers(a *Alarm) bool {
 	return r.Detector == a.Detector && (r.All || r.Series == a.Series) && r.Field == a.Field && r.Side == a.Side &&
-		a.Opened >= r.From && a.Opened <= r.To && a.Peak <= r.Most
+		a.Opened >= r.From && a.Opened <= r.To && a.Peak <= r.Most && (r.Far == 0 || a.First <= r.Far)
+}
+
+// keeps reports whether an anomaly that was as a says to its end is of the kind to its end.
+func (r *Rule) keeps(a *Alarm) bool {
+	return r.covers(a) && (r.Samples == 0 || a.Samples <= int(r.Samples)) && a.Peak >= r.Least &&
+		(a.First == 0 || a.Apart >= max(r.First, r.Apart) && (r.Far == 0 || a.Apart <= r.Far))
 }
 
 // sound reports whether a label can teach anything.
 func (l *Label) sound() bool {
 	return l.Detector != "" && len(l.Detector) <= MaxText && len(l.Series) <= MaxText && !math.IsInf(l.Opened, 0) && !math.IsInf(l.Peak, 0) &&
-		l.Opened <= l.Peak && l.Side <= guard.Below && l.Field >= -1
+		l.Opened <= l.Peak && l.Side <= guard.Below && l.Field >= -1 && l.Samples >= 0 && l.Samples < 1<<31 && l.Rise >= 0 &&
+		l.First >= 0 && l.First <= l.Apart && !math.IsInf(l.Apart, 1)
 }
 
 // Derive returns the rules that the labels teach, in an order of their own. A rule needs at least as many false alarms
@@ -140,7 +171,7 @@ func Derive(labels []Label, least int) List {
 		}
 	}
 	byScore := func(a, b *Label) int {
-		return cmp.Or(cmp.Compare(a.Opened, b.Opened), cmp.Compare(a.Peak, b.Peak), slices.Compare(a.Anomaly[:], b.Anomaly[:]))
+		return cmp.Or(cmp.Compare(a.Peak, b.Peak), cmp.Compare(a.Opened, b.Opened), slices.Compare(a.Anomaly[:], b.Anomaly[:]))
 	}
 	for _, group := range faults {
 		slices.SortFunc(group, byScore)
@@ -166,40 +197,65 @@ func Derive(labels []Label, least int) List {
 		}
 	}
 	slices.SortFunc(list, func(a, b Rule) int {
-		return cmp.Or(a.kind().compare(b.kind()), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		return cmp.Or(a.kind().compare(b.kind()), cmp.Compare(a.Least, b.Least), cmp.Compare(a.Most, b.Most))
 	})
 	return list.bounded()
 }
 
 func (r *Rule) kind() kind { return kind{r.Detector, r.Series, r.All, r.Field, r.Side} }
 
-// span returns the rule that spans the labels, in the order of their first scores; ok is false where they are too few,
+// span returns the rule that bounds the labels, in the order of their highest scores; ok is false where they are too few,
 // or a confirmed anomaly lies among them.
 func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) {
 	if len(group) < least {
 		return r, false
 	}
-	r = Rule{Detector: k.detector, Series: k.series, All: k.all, Field: k.field, Side: k.side, Count: len(group)}
-	low, high, peak := group[0].Opened, group[len(group)-1].Opened, group[0].Peak
+	low, high := *group[0], *group[0] // the least and the highest of each number
 	for _, l := range group {
-		peak = max(peak, l.Peak)
+		low.Opened, high.Opened = min(low.Opened, l.Opened), max(high.Opened, l.Opened)
+		low.Peak, high.Peak = min(low.Peak, l.Peak), max(high.Peak, l.Peak)
+		low.First, low.Apart = min(low.First, l.First), min(low.Apart, l.Apart)
+		high.Samples, high.Rise, high.Apart = max(high.Samples, l.Samples), max(high.Rise, l.Rise), max(high.Apart, l.Apart)
 	}
-	r.From, r.To, r.Most = low-Margin*math.Abs(low), high+Margin*math.Abs(high), peak+Margin*math.Abs(peak)
+	part := 1.0
+	if k.all {
+		part = 1.0 / Strict
+	}
+	r = Rule{Detector: k.detector, Series: k.series, All: k.all, Field: k.field, Side: k.side, Count: len(group),
+		From: math.Inf(-1), To: math.Inf(1),
+		Bounds: events.Bounds{
+			Most: high.Peak + part*Margin*math.Abs(high.Peak), Least: low.Peak - part*Below*math.Abs(low.Peak), After: high.Rise / 2,
+			First: (1 - part*Nearer) * low.First, Apart: (1 - part*Nearer) * low.Apart,
+		}}
+	if low.First > 0 {
+		r.Far = (1 + part*Farther) * high.Apart
+	}
+	if high.Samples > 0 {
+		r.Samples = uint32(high.Samples + Samples)
+	}
 	for _, l := range group[:min(len(group), named)] {
 		r.Labels = append(r.Labels, l.Anomaly)
 	}
 	for _, f := range faults {
-		if !r.covers(&f.Alarm) {
+		if !r.keeps(&f.Alarm) {
 			continue
 		}
-		// The margin ends before it; if it lies among the labels, they teach nothing.
+		// A bound ends before it; if it lies among the labels, they teach nothing. First those that tell at once.
 		switch {
-		case f.Opened < low:
-			r.From = math.Nextafter(f.Opened, high)
-		case f.Opened > high:
-			r.To = math.Nextafter(f.Opened, low)
-		case f.Peak > peak:
-			r.Most = math.Nextafter(f.Peak, peak)
+		case f.Opened < low.Opened:
+			r.From = math.Nextafter(f.Opened, math.Inf(1))
+		case f.Opened > high.Opened:
+			r.To = math.Nextafter(f.Opened, math.Inf(-1))
+		case f.Peak > high.Peak:
+			r.Most = math.Nextafter(f.Peak, math.Inf(-1))
+		case f.Peak < low.Peak:
+			r.Least = math.Nextafter(f.Peak, math.Inf(1))
+		case high.Samples > 0 && f.Samples > high.Samples:
+			r.Samples = uint32(f.Samples - 1)
+		case f.First > 0 && f.Apart < low.Apart:
+			r.Apart = math.Nextafter(f.Apart, math.Inf(1))
+		case f.First > 0 && low.First > 0 && f.Apart > high.Apart:
+			r.Far = math.Nextafter(f.Apart, 0)
 		default:
 			return r, false
 		}
@@ -207,15 +263,11 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 	return r, true
 }
 
-// near returns the number of labels at the front whose scores are within a factor of Alike of each other, at least 1.
+// near returns the number of labels at the front whose highest scores are within a factor of Alike of each other, at least 1.
 func near(group []*Label) int {
-	within := func(low, high float64) bool {
-		return low == high || low > 0 && high <= Alike*low || high < 0 && low >= Alike*high
-	}
-	low, high := group[0].Peak, group[0].Peak
+	low := group[0].Peak
 	for i, l := range group {
-		low, high = min(low, l.Peak), max(high, l.Peak)
-		if !within(group[0].Opened, l.Opened) || !within(low, high) {
+		if high := l.Peak; low != high && !(low > 0 && high <= Alike*low) && !(high < 0 && low >= Alike*high) {
 			return max(i, 1)
 		}
 	}

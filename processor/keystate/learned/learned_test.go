@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"odradek/detectors/seedtest"
+	"odradek/processor/events"
+	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/guard"
 )
 
@@ -24,49 +26,63 @@ func fault(id int, series string, opened, peak float64) Label {
 	return l
 }
 
+// gone returns a label of an anomaly that has ended, with the numbers of its course.
+func gone(l Label, samples int, rise int64, first, apart float64) Label {
+	l.Samples, l.Rise, l.First, l.Apart = samples, rise, first, apart
+	return l
+}
+
 func TestDerive(t *testing.T) {
 	a := func(opened, peak float64) []Label {
-		return []Label{label(1, "a", opened, peak), label(2, "a", opened+1, peak), label(3, "a", opened+2, peak)}
+		return []Label{label(1, "a", opened, peak), label(2, "a", opened+1, peak), label(3, "a", opened+2, peak+1)}
 	}
-	many := slices.Concat[[]Label]
+	whole := []Label{gone(label(1, "a", 10, 20), 32, 70, 5, 6), gone(label(2, "a", 11, 20), 30, 90, 4, 8),
+		gone(label(3, "a", 12, 20), 28, 10, 10, 10)}
+	but := func(labels []Label, more ...Label) []Label { return append(slices.Clone(labels), more...) }
 	rng := seedtest.New(t)
 	for _, c := range []struct {
 		name   string
 		labels []Label
-		want   string // the rules: series, "*" for all, then from, to and most
+		want   string // the rules: series, "*" for all, then least and most, and the other bounds where there are any
 	}{
 		{"none", nil, ""},
 		{"two", a(10, 20)[:2], ""},
-		{"three", a(10, 20), "a 8.5 13.8 23"},
-		{"negative scores", a(-10, -5), "a -11.5 -6.8 -4.25"},
+		{"three", a(10, 20), "a 15 25.2"},
+		{"their courses", whole, "a 15 24, samples 36, after 45, first 2.4 apart 3.5999999999999996 to 16"},
+		{"the course of one is not known", but(whole[:2], label(3, "a", 12, 20)), "a 15 24, samples 36, after 45"},
+		{"negative scores", a(-10, -5), "a -6.25 -3.2"},
 		{"three of two series", []Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "b", 12, 20)}, ""},
-		{"three series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 20)}, "* 8.5 13.8 23"},
-		{"three series, unlike", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 21, 22)}, ""},
-		{"three series, unlike peaks", []Label{label(1, "a", 10, 20), label(2, "b", 11, 41), label(3, "c", 12, 20)}, ""},
-		{"another unlike before them", []Label{label(9, "x", 1, 2), label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 20)}, "* 8.5 13.8 23"},
-		{"other sides", many(a(10, 20)[:2], []Label{func() Label { l := label(3, "a", 11, 20); l.Side = guard.Below; return l }()}), ""},
-		{"other fields", many(a(10, 20)[:2], []Label{func() Label { l := label(3, "a", 11, 20); l.Field = 1; return l }()}), ""},
-		{"confirmed among them", many(a(10, 20), []Label{fault(4, "a", 11, 15)}), ""},
-		{"confirmed, opens lower", many(a(10, 20), []Label{fault(4, "a", 9, 15)}), "a 9.000000000000002 13.8 23"},
-		{"confirmed, opens higher", many(a(10, 20), []Label{fault(4, "a", 13, 15)}), "a 8.5 12.999999999999998 23"},
-		{"confirmed, has a higher peak", many(a(10, 20), []Label{fault(4, "a", 11, 22)}), "a 8.5 13.8 21.999999999999996"},
-		{"confirmed, far", many(a(10, 20), []Label{fault(4, "a", 11, 100)}), "a 8.5 13.8 23"},
-		{"confirmed, of another series", many(a(10, 20), []Label{fault(4, "b", 11, 15)}), "a 8.5 13.8 23"},
-		{"confirmed, of any series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 20), fault(4, "z", 11, 15)}, ""},
-		{"no numbers", []Label{label(1, "a", math.NaN(), 20), label(2, "a", 1, math.Inf(1)), label(3, "a", 30, 20)}, ""},
+		{"three series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 17, 30)}, "* 17.5 33"},
+		{"three series, unlike", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 31)}, ""},
+		{"another unlike before them", []Label{label(9, "x", 1, 2), label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 20)}, "* 17.5 22"},
+		{"other sides", but(a(10, 20)[:2], func() Label { l := label(3, "a", 11, 20); l.Side = guard.Below; return l }()), ""},
+		{"other fields", but(a(10, 20)[:2], func() Label { l := label(3, "a", 11, 20); l.Field = 1; return l }()), ""},
+		{"confirmed among them", but(a(10, 20), fault(4, "a", 11, 20)), ""},
+		{"confirmed, opens lower", but(a(10, 20), fault(4, "a", 9, 20)), "a 15 25.2, from 9.000000000000002"},
+		{"confirmed, opens higher", but(a(10, 20), fault(4, "a", 13, 20)), "a 15 25.2, to 12.999999999999998"},
+		{"confirmed, has a higher peak", but(a(10, 20), fault(4, "a", 11, 22)), "a 15 21.999999999999996"},
+		{"confirmed, has a lower peak", but(a(10, 20), fault(4, "a", 11, 16)), "a 16.000000000000004 25.2"},
+		{"confirmed, lasts longer", but(whole, gone(fault(4, "a", 11, 20), 34, 70, 5, 6)), "a 15 24, samples 33, after 45, first 2.4 apart 3.5999999999999996 to 16"},
+		{"confirmed, is nearer", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 5)), "a 15 24, samples 36, after 45, first 2.4 apart 5.000000000000001 to 16"},
+		{"confirmed, is farther", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 12)), "a 15 24, samples 36, after 45, first 2.4 apart 3.5999999999999996 to 11.999999999999998"},
+		{"three series, with courses", func() []Label { l := slices.Clone(whole); l[1].Series, l[2].Series = "b", "c"; return l }(),
+			"* 17.5 22, samples 36, after 45, first 3.2 apart 4.800000000000001 to 13"},
+		{"confirmed, nothing is known of its course", but(whole, fault(4, "a", 11, 20)), ""},
+		{"confirmed, its course is theirs", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 6)), ""},
+		{"confirmed, far", but(a(10, 20), fault(4, "a", 11, 100), fault(5, "a", 11, 14)), "a 15 25.2"},
+		{"confirmed, of another series", but(a(10, 20), fault(4, "b", 11, 20)), "a 15 25.2"},
+		{"confirmed, of any series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 20), fault(4, "z", 11, 20)}, ""},
+		{"no numbers", []Label{label(1, "a", math.NaN(), 20), label(2, "a", 1, math.Inf(1)), label(3, "a", 30, 20), gone(label(4, "a", 10, 20), -1, 0, 0, 0),
+			gone(label(5, "a", 10, 20), 1, 0, math.NaN(), 1), gone(label(6, "a", 10, 20), 1, 0, 2, 1)}, ""},
 	} {
 		for range 10 {
 			got := ""
 			rng.Shuffle(len(c.labels), func(i, j int) { c.labels[i], c.labels[j] = c.labels[j], c.labels[i] })
 			for i, r := range Derive(c.labels, 3) {
 				if i > 0 {
-					got += ", "
+					got += "; "
 				}
-				name := r.Series
-				if r.All {
-					name = "*"
-				}
-				got += fmt.Sprint(name, " ", r.From, " ", r.To, " ", r.Most)
+				got += text(&r)
 			}
 			if got != c.want {
 				t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -82,6 +98,31 @@ func TestDerive(t *testing.T) {
 	}
 }
 
+// text returns a rule as the cases of TestDerive have it.
+func text(r *Rule) string {
+	name := r.Series
+	if r.All {
+		name = "*"
+	}
+	s := fmt.Sprint(name, " ", r.Least, " ", r.Most)
+	if !math.IsInf(r.From, -1) {
+		s += fmt.Sprint(", from ", r.From)
+	}
+	if !math.IsInf(r.To, 1) {
+		s += fmt.Sprint(", to ", r.To)
+	}
+	if r.Samples > 0 {
+		s += fmt.Sprint(", samples ", r.Samples)
+	}
+	if r.After > 0 {
+		s += fmt.Sprint(", after ", r.After)
+	}
+	if r.First > 0 {
+		s += fmt.Sprint(", first ", r.First, " apart ", r.Apart, " to ", r.Far)
+	}
+	return s
+}
+
 // TestLike: an anomaly is like the labelled ones as long as its highest score is within theirs.
 func TestLike(t *testing.T) {
 	l := Derive([]Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "a", 12, 20)}, 3)
@@ -91,10 +132,11 @@ func TestLike(t *testing.T) {
 		want bool
 	}{
 		{"like", func(*Alarm) {}, true},
-		{"opens lower", func(a *Alarm) { a.Opened = 8.4 }, false},
-		{"opens higher", func(a *Alarm) { a.Opened = 13.9 }, false},
-		{"at the margin", func(a *Alarm) { a.Opened, a.Peak = 13.7, 22.9 }, true},
-		{"grows beyond", func(a *Alarm) { a.Peak = 23.1 }, false},
+		{"opens lower", func(a *Alarm) { a.Opened = 2 }, true},
+		{"opens higher", func(a *Alarm) { a.Opened, a.Peak = 23, 23 }, true},
+		{"at the margin", func(a *Alarm) { a.Opened, a.Peak = 13.7, 23.9 }, true},
+		{"grows beyond", func(a *Alarm) { a.Peak = 24.1 }, false},
+		{"far", func(a *Alarm) { a.First = 1e9 }, true},
 		{"no score", func(a *Alarm) { a.Opened = math.NaN() }, false},
 		{"another detector", func(a *Alarm) { a.Detector = "e" }, false},
 		{"another series", func(a *Alarm) { a.Series = "b" }, false},
@@ -110,16 +152,31 @@ func TestLike(t *testing.T) {
 	}
 }
 
+// TestFar: an anomaly that opens farther from what was expected than the labelled ones is none of the kind.
+func TestFar(t *testing.T) {
+	l := Derive([]Label{gone(label(1, "a", 10, 20), 9, 9, 5, 5), gone(label(2, "a", 10, 20), 9, 9, 4, 10),
+		gone(label(3, "a", 10, 20), 9, 9, 5, 5)}, 3)
+	for deviation, want := range map[float64]bool{0: true, 1: true, 15.9: true, 16.1: false} {
+		a := label(0, "a", 11, 18).Alarm
+		if a.First = deviation; (l.Like(&a) != nil) != want {
+			t.Errorf("deviation %v: want %t", deviation, want)
+		}
+	}
+}
+
 func randomLabels(rng *rand.Rand, n int) (list []Label) {
 	for i := range n {
 		l := label(i, string(rune('a'+rng.IntN(5))), 10+10*rng.Float64(), 20+10*rng.Float64())
 		l.Field, l.Side, l.Fault = rng.IntN(3)-1, guard.Direction(rng.IntN(3)), rng.IntN(12) == 0
+		if rng.IntN(3) > 0 {
+			l = gone(l, 20+rng.IntN(20), rng.Int64N(100), 1+rng.Float64(), 2+rng.Float64())
+		}
 		list = append(list, l)
 	}
 	return list
 }
 
-// TestRandom: whatever the labels, no rule covers a confirmed anomaly, each covers all false alarms between its bounds, and
+// TestRandom: whatever the labels, no rule covers a confirmed anomaly to its end, each covers all false alarms between its bounds, and
 // the order of the labels does not matter.
 func TestRandom(t *testing.T) {
 	rng := seedtest.New(t)
@@ -130,14 +187,16 @@ func TestRandom(t *testing.T) {
 		l := Derive(labels, least)
 		rules += len(l)
 		for i := range labels {
-			if r := l.Like(&labels[i].Alarm); r != nil && labels[i].Fault {
-				t.Fatalf("%+v covers the confirmed %+v", r, labels[i])
+			for k := range l {
+				if labels[i].Fault && l[k].keeps(&labels[i].Alarm) {
+					t.Fatalf("%+v covers the confirmed %+v", l[k], labels[i])
+				}
 			}
 		}
 		for i := range l {
 			n := 0
 			for k := range labels {
-				if !labels[k].Fault && l[i:i+1].Like(&labels[k].Alarm) != nil {
+				if !labels[k].Fault && l[i].covers(&labels[k].Alarm) {
 					n++
 				}
 			}
@@ -157,6 +216,29 @@ func TestRandom(t *testing.T) {
 	}
 	if rules < 100 {
 		t.Errorf("%d rules", rules)
+	}
+}
+
+// TestEarlierFormat: rules that the first version wrote, which are in force in a changelog, remain what they were.
+func TestEarlierFormat(t *testing.T) {
+	var e changelog.Encoder
+	e.Byte(formatScores)
+	e.Uint(1)
+	e.String("d")
+	e.String("a")
+	e.Flag(false)
+	e.Uint(1)
+	e.Byte(byte(guard.Above))
+	for _, v := range []float64{8.5, 13.8, 23} {
+		e.Bits(math.Float64bits(v))
+	}
+	e.Uint(3)
+	e.Uint(1)
+	e.B = append(e.B, make([]byte, 16)...)
+	want := List{{Detector: "d", Series: "a", Side: guard.Above, From: 8.5, To: 13.8, Bounds: events.NoBounds(23), Count: 3,
+		Labels: [][16]byte{{}}}}
+	if l, err := Decode(e.B); err != nil || !reflect.DeepEqual(l, want) {
+		t.Errorf("%+v, %v; want %+v", l, err, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package learned
 
 import (
 	"fmt"
+	"math"
 	"unicode/utf8"
 
 	"odradek/processor/events"
@@ -11,6 +12,9 @@ import (
 func AlarmOf(detector string, key []byte, a *events.Anomaly) Alarm {
 	of := Alarm{Detector: detector, Series: SeriesOf(key), Opened: float64(a.PeakScore), Peak: float64(a.PeakScore)}
 	of.Field, of.Side = SideOf(a.Expected, a.Actual, a.Contribution)
+	if d := a.Deviation(of.Field); !math.IsInf(d, 1) {
+		of.First = d
+	}
 	return of
 }
 
@@ -29,5 +33,6 @@ func (l List) LikeOf(detector string, key []byte, a *events.Anomaly) *events.Lik
 	if r == nil {
 		return nil
 	}
-	return &events.Like{Most: r.Most, Count: uint32(r.Count), Labels: r.Labels}
+	return &events.Like{Bounds: r.Bounds, Count: uint32(r.Count), Labels: r.Labels,
+		Field: r.Field, Since: a.Samples, Deviation: a.Deviation(r.Field)}
 }
