@@ -36,7 +36,8 @@ func TestKeyOfPartition(t *testing.T) {
 	if (Mapping{Key: "site+@key"}).KeyOfPartition() || (Mapping{Key: "partition"}).KeyOfPartition() {
 		t.Error("a key without @partition is of the partition")
 	}
-	if err := (Mapping{Key: "@partition+a+@partition", Fields: []string{"v"}}).Validate(); err == nil || !strings.Contains(err.Error(), "@partition twice") {
+	twice := Mapping{Key: "@partition+a+@partition", Fields: []string{"v"}}
+	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), "@partition twice") {
 		t.Error(err)
 	}
 }

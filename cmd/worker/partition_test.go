@@ -15,8 +15,8 @@ import (
 )
 
 // fleetSettings have one window for all machines of a partition, of samples of three values that depend on one load.
-// Models are mined about once every 40 samples of a partition, those of shape by event time. The points of mined and around are samples, those of shape
-// and curve courses of four samples whose level does not count.
+// Models are mined about once every 40 samples of a partition, those of shape by event time. The points of mined and around
+// are samples, those of shape and curve courses of four samples whose level does not count.
 var fleetSettings = []string{
 	"FORMAT=json", "KEY_FIELD=@partition", "TIME_FIELD=at", "VALUE_FIELDS=heat,flow[2]", "DETECTORS=mined,shape,around,curve",
 	"DETECTOR_MINED_OP=solvingset", "DETECTOR_MINED_WINDOW=150", "DETECTOR_MINED_K=4", "DETECTOR_MINED_EMBED=1", "DETECTOR_MINED_TOP=6",

@@ -31,7 +31,8 @@ func cases(rng *rand.Rand) []detectors.Case {
 	}
 	// By event time: rows begin with their times, and several may be equal.
 	for _, s := range signals.All(rng) {
-		p := Params{Window: 60, K: 1 + rng.IntN(3), Embed: 1 + rng.IntN(4), Top: 2, MinPoints: 8, MineInterval: 10e6, MaxAge: int64(rng.IntN(60)) * 1e6}
+		p := Params{Window: 60, K: 1 + rng.IntN(3), Embed: 1 + rng.IntN(4), Top: 2, MinPoints: 8}
+		p.MineInterval, p.MaxAge = 10e6, int64(rng.IntN(60))*1e6
 		if p.Embed > 2 {
 			p.ZNorm = rng.IntN(2) == 0
 		}
