@@ -181,8 +181,8 @@ func (o *backtestOptions) check(w io.Writer) int {
 // run runs the backtest of the flags; set is the data set of -data, else nil.
 func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config, set *dataSet) (err error) {
 	if c.HasReadings() && len(o.in) > 0 {
-		return errors.New("backtest: " + config.Prefix + "READINGS_FIELD names an array in a record, and a row of a file has none: read the topic " +
-			"with -in-topic, or unset it and name the columns of the rows")
+		return errors.New("backtest: " + config.Prefix + "READINGS_FIELD names an array in a record, and a row of a file has none: " +
+			"read the topic with -in-topic, or unset it and name the columns of the rows")
 	}
 	state, err := c.KeystateConfig()
 	if err != nil {

@@ -24,7 +24,8 @@ func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, sta
 		return nil, err
 	}
 	return backtests.NewTopic(ctx, &backtests.TopicConfig{
-		Client: client, Decoder: dec, Series: c.Series(), State: state, Topic: o.inTopic, From: o.from, To: o.to, MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
+		Client: client, Decoder: dec, Series: c.Series(), State: state, Topic: o.inTopic, From: o.from, To: o.to,
+		MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
 		Fetch: backtestFetch(c),
 	})
 }

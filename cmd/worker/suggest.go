@@ -16,11 +16,12 @@ import (
 	"odradek/processor/kafka/fetch"
 )
 
-const suggestAbout = `Proposes settings for one topic or several: it looks at records from the beginning, the middle and the end of each partition, finds
-the series key, the event time and the values, whether a record holds many sensors or many readings, and chooses detectors, window,
-thresholds, lateness, silence and the largest jump. It runs the detectors on the newest records, through the worker's own code, and
-says how many anomalies a day to expect. The result is a settings file with a comment on each choice, which says what was seen. Of
-several topics (-topic a -topic b, or a pattern like 'plant-*') whose records differ, it has a mapping for each shape.
+const suggestAbout = `Proposes settings for one topic or several: it looks at records from the beginning, the middle
+and the end of each partition, finds the series key, the event time and the values, whether a record holds many
+sensors or many readings, and chooses detectors, window, thresholds, lateness, silence and the largest jump. It runs
+the detectors on the newest records, through the worker's own code, and says how many anomalies a day to expect. The
+result is a settings file with a comment on each choice, which says what was seen. Of several topics (-topic a -topic
+b, or a pattern like 'plant-*') whose records differ, it has a mapping for each shape.
 
 Settings that are given, as variables or with -config, are kept. Nothing is written to Kafka, no group is joined.`
 

@@ -43,8 +43,8 @@ func pumpRecords(topic string, rng *rand.Rand, n int, more bool) (recs []kafkate
 		}
 		key := fmt.Sprint("pump-", pump)
 		recs = append(recs, kafkatest.Record{Topic: topic, Partition: int32(pump % 2), Key: []byte(key), Time: at.UnixMilli() + 300,
-			Value: fmt.Appendf(nil, `{"pump":%q,"ts":%d,"pressure":%.4f%s}`, key, at.Unix(), 5+float64(pump)+math.Sin(float64(i)/70)+0.05*rng.NormFloat64(),
-				flow)})
+			Value: fmt.Appendf(nil, `{"pump":%q,"ts":%d,"pressure":%.4f%s}`, key, at.Unix(),
+				5+float64(pump)+math.Sin(float64(i)/70)+0.05*rng.NormFloat64(), flow)})
 	}
 	return recs
 }

@@ -16,7 +16,8 @@ import (
 // TestWhyChanged: anomalies of a time before settings were changed are explained by the settings of then, which the changelog has
 // recorded, and by the threshold that their records have.
 func TestWhyChanged(t *testing.T) {
-	near := []string{"DETECTORS=near,level", "DETECTOR_NEAR_OP=knn", "DETECTOR_NEAR_WINDOW=24", "DETECTOR_NEAR_K=3", "DETECTOR_NEAR_MIN_POINTS=12",
+	near := []string{"DETECTORS=near,level", "DETECTOR_NEAR_OP=knn", "DETECTOR_NEAR_WINDOW=24", "DETECTOR_NEAR_K=3",
+		"DETECTOR_NEAR_MIN_POINTS=12",
 		"DETECTOR_NEAR_THRESHOLD=fixed:9", "DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=16", "DETECTOR_LEVEL_THRESHOLD=fixed:4",
 		"FORMAT=json", "KEY_FIELD=machine", "TIME_FIELD=at", "MAX_FUTURE=0s", "MAX_JUMP=0s", "EXECUTOR=cpu"}
 	load := append(slices.Clone(near), "VALUE_FIELDS=sensors.load,sensors.speed")
@@ -123,7 +124,8 @@ func TestWhyNotRecorded(t *testing.T) {
 	topic := input + "-altered"
 	enc := output.NewAnomalyEncoder(output.SingleObject, altered.Topic, altered.Partition)
 	must(t, k.Admin().CreateTopic(t.Context(), topic, 1, 0, nil))
-	must(t, k.Admin().ProduceBatch(t.Context(), topic, 0, []kafkatest.Record{{Topic: topic, Key: altered.Key, Value: enc.Append(nil, &altered)}}))
+	must(t, k.Admin().ProduceBatch(t.Context(), topic, 0, []kafkatest.Record{{Topic: topic, Key: altered.Key,
+		Value: enc.Append(nil, &altered)}}))
 	for _, c := range []struct{ setting, want string }{
 		{"ODRADEK_MISSING=skip", "has recorded no other window, parameters or mapping of level"},
 		{"ODRADEK_DETECTOR_LEVEL_WINDOW=40", "but they do not give the published score either"},

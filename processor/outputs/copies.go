@@ -96,8 +96,9 @@ const mostRanges = 8 << 10
 
 // appendRanges appends rising numbers as ranges: 0-3,7. A text that would be longer than mostRanges ends with three dots.
 func appendRanges(b []byte, numbers []int) []byte {
-	for from, to := 0, 0; from < len(numbers); from = to {
-		for to = from + 1; to < len(numbers) && numbers[to] == numbers[to-1]+1; {
+	for from := 0; from < len(numbers); {
+		to := from + 1
+		for to < len(numbers) && numbers[to] == numbers[to-1]+1 {
 			to++
 		}
 		if from > 0 {
@@ -110,6 +111,7 @@ func appendRanges(b []byte, numbers []int) []byte {
 		if to > from+1 {
 			b = strconv.AppendInt(append(b, '-'), int64(numbers[to-1]), 10)
 		}
+		from = to
 	}
 	return b
 }

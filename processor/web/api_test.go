@@ -44,7 +44,8 @@ func (g *group) Anomaly(id string) (Anomaly, error) {
 
 func (g *group) Shadow(q *ShadowQuery) ShadowList {
 	g.asked = append(g.asked, *q)
-	return ShadowList{Anomalies: []Anomaly{}, Detectors: []ShadowDetector{{Detector: "new", PerSeriesDay: Number(math.NaN()), Live: []LiveBeside{{Detector: "near"}}}}}
+	return ShadowList{Anomalies: []Anomaly{},
+		Detectors: []ShadowDetector{{Detector: "new", PerSeriesDay: Number(math.NaN()), Live: []LiveBeside{{Detector: "near"}}}}}
 }
 
 func (g *group) Series(_ context.Context, q *SeriesQuery) (*Series, error) {
@@ -240,8 +241,9 @@ func TestQueries(t *testing.T) {
 		t.Errorf("answer %v", a)
 	}
 	request(h, "GET", "/shadow?to=2026-03-02T00:00:00Z", "")
-	if q := (ShadowQuery{To: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), Limit: usualAnomalies, Held: []HeldSeries{{Topic: "in", Partition: 3, Series: 5},
-		{Topic: "in", Partition: 5}}}); len(g.asked) != 2 || !reflect.DeepEqual(g.asked[1], q) {
+	if q := (ShadowQuery{To: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), Limit: usualAnomalies,
+		Held: []HeldSeries{{Topic: "in", Partition: 3, Series: 5},
+			{Topic: "in", Partition: 5}}}); len(g.asked) != 2 || !reflect.DeepEqual(g.asked[1], q) {
 		t.Errorf("asked %+v, want %+v", g.asked, q)
 	}
 	for _, c := range []struct{ target, want string }{

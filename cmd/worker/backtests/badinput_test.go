@@ -184,8 +184,8 @@ func TestMisplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, s := scoresOf(t, c, file)
-	if len(s.Troubles) != 2 || !strings.Contains(s.Troubles[0], "t/0 at offset 1: ") || !strings.Contains(s.Troubles[1], "t/0 at offset 2: ") ||
-		s.Series != 1 || s.Outcomes["missing"] > 0 {
+	if len(s.Troubles) != 2 || !strings.Contains(s.Troubles[0], "t/0 at offset 1: ") ||
+		!strings.Contains(s.Troubles[1], "t/0 at offset 2: ") || s.Series != 1 || s.Outcomes["missing"] > 0 {
 		t.Errorf("%d series, %v, left out: %q", s.Series, s.Outcomes, s.Troubles)
 	}
 }

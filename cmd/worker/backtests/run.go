@@ -258,21 +258,22 @@ func (l *lane) take(ctx context.Context, s *Share) error {
 	}
 	l.atKey = slices.Grow(l.atKey[:0], len(b.Keys))[:len(b.Keys)]
 	clear(l.atKey)
-	for from, to := 0, 0; from < s.rows(); from = to {
-		to = l.recordEnd(s, from)
+	for from := 0; from < s.rows(); {
+		to := l.recordEnd(s, from)
 		if err := l.misplaced(s, from, to); err != nil {
 			l.leaveOut(l.state.Record(s.offset(from)), err)
+			from = to
 			continue
 		}
-		for i := from; i < to; i++ {
-			row := s.row(i)
+		for ; from < to; from++ {
+			row := s.row(from)
 			k := b.Key[row]
 			of := l.atKey[k]
 			if of == nil {
 				of = l.seriesOf(b.Keys[k])
 				l.atKey[k] = of
 			}
-			sm := s.sample(i)
+			sm := s.sample(from)
 			sm.Key = of.name
 			of.add(&sm, len(b.Labels) > 0 && b.Labels[row])
 			if _, err := l.fold.Fold(ctx, &sm); err != nil {

@@ -101,8 +101,8 @@ func TestShadow(t *testing.T) {
 		listed = append(listed, a.Series+" "+a.Detector+" "+a.State)
 	}
 	// Of those that opened in the range, the open one first, then by their ends.
-	if text := strings.Join(listed, ", "); text != "pump-8 new open, pump-5 new closed, pump-4 new closed, pump-3 new closed" || got.Open != 1 ||
-		got.Closed != 5 {
+	const order = "pump-8 new open, pump-5 new closed, pump-4 new closed, pump-3 new closed"
+	if text := strings.Join(listed, ", "); text != order || got.Open != 1 || got.Closed != 5 {
 		t.Errorf("%d open, %d closed: %s", got.Open, got.Closed, text)
 	}
 	if a, err := b.Anomaly(got.Anomalies[0].ID); err != nil || a.Series != "pump-8" {

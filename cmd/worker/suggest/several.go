@@ -70,8 +70,8 @@ func (c *Config) shapeOf(s *suggestion) (*shape, error) {
 	for _, set := range s.settings {
 		switch {
 		case set.Key == "rekey" && !set.Off && set.Value == "true":
-			return nil, errors.New("suggest: its series lie in several partitions (rekey: true), and a group with mappings does not rekey: suggest " +
-				"this topic alone, for a group of its own")
+			return nil, errors.New("suggest: its series lie in several partitions (rekey: true), and a group with mappings does not rekey: " +
+				"suggest this topic alone, for a group of its own")
 		case set.Key == "rekey":
 		case set.Detector == "" && (set.Key == "format" || set.Section == recordsSection || set.Section == stateSection):
 			of.mapping = append(of.mapping, set)
@@ -224,7 +224,8 @@ func (c *Config) joinGroup(out *suggestion, shapes []*shape, entries []string) {
 				continue // it stays where it is
 			case set.Key == "group_by" && grouped < len(shapes):
 				set.Off, of = true, section
-				set.Comment = fmt.Sprintf("It would suit %d of the %d mappings: the keys of the others have no fields at their end.", grouped, len(shapes))
+				set.Comment = fmt.Sprintf("It would suit %d of the %d mappings: the keys of the others have no fields at their end.", grouped,
+					len(shapes))
 			case set.Key == "group_by":
 				of = section
 			}
