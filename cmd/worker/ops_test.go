@@ -29,6 +29,7 @@ var opDetectors = map[string]string{
 	// Mined anew about four times a sensor.
 	"solvingset": "WINDOW=24 K=2 EMBED=3 TOP=1 MODEL_POINTS=8 MINE_EVERY=13",
 	"svdsst":     "WINDOW=8",
+	"topn":       "WINDOW=24 K=4 TOP=3",
 	"value":      "WINDOW=3",
 	"zscore":     "WINDOW=16",
 }

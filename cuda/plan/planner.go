@@ -100,6 +100,7 @@ var plans = [...]*opPlan{
 	&discordsPlan,
 	&discordPlan,
 	&scanPlan,
+	&topnPlan,
 }
 
 var (

@@ -6,6 +6,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/topn"
 )
 
 // LOFTask adds a task of n points and virtuals virtual points, drawn by draw, to a batch.
@@ -58,6 +59,27 @@ func KNNTask(t testing.TB, b *detectors.Batch, p knn.Params, n, dim, fresh int, 
 	if p.Neighbours {
 		task.Detail = b.GrowOut(fresh * p.K)
 	}
+	b.Tasks = append(b.Tasks, task)
+	return &b.Tasks[len(b.Tasks)-1]
+}
+
+// TopNTask adds a task of op topn with n points of dim values, embedded as p has it, of which the last fresh are
+// scored; draw returns the next value of a row.
+func TopNTask(t testing.TB, b *detectors.Batch, p topn.Params, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
+	t.Helper()
+	p.Window = max(n, 2*p.K, 2)
+	d, err := topn.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := detectors.Task{Op: topn.Op, Dim: uint32(dim), Fresh: uint32(fresh)}
+	var s []float32
+	task.Params = b.Put(d.Params())
+	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
+	for i := range s {
+		s[i] = draw(i)
+	}
+	task.Scores = b.GrowOut(fresh)
 	b.Tasks = append(b.Tasks, task)
 	return &b.Tasks[len(b.Tasks)-1]
 }

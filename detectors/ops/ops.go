@@ -20,6 +20,7 @@ import (
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/ops/scan"
 	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/ops/topn"
 )
 
 // shapes are functions, so that the linker leaves them out of programs without benchmarks.
@@ -31,6 +32,7 @@ var shapes = map[detectors.Op]func() []detectors.Shape{
 	discords.Op: discords.Shapes,
 	discord.Op:  discord.Shapes,
 	scan.Op:     scan.Shapes,
+	topn.Op:     topn.Shapes,
 }
 
 // Shapes returns the shapes that benchmarks measure of an op on a device. For an op without

@@ -15,6 +15,7 @@ import (
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/ops/topn"
 	"odradek/detectors/ops/zscore"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
@@ -68,6 +69,10 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 			{must(knn.New(knn.Params{Window: 256, Embed: 16})), 1, spike},
 			{must(knn.New(knn.Params{Window: 100, K: 5, Tumbling: true})), 100, spike},
 		},
+		topn.Op: {
+			{must(topn.New(topn.Params{Window: 256, Top: 3})), 7, spike},
+			{must(topn.New(topn.Params{Window: 100, K: 5, Top: 1, Tumbling: true})), 100, spike},
+		},
 		ar.Op: {
 			{must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, spike},
 			{must(ar.New(ar.Params{Order: 4, Memory: 1000})), 7, spike},
@@ -91,8 +96,8 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		for _, set := range settings {
 			for _, dim := range []int{1, 3} {
 				rule := threshold.New(threshold.Quantile, 0.97)
-				if op == discords.Op {
-					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores, all of discords
+				if op == discords.Op || op == topn.Op {
+					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
 				}
 				cfg := &Config{
 					Dim: dim, Windows: []series.WindowConfig{{Columns: []int{0, 1, 2}[:dim], Fingerprint: 1}},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"odradek/cuda"
 	"odradek/detectors"
 	"odradek/detectors/ops/scan"
+	"odradek/detectors/ops/topn"
 )
 
 // The limits of an H100 or H200 behind the floors: its clock, lanes that add
@@ -63,7 +65,8 @@ func (b *Bench) OnDevice(ctx context.Context) ([]report.Row, error) {
 	defer e.Close()
 	var rows []report.Row
 	for _, s := range allShapes() {
-		if s.recording = b.Recording; !b.wants(s.name) || s.asked && b.Shapes == nil || s.series == recorded && s.recording == "" {
+		s.recording, s.tables = b.Recording, b.Tables
+		if !b.wants(s.name) || s.asked && b.Shapes == nil || s.series == recorded && s.recording == "" || !s.hasTable() {
 			continue
 		}
 		if b.Quick {
@@ -133,6 +136,15 @@ func (s *shape) input() (*input, error) {
 		switch {
 		case s.op == scan.Op:
 			s.cells(x, rng)
+		case tableOf[s.series] != "":
+			values, _, err := table(tableOf[s.series])(&Bench{Tables: s.tables})
+			if err != nil {
+				return nil, err
+			}
+			if len(values) != len(x) {
+				return nil, fmt.Errorf("table %s has %d values, %d are needed", tableOf[s.series], len(values), len(x))
+			}
+			copy(x, values)
 		case s.dim > 1:
 			s.place(x, rng)
 		}
@@ -153,6 +165,23 @@ const (
 	noise    = "noise"
 	recorded = "recording" // the file that -recording names
 )
+
+// The sets of points that are tables of the ADBench collection.
+const (
+	cover = "cover"
+	http  = "http"
+)
+
+var tableOf = map[string]string{cover: "10_cover", http: "16_http"}
+
+// hasTable returns false where the shape's table is not in the folder.
+func (s *shape) hasTable() bool {
+	if tableOf[s.series] == "" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(s.tables, tableOf[s.series]+".npz"))
+	return err == nil
+}
 
 // The series of grids, besides counts without any cluster.
 const (
@@ -322,6 +351,11 @@ func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]rep
 	if err != nil {
 		return nil, err
 	}
+	if in.op == topn.Op {
+		if err := in.check(ctx, e); err != nil {
+			return nil, err
+		}
+	}
 	if in.large() {
 		kernel, err := b.opsKernel(ctx, e, in)
 		if err != nil || in.asked {
@@ -345,6 +379,25 @@ func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]rep
 		return nil, err
 	}
 	return []report.Row{kernel, whole.Against(baseline, cpu, false)}, nil
+}
+
+// check returns an error where the scores of a task differ from those of the CPU.
+func (in *input) check(ctx context.Context, e *cuda.Executor) error {
+	batch := e.Batch()
+	defer e.Release(batch)
+	in.pack(batch, 1)
+	before := e.Stats().CPUTasks
+	if err := e.Execute(ctx, batch); err != nil {
+		return err
+	}
+	if e.Stats().CPUTasks > before {
+		return errors.New("the device leaves the task to the CPU")
+	}
+	r := batch.Rows(0)
+	want := r
+	want.Scores = make([]float32, len(r.Scores))
+	in.det.Op().Spec().CPU(ctx, &want, detectors.NewHelpers(runtime.GOMAXPROCS(0)-1).Parallel(ctx))
+	return in.det.Op().Spec().Compare(&r, detectors.Result{Scores: r.Scores}, detectors.Result{Scores: want.Scores})
 }
 
 // large reports whether one task takes a device a good part of a second, or a CPU minutes.

@@ -25,6 +25,7 @@ type shape struct {
 	first     bool        // tasks have no carry, as those of new keys
 	asked     bool        // measured only where -shapes names it
 	recording string      // the file of a recorded series
+	tables    string      // the folder of the tables
 	series    string      // what the values are: see wave and place; "" for two sines with noise, of several a row normal ones
 	tasks     int         // of all batches together
 	kernel    float64     // target of the launches alone; 0: none
@@ -61,6 +62,12 @@ var targets = map[string]target{
 	"knn N=581012 d=10 k=50":                                      {581_012 / 0.12, 0},
 	"knn N=16384 d=8 k=20":                                        {60e6, 0},
 	"lof N=100000 d=16 k=20":                                      {0, 100_000 / 0.02},
+	"topn N=1000000 d=2 k=10, top 10":                             {1_000_000 / 0.002, 0},
+	"topn N=1000000 d=2 k=50, top 10":                             {1_000_000 / 0.002, 0},
+	"topn N=286048 d=10 k=10, top 10, cover":                      {286_048 / 0.02, 0},
+	"topn N=286048 d=10 k=50, top 10, cover":                      {286_048 / 0.02, 0},
+	"topn N=567498 d=3 k=10, top 10, http":                        {567_498 / 0.01, 0},
+	"topn N=567498 d=3 k=50, top 10, http":                        {567_498 / 0.01, 0},
 	"discord window=2048 m=64, 1 fresh":                           {0, 1.5e6},
 	"discord window=2048 m=64, 1 fresh, 16 tasks a key":           {0, 3e6},
 	"discord window=2048 m=64, 16 fresh":                          {0, 10e6},
@@ -102,6 +109,11 @@ var variants = map[string][]variant{
 	"knn N=1024 d=1 k=20":                           {{}, {series: recorded}},
 	"knn N=1024 d=1 k=20, stride 1, 16 tasks a key": {{}, {series: recorded}},
 	"knn N=1000000 d=2 k=50":                        {{}, {series: blobs}, {series: outliers}},
+	"topn N=1000000 d=2 k=50, top 10":               {{}, {series: blobs}, {series: outliers}},
+	"topn N=286048 d=10 k=10, top 10":               {{}, {series: cover}},
+	"topn N=286048 d=10 k=50, top 10":               {{}, {series: cover}},
+	"topn N=567498 d=3 k=10, top 10":                {{}, {series: http}},
+	"topn N=567498 d=3 k=50, top 10":                {{}, {series: http}},
 	"discords N=1000000 m=512 to 512":               {{}, {radius: true}, {series: walks, radius: true}},
 	"discords N=10000000 m=512 to 512":              {{asked: true}},
 	"discords N=100000 m=512 to 512":                {{}, {radius: true}},

@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"fmt"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/topn"
+)
+
+// Limits of the kernels in topn.cu.
+const (
+	topnPoints = topn.MaxWindow // of a set
+	topnDim    = 64             // numbers a point
+	topnOthers = 128            // neighbours
+)
+
+// Constants of topn_set.h.
+const (
+	topnBlocks  = 132 * 8 // of a set
+	topnThreads = 128
+	topnHeader  = 1096 // bytes
+	topnStrong  = 1024
+)
+
+// topnWave is the most scratch memory of a launch with several tasks; more tasks take turns.
+const topnWave = 512 << 20
+
+// topnWide are the kernels by numbers a place.
+var topnWide = []int{2, 4, 8, 12, 16, 32, 64}
+
+// The offsets of the parameters of a task, in words.
+var (
+	topnParamK      = topn.Op.Spec().Word("K")
+	topnParamPoints = topn.Op.Spec().Word("POINTS")
+	topnParamEmbed  = topn.Op.Spec().Word("EMBED")
+	topnParamTop    = topn.Op.Spec().Word("TOP")
+	topnParamSelf   = topn.Op.Spec().Word("INCLUDE_SELF")
+	topnParamCount  = len(topn.Op.Spec().Words())
+)
+
+// topnClass returns a class of topn: Variant is the numbers of a place and, << 8, the blocks of a task; B is scratch
+// memory in 256 bytes.
+func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+	if len(params) != topnParamCount || t.Dim < 1 || t.Dim > topnDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
+		return Class{}, 0, false
+	}
+	k, m, row := params.Int(topnParamK), params.Int(topnParamEmbed), int(t.Dim)
+	if m < 1 || m > topnDim || k < 1 || params.Int(topnParamTop) < 1 {
+		return Class{}, 0, false
+	}
+	width, all := row*m, int(t.X.Len/t.Dim)-m+1
+	n := min(all, max(params.Int(topnParamPoints), int(t.Fresh)))
+	others := min(k-int(params[topnParamSelf]), n-1)
+	if width > topnDim || int(t.Fresh) > n || n > topnPoints || others > topnOthers {
+		return Class{}, 0, false
+	}
+	wide := 0
+	for _, wide = range topnWide {
+		if wide >= width {
+			break
+		}
+	}
+	blocks := min(topnBlocks, (n+topnThreads-1)/topnThreads)
+	leaves := (n + knnLeaf - 1) / knnLeaf
+	nodes := (leaves + knnNode - 1) / knnNode
+	scratch := Align(topnHeader) + Align(4*1024*row) + Align(min(blocks, knnSortBlocks)*256*4) + 2*Align(8*n) + 2*Align(4*n) +
+		Align(4*wide*knnLeaf*leaves) + Align(8*wide*leaves) + Align(8*wide*nodes) + Align(knnLeaf*leaves) + Align(4*n) +
+		Align(4*topnStrong) + Align(8*n) + Align(4*n)
+	c := Class{Op: topn.Op, Variant: uint32(wide | blocks<<8), B: uint32(knnRounded(scratch))}
+	return c, n*(2+width) + min(n, 1<<17)*min(n, 1<<17)/1000*width/100 + 50_000, true
+}
+
+func topnLaunches(c Class, p *builder, chains []chain) {
+	wide, blocks, scratch := int(c.Variant&0xff), c.Variant>>8, int(c.B)*256
+	most := max(1, topnWave/max(scratch, 1))
+	at := make([]uint32, 0, min(most, len(chains)))
+	wave := 0
+	end := func() {
+		if wave == 0 {
+			return
+		}
+		grid, tasks := len(p.tiles)-p.launched, wave
+		wave = 0
+		p.launchGrid(kernel("topn_begin"), tasks, 128, 0)
+		p.again(kernel("topn_survey"), grid, 256, 0)
+		p.again(kernel("topn_keys"), grid, 256, 0)
+		for range 3 {
+			p.again(kernel("topn_tally"), grid, 512, 0)
+			p.again(kernel("topn_scatter"), grid, 512, 0)
+		}
+		p.again(kernel(fmt.Sprint("topn_leaves_", wide)), grid, 256, 0)
+		for _, phase := range []string{"search", "count", "search", "count", "search", "search"} {
+			p.again(kernel(fmt.Sprintf("topn_%s_%d", phase, wide)), grid, topnThreads, 0)
+			p.again(kernel("topn_step"), tasks, 1024, 0)
+		}
+	}
+	for _, ch := range chains {
+		for i := range ch.count {
+			if len(at) <= wave {
+				at = append(at, p.scratch(scratch))
+			}
+			for block := range blocks {
+				p.tile(Tile{First: ch.first + i, Count: 1, Part: block | blocks<<16, Scratch: at[wave]})
+			}
+			if wave++; wave == most {
+				end()
+			}
+		}
+	}
+	end()
+}
+
+var topnPlan = opPlan{
+	op: topn.Op,
+	kernels: append([]string{"topn_begin", "topn_survey", "topn_keys", "topn_tally", "topn_scatter", "topn_step"},
+		topnKernels()...),
+	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches,
+}
+
+// topnKernels are the kernels by numbers a place.
+func topnKernels() (names []string) {
+	for _, name := range []string{"leaves", "count", "search"} {
+		for _, wide := range topnWide {
+			names = append(names, fmt.Sprintf("topn_%s_%d", name, wide))
+		}
+	}
+	return names
+}

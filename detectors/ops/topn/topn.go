@@ -1,0 +1,327 @@
+// Package topn is op topn: the points of largest weight of a window. The method is package detectors/knn.
+package topn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+	"odradek/detectors/ops/signals"
+)
+
+// Op is the weight of the points of largest weight of a window, 0 for its other points.
+const Op detectors.Op = 13
+
+var spec = detectors.Spec{
+	Name: "topn", Elem: detectors.F32,
+	Help: "the sum of the distances to the nearest points of the window, as for knn, of the TOP points of the window with the largest, " +
+		"and 0 for all others: the outliers of a large window, without the scores of the rest",
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
+			Help: "points among which the largest are found, at least 2K"},
+		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: knn.MaxK, Word: 1,
+			Help: "neighbours whose distances are summed; at most half of the window. A GPU takes up to 128."},
+		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: the fresh ones
+		{Name: "EMBED", Type: detectors.Int, Default: 1, Min: 1, Max: maxEmbed, Word: 3,
+			Help: "successive samples that make a point, as for lof. A GPU takes points of 64 values at most."},
+		{Name: "TOP", Type: detectors.Int, Default: 10, Min: 1, Max: MaxWindow, Word: 4,
+			Help: "points of largest sum; of equal ones those that came first."},
+		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
+			Help: "take windows one after the other; STRIDE must be WINDOW. Without it the STRIDE new samples have a score if they are among " +
+				"the TOP of the last WINDOW points, and each task searches the whole window."},
+		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 5,
+			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
+	},
+	Defaults: []detectors.Default{
+		{Name: "THRESHOLD", Value: func(detectors.Values) string { return "fixed:0" }, Words: "fixed:0, each of TOP"},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), Top: v.Int("TOP"),
+			Tumbling: v.Bool(detectors.TumblingParam), IncludeSelf: v.Bool("INCLUDE_SELF")})
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// Limits of the op.
+const (
+	MaxWindow = 1 << 21
+	maxEmbed  = 1 << 10
+	minPoints = 256 // before the first score, as for op knn
+)
+
+// Params are the parameters of the op; 0 means the default.
+type Params struct {
+	Window      int  // points among which the largest are found, at least 2K. No default
+	K           int  // neighbours, default 10
+	Embed       int  // successive rows that make a point, default 1
+	Top         int  // points of largest weight, default 10
+	Tumbling    bool // windows do not overlap: the fresh rows' points are the window
+	IncludeSelf bool // a point is its own first neighbour, at distance 0
+}
+
+type detector struct {
+	detectors.Steady // about the rows of the scored point
+	params           detectors.Words
+	p                Params
+}
+
+// The parameters of a task.
+const (
+	paramK = iota
+	paramPoints
+	paramEmbed
+	paramTop
+	paramSelf
+	paramCount
+)
+
+// New returns the detector of the op: the weight, see package knn, of the Top points of largest weight
+// among the last Window points, or among as many as there are; of equal weights those of the first
+// points. Other points have the score 0. Where a value in the window is not finite, all scores are NaN.
+//
+// A Tumbling detector finds the largest among the points of a task's fresh rows.
+//
+// A score covers the rows of its point. It is capped at the largest float32. There is no carry. The
+// error names every fault of the parameters.
+func New(p Params) (detectors.Detector, error) {
+	for _, v := range []struct {
+		value *int
+		usual int
+	}{{&p.K, 10}, {&p.Embed, 1}, {&p.Top, 10}} {
+		if *v.value == 0 {
+			*v.value = v.usual
+		}
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if p.K < 1 || p.K > knn.MaxK {
+		fault("k is %d, use 1 to %d", p.K, knn.MaxK)
+	}
+	if p.Window < 2 || p.Window > MaxWindow {
+		fault("window is %d points, use 2 to %d", p.Window, MaxWindow)
+	} else if p.K >= 1 && p.Window < 2*p.K {
+		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
+	}
+	if p.Embed < 1 || p.Embed > maxEmbed {
+		fault("embedding is %d rows, use 1 to %d", p.Embed, maxEmbed)
+	}
+	if p.Top < 1 || p.Top > MaxWindow {
+		fault("the %d points of largest weight, use 1 to %d", p.Top, MaxWindow)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: topn: %w", errors.Join(faults...))
+	}
+	rows := min(p.Window, max(minPoints, 2*p.K)) + p.Embed - 1
+	if p.Tumbling {
+		rows = p.Embed
+	}
+	d := &detector{detectors.Steady{Least: rows, From: p.Embed - 1}, make(detectors.Words, paramCount), p}
+	d.params.SetInt(paramK, p.K)
+	d.params.SetInt(paramEmbed, p.Embed)
+	d.params.SetInt(paramTop, p.Top)
+	d.params.SetBool(paramSelf, p.IncludeSelf)
+	if !p.Tumbling {
+		d.params.SetInt(paramPoints, p.Window)
+	}
+	return d, nil
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+
+func (d *detector) Window() int {
+	if d.p.Tumbling {
+		return d.p.Embed
+	}
+	return d.p.Window + d.p.Embed - 1
+}
+
+// points returns the points of a task's window, one after the other, and the number of them and of
+// their values.
+func points(r *detectors.Rows) (x []float32, n, width int) {
+	m := r.Params.Int(paramEmbed)
+	all := r.Len() - m + 1
+	n, width = min(all, max(r.Params.Int(paramPoints), r.Fresh)), r.Dim*m
+	if m == 1 {
+		return r.X[(all-n)*r.Dim:], n, width
+	}
+	for i := all - n; i < all; i++ {
+		x = append(x, r.X[i*r.Dim:i*r.Dim+width]...)
+	}
+	return x, n, width
+}
+
+// write sets the scores to those of the outliers among n points.
+func write(r *detectors.Rows, n int, top []knn.Outlier) {
+	clear(r.Scores)
+	for _, o := range top {
+		if i := o.At - n + r.Fresh; i >= 0 {
+			r.Scores[i] = float32(min(o.Weight, math.MaxFloat32))
+		}
+	}
+}
+
+func undefined(r *detectors.Rows) {
+	for i := range r.Scores {
+		r.Scores[i] = float32(math.NaN())
+	}
+}
+
+// score is the definition: the weights of all points, in order.
+func score(r detectors.Rows) {
+	points, n, width := points(&r)
+	x := make([]float64, len(points))
+	for i, v := range points {
+		x[i] = float64(v)
+	}
+	k, self := r.Params.Int(paramK), r.Params.Bool(paramSelf)
+	all := make([]knn.Outlier, n)
+	for i := range all {
+		w, _ := knn.Define(x, width, 1, k, self, knn.Query{At: i, To: n})
+		if w != w {
+			undefined(&r)
+			return
+		}
+		all[i] = knn.Outlier{At: i, Weight: w}
+	}
+	slices.SortStableFunc(all, func(a, b knn.Outlier) int { return cmp.Compare(b.Weight, a.Weight) })
+	write(&r, n, all[:min(r.Params.Int(paramTop), n)])
+}
+
+func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
+	x, n, width := points(r)
+	if !knn.Finite(x) || n == 1 && !r.Params.Bool(paramSelf) {
+		undefined(r)
+		return
+	}
+	tree := knn.NewTree(x, width, parallel)
+	if ctx.Err() != nil {
+		return // parts of the tree are missing
+	}
+	write(r, n, tree.Top(knn.TopParams{N: r.Params.Int(paramTop), K: r.Params.Int(paramK), Self: r.Params.Bool(paramSelf)}, parallel))
+}
+
+func cost(r *detectors.Rows) int {
+	n, width := r.Len(), r.Dim*r.Params.Int(paramEmbed)
+	if points := r.Params.Int(paramPoints); points > 0 {
+		n = min(n, max(points, r.Fresh))
+	}
+	return n * (300 + 30*width + 10*r.Params.Int(paramK))
+}
+
+// compare requires the definition's points.
+func compare(_ *detectors.Rows, got, want detectors.Result) error {
+	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
+}
+
+// Explain expects the mean of the last rows of the nearest points. A value's share is its share of the squared distances to them.
+func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+	x, at, near := d.nearest(&r, fresh)
+	width := len(at)
+	total := 0.0
+	clear(expected)
+	clear(contribution)
+	for _, i := range near {
+		for c, v := range at {
+			e := float64(v) - float64(x[i*width+c])
+			contribution[c%r.Dim] += e * e
+			total += e * e
+		}
+		for c := range expected {
+			expected[c] += float64(x[(i+1)*width-r.Dim+c]) / float64(len(near))
+		}
+	}
+	if !(total > 0) || r.Scores[fresh] == 0 {
+		return false
+	}
+	for c := range contribution {
+		contribution[c] /= total
+	}
+	return true
+}
+
+// nearest returns the points of the window, that of a fresh row, and its neighbours, none where a value is not finite.
+func (d *detector) nearest(r *detectors.Rows, fresh int) (x, at []float32, near []int) {
+	x, n, width := points(r)
+	own := n - r.Fresh + fresh
+	wide := make([]float64, len(x))
+	for i, v := range x {
+		wide[i] = float64(v)
+	}
+	_, near = knn.Define(wide, width, 1, d.p.K, d.p.IncludeSelf, knn.Query{At: own, To: n})
+	if len(near) > 0 && d.p.IncludeSelf {
+		near = near[1:]
+	}
+	return x, x[own*width : (own+1)*width], near
+}
+
+// Describe returns the nearest points and their distances, whose sum is the score of one of the largest.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	m, row := d.p.Embed, r.Row(fresh)
+	e := detectors.Evidence{From: row - m + 1, To: row}
+	x, at, found := d.nearest(&r, fresh)
+	first := r.Len() - m + 1 - len(x)/len(at) // point of the window
+	for _, i := range found {
+		square := 0.0
+		for c, v := range at {
+			d := float64(v) - float64(x[i*len(at)+c])
+			square += d * d
+		}
+		near := detectors.Input{Role: detectors.Neighbour, From: first + i, To: first + i + m - 1, Distance: math.Sqrt(square)}
+		e.Inputs = append(e.Inputs, near)
+	}
+	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
+	if d.Explain(r, fresh, expected, shares) {
+		e.Fields = shares
+	}
+	return e
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(p Params, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, 0, fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	flip := func() bool { return rng.IntN(2) == 0 }
+	for _, s := range signals.All(rng) { // all of the window first
+		add(Params{Window: 40, K: 2 + rng.IntN(9), Top: 40, Tumbling: true, IncludeSelf: flip()}, 1, []int{40, 3, 90}, s)
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 60, K: 2 + rng.IntN(9), Top: 1 + rng.IntN(9), IncludeSelf: flip()}, 1, []int{1, 30, 7}, s)
+		add(Params{Window: 80, K: 2 + rng.IntN(9), Top: 1 + rng.IntN(9), Tumbling: true, Embed: 1 + rng.IntN(6)}, 1+rng.IntN(2), []int{80}, s)
+	}
+	for _, dim := range []int{2, 3, 7, 8, 11, 16} {
+		s := signals.All(rng)[:14] // finite
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 70, K: 2 + rng.IntN(20), Top: 1 + rng.IntN(5), Tumbling: true, Embed: 1 + rng.IntN(3)}, dim, []int{130, 1}, s...)
+	}
+	for _, n := range []int{1, 2, 19, 20, 21, 22, 31, 32, 33, 63, 64, 65, 257} {
+		s := signals.All(rng)
+		add(Params{Window: 40, K: 20, Top: 1 + rng.IntN(4), Tumbling: true, IncludeSelf: flip()}, 1+rng.IntN(3), []int{n}, s[rng.IntN(14)])
+	}
+	add(Params{Window: 300, K: 150, Top: 3, Tumbling: true}, 3, []int{300}, signals.All(rng)[7]).CPU = true
+	add(Params{Window: 1500, K: 12, Top: 10, Tumbling: true}, 2, []int{1500}, signals.All(rng)[rng.IntN(2)])
+	add(Params{Window: 1024, K: 10, Top: 10}, 2, []int{1}, signals.All(rng)[0]).Bench = true
+	return cases
+}
+
+// Shapes are the largest weights of large sets.
+func Shapes() []detectors.Shape {
+	shape := func(n, dim, k int) detectors.Shape {
+		return detectors.Shape{
+			Name: fmt.Sprintf("N=%d d=%d k=%d, top 10", n, dim, k), Unit: "points/s", Dim: dim, Fresh: n, Tasks: 1,
+			Values: detectors.Values{detectors.WindowParam: n, "K": k, "TOP": 10, detectors.TumblingParam: true},
+		}
+	}
+	return []detectors.Shape{shape(1000000, 2, 10), shape(1000000, 2, 50), shape(286048, 10, 10), shape(286048, 10, 50),
+		shape(567498, 3, 10), shape(567498, 3, 50)}
+}
