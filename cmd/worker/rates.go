@@ -84,7 +84,7 @@ func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) err
 	}
 	if !asJSON {
 		fmt.Fprintf(t.out, "\nBy series, after the first %d scores, scores in a row counted once: the number of series that expect %d or more; the\n"+
-			"share of them within 0.5 and 2 times the rate, in brackets that of a Poisson process of this rate; the median.\n\n",
+			"share of them within 0.5 and 2 times the rate, in brackets that of a Poisson process of this rate, and above; the median.\n\n",
 			quality.FirstScores, quality.LeastRuns)
 		t.ratesHeader()
 		for _, row := range bySeries {
@@ -108,7 +108,7 @@ func seriesCell(e quality.SeriesRates) string {
 	if e.Series == 0 {
 		return " |"
 	}
-	return fmt.Sprintf(" %d: %.2f (%.2f), %.2f |", e.Series, e.Within, e.Chance, e.Median)
+	return fmt.Sprintf(" %d: %.2f (%.2f), %.2f; %.2f |", e.Series, e.Within, e.Chance, e.Above, e.Median)
 }
 
 // ratesAt returns the measures of a set with every detector's threshold conformal at a rate.

@@ -69,8 +69,8 @@ func (l *Result) Rows() (rows [][2]string) {
 		row("false alarms", "%.2f times the rate of %v in the first %d scores of a series, %.2f times after; counting runs %.2f and %.2f",
 			first, m.Asked, FirstScores, after, firstRuns, afterRuns)
 		if e := m.Each; e.Series > 0 {
-			row("by series", "%.2f times the rate in the median of %d series, by runs after the first scores; 0.5 to 2 times in %.2f of them, %.2f by chance",
-				e.Median, e.Series, e.Within, e.Chance)
+			row("by series", "%.2f times the rate in the median of %d series, by runs after the first scores; 0.5 to 2 times in %.2f of them,"+
+				" %.2f by chance, more in %.2f", e.Median, e.Series, e.Within, e.Chance, e.Above)
 		}
 	}
 	if m := l.ChangeMeasures; m != nil {

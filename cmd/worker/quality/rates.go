@@ -28,6 +28,7 @@ const LeastRuns = 4
 type SeriesRates struct {
 	Series int     `json:"series"` // that expect at least LeastRuns
 	Within float64 `json:"within"` // share of them whose rate is 0.5 to 2 times the configured one
+	Above  float64 `json:"above"`  // share of them whose rate is more than that
 	Median float64 `json:"median"` // of their rates over the configured one
 	// Chance is the share that would be within if runs came independently, at exactly the configured rate: by
 	// Poisson's distribution, for as many scores.
@@ -64,7 +65,10 @@ func eachOf(series []RateShare, rate float64) (e SeriesRates) {
 		}
 		_, runs := series[i].Times(rate)
 		times = append(times, runs)
-		if runs >= 0.5 && runs <= 2 {
+		switch {
+		case runs > 2:
+			e.Above++
+		case runs >= 0.5:
 			e.Within++
 		}
 		e.Chance += poisson(expected, math.Ceil(expected/2), 2*expected)
@@ -72,6 +76,7 @@ func eachOf(series []RateShare, rate float64) (e SeriesRates) {
 	if e.Series = len(times); e.Series > 0 {
 		slices.Sort(times)
 		e.Within /= float64(e.Series)
+		e.Above /= float64(e.Series)
 		e.Chance /= float64(e.Series)
 		e.Median = (times[(e.Series-1)/2] + times[e.Series/2]) / 2
 	}

@@ -36,7 +36,7 @@ func TestSeriesRates(t *testing.T) {
 	}
 	e := tally.Result().Rates.Each
 	// Expected are 4 and 10 runs: of 1, 2, 8, 9 and 10 there are 0.25, 0.5, 2, 2.25 and 1 times as many.
-	if e.Series != 5 || e.Within != 0.6 || e.Median != 1 {
+	if e.Series != 5 || e.Within != 0.6 || e.Above != 0.2 || e.Median != 1 {
 		t.Errorf("%+v", e)
 	}
 	four, ten := 0.0, 0.0
