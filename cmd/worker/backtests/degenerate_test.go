@@ -115,7 +115,7 @@ func TestFirstStepOfAConstant(t *testing.T) {
 	}
 	series["back"][constant].value = 7.25
 	for _, preset := range []string{"default", "fast", "sensitive", "vector", "change"} {
-		all, _ := anomaliesOf(t, presetOf(t, preset), series)
+		all, _ := anomaliesOf(t, detectorsOf(t, "PRESET="+preset), series)
 		for name := range series {
 			for _, a := range all[name] {
 				if a.severity > 90 {
@@ -132,16 +132,7 @@ func TestFirstStepOfAConstant(t *testing.T) {
 	}
 }
 
-func presetOf(t *testing.T, preset string, more ...string) *config.Config {
-	t.Helper()
-	c, faults, _ := config.Parse(append(more, "ODRADEK_PRESET="+preset))
-	if faults = config.FaultsOf(faults, []string{"DETECTOR", "PRESET"}); len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	return c
-}
-
-// detectorsOf is a configuration of detectors: their settings, without the prefix.
+// detectorsOf returns a configuration of detectors by settings without the prefix.
 func detectorsOf(t *testing.T, list ...string) *config.Config {
 	t.Helper()
 	var env []string
@@ -149,7 +140,7 @@ func detectorsOf(t *testing.T, list ...string) *config.Config {
 		env = append(env, "ODRADEK_"+s)
 	}
 	c, faults, _ := config.Parse(env)
-	if faults = config.FaultsOf(faults, []string{"DETECTOR"}); len(faults) > 0 {
+	if faults = config.FaultsOf(faults, []string{"DETECTOR", "PRESET"}); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	return c
@@ -294,7 +285,9 @@ func TestOneValueADay(t *testing.T) {
 		"DETECTOR_NEAR_ALARMS_PER_DAY=0.01", "DETECTOR_WEEK_OP=season", "DETECTOR_WEEK_PERIOD=week", "DETECTOR_WEEK_BINS=7",
 		"DETECTOR_WEEK_HISTORY=365d:256", "DETECTOR_WEEK_ALARMS_PER_DAY=0.005", "DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=28",
 		"DETECTOR_LEVEL_ALARMS_PER_DAY=0.01")
-	for name, c := range map[string]*config.Config{"default": presetOf(t, "default"), "sensitive": presetOf(t, "sensitive"), "a year": perYear} {
+	for name, c := range map[string]*config.Config{
+		"default": detectorsOf(t, "PRESET=default"), "sensitive": detectorsOf(t, "PRESET=sensitive"), "a year": perYear,
+	} {
 		all, s := anomaliesOf(t, c, map[string][]sample{"daily": samples})
 		other, hits := 0, map[string]bool{}
 		for _, a := range all["daily"] {
