@@ -156,7 +156,8 @@ func (f Floor) String() string {
 	return string(t)
 }
 
-// UnmarshalText reads the output of MarshalText. Fields of other names are ignored.
+// UnmarshalText reads the output of MarshalText. Fields of other names are ignored; a field that is there twice
+// is an error, since its second value would replace or extend the first.
 // Without the field jump, which versions before it did not write, nothing is a
 // suspect.
 func (f *Floor) UnmarshalText(text []byte) error {
@@ -174,6 +175,7 @@ func (f *Floor) UnmarshalText(text []byte) error {
 			return fmt.Errorf("floor: %.40q has no time of a replay floor", text)
 		}
 	}
+	read := map[string]bool{}
 	for _, field := range p[3:] {
 		name, value, _ := strings.Cut(field, "=")
 		ok := true
@@ -194,10 +196,13 @@ func (f *Floor) UnmarshalText(text []byte) error {
 				g.Bits = uint8(n[0])
 				ok = n[0] < 32
 			}
+		default:
+			continue
 		}
-		if !ok {
-			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read", name, text)
+		if !ok || read[name] {
+			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read, or is there twice", name, text)
 		}
+		read[name] = true
 	}
 	*f = g
 	return nil

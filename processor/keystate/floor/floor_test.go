@@ -32,7 +32,8 @@ func TestFloorText(t *testing.T) {
 		"1;5;5;jump=", "1;5;5;jump=-1", "1;5;5;jump=1:2", "1;5;5;suspects=", "1;5;5;suspects=5:0:0", "1;5;5;suspects=3:3:0",
 		"1;5;5;suspects=3:1:2", "1;5;5;backfill=", "1;5;5;backfill=0", "1;5;5;backfill=-1", "1;5;5;backfill=1:2",
 		"1;5;5;sample_bits=", "1;5;5;sample_bits=32", "1;5;5;suspects=3:1:1:", "1;5;5;suspects=3:1:1:-1",
-		"1;5;5;suspects=3:0:0,3:0:0", "1;5;5;suspects=0:0:0,1:0:0,2:0:0,3:0:0"} {
+		"1;10;0;suspects=7:0:0;suspects=0:0:0", "1;5;5;backfill=9;backfill=8", "1;5;5;suspects=3:0:0,3:0:0",
+		"1;5;5;suspects=0:0:0,1:0:0,2:0:0,3:0:0"} {
 		if _, err := Parse(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}
