@@ -34,7 +34,8 @@ func randomLearned(r *rand.Rand, cfg *Config) (l learned.List) {
 // hold from their decision on, after a restart and until they are withdrawn.
 func TestLearned(t *testing.T) {
 	learn := func(x *rig, l ...learned.Rule) { x.s.Decisions.Make(Learned, nil, learned.List(l).Encode(), x.offset) }
-	rule := learned.Rule{Detector: "high", Series: "a", Field: -1, From: 20, To: 40, Bounds: events.NoBounds(50), Count: 3, Labels: [][16]byte{{1}, {2}, {3}}}
+	rule := learned.Rule{Detector: "high", Series: "a", Field: -1, From: 20, To: 40, Bounds: events.NoBounds(50), Count: 3,
+		Labels: [][16]byte{{1}, {2}, {3}}}
 	x := newRig(t, watched())
 	like := func(key string, want bool) {
 		t.Helper()

@@ -178,7 +178,7 @@ func (f *Floor) UnmarshalText(text []byte) error {
 	read := map[string]bool{}
 	for _, field := range p[3:] {
 		name, value, _ := strings.Cut(field, "=")
-		ok := true
+		var ok bool
 		switch name {
 		case "jump":
 			ok = g.parseJumps(value)
