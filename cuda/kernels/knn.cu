@@ -44,11 +44,11 @@
 // in float32 differences alone; with many such queries or ties knn_scan searches for the warp's group of queries.
 //
 // Floor of knn_tensor: in the first pass a minimum a pair, 64 of them a cycle of a multiprocessor; in the second
-// 16 products a pair (d <= 12): for the 3.4e11 pairs of 581,012 points 20 ms and 18 ms on an H200. It takes 162 ms,
-// 250 cycles for 16 places where issuing their products takes some 64. By the machine code a warp waits for its
-// next places: they are loaded two steps ahead, but moving the ones before them to other registers waits for the
-// load. A second pass that looked at each sum of a step with a place within a limit, and selection in shared
-// memory, took 8.0 ms instead of 4.8 for 16 sets of 16,384 x 8.
+// 16 products a pair (d <= 12): for the 3.4e11 pairs of 581,012 points 20 ms and 18 ms on an H200. It takes 108 ms.
+// Places come through a ring in shared memory, since loads into registers, two steps ahead, wait where the registers
+// before them are moved (168 ms). Four blocks of 128 registers, instead of three of 154, take 3.5 ms instead of 4.5
+// for 16 sets of 16,384 x 8, and 2 % more for 581,012 points. A second pass that looked at each sum of a step with a
+// place within a limit, and selection in shared memory, took 8.0 ms for the 16 sets, instead of 4.8 then.
 //
 // Floor of knn_scan, instructions of a pair: d=2 four and a comparison, d=10 ten and one. 1e12 pairs of 1,000,000
 // points are 0.15 s on an H200, 3.4e11 of 581,012 0.12 s.
@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(256) knn_halves(const Task *tasks, 
 
 // By the numbers of a row of a product.
 #define TENSOR(name, most)                                                                                                            \
-    extern "C" __global__ void __launch_bounds__(knn::lanes, 3) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
+    extern "C" __global__ void __launch_bounds__(knn::lanes, 4) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
                                                                      uint32_t *status, unsigned char *scratch) {                      \
         knn::tensor<knn::tensorSteps(most), knn::tensorTiles(most)>(tasks, tiles, f32, out, scratch);                                  \
     }
