@@ -35,7 +35,7 @@ func TestToyOp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"svdsst, toy, value, zscore",
+	for _, want := range []string{"svdsst, topn, toy, value, zscore",
 		"<NAME>_COUNT_FROM` | `1099511627776` | 0 to 281474976710656 | toy: the first number",
 		"toy has none."} {
 		if !bytes.Contains(settings, []byte(want)) {
