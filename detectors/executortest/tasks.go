@@ -48,19 +48,11 @@ func KNNTask(t testing.TB, b *detectors.Batch, p knn.Params, n, dim, fresh int, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := detectors.Task{Op: knn.Op, Dim: uint32(dim), Fresh: uint32(fresh)}
-	var s []float32
-	task.Params = b.Put(d.Params())
-	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
-	for i := range s {
-		s[i] = draw(i)
-	}
-	task.Scores = b.GrowOut(fresh)
+	task := addPoints(b, d, n, max(p.Embed, 1), dim, fresh, draw)
 	if p.Neighbours {
 		task.Detail = b.GrowOut(fresh * p.K)
 	}
-	b.Tasks = append(b.Tasks, task)
-	return &b.Tasks[len(b.Tasks)-1]
+	return task
 }
 
 // TopNTask adds a task of op topn with n points of dim values, embedded as p has it, of which the last fresh are
@@ -72,10 +64,15 @@ func TopNTask(t testing.TB, b *detectors.Batch, p topn.Params, n, dim, fresh int
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := detectors.Task{Op: topn.Op, Dim: uint32(dim), Fresh: uint32(fresh)}
+	return addPoints(b, d, n, max(p.Embed, 1), dim, fresh, draw)
+}
+
+// addPoints adds a task of a detector to a batch, with the rows of n points of embed rows each.
+func addPoints(b *detectors.Batch, d detectors.Detector, n, embed, dim, fresh int, draw func(i int) float32) *detectors.Task {
+	task := detectors.Task{Op: d.Op(), Dim: uint32(dim), Fresh: uint32(fresh)}
 	var s []float32
 	task.Params = b.Put(d.Params())
-	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
+	task.X, s = b.GrowF32((n + embed - 1) * dim)
 	for i := range s {
 		s[i] = draw(i)
 	}

@@ -23,16 +23,20 @@ type scoreRow struct {
 	score              float64
 }
 
-// scoresOf runs a file of rows in one partition and returns the scores of each series.
-func scoresOf(t *testing.T, c *config.Config, file string) (map[string][]scoreRow, *Summary) {
+// tableOf runs files of rows in one partition and returns the rows of the table of scores or, with anomalies, of theirs.
+func tableOf(t *testing.T, c *config.Config, paths []string, anomalies bool) ([][]string, *Summary) {
 	t.Helper()
-	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
+	src, err := NewFiles(paths, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := configOf(t, c, src)
-	path := filepath.Join(t.TempDir(), "scores.csv")
-	if run.Out, err = NewOutputs(path, "", 1, nil, false); err != nil {
+	path := filepath.Join(t.TempDir(), "out.csv")
+	ofScores, ofAnomalies := path, ""
+	if anomalies {
+		ofScores, ofAnomalies = "", path
+	}
+	if run.Out, err = NewOutputs(ofScores, ofAnomalies, 1, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Run(t.Context(), run)
@@ -48,8 +52,16 @@ func scoresOf(t *testing.T, c *config.Config, file string) (map[string][]scoreRo
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all[1:], s
+}
+
+// scoresOf runs a file of rows in one partition and returns the scores of each series.
+func scoresOf(t *testing.T, c *config.Config, file string) (map[string][]scoreRow, *Summary) {
+	t.Helper()
+	all, s := tableOf(t, c, []string{file}, false)
+	var err error
 	rows := map[string][]scoreRow{}
-	for _, r := range all[1:] { // series_key, event_time, score_time, detector, score, ...
+	for _, r := range all { // series_key, event_time, score_time, detector, score, ...
 		row := scoreRow{detector: r[3], at: r[1], text: r[4], score: math.NaN()}
 		if r[4] != "" {
 			if row.score, err = strconv.ParseFloat(r[4], 64); err != nil {

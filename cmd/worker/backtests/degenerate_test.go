@@ -1,7 +1,6 @@
 package backtests
 
 import (
-	"encoding/csv"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/tables"
 	"odradek/detectors/seedtest"
 )
 
@@ -51,30 +49,10 @@ func anomaliesOf(t *testing.T, c *config.Config, series map[string][]sample) (ma
 		}
 		paths = append(paths, path)
 	}
-	src, err := NewFiles(paths, tables.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := configOf(t, c, src)
-	path := filepath.Join(dir, "anomalies.csv")
-	if run.Out, err = NewOutputs("", path, 1, nil, false); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Run(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	all, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all, s := tableOf(t, c, paths, true)
+	var err error
 	anomalies := map[string][]found{}
-	for _, r := range all[1:] { // id, series_key, detector, severity, band, start, ...
+	for _, r := range all { // id, series_key, detector, severity, band, start, ...
 		a := found{detector: r[2]}
 		if a.severity, err = strconv.Atoi(r[3]); err != nil {
 			t.Fatal(err)
