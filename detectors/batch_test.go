@@ -19,7 +19,7 @@ func TestWordViews(t *testing.T) {
 	w.SetFloat64(1, math.Pi)
 	w.SetInt64(3, -1<<60+7)
 	w[5] = math.MaxUint32
-	if w.Float32(0) != -1.5 || w.Float64(1) != math.Pi || w.Int64(3) != -1<<60+7 || w.U32()[5] != math.MaxUint32 || w[6] != 0 {
+	if w.Float32(0) != -1.5 || w.Float64(1) != math.Pi || w.Int64(3) != -1<<60+7 || w[5] != math.MaxUint32 || w[6] != 0 {
 		t.Errorf("words %x", w)
 	}
 	if bits := math.Float64bits(math.Pi); w[1] != uint32(bits) || w[2] != uint32(bits>>32) {

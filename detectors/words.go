@@ -16,9 +16,6 @@ func WordsOf(x []float32) Words { return vec.F32Words(x) }
 // F32 views the words as float32; all views share the memory.
 func (w Words) F32() []float32 { return vec.WordsF32(w) }
 
-// U32 returns the words as uint32s.
-func (w Words) U32() []uint32 { return w }
-
 // F64 views pairs of words as float64. They have to begin at an even offset of an
 // arena, as GrowF64 has them; Float64 has no such need.
 func (w Words) F64() []float64 { return vec.WordsF64(w) }

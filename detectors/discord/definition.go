@@ -8,8 +8,8 @@ import (
 
 // Options define the neighbours of a distance; the zero value is the usual discord.
 type Options struct {
-	// Exclusion is the least |i-j| of subsequences that are compared; 0 is m. SCAMP has m/4,
-	// rounded down: [SCAMPExclusion].
+	// Exclusion is the least |i-j| of subsequences that are compared; 0 is m. SCAMP
+	// (Zimmerman et al., SoCC 2019) has m/4, rounded down.
 	Exclusion int
 	// K is the number of neighbours whose distances are summed; 0 is 1.
 	K int
@@ -20,9 +20,6 @@ type Options struct {
 	// searches with a K above 1.
 	Single bool
 }
-
-// SCAMPExclusion is the exclusion of SCAMP's self-joins (Zimmerman et al., SoCC 2019).
-func SCAMPExclusion(m int) int { return m / 4 }
 
 func (o Options) exclusion(m int) int {
 	if o.Exclusion > 0 {

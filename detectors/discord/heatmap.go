@@ -46,13 +46,6 @@ func (h *Heatmap) Add(at, m int, normalised float64) {
 	*c = max(*c, uint8(1+math.Round(min(max(normalised, 0), 2)*127)))
 }
 
-// AddProfile adds the subsequences of a length, of distances to k neighbours.
-func (h *Heatmap) AddProfile(p Profile, m, k int) {
-	for i, d := range p.Distance {
-		h.Add(i, m, Normalised(d, m, k))
-	}
-}
-
 // AddDiscord adds a discord of distances to k neighbours, in all the columns that it covers.
 func (h *Heatmap) AddDiscord(d Discord, k int) {
 	for i := d.At; i < min(d.At+d.Length, h.Starts); i += max(1, h.Starts/h.Columns) {

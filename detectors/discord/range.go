@@ -116,26 +116,3 @@ func (s *search) refine(from, to int, r float64) {
 		s.limit[i] = math.Inf(1)
 	}
 }
-
-// Ranges returns the range discords of length m, in the order of their places, as Range
-// of the profile does. With a radius that few reach, it compares few of the pairs.
-func Ranges(x []float64, m int, r float64, o Options, parallel Parallel) []Discord {
-	if o.k() > 1 || len(x) < m {
-		return Compute(x, m, o, parallel).Range(m, r)
-	}
-	s := search{begin: lanes, exclusion: o.exclusion(m), parallel: parallel}
-	s.load(x, m, o.ExcludeFlat)
-	s.reserve()
-	for i := range s.starts {
-		s.near[i] = -1
-		s.bound(i)
-	}
-	s.ranges(r, s.starts)
-	var found []Discord
-	for i, d := range s.d {
-		if s.exact[i] && d >= r {
-			found = append(found, Discord{At: i - lanes, Length: m, Distance: d, Nearest: int(s.near[i]) - lanes})
-		}
-	}
-	return found
-}

@@ -203,7 +203,7 @@ func TestDefinitionOfSCAMP(t *testing.T) {
 		}
 		for _, i := range rows {
 			sameAsSCAMP(t, v.name, i, want, func() (float64, int) {
-				return define(w, i, scampLength, Options{Exclusion: SCAMPExclusion(scampLength)})
+				return define(w, i, scampLength, Options{Exclusion: scampLength / 4})
 			})
 		}
 	}

@@ -17,15 +17,6 @@ func dotGo(x, y []float32) float32 {
 	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
-func sqDistGo(x, y []float32) float32 {
-	var s [4]float32
-	for i, a := range x {
-		d := a - y[i]
-		s[i&3] += d * d
-	}
-	return (s[0] + s[1]) + (s[2] + s[3])
-}
-
 func sumGo(x []float32) float64 {
 	s := 0.0
 	for _, a := range x {

@@ -25,15 +25,6 @@ func Dot(x, y []float32) float32 {
 	return dotGo(x, y)
 }
 
-// SqDist returns the sum of (x[i]-y[i])^2.
-func SqDist(x, y []float32) float32 {
-	same(len(x), len(y))
-	if hasAVX2 {
-		return sqDistAVX2(x, y)
-	}
-	return sqDistGo(x, y)
-}
-
 // Sum returns the sum of x[i], in float64.
 func Sum(x []float32) float64 {
 	if hasAVX2 {

@@ -12,9 +12,6 @@ var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 func dotAVX2(x, y []float32) float32
 
 //go:noescape
-func sqDistAVX2(x, y []float32) float32
-
-//go:noescape
 func sumAVX2(x []float32) float64
 
 //go:noescape

@@ -5,7 +5,6 @@ package vec
 const hasAVX2 = false
 
 func dotAVX2(x, y []float32) float32                              { panic("vec: no assembly") }
-func sqDistAVX2(x, y []float32) float32                           { panic("vec: no assembly") }
 func sumAVX2(x []float32) float64                                 { panic("vec: no assembly") }
 func axpyAVX2(a float32, x, y []float32)                          { panic("vec: no assembly") }
 func scaleAVX2(a float32, x []float32)                            { panic("vec: no assembly") }

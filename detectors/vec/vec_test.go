@@ -14,7 +14,6 @@ import (
 type impl struct {
 	name      string
 	dot       func(x, y []float32) float32
-	sqDist    func(x, y []float32) float32
 	sum       func(x []float32) float64
 	axpy      func(a float32, x, y []float32)
 	scale     func(a float32, x []float32)
@@ -33,9 +32,9 @@ type impl struct {
 
 // impls are the exported functions (assembly, where there is any) and the twin.
 var impls = []impl{
-	{"exported", Dot, SqDist, Sum, Axpy, Scale, Centre, Narrow, Hankel, Hankel64, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale,
+	{"exported", Dot, Sum, Axpy, Scale, Centre, Narrow, Hankel, Hankel64, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale,
 		LaneMoments, LaneShift},
-	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, narrowGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo,
+	{"twin", dotGo, sumGo, axpyGo, scaleGo, centreGo, narrowGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo,
 		laneScaleGo, laneMomentsGo, laneShiftGo},
 }
 
@@ -156,15 +155,13 @@ func each(t *testing.T, f func(t *testing.T, im impl, a *arena, n int)) {
 func TestSums(t *testing.T) {
 	each(t, func(t *testing.T, im impl, a *arena, n int) {
 		x, y := a.floats(n, true), a.floats(n, true)
-		var dot, dist, total sum
+		var dot, total sum
 		for i := range x {
 			p, q := float64(x[i]), float64(y[i])
 			dot.add(p, q)
-			dist.add(p-q, p-q)
 			total.add(p)
 		}
 		dot.near(t, im.dot(x, y), n)
-		dist.near(t, im.sqDist(x, y), n)
 		if got := im.sum(x); math.Abs(got-total.value) > 1e-14*total.size {
 			t.Errorf("sum: got %v, want %v", got, total.value)
 		}
@@ -370,7 +367,6 @@ func TestLengthsThatDoNotFitPanic(t *testing.T) {
 	}
 	x, y := make([]float32, 8), make([]float32, 9)
 	f("Dot", func() { Dot(x, y) })
-	f("SqDist", func() { SqDist(x, y) })
 	f("Axpy", func() { Axpy(1, x, y) })
 	f("Centre", func() { Centre(x, y, 0) })
 	f("Narrow", func() { Narrow(x, make([]uint64, 9), 0) })
