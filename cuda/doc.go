@@ -124,11 +124,11 @@
 //
 // # Normalised points
 //
-// Tasks that compare the shapes of points (ZNORM) have kernels that read points as rows: opPlan.points says how many rows
-// make one. Before all launches of ops, the kernel normalise writes the points of a plan's rows after everything that
-// is copied, with vec.Normalise's operations, and the tasks of the plan have these as X, so that no kernel of an op
-// differs. Rows that tasks share are normalised once. Where there is no room for the points, 4 bytes a value of
-// each, the device refuses the plan.
+// With ZNORM a task compares normalised points, each made of several rows (opPlan.pointRows). The kernel normalise
+// makes them on the device before any op's launch, with vec.Normalise's operations, and writes them after everything
+// that is copied in. The plan's tasks have these points as their rows, so ops need no kernels of their own for them.
+// Rows that tasks share are normalised once. A device without room for the points, 4 bytes for each value of each
+// point, refuses the plan.
 //
 // # How to add a kernel
 //

@@ -61,7 +61,7 @@ func (p *classifier) classOf(t *detectors.Task) (int32, int) {
 		return e.class, e.cost
 	}
 	e.shape, e.serial, e.class = s, p.serial, -1
-	u, params, ok := op.ofPoints(t, p.words[t.Params.Off:t.Params.Off+t.Params.Len])
+	u, params, ok := op.kernelTask(t, p.words[t.Params.Off:t.Params.Off+t.Params.Len])
 	var c Class
 	var cost int
 	if ok {
@@ -120,7 +120,7 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 		Scores: detectors.Span{Len: uint32(size.Scores)}, Next: detectors.Span{Len: uint32(size.Carry)},
 		Detail: detectors.Span{Len: uint32(size.Detail)},
 	}
-	u, params, ok := op.ofPoints(&t, d.Params())
+	u, params, ok := op.kernelTask(&t, d.Params())
 	if !ok {
 		return Class{}, false
 	}

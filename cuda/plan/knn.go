@@ -63,7 +63,7 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 		return s, false
 	}
 	k, m := params.Int(knnParamK), params.Int(knnParamEmbed)
-	if m < 1 || m > knnDim || k < 1 || k > knnK || params.Bool(knnParamZNorm) { // normalised points are rows here
+	if m < 1 || m > knnDim || k < 1 || k > knnK || params.Bool(knnParamZNorm) { // knnRowParams clears ZNORM
 		return s, false
 	}
 	s.dim, s.rows, s.fresh, s.width = int(t.Dim), int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m
@@ -78,7 +78,7 @@ func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool)
 	return s, s.before() <= knnBefore
 }
 
-// knnPointRows is opPlan.points: the kernels read normalised points as rows.
+// knnPointRows is opPlan.pointRows.
 func knnPointRows(params detectors.Words) int {
 	if len(params) != knnParamCount || !params.Bool(knnParamZNorm) {
 		return 0
@@ -86,8 +86,8 @@ func knnPointRows(params detectors.Words) int {
 	return params.Int(knnParamEmbed)
 }
 
-// knnOfRows is opPlan.ofRows.
-func knnOfRows(params detectors.Words) detectors.Words {
+// knnRowParams is opPlan.rowParams: each row is a point, already normalised.
+func knnRowParams(params detectors.Words) detectors.Words {
 	params = slices.Clone(params)
 	params.SetInt(knnParamEmbed, 1)
 	params.SetBool(knnParamZNorm, false)
@@ -427,5 +427,5 @@ var knnPlan = opPlan{
 		"knn_index_extent", "knn_index_keys", "knn_index_count", "knn_index_scatter", "knn_index_leaves_2", "knn_index_leaves_4",
 		"knn_nearest_2_10", "knn_nearest_2_20", "knn_nearest_2_32", "knn_nearest_2_50", "knn_nearest_2_64",
 		"knn_nearest_4_10", "knn_nearest_4_20", "knn_nearest_4_32", "knn_nearest_4_50", "knn_nearest_4_64"},
-	class: knnClass, shared: knnSharedBytes, launches: knnLaunches, points: knnPointRows, ofRows: knnOfRows,
+	class: knnClass, shared: knnSharedBytes, launches: knnLaunches, pointRows: knnPointRows, rowParams: knnRowParams,
 }

@@ -10,53 +10,52 @@ import (
 // Constants of normalise.cu.
 const (
 	normaliseKernel  = "normalise"
-	normaliseEach    = 1 << 10 // points of a block
+	normaliseEach    = 1 << 10 // points of a block, at most
 	normaliseThreads = 128
 )
 
-// Limits of normalised points, in words: those of a task, beyond which the CPU has it, and those of a plan, which no
-// device has memory for.
+// Limits of normalised points, in words. The CPU scores a task with more of them than mostOfTask; no device has
+// memory for a plan with more than mostOfPlan.
 const (
 	mostOfTask = 1 << 27
 	mostOfPlan = 1 << 30
 )
 
-// normaliser has the tasks of a plan whose kernels read normalised points (opPlan.points). Their points are written after
-// all that is copied, once for rows that several tasks share, and a task's X, Dim and Params on the device
-// are those of rows that are these points.
+// normaliser plans the kernel that makes normalised points (opPlan.pointRows): where their memory lies, which is after
+// all that is copied in, and which points each task reads. Tasks that share rows share the points of them.
 type normaliser struct {
 	base  int // word of In on the device where the points begin
 	tiles int // word where the plan's tiles begin
 	words int // of all points
 
-	tasks []int32 // by detector and place of X
+	tasks []int32 // of normalised points, by detector and offset of X
 	runs  []pointRun
-	read  map[int32]pointsOf // by batch index
+	of    map[int32]taskPoints // by batch index
 }
 
-// pointRun are successive points, which tasks with overlapping rows share: of m rows of dim numbers, from word x on. Kernels
-// read them with the parameters read.
+// pointRun is a run of successive points, which tasks with overlapping rows share.
 type pointRun struct {
-	params     detectors.Span // of the tasks
-	read       detectors.Words
-	readAt     int // tile where read lies
-	x, end     uint32
-	dim, m, to int
+	params     detectors.Span  // of the tasks
+	rowParams  detectors.Words // opPlan.rowParams of them, which the op's kernels get
+	paramsTile int             // tile where rowParams begin
+	x, end     uint32          // words of In where the rows begin and end
+	dim, m     int             // numbers of a row, rows of a point
+	to         int             // word where the points begin
 }
 
-// pointsOf are the points of a task: count of a run, from the first on.
-type pointsOf struct{ run, first, count int }
+// taskPoints are the points of a task: count points of a run, beginning with the point first.
+type taskPoints struct{ run, first, count int }
 
-// count returns the number of points of n words of rows.
+// count returns how many points n words of rows make.
 func (r *pointRun) count(n uint32) int { return int(n)/r.dim - r.m + 1 }
 
-// ofPoints returns a task as its op's kernels read it, with rows that are points where they take these. It returns false where
-// there are too many.
-func (o *opPlan) ofPoints(t *detectors.Task, params detectors.Words) (*detectors.Task, detectors.Words, bool) {
-	if o.points == nil {
+// kernelTask returns a task and its parameters as its op's kernels get them: with its normalised points as rows, if
+// they read points. It returns false where the points are too many.
+func (o *opPlan) kernelTask(t *detectors.Task, params detectors.Words) (*detectors.Task, detectors.Words, bool) {
+	if o.pointRows == nil {
 		return t, params, true
 	}
-	m := o.points(params)
+	m := o.pointRows(params)
 	if m == 0 {
 		return t, params, true
 	}
@@ -67,20 +66,20 @@ func (o *opPlan) ofPoints(t *detectors.Task, params detectors.Words) (*detectors
 	u.Dim *= uint32(m)
 	words := (int(t.X.Len/t.Dim) - m + 1) * int(t.Dim) * m
 	u.X.Len = uint32(words)
-	return &u, o.ofRows(params), words <= mostOfTask
+	return &u, o.rowParams(params), words <= mostOfTask
 }
 
-// launch finds the tasks of segments, by their classes, that have normalised points, and adds the launch that makes these.
+// launch finds the tasks in segments that read normalised points, and adds the launch that makes the points.
 func (z *normaliser) launch(b *detectors.Batch, of *segments, classes []Class, p *builder) {
 	z.tasks, z.runs, z.words = z.tasks[:0], z.runs[:0], 0
 	for k := range of.list {
 		s := &of.list[k]
 		op := byOp[classes[s.class].Op]
-		if op.points == nil {
+		if op.pointRows == nil {
 			continue
 		}
 		for i := s.head; i >= 0; i = of.next[i] {
-			if op.points(paramsOf(b, i)) > 0 {
+			if op.pointRows(paramsOf(b, i)) > 0 {
 				z.tasks = append(z.tasks, i)
 			}
 		}
@@ -92,22 +91,22 @@ func (z *normaliser) launch(b *detectors.Batch, of *segments, classes []Class, p
 		t, u := &b.Tasks[i], &b.Tasks[j]
 		return cmp.Or(cmp.Compare(t.Params.Off, u.Params.Off), cmp.Compare(t.Dim, u.Dim), cmp.Compare(t.X.Off, u.X.Off), cmp.Compare(i, j))
 	})
-	if z.read == nil {
-		z.read = map[int32]pointsOf{}
+	if z.of == nil {
+		z.of = map[int32]taskPoints{}
 	}
-	clear(z.read)
+	clear(z.of)
 	for _, i := range z.tasks {
 		t := &b.Tasks[i]
 		last := len(z.runs) - 1
 		if r := last; r < 0 || z.runs[r].params != t.Params || z.runs[r].dim != int(t.Dim) || t.X.Off >= z.runs[r].end ||
 			(t.X.Off-z.runs[r].x)%t.Dim != 0 {
 			op, params := byOp[t.Op], paramsOf(b, i)
-			z.runs = append(z.runs, pointRun{params: t.Params, read: op.ofRows(params), x: t.X.Off, dim: int(t.Dim), m: op.points(params)})
+			z.runs = append(z.runs, pointRun{params: t.Params, rowParams: op.rowParams(params), x: t.X.Off, dim: int(t.Dim), m: op.pointRows(params)})
 			last++
 		}
 		r := &z.runs[last]
 		r.end = max(r.end, t.X.Off+t.X.Len)
-		z.read[i] = pointsOf{last, int(t.X.Off-r.x) / r.dim, r.count(t.X.Len)}
+		z.of[i] = taskPoints{last, int(t.X.Off-r.x) / r.dim, r.count(t.X.Len)}
 	}
 	blocks := 0
 	for i := range z.runs {
@@ -121,32 +120,33 @@ func (z *normaliser) launch(b *detectors.Batch, of *segments, classes []Class, p
 		}
 		z.words += (n*width + 3) &^ 3
 	}
-	for i := range z.runs { // after the points: blocks find theirs by number
+	for i := range z.runs { // after the tiles of points, because block i reads tiles 2i and 2i+1
 		r := &z.runs[i]
-		if r.readAt = len(p.tiles); i > 0 && z.runs[i-1].params == r.params {
-			r.readAt = z.runs[i-1].readAt
+		if r.paramsTile = len(p.tiles); i > 0 && z.runs[i-1].params == r.params {
+			r.paramsTile = z.runs[i-1].paramsTile
 			continue
 		}
-		for at := 0; at < len(r.read); at += 4 {
+		for at := 0; at < len(r.rowParams); at += 4 {
 			var four [4]uint32
-			copy(four[:], r.read[at:])
+			copy(four[:], r.rowParams[at:])
 			p.tile(Tile{four[0], four[1], four[2], four[3]})
 		}
 	}
 	p.launchGrid(kernel(normaliseKernel), blocks, normaliseThreads, 0)
 }
 
+// paramsOf returns the parameters of a task of a batch.
 func paramsOf(b *detectors.Batch, i int32) detectors.Words {
 	s := b.Tasks[i].Params
 	return b.In[s.Off : s.Off+s.Len]
 }
 
-// take gives a task of the plan its points. It returns false for a task of rows.
-func (z *normaliser) take(i int32, t *Task) bool {
+// setPoints sets a task of the plan, of this batch index, to read its points. It returns false for a task that reads rows.
+func (z *normaliser) setPoints(i int32, t *Task) bool {
 	if len(z.tasks) == 0 {
 		return false
 	}
-	at, ok := z.read[i]
+	at, ok := z.of[i]
 	if !ok {
 		return false
 	}
@@ -154,11 +154,11 @@ func (z *normaliser) take(i int32, t *Task) bool {
 	width := r.dim * r.m
 	t.X = detectors.Span{Off: uint32(r.to + at.first*width), Len: uint32(at.count * width)}
 	t.Dim = uint32(width)
-	t.Params = detectors.Span{Off: uint32(z.tiles + 4*r.readAt), Len: uint32(len(r.read))}
+	t.Params = detectors.Span{Off: uint32(z.tiles + 4*r.paramsTile), Len: uint32(len(r.rowParams))}
 	return true
 }
 
-// room returns the bytes of the input on the device that the points need, 0 without any.
+// room returns the size in bytes of the input on the device with the points after it; 0 without points.
 func (z *normaliser) room() uint64 {
 	switch {
 	case len(z.tasks) == 0:

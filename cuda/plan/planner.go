@@ -84,11 +84,11 @@ type opPlan struct {
 	// models reports that the kernels read the model of a task. They have one more parameter, after
 	// scratch: const uint32_t *models. Without it a task with a model goes to the CPU.
 	models bool
-	// points returns the number of rows of a point where the kernels do not read a task's rows but its points, normalised
-	// (normalise.go), each as a row, with the parameters that ofRows returns; else 0. class then has the task in this
-	// form. nil: none does.
-	points func(params detectors.Words) (m int)
-	ofRows func(params detectors.Words) detectors.Words
+	// pointRows returns how many rows make a point, for tasks whose kernels read normalised points instead of rows
+	// (normalise.go), and 0 for other tasks. class and the kernels get such a task with its points as its rows, and
+	// with the parameters that rowParams makes of its own. nil: 0 for all tasks.
+	pointRows func(params detectors.Words) int
+	rowParams func(params detectors.Words) detectors.Words
 }
 
 // plans has the ops with kernels, in the order of the kernels' indices.
@@ -275,7 +275,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 			for i := s.head; i >= 0; i = p.next[i] {
 				t, of := &p.tasks[len(p.order)], &b.Tasks[i]
 				*t = Task(*of)
-				if !p.points.take(i, t) && t.X.Off >= detectors.InCache {
+				if !p.points.setPoints(i, t) && t.X.Off >= detectors.InCache {
 					t.X.Off += p.cachedX - detectors.InCache
 				}
 				if of.Model.Len > 0 {

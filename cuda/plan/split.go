@@ -62,7 +62,7 @@ func (p *Planner) paramsLen() (n int) {
 	p.params = p.params[:0]
 	last := detectors.Span{Off: ^uint32(0)}
 	for i := range p.tasks {
-		if s := p.tasks[i].Params; s != last && int(s.Off) < len(p.words) { // others lie in the plan
+		if s := p.tasks[i].Params; s != last && int(s.Off) < len(p.words) { // those of normalised points lie in the plan
 			if last = s; !slices.Contains(p.params, s) {
 				p.params = append(p.params, s)
 				n += int(s.Len+3) &^ 3
@@ -91,7 +91,7 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 	k, last := -1, detectors.Span{Off: none}
 	for i := range p.tasks {
 		t := &p.tasks[i]
-		if int(t.Params.Off) >= len(p.words) { // normalised points
+		if int(t.Params.Off) >= len(p.words) { // of normalised points: the rows that these are made of
 			cover(&in, b.Tasks[p.order[i]].XWords())
 		} else {
 			if t.Params != last {

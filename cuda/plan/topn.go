@@ -18,14 +18,15 @@ const (
 const (
 	topnBlocks  = 132 * 8 // of a set
 	topnThreads = 128
-	topnHeader  = 1096 // bytes
-	topnStrong  = 1024
+	topnHeader  = 1096 // bytes of Header
+	topnStrong  = 1024 // strongMost
 )
 
-// topnWave is the most scratch memory of a launch with several tasks; more tasks take turns.
+// topnWave is the most scratch memory of a launch, in bytes, unless one task needs more; other tasks wait for the next
+// launch.
 const topnWave = 512 << 20
 
-// topnWide are the kernels by numbers a place.
+// topnWide lists the widths to which kernels pad a point, in numbers.
 var topnWide = []int{2, 4, 8, 12, 16, 32, 64}
 
 // The offsets of the parameters of a task, in words.
@@ -38,8 +39,8 @@ var (
 	topnParamCount  = len(topn.Op.Spec().Words())
 )
 
-// topnClass returns a class of topn: Variant is the numbers of a place and, << 8, the blocks of a task; B is scratch
-// memory in 256 bytes.
+// topnClass returns a class of topn: Variant is a padded width (topnWide) and, << 8, the blocks of a task; B is the
+// scratch memory of a task, in units of 256 bytes.
 func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != topnParamCount || t.Dim < 1 || t.Dim > topnDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return Class{}, 0, false
@@ -70,6 +71,7 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	return c, n*(2+width) + min(n, 1<<17)*min(n, 1<<17)/1000*width/100 + 50_000, true
 }
 
+// topnLaunches is opPlan.launches: sorting and boxes as for the index of op knn, then searches and counts by turns.
 func topnLaunches(c Class, p *builder, chains []chain) {
 	wide, blocks, scratch := int(c.Variant&0xff), c.Variant>>8, int(c.B)*256
 	most := max(1, topnWave/max(scratch, 1))
@@ -117,7 +119,7 @@ var topnPlan = opPlan{
 	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches,
 }
 
-// topnKernels are the kernels by numbers a place.
+// topnKernels returns the names of the kernels that there is one of for each padded width.
 func topnKernels() (names []string) {
 	for _, name := range []string{"leaves", "count", "search"} {
 		for _, wide := range topnWide {
