@@ -49,6 +49,41 @@ func (p *builder) again(kernel uint32, grid, block, shared int) {
 	p.launches = append(p.launches, l)
 }
 
+// launchInTurns adds tiles for all tasks of chains, one for each part of a task with the part's number and flags in Part.
+// It calls launch, with the number of tasks, once the scratch memory of tasks, of scratch bytes each, would exceed most
+// bytes together, and after the last task. Each launch has nearly the same number of tasks; all use the same memory.
+func (p *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, most int, launch func(tasks int)) {
+	all := 0
+	for _, ch := range chains {
+		all += int(ch.count)
+	}
+	if all == 0 {
+		return
+	}
+	each := max(1, most/max(scratch, 1))
+	turns := (all + each - 1) / each
+	each = (all + turns - 1) / turns
+	at := make([]uint32, 0, each)
+	tasks := 0
+	for _, ch := range chains {
+		for i := range ch.count {
+			if len(at) <= tasks {
+				at = append(at, p.scratch(scratch))
+			}
+			for part := range parts {
+				p.tile(Tile{First: ch.first + i, Count: 1, Part: part | flags, Scratch: at[tasks]})
+			}
+			if tasks++; tasks == each {
+				launch(tasks)
+				tasks = 0
+			}
+		}
+	}
+	if tasks > 0 {
+		launch(tasks)
+	}
+}
+
 // zeroed allocates scratch memory that is zero before the launches of the plan and before each
 // repetition.
 func (p *builder) zeroed(n int) uint32 {

@@ -328,8 +328,8 @@ func knnRounded(bytes int) int {
 	return scratch
 }
 
-// knnWave is the most scratch memory of a launch with several tasks; more tasks take turns.
-const knnWave = 512 << 20
+// knnMemory is the most scratch memory of a launch of several tasks, in bytes.
+const knnMemory = 512 << 20
 
 func knnLaunches(c Class, p *builder, chains []chain) {
 	variant, threads := int(c.Variant&0xff), int(c.Variant&^knnTensor>>8)
@@ -359,20 +359,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		p.launch(kernel(name), threads, shared)
 		return
 	}
-	most := max(1, knnWave/max(scratch, 1))
-	tasks := 0
-	for _, ch := range chains {
-		tasks += int(ch.count)
-	}
-	waves := (tasks + most - 1) / most
-	most = (tasks + waves - 1) / waves
-	at := make([]uint32, 0, min(most, len(chains)))
-	wave := 0
-	end := func() {
-		if wave == 0 {
-			return
-		}
-		wave = 0
+	p.launchInTurns(chains, blocks, blocks<<16, scratch, knnMemory, func(int) {
 		if variant >= knnIsIndex {
 			launchIndexed(p, variant, threads)
 			return
@@ -383,21 +370,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		}
 		g := knnSetOf(variant-knnIsScan, c.Variant&knnTensor != 0)
 		g.launch(p)
-	}
-	for _, ch := range chains {
-		for i := range ch.count {
-			if len(at) <= wave {
-				at = append(at, p.scratch(scratch))
-			}
-			for block := range blocks {
-				p.tile(Tile{First: ch.first + i, Count: 1, Part: block | blocks<<16, Scratch: at[wave]})
-			}
-			if wave++; wave == most {
-				end()
-			}
-		}
-	}
-	end()
+	})
 }
 
 // together joins successive chains, in place, until each has the given number of tasks. It is for

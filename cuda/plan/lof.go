@@ -154,8 +154,8 @@ func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPart
 // have it, and an H100 for two blocks.
 const lofOnBlock = 96 << 10
 
-// lofWave is the most scratch memory of a launch; more tasks take turns.
-const lofWave = 512 << 20
+// lofMemory is the most scratch memory of a launch of several tasks, in bytes.
+const lofMemory = 512 << 20
 
 // lofKernels are the kernels by variant.
 var lofKernels = []string{"lof_window", "lof_window_1", "lof_window_2", "lof_window_4", "lof_window_8", "lof_search", "lof_search_8",
@@ -251,14 +251,7 @@ func lofLaunches(c Class, p *builder, chains []chain) {
 		return
 	}
 	shared, parts, scratch := lofSharedBytes(c), c.A>>16, int(c.B)*256
-	most := max(1, lofWave/max(scratch, 1))
-	at := make([]uint32, 0, min(most, len(chains)))
-	wave := 0
-	end := func() {
-		if wave == 0 {
-			return
-		}
-		wave = 0
+	p.launchInTurns(chains, parts, 0, scratch, lofMemory, func(int) {
 		if variant < lofShared || variant >= lofLine {
 			p.launch(kernel(lofKernels[variant]), threads, shared)
 			return
@@ -271,21 +264,7 @@ func lofLaunches(c Class, p *builder, chains []chain) {
 			p.again(kernel("lof_virtual"), blocks, 256, 0)
 		}
 		p.again(kernel("lof_score"), blocks, lofPartPlaces, 0)
-	}
-	for _, ch := range chains {
-		for i := range ch.count {
-			if len(at) <= wave {
-				at = append(at, p.scratch(scratch))
-			}
-			for part := range parts {
-				p.tile(Tile{First: ch.first + i, Count: 1, Part: part, Scratch: at[wave]})
-			}
-			if wave++; wave == most {
-				end()
-			}
-		}
-	}
-	end()
+	})
 }
 
 // lofSharedBytes returns the shared memory of lofLaunches.

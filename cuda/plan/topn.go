@@ -22,9 +22,8 @@ const (
 	topnStrong  = 1024 // strongMost
 )
 
-// topnWave is the most scratch memory of a launch, in bytes, unless one task needs more; other tasks wait for the next
-// launch.
-const topnWave = 512 << 20
+// topnMemory is the most scratch memory of a launch of several tasks, in bytes.
+const topnMemory = 512 << 20
 
 // topnWide lists the widths to which kernels pad a point, in numbers.
 var topnWide = []int{2, 4, 8, 12, 16, 32, 64}
@@ -74,15 +73,8 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 // topnLaunches is opPlan.launches: sorting and boxes as for the index of op knn, then searches and counts by turns.
 func topnLaunches(c Class, p *builder, chains []chain) {
 	wide, blocks, scratch := int(c.Variant&0xff), c.Variant>>8, int(c.B)*256
-	most := max(1, topnWave/max(scratch, 1))
-	at := make([]uint32, 0, min(most, len(chains)))
-	wave := 0
-	end := func() {
-		if wave == 0 {
-			return
-		}
-		grid, tasks := len(p.tiles)-p.launched, wave
-		wave = 0
+	p.launchInTurns(chains, blocks, blocks<<16, scratch, topnMemory, func(tasks int) {
+		grid := len(p.tiles) - p.launched
 		p.launchGrid(kernel("topn_begin"), tasks, 128, 0)
 		p.again(kernel("topn_survey"), grid, 256, 0)
 		p.again(kernel("topn_keys"), grid, 256, 0)
@@ -95,21 +87,7 @@ func topnLaunches(c Class, p *builder, chains []chain) {
 			p.again(kernel(fmt.Sprintf("topn_%s_%d", phase, wide)), grid, topnThreads, 0)
 			p.again(kernel("topn_step"), tasks, 1024, 0)
 		}
-	}
-	for _, ch := range chains {
-		for i := range ch.count {
-			if len(at) <= wave {
-				at = append(at, p.scratch(scratch))
-			}
-			for block := range blocks {
-				p.tile(Tile{First: ch.first + i, Count: 1, Part: block | blocks<<16, Scratch: at[wave]})
-			}
-			if wave++; wave == most {
-				end()
-			}
-		}
-	}
-	end()
+	})
 }
 
 var topnPlan = opPlan{
