@@ -84,7 +84,7 @@ var within = []struct{ dir, imports, why string }{
 			"detectors schemas schemas/output",
 		"a score is explained by the fold that made it; settings and commands are the program's"},
 	{"cmd/worker/former", "cmd/worker/config processor/kafka processor/kafka/fetch processor/kafka/record processor/provenance",
-		"settings of then are rebuilt from what is recorded, whatever they are asked for"},
+		"earlier settings are rebuilt from what the changelog has recorded, for whatever purpose"},
 	{"cmd/worker/suggest",
 		"cmd/worker/config cmd/worker/config/memory cmd/worker/config/patterns cmd/worker/config/settingsfile cmd/worker/replay " +
 			"processor/events processor/kafka " +

@@ -13,8 +13,8 @@ import (
 	"odradek/schemas/output"
 )
 
-// TestWhyChanged: anomalies of a time before settings were changed are explained by the settings of then, which the changelog has
-// recorded, and by the threshold that their records have.
+// TestWhyChanged: anomalies from before a change of settings are explained by the earlier settings, which the changelog
+// has recorded, and by the threshold in their records.
 func TestWhyChanged(t *testing.T) {
 	near := []string{"DETECTORS=near,level", "DETECTOR_NEAR_OP=knn", "DETECTOR_NEAR_WINDOW=24", "DETECTOR_NEAR_K=3",
 		"DETECTOR_NEAR_MIN_POINTS=12",
@@ -24,23 +24,23 @@ func TestWhyChanged(t *testing.T) {
 	each := append(slices.Clone(near), "SERIES_FIELDS=sensors.load,sensors.speed")
 	for name, c := range map[string]struct {
 		first, then []string
-		notes       map[string]string // by detector, of an anomaly of the first time
+		notes       map[string]string // by detector, of an anomaly under the first settings
 	}{
 		"window": {load, []string{"DETECTOR_LEVEL_WINDOW=31", "STATE_MISMATCH=reset"},
-			map[string]string{"level": "since then ODRADEK_DETECTOR_LEVEL_WINDOW was 16 and is 31", "near": ""}},
+			map[string]string{"level": "the change: ODRADEK_DETECTOR_LEVEL_WINDOW was 16 and is 31", "near": ""}},
 		"k": {load, []string{"DETECTOR_NEAR_K=5", "STATE_MISMATCH=reset"},
-			map[string]string{"near": "since then ODRADEK_DETECTOR_NEAR_K was 3 and is 5", "level": ""}},
+			map[string]string{"near": "the change: ODRADEK_DETECTOR_NEAR_K was 3 and is 5", "level": ""}},
 		"op": {load, []string{"DETECTOR_LEVEL_OP=flatline", "DETECTOR_LEVEL_SMOOTH=2", "STATE_MISMATCH=reset"},
 			map[string]string{"level": "ODRADEK_DETECTOR_LEVEL_OP was zscore and is flatline", "near": ""}},
 		"threshold": {load, []string{"DETECTOR_LEVEL_THRESHOLD=fixed:3.5"},
-			map[string]string{"level": "was judged by the threshold 4, and these settings make 3.5", "near": ""}},
+			map[string]string{"level": "the published threshold is 4, and these settings give 3.5", "near": ""}},
 		"threshold, no anomaly now": {load, []string{"DETECTOR_LEVEL_THRESHOLD=fixed:1000"},
-			map[string]string{"level": "was judged by the threshold 4, and these settings make 1000", "near": ""}},
+			map[string]string{"level": "the published threshold is 4, and these settings give 1000", "near": ""}},
 		"fields": {load, []string{"VALUE_FIELDS=sensors.vibration,sensors.temperature", "DETECTOR_LEVEL_FIELDS=sensors.temperature",
 			"STATE_MISMATCH=reset"}, map[string]string{"level": "was sensors.load,sensors.speed and is sensors.temperature",
 			"near": "is sensors.vibration,sensors.temperature"}},
 		"a series less": {each, []string{"SERIES_FIELDS=sensors.speed"},
-			map[string]string{"level/load": "since then ODRADEK_SERIES_FIELDS has no sensors.load any more", "level/speed": ""}},
+			map[string]string{"level/load": "the change: ODRADEK_SERIES_FIELDS has no sensors.load any more", "level/speed": ""}},
 		"series to values": {each, []string{"SERIES_FIELDS=", "VALUE_FIELDS=sensors.load,sensors.speed", "STATE_LOST=reset"},
 			map[string]string{"level/load": "ODRADEK_SERIES_FIELDS was \"each a series\" and is not there", "near/speed": "is not there"}},
 		"values to series": {load, []string{"VALUE_FIELDS=value", "SERIES_FIELDS=sensors.load,sensors.speed", "STATE_LOST=reset"},
@@ -87,7 +87,7 @@ func TestWhyChanged(t *testing.T) {
 	}
 }
 
-// TestWhyNotRecorded: where the settings of then are recorded nowhere, or cannot be rebuilt, why says so in a line.
+// TestWhyNotRecorded: where the earlier settings are not recorded, or cannot be rebuilt, why says so in a note.
 func TestWhyNotRecorded(t *testing.T) {
 	k := kafkatest.Open(t, kafkatest.KindFake)
 	input := k.Topic(t, "in", 1)
@@ -114,9 +114,9 @@ func TestWhyNotRecorded(t *testing.T) {
 			t.Errorf("%v: verdict %q, notes %q, %s; want %q", more, r.Verdict, notes, errs, want)
 		}
 	}
-	// The settings of this command are others than the workers'.
-	is("since then ODRADEK_DETECTOR_LEVEL_WINDOW was 12 and is 40", explain.Equal, "ODRADEK_DETECTOR_LEVEL_WINDOW=40")
-	is("but they do not go with the other settings of now: ", explain.Differ, "ODRADEK_DETECTOR_LEVEL_OP=lof", "ODRADEK_DETECTOR_LEVEL_BINS=8",
+	// The command has other settings than the workers had.
+	is("the change: ODRADEK_DETECTOR_LEVEL_WINDOW was 12 and is 40", explain.Equal, "ODRADEK_DETECTOR_LEVEL_WINDOW=40")
+	is("but they do not fit the other present settings: ", explain.Differ, "ODRADEK_DETECTOR_LEVEL_OP=lof", "ODRADEK_DETECTOR_LEVEL_BINS=8",
 		"ODRADEK_DETECTOR_LEVEL_WINDOW=40")
 	// A score that no settings give.
 	altered := list[len(list)-1]
@@ -127,7 +127,7 @@ func TestWhyNotRecorded(t *testing.T) {
 	must(t, k.Admin().ProduceBatch(t.Context(), topic, 0, []kafkatest.Record{{Topic: topic, Key: altered.Key,
 		Value: enc.Append(nil, &altered)}}))
 	for _, c := range []struct{ setting, want string }{
-		{"ODRADEK_MISSING=skip", "has recorded no other window, parameters or mapping of level"},
+		{"ODRADEK_MISSING=skip", "has recorded no other window, parameters or mapping for level"},
 		{"ODRADEK_DETECTOR_LEVEL_WINDOW=40", "but they do not give the published score either"},
 	} {
 		r, code, errs := runWhy(t, append(f.settings(), c.setting), id, "-topic", topic)
@@ -139,7 +139,7 @@ func TestWhyNotRecorded(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		r, _, _ := runWhy(t, append(f.settings(), "ODRADEK_DETECTOR_LEVEL_WINDOW=40"), id)
 		notes := strings.Join(r.Notes, "; ")
-		if strings.Contains(notes, "the settings of level then are not known: ") && r.Verdict == explain.Differ {
+		if strings.Contains(notes, "the earlier settings of level are not known: ") && r.Verdict == explain.Differ {
 			break
 		}
 		if time.Now().After(end) {

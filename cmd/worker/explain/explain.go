@@ -36,8 +36,8 @@ type Config struct {
 	// Select sets what depends on the topic of the anomaly's samples: Decoder, Series, State, Settings, Fields and
 	// MaxFuture. nil: they are set.
 	Select func(c *Config, topic string) error
-	// Earlier returns the settings by which the partition's state of a detector was made before, the latest first; nil: none are
-	// known.
+	// Earlier returns the settings of a detector that were in force on the partition before the present ones, the latest
+	// first; nil: only the present ones are tried.
 	Earlier   func(ctx context.Context, tp kafka.TP, detector, key string) ([]Earlier, error)
 	Client    *kafka.Client
 	Fetch     fetch.Config
@@ -56,11 +56,11 @@ type Config struct {
 	Patience             time.Duration // bounds the wait for a schema that the registry does not have
 }
 
-// Earlier are settings by which state was made before.
+// Earlier holds settings of a detector that were in force before the present ones.
 type Earlier struct {
 	Changed string                // what differs from the present ones
 	Select  func(c *Config) error // sets what Config.Select does; nil: they cannot be rebuilt
-	Why     string                // without Select
+	Why     string                // the reason why they cannot
 }
 
 // Explain explains the anomaly whose id begins with the given digits. It returns an *UnknownError if there is none.
@@ -81,17 +81,17 @@ func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 		}
 	}
 	r, err := own.explain(ctx, f, of)
-	if err != nil || r.settled() || c.Earlier == nil || r.Read.Records == 0 {
+	if err != nil || r.agrees() || c.Earlier == nil || r.Read.Records == 0 {
 		return r, err
 	}
 	return c.explainEarlier(ctx, f, of, r)
 }
 
-// settled reports whether the score was recomputed.
-func (r *Report) settled() bool { return r.Verdict == Equal || r.Verdict == Within }
+// agrees reports whether the recomputed score agrees with the published one.
+func (r *Report) agrees() bool { return r.Verdict == Equal || r.Verdict == Within }
 
-// explainEarlier explains an anomaly by earlier settings, if some of them give the published score. now is the report by the present ones,
-// which it otherwise returns, with the reason.
+// explainEarlier explains an anomaly by the latest earlier settings that give the published score. If there are none, it
+// returns now, the report by the present settings, with notes that say why.
 func (c *Config) explainEarlier(ctx context.Context, f *fetch.Fetcher, of *found, now *Report) (*Report, error) {
 	a := of.last()
 	tp := kafka.TP{Topic: a.Topic, Partition: a.Partition}
@@ -100,7 +100,7 @@ func (c *Config) explainEarlier(ctx context.Context, f *fetch.Fetcher, of *found
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		now.note("the settings of %s then are not known: %v", a.Detector, err)
+		now.note("the earlier settings of %s are not known: %v", a.Detector, err)
 		return now, nil
 	}
 	for _, e := range list {
@@ -115,17 +115,17 @@ func (c *Config) explainEarlier(ctx context.Context, f *fetch.Fetcher, of *found
 		if err != nil {
 			return nil, err
 		}
-		if then.settled() {
-			then.note("recomputed by the settings of then, which the changelog has recorded; since then %s", e.Changed)
+		if then.agrees() {
+			then.note("recomputed by earlier settings, which the changelog has recorded; the change: %s", e.Changed)
 			return then, nil
 		}
 	}
 	if len(list) == 0 {
-		now.note("the changelog has recorded no other window, parameters or mapping of %s", a.Detector)
+		now.note("the changelog has recorded no other window, parameters or mapping for %s", a.Detector)
 	}
 	for _, e := range list {
 		why := cmp.Or(e.Why, "they do not give the published score either")
-		now.note("the changelog has recorded other settings of %s (since then %s), but %s", a.Detector, e.Changed, why)
+		now.note("the changelog has recorded other settings of %s (%s), but %s", a.Detector, e.Changed, why)
 	}
 	return now, nil
 }
@@ -263,9 +263,9 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 	}
 	r.History = c.history(f.rows[detector], c.after(f.rows[detector], a), d)
 	r.judge(c, d, x, same, memory, i+1)
-	if r.settled() && r.Threshold != r.Anomaly.Threshold && r.Anomaly.Threshold.known() {
-		r.note("the score was judged by the threshold %s, and these settings make %s of the scores that were read: THRESHOLD, HISTORY or "+
-			"another setting that judges scores was changed since, or the worker had other scores before; thresholds of other scores are of "+
+	if r.agrees() && r.Threshold != r.Anomaly.Threshold && r.Anomaly.Threshold.known() {
+		r.note("the published threshold is %s, and these settings give %s for the scores that were read: THRESHOLD, HISTORY or another "+
+			"setting of thresholds has changed since, or the worker had other scores before; the thresholds shown for other scores are by "+
 			"these settings, too", exact(r.Anomaly.Threshold), exact(r.Threshold))
 	}
 	return nil
@@ -299,8 +299,8 @@ func (r *Report) judge(c *Config, d *series.DetectorConfig, x *explainer, same, 
 		r.note("%s remembers more than its window (a carry or a summary), from the offset at which the group began to read", d.Name)
 	}
 	if r.Verdict == Differ && missing == "" {
-		r.note("the score is what these settings of %s make of the records: they were others then, or the worker did not read the values in "+
-			"this order", d.Name)
+		r.note("these settings of %s give the recomputed score for the records that were read: at the time other settings were in force, "+
+			"or the worker read the values in another order", d.Name)
 	}
 }
 

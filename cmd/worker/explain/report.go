@@ -53,7 +53,7 @@ type Anomaly struct {
 	Series       string    `json:"series_key"`
 	Detector     string    `json:"detector"`
 	Op           string    `json:"op"`
-	Settings     string    `json:"settings"` // of the detector, by which the score was recomputed
+	Settings     string    `json:"settings"` // of the detector: those that the score was recomputed by
 	Revision     uint32    `json:"revision"`
 	Kind         string    `json:"kind"`
 	Reason       string    `json:"reason,omitempty"`

@@ -1,5 +1,5 @@
-// Package former rebuilds the settings by which state was made before. A partition of a changelog has a record of the settings
-// behind the fingerprints of its state, those in force and earlier ones (provenance.Settings).
+// Package former rebuilds the former settings of a detector. Each partition of a changelog has a record of the settings behind
+// the fingerprints of its state, those in force and earlier ones (provenance.Settings).
 package former
 
 import (
@@ -39,15 +39,15 @@ func Read(ctx context.Context, client *kafka.Client, cfg fetch.Config, log kafka
 	return list, nil
 }
 
-// Settings are settings that a changelog has recorded of a detector.
+// Settings are former settings of a detector, from the record in a changelog.
 type Settings struct {
-	Changed string         // what differs from the present ones, for people
+	Changed string         // what differs from the present ones, in words
 	Config  *config.Config // for the topic, with the detector and its members alone; nil: they cannot be rebuilt
-	Why     string         // without Config
+	Why     string         // the reason why they cannot
 }
 
-// Of returns the recorded settings of a detector that differ from those of environ, the latest first. key is that of a series:
-// where each field is a series of its own the record does not say which fields, but the key has the one that counts.
+// Of returns the recorded settings of a detector that differ from those of environ, the latest first. Where each field is a
+// series of its own, the record does not say which fields there were: Of takes the field from key, the key of a series.
 func Of(environ []string, topic, detector, key string, recorded []provenance.StateSettings) (list []Settings, err error) {
 	now, err := presentOf(environ, topic, detector)
 	if err != nil {
@@ -74,14 +74,15 @@ func Of(environ []string, topic, detector, key string, recorded []provenance.Sta
 	return list, nil
 }
 
-// present is what holds now.
+// present holds the settings in force.
 type present struct {
-	of      provenance.StateSettings // the detector
+	of      provenance.StateSettings // of the detector
 	members []string
 	series  []string
 	all     []provenance.StateSettings
 }
 
+// presentOf returns the settings in force for a detector on a topic.
 func presentOf(environ []string, topic, detector string) (p present, err error) {
 	c, faults, _ := config.Parse(environ)
 	if len(faults) > 0 {
@@ -95,7 +96,7 @@ func presentOf(environ []string, topic, detector string) (p present, err error) 
 	p.all, p.series = c.StateSettings(ks), c.Series()
 	i := slices.IndexFunc(p.all, func(s provenance.StateSettings) bool { return s.Detector == detector })
 	if i < 0 {
-		return p, fmt.Errorf("former: no detector %s", detector)
+		return p, fmt.Errorf("former: no detector %s is configured", detector)
 	}
 	p.of, p.members = p.all[i], c.Detectors[i].Members
 	return p, nil
@@ -129,7 +130,7 @@ func rebuild(environ []string, topic, detector, field string, was *provenance.St
 	}
 	c, faults, _ := config.Parse(lines)
 	if faults = config.FaultsOf(faults, []string{strings.TrimPrefix(config.DetectorPrefix(detector), config.Prefix)}); len(faults) > 0 {
-		return nil, fmt.Errorf("they do not go with the other settings of now: %s", faults[0])
+		return nil, fmt.Errorf("they do not fit the other present settings: %s", faults[0])
 	}
 	c = c.Of(topic)
 	kept := c.Detectors[:0]
@@ -158,7 +159,8 @@ func latestOther(detector string, recorded, now []provenance.StateSettings) *pro
 	return nil
 }
 
-// remap has records become samples by the recorded settings behind the fingerprint of a window; none are recorded of an ensemble.
+// remap sets the mapping of records to samples to the recorded one, which is part of a window's fingerprint. An ensemble
+// has no window, and no mapping is recorded for it.
 func remap(c *config.Config, recorded []provenance.Setting, field string) {
 	if len(recorded) == 0 {
 		return
