@@ -51,7 +51,7 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 	if len(topics) == 0 {
 		topics = slices.Clone(c.Group.Topics)
 	}
-	if len(topics) > 0 { // they, and a group, are all that a worker has to be told
+	if len(topics) > 0 { // a worker needs no settings but these and a group
 		environ = append(slices.Clip(environ), config.Prefix+"TOPICS="+strings.Join(topics, ","))
 		if c.Group.Group == "" {
 			environ = append(environ, config.Prefix+"GROUP=odradek-"+strings.Trim(strings.NewReplacer("*", "", "?", "").Replace(topics[0]), "-._"))

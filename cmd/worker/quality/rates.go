@@ -14,14 +14,14 @@ type RateMeasures struct {
 	First RateShare `json:"first_256"`
 	After RateShare `json:"after"`
 
-	// Each counts runs for every series alone, among its later scores.
+	// Each has the rates of runs of single series, among their scores after the first.
 	Each SeriesRates `json:"by_series"`
 
 	series []RateShare
 }
 
-// LeastRuns is the number of runs that a series must expect at the configured rate to count in SeriesRates: the
-// realised rate of one that expects fewer is mostly chance.
+// LeastRuns is the number of runs that must be expected of a series at the configured rate for it to count in
+// SeriesRates: with fewer its realised rate is mostly chance.
 const LeastRuns = 4
 
 // SeriesRates compare the realised rates of single series with the configured one.
@@ -30,8 +30,8 @@ type SeriesRates struct {
 	Within float64 `json:"within"` // share of them whose rate is 0.5 to 2 times the configured one
 	Above  float64 `json:"above"`  // share of them whose rate is more than that
 	Median float64 `json:"median"` // of their rates over the configured one
-	// Chance is the share that would be within if runs came independently, at exactly the configured rate: by
-	// Poisson's distribution, for as many scores.
+	// Chance is the share that Within would be if runs were independent and came at exactly the configured rate, by
+	// Poisson's distribution.
 	Chance float64 `json:"within_by_chance"`
 }
 
@@ -55,7 +55,7 @@ func (s *RateShare) Times(rate float64) (scores, runs float64) {
 	return float64(s.Exceeds) / expected, float64(s.Runs) / expected
 }
 
-// eachOf compares the rates of single series with rate.
+// eachOf compares the realised rate of each series with the configured rate.
 func eachOf(series []RateShare, rate float64) (e SeriesRates) {
 	var times []float64
 	for i := range series {

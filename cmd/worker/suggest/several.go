@@ -13,28 +13,28 @@ import (
 	"odradek/cmd/worker/config/settingsfile"
 )
 
-// The sections whose settings a mapping has.
+// The sections of a settings file whose settings a mapping may have.
 const (
 	recordsSection = "Records to samples"
 	stateSection   = "State of a series"
 )
 
-// shape is the topics for which the same settings are proposed.
+// shape is a set of topics for which the same settings are proposed.
 type shape struct {
 	name     string // of its mapping
 	topics   []string
-	entries  []string    // what names them: topics and patterns
-	s        *suggestion // of the first topic
+	entries  []string    // topics and patterns that name them in the settings file
+	s        *suggestion // for the first topic
 	config   *config.Config
 	mapping  []settingsfile.Setting // of records and state
 	detect   string                 // all detectors with their settings
-	suffix   string                 // of the names of its detectors
-	comments []string               // on topics after the first
+	suffix   string                 // at the end of its detectors' names
+	comments []string               // about the topics after the first
 }
 
-// SuggestAll looks at several topics and returns the text of one settings file. Where their records or their detectors differ, it has
-// a mapping for each shape, with the topics in order of the first of each. entries are the topics as they are to be written, which
-// may be patterns.
+// SuggestAll looks at several topics and returns the text of one settings file. If their records or their detectors differ,
+// the file has a mapping for each shape, in the order of the shapes' first topics. entries are the topics and patterns that
+// the file names where it can.
 func (c *Config) SuggestAll(ctx context.Context, topics, entries []string) (string, error) {
 	if len(topics) == 1 {
 		c.Topic = topics[0]
@@ -64,7 +64,7 @@ func (c *Config) SuggestAll(ctx context.Context, topics, entries []string) (stri
 	return c.join(shapes, entries)
 }
 
-// shapeOf returns what a suggestion says about a topic.
+// shapeOf returns a shape of one topic, from the suggestion for it.
 func (c *Config) shapeOf(s *suggestion) (*shape, error) {
 	of := &shape{topics: []string{s.topic}, s: s}
 	for _, set := range s.settings {
@@ -88,7 +88,7 @@ func (c *Config) shapeOf(s *suggestion) (*shape, error) {
 	return of, nil
 }
 
-// sameSettings reports whether two lists have the same settings, whatever is said about them.
+// sameSettings reports whether two lists have the same settings in force, with whatever comments.
 func sameSettings(a, b []settingsfile.Setting) bool {
 	on := func(list []settingsfile.Setting) (texts []string) {
 		for _, s := range list {
@@ -105,7 +105,7 @@ func sameSettings(a, b []settingsfile.Setting) bool {
 // join returns the settings file of the shapes.
 func (c *Config) join(shapes []*shape, entries []string) (string, error) {
 	first := shapes[0]
-	entries = settle(shapes, entries)
+	entries = nameTopics(shapes, entries)
 	out := &suggestion{topic: strings.Join(entries, ", ")}
 	names := map[string]bool{}
 	alike := !slices.ContainsFunc(shapes, func(o *shape) bool { return o.detect != first.detect })
@@ -144,7 +144,7 @@ func (c *Config) join(shapes []*shape, entries []string) (string, error) {
 			for i := range o.config.Detectors {
 				list = append(list, o.config.Detectors[i].Name+o.suffix)
 			}
-			add(settingsfile.Setting{Key: "detectors", Value: strings.Join(list, ","), List: true, Comment: "Those below that are of these topics."})
+			add(settingsfile.Setting{Key: "detectors", Value: strings.Join(list, ","), List: true, Comment: "The detectors below that score these topics."})
 		}
 	}
 	for _, o := range shapes {
@@ -156,10 +156,10 @@ func (c *Config) join(shapes []*shape, entries []string) (string, error) {
 	return out.text(), c.verify(out.settings)
 }
 
-// settle sets what names the topics of each shape, and returns the names of all: a pattern stays one if its topics are of one shape, else
-// its topics are named.
-func settle(shapes []*shape, entries []string) (all []string) {
-	of := map[string]*shape{} // by entry; nil: of several
+// nameTopics sets the entries of each shape, and returns those of all shapes: a pattern is kept if its topics have one shape,
+// and else replaced by its topics.
+func nameTopics(shapes []*shape, entries []string) (all []string) {
+	of := map[string]*shape{} // by entry; nil: of several shapes
 	for _, o := range shapes {
 		for _, topic := range o.topics {
 			entry := patterns.Best(entries, topic)
@@ -183,7 +183,7 @@ func settle(shapes []*shape, entries []string) (all []string) {
 	}
 	for _, entry := range entries {
 		if o, there := of[entry]; !there || o != nil {
-			all = append(all, entry) // one that stays, or that names nothing yet
+			all = append(all, entry) // kept, or without a topic so far
 			continue
 		}
 		for _, o := range shapes {
@@ -197,7 +197,7 @@ func settle(shapes []*shape, entries []string) (all []string) {
 	return all
 }
 
-// joinGroup adds the settings of the group.
+// joinGroup adds the settings that no mapping can have: those of Kafka, the group and the topics.
 func (c *Config) joinGroup(out *suggestion, shapes []*shape, entries []string) {
 	const section = "Kafka, group and topics"
 	first := shapes[0].s
@@ -224,7 +224,7 @@ func (c *Config) joinGroup(out *suggestion, shapes []*shape, entries []string) {
 				continue // it stays where it is
 			case set.Key == "group_by" && grouped < len(shapes):
 				set.Off, of = true, section
-				set.Comment = fmt.Sprintf("It would suit %d of the %d mappings: the keys of the others have no fields at their end.", grouped,
+				set.Comment = fmt.Sprintf("It suits %d of the %d mappings: the series keys of the others do not end with a field.", grouped,
 					len(shapes))
 			case set.Key == "group_by":
 				of = section
@@ -250,7 +250,7 @@ func (c *Config) joinGroup(out *suggestion, shapes []*shape, entries []string) {
 	})
 }
 
-// topicComment returns what the suggestion says of its topic.
+// topicComment returns the comment on the topic of a suggestion.
 func topicComment(s *suggestion) string {
 	i := slices.IndexFunc(s.settings, func(set settingsfile.Setting) bool { return set.Key == "topics" })
 	if i < 0 {
@@ -259,8 +259,8 @@ func topicComment(s *suggestion) string {
 	return s.settings[i].Comment
 }
 
-// detectors returns all settings of the detectors, those of a preset too, because it is another one for samples of one value
-// than for samples of several.
+// detectors returns all settings of the detectors. It spells out presets, because shapes with one value and with several
+// have different ones.
 func (o *shape) detectors() (list []settingsfile.Setting) {
 	rename := func(name string) string { return name + o.suffix }
 	for i := range o.config.Detectors {
@@ -286,7 +286,7 @@ func (o *shape) detectors() (list []settingsfile.Setting) {
 	return list
 }
 
-// mappingName makes a name of a mapping of that of a topic, another one than those in names.
+// mappingName makes the name of a mapping from a topic, and adds it to names, which has the names that are taken.
 func mappingName(topic string, names map[string]bool) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -308,7 +308,7 @@ func mappingName(topic string, names map[string]bool) string {
 	return name
 }
 
-// verify returns the faults of the joined settings.
+// verify returns an error with the faults of the joined settings.
 func (c *Config) verify(list []settingsfile.Setting) error {
 	plain := slices.Clone(list)
 	var detectors []string

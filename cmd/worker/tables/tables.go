@@ -239,7 +239,7 @@ func columnsOf(o *Options, have []string) (c columns, err error) {
 	default:
 		for _, part := range strings.Split(m.Key, "+") {
 			if part == "@key" || part == "@partition" {
-				errs = append(errs, fmt.Errorf("ODRADEK_KEY_FIELD: %s is of a Kafka record, a file does not have it", part))
+				errs = append(errs, fmt.Errorf("ODRADEK_KEY_FIELD: %s belongs to a Kafka record, which a file does not have; name a column", part))
 				continue
 			}
 			c.key = append(c.key, find(part, "ODRADEK_KEY_FIELD"))

@@ -285,8 +285,8 @@ func FuzzContainer(f *testing.F) {
 	})
 }
 
-// TestRowsOfAPartition: with @partition as the key all rows of a file are one series, although it has a column "key"; as one part of
-// several it is a fault.
+// TestRowsOfAPartition: with @partition as the key all rows of a file are one series, even if it has a column "key".
+// @partition beside other parts of a key is a fault.
 func TestRowsOfAPartition(t *testing.T) {
 	dir := t.TempDir()
 	csv := filepath.Join(dir, "fleet.csv")
@@ -329,7 +329,7 @@ func TestRowsOfAPartition(t *testing.T) {
 		}
 	}
 	o.Mapping.Key = "@partition+key"
-	if _, err := Open(csv, o); err == nil || !strings.Contains(err.Error(), "@partition is of a Kafka record") {
+	if _, err := Open(csv, o); err == nil || !strings.Contains(err.Error(), "@partition belongs to a Kafka record") {
 		t.Error(err)
 	}
 }
