@@ -76,15 +76,15 @@ func (o *sideOutputs) logDead(class, text string) {
 	o.trouble.Warn(o.log, class, "dead letter", "class", class, "err", text)
 }
 
-// late sends rec to the topic of late records, once for all of its late samples, which have these numbers and which the
-// state has counted. A record of a backfill is not sent.
+// late sends rec to the topic of late records, once for all of its late samples, whose numbers are given and which the
+// state has counted. It does not send a record of a backfill.
 func (o *sideOutputs) late(rec *record.Record, samples []int) {
 	if !o.fill.covers(rec.Offset) {
 		o.writer.Late(rec, samples)
 	}
 }
 
-// noteLate counts a late sample of rec for the log.
+// noteLate counts a late sample of rec for the next log line about late samples.
 func (o *sideOutputs) noteLate(rec *record.Record, series []byte) {
 	if !o.fill.covers(rec.Offset) {
 		o.lates.Add(series, rec.Offset)

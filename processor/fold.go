@@ -147,7 +147,7 @@ func (f *folder) postpone(rec *record.Record) {
 }
 
 // foldSamples folds the samples of a record, and adds the record to the side outputs if samples of it are late or
-// refused: once, however many they are.
+// refused: once, however many of them are.
 func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	s := f.state
 	held := false

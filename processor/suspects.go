@@ -30,7 +30,7 @@ func attachSuspect(s *keystate.State, rec *record.Record) {
 func (o *sideOutputs) refused(s *keystate.State, cfg *keystate.Config) {
 	refused := s.Suspects.Refused
 	var late []*record.Record
-	samples := map[*record.Record][]int{} // of a late record, in the order of their times, among those of others
+	samples := map[*record.Record][]int{} // by late record: the numbers of its late samples
 	for i := range refused {
 		r := &refused[i]
 		rec := r.Record.(*record.Record)
@@ -42,7 +42,7 @@ func (o *sideOutputs) refused(s *keystate.State, cfg *keystate.Config) {
 			o.noteLate(rec, r.Key)
 			continue
 		}
-		if i > 0 && refused[i-1].Record == r.Record { // its samples follow each other
+		if i > 0 && refused[i-1].Record == r.Record { // another sample of the same record
 			o.counts.Dead++
 			continue
 		}

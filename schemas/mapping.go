@@ -174,7 +174,7 @@ func (m Mapping) ColumnNames(columns []int) []string {
 	return names
 }
 
-// KeyOfPartition reports whether a part of the key is the record's partition, so that no series is in two of them.
+// KeyOfPartition reports whether a part of the key is the record's partition, so that no series is in two partitions.
 func (m Mapping) KeyOfPartition() bool { return slices.Contains(split(m.Key, '+'), "@partition") }
 
 func withoutCount(path string) string {
@@ -304,7 +304,7 @@ func parsePath(text string) ([]Segment, error) {
 		return nil, nil
 	}
 	if strings.HasPrefix(text, "@") {
-		return nil, fmt.Errorf("%q is none of @key, @partition, @timestamp, @value, or belongs elsewhere", text)
+		return nil, fmt.Errorf("%q is not @key, @partition, @timestamp or @value, or is not allowed here", text)
 	}
 	var segs []Segment
 	for _, part := range split(text, '.') {

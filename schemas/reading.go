@@ -10,7 +10,7 @@ type Reading struct {
 	Values []float64 // Mapping.Width values, NaN where missing
 	Schema int32     // id in the registry, -1 if it has none
 
-	// Partition is the record's, which the caller sets before a Decode. Only keys with "@partition" need it.
+	// Partition is the partition of the record. The caller sets it before Decode; only keys with "@partition" need it.
 	Partition int32
 
 	Work // of the program that fills the reading in

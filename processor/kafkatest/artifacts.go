@@ -102,8 +102,8 @@ func maven(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// CachedFile returns the folder name of the cache, with what unpack has made of a file of
-// Maven Central (group:name:version:type, and :classifier).
+// CachedFile returns the folder name in the cache, into which unpack has unpacked an artifact of Maven Central
+// (group:name:version:type, or with :classifier at the end).
 func CachedFile(ctx context.Context, name, artifact string, unpack func(file, dir string) error) (string, error) {
 	dir, err := Cached(name, func(dir string) error {
 		if err := maven(ctx, dir, "dependency:copy", "-Dartifact="+artifact, "-DoutputDirectory=packed"); err != nil {
@@ -112,7 +112,7 @@ func CachedFile(ctx context.Context, name, artifact string, unpack func(file, di
 		packed := filepath.Join(dir, "packed")
 		files, err := os.ReadDir(packed)
 		if err == nil && len(files) != 1 {
-			err = fmt.Errorf("%s is %d files", artifact, len(files))
+			err = fmt.Errorf("%d files in place of the artifact", len(files))
 		}
 		if err == nil {
 			err = unpack(filepath.Join(packed, files[0].Name()), dir)
@@ -131,11 +131,11 @@ func CachedFile(ctx context.Context, name, artifact string, unpack func(file, di
 // Artifact is a jar of Maven Central.
 type Artifact struct {
 	Group, Name, Version string
-	Without              []string // "group:name" of what it says it needs and is left out; name may be *
+	Without              []string // dependencies to leave out, as group:name; name may be *
 }
 
-// Jars returns the folder with the jars of artifacts and of all that they need to run,
-// from the folder name of the cache or from Maven Central.
+// Jars returns a folder with the jars of artifacts and of their dependencies at run time, from
+// the folder name in the cache or from Maven Central.
 func Jars(ctx context.Context, name string, artifacts ...Artifact) (string, error) {
 	dir, err := Cached(name, func(dir string) error {
 		pom := `<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -158,7 +158,7 @@ func Jars(ctx context.Context, name string, artifacts ...Artifact) (string, erro
 	return filepath.Join(dir, "lib"), nil
 }
 
-// dependency returns the artifact as a line of a pom.
+// dependency returns the dependency on the artifact as a line of a pom.
 func (a Artifact) dependency() string {
 	var without string
 	for _, w := range a.Without {
@@ -228,7 +228,7 @@ func UntarGz(name, dir string) error {
 	return Untar(z, dir)
 }
 
-// Untar unpacks the files and links of a tar below dir, and refuses what would lie outside.
+// Untar unpacks the files and links of a tar below dir, and refuses paths that lead out of dir.
 func Untar(from io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -259,6 +259,7 @@ func Untar(from io.Reader, dir string) error {
 	}
 }
 
+// unpackFile unpacks one file of a tar.
 func unpackFile(root *os.Root, h *tar.Header, from io.Reader) error {
 	w, err := root.OpenFile(h.Name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, h.FileInfo().Mode()&0o755|0o600)
 	if err != nil {

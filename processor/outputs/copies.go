@@ -79,8 +79,8 @@ func (w *Writer) reason(class, text string, offset int64) []record.Header {
 	return append(h, record.Header{Key: "odradek.error.class", Value: []byte(class)})
 }
 
-// Late copies rec to the topic of late records. Where a record may be several samples, headers say how many of them are late
-// and which, by their numbers, which rise.
+// Late copies rec to the topic of late records. If records may have several samples, headers name the late ones by their
+// numbers in the record; samples has these numbers in rising order.
 func (w *Writer) Late(rec *record.Record, samples []int) {
 	c := copyOf(rec, Late)
 	c.headers = append(c.headers, w.sourceHeaders("odradek.source.", rec.Offset)...)
@@ -91,10 +91,10 @@ func (w *Writer) Late(rec *record.Record, samples []int) {
 	w.add(c)
 }
 
-// mostRanges bounds the bytes of the numbers of late samples.
-const mostRanges = 8 << 10
+// maxRanges bounds the length of the header with the numbers of late samples, in bytes.
+const maxRanges = 8 << 10
 
-// appendRanges appends rising numbers as ranges: 0-3,7. A text that would be longer than mostRanges ends with three dots.
+// appendRanges appends rising numbers as ranges: 0-3,7. A text that would be longer than maxRanges ends with three dots.
 func appendRanges(b []byte, numbers []int) []byte {
 	for from := 0; from < len(numbers); {
 		to := from + 1
@@ -104,7 +104,7 @@ func appendRanges(b []byte, numbers []int) []byte {
 		if from > 0 {
 			b = append(b, ',')
 		}
-		if len(b) > mostRanges-32 {
+		if len(b) > maxRanges-32 {
 			return append(b, "..."...)
 		}
 		b = strconv.AppendInt(b, int64(numbers[from]), 10)

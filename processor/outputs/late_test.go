@@ -13,7 +13,7 @@ func TestRanges(t *testing.T) {
 	for i := range 1 << 15 {
 		odd = append(odd, 2*i+1)
 	}
-	if got := string(appendRanges(nil, odd)); len(got) > mostRanges || got[:6] != "1,3,5," || got[len(got)-4:] != ",..." {
+	if got := string(appendRanges(nil, odd)); len(got) > maxRanges || got[:6] != "1,3,5," || got[len(got)-4:] != ",..." {
 		t.Errorf("%d bytes: %s", len(got), got[max(0, len(got)-20):])
 	}
 }

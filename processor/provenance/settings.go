@@ -93,7 +93,8 @@ type Settings struct {
 // none.
 func (s *Settings) Load(value []byte) { s.stored = ParseSettings(value) }
 
-// ParseSettings returns the settings in the value of a settings record, those in force last; none if it cannot be read.
+// ParseSettings returns the settings in the value of a settings record, those in force last; none if the value cannot be
+// read.
 func ParseSettings(value []byte) []StateSettings {
 	var r settingsRecord
 	if json.Unmarshal(value, &r) != nil || r.Version != settingsVersion {
@@ -159,7 +160,7 @@ func (s *Settings) cause(m *keystate.Mismatch) string {
 	return otherwise
 }
 
-// Differences lists the settings that are not equal, for people.
+// Differences says in words which settings differ, and how.
 func Differences(was, now []Setting) string {
 	var texts []string
 	for i := range now {

@@ -156,10 +156,9 @@ func (f Floor) String() string {
 	return string(t)
 }
 
-// UnmarshalText reads the output of MarshalText. Fields of other names are ignored; a field that is there twice
-// is an error, since its second value would replace or extend the first.
-// Without the field jump, which versions before it did not write, nothing is a
-// suspect.
+// UnmarshalText reads the output of MarshalText. It ignores fields of other names. A field that occurs
+// twice is an error, because its second value would replace or extend the first. Without the field
+// jump, which the first versions did not write, no sample is a suspect.
 func (f *Floor) UnmarshalText(text []byte) error {
 	p := strings.Split(string(text), ";")
 	if len(p) < 3 || p[0] != "1" {
@@ -200,7 +199,7 @@ func (f *Floor) UnmarshalText(text []byte) error {
 			continue
 		}
 		if !ok || read[name] {
-			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read, or is there twice", name, text)
+			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read, or occurs twice", name, text)
 		}
 		read[name] = true
 	}
