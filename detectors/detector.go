@@ -71,12 +71,12 @@ type Summarizer interface {
 // Sparing is a Detector of which only some tasks read the whole window.
 type Sparing interface {
 	Detector
-	// Reads returns the largest number of its newest rows that a task reads. Outputs are those of a
-	// task on the whole window.
+	// Reads returns how many of the newest rows a task reads at most. A task that has only these rows
+	// has the outputs of a task that has the whole window.
 	Reads(t Turn) int
 }
 
-// Turn is the place of a task in its series.
+// Turn says where in its series a task is.
 type Turn struct {
 	Count   int64 // number of the newest row in its series, from 1
 	Fresh   int   // rows at the end that are to be scored

@@ -68,7 +68,7 @@ type Default struct {
 // Micros is an event time in microseconds, the default of a row of type Time.
 type Micros int64
 
-// Microseconds makes Micros and a time.Duration alike.
+// Microseconds returns the time, by the same method as a time.Duration.
 func (m Micros) Microseconds() int64 { return int64(m) }
 
 // String returns the time in the form of a setting.

@@ -174,7 +174,7 @@ const (
 
 var tableOf = map[string]string{cover: "10_cover", http: "16_http"}
 
-// hasTable returns false where the shape's table is not in the folder.
+// hasTable reports whether the shape needs no table, or its table is in the folder of tables.
 func (s *shape) hasTable() bool {
 	if tableOf[s.series] == "" {
 		return true
@@ -381,7 +381,7 @@ func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]rep
 	return []report.Row{kernel, whole.Against(baseline, cpu, false)}, nil
 }
 
-// check returns an error where the scores of a task differ from those of the CPU.
+// check returns an error if the device's scores of a task differ from the CPU's.
 func (in *input) check(ctx context.Context, e *cuda.Executor) error {
 	batch := e.Batch()
 	defer e.Release(batch)

@@ -15,26 +15,26 @@ import (
 	"odradek/detectors/ops/signals"
 )
 
-// Op is the weight of the points of largest weight of a window, 0 for its other points.
+// Op scores the points of largest weight of a window by their weights, and all other points as 0.
 const Op detectors.Op = 13
 
 var spec = detectors.Spec{
 	Name: "topn", Elem: detectors.F32,
-	Help: "the sum of the distances to the nearest points of the window, as for knn, of the TOP points of the window with the largest, " +
-		"and 0 for all others: the outliers of a large window, without the scores of the rest",
+	Help: "the outliers of a large window, without the scores of the rest: the TOP points of the window with the largest sums of " +
+		"distances to their nearest points, as for knn, have these sums as scores, all others 0",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
-			Help: "points among which the largest are found, at least 2K"},
+			Help: "points among which the TOP are found, at least 2K"},
 		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: knn.MaxK, Word: 1,
 			Help: "neighbours whose distances are summed; at most half of the window. A GPU takes up to 128."},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: the fresh ones
 		{Name: "EMBED", Type: detectors.Int, Default: 1, Min: 1, Max: maxEmbed, Word: 3,
 			Help: "successive samples that make a point, as for lof. A GPU takes points of 64 values at most."},
 		{Name: "TOP", Type: detectors.Int, Default: 10, Min: 1, Max: MaxWindow, Word: 4,
-			Help: "points of largest sum; of equal ones those that came first."},
+			Help: "number of points with a score above 0; of points with equal sums, those that came first have it."},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "take windows one after the other; STRIDE must be WINDOW. Without it the STRIDE new samples have a score if they are among " +
-				"the TOP of the last WINDOW points, and each task searches the whole window."},
+			Help: "score windows one after the other; STRIDE must be WINDOW. Without it each of the STRIDE new samples is scored among the last " +
+				"WINDOW points, and each task searches the whole window."},
 		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 5,
 			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
 	},
@@ -59,7 +59,7 @@ const (
 
 // Params are the parameters of the op; 0 means the default.
 type Params struct {
-	Window      int  // points among which the largest are found, at least 2K. No default
+	Window      int  // points among which the largest weights are found, at least 2K. No default
 	K           int  // neighbours, default 10
 	Embed       int  // successive rows that make a point, default 1
 	Top         int  // points of largest weight, default 10
@@ -84,10 +84,10 @@ const (
 )
 
 // New returns the detector of the op: the weight, see package knn, of the Top points of largest weight
-// among the last Window points, or among as many as there are; of equal weights those of the first
-// points. Other points have the score 0. Where a value in the window is not finite, all scores are NaN.
+// among the last Window points, or among all points if there are fewer; of points with equal weights
+// the first ones. Other points have the score 0. Where a value in the window is not finite, all scores are NaN.
 //
-// A Tumbling detector finds the largest among the points of a task's fresh rows.
+// A Tumbling detector finds the largest weights among the points of a task's fresh rows.
 //
 // A score covers the rows of its point. It is capped at the largest float32. There is no carry. The
 // error names every fault of the parameters.
@@ -114,7 +114,7 @@ func New(p Params) (detectors.Detector, error) {
 		fault("embedding is %d rows, use 1 to %d", p.Embed, maxEmbed)
 	}
 	if p.Top < 1 || p.Top > MaxWindow {
-		fault("the %d points of largest weight, use 1 to %d", p.Top, MaxWindow)
+		fault("top is %d points, use 1 to %d", p.Top, MaxWindow)
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: topn: %w", errors.Join(faults...))
@@ -144,8 +144,8 @@ func (d *detector) Window() int {
 	return d.p.Window + d.p.Embed - 1
 }
 
-// points returns the points of a task's window, one after the other, and the number of them and of
-// their values.
+// points returns the points of a task's window, one after the other, with the number of points and the
+// number of values of a point.
 func points(r *detectors.Rows) (x []float32, n, width int) {
 	m := r.Params.Int(paramEmbed)
 	all := r.Len() - m + 1
@@ -169,6 +169,7 @@ func write(r *detectors.Rows, n int, top []knn.Outlier) {
 	}
 }
 
+// undefined sets all scores to NaN.
 func undefined(r *detectors.Rows) {
 	for i := range r.Scores {
 		r.Scores[i] = float32(math.NaN())
@@ -217,12 +218,13 @@ func cost(r *detectors.Rows) int {
 	return n * (300 + 30*width + 10*r.Params.Int(paramK))
 }
 
-// compare requires the definition's points.
+// compare requires the points of the definition.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
 }
 
-// Explain expects the mean of the last rows of the nearest points. A value's share is its share of the squared distances to them.
+// Explain expects the mean of the last rows of the nearest points. A value contributes its share of the squared distances
+// to them.
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	x, at, near := d.nearest(&r, fresh)
 	width := len(at)
@@ -248,7 +250,8 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	return true
 }
 
-// nearest returns the points of the window, that of a fresh row, and its neighbours, none where a value is not finite.
+// nearest returns the points of the window, the point of a fresh row, and the numbers of its neighbours, none where a value
+// is not finite.
 func (d *detector) nearest(r *detectors.Rows, fresh int) (x, at []float32, near []int) {
 	x, n, width := points(r)
 	own := n - r.Fresh + fresh
@@ -263,7 +266,7 @@ func (d *detector) nearest(r *detectors.Rows, fresh int) (x, at []float32, near 
 	return x, x[own*width : (own+1)*width], near
 }
 
-// Describe returns the nearest points and their distances, whose sum is the score of one of the largest.
+// Describe returns the nearest points and their distances, whose sum is the score if the point is among the TOP.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	m, row := d.p.Embed, r.Row(fresh)
 	e := detectors.Evidence{From: row - m + 1, To: row}
@@ -314,7 +317,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes are the largest weights of large sets.
+// Shapes returns the shapes that benchmarks measure: the largest weights of large sets.
 func Shapes() []detectors.Shape {
 	shape := func(n, dim, k int) detectors.Shape {
 		return detectors.Shape{
