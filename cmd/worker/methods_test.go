@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,37 @@ func TestReadmeMethods(t *testing.T) {
 	}
 	if rows < 13 {
 		t.Errorf("%d rows", rows)
+	}
+}
+
+// TestReadmeCommands: README's tables have every command of the worker and every op, and nothing else.
+func TestReadmeCommands(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	must(t, err)
+	first := func(heading, pattern string) (names []string) {
+		_, section, _ := strings.Cut(string(text), "\n"+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n#")
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(section, -1) {
+			names = append(names, m[1])
+		}
+		slices.Sort(names)
+		return names
+	}
+	var named []string
+	for _, c := range commands() {
+		named = append(named, c.name)
+	}
+	slices.Sort(named)
+	if got := first("## Commands", "(?m)^\\| `worker ([a-z]+)"); !slices.Equal(got, named) {
+		t.Errorf("commands %v, want %v", got, named)
+	}
+	ops := []string{"ensemble"} // not in the table of ops: it combines scores of others
+	for _, o := range detectors.Ops() {
+		ops = append(ops, o.String())
+	}
+	slices.Sort(ops)
+	if got := first("### Ops", "(?m)^\\| `([a-z]+)` "); !slices.Equal(got, ops) {
+		t.Errorf("ops %v, want %v", got, ops)
 	}
 }
 
