@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,25 +88,23 @@ func (o *opensearch) get(path string, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// of names a record of an anomaly.
-func of(fields map[string]any) string { return fmt.Sprint(fields["id"], " ", fields["revision"]) }
-
-// documents returns the documents of an index, by the record that they are of.
-func (o *opensearch) documents(index string) (map[string]map[string]any, error) {
+// documents returns the documents of the anomalies, by id.
+func (o *opensearch) documents() (map[string]map[string]any, error) {
 	var refreshed struct{}
 	var found struct {
 		Hits struct {
 			Hits []struct {
+				ID     string         `json:"_id"`
 				Source map[string]any `json:"_source"`
 			}
 		}
 	}
-	if err := errors.Join(o.get("/"+index+"/_refresh", &refreshed), o.get("/"+index+"/_search?size=10000", &found)); err != nil {
+	if err := errors.Join(o.get("/anomalies/_refresh", &refreshed), o.get("/anomalies/_search?size=10000", &found)); err != nil {
 		return nil, err
 	}
 	all := map[string]map[string]any{}
 	for _, h := range found.Hits.Hits {
-		all[of(h.Source)] = h.Source
+		all[h.ID] = h.Source
 	}
 	return all, nil
 }
@@ -112,58 +112,127 @@ func (o *opensearch) documents(index string) (map[string]map[string]any, error) 
 // times are the fields of an anomaly that are times.
 var times = []string{"start", "end", "peak_time", "opened_at", "event_time"}
 
-// document returns what the index should have of an anomaly.
+// document returns what the index should have of a record of an anomaly.
 func document(fields map[string]any) map[string]any {
 	doc := map[string]any{}
 	for name, v := range fields {
 		if slices.Contains(times, name) {
-			v = time.UnixMicro(int64(v.(float64))).UTC().Format("2006-01-02T15:04:05.000Z")
-		}
-		if n, ok := v.(int64); ok {
-			v = float64(n)
+			at, ok := v.(time.Time)
+			if !ok {
+				at = time.UnixMicro(int64(v.(float64)))
+			}
+			v = at.UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
 		}
 		doc[name] = v
+	}
+	b, err := json.Marshal(doc)
+	if err == nil {
+		doc = nil
+		err = json.Unmarshal(b, &doc)
+	}
+	if err != nil {
+		panic(err)
 	}
 	return doc
 }
 
-// TestOpenSearch: a worker's anomalies, in JSON, go through Kafka Connect with the converters and transforms of elasticsearch.json and
-// Camel's sink into OpenSearch. The index has a document for each record of the topic, whose times are dates, also of those that
-// were written while Connect was killed. Camel takes the id of a document from a header, which no transform of Kafka sets
-// from a value without a schema: so the documents have ids of their own.
+// TestOpenSearch: a worker's anomalies go through Kafka Connect and Camel's sink into OpenSearch, where their times are dates: when they
+// open, after updates while Connect was killed, and when they are closed.
+//   - With elasticsearch-camel.json there is a document for each anomaly, its newest state.
+//   - With the converters and transforms of elasticsearch.json, whose own sink cannot be run here, there is one for each record. Camel
+//     takes the id of a document from a header with a schema, and JSON has none.
 func TestOpenSearch(t *testing.T) {
 	kafkatest.LongOnly(t)
-	cluster := kafkatest.Open(t, kafkatest.KindNewest)
-	p := newPlant(t, cluster, "OUTPUT_FORMAT=json")
-	camel := jars(t, "camel-elasticsearch-"+camelVersion,
+	camel := filepath.Dir(jars(t, "camel-elasticsearch-"+camelVersion,
 		kafkatest.Artifact{Group: "org.apache.camel.kafkaconnector", Name: "camel-kafka-connector", Version: camelSinkVersion,
 			Without: []string{"io.apicurio:*", "org.apache.kafka:*"}},
-		kafkatest.Artifact{Group: "org.apache.camel", Name: "camel-elasticsearch-rest", Version: camelVersion})
-	o := startOpenSearch(t)
-	c := newConnect(t, cluster.Brokers, filepath.Dir(camel))
-	settings, name := camelSettings(t, p, o)
-	decode := func(b []byte) (fields map[string]any, err error) {
-		if err = json.Unmarshal(b, &fields); err == nil {
-			fields["revision"] = int64(fields["revision"].(float64))
+		kafkatest.Artifact{Group: "org.apache.camel", Name: "camel-elasticsearch-rest", Version: camelVersion}))
+	t.Run("elasticsearch.json", func(t *testing.T) {
+		cluster := kafkatest.Open(t, kafkatest.KindNewest)
+		p := newPlant(t, cluster, "OUTPUT_FORMAT=json")
+		o := startOpenSearch(t)
+		decode := func(b []byte) (fields map[string]any, err error) {
+			if err = json.Unmarshal(b, &fields); err == nil {
+				fields["revision"] = int64(fields["revision"].(float64))
+			}
+			return fields, err
 		}
-		return fields, err
-	}
+		byRecord := func(docs map[string]map[string]any) map[string]map[string]any {
+			all := map[string]map[string]any{}
+			for _, doc := range docs {
+				all[fmt.Sprint(doc["id"], " ", doc["revision"])] = doc
+			}
+			return all
+		}
+		testOpenSearch(t, p, o, newConnect(t, cluster.Brokers, camel), settingsOf(t, "elasticsearch.json", p, func(config map[string]string) {
+			for _, own := range []string{"connection.url", "key.ignore", "schema.ignore", "behavior.on.null.values"} {
+				delete(config, own)
+			}
+			config["connector.class"] = "org.apache.camel.kafkaconnector.CamelSinkConnector"
+			config["camel.sink.url"] = "elasticsearch-rest://odradek?operation=Index&indexName=anomalies&hostAddresses=" + o.addr
+		}), decode, byRecord, func() map[string]map[string]any {
+			all := map[string]map[string]any{}
+			for _, fields := range p.records(decode) {
+				all[fmt.Sprint(fields["id"], " ", fields["revision"])] = document(fields)
+			}
+			return all
+		})
+	})
+	t.Run("elasticsearch-camel.json", func(t *testing.T) {
+		cluster := kafkatest.Open(t, kafkatest.KindNewest)
+		registry := kafkatest.Registry(t)
+		p := newPlant(t, cluster, "SCHEMA_REGISTRY_URL="+registry.URL)
+		converter := jars(t, "apicurio-converter-"+converterVersion, kafkatest.Artifact{Group: "io.apicurio",
+			Name: "apicurio-registry-utils-converter", Version: converterVersion, Without: []string{"org.apache.kafka:*"}})
+		o := startOpenSearch(t)
+		_, decode := avro(t)
+		testOpenSearch(t, p, o, newConnect(t, cluster.Brokers, camel, filepath.Dir(converter)),
+			settingsOf(t, "elasticsearch-camel.json", p, func(config map[string]string) {
+				config["camel.sink.url"] = strings.Replace(config["camel.sink.url"], "elasticsearch:9200", o.addr, 1)
+				config["value.converter.apicurio.registry.url"] = strings.Replace(config["value.converter.apicurio.registry.url"],
+					"http://registry:8080/apis", strings.TrimSuffix(registry.URL, "/ccompat/v7"), 1)
+			}), decode, maps.Clone[map[string]map[string]any], func() map[string]map[string]any {
+				all := map[string]map[string]any{}
+				for id, a := range p.newest(decode) {
+					fields := map[string]any{}
+					for name, v := range a.fields {
+						if !slices.Contains([]string{"expected", "actual", "contribution"}, name) {
+							fields[name] = bare(v)
+						}
+					}
+					all[id] = document(fields)
+				}
+				return all
+			})
+		updated := 0
+		for _, a := range p.newest(decode) {
+			updated += a.records - 1
+		}
+		if updated < sensors {
+			t.Errorf("%d records replace one before: too few", updated)
+		}
+	})
+}
+
+// testOpenSearch runs a connector while anomalies open, are updated and close. The documents, as of has them, are to be those of want.
+func testOpenSearch(t *testing.T, p *plant, o *opensearch, c *connect, settings []byte, decode func([]byte) (map[string]any, error),
+	of func(map[string]map[string]any) map[string]map[string]any, want func() map[string]map[string]any) {
 	settle := func(when string) {
 		t.Helper()
 		c.wait(t, "the documents of the topic, "+when, func() error {
-			c.check(t, name)
-			docs, err := o.documents("anomalies")
+			c.check(t, "odradek-anomalies-elasticsearch")
+			all, err := o.documents()
 			if err != nil {
 				return err
 			}
-			want := p.records(decode)
-			for _, fields := range want {
-				if want := document(fields); !reflect.DeepEqual(docs[of(want)], want) {
-					return fmt.Errorf("the document is %v, want %v", docs[of(want)], want)
+			docs, want := of(all), want()
+			for id, doc := range want {
+				if !reflect.DeepEqual(docs[id], doc) {
+					return fmt.Errorf("the document is %v, want %v", docs[id], doc)
 				}
 			}
 			if len(docs) != len(want) {
-				return fmt.Errorf("%d documents of %d records", len(docs), len(want))
+				return fmt.Errorf("%d documents, want %d", len(docs), len(want))
 			}
 			return nil
 		})
@@ -196,10 +265,10 @@ func TestOpenSearch(t *testing.T) {
 	}
 }
 
-// camelSettings returns elasticsearch.json for Camel's sink, and the connector's name.
-func camelSettings(t *testing.T, p *plant, o *opensearch) (settings []byte, name string) {
+// settingsOf returns settings for users with the topic of the test and what change makes of the rest.
+func settingsOf(t *testing.T, name string, p *plant, change func(config map[string]string)) []byte {
 	t.Helper()
-	b, err := os.ReadFile(repository + "/deploy/connect/kafka-connect/elasticsearch.json")
+	b, err := os.ReadFile(repository + "/deploy/connect/kafka-connect/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,17 +279,10 @@ func camelSettings(t *testing.T, p *plant, o *opensearch) (settings []byte, name
 	if err := json.Unmarshal(b, &file); err != nil {
 		t.Fatal(err)
 	}
-	for _, own := range []string{"connection.url", "key.ignore", "schema.ignore", "behavior.on.null.values"} {
-		delete(file.Config, own)
-	}
-	for setting, value := range map[string]string{
-		"connector.class": "org.apache.camel.kafkaconnector.CamelSinkConnector", "topics": p.anomalies,
-		"camel.sink.url": "elasticsearch-rest://odradek?operation=Index&indexName=anomalies&hostAddresses=" + o.addr,
-	} {
-		file.Config[setting] = value
-	}
+	file.Config["topics"] = p.anomalies
+	change(file.Config)
 	if b, err = json.Marshal(file); err != nil {
 		t.Fatal(err)
 	}
-	return b, file.Name
+	return b
 }
