@@ -66,6 +66,18 @@ type Direction struct {
 // Row returns the number of the fresh-th fresh row.
 func (r *Rows) Row(fresh int) int { return r.Len() - r.Fresh + fresh }
 
+// Value returns a value of X.
+func (r *Rows) Value(row, column int) float64 {
+	switch i := row*r.Dim + column; {
+	case r.X != nil:
+		return float64(r.X[i])
+	case r.X64 != nil:
+		return r.X64[i]
+	default:
+		return float64(r.XI[i])
+	}
+}
+
 // Until returns the task as it would be if the fresh-th fresh row were its last: with fewer rows, the same
 // carry, and outputs of its own, which are not computed.
 func (r *Rows) Until(fresh int) Rows {

@@ -75,11 +75,14 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Rank != 0 {
 		b = appendFloats(b, a.Rank)
 	}
+	ends := uint64(0)
 	if a.Like != nil {
-		b = appendDoubles(b, a.Expected, alike|bounded)
-	} else {
-		b = appendDoubles(b, a.Expected, 0)
+		ends = alike | bounded
 	}
+	if a.Range != nil || a.Like != nil && a.Like.ranged() {
+		ends |= ranged
+	}
+	b = appendDoubles(b, a.Expected, ends)
 	if a.Group != nil {
 		b = appendDoubles(b, a.Actual, grouped)
 	} else {
@@ -99,6 +102,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	}
 	if a.Like != nil {
 		b = a.Like.append(b)
+	}
+	if ends&ranged != 0 {
+		b = a.Range.append(b, a.Like)
 	}
 	return b
 }
@@ -185,7 +191,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 		a.Rank = d.Float()
 	}
 	like := d.Uint32()
-	a.Expected = decodeList(d, like&^(alike|bounded))
+	a.Expected = decodeList(d, like&^(alike|bounded|ranged))
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
@@ -198,5 +204,8 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	}
 	if like&(alike|bounded) != 0 {
 		a.Like = decodeLike(d, like&bounded != 0)
+	}
+	if like&ranged != 0 {
+		decodeRange(d, a)
 	}
 }

@@ -83,6 +83,7 @@ type Anomaly struct {
 	// At the peak, for each value of the row; nil for a detector without them.
 	Expected, Actual, Contribution []float64
 
+	Range  *Range  // of a value field; nil: not known. Replaced, never changed
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
 	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
 	Like   *Like   // false alarms that it resembles, so that its severity is 0; nil: none. Replaced, never changed

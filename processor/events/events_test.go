@@ -306,12 +306,13 @@ func TestLike(t *testing.T) {
 func TestCourse(t *testing.T) {
 	rule := Rule{OpenAfter: 3, CloseAfter: 2, Release: 1, MinDuration: 2}
 	const soon = 100 // near when it opens, and far with the next score
+	wide := func(b *Bounds) { b.Wide, b.Narrow, b.After, b.Steep = 8, 6, 5, 4 }
 	bounds := Bounds{Most: 20, Least: 15, After: 100, Samples: 1000, First: 2, Apart: 4}
 	for _, c := range []struct {
 		name   string
 		change func(*Bounds)
 		scores []float32 // from the one after that which opens it, one a microsecond
-		far    float64   // deviation at each highest score
+		far    float64   // deviation at each highest score, and the width of the values from the first score after the opening on
 		ends   int       // the score with which it is like none any more; -1: none
 	}{
 		{"as they were", nil, []float32{16, 12, 12, 12, 12, 12, 12}, 5, -1},
@@ -328,6 +329,12 @@ func TestCourse(t *testing.T) {
 		{"too far", func(b *Bounds) { b.Far = 4.5 }, []float32{16, 16, 12}, 5, 0},
 		{"too far soon after", func(b *Bounds) { b.Far = 4.5 }, []float32{16, 16, 12}, soon, 1},
 		{"too far, nowhere known", func(b *Bounds) { b.Far = 4.5 }, []float32{16, 16, 12}, -1, -1},
+		{"wide", wide, []float32{16, 12, 12, 12, 12, 12, 12}, 7, -1},
+		{"too wide", wide, []float32{16, 12, 12}, 9, 0},
+		{"too narrow", wide, []float32{16, 12, 12, 12, 12, 12, 12}, 5, 5},
+		{"too narrow, and soon over", wide, []float32{16, 12, 12, 12, 12}, 5, -1},
+		{"too steep", func(b *Bounds) { b.Steep = 2 }, []float32{11, 12, 14, 16}, 7, 3},
+		{"of any width", nil, []float32{16, 12, 12, 12, 12, 12, 12}, 1000, -1},
 		{"far soon after", func(b *Bounds) { b.After = 5 }, []float32{16, 12, 12, 12, 12, 12, 12}, soon, -1},
 	} {
 		b := bounds
@@ -341,7 +348,19 @@ func TestCourse(t *testing.T) {
 			in := Input{Score: score, Threshold: 10, Exceeds: true, Severity: 50, Time: at, Like: func(a *Anomaly) *Like {
 				return &Like{Bounds: b, Since: a.Samples, Deviation: a.Deviation(0)}
 			}}
+			if c.far >= 0 && c.far != soon {
+				in.Values = func(field int) (low, high float64) {
+					if field != 0 {
+						t.Errorf("the values of field %d", field)
+					}
+					if i < 3 {
+						return 1, 4
+					}
+					return 0.5, 0.5 + c.far
+				}
+			}
 			if s.Peak(score) && c.far >= 0 {
+				in.Contribution = []float64{1}
 				in.Expected, in.Actual = []float64{1}, []float64{1 - c.far}
 				if c.far == soon && i < 3 {
 					in.Actual[0] = 0

@@ -36,7 +36,13 @@ type Bounds struct {
 	First   float64 // the least deviation from the expected value after Grace scores
 	Apart   float64 // the least deviation after After
 	Far     float64 // the largest deviation; 0: any
+	Narrow  float64 // the least range of the values after After, where it is known
+	Wide    float64 // the largest; 0: any
+	Steep   float64 // the highest score over the range; 0: any
 }
+
+// ranged reports whether b bounds ranges.
+func (b *Bounds) ranged() bool { return b.Narrow != 0 || b.Wide != 0 || b.Steep != 0 }
 
 // NoBounds are the bounds of an anomaly whose scores are at most that high.
 func NoBounds(most float64) Bounds { return Bounds{Most: most, Least: math.Inf(-1)} }
@@ -48,19 +54,26 @@ type Course struct {
 	Since     uint32  // of them, until it opened
 	Elapsed   int64   // microseconds since it opened
 	Deviation float64 // the largest at the highest scores before this one, infinite if not known
+	Range     float64 // of the values, 0 if not known
 }
 
 // Within reports whether an anomaly still resembles false alarms of these bounds.
 func (b *Bounds) Within(c *Course) bool {
 	switch {
-	case !(c.Peak <= b.Most), b.Samples > 0 && c.Samples > b.Samples, b.Far > 0 && c.Deviation > b.Far && !math.IsInf(c.Deviation, 1):
+	case !(c.Peak <= b.Most), b.Samples > 0 && c.Samples > b.Samples, b.Far > 0 && c.Deviation > b.Far && !math.IsInf(c.Deviation, 1),
+		!b.Spans(c.Range, c.Peak):
 		return false
 	case c.Samples < c.Since || c.Samples-c.Since < Grace:
 		return true
 	case !(c.Deviation >= b.First):
 		return false
 	}
-	return c.Elapsed <= b.After || c.Peak >= b.Least && c.Deviation >= b.Apart
+	return c.Elapsed <= b.After || c.Peak >= b.Least && c.Deviation >= b.Apart && (c.Range == 0 || c.Range >= b.Narrow)
+}
+
+// Spans reports whether a range that is known is no wider than b has it, and wide enough for the highest score.
+func (b *Bounds) Spans(width, peak float64) bool {
+	return width == 0 || (b.Wide == 0 || width <= b.Wide) && (b.Steep == 0 || peak <= b.Steep*width)
 }
 
 // Deviation returns how far a value field was measured from what was expected at the peak; infinite where that is not known.
@@ -122,7 +135,7 @@ func (l *life) outgrown(in *Input) bool {
 	}
 	return !l.Like.Within(&Course{
 		Peak: float64(max(l.PeakScore, in.Score)), Samples: l.Samples + 1, Since: l.Like.Since,
-		Elapsed: in.Time - l.OpenedAt, Deviation: l.Like.Deviation,
+		Elapsed: in.Time - l.OpenedAt, Deviation: l.Like.Deviation, Range: l.reach(in).Width(),
 	})
 }
 

@@ -28,6 +28,9 @@ type Input struct {
 	// must not be changed later.
 	Expected, Actual, Contribution []float64
 
+	// Values returns the lowest and the highest value of a field that the score covers, the sample's included; nil: not known.
+	Values func(field int) (low, high float64)
+
 	Region *Region // that the score is about, kept; nil: none
 
 	// Like returns which false alarms an anomaly resembles that the score opens, nil if none; nil: none does.
@@ -164,6 +167,7 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 // over takes a score over the threshold into the anomaly.
 func (l *life) over(in *Input) {
 	l.Samples++
+	l.Range = l.reach(in)
 	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
 	if l.Like == nil {
 		l.Severity = max(l.Severity, in.Severity)

@@ -35,6 +35,7 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 		Alarm: learned.Alarm{
 			Detector: a.Detector, Series: a.Series, Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak,
 			Samples: int(a.Samples), Rise: a.Rise, First: a.First, Apart: a.Apart,
+			Initial: a.Initial, Range: a.Range,
 		},
 	}, true
 }
@@ -47,7 +48,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 	}
 	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
 	a := &output.Alarm{Detector: opened.Detector, Series: learned.SeriesOf(opened.Key), Field: int32(field), Side: uint8(side),
-		Opened: opened.PeakScore, First: deviationOf(opened, field)}
+		Opened: opened.PeakScore, First: deviationOf(opened, field), Initial: opened.Range}
 	until := Until(a, last)
 	return &until
 }
@@ -56,6 +57,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 func Until(opening *output.Alarm, last *output.Anomaly) output.Alarm {
 	a := *opening
 	a.Peak, a.Rise = last.PeakScore, max(0, last.PeakTime-last.OpenedAt)
+	a.Range = max(a.Initial, last.Range)
 	if a.First > 0 {
 		a.Apart = max(a.First, deviationOf(last, int(a.Field)))
 	}

@@ -237,6 +237,10 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if v.Exceeds && len(j.learned.Judged) > 0 {
 		in.Like = func(a *events.Anomaly) *events.Like { return j.learned.Judged.LikeOf(d.Name, k.Name(), a) }
 	}
+	if v.Exceeds && why.p != nil && why.p.Valued && why.p.Steady && d.From > 0 && d.Explain != nil {
+		own := *why // so that why does not escape
+		in.Values = func(field int) (low, high float64) { return own.covered(j.out, field) }
+	}
 	j.alerts.save(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
 		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
@@ -304,6 +308,23 @@ func (j *judge) explain(why *reasons, in *events.Input) {
 		actual[c] = math.Float64frombits(row[c])
 	}
 	in.Expected, in.Actual, in.Contribution = expected, actual, contribution
+}
+
+// covered returns the lowest and the highest value of a field in the rows that the score of the i-th fresh row covers, and in that
+// row.
+func (why *reasons) covered(out *Output, field int) (low, high float64) {
+	p := why.p
+	rows := why.b.Rows(int(p.Index))
+	low, high = math.Inf(1), math.Inf(-1)
+	to := rows.Row(why.i)
+	for row := max(0, to-p.Detector.From); row <= to; row++ {
+		if v := rows.Value(row, field); v == v {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	centers, _ := out.tasks.Values(&p.Task, why.i)
+	scale, center := out.tasks.Scale(&p.Task, field), math.Float64frombits(centers[field])
+	return low*scale + center, high*scale + center
 }
 
 // feed passes a detector's row to the ensembles that it is a member of, and makes their

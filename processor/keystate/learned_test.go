@@ -25,9 +25,59 @@ func randomLearned(r *rand.Rand, cfg *Config) (l learned.List) {
 			rule.Least, rule.After, rule.Samples = from, int64(r.IntN(20)), uint32(r.IntN(12))
 			rule.First, rule.Apart, rule.Far = r.Float64(), 2*r.Float64(), 4*r.Float64()
 		}
+		if r.IntN(2) == 0 {
+			rule.Initial, rule.Narrow, rule.Wide, rule.Steep = r.Float64(), 2*r.Float64(), 9*r.Float64(), 9*r.Float64()
+		}
 		l = append(l, rule)
 	}
 	return l
+}
+
+// broad is a detector whose scores are about the two rows before the fresh one, too.
+type broad struct{ expecting }
+
+func (broad) Reach() (from, to int) { return 2, 0 }
+
+// TestRange: an anomaly has the range of the values that its scores over the threshold cover, also after a restart, and one that is
+// like false alarms ends with a score that makes its range wider than theirs.
+func TestRange(t *testing.T) {
+	cfg := watched()
+	cfg.Detectors[0].Detector = broad{expecting{level{plain(3)}}}
+	x := newRig(t, cfg)
+	ranges := func(want ...float64) {
+		t.Helper()
+		a := x.s.Keys.Get([]byte("a")).Alerts.Detectors[0].Events.Anomaly()
+		if a == nil || a.Range == nil || a.Range.Field != 0 || a.Range.Low != want[0] || a.Range.High != want[1] {
+			t.Errorf("%+v, want the range %v", a, want)
+		}
+	}
+	// Scores are the steps from the row before the last one.
+	x.fold("a 1 0,a 2 0,a 3 1,a 4 5,a 5 30")
+	x.want("a/high(0) open recovered@5#4 r1")
+	ranges(1, 30)
+	x.commit()
+	x.all()
+	x.restart(cfg)
+	ranges(1, 30)
+	x.fold("a 6 31")
+	ranges(1, 31)
+	x.fold("a 7 8") // not over the threshold
+	ranges(1, 31)
+	x.fold("a 8 -20")
+	x.want("a/high(0) close recovered@8#7 r2")
+	rule := learned.Rule{Detector: "high", Series: "a", Field: 0, Side: guard.Above, From: math.Inf(-1), To: math.Inf(1), Initial: 20,
+		Bounds: events.NoBounds(100), Count: 3}
+	rule.Wide, rule.Narrow = 60, 1
+	x.s.Decisions.Make(Learned, nil, learned.List{rule}.Encode(), x.offset)
+	x.fold("a 9 -20,a 10 -20,a 11 20,a 12 39")
+	x.want("a/high(0) open recovered@11#10 r1")
+	ranges(-20, 39)
+	x.commit()
+	x.all()
+	x.restart(cfg)
+	x.fold("a 13 45") // its range is wider than theirs, and so that of the next begins anew
+	x.want("a/high(0) close recovered@13#12 r2", "a/high(0) open recovered@13#12 r1")
+	ranges(20, 45)
 }
 
 // TestLearned: an anomaly is like false alarms from its opening to its end, and a score that is higher than theirs opens another; the rules

@@ -130,7 +130,7 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
-		Region: region, Group: group, Like: like, Sample: sample,
+		Region: region, Group: group, Like: like, Range: a.Range.Width(), Sample: sample,
 	}
 }
 

@@ -54,6 +54,7 @@ type Anomaly struct {
 	Region *Region   // nil: none (null)
 	Group  *[16]byte // nil: none (null)
 	Like   *Like     // nil: none (null)
+	Range  float64   // 0: not known (null)
 	Sample *int32    // as in Score
 }
 
@@ -105,7 +106,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		groupRoom + 1
+		groupRoom + 1 + 9
 	return e
 }
 
@@ -181,6 +182,11 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		dst = append(dst, 0)
 	} else {
 		dst = a.Like.append(dst)
+	}
+	if a.Range == 0 {
+		dst = append(dst, 0)
+	} else {
+		dst = binary.LittleEndian.AppendUint64(append(dst, 2), math.Float64bits(a.Range))
 	}
 	switch {
 	case !e.numbered:
@@ -329,6 +335,9 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 		if a.Like, err = readLike(r); err != nil {
 			return Anomaly{}, fmt.Errorf("output: anomaly: like: %w", err)
 		}
+	}
+	if r.More() && r.Index(2) == 1 { // likewise
+		a.Range = r.Double()
 	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {

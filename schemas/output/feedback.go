@@ -60,8 +60,9 @@ type Alarm struct {
 	Field            int32
 	Side             uint8 // index of FeedbackDirections
 	Opened, Peak     float64
-	Samples, Rise    int64 // 0 where they are not known, as First and Apart
+	Samples, Rise    int64 // 0 where they are not known, as what follows
 	First, Apart     float64
+	Initial, Range   float64
 }
 
 var compiledFeedback = compile(FeedbackSchema)
@@ -107,7 +108,7 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
 		dst = avro.AppendLong(avro.AppendLong(dst, a.Samples), a.Rise)
-		for _, v := range [...]float64{a.First, a.Apart} {
+		for _, v := range [...]float64{a.First, a.Apart, a.Initial, a.Range} {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
 	}
@@ -150,6 +151,9 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 			Opened: r.Double(), Peak: r.Double()}
 		if r.More() { // none in those of the first version with alarms
 			f.Alarm.Samples, f.Alarm.Rise, f.Alarm.First, f.Alarm.Apart = r.Long(), r.Long(), r.Double(), r.Double()
+		}
+		if r.More() { // nor in those of the second
+			f.Alarm.Initial, f.Alarm.Range = r.Double(), r.Double()
 		}
 	}
 	if err := r.End(); err != nil {

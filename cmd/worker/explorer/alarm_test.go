@@ -13,19 +13,20 @@ import (
 func TestAlarm(t *testing.T) {
 	s := newStore(nil)
 	take := func(id byte, revision uint32, peak float64) string {
-		a := output.Anomaly{ID: [16]byte{id}, Revision: revision, Key: []byte("pump"), Detector: "d", PeakScore: peak,
+		a := output.Anomaly{ID: [16]byte{id}, Revision: revision, Key: []byte("pump"), Detector: "d", PeakScore: peak, Range: peak / 2,
 			Expected: []float64{1, 2}, Actual: []float64{2, 1}, Contribution: []float64{0.2, 0.8}}
 		s.take(&a, &record.Record{Key: a.Key}, 0)
 		return hex.EncodeToString(a.ID[:])
 	}
 	id := take(1, 1, 10)
-	want := output.Alarm{Detector: "d", Series: "pump", Field: 1, Side: 2, Opened: 10, Peak: 10, First: 1, Apart: 1}
+	want := output.Alarm{Detector: "d", Series: "pump", Field: 1, Side: 2, Opened: 10, Peak: 10, First: 1, Apart: 1,
+		Initial: 5, Range: 5}
 	if a := s.alarm(id); a == nil || *a != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}
 	take(1, 2, 15)
 	take(1, 3, 20)
-	want.Peak = 20
+	want.Peak, want.Range = 20, 10
 	if a := s.alarm(id); a == nil || *a != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}

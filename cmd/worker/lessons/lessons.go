@@ -88,6 +88,7 @@ func (l *Log) Take(series int, e *keystate.EventRow) {
 	if !math.IsInf(alarm.far, 0) {
 		alarm.First, alarm.Apart = alarm.far, alarm.far
 	}
+	alarm.Initial, alarm.Range = a.Range.Width(), a.Range.Width()
 	l.alarms = append(l.alarms, alarm)
 	l.open[a.ID] = alarm
 }
@@ -98,11 +99,12 @@ func (a *Alarm) take(c *events.Change) {
 	if now.Samples > a.over {
 		a.over = now.Samples
 		a.course = append(a.course, step{int(c.Offset), events.Course{Peak: float64(now.PeakScore), Samples: now.Samples, Since: a.since,
-			Elapsed: c.Time - now.OpenedAt, Deviation: a.far}})
+			Elapsed: c.Time - now.OpenedAt, Deviation: a.far, Range: now.Range.Width()}})
 	}
 	far := now.Deviation(a.Field)
 	a.far = max(a.far, far)
 	a.Peak, a.Rise = float64(now.PeakScore), max(0, now.PeakTime-now.OpenedAt)
+	a.Range = max(a.Initial, now.Range.Width())
 	if a.First > 0 && !math.IsInf(far, 0) {
 		a.Apart = max(a.First, far)
 	}

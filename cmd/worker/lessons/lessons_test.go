@@ -64,20 +64,22 @@ func TestMeasures(t *testing.T) {
 // TestTake: the course of an anomaly, and what a label says of it, from its changes: one for each sample.
 func TestTake(t *testing.T) {
 	l := NewLog([]quality.Series{{Name: "a", Dim: 1, Times: make([]int64, 50), Labels: make([]bool, 50)}}, make([][]quality.Span, 1))
-	change := func(kind events.Kind, at int64, score float32, samples uint32, deviation float64) {
+	change := func(kind events.Kind, at int64, score float32, samples uint32, deviation, width float64) {
 		l.Take(0, &keystate.EventRow{Name: "d", Change: events.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: events.Anomaly{
 			ID: [16]byte{1}, OpenedAt: 1000, PeakTime: 1300, PeakScore: score, Samples: samples,
 			Expected: []float64{1}, Actual: []float64{1 + deviation}, Contribution: []float64{1},
+			Range: &events.Range{Low: 1, High: 1 + width},
 		}}})
 	}
-	change(events.Open, 10, 5, 2, 3)
-	change(events.Update, 11, 7, 3, 4) // over the threshold
-	change(events.Update, 12, 7, 3, 4) // not
-	change(events.Update, 13, 9, 4, 2)
-	change(events.Close, 14, 9, 4, 2)
-	want := learned.Alarm{Detector: "d", Series: "a", Side: guard.Above, Opened: 5, Peak: 9, Samples: 4, Rise: 300, First: 3, Apart: 3}
-	course := []step{{11, events.Course{Peak: 7, Samples: 3, Since: 2, Elapsed: 100, Deviation: 3}},
-		{13, events.Course{Peak: 9, Samples: 4, Since: 2, Elapsed: 300, Deviation: 4}}}
+	change(events.Open, 10, 5, 2, 3, 4)
+	change(events.Update, 11, 7, 3, 4, 5) // over the threshold
+	change(events.Update, 12, 7, 3, 4, 5) // not
+	change(events.Update, 13, 9, 4, 2, 8)
+	change(events.Close, 14, 9, 4, 2, 8)
+	want := learned.Alarm{Detector: "d", Series: "a", Side: guard.Above, Opened: 5, Peak: 9, Samples: 4, Rise: 300, First: 3, Apart: 3,
+		Initial: 4, Range: 8}
+	course := []step{{11, events.Course{Peak: 7, Samples: 3, Since: 2, Elapsed: 100, Deviation: 3, Range: 5}},
+		{13, events.Course{Peak: 9, Samples: 4, Since: 2, Elapsed: 300, Deviation: 4, Range: 8}}}
 	if a := l.alarms[0]; a.Alarm != want || !slices.Equal(a.course, course) || a.at != 10 {
 		t.Errorf("%+v, want %+v with the course %+v", a, want, course)
 	}

@@ -9,10 +9,11 @@ import (
 	"odradek/processor/keystate/guard"
 )
 
-// The first byte of an encoded list: rules of the first format have no bounds but scores.
+// The first byte of an encoded list: rules of the first format have no bounds but scores, those of the second none of ranges.
 const (
-	formatScores = 1
-	format       = 2
+	formatScores  = 1
+	formatCourses = 2
+	format        = 3
 )
 
 // Encode returns a list as the content of a decision; nil for an empty one.
@@ -38,6 +39,9 @@ func (l List) Encode() []byte {
 		}
 		e.Int(r.After)
 		e.Uint(uint64(r.Samples))
+		for _, v := range []float64{r.Initial, r.Narrow, r.Wide, r.Steep} {
+			e.Bits(math.Float64bits(v))
+		}
 		e.Uint(uint64(r.Count))
 		e.Uint(uint64(len(r.Labels)))
 		for _, id := range r.Labels {
@@ -69,6 +73,9 @@ func Decode(content []byte) (List, error) {
 		r.From, r.To, r.Bounds = number(), number(), events.NoBounds(number())
 		if v > formatScores {
 			r.Least, r.First, r.Apart, r.Far, r.After, r.Samples = number(), number(), number(), number(), d.Int(), d.Uint32()
+		}
+		if v > formatCourses {
+			r.Initial, r.Narrow, r.Wide, r.Steep = number(), number(), number(), number()
 		}
 		r.Count = d.Small()
 		for range d.Len(16) {

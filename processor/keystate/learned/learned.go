@@ -5,18 +5,19 @@
 //
 // Labels are of one kind if their anomalies have the same detector, and the same value field with the largest
 // contribution, on the same side of its expected value. A rule bounds the course of an anomaly by those of its labels, each
-// with a margin (events.Bounds): the highest score, which tells at once; the scores over the threshold; the deviation from the expected
-// value, above, and soon after it opened, below; and, when the labels' scores were at their highest, or half-way there, the least highest
-// score and deviation. It recognises an anomaly when that opens. As soon as one is beyond a bound, it is none of the kind
-// after all.
+// with a margin (events.Bounds): the highest score, the range of the field's values, and the ratio of the two, which tell at once;
+// the scores over the threshold; and, half-way to where the labels' scores were at their highest, the least highest score and range.
+// Where a range is not known, the deviation from the expected value takes its place: it is that at the highest scores, which a score
+// that does not know the height of a shape takes anywhere in it. A rule recognises an anomaly when that opens. As soon as one is
+// beyond a bound, it is none of the kind after all.
 //
 // The score with which an anomaly opens says little: it is the first above the threshold, and that rises with each false
 // alarm in the series' history. So the later ones of a kind open higher and higher, up to their peak, which stays the same.
 //
 // Scores are compared as they are, not by thresholds or severities: those follow the series' history, so that the same
 // shape has another severity each time. Scores of one series compare; those of different series need not. So labels of
-// one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores
-// are within a factor of 1.5. docs/quality.md has what the rules remove and what they lose, and what else was tried.
+// one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores,
+// or whose ranges, are within a factor of 1.5. docs/quality.md has what the rules remove and what they lose, and what else was tried.
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
@@ -44,19 +45,25 @@ const (
 	named     = 3        // labels that a rule names
 )
 
-// How far an anomaly may be beyond those of the labels.
-const (
-	Margin  = 0.2  // of a score, above
-	Below   = 0.25 // of a score, below
-	Nearer  = 0.4  // of a deviation, below
-	Farther = 0.6  // of a deviation, above
-	Samples = 4    // scores over the threshold
+// margins are how far an anomaly may be beyond those of the labels.
+type margins struct {
+	above, below    float64 // of a score
+	nearer, farther float64 // of a deviation, below and above; 0: any
+	narrower, wider float64 // of a range, below and above
+	steeper         float64 // of a score over the range
+	samples         int     // scores over the threshold
+}
+
+// The margins where the ranges of the labels' values are known, and where they are not.
+var (
+	byRange     = margins{above: 0.3, below: 0.4, narrower: 0.15, wider: 0.25, steeper: 0.25, samples: 8}
+	byDeviation = margins{above: 0.2, below: 0.25, nearer: 0.4, farther: 0.6, samples: 4}
 )
 
-// Strict divides these shares where labels are about all series, whose scores need not compare.
+// Strict divides the shares where labels are about all series, whose scores need not compare, and have no ranges.
 const Strict = 2
 
-// Alike is the largest ratio of the highest scores of labels of different series.
+// Alike is the largest ratio of the numbers in which labels of different series agree.
 const Alike = 1.5
 
 // Alarm is an anomaly as far as it is compared.
@@ -71,10 +78,13 @@ type Alarm struct {
 	// Deviation of the field from its expected value when it opened; 0 where that is not known, as in what follows.
 	First float64
 
+	Initial float64 // range of the field's values when it opened
+
 	// Of a label.
 	Samples int     // scores over the threshold, of an anomaly that has ended
 	Rise    int64   // microseconds from its opening to the highest score
 	Apart   float64 // the deviation when it opened, or that at the highest score if it is larger
+	Range   float64 // of the field's values, to its end
 }
 
 // Label says whether an anomaly was a fault.
@@ -112,6 +122,7 @@ type Rule struct {
 	Field    int
 	Side     guard.Direction
 	From, To float64 // the least and the highest score with which one opens
+	Initial  float64 // the least range with which one opens
 	events.Bounds
 	Count  int        // labels
 	Labels [][16]byte // the ids of the first of them, at most three
@@ -133,20 +144,22 @@ func (l List) Like(a *Alarm) *Rule {
 // covers reports whether an anomaly that has gone as far as a says is of the kind.
 func (r *Rule) covers(a *Alarm) bool {
 	return r.Detector == a.Detector && (r.All || r.Series == a.Series) && r.Field == a.Field && r.Side == a.Side &&
-		a.Opened >= r.From && a.Opened <= r.To && a.Peak <= r.Most && (r.Far == 0 || a.First <= r.Far)
+		a.Opened >= r.From && a.Opened <= r.To && a.Peak <= r.Most && (r.Far == 0 || a.First <= r.Far) && a.Initial >= r.Initial &&
+		r.Spans(a.Initial, a.Opened)
 }
 
 // keeps reports whether an anomaly that was as a says to its end is of the kind to its end.
 func (r *Rule) keeps(a *Alarm) bool {
 	return r.covers(a) && (r.Samples == 0 || a.Samples <= int(r.Samples)) && a.Peak >= r.Least &&
-		(a.First == 0 || a.Apart >= max(r.First, r.Apart) && (r.Far == 0 || a.Apart <= r.Far))
+		(a.First == 0 || a.Apart >= max(r.First, r.Apart) && (r.Far == 0 || a.Apart <= r.Far)) &&
+		(a.Range == 0 || a.Range >= r.Narrow && r.Spans(a.Range, a.Peak))
 }
 
 // sound reports whether a label can teach anything.
 func (l *Label) sound() bool {
 	return l.Detector != "" && len(l.Detector) <= MaxText && len(l.Series) <= MaxText && !math.IsInf(l.Opened, 0) && !math.IsInf(l.Peak, 0) &&
 		l.Opened <= l.Peak && l.Side <= guard.Below && l.Field >= -1 && l.Samples >= 0 && l.Samples < 1<<31 && l.Rise >= 0 &&
-		l.First >= 0 && l.First <= l.Apart && !math.IsInf(l.Apart, 1)
+		l.First >= 0 && l.First <= l.Apart && !math.IsInf(l.Apart, 1) && l.Initial >= 0 && l.Initial <= l.Range && !math.IsInf(l.Range, 1)
 }
 
 // Derive returns the rules that the labels teach, in an order of their own. A rule needs at least as many false alarms
@@ -170,9 +183,6 @@ func Derive(labels []Label, least int) List {
 			of[one], of[every] = append(of[one], l), append(of[every], l)
 		}
 	}
-	byScore := func(a, b *Label) int {
-		return cmp.Or(cmp.Compare(a.Peak, b.Peak), cmp.Compare(a.Opened, b.Opened), slices.Compare(a.Anomaly[:], b.Anomaly[:]))
-	}
 	for _, group := range faults {
 		slices.SortFunc(group, byScore)
 	}
@@ -188,52 +198,93 @@ func Derive(labels []Label, least int) List {
 			}
 			continue
 		}
-		for len(group) >= least {
-			n := near(group)
-			if r, ok := span(k, group[:n], least, confirmed); ok && different(group[:n]) >= least {
-				list = append(list, r)
+		for _, of := range [...]func(*Label) float64{peakOf, rangeOf} {
+			slices.SortStableFunc(group, func(a, b *Label) int { return cmp.Compare(of(a), of(b)) })
+			for rest := group; len(rest) >= least; {
+				n := near(rest, of)
+				if r, ok := span(k, rest[:n], least, confirmed); ok && different(rest[:n]) >= least && !list.has(&r) {
+					list = append(list, r)
+				}
+				rest = rest[n:]
 			}
-			group = group[n:]
 		}
 	}
-	slices.SortFunc(list, func(a, b Rule) int {
-		return cmp.Or(a.kind().compare(b.kind()), cmp.Compare(a.Least, b.Least), cmp.Compare(a.Most, b.Most))
+	slices.SortStableFunc(list, func(a, b Rule) int {
+		return cmp.Or(a.kind().compare(b.kind()), cmp.Compare(a.Least, b.Least), cmp.Compare(a.Most, b.Most),
+			cmp.Compare(a.Narrow, b.Narrow), cmp.Compare(a.Wide, b.Wide))
 	})
 	return list.bounded()
 }
 
+func byScore(a, b *Label) int {
+	return cmp.Or(cmp.Compare(a.Peak, b.Peak), cmp.Compare(a.Opened, b.Opened), slices.Compare(a.Anomaly[:], b.Anomaly[:]))
+}
+
 func (r *Rule) kind() kind { return kind{r.Detector, r.Series, r.All, r.Field, r.Side} }
 
-// span returns the rule that bounds the labels, in the order of their highest scores; ok is false where they are too few,
-// or a confirmed anomaly lies among them.
+// has reports whether a rule is in the list, apart from the labels that it names.
+func (l List) has(r *Rule) bool {
+	return slices.ContainsFunc(l, func(o Rule) bool {
+		return o.kind() == r.kind() && o.Bounds == r.Bounds && o.From == r.From && o.To == r.To && o.Initial == r.Initial
+	})
+}
+
+// span returns the rule that bounds the labels; ok is false where they are too few, or a confirmed anomaly lies among them. A
+// rule for all series bounds the numbers in which the labels agree.
 func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) {
 	if len(group) < least {
 		return r, false
 	}
 	low, high := *group[0], *group[0] // the least and the highest of each number
-	for _, l := range group {
+	var steep [2]float64              // likewise, of the highest score over the range
+	for i, l := range group {
 		low.Opened, high.Opened = min(low.Opened, l.Opened), max(high.Opened, l.Opened)
 		low.Peak, high.Peak = min(low.Peak, l.Peak), max(high.Peak, l.Peak)
 		low.First, low.Apart = min(low.First, l.First), min(low.Apart, l.Apart)
+		low.Initial, low.Range, high.Range = min(low.Initial, l.Initial), min(low.Range, l.Range), max(high.Range, l.Range)
 		high.Samples, high.Rise, high.Apart = max(high.Samples, l.Samples), max(high.Rise, l.Rise), max(high.Apart, l.Apart)
+		ratio := l.Peak / l.Range
+		if l.Initial > 0 {
+			ratio = max(ratio, l.Opened/l.Initial)
+		}
+		if i == 0 {
+			steep = [2]float64{ratio, ratio}
+		}
+		steep[0], steep[1] = min(steep[0], ratio), max(steep[1], ratio)
 	}
-	part := 1.0
-	if k.all {
+	by, part, ranged := byDeviation, 1.0, low.Range > 0
+	if ranged {
+		by = byRange
+	} else if k.all {
 		part = 1.0 / Strict
 	}
 	r = Rule{Detector: k.detector, Series: k.series, All: k.all, Field: k.field, Side: k.side, Count: len(group),
-		From: math.Inf(-1), To: math.Inf(1),
-		Bounds: events.Bounds{
-			Most: high.Peak + part*Margin*math.Abs(high.Peak), Least: low.Peak - part*Below*math.Abs(low.Peak), After: high.Rise / 2,
-			First: (1 - part*Nearer) * low.First, Apart: (1 - part*Nearer) * low.Apart,
-		}}
-	if low.First > 0 {
-		r.Far = (1 + part*Farther) * high.Apart
+		From: math.Inf(-1), To: math.Inf(1), Bounds: events.NoBounds(math.Inf(1))}
+	r.After = high.Rise / 2
+	scores, ranges := !k.all || alike(low.Peak, high.Peak), ranged && (!k.all || alike(low.Range, high.Range))
+	if !scores && !ranges {
+		return r, false
+	}
+	if scores {
+		r.Most, r.Least = high.Peak+part*by.above*math.Abs(high.Peak), low.Peak-part*by.below*math.Abs(low.Peak)
 	}
 	if high.Samples > 0 {
-		r.Samples = uint32(high.Samples + Samples)
+		r.Samples = uint32(high.Samples + by.samples)
 	}
-	for _, l := range group[:min(len(group), named)] {
+	switch {
+	case ranged:
+		if ranges {
+			r.Initial, r.Narrow, r.Wide = (1-by.narrower)*low.Initial, (1-by.narrower)*low.Range, (1+by.wider)*high.Range
+		}
+		if steep[1] > 0 && (!k.all || alike(steep[0], steep[1])) {
+			r.Steep = (1 + by.steeper) * steep[1]
+		}
+	case low.First > 0:
+		r.First, r.Apart, r.Far = (1-part*by.nearer)*low.First, (1-part*by.nearer)*low.Apart, (1+part*by.farther)*high.Apart
+	}
+	first := slices.Clone(group)
+	slices.SortFunc(first, byScore)
+	for _, l := range first[:min(len(first), named)] {
 		r.Labels = append(r.Labels, l.Anomaly)
 	}
 	for _, f := range faults {
@@ -246,15 +297,21 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 			r.From = math.Nextafter(f.Opened, math.Inf(1))
 		case f.Opened > high.Opened:
 			r.To = math.Nextafter(f.Opened, math.Inf(-1))
+		case f.Range > 0 && ranged && f.Initial < low.Initial:
+			r.Initial = math.Nextafter(f.Initial, math.Inf(1))
+		case f.Range > high.Range && ranged:
+			r.Wide = math.Nextafter(f.Range, 0)
 		case f.Peak > high.Peak:
 			r.Most = math.Nextafter(f.Peak, math.Inf(-1))
 		case f.Peak < low.Peak:
 			r.Least = math.Nextafter(f.Peak, math.Inf(1))
 		case high.Samples > 0 && f.Samples > high.Samples:
 			r.Samples = uint32(f.Samples - 1)
-		case f.First > 0 && f.Apart < low.Apart:
+		case f.Range > 0 && f.Range < low.Range:
+			r.Narrow = math.Nextafter(f.Range, math.Inf(1))
+		case !ranged && f.First > 0 && f.Apart < low.Apart:
 			r.Apart = math.Nextafter(f.Apart, math.Inf(1))
-		case f.First > 0 && low.First > 0 && f.Apart > high.Apart:
+		case !ranged && f.First > 0 && low.First > 0 && f.Apart > high.Apart:
 			r.Far = math.Nextafter(f.Apart, 0)
 		default:
 			return r, false
@@ -263,15 +320,22 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 	return r, true
 }
 
-// near returns the number of labels at the front whose highest scores are within a factor of Alike of each other, at least 1.
-func near(group []*Label) int {
-	low := group[0].Peak
+func peakOf(l *Label) float64  { return l.Peak }
+func rangeOf(l *Label) float64 { return l.Range }
+
+// near returns the number of labels at the front that are alike in a number, at least 1.
+func near(group []*Label, of func(*Label) float64) int {
 	for i, l := range group {
-		if high := l.Peak; low != high && !(low > 0 && high <= Alike*low) && !(high < 0 && low >= Alike*high) {
-			return max(i, 1)
+		if !alike(of(group[0]), of(l)) {
+			return i
 		}
 	}
 	return len(group)
+}
+
+// alike reports whether the least and the highest number of labels of different series are within a factor of Alike.
+func alike(low, high float64) bool {
+	return low == high || low > 0 && high <= Alike*low || high < 0 && low >= Alike*high
 }
 
 // different returns the number of series of the labels.
@@ -317,12 +381,7 @@ func (l List) bounded() List {
 // SideOf returns the field with the largest contribution to a score and the side of the expected value on which it was
 // measured; -1 and Both where the detector does not say.
 func SideOf(expected, actual, contribution []float64) (field int, side guard.Direction) {
-	field = -1
-	for i, c := range contribution {
-		if c == c && (field < 0 || c > contribution[field]) {
-			field = i
-		}
-	}
+	field = events.Largest(contribution)
 	if field < 0 || field >= len(expected) || field >= len(actual) {
 		return field, guard.Both
 	}

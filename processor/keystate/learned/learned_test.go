@@ -32,12 +32,21 @@ func gone(l Label, samples int, rise int64, first, apart float64) Label {
 	return l
 }
 
+// ranging returns a label of an anomaly whose values had a range when it opened, and another in the end.
+func ranging(l Label, initial, width float64) Label {
+	l.Initial, l.Range = initial, width
+	return l
+}
+
 func TestDerive(t *testing.T) {
 	a := func(opened, peak float64) []Label {
 		return []Label{label(1, "a", opened, peak), label(2, "a", opened+1, peak), label(3, "a", opened+2, peak+1)}
 	}
 	whole := []Label{gone(label(1, "a", 10, 20), 32, 70, 5, 6), gone(label(2, "a", 11, 20), 30, 90, 4, 8),
 		gone(label(3, "a", 12, 20), 28, 10, 10, 10)}
+	ranges := []Label{ranging(whole[0], 4, 8), ranging(whole[1], 2, 4), ranging(whole[2], 5, 5)}
+	const ofRanges = "a 12 26, samples 40, after 45, ranges 1.7, 3.4 to 10, steep 6.875"
+	of := func(l Label, series string) Label { l.Series = series; return l }
 	but := func(labels []Label, more ...Label) []Label { return append(slices.Clone(labels), more...) }
 	rng := seedtest.New(t)
 	for _, c := range []struct {
@@ -51,6 +60,30 @@ func TestDerive(t *testing.T) {
 		{"their courses", whole, "a 15 24, samples 36, after 45, first 2.4 apart 3.5999999999999996 to 16"},
 		{"the course of one is not known", but(whole[:2], label(3, "a", 12, 20)), "a 15 24, samples 36, after 45"},
 		{"negative scores", a(-10, -5), "a -6.25 -3.2"},
+		{"ranges", ranges, ofRanges},
+		{"ranges and negative scores", []Label{ranging(label(1, "a", -9, -5), 1, 2), ranging(label(2, "a", -9, -5), 1, 2),
+			ranging(label(3, "a", -9, -4), 1, 2)}, "a -7 -2.8, ranges 0.85, 1.7 to 2.5"},
+		{"the range of one is not known", but(ranges[:2], whole[2]), "a 15 24, samples 36, after 45, first 2.4 apart 3.5999999999999996 to 16"},
+		{"confirmed, its ranges are theirs", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 3, 5)), ""},
+		{"confirmed, opens narrower", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 1.8, 5)),
+			"a 12 26, samples 40, after 45, ranges 1.8000000000000003, 3.4 to 10, steep 6.875"},
+		{"confirmed, is wider", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 3, 9)),
+			"a 12 26, samples 40, after 45, ranges 1.7, 3.4 to 8.999999999999998, steep 6.875"},
+		{"confirmed, is narrower", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 3, 3.5)),
+			"a 12 26, samples 40, after 45, ranges 1.7, 3.5000000000000004 to 10, steep 6.875"},
+		{"confirmed, its range is not known", but(ranges, gone(fault(4, "a", 11, 20), 30, 70, 5, 6)), ofRanges},
+		{"three series, scores and ranges alike", []Label{ranging(label(1, "a", 1, 20), 1, 2), ranging(label(2, "b", 1, 20), 1, 2),
+			ranging(label(3, "c", 1, 20), 1, 2)}, "* 12 26, ranges 0.85, 1.7 to 2.5, steep 12.5"},
+		{"three series, ranges alike", []Label{ranging(label(1, "a", 1, 10), 1, 2), ranging(label(2, "b", 1, 20), 1, 2),
+			ranging(label(3, "c", 1, 20), 1, 2)}, "* -Inf +Inf, ranges 0.85, 1.7 to 2.5"},
+		{"three series, scores alike", []Label{ranging(label(1, "a", 1, 20), 1, 2), ranging(label(2, "b", 1, 20), 1, 2),
+			ranging(label(3, "c", 1, 20), 1, 20)}, "* 12 26"},
+		{"three series, nothing alike", []Label{ranging(label(1, "a", 1, 10), 1, 2), ranging(label(2, "b", 1, 20), 1, 4),
+			ranging(label(3, "c", 1, 20), 1, 2)}, ""},
+		{"some alike in scores, others in ranges", []Label{ranging(label(1, "a", 1, 10), 1, 2), ranging(label(2, "b", 1, 20), 1, 2),
+			ranging(label(3, "c", 1, 20), 1, 2), ranging(label(4, "d", 1, 20), 1, 20)}, "* -Inf +Inf, ranges 0.85, 1.7 to 2.5; * 12 26"},
+		{"three series of two", []Label{ranging(label(1, "a", 9, 10), 1, 2), of(ranging(label(2, "b", 9, 20), 1, 2), "a"),
+			ranging(label(3, "c", 9, 20), 1, 2)}, ""},
 		{"three of two series", []Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "b", 12, 20)}, ""},
 		{"three series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 17, 30)}, "* 17.5 33"},
 		{"three series, unlike", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 31)}, ""},
@@ -73,7 +106,8 @@ func TestDerive(t *testing.T) {
 		{"confirmed, of another series", but(a(10, 20), fault(4, "b", 11, 20)), "a 15 25.2"},
 		{"confirmed, of any series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 20), fault(4, "z", 11, 20)}, ""},
 		{"no numbers", []Label{label(1, "a", math.NaN(), 20), label(2, "a", 1, math.Inf(1)), label(3, "a", 30, 20), gone(label(4, "a", 10, 20), -1, 0, 0, 0),
-			gone(label(5, "a", 10, 20), 1, 0, math.NaN(), 1), gone(label(6, "a", 10, 20), 1, 0, 2, 1)}, ""},
+			gone(label(5, "a", 10, 20), 1, 0, math.NaN(), 1), gone(label(6, "a", 10, 20), 1, 0, 2, 1), ranging(label(7, "a", 10, 20), 2, 1),
+			ranging(label(8, "a", 10, 20), 1, math.Inf(1))}, ""},
 	} {
 		for range 10 {
 			got := ""
@@ -120,6 +154,12 @@ func text(r *Rule) string {
 	if r.First > 0 {
 		s += fmt.Sprint(", first ", r.First, " apart ", r.Apart, " to ", r.Far)
 	}
+	if r.Wide > 0 {
+		s += fmt.Sprint(", ranges ", r.Initial, ", ", r.Narrow, " to ", r.Wide)
+	}
+	if r.Steep > 0 {
+		s += fmt.Sprint(", steep ", r.Steep)
+	}
 	return s
 }
 
@@ -164,12 +204,31 @@ func TestFar(t *testing.T) {
 	}
 }
 
+// TestInitial: an anomaly that opens with a range that is none of the labels', or with one that is not known, is none of the kind, nor
+// is one whose score is too high for its range.
+func TestInitial(t *testing.T) {
+	of := func(id int) Label { return ranging(label(id, "a", 10, 20), 4, 8) }
+	l := Derive([]Label{of(1), of(2), of(3)}, 3)
+	for _, c := range []struct {
+		width, score float64
+		want         bool
+	}{{4, 11, true}, {0, 11, false}, {3.3, 10, false}, {3.5, 10, true}, {9.9, 11, true}, {10.1, 11, false}, {4, 12.6, false}, {4, 12.4, true}} {
+		a := label(0, "a", c.score, c.score).Alarm
+		if a.Initial = c.width; (l.Like(&a) != nil) != c.want {
+			t.Errorf("range %v, score %v: want %t", c.width, c.score, c.want)
+		}
+	}
+}
+
 func randomLabels(rng *rand.Rand, n int) (list []Label) {
 	for i := range n {
 		l := label(i, string(rune('a'+rng.IntN(5))), 10+10*rng.Float64(), 20+10*rng.Float64())
 		l.Field, l.Side, l.Fault = rng.IntN(3)-1, guard.Direction(rng.IntN(3)), rng.IntN(12) == 0
 		if rng.IntN(3) > 0 {
 			l = gone(l, 20+rng.IntN(20), rng.Int64N(100), 1+rng.Float64(), 2+rng.Float64())
+		}
+		if rng.IntN(5) > 0 {
+			l = ranging(l, 1+rng.Float64(), 2+rng.Float64())
 		}
 		list = append(list, l)
 	}
@@ -219,10 +278,18 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestEarlierFormat: rules that the first version wrote, which are in force in a changelog, remain what they were.
+// TestEarlierFormat: rules that the first two versions wrote, which are in force in a changelog, remain what they were.
 func TestEarlierFormat(t *testing.T) {
+	want := List{{Detector: "d", Series: "a", Side: guard.Above, From: 8.5, To: 13.8, Bounds: events.NoBounds(23), Count: 3,
+		Labels: [][16]byte{{}}}}
+	earlier(t, formatScores, want)
+	want[0].Least, want[0].First, want[0].Apart, want[0].Far, want[0].After, want[0].Samples = 1, 2, 3, 4, -5, 6
+	earlier(t, formatCourses, want)
+}
+
+func earlier(t *testing.T, of byte, want List) {
 	var e changelog.Encoder
-	e.Byte(formatScores)
+	e.Byte(of)
 	e.Uint(1)
 	e.String("d")
 	e.String("a")
@@ -232,11 +299,16 @@ func TestEarlierFormat(t *testing.T) {
 	for _, v := range []float64{8.5, 13.8, 23} {
 		e.Bits(math.Float64bits(v))
 	}
+	if of == formatCourses {
+		for _, v := range []float64{1, 2, 3, 4} {
+			e.Bits(math.Float64bits(v))
+		}
+		e.Int(-5)
+		e.Uint(6)
+	}
 	e.Uint(3)
 	e.Uint(1)
 	e.B = append(e.B, make([]byte, 16)...)
-	want := List{{Detector: "d", Series: "a", Side: guard.Above, From: 8.5, To: 13.8, Bounds: events.NoBounds(23), Count: 3,
-		Labels: [][16]byte{{}}}}
 	if l, err := Decode(e.B); err != nil || !reflect.DeepEqual(l, want) {
 		t.Errorf("%+v, %v; want %+v", l, err, want)
 	}

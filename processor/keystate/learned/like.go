@@ -15,6 +15,7 @@ func AlarmOf(detector string, key []byte, a *events.Anomaly) Alarm {
 	if d := a.Deviation(of.Field); !math.IsInf(d, 1) {
 		of.First = d
 	}
+	of.Initial = a.Range.Width()
 	return of
 }
 
