@@ -30,11 +30,11 @@ type stream struct {
 
 // truth holds the faults planted in a stream.
 type truth interface {
-	// upTo lists what was planted in the first records of the stream.
+	// upTo sets how many records of the stream there are, and so which faults were planted.
 	upTo(records int64)
 	// describe describes an anomaly for the screen.
 	describe(a *demoAnomaly) string
-	// judge compares all anomalies of the stream with what was planted, and adds that to the result.
+	// judge compares all anomalies of the stream with what was planted, and adds the comparison to the result.
 	judge(list []*demoAnomaly, r *demoResult)
 }
 

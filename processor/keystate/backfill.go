@@ -17,8 +17,8 @@ import "math"
 //     whatever their offset: consecutive tasks share rows, so none between two may be left out.
 //   - No anomaly opens. Consecutive exceeding scores that reach to the end are pending as always: the first
 //     score after the backfill that exceeds opens the anomaly, with the start of the first of them.
-//   - No series becomes silent. One that is silent at the end becomes so with the next sample that raises the
-//     watermark.
+//   - No series becomes silent. A series that has had no sample for long enough at the end of the backfill becomes
+//     silent with the next sample that raises the watermark.
 
 // BackfillTo declares the samples below offset a backfill, before the first Mark or sample of a new
 // State. BeginReplay takes it from the floor.
