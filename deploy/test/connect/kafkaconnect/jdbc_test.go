@@ -192,8 +192,8 @@ func testJDBC(t *testing.T, kind string) {
 	settings := debeziumSettings(t, p, db, registry)
 	codec, decode := avro(t)
 
-	// settle waits until the table has what the topic has.
-	settle := func(when string) {
+	// waitEqual waits until the table has what the topic has.
+	waitEqual := func(when string) {
 		t.Helper()
 		c.wait(t, "the rows of the topic, "+when, func() error {
 			c.check(t, "odradek-anomalies-jdbc")
@@ -223,7 +223,7 @@ func testJDBC(t *testing.T, kind string) {
 	c.run(t, settings)
 	p.step(1, sensors/2)
 	p.waitFor(decode, sensors/2, "open")
-	settle("opened")
+	waitEqual("opened")
 
 	// Connect has committed nothing yet (offset.flush.interval.ms is a minute): after the kill it reads all again.
 	p.step(3, sensors/2)
@@ -240,10 +240,10 @@ func testJDBC(t *testing.T, kind string) {
 	p.waitFor(decode, 2*sensors/3, "open", "update", "close")
 	writeOthers(t, p, codec)
 	c.run(t, settings)
-	settle("updated while Connect was down")
+	waitEqual("updated while Connect was down")
 	p.step(30, 0)
 	p.waitFor(decode, 2*sensors/3+1, "close")
-	settle("closed")
+	waitEqual("closed")
 	records, updated := 0, 0
 	all := p.newest(decode)
 	for _, a := range all {

@@ -217,7 +217,7 @@ func TestOpenSearch(t *testing.T) {
 // testOpenSearch runs a connector while anomalies open, are updated and close. The documents, as of has them, are to be those of want.
 func testOpenSearch(t *testing.T, p *plant, o *opensearch, c *connect, settings []byte, decode func([]byte) (map[string]any, error),
 	of func(map[string]map[string]any) map[string]map[string]any, want func() map[string]map[string]any) {
-	settle := func(when string) {
+	waitEqual := func(when string) {
 		t.Helper()
 		c.wait(t, "the documents of the topic, "+when, func() error {
 			c.check(t, "odradek-anomalies-elasticsearch")
@@ -241,15 +241,15 @@ func testOpenSearch(t *testing.T, p *plant, o *opensearch, c *connect, settings 
 	c.run(t, settings)
 	p.step(1, sensors/2)
 	p.waitFor(decode, sensors/2, "open")
-	settle("opened")
+	waitEqual("opened")
 	c.kill()
 	p.step(7, 2*sensors/3)
 	p.waitFor(decode, 2*sensors/3, "open", "update", "close")
 	c.run(t, settings)
-	settle("updated while Connect was down")
+	waitEqual("updated while Connect was down")
 	p.step(30, 0)
 	p.waitFor(decode, 2*sensors/3, "close")
-	settle("closed")
+	waitEqual("closed")
 	var mapping map[string]struct {
 		Mappings struct {
 			Properties map[string]struct{ Type string }
