@@ -1,15 +1,20 @@
 """Scores of other programs for a labelled data set, as `worker score -scores` reads them.
 
 usage: quality_peers.py [-j processes] [-p peer,...] [-m most samples] [-n series -s seed] <data set> <folder to write>
+       quality_peers.py -o <scores of worker backtest> <data set> <folder to write>
+       quality_peers.py -r columns <folder of scores> <folder to write>
+       quality_peers.py -v <TSB-AD's table of VUS-PR> <data set> <folder to write>
+       quality_peers.py -e false,... <output of worker score -json> ...
 
 The data set is NAB (labels/combined_windows.json), UCR (<name>_<train>_<begin>_<end>.txt) or
 pairs of <name>_train.csv and <name>_test.csv (SMD, ASD, SMAP, MSL). Each score is computed from
-the samples up to its own alone. Subsequences are of 16 samples where a sample has one value.
+the samples up to its own alone. Subsequences are of 16 samples where a sample has one value, else of -w.
 """
 
 import argparse
 import csv
 import gzip
+import itertools
 import json
 import multiprocessing
 import os
@@ -23,6 +28,7 @@ import numpy as np
 warnings.filterwarnings("ignore")
 
 EMBED = 16  # samples of a subsequence
+vectors = 1  # the same where a sample has several values
 WINDOW = 1024  # subsequences that a model is fitted to
 REFIT = 128  # samples until it is fitted again
 FIRST = 400  # samples before the first score, where there is something to fit
@@ -41,7 +47,7 @@ def text(path):
     return gzip.open(path, "rt") if path.endswith(".gz") else open(path)
 
 
-def columns(path):
+def columns_of(path):
     with text(path) as f:
         table = list(csv.reader(f))
     return table[0], table[1:]
@@ -56,7 +62,7 @@ def read(folder):
             for name in json.load(f):
                 path = [p for n, p in all_files.items() if n == name or n.endswith("/" + name)]
                 if path:
-                    _, rows = columns(path[0])
+                    _, rows = columns_of(path[0])
                     times = np.array([np.datetime64(r[0]) for r in rows])
                     step = np.median(np.diff(times) / np.timedelta64(1, "s"))
                     yield name[:-4], np.array([[float(r[1] or "nan")] for r in rows]), int(round(86400 / step))
@@ -67,9 +73,9 @@ def read(folder):
             with text(path) as f:
                 yield base[:-4], np.array(f.read().split(), dtype=float)[:, None], 0
         elif base.endswith("_test.csv"):
-            header, rows = columns(path)
+            header, rows = columns_of(path)
             if name[:-9] + "_train.csv" in all_files:
-                rows = columns(all_files[name[:-9] + "_train.csv"])[1] + rows
+                rows = columns_of(all_files[name[:-9] + "_train.csv"])[1] + rows
             keep = [i for i, h in enumerate(header) if h != "label"]
             yield base[:-9], np.array([[float(r[i] or "nan") for i in keep] for r in rows]), 0
 
@@ -85,9 +91,9 @@ def filled(x):
 
 
 def points(x):
-    """What the models of points see: subsequences of one value, or samples of several."""
+    """What the models of points see, and the samples of a point before its last."""
     if x.shape[1] > 1:
-        return x, 0
+        return np.hstack([x[i : len(x) - vectors + 1 + i] for i in range(vectors)]), vectors - 1
     return np.lib.stride_tricks.sliding_window_view(x[:, 0], EMBED), EMBED - 1
 
 
@@ -149,37 +155,36 @@ def holtwinters(x, day):
     return out
 
 
-def windowed(model):
-    """A model of PyOD that is fitted to the WINDOW points before, each REFIT samples."""
+def windowed(score_of):
+    """A model that is fitted to the WINDOW points before, each REFIT samples: score_of(points before, next points, whether they are the
+    first) returns the scores of the next."""
 
     def score(x, _):
         p, ahead = points(x)
         out = np.full(len(x), np.nan)
         for at in range(FIRST, len(p), REFIT):
-            fit = model()
-            fit.fit(p[max(0, at - WINDOW) : at])
-            out[ahead + at : ahead + at + REFIT] = fit.decision_function(p[at : at + REFIT])
+            out[ahead + at : ahead + at + REFIT] = score_of(p[max(0, at - WINDOW) : at], p[at : at + REFIT], at == FIRST)
         return out
 
     return score
 
 
-def pyod_knn():
+def pyod_knn(before, fresh, _):
     from pyod.models.knn import KNN
 
-    return KNN(n_neighbors=10, method="mean", n_jobs=1)
+    return KNN(n_neighbors=10, method="mean", n_jobs=1).fit(before).decision_function(fresh)
 
 
-def pyod_lof():
+def pyod_lof(before, fresh, _):
     from pyod.models.lof import LOF
 
-    return LOF(n_neighbors=20, n_jobs=1)
+    return LOF(n_neighbors=20, n_jobs=1).fit(before).decision_function(fresh)
 
 
-def pyod_iforest():
-    from pyod.models.iforest import IForest
+def pyod_iforest(before, fresh, first):
+    from quality_iforest import scores
 
-    return IForest(n_estimators=100, random_state=1, n_jobs=1)
+    return scores(before, fresh, first)
 
 
 def squares(p, q):
@@ -233,23 +238,15 @@ def half_space_trees(x, _):
 
 
 def random_cut_forest(x, _):
-    """rrcf: the mean collusive displacement of 10 trees of the last 256 points."""
-    import rrcf
+    """rrcf: the mean collusive displacement of 40 trees of the last 256 points, the numbers of its example for streams."""
+    from quality_rrcf import scores
 
     p, ahead = points(scaled(x))
     rng = np.random.default_rng(1)
-    trees = [rrcf.RCTree(random_state=int(rng.integers(1 << 31))) for _ in range(10)]
+    seeds = rng.integers(1 << 31, size=40).tolist()
     noise = 1e-9 * rng.standard_normal(p.shape)  # equal points stop rrcf
     out = np.full(len(x), np.nan)
-    for i in range(len(p)):
-        total = 0.0
-        for tree in trees:
-            if i >= 256:
-                tree.forget_point(i - 256)
-            tree.insert_point(p[i] + noise[i], index=i)
-            total += tree.codisp(i)
-        if i >= FIRST:
-            out[ahead + i] = total / len(trees)
+    out[ahead + FIRST :] = scores(p + noise, 256, seeds)[FIRST:]
     return out
 
 
@@ -309,13 +306,16 @@ def work(job):
         if scores is None:
             scores = np.full(len(x), np.nan)
         result.append(np.where(missing, np.nan, scores))
-    path = os.path.join(folder, name + ".csv")
+    numbers = (["nan" if not np.isfinite(v) else f"{v:.9g}" for v in row] for row in zip(*result))
+    write(os.path.join(folder, name + ".csv"), peers, numbers)
+    return len(x), seconds
+
+
+def write(path, header, table):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as f:
-        f.write(",".join(peers) + "\n")
-        for row in zip(*result):
-            f.write(",".join("nan" if not np.isfinite(v) else f"{v:.9g}" for v in row) + "\n")
-    return len(x), seconds
+        for row in itertools.chain([header], table):
+            f.write(",".join(row) + "\n")
 
 
 def chosen(folder, most, n, seed):
@@ -354,6 +354,63 @@ def rows():
         )
 
 
+def own(path, data, out):
+    """Writes the scores of each detector in a table of worker backtest of a data set as those of a program, into a folder of its name."""
+    samples = {name: len(values) for name, values, _ in read(data)}
+    tables = {}
+    with open(path) as f:
+        for r in csv.DictReader(f):
+            column = tables.setdefault((r["detector"], r["series_key"]), [["nan"]] * samples[r["series_key"]])
+            column[int(r["offset"])] = [r["score"] or "nan"]
+    for (detector, series), column in tables.items():
+        write(os.path.join(out, detector, series + ".csv"), [detector], column)
+
+
+def repeat(folder, out, columns):
+    """Writes tables that have the one column of each table in a folder so many times, <name>x0, <name>x1 and so on."""
+    for name, path in files(folder).items():
+        if name.endswith(".csv"):
+            header, table = columns_of(path)
+            write(os.path.join(out, name), [f"{header[0]}x{i}" for i in range(columns)], (r * columns for r in table))
+
+
+def equal(bounds, paths):
+    """Prints the most anomalies that each program finds with at most so many false ones, at one of the thresholds it was judged by."""
+    print("| with at most so many false | " + " | ".join(map(str, bounds)) + " |\n|---|" + "---|" * len(bounds))
+    for path in paths:
+        with open(path) as f:
+            lines = [json.loads(line) for line in f]
+        of = [(r["found_anomalies"], r["false_anomalies"]) for r in lines if "x" in r["detector"]]
+        most = lines[0]["labelled_anomalies"]
+        cells = [max((found for found, false in of if false <= bound), default=0) for bound in bounds]
+        print(f"| {os.path.basename(path)[:-5]}, found of {most} | " + " | ".join(map(str, cells)) + " |")
+
+
+def published(table, data, out):
+    """Prints the means of TSB-AD's own table of VUS-PR over the series of pairs <name>_train.csv and <name>_test.csv that it has,
+    recognised by their numbers of samples, labelled ones and anomalies, and writes those as it has them: the test part alone."""
+    ours = {}
+    for name, path in files(data).items():
+        if name.endswith("_test.csv"):
+            header, table_rows = columns_of(path)
+            at = header.index("label")
+            labels = "".join(str(int(float(r[at]))) for r in table_rows)
+            size = len(labels), labels.count("1"), len(re.findall("1+", labels))
+            ours[size] = os.path.basename(name)[:-9], header, at, table_rows, labels.index("1")
+    header, theirs = columns_of(table)
+    size_at = [header.index(h) for h in ("ts_len", "anomaly_len", "num_anomaly")]
+    found = {tuple(int(r[i]) for i in size_at): r for r in theirs}
+    common = sorted(found.keys() & ours.keys(), key=lambda size: ours[size][0])
+    print(", ".join(f"{ours[s][0]} ({found[s][0].split('_tr_')[0]})" for s in common))
+    mean = {h: np.mean([float(found[s][i]) for s in common]) for i, h in enumerate(header[: size_at[0]]) if i}
+    print(", ".join(f"{h} {v:.3f}" for h, v in sorted(mean.items(), key=lambda m: -m[1])))
+    for s in common:
+        name, head, at, table_rows, first = ours[s]
+        fields = [i for i in range(len(head)) if i != at]
+        made = ([r[i] for i in fields] + [r[at]] for r in table_rows)
+        write(os.path.join(out, f"{name}_tr_0_1st_{first}.csv"), [head[i] for i in fields] + ["Label"], made)
+
+
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("-j", type=int, default=os.cpu_count())
@@ -361,14 +418,34 @@ def main():
     flags.add_argument("-m", type=int, default=1 << 40, help="leave out series of more samples")
     flags.add_argument("-n", type=int, default=1 << 40, help="of more series, draw so many")
     flags.add_argument("-s", type=int, default=1, help="seed of the draw")
+    flags.add_argument("-w", type=int, default=1, help="samples of a subsequence where a sample has several values")
     flags.add_argument("-l", action="store_true", help="only link the files of the series into the folder, and print which they are")
     flags.add_argument("-t", action="store_true", help="print the rows of a table from the output of worker score -json at stdin")
+    flags.add_argument("-o", metavar="scores", help="write the scores of each detector in this table of worker backtest")
+    flags.add_argument("-r", type=int, metavar="columns", help="write tables with the one column of each so many times")
+    flags.add_argument("-e", metavar="false,...", help="print what each program finds with at most so many false anomalies")
+    flags.add_argument("-v", metavar="table", help="print the means of TSB-AD's table of VUS-PR over the series, and write these as it has them")
     flags.add_argument("data", nargs="?")
-    flags.add_argument("out", nargs="?")
+    flags.add_argument("out", nargs="*")
     a = flags.parse_args()
     if a.t:
         rows()
         return
+    if a.e:
+        equal([int(b) for b in a.e.split(",")], [a.data, *a.out])
+        return
+    a.out = a.out[0]
+    if a.o:
+        own(a.o, a.data, a.out)
+        return
+    if a.v:
+        published(a.v, a.data, a.out)
+        return
+    if a.r:
+        repeat(a.data, a.out, a.r)
+        return
+    global vectors
+    vectors = a.w
     names, of = chosen(a.data, a.m, a.n, a.s)
     if a.l:
         link(a.data, a.out, set(names))
