@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"odradek/processor/kafkatest"
+)
+
+// TestLessonsOfRecordings holds what three labels of a kind teach the default preset on recorded series: at least 80 % of the later
+// false alarms of that kind are removed, at most 2 % of the labelled anomalies lost (docs/quality.md has the figures).
+func TestLessonsOfRecordings(t *testing.T) {
+	kafkatest.LongOnly(t)
+	for _, set := range []string{"nab", "smd"} {
+		t.Run(set, func(t *testing.T) {
+			dir := filepath.Join("..", "..", "..", "shared", "data", set)
+			if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) == 0 {
+				t.Skipf("no recorded series: ../shared/data/%s is absent", set)
+			}
+			var out, errs bytes.Buffer
+			if code := (terminal{&out, &errs, nil}).score(t.Context(), []string{"-data", dir, "-feedback", "3"}); code != exitOK {
+				t.Fatalf("score ends with %d: %s", code, errs.String())
+			}
+			t.Log(out.String())
+			removed, lost := lessonsOf(t, out.String())
+			if removed < 0.8 || lost > 0.02 {
+				t.Errorf("%.3f are removed and %.3f lost, want 0.8 at least and 0.02 at most", removed, lost)
+			}
+		})
+	}
+}
+
+// lessonsOf returns the shares of false alarms removed and of labelled anomalies lost, of all events that vary.
+func lessonsOf(t *testing.T, table string) (removed, lost float64) {
+	t.Helper()
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || strings.TrimSpace(cells[1]) != "**all**" {
+			continue
+		}
+		var shares [2]float64
+		for i := range shares { // "134 of 151, 0.887 (0.840 to 0.930)"
+			_, share, _ := strings.Cut(cells[3+i], ", ")
+			share, _, _ = strings.Cut(share, " ")
+			var err error
+			if shares[i], err = strconv.ParseFloat(share, 64); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+		}
+		return shares[0], shares[1]
+	}
+	t.Fatalf("no row of all events:\n%s", table)
+	return 0, 0
+}
