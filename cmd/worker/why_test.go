@@ -256,7 +256,7 @@ func testWhyOtherwise(t *testing.T, c *kafkatest.Cluster, environ []string, all 
 	r, code, errs = why(nil, id, "-partition", "99")
 	is(r, code, errs, "", "has no partition 99", exitFailed)
 	r, code, errs = why([]string{"ODRADEK_DETECTOR_NEAR_K=20"}, id)
-	is(r, code, errs, explain.Equal, "since then ODRADEK_DETECTOR_NEAR_K was 27 and is 20", exitOK)
+	is(r, code, errs, explain.Equal, "the change: ODRADEK_DETECTOR_NEAR_K was 27 and is 20", exitOK)
 	r, code, errs = why([]string{"ODRADEK_PRESET=", "ODRADEK_DETECTORS=other", "ODRADEK_DETECTOR_OTHER_OP=zscore"}, id)
 	is(r, code, errs, explain.Absent, "detector near is not among those of the settings", exitFailed)
 	// Scores of another executor differ a little; they are in another topic here.

@@ -101,7 +101,8 @@ func (z *normaliser) launch(b *detectors.Batch, of *segments, classes []Class, p
 		if r := last; r < 0 || z.runs[r].params != t.Params || z.runs[r].dim != int(t.Dim) || t.X.Off >= z.runs[r].end ||
 			(t.X.Off-z.runs[r].x)%t.Dim != 0 {
 			op, params := byOp[t.Op], paramsOf(b, i)
-			z.runs = append(z.runs, pointRun{params: t.Params, rowParams: op.rowParams(params), x: t.X.Off, dim: int(t.Dim), m: op.pointRows(params)})
+			z.runs = append(z.runs, pointRun{params: t.Params, rowParams: op.rowParams(params), x: t.X.Off, dim: int(t.Dim),
+				m: op.pointRows(params)})
 			last++
 		}
 		r := &z.runs[last]

@@ -144,7 +144,8 @@ func (c *Config) join(shapes []*shape, entries []string) (string, error) {
 			for i := range o.config.Detectors {
 				list = append(list, o.config.Detectors[i].Name+o.suffix)
 			}
-			add(settingsfile.Setting{Key: "detectors", Value: strings.Join(list, ","), List: true, Comment: "The detectors below that score these topics."})
+			add(settingsfile.Setting{Key: "detectors", Value: strings.Join(list, ","), List: true,
+				Comment: "The detectors below that score these topics."})
 		}
 	}
 	for _, o := range shapes {

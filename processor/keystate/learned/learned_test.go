@@ -212,7 +212,8 @@ func TestInitial(t *testing.T) {
 	for _, c := range []struct {
 		width, score float64
 		want         bool
-	}{{4, 11, true}, {0, 11, false}, {3.3, 10, false}, {3.5, 10, true}, {9.9, 11, true}, {10.1, 11, false}, {4, 12.6, false}, {4, 12.4, true}} {
+	}{{4, 11, true}, {0, 11, false}, {3.3, 10, false}, {3.5, 10, true}, {9.9, 11, true}, {10.1, 11, false}, {4, 12.6, false},
+		{4, 12.4, true}} {
 		a := label(0, "a", c.score, c.score).Alarm
 		if a.Initial = c.width; (l.Like(&a) != nil) != c.want {
 			t.Errorf("range %v, score %v: want %t", c.width, c.score, c.want)
