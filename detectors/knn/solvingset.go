@@ -18,6 +18,7 @@ type solving struct {
 	sum   []float64   // by point: of its distances
 	state []uint8
 	cand  []int // candidates
+	set   []int // of all steps
 	top   best
 	least float64 // weight that a point needs; one of that very weight
 	last  int     // needs an index below last
@@ -31,23 +32,37 @@ const (
 	compared              // it is or was a candidate, so its weight is known
 )
 
-// solve is the main loop, figure 3. compare compares the candidates with all other points.
+// solve searches to the end. compare compares the candidates with all other points.
 func (s *mining) solve(compare func(*solving)) Top {
+	v := s.solving()
+	v.run(s.n, compare)
+	return Top{Outliers: v.top.list, Distances: v.count, SolvingSet: v.set}
+}
+
+func (s *mining) solving() *solving {
 	v := &solving{mining: s, near: make([][]float64, s.n), sum: make([]float64, s.n), state: make([]uint8, s.n),
-		top: best{n: s.N}, least: math.Inf(-1)}
+		top: best{n: s.N}, least: math.Inf(-1), cand: s.first()}
 	memory := make([]float64, s.n*s.others)
 	for i := range v.near {
 		v.near[i] = memory[i*s.others : i*s.others : (i+1)*s.others]
 	}
-	t := Top{}
-	for v.cand = s.first(); len(v.cand) > 0 && (s.Stop == nil || !s.Stop()); {
-		t.SolvingSet = append(t.SolvingSet, v.cand...)
+	return v
+}
+
+func (s *mining) stopped() bool { return s.Stop != nil && s.Stop() }
+
+// run is the main loop, figure 3. It ends once the solving set has most points, and returns false if it needs more.
+func (v *solving) run(most int, compare func(*solving)) bool {
+	for len(v.cand) > 0 && !v.stopped() {
+		all := len(v.cand)
+		v.cand = v.cand[:min(all, most-len(v.set))]
+		v.set = append(v.set, v.cand...)
 		for _, c := range v.cand {
 			v.state[c] = compared
 		}
 		for a, p := range v.cand {
 			for _, q := range v.cand[:a] {
-				d := s.distance(p, q)
+				d := v.distance(p, q)
 				v.addNeighbour(p, d)
 				v.addNeighbour(q, d)
 				v.count++
@@ -55,13 +70,15 @@ func (s *mining) solve(compare func(*solving)) Top {
 		}
 		compare(v)
 		for _, c := range v.cand {
-			v.top.add(Outlier{c, s.weight(v.near[c])})
+			v.top.add(Outlier{c, v.weight(v.near[c])})
+		}
+		if len(v.cand) < all {
+			return false
 		}
 		v.least, v.last = v.top.least()
 		v.next()
 	}
-	t.Outliers, t.Distances = v.top.list, v.count
-	return t
+	return true
 }
 
 // first returns the first candidates, the same at each call: points by the hash of their index
@@ -148,28 +165,28 @@ func (v *solving) bound(p int) float64 {
 }
 
 // sequential is SolvingSet, figure 2.
-func (s *mining) sequential() Top {
-	return s.solve(func(v *solving) {
-		hot := slices.Clone(v.cand) // those that may still be among the n largest
-		for p := range v.n {
-			if v.state[p] == compared {
-				continue
-			}
-			list := hot
-			if v.reaches(p) {
-				list = v.cand
-			}
-			for _, q := range list {
-				d := v.distance(p, q)
-				v.count++
-				if v.state[p] == active {
-					v.addNeighbour(p, d)
-				}
-				v.addNeighbour(q, d)
-			}
-			hot = slices.DeleteFunc(hot, func(q int) bool { return !v.mayReach(q, v.near[q], v.sum[q]) })
+func (s *mining) sequential() Top { return s.solve((*solving).compareInOrder) }
+
+func (v *solving) compareInOrder() {
+	hot := slices.Clone(v.cand) // those that may still be among the n largest
+	for p := range v.n {
+		if v.state[p] == compared {
+			continue
 		}
-	})
+		list := hot
+		if v.reaches(p) {
+			list = v.cand
+		}
+		for _, q := range list {
+			d := v.distance(p, q)
+			v.count++
+			if v.state[p] == active {
+				v.addNeighbour(p, d)
+			}
+			v.addNeighbour(q, d)
+		}
+		hot = slices.DeleteFunc(hot, func(q int) bool { return !v.mayReach(q, v.near[q], v.sum[q]) })
+	}
 }
 
 // partial is the result of a worker for a candidate: the nearest among the worker's points.

@@ -90,6 +90,22 @@ var Algorithms = []Algorithm{
 // Find returns the points of largest weight among the points x of dim values each. It returns
 // an error for parameters out of range and for values that are not finite.
 func (w *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
+	s, err := newMining(x, dim, p)
+	if err != nil {
+		return Top{}, err
+	}
+	if s.others < 1 { // every weight is 0, or without a neighbour
+		t := Top{}
+		for i := range min(p.N, s.n) {
+			t.Outliers = append(t.Outliers, Outlier{i, scaleToK(0, p.K, number(p.Self))})
+		}
+		return t, nil
+	}
+	return w.find(s), nil
+}
+
+// newMining returns a search with the defaults of p. See Find for the error.
+func newMining(x []float64, dim int, p TopParams) (*mining, error) {
 	if p.Candidates == 0 {
 		p.Candidates = 100
 	}
@@ -106,18 +122,10 @@ func (w *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
 			i%dim, i/dim, x[i]))
 	}
 	if len(faults) > 0 {
-		return Top{}, errors.Join(faults...)
+		return nil, errors.Join(faults...)
 	}
 	n := len(x) / dim
-	s := &mining{TopParams: p, x: x, dim: dim, n: n, others: min(p.K-number(p.Self), n-1)}
-	if s.others < 1 { // every weight is 0, or without a neighbour
-		t := Top{}
-		for i := range min(p.N, n) {
-			t.Outliers = append(t.Outliers, Outlier{i, scaleToK(0, p.K, number(p.Self))})
-		}
-		return t, nil
-	}
-	return w.find(s), nil
+	return &mining{TopParams: p, x: x, dim: dim, n: n, others: min(p.K-number(p.Self), n-1)}, nil
 }
 
 // mining is a search for the points of largest weight.
@@ -129,14 +137,17 @@ type mining struct {
 	others int // neighbours of a point without itself
 }
 
-func (s *mining) distance(i, j int) float64 {
+func (s *mining) distance(i, j int) float64 { return math.Sqrt(square(s.x, s.dim, i, j)) }
+
+// square returns the squared distance of two of the points x of dim values each.
+func square(x []float64, dim, i, j int) float64 {
 	sum := 0.0
-	q := s.x[j*s.dim : (j+1)*s.dim]
-	for c, v := range s.x[i*s.dim : (i+1)*s.dim] {
+	q := x[j*dim : (j+1)*dim]
+	for c, v := range x[i*dim : (i+1)*dim] {
 		d := v - q[c]
 		sum += float64(d * d)
 	}
-	return math.Sqrt(sum)
+	return sum
 }
 
 // weight returns the weight of a point with the neighbours at distances nn, which it sorts.

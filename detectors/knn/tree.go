@@ -23,7 +23,9 @@ type Tree struct {
 	column []float32 // coordinates in that order, scaled; infinite beyond the last point
 	padded int
 	scale  float32
-	exact  bool // a float32 distance is 0 only between equal points
+	exact  bool      // a float32 distance is 0 only between equal points
+	wide   []float64 // the points of which x has float32s; nil: x has them all
+	off    float64   // most, scaled, by which a point of x is away from that of wide
 	nodes  []treeNode
 	box    []float32 // of each node: least and most of each scaled coordinate
 }
@@ -310,6 +312,9 @@ func (v *visit) equal(l int, place int32) bool {
 		return true
 	}
 	a, b := int(v.order[place])*v.dim, int(v.order[v.at[l]])*v.dim
+	if v.wide != nil {
+		return slices.Equal(v.wide[a:a+v.dim], v.wide[b:b+v.dim])
+	}
 	for c := range v.dim {
 		if v.x[a+c] != v.x[b+c] {
 			return false
@@ -319,10 +324,14 @@ func (v *visit) equal(l int, place int32) bool {
 }
 
 // margin returns the largest float32 distance of a point that may be as near as one of distance
-// d, given the rounding of both.
+// d, given the rounding of both, and of the four points.
 func (t *Tree) margin(d float32) float32 {
 	relative := float64(4*(t.dim+4)) * 0x1p-24
 	absolute := float64(4*t.dim) * 0x1p-149
+	if t.off > 0 {
+		far := math.Sqrt(float64(d)*(1+relative)+absolute) + 4*t.off
+		return float32(min(far*far*(1+relative)+absolute, math.MaxFloat32))
+	}
 	return float32(float64(d)*(1+relative) + absolute)
 }
 
@@ -360,7 +369,13 @@ func (v *visit) squares(l, i int) {
 		v.q64[c] = float64(w)
 	}
 	v.square = grown(v.square, m)
-	vec.SqDists64(v.square, v.x, g.places, v.dim, v.q64)
+	if v.wide == nil {
+		vec.SqDists64(v.square, v.x, g.places, v.dim, v.q64)
+		return
+	}
+	for a, p := range g.places {
+		v.square[a] = square(v.wide, v.dim, at, int(p))
+	}
 }
 
 // Weights sets weights to the weights of all points among each other, rounded to float32. They

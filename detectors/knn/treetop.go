@@ -137,5 +137,6 @@ func (v *visit) bound(d []float32, p TopParams, others int) float64 {
 	}
 	// What rounding may have taken from the squares, see margin, and from the sum.
 	sum += sum*float64(4*(v.dim+6))*0x1p-24 + float64(n)*math.Sqrt(float64(4*v.dim)*0x1p-149)
+	sum += 2 * float64(others) * v.off // and the rounding of both points
 	return scaleToK(sum/float64(v.scale), p.K, others+number(p.Self))
 }

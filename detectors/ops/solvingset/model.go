@@ -36,13 +36,14 @@ func read(w detectors.Words, dim, width int) model {
 
 // mine sets w to the model of the last points of rows. Without a point that it takes, or once stop
 // returns true, it is the empty one.
-func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() bool) {
+func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() bool, parallel detectors.Parallel) {
 	clear(w)
 	width := s.embed * dim
 	if most := (s.window + s.embed - 1) * dim; len(rows) > most {
 		rows = rows[len(rows)-most:]
 	}
-	x := drop(vec.Embed(nil, rows, dim, s.embed, s.znorm), width)
+	x := make([]float64, 0, max(0, len(rows)/dim-s.embed+1)*width)
+	x = drop(vec.Embed(x, rows, dim, s.embed, s.znorm), width)
 	n := len(x) / width
 	if n == 0 {
 		return
@@ -51,67 +52,21 @@ func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() 
 	for i, v := range x {
 		origin[i%dim] += v / float64(n*s.embed) // divided first: the sum of large values is finite
 	}
-	algorithm := knn.Algorithms[slices.IndexFunc(knn.Algorithms, func(w knn.Algorithm) bool { return w.Name == "SolvingSet" })]
-	top, err := algorithm.Find(x, width, knn.TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop})
+	set, cut, err := knn.Model(x, width, s.most, knn.TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop}, parallel)
 	if err != nil {
 		panic(err) // the points are finite, and New has checked the parameters
 	}
-	set, cut := top.SolvingSet, 0.0
-	if o := top.Outliers; len(o) > 0 {
-		cut = o[len(o)-1].Weight
-	}
-	if n == 1 {
-		set, cut = []int{0}, 0
-	}
-	var kept []float64
-	for _, i := range set[:min(len(set), s.most)] {
-		kept = append(kept, x[i*width:(i+1)*width]...)
-	}
-	if len(set) > s.most {
-		cut = s.raise(cut, x, width, kept, set[:s.most], top.Outliers)
-	}
-	w.SetInt(modelPoints, len(kept)/width)
+	w.SetInt(modelPoints, len(set))
 	w.SetFloat64(modelCut, cut)
 	for c, v := range origin {
 		w.SetFloat64(modelOrigin+2*c, v)
 	}
 	to := w[modelOrigin+2*dim:].F32()
-	for i, v := range kept {
-		to[i] = float32(v - origin[i%dim])
-	}
-}
-
-// raise returns the largest weight of a point among those kept, over all points that are neither kept
-// nor outliers, or the cut if it is larger.
-func (s *settings) raise(cut float64, x []float64, width int, kept []float64, at []int, outliers []knn.Outlier) float64 {
-	without := make([]bool, len(x)/width)
-	for _, i := range at {
-		without[i] = true
-	}
-	for _, o := range outliers {
-		without[o.At] = true
-	}
-	n := len(kept) / width
-	square := make([]float64, n)
-	for i, out := range without {
-		if out {
-			continue
+	for at, i := range set {
+		for c, v := range x[i*width : (i+1)*width] {
+			to[at*width+c] = float32(v - origin[c%dim])
 		}
-		for j := range square {
-			square[j] = 0
-			for c, v := range kept[j*width : (j+1)*width] {
-				d := v - x[i*width+c]
-				square[j] += float64(d * d)
-			}
-		}
-		slices.Sort(square)
-		weight := 0.0
-		for _, v := range square[:s.k] {
-			weight += math.Sqrt(v)
-		}
-		cut = max(cut, weight)
 	}
-	return cut
 }
 
 // drop removes the points whose values are not all finite, or whose differences may not be in

@@ -141,7 +141,8 @@ const (
 // values that are not finite, or too far from the others for float32, are left out; without any
 // point, scores are NaN until a model is mined again.
 //
-// The search for the solving set is on one core, so the model is the same on every host.
+// The search for the solving set is on one core, and what several cores search does not depend on their number, so the
+// model is the same on every host.
 //
 // With MineInterval or MaxAge the detector is detectors.Timed: a row begins with its time.
 //
@@ -299,10 +300,10 @@ type memory struct {
 
 var pool = sync.Pool{New: func() any { return new(memory) }}
 
-func cpu(ctx context.Context, r *detectors.Rows, _ detectors.Parallel) {
+func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
-	scoreFresh(r, m, func() bool { return ctx.Err() != nil }, func(points []float32, width, n, k int) []float64 {
+	scoreFresh(r, m, func() bool { return ctx.Err() != nil }, parallel, func(points []float32, width, n, k int) []float64 {
 		m.scorer.Load(points, width, 1)
 		m.weights = slices.Grow(m.weights[:0], r.Fresh)[:r.Fresh]
 		m.scorer.Weights(m.weights, k, false, func(i int) knn.Query { return knn.Query{At: n + i, To: n} }, nil)
@@ -313,7 +314,7 @@ func cpu(ctx context.Context, r *detectors.Rows, _ detectors.Parallel) {
 // score is the definition of the weights. Both forms take the model of New's text, because its set is
 // the result of an algorithm.
 func score(r detectors.Rows) {
-	scoreFresh(&r, new(memory), nil, func(points []float32, width, n, k int) []float64 {
+	scoreFresh(&r, new(memory), nil, detectors.Sequential, func(points []float32, width, n, k int) []float64 {
 		x, weights := make([]float64, len(points)), make([]float64, r.Fresh)
 		for i, v := range points {
 			x[i] = float64(v)
@@ -327,14 +328,15 @@ func score(r detectors.Rows) {
 
 // scoreFresh scores a task's fresh rows and mines a model where it is due. weigh returns the weights of
 // the last Fresh of points among the first n.
-func scoreFresh(r *detectors.Rows, m *memory, stop func() bool, weigh func(points []float32, width, n, k int) []float64) {
+func scoreFresh(r *detectors.Rows, m *memory, stop func() bool, parallel detectors.Parallel,
+	weigh func(points []float32, width, n, k int) []float64) {
 	s := of(r.Params)
 	dim := r.Dim - s.timed
 	width := s.embed * dim
 	first := r.Len() - r.Fresh // fresh row
 	if copy(r.Next, r.Carry) == 0 {
 		before, oldest := s.split(m, r.X64[:first*r.Dim], r.Dim)
-		s.mine(r.Next, before[oldest*dim:], dim, stop)
+		s.mine(r.Next, before[oldest*dim:], dim, stop, parallel)
 	}
 	model := read(r.Next, dim, width)
 	values, oldest := s.split(m, r.X64, r.Dim)
@@ -354,7 +356,7 @@ func scoreFresh(r *detectors.Rows, m *memory, stop func() bool, weigh func(point
 		}
 	}
 	if len(r.Carry) > 0 && r.Len() > s.embed+r.Fresh-1 {
-		s.mine(r.Next, values[oldest*dim:], dim, stop)
+		s.mine(r.Next, values[oldest*dim:], dim, stop, parallel)
 	}
 }
 

@@ -30,7 +30,7 @@ func task(t testing.TB, d detectors.Detector, x []float64, dim, fresh int, carry
 	n = min(n, d.(detectors.Sparing).Reads(turn))
 	r := detectors.Rows{Dim: dim, Fresh: fresh, Params: d.Params(), X64: x[len(x)-n*dim:], Carry: carry,
 		Scores: make([]float32, size.Scores), Next: make(detectors.Words, size.Carry)}
-	cpu(context.Background(), &r, nil)
+	cpu(context.Background(), &r, detectors.Sequential)
 	return r
 }
 
@@ -311,7 +311,7 @@ func TestEventTime(t *testing.T) {
 					short++
 				}
 				want = make(detectors.Words, len(r.Next))
-				plain.set.mine(want, rows[first*dim:end*dim], dim, nil)
+				plain.set.mine(want, rows[first*dim:end*dim], dim, nil, detectors.Sequential)
 				mined++
 			}
 			if !slices.Equal(r.Next, want) {
@@ -323,7 +323,7 @@ func TestEventTime(t *testing.T) {
 			}
 			s := detectors.Rows{Dim: dim, Fresh: fresh, Params: plain.params, X64: rows[(from-embed+1)*dim : to*dim], Carry: before,
 				Scores: make([]float32, fresh), Next: make(detectors.Words, len(before))}
-			cpu(context.Background(), &s, nil)
+			cpu(context.Background(), &s, detectors.Sequential)
 			if !slices.Equal(r.Scores, s.Scores) {
 				t.Fatalf("%+v: rows up to %d have scores %v, without times %v", p, to, r.Scores, s.Scores)
 			}
