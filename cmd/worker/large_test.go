@@ -65,14 +65,15 @@ func TestLargeWindow(t *testing.T) {
 	})
 	still, offsets := undisturbedFleet(t, c, input, env...)
 	compare(t, "large windows", original(t, still, offsets), got)
-	high, judged := map[int]float64{}, 0
+	high, judged, to := map[int]float64{}, 0, 0 // to: where the last task of topn ends
 	for id, s := range got {
 		switch v := s.value(); {
 		case id.partition != 0 || math.IsNaN(v):
 		case id.detector == "mined":
 			judged++
-		case v > 0:
+		default:
 			high[int(id.offset)] = v
+			to = max(to, int(id.offset)+1)
 		}
 	}
 	n := len(rows) / dim
@@ -80,7 +81,6 @@ func TestLargeWindow(t *testing.T) {
 		t.Errorf("%d scores by models in %d records", judged, n)
 	}
 	// The definition in float64; SolvingSet, which is equal to it, where all pairs take minutes.
-	to := n / stride * stride
 	from := to - window
 	largest, err := knn.Algorithms[short(0, 2)].Find(rows[from*dim:to*dim], dim, knn.TopParams{N: top, K: k})
 	must(t, err)

@@ -52,7 +52,8 @@ func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() 
 	for i, v := range x {
 		origin[i%dim] += v / float64(n*s.embed) // divided first: the sum of large values is finite
 	}
-	set, cut, err := knn.Model(x, width, s.most, knn.TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop}, parallel)
+	set, cut, err := knn.Model(x, width, s.most,
+		knn.TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop}, parallel)
 	if err != nil {
 		panic(err) // the points are finite, and New has checked the parameters
 	}
