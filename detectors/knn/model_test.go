@@ -25,11 +25,7 @@ func TestModel(t *testing.T) {
 	for _, draws := range []map[string]func(*rand.Rand, int) float64{topDraws, modelDraws} {
 		for name, draw := range draws {
 			for range 20 {
-				n, dim := 1+rnd.IntN(1+rnd.IntN(600)), 1+rnd.IntN(4)
-				x := make([]float64, n*dim)
-				for i := range x {
-					x[i] = draw(rnd, i)
-				}
+				x, n, dim := drawPoints(rnd, draw, 600)
 				p := TopParams{N: 1 + rnd.IntN(15), K: 1 + rnd.IntN(1+rnd.IntN(40)), Candidates: 1 + rnd.IntN(30)}
 				most := 2*p.K + rnd.IntN(1+rnd.IntN(100))
 				set, cut, err := Model(x, dim, most, p, together)

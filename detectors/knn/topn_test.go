@@ -43,16 +43,22 @@ var topDraws = map[string]func(rnd *rand.Rand, i int) float64{
 	"huge":     func(rnd *rand.Rand, _ int) float64 { return 1e200 * rnd.NormFloat64() },
 }
 
+// drawPoints returns up to most points of up to four values, with their number and the number of values of a point.
+func drawPoints(rnd *rand.Rand, draw func(*rand.Rand, int) float64, most int) (x []float64, n, dim int) {
+	n, dim = 1+rnd.IntN(1+rnd.IntN(most)), 1+rnd.IntN(4)
+	x = make([]float64, n*dim)
+	for i := range x {
+		x[i] = draw(rnd, i)
+	}
+	return x, n, dim
+}
+
 // TestAlgorithmsAgree requires that all algorithms find the points of the definition, to the bit.
 func TestAlgorithmsAgree(t *testing.T) {
 	rnd := seedtest.New(t)
 	for name, draw := range topDraws {
 		for range 25 {
-			n, dim := 1+rnd.IntN(1+rnd.IntN(200)), 1+rnd.IntN(4)
-			x := make([]float64, n*dim)
-			for i := range x {
-				x[i] = draw(rnd, i)
-			}
+			x, n, dim := drawPoints(rnd, draw, 200)
 			p := TopParams{N: 1 + rnd.IntN(15), K: 1 + rnd.IntN(1+rnd.IntN(40)), Self: rnd.IntN(2) == 0,
 				Candidates: rnd.IntN(30), Workers: rnd.IntN(4)}
 			want := definedTop(x, dim, p)
