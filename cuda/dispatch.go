@@ -20,7 +20,8 @@ import (
 // A partition has one batch in flight, so with few partitions one device would work while the others
 // wait. A long batch is therefore cut into parts, one for each idle device: runs of tasks by their
 // index, of similar cost, which no chain crosses. A task's result depends on that task alone, so the
-// device does not matter. Where all devices are busy, batches are not cut.
+// device does not matter. The work in a few long tasks is divided, where their op can: each part has
+// all tasks and does its portion of each. Where all devices are busy, batches are not cut.
 
 // leastPart is the least planned work of a part, in nanoseconds. A request with its reply takes 15 us,
 // the copies and launches that a device does not overlap about 50.
@@ -98,6 +99,7 @@ func (e *dispatcher) outcome(ctx context.Context, h *batchState, attempts []*att
 	p, whole := &h.plan, len(attempts) == 1
 	stuck := false
 	taken = true
+	var portions []*plan.Planner // of a divided plan, done
 	for _, t := range attempts {
 		switch {
 		case t.refused != nil:
@@ -106,6 +108,8 @@ func (e *dispatcher) outcome(ctx context.Context, h *batchState, attempts []*att
 				p.ToCPU(t.plan)
 				p.Lost(t.plan)
 			}
+		case t.err == nil && h.divided && !whole:
+			portions = append(portions, t.plan)
 		case t.err == nil:
 			p.ReadStatus(h.Batch, t.plan, h.memory.status(t.plan.Request()))
 		case ctx.Err() != nil && t.c.Failed() == nil:
@@ -122,6 +126,9 @@ func (e *dispatcher) outcome(ctx context.Context, h *batchState, attempts []*att
 				p.Lost(t.plan)
 			}
 		}
+	}
+	if len(portions) > 0 && len(portions) == len(attempts) {
+		p.ReadStatus(h.Batch, portions[0], plan.Merge(h.Batch, &h.memory.Memory, portions))
 	}
 	if stuck && !e.memories.abandon(h) {
 		taken = false // not in shared memory
@@ -185,8 +192,8 @@ func (e *dispatcher) whole(h *batchState) []*attempt {
 	return h.attempts
 }
 
-// split writes parts of the plan of this round for all idle devices. It returns nil where fewer than
-// two are idle, the plan is too small, or chains cross every cut.
+// split writes parts of the plan of this round for all idle devices: portions of the work in each task, or runs of
+// tasks. It returns nil where fewer than two are idle, the plan is too small, or chains cross every cut.
 func (e *dispatcher) split(h *batchState) []*attempt {
 	p := &h.plan
 	if len(e.devices) < 2 || p.Updates() > 0 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
@@ -200,7 +207,8 @@ func (e *dispatcher) split(h *batchState) []*attempt {
 		h.attempts = append(h.attempts, &t.attempt)
 	}
 	place := func(t *attempt) bool { return t.place(h.Batch) }
-	if len(parts) < 2 || !p.Cut(h.Batch, cut) || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
+	h.divided = len(parts) > 1 && p.Divide(h.Batch, &h.memory.Memory, cut)
+	if len(parts) < 2 || !h.divided && !p.Cut(h.Batch, cut) || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
 		release(h.attempts, false)
 		return nil
 	}

@@ -26,6 +26,7 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/scan"
 	"odradek/detectors/vec"
 )
 
@@ -293,7 +294,8 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			normalise(words.F32(), plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), 2*int(l.Grid)))
 			continue
 		}
-		for k, tile := range plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
+		tiles := plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles))
+		for k, tile := range tiles {
 			if strings.HasPrefix(plan.Kernels()[l.Kernel], "svdsst") && k < plan.SVDSSTHeads {
 				if k == 0 && (tile.First != l.Tiles-plan.SVDSSTHeads || uint64(tile.Count)*plan.Alignment >= q.ScratchBytes) {
 					return fmt.Errorf("launch %d, head %d is %+v", i, k, tile)
@@ -354,6 +356,9 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 					}
 				}
 				t.Op.Spec().CPU(context.Background(), &r, detectors.Sequential)
+				if t.Op == scan.Op && tiles[k+1].Part>>8&0xff > 1 {
+					ofPortion(&r, tiles[k+1].Part&0xff)
+				}
 			}
 		}
 	}
@@ -371,6 +376,28 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 		return errors.New("an illegal memory access was encountered")
 	}
 	return nil
+}
+
+// ofPortion makes the result of a grid that of a device's portion of it. The first device has done all work, and the
+// others none: no null map of theirs reaches a ratio, or no rectangle of theirs is anomalous.
+func ofPortion(r *detectors.Rows, portion uint32) {
+	const words, p = 14, 12
+	replicates := r.Params.Int(scan.Op.Spec().Word("REPLICATES"))
+	for w := range slices.Chunk(r.Detail, words) {
+		switch {
+		case w[0] == detectors.NoRow:
+		case replicates == 0 && portion > 0:
+			clear(w)
+			w[0] = detectors.NoRow
+		case replicates > 0 && portion > 0:
+			w.SetInt64(p, 0)
+		case replicates > 0:
+			w.SetInt64(p, int64(math.Round(w.Float64(p)*float64(replicates+1)))-1)
+		}
+	}
+	if replicates == 0 && portion > 0 && r.Scores[r.Fresh-1] > 0 {
+		r.Scores[r.Fresh-1] = 0
+	}
 }
 
 // normalise acts as the kernel of that name, whose blocks have two tiles each.

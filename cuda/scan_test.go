@@ -87,6 +87,30 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 	}
 }
 
+// addGrid adds a task with a grid of cells.
+func addGrid(t *testing.T, b *detectors.Batch, p scan.Params, fresh int, cell scanCell) {
+	t.Helper()
+	d, err := scan.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := detectors.Task{Op: scan.Op, Dim: 2, Fresh: uint32(fresh), Params: b.Put(d.Params())}
+	var x []int64
+	task.X, x = b.GrowI64(2 * (p.Cells + fresh - 1))
+	for i := range x {
+		x[i] = -9
+	}
+	for i := range p.Cells {
+		x[2*(i+fresh-1)], x[2*(i+fresh-1)+1] = cell(i/p.Columns, i%p.Columns)
+	}
+	size, ok := d.Size(detectors.View{Dim: 2, Rows: p.Cells + fresh - 1, Fresh: fresh})
+	if !ok {
+		t.Fatal("too little history")
+	}
+	b.GrowOutputs(&task, size)
+	b.Tasks = append(b.Tasks, task)
+}
+
 // onScan scores tasks of each kind, the given number of times, on grids of up to most rows and columns,
 // and compares with the CPU form.
 func onScan(t *testing.T, o Options, times, most int) {
@@ -114,27 +138,7 @@ func onScan(t *testing.T, o Options, times, most int) {
 				if (kind == "large counts" || kind == "beside") && p.Replicates > 0 {
 					left++
 				}
-				d, err := scan.New(p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				fresh := 1 + rng.IntN(3)
-				task := detectors.Task{Op: scan.Op, Dim: 2, Fresh: uint32(fresh), Params: b.Put(d.Params())}
-				var x []int64
-				task.X, x = b.GrowI64(2 * (rows*cols + fresh - 1))
-				for i := range x {
-					x[i] = -9
-				}
-				for i := range rows * cols {
-					c, v := cells[kind](i/cols, i%cols)
-					x[2*(i+fresh-1)], x[2*(i+fresh-1)+1] = c, v
-				}
-				size, ok := d.Size(detectors.View{Dim: 2, Rows: rows*cols + fresh - 1, Fresh: fresh})
-				if !ok {
-					t.Fatal("too little history")
-				}
-				b.GrowOutputs(&task, size)
-				b.Tasks = append(b.Tasks, task)
+				addGrid(t, b, p, 1+rng.IntN(3), cells[kind])
 				names = append(names, fmt.Sprintf("%d x %d, %+v", rows, cols, p))
 			}
 			if kind == "few cells" {

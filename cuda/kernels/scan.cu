@@ -23,7 +23,9 @@
 #include "scan_null.h"
 
 // A task has two tiles. Their parts are, << 16, the numbers of its blocks that search and of those that
-// draw null maps; a launch has the same number of blocks for each task.
+// draw null maps; a launch has the same number of blocks for each task. The second has, << 8, the number
+// of devices that divide the work in the task, and the number of this one. Each counts the null maps of
+// its portion; without null maps each searches the strips of its portion.
 #define SCAN(name, threads, least, number, body)                                                                             \
     extern "C" __global__ void __launch_bounds__(threads, least) name(const Task *tasks, const Tile *tiles, const float *f32, \
                                                                       float *out, uint32_t *status, unsigned char *scratch) { \
@@ -33,7 +35,7 @@
         const int blocks = number, block = blockIdx.x % blocks;                                                               \
         const Tile &tile = tiles[2 * (blockIdx.x / blocks)];                                                                  \
         const Task &t = tasks[tile.first];                                                                                    \
-        const scan::Map m = scan::mapOf(t, f32, scratch + static_cast<size_t>(tile.scratch) * 256, searchers);                \
+        const scan::Map m = scan::mapOf(t, f32, scratch + static_cast<size_t>(tile.scratch) * 256, searchers, tiles[1].part & 0xffff);                \
         body;                                                                                                                 \
         (void)memory, (void)block, (void)nulls, (void)p;                                                                      \
     }

@@ -69,15 +69,17 @@ struct Map {
     uint32_t *guide;
     unsigned char *null;         // tables of the blocks that draw null maps
     int guided;                  // bits of the guide's index
+    int portion, portions;       // of the work in the task
 };
 
-__device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memory, int blocks) {
+__device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memory, int blocks, int portion) {
     const ScanParams &p = paramsOf<ScanParams>(t, f32);
     Map m;
     m.rows = p.rows, m.cols = p.columns, m.stride = m.cols + 1, m.entries = (m.rows + 1) * m.stride;
     m.maxRows = p.maxRows > 0 ? min(p.maxRows, m.rows) : m.rows;
     m.maxCols = p.maxColumns > 0 ? min(p.maxColumns, m.cols) : m.cols;
     m.top = p.top, m.replicates = p.replicates;
+    m.portion = portion & 0xff, m.portions = portion >> 8;
     m.guided = min(guideBits, 32 - __clz(m.rows * m.cols - 1));
     size_t n = m.entries;
     m.head = reinterpret_cast<Head *>(memory), memory += headBytes;

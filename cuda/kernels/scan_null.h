@@ -77,7 +77,7 @@ static __device__ void nulls(const Map &m, uint32_t seed, int block, unsigned ch
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) {
-            number = atomicAdd(&h->next, 1u);
+            number = atomicAdd(&h->next, 1u) * m.portions + m.portion;
             bar = static_cast<unsigned long long>(__double_as_longlong(lowest)) - 1;
         }
         __syncthreads();
@@ -96,7 +96,8 @@ static __device__ void nulls(const Map &m, uint32_t seed, int block, unsigned ch
     }
 }
 
-// finish writes a task's regions.
+// finish writes a task's regions. Where several devices divide the null maps, it writes how many of its own reach a
+// region's ratio in place of the p-value.
 static __device__ void finish(const Task &t, const Map &m, float *out) {
     Head *h = m.head;
     if (h->state != ended) return;
@@ -116,7 +117,9 @@ static __device__ void finish(const Task &t, const Map &m, float *out) {
     put(6, static_cast<long long>(baseline));
     put(8, __double_as_longlong(h->total.expected(baseline)));
     put(10, __double_as_longlong(c.ratio));
-    put(12, m.replicates > 0 ? __double_as_longlong(over(1 + h->reached[i], m.replicates + 1)) : 0x7FF8000000000001ll);
+    if (m.replicates == 0) put(12, 0x7FF8000000000001ll);
+    else if (m.portions > 1) put(12, h->reached[i]);
+    else put(12, __double_as_longlong(over(1 + h->reached[i], m.replicates + 1)));
 }
 
 }  // namespace scan

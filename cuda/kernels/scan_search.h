@@ -291,23 +291,25 @@ __device__ inline Candidate bestOf(Candidate c, Candidate *memory) {
     return c;
 }
 
-// search is a block's part of the search for a region.
+// search is a block's part of the search for a region. Without null maps, several devices divide the strips.
 static __device__ void search(const Map &m, int block, int blocks, unsigned char *memory) {
     __shared__ Candidate of[32];
     __shared__ Search<double> s;
     const Head &h = *m.head;
+    const int own = block;
     if (h.state != searching) return;
     s.begin(m);
     if (threadIdx.x == 0) s.counts = m.counts, s.excess = m.excess, s.error = h.error, s.bar = &m.head->bar, s.found = h.found;
     Strip strip(memory, m.cols);
     __syncthreads();
+    if (m.replicates == 0) block = block * m.portions + m.portion, blocks *= m.portions;
     const int warps = blockDim.x >> 5, rows = m.rows, first = block * warps + (threadIdx.x >> 5), step = blocks * warps;
     double level = 0;
     for (Strips i(rows, first, step); i.height <= m.maxRows; i.next()) {
         if (i.y + i.height <= rows) level = searchStrip(s, strip, i.y, i.height, level);
     }
     Candidate c = bestOf(s.mine[threadIdx.x], of);
-    if (threadIdx.x == 0) m.best[block] = c;
+    if (threadIdx.x == 0) m.best[own] = c;
 }
 
 // pick takes the best rectangle of all blocks as the next region.

@@ -89,6 +89,11 @@ type opPlan struct {
 	// with the parameters that rowParams makes of its own. nil: 0 for all tasks.
 	pointRows func(params detectors.Words) int
 	rowParams func(params detectors.Words) detectors.Words
+	// divides reports whether several devices can divide the work in a task of the class, which has no Next. Their
+	// launches do the portion builder.portion of builder.portions in each task, and merge returns the task's result
+	// from what all of them wrote. nil: no class.
+	divides func(c Class) bool
+	merge   func(params detectors.Words, portions []detectors.Result) detectors.Result
 }
 
 // plans has the ops with kernels, in the order of the kernels' indices.
@@ -196,6 +201,7 @@ type Planner struct {
 	repeats int              // how often the child may run the repeatable launches; 0: there are none
 	outputs int              // numbers of the device's outputs
 	part    bool             // of a batch that is split: see split.go
+	own     uint32           // of a divided plan: the word of Out where the next task's outputs begin
 	params  []detectors.Span // of a part's tasks
 	q       Request          // the request for this round's plan
 }
@@ -290,6 +296,9 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 				if p.rounds != nil && p.rounds[i] > 0 {
 					t.After, t.Carry = 1, t.Next
 					p.later++
+				}
+				if p.portions > 1 {
+					p.moveOutputs(t)
 				}
 				p.outputs += int(t.Scores.Len + t.Next.Len + t.Detail.Len)
 				p.order = append(p.order, i)

@@ -82,6 +82,9 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 	}
 	warps := scanThreads / 32
 	strips := high * (2*rows - high + 1) / 2
+	if replicates == 0 {
+		strips = (strips + max(1, p.portions) - 1) / max(1, p.portions)
+	}
 	searchers := max(1, min((strips+warps-1)/warps, scanBlock, max(4*scanFull/tasks, 16)))
 	entries := (rows + 1) * (columns + 1)
 	table := 2 * Align(4*entries)
@@ -97,9 +100,9 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 		if len(of) == 0 {
 			return
 		}
-		for i, task := range of { // two tiles a task, for the numbers of both kinds of blocks
+		for i, task := range of { // two tiles a task, for the numbers of both kinds of blocks and its portion of a divided plan
 			p.tile(Tile{First: task, Count: 1, Part: uint32(searchers << 16), Scratch: at[i]})
-			p.tile(Tile{First: task, Count: 1, Part: uint32(1 | nulls<<16), Scratch: at[i]})
+			p.tile(Tile{First: task, Count: 1, Part: uint32(nulls<<16 | max(1, p.portions)<<8 | p.portion), Scratch: at[i]})
 		}
 		n := len(of)
 		p.launchGrid(kernel("scan_load"), n, 1024, 0)
@@ -138,4 +141,6 @@ var scanPlan = opPlan{
 		}
 		return warps * scanShared(int(c.A>>16))
 	},
+	divides: func(c Class) bool { return scan.Divides(int(c.B>>22), int(c.Variant)) },
+	merge:   scan.Merge,
 }

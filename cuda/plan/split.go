@@ -39,9 +39,7 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	}
 	parts[0].First = 0
 	for _, t := range parts {
-		t.part, t.Shared, t.words = true, p.Shared, p.words
-		t.next, t.classes, t.waves, t.rounds = p.next, p.classes, p.waves, p.rounds
-		t.list, t.cost, t.longest = t.list[:0], 0, 0
+		t.prepare(p)
 	}
 	for i := range p.list { // by the index of their first task
 		s := &p.list[i]
@@ -54,6 +52,14 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 		t.longest = max(t.longest, s.cost)
 	}
 	return !slices.ContainsFunc(parts, func(t *Part) bool { return len(t.list) == 0 })
+}
+
+// prepare makes t an empty part of the plan p.
+func (t *Part) prepare(p *Planner) {
+	t.part, t.Shared, t.words = true, p.Shared, p.words
+	t.next, t.classes, t.waves, t.rounds = p.next, p.classes, p.waves, p.rounds
+	t.list, t.cost, t.longest = t.list[:0], 0, 0
+	t.portion, t.portions = 0, 0
 }
 
 // paramsLen returns the length of the parameters of the plan's tasks. A part copies them, because they

@@ -75,7 +75,11 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		p.points.base += (b.CachedX + 3) &^ 3
 	}
 	p.placeModels()
+	p.own = uint32((status - m.Out) / 4)
 	p.lay(b, View[Task](m.Bytes, at, n))
+	if p.portions > 1 {
+		status = m.Out + Align(4*int(p.own))
+	}
 	behind := Align(tiles + 16*len(p.tiles)) // copied with the plan
 	launches := behind
 	if p.part {

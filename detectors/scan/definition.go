@@ -37,7 +37,7 @@ func greedy(g *Grid, f Family, o Options, pass func(consider func(Rectangle, Sum
 				return
 			}
 			ratios++
-			if c := (Region{Rectangle: r, Sums: s, Ratio: ratio(f, s, total)}); c.Ratio > 0 && c.beats(&best) {
+			if c := (Region{Rectangle: r, Sums: s, Ratio: ratio(f, s, total)}); c.Ratio > 0 && c.Beats(&best) {
 				best = c
 			}
 		}, &best)

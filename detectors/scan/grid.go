@@ -131,8 +131,8 @@ type Region struct {
 	Ratio    float64 // the log-likelihood ratio
 }
 
-// beats reports whether a region comes before another.
-func (r *Region) beats(o *Region) bool {
+// Beats reports whether a region comes before another.
+func (r *Region) Beats(o *Region) bool {
 	return r.Ratio > o.Ratio || r.Ratio == o.Ratio && r.compare(o.Rectangle) < 0
 }
 

@@ -167,7 +167,7 @@ func (p *pass) consider(r Rectangle) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.beats(&p.best) {
+	if c.Beats(&p.best) {
 		p.best = c
 		p.bar.Store(math.Float64bits(c.Ratio))
 		p.done.Store(c.Ratio >= p.enough)

@@ -108,6 +108,9 @@ const (
 // region, y1 is detectors.NoRow and the others are 0.
 const words = 14
 
+// pAt is the place of the p-value among them.
+const pAt = 12
+
 type detector struct {
 	params detectors.Words
 	p      Params
@@ -258,7 +261,7 @@ func foundRegions(r *detectors.Rows) []region {
 			break
 		}
 		regions = append(regions, region{scan.Region{Rectangle: scan.Rectangle{Y1: w.Int(0), X1: w.Int(1), Y2: w.Int(2), X2: w.Int(3)},
-			Sums: scan.Sums{Count: w.Int64(4), Baseline: w.Int64(6)}, Expected: w.Float64(8), Ratio: w.Float64(10)}, w.Float64(12)})
+			Sums: scan.Sums{Count: w.Int64(4), Baseline: w.Int64(6)}, Expected: w.Float64(8), Ratio: w.Float64(10)}, w.Float64(pAt)})
 	}
 	return regions
 }
@@ -332,7 +335,7 @@ func (t *task) write(r *detectors.Rows, search func() []scan.Region, p func(*sca
 		w.SetInt64(6, f.Baseline)
 		w.SetFloat64(8, f.Expected)
 		w.SetFloat64(10, f.Ratio)
-		w.SetFloat64(12, ps[i])
+		w.SetFloat64(pAt, ps[i])
 	}
 }
 

@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"odradek/detectors"
+)
+
+// A batch of a few long tasks cannot be cut into runs of tasks of similar cost. Where the ops of all its tasks can
+// divide the work in a task, each device gets all tasks and does its portion of the work in each. A part writes the
+// outputs of all tasks to a place of its own behind the batch's outputs; Merge makes the batch's outputs of them.
+
+// wellCut is the least number of equal chains for each part with which Cut gives parts of similar cost.
+const wellCut = 4
+
+// Divide gives each part all tasks of this round, with a portion of the work in each. It returns false where the work
+// in some task cannot be divided, where Cut does as well, and where m has no room for the outputs of all parts.
+func (p *Planner) Divide(b *detectors.Batch, m *Memory, parts []*Part) bool {
+	if p.longest*wellCut*len(parts) < p.cost {
+		return false
+	}
+	for i := range p.list {
+		c := p.classes[p.list[i].class]
+		if op := byOp[c.Op]; op.divides == nil || !op.divides(c) {
+			return false
+		}
+	}
+	outputs := 0
+	for i := range b.Tasks {
+		t := &b.Tasks[i]
+		outputs += int(t.Scores.Len + t.Next.Len + t.Detail.Len)
+	}
+	if len(parts)*(Align(4*outputs)+Align(4*len(b.Tasks))) > len(m.Bytes)-m.Out-Align(4*len(b.Out)) {
+		return false
+	}
+	for k, t := range parts {
+		t.First = 0
+		t.prepare(p)
+		t.list, t.cost, t.longest = append(t.list, p.list...), p.cost, p.longest
+		t.portion, t.portions = k, len(parts)
+	}
+	return true
+}
+
+// moveOutputs moves the outputs of a task of a divided plan to the place of its part.
+func (p *Planner) moveOutputs(t *Task) {
+	for _, s := range []*detectors.Span{&t.Scores, &t.Next, &t.Detail} {
+		s.Off = p.own
+		p.own += s.Len
+	}
+}
+
+// Merge makes the outputs of the batch's tasks from those of the parts of a divided plan, which are in m. It returns
+// the status words of the tasks, in the plan order of each part: done where they are done in every part.
+func Merge(b *detectors.Batch, m *Memory, parts []*Planner) []uint32 {
+	status := View[uint32](m.Bytes, int(parts[0].q.StatusOff), int(parts[0].q.Tasks))
+	for _, p := range parts[1:] {
+		for k, s := range View[uint32](m.Bytes, int(p.q.StatusOff), len(status)) {
+			status[k] = max(status[k], s)
+		}
+	}
+	out := detectors.Words(View[uint32](m.Bytes, m.Out, (len(m.Bytes)-m.Out)/4))
+	of := func(s detectors.Span) detectors.Words { return out[s.Off:][:s.Len] }
+	portions := make([]detectors.Result, len(parts))
+	for k, i := range parts[0].order {
+		if status[k] != StatusDone {
+			continue
+		}
+		for j, p := range parts {
+			t := &p.tasks[k]
+			portions[j] = detectors.Result{Scores: of(t.Scores).F32(), Next: of(t.Next), Detail: of(t.Detail)}
+		}
+		t := &b.Tasks[i]
+		merged := byOp[t.Op].merge(b.In[t.Params.Off:][:t.Params.Len], portions)
+		copy(of(t.Scores).F32(), merged.Scores)
+		copy(of(t.Detail), merged.Detail)
+	}
+	return status
+}
