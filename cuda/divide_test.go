@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +33,11 @@ func grids(t *testing.T, rng *rand.Rand, b *detectors.Batch, n, most int) []dete
 		if rng.IntN(2) == 0 {
 			p.MaxRows, p.MaxColumns = rng.IntN(rows+2), rng.IntN(cols+2)
 		}
-		cell := cells[[]string{"null", "ties", "cluster", "zero baselines", "sparse", "equal"}[rng.IntN(6)]]
+		kind := []string{"null", "ties", "cluster", "zero baselines", "sparse", "equal", "cases", "many cases"}[rng.IntN(8)]
+		if strings.HasSuffix(kind, "cases") {
+			p.Model = scan.Bernoulli
+		}
+		cell := cells[kind]
 		addGrid(t, b, p, 1, cell)
 	}
 	var want []detectors.Result

@@ -41,6 +41,14 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 		}
 		return n
 	}
+	binomial := func(n int64, p float64) (k int64) {
+		for range n {
+			if rng.Float64() < p {
+				k++
+			}
+		}
+		return k
+	}
 	cy, cx := rng.IntN(20), rng.IntN(20)
 	return map[string]scanCell{
 		"null":  func(int, int) (int64, int64) { b := 1 + rng.Int64N(30); return poisson(float64(b) / 5), b },
@@ -83,7 +91,22 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 			return 0, 1
 		},
 		"excluded": func(y, x int) (int64, int64) { return 1, int64(y ^ x ^ 1) },
-		"skewed":   func(int, int) (int64, int64) { b := int64(1) << rng.IntN(20); return rng.Int64N(4), b },
+		// Of Bernoulli's model.
+		"cases": func(y, x int) (int64, int64) {
+			b, rate := rng.Int64N(90), 0.1
+			if y >= cy && y < cy+5 && x >= cx && x < cx+6 {
+				rate = 0.4
+			}
+			return binomial(b, rate), b
+		},
+		"many cases":   func(int, int) (int64, int64) { b := rng.Int64N(40); return binomial(b, 0.8), b },
+		"all cases":    func(int, int) (int64, int64) { b := rng.Int64N(40); return b, b },
+		"rare cases":   func(int, int) (int64, int64) { b := rng.Int64N(400); return binomial(b, 0.002), b },
+		"many trials":  func(int, int) (int64, int64) { b := 1<<28 + rng.Int64N(1<<30); return rng.Int64N(90), b },
+		"large cases":  func(int, int) (int64, int64) { b := 1<<30 + rng.Int64N(1<<20); return b/3 + rng.Int64N(1<<16), b },
+		"more cases":   func(y, x int) (int64, int64) { return int64(y ^ x), 5 },
+		"cases beside": func(_, x int) (int64, int64) { return 1<<29 + int64(x%8)<<20 + rng.Int64N(1<<9), 1 << 30 },
+		"skewed":       func(int, int) (int64, int64) { b := int64(1) << rng.IntN(20); return rng.Int64N(4), b },
 	}
 }
 
@@ -135,8 +158,16 @@ func onScan(t *testing.T, o Options, times, most int) {
 				if kind == "few cells" {
 					p.Replicates = 0
 				}
-				if (kind == "large counts" || kind == "beside") && p.Replicates > 0 {
-					left++
+				switch {
+				case slices.Contains([]string{"cases", "many cases", "all cases", "rare cases", "more cases"}, kind):
+					p.Model = scan.Bernoulli
+				case slices.Contains([]string{"many trials", "large cases", "cases beside"}, kind):
+					p.Model = scan.Bernoulli
+					fallthrough
+				case kind == "large counts", kind == "beside":
+					if p.Replicates > 0 {
+						left++
+					}
 				}
 				addGrid(t, b, p, 1+rng.IntN(3), cells[kind])
 				names = append(names, fmt.Sprintf("%d x %d, %+v", rows, cols, p))

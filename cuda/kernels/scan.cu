@@ -40,9 +40,12 @@
         (void)memory, (void)block, (void)nulls, (void)p;                                                                      \
     }
 
-SCAN(scan_load, 1024, 1, 1, scan::load(t, f32, out, status + tile.first, m))
+SCAN(scan_rows, 256, 4, (p.rows + 7) / 8, scan::rows(t, f32, out, m, block))
+SCAN(scan_columns, 512, 2, (p.columns + 31) / 32, scan::columns(status + tile.first, m, block))
 SCAN(scan_seed, 256, 4, scan::seeders(p), scan::seed(m, block, blocks))
-SCAN(scan_search, 256, 4, searchers, scan::search(m, block, blocks, memory))
-SCAN(scan_pick, 256, 1, 1, scan::pick(m, searchers))
-SCAN(scan_null, 512, 2, nulls, scan::nulls(m, paramsOf<ScanParams>(t, f32).seed, block, memory))
+SCAN(scan_search, 256, 4, searchers, scan::search<scan::poisson>(t, m, out, block, blocks, memory))
+SCAN(scan_search_bernoulli, 256, 4, searchers, scan::search<scan::bernoulli>(t, m, out, block, blocks, memory))
+SCAN(scan_guide, 1024, 1, 1, scan::guide(m))
+SCAN(scan_null, 512, 2, nulls, scan::nulls<scan::poisson>(m, paramsOf<ScanParams>(t, f32).seed, block, memory))
+SCAN(scan_null_bernoulli, 512, 2, nulls, scan::nulls<scan::bernoulli>(m, paramsOf<ScanParams>(t, f32).seed, block, memory))
 SCAN(scan_finish, 32, 1, 1, scan::finish(t, m, out))

@@ -7,8 +7,11 @@ namespace scan {
 
 constexpr uint32_t full = 0xffffffffu;
 constexpr int mostTop = 32;       // regions
-constexpr double mostTotal = 9007199254740992.0;  // 2^53
-constexpr double mostCounted = 1 << 20;  // largest total count for null maps
+constexpr int mostColumns = 1024;
+constexpr int columnThreads = 512;
+constexpr unsigned long long mostSum = 1ull << 53;
+constexpr unsigned long long mostCounted = 1 << 20;  // counts that a null map draws
+constexpr unsigned long long mostTrials = 1 << 23;   // of Bernoulli's model with null maps
 constexpr int guideBits = 16;     // of the index of the guide to cells, at most
 constexpr uint32_t noRow = 0xffffffffu;
 constexpr int words = 14;         // of a region in Detail
@@ -39,15 +42,18 @@ __device__ inline bool beats(const Candidate &a, const Candidate &b) {
 }
 
 enum : int { searching, ended, excluded, left };
+enum : int { poisson, bernoulli };  // models
 
 // Head is the state that all blocks of a task share.
 struct Head {
     Total total;
     float unit;       // the total baseline in the units of shares: from 1/2 to 1
     float shareError; // the largest error of a rectangle's share
-    float error;      // the largest error of its excess, for the task's own counts
+    float most[mostColumns / 32];  // by block of columns: the largest excess of the table
+    int uneven[mostColumns / 32];  // and whether some counts are not in proportion to the baselines
     int state, found;
     unsigned long long bar;  // bits of the largest ratio so far, or of 0
+    uint32_t searched;       // blocks whose part of the search for the next region has ended
     uint32_t next;           // null map
     uint32_t reached[mostTop];  // by region: null maps whose ratio reaches the region's
     Candidate region[mostTop];
@@ -67,9 +73,11 @@ struct Map {
     Candidate *best;             // by searching block
     unsigned long long *before;  // by cell: the baselines of the cells before it
     uint32_t *guide;
+    unsigned long long *sums;    // by row: the counts, more than mostSum where a cell has a fault, and the baselines
     unsigned char *null;         // tables of the blocks that draw null maps
     int guided;                  // bits of the guide's index
     int portion, portions;       // of the work in the task
+    bool bernoulli;
 };
 
 __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memory, int blocks, int portion) {
@@ -79,6 +87,7 @@ __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memo
     m.maxRows = p.maxRows > 0 ? min(p.maxRows, m.rows) : m.rows;
     m.maxCols = p.maxColumns > 0 ? min(p.maxColumns, m.cols) : m.cols;
     m.top = p.top, m.replicates = p.replicates;
+    m.bernoulli = p.model == bernoulli;
     m.portion = portion & 0xff, m.portions = portion >> 8;
     m.guided = min(guideBits, 32 - __clz(m.rows * m.cols - 1));
     size_t n = m.entries;
@@ -90,6 +99,7 @@ __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memo
     m.best = reinterpret_cast<Candidate *>(memory), memory += rounded(sizeof(Candidate) * static_cast<size_t>(blocks));
     m.before = reinterpret_cast<unsigned long long *>(memory), memory += rounded(8 * n);
     m.guide = reinterpret_cast<uint32_t *>(memory), memory += static_cast<size_t>(4) << guideBits;
+    m.sums = reinterpret_cast<unsigned long long *>(memory), memory += rounded(16 * static_cast<size_t>(m.rows));
     m.null = memory;
     return m;
 }
@@ -132,145 +142,158 @@ __device__ inline float largest(float v, float *memory) {
 // and the expectation in float64 were rounded.
 __device__ inline float errorOf(float most, double count) { return __double2float_ru(most * 0x1p-20 + count * 0x1p-46); }
 
-// load makes the tables, in one block of a task.
-static __device__ void load(const Task &t, const float *f32, float *out, uint32_t *status, const Map &m) {
+// rows makes the prefix sums of the rows' cells, as integers, with a warp for each row, and empties the task's results.
+static __device__ void rows(const Task &t, const float *f32, float *out, const Map &m, int block) {
+    const int dim = t.dim, y = block * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    unsigned long long *counts = reinterpret_cast<unsigned long long *>(m.counts), *baselines = reinterpret_cast<unsigned long long *>(m.baselines);
+    if (block == 0) {
+        for (int i = threadIdx.x; i < t.scores.len; i += blockDim.x) out[t.scores.off + i] = __int_as_float(0x7fc00000);
+        for (int i = threadIdx.x; i < t.detail.len; i += blockDim.x) {
+            reinterpret_cast<uint32_t *>(out)[t.detail.off + i] = i % words == 0 ? noRow : 0;
+        }
+        for (int i = threadIdx.x; i < m.stride; i += blockDim.x) m.counts[i] = m.baselines[i] = 0, m.excess[i] = m.shares[i] = 0;
+    }
+    if (y >= m.rows) return;
+    const size_t at = static_cast<size_t>(y + 1) * m.stride;
+    if (lane == 0) m.counts[at] = m.baselines[at] = 0, m.excess[at] = m.shares[at] = 0;
+    const long long *cell = reinterpret_cast<const long long *>(f32) + t.x.off + (t.x.len - static_cast<size_t>(m.rows - y) * m.cols * dim);
+    // Sums of rows, of up to 1,024 numbers up to 2^53, are below 2^63. The warp loads 128 cells at once.
+    bool bad = false;
+    unsigned long long count = 0, baseline = 0;
+    for (int from = 0; from < m.cols; from += 128) {
+        unsigned long long c[4], b[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            int x = from + 32 * k + lane;
+            c[k] = b[k] = 0;
+            if (x < m.cols) c[k] = cell[static_cast<size_t>(x) * dim], b[k] = dim > 1 ? cell[static_cast<size_t>(x) * dim + 1] : 1;
+            // Negative ones are above 2^53, too.
+            bad |= c[k] > mostSum || b[k] > mostSum || (b[k] == 0 && c[k] != 0) || (m.bernoulli && c[k] > b[k]);
+        }
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                unsigned long long o = __shfl_up_sync(full, c[k], d), u = __shfl_up_sync(full, b[k], d);
+                if (lane >= d) c[k] += o, b[k] += u;
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            int x = from + 32 * k + lane;
+            c[k] += count, b[k] += baseline;
+            if (x < m.cols) counts[at + 1 + x] = c[k], baselines[at + 1 + x] = b[k];
+            count = __shfl_sync(full, c[k], 31), baseline = __shfl_sync(full, b[k], 31);
+        }
+    }
+    bad = __any_sync(full, bad);
+    if (lane == 0) m.sums[2 * y] = bad ? mostSum + 1 : count, m.sums[2 * y + 1] = baseline;
+}
+
+// columns makes the tables of 32 columns from the rows' sums, and one of its blocks the task's Head.
+static __device__ void columns(uint32_t *status, const Map &m, int block) {
     __shared__ float memory[33];
     __shared__ Total total;
     __shared__ int state;
-    __shared__ unsigned long long totals[2], part[2][1024];
-    const int cells = m.rows * m.cols, dim = t.dim, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, lane = threadIdx.x & 31;
-    const long long *cell = reinterpret_cast<const long long *>(f32) + t.x.off + (t.x.len - static_cast<size_t>(cells) * dim);
-    auto countAt = [&](int i) { return cell[static_cast<size_t>(i) * dim]; };
-    auto baselineAt = [&](int i) { return dim > 1 ? cell[static_cast<size_t>(i) * dim + 1] : 1; };
-
-    for (int i = threadIdx.x; i < t.scores.len; i += blockDim.x) out[t.scores.off + i] = __int_as_float(0x7fc00000);
-    for (int i = threadIdx.x; i < t.detail.len; i += blockDim.x) {
-        reinterpret_cast<uint32_t *>(out)[t.detail.off + i] = i % words == 0 ? noRow : 0;
-    }
+    __shared__ unsigned long long part[2][columnThreads];
     unsigned long long *counts = reinterpret_cast<unsigned long long *>(m.counts), *baselines = reinterpret_cast<unsigned long long *>(m.baselines);
-    for (int i = threadIdx.x; i < m.stride; i += blockDim.x) m.counts[i] = m.baselines[i] = 0, m.excess[i] = m.shares[i] = 0;
-    for (int i = threadIdx.x; i <= m.rows; i += blockDim.x) {
-        size_t at = static_cast<size_t>(i) * m.stride;
-        m.counts[at] = m.baselines[at] = 0, m.excess[at] = m.shares[at] = 0;
-    }
-    // Sums of rows, of up to 1,024 numbers up to 2^53, are below 2^63. A warp loads 128 cells at once.
-    bool bad = false;
-    for (int y = warp; y < m.rows; y += warps) {
-        size_t at = static_cast<size_t>(y + 1) * m.stride + 1;
-        unsigned long long count = 0, baseline = 0;
-        for (int from = 0; from < m.cols; from += 128) {
-            unsigned long long c[4], b[4];
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                int x = from + 32 * k + lane;
-                c[k] = x < m.cols ? countAt(y * m.cols + x) : 0, b[k] = x < m.cols ? baselineAt(y * m.cols + x) : 0;
-                bad |= c[k] > 1ull << 53 || b[k] > 1ull << 53 || (b[k] == 0 && c[k] != 0);  // negative ones are above, too
-            }
-#pragma unroll
-            for (int d = 1; d < 32; d *= 2) {
-#pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    unsigned long long o = __shfl_up_sync(full, c[k], d), u = __shfl_up_sync(full, b[k], d);
-                    if (lane >= d) c[k] += o, b[k] += u;
-                }
-            }
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                int x = from + 32 * k + lane;
-                c[k] += count, b[k] += baseline;
-                if (x < m.cols) counts[at + x] = c[k], baselines[at + x] = b[k];
-                count = __shfl_sync(full, c[k], 31), baseline = __shfl_sync(full, b[k], 31);
-            }
-        }
-    }
-    bad = __syncthreads_or(bad);
+    Head *h = m.head;
     if (threadIdx.x < 32) {
         // Sums above 2^53 stay above it.
-        unsigned long long count = 0, baseline = 0, limit = (1ull << 53) + 1;
-        for (int y = 1 + lane; y <= m.rows; y += 32) {
-            size_t at = static_cast<size_t>(y) * m.stride + m.cols;
-            count = min(count + counts[at], limit), baseline = min(baseline + baselines[at], limit);
-        }
+        unsigned long long count = 0, baseline = 0, limit = mostSum + 1;
+        for (int y = threadIdx.x; y < m.rows; y += 32) count = min(count + m.sums[2 * y], limit), baseline = min(baseline + m.sums[2 * y + 1], limit);
         for (int d = 16; d > 0; d /= 2) {
             count = min(count + __shfl_xor_sync(full, count, d), limit), baseline = min(baseline + __shfl_xor_sync(full, baseline, d), limit);
         }
-        bad |= count >= limit || baseline >= limit;
-        totals[0] = count, totals[1] = baseline;
-    }
-    __syncwarp();
-    if (threadIdx.x == 0) {
-        unsigned long long count = totals[0], baseline = totals[1];
-        total = {static_cast<double>(count), static_cast<double>(baseline)};
-        state = bad ? excluded : m.replicates > 0 && count > mostCounted ? left : searching;
-        Head *h = m.head;
-        h->total = total, h->found = 0, h->bar = 0, h->next = 0;
-        for (int i = 0; i < mostTop; i++) h->reached[i] = 0;
-        if (state == left) *status = statusLeft;
+        if (threadIdx.x == 0) {
+            total = {static_cast<double>(count), static_cast<double>(baseline), m.bernoulli};
+            bool drawn = m.bernoulli ? min(count, baseline - count) <= mostCounted && baseline <= mostTrials : count <= mostCounted;
+            state = count >= limit || baseline >= limit ? excluded : m.replicates > 0 && !drawn ? left : searching;
+        }
     }
     __syncthreads();
-    if (state == searching) {
-        // Where no cell exceeds the mean, no rectangle does.
-        bool above = false;
-        for (int i = threadIdx.x; i < cells && !above; i += blockDim.x) {
-            above = excess(static_cast<double>(countAt(i)), static_cast<double>(baselineAt(i)), total) > 0;
-        }
-        above = __syncthreads_or(above);
-        if (threadIdx.x == 0 && !above) state = ended;
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) m.head->state = state;
-    if (state != searching) return;
-
     double rate = total.count / total.baseline, scale = 1;  // of shares, to 24 bits
     while (total.baseline * scale > 16777216) scale /= 2;
-    while (total.baseline * scale <= 8388608) scale *= 2;
-    // A column has several threads, each with some of its rows. A thread adds its rows up, and then
-    // adds the sums of those above.
+    while (total.baseline > 0 && total.baseline * scale <= 8388608) scale *= 2;
+    if (block == 0) {
+        for (int i = threadIdx.x; i < mostTop; i += blockDim.x) h->reached[i] = 0;
+        if (threadIdx.x == 0) {
+            h->total = total, h->state = state, h->found = 0, h->bar = 0, h->next = 0, h->searched = 0;
+            h->unit = static_cast<float>(floor(total.baseline * scale) * 0x1p-24);
+            h->shareError = scale < 1 ? 0x1p-23f : 0;
+            if (state == left) *status = statusLeft;
+        }
+    }
+    if (state != searching) return;
+
+    // A column has a thread of each warp, with some of its rows. A thread adds its rows up, and then adds the sums of
+    // those above.
     float most = 0;
-    const int parts = max(1, min(m.rows, static_cast<int>(blockDim.x) / m.cols));
-    const int height = (m.rows + parts - 1) / parts, own = threadIdx.x / m.cols, x = threadIdx.x % m.cols + 1;
-    const int top = own * height + 1, end = min(m.rows, (own + 1) * height) + 1;
+    bool uneven = false;
+    const int parts = blockDim.x >> 5, own = threadIdx.x >> 5, x = block * 32 + (threadIdx.x & 31) + 1;
+    const int height = (m.rows + parts - 1) / parts, top = min(own * height, m.rows) + 1, end = min(m.rows, (own + 1) * height) + 1;
     unsigned long long count = 0, baseline = 0;
-    if (own < parts) {
-#pragma unroll 8
+    const bool inside = x <= m.cols;
+    if (inside) {
+#pragma unroll 4
         for (int y = top; y < end; y++) {
             size_t at = static_cast<size_t>(y) * m.stride + x;
-            count += counts[at], baseline += baselines[at];
+            unsigned long long c = counts[at], b = baselines[at];
+            count += c, baseline += b;
+            uneven |= !proportional(c, b, total);
         }
-        part[0][threadIdx.x] = count, part[1][threadIdx.x] = baseline;
     }
+    part[0][threadIdx.x] = count, part[1][threadIdx.x] = baseline;
     __syncthreads();
-    if (own < parts) {
-        count = baseline = 0;
-        for (int k = 0; k < own; k++) count += part[0][k * m.cols + x - 1], baseline += part[1][k * m.cols + x - 1];
-        for (int from = top; from < end; from += 8) {
-            unsigned long long c[8], b[8];
+    count = baseline = 0;
+    for (int k = 0; k < own; k++) count += part[0][32 * k + (threadIdx.x & 31)], baseline += part[1][32 * k + (threadIdx.x & 31)];
+    for (int from = top; inside && from < end; from += 4) {
+        unsigned long long c[4], b[4];
 #pragma unroll
-            for (int k = 0; k < 8; k++) {
-                size_t at = static_cast<size_t>(min(from + k, end - 1)) * m.stride + x;
-                c[k] = counts[at], b[k] = baselines[at];
-            }
+        for (int k = 0; k < 4; k++) {
+            size_t at = static_cast<size_t>(min(from + k, end - 1)) * m.stride + x;
+            c[k] = counts[at], b[k] = baselines[at];
+        }
 #pragma unroll
-            for (int k = 0; k < 8; k++) {
-                if (from + k >= end) break;
-                size_t at = static_cast<size_t>(from + k) * m.stride + x;
-                count += c[k], baseline += b[k];
-                double total = static_cast<double>(count), all = static_cast<double>(baseline);
-                m.counts[at] = total, m.baselines[at] = all;
-                float off = static_cast<float>(total - all * rate);
-                m.excess[at] = off, m.shares[at] = static_cast<float>(floor(all * scale) * 0x1p-24);
-                most = fmaxf(most, fabsf(off));
-            }
+        for (int k = 0; k < 4; k++) {
+            if (from + k >= end) break;
+            size_t at = static_cast<size_t>(from + k) * m.stride + x;
+            count += c[k], baseline += b[k];
+            double sum = static_cast<double>(count), all = static_cast<double>(baseline);
+            m.counts[at] = sum, m.baselines[at] = all;
+            float off = static_cast<float>(sum - all * rate);
+            m.excess[at] = off, m.shares[at] = static_cast<float>(floor(all * scale) * 0x1p-24);
+            most = fmaxf(most, fabsf(off));
         }
     }
     most = largest(most, memory);
-    if (threadIdx.x == 0) {
-        m.head->unit = static_cast<float>(floor(total.baseline * scale) * 0x1p-24);
-        m.head->shareError = scale < 1 ? 0x1p-23f : 0;
-        m.head->error = errorOf(most, total.count);
+    uneven = __syncthreads_or(uneven);
+    if (threadIdx.x == 0) h->most[block] = most, h->uneven[block] = uneven;
+}
+
+// stateOf returns the state of the search. Where the counts of all cells are in proportion to their baselines no
+// rectangle exceeds what is expected of it.
+__device__ inline int stateOf(const Map &m) {
+    const Head &h = *m.head;
+    if (h.state != searching) return h.state;
+    for (int i = 0; i < (m.cols + 31) / 32; i++) {
+        if (h.uneven[i]) return searching;
     }
-    if (m.replicates == 0) return;
-    __syncthreads();
+    return ended;
+}
+
+// errorOf returns the largest error of an excess of the task's own counts.
+__device__ inline float errorOf(const Map &m) {
+    float most = 0;
+    for (int i = 0; i < (m.cols + 31) / 32; i++) most = fmaxf(most, m.head->most[i]);
+    return errorOf(most, m.head->total.count);
+}
+
+// guide makes the index from which null maps find the cell of a unit of the baselines.
+static __device__ void guide(const Map &m) {
+    if (m.head->state != ended || m.head->found == 0) return;
+    const Total total = m.head->total;
+    const int cells = m.rows * m.cols;
     for (int i = threadIdx.x; i <= cells; i += blockDim.x) {
         int y = i / m.cols, x = i - y * m.cols;
         const double *row = m.baselines + static_cast<size_t>(y) * m.stride;

@@ -1,5 +1,5 @@
-// Op scan: the log-likelihood ratio of Poisson's model, as detectors/scan computes it, to the bit:
-// every operation is rounded separately.
+// Op scan: the log-likelihood ratios of Poisson's and Bernoulli's models, as detectors/scan computes them, to
+// the bit: every operation is rounded separately.
 #pragma once
 #include "device.h"
 
@@ -83,8 +83,15 @@ __device__ inline double bennett(double u) {
 // Total has the sums of a grid, exact integers up to 2^53.
 struct Total {
     double count, baseline;
+    bool bernoulli;  // the baselines are trials and the counts cases among them
     __device__ double expected(double b) const { return mul(over(b, baseline), count); }
 };
+
+// proportional reports whether a count is exactly the expected one.
+__device__ inline bool proportional(unsigned long long count, unsigned long long baseline, const Total &t) {
+    return static_cast<unsigned __int128>(count) * static_cast<unsigned long long>(t.baseline) ==
+           static_cast<unsigned __int128>(baseline) * static_cast<unsigned long long>(t.count);
+}
 
 // excess returns by how much a count exceeds the expected one, or 0.
 __device__ inline double excess(double count, double baseline, const Total &t) {
@@ -103,7 +110,10 @@ __device__ inline double term(double e, double d) { return e > 0 ? mul(e, bennet
 static __device__ __noinline__ double ratio(double count, double baseline, const Total &t) {
     double d = excess(count, baseline, t);
     if (d == 0) return 0;
-    return add(term(t.expected(baseline), d), term(t.expected(sub(t.baseline, baseline)), -d));
+    double out = sub(t.baseline, baseline), r = add(term(t.expected(baseline), d), term(t.expected(out), -d));
+    if (!t.bernoulli) return r;
+    Total others = {sub(t.baseline, t.count), t.baseline, true};
+    return add(add(r, term(others.expected(baseline), -d)), term(others.expected(out), d));
 }
 
 }  // namespace scan

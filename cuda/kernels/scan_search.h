@@ -7,6 +7,8 @@ namespace scan {
 constexpr int wide = 8;      // columns of a group
 constexpr int near = 8;     // columns that are tested one by one
 constexpr float below = -1e30f;
+constexpr int seedCells = 4096;  // of the grid, for each block that seeds with rectangles of a size
+constexpr int seedSteps = 4;     // of a block that moves the sides of its best rectangle
 constexpr int searchWarps = 8, nullWarps = 16;  // of a block
 
 // stripBytes is the shared memory of a warp: its strip's columns, and groups of these.
@@ -14,7 +16,7 @@ __device__ inline int paddedColumns(int cols) { return (cols + 31) / 32 * 32; }
 __device__ inline int stripBytes(int cols) { return (paddedColumns(cols) + near) * 8 + (paddedColumns(cols) / wide + 4) * 16; }
 
 // Search is the state of a block's search, in shared memory: a map whose counts have type C.
-template <class C> struct Search {
+template <class C, int model> struct Search {
     int rows, cols, stride, maxRows, maxCols, found;
     const C *counts;
     const double *baselines;
@@ -23,6 +25,7 @@ template <class C> struct Search {
     Total total;
     float unit, shareError, error;
     double scale;              // of the filter's limit, which is the level times this
+    float cases, others;       // among all trials, of Bernoulli's model
     unsigned long long *bar;   // bits of the largest ratio so far
     Candidate mine[32 * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // by thread
 
@@ -34,6 +37,18 @@ template <class C> struct Search {
         baselines = m.baselines, shares = m.shares, regions = h.region, total = h.total;
         unit = h.unit, shareError = h.shareError;
         scale = 2 * total.count / (static_cast<double>(unit) * unit * unit) * (1 - 1e-5);
+        if (model == bernoulli) {
+            double share = (total.baseline - total.count) / total.baseline;
+            scale *= share, others = static_cast<float>(share), cases = static_cast<float>(total.count / total.baseline);
+        }
+    }
+
+    // spread returns the factor of the filter's limit of a rectangle with the share b of the baselines, beside the share q.
+    __device__ __forceinline__ float spread(float b, float q) const {
+        if (model == poisson) return b * q * q;
+        b = __saturatef(b);
+        float both = b * q;
+        return __fdividef(both * both, fmaxf(others * b + cases * q, 1e-30f));
     }
 };
 
@@ -63,7 +78,8 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
 
 // consider computes the ratios of the rectangles of rows y1 to y2 and columns x1 to x, for x in [from,
 // end), that reach the level, and keeps the best.
-template <class C> static __device__ __noinline__ void consider(Search<C> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
+template <class C, int model>
+static __device__ __noinline__ void consider(Search<C, model> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
                                                                  double level) {
     const float off = x1 > 0 ? column[x1 - 1].x - s.error : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
     const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * s.scale);
@@ -71,7 +87,7 @@ template <class C> static __device__ __noinline__ void consider(Search<C> &s, co
     for (int x = from; x < end; x++) {
         float2 v = column[x];
         float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-        if (!(d * fabsf(d) > limit * (b * q * q))) continue;
+        if (!(d * fabsf(d) > limit * s.spread(b, q))) continue;
         const C *counts = s.counts;
         const double *baselines = s.baselines;
         double count = static_cast<double>(counts[under + x + 1] - counts[under + x1] - counts[above + x + 1] + counts[above + x1]);
@@ -82,7 +98,7 @@ template <class C> static __device__ __noinline__ void consider(Search<C> &s, co
 }
 
 // endOf returns the column that the last column of a rectangle of rows y1 to y2 from column x1 on is before.
-template <class C> __device__ __forceinline__ int endOf(const Search<C> &s, int y1, int y2, int x1) {
+template <class C, int model> __device__ __forceinline__ int endOf(const Search<C, model> &s, int y1, int y2, int x1) {
     int end = x1 < s.cols ? min(s.cols, x1 + s.maxCols) : 0;
 #pragma unroll 1
     for (int i = 0; i < s.found; i++) {
@@ -102,7 +118,8 @@ __device__ inline int groupOf(int place) { return place >> 4 & 0xfff; }
 
 // next returns the first place after one where a lane has a rectangle that may reach the level, or a negative
 // number. It calls nothing, so that its loops keep their values in registers.
-template <class C> __device__ __forceinline__ int next(const Search<C> &s, const Strip &strip, int y1, int y2, float limit, int after) {
+template <class C, int model>
+__device__ __forceinline__ int next(const Search<C, model> &s, const Strip &strip, int y1, int y2, float limit, int after) {
     const int lane = threadIdx.x & 31, cols = s.cols, maxCols = s.maxCols;
     const float error = s.error, shareError = s.shareError, most = s.unit - 2 * shareError;
     const float2 *column = strip.column;
@@ -118,7 +135,7 @@ template <class C> __device__ __forceinline__ int next(const Search<C> &s, const
             for (int w = 0; w < near; w++) {
                 float2 v = column[x1 + w];
                 float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-                any |= d * fabsf(d) > limit * (b * q * q);
+                any |= d * fabsf(d) > limit * s.spread(b, q);
             }
             any = any && x1 < end;
             if (__any_sync(full, any)) return placeOf(from, nearest, any);
@@ -131,7 +148,7 @@ template <class C> __device__ __forceinline__ int next(const Search<C> &s, const
             for (int z = 0; z < 4; z++) {
                 float4 v = group[g + z];
                 float d = v.x - off, low = v.y - share, high = v.z - share, u = __saturatef(most - low), q = __saturatef(most - high);
-                p[z] = d * fabsf(d) > limit * fminf(low * (u * u), high * (q * q));
+                p[z] = d * fabsf(d) > limit * fminf(s.spread(low, u), s.spread(high, q));
             }
         };
         if (g <= first) {
@@ -161,7 +178,8 @@ template <class C> __device__ __forceinline__ int next(const Search<C> &s, const
 
 // searchStrip searches the rectangles of rows y1 to y1+height-1, with one warp. It returns the largest
 // ratio known to the warp, from level on.
-template <class C> __device__ __forceinline__ double searchStrip(Search<C> &s, const Strip &strip, int y1, int height, double level) {
+template <class C, int model>
+__device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &strip, int y1, int height, double level) {
     const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
     float2 *column = strip.column;
     float4 *group = strip.group;
@@ -230,17 +248,77 @@ __device__ inline int sizes(int most) { return 32 - __clz(most); }
 // of them.
 __device__ inline int seeders(const ScanParams &p) {
     int rows = p.maxRows > 0 ? min(p.rows, p.maxRows) : p.rows, cols = p.maxColumns > 0 ? min(p.columns, p.maxColumns) : p.columns;
-    return sizes(rows) * sizes(cols) * ((p.rows * p.columns + 16383) / 16384);
+    return sizes(rows) * sizes(cols) * ((p.rows * p.columns + seedCells - 1) / seedCells);
+}
+
+// Seed is a rectangle with the square of its deviation in units of its variance.
+struct Seed {
+    float square;
+    Rectangle at;
+};
+
+// squareOf returns the square of a deviation in units of its variance, of a rectangle with a share of unit.
+__device__ inline float squareOf(float d, float share, float unit) { return d > 0 ? d * d / fmaxf(share * (unit - share), 1e-30f) : 0; }
+
+// ratioOf returns the ratio of a rectangle of the task's own counts.
+static __device__ double ratioOf(const Map &m, const Rectangle &r) {
+    size_t a = static_cast<size_t>(r.y1) * m.stride, b = static_cast<size_t>(r.y2 + 1) * m.stride;
+    return ratio(m.counts[b + r.x2 + 1] - m.counts[b + r.x1] - m.counts[a + r.x2 + 1] + m.counts[a + r.x1],
+                 m.baselines[b + r.x2 + 1] - m.baselines[b + r.x1] - m.baselines[a + r.x2 + 1] + m.baselines[a + r.x1], m.head->total);
+}
+
+// widen moves two opposite sides of a block's rectangle to where its square is largest: the first and the last row, or
+// column, of all pairs. line has room for the sums of rows, or columns, between the other two sides.
+static __device__ void widen(const Map &m, Seed &seed, bool columns, float2 *line, unsigned long long *memory) {
+    const Rectangle r = seed.at;
+    const int n = columns ? m.cols : m.rows, most = columns ? m.maxCols : m.maxRows;
+    const float unit = m.head->unit;
+    for (int i = threadIdx.x; i <= n; i += blockDim.x) {
+        size_t a = columns ? static_cast<size_t>(r.y1) * m.stride + i : static_cast<size_t>(i) * m.stride + r.x1;
+        size_t b = columns ? static_cast<size_t>(r.y2 + 1) * m.stride + i : static_cast<size_t>(i) * m.stride + r.x2 + 1;
+        line[i] = make_float2(m.excess[b] - m.excess[a], m.shares[b] - m.shares[a]);
+    }
+    __syncthreads();
+    // Threads with one first line have every step-th of its last lines.
+    const int step = max(1, static_cast<int>(blockDim.x) / n);
+    unsigned long long best = 0;
+    for (int k = threadIdx.x; k < n * step; k += blockDim.x) {
+        const int from = k / step;
+        const float2 off = line[from];
+        for (int to = from + 1 + k % step; to <= min(n, from + most); to += step) {
+            float2 v = line[to];
+            float square = squareOf(v.x - off.x, v.y - off.y, unit);
+            unsigned long long is = static_cast<unsigned long long>(__float_as_uint(square)) << 32 | from << 16 | to;
+            best = max(best, is);
+        }
+    }
+    for (int d = 16; d > 0; d /= 2) best = max(best, __shfl_xor_sync(full, best, d));
+    if ((threadIdx.x & 31) == 0) memory[threadIdx.x >> 5] = best;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int i = 1; i < static_cast<int>(blockDim.x) / 32; i++) best = max(best, memory[i]);
+        float square = __uint_as_float(static_cast<uint32_t>(best >> 32));
+        int from = best >> 16 & 0xffff, to = best & 0xffff;
+        if (square > seed.square) {
+            seed.square = square;
+            if (columns) seed.at.x1 = from, seed.at.x2 = to - 1;
+            else seed.at.y1 = from, seed.at.y2 = to - 1;
+        }
+    }
+    __syncthreads();
 }
 
 // seed raises the bar to the ratio of a good rectangle. Of rectangles with sides of powers of two, half
 // of a side apart, each thread takes the one with the largest squared deviation in units of its
-// variance.
+// variance. For the first region, a block whose best one is near the best so far then moves its sides.
 static __device__ void seed(const Map &m, int block, int blocks) {
-    const Head &h = *m.head;
-    if (h.state != searching) return;
-    float most = 0;
-    Rectangle at = {0, 0, 0, 0};
+    __shared__ float2 line[mostColumns + 1];
+    __shared__ unsigned long long memory[32];
+    __shared__ Seed top;
+    __shared__ bool near;
+    Head &h = *m.head;
+    if (stateOf(m) != searching) return;
+    Seed own = {0, {0, 0, 0, 0}};
     const int kinds = sizes(m.maxRows) * sizes(m.maxCols), kind = block % kinds, widths = sizes(m.maxCols);
     const int height = 1 << kind / widths, width = 1 << kind % widths, found = h.found;
     const int down = max(1, height / 2), right = max(1, width / 2), ys = (m.rows - height) / down + 1, xs = (m.cols - width) / right + 1;
@@ -250,23 +328,33 @@ static __device__ void seed(const Map &m, int block, int blocks) {
         int y = i / xs * down, x = i % xs * right;
         int a = y * m.stride + x, b = a + height * m.stride;
         float d = m.excess[b + width] - m.excess[b] - m.excess[a + width] + m.excess[a];
-        float share = m.shares[b + width] - m.shares[b] - m.shares[a + width] + m.shares[a], rest = unit - share;
-        float square = d * d / fmaxf(share * rest, 1e-30f);
-        if (!(d > 0) || !(square > most)) continue;
+        float share = m.shares[b + width] - m.shares[b] - m.shares[a + width] + m.shares[a], square = squareOf(d, share, unit);
+        if (!(square > own.square)) continue;
         Rectangle r = {y, x, y + height - 1, x + width - 1};
         bool free = true;
         for (int k = 0; k < found; k++) free = free && !overlap(r, h.region[k].at);
-        if (free) most = square, at = r;
+        if (free) own = {square, r};
     }
-    // The thread with the best one of a warp computes its ratio.
-    float best = most;
-    for (int d = 16; d > 0; d /= 2) best = fmaxf(best, __shfl_xor_sync(full, best, d));
-    if (most == 0 || most != best) return;
-    size_t a = static_cast<size_t>(at.y1) * m.stride, b = static_cast<size_t>(at.y2 + 1) * m.stride;
-    double v = ratio(m.counts[b + at.x2 + 1] - m.counts[b + at.x1] - m.counts[a + at.x2 + 1] + m.counts[a + at.x1],
-                     m.baselines[b + at.x2 + 1] - m.baselines[b + at.x1] - m.baselines[a + at.x2 + 1] + m.baselines[a + at.x1], h.total);
-    unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(v));
-    if (bits > *static_cast<volatile unsigned long long *>(&m.head->bar)) atomicMax(&m.head->bar, bits);
+    // The thread with the block's best one.
+    unsigned long long best = static_cast<unsigned long long>(__float_as_uint(own.square)) << 32 | threadIdx.x;
+    for (int d = 16; d > 0; d /= 2) best = max(best, __shfl_xor_sync(full, best, d));
+    if ((threadIdx.x & 31) == 0) memory[threadIdx.x >> 5] = best;
+    __syncthreads();
+    best = memory[0];
+    for (int i = 1; i < static_cast<int>(blockDim.x) / 32; i++) best = max(best, memory[i]);
+    if (best >> 32 == 0) return;
+    auto raise = [&](const Rectangle &r) {
+        double v = ratioOf(m, r);
+        unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(v)), bar = *static_cast<volatile unsigned long long *>(&h.bar);
+        if (bits > bar) atomicMax(&h.bar, bits);
+        near = v > 0.6 * __longlong_as_double(static_cast<long long>(bar));
+    };
+    if (threadIdx.x == (best & 0xffffffff)) top = own, raise(own.at);
+    __syncthreads();
+    if (!near || found > 0) return;
+#pragma unroll 1
+    for (int i = 0; i < seedSteps; i++) widen(m, top, i % 2 == 0, line, memory);
+    if (threadIdx.x == 0) raise(top.at);
 }
 
 // bestOf reduces the threads' candidates to the block's, in thread 0.
@@ -291,15 +379,69 @@ __device__ inline Candidate bestOf(Candidate c, Candidate *memory) {
     return c;
 }
 
-// search is a block's part of the search for a region. Without null maps, several devices divide the strips.
-static __device__ void search(const Map &m, int block, int blocks, unsigned char *memory) {
+// pick takes the best rectangle of all blocks as the next region.
+static __device__ void pick(const Map &m, int blocks, Candidate *memory) {
+    Head *h = m.head;
+    Candidate c = {0, {0, 0, 0, 0}};
+    for (int i = threadIdx.x; i < blocks; i += blockDim.x) {
+        const volatile Candidate &o = m.best[i];  // another block's
+        Candidate v = {o.ratio, {o.at.y1, o.at.x1, o.at.y2, o.at.x2}};
+        if (beats(v, c)) c = v;
+    }
+    c = bestOf(c, memory);
+    if (threadIdx.x == 0) {
+        h->bar = 0, h->searched = 0;
+        if (c.ratio > 0) h->region[h->found++] = c;
+        if (c.ratio == 0 || h->found == m.top) h->state = ended;
+    }
+}
+
+// finish writes a task's regions. Where several devices divide the null maps, it writes how many of its own reach a
+// region's ratio in place of the p-value.
+static __device__ void finish(const Task &t, const Map &m, float *out) {
+    Head *h = m.head;
+    if (h->state != ended) return;
+    if (threadIdx.x == 0) out[t.scores.off + t.scores.len - 1] = h->found > 0 ? static_cast<float>(h->region[0].ratio) : 0;
+    int i = threadIdx.x;
+    if (i >= h->found) return;
+    Candidate c = h->region[i];
+    uint32_t *w = reinterpret_cast<uint32_t *>(out) + t.detail.off + i * words;
+    auto put = [&](int at, long long v) {
+        w[at] = static_cast<uint32_t>(v), w[at + 1] = static_cast<uint32_t>(static_cast<unsigned long long>(v) >> 32);
+    };
+    size_t a = static_cast<size_t>(c.at.y1) * m.stride, b = static_cast<size_t>(c.at.y2 + 1) * m.stride;
+    double count = m.counts[b + c.at.x2 + 1] - m.counts[b + c.at.x1] - m.counts[a + c.at.x2 + 1] + m.counts[a + c.at.x1];
+    double baseline = m.baselines[b + c.at.x2 + 1] - m.baselines[b + c.at.x1] - m.baselines[a + c.at.x2 + 1] + m.baselines[a + c.at.x1];
+    w[0] = c.at.y1, w[1] = c.at.x1, w[2] = c.at.y2, w[3] = c.at.x2;
+    put(4, static_cast<long long>(count));
+    put(6, static_cast<long long>(baseline));
+    put(8, __double_as_longlong(h->total.expected(baseline)));
+    put(10, __double_as_longlong(c.ratio));
+    if (m.replicates == 0) put(12, 0x7FF8000000000001ll);
+    else if (m.portions > 1) put(12, h->reached[i]);
+    else put(12, __double_as_longlong(over(1 + h->reached[i], m.replicates + 1)));
+}
+
+// search is a block's part of the search for a region; the last block that ends takes the best rectangle of all, and
+// without null maps writes the task's regions. Without null maps, several devices divide the strips.
+template <int model>
+static __device__ void search(const Task &t, const Map &m, float *out, int block, int blocks, unsigned char *memory) {
     __shared__ Candidate of[32];
-    __shared__ Search<double> s;
-    const Head &h = *m.head;
-    const int own = block;
-    if (h.state != searching) return;
+    __shared__ Search<double, model> s;
+    __shared__ bool last;
+    Head &h = *m.head;
+    const int state = stateOf(m), own = block, all = blocks;
+    if (state != searching) {
+        if (block == 0 && state == ended && h.state == searching) {  // nothing to search
+            __syncthreads();
+            if (threadIdx.x == 0) h.state = ended;
+            __syncthreads();
+            if (m.replicates == 0) finish(t, m, out);
+        }
+        return;
+    }
     s.begin(m);
-    if (threadIdx.x == 0) s.counts = m.counts, s.excess = m.excess, s.error = h.error, s.bar = &m.head->bar, s.found = h.found;
+    if (threadIdx.x == 0) s.counts = m.counts, s.excess = m.excess, s.error = errorOf(m), s.bar = &h.bar, s.found = h.found;
     Strip strip(memory, m.cols);
     __syncthreads();
     if (m.replicates == 0) block = block * m.portions + m.portion, blocks *= m.portions;
@@ -309,24 +451,17 @@ static __device__ void search(const Map &m, int block, int blocks, unsigned char
         if (i.y + i.height <= rows) level = searchStrip(s, strip, i.y, i.height, level);
     }
     Candidate c = bestOf(s.mine[threadIdx.x], of);
-    if (threadIdx.x == 0) m.best[own] = c;
-}
-
-// pick takes the best rectangle of all blocks as the next region.
-static __device__ void pick(const Map &m, int blocks) {
-    __shared__ Candidate of[32];
-    Head *h = m.head;
-    if (h->state != searching) return;
-    Candidate c;
-    c.ratio = 0, c.at = {0, 0, 0, 0};
-    for (int i = threadIdx.x; i < blocks; i += blockDim.x) {
-        if (beats(m.best[i], c)) c = m.best[i];
+    if (threadIdx.x == 0) {
+        m.best[own] = c;
+        __threadfence();
+        last = atomicAdd(&h.searched, 1u) == static_cast<uint32_t>(all) - 1;
     }
-    c = bestOf(c, of);
-    if (threadIdx.x > 0) return;
-    h->bar = 0;
-    if (c.ratio > 0) h->region[h->found++] = c;
-    if (c.ratio == 0 || h->found == m.top) h->state = ended;
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    pick(m, all, of);
+    __syncthreads();
+    if (m.replicates == 0) finish(t, m, out);
 }
 
 }  // namespace scan

@@ -17,6 +17,10 @@ const (
 const (
 	scanThreads     = 256
 	scanNullThreads = 512
+	scanRows        = 8    // of a block of scan_rows
+	scanColumns     = 32   // of a block of scan_columns
+	scanSeedCells   = 4096 // of the grid, of a block of scan_seed for each size of rectangles
+	scanTrials      = 1 << 23
 	scanHead        = 2048 // bytes
 	scanWords       = 14   // of a region
 	scanFull        = 132 * 8
@@ -36,13 +40,15 @@ var (
 )
 
 // scanClass returns a class of Scan: A is rows and, << 16, columns of the grid; B the most rows of a
-// rectangle, << 11 its most columns and << 22 regions; Variant null maps.
+// rectangle, << 11 its most columns and << 22 regions; Variant null maps
+// and, << 28, the model.
 func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != scanParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh || t.Next.Len > 0 {
 		return Class{}, 0, false
 	}
 	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
-	if params.Int(scanParamModel) != int(scan.Poisson) || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
+	model := scan.Model(params.Int(scanParamModel))
+	if model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
 		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop || int(t.Detail.Len) != top*scanWords {
 		return Class{}, 0, false
 	}
@@ -55,8 +61,11 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	strips, runs := high*(2*rows-high+1)/2, wide*(2*columns-wide+1)/2
 	cost := rows*columns/4 + (top+replicates)*(strips*runs/4000+1000)
-	return Class{Op: scan.Op, Variant: uint32(replicates), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22)}, cost, true
+	return Class{Op: scan.Op, Variant: uint32(replicates | int(model)<<28), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22)}, cost, true
 }
+
+// scanReplicates returns the null maps of a class.
+func scanReplicates(c Class) int { return int(c.Variant & (1<<28 - 1)) }
 
 // scanShared returns the shared memory of a strip of rows: stripBytes in scan_search.h.
 func scanShared(columns int) int {
@@ -67,14 +76,14 @@ func scanShared(columns int) int {
 // scanSeeders returns the number of a task's blocks of scan_seed, for rectangles of up to high rows and
 // wide columns.
 func scanSeeders(rows, columns, high, wide int) int {
-	return bits.Len(uint(high)) * bits.Len(uint(wide)) * ((rows*columns + 16383) / 16384)
+	return bits.Len(uint(high)) * bits.Len(uint(wide)) * ((rows*columns + scanSeedCells - 1) / scanSeedCells)
 }
 
 // scanWave is the most scratch memory of a launch with several tasks; more take turns.
 const scanWave = 1 << 30
 
 func scanLaunches(c Class, p *builder, chains []chain) {
-	rows, columns, replicates := int(c.A&0xffff), int(c.A>>16), int(c.Variant)
+	rows, columns, replicates := int(c.A&0xffff), int(c.A>>16), scanReplicates(c)
 	high, wide, top := int(c.B&0x7ff), int(c.B>>11&0x7ff), int(c.B>>22)
 	tasks := 0
 	for _, ch := range chains {
@@ -88,11 +97,16 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 	searchers := max(1, min((strips+warps-1)/warps, scanBlock, max(4*scanFull/tasks, 16)))
 	entries := (rows + 1) * (columns + 1)
 	table := 2 * Align(4*entries)
+	search, null := kernel("scan_search"), kernel("scan_null")
+	if scan.Model(c.Variant>>28) == scan.Bernoulli {
+		table += Align(scanTrials/8 + 4)
+		search, null = kernel("scan_search_bernoulli"), kernel("scan_null_bernoulli")
+	}
 	nulls := 0
 	if replicates > 0 {
 		nulls = max(1, min(replicates, (scanNullFull+tasks-1)/tasks, scanWave/2/table))
 	}
-	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + nulls*table
+	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(16*rows) + nulls*table
 	wave := max(1, scanWave/scratch)
 	at := make([]uint32, 0, min(wave, tasks))
 	var of []uint32 // tasks of the wave
@@ -105,16 +119,17 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 			p.tile(Tile{First: task, Count: 1, Part: uint32(nulls<<16 | max(1, p.portions)<<8 | p.portion), Scratch: at[i]})
 		}
 		n := len(of)
-		p.launchGrid(kernel("scan_load"), n, 1024, 0)
+		p.launchGrid(kernel("scan_rows"), n*((rows+scanRows-1)/scanRows), 32*scanRows, 0)
+		p.again(kernel("scan_columns"), n*((columns+scanColumns-1)/scanColumns), 512, 0)
 		for range top {
 			p.again(kernel("scan_seed"), n*scanSeeders(rows, columns, high, wide), scanThreads, 0)
-			p.again(kernel("scan_search"), n*searchers, scanThreads, warps*scanShared(columns))
-			p.again(kernel("scan_pick"), n, scanThreads, 0)
+			p.again(search, n*searchers, scanThreads, warps*scanShared(columns))
 		}
 		if nulls > 0 {
-			p.again(kernel("scan_null"), n*nulls, scanNullThreads, scanNullThreads/32*scanShared(columns))
+			p.again(kernel("scan_guide"), n, 1024, 0)
+			p.again(null, n*nulls, scanNullThreads, scanNullThreads/32*scanShared(columns))
+			p.again(kernel("scan_finish"), n, 32, 0)
 		}
-		p.again(kernel("scan_finish"), n, 32, 0)
 		of = of[:0]
 	}
 	for _, ch := range chains {
@@ -131,16 +146,17 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 }
 
 var scanPlan = opPlan{
-	op:      scan.Op,
-	kernels: []string{"scan_load", "scan_seed", "scan_search", "scan_pick", "scan_null", "scan_finish"},
-	class:   scanClass, launches: scanLaunches,
+	op: scan.Op,
+	kernels: []string{"scan_rows", "scan_columns", "scan_seed", "scan_search", "scan_search_bernoulli", "scan_guide",
+		"scan_null", "scan_null_bernoulli", "scan_finish"},
+	class: scanClass, launches: scanLaunches,
 	shared: func(c Class) int {
 		warps := scanThreads / 32
-		if c.Variant > 0 {
+		if scanReplicates(c) > 0 {
 			warps = scanNullThreads / 32
 		}
 		return warps * scanShared(int(c.A>>16))
 	},
-	divides: func(c Class) bool { return scan.Divides(int(c.B>>22), int(c.Variant)) },
+	divides: func(c Class) bool { return scan.Divides(int(c.B>>22), scanReplicates(c)) },
 	merge:   scan.Merge,
 }

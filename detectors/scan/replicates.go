@@ -16,11 +16,12 @@ const DefaultReplicates = 999
 // probability in proportion to its baseline. For Bernoulli's they are hypergeometric: the cases are
 // drawn from the trials without replacement.
 //
-// Up to a total of [MaxCounted], Poisson's counts are drawn one by one, by integers alone: a random
-// number of 64 bits chooses one of the units of all baselines, and with it the cell. Other maps are
-// drawn by halves: the cells with a baseline are split into halves, and these again, and a draw gives
-// the number of a group's counts in its first half ([split]). The time is that of about one draw for
-// each cell, whatever the total.
+// Up to [MaxCounted] counts are drawn one by one, by integers alone: a random number of 64 bits chooses
+// one of the units of all baselines, and with it the cell. For Bernoulli's model, of up to [MaxTrials],
+// numbers that choose a trial again are passed over, and where the cases are more than half of the
+// trials, the others are drawn. Other maps are drawn by halves: the cells with a baseline are split into
+// halves, and these again, and a draw gives the number of a group's counts in its first half ([split]).
+// The time is that of about one draw for each cell, whatever the total.
 //
 // A null map is a function of the baselines, the total, the seed and its number, to the bit: on all
 // processors where counts are drawn one by one, and on those of one architecture where halves are,
@@ -37,8 +38,11 @@ type Replicates struct {
 	guide   []uint32 // where counts are drawn one by one: by the first bits of a number, the first cell that it may choose
 }
 
-// MaxCounted is the largest total of a map of Poisson's model whose counts are drawn one by one.
-const MaxCounted = 1 << 20
+// Limits of maps whose counts are drawn one by one.
+const (
+	MaxCounted = 1 << 20 // counts
+	MaxTrials  = 1 << 23 // trials of Bernoulli's model, each of which is a bit of memory
+)
 
 // NewReplicates returns the null maps of a grid that has passed Check. There are none of families
 // other than Poisson and Bernoulli.
@@ -63,7 +67,7 @@ func NewReplicates(g *Grid, f Family, seed uint64) (*Replicates, error) {
 		}
 	}
 	r.before = append(r.before, sum)
-	if !r.limited && r.drawn <= MaxCounted && len(r.cell) > 0 {
+	if r.drawn <= MaxCounted && (!r.limited || sum <= MaxTrials) && len(r.cell) > 0 {
 		r.guide = make([]uint32, 1<<bits.Len(uint(len(r.cell)-1)))
 		cell := 0
 		for i := range r.guide {
@@ -85,9 +89,9 @@ func (r *Replicates) Draw(count []int64, replicate int) {
 	clear(count)
 	if r.guide != nil {
 		r.choose(count, newRandom(r.seed, replicate))
-		return
+	} else {
+		r.share(count, newRandom(r.seed, replicate), r.drawn, 0, len(r.cell))
 	}
-	r.share(count, newRandom(r.seed, replicate), r.drawn, 0, len(r.cell))
 	if r.others {
 		for i, b := range r.grid.Baseline {
 			count[i] = b - count[i]
@@ -98,23 +102,33 @@ func (r *Replicates) Draw(count []int64, replicate int) {
 // choose draws the counts one by one: x chooses the unit x*B/2^64 of the B units of the
 // baselines, rounded down.
 func (r *Replicates) choose(count []int64, random random) {
-	unguided, all := r.unguided(), uint64(r.total.Baseline)
+	unguided, all, left := r.unguided(), uint64(r.total.Baseline), r.drawn
+	var chosen []uint64 // a bit for each trial
+	if r.limited {
+		chosen = make([]uint64, all/64+1)
+	}
 	add := func(x uint64) {
 		unit, _ := bits.Mul64(x, all)
+		if chosen != nil {
+			word, bit := &chosen[unit/64], uint64(1)<<(unit%64)
+			if *word&bit != 0 {
+				return
+			}
+			*word |= bit
+		}
+		left--
 		cell := r.guide[x>>unguided]
 		for uint64(r.before[cell+1]) <= unit {
 			cell++
 		}
 		count[r.cell[cell]]++
 	}
-	for i := range uint64(r.drawn / 2) {
+	for i := uint64(0); left > 0; i++ {
 		x, y := random.draw(i)
 		add(x)
-		add(y)
-	}
-	if r.drawn%2 > 0 {
-		x, _ := random.draw(uint64(r.drawn / 2))
-		add(x)
+		if left > 0 {
+			add(y)
+		}
 	}
 }
 

@@ -384,7 +384,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	add := func(p Params, dim, extra int, fresh []int, values ...signals.Signal) {
 		c := signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...)
-		c.CPU = p.Model != Poisson
+		c.CPU = p.Model != Poisson && p.Model != Bernoulli
 		cases = append(cases, c)
 	}
 	counts := func(name string, mean float64) signals.Signal {
@@ -428,10 +428,11 @@ func cases(rng *rand.Rand) []detectors.Case {
 
 // Shapes are square grids: many, one alone, and one with null maps.
 func Shapes() []detectors.Shape {
-	shape := func(n, limit, replicates, tasks int) detectors.Shape {
+	shape := func(n, limit, replicates, tasks int, model Model) detectors.Shape {
 		s := detectors.Shape{
 			Name: fmt.Sprintf("n=%d", n), Unit: "maps/s", Dim: 2, Fresh: 1, Tasks: tasks,
-			Values: detectors.Values{detectors.WindowParam: n * n, "COLUMNS": n, "MAX_ROWS": limit, "MAX_COLUMNS": limit, "REPLICATES": replicates},
+			Values: detectors.Values{detectors.WindowParam: n * n, "COLUMNS": n, "MAX_ROWS": limit, "MAX_COLUMNS": limit, "REPLICATES": replicates,
+				"MODEL": int(model)},
 		}
 		if limit > 0 {
 			s.Name += fmt.Sprintf(", up to %d x %d", limit, limit)
@@ -442,10 +443,14 @@ func Shapes() []detectors.Shape {
 		if tasks == 1 {
 			s.Name += ", one map"
 		}
+		if model == Bernoulli {
+			s.Name += ", Bernoulli"
+		}
 		return s
 	}
 	return []detectors.Shape{
-		shape(128, 0, 0, 64), shape(128, 0, 0, 1), shape(128, 0, scan.DefaultReplicates, 1), shape(256, 0, 0, 1), shape(512, 0, 0, 1),
-		shape(1024, 128, 0, 1),
+		shape(128, 0, 0, 64, Poisson), shape(128, 0, 0, 1, Poisson), shape(128, 0, scan.DefaultReplicates, 1, Poisson),
+		shape(256, 0, 0, 1, Poisson), shape(512, 0, 0, 1, Poisson), shape(1024, 128, 0, 1, Poisson),
+		shape(128, 0, 0, 64, Bernoulli), shape(128, 0, scan.DefaultReplicates, 1, Bernoulli),
 	}
 }
