@@ -78,10 +78,68 @@ static __device__ float draw(const Map &m, uint32_t seed, uint32_t number, uint3
     return errorOf(largest(most, memory), total.count);
 }
 
-// nulls counts, in a block's share of the null maps, those whose ratio reaches each region's.
-template <int model> static __device__ void nulls(const Map &m, uint32_t seed, int block, unsigned char *memory) {
+// Job is the search of a null map, in the memory of the block that has drawn it. Warps of all blocks of the task take
+// strips of it.
+struct Job {
+    unsigned long long bar;  // bits of the largest ratio so far
+    uint32_t next, done;     // strips that warps have taken, and those of them that are searched
+    float error;             // of an excess
+};
+constexpr int jobBytes = 256;
+constexpr int taken = 8;  // strips at a time
+
+__device__ inline size_t nullBytes(const Map &m) {
+    return jobBytes + 2 * rounded(static_cast<size_t>(m.entries) * 4) + (m.bernoulli ? rounded(mostTrials / 8 + 4) : 0);
+}
+__device__ inline Job &jobOf(const Map &m, int block) { return *reinterpret_cast<Job *>(m.null + block * nullBytes(m)); }
+__device__ inline int stripsOf(const Map &m) { return m.rows * m.maxRows; }  // those that end below the last row, too
+
+// idle leaves no strip to take in the jobs of a task, before any of its blocks begins.
+static __device__ void idle(const Map &m, int blocks) {
+    for (int i = threadIdx.x; i < blocks; i += blockDim.x) jobOf(m, i).next = static_cast<uint32_t>(stripsOf(m));
+}
+
+// work searches strips of the job of a block until all are taken. Once the highest ratio is reached, the others need not be
+// searched: own, the block that has drawn the map, takes them all. Another block may take strips of the map that follows
+// in the same memory, so what it knows of a map it reads after it has taken some.
+template <int model>
+static __device__ __noinline__ void work(const Map &m, Search<uint32_t, model> &s, const Strip &strip, int block, bool own, double highest) {
+    Job &job = jobOf(m, block);
+    const uint32_t all = static_cast<uint32_t>(stripsOf(m)), lane = threadIdx.x & 31;
+    const uint32_t *counts = reinterpret_cast<const uint32_t *>(reinterpret_cast<unsigned char *>(&job) + jobBytes);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        s.counts = counts, s.excess = reinterpret_cast<const float *>(counts) + rounded(static_cast<size_t>(m.entries) * 4) / 4;
+        s.bar = &job.bar;
+    }
+    __syncthreads();
+    double level = 0;
+    while (own || level < highest) {
+        uint32_t n = level < highest ? taken : all, first = 0;
+        if (lane == 0) {
+            first = atomicAdd(&job.next, n);
+            __threadfence();
+            s.error[threadIdx.x >> 5] = *static_cast<volatile float *>(&job.error);
+            level = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
+        }
+        first = __shfl_sync(full, first, 0), level = __shfl_sync(full, level, 0);
+        if (first >= all) break;
+        n = min(n, all - first);
+        s.mine[threadIdx.x].ratio = 0;
+        __syncwarp();
+        Strips i(m.rows, static_cast<int>(first), 1);
+        for (uint32_t k = 0; k < n && level < highest; k++, i.next()) {
+            if (i.y + i.height <= m.rows) level = searchStrip(s, strip, i.y, i.height, level);
+        }
+        __syncwarp();
+        if (lane == 0) __threadfence(), atomicAdd(&job.done, n);
+    }
+}
+
+// nulls counts the null maps whose ratio reaches each region's. A block draws maps of its own, and when none is left takes
+// part in the search of others'.
+template <int model> static __device__ void nulls(const Map &m, uint32_t seed, int block, int blocks, unsigned char *memory) {
     __shared__ float reduced[33];
-    __shared__ unsigned long long bar;
     __shared__ uint32_t number;
     __shared__ Search<uint32_t, model> s;
     Head *h = m.head;
@@ -90,32 +148,39 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
     // highest, the first region's.
     const double lowest = h->region[h->found - 1].ratio, highest = h->region[0].ratio;
     const size_t table = rounded(static_cast<size_t>(m.entries) * 4);
-    unsigned char *own = m.null + block * (2 * table + (model == bernoulli ? rounded(mostTrials / 8 + 4) : 0));
-    uint32_t *counts = reinterpret_cast<uint32_t *>(own), *drawn = reinterpret_cast<uint32_t *>(own + 2 * table);
-    float *excess = reinterpret_cast<float *>(own + table);
-    const int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+    Job &job = jobOf(m, block);
+    uint32_t *counts = reinterpret_cast<uint32_t *>(reinterpret_cast<unsigned char *>(&job) + jobBytes), *drawn = counts + 2 * table / 4;
+    float *excess = reinterpret_cast<float *>(counts + table / 4);
     s.begin(m);
-    if (threadIdx.x == 0) s.counts = counts, s.excess = excess, s.bar = &bar;
     Strip strip(memory, m.cols);
     for (;;) {
         __syncthreads();
-        if (threadIdx.x == 0) {
-            number = atomicAdd(&h->next, 1u) * m.portions + m.portion;
-            bar = static_cast<unsigned long long>(__double_as_longlong(lowest)) - 1;
-        }
+        if (threadIdx.x == 0) number = atomicAdd(&h->next, 1u) * m.portions + m.portion;
         __syncthreads();
-        if (number >= m.replicates) return;
+        if (number >= m.replicates) break;
         float error = draw<model>(m, seed, number, counts, excess, drawn, reduced);
-        if (threadIdx.x == 0) s.error = error;
-        s.mine[threadIdx.x].ratio = 0;
+        __threadfence();
         __syncthreads();
-        double level = 0;
-        for (Strips i(m.rows, warp, warps); i.height <= m.maxRows && level < highest; i.next()) {
-            if (i.y + i.height <= m.rows) level = searchStrip(s, strip, i.y, i.height, level);
+        if (threadIdx.x == 0) {
+            job.bar = static_cast<unsigned long long>(__double_as_longlong(lowest)) - 1, job.done = 0, job.error = error;
+            __threadfence();
+            atomicExch(&job.next, 0u);
+        }
+        work(m, s, strip, block, true, highest);
+        __syncthreads();
+        if (threadIdx.x == 0) {  // other blocks may still search strips
+            while (*static_cast<volatile uint32_t *>(&job.done) < static_cast<uint32_t>(stripsOf(m))) {
+            }
+            __threadfence();
         }
         __syncthreads();
-        double reached = __longlong_as_double(static_cast<long long>(bar));
+        double reached = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
         if (threadIdx.x < h->found && reached >= h->region[threadIdx.x].ratio) atomicAdd(h->reached + threadIdx.x, 1u);
+    }
+    for (int k = 1; k < blocks; k++) {
+        int other = (block + k) % blocks;
+        bool some = *static_cast<volatile uint32_t *>(&jobOf(m, other).next) < static_cast<uint32_t>(stripsOf(m));
+        if (__syncthreads_or(some)) work(m, s, strip, other, false, highest);
     }
 }
 

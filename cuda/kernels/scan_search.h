@@ -23,9 +23,10 @@ template <class C, int model> struct Search {
     const float *excess, *shares;
     const Candidate *regions;  // found ones, which no rectangle may overlap
     Total total;
-    float unit, shareError, error;
+    float unit, shareError;
+    float error[sizeof(C) == 8 ? searchWarps : nullWarps];  // of an excess, by warp
     double scale;              // of the filter's limit, which is the level times this
-    float cases, others;       // among all trials, of Bernoulli's model
+    float odds, curve;         // of Bernoulli's model: cases by others, and by the square of the others
     unsigned long long *bar;   // bits of the largest ratio so far
     Candidate mine[32 * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // by thread
 
@@ -38,17 +39,18 @@ template <class C, int model> struct Search {
         unit = h.unit, shareError = h.shareError;
         scale = 2 * total.count / (static_cast<double>(unit) * unit * unit) * (1 - 1e-5);
         if (model == bernoulli) {
-            double share = (total.baseline - total.count) / total.baseline;
-            scale *= share, others = static_cast<float>(share), cases = static_cast<float>(total.count / total.baseline);
+            double others = total.baseline - total.count;
+            scale *= unit, odds = static_cast<float>(total.count / others), curve = static_cast<float>(total.count / (others * others));
         }
     }
 
-    // spread returns the factor of the filter's limit of a rectangle with the share b of the baselines, beside the share q.
-    __device__ __forceinline__ float spread(float b, float q) const {
+    // spread returns the factor of the filter's limit of a rectangle with the share b of the baselines, beside the share q,
+    // and the excess d. See scan.cu.
+    __device__ __forceinline__ float spread(float b, float q, float d) const {
         if (model == poisson) return b * q * q;
         b = __saturatef(b);
         float both = b * q;
-        return __fdividef(both * both, fmaxf(others * b + cases * q, 1e-30f));
+        return __fdividef(both * both, fmaxf(b * unit + q * (odds * b + curve * q * fmaxf(d, 0)), 1e-30f));
     }
 };
 
@@ -81,13 +83,13 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
 template <class C, int model>
 static __device__ __noinline__ void consider(Search<C, model> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
                                                                  double level) {
-    const float off = x1 > 0 ? column[x1 - 1].x - s.error : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
+    const float off = x1 > 0 ? column[x1 - 1].x - s.error[threadIdx.x >> 5] : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
     const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * s.scale);
     size_t above = static_cast<size_t>(y1) * s.stride, under = static_cast<size_t>(y2 + 1) * s.stride;
     for (int x = from; x < end; x++) {
         float2 v = column[x];
         float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-        if (!(d * fabsf(d) > limit * s.spread(b, q))) continue;
+        if (!(d * fabsf(d) > limit * s.spread(b, q, d))) continue;
         const C *counts = s.counts;
         const double *baselines = s.baselines;
         double count = static_cast<double>(counts[under + x + 1] - counts[under + x1] - counts[above + x + 1] + counts[above + x1]);
@@ -121,7 +123,7 @@ __device__ inline int groupOf(int place) { return place >> 4 & 0xfff; }
 template <class C, int model>
 __device__ __forceinline__ int next(const Search<C, model> &s, const Strip &strip, int y1, int y2, float limit, int after) {
     const int lane = threadIdx.x & 31, cols = s.cols, maxCols = s.maxCols;
-    const float error = s.error, shareError = s.shareError, most = s.unit - 2 * shareError;
+    const float error = s.error[threadIdx.x >> 5], shareError = s.shareError, most = s.unit - 2 * shareError;
     const float2 *column = strip.column;
     const float4 *group = strip.group;
     int g = groupOf(after) == 0 ? 0 : groupOf(after) == nearest ? 1 : groupOf(after) + 4;
@@ -135,7 +137,7 @@ __device__ __forceinline__ int next(const Search<C, model> &s, const Strip &stri
             for (int w = 0; w < near; w++) {
                 float2 v = column[x1 + w];
                 float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-                any |= d * fabsf(d) > limit * s.spread(b, q);
+                any |= d * fabsf(d) > limit * s.spread(b, q, d);
             }
             any = any && x1 < end;
             if (__any_sync(full, any)) return placeOf(from, nearest, any);
@@ -148,7 +150,7 @@ __device__ __forceinline__ int next(const Search<C, model> &s, const Strip &stri
             for (int z = 0; z < 4; z++) {
                 float4 v = group[g + z];
                 float d = v.x - off, low = v.y - share, high = v.z - share, u = __saturatef(most - low), q = __saturatef(most - high);
-                p[z] = d * fabsf(d) > limit * fminf(s.spread(low, u), s.spread(high, q));
+                p[z] = d * fabsf(d) > limit * fminf(s.spread(low, u, d), s.spread(high, q, d));
             }
         };
         if (g <= first) {
@@ -183,7 +185,7 @@ __device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &
     const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
     float2 *column = strip.column;
     float4 *group = strip.group;
-    const float error = s.error;
+    const float error = s.error[threadIdx.x >> 5];
     const unsigned long long bar = *static_cast<volatile unsigned long long *>(s.bar);  // before its use, which waits for it
     __syncwarp();
     {
@@ -441,7 +443,8 @@ static __device__ void search(const Task &t, const Map &m, float *out, int block
         return;
     }
     s.begin(m);
-    if (threadIdx.x == 0) s.counts = m.counts, s.excess = m.excess, s.error = errorOf(m), s.bar = &h.bar, s.found = h.found;
+    if (threadIdx.x == 0) s.counts = m.counts, s.excess = m.excess, s.bar = &h.bar, s.found = h.found;
+    if (threadIdx.x < searchWarps) s.error[threadIdx.x] = errorOf(m);
     Strip strip(memory, m.cols);
     __syncthreads();
     if (m.replicates == 0) block = block * m.portions + m.portion, blocks *= m.portions;

@@ -102,6 +102,7 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 		table += Align(scanTrials/8 + 4)
 		search, null = kernel("scan_search_bernoulli"), kernel("scan_null_bernoulli")
 	}
+	table += Alignment // the block's job
 	nulls := 0
 	if replicates > 0 {
 		nulls = max(1, min(replicates, (scanNullFull+tasks-1)/tasks, scanWave/2/table))
