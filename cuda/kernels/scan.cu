@@ -45,7 +45,7 @@ SCAN(scan_columns, 512, 2, (p.columns + 31) / 32, scan::columns(status + tile.fi
 SCAN(scan_seed, 256, 4, scan::seeders(p), scan::seed(m, block, blocks))
 SCAN(scan_search, 256, 4, searchers, scan::search<scan::poisson>(t, m, out, block, blocks, memory))
 SCAN(scan_search_bernoulli, 256, 4, searchers, scan::search<scan::bernoulli>(t, m, out, block, blocks, memory))
-SCAN(scan_guide, 1024, 1, 1, (scan::guide(m), scan::idle(m, nulls)))
+SCAN(scan_guide, 256, 4, scan::guides, (scan::guide(m, block, blocks), scan::idle(m, nulls, block)))
 SCAN(scan_null, 512, 2, nulls, scan::nulls<scan::poisson>(m, paramsOf<ScanParams>(t, f32).seed, block, blocks, memory))
 SCAN(scan_null_bernoulli, 512, 2, nulls, scan::nulls<scan::bernoulli>(m, paramsOf<ScanParams>(t, f32).seed, block, blocks, memory))
 SCAN(scan_finish, 32, 1, 1, scan::finish(t, m, out))

@@ -9,6 +9,7 @@ constexpr uint32_t full = 0xffffffffu;
 constexpr int mostTop = 32;       // regions
 constexpr int mostColumns = 1024;
 constexpr int columnThreads = 512;
+constexpr int guides = 32;        // blocks of a task
 constexpr unsigned long long mostSum = 1ull << 53;
 constexpr unsigned long long mostCounted = 1 << 20;  // counts that a null map draws
 constexpr unsigned long long mostTrials = 1 << 23;   // of Bernoulli's model with null maps
@@ -289,28 +290,36 @@ __device__ inline float errorOf(const Map &m) {
     return errorOf(most, m.head->total.count);
 }
 
-// guide makes the index from which null maps find the cell of a unit of the baselines.
-static __device__ void guide(const Map &m) {
+// guide makes a block's part of the index from which null maps find the cell of a unit of the baselines.
+static __device__ void guide(const Map &m, int block, int blocks) {
     if (m.head->state != ended || m.head->found == 0) return;
     const Total total = m.head->total;
-    const int cells = m.rows * m.cols;
-    for (int i = threadIdx.x; i <= cells; i += blockDim.x) {
-        int y = i / m.cols, x = i - y * m.cols;
+    const int cells = m.rows * m.cols, first = block * blockDim.x + threadIdx.x, step = blocks * blockDim.x;
+    auto before = [&](int y, int x) {
         const double *row = m.baselines + static_cast<size_t>(y) * m.stride;
-        m.before[i] = static_cast<unsigned long long>(i == cells ? total.baseline : row[m.cols] + (row[m.stride + x] - row[x]));
+        return static_cast<unsigned long long>(row[m.cols] + (row[m.stride + x] - row[x]));
+    };
+    for (int i = first; i <= cells; i += step) {
+        int y = i / m.cols;
+        m.before[i] = i == cells ? static_cast<unsigned long long>(total.baseline) : before(y, i - y * m.cols);
     }
-    __syncthreads();
     unsigned long long all = static_cast<unsigned long long>(total.baseline);
-    for (int i = threadIdx.x; i < 1 << m.guided; i += blockDim.x) {
+    for (int i = first; i < 1 << m.guided; i += step) {
         unsigned long long unit = static_cast<unsigned long long>(
             static_cast<unsigned __int128>(static_cast<unsigned long long>(i) << (64 - m.guided)) * all >> 64);
-        int low = 0, high = cells - 1;  // the first cell that ends after the unit
-        while (low < high) {
-            int mid = (low + high) / 2;
-            if (m.before[mid + 1] > unit) high = mid;
-            else low = mid + 1;
+        // The first row, and in it the first cell, that ends after the unit.
+        int y = 0, x = 0;
+        for (int high = m.rows - 1; y < high;) {
+            int mid = (y + high) / 2;
+            if (before(mid, m.cols) > unit) high = mid;
+            else y = mid + 1;
         }
-        m.guide[i] = low;
+        for (int high = m.cols - 1; x < high;) {
+            int mid = (x + high) / 2;
+            if (before(y, mid + 1) > unit) high = mid;
+            else x = mid + 1;
+        }
+        m.guide[i] = y * m.cols + x;
     }
 }
 

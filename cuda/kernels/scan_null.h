@@ -95,15 +95,15 @@ __device__ inline Job &jobOf(const Map &m, int block) { return *reinterpret_cast
 __device__ inline int stripsOf(const Map &m) { return m.rows * m.maxRows; }  // those that end below the last row, too
 
 // idle leaves no strip to take in the jobs of a task, before any of its blocks begins.
-static __device__ void idle(const Map &m, int blocks) {
-    for (int i = threadIdx.x; i < blocks; i += blockDim.x) jobOf(m, i).next = static_cast<uint32_t>(stripsOf(m));
+static __device__ void idle(const Map &m, int blocks, int block) {
+    for (int i = threadIdx.x; block == 0 && i < blocks; i += blockDim.x) jobOf(m, i).next = static_cast<uint32_t>(stripsOf(m));
 }
 
 // work searches strips of the job of a block until all are taken. Once the highest ratio is reached, the others need not be
 // searched: own, the block that has drawn the map, takes them all. Another block may take strips of the map that follows
 // in the same memory, so what it knows of a map it reads after it has taken some.
 template <int model>
-static __device__ __noinline__ void work(const Map &m, Search<uint32_t, model> &s, const Strip &strip, int block, bool own, double highest) {
+static __device__ void work(const Map &m, Search<uint32_t, model> &s, const Strip &strip, int block, bool own, double highest) {
     Job &job = jobOf(m, block);
     const uint32_t all = static_cast<uint32_t>(stripsOf(m)), lane = threadIdx.x & 31;
     const uint32_t *counts = reinterpret_cast<const uint32_t *>(reinterpret_cast<unsigned char *>(&job) + jobBytes);

@@ -7,8 +7,7 @@ namespace scan {
 constexpr int wide = 8;      // columns of a group
 constexpr int near = 8;     // columns that are tested one by one
 constexpr float below = -1e30f;
-constexpr int seedCells = 4096;  // of the grid, for each block that seeds with rectangles of a size
-constexpr int seedSteps = 4;     // of a block that moves the sides of its best rectangle
+constexpr int seedCells = 8192;  // of the grid, for each block that seeds with rectangles of a size
 constexpr int searchWarps = 8, nullWarps = 16;  // of a block
 
 // stripBytes is the shared memory of a warp: its strip's columns, and groups of these.
@@ -78,25 +77,41 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
     return fmax(level, fmax(mine, known));
 }
 
+// atMost returns a number that the ratio does not exceed, of a rectangle with an excess of up to d, a share of the baselines
+// from b and one outside of it from q on. It is nearer than the filter where the excess is large beside what is expected.
+template <class C, int model> __device__ __forceinline__ float atMost(const Search<C, model> &s, float d, float b, float q) {
+    const float count = __double2float_rd(s.total.count) / s.unit, e = count * b, rest = count * q, u = d / e, v = d / rest;
+    if (!(u > 0.1f) || !(v < 1)) return 1e30f;
+    float ratio = (e + d) * log1pf(u) - d + d * v * (1 + v) / 2;
+    if (model == bernoulli) {
+        const float others = __double2float_rd(s.total.baseline - s.total.count) / s.unit;
+        const float in = d / (others * b), out = d / (others * q);
+        ratio += d * (in * (1 + in) + out) / 2;
+    }
+    return ratio * 1.001f;
+}
+
 // consider computes the ratios of the rectangles of rows y1 to y2 and columns x1 to x, for x in [from,
-// end), that reach the level, and keeps the best.
+// end), that reach the level, and keeps the best. It returns whether there is one.
 template <class C, int model>
-static __device__ __noinline__ void consider(Search<C, model> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
+static __device__ __noinline__ bool consider(Search<C, model> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
                                                                  double level) {
     const float off = x1 > 0 ? column[x1 - 1].x - s.error[threadIdx.x >> 5] : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
     const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * s.scale);
     size_t above = static_cast<size_t>(y1) * s.stride, under = static_cast<size_t>(y2 + 1) * s.stride;
+    bool better = false;
     for (int x = from; x < end; x++) {
         float2 v = column[x];
         float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-        if (!(d * fabsf(d) > limit * s.spread(b, q, d))) continue;
+        if (!(d * fabsf(d) > limit * s.spread(b, q, d)) || atMost(s, d, b, q) < level) continue;
         const C *counts = s.counts;
         const double *baselines = s.baselines;
         double count = static_cast<double>(counts[under + x + 1] - counts[under + x1] - counts[above + x + 1] + counts[above + x1]);
         double baseline = baselines[under + x + 1] - baselines[under + x1] - baselines[above + x + 1] + baselines[above + x1];
         Candidate c = {ratio(count, baseline, s.total), {y1, x1, y2, x}};
-        if (c.ratio >= level && beats(c, s.mine[threadIdx.x])) s.mine[threadIdx.x] = c;
+        if (c.ratio >= level && beats(c, s.mine[threadIdx.x])) s.mine[threadIdx.x] = c, better = true;
     }
+    return better;
 }
 
 // endOf returns the column that the last column of a rectangle of rows y1 to y2 from column x1 on is before.
@@ -217,15 +232,15 @@ __device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &
     for (int at = 0; (at = next(s, strip, y1, y2, static_cast<float>(level * s.scale), at)) >= 0;) {
         const int x1 = fromOf(at) + lane, g = groupOf(at);
         if (g == nearest) {
-            if (at & 1) consider(s, column, y1, y2, x1, x1, min(endOf(s, y1, y2, x1), x1 + near), level);
-            level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
+            bool better = at & 1 && consider(s, column, y1, y2, x1, x1, min(endOf(s, y1, y2, x1), x1 + near), level);
+            if (__any_sync(full, better)) level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
         } else {
 #pragma unroll 1
             for (int z = 0; z < 4; z++) {
                 bool here = at >> z & 1;
                 if (!__any_sync(full, here)) continue;
-                if (here) consider(s, column, y1, y2, x1, (g + z) * wide, min(endOf(s, y1, y2, x1), (g + z + 1) * wide), level);
-                level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
+                bool better = here && consider(s, column, y1, y2, x1, (g + z) * wide, min(endOf(s, y1, y2, x1), (g + z + 1) * wide), level);
+                if (__any_sync(full, better)) level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
             }
         }
     }
@@ -253,74 +268,14 @@ __device__ inline int seeders(const ScanParams &p) {
     return sizes(rows) * sizes(cols) * ((p.rows * p.columns + seedCells - 1) / seedCells);
 }
 
-// Seed is a rectangle with the square of its deviation in units of its variance.
-struct Seed {
-    float square;
-    Rectangle at;
-};
-
-// squareOf returns the square of a deviation in units of its variance, of a rectangle with a share of unit.
-__device__ inline float squareOf(float d, float share, float unit) { return d > 0 ? d * d / fmaxf(share * (unit - share), 1e-30f) : 0; }
-
-// ratioOf returns the ratio of a rectangle of the task's own counts.
-static __device__ double ratioOf(const Map &m, const Rectangle &r) {
-    size_t a = static_cast<size_t>(r.y1) * m.stride, b = static_cast<size_t>(r.y2 + 1) * m.stride;
-    return ratio(m.counts[b + r.x2 + 1] - m.counts[b + r.x1] - m.counts[a + r.x2 + 1] + m.counts[a + r.x1],
-                 m.baselines[b + r.x2 + 1] - m.baselines[b + r.x1] - m.baselines[a + r.x2 + 1] + m.baselines[a + r.x1], m.head->total);
-}
-
-// widen moves two opposite sides of a block's rectangle to where its square is largest: the first and the last row, or
-// column, of all pairs. line has room for the sums of rows, or columns, between the other two sides.
-static __device__ void widen(const Map &m, Seed &seed, bool columns, float2 *line, unsigned long long *memory) {
-    const Rectangle r = seed.at;
-    const int n = columns ? m.cols : m.rows, most = columns ? m.maxCols : m.maxRows;
-    const float unit = m.head->unit;
-    for (int i = threadIdx.x; i <= n; i += blockDim.x) {
-        size_t a = columns ? static_cast<size_t>(r.y1) * m.stride + i : static_cast<size_t>(i) * m.stride + r.x1;
-        size_t b = columns ? static_cast<size_t>(r.y2 + 1) * m.stride + i : static_cast<size_t>(i) * m.stride + r.x2 + 1;
-        line[i] = make_float2(m.excess[b] - m.excess[a], m.shares[b] - m.shares[a]);
-    }
-    __syncthreads();
-    // Threads with one first line have every step-th of its last lines.
-    const int step = max(1, static_cast<int>(blockDim.x) / n);
-    unsigned long long best = 0;
-    for (int k = threadIdx.x; k < n * step; k += blockDim.x) {
-        const int from = k / step;
-        const float2 off = line[from];
-        for (int to = from + 1 + k % step; to <= min(n, from + most); to += step) {
-            float2 v = line[to];
-            float square = squareOf(v.x - off.x, v.y - off.y, unit);
-            unsigned long long is = static_cast<unsigned long long>(__float_as_uint(square)) << 32 | from << 16 | to;
-            best = max(best, is);
-        }
-    }
-    for (int d = 16; d > 0; d /= 2) best = max(best, __shfl_xor_sync(full, best, d));
-    if ((threadIdx.x & 31) == 0) memory[threadIdx.x >> 5] = best;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int i = 1; i < static_cast<int>(blockDim.x) / 32; i++) best = max(best, memory[i]);
-        float square = __uint_as_float(static_cast<uint32_t>(best >> 32));
-        int from = best >> 16 & 0xffff, to = best & 0xffff;
-        if (square > seed.square) {
-            seed.square = square;
-            if (columns) seed.at.x1 = from, seed.at.x2 = to - 1;
-            else seed.at.y1 = from, seed.at.y2 = to - 1;
-        }
-    }
-    __syncthreads();
-}
-
 // seed raises the bar to the ratio of a good rectangle. Of rectangles with sides of powers of two, half
 // of a side apart, each thread takes the one with the largest squared deviation in units of its
-// variance. For the first region, a block whose best one is near the best so far then moves its sides.
+// variance.
 static __device__ void seed(const Map &m, int block, int blocks) {
-    __shared__ float2 line[mostColumns + 1];
-    __shared__ unsigned long long memory[32];
-    __shared__ Seed top;
-    __shared__ bool near;
     Head &h = *m.head;
     if (stateOf(m) != searching) return;
-    Seed own = {0, {0, 0, 0, 0}};
+    float most = 0;
+    Rectangle at = {0, 0, 0, 0};
     const int kinds = sizes(m.maxRows) * sizes(m.maxCols), kind = block % kinds, widths = sizes(m.maxCols);
     const int height = 1 << kind / widths, width = 1 << kind % widths, found = h.found;
     const int down = max(1, height / 2), right = max(1, width / 2), ys = (m.rows - height) / down + 1, xs = (m.cols - width) / right + 1;
@@ -330,33 +285,23 @@ static __device__ void seed(const Map &m, int block, int blocks) {
         int y = i / xs * down, x = i % xs * right;
         int a = y * m.stride + x, b = a + height * m.stride;
         float d = m.excess[b + width] - m.excess[b] - m.excess[a + width] + m.excess[a];
-        float share = m.shares[b + width] - m.shares[b] - m.shares[a + width] + m.shares[a], square = squareOf(d, share, unit);
-        if (!(square > own.square)) continue;
+        float share = m.shares[b + width] - m.shares[b] - m.shares[a + width] + m.shares[a], rest = unit - share;
+        float square = d * d / fmaxf(share * rest, 1e-30f);
+        if (!(d > 0) || !(square > most)) continue;
         Rectangle r = {y, x, y + height - 1, x + width - 1};
         bool free = true;
         for (int k = 0; k < found; k++) free = free && !overlap(r, h.region[k].at);
-        if (free) own = {square, r};
+        if (free) most = square, at = r;
     }
-    // The thread with the block's best one.
-    unsigned long long best = static_cast<unsigned long long>(__float_as_uint(own.square)) << 32 | threadIdx.x;
-    for (int d = 16; d > 0; d /= 2) best = max(best, __shfl_xor_sync(full, best, d));
-    if ((threadIdx.x & 31) == 0) memory[threadIdx.x >> 5] = best;
-    __syncthreads();
-    best = memory[0];
-    for (int i = 1; i < static_cast<int>(blockDim.x) / 32; i++) best = max(best, memory[i]);
-    if (best >> 32 == 0) return;
-    auto raise = [&](const Rectangle &r) {
-        double v = ratioOf(m, r);
-        unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(v)), bar = *static_cast<volatile unsigned long long *>(&h.bar);
-        if (bits > bar) atomicMax(&h.bar, bits);
-        near = v > 0.6 * __longlong_as_double(static_cast<long long>(bar));
-    };
-    if (threadIdx.x == (best & 0xffffffff)) top = own, raise(own.at);
-    __syncthreads();
-    if (!near || found > 0) return;
-#pragma unroll 1
-    for (int i = 0; i < seedSteps; i++) widen(m, top, i % 2 == 0, line, memory);
-    if (threadIdx.x == 0) raise(top.at);
+    // The thread with the best one of a warp computes its ratio.
+    float best = most;
+    for (int d = 16; d > 0; d /= 2) best = fmaxf(best, __shfl_xor_sync(full, best, d));
+    if (most == 0 || most != best) return;
+    size_t a = static_cast<size_t>(at.y1) * m.stride, b = static_cast<size_t>(at.y2 + 1) * m.stride;
+    double v = ratio(m.counts[b + at.x2 + 1] - m.counts[b + at.x1] - m.counts[a + at.x2 + 1] + m.counts[a + at.x1],
+                     m.baselines[b + at.x2 + 1] - m.baselines[b + at.x1] - m.baselines[a + at.x2 + 1] + m.baselines[a + at.x1], h.total);
+    unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(v));
+    if (bits > *static_cast<volatile unsigned long long *>(&h.bar)) atomicMax(&h.bar, bits);
 }
 
 // bestOf reduces the threads' candidates to the block's, in thread 0.

@@ -19,8 +19,9 @@ const (
 	scanNullThreads = 512
 	scanRows        = 8    // of a block of scan_rows
 	scanColumns     = 32   // of a block of scan_columns
-	scanSeedCells   = 4096 // of the grid, of a block of scan_seed for each size of rectangles
+	scanSeedCells   = 8192 // of the grid, of a block of scan_seed for each size of rectangles
 	scanTrials      = 1 << 23
+	scanGuides      = 32 // blocks of scan_guide for a task
 	scanHead        = 2048 // bytes
 	scanWords       = 14   // of a region
 	scanFull        = 132 * 8
@@ -127,7 +128,7 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 			p.again(search, n*searchers, scanThreads, warps*scanShared(columns))
 		}
 		if nulls > 0 {
-			p.again(kernel("scan_guide"), n, 1024, 0)
+			p.again(kernel("scan_guide"), n*scanGuides, scanThreads, 0)
 			p.again(null, n*nulls, scanNullThreads, scanNullThreads/32*scanShared(columns))
 			p.again(kernel("scan_finish"), n, 32, 0)
 		}
