@@ -86,13 +86,13 @@ struct Job {
     float error;             // of an excess
 };
 constexpr int jobBytes = 256;
-constexpr int taken = 8;  // strips at a time
+constexpr int taken = 4;  // strips at a time
 
 __device__ inline size_t nullBytes(const Map &m) {
     return jobBytes + 2 * rounded(static_cast<size_t>(m.entries) * 4) + (m.bernoulli ? rounded(mostTrials / 8 + 4) : 0);
 }
 __device__ inline Job &jobOf(const Map &m, int block) { return *reinterpret_cast<Job *>(m.null + block * nullBytes(m)); }
-__device__ inline int stripsOf(const Map &m) { return m.rows * m.maxRows; }  // those that end below the last row, too
+__device__ inline int stripsOf(const Map &m) { return stripsOf(m.rows, m.maxRows); }
 
 // idle leaves no strip to take in the jobs of a task, before any of its blocks begins.
 static __device__ void idle(const Map &m, int blocks, int block) {
@@ -100,10 +100,10 @@ static __device__ void idle(const Map &m, int blocks, int block) {
 }
 
 // work searches strips of the job of a block until all are taken. Once the highest ratio is reached, the others need not be
-// searched: own, the block that has drawn the map, takes them all. Another block may take strips of the map that follows
-// in the same memory, so what it knows of a map it reads after it has taken some.
-template <int model>
-static __device__ void work(const Map &m, Search<uint32_t, model> &s, const Strip &strip, int block, bool own, double highest) {
+// searched, and a warp takes them all. The first strips that a warp takes may be of the map that follows in the same
+// memory, so it reads what it knows of the map after them. The next map waits until the strips that a warp has taken are
+// done.
+template <int model> static __device__ void work(const Map &m, Search<uint32_t, model> &s, const Strip &strip, int block, double highest) {
     Job &job = jobOf(m, block);
     const uint32_t all = static_cast<uint32_t>(stripsOf(m)), lane = threadIdx.x & 31;
     const uint32_t *counts = reinterpret_cast<const uint32_t *>(reinterpret_cast<unsigned char *>(&job) + jobBytes);
@@ -112,28 +112,32 @@ static __device__ void work(const Map &m, Search<uint32_t, model> &s, const Stri
         s.counts = counts, s.excess = reinterpret_cast<const float *>(counts) + rounded(static_cast<size_t>(m.entries) * 4) / 4;
         s.bar = &job.bar;
     }
+    s.mine[threadIdx.x].ratio = 0;
     __syncthreads();
     double level = 0;
-    while (own || level < highest) {
+    uint32_t own = 0;
+    for (;;) {
         uint32_t n = level < highest ? taken : all, first = 0;
-        if (lane == 0) {
-            first = atomicAdd(&job.next, n);
-            __threadfence();
-            s.error[threadIdx.x >> 5] = *static_cast<volatile float *>(&job.error);
-            level = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
-        }
-        first = __shfl_sync(full, first, 0), level = __shfl_sync(full, level, 0);
+        if (lane == 0) first = atomicAdd(&job.next, n);
+        first = __shfl_sync(full, first, 0);
         if (first >= all) break;
         n = min(n, all - first);
-        s.mine[threadIdx.x].ratio = 0;
-        __syncwarp();
-        Strips i(m.rows, static_cast<int>(first), 1);
-        for (uint32_t k = 0; k < n && level < highest; k++, i.next()) {
-            if (i.y + i.height <= m.rows) level = searchStrip(s, strip, i.y, i.height, level);
+        if (own == 0) {
+            if (lane == 0) {
+                __threadfence();
+                s.error[threadIdx.x >> 5] = *static_cast<volatile float *>(&job.error);
+                level = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
+            }
+            level = __shfl_sync(full, level, 0);
         }
-        __syncwarp();
-        if (lane == 0) __threadfence(), atomicAdd(&job.done, n);
+        own += n;
+        Strips i(m.rows, m.maxRows, static_cast<int>(first));
+        for (uint32_t k = 0; k < n && level < highest; k++, i.next(1)) {
+            if (i.some()) level = searchStrip(s, strip, i.y, i.height, level);
+        }
     }
+    __syncwarp();
+    if (lane == 0 && own > 0) __threadfence(), atomicAdd(&job.done, own);
 }
 
 // nulls counts the null maps whose ratio reaches each region's. A block draws maps of its own, and when none is left takes
@@ -166,7 +170,7 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
             __threadfence();
             atomicExch(&job.next, 0u);
         }
-        work(m, s, strip, block, true, highest);
+        work(m, s, strip, block, highest);
         __syncthreads();
         if (threadIdx.x == 0) {  // other blocks may still search strips
             while (*static_cast<volatile uint32_t *>(&job.done) < static_cast<uint32_t>(stripsOf(m))) {
@@ -177,10 +181,18 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
         double reached = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
         if (threadIdx.x < h->found && reached >= h->region[threadIdx.x].ratio) atomicAdd(h->reached + threadIdx.x, 1u);
     }
-    for (int k = 1; k < blocks; k++) {
-        int other = (block + k) % blocks;
-        bool some = *static_cast<volatile uint32_t *>(&jobOf(m, other).next) < static_cast<uint32_t>(stripsOf(m));
-        if (__syncthreads_or(some)) work(m, s, strip, other, false, highest);
+    // Each thread looks at jobs; the block takes part in the first one after its own that has strips left.
+    __shared__ int closest;
+    for (;;) {
+        __syncthreads();
+        if (threadIdx.x == 0) closest = blocks;
+        __syncthreads();
+        for (int k = 1 + threadIdx.x; k < blocks; k += blockDim.x) {
+            if (*static_cast<volatile uint32_t *>(&jobOf(m, (block + k) % blocks).next) < static_cast<uint32_t>(stripsOf(m))) atomicMin(&closest, k);
+        }
+        __syncthreads();
+        if (closest == blocks) return;
+        work(m, s, strip, (block + closest) % blocks, highest);
     }
 }
 

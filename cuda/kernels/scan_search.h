@@ -247,14 +247,25 @@ __device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &
     return level;
 }
 
-// Strips are the first rows and heights of every step-th strip from the first on, in the order of heights. It has
-// those, too, that end below the last row.
+// stripsOf returns the number of places of Strips.
+__device__ inline int stripsOf(int rows, int most) { return (2 * rows - most + 1) * ((most + 1) / 2); }
+
+// Strips are the first rows and heights of every step-th strip of up to most rows from the first on. A height and the one
+// as far from the other end of the heights have the same number of strips together for all heights. So the places
+// without a strip are few: where the number of heights is odd, half of those of the middle one.
 struct Strips {
-    int y, height, rows, down, higher;
-    __device__ Strips(int rows, int first, int step) : y(first % rows), height(1 + first / rows), rows(rows), down(step % rows), higher(step / rows) {}
-    __device__ void next() {
-        y += down, height += higher;
-        if (y >= rows) y -= rows, height++;
+    int y, height, rows, most, pair, at, all;
+    __device__ Strips(int rows, int most, int first) : rows(rows), most(most), all(2 * rows - most + 1) { pair = first / all, at = first % all, find(); }
+    __device__ void find() {
+        const int low = pair + 1, lows = rows - low + 1;
+        y = at < lows ? at : at - lows, height = at < lows ? low : most + 1 - low;
+    }
+    __device__ bool end() const { return pair >= (most + 1) / 2; }
+    __device__ bool some() const { return at < rows - pair || height > pair + 1; }
+    __device__ void next(int step) {
+        at += step % all, pair += step / all;
+        if (at >= all) at -= all, pair++;
+        find();
     }
 };
 
@@ -395,8 +406,8 @@ static __device__ void search(const Task &t, const Map &m, float *out, int block
     if (m.replicates == 0) block = block * m.portions + m.portion, blocks *= m.portions;
     const int warps = blockDim.x >> 5, rows = m.rows, first = block * warps + (threadIdx.x >> 5), step = blocks * warps;
     double level = 0;
-    for (Strips i(rows, first, step); i.height <= m.maxRows; i.next()) {
-        if (i.y + i.height <= rows) level = searchStrip(s, strip, i.y, i.height, level);
+    for (Strips i(rows, m.maxRows, first); !i.end(); i.next(step)) {
+        if (i.some()) level = searchStrip(s, strip, i.y, i.height, level);
     }
     Candidate c = bestOf(s.mine[threadIdx.x], of);
     if (threadIdx.x == 0) {

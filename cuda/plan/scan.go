@@ -95,7 +95,7 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 	if replicates == 0 {
 		strips = (strips + max(1, p.portions) - 1) / max(1, p.portions)
 	}
-	searchers := max(1, min((strips+warps-1)/warps, scanBlock, max(4*scanFull/tasks, 16)))
+	searchers := max(1, min((strips+2*warps-1)/(2*warps), scanBlock, max(4*scanFull/tasks, 16)))
 	entries := (rows + 1) * (columns + 1)
 	table := 2 * Align(4*entries)
 	search, null := kernel("scan_search"), kernel("scan_null")
