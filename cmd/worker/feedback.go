@@ -238,7 +238,7 @@ func (l *feedbackTool) rules(ctx context.Context, least int) error {
 		return err
 	}
 	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "detector\tseries\tfield\tside\thighest score\trange\tsamples\tfalse alarms\tsuch as")
+	fmt.Fprintln(w, "detector\tseries\tfield\tside\thighest score\trange\theld\tsamples\tfalse alarms\tsuch as")
 	for _, r := range feedback.Learn(all, least) {
 		name := plain(r.Series)
 		if r.All {
@@ -248,6 +248,10 @@ func (l *feedbackTool) rules(ctx context.Context, least int) error {
 		if r.Wide > 0 {
 			width = fmt.Sprintf("%.4g to %.4g", r.Narrow, r.Wide)
 		}
+		held := "any"
+		if r.Long > 0 {
+			held = fmt.Sprintf("%d to %d", r.Short, r.Long)
+		}
 		samples := "any"
 		if r.Samples > 0 {
 			samples = fmt.Sprint("up to ", r.Samples)
@@ -256,8 +260,8 @@ func (l *feedbackTool) rules(ctx context.Context, least int) error {
 		for _, id := range r.Labels {
 			ids = append(ids, hex.EncodeToString(id[:]))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g to %.4g\t%s\t%s\t%d\t%s\n", plain(r.Detector), name, r.Field, output.FeedbackDirections[r.Side],
-			r.Least, r.Most, width, samples, r.Count, strings.Join(ids, " "))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g to %.4g\t%s\t%s\t%s\t%d\t%s\n", plain(r.Detector), name, r.Field, output.FeedbackDirections[r.Side],
+			r.Least, r.Most, width, held, samples, r.Count, strings.Join(ids, " "))
 	}
 	return w.Flush()
 }

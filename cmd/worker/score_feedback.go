@@ -80,7 +80,9 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 
 // othersOf returns what rules for all series do, of a number of draws.
 func othersOf(m *lessons.Measures, drawn int) string {
-	return fmt.Sprintf("%d, %d | %s | %s", drawn, m.Rules, shareOf(m.Removed), shareOf(m.Lost))
+	removed, lost := m.Intervals()
+	return fmt.Sprintf("%d, %d | %s (%.3f to %.3f) | %s (%.3f to %.3f)", drawn, m.Rules,
+		shareOf(m.Removed), removed[0], removed[1], shareOf(m.Lost), lost[0], lost[1])
 }
 
 func shareOf(s lessons.Share) string { return fmt.Sprintf("%d of %d, %.3f", s.Part, s.Of, s.Ratio()) }

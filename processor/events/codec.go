@@ -82,6 +82,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Range != nil || a.Like != nil && a.Like.ranged() {
 		ends |= ranged
 	}
+	if a.holds() {
+		ends |= held
+	}
 	b = appendDoubles(b, a.Expected, ends)
 	if a.Group != nil {
 		b = appendDoubles(b, a.Actual, grouped)
@@ -105,6 +108,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	}
 	if ends&ranged != 0 {
 		b = a.Range.append(b, a.Like)
+	}
+	if ends&held != 0 {
+		b = a.appendHeld(b)
 	}
 	return b
 }
@@ -191,7 +197,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 		a.Rank = d.Float()
 	}
 	like := d.Uint32()
-	a.Expected = decodeList(d, like&^(alike|bounded|ranged))
+	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held))
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
@@ -207,5 +213,8 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	}
 	if like&ranged != 0 {
 		decodeRange(d, a)
+	}
+	if like&held != 0 {
+		decodeHeld(d, a)
 	}
 }

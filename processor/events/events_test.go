@@ -307,13 +307,15 @@ func TestCourse(t *testing.T) {
 	rule := Rule{OpenAfter: 3, CloseAfter: 2, Release: 1, MinDuration: 2}
 	const soon = 100 // near when it opens, and far with the next score
 	wide := func(b *Bounds) { b.Wide, b.Narrow, b.After, b.Steep = 8, 6, 5, 4 }
+	long := func(b *Bounds) { b.Long, b.Short, b.After = 8, 6, 5 }
 	bounds := Bounds{Most: 20, Least: 15, After: 100, Samples: 1000, First: 2, Apart: 4}
 	for _, c := range []struct {
 		name   string
 		change func(*Bounds)
 		scores []float32 // from the one after that which opens it, one a microsecond
-		far    float64   // deviation at each highest score, and the width of the values from the first score after the opening on
-		ends   int       // the score with which it is like none any more; -1: none
+		// The deviation at each highest score, and from the first score after the opening on the width of the values and how many are held.
+		far  float64
+		ends int // the score with which it is like none any more; -1: none
 	}{
 		{"as they were", nil, []float32{16, 12, 12, 12, 12, 12, 12}, 5, -1},
 		{"higher", nil, []float32{16, 21}, 5, 1},
@@ -334,6 +336,11 @@ func TestCourse(t *testing.T) {
 		{"too narrow", wide, []float32{16, 12, 12, 12, 12, 12, 12}, 5, 5},
 		{"too narrow, and soon over", wide, []float32{16, 12, 12, 12, 12}, 5, -1},
 		{"too steep", func(b *Bounds) { b.Steep = 2 }, []float32{11, 12, 14, 16}, 7, 3},
+		{"long", long, []float32{16, 12, 12, 12, 12, 12, 12}, 7, -1},
+		{"too long", long, []float32{16, 12, 12}, 9, 0},
+		{"too short", long, []float32{16, 12, 12, 12, 12, 12, 12}, 5, 5},
+		{"too short, and soon over", long, []float32{16, 12, 12, 12, 12}, 5, -1},
+		{"short, nothing is held", long, []float32{16, 12, 12, 12, 12, 12, 12}, -1, -1},
 		{"of any width", nil, []float32{16, 12, 12, 12, 12, 12, 12}, 1000, -1},
 		{"far soon after", func(b *Bounds) { b.After = 5 }, []float32{16, 12, 12, 12, 12, 12, 12}, soon, -1},
 	} {
@@ -349,14 +356,14 @@ func TestCourse(t *testing.T) {
 				return &Like{Bounds: b, Since: a.Samples, Deviation: a.Deviation(0)}
 			}}
 			if c.far >= 0 && c.far != soon {
-				in.Values = func(field int) (low, high float64) {
-					if field != 0 {
-						t.Errorf("the values of field %d", field)
+				in.Values = func(field int, last *Range) Range {
+					if field != 0 || (last == nil) != (s.Anomaly() == nil && i == 0) && last != nil && last.Level != 7 {
+						t.Errorf("the values of field %d, after %+v", field, last)
 					}
 					if i < 3 {
-						return 1, 4
+						return Range{Low: 1, High: 4, Level: 7, Held: 2}
 					}
-					return 0.5, 0.5 + c.far
+					return Range{Low: 0.5, High: 0.5 + c.far, Level: 7, Held: uint32(c.far)}
 				}
 			}
 			if s.Peak(score) && c.far >= 0 {
@@ -384,6 +391,60 @@ func TestCourse(t *testing.T) {
 		}
 		if ended != c.ends {
 			t.Errorf("%s: is like none from score %d on, want %d", c.name, ended, c.ends)
+		}
+	}
+}
+
+// TestCover: the range of what a score covers, with the values that are farther from the median of those before than half of the
+// farthest, and the level of the scores before; what is not known is none of them.
+func TestCover(t *testing.T) {
+	rng := seedtest.New(t)
+	for range 500 {
+		values := make([]float64, 2+rng.IntN(2*History))
+		for i := range values {
+			if values[i] = math.Round(8 * rng.NormFloat64()); rng.IntN(9) == 0 {
+				values[i] = math.NaN()
+			}
+		}
+		from := rng.IntN(len(values))
+		to := from + rng.IntN(len(values)-from)
+		first := max(0, from-rng.IntN(2*History))
+		level, known := math.NaN(), 0
+		var before, covered []float64
+		for i, v := range values {
+			switch {
+			case v != v:
+			case i >= max(first, from-History) && i < from:
+				before = append(before, v)
+			case i >= from && i <= to:
+				covered = append(covered, v)
+			}
+		}
+		var last *Range
+		if rng.IntN(2) == 0 {
+			last = &Range{Held: uint32(rng.IntN(3)), Level: 3}
+			if last.Held > 0 {
+				level = last.Level
+			}
+		} else if len(before) > 0 {
+			slices.Sort(before)
+			level = before[len(before)/2]
+		}
+		want := Range{Field: 2, Low: math.Inf(1), High: math.Inf(-1)}
+		far := 0.0
+		for _, v := range covered {
+			want.Low, want.High, far = min(want.Low, v), max(want.High, v), max(far, math.Abs(v-level))
+		}
+		for _, v := range covered {
+			if math.Abs(v-level) > far/2 {
+				known++
+			}
+		}
+		if want.Held = uint32(known); known > 0 {
+			want.Level = level
+		}
+		if got := Cover(2, first, from, to, func(row int) float64 { return values[row] }, last); got != want {
+			t.Fatalf("%+v, want %+v of %v from %d to %d, first %d, after %+v", got, want, values, from, to, first, last)
 		}
 	}
 }

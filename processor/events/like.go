@@ -39,6 +39,8 @@ type Bounds struct {
 	Narrow  float64 // the least range of the values after After, where it is known
 	Wide    float64 // the largest; 0: any
 	Steep   float64 // the highest score over the range; 0: any
+	Short   uint32  // the least Held after After, where it is known
+	Long    uint32  // the largest; 0: any
 }
 
 // ranged reports whether b bounds ranges.
@@ -55,20 +57,22 @@ type Course struct {
 	Elapsed   int64   // microseconds since it opened
 	Deviation float64 // the largest at the highest scores before this one, infinite if not known
 	Range     float64 // of the values, 0 if not known
+	Held      uint32  // of their Range
 }
 
 // Within reports whether an anomaly still resembles false alarms of these bounds.
 func (b *Bounds) Within(c *Course) bool {
 	switch {
 	case !(c.Peak <= b.Most), b.Samples > 0 && c.Samples > b.Samples, b.Far > 0 && c.Deviation > b.Far && !math.IsInf(c.Deviation, 1),
-		!b.Spans(c.Range, c.Peak):
+		!b.Spans(c.Range, c.Peak), b.Long > 0 && c.Held > b.Long:
 		return false
 	case c.Samples < c.Since || c.Samples-c.Since < Grace:
 		return true
 	case !(c.Deviation >= b.First):
 		return false
 	}
-	return c.Elapsed <= b.After || c.Peak >= b.Least && c.Deviation >= b.Apart && (c.Range == 0 || c.Range >= b.Narrow)
+	return c.Elapsed <= b.After || c.Peak >= b.Least && c.Deviation >= b.Apart && (c.Range == 0 || c.Range >= b.Narrow) &&
+		(c.Held == 0 || c.Held >= b.Short)
 }
 
 // Spans reports whether a range that is known is no wider than b has it, and wide enough for the highest score.
@@ -133,9 +137,14 @@ func (l *life) outgrown(in *Input) bool {
 	if !l.open || l.Like == nil {
 		return false
 	}
+	r := l.reach(in)
+	held := uint32(0)
+	if r != nil {
+		held = r.Held
+	}
 	return !l.Like.Within(&Course{
 		Peak: float64(max(l.PeakScore, in.Score)), Samples: l.Samples + 1, Since: l.Like.Since,
-		Elapsed: in.Time - l.OpenedAt, Deviation: l.Like.Deviation, Range: l.reach(in).Width(),
+		Elapsed: in.Time - l.OpenedAt, Deviation: l.Like.Deviation, Range: r.Width(), Held: held,
 	})
 }
 

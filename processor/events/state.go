@@ -28,8 +28,9 @@ type Input struct {
 	// must not be changed later.
 	Expected, Actual, Contribution []float64
 
-	// Values returns the lowest and the highest value of a field that the score covers, the sample's included; nil: not known.
-	Values func(field int) (low, high float64)
+	// Values returns the range of the values of a field that the score covers, the sample's included, as Cover does from that of earlier
+	// scores; nil: not known.
+	Values func(field int, last *Range) Range
 
 	Region *Region // that the score is about, kept; nil: none
 

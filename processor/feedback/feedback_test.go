@@ -117,12 +117,12 @@ func TestReader(t *testing.T) {
 // TestAlarmOf: a label has the opening of its anomaly from the first record and the rest from the last; what only the end tells,
 // from a record that closed it.
 func TestAlarmOf(t *testing.T) {
-	first := output.Anomaly{Revision: 1, Detector: "d", Key: []byte("a"), OpenedAt: 100, PeakTime: 90, PeakScore: 5, Samples: 3, Range: 2,
-		Expected: []float64{1, 1}, Actual: []float64{2, 4}, Contribution: []float64{0.1, 0.9}}
-	last := output.Anomaly{Revision: 2, OpenedAt: 100, PeakTime: 130, PeakScore: 9, Samples: 8, Kind: 1, Range: 7,
+	first := output.Anomaly{Revision: 1, Detector: "d", Key: []byte("a"), OpenedAt: 100, PeakTime: 90, PeakScore: 5, Samples: 3,
+		Range: 2, Held: 4, Expected: []float64{1, 1}, Actual: []float64{2, 4}, Contribution: []float64{0.1, 0.9}}
+	last := output.Anomaly{Revision: 2, OpenedAt: 100, PeakTime: 130, PeakScore: 9, Samples: 8, Kind: 1, Range: 7, Held: 6,
 		Expected: []float64{1, 1}, Actual: []float64{2, 0}, Contribution: []float64{0.9, 0.1}}
 	want := output.Alarm{Detector: "d", Series: "a", Field: 1, Side: uint8(guard.Above), Opened: 5, Peak: 9, Rise: 30, First: 3, Apart: 3,
-		Initial: 2, Range: 7}
+		Initial: 2, Range: 7, Early: 4, Held: 6}
 	if a := AlarmOf(&first, &last); a == nil || *a != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}

@@ -35,7 +35,7 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 		Alarm: learned.Alarm{
 			Detector: a.Detector, Series: a.Series, Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak,
 			Samples: int(a.Samples), Rise: a.Rise, First: a.First, Apart: a.Apart,
-			Initial: a.Initial, Range: a.Range,
+			Initial: a.Initial, Range: a.Range, Early: int(a.Early), Held: int(a.Held),
 		},
 	}, true
 }
@@ -48,7 +48,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 	}
 	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
 	a := &output.Alarm{Detector: opened.Detector, Series: learned.SeriesOf(opened.Key), Field: int32(field), Side: uint8(side),
-		Opened: opened.PeakScore, First: deviationOf(opened, field), Initial: opened.Range}
+		Opened: opened.PeakScore, First: deviationOf(opened, field), Initial: opened.Range, Early: int64(opened.Held)}
 	until := Until(a, last)
 	return &until
 }
@@ -57,7 +57,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 func Until(opening *output.Alarm, last *output.Anomaly) output.Alarm {
 	a := *opening
 	a.Peak, a.Rise = last.PeakScore, max(0, last.PeakTime-last.OpenedAt)
-	a.Range = max(a.Initial, last.Range)
+	a.Range, a.Held = max(a.Initial, last.Range), max(a.Early, int64(last.Held))
 	if a.First > 0 {
 		a.Apart = max(a.First, deviationOf(last, int(a.Field)))
 	}

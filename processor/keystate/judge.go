@@ -239,7 +239,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	if v.Exceeds && why.p != nil && why.p.Valued && why.p.Steady && d.From > 0 && d.Explain != nil {
 		own := *why // so that why does not escape
-		in.Values = func(field int) (low, high float64) { return own.covered(j.out, field) }
+		in.Values = func(field int, last *events.Range) events.Range { return own.covered(j.out, field, last) }
 	}
 	j.alerts.save(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
@@ -310,21 +310,18 @@ func (j *judge) explain(why *reasons, in *events.Input) {
 	in.Expected, in.Actual, in.Contribution = expected, actual, contribution
 }
 
-// covered returns the lowest and the highest value of a field in the rows that the score of the i-th fresh row covers, and in that
-// row.
-func (why *reasons) covered(out *Output, field int) (low, high float64) {
+// covered returns the range of a field's values in the rows that the score of the i-th fresh row covers, and in that row.
+func (why *reasons) covered(out *Output, field int, last *events.Range) events.Range {
 	p := why.p
 	rows := why.b.Rows(int(p.Index))
-	low, high = math.Inf(1), math.Inf(-1)
-	to := rows.Row(why.i)
-	for row := max(0, to-p.Detector.From); row <= to; row++ {
-		if v := rows.Value(row, field); v == v {
-			low, high = min(low, v), max(high, v)
-		}
-	}
 	centers, _ := out.tasks.Values(&p.Task, why.i)
 	scale, center := out.tasks.Scale(&p.Task, field), math.Float64frombits(centers[field])
-	return low*scale + center, high*scale + center
+	to := rows.Row(why.i)
+	// Older rows are in the task for the sake of other fresh ones.
+	first := max(0, to+1-p.Detector.Detector.Window())
+	return events.Cover(field, first, max(0, to-p.Detector.From), to, func(row int) float64 {
+		return rows.Value(row, field)*scale + center
+	}, last)
 }
 
 // feed passes a detector's row to the ensembles that it is a member of, and makes their

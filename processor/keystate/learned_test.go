@@ -28,6 +28,9 @@ func randomLearned(r *rand.Rand, cfg *Config) (l learned.List) {
 		if r.IntN(2) == 0 {
 			rule.Initial, rule.Narrow, rule.Wide, rule.Steep = r.Float64(), 2*r.Float64(), 9*r.Float64(), 9*r.Float64()
 		}
+		if r.IntN(3) == 0 {
+			rule.Early, rule.Short, rule.Long = uint32(r.IntN(2)), uint32(r.IntN(3)), uint32(1+r.IntN(4))
+		}
 		l = append(l, rule)
 	}
 	return l
@@ -78,6 +81,52 @@ func TestRange(t *testing.T) {
 	x.fold("a 13 45") // its range is wider than theirs, and so that of the next begins anew
 	x.want("a/high(0) close recovered@13#12 r2", "a/high(0) open recovered@13#12 r1")
 	ranges(20, 45)
+}
+
+// TestHeld: an anomaly has the most values that one of its scores covers and that are far from the median of those before the first of
+// them, also after a restart and whatever other rows are in a task; one that is like false alarms ends with a score that covers more
+// than theirs, and the next one begins with a level of its own. A window without older values says nothing.
+func TestHeld(t *testing.T) {
+	for _, c := range []struct {
+		window, stride int
+		held           uint32
+		level          float64
+	}{{6, 1, 3, 2}, {6, 3, 3, 2}, {3, 1, 0, 0}} {
+		cfg := watched()
+		cfg.Detectors[0].Detector, cfg.Detectors[0].Stride = broad{expecting{level{plain(c.window)}}}, c.stride
+		x := newRig(t, cfg)
+		held := func(want uint32, level float64) {
+			t.Helper()
+			a := x.s.Keys.Get([]byte("a")).Alerts.Detectors[0].Events.Anomaly()
+			if a == nil || a.Range == nil || a.Range.Held != want || a.Range.Level != level {
+				t.Errorf("window %d, stride %d: %+v, want %d held from %v", c.window, c.stride, a, want, level)
+			}
+		}
+		x.fold("a 1 0,a 2 0,a 3 0,a 4 5,a 5 5,a 6 0,a 7 4,a 8 2,a 9 3,a 10 4,a 11 40,a 12 41,a 13 47,a 14 80")
+		x.want("a/high(0) open recovered@11#10 r1")
+		held(c.held, c.level)
+		x.commit()
+		x.all()
+		x.restart(cfg)
+		held(c.held, c.level)
+		if c.held == 0 || c.stride > 1 {
+			continue
+		}
+		x = newRig(t, cfg)
+		rule := learned.Rule{Detector: "high", Series: "a", Field: 0, Side: guard.Above, From: math.Inf(-1), To: math.Inf(1), Early: 1,
+			Bounds: events.NoBounds(100), Count: 3}
+		rule.Long, rule.Short = 2, 1
+		x.s.Decisions.Make(Learned, nil, learned.List{rule}.Encode(), x.offset)
+		x.fold("a 6 0,a 7 4,a 8 2,a 9 3,a 10 4,a 11 40,a 12 41")
+		x.want("a/high(0) open recovered@11#5 r1")
+		held(2, 2)
+		x.commit()
+		x.all()
+		x.restart(cfg)
+		x.fold("a 13 47")
+		x.want("a/high(0) close recovered@13#7 r2", "a/high(0) open recovered@13#7 r1")
+		held(3, 3)
+	}
 }
 
 // TestLearned: an anomaly is like false alarms from its opening to its end, and a score that is higher than theirs opens another; the rules

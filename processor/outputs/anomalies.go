@@ -119,6 +119,10 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 	if l := a.Like; l != nil {
 		like = &output.Like{Count: int64(l.Count), Labels: l.Labels, Most: l.Most}
 	}
+	held := uint32(0)
+	if a.Range != nil {
+		held = a.Range.Held
+	}
 	var sample *int32
 	if cfg.SampleBits > 0 {
 		n := int32(cfg.Number(ch.Offset))
@@ -130,7 +134,7 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
-		Region: region, Group: group, Like: like, Range: a.Range.Width(), Sample: sample,
+		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Sample: sample,
 	}
 }
 

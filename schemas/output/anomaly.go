@@ -55,6 +55,7 @@ type Anomaly struct {
 	Group  *[16]byte // nil: none (null)
 	Like   *Like     // nil: none (null)
 	Range  float64   // 0: not known (null)
+	Held   uint32    // likewise
 	Sample *int32    // as in Score
 }
 
@@ -106,7 +107,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		groupRoom + 1 + 9
+		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64
 	return e
 }
 
@@ -187,6 +188,11 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		dst = append(dst, 0)
 	} else {
 		dst = binary.LittleEndian.AppendUint64(append(dst, 2), math.Float64bits(a.Range))
+	}
+	if a.Held == 0 {
+		dst = append(dst, 0)
+	} else {
+		dst = avro.AppendLong(append(dst, 2), int64(a.Held))
 	}
 	switch {
 	case !e.numbered:
@@ -338,6 +344,9 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	}
 	if r.More() && r.Index(2) == 1 { // likewise
 		a.Range = r.Double()
+	}
+	if r.More() && r.Index(2) == 1 { // likewise
+		a.Held = uint32(r.UpTo(math.MaxUint32))
 	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {

@@ -59,6 +59,9 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 	if r.IntN(3) > 0 {
 		a.Range = r.ExpFloat64()
 	}
+	if r.IntN(3) > 0 {
+		a.Held = r.Uint32() >> r.IntN(32)
+	}
 	if r.IntN(3) == 0 {
 		a.Like = &Like{Count: r.Int64N(1000), Most: r.NormFloat64()}
 		for range r.IntN(4) {
@@ -141,7 +144,10 @@ func TestAnomalyEncoder(t *testing.T) {
 				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil,
 				"actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
-				"like": nil, "range": nil,
+				"like": nil, "range": nil, "held": nil,
+			}
+			if a.Held > 0 {
+				want["held"] = goavro.Union("long", int64(a.Held))
 			}
 			if a.Range > 0 {
 				want["range"] = goavro.Union("double", a.Range)
@@ -197,13 +203,15 @@ func TestAnomalyEncoder(t *testing.T) {
 				t.Fatalf("%+v\n%+v %v", a, back, err)
 			}
 			early := a
-			early.Range = 0
+			early.Held = 0
 			before := []int{len(e.Append(nil, &early)) - 1}
-			early.Like = nil
+			early.Range = 0
 			before = append(before, len(e.Append(nil, &early))-2)
+			early.Like = nil
+			before = append(before, len(e.Append(nil, &early))-3)
 			for cut := range len(b) {
 				if slices.Contains(before, cut) {
-					continue // a record of an earlier version, which has no range, or no false alarms either, not even null
+					continue // a record of an earlier version, which has no held, or no range or false alarms either, not even null
 				}
 				if a, err := DecodeAnomaly(b[:cut]); err == nil {
 					t.Fatal(cut, a)

@@ -63,6 +63,7 @@ type Alarm struct {
 	Samples, Rise    int64 // 0 where they are not known, as what follows
 	First, Apart     float64
 	Initial, Range   float64
+	Early, Held      int64
 }
 
 var compiledFeedback = compile(FeedbackSchema)
@@ -111,6 +112,7 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 		for _, v := range [...]float64{a.First, a.Apart, a.Initial, a.Range} {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
+		dst = avro.AppendLong(avro.AppendLong(dst, a.Early), a.Held)
 	}
 	if schemaID == JSON {
 		return compiledFeedback.asJSON(dst, start)
@@ -154,6 +156,9 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 		}
 		if r.More() { // nor in those of the second
 			f.Alarm.Initial, f.Alarm.Range = r.Double(), r.Double()
+		}
+		if r.More() { // nor in those of the third
+			f.Alarm.Early, f.Alarm.Held = r.Long(), r.Long()
 		}
 	}
 	if err := r.End(); err != nil {

@@ -22,7 +22,7 @@ func TestFeedback(t *testing.T) {
 		{ID: "c", Kind: FeedbackConfirm, Anomaly: "0123"},
 		{ID: "f", Kind: FeedbackFalseAlarm, Anomaly: "0123",
 			Alarm: &Alarm{Detector: "d", Series: "pump", Field: -1, Side: 2, Opened: -0.5, Peak: 1e9,
-				Samples: 40, Rise: 1 << 40, First: 0.25, Apart: 1e-3, Initial: 7, Range: 9.5}},
+				Samples: 40, Rise: 1 << 40, First: 0.25, Apart: 1e-3, Initial: 7, Range: 9.5, Early: 3, Held: 1 << 20}},
 		{ID: "r", Kind: FeedbackResume, Resume: &Resume{Topic: "in", Partition: 3, Offset: 1 << 40, Until: 1<<40 + 7}},
 	} {
 		for _, id := range []int32{-1, 7} {
@@ -45,14 +45,16 @@ func TestFeedback(t *testing.T) {
 			}
 			early := f
 			early.Alarm = nil
-			scores, courses := -1, -1
+			scores, courses, ranges := -1, -1, -1
 			if f.Alarm != nil {
-				courses = len(b) - 16
+				ranges = len(b) - len(avro.AppendLong(avro.AppendLong(nil, f.Alarm.Early), f.Alarm.Held))
+				courses = ranges - 16
 				scores = courses - 16 - len(avro.AppendLong(avro.AppendLong(nil, f.Alarm.Samples), f.Alarm.Rise))
 			}
 			for n := range b {
-				// A record of an earlier version has no alarm, not even null, or one of scores alone, or without ranges.
-				if _, err := DecodeFeedback(b[:n]); err == nil && n != len(early.Append(nil, id))-1 && n != scores && n != courses {
+				// A record of an earlier version has no alarm, not even null, or one of scores alone, or without ranges, or
+				// without what is held.
+				if _, err := DecodeFeedback(b[:n]); err == nil && n != len(early.Append(nil, id))-1 && n != scores && n != courses && n != ranges {
 					t.Errorf("%d of %d bytes are a record", n, len(b))
 				}
 			}
@@ -60,7 +62,7 @@ func TestFeedback(t *testing.T) {
 	}
 	f := Feedback{ID: "f", Kind: FeedbackFalseAlarm, Anomaly: "0123", Alarm: &Alarm{Detector: "d", Series: "a", Opened: 1, Peak: 2}}
 	b := f.Append(nil, 7)
-	for _, less := range []int{16, 34} {
+	for _, less := range []int{2, 18, 36} {
 		if got, err := DecodeFeedback(b[:len(b)-less]); err != nil || !reflect.DeepEqual(got, f) {
 			t.Errorf("of an earlier version, %d bytes less: %+v %v, want %+v", less, got, err, f)
 		}

@@ -89,6 +89,7 @@ func (l *Log) Take(series int, e *keystate.EventRow) {
 		alarm.First, alarm.Apart = alarm.far, alarm.far
 	}
 	alarm.Initial, alarm.Range = a.Range.Width(), a.Range.Width()
+	alarm.Early, alarm.Held = heldOf(a), heldOf(a)
 	l.alarms = append(l.alarms, alarm)
 	l.open[a.ID] = alarm
 }
@@ -99,18 +100,25 @@ func (a *Alarm) take(c *events.Change) {
 	if now.Samples > a.over {
 		a.over = now.Samples
 		a.course = append(a.course, step{int(c.Offset), events.Course{Peak: float64(now.PeakScore), Samples: now.Samples, Since: a.since,
-			Elapsed: c.Time - now.OpenedAt, Deviation: a.far, Range: now.Range.Width()}})
+			Elapsed: c.Time - now.OpenedAt, Deviation: a.far, Range: now.Range.Width(), Held: uint32(heldOf(now))}})
 	}
 	far := now.Deviation(a.Field)
 	a.far = max(a.far, far)
 	a.Peak, a.Rise = float64(now.PeakScore), max(0, now.PeakTime-now.OpenedAt)
-	a.Range = max(a.Initial, now.Range.Width())
+	a.Range, a.Held = max(a.Initial, now.Range.Width()), max(a.Early, heldOf(now))
 	if a.First > 0 && !math.IsInf(far, 0) {
 		a.Apart = max(a.First, far)
 	}
 	if c.Kind == events.Close {
 		a.Samples = int(now.Samples)
 	}
+}
+
+func heldOf(a *events.Anomaly) int {
+	if a.Range == nil {
+		return 0
+	}
+	return int(a.Range.Held)
 }
 
 // marked reports whether the rules mark an alarm when it opens, and until a sample.
@@ -212,6 +220,7 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 	keys := slices.SortedFunc(maps.Keys(kinds), func(a, b kind) int {
 		return cmp.Or(cmp.Compare(a.detector, b.detector), cmp.Compare(a.field, b.field), cmp.Compare(a.side, b.side))
 	})
+	m.by = make([]Measures, len(l.set))
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, k := range keys {
 		for range draws {
@@ -236,14 +245,13 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 			m.Rules++
 			for _, a := range list {
 				if !of[a.series] {
-					m.Removed.add(a.marked(rules, end))
+					m.by[a.series].Removed.add(a.marked(rules, end))
 				}
 			}
-			by := make([]Measures, len(l.set))
-			l.lose(by, func(a *Alarm, until int) bool { return !of[a.series] && a.marked(rules, until) })
-			m.sum(by)
+			l.lose(m.by, func(a *Alarm, until int) bool { return !of[a.series] && a.marked(rules, until) })
 		}
 	}
+	m.sum(m.by)
 	return m, drawn
 }
 

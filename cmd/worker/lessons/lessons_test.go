@@ -68,7 +68,7 @@ func TestTake(t *testing.T) {
 		l.Take(0, &keystate.EventRow{Name: "d", Change: events.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: events.Anomaly{
 			ID: [16]byte{1}, OpenedAt: 1000, PeakTime: 1300, PeakScore: score, Samples: samples,
 			Expected: []float64{1}, Actual: []float64{1 + deviation}, Contribution: []float64{1},
-			Range: &events.Range{Low: 1, High: 1 + width},
+			Range: &events.Range{Low: 1, High: 1 + width, Held: uint32(2 * width)},
 		}}})
 	}
 	change(events.Open, 10, 5, 2, 3, 4)
@@ -77,9 +77,9 @@ func TestTake(t *testing.T) {
 	change(events.Update, 13, 9, 4, 2, 8)
 	change(events.Close, 14, 9, 4, 2, 8)
 	want := learned.Alarm{Detector: "d", Series: "a", Side: guard.Above, Opened: 5, Peak: 9, Samples: 4, Rise: 300, First: 3, Apart: 3,
-		Initial: 4, Range: 8}
-	course := []step{{11, events.Course{Peak: 7, Samples: 3, Since: 2, Elapsed: 100, Deviation: 3, Range: 5}},
-		{13, events.Course{Peak: 9, Samples: 4, Since: 2, Elapsed: 300, Deviation: 4, Range: 8}}}
+		Initial: 4, Range: 8, Early: 8, Held: 16}
+	course := []step{{11, events.Course{Peak: 7, Samples: 3, Since: 2, Elapsed: 100, Deviation: 3, Range: 5, Held: 10}},
+		{13, events.Course{Peak: 9, Samples: 4, Since: 2, Elapsed: 300, Deviation: 4, Range: 8, Held: 16}}}
 	if a := l.alarms[0]; a.Alarm != want || !slices.Equal(a.course, course) || a.at != 10 {
 		t.Errorf("%+v, want %+v with the course %+v", a, want, course)
 	}

@@ -9,11 +9,13 @@ import (
 	"odradek/processor/keystate/guard"
 )
 
-// The first byte of an encoded list: rules of the first format have no bounds but scores, those of the second none of ranges.
+// The first byte of an encoded list: rules of the first format have no bounds but scores, those of the second none of ranges, those of the
+// third none of how many values are held.
 const (
 	formatScores  = 1
 	formatCourses = 2
-	format        = 3
+	formatRanges  = 3
+	format        = 4
 )
 
 // Encode returns a list as the content of a decision; nil for an empty one.
@@ -41,6 +43,9 @@ func (l List) Encode() []byte {
 		e.Uint(uint64(r.Samples))
 		for _, v := range []float64{r.Initial, r.Narrow, r.Wide, r.Steep} {
 			e.Bits(math.Float64bits(v))
+		}
+		for _, n := range []uint32{r.Early, r.Short, r.Long} {
+			e.Uint(uint64(n))
 		}
 		e.Uint(uint64(r.Count))
 		e.Uint(uint64(len(r.Labels)))
@@ -76,6 +81,9 @@ func Decode(content []byte) (List, error) {
 		}
 		if v > formatCourses {
 			r.Initial, r.Narrow, r.Wide, r.Steep = number(), number(), number(), number()
+		}
+		if v > formatRanges {
+			r.Early, r.Short, r.Long = d.Uint32(), d.Uint32(), d.Uint32()
 		}
 		r.Count = d.Small()
 		for range d.Len(16) {

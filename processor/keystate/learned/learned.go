@@ -17,7 +17,8 @@
 // Scores are compared as they are, not by thresholds or severities: those follow the series' history, so that the same
 // shape has another severity each time. Scores of one series compare; those of different series need not. So labels of
 // one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores,
-// or whose ranges, are within a factor of 1.5. docs/quality.md has what the rules remove and what they lose, and what else was tried.
+// or whose ranges, are within a factor of 1.5. It bounds what has no scale: how many values are held (events.Range), and the highest
+// score or its ratio to the range. docs/quality.md has what the rules remove and what they lose, and what else was tried.
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
@@ -60,6 +61,10 @@ var (
 	byDeviation = margins{above: 0.2, below: 0.25, nearer: 0.4, farther: 0.6, samples: 4}
 )
 
+// The margins of rules for all series where it is known how many values are held: factors that one more than these is within, and of the
+// score or its ratio to the range.
+var shapes = struct{ earlier, shorter, longer, higher float64 }{earlier: 2, shorter: 1.5, longer: 1.5, higher: 2}
+
 // Strict divides the shares where labels are about all series, whose scores need not compare, and have no ranges.
 const Strict = 2
 
@@ -79,12 +84,14 @@ type Alarm struct {
 	First float64
 
 	Initial float64 // range of the field's values when it opened
+	Early   int     // events.Range.Held when it opened
 
 	// Of a label.
 	Samples int     // scores over the threshold, of an anomaly that has ended
 	Rise    int64   // microseconds from its opening to the highest score
 	Apart   float64 // the deviation when it opened, or that at the highest score if it is larger
 	Range   float64 // of the field's values, to its end
+	Held    int     // of that range
 }
 
 // Label says whether an anomaly was a fault.
@@ -123,6 +130,7 @@ type Rule struct {
 	Side     guard.Direction
 	From, To float64 // the least and the highest score with which one opens
 	Initial  float64 // the least range with which one opens
+	Early    uint32  // the least Held with which one opens
 	events.Bounds
 	Count  int        // labels
 	Labels [][16]byte // the ids of the first of them, at most three
@@ -145,21 +153,23 @@ func (l List) Like(a *Alarm) *Rule {
 func (r *Rule) covers(a *Alarm) bool {
 	return r.Detector == a.Detector && (r.All || r.Series == a.Series) && r.Field == a.Field && r.Side == a.Side &&
 		a.Opened >= r.From && a.Opened <= r.To && a.Peak <= r.Most && (r.Far == 0 || a.First <= r.Far) && a.Initial >= r.Initial &&
-		r.Spans(a.Initial, a.Opened)
+		a.Early >= int(r.Early) && (r.Long == 0 || a.Early <= int(r.Long)) && r.Spans(a.Initial, a.Opened)
 }
 
 // keeps reports whether an anomaly that was as a says to its end is of the kind to its end.
 func (r *Rule) keeps(a *Alarm) bool {
 	return r.covers(a) && (r.Samples == 0 || a.Samples <= int(r.Samples)) && a.Peak >= r.Least &&
 		(a.First == 0 || a.Apart >= max(r.First, r.Apart) && (r.Far == 0 || a.Apart <= r.Far)) &&
-		(a.Range == 0 || a.Range >= r.Narrow && r.Spans(a.Range, a.Peak))
+		(a.Range == 0 || a.Range >= r.Narrow && r.Spans(a.Range, a.Peak)) &&
+		(a.Held == 0 || a.Held >= int(r.Short) && (r.Long == 0 || a.Held <= int(r.Long)))
 }
 
 // sound reports whether a label can teach anything.
 func (l *Label) sound() bool {
 	return l.Detector != "" && len(l.Detector) <= MaxText && len(l.Series) <= MaxText && !math.IsInf(l.Opened, 0) && !math.IsInf(l.Peak, 0) &&
 		l.Opened <= l.Peak && l.Side <= guard.Below && l.Field >= -1 && l.Samples >= 0 && l.Samples < 1<<31 && l.Rise >= 0 &&
-		l.First >= 0 && l.First <= l.Apart && !math.IsInf(l.Apart, 1) && l.Initial >= 0 && l.Initial <= l.Range && !math.IsInf(l.Range, 1)
+		l.First >= 0 && l.First <= l.Apart && !math.IsInf(l.Apart, 1) && l.Initial >= 0 && l.Initial <= l.Range && !math.IsInf(l.Range, 1) &&
+		l.Early >= 0 && l.Early <= l.Held && l.Held < 1<<31
 }
 
 // Derive returns the rules that the labels teach, in an order of their own. A rule needs at least as many false alarms
@@ -225,7 +235,7 @@ func (r *Rule) kind() kind { return kind{r.Detector, r.Series, r.All, r.Field, r
 // has reports whether a rule is in the list, apart from the labels that it names.
 func (l List) has(r *Rule) bool {
 	return slices.ContainsFunc(l, func(o Rule) bool {
-		return o.kind() == r.kind() && o.Bounds == r.Bounds && o.From == r.From && o.To == r.To && o.Initial == r.Initial
+		return o.kind() == r.kind() && o.Bounds == r.Bounds && o.From == r.From && o.To == r.To && o.Initial == r.Initial && o.Early == r.Early
 	})
 }
 
@@ -242,6 +252,7 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 		low.Peak, high.Peak = min(low.Peak, l.Peak), max(high.Peak, l.Peak)
 		low.First, low.Apart = min(low.First, l.First), min(low.Apart, l.Apart)
 		low.Initial, low.Range, high.Range = min(low.Initial, l.Initial), min(low.Range, l.Range), max(high.Range, l.Range)
+		low.Early, low.Held, high.Held = min(low.Early, l.Early), min(low.Held, l.Held), max(high.Held, l.Held)
 		high.Samples, high.Rise, high.Apart = max(high.Samples, l.Samples), max(high.Rise, l.Rise), max(high.Apart, l.Apart)
 		ratio := l.Peak / l.Range
 		if l.Initial > 0 {
@@ -253,6 +264,7 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 		steep[0], steep[1] = min(steep[0], ratio), max(steep[1], ratio)
 	}
 	by, part, ranged := byDeviation, 1.0, low.Range > 0
+	shaped := k.all && ranged && low.Early > 0
 	if ranged {
 		by = byRange
 	} else if k.all {
@@ -265,13 +277,17 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 	if !scores && !ranges {
 		return r, false
 	}
-	if scores {
+	switch {
+	case shaped:
+		r.shape(&low, &high, steep)
+	case scores:
 		r.Most, r.Least = high.Peak+part*by.above*math.Abs(high.Peak), low.Peak-part*by.below*math.Abs(low.Peak)
 	}
-	if high.Samples > 0 {
+	if high.Samples > 0 && !shaped {
 		r.Samples = uint32(high.Samples + by.samples)
 	}
 	switch {
+	case shaped:
 	case ranged:
 		if ranges {
 			r.Initial, r.Narrow, r.Wide = (1-by.narrower)*low.Initial, (1-by.narrower)*low.Range, (1+by.wider)*high.Range
@@ -293,6 +309,12 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 		}
 		// A bound ends before it; if it lies among the labels, they teach nothing. First those that tell at once.
 		switch {
+		case shaped && f.Early < low.Early:
+			r.Early = uint32(f.Early + 1)
+		case shaped && f.Held > high.Held:
+			r.Long = uint32(f.Held - 1)
+		case shaped && f.Held < low.Held:
+			r.Short = uint32(f.Held + 1)
 		case f.Opened < low.Opened:
 			r.From = math.Nextafter(f.Opened, math.Inf(1))
 		case f.Opened > high.Opened:
@@ -318,6 +340,19 @@ func span(k kind, group []*Label, least int, faults []*Label) (r Rule, ok bool) 
 		}
 	}
 	return r, true
+}
+
+// shape bounds what compares between series whose values and scores have other scales: how many values are held, and the highest score,
+// or its ratio to the range, whichever differs less among the labels.
+func (r *Rule) shape(low, high *Label, steep [2]float64) {
+	r.Early = uint32(math.Floor(float64(low.Early+1) / shapes.earlier))
+	r.Short = uint32(math.Floor(float64(low.Held+1) / shapes.shorter))
+	r.Long = uint32(math.Ceil(float64(high.Held+1)*shapes.longer) - 2)
+	if steep[0] > 0 && !(low.Peak > 0 && high.Peak/low.Peak <= steep[1]/steep[0]) {
+		r.Steep = shapes.higher * steep[1]
+	} else {
+		r.Most = high.Peak + (shapes.higher-1)*math.Abs(high.Peak)
+	}
 }
 
 func peakOf(l *Label) float64  { return l.Peak }

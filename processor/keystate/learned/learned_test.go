@@ -38,6 +38,12 @@ func ranging(l Label, initial, width float64) Label {
 	return l
 }
 
+// holding returns a label of an anomaly with so many values held when it opened, and in the end.
+func holding(l Label, early, held int) Label {
+	l.Early, l.Held = early, held
+	return l
+}
+
 func TestDerive(t *testing.T) {
 	a := func(opened, peak float64) []Label {
 		return []Label{label(1, "a", opened, peak), label(2, "a", opened+1, peak), label(3, "a", opened+2, peak+1)}
@@ -48,6 +54,11 @@ func TestDerive(t *testing.T) {
 	const ofRanges = "a 12 26, samples 40, after 45, ranges 1.7, 3.4 to 10, steep 6.875"
 	of := func(l Label, series string) Label { l.Series = series; return l }
 	but := func(labels []Label, more ...Label) []Label { return append(slices.Clone(labels), more...) }
+	shapes := func(peak, width float64) []Label { // scores within a factor of 1.5, ranges or not
+		return []Label{holding(ranging(gone(label(1, "a", 10, 20), 32, 70, 5, 6), 1, 2), 3, 8),
+			holding(ranging(label(2, "b", 1, peak), 1, width), 4, 10),
+			holding(ranging(label(3, "c", 10, 20), 1, 2), 7, 7)}
+	}
 	rng := seedtest.New(t)
 	for _, c := range []struct {
 		name   string
@@ -82,6 +93,28 @@ func TestDerive(t *testing.T) {
 			ranging(label(3, "c", 1, 20), 1, 2)}, ""},
 		{"some alike in scores, others in ranges", []Label{ranging(label(1, "a", 1, 10), 1, 2), ranging(label(2, "b", 1, 20), 1, 2),
 			ranging(label(3, "c", 1, 20), 1, 2), ranging(label(4, "d", 1, 20), 1, 20)}, "* -Inf +Inf, ranges 0.85, 1.7 to 2.5; * 12 26"},
+		{"shapes, scores alike", shapes(25, 8), "* -Inf 50, after 35, held 2, 5 to 15"},
+		{"shapes, scores alike, ratios more so", shapes(25, 2.4), "* -Inf +Inf, after 35, steep 20.833333333333336, held 2, 5 to 15"},
+		{"shapes, ranges alike", shapes(50, 3), "* -Inf +Inf, after 35, steep 33.333333333333336, held 2, 5 to 15"},
+		{"shapes, nothing alike", shapes(50, 4), ""},
+		{"the shape of one is not known", but(shapes(25, 8)[:2], ranging(label(3, "c", 10, 20), 1, 2)), "* 12 32.5, samples 40, after 35"},
+		{"shapes of negative scores", []Label{holding(ranging(label(1, "a", -9, -5), 1, 2), 5, 8),
+			holding(ranging(label(2, "b", -9, -5), 1, 2), 5, 8),
+			holding(ranging(label(3, "c", -9, -4), 1, 2), 5, 8)}, "* -Inf 0, held 3, 6 to 12"},
+		{"confirmed, opens with less held", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 2, 9)),
+			"* -Inf 50, after 35, held 3, 5 to 15"},
+		{"confirmed, holds longer", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 4, 12)),
+			"* -Inf 50, after 35, held 2, 5 to 11"},
+		{"confirmed, holds less long", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 4, 6)),
+			"* -Inf 50, after 35, held 2, 7 to 15"},
+		{"confirmed, opens higher", but(shapes(25, 8), holding(ranging(fault(4, "z", 17, 20), 1, 2), 4, 9)),
+			"* -Inf 50, to 16.999999999999996, after 35, held 2, 5 to 15"},
+		{"confirmed, is of their shape", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 4, 9)), ""},
+		{"shapes of one series", func() []Label {
+			l := shapes(25, 8)
+			l[1].Series, l[2].Series = "a", "a"
+			return l
+		}(), "a 12 32.5, samples 40, after 35, ranges 0.85, 1.7 to 10, steep 12.5"},
 		{"three series of two", []Label{ranging(label(1, "a", 9, 10), 1, 2), of(ranging(label(2, "b", 9, 20), 1, 2), "a"),
 			ranging(label(3, "c", 9, 20), 1, 2)}, ""},
 		{"three of two series", []Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "b", 12, 20)}, ""},
@@ -107,7 +140,7 @@ func TestDerive(t *testing.T) {
 		{"confirmed, of any series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 12, 20), fault(4, "z", 11, 20)}, ""},
 		{"no numbers", []Label{label(1, "a", math.NaN(), 20), label(2, "a", 1, math.Inf(1)), label(3, "a", 30, 20), gone(label(4, "a", 10, 20), -1, 0, 0, 0),
 			gone(label(5, "a", 10, 20), 1, 0, math.NaN(), 1), gone(label(6, "a", 10, 20), 1, 0, 2, 1), ranging(label(7, "a", 10, 20), 2, 1),
-			ranging(label(8, "a", 10, 20), 1, math.Inf(1))}, ""},
+			ranging(label(8, "a", 10, 20), 1, math.Inf(1)), holding(label(9, "a", 10, 20), 2, 1), holding(label(10, "a", 10, 20), -1, 1)}, ""},
 	} {
 		for range 10 {
 			got := ""
@@ -159,6 +192,9 @@ func text(r *Rule) string {
 	}
 	if r.Steep > 0 {
 		s += fmt.Sprint(", steep ", r.Steep)
+	}
+	if r.Long > 0 {
+		s += fmt.Sprint(", held ", r.Early, ", ", r.Short, " to ", r.Long)
 	}
 	return s
 }
@@ -221,6 +257,21 @@ func TestInitial(t *testing.T) {
 	}
 }
 
+// TestHeld: an anomaly that opens with less values held than a rule of a shape has, or more, or with a number that is not known, is none
+// of the kind; how high its values are does not matter.
+func TestHeld(t *testing.T) {
+	of := func(id int, series string, width float64) Label {
+		return holding(ranging(label(id, series, 10, 20), width, 2*width), 4, 8)
+	}
+	l := Derive([]Label{of(1, "a", 1), of(2, "b", 10), of(3, "c", 1e5)}, 3)
+	for early, want := range map[int]bool{0: false, 1: false, 2: true, 4: true, 12: true, 13: false} {
+		a := ranging(label(0, "z", 11, 11), 1e-9, 1e-9).Alarm
+		if a.Early = early; (l.Like(&a) != nil) != want {
+			t.Errorf("%d held: want %t", early, want)
+		}
+	}
+}
+
 func randomLabels(rng *rand.Rand, n int) (list []Label) {
 	for i := range n {
 		l := label(i, string(rune('a'+rng.IntN(5))), 10+10*rng.Float64(), 20+10*rng.Float64())
@@ -230,6 +281,10 @@ func randomLabels(rng *rand.Rand, n int) (list []Label) {
 		}
 		if rng.IntN(5) > 0 {
 			l = ranging(l, 1+rng.Float64(), 2+rng.Float64())
+		}
+		if rng.IntN(5) > 0 {
+			l.Early = 1 + rng.IntN(8)
+			l.Held = l.Early + rng.IntN(8)
 		}
 		list = append(list, l)
 	}
@@ -279,13 +334,15 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestEarlierFormat: rules that the first two versions wrote, which are in force in a changelog, remain what they were.
+// TestEarlierFormat: rules that the first three versions wrote, which are in force in a changelog, remain what they were.
 func TestEarlierFormat(t *testing.T) {
 	want := List{{Detector: "d", Series: "a", Side: guard.Above, From: 8.5, To: 13.8, Bounds: events.NoBounds(23), Count: 3,
 		Labels: [][16]byte{{}}}}
 	earlier(t, formatScores, want)
 	want[0].Least, want[0].First, want[0].Apart, want[0].Far, want[0].After, want[0].Samples = 1, 2, 3, 4, -5, 6
 	earlier(t, formatCourses, want)
+	want[0].Initial, want[0].Narrow, want[0].Wide, want[0].Steep = 5, 6, 7, 8
+	earlier(t, formatRanges, want)
 }
 
 func earlier(t *testing.T, of byte, want List) {
@@ -300,12 +357,17 @@ func earlier(t *testing.T, of byte, want List) {
 	for _, v := range []float64{8.5, 13.8, 23} {
 		e.Bits(math.Float64bits(v))
 	}
-	if of == formatCourses {
+	if of >= formatCourses {
 		for _, v := range []float64{1, 2, 3, 4} {
 			e.Bits(math.Float64bits(v))
 		}
 		e.Int(-5)
 		e.Uint(6)
+	}
+	if of >= formatRanges {
+		for _, v := range []float64{5, 6, 7, 8} {
+			e.Bits(math.Float64bits(v))
+		}
 	}
 	e.Uint(3)
 	e.Uint(1)

@@ -16,6 +16,9 @@ func AlarmOf(detector string, key []byte, a *events.Anomaly) Alarm {
 		of.First = d
 	}
 	of.Initial = a.Range.Width()
+	if a.Range != nil {
+		of.Early = int(a.Range.Held)
+	}
 	return of
 }
 
