@@ -97,7 +97,7 @@ func onDivided(t *testing.T, o Options, devices, times, most int) {
 func TestDivideEmulated(t *testing.T) {
 	o := emulated(t)
 	for _, devices := range []int{2, 3} {
-		t.Run(fmt.Sprint(devices), func(t *testing.T) { onDivided(t, o, devices, 8, 40) })
+		t.Run(fmt.Sprint(devices), func(t *testing.T) { onDivided(t, o, devices, 4, 32) })
 	}
 }
 

@@ -66,6 +66,11 @@
 // whole. The part of a lost device is planned again in the next round; the other parts are
 // done.
 //
+// A few long tasks cannot be cut into parts of similar cost. If their op can divide the work in a
+// task (opPlan.divides: the null maps of a grid), each idle device gets all tasks and does its
+// portion of each, into outputs of its own behind the batch's, and plan.Merge makes the batch's
+// outputs of them. If one of the devices is lost, all tasks are planned again.
+//
 // On a host of several sockets a batch's memory lies where its owner first wrote to
 // it, and a device on the other socket copies across; this package places neither.
 // Section "The window cache" gives a device's need of host cores; bench ops-scale measures

@@ -1,23 +1,29 @@
-// Op scan, Poisson's model: package detectors/scan has the definition. Rectangles, ratios and p-values
-// are those of the definition, to the bit.
+// Op scan, the models of Poisson and Bernoulli: package detectors/scan has the definition. Rectangles,
+// ratios and p-values are those of the definition, to the bit.
 //
-// One block makes a grid's tables (scan_load): sums of the cells above and left of each corner, as
-// exact integers in float64; and in float32 their excess of the counts over the expected ones, and
-// their baselines as shares of a power of two. A few rectangles give a good first ratio (scan_seed). A
-// warp takes a strip of rows (scan_search): shared memory has the prefix sums of the strip's columns,
-// and a lane takes a first column. With the excess d, the expected count E and the share s of the
-// baselines, LLR <= d^2/(2E(1-s)^2), so a few float32 operations exclude most rectangles, by the best
-// ratio so far. The nearest last columns are tested one by one, the others eight at a time, by the
-// largest excess and the least of E(1-s)^2 at both ends of the group, between which it is larger. The
-// tests allow for float32's roundings, so no rectangle is lost. The ratio of a rectangle that passes is
-// computed from the exact sums, by the CPU's operations. The best is picked by ratio, area and place,
-// in any order (scan_pick). Further regions repeat this without the columns of those found.
+// A warp makes the sums of a row of cells (scan_rows), and a block the tables of 32 columns
+// (scan_columns): sums of the cells above and left of each corner, as exact integers in float64; and in
+// float32 their excess of the counts over the expected ones, and their baselines as shares of a power of
+// two. A few rectangles give a good first ratio (scan_seed). A warp takes a strip of rows (scan_search):
+// shared memory has the prefix sums of the strip's columns, and a lane takes a first column. With the
+// excess d, the expected count E and the share s of the baselines, Poisson's LLR <= d^2/(2E(1-s)^2), so
+// a few float32 operations exclude most rectangles, by the best ratio so far. The nearest last columns
+// are tested one by one, the others eight at a time, by the largest excess and the least of E(1-s)^2 at
+// both ends of the group, between which it is larger. The tests allow for float32's roundings, so no
+// rectangle is lost. The ratio of a rectangle that passes is computed from the exact sums, by the CPU's
+// operations. The last block that ends picks the best by ratio, area and place. Further regions repeat
+// this without the columns of those found.
+//
+// Bernoulli's LLR has the same two terms of the cases C, and two of the others O: inside, where d is
+// missing of O s, and outside. With h(u) = (1+u)ln(1+u)-u, h(-v) <= v^2(1+v)/2 and h(v) <= v^2/2, so
+// LLR <= d^2/2 (1/(C s (1-s)^2) + 1/(O s (1-s)) + d/(O s)^2), and d^2 has to exceed 2 LLR C times
+// s^2 (1-s)^2 / (s + C/O s (1-s) + C/O^2 (1-s)^2 d), whose logarithm is concave in s.
 //
 // A block draws a null map (scan_null), count by count with integers, and searches it, from the lowest
-// ratio of the regions up to the highest.
+// ratio of the regions up to the highest. Blocks without a map to draw take strips of others' maps.
 //
 // Floor, n=128: 8,256 strips of 128 first columns; of each 8 last columns one by one, in 9
-// instructions, and some 10 groups, in 14: 1.06 M lanes times 210 instructions, 7 us on an H200 that
+// instructions, and some 10 groups, in 14: 1.06 M lanes times 210 instructions, 7 us on a GPU that
 // issues 132 x 128 x 1.98e9 lanes a second; 7 ms for 999 null maps. Bytes: 16 a strip's column from the
 // L2, 17 MB, 3 us. 64 maps take 19 us each, 2 of them outside of the search.
 #include "scan_null.h"

@@ -77,20 +77,6 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
     return fmax(level, fmax(mine, known));
 }
 
-// atMost returns a number that the ratio does not exceed, of a rectangle with an excess of up to d, a share of the baselines
-// from b and one outside of it from q on. It is nearer than the filter where the excess is large beside what is expected.
-template <class C, int model> __device__ __forceinline__ float atMost(const Search<C, model> &s, float d, float b, float q) {
-    const float count = __double2float_rd(s.total.count) / s.unit, e = count * b, rest = count * q, u = d / e, v = d / rest;
-    if (!(u > 0.1f) || !(v < 1)) return 1e30f;
-    float ratio = (e + d) * log1pf(u) - d + d * v * (1 + v) / 2;
-    if (model == bernoulli) {
-        const float others = __double2float_rd(s.total.baseline - s.total.count) / s.unit;
-        const float in = d / (others * b), out = d / (others * q);
-        ratio += d * (in * (1 + in) + out) / 2;
-    }
-    return ratio * 1.001f;
-}
-
 // consider computes the ratios of the rectangles of rows y1 to y2 and columns x1 to x, for x in [from,
 // end), that reach the level, and keeps the best. It returns whether there is one.
 template <class C, int model>
@@ -103,7 +89,7 @@ static __device__ __noinline__ bool consider(Search<C, model> &s, const float2 *
     for (int x = from; x < end; x++) {
         float2 v = column[x];
         float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-        if (!(d * fabsf(d) > limit * s.spread(b, q, d)) || atMost(s, d, b, q) < level) continue;
+        if (!(d * fabsf(d) > limit * s.spread(b, q, d))) continue;
         const C *counts = s.counts;
         const double *baselines = s.baselines;
         double count = static_cast<double>(counts[under + x + 1] - counts[under + x1] - counts[above + x + 1] + counts[above + x1]);
