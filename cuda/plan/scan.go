@@ -21,7 +21,7 @@ const (
 	scanColumns     = 32   // of a block of scan_columns
 	scanSeedCells   = 8192 // of the grid, of a block of scan_seed for each size of rectangles
 	scanTrials      = 1 << 23
-	scanGuides      = 32 // blocks of scan_guide for a task
+	scanGuides      = 32   // blocks of scan_guide for a task
 	scanHead        = 2048 // bytes
 	scanWords       = 14   // of a region
 	scanFull        = 132 * 8
