@@ -62,7 +62,9 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	strips, runs := high*(2*rows-high+1)/2, wide*(2*columns-wide+1)/2
 	cost := rows*columns/4 + (top+replicates)*(strips*runs/4000+1000)
-	return Class{Op: scan.Op, Variant: uint32(replicates | int(model)<<28), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22)}, cost, true
+	return Class{
+		Op: scan.Op, Variant: uint32(replicates | int(model)<<28), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22),
+	}, cost, true
 }
 
 // scanReplicates returns the null maps of a class.
