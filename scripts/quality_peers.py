@@ -1,14 +1,20 @@
 """Scores of other programs for a labelled data set, as `worker score -scores` reads them.
 
-usage: quality_peers.py [-j processes] [-p peer,...] [-m most samples] [-n series -s seed] <data set> <folder to write>
+usage: quality_peers.py [-j processes] [-p peer,...] [-w samples,...] <folder to write> <set>=<folder> ...
+       quality_peers.py -l [-m most samples] [-n series -s seed] <data set> <folder to write>
        quality_peers.py -o <scores of worker backtest> <data set> <folder to write>
-       quality_peers.py -r columns <folder of scores> <folder to write>
+       quality_peers.py -r columns <data set> <folder of scores> <folder to write>
+       quality_peers.py -c [-p peer,...] [-w samples,...] <data set> <folder of scores>
        quality_peers.py -v <TSB-AD's table of VUS-PR> <data set> <folder to write>
        quality_peers.py -e false,... <output of worker score -json> ...
 
 The data set is NAB (labels/combined_windows.json), UCR (<name>_<train>_<begin>_<end>.txt) or
 pairs of <name>_train.csv and <name>_test.csv (SMD, ASD, SMAP, MSL). Each score is computed from
-the samples up to its own alone. Subsequences are of 16 samples where a sample has one value, else of -w.
+the samples up to its own alone. Subsequences are of 16 samples where a sample has one value, else of each of -w:
+pyodknnw4 is pyodknn of 4 samples.
+
+The first form writes <set>/<program>/<series>.csv for each series that has none yet, all from one pool of processes, those
+that take longest first. It prints <set> and <program> as soon as all series of one are there.
 """
 
 import argparse
@@ -28,7 +34,6 @@ import numpy as np
 warnings.filterwarnings("ignore")
 
 EMBED = 16  # samples of a subsequence
-vectors = 1  # the same where a sample has several values
 WINDOW = 1024  # subsequences that a model is fitted to
 REFIT = 128  # samples until it is fitted again
 FIRST = 400  # samples before the first score, where there is something to fit
@@ -90,8 +95,8 @@ def filled(x):
     return np.nan_to_num(x)
 
 
-def points(x):
-    """What the models of points see, and the samples of a point before its last."""
+def points(x, vectors):
+    """What the models of points see, and the samples of a point before its last. vectors is EMBED where a sample has several values."""
     if x.shape[1] > 1:
         return np.hstack([x[i : len(x) - vectors + 1 + i] for i in range(vectors)]), vectors - 1
     return np.lib.stride_tricks.sliding_window_view(x[:, 0], EMBED), EMBED - 1
@@ -112,7 +117,7 @@ def scaled(x):
     return x / np.where(scale > 0, scale, 1)
 
 
-def seasonal(x, day):
+def seasonal(x, day, _):
     """Seasonal naive: the distance to the sample one season before."""
     lag = season_of(x, day)
     out = np.full(len(x), np.nan)
@@ -122,12 +127,10 @@ def seasonal(x, day):
     return out
 
 
-def holtwinters(x, day):
+def holtwinters(x, day, _):
     """The residual of additive Holt-Winters, whose constants statsmodels fits to the first two seasons, or FIRST samples."""
     from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
-    if x.shape[1] > 1:
-        return None
     v = x[:, 0]
     lag = season_of(x, day)
     first = max(FIRST, 2 * lag + 10)
@@ -159,8 +162,8 @@ def windowed(score_of):
     """A model that is fitted to the WINDOW points before, each REFIT samples: score_of(points before, next points, whether they are the
     first) returns the scores of the next."""
 
-    def score(x, _):
-        p, ahead = points(x)
+    def score(x, _, vectors):
+        p, ahead = points(x, vectors)
         out = np.full(len(x), np.nan)
         for at in range(FIRST, len(p), REFIT):
             out[ahead + at : ahead + at + REFIT] = score_of(p[max(0, at - WINDOW) : at], p[at : at + REFIT], at == FIRST)
@@ -191,10 +194,10 @@ def squares(p, q):
     return np.maximum((p**2).sum(axis=1)[:, None] + (q**2).sum(axis=1) - 2 * p @ q.T, 0)
 
 
-def kernel_density(x, _):
+def kernel_density(x, _, vectors):
     """The estimate of SOD_GPU, without its summary of older points: minus the logarithm of the density of a Gaussian kernel over the
     WINDOW points before, bandwidth by Scott's rule."""
-    p, ahead = points(scaled(x))
+    p, ahead = points(scaled(x), vectors)
     out = np.full(len(x), np.nan)
     for at in range(FIRST, len(p), REFIT):
         before, fresh = p[max(0, at - WINDOW) : at], p[at : at + REFIT]
@@ -206,10 +209,10 @@ def kernel_density(x, _):
     return out
 
 
-def neighbours(x, _):
+def neighbours(x, _, vectors):
     """The outliers that MCOD maintains: points with fewer than 10 neighbours within R among the WINDOW before; the score is how many
     are missing. R leaves 1 % of the first FIRST points with fewer."""
-    p, ahead = points(scaled(x))
+    p, ahead = points(scaled(x), vectors)
     first = squares(p[:FIRST], p[:FIRST])
     radius = np.quantile(np.sort(first, axis=1)[:, 10], 0.99)
     out = np.full(len(x), np.nan)
@@ -219,13 +222,13 @@ def neighbours(x, _):
     return out
 
 
-def half_space_trees(x, _):
+def half_space_trees(x, _, vectors):
     """river's half-space trees on values scaled to the range of the first FIRST samples."""
     from river.anomaly import HalfSpaceTrees
 
     low, high = x[:FIRST].min(axis=0), x[:FIRST].max(axis=0)
     v = np.clip((x - low) / np.where(high > low, high - low, 1), -1, 2) / 3 + 1 / 3
-    p, ahead = points(v)
+    p, ahead = points(v, vectors)
     trees = HalfSpaceTrees(n_trees=25, height=8, window_size=250, seed=1)
     out = np.full(len(x), np.nan)
     names = list(range(p.shape[1]))
@@ -237,11 +240,11 @@ def half_space_trees(x, _):
     return out
 
 
-def random_cut_forest(x, _):
+def random_cut_forest(x, _, vectors):
     """rrcf: the mean collusive displacement of 40 trees of the last 256 points, the numbers of its example for streams."""
     from quality_rrcf import scores
 
-    p, ahead = points(scaled(x))
+    p, ahead = points(scaled(x), vectors)
     rng = np.random.default_rng(1)
     seeds = rng.integers(1 << 31, size=40).tolist()
     noise = 1e-9 * rng.standard_normal(p.shape)  # equal points stop rrcf
@@ -253,10 +256,10 @@ def random_cut_forest(x, _):
 def left_profile(m):
     """stumpy's left matrix profile: the distance of a subsequence to the nearest one before it."""
 
-    def score(x, _):
+    def score(x, _, __):
         import stumpy
 
-        if x.shape[1] > 1 or len(x) < 4 * m:
+        if len(x) < 4 * m:
             return None
         v = x[:, 0]
         left = stumpy.stump(v, m)[:, 2].astype(int)
@@ -290,25 +293,95 @@ PEERS = {
 }
 
 
-def work(job):
-    name, values, day, peers, folder = job
-    x = filled(values)
-    missing = ~np.isfinite(values).any(axis=1)
-    result, seconds = [], {}
+ONE = {"holtwinters", "left50", "left100"}  # programs of series of one value
+SAMPLES = {"seasonal", "holtwinters"}  # programs of single samples, which know no subsequences
+
+# CPU in us a sample, and a sample and thousand samples of the series: which job is begun first
+COST = {"seasonal": (1, 0), "holtwinters": (97, 0), "pyodknn": (258, 0), "pyodlof": (383, 0), "iforest": (226, 0), "hst": (258, 0)}
+COST |= {"rrcf": (172, 0), "sod": (22, 0), "mcod": (14, 0), "left50": (40, 5), "left100": (40, 5)}
+
+loaded = {}  # (set, series) -> values and samples a day; inherited by the pool's processes
+
+
+def programs(peers, widths, dim):
+    """The names of programs, the peer of each and its samples of a subsequence, for samples of so many values."""
     for peer in peers:
-        start = time.process_time()
-        try:
-            scores = PEERS[peer](x, day)
-        except Exception as e:  # one that fails on a series has no scores there
-            print(f"{peer} on {name}: {e}", flush=True)
-            scores = None
-        seconds[peer] = time.process_time() - start
-        if scores is None:
-            scores = np.full(len(x), np.nan)
-        result.append(np.where(missing, np.nan, scores))
-    numbers = (["nan" if not np.isfinite(v) else f"{v:.9g}" for v in row] for row in zip(*result))
-    write(os.path.join(folder, name + ".csv"), peers, numbers)
-    return len(x), seconds
+        if dim == 1:
+            yield peer, peer, 1
+        elif peer not in ONE:
+            for w in [1] if peer in SAMPLES else widths:
+                yield peer + (f"w{w}" if w > 1 else ""), peer, w
+
+
+def work(job):
+    """Writes the scores of one program for one series, and how many samples took how many seconds."""
+    (of, name), program, peer, width, path = job
+    values, day = loaded[of, name]
+    x = filled(values)
+    start = time.process_time()
+    try:
+        scores = PEERS[peer](x, day, width)
+    except Exception as e:  # one that fails on a series has no scores there
+        print(f"{program} on {of}, {name}: {e}", file=sys.stderr, flush=True)
+        scores = None
+    seconds = time.process_time() - start
+    if scores is None:
+        scores = np.full(len(x), np.nan)
+    scores[~np.isfinite(values).any(axis=1)] = np.nan
+    write(path + ".part", [program], (["nan" if not np.isfinite(v) else f"{v:.9g}"] for v in scores))
+    with open(path + ".took", "w") as f:
+        f.write(f"{len(x)} {seconds:.6f}\n")
+    os.rename(path + ".part", path)
+    return of, program
+
+
+def warm(peers):
+    """Compiles once what each process of the pool would compile."""
+    if "rrcf" in peers:
+        import quality_rrcf
+
+        quality_rrcf.tree_scores(np.arange(12.0).reshape(6, 2), 4, 1)
+    if "left50" in peers or "left100" in peers:
+        import stumpy
+
+        stumpy.stump(np.sin(np.arange(300.0)), 50)
+
+
+def compute(processes, peers, widths, out, sets):
+    jobs, left = [], {}
+    for of, folder in sets:
+        for name, values, day in read(folder):
+            loaded[of, name] = values, day
+            for program, peer, w in programs(peers, widths, values.shape[1]):
+                path = os.path.join(out, of, program, name + ".csv")
+                left.setdefault((of, program), 0)
+                if not os.path.exists(path):
+                    left[of, program] += 1
+                    flat, growing = COST[peer]
+                    jobs.append((len(values) * (flat + growing * len(values) / 1000) * w**0.5, ((of, name), program, peer, w, path)))
+    for pair, n in left.items():
+        if n == 0:
+            print(*pair, flush=True)
+    if not jobs:
+        return
+    jobs.sort(key=lambda j: -j[0])
+    warm({job[2] for _, job in jobs})
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        for pair in pool.imap_unordered(work, [job for _, job in jobs]):
+            left[pair] -= 1
+            if left[pair] == 0:
+                print(*pair, flush=True)
+
+
+def took(peers, widths, data, folder):
+    """Prints the CPU that the programs took for the series."""
+    samples, seconds = {}, {}
+    for name, values, _ in read(data):
+        for program, _, _ in programs(peers, widths, values.shape[1]):
+            with open(os.path.join(folder, program, name + ".csv.took")) as f:
+                n, s = map(float, f.read().split())
+            samples[program], seconds[program] = samples.get(program, 0) + n, seconds.get(program, 0) + s
+    print("us of CPU a sample: " + ", ".join(f"{p} {1e6 * s / max(samples[p], 1):.1f}" for p, s in seconds.items()))
 
 
 def write(path, header, table):
@@ -343,7 +416,11 @@ def link(folder, out, names):
 
 
 def rows():
-    for line in map(json.loads, sys.stdin):
+    lines = [json.loads(line) for line in sys.stdin]
+    second = any(re.search(r"x\d+$", line["detector"]) for line in lines)  # has columns of the second table
+    for line in lines:
+        if second and re.search(r"x\d+$|^all together$", line["detector"]):
+            continue
         nab = line.get("nab", {}).get("standard")
         per_day = line.get("false_per_series_day")
         print(
@@ -366,12 +443,13 @@ def own(path, data, out):
         write(os.path.join(out, detector, series + ".csv"), [detector], column)
 
 
-def repeat(folder, out, columns):
-    """Writes tables that have the one column of each table in a folder so many times, <name>x0, <name>x1 and so on."""
-    for name, path in files(folder).items():
-        if name.endswith(".csv"):
-            header, table = columns_of(path)
-            write(os.path.join(out, name), [f"{header[0]}x{i}" for i in range(columns)], (r * columns for r in table))
+def repeat(data, folder, out, columns):
+    """Writes tables that have the one column of each series' table in a folder once more and then so many times, <name>, <name>x0,
+    <name>x1 and so on."""
+    for name, _, _ in read(data):
+        header, table = columns_of(os.path.join(folder, name + ".csv"))
+        names = [header[0]] + [f"{header[0]}x{i}" for i in range(columns)]
+        write(os.path.join(out, name + ".csv"), names, (r * len(names) for r in table))
 
 
 def equal(bounds, paths):
@@ -380,7 +458,7 @@ def equal(bounds, paths):
     for path in paths:
         with open(path) as f:
             lines = [json.loads(line) for line in f]
-        of = [(r["found_anomalies"], r["false_anomalies"]) for r in lines if "x" in r["detector"]]
+        of = [(r["found_anomalies"], r["false_anomalies"]) for r in lines if re.search(r"x\d+$", r["detector"])]
         most = lines[0]["labelled_anomalies"]
         cells = [max((found for found, false in of if false <= bound), default=0) for bound in bounds]
         print(f"| {os.path.basename(path)[:-5]}, found of {most} | " + " | ".join(map(str, cells)) + " |")
@@ -418,11 +496,12 @@ def main():
     flags.add_argument("-m", type=int, default=1 << 40, help="leave out series of more samples")
     flags.add_argument("-n", type=int, default=1 << 40, help="of more series, draw so many")
     flags.add_argument("-s", type=int, default=1, help="seed of the draw")
-    flags.add_argument("-w", type=int, default=1, help="samples of a subsequence where a sample has several values")
+    flags.add_argument("-w", default="1", help="samples of a subsequence where a sample has several values")
     flags.add_argument("-l", action="store_true", help="only link the files of the series into the folder, and print which they are")
     flags.add_argument("-t", action="store_true", help="print the rows of a table from the output of worker score -json at stdin")
     flags.add_argument("-o", metavar="scores", help="write the scores of each detector in this table of worker backtest")
     flags.add_argument("-r", type=int, metavar="columns", help="write tables with the one column of each so many times")
+    flags.add_argument("-c", action="store_true", help="print the CPU that the programs took")
     flags.add_argument("-e", metavar="false,...", help="print what each program finds with at most so many false anomalies")
     flags.add_argument("-v", metavar="table", help="print the means of TSB-AD's table of VUS-PR over the series, and write these as it has them")
     flags.add_argument("data", nargs="?")
@@ -434,33 +513,22 @@ def main():
     if a.e:
         equal([int(b) for b in a.e.split(",")], [a.data, *a.out])
         return
-    a.out = a.out[0]
+    peers, widths = a.p.split(","), [int(w) for w in a.w.split(",")]
     if a.o:
-        own(a.o, a.data, a.out)
-        return
-    if a.v:
-        published(a.v, a.data, a.out)
-        return
-    if a.r:
-        repeat(a.data, a.out, a.r)
-        return
-    global vectors
-    vectors = a.w
-    names, of = chosen(a.data, a.m, a.n, a.s)
-    if a.l:
-        link(a.data, a.out, set(names))
-        print(f"{len(names)} of {of} series" + (f", drawn with seed {a.s}: {', '.join(names)}" if len(names) < of else ""))
-        return
-    jobs = [(n, v, d, a.p.split(","), a.out) for n, v, d in read(a.data) if n in names]
-    total, seconds = 0, {}
-    with multiprocessing.Pool(a.j) as pool:
-        for n, took in pool.imap_unordered(work, jobs):
-            total += n
-            for peer, s in took.items():
-                seconds[peer] = seconds.get(peer, 0) + s
-    print(f"{len(jobs)} series, {total} samples")
-    for peer, s in seconds.items():
-        print(f"{peer}: {1e6 * s / max(total, 1):.1f} us of CPU a sample")
+        own(a.o, a.data, a.out[0])
+    elif a.v:
+        published(a.v, a.data, a.out[0])
+    elif a.r:
+        repeat(a.data, *a.out, a.r)
+    elif a.c:
+        took(peers, widths, a.data, a.out[0])
+    elif a.l:
+        names, of = chosen(a.data, a.m, a.n, a.s)
+        link(a.data, a.out[0], set(names))
+        drawn = f", drawn with seed {a.s}: {', '.join(names)}" if len(names) < of else ""
+        print(f"{len(names)} of {of} series{drawn}")
+    else:
+        compute(a.j, peers, widths, a.data, [s.split("=", 1) for s in a.out])
 
 
 main()
