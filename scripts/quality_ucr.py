@@ -13,7 +13,7 @@ import csv
 import gzip
 import itertools
 import json
-import multiprocessing.pool
+import multiprocessing
 import os
 import re
 import subprocess
@@ -235,7 +235,7 @@ def main():
         paths.sort(key=lambda p: -os.path.getsize(p))
         jobs = [(a.worker, c, p, re.sub(r"\.txt(\.gz)?$", "", os.path.basename(p)), a.out, 4 if i < 20 else 1)
             for c in configurations for i, p in enumerate(paths)]
-        with multiprocessing.pool.ThreadPool(a.j) as pool:
+        with multiprocessing.Pool(a.j) as pool:
             for trouble in pool.imap_unordered(run, jobs):
                 if trouble:
                     print(trouble, file=sys.stderr, flush=True)
