@@ -8,11 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"odradek/detectors"
 	"odradek/detectors/ops/scan"
@@ -121,28 +118,11 @@ func TestDivideLost(t *testing.T) {
 	o.Devices, o.Retry = indices(3), 5*time.Millisecond
 	e := open(t, o)
 	defer e.Close()
-	stop := make(chan struct{})
-	kills := 0
-	var killer sync.WaitGroup
-	killer.Go(func() {
-		last := uint64(0)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(10 * time.Millisecond):
-				if d := e.Stats().Devices[2]; d.Pid > 0 && d.Batches > last {
-					last = d.Batches
-					unix.Kill(d.Pid, unix.SIGKILL)
-					kills++
-				}
-			}
-		}
-	})
+	end := killAgain(e, 2, 10*time.Millisecond)
 	b := e.Batch()
 	want := grids(t, rng, b, 2, 20)
 	divided := false
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+	for began := time.Now(); time.Since(began) < 3*time.Second; {
 		if err := e.Execute(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -150,9 +130,7 @@ func TestDivideLost(t *testing.T) {
 		clear(b.Out)
 		divided = divided || !slices.ContainsFunc(e.Stats().Devices, func(d DeviceStats) bool { return d.Tasks == 0 })
 	}
-	close(stop)
-	killer.Wait()
-	s := e.Stats()
+	kills, s := end(), e.Stats()
 	t.Logf("%d kills, %+v", kills, s)
 	if kills == 0 || !divided || s.Lost == 0 || s.CPUTasks > 0 {
 		t.Errorf("%d kills, divided %v, %d lost, %d tasks on the CPU", kills, divided, s.Lost, s.CPUTasks)

@@ -185,26 +185,9 @@ func TestOftenKilled(t *testing.T) {
 	for range 4 {
 		wg.Go(func() { l.run(t, e, 60) })
 	}
-	stop := make(chan struct{})
-	var killer sync.WaitGroup
-	killer.Go(func() {
-		last := uint64(0)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(30 * time.Millisecond):
-				// A child that has done work since the last one died, however slow it is.
-				if d := e.Stats().Devices[0]; d.Pid > 0 && d.Batches > last {
-					last = d.Batches
-					unix.Kill(d.Pid, unix.SIGKILL)
-				}
-			}
-		}
-	})
+	end := killAgain(e, 0, 30*time.Millisecond)
 	wg.Wait()
-	close(stop)
-	killer.Wait()
+	end()
 	s := e.Stats()
 	t.Logf("%+v", s)
 	if s.Devices[0].Faults == 0 || s.Devices[0].Batches == 0 {

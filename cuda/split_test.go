@@ -131,6 +131,33 @@ func TestDeviceSplit(t *testing.T) {
 	}
 }
 
+// killAgain kills the child of a device again and again, each time after a batch, until end is called, which returns how often.
+func killAgain(e *Executor, device int, every time.Duration) (end func() int) {
+	stop := make(chan struct{})
+	kills := 0
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		last := uint64(0)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(every):
+				if d := e.Stats().Devices[device]; d.Pid > 0 && d.Batches > last {
+					last = d.Batches
+					unix.Kill(d.Pid, unix.SIGKILL)
+					kills++
+				}
+			}
+		}
+	})
+	return func() int {
+		close(stop)
+		killer.Wait()
+		return kills
+	}
+}
+
 // TestSplitLost kills one of several devices again and again during batches that are split and others:
 // scores must be right, the other devices without a fault, and no more lost than the device had.
 func TestSplitLost(t *testing.T) {
@@ -145,24 +172,7 @@ func TestSplitLost(t *testing.T) {
 				e := open(t, o)
 				defer e.Close()
 				l := newLoad(t, seedtest.New(t), 60, 1)
-				stop := make(chan struct{})
-				kills := 0
-				var killer sync.WaitGroup
-				killer.Go(func() {
-					last := uint64(0)
-					for {
-						select {
-						case <-stop:
-							return
-						case <-time.After(20 * time.Millisecond):
-							if d := e.Stats().Devices[devices-1]; d.Pid > 0 && d.Batches > last {
-								last = d.Batches
-								unix.Kill(d.Pid, unix.SIGKILL)
-								kills++
-							}
-						}
-					}
-				})
+				end := killAgain(e, devices-1, 20*time.Millisecond)
 				runners := 1
 				if !split {
 					runners = 2 * devices
@@ -172,9 +182,7 @@ func TestSplitLost(t *testing.T) {
 					wg.Go(func() { l.run(t, e, 200/runners) })
 				}
 				wg.Wait()
-				close(stop)
-				killer.Wait()
-				s := e.Stats()
+				kills, s := end(), e.Stats()
 				t.Logf("%d kills, %+v", kills, s)
 				for _, d := range s.Devices[:devices-1] {
 					if d.Faults > 0 {
