@@ -10,7 +10,8 @@
 # each larger set, drawn with SEED and printed, for all rows. Where a sample has several values, the programs see one of
 # them at a time, and then each number of VECTORS, by default 1,4 (the preset sees 4): pyodknnw4 sees four. All scores come
 # from one pool of processes, and a program is judged as soon as all of its scores are there. Scores are kept in
-# bin/quality, a file for each series and program, and are not computed again.
+# bin/quality, a file for each series and program, and are not computed again. A program that fails on a series has `failed`
+# and the cause in place of figures, and the exit status is 1.
 #
 # A second table judges all, and the detectors of the preset, by thresholds of each of RATES, and has the most anomalies that
 # one of them finds with at most as many false ones as FALSE says.
@@ -97,6 +98,8 @@ export NUMBA_CACHE_DIR="$PWD/$out/numba"
 
 names=
 folders=
+status=0
+rm -f $out/stopped
 for set in "$@"; do
 	name=$set${SAMPLE:+-$SAMPLE-${SEED:-1}}
 	most=1000000000
@@ -117,12 +120,18 @@ done
 		echo "$name preset"
 	done
 	# shellcheck disable=SC2086
-	$python "$here/quality_peers.py" -j "$jobs" -w "$vectors" -p "$peers" $out/scores $folders | while read -r set program; do
+	{
+		$python "$here/quality_peers.py" -j "$jobs" -w "$vectors" -p "$peers" $out/scores $folders || touch $out/stopped
+	} | while read -r set program; do
 		for name in $names; do
 			case $name in "$set" | "$set"-*) echo "$name $program" ;; esac
 		done
 	done
 } | xargs -n 2 -P "$jobs" "$0" -one
+if [ -f $out/stopped ]; then
+	echo "quality.sh: the scores are incomplete" >&2
+	exit 1
+fi
 
 for name in $names; do
 	set=${name%%-*}
@@ -139,9 +148,16 @@ for name in $names; do
 	tables=
 	for peer in $(echo "$peers" | tr , ' '); do
 		for width in $(echo "$vectors" | tr , ' '); do
-			table=$out/rated/$name/$peer.json
-			[ "$width" = 1 ] || table=$out/rated/$name/${peer}w$width.json
-			[ -f "$table" ] || continue
+			program=$peer
+			[ "$width" = 1 ] || program=${peer}w$width
+			failed=$out/scores/$set/$program.failed
+			if [ -f "$failed" ]; then
+				echo "| $program | failed: $(tr '|' ' ' <"$failed" | cut -c1-200) | | | | | | |"
+				status=1
+				continue
+			fi
+			table=$out/rated/$name/$program.json
+			[ -f "$table" ] || continue # one that is not for samples of so many values
 			$python "$here/quality_peers.py" -t <"$table"
 			tables="$tables $table"
 		done
@@ -155,3 +171,4 @@ for name in $names; do
 	echo
 	$python "$here/quality_peers.py" -c -w "$vectors" -p "$peers" "$out/series/$name" "$out/scores/$set"
 done
+exit $status

@@ -18,6 +18,7 @@ that take longest first. It prints <set> and <program> as soon as all series of 
 """
 
 import argparse
+import contextlib
 import csv
 import gzip
 import itertools
@@ -321,45 +322,60 @@ def work(job):
     start = time.process_time()
     try:
         scores = PEERS[peer](x, day, width)
-    except Exception as e:  # one that fails on a series has no scores there
-        print(f"{program} on {of}, {name}: {e}", file=sys.stderr, flush=True)
-        scores = None
+        if scores is None:
+            scores = np.full(len(x), np.nan)
+        scores[~np.isfinite(values).any(axis=1)] = np.nan
+        if len(x) > WINDOW and not np.isfinite(scores).any():
+            raise ValueError("no scores")
+    except Exception as e:
+        why = f"{name}: {type(e).__name__}: " + " ".join(str(e).split())
+        print(f"{program} on {of}, {why}", file=sys.stderr, flush=True)
+        return of, program, why
     seconds = time.process_time() - start
-    if scores is None:
-        scores = np.full(len(x), np.nan)
-    scores[~np.isfinite(values).any(axis=1)] = np.nan
     write(path + ".part", [program], (["nan" if not np.isfinite(v) else f"{v:.9g}"] for v in scores))
     with open(path + ".took", "w") as f:
         f.write(f"{len(x)} {seconds:.6f}\n")
     os.rename(path + ".part", path)
-    return of, program
+    return of, program, None
 
 
 def warm(peers):
-    """Compiles once what each process of the pool would compile."""
-    if "rrcf" in peers:
-        import quality_rrcf
+    """Compiles once what each process of the pool would compile. What fails here fails again in the pool, which says so."""
+    with contextlib.suppress(Exception):
+        if "rrcf" in peers:
+            import quality_rrcf
 
-        quality_rrcf.tree_scores(np.arange(12.0).reshape(6, 2), 4, 1)
-    if "left50" in peers or "left100" in peers:
-        import stumpy
+            quality_rrcf.tree_scores(np.arange(12.0).reshape(6, 2), 4, 1)
+    with contextlib.suppress(Exception):
+        if "left50" in peers or "left100" in peers:
+            import stumpy
 
-        stumpy.stump(np.sin(np.arange(300.0)), 50)
+            stumpy.stump(np.sin(np.arange(300.0)), 50)
+
+
+def scored(path, samples):
+    """Whether the scores of a series of so many samples are there. A file that has none, of more than WINDOW, is of a failed program."""
+    if not os.path.exists(path):
+        return False
+    with open(path) as f:
+        return samples <= WINDOW or any(line != "nan\n" for line in itertools.islice(f, 1, None))
 
 
 def compute(processes, peers, widths, out, sets):
-    jobs, left = [], {}
+    jobs, left, failed = [], {}, {}
     for of, folder in sets:
         for name, values, day in read(folder):
             loaded[of, name] = values, day
             for program, peer, w in programs(peers, widths, values.shape[1]):
                 path = os.path.join(out, of, program, name + ".csv")
                 left.setdefault((of, program), 0)
-                if not os.path.exists(path):
+                if not scored(path, len(values)):
                     left[of, program] += 1
                     flat, growing = COST[peer]
                     jobs.append((len(values) * (flat + growing * len(values) / 1000) * w**0.5, ((of, name), program, peer, w, path)))
     for pair, n in left.items():
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(out, *pair) + ".failed")
         if n == 0:
             print(*pair, flush=True)
     if not jobs:
@@ -367,10 +383,16 @@ def compute(processes, peers, widths, out, sets):
     jobs.sort(key=lambda j: -j[0])
     warm({job[2] for _, job in jobs})
     with multiprocessing.get_context("fork").Pool(processes) as pool:
-        for pair in pool.imap_unordered(work, [job for _, job in jobs]):
-            left[pair] -= 1
-            if left[pair] == 0:
-                print(*pair, flush=True)
+        for of, program, why in pool.imap_unordered(work, [job for _, job in jobs]):
+            left[of, program] -= 1
+            if why:
+                failed.setdefault((of, program), []).append(why)
+            elif left[of, program] == 0 and (of, program) not in failed:
+                print(of, program, flush=True)
+    for (of, program), whys in failed.items():
+        os.makedirs(os.path.join(out, of), exist_ok=True)
+        with open(os.path.join(out, of, program + ".failed"), "w") as f:
+            f.write(f"{len(whys)} series, the first {whys[0]}\n")
 
 
 def took(peers, widths, data, folder):
@@ -378,6 +400,8 @@ def took(peers, widths, data, folder):
     samples, seconds = {}, {}
     for name, values, _ in read(data):
         for program, _, _ in programs(peers, widths, values.shape[1]):
+            if os.path.exists(os.path.join(folder, program + ".failed")):
+                continue
             with open(os.path.join(folder, program, name + ".csv.took")) as f:
                 n, s = map(float, f.read().split())
             samples[program], seconds[program] = samples.get(program, 0) + n, seconds.get(program, 0) + s
