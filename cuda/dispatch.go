@@ -207,7 +207,7 @@ func (e *dispatcher) split(h *batchState) []*attempt {
 		h.attempts = append(h.attempts, &t.attempt)
 	}
 	place := func(t *attempt) bool { return t.place(h.Batch) }
-	h.divided = len(parts) > 1 && p.Divide(h.Batch, &h.memory.Memory, cut)
+	h.divided = len(parts) > 1 && plan.Divide(p, h.Batch, &h.memory.Memory, cut)
 	if len(parts) < 2 || !h.divided && !p.Cut(h.Batch, cut) || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
 		release(h.attempts, false)
 		return nil

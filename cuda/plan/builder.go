@@ -9,7 +9,8 @@ type builder struct {
 	in     detectors.Words // of the batch
 	tasks  []Task          // in plan order, in the batch's memory
 
-	portion, portions int // of the work in each task, of a divided plan; portions is 0 for other plans
+	portion, portions int    // of the work in each task, of a divided plan; portions is 0 for other plans
+	own               uint32 // of a divided plan: the word of Out where the next task's outputs begin
 
 	tiles        []Tile
 	launched     int // tiles that belong to a launch

@@ -11,9 +11,9 @@ import (
 // wellCut is the least number of equal chains for each part with which Cut gives parts of similar cost.
 const wellCut = 4
 
-// Divide gives each part all tasks of this round, with a portion of the work in each. It returns false where the work
+// Divide gives each part all tasks of this round of the plan p, with a portion of the work in each. It returns false where the work
 // in some task cannot be divided, where Cut does as well, and where m has no room for the outputs of all parts.
-func (p *Planner) Divide(b *detectors.Batch, m *Memory, parts []*Part) bool {
+func Divide(p *Planner, b *detectors.Batch, m *Memory, parts []*Part) bool {
 	if p.longest*wellCut*len(parts) < p.cost {
 		return false
 	}
@@ -41,7 +41,7 @@ func (p *Planner) Divide(b *detectors.Batch, m *Memory, parts []*Part) bool {
 }
 
 // moveOutputs moves the outputs of a task of a divided plan to the place of its part.
-func (p *Planner) moveOutputs(t *Task) {
+func (p *builder) moveOutputs(t *Task) {
 	for _, s := range []*detectors.Span{&t.Scores, &t.Next, &t.Detail} {
 		s.Off = p.own
 		p.own += s.Len

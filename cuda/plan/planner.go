@@ -201,7 +201,6 @@ type Planner struct {
 	repeats int              // how often the child may run the repeatable launches; 0: there are none
 	outputs int              // numbers of the device's outputs
 	part    bool             // of a batch that is split: see split.go
-	own     uint32           // of a divided plan: the word of Out where the next task's outputs begin
 	params  []detectors.Span // of a part's tasks
 	q       Request          // the request for this round's plan
 }
