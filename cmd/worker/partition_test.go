@@ -93,7 +93,8 @@ func TestWindowOfAPartition(t *testing.T) {
 				t.Fatalf("partition %d has a series %q", id.partition, s.key)
 			}
 			if v := s.value(); !math.IsNaN(v) {
-				if scores[id.detector]++; id.detector == "mined" && v > 3 {
+				// An outlier is 10 away from other samples. Among 60 of these the coldest can have a weight of 3 and more.
+				if scores[id.detector]++; id.detector == "mined" && v > 12 {
 					high[kafkatest.TP{Topic: id.topic, Partition: id.partition}]++
 				}
 			}
