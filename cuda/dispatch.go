@@ -108,7 +108,7 @@ func (e *dispatcher) outcome(ctx context.Context, h *batchState, attempts []*att
 				p.ToCPU(t.plan)
 				p.Lost(t.plan)
 			}
-		case t.err == nil && h.divided && !whole:
+		case t.err == nil && t.plan.Divided():
 			portions = append(portions, t.plan)
 		case t.err == nil:
 			p.ReadStatus(h.Batch, t.plan, h.memory.status(t.plan.Request()))
@@ -207,8 +207,7 @@ func (e *dispatcher) split(h *batchState) []*attempt {
 		h.attempts = append(h.attempts, &t.attempt)
 	}
 	place := func(t *attempt) bool { return t.place(h.Batch) }
-	h.divided = len(parts) > 1 && plan.Divide(p, h.Batch, &h.memory.Memory, cut)
-	if len(parts) < 2 || !h.divided && !p.Cut(h.Batch, cut) || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
+	if len(parts) < 2 || !plan.Divide(p, h.Batch, &h.memory.Memory, cut) && !p.Cut(h.Batch, cut) || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
 		release(h.attempts, false)
 		return nil
 	}

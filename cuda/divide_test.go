@@ -100,14 +100,7 @@ func TestDivideEmulated(t *testing.T) {
 
 // TestDivideDevice is TestDivideEmulated on two devices.
 func TestDivideDevice(t *testing.T) {
-	o := deviceOptions(t)
-	o.Devices = []int{0, 1}
-	if e, err := Open(o); err != nil {
-		t.Skipf("skipped part cuda: a second device: %v", err)
-	} else {
-		e.Close()
-	}
-	onDivided(t, o, 2, 60, 140)
+	onDivided(t, twoDevices(t), 2, 60, 140)
 }
 
 // TestDivideLost kills one of the devices that divide the work in a batch, again and again.

@@ -41,7 +41,6 @@ type batchState struct {
 	losses  int  // consecutive losses of the whole batch
 
 	parts    []*part // of a plan that is split
-	divided  bool    // the parts have portions of the work in each task, not runs of tasks
 	one      attempt // at a plan that is not
 	attempts []*attempt
 }

@@ -97,8 +97,9 @@ func TestSplitEmulated(t *testing.T) {
 	}
 }
 
-// TestDeviceSplit is TestSplitEmulated on two devices.
-func TestDeviceSplit(t *testing.T) {
+// twoDevices returns the options of an executor on two devices, or skips the test where there is one.
+func twoDevices(t *testing.T) Options {
+	t.Helper()
 	o := deviceOptions(t)
 	o.Devices = []int{0, 1}
 	if e, err := Open(o); err != nil {
@@ -106,6 +107,12 @@ func TestDeviceSplit(t *testing.T) {
 	} else {
 		e.Close()
 	}
+	return o
+}
+
+// TestDeviceSplit is TestSplitEmulated on two devices.
+func TestDeviceSplit(t *testing.T) {
+	o := twoDevices(t)
 	o.Devices = []int{0}
 	one := open(t, o)
 	l := newLoad(t, seedtest.New(t), 20000, 1)

@@ -14,8 +14,8 @@
 // operations. The last block that ends picks the best by ratio, area and place. Further regions repeat
 // this without the columns of those found.
 //
-// Bernoulli's LLR has the same two terms of the cases C, and two of the others O: inside, where d is
-// missing of O s, and outside. With h(u) = (1+u)ln(1+u)-u, h(-v) <= v^2(1+v)/2 and h(v) <= v^2/2, so
+// Bernoulli's LLR has the same two terms of the cases C, and two of the trials O that are none: inside,
+// where there are d fewer than O s, and outside. With h(u) = (1+u)ln(1+u)-u, h(-v) <= v^2(1+v)/2 and h(v) <= v^2/2, so
 // LLR <= d^2/2 (1/(C s (1-s)^2) + 1/(O s (1-s)) + d/(O s)^2), and d^2 has to exceed 2 LLR C times
 // s^2 (1-s)^2 / (s + C/O s (1-s) + C/O^2 (1-s)^2 d), whose logarithm is concave in s.
 //
@@ -41,7 +41,7 @@
         const int blocks = number, block = blockIdx.x % blocks;                                                               \
         const Tile &tile = tiles[2 * (blockIdx.x / blocks)];                                                                  \
         const Task &t = tasks[tile.first];                                                                                    \
-        const scan::Map m = scan::mapOf(t, f32, scratch + static_cast<size_t>(tile.scratch) * 256, searchers, tiles[1].part & 0xffff);                \
+        const scan::Map m = scan::mapOf(t, f32, scratch + static_cast<size_t>(tile.scratch) * 256, searchers, tiles[1].part & 0xffff); \
         body;                                                                                                                 \
         (void)memory, (void)block, (void)nulls, (void)p;                                                                      \
     }

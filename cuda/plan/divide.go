@@ -40,6 +40,9 @@ func Divide(p *Planner, b *detectors.Batch, m *Memory, parts []*Part) bool {
 	return true
 }
 
+// Divided reports whether the plan is a part that has a portion of the work in each task.
+func (p *builder) Divided() bool { return p.portions > 1 }
+
 // moveOutputs moves the outputs of a task of a divided plan to the place of its part.
 func (p *builder) moveOutputs(t *Task) {
 	for _, s := range []*detectors.Span{&t.Scores, &t.Next, &t.Detail} {

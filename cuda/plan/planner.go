@@ -296,7 +296,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 					t.After, t.Carry = 1, t.Next
 					p.later++
 				}
-				if p.portions > 1 {
+				if p.Divided() {
 					p.moveOutputs(t)
 				}
 				p.outputs += int(t.Scores.Len + t.Next.Len + t.Detail.Len)

@@ -77,7 +77,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	p.placeModels()
 	p.own = uint32((status - m.Out) / 4)
 	p.lay(b, View[Task](m.Bytes, at, n))
-	if p.portions > 1 {
+	if p.Divided() {
 		status = m.Out + Align(4*int(p.own))
 	}
 	behind := Align(tiles + 16*len(p.tiles)) // copied with the plan
