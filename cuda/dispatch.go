@@ -207,7 +207,8 @@ func (e *dispatcher) split(h *batchState) []*attempt {
 		h.attempts = append(h.attempts, &t.attempt)
 	}
 	place := func(t *attempt) bool { return t.place(h.Batch) }
-	if len(parts) < 2 || !plan.Divide(p, h.Batch, &h.memory.Memory, cut) && !p.Cut(h.Batch, cut) || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
+	shared := len(parts) > 1 && (plan.Divide(p, h.Batch, &h.memory.Memory, cut) || p.Cut(h.Batch, cut))
+	if !shared || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
 		release(h.attempts, false)
 		return nil
 	}

@@ -165,7 +165,7 @@ Where a sample has several values, a detector has the settings of the last colum
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.name, code(d.one), code(d.several))
 		}
 	}
-	return b.String()
+	return wrapped(b.String())
 }
 
 // allowedValues describes the values of a setting.
@@ -188,4 +188,46 @@ func allowedValues(s setting) string {
 		return "at least " + lo
 	}
 	return ""
+}
+
+// wrapped breaks the paragraphs and list items of a document in Markdown that have a line of more than 120 columns.
+func wrapped(text string) string {
+	lines, out := strings.Split(text, "\n"), []string(nil)
+	fence := false
+	prose := func(l string) bool {
+		return l != "" && !fence &&
+			!slices.ContainsFunc([]string{"|", "    ", "#", "```", "<!--"}, func(p string) bool { return strings.HasPrefix(l, p) })
+	}
+	for i := 0; i < len(lines); i++ {
+		if strings.HasPrefix(lines[i], "```") {
+			fence = !fence
+		}
+		end := i + 1
+		for prose(lines[i]) && end < len(lines) && prose(lines[end]) && !strings.HasPrefix(lines[end], "- ") {
+			end++
+		}
+		paragraph := lines[i:end]
+		i = end - 1
+		if !prose(paragraph[0]) || !slices.ContainsFunc(paragraph, func(l string) bool { return len(l) > 120 }) {
+			out = append(out, paragraph...)
+			continue
+		}
+		indent := ""
+		if strings.HasPrefix(paragraph[0], "- ") {
+			indent = "  "
+		}
+		line := ""
+		for _, word := range strings.Fields(strings.Join(paragraph, " ")) {
+			switch {
+			case line == "":
+				line = word
+			case len(line)+1+len(word) > 119:
+				out, line = append(out, line), indent+word
+			default:
+				line += " " + word
+			}
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
 }
