@@ -266,9 +266,7 @@ func (f *fleet) killJoinLeave(produce func()) map[scoreID]scored {
 	}
 	produce()
 	f.waitDone(recovery)
-	if _, scrape := a.get("/metrics"); !accounted(t, scrape) {
-		t.Error("the accounting equation does not hold")
-	}
+	a.waitCounted(t, nil)
 	if code := a.drain(t); code != exitOK {
 		t.Errorf("drain ended with %d", code)
 	}

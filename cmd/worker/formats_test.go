@@ -119,9 +119,7 @@ func TestFormats(t *testing.T) {
 			w := f.start("w")
 			w.waitReady(t)
 			f.waitDone(time.Minute)
-			if _, scrape := w.get("/metrics"); !accounted(t, scrape) {
-				t.Errorf("%s: the accounting equation does not hold", format.name)
-			}
+			w.waitCounted(t, nil)
 			if code := w.drain(t); code != exitOK {
 				t.Errorf("%s: drain ended with %d", format.name, code)
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -355,9 +356,7 @@ func TestDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.waitDone(time.Minute)
-		if _, body := w.get("/metrics"); !accounted(t, body) {
-			t.Error("the accounting equation does not hold")
-		}
+		w.waitCounted(t, nil)
 		w.drain(t)
 		got, doubled := f.scores()
 		if len(doubled) > 0 {
@@ -368,8 +367,7 @@ func TestDrain(t *testing.T) {
 }
 
 // accounted checks the accounting equation of processor.Metrics on a scrape.
-func accounted(t *testing.T, scrape string) bool {
-	t.Helper()
+func accounted(scrape string) error {
 	sum := map[string]float64{}
 	for line := range strings.Lines(scrape) {
 		name, rest, ok := strings.Cut(line, "{")
@@ -389,8 +387,30 @@ func accounted(t *testing.T, scrape string) bool {
 		out += sum[k]
 	}
 	if !told || in != out {
-		t.Logf("consumed %v, accounted for %v: %v", in, out, sum)
-		return false
+		return fmt.Errorf("the accounting equation does not hold: consumed %v, accounted for %v: %v", in, out, sum)
 	}
-	return true
+	return nil
+}
+
+// waitCounted waits until the worker's counters of records account for every sample and have the values of want, by their names
+// without odradek_records_ and _total, and returns the metrics. It waits, as a commit is seen at the broker before the worker has
+// counted it.
+func (w *child) waitCounted(t *testing.T, want map[string]string) string {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		_, scrape := w.get("/metrics")
+		err := accounted(scrape)
+		for name, value := range want {
+			if got := counted(scrape, name); got != value {
+				err = errors.Join(err, fmt.Errorf("%s: %s, want %s", name, got, value))
+			}
+		}
+		if err == nil {
+			return scrape
+		}
+		if time.Now().After(end) {
+			t.Errorf("%s: %v", w.name, err)
+			return scrape
+		}
+	}
 }
