@@ -150,11 +150,8 @@ func largestField(row *keystate.EventRow, cfg *keystate.Config) string {
 	if len(share) == 0 || len(names) != len(share) {
 		return ""
 	}
-	most := 0
-	for i, v := range share {
-		if v > share[most] {
-			most = i
-		}
+	if most := events.Largest(share); most >= 0 {
+		return names[most]
 	}
-	return names[most]
+	return ""
 }

@@ -27,6 +27,8 @@ func TestAnomalyNamesItsField(t *testing.T) {
 		{"the largest share", 0, []float64{0.1, 0.2, 0.7}, events.Open, 0, "b[1]"},
 		{"equal shares", 0, []float64{0.2, 0.4, 0.4}, events.Update, 0, "b[0]"},
 		{"not a number", 0, []float64{0.2, math.NaN(), 0.4}, events.Close, events.Recovered, "b[1]"},
+		{"not a number, first", 0, []float64{math.NaN(), 0.2, 0.4}, events.Open, 0, "b[1]"},
+		{"no numbers", 0, []float64{math.NaN(), math.NaN(), math.NaN()}, events.Open, 0, ""},
 		{"no shares", 0, nil, events.Open, 0, ""},
 		{"another number of fields", 0, []float64{1}, events.Open, 0, ""},
 		{"state of other fields", 0, []float64{0.1, 0.2, 0.7}, events.Close, events.Reset, ""},

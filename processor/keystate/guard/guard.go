@@ -115,8 +115,8 @@ func (g *Guard) Admits(expected, actual, contribution []float64) bool {
 		return true
 	}
 	at := 0
-	for i := range contribution {
-		if contribution[i] > contribution[at] {
+	for i, c := range contribution {
+		if most := contribution[at]; c > most || c == c && most != most {
 			at = i
 		}
 	}

@@ -29,6 +29,8 @@ func TestAdmits(t *testing.T) {
 		{"both, the larger counts", Guard{Least: 1, Share: 0.5}, []float64{4}, []float64{5.5}, []float64{1}, false},
 		{"the field of the largest part", Guard{Direction: Above}, []float64{0, 0}, []float64{1, -1}, []float64{0.4, 0.6}, false},
 		{"the first of equal parts", Guard{Direction: Above}, []float64{0, 0}, []float64{1, -1}, []float64{0.5, 0.5}, true},
+		{"a part that is not known", Guard{Direction: Above}, []float64{0, 0}, []float64{-1, 1}, []float64{nan, 0.5}, true},
+		{"no part is known", Guard{Direction: Above}, []float64{0, 0}, []float64{1, -1}, []float64{nan, nan}, true},
 		{"a missing value", Guard{Least: 1}, []float64{0}, []float64{nan}, []float64{1}, false},
 	} {
 		if got := c.g.Admits(c.expected, c.actual, c.contribution); got != c.want {
