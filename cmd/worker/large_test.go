@@ -14,13 +14,15 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestLargeWindow: the windows of a partition have thousands of points, hundreds of thousands in a long run. Mined models
+// TestLargeWindow: the windows of a partition have thousands of points, a million in a long run. Mined models
 // and the points of largest weight are those of an undisturbed run, to the bit, although their worker is killed and comes
 // back, another joins, and one leaves; and the points of largest weight are those of the definition.
-func TestLargeWindow(t *testing.T) {
-	window := short(8_000, 200_000)
+func TestLargeWindow(t *testing.T) { eachCluster(t, testLargeWindow) }
+
+func testLargeWindow(t *testing.T, c *kafkatest.Cluster) {
+	window := short(8_000, 1_000_000)
 	const dim, top, k = 2, 12, 10
-	stride := window / 8
+	stride := min(window/8, 65_536) // the most there is
 	env := append(slices.Clone(fleetSettings[:3]), "VALUE_FIELDS=v[2]", "DETECTORS=mined,largest")
 	for name, settings := range map[string]string{
 		"MINED": fmt.Sprintf("OP=solvingset WINDOW=%d EMBED=1 TOP=%d MINE_INTERVAL=%ds", window, top, window/4),
@@ -31,7 +33,6 @@ func TestLargeWindow(t *testing.T) {
 			env = append(env, "DETECTOR_"+name+"_"+s)
 		}
 	}
-	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
 	input := c.Topic(t, "in", 2)
 	f := newFleet(t, c, input, input+"-g", env...)
 	rng := seedtest.New(t)
