@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os/user"
 	"slices"
 	"strings"
@@ -241,8 +242,13 @@ func (l *feedbackTool) rules(ctx context.Context, least int) error {
 	fmt.Fprintln(w, "detector\tseries\tfield\tside\thighest score\trange\theld\tsamples\tfalse alarms\tsuch as")
 	for _, r := range feedback.Learn(all, least) {
 		name := plain(r.Series)
-		if r.All {
+		switch {
+		case r.All && r.Series == "":
 			name = "all"
+		case r.All && math.IsInf(r.To, -1):
+			name = "not " + name
+		case r.All:
+			name = "all, in " + name
 		}
 		width := "any"
 		if r.Wide > 0 {

@@ -48,6 +48,8 @@ func (t terminal) score(ctx context.Context, args []string) int {
 	labels := fs.Int("feedback", 0, "print what this number of labelled false alarms of a kind teaches: the share of later ones that is\n"+
 		"removed, and that of labelled anomalies that are lost. Known events are planted into the series, a run for\n"+
 		"each shape, and labelled as false alarms; 0: do not")
+	fields := fs.Bool("fields", false, "with -feedback, make each field of the data set a series of its own, as ODRADEK_SERIES_FIELDS does.\n"+
+		"A labelled anomaly is of all fields of its series, and lost if no field finds it")
 	if code, done := parse(fs, args); done {
 		return code
 	}
@@ -69,12 +71,16 @@ func (t terminal) score(ctx context.Context, args []string) int {
 		}
 		return exitOK
 	}
+	if *fields && *labels == 0 {
+		fmt.Fprintln(t.err, "worker score: -fields is for -feedback")
+		return exitUsage
+	}
 	if *labels != 0 {
 		if *labels < 0 || *labels > 100 || *scores != "" || *asJSON {
 			fmt.Fprintln(t.err, "worker score: -feedback is of 1 to 100 labels and prints a table, of detectors: leave out -scores and -json")
 			return exitUsage
 		}
-		if err := t.lessons(ctx, *dir, *match, *labels); err != nil {
+		if err := t.lessons(ctx, *dir, *match, *labels, *fields); err != nil {
 			return t.failSettings(err)
 		}
 		return exitOK

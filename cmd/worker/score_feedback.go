@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/lessons"
@@ -15,8 +16,8 @@ import (
 // lessonsSeed places the events that are planted.
 const lessonsSeed = 1
 
-// lessons prints what least labels of each kind of a data set's false alarms teach.
-func (t terminal) lessons(ctx context.Context, dir, match string, least int) error {
+// lessons prints what least labels of each kind of a data set's false alarms teach; with fields each field is a series of its own.
+func (t terminal) lessons(ctx context.Context, dir, match string, least int, fields bool) error {
 	name, format, set, err := readSeries(dir, match)
 	if err != nil {
 		return err
@@ -24,9 +25,15 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 	if format == quality.TCPDFormat {
 		return errors.New("score: a data set of change points does not say which samples are ordinary; use another one with -feedback")
 	}
+	var of []int
+	alone, line := "", "" // of fields: a column more
+	if fields {
+		set, of = lessons.Fields(set)
+		alone, line = " lost, each field alone |", "---|"
+	}
 	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | "+
-		"removed, other series | lost |")
-	fmt.Fprintln(t.out, "|---|---|---|---|---|---|---|")
+		"removed, other series | lost |"+alone)
+	fmt.Fprintln(t.out, "|---|---|---|---|---|---|---|"+line)
 	run := func(set []quality.Series, spans [][]quality.Span) (*lessons.Log, error) {
 		d, err := newDataSet(t.environ, name, format, set, "backtest")
 		if err != nil {
@@ -40,7 +47,7 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 				}
 			}
 		}
-		log := lessons.NewLog(set, spans)
+		log := lessons.NewLog(set, spans, of)
 		d.Changes = log.Take
 		exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
 		_, err = backtests.Run(ctx, &backtests.Config{State: d.state, Executor: exec, Source: d})
@@ -62,7 +69,7 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 			mine := log.Own(least, true)
 			other, n := log.Others(least, lessonsSeed)
 			if vary {
-				t.lessonRow(lessons.Shapes[shape].Name, &mine, othersOf(&other, n))
+				t.lessonRow(lessons.Shapes[shape].Name, &mine, othersOf(&other, n, fields))
 			}
 			own.Add(&mine)
 			others.Add(&other)
@@ -72,17 +79,21 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int) err
 		if !vary {
 			name = "all, as copies of each other but for the amplitude"
 		}
-		t.lessonRow(name, &own, othersOf(&others, drawn))
+		t.lessonRow(name, &own, othersOf(&others, drawn, fields))
 	}
-	t.lessonRow("nothing: the set's own false alarms of a detector, field and side", &natural, "| |")
+	t.lessonRow("nothing: the set's own false alarms of a detector, field and side", &natural, "| |"+strings.Repeat(" |", len(line)/4))
 	return nil
 }
 
-// othersOf returns what rules for all series do, of a number of draws.
-func othersOf(m *lessons.Measures, drawn int) string {
+// othersOf returns what rules for all series do, of a number of draws, and with alone what is lost if each has to find all.
+func othersOf(m *lessons.Measures, drawn int, alone bool) string {
 	removed, lost := m.Intervals()
-	return fmt.Sprintf("%d, %d | %s (%.3f to %.3f) | %s (%.3f to %.3f)", drawn, m.Rules,
+	text := fmt.Sprintf("%d, %d | %s (%.3f to %.3f) | %s (%.3f to %.3f)", drawn, m.Rules,
 		shareOf(m.Removed), removed[0], removed[1], shareOf(m.Lost), lost[0], lost[1])
+	if alone {
+		text += " | " + shareOf(m.Alone)
+	}
+	return text
 }
 
 func shareOf(s lessons.Share) string { return fmt.Sprintf("%d of %d, %.3f", s.Part, s.Of, s.Ratio()) }

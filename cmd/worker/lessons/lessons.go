@@ -38,6 +38,7 @@ type step struct {
 // Log collects the anomalies of a run over a data set.
 type Log struct {
 	set   []quality.Series
+	of    []int // the series of the data set that each is a field of
 	runs  [][]quality.Span
 	spans [][]quality.Span
 
@@ -46,10 +47,14 @@ type Log struct {
 	open   map[[16]byte]*Alarm
 }
 
-// NewLog returns an empty Log of a data set with planted events.
-func NewLog(set []quality.Series, spans [][]quality.Span) *Log {
-	l := &Log{set: set, spans: spans, open: map[[16]byte]*Alarm{}}
+// NewLog returns an empty Log of a data set with planted events. Series with the same number in of have their labels in common, as
+// fields of one machine; nil: none have.
+func NewLog(set []quality.Series, spans [][]quality.Span, of []int) *Log {
+	l := &Log{set: set, of: of, spans: spans, open: map[[16]byte]*Alarm{}}
 	for i := range set {
+		if of == nil {
+			l.of = append(l.of, i)
+		}
 		l.runs = append(l.runs, quality.Runs(set[i].Labels))
 	}
 	return l
@@ -150,11 +155,14 @@ func (s *Share) add(yes bool) {
 	}
 }
 
+func (s *Share) plus(o Share) { s.Part, s.Of = s.Part+o.Part, s.Of+o.Of }
+
 // Measures say what labels have taught.
 type Measures struct {
 	Rules   int
 	Removed Share // of the later false alarms of the labelled kind
 	Lost    Share // of the labelled anomalies that were found without rules
+	Alone   Share // likewise, where each series with these labels has to find them by itself
 
 	by []Measures // of each series
 }
@@ -208,7 +216,8 @@ type taught struct {
 const draws = 60
 
 // Others has an operator label one planted false alarm in each of as many series as a rule needs, drawn for each kind. It measures
-// only the draws that make a rule for all series: Removed are alarms of other series. It returns the number of draws, too.
+// only the draws that make a rule for all series: Removed are alarms of other series, Lost are labelled anomalies of all series, in which
+// the rule holds from the start. It returns the number of draws, too.
 func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 	kinds := map[kind][]*Alarm{}
 	for _, a := range l.sorted() {
@@ -248,7 +257,7 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 					m.by[a.series].Removed.add(a.marked(rules, end))
 				}
 			}
-			l.lose(m.by, func(a *Alarm, until int) bool { return !of[a.series] && a.marked(rules, until) })
+			l.lose(m.by, func(a *Alarm, until int) bool { return a.marked(rules, until) })
 		}
 	}
 	m.sum(m.by)
@@ -266,17 +275,22 @@ func labels(of []*Alarm) (list []learned.Label) {
 }
 
 // lose counts, by series, the labelled anomalies in which an alarm opened, and those of them whose alarms are all
-// removed until the anomaly ends: one that stops being like false alarms within it opens another, which finds it.
+// removed until the anomaly ends: one that stops being like false alarms within it opens another, which finds it. Series that have their
+// labels in common find an anomaly together, which counts for the first of them, and each alone.
 func (l *Log) lose(by []Measures, removed func(a *Alarm, until int) bool) {
-	found := map[[2]int]bool{} // whether it still is
+	together, alone := map[[2]int]bool{}, map[[2]int]bool{} // whether it still is
 	for _, a := range l.sorted() {
 		if a.fault >= 0 {
-			at := [2]int{a.series, a.fault}
-			found[at] = found[at] || !removed(a, l.runs[a.series][a.fault].To)
+			still := !removed(a, l.runs[a.series][a.fault].To)
+			all, own := [2]int{slices.Index(l.of, l.of[a.series]), a.fault}, [2]int{a.series, a.fault}
+			together[all], alone[own] = together[all] || still, alone[own] || still
 		}
 	}
-	for at, still := range found {
+	for at, still := range together {
 		by[at[0]].Lost.add(!still)
+	}
+	for at, still := range alone {
+		by[at[0]].Alone.add(!still)
 	}
 }
 
@@ -284,8 +298,9 @@ func (m *Measures) sum(of []Measures) {
 	for i := range of {
 		o := &of[i]
 		m.Rules += o.Rules
-		m.Removed.Part, m.Removed.Of = m.Removed.Part+o.Removed.Part, m.Removed.Of+o.Removed.Of
-		m.Lost.Part, m.Lost.Of = m.Lost.Part+o.Lost.Part, m.Lost.Of+o.Lost.Of
+		m.Removed.plus(o.Removed)
+		m.Lost.plus(o.Lost)
+		m.Alone.plus(o.Alone)
 	}
 }
 

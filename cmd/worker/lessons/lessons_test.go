@@ -20,7 +20,7 @@ func alarm(series, at int, opened, peak float64, planted bool, fault int) *Alarm
 
 // TestMeasures: what is removed and lost, counted by hand.
 func TestMeasures(t *testing.T) {
-	l := NewLog(make([]quality.Series, 5), make([][]quality.Span, 5))
+	l := NewLog(make([]quality.Series, 5), make([][]quality.Span, 5), nil)
 	for i := range l.runs {
 		l.runs[i] = []quality.Span{{From: 6, To: 7}, {From: 8, To: 9}, {From: 0, To: 0}, {From: 20, To: 30}}
 	}
@@ -61,9 +61,44 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
+// TestFields: fields are series, of which constant ones are left out; they find a labelled anomaly together, and lose it together.
+func TestFields(t *testing.T) {
+	nan := math.NaN()
+	set := []quality.Series{
+		{Name: "m", Dim: 3, Times: make([]int64, 3), Values: []float64{1, 5, nan, 2, 5, 7, 3, 5, nan}, Train: 1,
+			Labels: []bool{false, true, false}},
+		{Name: "n", Dim: 1, Times: make([]int64, 2), Values: []float64{1, 2}, Labels: []bool{true, false}},
+	}
+	fields, of := Fields(set)
+	var names []string
+	for i := range fields {
+		names = append(names, fields[i].Name)
+	}
+	if !slices.Equal(names, []string{"m/0", "m/2", "n/0"}) || !slices.Equal(of, []int{0, 0, 1}) {
+		t.Fatalf("fields %v of %v", names, of)
+	}
+	if f := &fields[0]; !slices.Equal(f.Values, []float64{1, 2, 3}) || f.Dim != 1 || f.Train != 1 || !slices.Equal(f.Labels, set[0].Labels) {
+		t.Errorf("field %+v", f)
+	}
+	l := NewLog(fields, make([][]quality.Span, 3), of)
+	l.alarms = []*Alarm{alarm(0, 1, 1, 1, false, 0), alarm(1, 1, 2, 2, false, 0), alarm(2, 0, 3, 3, false, 0)}
+	for _, c := range []struct {
+		below       float64 // alarms that are removed
+		lost, alone int
+	}{{0, 0, 0}, {1.5, 0, 1}, {2.5, 1, 2}, {3.5, 2, 3}} {
+		by := make([]Measures, 3)
+		l.lose(by, func(a *Alarm, until int) bool { return a.Opened < c.below && until == l.runs[a.series][0].To })
+		var m Measures
+		m.sum(by)
+		if m.Lost != (Share{c.lost, 2}) || m.Alone != (Share{c.alone, 3}) {
+			t.Errorf("below %v: lost %v, alone %v", c.below, m.Lost, m.Alone)
+		}
+	}
+}
+
 // TestTake: the course of an anomaly, and what a label says of it, from its changes: one for each sample.
 func TestTake(t *testing.T) {
-	l := NewLog([]quality.Series{{Name: "a", Dim: 1, Times: make([]int64, 50), Labels: make([]bool, 50)}}, make([][]quality.Span, 1))
+	l := NewLog([]quality.Series{{Name: "a", Dim: 1, Times: make([]int64, 50), Labels: make([]bool, 50)}}, make([][]quality.Span, 1), nil)
 	change := func(kind events.Kind, at int64, score float32, samples uint32, deviation, width float64) {
 		l.Take(0, &keystate.EventRow{Name: "d", Change: events.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: events.Anomaly{
 			ID: [16]byte{1}, OpenedAt: 1000, PeakTime: 1300, PeakScore: score, Samples: samples,

@@ -4,6 +4,7 @@
 package lessons
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -23,6 +24,27 @@ var Shapes = []struct {
 	{"plateau", 16, func(float64) float64 { return 1 }},
 	{"ramp", 24, func(x float64) float64 { return x / 24 }},
 	{"oscillation", 32, func(x float64) float64 { return math.Sin(x * 2 * math.Pi / 8) }},
+}
+
+// Fields returns each field of the series as a series of its own with the labels of all, as ODRADEK_SERIES_FIELDS makes them, and of
+// which series each is a field. Fields without two values have none.
+func Fields(set []quality.Series) (fields []quality.Series, of []int) {
+	for i := range set {
+		s := &set[i]
+		for k := range s.Dim {
+			f := *s
+			f.Name, f.Dim, f.Values = fmt.Sprintf("%s/%d", s.Name, k), 1, make([]float64, s.Len())
+			varies := false
+			for j := range f.Values {
+				f.Values[j] = s.Row(j)[k]
+				varies = varies || f.Values[j] != f.Values[0]
+			}
+			if varies {
+				fields, of = append(fields, f), append(of, i)
+			}
+		}
+	}
+	return fields, of
 }
 
 // How events are planted.

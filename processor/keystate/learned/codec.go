@@ -10,7 +10,8 @@ import (
 )
 
 // The first byte of an encoded list: rules of the first format have no bounds but scores, those of the second none of ranges, those of the
-// third none of how many values are held.
+// third none of how many values are held. Versions before rules about a series in place of all (Rule.within) take such a rule for one
+// about all series: there it covers nothing that the rule which it narrows does not cover.
 const (
 	formatScores  = 1
 	formatCourses = 2

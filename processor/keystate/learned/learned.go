@@ -18,7 +18,8 @@
 // shape has another severity each time. Scores of one series compare; those of different series need not. So labels of
 // one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores,
 // or whose ranges, are within a factor of 1.5. It bounds what has no scale: how many values are held (events.Range), and the highest
-// score or its ratio to the range. docs/quality.md has what the rules remove and what they lose, and what else was tried.
+// score or its ratio to the range. In a series of one of its labels, whose scores do compare, it holds only as far as that series' labels
+// go by themselves. docs/quality.md has what the rules remove and what they lose, and what else was tried.
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
@@ -125,7 +126,7 @@ func btoi(b bool) int {
 type Rule struct {
 	Detector string
 	Series   string
-	All      bool // it is about all series, and Series is empty
+	All      bool // it is about all series; where Series is not empty, about this one in their place (Rule.within)
 	Field    int
 	Side     guard.Direction
 	From, To float64 // the least and the highest score with which one opens
@@ -142,16 +143,29 @@ type List []Rule
 // Like returns the rule that an anomaly is like, by its score so far; nil: none.
 func (l List) Like(a *Alarm) *Rule {
 	for i := range l {
-		if r := &l[i]; r.covers(a) {
+		if r := &l[i]; r.covers(a) && !(r.every() && l.narrows(r, a.Series)) {
 			return r
 		}
 	}
 	return nil
 }
 
+// every reports whether the rule holds in all series but those that a narrower one is about.
+func (r *Rule) every() bool { return r.All && r.Series == "" }
+
+// narrows reports whether the list has a rule that is about a series in place of one for all series.
+func (l List) narrows(every *Rule, series string) bool {
+	if series == "" {
+		return false
+	}
+	k := every.kind()
+	k.series = series
+	return slices.ContainsFunc(l, func(o Rule) bool { return o.kind() == k && slices.Equal(o.Labels, every.Labels) })
+}
+
 // covers reports whether an anomaly that has gone as far as a says is of the kind.
 func (r *Rule) covers(a *Alarm) bool {
-	return r.Detector == a.Detector && (r.All || r.Series == a.Series) && r.Field == a.Field && r.Side == a.Side &&
+	return r.Detector == a.Detector && (r.every() || r.Series == a.Series) && r.Field == a.Field && r.Side == a.Side &&
 		a.Opened >= r.From && a.Opened <= r.To && a.Peak <= r.Most && (r.Far == 0 || a.First <= r.Far) && a.Initial >= r.Initial &&
 		a.Early >= int(r.Early) && (r.Long == 0 || a.Early <= int(r.Long)) && r.Spans(a.Initial, a.Opened)
 }
@@ -208,12 +222,20 @@ func Derive(labels []Label, least int) List {
 			}
 			continue
 		}
-		for _, of := range [...]func(*Label) float64{peakOf, rangeOf} {
-			slices.SortStableFunc(group, func(a, b *Label) int { return cmp.Compare(of(a), of(b)) })
+		for _, number := range [...]func(*Label) float64{peakOf, rangeOf} {
+			slices.SortStableFunc(group, func(a, b *Label) int { return cmp.Compare(number(a), number(b)) })
 			for rest := group; len(rest) >= least; {
-				n := near(rest, of)
-				if r, ok := span(k, rest[:n], least, confirmed); ok && different(rest[:n]) >= least && !list.has(&r) {
+				n := near(rest, number)
+				if r, ok := span(k, rest[:n], least, confirmed); ok && len(namesOf(rest[:n])) >= least && !list.has(&r) {
 					list = append(list, r)
+					for _, series := range namesOf(rest[:n]) {
+						one := k
+						one.series, one.all = series, false
+						if labels := of[one]; series != "" {
+							own, ok := span(one, labels, 1, confirmed)
+							list = append(list, r.within(series, &own, ok))
+						}
+					}
 				}
 				rest = rest[n:]
 			}
@@ -373,13 +395,46 @@ func alike(low, high float64) bool {
 	return low == high || low > 0 && high <= Alike*low || high < 0 && low >= Alike*high
 }
 
-// different returns the number of series of the labels.
-func different(group []*Label) int {
-	names := map[string]bool{}
-	for _, l := range group {
-		names[l.Series] = true
+// within returns the rule for all series as it holds in a series of one of its labels: as far as the labels of that series bound it
+// by themselves, too, and not at all where known is false, as a confirmed anomaly lies among them.
+func (r Rule) within(series string, own *Rule, known bool) Rule {
+	r.Series = series
+	if !known {
+		r.To = math.Inf(-1)
+		return r
 	}
-	return len(names)
+	r.From, r.To = max(r.From, own.From), min(r.To, own.To)
+	r.Initial, r.Early = max(r.Initial, own.Initial), max(r.Early, own.Early)
+	r.Most, r.Least = min(r.Most, own.Most), max(r.Least, own.Least)
+	r.First, r.Apart, r.Narrow, r.Short = max(r.First, own.First), max(r.Apart, own.Apart), max(r.Narrow, own.Narrow), max(r.Short, own.Short)
+	r.Far, r.Wide, r.Steep = tighter(r.Far, own.Far), tighter(r.Wide, own.Wide), tighter(r.Steep, own.Steep)
+	r.Samples, r.Long = tighter(r.Samples, own.Samples), tighter(r.Long, own.Long)
+	return r
+}
+
+// tighter returns the lower one of two bounds above, of which 0 is none.
+func tighter[T uint32 | float64](a, b T) T {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// namesOf returns the series of the labels, sorted.
+func namesOf(group []*Label) (names []string) {
+	for _, l := range group {
+		names = append(names, l.Series)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// weight returns what a rule counts where there are too many: its labels, or nothing if it narrows one for all series.
+func (r *Rule) weight() int {
+	if r.All && !r.every() {
+		return 0
+	}
+	return r.Count
 }
 
 // bounded returns as many rules as one decision holds: those of the most labels.
@@ -388,24 +443,24 @@ func (l List) bounded() List {
 		return l
 	}
 	order := slices.Clone(l)
-	slices.SortStableFunc(order, func(a, b Rule) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortStableFunc(order, func(a, b Rule) int { return cmp.Compare(b.weight(), a.weight()) })
 	order = order[:min(len(order), MaxRules)]
 	for len(order.Encode()) > MaxBytes {
 		order = order[:len(order)-1-len(order)/16]
 	}
-	least := order[len(order)-1]
+	least := order[len(order)-1].weight()
 	ties := 0
 	for i := range order {
-		if order[i].Count == least.Count {
+		if order[i].weight() == least {
 			ties++
 		}
 	}
 	var kept List
 	for i := range l {
 		switch {
-		case l[i].Count > least.Count:
+		case l[i].weight() > least:
 			kept = append(kept, l[i])
-		case l[i].Count == least.Count && ties > 0:
+		case l[i].weight() == least && ties > 0:
 			ties--
 			kept = append(kept, l[i])
 		}

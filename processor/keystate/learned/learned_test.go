@@ -145,8 +145,11 @@ func TestDerive(t *testing.T) {
 		for range 10 {
 			got := ""
 			rng.Shuffle(len(c.labels), func(i, j int) { c.labels[i], c.labels[j] = c.labels[j], c.labels[i] })
-			for i, r := range Derive(c.labels, 3) {
-				if i > 0 {
+			for _, r := range Derive(c.labels, 3) {
+				switch {
+				case r.All && !r.every(): // TestNarrow has these
+					continue
+				case got != "":
 					got += "; "
 				}
 				got += text(&r)
@@ -272,6 +275,55 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestNarrow: in a series of one of its labels a rule for all series holds as far as that label's own scores go, and not at all where a
+// confirmed anomaly of that series is like it.
+func TestNarrow(t *testing.T) {
+	of := func(id int, series string, peak, width float64) Label {
+		return holding(ranging(label(id, series, peak, peak), width, width), 4, 8)
+	}
+	labels := []Label{of(1, "a", 10, 1), of(2, "b", 11, 10), of(3, "c", 14, 1e5)}
+	for _, c := range []struct {
+		series      string
+		peak, width float64
+		want        string
+	}{
+		{"z", 27, 1e-3, "*"}, {"z", 29, 1, ""}, {"z", 1, 1, "*"}, {"", 27, 1, "*"},
+		{"a", 12.9, 1.2, "*a"}, {"a", 13.1, 1.2, ""}, {"a", 10, 0.8, ""}, {"a", 10, 1.3, ""}, {"a", 10, 1e5, ""},
+		{"c", 17.4, 1e5, "*c"}, {"c", 17.6, 1e5, ""}, {"c", 10, 1, ""},
+	} {
+		for _, more := range [][]Label{nil, {of(4, "a", 12, 1.2)}} { // another one of a series
+			l := Derive(append(slices.Clone(labels), more...), 3)
+			a := of(0, c.series, c.peak, c.width).Alarm
+			got := ""
+			if r := l.Like(&a); r != nil {
+				if got = "*" + r.Series; !r.All {
+					got = r.Series
+				}
+			}
+			if got != c.want && (more == nil || c.series != "a") {
+				t.Errorf("%s, score %v, range %v: like the labels of %q, want %q", c.series, c.peak, c.width, got, c.want)
+			}
+		}
+	}
+	a := of(0, "a", 10, 1).Alarm
+	if Derive(labels, 3).Like(&a) == nil {
+		t.Error("a label is not like itself")
+	}
+	confirmed := of(5, "a", 10.5, 1.1) // the rule for all series ends before it, so the label's own rule would have to
+	confirmed.Fault, confirmed.Held, confirmed.Early = true, 40, 4
+	l := Derive(append(slices.Clone(labels), confirmed), 3)
+	if l.Like(&a) == nil {
+		t.Error("a confirmed anomaly of another shape takes the rule away")
+	}
+	other := of(6, "a", 30, 1.1) // beyond the rule for all series
+	other.Opened, other.Fault = 10, true
+	for _, r := range Derive(append(slices.Clone(labels), other), 3) {
+		if r.keeps(&other.Alarm) {
+			t.Errorf("%+v covers a confirmed anomaly", r)
+		}
+	}
+}
+
 func randomLabels(rng *rand.Rand, n int) (list []Label) {
 	for i := range n {
 		l := label(i, string(rune('a'+rng.IntN(5))), 10+10*rng.Float64(), 20+10*rng.Float64())
@@ -311,11 +363,18 @@ func TestRandom(t *testing.T) {
 		for i := range l {
 			n := 0
 			for k := range labels {
-				if !labels[k].Fault && l[i].covers(&labels[k].Alarm) {
-					n++
+				if labels[k].Fault || !l[i].covers(&labels[k].Alarm) {
+					continue
+				}
+				n++
+				if l[i].All && !slices.ContainsFunc(l, func(r Rule) bool {
+					return r.every() && slices.Equal(r.Labels, l[i].Labels) && r.covers(&labels[k].Alarm)
+				}) {
+					t.Fatalf("%+v covers %+v, which no rule for all series does", l[i], labels[k])
 				}
 			}
-			if n < l[i].Count || l[i].Count < least {
+			narrow := l[i].All && !l[i].every()
+			if !narrow && n < l[i].Count || l[i].Count < least {
 				t.Fatalf("%+v covers %d labels, of at least %d", l[i], n, least)
 			}
 		}
