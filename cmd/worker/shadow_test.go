@@ -81,7 +81,6 @@ func TestShadowMode(t *testing.T) {
 		}
 		produce(5, true)
 
-		counts := scrape(t, one.http)
 		live, shadow := calm.anomalies(), calm.anomaliesOf(calm.group+"-anomalies-shadow")
 		for _, counted := range []struct {
 			metric string
@@ -93,9 +92,13 @@ func TestShadowMode(t *testing.T) {
 					n++
 				}
 			}
-			got := 0.0
-			for _, kind := range []string{"open", "update", "close"} {
-				got += counts[counted.metric+`{detector="level",kind="`+kind+`"}`]
+			got := -1.0
+			for end := time.Now().Add(10 * time.Second); got != float64(n) && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				counts := scrape(t, one.http) // again, as a commit is seen before it is counted
+				got = 0
+				for _, kind := range []string{"open", "update", "close"} {
+					got += counts[counted.metric+`{detector="level",kind="`+kind+`"}`]
+				}
 			}
 			if got != float64(n) || n == 0 {
 				t.Errorf("%s of detector level counts %v of %d records", counted.metric, got, n)
