@@ -32,11 +32,12 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/config/patterns", "processor/keystate/mute", "it matches names, whatever they are of"},
 	{"cmd/worker/config/history", "detectors/threshold", "a length is text, and no setting"},
 	{"cmd/worker/config/reference", "", "it reads numbers, whatever they are for"},
+	{"cmd/worker/config/secret", "", "it hides text, whatever the setting"},
 	{"cmd/worker/config/memory", "", "it asks the system, and knows no setting"},
 	{"cmd/worker/config",
 		"cmd/worker/config/history cmd/worker/config/reference cmd/worker/config/patterns " +
 			"cmd/worker/config/mappings cmd/worker/config/settingsfile " +
-			"cmd/worker/config/size cmd/worker/config/memory processor processor/limits processor/outputs " +
+			"cmd/worker/config/size cmd/worker/config/memory cmd/worker/config/secret processor processor/limits processor/outputs " +
 			"processor/provenance processor/policy processor/web processor/kafka " +
 			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +
@@ -45,7 +46,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/reload", "cmd/worker/config processor processor/keystate processor/keystate/series processor/metrics processor/outputs",
 		"it compares settings and hands on those that may change; no broker, no command"},
 	{"cmd/worker/preflight",
-		"cmd/worker/config cmd/worker/config/patterns processor processor/mapping processor/outputs " +
+		"cmd/worker/config cmd/worker/config/patterns cmd/worker/config/secret processor processor/mapping processor/outputs " +
 			"processor/provenance processor/policy processor/clocks processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
 		"a start is checked from outside: no executor, no command"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config/patterns"
+	"odradek/cmd/worker/config/secret"
 	"odradek/processor/outputs"
 	"odradek/schemas/formats"
 )
@@ -187,13 +188,13 @@ func (k *checker) kafka() {
 	switch {
 	case s.SASLMechanism == "" && s.Username != "":
 		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_USERNAME is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-	case s.SASLMechanism == "" && s.Password.value != "":
+	case s.SASLMechanism == "" && s.Password.Reveal() != "":
 		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_PASSWORD is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 	case s.SASLMechanism != "":
 		if s.Username == "" {
 			k.add("KAFKA_USERNAME", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "")
 		}
-		if s.Password.value == "" {
+		if s.Password.Reveal() == "" {
 			k.add("KAFKA_PASSWORD", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "set it or "+Prefix+"KAFKA_PASSWORD_FILE")
 		}
 	}
@@ -283,18 +284,18 @@ func (k *checker) registry() {
 	for _, u := range s.URLs {
 		p, err := url.Parse(u)
 		if err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" {
-			problems = append(problems, fmt.Sprintf("%q is not an http or https URL", RedactURLs(u)))
+			problems = append(problems, fmt.Sprintf("%q is not an http or https URL", secret.RedactURLs(u)))
 		}
 	}
 	k.addAll("SCHEMA_REGISTRY_URL", problems, "write it like https://registry:8081")
-	if (s.Username == "") != (s.Password.value == "") {
+	if (s.Username == "") != (s.Password.Reveal() == "") {
 		missing, have := "PASSWORD", "USERNAME"
 		if s.Username == "" {
 			missing, have = have, missing
 		}
 		k.add("SCHEMA_REGISTRY_"+missing, "not set, but "+Prefix+"SCHEMA_REGISTRY_"+have+" is", "")
 	}
-	if s.Token.value != "" && s.Username != "" {
+	if s.Token.Reveal() != "" && s.Username != "" {
 		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+Prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
 	}
 	if s.CAFile != "" {

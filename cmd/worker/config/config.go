@@ -16,6 +16,7 @@ import (
 
 	"odradek/cmd/worker/config/memory"
 	"odradek/cmd/worker/config/patterns"
+	"odradek/cmd/worker/config/secret"
 	"odradek/cmd/worker/config/size"
 	"odradek/processor/keystate"
 	"odradek/processor/outputs"
@@ -374,7 +375,7 @@ func (c *Config) fill() {
 		s := &c.settings[i]
 		s.value = formatValue(s.field)
 		if s.tag.Get("url") != "" {
-			s.value = RedactURLs(s.value)
+			s.value = secret.RedactURLs(s.value)
 		}
 	}
 	for i := range c.Detectors {

@@ -13,7 +13,7 @@ const minToken = 16
 // page checks the settings of the page's server.
 func (k *checker) page() {
 	s := &k.c.Program
-	if n := len(s.PageToken.value); n > 0 && n < minToken {
+	if n := len(s.PageToken.Reveal()); n > 0 && n < minToken {
 		k.add("PAGE_TOKEN", fmt.Sprintf("has %d characters", n), fmt.Sprintf("use %d random ones or more", minToken))
 	}
 	switch {
@@ -44,5 +44,5 @@ func (c *Config) PageTLS() (*tls.Config, error) {
 // PageIsOpen reports whether others than this host may reach the page, and read without a token or a certificate.
 func (c *Config) PageIsOpen() bool {
 	s := &c.Program
-	return s.PageAddr != Off && !loopback(s.PageAddr) && s.PageToken.value == "" && s.PageClientCA == ""
+	return s.PageAddr != Off && !loopback(s.PageAddr) && s.PageToken.Reveal() == "" && s.PageClientCA == ""
 }

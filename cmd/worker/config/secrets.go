@@ -1,45 +1,19 @@
 package config
 
 import (
-	"fmt"
-	"log/slog"
 	"os"
 	"strings"
+
+	"odradek/cmd/worker/config/secret"
 )
 
-// hidden replaces a secret wherever it would be printed.
-const hidden = "(hidden)"
+const hidden = secret.Hidden
 
 // fileSuffix ends the name of the variable with a secret's file.
 const fileSuffix = "_FILE"
 
-// Secret is a value that no formatting prints. Code that has to send it calls Reveal.
-type Secret struct{ value string }
-
-// Reveal returns the secret itself.
-func (s Secret) Reveal() string { return s.value }
-
-// UnmarshalText takes the text as it is.
-func (s *Secret) UnmarshalText(b []byte) error {
-	s.value = string(b)
-	return nil
-}
-
-func (s Secret) String() string {
-	if s.value == "" {
-		return ""
-	}
-	return hidden
-}
-
-// Format hides the secret from every verb, %#v and %+v included.
-func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
-
-// MarshalText hides the secret from JSON and its like.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// LogValue hides the secret from slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+// Secret is a value that no formatting prints.
+type Secret = secret.Value
 
 // readSecretFiles puts the content of each <NAME>_FILE into vars under NAME,
 // less the newline that editors and `kubectl create secret` leave at the end.
@@ -65,21 +39,4 @@ func readSecretFiles(list []setting, vars map[string]string) (faults []Fault) {
 		vars[s.name] = text
 	}
 	return faults
-}
-
-// RedactURLs returns a comma-separated list of URLs with each user and password hidden.
-func RedactURLs(list string) string {
-	parts := strings.Split(list, ",")
-	for i, p := range parts {
-		at := strings.LastIndexByte(p, '@')
-		if at < 0 {
-			continue
-		}
-		scheme := strings.Index(p, "://")
-		if scheme < 0 || scheme > at {
-			scheme = -len("://")
-		}
-		parts[i] = p[:scheme+len("://")] + hidden + p[at:]
-	}
-	return strings.Join(parts, ",")
 }

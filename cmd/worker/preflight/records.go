@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/config/secret"
 	"odradek/processor/clocks"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
@@ -34,7 +35,7 @@ func (e *examination) registry(ctx context.Context) {
 	}
 	err := reg.Ping(ctx)
 	if err == nil {
-		e.r.OK("schema registry", "%s: reached", config.RedactURLs(strings.Join(e.c.Registry.URLs, ",")))
+		e.r.OK("schema registry", "%s: reached", secret.RedactURLs(strings.Join(e.c.Registry.URLs, ",")))
 		return
 	}
 	// A start needs less than a list of all subjects.
