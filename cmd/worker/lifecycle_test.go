@@ -25,6 +25,7 @@ type told struct {
 	key      string
 	detector string
 	group    string // "" for none
+	field    string // "" for none
 	content  string // all of it
 }
 
@@ -68,6 +69,9 @@ func (f *fleet) anomaliesOf(topic string) []told {
 			detector: m["detector"].(string), content: fmt.Sprint(m)} // maps are printed in order of their keys
 		for _, v := range mapOf(m["reason"]) {
 			a.reason = v.(string)
+		}
+		for _, v := range mapOf(m["field"]) {
+			a.field = v.(string)
 		}
 		for _, v := range mapOf(m["group"]) {
 			a.group = v.(string)

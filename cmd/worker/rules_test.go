@@ -16,11 +16,11 @@ import (
 )
 
 // pumpSettings judge the vectors of pumps by every rule that remembers scores: histories in time, of a number of
-// their own and of as many as there are, trailing means, scaled fields, alarms a day, groups, and an ensemble of
-// members that fall behind by different lags.
+// their own and of as many as there are, trailing means, scaled fields, alarms a day, groups, and ensembles of
+// members that fall behind by different lags: a sum, and one anomaly for all that three of them find in two lines.
 var pumpSettings = []string{
 	"FORMAT=json", "KEY_FIELD=pump", "TIME_FIELD=at", "VALUE_FIELDS=flow,heat,load", "MAX_JUMP=0s", "MAX_FUTURE=0s",
-	`GROUP_BY=^line-\d`, "GROUP_WINDOW=1h", "DETECTORS=near,level,daily,change,shape,next,both",
+	`GROUP_BY=^line-\d`, "GROUP_WINDOW=1h", "DETECTORS=near,level,daily,change,shape,next,both,one",
 	"DETECTOR_CHANGE_WINDOW=8", "DETECTOR_CHANGE_STRIDE=5", "DETECTOR_CHANGE_FIELDS=flow", "DETECTOR_CHANGE_HISTORY=3d:48",
 	"DETECTOR_CHANGE_THRESHOLD=quantile:0.9", "DETECTOR_CHANGE_WARMUP=16", "DETECTOR_CHANGE_CLOSE_AFTER=2",
 	"DETECTOR_LEVEL_SMOOTH=2", "DETECTOR_LEVEL_HISTORY=3d:96", "DETECTOR_LEVEL_ALARMS_PER_DAY=12", "DETECTOR_LEVEL_CLOSE_AFTER=2",
@@ -36,6 +36,8 @@ var pumpSettings = []string{
 	"DETECTOR_NEXT_THRESHOLD=conformal:0.03", "DETECTOR_NEXT_CLOSE_AFTER=2",
 	"DETECTOR_BOTH_OP=ensemble", "DETECTOR_BOTH_MEMBERS=near,change,shape,next", "DETECTOR_BOTH_MIN_POINTS=8", "DETECTOR_BOTH_SMOOTH=2",
 	"DETECTOR_BOTH_HISTORY=3d:64", "DETECTOR_BOTH_THRESHOLD=quantile:0.9", "DETECTOR_BOTH_WARMUP=16", "DETECTOR_BOTH_CLOSE_AFTER=2",
+	"DETECTOR_ONE_OP=ensemble", "DETECTOR_ONE_COMBINE=any", "DETECTOR_ONE_MEMBERS=level,shape,change", "DETECTOR_ONE_KEYS=line-0/*,line-1/*",
+	"DETECTOR_ONE_CLOSE_AFTER=2",
 }
 
 // pumps makes records of six pumps, two of a line, each with a sample about every ten minutes across a change of the
@@ -105,6 +107,15 @@ func TestEveryRule(t *testing.T) {
 			}
 			groups[a.group][a.key] = true
 		}
+		members := map[string]int{}
+		for _, a := range lives {
+			switch m := slices.Contains([]string{"level", "shape", "change"}, a.detector); {
+			case m && !strings.HasPrefix(a.key, "line-2/"):
+				t.Errorf("%s has an anomaly of %s, of which the ensemble makes the anomalies", a.detector, a.key)
+			case a.detector == "one":
+				members[a.field]++
+			}
+		}
 		shared := 0
 		for group, keys := range groups {
 			if len(keys) > 1 && group != "" {
@@ -112,10 +123,13 @@ func TestEveryRule(t *testing.T) {
 			}
 		}
 		t.Log(total, "records;", n, scores, shared, "groups of several series")
-		for _, d := range strings.Split("near level daily change shape next both", " ") {
-			if n[d+" open "] < 8 || scores[d] < total/2 { // daily has 18 to 42, the others more
+		for _, d := range strings.Split("near level daily change shape next both one", " ") {
+			if n[d+" open "] < 8 || d == "one" && scores[d] < total/3 || d != "one" && scores[d] < total/2 { // daily has 18 to 42, the others more
 				t.Errorf("%s: %d anomalies, %d scores of %d records: the test shows too little", d, n[d+" open "], scores[d], total)
 			}
+		}
+		if len(members) != 3 {
+			t.Errorf("members that have spoken first: %v", members)
 		}
 		if shared < 10 {
 			t.Errorf("%d groups of several series: the test shows too little", shared)

@@ -393,4 +393,45 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	}
 	whyFiles(t, environ, all)
 	testWhyOtherwise(t, c, environ, all)
+	testWhyAny(t, c, environ, topic)
+}
+
+// testWhyAny explains the anomalies of an ensemble of any: the members that spoke, and what they were computed from. The
+// members have none of their own.
+func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic string) {
+	t.Helper()
+	environ = slices.DeleteFunc(slices.Clone(environ), func(s string) bool {
+		return strings.HasPrefix(s, "ODRADEK_GROUP=") || strings.HasPrefix(s, "ODRADEK_DETECTOR_BOTH_")
+	})
+	environ = append(environ, "ODRADEK_GROUP="+topic+"-any", "ODRADEK_DETECTOR_BOTH_COMBINE=any", "ODRADEK_DETECTOR_BOTH_THRESHOLD=fixed:1",
+		"ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.02")
+	runUntil(t, c, environ, topic, nil)
+	all := publishedAnomalies(t, c, topic+"-any-anomalies")
+	if len(all["near"])+len(all["shape"]) > 0 {
+		t.Errorf("members have %d and %d anomalies of their own", len(all["near"]), len(all["shape"]))
+	}
+	spoke := map[string]bool{}
+	for i := range all["both"] {
+		a := &all["both"][i]
+		if spoke[a.Field] {
+			continue
+		}
+		spoke[a.Field] = true
+		r, code, errs := runWhy(t, environ, idOf(a))
+		if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
+			t.Errorf("both: exit %d, verdict %q, reproduced %v: %v %s", code, r.Verdict, r.Reproduced, r.Notes, errs)
+		}
+		term, out, bad := console(environ...)
+		if code := term.why(t.Context(), []string{idOf(a)}); code != exitOK {
+			t.Fatalf("exit %d: %s", code, bad)
+		}
+		for _, part := range []string{"the score is the highest of score / threshold", "near (knn): score", "shape (discord): score", "100 %"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("an anomaly in which %s spoke is explained without %q:\n%s", a.Field, part, out)
+			}
+		}
+	}
+	if !spoke["near"] || !spoke["shape"] {
+		t.Errorf("of %d anomalies, these members spoke: %v", len(all["both"]), spoke)
+	}
 }

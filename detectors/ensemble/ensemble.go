@@ -1,6 +1,6 @@
-// Package ensemble combines the scores that several detectors give the samples of a series.
+// Package ensemble combines the scores that several detectors give the samples of a series, in one of two ways.
 //
-// The score of a sample is the sum of the members' terms. A member's term is log(s/m), where s is the
+// The sum: the score of a sample is the sum of the members' terms. A member's term is log(s/m), where s is the
 // member's score and m the mean of its earlier scores, weighted to the last Memory: the k-th score
 // moves the mean by 1/min(k, Memory) of the difference. Scores below 0 count as 0, and s/m is limited
 // to the range from MinRatio to MaxRatio, so that a member that finds nothing cannot outvote the
@@ -9,10 +9,15 @@
 // A member without a score for a sample has the term 0, as if the sample were usual. There is no score
 // where no member has one, nor before each member has had MinPoints scores.
 //
+// Any: the score of a sample is the highest of the members' Ratios of score and threshold, so it is above 1 where
+// a member's score exceeds its threshold, from the member's Row.OpenAfter-th such score in a row on. There is no
+// score where no member has a ratio.
+//
 // Members score the same sample at different times: a stride lets up to Stride-1 samples wait. So
 // samples wait in a queue, in order of time and offset, until each member has scored them or a later
 // sample. Missing fields may make a member skip samples. At most Span samples wait; then the first is
-// scored without the missing members, and their later scores of it only update their means.
+// scored without the missing members, and their later scores of it only update their means. Of any, a later ratio
+// above 1 counts for the next sample that is scored, so that none is lost.
 //
 // A state is a flat []uint64 that starts all zero.
 package ensemble
@@ -39,9 +44,10 @@ const (
 // Params are the parameters of an ensemble.
 type Params struct {
 	Members   int
-	Memory    int // scores in a member's mean
-	MinPoints int // scores of each member before the first score
-	Span      int // largest number of waiting samples: the members' largest stride
+	Memory    int  // scores in a member's mean
+	MinPoints int  // scores of each member before the first score
+	Span      int  // largest number of waiting samples: the members' largest stride
+	Any       bool // Any in place of the sum; Memory and MinPoints then mean nothing
 }
 
 // Check reports every fault of p.
@@ -49,12 +55,13 @@ func (p *Params) Check() error {
 	switch {
 	case p.Members < 2 || p.Members > MaxMembers:
 		return fmt.Errorf("ensemble: %d members, use 2 to %d", p.Members, MaxMembers)
+	case p.Span < 1 || p.Span > MaxSpan:
+		return fmt.Errorf("ensemble: a member's stride is %d, use 1 to %d", p.Span, MaxSpan)
+	case p.Any:
 	case p.Memory < 1 || p.Memory > MaxMemory:
 		return fmt.Errorf("ensemble: memory of %d scores, use 1 to %d", p.Memory, MaxMemory)
 	case p.MinPoints < 1 || p.MinPoints > p.Memory:
 		return fmt.Errorf("ensemble: %d scores of each member before the first score, use 1 to the memory of %d", p.MinPoints, p.Memory)
-	case p.Span < 1 || p.Span > MaxSpan:
-		return fmt.Errorf("ensemble: a member's stride is %d, use 1 to %d", p.Span, MaxSpan)
 	}
 	return nil
 }
@@ -64,9 +71,38 @@ type Row struct {
 	Time, Offset int64 // of the sample
 	About, Until int64 // times of the first and the last sample that the score is about; for an ensemble, over all members' scores
 	Imputed      bool
-	WarmingUp    bool    // of the ensemble: a member has had too few scores
-	Score        float32 // NaN: none
+	WarmingUp    bool    // of the ensemble: a member has had too few scores; of any, no member has had a ratio
+	Score        float32 // NaN: none; with Any a member's is its Ratio
+	Severity     uint8   // with Any, of a member's ratio above 1; of the ensemble the highest of those
+	OpenAfter    int     // with Any: ratios above 1 in a row from which on a member counts; 0 is 1
 }
+
+// Ratio returns score/threshold, which with Any is a member's Row.Score: above 1 if and only if the score is above the
+// threshold. Where the threshold is below 0 it is 1 + (score-threshold)/|threshold|, and where it is 0, MaxRatio
+// for a score above it. It is limited to the range from 0 to MaxRatio, and NaN where there is no score or no
+// threshold yet.
+func Ratio(score, threshold float32) float32 {
+	s, t := float64(score), float64(threshold)
+	var r float64
+	switch {
+	case s != s || !(math.Abs(t) <= math.MaxFloat32):
+		return float32(math.NaN())
+	case t > 0:
+		r = s / t
+	case t < 0:
+		r = 1 + (s-t)/-t
+	case s > 0:
+		r = MaxRatio
+	case s == 0:
+		r = 1
+	}
+	if s > t {
+		return max(aboveOne, float32(min(MaxRatio, r)))
+	}
+	return float32(max(0, min(1, r)))
+}
+
+const aboveOne = 1 + 1.0/(1<<23)
 
 // The layout of a state: the last scored place, the members, the queue. A place is a flag, 1 if it is
 // set, a time and an offset.
@@ -75,18 +111,38 @@ const (
 	atWaiting = 3 // samples in the queue
 	atMembers = 4
 
-	memberPlace = 0 // of the member's last sample
+	memberPlace = 0 // of the member's last sample; with Any the flag is 1 and the ratios above 1 in a row until it, up to maxRun
 	memberCount = 3 // scores, up to Memory
 	memberMean  = 4 // float64
 	memberSize  = 5
+
+	// With Any, in place of count and mean: the highest ratio above 1 that came too late for its sample, as in an entry, none
+	// without one, 0 before the member's first ratio; and the first time that it is about.
+	memberLate  = 3
+	memberSince = 4
 
 	entryTime    = 0
 	entryOffset  = 1
 	entryAbout   = 2
 	entryUntil   = 3
-	entryImputed = 4
-	entryScores  = 5 // the members' float32s
+	entryImputed = 4 // flags: imputed, and exceeds
+	entryScores  = 5 // the members' float32s; with Any the severity is above the 32 bits
 )
+
+// Flags of an entry.
+const (
+	imputed = 1
+	exceeds = 2 // with Any: a member's ratio is above 1, and the times are those of such members alone
+)
+
+// maxRun bounds the count of a member's ratios in a row.
+const maxRun = 1 << 20
+
+func word(score float32, severity uint8) uint64 {
+	return uint64(severity)<<32 | uint64(math.Float32bits(score))
+}
+
+func scoreOf(word uint64) float32 { return math.Float32frombits(uint32(word)) }
 
 func (p *Params) entrySize() int { return entryScores + p.Members }
 func (p *Params) queue() int     { return atMembers + p.Members*memberSize }
@@ -100,9 +156,20 @@ var none = uint64(math.Float32bits(float32(math.NaN())))
 // The caller calls Next until it returns false before the next Add.
 func (p *Params) Add(state []uint64, member int, r *Row) {
 	m := state[atMembers+member*memberSize:]
-	m[memberPlace], m[memberPlace+1], m[memberPlace+2] = 1, uint64(r.Time), uint64(r.Offset)
+	score, severity, run := r.Score, r.Severity, uint64(1)
+	if p.Any {
+		score, run = counted(m, r)
+	}
+	m[memberPlace], m[memberPlace+1], m[memberPlace+2] = run, uint64(r.Time), uint64(r.Offset)
+	if !p.Any || !(score > 1) {
+		severity = 0
+	}
 	if reached(state[atScored:], r.Time, r.Offset) {
-		p.learn(m, r.Score)
+		if p.Any {
+			keepLate(m, score, severity, r.About)
+		} else {
+			p.learn(m, score)
+		}
 		return
 	}
 	n, size := int(state[atWaiting]), p.entrySize()
@@ -125,17 +192,60 @@ func (p *Params) Add(state []uint64, member int, r *Row) {
 	}
 	e := queue[at*size:]
 	if r.Imputed {
-		e[entryImputed] = 1
+		e[entryImputed] |= imputed
 	}
-	if r.Score == r.Score {
-		e[entryAbout] = uint64(min(int64(e[entryAbout]), r.About))
-		e[entryUntil] = uint64(max(int64(e[entryUntil]), r.Until))
-		e[entryScores+member] = uint64(math.Float32bits(max(0, min(math.MaxFloat32, r.Score))))
+	if score == score {
+		p.widen(e, r.About, r.Until, score > 1)
+		e[entryScores+member] = word(max(0, min(math.MaxFloat32, score)), severity)
 	}
 }
 
+// widen has the times of an entry include those that a score is about. With Any, the times are those of the members
+// whose ratios are above 1, if there are such members.
+func (p *Params) widen(e []uint64, about, until int64, above bool) {
+	if p.Any && above && e[entryImputed]&exceeds == 0 {
+		e[entryImputed] |= exceeds
+		e[entryAbout], e[entryUntil] = uint64(about), uint64(until)
+	}
+	if p.Any && !above && e[entryImputed]&exceeds != 0 {
+		return
+	}
+	e[entryAbout] = uint64(min(int64(e[entryAbout]), about))
+	e[entryUntil] = uint64(max(int64(e[entryUntil]), until))
+}
+
+// counted returns the ratio of a member's next sample, 1 if it is above 1 and too few in a row are, and the flag of the
+// member's place.
+func counted(m []uint64, r *Row) (ratio float32, flag uint64) {
+	flag = max(1, m[memberPlace])
+	switch {
+	case r.Score > 1:
+		flag = min(flag+1, 1+maxRun)
+		if flag <= uint64(r.OpenAfter) {
+			return 1, flag
+		}
+	case r.Score == r.Score:
+		flag = 1
+	}
+	return r.Score, flag
+}
+
+// keepLate keeps a ratio above 1 of a sample that has been scored.
+func keepLate(m []uint64, score float32, severity uint8, about int64) {
+	if score == score && m[memberLate] == 0 {
+		m[memberLate] = none
+	}
+	if !(score > 1) {
+		return
+	}
+	if old := scoreOf(m[memberLate]); old == old {
+		score, severity, about = max(score, old), max(severity, uint8(m[memberLate]>>32)), min(about, int64(m[memberSince]))
+	}
+	m[memberLate], m[memberSince] = word(score, severity), uint64(about)
+}
+
 // Next scores the first waiting sample if all members have passed it, or too many wait, and sets terms
-// to the members' terms.
+// to the members' terms; with Any to their ratios, 0 without one.
 func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	n, size := int(state[atWaiting]), p.entrySize()
 	if n == 0 {
@@ -151,15 +261,29 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 			}
 		}
 	}
-	*r = Row{Time: time, Offset: offset, About: int64(e[entryAbout]), Until: int64(e[entryUntil]), Imputed: e[entryImputed] != 0,
+	*r = Row{Time: time, Offset: offset, About: int64(e[entryAbout]), Until: int64(e[entryUntil]), Imputed: e[entryImputed]&imputed != 0,
 		Score: float32(math.NaN())}
 	if r.About > r.Until {
 		r.About, r.Until = time, time
 	}
+	if p.Any {
+		p.highest(state, e, r, terms)
+	} else {
+		p.sum(state, e, r, terms)
+	}
+	state[atScored], state[atScored+1], state[atScored+2] = 1, uint64(time), uint64(offset)
+	copy(queue, queue[size:n*size])
+	clear(queue[(n-1)*size : n*size])
+	state[atWaiting]--
+	return true
+}
+
+// sum sets the score of an entry to the sum of the members' terms.
+func (p *Params) sum(state, e []uint64, r *Row, terms []float64) {
 	sum, scored := 0.0, false
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
-		score := math.Float32frombits(uint32(e[entryScores+i]))
+		score := scoreOf(e[entryScores+i])
 		if r.WarmingUp = r.WarmingUp || m[memberCount] < uint64(p.MinPoints); score != score {
 			terms[i] = 0
 			continue
@@ -172,11 +296,33 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	if scored && !r.WarmingUp {
 		r.Score = float32(sum)
 	}
-	state[atScored], state[atScored+1], state[atScored+2] = 1, uint64(time), uint64(offset)
-	copy(queue, queue[size:n*size])
-	clear(queue[(n-1)*size : n*size])
-	state[atWaiting]--
-	return true
+}
+
+// highest sets the score of an entry to the highest of the members' ratios.
+func (p *Params) highest(state, e []uint64, r *Row, terms []float64) {
+	r.WarmingUp = true
+	for i := range p.Members {
+		m := state[atMembers+i*memberSize:]
+		score, severity := scoreOf(e[entryScores+i]), uint8(e[entryScores+i]>>32)
+		if late := scoreOf(m[memberLate]); m[memberLate] != 0 && late == late {
+			if !(score >= late) {
+				score = late
+			}
+			severity, r.About = max(severity, uint8(m[memberLate]>>32)), min(r.About, int64(m[memberSince]))
+			m[memberLate], m[memberSince] = none, 0
+		}
+		terms[i] = 0
+		if score == score {
+			if terms[i] = float64(score); m[memberLate] == 0 {
+				m[memberLate] = none
+			}
+			if !(r.Score >= score) {
+				r.Score = score
+			}
+			r.Severity = max(r.Severity, severity)
+		}
+		r.WarmingUp = r.WarmingUp && m[memberLate] == 0
+	}
 }
 
 // term returns the logarithm of the ratio of a score and its mean.
@@ -213,15 +359,26 @@ func before(time, offset int64, e []uint64) bool {
 	return cmp.Or(cmp.Compare(time, int64(e[entryTime])), cmp.Compare(offset, int64(e[entryOffset]))) < 0
 }
 
-// Shares sets shares to the members' shares of a score: the terms above 0, scaled to the sum 1. It
-// returns false where no term is above 0.
-func Shares(shares, terms []float64) bool {
-	sum := 0.0
-	for _, t := range terms {
-		sum += max(0, t)
-	}
+// Shares sets shares to the members' shares of a score: the terms above 0, scaled to the sum 1. With Any, the terms are
+// the logarithms of the ratios, and where none is above 0 the first of the highest ratios has the share 1. It
+// returns false where no member has a share.
+func (p *Params) Shares(shares, terms []float64) bool {
+	sum, first := 0.0, 0
 	for i, t := range terms {
-		shares[i] = max(0, t) / sum
+		if p.Any {
+			t = math.Log(max(1, t))
+		}
+		shares[i] = max(0, t)
+		sum += shares[i]
+		if terms[i] > terms[first] {
+			first = i
+		}
+	}
+	if p.Any && sum == 0 && terms[first] > 0 {
+		shares[first], sum = 1, 1
+	}
+	for i := range shares {
+		shares[i] /= sum
 	}
 	return sum > 0
 }
@@ -232,11 +389,17 @@ func (p *Params) Valid(state []uint64) bool {
 		return false
 	}
 	finite := func(w uint64) bool {
-		f := math.Float32frombits(uint32(w))
-		return w == none || w <= math.MaxUint32 && f >= 0 && f <= math.MaxFloat32
+		f, severity := scoreOf(w), w>>32
+		return w == none || f >= 0 && f <= math.MaxFloat32 && (severity == 0 || p.Any && severity <= 100 && f > 1)
 	}
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
+		if p.Any {
+			if late := m[memberLate]; m[memberPlace] > 1+maxRun || late != 0 && late != none && !(finite(late) && scoreOf(late) > 1) {
+				return false
+			}
+			continue
+		}
 		mean := math.Float64frombits(m[memberMean])
 		if m[memberPlace] > 1 || m[memberCount] > uint64(p.Memory) || !(mean >= 0 && mean <= math.MaxFloat32) {
 			return false
@@ -249,7 +412,7 @@ func (p *Params) Valid(state []uint64) bool {
 				return false
 			}
 		}
-		if e[entryImputed] > 1 {
+		if e[entryImputed] > imputed|exceeds || e[entryImputed]&exceeds != 0 && !p.Any {
 			return false
 		}
 	}

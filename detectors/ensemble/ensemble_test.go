@@ -62,7 +62,7 @@ func TestTerms(t *testing.T) {
 		}
 	}
 	shares := make([]float64, 3)
-	if !Shares(shares, []float64{1, -2, 3}) || !slices.Equal(shares, []float64{0.25, 0, 0.75}) || Shares(shares, []float64{0, -1, 0}) {
+	if !p.Shares(shares, []float64{1, -2, 3}) || !slices.Equal(shares, []float64{0.25, 0, 0.75}) || p.Shares(shares, []float64{0, -1, 0}) {
 		t.Errorf("shares %v", shares)
 	}
 }
@@ -101,7 +101,10 @@ func TestStragglers(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for _, p := range []Params{{1, 9, 1, 1}, {65, 9, 1, 1}, {2, 0, 1, 1}, {2, 9, 10, 1}, {2, 9, 0, 1}, {2, 9, 1, 0}, {2, 9, 1, MaxSpan + 1}} {
+	for _, p := range []Params{{Members: 1, Memory: 9, MinPoints: 1, Span: 1},
+		{Members: 65, Memory: 9, MinPoints: 1, Span: 1}, {Members: 2, MinPoints: 1, Span: 1}, {Members: 2, Memory: 9, MinPoints: 10, Span: 1},
+		{Members: 2, Memory: 9, Span: 1}, {Members: 2, Memory: 9, MinPoints: 1}, {Members: 2, Memory: 9, MinPoints: 1, Span: MaxSpan + 1},
+		{Members: 2, Any: true}, {Members: 1, Span: 1, Any: true}} {
 		if p.Check() == nil {
 			t.Errorf("%+v is taken", p)
 		}

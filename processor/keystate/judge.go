@@ -182,6 +182,9 @@ type reasons struct {
 	i       int
 	finding *detectors.Finding
 	shares  []float64 // of a score of an ensemble; nil: none has any
+	// Of an ensemble of any: a member's score exceeds, with this severity at most.
+	heard    bool
+	severity uint8
 }
 
 // judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
@@ -202,7 +205,9 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 			j.out.journal.Open.Floats = a.Rule.Save(j.out.journal.Open.Floats, a.History)
 			j.out.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
 		}
-		v = a.Rule.JudgeAt(a.History, r.Judged, r.Time)
+		if v = a.Rule.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.heard {
+			v.Severity = why.severity
+		}
 		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
 			v.Exceeds, ordinary = false, true
 		}
@@ -225,7 +230,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		r.Behind = j.out.behind(r.Offset)
 		j.out.Rows = append(j.out.Rows, *r)
 	}
-	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
+	if !d.Judged || d.Alarm.Events == nil || d.Heard || !v.Exceeds && a.Events.Idle() {
 		return
 	}
 	in = events.Input{
@@ -332,9 +337,16 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
 		state, _ := e.Split(j.alerts.trace(k, e).State)
-		e.Combined.Add(state, f.Member, &ensemble.Row{
+		said := ensemble.Row{
 			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
-		})
+		}
+		if e.Combined.Any {
+			said.Score, said.Severity, said.OpenAfter = ratio(r), r.Severity, 1
+			if d.Judged && d.Alarm.Events != nil {
+				said.OpenAfter = d.Alarm.Events.OpenAfter
+			}
+		}
+		e.Combined.Add(state, f.Member, &said)
 		terms, shares := j.terms[:e.Dim], j.shares[:e.Dim]
 		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms); {
 			row := Row{
@@ -346,13 +358,22 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 			case out.Imputed:
 				row.State = RowImputed
 			}
-			why := reasons{}
-			if ensemble.Shares(shares, terms) {
+			why := reasons{heard: e.Combined.Any && out.Score > 1, severity: out.Severity}
+			if e.Combined.Shares(shares, terms) {
 				why.shares = shares
 			}
 			j.judgeRow(k, e, j.alerts.of(k, e), &row, &why)
 		}
 	}
+}
+
+// ratio returns the ratio of a member's score and its threshold; NaN for none, and for a score above the threshold that
+// a guard or a mute rule has turned away.
+func ratio(r *Row) float32 {
+	if r.Exceeds != (r.Judged > r.Threshold) {
+		return nan
+	}
+	return ensemble.Ratio(r.Judged, r.Threshold)
 }
 
 // endAlerts closes the open anomalies of the key's detectors.

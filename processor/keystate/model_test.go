@@ -29,6 +29,7 @@ type model struct {
 
 	suspects []modelSuspect
 	refused  []int64
+	severity int // of the members of an ensemble of any that exceed
 }
 
 type modelSuspect struct {
@@ -91,6 +92,8 @@ type modelKey struct {
 	scores       [][]float32 // all, by detector
 	line, scored [][]modelSaid
 	past         map[[2]int][]float32 // by ensemble and member
+	runs         map[[2]int]int       // of ratios above 1
+	overdue      map[[2]int][]flat    // such ratios, too late for their samples
 	summary      [][]float64
 	left         []int // rows in it
 	events       []events.State
@@ -157,6 +160,10 @@ func (m *model) said(k *modelKey, i int, row flat) {
 		if d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i) || !m.reads(e, k.name) {
 			continue
 		}
+		row := row
+		if d.Ensemble.Any {
+			row = m.counted(k, [2]int{e, i}, row)
+		}
 		line := k.line[e]
 		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset }) {
 			line = append(line, modelSaid{row.time, row.offset, map[int]flat{}, map[int]bool{}})
@@ -201,6 +208,10 @@ func (m *model) said(k *modelKey, i int, row flat) {
 // combine scores a sample by the definition in package ensemble.
 func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 	d := &m.cfg.Detectors[e]
+	if d.Ensemble.Any {
+		m.highest(k, e, said, late)
+		return
+	}
 	missing := math.Float32bits(float32(math.NaN()))
 	out := flat{string(k.name), int32(e), RowScored, missing, said.offset, said.time, math.MaxInt64, math.MinInt64, false, 0, missing, missing,
 		0}
@@ -260,6 +271,137 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 			}
 		}
 		out = m.judged(k, e, out, nil, func(in *events.Input) { in.Contribution = shares })
+	}
+	m.rows = append(m.rows, out)
+}
+
+// heard reports whether an ensemble of any makes a detector's events of a key.
+func (m *model) heard(k *modelKey, i int) bool {
+	for e := range m.cfg.Detectors {
+		if of := m.cfg.Detectors[e].Ensemble; of != nil && of.Any && slices.Contains(of.Members, i) && m.reads(e, k.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// counted returns a member's row with its ratio in place of its score, and its severity if the ratio is above 1.
+func (m *model) counted(k *modelKey, of [2]int, row flat) flat {
+	score, bound := float64(math.Float32frombits(row.judged)), float64(math.Float32frombits(row.threshold))
+	ratio := math.NaN()
+	switch {
+	case math.IsInf(bound, 0) || row.exceeds != (score > bound): // warming up, or turned away
+	case bound > 0:
+		ratio = score / bound
+	case bound < 0:
+		ratio = 1 + (score-bound)/-bound
+	case bound == 0 && score == 0:
+		ratio = 1
+	case bound == 0 && score != 0:
+		ratio = max(0, 1e6*score/math.Abs(score))
+	}
+	ratio = max(0, min(1e6, ratio))
+	if severity := row.severity; row.exceeds && ratio == ratio {
+		ratio = max(ratio, 1+1.0/(1<<23))
+		row.severity = severity
+		k.runs[of]++
+		d := &m.cfg.Detectors[of[1]]
+		if d.Events != nil && k.runs[of] < d.Events.OpenAfter {
+			ratio, row.severity = 1, 0
+		}
+	} else if row.severity = 0; ratio == ratio {
+		ratio = min(ratio, 1)
+		k.runs[of] = 0
+	}
+	row.judged = math.Float32bits(float32(ratio))
+	return row
+}
+
+// highest scores a sample by the definition of any in package ensemble.
+func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
+	missing := math.Float32bits(float32(math.NaN()))
+	out := flat{string(k.name), int32(e), RowWarmingUp, missing, said.offset, said.time, said.time, said.time, false, 0, missing, missing, 0}
+	members := m.cfg.Detectors[e].Ensemble.Members
+	var some, above []flat
+	ratios, imputed := make([]float64, len(members)), false
+	for _, j := range members {
+		of := [2]int{e, j}
+		row, there := said.rows[j]
+		imputed = imputed || there && row.state == RowImputed
+		ratio := math.Float32frombits(row.judged)
+		if !there || ratio != ratio {
+			continue
+		}
+		k.past[of] = append(k.past[of], ratio)
+		if late && ratio > 1 {
+			k.overdue[of] = append(k.overdue[of], row)
+		}
+		if some = append(some, row); ratio > 1 {
+			above = append(above, row)
+		}
+	}
+	if late {
+		return
+	}
+	if len(above) > 0 {
+		some = above
+	}
+	for i, row := range some {
+		if i == 0 {
+			out.about, out.till = row.about, row.till
+		}
+		out.about, out.till = min(out.about, row.about), max(out.till, row.till)
+	}
+	best, severity := math.NaN(), -1
+	for n, j := range members {
+		of := [2]int{e, j}
+		rows := k.overdue[of]
+		for _, row := range rows {
+			out.about = min(out.about, row.about)
+		}
+		delete(k.overdue, of)
+		if row, there := said.rows[j]; there {
+			rows = append(rows, row)
+		}
+		for _, row := range rows {
+			ratio := float64(math.Float32frombits(row.judged))
+			if ratio != ratio {
+				continue
+			}
+			ratios[n] = max(ratios[n], ratio)
+			if !(best > ratio) {
+				best = ratio
+			}
+			if ratio > 1 {
+				severity = max(severity, int(row.severity))
+			}
+		}
+		if len(k.past[of]) > 0 {
+			out.state = RowScored
+		}
+	}
+	if imputed && out.state == RowScored {
+		out.state = RowImputed
+	}
+	if best == best {
+		out.score = math.Float32bits(float32(best))
+		sum := 0.0
+		for _, r := range ratios {
+			sum += math.Log(max(1, r))
+		}
+		shares := make([]float64, len(members))
+		for n, r := range ratios {
+			shares[n] = math.Log(max(1, r)) / sum
+		}
+		if sum == 0 {
+			clear(shares)
+			if shares[slices.Index(ratios, best)] = 1; best == 0 {
+				shares = nil
+			}
+		}
+		m.severity = severity
+		out = m.judged(k, e, out, nil, func(in *events.Input) { in.Contribution = shares })
+		m.severity = -1
 	}
 	m.rows = append(m.rows, out)
 }
@@ -356,7 +498,7 @@ func (m *model) sample(sm Sample, turn int64) {
 		n := len(m.cfg.Detectors)
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
-			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{},
+			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
@@ -746,6 +888,9 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		}
 	}
 	v := rule.JudgeAt(k.history[i], score, row.time)
+	if d.Ensemble != nil && d.Ensemble.Any && v.Exceeds && m.severity >= 0 {
+		v.Severity = uint8(m.severity)
+	}
 	var in events.Input
 	explain(&in)
 	turned := false
@@ -756,7 +901,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		v.Exceeds, v.Severity = false, 0
 	}
 	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
-	if d.Events == nil {
+	if d.Events == nil || m.heard(k, i) {
 		return row
 	}
 	in = events.Input{

@@ -130,7 +130,7 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 	least := 1 + r.IntN(20)
 	d := series.DetectorConfig{
 		Name: fmt.Sprint("e", len(cfg.Detectors)), Fingerprint: uint64(1000 + len(cfg.Detectors)),
-		Ensemble: &series.Ensemble{Members: members, MinPoints: least, Memory: least + r.IntN(50)},
+		Ensemble: &series.Ensemble{Members: members, MinPoints: least, Memory: least + r.IntN(50), Any: r.IntN(2) == 0},
 	}
 	if r.IntN(3) == 0 {
 		d.Smooth = threshold.Smoothing(2 + r.IntN(5))
@@ -139,7 +139,9 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 		d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
 	}
 	if r.IntN(4) > 0 {
-		randomAlerts(r, &d)
+		if randomAlerts(r, &d); d.Ensemble.Any && r.IntN(2) == 0 {
+			*d.Threshold = threshold.New(threshold.Fixed, 1)
+		}
 	}
 	at := r.IntN(len(cfg.Detectors) + 1)
 	for _, e := range append(cfg.Detectors, d) {

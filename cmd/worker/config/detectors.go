@@ -35,7 +35,8 @@ type detectorCommon struct {
 	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the keys of the series that it scores: * matches any text, ? one byte; a pattern that begins with ! excludes. pump-*,!pump-test* selects the pumps but not the test pumps."`
 	Window    int      `env:"WINDOW" derived:"50{WINDOW}" min:"1" max:"16777216" doc:"Window of the method, in samples. {windows}"`
 	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride costs less time, and scores come later{STRIDE}."`
-	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, and before each has MIN_POINTS scores there is none."`
+	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, and before each has MIN_POINTS scores there is none (COMBINE=sum)."`
+	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" doc:"ensemble: how the scores of MEMBERS are combined. sum: see OP. any: one anomaly for all that they find, opened when the score of any of them exceeds its threshold. The score of the ensemble is the highest of score / threshold (where a threshold is below 0, of 1 + (score - threshold) / |threshold|; where it is 0, 1000000 for a score above it), the severity that of the most severe member. A member has a part in it once it has a threshold, which may not be off, unless its guard or a mute rule turns its score away, and from OPEN_AFTER scores in a row on. Members open no anomalies of the series that the ensemble reads; their scores are published as ever, and the rest of their rules, such as CLOSE_AFTER, hold for other series alone. A score that comes too late for its sample, where fields are missing, counts for the next one."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault that lasts for about that many samples stands out, one of a single sample less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. The state has them, at 8 bytes each."`
 	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that the unit of a field does not determine its weight. For the methods that compare samples with earlier ones in their own units, knn and lof (without BINS); a field that does not change in the window keeps its unit. off: as they are."`
 	Grid      gridSettings
@@ -230,6 +231,9 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 		set("THRESHOLD", "fixed:"+strconv.FormatFloat(d.referred.Cut(), 'g', -1, 64))
 	}
 	deriveGrid(d, set)
+	if d.isAny() {
+		set("THRESHOLD", "fixed:1")
+	}
 	if !(d.Alarm.PerDay <= 0) {
 		set("THRESHOLD", "per-day:"+strconv.FormatFloat(d.Alarm.PerDay, 'g', -1, 64))
 	}

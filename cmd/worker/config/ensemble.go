@@ -19,12 +19,12 @@ import (
 var ensembleSpec = &detectors.Spec{
 	Name: "ensemble",
 	Help: "the sum of log(score / slow mean of the earlier scores) of the detectors in MEMBERS: high where several of them are unusually " +
-		"high at once, on whatever scales they score",
+		"high at once, on whatever scales they score; with COMBINE=any one anomaly for all that they find",
 	Params: []detectors.Param{
 		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 1, Max: ensemble.MaxMemory,
-			Help: "scores that a member's slow mean averages over."},
+			Help: "scores that a member's slow mean averages over, with COMBINE=sum."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
-			Help: "scores that each member must have had before the first score."},
+			Help: "scores that each member must have had before the first score, with COMBINE=sum."},
 	},
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
@@ -32,10 +32,20 @@ var ensembleSpec = &detectors.Spec{
 	},
 }
 
+// combineAny is the value of COMBINE that makes one anomaly for all that the members find.
+const combineAny = "any"
+
 // memberSettings are the settings that every detector has except an ensemble: they belong to its members.
 var memberSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE"}
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
+
+func (d *DetectorSettings) isAny() bool { return d.isEnsemble() && d.Combine == combineAny }
+
+// heard reports whether an ensemble of any uses the verdicts on a detector's scores.
+func (c *Config) heard(d *DetectorSettings) bool {
+	return slices.ContainsFunc(c.Detectors, func(e DetectorSettings) bool { return e.isAny() && slices.Contains(e.Members, d.Name) })
+}
 
 // addEnsembles sets the configuration of the ensembles; that of their members is there.
 func (c *Config) addEnsembles(ks *keystate.Config) error {
@@ -45,8 +55,12 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 			continue
 		}
 		v := d.values(none)
-		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS")}
+		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny()}
 		canonical := d.canonical()
+		if e.Any {
+			e.Memory, e.MinPoints = 0, 0
+			canonical += ";combine=any"
+		}
 		for _, name := range d.Members {
 			at := slices.IndexFunc(c.Detectors, func(m DetectorSettings) bool { return m.Name == name })
 			if at < 0 || c.Detectors[at].isEnsemble() {
@@ -79,6 +93,9 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 		if len(d.Members) > 0 {
 			k.add(short+"MEMBERS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
+		if d.Combine == combineAny {
+			k.add(short+"COMBINE", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
+		}
 		return
 	}
 	problems := twice(d.Members)
@@ -93,6 +110,8 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 			problems = append(problems, fmt.Sprintf("%q scores grids, not samples", name))
 		case k.c.Detectors[at].Stride > ensemble.MaxSpan:
 			problems = append(problems, fmt.Sprintf("%q has a stride of %d", name, k.c.Detectors[at].Stride))
+		case d.isAny() && k.c.Detectors[at].Alarm.Threshold == Off:
+			problems = append(problems, fmt.Sprintf("%q has no threshold, which COMBINE=any needs", name))
 		}
 	}
 	if len(d.Members) < 2 || len(d.Members) > ensemble.MaxMembers {
@@ -100,6 +119,13 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	}
 	k.addAll(short+"MEMBERS", problems,
 		fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
+	if d.isAny() {
+		for _, name := range []string{"MEMORY", "MIN_POINTS"} {
+			if !k.c.isDefault(short + name) {
+				k.add(short+name, "means nothing with COMBINE=any", "remove it, or set COMBINE=sum")
+			}
+		}
+	}
 	for _, name := range memberSettings {
 		if !k.c.isDefault(short + name) {
 			k.add(short+name, "an ensemble has none", "remove it, or set those of its members")
@@ -107,6 +133,9 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	}
 	if v := d.values(none); v.Int("MIN_POINTS") > v.Int("MEMORY") {
 		k.add(short+"MIN_POINTS", fmt.Sprintf("is %d, more than the memory of %d", v.Int("MIN_POINTS"), v.Int("MEMORY")), "")
+	}
+	if d.isAny() {
+		return
 	}
 	// Scores are logarithms, and as often below 0 as above.
 	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil && (r.Kind == threshold.Mean || r.Margin != 0 && r.Margin != 1) {
@@ -126,6 +155,9 @@ func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) provenanc
 	}
 	op("OP", d.Op)
 	op("MEMBERS", strings.Join(d.Members, ","))
+	if d.isAny() {
+		op("COMBINE", d.Combine)
+	}
 	op("SMOOTH", strconv.Itoa(d.Smooth))
 	for _, p := range d.stateParams() {
 		op(p.name, formatValue(p.field))

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"odradek/processor/provenance"
 )
 
 func ensembleOf(more ...string) []string {
@@ -15,7 +18,7 @@ func ensembleOf(more ...string) []string {
 // TestEnsemble: an ensemble has the indices and names of its members, and a fingerprint that follows theirs.
 func TestEnsemble(t *testing.T) {
 	prints := map[uint64]string{}
-	for _, more := range []string{"", "X_K=11", "X_FIELDS=a", "Y_SMOOTH=3", "BOTH_MEMORY=100", "BOTH_SMOOTH=5", "BOTH_MEMBERS=x,y"} {
+	for _, more := range []string{"", "X_K=11", "X_FIELDS=a", "Y_SMOOTH=3", "BOTH_MEMORY=100", "BOTH_SMOOTH=5", "BOTH_MEMBERS=x,y", "BOTH_COMBINE=any"} {
 		list := ensembleOf()
 		if more != "" {
 			list = append(list, "ODRADEK_DETECTOR_"+more)
@@ -41,9 +44,56 @@ func TestEnsemble(t *testing.T) {
 			members = []int{0, 2}
 		}
 		if !slices.Equal(d.Ensemble.Members, members) || !slices.Equal(d.Fields, c.Detectors[1].Members) || d.Threshold == nil ||
-			d.Events == nil {
+			d.Events == nil || d.Ensemble.Any != (more == "BOTH_COMBINE=any") {
 			t.Errorf("%s: %+v", more, d)
 		}
+	}
+}
+
+// TestEnsembleOfAny: its threshold is fixed:1 unless another is set, and its members are judged although nothing else
+// uses their verdicts.
+func TestEnsembleOfAny(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"", "fixed:1"}, {"BOTH_THRESHOLD=fixed:1.5", "fixed:1.5"}, {"BOTH_ALARMS_PER_DAY=2", "per-day:2"}, {"BOTH_RELEASE=0.5", "fixed:1"},
+		{"BOTH_THRESHOLD=mean:3", "mean:3"}, {"BOTH_MEMBERS=y,x", "fixed:1"},
+	} {
+		list := ensembleOf("ODRADEK_DETECTOR_BOTH_COMBINE=any")
+		if tt[0] != "" {
+			list = append(list, "ODRADEK_DETECTOR_"+tt[0])
+		}
+		for _, anomalies := range []bool{true, false} {
+			c, faults, _ := Parse(minimal(append(list, fmt.Sprint("ODRADEK_ANOMALIES=", anomalies))...))
+			if len(faults) > 0 {
+				t.Fatal(tt, faults)
+			}
+			ks, err := c.KeystateConfig()
+			if err != nil {
+				t.Fatal(tt, err)
+			}
+			if err := ks.Check(); err != nil {
+				t.Fatal(tt, err)
+			}
+			d := &ks.Detectors[1]
+			if c.Detectors[1].Alarm.Threshold != tt[1] || (d.Events != nil) != anomalies || (d.Threshold != nil) != anomalies {
+				t.Errorf("%s, anomalies %v: %s, %+v", tt[0], anomalies, c.Detectors[1].Alarm.Threshold, d)
+			}
+			for _, i := range d.Ensemble.Members {
+				if m := &ks.Detectors[i]; m.Threshold == nil || m.Events == nil {
+					t.Errorf("%s, anomalies %v: member %+v", tt[0], anomalies, m)
+				}
+			}
+		}
+	}
+	c, _, _ := Parse(minimal(ensembleOf("ODRADEK_DETECTOR_BOTH_COMBINE=any")...))
+	ks, err := c.KeystateConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(list []provenance.Setting) bool {
+		return slices.ContainsFunc(list, func(s provenance.Setting) bool { return s.Name == "ODRADEK_DETECTOR_BOTH_COMBINE" && s.Value == "any" })
+	}
+	if !slices.ContainsFunc(c.StateSettings(ks), func(s provenance.StateSettings) bool { return said(s.Op) }) {
+		t.Error("the settings behind the fingerprint do not say COMBINE=any")
 	}
 }
 
@@ -54,8 +104,17 @@ func TestBadEnsembles(t *testing.T) {
 		{"BOTH_MEMBERS=x,x", "BOTH_MEMBERS"}, {"X_MEMBERS=y", "X_MEMBERS"}, {"X_STRIDE=5000", "BOTH_MEMBERS"}, {"BOTH_STRIDE=2", "BOTH_STRIDE"},
 		{"BOTH_WINDOW=70", "BOTH_WINDOW"}, {"BOTH_FIELDS=a", "BOTH_FIELDS"}, {"BOTH_MEMORY=10", "BOTH_MIN_POINTS"},
 		{"BOTH_THRESHOLD=mean:3", "BOTH_THRESHOLD"}, {"BOTH_RELEASE=0.5", "BOTH_RELEASE"}, {"BOTH_K=4", "BOTH_K"}, {"X_SMOOTH=5000", "X_SMOOTH"},
+		{"BOTH_COMBINE=all", "BOTH_COMBINE"}, {"X_COMBINE=any", "X_COMBINE"}, {"BOTH_COMBINE=any X_THRESHOLD=off", "BOTH_MEMBERS"},
+		{"BOTH_COMBINE=any BOTH_MEMORY=100", "BOTH_MEMORY"}, {"BOTH_COMBINE=any BOTH_MIN_POINTS=3", "BOTH_MIN_POINTS"},
+		{"BOTH_COMBINE=any BOTH_MEMORY=100 BOTH_MEMBERS=x BOTH_STRIDE=2", "BOTH_MEMORY"},
+		{"BOTH_COMBINE=any BOTH_MEMORY=100 BOTH_MEMBERS=x BOTH_STRIDE=2", "BOTH_MEMBERS"},
+		{"BOTH_COMBINE=any BOTH_MEMORY=100 BOTH_MEMBERS=x BOTH_STRIDE=2", "BOTH_STRIDE"},
 	} {
-		_, faults, _ := Parse(minimal(ensembleOf("ODRADEK_DETECTOR_" + tt[0])...))
+		var more []string
+		for _, setting := range strings.Fields(tt[0]) {
+			more = append(more, "ODRADEK_DETECTOR_"+setting)
+		}
+		_, faults, _ := Parse(minimal(ensembleOf(more...)...))
 		if !slices.ContainsFunc(faults, func(f Fault) bool { return strings.HasSuffix(f.Name, tt[1]) }) {
 			t.Errorf("%s: faults are %v", tt[0], faults)
 		}

@@ -77,10 +77,13 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 		return nil, nil
 	}
 	if of := x.c.State.Detectors[detector].Ensemble; of != nil {
+		e.any = of.Any
 		for k, i := range of.Members {
 			m := Member{Detector: x.c.State.Detectors[i].Name, Score: none, Share: none, Term: Number(terms[k]), Of: seen[i]}
 			if m.Of != nil {
 				m.Score = m.Of.Judged
+			} else if of.Any {
+				m.Term = none
 			}
 			if shares != nil {
 				m.Share = Number(shares[k])
@@ -217,7 +220,7 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *keyst
 }
 
 // ensembleTolerance is how far a recomputed score of an ensemble may be from the published one: a sum of logarithms of ratios
-// that are as exact as the members' scores.
+// that are as exact as the members' scores; of any, as a share of the ratio.
 const ensembleTolerance = 1e-2
 
 // within reports whether the published score is equal to the recomputed one by the op's own comparison.
@@ -226,7 +229,11 @@ func (x *explainer) within(d *series.DetectorConfig, published Number) bool {
 		return false
 	}
 	if d.Ensemble != nil {
-		return math.Abs(float64(x.judged-published)) <= ensembleTolerance
+		tolerance := ensembleTolerance
+		if d.Ensemble.Any {
+			tolerance *= max(1, float64(published))
+		}
+		return math.Abs(float64(x.judged-published)) <= tolerance
 	}
 	if _, steady := d.Detector.(series.Steady); x.smooth || !steady {
 		return math.Abs(float64(x.judged-published)) <= 1e-5*max(1, math.Abs(float64(published)))

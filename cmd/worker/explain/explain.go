@@ -291,6 +291,8 @@ func (r *Report) judge(c *Config, d *series.DetectorConfig, x *explainer, same, 
 		r.note("%s", missing)
 	}
 	switch {
+	case d.Ensemble != nil && d.Ensemble.Any && x.s.from > 0:
+		r.note("an ensemble of any compares its members' scores with their thresholds, of the scores before, which begin with what was read")
 	case d.Ensemble != nil && x.s.from > 0:
 		r.note("an ensemble compares its members' scores with the means of their scores before, which begin with what was read")
 	case memory && x.s.from > 0:

@@ -102,7 +102,7 @@ func period(d *series.DetectorConfig) int {
 }
 
 // remembers reports whether a detector's scores depend on more than its window: on a carry, or on a summary of what has left
-// it. An ensemble's depend on means of its members' scores.
+// it. An ensemble's depend on means of its members' scores, or on their thresholds.
 func remembers(d *series.DetectorConfig, dim int) bool {
 	if d.Ensemble != nil {
 		return true

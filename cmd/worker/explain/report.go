@@ -143,6 +143,7 @@ type Explanation struct {
 	Regions    []Region    `json:"regions,omitempty"`
 	Cells      *Cells      `json:"cells,omitempty"`
 	Members    []Member    `json:"members,omitempty"` // of an ensemble
+	any        bool        // the ensemble's score is the highest of the terms
 }
 
 // Input is a run of successive samples that a score was computed from.
@@ -179,11 +180,13 @@ type Cells struct {
 
 // Member is the contribution of a member of an ensemble.
 type Member struct {
-	Detector string       `json:"detector"`
-	Score    Number       `json:"score"` // its own, as it was combined; NaN: it had none
-	Term     Number       `json:"term"`  // the logarithm of its ratio to the mean of the member's scores before
-	Share    Number       `json:"share"`
-	Of       *Explanation `json:"of,omitempty"`
+	Detector string `json:"detector"`
+	Score    Number `json:"score"` // its own, as it was combined; NaN: it had none
+	// Term is the logarithm of the score's ratio to the mean of the member's scores before; with COMBINE=any, the score's ratio
+	// to the member's threshold.
+	Term  Number       `json:"term"`
+	Share Number       `json:"share"`
+	Of    *Explanation `json:"of,omitempty"`
 }
 
 // Silence explains the anomaly of a silent series.

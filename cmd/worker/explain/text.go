@@ -199,8 +199,12 @@ func (e *Explanation) tables() (all []table) {
 	for _, m := range e.Members {
 		rows = append(rows, []string{m.Detector, number(m.Score), number(m.Term), share(m.Share)})
 	}
-	add("members: the score is the sum of the terms, log(score / mean of the scores before)",
-		[]string{"member", "score", "term", "share"}, rows)
+	if e.any {
+		add("members: the score is the highest of score / threshold", []string{"member", "score", "score / threshold", "share"}, rows)
+	} else {
+		add("members: the score is the sum of the terms, log(score / mean of the scores before)",
+			[]string{"member", "score", "term", "share"}, rows)
+	}
 	rows = nil
 	get := func(list []Number, i int) Number {
 		if i < len(list) {

@@ -127,7 +127,7 @@ func (d *Setup) judge() {
 
 // Combination returns the parameters of an ensemble whose members' largest stride is given.
 func (c *Ensemble) Combination(stride int) *ensemble.Params {
-	return &ensemble.Params{Members: len(c.Members), Memory: c.Memory, MinPoints: c.MinPoints, Span: stride}
+	return &ensemble.Params{Members: len(c.Members), Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: stride}
 }
 
 // configured returns the configured threshold of a detector: neighbouring scores that

@@ -1,0 +1,56 @@
+package keystate
+
+import (
+	"testing"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+	"odradek/processor/keystate/series"
+)
+
+// anyOf has two detectors, "high" and "steep", which has to exceed twice in a row, and with one an ensemble of any of the
+// keys that begin with a.
+func anyOf(one bool) *Config {
+	cfg := watched()
+	bound, unit := threshold.New(threshold.Fixed, 20), threshold.New(threshold.Fixed, 1)
+	cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{
+		Name: "steep", Detector: level{plain(3)}, Stride: 1, Fingerprint: 8, Threshold: &bound,
+		Events: &events.Rule{OpenAfter: 2, CloseAfter: 2, Release: 1},
+	})
+	if one {
+		cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{
+			Name: "one", Ensemble: &series.Ensemble{Members: []int{0, 1}, Any: true}, Fingerprint: 9, Threshold: &unit,
+			Keys:   func(key []byte) bool { return key[0] == 'a' },
+			Events: &events.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1},
+		})
+	}
+	return cfg
+}
+
+// TestAnyTakesOver: an ensemble of any makes one anomaly for all that its members find, of the keys that it reads. Open
+// anomalies of its members end when it takes over, and its own when it goes.
+func TestAnyTakesOver(t *testing.T) {
+	x := newRig(t, anyOf(false))
+	restart := func(one bool) {
+		t.Helper()
+		x.commit()
+		x.all()
+		x.restart(anyOf(one))
+	}
+	x.fold("a 1 0,b 1 0,a 2 5,b 2 5,a 3 30,b 3 30")
+	x.want("a/high(0) open recovered@3#4 r1", "b/high(0) open recovered@3#5 r1")
+	restart(true)
+	x.fold("a 4 40,b 4 40") // 10 and 35: high does not exceed, and steep does for the first time that the ensemble hears of
+	x.want("a/high(0) close removed@4#6 r2", "b/steep(1) open recovered@4#7 r1")
+	x.fold("a 5 41,b 5 41")
+	x.want("b/high(0) close recovered@5#9 r2")
+	x.fold("a 6 80,a 7 80,a 8 80") // 39 and 50, 0 and 39, 0 and 0
+	x.want("a/one(2) open recovered@6#10 r1")
+	x.fold("a 9 80,a 10 80")
+	x.want("a/one(2) close recovered@10#14 r2")
+	x.fold("a 11 89,a 12 98,a 13 107,a 14 116,a 15 130") // steep alone has 9, 18, 18, 18 and 23, and high 14 at last
+	x.want("a/one(2) open recovered@15#19 r1")
+	restart(false)
+	x.fold("a 16 130,b 6 41")
+	x.want("a/one(-2) close removed@16#20 r2", "b/steep(1) close recovered@6#21 r2")
+}
