@@ -1,6 +1,7 @@
 package keystate
 
 import (
+	"bytes"
 	"testing"
 
 	"odradek/detectors/threshold"
@@ -28,7 +29,8 @@ func anyOf(one bool) *Config {
 }
 
 // TestAnyTakesOver: an ensemble of any makes one anomaly for all that its members find, of the keys that it reads. Open
-// anomalies of its members end when it takes over, and its own when it goes.
+// anomalies of its members end when it takes over, and its own when it goes. In
+// shadow mode it leaves the anomalies to the members.
 func TestAnyTakesOver(t *testing.T) {
 	x := newRig(t, anyOf(false))
 	restart := func(one bool) {
@@ -50,7 +52,26 @@ func TestAnyTakesOver(t *testing.T) {
 	x.want("a/one(2) close recovered@10#14 r2")
 	x.fold("a 11 89,a 12 98,a 13 107,a 14 116,a 15 130") // steep alone has 9, 18, 18, 18 and 23, and high 14 at last
 	x.want("a/one(2) open recovered@15#19 r1")
+	shadow := func(on bool) {
+		cfg := anyOf(true)
+		cfg.Detectors[2].Shadow = on
+		x.s.Rules.Reconfigure(cfg.Detectors)
+	}
+	shadow(true)
+	x.fold("a 16 150") // 20: the members make their own again, steep from the next on
+	x.want("a/high(0) open recovered@16#20 r1", "a/one(2) close removed@16#20 r2",
+		"a/one(2) open recovered@16#20 r1")
+	shadow(false)
+	x.commit()
+	x.all()
+	before := x.s.Export(nil)
+	if x.restart(anyOf(true)); !bytes.Equal(before, x.s.Export(nil)) {
+		t.Fatal("restored to another state")
+	}
+	x.fold("a 17 170")
+	x.want("a/high(0) close removed@17#21 r2", "a/one(2) close removed@17#21 r2",
+		"a/one(2) open recovered@17#21 r1")
 	restart(false)
-	x.fold("a 16 130,b 6 41")
-	x.want("a/one(-2) close removed@16#20 r2", "b/steep(1) close recovered@6#21 r2")
+	x.fold("a 18 170,b 6 41")
+	x.want("a/one(-2) close removed@18#22 r2", "b/steep(1) close recovered@6#23 r2")
 }

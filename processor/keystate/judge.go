@@ -230,7 +230,11 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		r.Behind = j.out.behind(r.Offset)
 		j.out.Rows = append(j.out.Rows, *r)
 	}
-	if !d.Judged || d.Alarm.Events == nil || d.Heard || !v.Exceeds && a.Events.Idle() {
+	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
+		return
+	}
+	if heard(k, d) {
+		j.hush(k, d, a, r, withheld)
 		return
 	}
 	in = events.Input{
@@ -364,6 +368,29 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 			}
 			j.judgeRow(k, e, j.alerts.of(k, e), &row, &why)
 		}
+	}
+}
+
+// heard reports whether an ensemble of any makes the anomalies of a detector's scores in its place. In shadow mode it only
+// tries to.
+func heard(k *Key, d *series.SetDetector) bool {
+	for _, f := range d.Feeds {
+		e := &k.Set.Ensembles[f.Ensemble]
+		if e.Combined.Any && e.Judged && e.Alarm.Events != nil && !e.Alarm.Shadow {
+			return true
+		}
+	}
+	return false
+}
+
+// hush ends what a detector had open, or pending, when an ensemble took its place.
+func (j *judge) hush(k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
+	if a.Events.Idle() || r.Judged != r.Judged || withheld && a.Events.Open() {
+		return
+	}
+	j.alerts.save(k, d.Alert, a)
+	if c, ok := a.Events.End(events.DetectorRemoved, r.Time, r.Offset); ok {
+		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 	}
 }
 

@@ -278,7 +278,8 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 // heard reports whether an ensemble of any makes a detector's events of a key.
 func (m *model) heard(k *modelKey, i int) bool {
 	for e := range m.cfg.Detectors {
-		if of := m.cfg.Detectors[e].Ensemble; of != nil && of.Any && slices.Contains(of.Members, i) && m.reads(e, k.name) {
+		d := &m.cfg.Detectors[e]
+		if d.Ensemble != nil && d.Ensemble.Any && d.Events != nil && !d.Shadow && slices.Contains(d.Ensemble.Members, i) && m.reads(e, k.name) {
 			return true
 		}
 	}

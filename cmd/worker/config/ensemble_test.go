@@ -78,7 +78,7 @@ func TestEnsembleOfAny(t *testing.T) {
 				t.Errorf("%s, anomalies %v: %s, %+v", tt[0], anomalies, c.Detectors[1].Alarm.Threshold, d)
 			}
 			for _, i := range d.Ensemble.Members {
-				if m := &ks.Detectors[i]; m.Threshold == nil || m.Events == nil {
+				if m := &ks.Detectors[i]; m.Threshold == nil || (m.Events != nil) != anomalies {
 					t.Errorf("%s, anomalies %v: member %+v", tt[0], anomalies, m)
 				}
 			}

@@ -138,7 +138,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		if dc.Guard, err = d.guardOf(names); err != nil {
 			return nil, fmt.Errorf("%sONLY_IF: %w", DetectorPrefix(d.Name), err)
 		}
-		if dc.Threshold != nil && (c.Detect.Anomalies || c.heard(d)) {
+		if dc.Threshold != nil && c.Detect.Anomalies {
 			dc.Events, dc.Shadow = d.Alarm.rule(), d.Alarm.Shadow
 		}
 		ks.Detectors = append(ks.Detectors, dc)

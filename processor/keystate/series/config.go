@@ -57,7 +57,7 @@ type DetectorConfig struct {
 type Ensemble struct {
 	Members           []int // indices into Config.Detectors; none is an ensemble
 	Memory, MinPoints int   // see ensemble.Params
-	Any               bool  // see ensemble.Params; members make no events of the series that the ensemble reads
+	Any               bool  // see ensemble.Params; where it makes events, its members make none
 }
 
 // Steady is implemented by detectors with one finding for each fresh row, in order,

@@ -252,7 +252,7 @@ func (d *Reader) Alerts(k *Series) {
 					return
 				}
 			}
-			if det.Events != nil && !det.Heard {
+			if det.Events != nil {
 				a.Events = ev
 				continue
 			}

@@ -34,7 +34,6 @@ type SetDetector struct {
 	Alert int // index into Alerts.Detectors, if judged
 	Trace int // index into Alerts.Traces, if traced
 	Feeds []Feed
-	Heard bool // a member of an ensemble of any, which makes the events in its place
 }
 
 // Feed says which ensemble a detector is a member of.
@@ -191,7 +190,6 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 		for m, of := range d.Ensemble.Members {
 			member, _ := set.detector(s.Setups[of].Name)
 			member.Feeds = append(member.Feeds, Feed{len(set.Ensembles) - 1, m})
-			member.Heard = member.Heard || d.Ensemble.Any
 		}
 	}
 	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1
