@@ -234,7 +234,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		return
 	}
 	if heard(k, d) {
-		j.hush(k, d, a, r, withheld)
+		hush(j, k, d, a, r, withheld)
 		return
 	}
 	in = events.Input{
@@ -384,7 +384,7 @@ func heard(k *Key, d *series.SetDetector) bool {
 }
 
 // hush ends what a detector had open, or pending, when an ensemble took its place.
-func (j *judge) hush(k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
+func hush(j *judge, k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
 	if a.Events.Idle() || r.Judged != r.Judged || withheld && a.Events.Open() {
 		return
 	}
