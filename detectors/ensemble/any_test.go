@@ -15,7 +15,8 @@ func TestRatio(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range [][3]float32{
 		{3, 2, 1.5}, {1, 2, 0.5}, {-1, 2, 0}, {2, 2, 1}, {0, 0, 1}, {1e-40, 0, 1e6}, {-1, 0, 0}, {-1, -2, 1.5}, {-3, -2, 0.5}, {-9, -2, 0},
-		{4, -2, 4}, {1e30, 1e-30, 1e6}, {-(1 - 1.0/(1<<24)), -1, aboveOne}, {inf, 2, 1e6}, {-inf, 2, 0}, {-inf, -2, 0}, {nan, 2, nan}, {2, nan, nan}, {2, inf, nan}, {nan, inf, nan},
+		{4, -2, 4}, {1e30, 1e-30, 1e6}, {-(1 - 1.0/(1<<24)), -1, aboveOne},
+		{inf, 2, 1e6}, {-inf, 2, 0}, {-inf, -2, 0}, {nan, 2, nan}, {2, nan, nan}, {2, inf, nan}, {nan, inf, nan},
 	} {
 		if got := Ratio(c[0], c[1]); got != c[2] && (got == got || c[2] == c[2]) {
 			t.Errorf("Ratio(%v, %v) is %v, want %v", c[0], c[1], got, c[2])
@@ -27,7 +28,8 @@ func TestRatio(t *testing.T) {
 		if threshold-threshold != 0 {
 			continue
 		}
-		for _, score := range []float32{threshold, math.Nextafter32(threshold, inf), math.Nextafter32(threshold, -inf), float32(r.NormFloat64())} {
+		next, before := math.Nextafter32(threshold, inf), math.Nextafter32(threshold, -inf)
+		for _, score := range []float32{threshold, next, before, float32(r.NormFloat64())} {
 			if got := Ratio(score, threshold); (got > 1) != (score > threshold) || !(got >= 0 && got <= MaxRatio) {
 				t.Fatalf("Ratio(%v, %v) is %v", score, threshold, got)
 			}

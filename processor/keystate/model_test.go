@@ -499,7 +499,8 @@ func (m *model) sample(sm Sample, turn int64) {
 		n := len(m.cfg.Detectors)
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
-			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
+			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{},
+			runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}

@@ -18,7 +18,8 @@ func ensembleOf(more ...string) []string {
 // TestEnsemble: an ensemble has the indices and names of its members, and a fingerprint that follows theirs.
 func TestEnsemble(t *testing.T) {
 	prints := map[uint64]string{}
-	for _, more := range []string{"", "X_K=11", "X_FIELDS=a", "Y_SMOOTH=3", "BOTH_MEMORY=100", "BOTH_SMOOTH=5", "BOTH_MEMBERS=x,y", "BOTH_COMBINE=any"} {
+	for _, more := range []string{"", "X_K=11", "X_FIELDS=a", "Y_SMOOTH=3", "BOTH_MEMORY=100", "BOTH_SMOOTH=5", "BOTH_MEMBERS=x,y",
+		"BOTH_COMBINE=any"} {
 		list := ensembleOf()
 		if more != "" {
 			list = append(list, "ODRADEK_DETECTOR_"+more)
@@ -90,7 +91,9 @@ func TestEnsembleOfAny(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := func(list []provenance.Setting) bool {
-		return slices.ContainsFunc(list, func(s provenance.Setting) bool { return s.Name == "ODRADEK_DETECTOR_BOTH_COMBINE" && s.Value == "any" })
+		return slices.ContainsFunc(list, func(s provenance.Setting) bool {
+			return s.Name == "ODRADEK_DETECTOR_BOTH_COMBINE" && s.Value == "any"
+		})
 	}
 	if !slices.ContainsFunc(c.StateSettings(ks), func(s provenance.StateSettings) bool { return said(s.Op) }) {
 		t.Error("the settings behind the fingerprint do not say COMBINE=any")

@@ -178,7 +178,8 @@ func (f *fileOfSettings) warnings(c *Config) (warnings []Fault) {
 		return nil
 	}
 	for _, s := range c.settings {
-		if line := f.lines[s.name]; line > 0 && (s.secret || s.tag.Get("url") != "" && secret.RedactURLs(formatValue(s.field)) != formatValue(s.field)) {
+		if line := f.lines[s.name]; line > 0 && (s.secret || s.tag.Get("url") != "" &&
+			secret.RedactURLs(formatValue(s.field)) != formatValue(s.field)) {
 			warnings = append(warnings, Fault{Name: s.name, At: f.at(line),
 				Problem: fmt.Sprintf("a secret in a file that others may read (mode %04o)", f.mode.Perm()),
 				Fix:     "chmod 600 " + f.path + ", or name a file of its own with " + s.name + fileSuffix})
