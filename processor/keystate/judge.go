@@ -182,8 +182,8 @@ type reasons struct {
 	i       int
 	finding *detectors.Finding
 	shares  []float64 // of a score of an ensemble; nil: none has any
-	// Of an ensemble of any: a member's score exceeds, with this severity at most.
-	heard    bool
+	// Of an ensemble of any: whether a member's score exceeds, and the highest severity of such members.
+	found    bool
 	severity uint8
 }
 
@@ -205,7 +205,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 			j.out.journal.Open.Floats = a.Rule.Save(j.out.journal.Open.Floats, a.History)
 			j.out.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
 		}
-		if v = a.Rule.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.heard {
+		if v = a.Rule.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
 			v.Severity = why.severity
 		}
 		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
@@ -233,8 +233,8 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
 		return
 	}
-	if heard(k, d) {
-		hush(j, k, d, a, r, withheld)
+	if replaced(k, d) {
+		endReplaced(j, k, d, a, r, withheld)
 		return
 	}
 	in = events.Input{
@@ -362,7 +362,7 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 			case out.Imputed:
 				row.State = RowImputed
 			}
-			why := reasons{heard: e.Combined.Any && out.Score > 1, severity: out.Severity}
+			why := reasons{found: e.Combined.Any && out.Score > 1, severity: out.Severity}
 			if e.Combined.Shares(shares, terms) {
 				why.shares = shares
 			}
@@ -371,9 +371,9 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 	}
 }
 
-// heard reports whether an ensemble of any makes the anomalies of a detector's scores in its place. In shadow mode it only
-// tries to.
-func heard(k *Key, d *series.SetDetector) bool {
+// replaced reports whether an ensemble of any makes the anomalies of a detector's scores in its place. One in
+// shadow mode does not.
+func replaced(k *Key, d *series.SetDetector) bool {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
 		if e.Combined.Any && e.Judged && e.Alarm.Events != nil && !e.Alarm.Shadow {
@@ -383,8 +383,8 @@ func heard(k *Key, d *series.SetDetector) bool {
 	return false
 }
 
-// hush ends what a detector had open, or pending, when an ensemble took its place.
-func hush(j *judge, k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
+// endReplaced ends what a detector had open, or pending, when an ensemble took its place.
+func endReplaced(j *judge, k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
 	if a.Events.Idle() || r.Judged != r.Judged || withheld && a.Events.Open() {
 		return
 	}

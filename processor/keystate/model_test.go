@@ -275,8 +275,8 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 	m.rows = append(m.rows, out)
 }
 
-// heard reports whether an ensemble of any makes a detector's events of a key.
-func (m *model) heard(k *modelKey, i int) bool {
+// replaced reports whether an ensemble of any makes a detector's events of a key.
+func (m *model) replaced(k *modelKey, i int) bool {
 	for e := range m.cfg.Detectors {
 		d := &m.cfg.Detectors[e]
 		if d.Ensemble != nil && d.Ensemble.Any && d.Events != nil && !d.Shadow && slices.Contains(d.Ensemble.Members, i) && m.reads(e, k.name) {
@@ -903,7 +903,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		v.Exceeds, v.Severity = false, 0
 	}
 	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
-	if d.Events == nil || m.heard(k, i) {
+	if d.Events == nil || m.replaced(k, i) {
 		return row
 	}
 	in = events.Input{

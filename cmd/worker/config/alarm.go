@@ -53,7 +53,7 @@ func (c *Config) judges() bool { return c.Detect.Anomalies || c.Output.Scores ==
 // thresholdOf returns the detector's threshold, nil for none.
 func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 	r, err := threshold.Parse(d.Alarm.Threshold)
-	if err != nil || r.Kind == threshold.Off || !c.judges() && !c.heard(d) {
+	if err != nil || r.Kind == threshold.Off || !c.judges() && !c.judgedByAny(d) {
 		return nil, err
 	}
 	d.Alarm.History.Apply(&r)

@@ -42,8 +42,8 @@ func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name 
 
 func (d *DetectorSettings) isAny() bool { return d.isEnsemble() && d.Combine == combineAny }
 
-// heard reports whether an ensemble of any uses the verdicts on a detector's scores.
-func (c *Config) heard(d *DetectorSettings) bool {
+// judgedByAny reports whether an ensemble of any uses the verdicts on a detector's scores.
+func (c *Config) judgedByAny(d *DetectorSettings) bool {
 	return slices.ContainsFunc(c.Detectors, func(e DetectorSettings) bool { return e.isAny() && slices.Contains(e.Members, d.Name) })
 }
 
