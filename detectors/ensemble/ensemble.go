@@ -19,11 +19,16 @@
 // scored without the missing members, and their later scores of it only update their means. Of any, a later ratio
 // above 1 counts for the next sample that is scored, so that none is lost.
 //
+// Scores of members with long subsequences say later that something is unusual than those of members with
+// short ones. Params.Lags delays a member: its k-th score counts as that of the sample of its (k+lag)-th,
+// so that scores about the same middle are added. A delayed score does not widen what the sum is about.
+//
 // A state is a flat []uint64 that starts all zero.
 package ensemble
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -39,15 +44,17 @@ const (
 	MaxMembers = 64
 	MaxMemory  = 1 << 24
 	MaxSpan    = 1 << 12
+	MaxLag     = 1 << 16
 )
 
 // Params are the parameters of an ensemble.
 type Params struct {
 	Members   int
-	Memory    int  // scores in a member's mean
-	MinPoints int  // scores of each member before the first score
-	Span      int  // largest number of waiting samples: the members' largest stride
-	Any       bool // Any in place of the sum; Memory and MinPoints then mean nothing
+	Memory    int   // scores in a member's mean
+	MinPoints int   // scores of each member before the first score
+	Span      int   // largest number of waiting samples: the members' largest stride
+	Lags      []int // scores by which each member is delayed; nil: none is
+	Any       bool  // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags
 }
 
 // Check reports every fault of p.
@@ -57,11 +64,20 @@ func (p *Params) Check() error {
 		return fmt.Errorf("ensemble: %d members, use 2 to %d", p.Members, MaxMembers)
 	case p.Span < 1 || p.Span > MaxSpan:
 		return fmt.Errorf("ensemble: a member's stride is %d, use 1 to %d", p.Span, MaxSpan)
+	case p.Any && p.Lags != nil:
+		return errors.New("ensemble: lags are of a sum")
 	case p.Any:
 	case p.Memory < 1 || p.Memory > MaxMemory:
 		return fmt.Errorf("ensemble: memory of %d scores, use 1 to %d", p.Memory, MaxMemory)
 	case p.MinPoints < 1 || p.MinPoints > p.Memory:
 		return fmt.Errorf("ensemble: %d scores of each member before the first score, use 1 to the memory of %d", p.MinPoints, p.Memory)
+	case p.Lags != nil && len(p.Lags) != p.Members:
+		return fmt.Errorf("ensemble: %d lags of %d members", len(p.Lags), p.Members)
+	}
+	for _, lag := range p.Lags {
+		if lag < 0 || lag > MaxLag {
+			return fmt.Errorf("ensemble: a member's lag is %d scores, use 0 to %d", lag, MaxLag)
+		}
 	}
 	return nil
 }
@@ -104,7 +120,8 @@ func Ratio(score, threshold float32) float32 {
 
 const aboveOne = 1 + 1.0/(1<<23)
 
-// The layout of a state: the last scored place, the members, the queue. A place is a flag, 1 if it is
+// The layout of a state: the last scored place, the members, the queue, the delayed members' last scores, of
+// each the number of those that there are, up to its lag, the place of the next one and a ring. A place is a flag, 1 if it is
 // set, a time and an offset.
 const (
 	atScored  = 0 // place
@@ -147,16 +164,53 @@ func scoreOf(word uint64) float32 { return math.Float32frombits(uint32(word)) }
 func (p *Params) entrySize() int { return entryScores + p.Members }
 func (p *Params) queue() int     { return atMembers + p.Members*memberSize }
 
+func (p *Params) delays() int { return p.queue() + (p.Span+1)*p.entrySize() }
+
 // Size returns the length of a state.
-func (p *Params) Size() int { return p.queue() + (p.Span+1)*p.entrySize() }
+func (p *Params) Size() int {
+	n := p.delays()
+	for _, lag := range p.Lags {
+		n += delaySize(lag)
+	}
+	return n
+}
+
+const delayHead = 2
+
+func delaySize(lag int) int {
+	if lag == 0 {
+		return 0
+	}
+	return delayHead + lag
+}
+
+// delayed keeps a member's score for later, and returns the one of as many before as its lag, NaN if there is none.
+func (p *Params) delayed(state []uint64, member int, score float32) float32 {
+	d := state[p.delays():]
+	for _, lag := range p.Lags[:member] {
+		d = d[delaySize(lag):]
+	}
+	lag, ring := uint64(p.Lags[member]), d[delayHead:]
+	before := float32(math.NaN())
+	if d[0] == lag {
+		before = math.Float32frombits(uint32(ring[d[1]]))
+	}
+	ring[d[1]] = uint64(math.Float32bits(score))
+	d[0], d[1] = min(d[0]+1, lag), (d[1]+1)%lag
+	return before
+}
 
 var none = uint64(math.Float32bits(float32(math.NaN())))
 
 // Add adds a member's score of a sample; the samples of each member come in order of time and offset.
 // The caller calls Next until it returns false before the next Add.
 func (p *Params) Add(state []uint64, member int, r *Row) {
+	score, late := r.Score, p.Lags != nil && p.Lags[member] > 0
+	if late {
+		score = p.delayed(state, member, cut(score))
+	}
 	m := state[atMembers+member*memberSize:]
-	score, severity, run := r.Score, r.Severity, uint64(1)
+	severity, run := r.Severity, uint64(1)
 	if p.Any {
 		score, run = counted(m, r)
 	}
@@ -194,10 +248,13 @@ func (p *Params) Add(state []uint64, member int, r *Row) {
 	if r.Imputed {
 		e[entryImputed] |= imputed
 	}
-	if score == score {
-		p.widen(e, r.About, r.Until, score > 1)
-		e[entryScores+member] = word(max(0, min(math.MaxFloat32, score)), severity)
+	if score != score {
+		return
 	}
+	if !late {
+		p.widen(e, r.About, r.Until, score > 1)
+	}
+	e[entryScores+member] = word(cut(score), severity)
 }
 
 // widen has the times of an entry include those that a score is about. With Any, the times are those of the members
@@ -242,6 +299,14 @@ func keepLate(m []uint64, score float32, severity uint8, about int64) {
 		score, severity, about = max(score, old), max(severity, uint8(m[memberLate]>>32)), min(about, int64(m[memberSince]))
 	}
 	m[memberLate], m[memberSince] = word(score, severity), uint64(about)
+}
+
+// cut limits a score to the range of those that count; NaN is none.
+func cut(score float32) float32 {
+	if score != score {
+		return math.Float32frombits(uint32(none))
+	}
+	return max(0, min(math.MaxFloat32, score))
 }
 
 // Next scores the first waiting sample if all members have passed it, or too many wait, and sets terms
@@ -415,6 +480,21 @@ func (p *Params) Valid(state []uint64) bool {
 		if e[entryImputed] > imputed|exceeds || e[entryImputed]&exceeds != 0 && !p.Any {
 			return false
 		}
+	}
+	d := state[p.delays():]
+	for _, lag := range p.Lags {
+		if lag == 0 {
+			continue
+		}
+		if d[0] > uint64(lag) || d[1] >= uint64(lag) || d[0] < uint64(lag) && d[1] != d[0] {
+			return false
+		}
+		for _, w := range d[delayHead : delayHead+lag] {
+			if !finite(w) {
+				return false
+			}
+		}
+		d = d[delaySize(lag):]
 	}
 	return true
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // TestTerms has figures computed by hand: three members, the last of which is late.
@@ -104,7 +106,7 @@ func TestCheck(t *testing.T) {
 	for _, p := range []Params{{Members: 1, Memory: 9, MinPoints: 1, Span: 1},
 		{Members: 65, Memory: 9, MinPoints: 1, Span: 1}, {Members: 2, MinPoints: 1, Span: 1}, {Members: 2, Memory: 9, MinPoints: 10, Span: 1},
 		{Members: 2, Memory: 9, Span: 1}, {Members: 2, Memory: 9, MinPoints: 1}, {Members: 2, Memory: 9, MinPoints: 1, Span: MaxSpan + 1},
-		{Members: 2, Any: true}, {Members: 1, Span: 1, Any: true}} {
+		{Members: 2, Any: true}, {Members: 1, Span: 1, Any: true}, {Members: 2, Span: 1, Any: true, Lags: []int{0, 1}}} {
 		if p.Check() == nil {
 			t.Errorf("%+v is taken", p)
 		}
@@ -119,5 +121,76 @@ func TestCheck(t *testing.T) {
 	}
 	if p.Valid(make([]uint64, p.Size()-1)) || !p.Valid(make([]uint64, p.Size())) {
 		t.Error("the length")
+	}
+}
+
+// TestLags requires that an ensemble with lags scores as one without whose members' scores are those of as many samples before.
+func TestLags(t *testing.T) {
+	r := seedtest.New(t)
+	nan := float32(math.NaN())
+	for range 50 {
+		plain := &Params{Members: 2 + r.IntN(3), Memory: 5 + r.IntN(20), MinPoints: 1 + r.IntN(5), Span: 1 + r.IntN(8)}
+		late := *plain
+		for range late.Members {
+			late.Lags = append(late.Lags, r.IntN(2)*r.IntN(30))
+		}
+		late.Lags[r.IntN(late.Members)] = 0
+		if err := late.Check(); err != nil {
+			t.Fatal(err)
+		}
+		score := func(p *Params, scores [][]float32) (all []Row) {
+			state := make([]uint64, p.Size())
+			terms := make([]float64, p.Members)
+			from := make([]int, p.Members)
+			for slices.Min(from) < len(scores[0]) {
+				m := slices.Index(from, slices.Min(from)) // none waits for more than Span samples
+				for range 1 + r.IntN(p.Span) {
+					if o := int64(from[m]); from[m] < len(scores[m]) {
+						p.Add(state, m, &Row{Time: o, Offset: o, About: o - 2, Until: o, Score: scores[m][o]})
+						from[m]++
+					}
+					for row := (Row{}); p.Next(state, &row, terms); {
+						all = append(all, row)
+					}
+				}
+				if !p.Valid(state) {
+					t.Fatalf("a state of %+v is not valid", p)
+				}
+			}
+			return all
+		}
+		scores, moved := make([][]float32, late.Members), make([][]float32, late.Members)
+		for m := range scores {
+			for range 200 {
+				s := float32(r.ExpFloat64())
+				if r.IntN(9) == 0 {
+					s = nan
+				}
+				scores[m] = append(scores[m], s)
+			}
+			moved[m] = append(slices.Repeat([]float32{nan}, late.Lags[m]), scores[m]...)[:200]
+		}
+		got, want := score(&late, scores), score(plain, moved)
+		if len(got) != 200 || len(want) != 200 {
+			t.Fatalf("%d and %d samples", len(got), len(want))
+		}
+		for i := range got {
+			g, w := &got[i], &want[i]
+			if g.Offset != w.Offset || g.WarmingUp != w.WarmingUp || math.Float32bits(g.Score) != math.Float32bits(w.Score) {
+				t.Fatalf("%+v, %v: %+v, want %+v", late, late.Lags, *g, *w)
+			}
+		}
+	}
+	p := Params{Members: 2, Memory: 3, MinPoints: 1, Span: 2, Lags: []int{0, 3}}
+	for _, bad := range [][2]uint64{{0, 4}, {1, 3}, {1, 1}, {2, math.MaxUint64}} {
+		state := make([]uint64, p.Size())
+		if state[p.delays()+int(bad[0])] = bad[1]; p.Valid(state) {
+			t.Errorf("word %d of a delay is %d, and taken", bad[0], bad[1])
+		}
+	}
+	for _, lags := range [][]int{{1}, {0, -1}, {MaxLag + 1, 0}} {
+		if p.Lags = lags; p.Check() == nil {
+			t.Errorf("lags of %v are taken", lags)
+		}
 	}
 }

@@ -91,7 +91,7 @@ type modelKey struct {
 	history      [][]float32
 	scores       [][]float32 // all, by detector
 	line, scored [][]modelSaid
-	past         map[[2]int][]float32 // by ensemble and member
+	past, judged map[[2]int][]float32 // by ensemble and member
 	runs         map[[2]int]int       // of ratios above 1
 	overdue      map[[2]int][]flat    // such ratios, too late for their samples
 	summary      [][]float64
@@ -160,7 +160,7 @@ func (m *model) said(k *modelKey, i int, row flat) {
 		if d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i) || !m.reads(e, k.name) {
 			continue
 		}
-		row := row
+		row := m.delayed(k, e, i, row)
 		if d.Ensemble.Any {
 			row = m.counted(k, [2]int{e, i}, row)
 		}
@@ -203,6 +203,26 @@ func (m *model) said(k *modelKey, i int, row flat) {
 		}
 		k.line[e], k.scored[e] = line, scored
 	}
+}
+
+// delayed returns what ensemble e combines where its member i has said a row: with Align the score of an earlier one of the member's.
+func (m *model) delayed(k *modelKey, e, i int, row flat) flat {
+	d, most := m.cfg.Detectors[e].Ensemble, 0
+	middle := func(j int) int { return max(1, int(m.cfg.Detectors[j].Smooth)) - 1 } // fakes say nothing of their reach
+	for _, j := range d.Members {
+		most = max(most, middle(j))
+	}
+	lag := (most - middle(i)) / 2
+	if !d.Align || lag == 0 {
+		return row
+	}
+	all := append(k.judged[[2]int{e, i}], math.Float32frombits(row.judged))
+	k.judged[[2]int{e, i}] = all
+	row.judged, row.about, row.till = math.Float32bits(float32(math.NaN())), math.MaxInt64, math.MinInt64
+	if len(all) > lag {
+		row.judged = math.Float32bits(all[len(all)-1-lag])
+	}
+	return row
 }
 
 // combine scores a sample by the definition in package ensemble.
@@ -499,7 +519,7 @@ func (m *model) sample(sm Sample, turn int64) {
 		n := len(m.cfg.Detectors)
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
-			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{},
+			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, judged: map[[2]int][]float32{},
 			runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)

@@ -130,7 +130,13 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 	least := 1 + r.IntN(20)
 	d := series.DetectorConfig{
 		Name: fmt.Sprint("e", len(cfg.Detectors)), Fingerprint: uint64(1000 + len(cfg.Detectors)),
-		Ensemble: &series.Ensemble{Members: members, MinPoints: least, Memory: least + r.IntN(50), Any: r.IntN(2) == 0},
+		Ensemble: &series.Ensemble{Members: members, MinPoints: least, Memory: least + r.IntN(50)},
+	}
+	switch r.IntN(3) {
+	case 0:
+		d.Ensemble.Any = true
+	case 1:
+		d.Ensemble.Align = true
 	}
 	if r.IntN(3) == 0 {
 		d.Smooth = threshold.Smoothing(2 + r.IntN(5))

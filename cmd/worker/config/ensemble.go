@@ -25,6 +25,9 @@ var ensembleSpec = &detectors.Spec{
 			Help: "scores that a member's slow mean averages over, with COMBINE=sum."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
 			Help: "scores that each member must have had before the first score, with COMBINE=sum."},
+		{Name: "ALIGN", Type: detectors.Bool, Default: false, Later: true, Help: "delay members' scores so that those of a sample are about " +
+			"the same middle, with COMBINE=sum. Otherwise a member of long subsequences, or with SMOOTH, says later than others that " +
+			"something is unusual."},
 	},
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
@@ -55,7 +58,7 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 			continue
 		}
 		v := d.values(none)
-		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny()}
+		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny(), Align: v.Bool("ALIGN")}
 		canonical := d.canonical()
 		if e.Any {
 			e.Memory, e.MinPoints = 0, 0
@@ -120,7 +123,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	k.addAll(short+"MEMBERS", problems,
 		fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
 	if d.isAny() {
-		for _, name := range []string{"MEMORY", "MIN_POINTS"} {
+		for _, name := range []string{"MEMORY", "MIN_POINTS", "ALIGN"} {
 			if !k.c.isDefault(short + name) {
 				k.add(short+name, "means nothing with COMBINE=any", "remove it, or set COMBINE=sum")
 			}

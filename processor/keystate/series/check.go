@@ -152,7 +152,7 @@ func (c *check) alarm(d *DetectorConfig) {
 
 // ensemble checks an ensemble's members and its combination.
 func (c *check) ensemble(d *DetectorConfig) {
-	stride, seen := 1, map[int]bool{}
+	seen := map[int]bool{}
 	for _, i := range d.Ensemble.Members {
 		switch {
 		case i < 0 || i >= len(c.dets):
@@ -166,9 +166,8 @@ func (c *check) ensemble(d *DetectorConfig) {
 			c.bad("ensemble %q: %q is a member twice", d.Name, c.dets[i].Name)
 		}
 		seen[i] = true
-		stride = max(stride, c.dets[i].Stride)
 	}
-	if err := d.Ensemble.Combination(stride).Check(); err != nil {
+	if err := d.Ensemble.Combination(func(i int) *DetectorConfig { return &c.dets[i] }).Check(); err != nil {
 		c.bad("ensemble %q: %w", d.Name, err)
 	}
 	if d.Detector != nil {

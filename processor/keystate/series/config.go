@@ -58,6 +58,9 @@ type Ensemble struct {
 	Members           []int // indices into Config.Detectors; none is an ensemble
 	Memory, MinPoints int   // see ensemble.Params
 	Any               bool  // see ensemble.Params; where it makes events, its members make none
+	// Align delays members so that the scores which are added have the same middle of the rows that they, or the means of Smooth, are
+	// about: see ensemble.Params.Lags.
+	Align bool
 }
 
 // Steady is implemented by detectors with one finding for each fresh row, in order,

@@ -104,14 +104,12 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 // feed it. Neighbouring scores are about the same samples as far as those of any member.
 func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
 	d := &Setup{DetectorConfig: *c, Index: int32(index), Dim: len(c.Ensemble.Members), Traced: true, Followed: true}
-	stride := 1
 	for _, i := range c.Ensemble.Members {
 		m := setups[i]
 		m.Followed, m.Replays = true, true
-		stride = max(stride, m.Stride)
 		d.From = max(d.From, m.From+max(1, int(m.Smooth))-1)
 	}
-	d.Combined = c.Ensemble.Combination(stride)
+	d.Combined = c.Ensemble.Combination(func(i int) *DetectorConfig { return &setups[i].DetectorConfig })
 	d.judge()
 	return d
 }
@@ -125,9 +123,26 @@ func (d *Setup) judge() {
 	}
 }
 
-// Combination returns the parameters of an ensemble whose members' largest stride is given.
-func (c *Ensemble) Combination(stride int) *ensemble.Params {
-	return &ensemble.Params{Members: len(c.Members), Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: stride}
+// Combination returns the parameters of an ensemble, given the configuration of each of its members.
+func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Params {
+	p := &ensemble.Params{Members: len(c.Members), Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1}
+	middles, most := make([]int, len(c.Members)), 0 // in half rows before the newest
+	for k, i := range c.Members {
+		m := of(i)
+		p.Span = max(p.Span, m.Stride)
+		if r, ok := m.Detector.(Steady); ok {
+			from, to := r.Reach()
+			middles[k] = from + to
+		}
+		middles[k] += max(1, int(m.Smooth)) - 1
+		most = max(most, middles[k])
+	}
+	if c.Align {
+		for _, middle := range middles {
+			p.Lags = append(p.Lags, (most-middle)/2)
+		}
+	}
+	return p
 }
 
 // configured returns the configured threshold of a detector: neighbouring scores that
