@@ -17,7 +17,7 @@ import (
 
 // pumpSettings judge the vectors of pumps by every rule that remembers scores: histories in time, of a number of
 // their own and of as many as there are, trailing means, scaled fields, alarms a day, groups, and ensembles of
-// members that fall behind by different lags: a sum, and one anomaly for all that three of them find in two lines.
+// members that fall behind by different lags: a sum of delayed scores, and one anomaly for all that three of them find in two lines.
 var pumpSettings = []string{
 	"FORMAT=json", "KEY_FIELD=pump", "TIME_FIELD=at", "VALUE_FIELDS=flow,heat,load", "MAX_JUMP=0s", "MAX_FUTURE=0s",
 	`GROUP_BY=^line-\d`, "GROUP_WINDOW=1h", "DETECTORS=near,level,daily,change,shape,next,both,one",
@@ -35,6 +35,7 @@ var pumpSettings = []string{
 	"DETECTOR_NEXT_OP=ar", "DETECTOR_NEXT_ORDER=4", "DETECTOR_NEXT_MIN_POINTS=8", "DETECTOR_NEXT_STRIDE=2", "DETECTOR_NEXT_HISTORY=3d:64",
 	"DETECTOR_NEXT_THRESHOLD=conformal:0.03", "DETECTOR_NEXT_CLOSE_AFTER=2",
 	"DETECTOR_BOTH_OP=ensemble", "DETECTOR_BOTH_MEMBERS=near,change,shape,next", "DETECTOR_BOTH_MIN_POINTS=8", "DETECTOR_BOTH_SMOOTH=2",
+	"DETECTOR_BOTH_ALIGN=true",
 	"DETECTOR_BOTH_HISTORY=3d:64", "DETECTOR_BOTH_THRESHOLD=quantile:0.9", "DETECTOR_BOTH_WARMUP=16", "DETECTOR_BOTH_CLOSE_AFTER=2",
 	"DETECTOR_ONE_OP=ensemble", "DETECTOR_ONE_COMBINE=any", "DETECTOR_ONE_MEMBERS=level,shape,change", "DETECTOR_ONE_KEYS=line-0/*,line-1/*",
 	"DETECTOR_ONE_CLOSE_AFTER=2",

@@ -394,6 +394,25 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	whyFiles(t, environ, all)
 	testWhyOtherwise(t, c, environ, all)
 	testWhyAny(t, c, environ, topic)
+	testWhyAligned(t, c, environ, topic)
+}
+
+// testWhyAligned explains the anomalies of an ensemble whose members' scores are delayed.
+func testWhyAligned(t *testing.T, c *kafkatest.Cluster, environ []string, topic string) {
+	t.Helper()
+	environ = slices.DeleteFunc(slices.Clone(environ), func(s string) bool { return strings.HasPrefix(s, "ODRADEK_GROUP=") })
+	environ = append(environ, "ODRADEK_GROUP="+topic+"-aligned", "ODRADEK_DETECTOR_BOTH_ALIGN=true")
+	runUntil(t, c, environ, topic, nil)
+	list := publishedAnomalies(t, c, topic+"-aligned-anomalies")["both"]
+	if len(list) == 0 {
+		t.Fatal("no anomaly of both")
+	}
+	for _, a := range []output.Anomaly{list[0], list[len(list)-1]} {
+		r, code, errs := runWhy(t, environ, idOf(&a))
+		if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
+			t.Errorf("both, aligned: exit %d, verdict %q, reproduced %v: %v %s", code, r.Verdict, r.Reproduced, r.Notes, errs)
+		}
+	}
 }
 
 // testWhyAny explains the anomalies of an ensemble of any: the members that spoke, and what they were computed from. The
