@@ -61,6 +61,10 @@ func (t terminal) score(ctx context.Context, args []string) int {
 		fmt.Fprintf(t.err, "worker score: -series %q: %v\n", *match, err)
 		return exitUsage
 	}
+	if *fields && *labels == 0 {
+		fmt.Fprintln(t.err, "worker score: -fields is for -feedback")
+		return exitUsage
+	}
 	if *rates && *scores != "" {
 		fmt.Fprintln(t.err, "worker score: -rates is of detectors; leave out -scores")
 		return exitUsage
@@ -70,10 +74,6 @@ func (t terminal) score(ctx context.Context, args []string) int {
 			return t.failSettings(err)
 		}
 		return exitOK
-	}
-	if *fields && *labels == 0 {
-		fmt.Fprintln(t.err, "worker score: -fields is for -feedback")
-		return exitUsage
 	}
 	if *labels != 0 {
 		if *labels < 0 || *labels > 100 || *scores != "" || *asJSON {

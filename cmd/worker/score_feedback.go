@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/lessons"
@@ -26,10 +25,10 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 		return errors.New("score: a data set of change points does not say which samples are ordinary; use another one with -feedback")
 	}
 	var of []int
-	alone, line := "", "" // of fields: a column more
+	alone, line, none := "", "", "" // of fields: a column more
 	if fields {
 		set, of = lessons.Fields(set)
-		alone, line = " lost, each field alone |", "---|"
+		alone, line, none = " lost, each field alone |", "---|", " |"
 	}
 	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | "+
 		"removed, other series | lost |"+alone)
@@ -81,7 +80,7 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 		}
 		t.lessonRow(name, &own, othersOf(&others, drawn, fields))
 	}
-	t.lessonRow("nothing: the set's own false alarms of a detector, field and side", &natural, "| |"+strings.Repeat(" |", len(line)/4))
+	t.lessonRow("nothing: the set's own false alarms of a detector, field and side", &natural, "| |"+none)
 	return nil
 }
 

@@ -84,17 +84,22 @@ func whyFleet(t *testing.T, c *kafkatest.Cluster, env []string, steps int,
 	return f.settings(), publishedAnomalies(t, c, group+"-anomalies")
 }
 
-// whyAll explains the last anomaly of each detector, and returns how many by op. All of the source is there, so that each score is to
-// be equal, and the fold is to open the same anomaly.
+// whyEqual explains an anomaly whose source is all there: its score is to be equal, and the fold is to open the same anomaly.
+func whyEqual(t *testing.T, environ []string, what string, a *output.Anomaly) explain.Report {
+	t.Helper()
+	r, code, errs := runWhy(t, environ, idOf(a))
+	if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
+		t.Errorf("%s: exit %d, verdict %q, reproduced %v: %v %s", what, code, r.Verdict, r.Reproduced, r.Notes, errs)
+	}
+	return r
+}
+
+// whyAll explains the last anomaly of each detector (whyEqual), and returns how many by op.
 func whyAll(t *testing.T, environ []string, all map[string][]output.Anomaly) (explained map[string]int) {
 	t.Helper()
 	explained = map[string]int{}
 	for name, list := range all {
-		r, code, errs := runWhy(t, environ, idOf(&list[len(list)-1]))
-		if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
-			t.Errorf("%s: exit %d, verdict %q, reproduced %v: %v %s", name, code, r.Verdict, r.Reproduced, r.Notes, errs)
-		}
-		explained[r.Anomaly.Op]++
+		explained[whyEqual(t, environ, name, &list[len(list)-1]).Anomaly.Op]++
 	}
 	return explained
 }
@@ -382,10 +387,7 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 			continue
 		}
 		for _, a := range []output.Anomaly{list[0], list[len(list)-1]} {
-			r, code, errs := runWhy(t, environ, idOf(&a))
-			if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
-				t.Errorf("%s: exit %d, verdict %q, reproduced %v: %v %s", name, code, r.Verdict, r.Reproduced, r.Notes, errs)
-			}
+			whyEqual(t, environ, name, &a)
 		}
 	}
 	if c.Fake == nil {
@@ -408,10 +410,7 @@ func testWhyAligned(t *testing.T, c *kafkatest.Cluster, environ []string, topic 
 		t.Fatal("no anomaly of both")
 	}
 	for _, a := range []output.Anomaly{list[0], list[len(list)-1]} {
-		r, code, errs := runWhy(t, environ, idOf(&a))
-		if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
-			t.Errorf("both, aligned: exit %d, verdict %q, reproduced %v: %v %s", code, r.Verdict, r.Reproduced, r.Notes, errs)
-		}
+		whyEqual(t, environ, "both, aligned", &a)
 	}
 }
 
@@ -436,10 +435,7 @@ func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic stri
 			continue
 		}
 		spoke[a.Field] = true
-		r, code, errs := runWhy(t, environ, idOf(a))
-		if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
-			t.Errorf("both: exit %d, verdict %q, reproduced %v: %v %s", code, r.Verdict, r.Reproduced, r.Notes, errs)
-		}
+		whyEqual(t, environ, "both", a)
 		term, out, bad := console(environ...)
 		if code := term.why(t.Context(), []string{idOf(a)}); code != exitOK {
 			t.Fatalf("exit %d: %s", code, bad)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"odradek/processor/keystate"
 	"odradek/processor/provenance"
 )
 
@@ -13,6 +14,23 @@ func ensembleOf(more ...string) []string {
 	return append([]string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=x,both,y", "ODRADEK_DETECTOR_Y_OP=ar",
 		"ODRADEK_DETECTOR_BOTH_OP=ensemble",
 		"ODRADEK_DETECTOR_BOTH_MEMBERS=y,x"}, more...)
+}
+
+// stateOf returns a minimal configuration with these lines and that of the state, both without a fault.
+func stateOf(t *testing.T, what string, lines ...string) (*Config, *keystate.Config) {
+	t.Helper()
+	c, faults, _ := Parse(minimal(lines...))
+	if len(faults) > 0 {
+		t.Fatal(what, faults)
+	}
+	ks, err := c.KeystateConfig()
+	if err != nil {
+		t.Fatal(what, err)
+	}
+	if err := ks.Check(); err != nil {
+		t.Fatal(what, err)
+	}
+	return c, ks
 }
 
 // TestEnsemble: an ensemble has the indices and names of its members, and a fingerprint that follows theirs.
@@ -24,17 +42,7 @@ func TestEnsemble(t *testing.T) {
 		if more != "" {
 			list = append(list, "ODRADEK_DETECTOR_"+more)
 		}
-		c, faults, _ := Parse(minimal(list...))
-		if len(faults) > 0 {
-			t.Fatal(more, faults)
-		}
-		ks, err := c.KeystateConfig()
-		if err != nil {
-			t.Fatal(more, err)
-		}
-		if err := ks.Check(); err != nil {
-			t.Fatal(more, err)
-		}
+		c, ks := stateOf(t, more, list...)
 		d := &ks.Detectors[1]
 		if other, ok := prints[d.Fingerprint]; ok {
 			t.Errorf("%q and %q have one fingerprint", other, more)
@@ -63,17 +71,7 @@ func TestEnsembleOfAny(t *testing.T) {
 			list = append(list, "ODRADEK_DETECTOR_"+tt[0])
 		}
 		for _, anomalies := range []bool{true, false} {
-			c, faults, _ := Parse(minimal(append(list, fmt.Sprint("ODRADEK_ANOMALIES=", anomalies))...))
-			if len(faults) > 0 {
-				t.Fatal(tt, faults)
-			}
-			ks, err := c.KeystateConfig()
-			if err != nil {
-				t.Fatal(tt, err)
-			}
-			if err := ks.Check(); err != nil {
-				t.Fatal(tt, err)
-			}
+			c, ks := stateOf(t, tt[0], append(list, fmt.Sprint("ODRADEK_ANOMALIES=", anomalies))...)
 			d := &ks.Detectors[1]
 			if c.Detectors[1].Alarm.Threshold != tt[1] || (d.Events != nil) != anomalies || (d.Threshold != nil) != anomalies {
 				t.Errorf("%s, anomalies %v: %s, %+v", tt[0], anomalies, c.Detectors[1].Alarm.Threshold, d)

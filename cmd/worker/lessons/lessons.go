@@ -38,7 +38,7 @@ type step struct {
 // Log collects the anomalies of a run over a data set.
 type Log struct {
 	set   []quality.Series
-	of    []int // the series of the data set that each is a field of
+	first []int // of each series, the first one with which it has its labels in common
 	runs  [][]quality.Span
 	spans [][]quality.Span
 
@@ -50,11 +50,13 @@ type Log struct {
 // NewLog returns an empty Log of a data set with planted events. Series with the same number in of have their labels in common, as
 // fields of one machine; nil: none have.
 func NewLog(set []quality.Series, spans [][]quality.Span, of []int) *Log {
-	l := &Log{set: set, of: of, spans: spans, open: map[[16]byte]*Alarm{}}
+	l := &Log{set: set, spans: spans, open: map[[16]byte]*Alarm{}}
 	for i := range set {
-		if of == nil {
-			l.of = append(l.of, i)
+		first := i
+		if of != nil {
+			first = slices.Index(of, of[i])
 		}
+		l.first = append(l.first, first)
 		l.runs = append(l.runs, quality.Runs(set[i].Labels))
 	}
 	return l
@@ -282,7 +284,7 @@ func (l *Log) lose(by []Measures, removed func(a *Alarm, until int) bool) {
 	for _, a := range l.sorted() {
 		if a.fault >= 0 {
 			still := !removed(a, l.runs[a.series][a.fault].To)
-			all, own := [2]int{slices.Index(l.of, l.of[a.series]), a.fault}, [2]int{a.series, a.fault}
+			all, own := [2]int{l.first[a.series], a.fault}, [2]int{a.series, a.fault}
 			together[all], alone[own] = together[all] || still, alone[own] || still
 		}
 	}
