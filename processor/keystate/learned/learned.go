@@ -395,8 +395,9 @@ func alike(low, high float64) bool {
 	return low == high || low > 0 && high <= Alike*low || high < 0 && low >= Alike*high
 }
 
-// within returns the rule for all series as it holds in a series of one of its labels: as far as the labels of that series bound it
-// by themselves, too, and not at all where known is false, as a confirmed anomaly lies among them.
+// within returns the rule for all series as it holds in a series that has one of its labels: within the bounds of own, the rule that
+// the labels of that series make by themselves, too. Where known is false there is no such rule, as a confirmed anomaly lies
+// among the labels, and the one that is returned covers nothing.
 func (r Rule) within(series string, own *Rule, known bool) Rule {
 	r.Series = series
 	if !known {
