@@ -5,10 +5,13 @@
 namespace scan {
 
 constexpr int wide = 8;      // columns of a group
-constexpr int near = 8;     // columns that are tested one by one
+constexpr int near = wide;  // columns that are tested one by one
 constexpr float below = -1e30f;
-constexpr int seedCells = 8192;  // of the grid, for each block that seeds with rectangles of a size
+constexpr int seedCells = 8192;  // of a large grid, for each block that seeds with rectangles of a size
+constexpr int seedLeast = 2048;  // of a small one
+constexpr int seedBlocks = 8;    // of a size, more only for a large grid
 constexpr int searchWarps = 8, nullWarps = 16;  // of a block
+constexpr int queued = 64;   // rectangles of a warp's queue, at most
 
 // stripBytes is the shared memory of a warp: its strip's columns, and groups of these.
 __device__ inline int paddedColumns(int cols) { return (cols + 31) / 32 * 32; }
@@ -27,6 +30,7 @@ template <class C, int model> struct Search {
     double scale;              // of the filter's limit, which is the level times this
     float odds, curve;         // of Bernoulli's model: cases by others, and by the square of the others
     unsigned long long *bar;   // bits of the largest ratio so far
+    uint32_t queue[queued * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // by warp: first and last columns, see consider
     Candidate mine[32 * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // by thread
 
     __device__ void begin(const Map &m) {
@@ -77,27 +81,53 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
     return fmax(level, fmax(mine, known));
 }
 
-// consider computes the ratios of the rectangles of rows y1 to y2 and columns x1 to x, for x in [from,
-// end), that reach the level, and keeps the best. It returns whether there is one.
-template <class C, int model>
-static __device__ __noinline__ bool consider(Search<C, model> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
-                                                                 double level) {
-    const float off = x1 > 0 ? column[x1 - 1].x - s.error[threadIdx.x >> 5] : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
-    const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * s.scale);
-    size_t above = static_cast<size_t>(y1) * s.stride, under = static_cast<size_t>(y2 + 1) * s.stride;
+// weigh computes the ratios of the rectangles of rows y1 to y2 whose columns are number from to count-1 of the warp's queue, at
+// most 32, keeps the best of those that reach the level, and returns the new level.
+template <class C, int model> static __device__ __noinline__ double weigh(Search<C, model> &s, int y1, int y2, int from, int count, double level) {
+    const int at = from + (threadIdx.x & 31);
+    __syncwarp();
     bool better = false;
-    for (int x = from; x < end; x++) {
-        float2 v = column[x];
-        float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-        if (!(d * fabsf(d) > limit * s.spread(b, q, d))) continue;
+    if (at < count) {
+        const uint32_t columns = s.queue[queued * (threadIdx.x >> 5) + at];
+        const int x1 = columns >> 16, x2 = columns & 0xffff;
+        const size_t above = static_cast<size_t>(y1) * s.stride, under = static_cast<size_t>(y2 + 1) * s.stride;
         const C *counts = s.counts;
         const double *baselines = s.baselines;
-        double count = static_cast<double>(counts[under + x + 1] - counts[under + x1] - counts[above + x + 1] + counts[above + x1]);
-        double baseline = baselines[under + x + 1] - baselines[under + x1] - baselines[above + x + 1] + baselines[above + x1];
-        Candidate c = {ratio(count, baseline, s.total), {y1, x1, y2, x}};
+        double inside = static_cast<double>(counts[under + x2 + 1] - counts[under + x1] - counts[above + x2 + 1] + counts[above + x1]);
+        double baseline = baselines[under + x2 + 1] - baselines[under + x1] - baselines[above + x2 + 1] + baselines[above + x1];
+        Candidate c = {ratio(inside, baseline, s.total), {y1, x1, y2, x2}};
         if (c.ratio >= level && beats(c, s.mine[threadIdx.x])) s.mine[threadIdx.x] = c, better = true;
     }
-    return better;
+    if (__any_sync(full, better)) level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
+    return level;
+}
+
+// consider queues the rectangles of rows y1 to y2 and columns x1 to x, for the wide columns x from `from` on that are before
+// end, that may reach the level. The ratios of 32 of them are computed at once, since one takes as long as 32. The warp calls it, lanes
+// without a column with an end of 0. It returns the level; the number of queued rectangles is in count, below 32.
+template <class C, int model>
+static __device__ __forceinline__ double consider(Search<C, model> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
+                                                  double level, int &count) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const bool some = from < end;
+    if (!some) from = x1 = 0;
+    const float off = x1 > 0 ? column[x1 - 1].x - s.error[warp] : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
+    const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * s.scale);
+    uint32_t may = 0;
+#pragma unroll
+    for (int k = 0; k < wide; k++) {
+        float2 v = column[from + k];
+        float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
+        may |= (d * fabsf(d) > limit * s.spread(b, q, d) && some && from + k < end) << k;
+    }
+#pragma unroll 1
+    for (; __any_sync(full, may != 0); may &= may - 1) {
+        const uint32_t have = __ballot_sync(full, may != 0);
+        if (may) s.queue[queued * warp + count + __popc(have & ((1u << lane) - 1))] = x1 << 16 | (from + __ffs(may) - 1);
+        count += __popc(have);
+        if (count >= 32) level = weigh(s, y1, y2, count - 32, count, level), count -= 32;
+    }
+    return level;
 }
 
 // endOf returns the column that the last column of a rectangle of rows y1 to y2 from column x1 on is before.
@@ -215,22 +245,18 @@ __device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &
     __syncwarp();
     level = fmax(level, __longlong_as_double(static_cast<long long>(bar)));
     level = __shfl_sync(full, level, 0);
+    int count = 0;  // in the warp's queue
     for (int at = 0; (at = next(s, strip, y1, y2, static_cast<float>(level * s.scale), at)) >= 0;) {
-        const int x1 = fromOf(at) + lane, g = groupOf(at);
-        if (g == nearest) {
-            bool better = at & 1 && consider(s, column, y1, y2, x1, x1, min(endOf(s, y1, y2, x1), x1 + near), level);
-            if (__any_sync(full, better)) level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
-        } else {
+        const int x1 = fromOf(at) + lane, g = groupOf(at), end = endOf(s, y1, y2, x1);
 #pragma unroll 1
-            for (int z = 0; z < 4; z++) {
-                bool here = at >> z & 1;
-                if (!__any_sync(full, here)) continue;
-                bool better = here && consider(s, column, y1, y2, x1, (g + z) * wide, min(endOf(s, y1, y2, x1), (g + z + 1) * wide), level);
-                if (__any_sync(full, better)) level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
-            }
+        for (int z = 0; z < 4; z++) {
+            const bool here = at >> z & 1;
+            if (!__any_sync(full, here)) continue;
+            const int from = g == nearest ? x1 : (g + z) * wide;
+            level = consider(s, column, y1, y2, x1, from, here ? min(end, from + wide) : 0, level, count);
         }
     }
-    return level;
+    return count > 0 ? weigh(s, y1, y2, 0, count, level) : level;
 }
 
 // stripsOf returns the number of places of Strips.
@@ -262,7 +288,8 @@ __device__ inline int sizes(int most) { return 32 - __clz(most); }
 // of them.
 __device__ inline int seeders(const ScanParams &p) {
     int rows = p.maxRows > 0 ? min(p.rows, p.maxRows) : p.rows, cols = p.maxColumns > 0 ? min(p.columns, p.maxColumns) : p.columns;
-    return sizes(rows) * sizes(cols) * ((p.rows * p.columns + seedCells - 1) / seedCells);
+    const int cells = p.rows * p.columns;
+    return sizes(rows) * sizes(cols) * max(min((cells + seedLeast - 1) / seedLeast, seedBlocks), (cells + seedCells - 1) / seedCells);
 }
 
 // seed raises the bar to the ratio of a good rectangle. Of rectangles with sides of powers of two, half
@@ -304,6 +331,7 @@ static __device__ void seed(const Map &m, int block, int blocks) {
 // bestOf reduces the threads' candidates to the block's, in thread 0.
 __device__ inline Candidate bestOf(Candidate c, Candidate *memory) {
     auto warp = [&] {
+        if (!__any_sync(full, c.ratio > 0)) return;
         for (int d = 16; d > 0; d /= 2) {
             Candidate o;
             o.ratio = __shfl_xor_sync(full, c.ratio, d);
@@ -327,10 +355,17 @@ __device__ inline Candidate bestOf(Candidate c, Candidate *memory) {
 static __device__ void pick(const Map &m, int blocks, Candidate *memory) {
     Head *h = m.head;
     Candidate c = {0, {0, 0, 0, 0}};
-    for (int i = threadIdx.x; i < blocks; i += blockDim.x) {
-        const volatile Candidate &o = m.best[i];  // another block's
-        Candidate v = {o.ratio, {o.at.y1, o.at.x1, o.at.y2, o.at.x2}};
-        if (beats(v, c)) c = v;
+    for (int from = threadIdx.x; from < blocks; from += 4 * blockDim.x) {
+        Candidate v[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const volatile Candidate &o = m.best[min(from + k * static_cast<int>(blockDim.x), blocks - 1)];  // another block's
+            v[k] = {o.ratio, {o.at.y1, o.at.x1, o.at.y2, o.at.x2}};
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            if (beats(v[k], c)) c = v[k];
+        }
     }
     c = bestOf(c, memory);
     if (threadIdx.x == 0) {

@@ -19,7 +19,9 @@ const (
 	scanNullThreads = 512
 	scanRows        = 8    // of a block of scan_rows
 	scanColumns     = 32   // of a block of scan_columns
-	scanSeedCells   = 8192 // of the grid, of a block of scan_seed for each size of rectangles
+	scanSeedCells   = 8192 // of a large grid, of a block of scan_seed for each size of rectangles
+	scanSeedLeast   = 2048 // of a small one
+	scanSeedBlocks  = 8    // of scan_seed for a size, more only for a large grid
 	scanTrials      = 1 << 23
 	scanGuides      = 32   // blocks of scan_guide for a task
 	scanHead        = 2048 // bytes
@@ -79,7 +81,9 @@ func scanShared(columns int) int {
 // scanSeeders returns the number of a task's blocks of scan_seed, for rectangles of up to high rows and
 // wide columns.
 func scanSeeders(rows, columns, high, wide int) int {
-	return bits.Len(uint(high)) * bits.Len(uint(wide)) * ((rows*columns + scanSeedCells - 1) / scanSeedCells)
+	cells := rows * columns
+	parts := max(min((cells+scanSeedLeast-1)/scanSeedLeast, scanSeedBlocks), (cells+scanSeedCells-1)/scanSeedCells)
+	return bits.Len(uint(high)) * bits.Len(uint(wide)) * parts
 }
 
 // scanWave is the most scratch memory of a launch with several tasks; more take turns.
