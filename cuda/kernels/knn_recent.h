@@ -66,16 +66,26 @@ struct Recent {
 // stage writes the readings of a query, scaled, to shared memory: run i at window + recentPitch i, and
 // the query's own to query. It returns the bits of the largest absolute value before scaling.
 __device__ __forceinline__ uint32_t stage(const Recent &r, float scale, float *window, float *query) {
-    const int lane = threadIdx.x & 31;
+    constexpr int ahead = 32;                              // readings of a lane that are loaded at once
+    constexpr int pitch = 32 / recentRun * recentPitch;    // from one of them to the next in shared memory
+    const int lane = threadIdx.x & 31, all = r.count + r.m;
+    const float *from = r.x + lane;
+    float *to = window + lane + lane / recentRun * (recentPitch - recentRun);
     uint32_t most = 0;
-    for (int i = lane; i < r.count + r.m; i += 32) {
-        float v = r.x[i];
-        most = max(most, __float_as_uint(v) & 0x7fffffffu);
-        v *= scale;
-        window[i + i / recentRun * (recentPitch - recentRun)] = v;
-        if (i >= r.count) query[i - r.count] = v;
+    int left = all - lane;
+#pragma unroll 1
+    for (; left > 32 * (ahead - 1); left -= 32 * ahead, from += 32 * ahead, to += ahead * pitch) {
+        float v[ahead];
+#pragma unroll
+        for (int k = 0; k < ahead; k++) v[k] = from[32 * k];
+#pragma unroll
+        for (int k = 0; k < ahead; k++) most = max(most, __float_as_uint(v[k]) & 0x7fffffffu), to[k * pitch] = v[k] * scale;
     }
+#pragma unroll 4
+    for (; left > 0; left -= 32, from += 32, to += pitch) most = max(most, __float_as_uint(*from) & 0x7fffffffu), *to = *from * scale;
     most = largest(most);
+    __syncwarp();
+    for (int i = lane; i < r.m; i += 32) query[i] = window[r.count + i + (r.count + i) / recentRun * (recentPitch - recentRun)];
     __syncwarp();
     return most;
 }

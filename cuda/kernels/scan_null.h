@@ -15,17 +15,64 @@ __device__ inline uint4 philox(uint4 c, uint32_t k0, uint32_t k1) {
     return c;
 }
 
-// draw makes the table of a null map's counts, and returns the largest error of its excesses. Each number chooses one of
-// the units of all baselines. Of Bernoulli's model the units are trials, of which none is drawn twice: numbers that choose
+constexpr int tableMost = 72 << 10;  // bytes of a table that is made in shared memory
+__device__ inline bool tableFits(const Map &m) { return m.entries * 4 <= tableMost; }
+
+// sumColumns adds up the columns of a table whose rows are added up. It writes the sums to counts and their excesses to excess,
+// and returns the largest of these that the thread has seen. A column has threads with some of its rows each, where
+// there are enough.
+static __device__ __forceinline__ float sumColumns(const Map &m, const uint32_t *table, uint32_t *counts, float *excess) {
+    __shared__ uint32_t sums[32 * nullWarps];
+    const double rate = m.head->total.count / m.head->total.baseline;
+    const int threads = blockDim.x, wide = min(m.stride, threads), parts = threads / wide;
+    const int height = (m.rows + parts) / parts, part = threadIdx.x / wide;  // of rows 0 to m.rows
+    constexpr int ahead = 8;
+    float most = 0;
+    for (int x = static_cast<int>(threadIdx.x) % wide; x < m.stride; x += wide) {
+        const int top = part * height, end = part < parts ? min(m.rows + 1, top + height) : top;
+        uint32_t c = 0;
+        if (parts > 1) {  // one round
+#pragma unroll 8
+            for (int y = top; y < end; y++) c += table[static_cast<size_t>(y) * m.stride + x];
+            sums[threadIdx.x] = c;
+            __syncthreads();
+            c = 0;
+            for (int k = 0; k < part && part < parts; k++) c += sums[k * wide + x];
+        }
+        for (int from = top; from < end; from += ahead) {
+            uint32_t v[ahead];
+            double b[ahead];
+#pragma unroll
+            for (int k = 0; k < ahead; k++) {
+                const size_t at = static_cast<size_t>(min(from + k, end - 1)) * m.stride + x;
+                v[k] = table[at], b[k] = m.baselines[at];
+            }
+#pragma unroll
+            for (int k = 0; k < ahead; k++) {
+                if (from + k >= end) break;
+                const size_t at = static_cast<size_t>(from + k) * m.stride + x;
+                counts[at] = c += v[k];
+                const float off = static_cast<float>(c - b[k] * rate);
+                excess[at] = off;
+                most = fmaxf(most, fabsf(off));
+            }
+        }
+    }
+    return most;
+}
+
+// draw makes the table of a null map's counts, in table until rows are added up, and returns the largest error of its
+// excesses. Each number chooses one of the units of all baselines. Of Bernoulli's model the units are trials, of which none is drawn twice: numbers that choose
 // a drawn one, noted in drawn, are followed by as many others. Where the cases are more than half of the trials, the
 // others are drawn.
 template <int model>
-static __device__ float draw(const Map &m, uint32_t seed, uint32_t number, uint32_t *counts, float *excess, uint32_t *drawn, float *memory) {
+static __device__ __forceinline__ float draw(const Map &m, uint32_t seed, uint32_t number, uint32_t *table, uint32_t *counts, float *excess,
+                                             uint32_t *drawn, float *memory) {
     __shared__ int again;
     const Total total = m.head->total;
     const unsigned long long all = static_cast<unsigned long long>(total.baseline);
     const bool others = model == bernoulli && total.baseline - total.count < total.count;
-    for (int i = threadIdx.x; i < m.entries; i += blockDim.x) counts[i] = 0;
+    for (int i = threadIdx.x; i < m.entries; i += blockDim.x) table[i] = 0;
     if (model == bernoulli) {
         for (int i = threadIdx.x; i < static_cast<int>(all / 32) + 1; i += blockDim.x) drawn[i] = 0;
     }
@@ -42,7 +89,7 @@ static __device__ float draw(const Map &m, uint32_t seed, uint32_t number, uint3
         uint32_t cell = m.guide[x >> (64 - m.guided)];
         while (m.before[cell + 1] <= unit) cell++;
         uint32_t y = cell / static_cast<uint32_t>(m.cols);
-        atomicAdd(counts + cell + y + m.stride + 1, 1u);  // after row 0, and after column 0 of each row
+        atomicAdd(table + cell + y + m.stride + 1, 1u);  // after row 0, and after column 0 of each row
     };
     for (int from = 0, n = static_cast<int>(others ? total.baseline - total.count : total.count); n > 0;) {
         if (threadIdx.x == 0) again = 0;
@@ -58,24 +105,12 @@ static __device__ float draw(const Map &m, uint32_t seed, uint32_t number, uint3
     }
     __syncthreads();
     for (int y = threadIdx.x >> 5; y < m.rows; y += blockDim.x >> 5) {
-        uint32_t *row = counts + static_cast<size_t>(y + 1) * m.stride + 1;
+        uint32_t *row = table + static_cast<size_t>(y + 1) * m.stride + 1;
         const unsigned long long *before = m.before + static_cast<size_t>(y) * m.cols;
         sumRow(m.cols, row, [&](int x) { return others ? static_cast<uint32_t>(before[x + 1] - before[x]) - row[x] : row[x]; });
     }
     __syncthreads();
-    const double rate = total.count / total.baseline;
-    float most = 0;
-    for (int x = threadIdx.x; x <= m.cols; x += blockDim.x) {
-        uint32_t c = 0;
-        for (int y = 0; y <= m.rows; y++) {
-            size_t at = static_cast<size_t>(y) * m.stride + x;
-            counts[at] = c += counts[at];
-            float off = static_cast<float>(c - m.baselines[at] * rate);
-            excess[at] = off;
-            most = fmaxf(most, fabsf(off));
-        }
-    }
-    return errorOf(largest(most, memory), total.count);
+    return errorOf(largest(sumColumns(m, table, counts, excess), memory), total.count);
 }
 
 // Job is the search of a null map, in the memory of the block that has drawn it. Warps of all blocks of the task take
@@ -86,7 +121,7 @@ struct Job {
     float error;             // of an excess
 };
 constexpr int jobBytes = 256;
-constexpr int taken = 4;  // strips at a time
+constexpr int taken = 8;  // strips at a time
 
 __device__ inline size_t nullBytes(const Map &m) {
     return jobBytes + 2 * rounded(static_cast<size_t>(m.entries) * 4) + (m.bernoulli ? rounded(mostTrials / 8 + 4) : 0);
@@ -156,13 +191,14 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
     uint32_t *counts = reinterpret_cast<uint32_t *>(reinterpret_cast<unsigned char *>(&job) + jobBytes), *drawn = counts + 2 * table / 4;
     float *excess = reinterpret_cast<float *>(counts + table / 4);
     s.begin(m);
-    Strip strip(memory, m.cols);
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) number = atomicAdd(&h->next, 1u) * m.portions + m.portion;
         __syncthreads();
         if (number >= m.replicates) break;
-        float error = draw<model>(m, seed, number, counts, excess, drawn, reduced);
+        // The table has the memory of the strips, which are searched later.
+        float error = tableFits(m) ? draw<model>(m, seed, number, reinterpret_cast<uint32_t *>(memory), counts, excess, drawn, reduced)
+                                   : draw<model>(m, seed, number, counts, counts, excess, drawn, reduced);
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -170,7 +206,7 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
             __threadfence();
             atomicExch(&job.next, 0u);
         }
-        work(m, s, strip, block, highest);
+        work(m, s, Strip(memory, m.cols), block, highest);
         __syncthreads();
         if (threadIdx.x == 0) {  // other blocks may still search strips
             while (*static_cast<volatile uint32_t *>(&job.done) < static_cast<uint32_t>(stripsOf(m))) {
@@ -181,18 +217,23 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
         double reached = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
         if (threadIdx.x < h->found && reached >= h->region[threadIdx.x].ratio) atomicAdd(h->reached + threadIdx.x, 1u);
     }
-    // Each thread looks at jobs; the block takes part in the first one after its own that has strips left.
-    __shared__ int closest;
-    for (;;) {
+    // Each thread looks at jobs. The block takes part in one of those with strips left, by chance, rather in one with many: if
+    // all blocks chose the same one, it would soon have none left, and they would have to choose again.
+    __shared__ unsigned long long choice;
+    const uint32_t all = static_cast<uint32_t>(stripsOf(m));
+    for (uint32_t turn = 0;; turn++) {
         __syncthreads();
-        if (threadIdx.x == 0) closest = blocks;
+        if (threadIdx.x == 0) choice = 0;
         __syncthreads();
-        for (int k = 1 + threadIdx.x; k < blocks; k += blockDim.x) {
-            if (*static_cast<volatile uint32_t *>(&jobOf(m, (block + k) % blocks).next) < static_cast<uint32_t>(stripsOf(m))) atomicMin(&closest, k);
+        for (int k = threadIdx.x; k < blocks; k += blockDim.x) {
+            const uint32_t next = *static_cast<volatile uint32_t *>(&jobOf(m, k).next);
+            if (next >= all) continue;
+            const uint32_t chance = (philox(make_uint4(block, k, turn, 1), seed, 0).x >> 16) + 1;
+            atomicMax(&choice, static_cast<unsigned long long>(all - next) * chance << 16 | k);
         }
         __syncthreads();
-        if (closest == blocks) return;
-        work(m, s, strip, (block + closest) % blocks, highest);
+        if (choice == 0) return;
+        work(m, s, Strip(memory, m.cols), static_cast<int>(choice & 0xffff), highest);
     }
 }
 

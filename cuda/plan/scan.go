@@ -28,6 +28,7 @@ const (
 	scanWords       = 14   // of a region
 	scanFull        = 132 * 8
 	scanNullFull    = 132 * 2
+	scanTable       = 72 << 10 // bytes of a null map's table that is made in shared memory
 )
 
 // The offsets of the parameters of a task, in words.
@@ -76,6 +77,15 @@ func scanReplicates(c Class) int { return int(c.Variant & (1<<28 - 1)) }
 func scanShared(columns int) int {
 	padded := (columns + 31) / 32 * 32
 	return (padded+8)*8 + (padded/8+4)*16
+}
+
+// scanNullShared returns the shared memory of a block that draws null maps: that of its strips, or of a map's table.
+func scanNullShared(rows, columns int) int {
+	shared := scanNullThreads / 32 * scanShared(columns)
+	if table := 4 * (rows + 1) * (columns + 1); table <= scanTable {
+		shared = max(shared, table)
+	}
+	return shared
 }
 
 // scanSeeders returns the number of a task's blocks of scan_seed, for rectangles of up to high rows and
@@ -135,7 +145,7 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 		}
 		if nulls > 0 {
 			p.again(kernel("scan_guide"), n*scanGuides, scanThreads, 0)
-			p.again(null, n*nulls, scanNullThreads, scanNullThreads/32*scanShared(columns))
+			p.again(null, n*nulls, scanNullThreads, scanNullShared(rows, columns))
 			p.again(kernel("scan_finish"), n, 32, 0)
 		}
 		of = of[:0]
@@ -159,11 +169,10 @@ var scanPlan = opPlan{
 		"scan_null", "scan_null_bernoulli", "scan_finish"},
 	class: scanClass, launches: scanLaunches,
 	shared: func(c Class) int {
-		warps := scanThreads / 32
-		if scanReplicates(c) > 0 {
-			warps = scanNullThreads / 32
+		if rows, columns := int(c.A&0xffff), int(c.A>>16); scanReplicates(c) > 0 {
+			return scanNullShared(rows, columns)
 		}
-		return warps * scanShared(int(c.A>>16))
+		return scanThreads / 32 * scanShared(int(c.A>>16))
 	},
 	divides: func(c Class) bool { return scan.Divides(int(c.B>>22), scanReplicates(c)) },
 	merge:   scan.Merge,
