@@ -10,8 +10,9 @@
 // a few float32 operations exclude most rectangles, by the best ratio so far. The nearest last columns
 // are tested one by one, the others eight at a time, by the largest excess and the least of E(1-s)^2 at
 // both ends of the group, between which it is larger. The tests allow for float32's roundings, so no
-// rectangle is lost. The ratio of a rectangle that passes is computed from the exact sums, by the CPU's
-// operations. The last block that ends picks the best by ratio, area and place. Further regions repeat
+// rectangle is lost. A warp queues the rectangles that pass, and computes the ratios of up to 32 at once,
+// from the exact sums, by the CPU's operations: 32 take 2 us, as one does. The last block that ends picks
+// the best by ratio, area and place. Further regions repeat
 // this without the columns of those found.
 //
 // Bernoulli's LLR has the same two terms of the cases C, and two of the trials O that are none: inside,
@@ -19,13 +20,15 @@
 // LLR <= d^2/2 (1/(C s (1-s)^2) + 1/(O s (1-s)) + d/(O s)^2), and d^2 has to exceed 2 LLR C times
 // s^2 (1-s)^2 / (s + C/O s (1-s) + C/O^2 (1-s)^2 d), whose logarithm is concave in s.
 //
-// A block draws a null map (scan_null), count by count with integers, and searches it, from the lowest
-// ratio of the regions up to the highest. Blocks without a map to draw take strips of others' maps.
+// A block draws a null map (scan_null), count by count with integers, in shared memory where the table
+// fits, and searches it, from the lowest ratio of the regions up to the highest. Blocks without a map to
+// draw take strips of others' maps.
 //
 // Floor, n=128: 8,256 strips of 128 first columns; of each 8 last columns one by one, in 9
 // instructions, and some 10 groups, in 14: 1.06 M lanes times 210 instructions, 7 us on a GPU that
 // issues 132 x 128 x 1.98e9 lanes a second; 7 ms for 999 null maps. Bytes: 16 a strip's column from the
-// L2, 17 MB, 3 us. 64 maps take 19 us each, 2 of them outside of the search.
+// L2, 17 MB, 3 us. 64 maps take 19 us each, 2 of them outside of the search. One map takes 48 us: the
+// first three launches 19; in the search half of the warps end after 16, and the last one after 21 to 31.
 #include "scan_null.h"
 
 // A task has two tiles. Their parts are, << 16, the numbers of its blocks that search and of those that
