@@ -26,18 +26,35 @@ func lower(sorted []float32, x float32) int {
 	return lo
 }
 
+// lowers returns lower of x and of y. The loads of one search do not wait for those of the other, whose scores are mostly in
+// none of the caches, so that both take little longer than one.
+func lowers(sorted []float32, x, y float32) (below, under int) {
+	n := len(sorted)
+	for n >= 16 {
+		step := n >> 3
+		at, to := sorted[below:below+7*step], sorted[under:under+7*step]
+		first := sign(at[step-1]-x) + sign(at[2*step-1]-x) + sign(at[3*step-1]-x) + sign(at[4*step-1]-x) +
+			sign(at[5*step-1]-x) + sign(at[6*step-1]-x) + sign(at[7*step-1]-x)
+		second := sign(to[step-1]-y) + sign(to[2*step-1]-y) + sign(to[3*step-1]-y) + sign(to[4*step-1]-y) +
+			sign(to[5*step-1]-y) + sign(to[6*step-1]-y) + sign(to[7*step-1]-y)
+		below += first * step
+		under += second * step
+		n -= 7 * step // at least step
+	}
+	for n > 0 {
+		half := (n + 1) >> 1
+		below += half & -sign(sorted[below+half-1]-x)
+		under += half & -sign(sorted[under+half-1]-y)
+		n -= half
+	}
+	return below, under
+}
+
 // sign returns 1 for a number with a minus sign, 0 for one without.
 func sign(x float32) int { return int(math.Float32bits(x) >> 31) }
 
-// insert puts x, which goes at index to, among the first n of sorted; when n is h,
-// one score equal to old is taken out for it.
-func insert(sorted []float32, n, h int, old, x float32, to int) {
-	if n < h {
-		copy(sorted[to+1:n+1], sorted[to:n])
-		sorted[to] = x
-		return
-	}
-	from := lower(sorted, old)
+// replace puts x in place of the score at index from; to is lower of x.
+func replace(sorted []float32, from int, x float32, to int) {
 	if from < to {
 		copy(sorted[from:to-1], sorted[from+1:to])
 		sorted[to-1] = x

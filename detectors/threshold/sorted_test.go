@@ -31,8 +31,10 @@ func TestLower(t *testing.T) {
 			for want < n && sorted[want] < x {
 				want++
 			}
-			if got := lower(sorted, x); got != want {
-				t.Fatalf("%d of %d scores are below %v, got %d", want, n, x, got)
+			y := r.Float32()
+			both, other := lowers(sorted, x, y)
+			if got := lower(sorted, x); got != want || both != want || other != lower(sorted, y) {
+				t.Fatalf("%d of %d scores are below %v, got %d, and %d and %d with %v", want, n, x, got, both, other, y)
 			}
 		}
 	}

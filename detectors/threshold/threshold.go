@@ -210,7 +210,14 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 	count := int(state[atCount]) + digit*int(state[atCountHigh])
 	n := min(count, h)
 	sorted := state[len(state)-h:]
-	below := lower(sorted[:n], score)
+	ring := state[head : head+h]
+	at, below, from := count, 0, 0 // from: the index in sorted of the score that goes
+	if n < h {
+		below = lower(sorted[:n], score)
+	} else {
+		at = count % h
+		below, from = lowers(sorted, score, ring[at])
+	}
 
 	if r.Kind == PerDay {
 		r.pass(state, count, time)
@@ -220,15 +227,14 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 		return v
 	}
 
-	at := count
-	if count >= h {
-		at = count % h
-	}
-	ring := state[head : head+h]
-	old := ring[at]
+	r.cacheBound(state, sorted[:n], ring[at], score, v.Threshold)
 	ring[at] = score
-	r.cacheBound(state, sorted[:n], old, score, v.Threshold)
-	insert(sorted, n, h, old, score, below)
+	if n < h {
+		copy(sorted[below+1:n+1], sorted[below:n])
+		sorted[below] = score
+	} else {
+		replace(sorted, from, score, below)
+	}
 	r.addMean(state, count, score)
 	if state[atCount]++; state[atCount] == digit {
 		state[atCount] = 0

@@ -44,7 +44,8 @@ func (r *Rule) Undo(state, saved []float32) {
 	state[at] = old
 	sorted := state[len(state)-h:]
 	if n >= h {
-		insert(sorted, h, h, x, old, lower(sorted, old))
+		to, from := lowers(sorted, old, x)
+		replace(sorted, from, old, to)
 		return
 	}
 	i := lower(sorted[:n+1], x)
