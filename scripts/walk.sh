@@ -40,10 +40,19 @@ step() {
 	[[ $code == "${WANT:-0}" ]] || { echo "exit $code, want ${WANT:-0}"; cat step.log; exit 1; }
 }
 
+# alive fails if a program that this started has ended, such as a worker whose port another program has.
+alive() {
+	local pid
+	for pid in "${pids[@]}"; do
+		kill -0 "$pid" 2>/dev/null || { echo "process $pid has ended"; tail -n 20 ./*.log; exit 1; }
+	done
+}
+
 # until_ok tries a command until it succeeds, for up to two minutes.
 until_ok() {
 	local end=$((SECONDS + 120))
 	until bash -c "$*" >/dev/null 2>&1; do
+		alive
 		[[ $SECONDS -lt $end ]] || { echo "within two minutes not true: $*"; tail -n 20 run.log; exit 1; }
 		sleep 0.3
 	done
@@ -82,6 +91,7 @@ title "The worker, and the first anomaly"
 printf '    $ worker run\n'
 worker run >run.log 2>&1 &
 pids+=($!)
+until_ok "grep -q assigned run.log"
 step "venv/bin/python walk_plant.py anomaly press-3"
 first=$(cut -d' ' -f1 step.log)
 step "venv/bin/python walk_plant.py anomaly press-3 80"
