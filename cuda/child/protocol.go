@@ -104,7 +104,7 @@ type Reply struct {
 	// hello: kernels.Version of the child; execute: time from the copy in to the
 	// copy out; measure: the median time of the launches
 	Nanos uint64
-	A     uint64 // hello: memory; execute: time of the launches; measure: the fastest; windowCache: the address
+	A     uint64 // hello: memory; measure: the fastest; windowCache: the address
 	B     uint64 // hello: SMs << 32, KiB of shared memory << 16, capability; measure: copies of the buffers
 	Text  string // hello: the device's name; else the error
 }

@@ -5,6 +5,7 @@ import "odradek/detectors"
 // builder collects what a device does for a plan: tiles, launches and the scratch memory that they take. The plans of the
 // ops add to it.
 type builder struct {
+	tuning
 	shared int             // bytes of shared memory that a block may have, 0 for no limit
 	in     detectors.Words // of the batch
 	tasks  []Task          // in plan order, in the batch's memory
@@ -21,6 +22,7 @@ type builder struct {
 
 // begin empties the builder for a plan of tasks.
 func (p *builder) begin(tasks []Task, in detectors.Words, shared int) {
+	p.tuning.begin()
 	p.tasks, p.in, p.shared = tasks, in, shared
 	p.tiles, p.launches, p.launched, p.scratchBytes, p.zeroes = p.tiles[:0], p.launches[:0], 0, 0, p.zeroes[:0]
 }

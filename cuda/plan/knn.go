@@ -359,6 +359,9 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		p.launch(kernel(name), threads, shared)
 		return
 	}
+	if variant >= knnIsIndex {
+		blocks = uint32(knnKnob(c).blocks(p.full, 1))
+	}
 	p.launchInTurns(chains, blocks, blocks<<16, scratch, knnMemory, func(int) {
 		if variant >= knnIsIndex {
 			launchIndexed(p, variant, threads)
@@ -391,7 +394,7 @@ func together(chains []chain, tasks uint32) []chain {
 func knnSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var knnPlan = opPlan{
-	op: knn.Op,
+	op: knn.Op, knob: knnKnob,
 	kernels: []string{"knn_before", "knn_before_line", "knn_recent_1", "knn_recent_2", "knn_recent_4",
 		"knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8", "knn_peaks", "knn_load", "knn_finish",
 		"knn_halves", "knn_tensor_16", "knn_tensor_32", "knn_tensor_48", "knn_tensor_80",

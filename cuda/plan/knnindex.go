@@ -11,12 +11,15 @@ const (
 
 // Constants of knn_index.h.
 const (
-	knnLeaf        = 32      // points
-	knnNode        = 32      // leaves
-	knnIndexBlocks = 132 * 5 // of a set: as many as an H200 runs at once
-	knnSortBlocks  = 132
-	knnSamples     = 1024 * knnIndexDim
+	knnLeaf       = 32 // points
+	knnNode       = 32 // leaves
+	knnSortBlocks = 132
+	knnSamples    = 1024 * knnIndexDim
 )
+
+// knnIndexBlocks are the choices of a set's blocks, for each multiprocessor. An H200 runs five at once, where the
+// neighbours are many.
+var knnIndexBlocks = []int{5, 3, 8, 12}
 
 // knnNearest are the kernels by neighbours, for points of two and of four coordinates.
 var knnNearest = []int{10, 20, 32, 50, 64}
@@ -25,7 +28,7 @@ var knnNearest = []int{10, 20, 32, 50, 64}
 type knnIndex struct {
 	kernel  int // of those of two coordinates, then of four
 	passes  int // of the sort
-	blocks  int
+	blocks  int // that the set has work for, rounded up where they are many
 	scratch int
 }
 
@@ -44,12 +47,33 @@ func (s *knnShape) index(dim int, listed bool) (g knnIndex, ok bool) {
 		g.kernel += len(knnNearest)
 	}
 	g.passes = max(4, 2*dim)
-	g.blocks = min(knnIndexBlocks, (s.n+127)/128)
+	if g.blocks = (s.n + knnLanes - 1) / knnLanes; g.blocks > usualSMs*knnIndexBlocks[0] {
+		g.blocks = knnRounded(g.blocks * 256)
+	}
 	leaves := (s.n + knnLeaf - 1) / knnLeaf
 	nodes := (leaves + knnNode - 1) / knnNode
 	g.scratch = Align(24) + Align(g.blocks*48) + Align(4*knnSamples) + Align(min(g.blocks, knnSortBlocks)*256*4) +
 		2*Align(8*s.n) + 2*Align(4*s.n) + Align(4*wide*knnLeaf*leaves) + Align(8*wide*leaves) + Align(8*wide*nodes)
 	return g, true
+}
+
+// knnKnob is opPlan.knob. Blocks take leaves from one counter, and write the weights of the points in them; the order of
+// the points is the same for any number of blocks.
+func knnKnob(c Class) knob {
+	kind := int(c.Variant&0xff) - knnIsIndex
+	if kind < 0 {
+		return knob{}
+	}
+	blocks := int(c.A >> 16)
+	return knob{
+		kernel: knnNearestKernel(kind), of: "points", size: blocks * knnLanes, choices: knnIndexBlocks,
+		blocks: func(full, _ int) int { return min(max(full, knnIndexDim), blocks) }, // one for each coordinate, at least
+	}
+}
+
+// knnNearestKernel returns the name of a kernel by its number among its kind.
+func knnNearestKernel(kind int) string {
+	return fmt.Sprintf("knn_nearest_%d_%d", 2<<(kind/len(knnNearest)), knnNearest[kind%len(knnNearest)])
 }
 
 // launchIndexed adds the launches of the tiles since the last launch.
@@ -64,5 +88,5 @@ func launchIndexed(p *builder, variant, passes int) {
 		p.again(kernel("knn_index_scatter"), grid, 512, 0)
 	}
 	p.again(kernel(fmt.Sprint("knn_index_leaves_", wide)), grid, 256, 0)
-	p.again(kernel(fmt.Sprintf("knn_nearest_%d_%d", wide, knnNearest[kind%len(knnNearest)])), grid, knnLanes, 0)
+	p.again(kernel(knnNearestKernel(kind)), grid, knnLanes, 0)
 }

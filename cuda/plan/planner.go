@@ -1,6 +1,6 @@
 // Package plan turns a batch into a device's work: tasks into tiles and launches, a long plan
 // into parts for several devices, and status words into the tasks of the next round. It is
-// pure: a plan follows from the batch alone. Each op's plan has a file of its own. The path of
+// pure: a plan follows from the batch and a Device, results from the batch alone. Each op's plan has a file of its own. The path of
 // a launch is in package cuda.
 package plan
 
@@ -71,6 +71,9 @@ type opPlan struct {
 	// caches reports that the kernels take every task of their classes, whatever its values, so that
 	// the window cache may hold their windows (windowcache.go).
 	caches bool
+	// knob returns the launch parameter of a class (tune.go), one without choices where there is none; its choice is
+	// builder.full when launches is called. nil: no class has one.
+	knob func(c Class) knob
 	// rounds is the largest number of rounds of a task, which its kernel requests with the status more;
 	// after the last the task goes to the CPU. 0: the kernels request none.
 	rounds int
@@ -304,7 +307,11 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 			}
 		}
 		c := p.classes[g%len(p.classes)]
-		op, first := byOp[c.Op], len(p.launches)
+		op, first, cost := byOp[c.Op], len(p.launches), 0
+		if len(p.classes) == 1 && p.waves == 0 && p.later == 0 && p.Updates() == 0 && !p.Divided() {
+			cost = p.cost
+		}
+		p.choose(op, c, p.chains, cost)
 		op.launches(c, &p.builder, p.chains)
 		if op.repeats {
 			p.repeat(op, p.launches[first:], int(p.chains[0].first))

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math/bits"
 
 	"odradek/detectors"
@@ -23,12 +24,16 @@ const (
 	scanSeedLeast   = 2048 // of a small one
 	scanSeedBlocks  = 8    // of scan_seed for a size, more only for a large grid
 	scanTrials      = 1 << 23
-	scanGuides      = 32   // blocks of scan_guide for a task
-	scanHead        = 2048 // bytes
-	scanWords       = 14   // of a region
-	scanFull        = 132 * 8
-	scanNullFull    = 132 * 2
+	scanGuides      = 32       // blocks of scan_guide for a task
+	scanHead        = 2048     // bytes
+	scanWords       = 14       // of a region
 	scanTable       = 72 << 10 // bytes of a null map's table that is made in shared memory
+)
+
+// The choices of the blocks that search all grids, and of those that draw null maps, for each multiprocessor.
+var (
+	scanSearchBlocks = []int{32, 8, 16, 64}
+	scanNullBlocks   = []int{2, 1, 3, 4}
 )
 
 // The offsets of the parameters of a task, in words.
@@ -99,6 +104,61 @@ func scanSeeders(rows, columns, high, wide int) int {
 // scanWave is the most scratch memory of a launch with several tasks; more take turns.
 const scanWave = 1 << 30
 
+// scanSearchers returns the blocks that search each of some tasks' grids, of which the device is given full.
+func scanSearchers(c Class, full, tasks, portions int) int {
+	const strips = 2 * scanThreads / 32 // of a block
+	all := scanStrips(c)
+	if scanReplicates(c) == 0 { // devices divide the strips
+		all = (all + max(1, portions) - 1) / max(1, portions)
+	}
+	return max(1, min((all+strips-1)/strips, scanBlock, max(full/tasks, 16)))
+}
+
+// scanStrips returns the strips of rows of a grid.
+func scanStrips(c Class) int {
+	rows, high := int(c.A&0xffff), int(c.B&0x7ff)
+	return high * (2*rows - high + 1) / 2
+}
+
+// scanModel returns the ending of the names of a class's kernels.
+func scanModel(c Class) string {
+	if scan.Model(c.Variant>>28) == scan.Bernoulli {
+		return "_bernoulli"
+	}
+	return ""
+}
+
+// scanNulls returns the blocks that draw null maps for each of some tasks, of which the device is given full.
+func scanNulls(c Class, full, tasks int) int {
+	if scanReplicates(c) == 0 {
+		return 0
+	}
+	return max(1, min(scanReplicates(c), (full+tasks-1)/tasks, scanWave/2/scanNullTable(c)))
+}
+
+// scanNullTable returns the scratch memory of a block that draws null maps.
+func scanNullTable(c Class) int {
+	table := Alignment + 2*Align(4*int(c.A&0xffff+1)*int(c.A>>16+1)) // its job, and two tables
+	if scan.Model(c.Variant>>28) == scan.Bernoulli {
+		table += Align(scanTrials/8 + 4)
+	}
+	return table
+}
+
+// scanKnob is opPlan.knob: the blocks that draw null maps if there are any, else those that search. All blocks together
+// take the best of all rectangles, in an order without ties, and count null maps that depend on their numbers alone.
+func scanKnob(c Class) knob {
+	columns, wide := int(c.A>>16), int(c.B>>11&0x7ff)
+	k := knob{kernel: "scan_search" + scanModel(c), of: "rectangles", size: scanStrips(c) * (wide * (2*columns - wide + 1) / 2)}
+	if n := scanReplicates(c); n > 0 {
+		k.kernel, k.choices = fmt.Sprintf("scan_null%s maps<=2^%d", scanModel(c), bits.Len(uint(n-1))), scanNullBlocks
+		k.blocks = func(full, tasks int) int { return scanNulls(c, full, tasks) }
+		return k
+	}
+	k.choices, k.blocks = scanSearchBlocks, func(full, tasks int) int { return scanSearchers(c, full, tasks, 1) }
+	return k
+}
+
 func scanLaunches(c Class, p *builder, chains []chain) {
 	rows, columns, replicates := int(c.A&0xffff), int(c.A>>16), scanReplicates(c)
 	high, wide, top := int(c.B&0x7ff), int(c.B>>11&0x7ff), int(c.B>>22)
@@ -107,24 +167,14 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 		tasks += int(ch.count)
 	}
 	warps := scanThreads / 32
-	strips := high * (2*rows - high + 1) / 2
-	if replicates == 0 {
-		strips = (strips + max(1, p.portions) - 1) / max(1, p.portions)
-	}
-	searchers := max(1, min((strips+2*warps-1)/(2*warps), scanBlock, max(4*scanFull/tasks, 16)))
-	entries := (rows + 1) * (columns + 1)
-	table := 2 * Align(4*entries)
-	search, null := kernel("scan_search"), kernel("scan_null")
-	if scan.Model(c.Variant>>28) == scan.Bernoulli {
-		table += Align(scanTrials/8 + 4)
-		search, null = kernel("scan_search_bernoulli"), kernel("scan_null_bernoulli")
-	}
-	table += Alignment // the block's job
-	nulls := 0
+	searchFull, nullFull := p.full, 0
 	if replicates > 0 {
-		nulls = max(1, min(replicates, (scanNullFull+tasks-1)/tasks, scanWave/2/table))
+		searchFull, nullFull = scanSearchBlocks[0]*p.sms, p.full
 	}
-	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(16*rows) + nulls*table
+	searchers, nulls := scanSearchers(c, searchFull, tasks, p.portions), scanNulls(c, nullFull, tasks)
+	entries := (rows + 1) * (columns + 1)
+	search, null := kernel("scan_search"+scanModel(c)), kernel("scan_null"+scanModel(c))
+	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(16*rows) + nulls*scanNullTable(c)
 	wave := max(1, scanWave/scratch)
 	at := make([]uint32, 0, min(wave, tasks))
 	var of []uint32 // tasks of the wave
@@ -167,7 +217,7 @@ var scanPlan = opPlan{
 	op: scan.Op,
 	kernels: []string{"scan_rows", "scan_columns", "scan_seed", "scan_search", "scan_search_bernoulli", "scan_guide",
 		"scan_null", "scan_null_bernoulli", "scan_finish"},
-	class: scanClass, launches: scanLaunches,
+	class: scanClass, launches: scanLaunches, knob: scanKnob,
 	shared: func(c Class) int {
 		if rows, columns := int(c.A&0xffff), int(c.A>>16); scanReplicates(c) > 0 {
 			return scanNullShared(rows, columns)

@@ -16,7 +16,6 @@ const (
 
 // Constants of topn_set.h.
 const (
-	topnBlocks  = 132 * 8 // of a set
 	topnThreads = 128
 	topnHeader  = 1096 // bytes of Header
 	topnStrong  = 1024 // strongMost
@@ -24,6 +23,9 @@ const (
 
 // topnMemory is the most scratch memory of a launch of several tasks, in bytes.
 const topnMemory = 512 << 20
+
+// topnBlocks are the choices of a set's blocks, for each multiprocessor.
+var topnBlocks = []int{8, 2, 4, 16}
 
 // topnWide lists the widths to which kernels pad a point, in numbers.
 var topnWide = []int{2, 4, 8, 12, 16, 32, 64}
@@ -38,8 +40,8 @@ var (
 	topnParamCount  = len(topn.Op.Spec().Words())
 )
 
-// topnClass returns a class of topn: Variant is a padded width (topnWide) and, << 8, the blocks of a task; B is the
-// scratch memory of a task, in units of 256 bytes.
+// topnClass returns a class of topn: Variant is a padded width (topnWide); A is the blocks that a task has work for, rounded
+// up where they are many; B is the scratch memory of a task with as many, in units of 256 bytes.
 func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != topnParamCount || t.Dim < 1 || t.Dim > topnDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return Class{}, 0, false
@@ -60,19 +62,22 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 			break
 		}
 	}
-	blocks := min(topnBlocks, (n+topnThreads-1)/topnThreads)
+	blocks := (n + topnThreads - 1) / topnThreads
+	if blocks > usualSMs*topnBlocks[0] {
+		blocks = knnRounded(blocks * 256)
+	}
 	leaves := (n + knnLeaf - 1) / knnLeaf
 	nodes := (leaves + knnNode - 1) / knnNode
 	scratch := Align(topnHeader) + Align(4*1024*row) + Align(min(blocks, knnSortBlocks)*256*4) + 2*Align(8*n) + 2*Align(4*n) +
 		Align(4*wide*knnLeaf*leaves) + Align(8*wide*leaves) + Align(8*wide*nodes) + Align(knnLeaf*leaves) + Align(4*n) +
 		Align(4*topnStrong) + Align(8*n) + Align(4*n)
-	c := Class{Op: topn.Op, Variant: uint32(wide | blocks<<8), B: uint32(knnRounded(scratch))}
+	c := Class{Op: topn.Op, Variant: uint32(wide), A: uint32(blocks), B: uint32(knnRounded(scratch))}
 	return c, n*(2+width) + min(n, 1<<17)*min(n, 1<<17)/1000*width/100 + 50_000, true
 }
 
 // topnLaunches is opPlan.launches: sorting and boxes as for the index of op knn, then searches and counts by turns.
 func topnLaunches(c Class, p *builder, chains []chain) {
-	wide, blocks, scratch := int(c.Variant&0xff), c.Variant>>8, int(c.B)*256
+	wide, blocks, scratch := int(c.Variant), uint32(topnKnob(c).blocks(p.full, 1)), int(c.B)*256
 	p.launchInTurns(chains, blocks, blocks<<16, scratch, topnMemory, func(tasks int) {
 		grid := len(p.tiles) - p.launched
 		p.launchGrid(kernel("topn_begin"), tasks, 128, 0)
@@ -90,11 +95,19 @@ func topnLaunches(c Class, p *builder, chains []chain) {
 	})
 }
 
+// topnKnob is opPlan.knob. Blocks take the items of a launch from one counter, and what they write is the same in any order.
+func topnKnob(c Class) knob {
+	return knob{
+		kernel: fmt.Sprint("topn_search_", c.Variant), of: "points", size: int(c.A) * topnThreads, choices: topnBlocks,
+		blocks: func(full, _ int) int { return min(full, int(c.A)) },
+	}
+}
+
 var topnPlan = opPlan{
 	op: topn.Op,
 	kernels: append([]string{"topn_begin", "topn_survey", "topn_keys", "topn_tally", "topn_scatter", "topn_step"},
 		topnKernels()...),
-	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches,
+	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches, knob: topnKnob,
 }
 
 // topnKernels returns the names of the kernels that there is one of for each padded width.

@@ -378,7 +378,7 @@ func (b *Bench) windowCacheKernels(ctx context.Context, e *cuda.Executor, o *cac
 		}
 		o.take(n)
 	}
-	m, err := e.Measure(ctx, o.batch, 20, 2)
+	m, err := e.Measure(ctx, o.batch, 20, 2, 0)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ KERNELS
 
 #include <errno.h>
 #include <algorithm>
+#include <chrono>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -45,7 +46,7 @@ struct Reply {
 static_assert(sizeof(Reply) == 192, "layout");
 
 constexpr uint32_t magic = 0x6f647261;
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindWindowCache = 6, kindModels };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindModels };
 
 // A kernel takes the first six parameters, or all.
 typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *);
@@ -133,12 +134,18 @@ void execute(const Request &q, Reply &r) {
     memcpy(base + q.statusOff, status, q.tasks * 4);
 }
 
+// multiprocessors returns those of the emulated device, on which default numbers of blocks depend.
+int multiprocessors() {
+    const char *n = getenv("ODRADEK_EMULATE_SMS");
+    return n ? atoi(n) : 132;
+}
+
 void answer(const Request &q, const std::string &path, Reply &r) {
     std::lock_guard<std::mutex> lock(mutex);
     switch (q.kind) {
     case kindHello:
         r.a = 1 << 30;
-        r.b = 1ull << 32 | 227 << 16 | 90;
+        r.b = static_cast<uint64_t>(multiprocessors()) << 32 | 227 << 16 | 90;
         snprintf(r.text, sizeof r.text, "emulation on the CPU");
         return;
     case kindMap: {
@@ -149,8 +156,13 @@ void answer(const Request &q, const std::string &path, Reply &r) {
         mappings[q.batch] = {static_cast<char *>(p), q.inBytes};
         return;
     }
-    case kindExecute:
-        return execute(q, r);
+    case kindMeasure:  // once
+    case kindExecute: {
+        const auto began = std::chrono::steady_clock::now();
+        execute(q, r);
+        r.a = r.nanos = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began).count();
+        return;
+    }
     case kindWindowCache:  // until the process ends, as NaN
         r.a = reinterpret_cast<uint64_t>(memset(aligned_alloc(256, q.inBytes), 0xff, q.inBytes));
         return;
