@@ -26,6 +26,7 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/scan"
 	"odradek/detectors/vec"
 )
@@ -300,6 +301,12 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			continue
 		}
 		tiles := plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles))
+		if plan.Kernels()[l.Kernel] == "knn_reference" {
+			var err error
+			if tiles, err = referenceTiles(tasks, tiles, l); err != nil {
+				return fmt.Errorf("launch %d: %w", i, err)
+			}
+		}
 		for k, tile := range tiles {
 			if strings.HasPrefix(plan.Kernels()[l.Kernel], "svdsst") && k < plan.SVDSSTHeads {
 				if k == 0 && (tile.First != l.Tiles-plan.SVDSSTHeads || uint64(tile.Count)*plan.Alignment >= q.ScratchBytes) {
@@ -356,7 +363,9 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 				}
 				if t.Model.Len > 0 {
 					r.Model = of(plan.View[uint32](models, 0, len(models)/4), t.Model)
-					if want := testModel(int(math.Float32bits(r.X[0]) % testModels)); !slices.Equal(r.Model, want) {
+					if want := testModel(int(math.Float32bits(r.X[0]) % testModels)); t.Op == knn.Op {
+						r.Model = referencePoints(r.Model)
+					} else if !slices.Equal(r.Model, want) {
 						return fmt.Errorf("task %d has a model of %d words that begins with %d, want %d, %d", n, len(r.Model), r.Model[0], len(want), want[0])
 					}
 				}
@@ -415,6 +424,57 @@ func normalise(f32 []float32, tiles []plan.Tile) {
 			vec.Normalise(point, dim)
 		}
 	}
+}
+
+// referenceTiles returns a tile for each task of a launch of knn_reference. It returns an error if a block's runs are not
+// of one model or do not fill the block in order, or the runs of a task are not all of its fresh rows.
+func referenceTiles(tasks []plan.Task, tiles []plan.Tile, l plan.Launch) (of []plan.Tile, err error) {
+	next, seen := l.Grid, map[uint32]uint32{}
+	for _, block := range tiles[:l.Grid] {
+		if block.First != next || block.Count == 0 || uint64(next)+uint64(block.Count) > uint64(len(tiles)) {
+			return nil, fmt.Errorf("block %+v of %d tiles, run %d is due", block, len(tiles), next)
+		}
+		used, model := uint32(0), tasks[tiles[next].First].Model
+		for _, run := range tiles[next : next+block.Count] {
+			t := &tasks[run.First]
+			if run.Scratch != used || run.Count == 0 || t.Model != model || run.Part != seen[run.First] {
+				return nil, fmt.Errorf("run %+v, place %d and point %d are due", run, used, seen[run.First])
+			}
+			if run.Part == 0 {
+				of = append(of, plan.Tile{First: run.First, Count: 1})
+			}
+			used += run.Count
+			seen[run.First] += run.Count
+		}
+		if used > l.Block/2 { // 16 of a warp
+			return nil, fmt.Errorf("%d points of a block of %d threads", used, l.Block)
+		}
+		next += block.Count
+	}
+	for i, n := range seen {
+		if n != tasks[i].Fresh {
+			return nil, fmt.Errorf("%d of %d fresh rows of task %d", n, tasks[i].Fresh, i)
+		}
+	}
+	if int(next) != len(tiles) {
+		return nil, fmt.Errorf("%d tiles, of which %d are used", len(tiles), next)
+	}
+	return of, nil
+}
+
+// referencePoints returns a model of op knn whose points are rows, where the points of m are normalised: the rows of
+// tasks that have it are points, too.
+func referencePoints(m detectors.Words) detectors.Words {
+	const head = 6
+	if m[3] == 0 {
+		return m
+	}
+	width, n := int(m[0]*m[1]), int(m[2])
+	w := make(detectors.Words, head+2*width, head+2*width+n*width)
+	w.SetInt(0, width)
+	w.SetInt(1, 1)
+	w.SetInt(2, n)
+	return append(w, m[head+2*m[0]:]...)
 }
 
 // testModels is the number of the tests' models; the first value of a task chooses its model.

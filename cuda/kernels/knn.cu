@@ -78,6 +78,7 @@
 #include "knn_line.h"
 #include "knn_nearest.h"
 #include "knn_recent.h"
+#include "knn_reference.h"
 #include "knn_scan.h"
 #include "knn_tensor.h"
 #include "knn_window.h"
@@ -202,4 +203,9 @@ NEAREST(knn_nearest_4_64, 4, 64)
 extern "C" __global__ void __launch_bounds__(knn::lanes) knn_finish(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                     uint32_t *status, unsigned char *scratch) {
     knn::finishParts(knn::setOf(tasks, tiles, f32, scratch), out);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 4) knn_reference(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+                                                                   uint32_t *status, unsigned char *scratch, const uint32_t *models) {
+    knn::reference(tasks, tiles, f32, out, models);
 }

@@ -120,6 +120,11 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 		Scores: detectors.Span{Len: uint32(size.Scores)}, Next: detectors.Span{Len: uint32(size.Carry)},
 		Detail: detectors.Span{Len: uint32(size.Detail)},
 	}
+	if m, modelled := d.(detectors.Modelled); modelled {
+		if t.Model.Len = uint32(len(m.Model().Words())); !op.models {
+			return Class{}, false
+		}
+	}
 	u, params, ok := op.kernelTask(&t, d.Params())
 	if !ok {
 		return Class{}, false

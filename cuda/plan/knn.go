@@ -250,13 +250,17 @@ const (
 	knnIsLine       = knnIsScan + 8 // of one coordinate: 1, 2, 4, 8 points a thread
 	knnIsBeforeLine = knnIsLine + 4
 	knnIsRecent     = knnIsBeforeLine + 1 // of up to 512, 1,024, 2,048 points
-	knnIsIndex      = knnIsRecent + 3     // knnIndex's kernel
+	knnIsReference  = knnIsRecent + 3     // among the points of a model
+	knnIsIndex      = knnIsReference + 1  // knnIndex's kernel
 )
 
 // knnClass returns a class of KNN: Variant is one of the above, a kernel's number among its kind, and,
 // << 8, threads a block or, of an index, passes of its sort; A is shared memory in KB and, << 16, the
 // blocks of a task or, of knn_recent, the tasks of a block; B is scratch memory in 256 bytes.
 func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+	if t.Model.Len > 0 {
+		return knnReferenceClass(t, params)
+	}
 	s, ok := knnShapeOf(t, params)
 	if !ok {
 		return Class{}, 0, false
@@ -332,6 +336,10 @@ func knnRounded(bytes int) int {
 const knnMemory = 512 << 20
 
 func knnLaunches(c Class, p *builder, chains []chain) {
+	if c.Variant == knnIsReference {
+		launchReference(c, p, chains)
+		return
+	}
 	variant, threads := int(c.Variant&0xff), int(c.Variant&^knnTensor>>8)
 	shared, blocks, scratch := knnSharedBytes(c), c.A>>16, int(c.B)*256
 	name := "knn_window"
@@ -391,17 +399,23 @@ func together(chains []chain, tasks uint32) []chain {
 }
 
 // knnSharedBytes is the shared memory of knnLaunches.
-func knnSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
+func knnSharedBytes(c Class) int {
+	if c.Variant == knnIsReference {
+		s := referenceOf(c)
+		return s.bytes(s.warps())
+	}
+	return int(c.A&0xffff) << 10
+}
 
 var knnPlan = opPlan{
 	op: knn.Op, knob: knnKnob,
 	kernels: []string{"knn_before", "knn_before_line", "knn_recent_1", "knn_recent_2", "knn_recent_4",
-		"knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8", "knn_peaks", "knn_load", "knn_finish",
+		"knn_reference", "knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8", "knn_peaks", "knn_load", "knn_finish",
 		"knn_halves", "knn_tensor_16", "knn_tensor_32", "knn_tensor_48", "knn_tensor_80",
 		"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
 		"knn_window", "knn_window_2", "knn_window_4", "knn_window_8",
 		"knn_index_extent", "knn_index_keys", "knn_index_count", "knn_index_scatter", "knn_index_leaves_2", "knn_index_leaves_4",
 		"knn_nearest_2_10", "knn_nearest_2_20", "knn_nearest_2_32", "knn_nearest_2_50", "knn_nearest_2_64",
 		"knn_nearest_4_10", "knn_nearest_4_20", "knn_nearest_4_32", "knn_nearest_4_50", "knn_nearest_4_64"},
-	class: knnClass, shared: knnSharedBytes, launches: knnLaunches, pointRows: knnPointRows, rowParams: knnRowParams,
+	class: knnClass, shared: knnSharedBytes, launches: knnLaunches, models: true, pointRows: knnPointRows, rowParams: knnRowParams,
 }

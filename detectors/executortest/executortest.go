@@ -141,8 +141,7 @@ func define(t reporter, e detectors.Executor, op detectors.Op, chains []*chain, 
 	for _, c := range chains {
 		open += c.define(t, e, compare)
 		tasks += len(c.tasks)
-		_, modelled := c.Detector.(detectors.Modelled)
-		where.scored(c.Name, len(c.tasks), modelled || c.CPU)
+		where.scored(c.Name, len(c.tasks), c.CPU)
 	}
 	if open > mostOpen(tasks) {
 		t.Errorf("the definition leaves %d of %d tasks open", open, tasks)

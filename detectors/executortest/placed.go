@@ -47,8 +47,8 @@ func follow(e detectors.Executor, op detectors.Op) *placements {
 	return &placements{e: p, op: op, at: p.Placed()}
 }
 
-// scored counts the tasks of a case, each executed in a separate batch. Some ops' kernels read no
-// models, or take only some of its methods: where optional, the CPU may score them.
+// scored counts the tasks of a case, each executed in a separate batch. Some ops' kernels take only some of its
+// methods: where optional, the CPU may score them.
 func (p *placements) scored(name string, tasks int, optional bool) {
 	if p == nil {
 		return

@@ -313,7 +313,7 @@ func undefined(r *detectors.Rows) {
 // points than neighbours, of points on one spot, of a dimension that is not the rows'.
 func modelCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(points, dim, embed, k, rows int, fresh []int, draw func() float64) {
+	add := func(points, dim, embed, k, rows int, fresh []int, draw func() float64) *detectors.Case {
 		s := Reference{Dim: dim, Embed: embed, Points: make([]float64, points*dim*embed), ZNorm: embed > 2 && rng.IntN(2) == 0}
 		for i := range s.Points {
 			s.Points[i] = draw()
@@ -330,15 +330,38 @@ func modelCases(rng *rand.Rand) []detectors.Case {
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		cases = append(cases, signals.Case(fmt.Sprintf("a model of %d points of %d rows of %d, k=%d, self %v, neighbours %v",
 			points, embed, dim, k, d.p.IncludeSelf, d.p.Neighbours), d, rows, 0, fresh, all...))
+		return &cases[len(cases)-1]
 	}
 	normal := func() float64 { return 30 * rng.NormFloat64() }
 	tied := func() float64 { return float64(rng.IntN(4)) }
-	for _, draw := range []func() float64{normal, tied, func() float64 { return 5 }} {
+	spot := func() float64 { return 5 }
+	clusters := func() float64 { return float64(rng.IntN(2)*2e6) + rng.NormFloat64() } // far from their mean
+	for _, draw := range []func() float64{normal, tied, spot, clusters} {
 		dim, embed := 1+rng.IntN(3), 1+rng.IntN(5)
 		add(1+rng.IntN(300), dim, embed, 1+rng.IntN(40), dim, []int{1, 1, 7, 40}, draw)
 	}
-	add(1, 1, 1, 5, 1, []int{1, 3}, normal)                      // fewer points than neighbours
-	add(5000+rng.IntN(100), 2, 1, 1000, 2, []int{90, 1}, normal) // more than are searched at a time
-	add(50, 2, 3, 5, 3, []int{2}, normal)                        // another dimension
-	return cases
+	add(1, 1, 1, 5, 1, []int{1, 3}, normal)                                 // fewer points than neighbours
+	add(5000+rng.IntN(100), 2, 1, 1000, 2, []int{90, 1}, normal).CPU = true // more than are searched at a time
+	add(50, 2, 3, 5, 3, []int{2}, normal)                                   // another dimension
+	// Sizes at the limits of a kernel's steps, and points of few and many values.
+	for _, n := range []int{63, 64, 65, 257, 1024, 1025} {
+		dim, embed := 1+rng.IntN(4), 1+rng.IntN(16)
+		add(n, dim, embed, 1+rng.IntN(1<<rng.IntN(8)), dim, []int{1 + rng.IntN(20)}, []func() float64{normal, tied, clusters}[rng.IntN(3)])
+	}
+	// Every point of the set is judged, and each is among its own neighbours, at distance 0.
+	own := Reference{Dim: 2, Points: make([]float64, 2*70)}
+	for i := range own.Points {
+		own.Points[i] = tied()
+	}
+	m, err := NewModel(own)
+	if err != nil {
+		panic(err)
+	}
+	d := detectors.Must(NewByModel(ModelParams{Model: m, K: 4, Neighbours: true}))
+	points := 0
+	at := func(int, int) float64 { // the first value of each row, then the second
+		points++
+		return own.Points[(points-1)%70*2+(points-1)/70]
+	}
+	return append(cases, signals.Case("the points of a model", d, 2, 0, []int{30, 40}, signals.Signal{Name: "its points", At: at}))
 }
