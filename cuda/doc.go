@@ -34,7 +34,8 @@
 // memory on a device, up to Options.Models bytes, taken with the first; child.Models is
 // their directory, by content, and evicts the least recently used. The plan brings
 // missing models, and kernels get the models' base and a Span a task. A split batch has its
-// models on each device that needs them; a new child has none.
+// models on each device that needs them; a new child has none. Kernel knn_reference reads them: op knn with a
+// reference set.
 //
 // A kernel may give a task the status more, with the input of its next round in Next: the
 // task is planned again (opPlan.again), with its Next as carry, as often

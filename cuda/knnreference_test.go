@@ -173,6 +173,31 @@ func knnReference(t *testing.T, o Options, tasks int, size func(*rand.Rand) int)
 			r.add(m, m.Model(), 2, 14+rng.IntN(5), draws["tied"])
 		}
 	})
+	run("approaching", func(t *testing.T, r *referenceBatch) { // many points at one distance, then as many at a smaller one
+		for range 20 {
+			dim, many := 1+rng.IntN(4), 60+rng.IntN(200)
+			d := r.model(t, 6*many, dim, 1, 1+rng.IntN(60), func(i int) float32 { return float32(100 - i/dim/many) })
+			r.add(d, d.Model(), dim, 20, func(int) float32 { return float32(rng.IntN(3)) })
+		}
+	})
+	run("sphere", func(t *testing.T, r *referenceBatch) { // distances that float32 does not distinguish
+		for range 3 {
+			dim, n := 2+rng.IntN(20), 200+rng.IntN(1000)
+			points := make([]float64, n*dim)
+			for p := range slices.Chunk(points, dim) {
+				size := 0.0
+				for c := range p {
+					p[c] = rng.NormFloat64()
+					size += p[c] * p[c]
+				}
+				for c := range p {
+					p[c] *= (1 + 1e-7*rng.Float64()) / math.Sqrt(size)
+				}
+			}
+			d := r.model(t, n, dim, 1, 1+rng.IntN(50), func(i int) float32 { return float32(points[i]) })
+			r.add(d, d.Model(), dim, 20, func(int) float32 { return 1e-8 * float32(rng.IntN(2)) })
+		}
+	})
 	run("unfit", func(t *testing.T, r *referenceBatch) {
 		two, three := r.model(t, 50, 2, 3, 5, noise), r.model(t, 70, 3, 2, 5, noise)
 		r.add(two, two.Model(), 3, 4, noise) // rows of another dimension

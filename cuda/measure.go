@@ -42,9 +42,12 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	}
 	p.Start(b)
 	p.Assign(b)
-	if len(p.Models(b)) > 0 {
-		return m, errors.New("cuda: measure: the batch has models")
+	t := attempt{d: d, c: c, plan: p}
+	if !t.place(b) {
+		return m, errors.New("cuda: measure: no room for the batch's models")
 	}
+	executed := false
+	defer func() { c.Models().Done(t.models, executed) }()
 	if p.Device() == 0 || !e.write(h, p) {
 		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
 	}
@@ -57,6 +60,11 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	if refused, err := c.Map(l, h.memory.ID, len(h.memory.Bytes), h.memory.path(), limit); err != nil || refused != nil {
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
 	}
+	if len(t.models) > 0 {
+		if refused, err := c.TakeModels(l, limit); err != nil || refused != nil {
+			return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
+		}
+	}
 	q := child.Request{Kind: child.KindMeasure, Repeat: uint32(repeat), Rotate: uint32(rotate), Request: *p.Request()}
 	q.CopyOut = true
 	r, err := c.Ask(l, &q, limit)
@@ -66,6 +74,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	if err != nil {
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
+	executed = true
 	knob, chosen := p.Chosen()
 	return Measurement{time.Duration(r.Nanos), time.Duration(r.A), int(r.B), knob.Class, knob.Choices, chosen}, nil
 }

@@ -92,6 +92,8 @@ type Shape struct {
 	Fresh  int
 	Chain  int // consecutive tasks of a key in a batch; 0 for 1
 	Tasks  int // of all batches together
+	// Reference is the number of points of the reference set that all tasks compare with; 0: none.
+	Reference int
 }
 
 // specs is the op table, by number. Only tasks contain op numbers, not stored data.

@@ -154,6 +154,24 @@ func (p *Param) check(value any) error {
 // Build returns the detector of an op with the settings in v, and the defaults of
 // those that v does not have, of rows of dim values. The error names every fault.
 func (s *Spec) Build(v Values, dim int) (Detector, error) {
+	all, err := s.complete(v, dim)
+	if err != nil {
+		return nil, err
+	}
+	return s.New(all)
+}
+
+// BuildReferred is Build for the detector that judges rows by a reference set.
+func (s *Spec) BuildReferred(v Values, dim int, rows []float64) (Modelled, error) {
+	all, err := s.complete(v, dim)
+	if err != nil {
+		return nil, err
+	}
+	return s.NewReferred(all, dim, rows, 0)
+}
+
+// complete returns v with the defaults of the settings that it lacks.
+func (s *Spec) complete(v Values, dim int) (Values, error) {
 	var faults []error
 	all := Values{}
 	for i := range s.Params {
@@ -176,7 +194,7 @@ func (s *Spec) Build(v Values, dim int) (Detector, error) {
 		return nil, fmt.Errorf("detectors: %s: %w", s.Name, errors.Join(faults...))
 	}
 	s.Derive(all, dim)
-	return s.New(all)
+	return all, nil
 }
 
 // Derive sets the defaults that depend on other settings where v lacks them, for rows of

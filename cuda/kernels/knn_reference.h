@@ -29,15 +29,18 @@ struct Judged {
     Reference r;
     int points, room;                // of a tile; of a query's list
     const float *x[referenceMost];   // the query
-    Bits last[referenceMost];        // of an exact query: no further point's square is that or above
+    Bits last[referenceMost];        // of an exact query: the square of the last of its list when it was cut
+    uint32_t number[referenceMost];  // and the number of that point: no neighbour is farther, or as far with a larger number
     uint32_t task[referenceMost];
     uint32_t fresh[referenceMost];   // the number among the fresh points of the task
     uint32_t count[referenceMost];   // entries of the list; more than there is room for: some are missing
-    float bound[referenceMost];      // no neighbour's float32 square is above
+    float4 bound[referenceMost / 4]; // no neighbour's float32 square is above
     int others[referenceMost];       // neighbours to find
     bool spoilt[referenceMost];      // without a weight
     bool exact[referenceMost];       // the list was once cut in float64
     uint32_t peak;                   // bits of the largest absolute value
+
+    __device__ float &boundOf(int q) { return reinterpret_cast<float *>(bound)[q]; }
 };
 
 // Memory is a block's dynamic shared memory. plan/knnreference.go has its size.
@@ -107,9 +110,16 @@ static __device__ __noinline__ void drop(Judged &s, int q) {
     Listed *list = m.list + q * s.room;
     int count = min(static_cast<int>(s.count[of]), s.room);
     bool exact = s.exact[of];
-    float bound = s.bound[of];
+    float bound = s.boundOf(of);
     Bits last = s.last[of];
-    if (exact) count = keep(list, count, [&](int a) { return a < others || squareOf(s, of, list[a].y) < last; });
+    uint32_t number = s.number[of];
+    if (exact) {
+        count = keep(list, count, [&](int a) {
+            if (a < others) return true;
+            const Bits square = squareOf(s, of, list[a].y);
+            return square < last || (square == last && list[a].y < number);
+        });
+    }
     if (count > most) {
         const uint32_t near = rank<uint32_t>(count, others, (s.room - others) / 4, [&](int a) { return list[a].x; });
         bound = fminf(bound, within(__uint_as_float(near), s.r.width));
@@ -118,14 +128,12 @@ static __device__ __noinline__ void drop(Judged &s, int q) {
     if (count > most) {  // ties, or points that float32 cannot distinguish
         for (int a = lane; a < count; a += 32) m.square[a] = squareOf(s, of, list[a].y);
         __syncwarp();
-        uint32_t number;
         last = lastOf(list, m.square, count, others, number);
         count = keep(list, count, [&](int a) { return m.square[a] < last || (m.square[a] == last && list[a].y <= number); });
         exact = true;
-        if (last == 0) bound = -1;
     }
     __syncwarp();
-    if (lane == 0) s.count[of] = count, s.bound[of] = bound, s.exact[of] = exact, s.last[of] = last;
+    if (lane == 0) s.count[of] = count, s.boundOf(of) = bound, s.exact[of] = exact, s.last[of] = last, s.number[of] = number;
     __syncwarp();
 }
 
@@ -173,8 +181,8 @@ static __device__ __noinline__ void decide(const Judged &s, int q, Wanted w, flo
 // ask sets up the queries of a block and their points, unscaled, and the bits of their largest absolute value.
 __device__ inline void ask(Judged &s, const Memory &m, const Reference &r, const Task *tasks, const Tile *tiles, const Tile &block, const float *f32) {
     for (int q = threadIdx.x; q < m.queries; q += blockDim.x) {
-        s.task[q] = none, s.count[q] = 0, s.bound[q] = -1, s.others[q] = 0, s.spoilt[q] = s.exact[q] = false;
-        s.last[q] = 0, s.x[q] = nullptr;
+        s.task[q] = none, s.count[q] = 0, s.boundOf(q) = -1, s.others[q] = 0, s.spoilt[q] = s.exact[q] = false;
+        s.last[q] = 0, s.number[q] = none, s.x[q] = nullptr;
     }
     if (threadIdx.x == 0) s.peak = 0;
     __syncthreads();
@@ -207,7 +215,7 @@ __device__ inline void ask(Judged &s, const Memory &m, const Reference &r, const
     spoilt = __shfl_xor_sync(full, spoilt ? 1 : 0, 1) || spoilt;
     if ((lane & 1) == 0 && there) {
         s.x[q] = x, s.spoilt[q] = spoilt, s.others[q] = others;
-        if (!spoilt && others > 0) s.bound[q] = infinite;
+        if (!spoilt && others > 0) s.boundOf(q) = infinite;
     }
     // The scale is a power of two: that of the first points and the queries is as right as that of all.
     const int some = min(r.n, m.pitch - referencePad) * r.width;
@@ -227,23 +235,33 @@ __device__ inline float scaleFor(uint32_t peak) {
     return ldexpf(1, min(20 - (static_cast<int>(peak >> 23) - 127), 120));
 }
 
-// stagePoints writes count points from the point first on, scaled, to the tile, and NaN up to a whole step. It
-// returns whether one is not finite.
-__device__ __forceinline__ bool stagePoints(const Memory &m, const Reference &r, int first, int count, float scale) {
-    bool bad = false;
-    const float *from = r.points + static_cast<size_t>(first) * r.width;
-    const int total = count * r.width, along = blockDim.x / r.width, across = blockDim.x % r.width;
-    int p = threadIdx.x / r.width, c = threadIdx.x % r.width;
-    for (int i = threadIdx.x; i < total; i += blockDim.x) {
-        const float v = from[i];
-        bad = bad || !(v - v == 0);
-        m.tile[c * m.pitch + p] = v * scale;
-        p += along, c += across;
-        if (c >= r.width) c -= r.width, p++;
+// stagePoints writes count points from the point first on, scaled, to the tile, and NaN up to a whole step. It adds
+// NaN to spoilt if one is not finite.
+__device__ __forceinline__ void stagePoints(const Memory &m, const Reference &r, int first, int count, float scale, float &spoilt) {
+    const int total = count * r.width, threads = blockDim.x, along = threads / r.width, across = threads % r.width;
+    const int step = across * m.pitch + along, wrap = r.width * m.pitch - 1;
+    const float *from = r.points + static_cast<size_t>(first) * r.width + threadIdx.x;
+    int c = threadIdx.x % r.width;
+    float *to = m.tile + c * m.pitch + threadIdx.x / r.width;
+    const auto put = [&](float v) {
+        spoilt = fmaf(v, 0.0f, spoilt);
+        *to = v * scale;
+        to += step, c += across;
+        if (c >= r.width) c -= r.width, to -= wrap;
+    };
+    constexpr int each = 8;  // loads in flight
+    int i = threadIdx.x;
+    for (; i + (each - 1) * threads < total; i += each * threads) {
+        float v[each];
+#pragma unroll
+        for (int j = 0; j < each; j++, from += threads) v[j] = *from;
+#pragma unroll
+        for (int j = 0; j < each; j++) put(v[j]);
     }
+#pragma unroll 1
+    for (; i < total; i += threads, from += threads) put(*from);
     const int end = (count + referenceStep - 1) / referenceStep * referenceStep, missing = end - count;
     for (int i = threadIdx.x; i < missing * r.width; i += blockDim.x) m.tile[i / missing * m.pitch + count + i % missing] = nan;
-    return bad;
 }
 
 // compareStep compares a warp's queries with the 64 points of a step, which begin at tile; first is the number of
@@ -274,8 +292,11 @@ __device__ __forceinline__ void compareStep(Judged &s, const Memory &m, const Re
         x += m.queries, y += m.pitch;
     }
     float bound[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) bound[i] = s.bound[of + i];
+    const auto take = [&] {
+        const float4 b = s.bound[of / 4];
+        bound[0] = b.x, bound[1] = b.y, bound[2] = b.z, bound[3] = b.w;
+    };
+    take();
     bool hit = false;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -284,7 +305,7 @@ __device__ __forceinline__ void compareStep(Judged &s, const Memory &m, const Re
     }
     if (!__any_sync(full, hit)) return;
     const int at = first + 4 * (lane & 7);
-    for (;;) {
+    for (bool dropped = false;; dropped = true) {
         bool over = false;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -303,12 +324,17 @@ __device__ __forceinline__ void compareStep(Judged &s, const Memory &m, const Re
         }
         over = __any_sync(full, over);
         __syncwarp();
-        if (!over) return;
+        if (!over) {
+            // Points of later steps have larger numbers: none is nearer than k at distance 0.
+            const int q = warp * referenceQueries + lane;
+            if (dropped && lane < referenceQueries && s.exact[q] && s.last[q] == 0) s.boundOf(q) = -1;
+            __syncwarp();
+            return;
+        }
         for (int q = 0; q < referenceQueries; q++) {
             if (s.count[warp * referenceQueries + q] > static_cast<uint32_t>(room)) drop(s, q);
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++) bound[i] = s.bound[of + i];
+        take();
     }
 }
 
@@ -330,16 +356,16 @@ __device__ __forceinline__ void reference(const Task *tasks, const Tile *tiles, 
     const float scale = scaleFor(s.peak);
     for (int c = lane & 1; c < width; c += 2) m.query[c * m.queries + warp * referenceQueries + (lane >> 1)] *= scale;
     const bool idle = s.task[warp * referenceQueries] == none;  // the whole warp
-    bool bad = false;
+    float spoilt = 0;
     for (int first = 0; first < r.n; first += points) {
         const int count = min(points, r.n - first);
         __syncthreads();
-        bad = stagePoints(m, r, first, count, scale) || bad;
+        stagePoints(m, r, first, count, scale, spoilt);
         __syncthreads();
         if (idle) continue;
         for (int step = 0; step < count; step += referenceStep) compareStep(s, m, r, m.tile + step, first + step);
     }
-    bad = __syncthreads_or(bad);
+    const bool bad = __syncthreads_or(!(spoilt == 0));
     if (idle) return;
     for (int q = 0; q < referenceQueries; q++) {
         const int of = warp * referenceQueries + q;

@@ -9,8 +9,8 @@ const (
 	referenceStep    = 64       // points that a warp compares its queries with at a time
 	referencePad     = 4        // numbers between the rows of a tile
 	referenceK       = 256      // neighbours, at most
-	referenceTile    = 4 << 10  // numbers of a tile of points, at most
-	referencePoints  = 1 << 10  // points of a tile, at most
+	referenceTile    = 2 << 10  // numbers of a tile of points, at most, but for one step
+	referencePoints  = 512      // points of a tile, at most
 	referenceShared  = 92 << 10 // bytes of a block, at most
 	referenceHead    = 6        // words of a model before the origins of its values
 	referenceSpread  = 132      // blocks that a launch should have before they have more warps

@@ -26,6 +26,9 @@ var floors = map[detectors.Op]func(s *detectors.Shape) work{
 		return lofWork(s.Values.Int(detectors.WindowParam), s.Dim, s.Values.Int("K"), s.Fresh == 1)
 	},
 	knn.Op: func(s *detectors.Shape) work {
+		if s.Reference > 0 {
+			return work{"one pass over the set for each point", float64(s.Fresh) * float64(s.Reference) * float64(s.Dim*s.Values.Int("EMBED")+2)}
+		}
 		return knnWork(s.Values.Int(detectors.WindowParam), s.Dim, s.Values.Int("K"), s.Fresh == 1)
 	},
 	discord.Op: func(s *detectors.Shape) work {

@@ -273,6 +273,11 @@ func (s *shape) place(x []float64, rng *rand.Rand) {
 func (in *input) pack(b *detectors.Batch, tasks int) {
 	b.Reset()
 	params := b.Put(in.params)
+	var model detectors.Span
+	var origin []float64 // of each value of a row; nil: the window's middle value
+	if m, ok := in.det.(detectors.Modelled); ok {
+		model, origin = b.Model(m.Model()), m.Origin()
+	}
 	chain := max(in.chain, 1)
 	if tasks%chain > 0 {
 		chain = 1
@@ -286,7 +291,7 @@ func (in *input) pack(b *detectors.Batch, tasks int) {
 		all := in.windows[k%len(in.windows)]
 		n := len(all) - max(in.chain-1, 0)*in.dim
 		x, center := all[step*in.dim:][:n], all[n/2]
-		t := detectors.Task{Op: in.det.Op(), Dim: uint32(in.dim), Fresh: uint32(in.fresh), Params: params}
+		t := detectors.Task{Op: in.det.Op(), Dim: uint32(in.dim), Fresh: uint32(in.fresh), Params: params, Model: model}
 		var p []float32
 		switch {
 		case t.Op.Elem() == detectors.F64 && step > 0 && !in.apart:
@@ -314,6 +319,9 @@ func (in *input) pack(b *detectors.Batch, tasks int) {
 			t.X.Len = uint32(n)
 		}
 		for i := range p[:min(len(p), len(x))] {
+			if origin != nil {
+				center = origin[i%in.dim]
+			}
 			p[i] = float32(x[i] - center)
 		}
 		if step > 0 {

@@ -60,6 +60,7 @@ var targets = map[string]target{
 	"knn N=1000000 d=2 k=50, 100 far outliers":                    {1_000_000 / 0.005, 0},
 	"knn N=1600000 d=3 k=50":                                      {1_600_000 / 0.012, 0},
 	"knn N=581012 d=10 k=50":                                      {581_012 / 0.12, 0},
+	"knn reference N=10000 d=8 embed=2 k=10":                      {0.2 * 132 * opsLanes * opsClock / (10_000 * 16), 0},
 	"knn N=16384 d=8 k=20":                                        {60e6, 0},
 	"lof N=100000 d=16 k=20":                                      {0, 100_000 / 0.02},
 	"topn N=1000000 d=2 k=10, top 10":                             {1_000_000 / 0.002, 0},
@@ -174,7 +175,12 @@ func newShape(op detectors.Op, s *detectors.Shape) shape {
 	return shape{
 		op: op, name: fmt.Sprintf("%v %s", op, s.Name), unit: s.Unit, dim: s.Dim, fresh: s.Fresh, chain: s.Chain, tasks: s.Tasks,
 		long: profile || nulls, first: profile,
-		det: func() (detectors.Detector, error) { return op.Spec().Build(s.Values, s.Dim) },
+		det: func() (detectors.Detector, error) {
+			if s.Reference > 0 {
+				return op.Spec().BuildReferred(s.Values, s.Dim, referenceRows((s.Reference+s.Values.Int("EMBED")-1)*s.Dim, s.Dim))
+			}
+			return op.Spec().Build(s.Values, s.Dim)
+		},
 		floor: func() work {
 			if floor := floors[op]; floor != nil {
 				return floor(s)
@@ -182,6 +188,18 @@ func newShape(op detectors.Op, s *detectors.Shape) shape {
 			return work{by: "its input"}
 		},
 	}
+}
+
+// referenceRows returns the n values of a reference set's rows, of the kind that windows have, but others.
+func referenceRows(n, dim int) []float64 {
+	rng := rand.New(rand.NewPCG(7, 8))
+	x := make([]float64, n)
+	for i := range x {
+		if x[i] = rng.NormFloat64(); dim == 1 {
+			x[i] = (&shape{}).wave(x, i, 0)
+		}
+	}
+	return x
 }
 
 // caseShapes returns the op's cases with Case.Bench: the last task of each, as many times as

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"odradek/detectors"
@@ -43,6 +44,42 @@ func TestCaseShapes(t *testing.T) {
 			}
 			exec.Release(batch)
 		}
+	}
+}
+
+// TestReferenceShapes: tasks of shapes with a reference set have it as their model, and scores.
+func TestReferenceShapes(t *testing.T) {
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	count := 0
+	for _, s := range allShapes() {
+		if !strings.HasPrefix(s.name, "knn reference ") {
+			continue
+		}
+		count++
+		in, err := s.input()
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := exec.Batch()
+		if err := in.warmUp(t.Context(), exec, batch, 2); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			r := batch.Rows(i)
+			if len(r.Model) < 1024 {
+				t.Errorf("%s: a model of %d words", s.name, len(r.Model))
+			}
+			for _, v := range r.Scores {
+				if !(v > 0) || v > 100 { // windows are like the set
+					t.Errorf("%s: score %v", s.name, v)
+				}
+			}
+		}
+		exec.Release(batch)
+	}
+	if count < 4 {
+		t.Errorf("%d shapes have a reference set", count)
 	}
 }
 

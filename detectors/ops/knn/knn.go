@@ -48,7 +48,7 @@ var spec = detectors.Spec{
 		{Name: "NEIGHBOURS", Type: detectors.Bool, Word: 5},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 6, Later: true,
 			Help: "bring each value's course within a point, of REFERENCE too, to mean 0 and standard deviation 1, or 0 where it is constant, so " +
-				"that its shape counts alone. EMBED must be at least 3. A GPU normalises points of 64 values at most, and none of REFERENCE."},
+				"that its shape counts alone. EMBED must be at least 3. A GPU normalises points of 64 values at most."},
 	},
 	// Measured in docs/quality.md, on streams of one value; 16 KiB a series with the
 	// window. Where points are runs of rows, the readings of a fault are in the scores of
@@ -597,8 +597,8 @@ func cases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes are weights of all points of a window among themselves, and of each sample
-// among those before it.
+// Shapes are weights of all points of a window among themselves, of each sample among those before it, and among those
+// of a reference set.
 func Shapes() []detectors.Shape {
 	shape := func(n, dim, k, tasks int) detectors.Shape {
 		return detectors.Shape{
@@ -618,7 +618,18 @@ func Shapes() []detectors.Shape {
 	}
 	presetChained := preset
 	presetChained.Name, presetChained.Chain = preset.Name+", 16 tasks a key", 16
+	judged := func(n, dim, embed, fresh, tasks int) detectors.Shape {
+		name := fmt.Sprintf("reference N=%d d=%d embed=%d k=10", n, dim, embed)
+		if fresh == 1 {
+			name += ", 1 fresh"
+		}
+		return detectors.Shape{
+			Name: name, Unit: "points/s", Dim: dim, Fresh: fresh, Tasks: tasks, Reference: n, Values: detectors.Values{"K": 10, "EMBED": embed},
+		}
+	}
 	return []detectors.Shape{
+		judged(1024, 1, 16, 16, 1<<12), judged(1024, 1, 16, 1, 1<<15), judged(10000, 8, 1, 16, 1<<12), judged(10000, 8, 2, 16, 1<<12),
+		judged(100000, 2, 1, 16, 1<<12),
 		preset, presetChained,
 		shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(1600000, 3, 50, 1), shape(581012, 10, 50, 1),
 		shape(1024, 1, 20, 1<<14), stride, chained,
