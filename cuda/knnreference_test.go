@@ -26,9 +26,39 @@ func TestKNNReferenceEmulated(t *testing.T) {
 	})
 }
 
-// TestKNNReferenceDevice is TestKNNReferenceEmulated on a device, with larger sets and more tasks.
+// TestKNNReferenceDevice is TestKNNReferenceEmulated on a device, with larger sets and more tasks; short without them,
+// as under a sanitizer.
 func TestKNNReferenceDevice(t *testing.T) {
-	knnReference(t, deviceOptions(t), 300, func(rng *rand.Rand) int { return 1 + rng.IntN(1<<(1+rng.IntN(14))) })
+	tasks, most := 300, 14
+	if testing.Short() {
+		tasks, most = 20, 11
+	}
+	knnReference(t, deviceOptions(t), tasks, func(rng *rand.Rand) int { return 1 + rng.IntN(1<<(1+rng.IntN(most))) })
+	if testing.Short() {
+		return
+	}
+	e := open(t, deviceOptions(t))
+	defer e.Close()
+	for _, c := range []struct{ n, dim, k, tasks int }{{100_000, 2, 10, 500}, {100_000, 16, 50, 50}, {1_000_000, 4, 100, 20}, {1 << 21, 3, 10, 10}} {
+		t.Run(fmt.Sprintf("%dx%d k=%d", c.n, c.dim, c.k), func(t *testing.T) {
+			rng := seedtest.New(t)
+			noise := lofDraws(rng)["noise"]
+			r := &referenceBatch{rng: rng, b: e.Batch()}
+			defer e.Release(r.b)
+			d := r.model(t, c.n, c.dim, 1, c.k, noise)
+			for range c.tasks {
+				r.add(d, d.Model(), c.dim, 16, noise)
+			}
+			began := time.Now()
+			if err := e.Execute(context.Background(), r.b); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("Execute with everything: %v", time.Since(began))
+			r.check(t)
+		})
+	}
+	noFault(t, e.Stats())
+	byKernels(t, e.Stats(), 0)
 }
 
 // referenceDraws returns numbers that are hard for float32 filters, besides those of lofDraws.
@@ -176,8 +206,8 @@ func knnReference(t *testing.T, o Options, tasks int, size func(*rand.Rand) int)
 	run("approaching", func(t *testing.T, r *referenceBatch) { // many points at one distance, then as many at a smaller one
 		for range 20 {
 			dim, many := 1+rng.IntN(4), 60+rng.IntN(200)
-			d := r.model(t, 6*many, dim, 1, 1+rng.IntN(60), func(i int) float32 { return float32(100 - i/dim/many) })
-			r.add(d, d.Model(), dim, 20, func(int) float32 { return float32(rng.IntN(3)) })
+			d := r.model(t, 6*many, dim, 1, 1+rng.IntN(60), func(i int) float32 { return float32(5 - i/dim/many) })
+			r.add(d, d.Model(), dim, 20, func(int) float32 { return float32(rng.IntN(8) / 7) })
 		}
 	})
 	run("sphere", func(t *testing.T, r *referenceBatch) { // distances that float32 does not distinguish

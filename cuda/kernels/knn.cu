@@ -1,12 +1,15 @@
 // Op KNN: package detectors/knn has the definition. Neighbours are those of float64, ties in the order
 // of the points. So are their distances, except for the last digits of float32 in small windows.
 //
-// There are seven methods:
+// There are eight methods:
 //
 //   - A point among those before it (knn_before): a warp a point, in float64. Copying
 //     the window to the device takes longer than that.
 //   - A run of readings of one value among up to 2,048 before it, up to 64 neighbours, not listed
 //     (knn_recent): a warp a point, in float32.
+//   - A point among those of a reference set, the model of its task (knn_reference): float32 squares against a bound,
+//     16 points a warp, of as many tasks with one model as there are; float64 decides, and sums by point, as the CPU's
+//     form does: its weights to the bit.
 //   - All points of a window of up to some thousand (knn_window): the search of op LOF,
 //     lof_search.h, one block a window, with the window in shared memory.
 //   - All points of a window of up to 4,096 of one coordinate, without listed neighbours
@@ -64,6 +67,16 @@
 // instructions the most of the rest. With rounds unrolled and 22 loads at a time the code had 75 KB, and did
 // 44 M and 61 M; rounds in a loop 49 M and 71 M; 4 loads at a time 69 M and 89 M; sorts in loops 82 M and 96 M,
 // on another H200. Five blocks of 96 registers a thread were 2 to 10 % slower than four of 128.
+//
+// knn_reference: 64 points of the set are compared at a time, a lane has four queries and eight points, whose
+// coordinates come from shared memory. Squares are sums of squared differences, so that their error is relative to
+// them, wherever the points lie. Those within a query's bound go to its list; a full list is cut to the nearest by
+// float32, or, where ties or too small differences leave too many, by float64. With k=10 and room for 64 about 140 of
+// 10,000 points enter a list after the first 64.
+//
+// Floor of knn_reference: a multiply-add for each number of each point. Differences and comparison make it 2d+1
+// instructions a pair, at most 48 % of the floor at d=16. Expanded squares would need half, and a bound of what they
+// cancel.
 //
 // knn_index_extent, _keys, _count, _scatter, _leaves sort the points along Hilbert's curve by radix,
 // and compute a box for each 32 and each 1,024 successive points. knn_nearest: a warp has 32 successive
