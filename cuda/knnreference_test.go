@@ -39,7 +39,9 @@ func TestKNNReferenceDevice(t *testing.T) {
 	}
 	e := open(t, deviceOptions(t))
 	defer e.Close()
-	for _, c := range []struct{ n, dim, k, tasks int }{{100_000, 2, 10, 500}, {100_000, 16, 50, 50}, {1_000_000, 4, 100, 20}, {1 << 21, 3, 10, 10}} {
+	for _, c := range []struct{ n, dim, k, tasks int }{
+		{100_000, 2, 10, 500}, {100_000, 16, 50, 50}, {1_000_000, 4, 100, 20}, {1 << 21, 3, 10, 10},
+	} {
 		t.Run(fmt.Sprintf("%dx%d k=%d", c.n, c.dim, c.k), func(t *testing.T) {
 			rng := seedtest.New(t)
 			noise := lofDraws(rng)["noise"]
@@ -64,7 +66,9 @@ func TestKNNReferenceDevice(t *testing.T) {
 // referenceDraws returns numbers that are hard for float32 filters, besides those of lofDraws.
 func referenceDraws(rng *rand.Rand) map[string]func(int) float32 {
 	draws := lofDraws(rng)
-	draws["clusters"] = func(int) float32 { return float32(float64(rng.IntN(2)*2-1)*1e6 + rng.NormFloat64()) } // far from the mean, near to each other
+	draws["clusters"] = func(int) float32 { // far from the mean, near to each other
+		return float32(float64(rng.IntN(2)*2-1)*1e6 + rng.NormFloat64())
+	}
 	draws["grid"] = func(i int) float32 { return float32(i % 60) }
 	return draws
 }

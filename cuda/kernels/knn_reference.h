@@ -103,10 +103,12 @@ __device__ inline Bits lastOf(const Listed *list, const Bits *square, int count,
     return far;
 }
 
-// drop removes entries that are no neighbours from the list of query q of this warp. It leaves room for as many again as it keeps beyond the neighbours.
+// drop removes entries that are no neighbours from the list of query q of this warp. At least half of the room for
+// others than the neighbours is free then.
 static __device__ __noinline__ void drop(Judged &s, int q) {
     const Memory m = memoryOf(s);
-    const int lane = threadIdx.x & 31, of = (threadIdx.x >> 5) * referenceQueries + q, others = s.others[of], most = others + (s.room - others) / 2;
+    const int lane = threadIdx.x & 31, of = (threadIdx.x >> 5) * referenceQueries + q;
+    const int others = s.others[of], most = others + (s.room - others) / 2;
     Listed *list = m.list + q * s.room;
     int count = min(static_cast<int>(s.count[of]), s.room);
     bool exact = s.exact[of];
@@ -179,7 +181,8 @@ static __device__ __noinline__ void decide(const Judged &s, int q, Wanted w, flo
 }
 
 // ask sets up the queries of a block and their points, unscaled, and the bits of their largest absolute value.
-__device__ inline void ask(Judged &s, const Memory &m, const Reference &r, const Task *tasks, const Tile *tiles, const Tile &block, const float *f32) {
+__device__ inline void ask(Judged &s, const Memory &m, const Reference &r, const Task *tasks, const Tile *tiles, const Tile &block,
+                           const float *f32) {
     for (int q = threadIdx.x; q < m.queries; q += blockDim.x) {
         s.task[q] = none, s.count[q] = 0, s.boundOf(q) = -1, s.others[q] = 0, s.spoilt[q] = s.exact[q] = false;
         s.last[q] = 0, s.number[q] = none, s.x[q] = nullptr;
@@ -279,7 +282,8 @@ __device__ __forceinline__ void compareStep(Judged &s, const Memory &m, const Re
     }
 #pragma unroll 4
     for (int c = 0; c < r.width; c++) {
-        const float4 q = *reinterpret_cast<const float4 *>(x), a = *reinterpret_cast<const float4 *>(y), b = *reinterpret_cast<const float4 *>(y + 32);
+        const float4 q = *reinterpret_cast<const float4 *>(x);
+        const float4 a = *reinterpret_cast<const float4 *>(y), b = *reinterpret_cast<const float4 *>(y + 32);
         const float query[4] = {q.x, q.y, q.z, q.w}, point[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -314,7 +318,8 @@ __device__ __forceinline__ void compareStep(Judged &s, const Memory &m, const Re
                 if (sum[i][j] <= bound[i]) {
                     const uint32_t slot = atomicAdd(&s.count[of + i], 1u);
                     if (slot < static_cast<uint32_t>(room)) {
-                        m.list[(4 * mine + i) * room + slot] = {__float_as_uint(sum[i][j]), static_cast<uint32_t>(at + j % 4 + j / 4 * 32)};
+                        const uint32_t point = at + j % 4 + j / 4 * 32;
+                        m.list[(4 * mine + i) * room + slot] = {__float_as_uint(sum[i][j]), point};
                         sum[i][j] = nan;
                     } else {
                         over = true;

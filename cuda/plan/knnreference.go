@@ -12,6 +12,7 @@ const (
 	referenceTile    = 2 << 10  // numbers of a tile of points, at most, but for one step
 	referencePoints  = 512      // points of a tile, at most
 	referenceShared  = 92 << 10 // bytes of a block, at most
+	referenceWords   = 1 << 24  // of a model, at most: a quarter of a device's memory for models, by default
 	referenceHead    = 6        // words of a model before the origins of its values
 	referenceSpread  = 132      // blocks that a launch should have before they have more warps
 )
@@ -45,7 +46,7 @@ func (s referenceShape) warps() int {
 // model's content shows it.
 func knnReferenceClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != knnParamCount || t.Dim < 1 || t.Dim > knnDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh ||
-		t.Model.Len <= referenceHead {
+		t.Model.Len <= referenceHead || t.Model.Len > referenceWords {
 		return Class{}, 0, false
 	}
 	k, m := params.Int(knnParamK), params.Int(knnParamEmbed)

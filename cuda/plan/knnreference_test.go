@@ -17,6 +17,7 @@ func TestKNNReferenceClass(t *testing.T) {
 		{1024, 1, 16, 10, false, true}, {10_000, 8, 1, 10, false, true}, {100_000, 2, 1, 10, false, true}, {1, 1, 1, 256, false, true},
 		{50, 64, 1, 256, false, true}, {50, 65, 1, 10, false, false}, {50, 1, 65, 10, false, false}, {50, 13, 5, 10, false, false},
 		{50, 2, 1, 257, false, false}, {50, 1, 64, 10, true, true}, {50, 4, 16, 10, true, true}, {50, 4, 17, 10, true, false},
+		{1 << 20, 15, 1, 10, false, true}, {1 << 20, 16, 1, 10, false, false}, // 64 MB
 	} {
 		m, err := knn.NewModel(knn.Reference{Dim: c.dim, Embed: c.embed, Points: make([]float64, c.n*c.dim*c.embed), ZNorm: c.znorm})
 		if err != nil {
