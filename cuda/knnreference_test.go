@@ -22,7 +22,7 @@ import (
 // the limits of memory, points of the set as queries, tasks of several models in one batch.
 func TestKNNReferenceEmulated(t *testing.T) {
 	knnReference(t, emulated(t), 14, func(rng *rand.Rand) int {
-		return []int{1, 2, 5, 63, 64, 65, 127, 128, 129, 255, 256, 257, 383, 384, 385, 1023, 1024, 1025, 2049}[rng.IntN(19)]
+		return []int{1, 2, 5, 63, 64, 65, 127, 128, 129, 255, 256, 257, 383, 384, 385, 511, 512, 1024, 1025, 2049, 4099}[rng.IntN(21)]
 	})
 }
 
@@ -212,6 +212,18 @@ func knnReference(t *testing.T, o Options, tasks int, size func(*rand.Rand) int)
 			dim, many := 1+rng.IntN(4), 60+rng.IntN(200)
 			d := r.model(t, 6*many, dim, 1, 1+rng.IntN(60), func(i int) float32 { return float32(5 - i/dim/many) })
 			r.add(d, d.Model(), dim, 20, func(int) float32 { return float32(rng.IntN(8) / 7) })
+		}
+	})
+	run("near first", func(t *testing.T, r *referenceBatch) { // all neighbours are among the first points
+		for range 5 {
+			dim, near := 1+rng.IntN(6), 60+rng.IntN(200)
+			d := r.model(t, 512+rng.IntN(600), dim, 1, 1+rng.IntN(50), func(i int) float32 {
+				if i/dim < near {
+					return noise(i)
+				}
+				return 1000 + noise(i)
+			})
+			r.add(d, d.Model(), dim, 20, noise)
 		}
 	})
 	run("sphere", func(t *testing.T, r *referenceBatch) { // distances that float32 does not distinguish

@@ -267,52 +267,85 @@ __device__ __forceinline__ void stagePoints(const Memory &m, const Reference &r,
     for (int i = threadIdx.x; i < missing * r.width; i += blockDim.x) m.tile[i / missing * m.pitch + count + i % missing] = nan;
 }
 
-// compareStep compares a warp's queries with the 64 points of a step, which begin at tile; first is the number of
-// the first. It adds those within a query's bound to its list.
-__device__ __forceinline__ void compareStep(Judged &s, const Memory &m, const Reference &r, const float *tile, int first) {
-    const int room = s.room;
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, mine = lane >> 3;
-    const int of = warp * referenceQueries + 4 * mine;  // this lane's first query
-    const float *x = m.query + of, *y = tile + 4 * (lane & 7);
-    float sum[4][8];
+// squaresOf sets sum to the squares of the distances of four queries, which begin at query, from eight points of a tile,
+// four at point and four 32 points on.
+__device__ __forceinline__ void squaresOf(float (&sum)[4][8], const Memory &m, int width, const float *query, const float *point) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
 #pragma unroll
         for (int j = 0; j < 8; j++) sum[i][j] = 0;
     }
 #pragma unroll 4
-    for (int c = 0; c < r.width; c++) {
-        const float4 q = *reinterpret_cast<const float4 *>(x);
-        const float4 a = *reinterpret_cast<const float4 *>(y), b = *reinterpret_cast<const float4 *>(y + 32);
-        const float query[4] = {q.x, q.y, q.z, q.w}, point[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    for (int c = 0; c < width; c++) {
+        const float4 q = *reinterpret_cast<const float4 *>(query);
+        const float4 a = *reinterpret_cast<const float4 *>(point), b = *reinterpret_cast<const float4 *>(point + 32);
+        const float x[4] = {q.x, q.y, q.z, q.w}, y[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 #pragma unroll
         for (int i = 0; i < 4; i++) {
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                const float d = point[j] - query[i];
+                const float d = y[j] - x[i];
                 sum[i][j] = fmaf(d, d, sum[i][j]);
             }
         }
-        x += m.queries, y += m.pitch;
+        query += m.queries, point += m.pitch;
     }
+}
+
+// sampled is the number of a set's first points whose squares give a query its first bound; 0: too few points, or lists
+// for more than 32 neighbours. It is a multiple of a step.
+__device__ inline int sampled(const Reference &r, int room) {
+    if (r.n < 512 || room > 3 * referenceStep / 2) return 0;
+    return r.n < 4096 || r.width > 16 ? 256 : 512;
+}
+
+// limit sets the bounds of a warp's queries: as many of 64 groups of points as there are neighbours have a square within.
+// least has the least square of each of a lane's groups.
+__device__ __forceinline__ void limit(Judged &s, const Memory &m, const float (&least)[4][8]) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, room = s.room;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) m.list[(4 * (lane >> 3) + i) * room + 8 * (lane & 7) + j].x = __float_as_uint(least[i][j]);
+    }
+    __syncwarp();
+    for (int q = 0; q < referenceQueries; q++) {
+        const int of = warp * referenceQueries + q, others = s.others[of];
+        if (others < 1 || s.boundOf(of) < 0) continue;
+        const uint32_t near = rank<uint32_t>(referenceStep, others, others / 8, [&](int a) { return m.list[q * room + a].x; });
+        if (lane == 0) s.boundOf(of) = within(__uint_as_float(near), s.r.width);
+    }
+    __syncwarp();
+}
+
+// compareStep compares a warp's queries with the 64 points of a step, which begin at tile; first is the number of
+// the first. It adds those within a query's bound to its list.
+__device__ __forceinline__ void compareStep(Judged &s, const Memory &m, const Reference &r, const float *tile, int first) {
+    const int room = s.room;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, mine = lane >> 3;
+    const int of = warp * referenceQueries + 4 * mine;  // this lane's first query
+    float sum[4][8];
+    squaresOf(sum, m, r.width, m.query + of, tile + 4 * (lane & 7));
     float bound[4];
     const auto take = [&] {
         const float4 b = s.bound[of / 4];
         bound[0] = b.x, bound[1] = b.y, bound[2] = b.z, bound[3] = b.w;
     };
     take();
-    bool hit = false;
+    bool hit[4];  // of a query
 #pragma unroll
     for (int i = 0; i < 4; i++) {
+        hit[i] = false;
 #pragma unroll
-        for (int j = 0; j < 8; j++) hit = hit || sum[i][j] <= bound[i];
+        for (int j = 0; j < 8; j++) hit[i] = hit[i] || sum[i][j] <= bound[i];
     }
-    if (!__any_sync(full, hit)) return;
+    if (!__any_sync(full, hit[0] || hit[1] || hit[2] || hit[3])) return;
     const int at = first + 4 * (lane & 7);
     for (bool dropped = false;; dropped = true) {
         bool over = false;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
+            if (!hit[i]) continue;
 #pragma unroll
             for (int j = 0; j < 8; j++) {
                 if (sum[i][j] <= bound[i]) {
@@ -362,6 +395,30 @@ __device__ __forceinline__ void reference(const Task *tasks, const Tile *tiles, 
     for (int c = lane & 1; c < width; c += 2) m.query[c * m.queries + warp * referenceQueries + (lane >> 1)] *= scale;
     const bool idle = s.task[warp * referenceQueries] == none;  // the whole warp
     float spoilt = 0;
+    const int some = sampled(r, room);
+    float least[4][8];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) least[i][j] = infinite;
+    }
+    for (int first = 0; first < some; first += points) {
+        const int count = min(points, some - first);
+        __syncthreads();
+        stagePoints(m, r, first, count, scale, spoilt);
+        __syncthreads();
+        if (idle) continue;
+        for (int step = 0; step < count; step += referenceStep) {
+            float sum[4][8];
+            squaresOf(sum, m, width, m.query + warp * referenceQueries + 4 * (lane >> 3), m.tile + step + 4 * (lane & 7));
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+#pragma unroll
+                for (int j = 0; j < 8; j++) least[i][j] = fminf(least[i][j], sum[i][j]);
+            }
+        }
+    }
+    if (some > 0 && !idle) limit(s, m, least);
     for (int first = 0; first < r.n; first += points) {
         const int count = min(points, r.n - first);
         __syncthreads();
