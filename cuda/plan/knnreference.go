@@ -112,7 +112,7 @@ func (p *builder) byModel(chains []chain) (tasks []uint32, fresh int) {
 	for _, ch := range chains {
 		for i := ch.first; i < ch.first+ch.count; i++ {
 			off := p.tasks[i].Model.Off
-			k := 0
+			var k int
 			if len(number) > 0 && off == last {
 				k = number[len(number)-1]
 			} else {
