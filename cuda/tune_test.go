@@ -119,7 +119,7 @@ func sameBits(t *testing.T, rng *rand.Rand, o Options, sizes tuningSizes) {
 func TestTuning(t *testing.T) {
 	rng := seedtest.New(t)
 	const sms = 2 // of the Go child
-	choices := []int{8, 2, 4, 16}
+	choices := []int{8, 4, 16}
 	file := tuneAll(t)
 	n := 16*sms*128 + rng.IntN(3000) // work for as many blocks
 	run := func(fastest, batches int) ([]Tuned, string) {
