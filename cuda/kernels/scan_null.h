@@ -163,6 +163,7 @@ template <int model> static __device__ void work(const Map &m, Search<uint32_t, 
                 s.error[threadIdx.x >> 5] = *static_cast<volatile float *>(&job.error);
                 level = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
             }
+            __syncwarp();  // all lanes read the error
             level = __shfl_sync(full, level, 0);
         }
         own += n;
