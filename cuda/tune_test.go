@@ -144,7 +144,7 @@ func TestTuning(t *testing.T) {
 		}
 		return tuned, log.String()
 	}
-	want := choices[1+rng.IntN(3)]
+	want := choices[1+rng.IntN(len(choices)-1)]
 	tuned, log := run(want, 2*len(choices))
 	if len(tuned) != 1 || tuned[0].Blocks != want || tuned[0].Device != "Go test child" || tuned[0].SMs != sms ||
 		!strings.HasPrefix(tuned[0].Class, "topn_search_2 points<=2^13 tasks<=2^0") {
