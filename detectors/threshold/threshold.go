@@ -211,11 +211,11 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 	n := min(count, h)
 	sorted := state[len(state)-h:]
 	ring := state[head : head+h]
-	at, below, from := count, 0, 0 // from: the index in sorted of the score that goes
+	at := count % h
+	var below, from int // from: the index in sorted of the score that goes
 	if n < h {
 		below = lower(sorted[:n], score)
 	} else {
-		at = count % h
 		below, from = lowers(sorted, score, ring[at])
 	}
 
