@@ -56,6 +56,7 @@ type Anomaly struct {
 	Like   *Like     // nil: none (null)
 	Range  float64   // 0: not known (null)
 	Held   uint32    // likewise
+	Member *Member   // nil: none (null)
 	Sample *int32    // as in Score
 }
 
@@ -64,6 +65,14 @@ type Like struct {
 	Count  int64
 	Labels [][16]byte
 	Most   float64
+}
+
+// Member is the member of an ensemble that an anomaly speaks for, as the schema describes it.
+type Member struct {
+	Name             string
+	Score, Threshold float64
+	Samples          uint32
+	PeakTime         int64
 }
 
 // Region is a rectangle of a grid, as the schema describes it.
@@ -107,7 +116,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64
+		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1
 	return e
 }
 
@@ -136,7 +145,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		key = hexKey(key)
 	}
 	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
-		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room())
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room())
 	dst = append(dst, e.head...)
 	dst = avro.AppendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
@@ -194,6 +203,11 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 	} else {
 		dst = avro.AppendLong(append(dst, 2), int64(a.Held))
 	}
+	if a.Member == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = a.Member.append(dst)
+	}
 	switch {
 	case !e.numbered:
 		return dst
@@ -221,6 +235,29 @@ func (l *Like) append(dst []byte) []byte {
 		dst = hex.AppendEncode(avro.AppendLong(dst, 2*int64(len(l.Labels[i]))), l.Labels[i][:])
 	}
 	return binary.LittleEndian.AppendUint64(append(dst, 0), math.Float64bits(l.Most))
+}
+
+// room returns more bytes than append needs.
+func (m *Member) room() int {
+	if m == nil {
+		return 0
+	}
+	return 3*binary.MaxVarintLen64 + 2*8 + 1 + len(m.Name)
+}
+
+// append appends a member that is not null.
+func (m *Member) append(dst []byte) []byte {
+	dst = avro.AppendText(append(dst, 2), m.Name)
+	for _, v := range [...]float64{m.Score, m.Threshold} {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+	}
+	return avro.AppendLong(avro.AppendLong(dst, int64(m.Samples)), m.PeakTime)
+}
+
+// readMember reads what append wrote after the first byte.
+func readMember(r *avro.FieldReader) *Member {
+	return &Member{Name: string(r.Text()), Score: r.Double(), Threshold: r.Double(), Samples: uint32(r.UpTo(math.MaxUint32)),
+		PeakTime: r.Long()}
 }
 
 // readLike reads what append wrote after the first byte.
@@ -347,6 +384,9 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	}
 	if r.More() && r.Index(2) == 1 { // likewise
 		a.Held = uint32(r.UpTo(math.MaxUint32))
+	}
+	if r.More() && r.Index(2) == 1 { // likewise
+		a.Member = readMember(r)
 	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {

@@ -63,6 +63,9 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 		a.Held = r.Uint32() >> r.IntN(32)
 	}
 	if r.IntN(3) == 0 {
+		a.Member = &Member{Name: "near", Score: r.NormFloat64(), Threshold: r.NormFloat64(), Samples: r.Uint32() >> r.IntN(32), PeakTime: at()}
+	}
+	if r.IntN(3) == 0 {
 		a.Like = &Like{Count: r.Int64N(1000), Most: r.NormFloat64()}
 		for range r.IntN(4) {
 			a.Like.Labels = append(a.Like.Labels, [16]byte{byte(r.Uint32()), 15: byte(r.Uint32())})
@@ -144,7 +147,12 @@ func TestAnomalyEncoder(t *testing.T) {
 				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil,
 				"actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
-				"like": nil, "range": nil, "held": nil,
+				"like": nil, "range": nil, "held": nil, "member": nil,
+			}
+			if v := a.Member; v != nil {
+				member := map[string]any{"name": v.Name, "score": v.Score, "threshold": v.Threshold, "samples": int64(v.Samples),
+					"peak_time": v.PeakTime}
+				want["member"] = goavro.Union("io.odradek.Member", member)
 			}
 			if a.Held > 0 {
 				want["held"] = goavro.Union("long", int64(a.Held))
@@ -194,6 +202,10 @@ func TestAnomalyEncoder(t *testing.T) {
 				if at, ok := v.(time.Time); ok {
 					m[name] = at.UnixMicro()
 				}
+				if of, ok := v.(map[string]any); ok && name == "member" {
+					member := of["io.odradek.Member"].(map[string]any)
+					member["peak_time"] = member["peak_time"].(time.Time).UnixMicro()
+				}
 			}
 			if !reflect.DeepEqual(m, want) {
 				t.Fatalf("%v\nwant %v", m, want)
@@ -203,15 +215,17 @@ func TestAnomalyEncoder(t *testing.T) {
 				t.Fatalf("%+v\n%+v %v", a, back, err)
 			}
 			early := a
-			early.Held = 0
+			early.Member = nil
 			before := []int{len(e.Append(nil, &early)) - 1}
-			early.Range = 0
+			early.Held = 0
 			before = append(before, len(e.Append(nil, &early))-2)
-			early.Like = nil
+			early.Range = 0
 			before = append(before, len(e.Append(nil, &early))-3)
+			early.Like = nil
+			before = append(before, len(e.Append(nil, &early))-4)
 			for cut := range len(b) {
 				if slices.Contains(before, cut) {
-					continue // a record of an earlier version, which has no held, or no range or false alarms either, not even null
+					continue // a record of an earlier version, which has no member, or no held, range or false alarms either, not even null
 				}
 				if a, err := DecodeAnomaly(b[:cut]); err == nil {
 					t.Fatal(cut, a)
@@ -220,7 +234,8 @@ func TestAnomalyEncoder(t *testing.T) {
 			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 7)); err == nil {
 				t.Fatal("a byte more")
 			}
-			if n := len(b); n > e.room+len(a.Key)+len(a.Detector)+len(a.Field)+60+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
+			texts := len(a.Key) + len(a.Detector) + len(a.Field) + 60 + a.Member.room()
+			if n := len(b); n > e.room+texts+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
 				t.Fatalf("%d bytes, more than the encoder makes room for", n)
 			}
 		}
