@@ -431,10 +431,14 @@ func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic stri
 	spoke := map[string]bool{}
 	for i := range all["both"] {
 		a := &all["both"][i]
-		if spoke[a.Field] {
+		if a.Member == nil || a.Field != "value" || len(a.Expected) != 1 || len(a.Actual) != 1 || a.Range == 0 {
+			t.Errorf("member %+v, field %q, expected %v, actual %v, range %v", a.Member, a.Field, a.Expected, a.Actual, a.Range)
 			continue
 		}
-		spoke[a.Field] = true
+		if spoke[a.Member.Name] {
+			continue
+		}
+		spoke[a.Member.Name] = true
 		whyEqual(t, environ, "both", a)
 		term, out, bad := console(environ...)
 		if code := term.why(t.Context(), []string{idOf(a)}); code != exitOK {
@@ -442,7 +446,7 @@ func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic stri
 		}
 		for _, part := range []string{"the score is the highest of score / threshold", "near (knn): score", "shape (discord): score", "100 %"} {
 			if !strings.Contains(out.String(), part) {
-				t.Errorf("an anomaly in which %s spoke is explained without %q:\n%s", a.Field, part, out)
+				t.Errorf("an anomaly in which %s spoke is explained without %q:\n%s", a.Member.Name, part, out)
 			}
 		}
 	}

@@ -203,8 +203,9 @@ func (p *Params) delayed(state []uint64, member int, score float32) float32 {
 var none = uint64(math.Float32bits(float32(math.NaN())))
 
 // Add adds a member's score of a sample; the samples of each member come in order of time and offset.
-// The caller calls Next until it returns false before the next Add.
-func (p *Params) Add(state []uint64, member int, r *Row) {
+// The caller calls Next until it returns false before the next Add. With Any, over says whether the ratio counts as one
+// above 1, of this sample or, if that has been scored, of the next one that is.
+func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 	score, late := r.Score, p.Lags != nil && p.Lags[member] > 0
 	if late {
 		score = p.delayed(state, member, cut(score))
@@ -215,7 +216,7 @@ func (p *Params) Add(state []uint64, member int, r *Row) {
 		score, run = counted(m, r)
 	}
 	m[memberPlace], m[memberPlace+1], m[memberPlace+2] = run, uint64(r.Time), uint64(r.Offset)
-	if !p.Any || !(score > 1) {
+	if over = p.Any && score > 1; !over {
 		severity = 0
 	}
 	if reached(state[atScored:], r.Time, r.Offset) {
@@ -224,7 +225,7 @@ func (p *Params) Add(state []uint64, member int, r *Row) {
 		} else {
 			p.learn(m, score)
 		}
-		return
+		return over
 	}
 	n, size := int(state[atWaiting]), p.entrySize()
 	queue := state[p.queue():]
@@ -249,12 +250,13 @@ func (p *Params) Add(state []uint64, member int, r *Row) {
 		e[entryImputed] |= imputed
 	}
 	if score != score {
-		return
+		return false
 	}
 	if !late {
 		p.widen(e, r.About, r.Until, score > 1)
 	}
 	e[entryScores+member] = word(cut(score), severity)
+	return over
 }
 
 // widen has the times of an entry include those that a score is about. With Any, the times are those of the members

@@ -22,9 +22,16 @@ func (s *State) Append(b []byte) []byte {
 		kind = 1
 	}
 	if s.group != nil && kind != 2 { // that of an open anomaly is its own
-		b = s.group.append(append(b, kind|remembers))
-	} else {
-		b = append(b, kind)
+		kind |= remembers
+	}
+	if s.heard != nil {
+		kind |= hears
+	}
+	if b = append(b, kind); kind&remembers != 0 {
+		b = s.group.append(b)
+	}
+	if s.heard != nil {
+		b = s.appendHeard(b)
 	}
 	if l == nil {
 		return b
@@ -43,6 +50,10 @@ func Decode(b []byte) (s State, rest []byte, err error) {
 	if kind&remembers != 0 {
 		kind &^= remembers
 		s.group = decodeGroup(&d)
+	}
+	if kind&hears != 0 {
+		kind &^= hears
+		s.decodeHeard(&d)
 	}
 	if kind == 0 && !d.Bad {
 		return s, d.B, nil
@@ -85,6 +96,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.holds() {
 		ends |= held
 	}
+	if a.Voice != nil {
+		ends |= voiced
+	}
 	b = appendDoubles(b, a.Expected, ends)
 	if a.Group != nil {
 		b = appendDoubles(b, a.Actual, grouped)
@@ -111,6 +125,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	}
 	if ends&held != 0 {
 		b = a.appendHeld(b)
+	}
+	if a.Voice != nil {
+		b = a.Voice.append(b)
 	}
 	return b
 }
@@ -197,7 +214,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 		a.Rank = d.Float()
 	}
 	like := d.Uint32()
-	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held))
+	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held|voiced))
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
@@ -216,5 +233,8 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	}
 	if like&held != 0 {
 		decodeHeld(d, a)
+	}
+	if like&voiced != 0 {
+		a.Voice = decodeVoice(d)
 	}
 }

@@ -80,10 +80,11 @@ type Anomaly struct {
 	// in the history then, 0 where there is none.
 	PeakScore, Threshold, Rank float32
 
-	// At the peak, for each value of the row; nil for a detector without them.
+	// At the peak, or the highest score of its voice, for each value of the row; nil for a detector without them.
 	Expected, Actual, Contribution []float64
 
 	Range  *Range  // of a value field; nil: not known. Replaced, never changed
+	Voice  *Voice  // of an ensemble of any; nil: none. Replaced, never changed
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
 	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
 	Like   *Like   // false alarms that it resembles, so that its severity is 0; nil: none. Replaced, never changed

@@ -137,15 +137,9 @@ func (l *life) outgrown(in *Input) bool {
 	if !l.open || l.Like == nil {
 		return false
 	}
-	r := l.reach(in)
-	held := uint32(0)
-	if r != nil {
-		held = r.Held
-	}
-	return !l.Like.Within(&Course{
-		Peak: float64(max(l.PeakScore, in.Score)), Samples: l.Samples + 1, Since: l.Like.Since,
-		Elapsed: in.Time - l.OpenedAt, Deviation: l.Like.Deviation, Range: r.Width(), Held: held,
-	})
+	c := l.course(in)
+	c.Since, c.Elapsed, c.Deviation = l.Like.Since, in.Time-l.OpenedAt, l.Like.Deviation
+	return !l.Like.Within(&c)
 }
 
 // farther takes the deviation at a new highest score into what is known of an anomaly like false alarms.

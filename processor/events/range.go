@@ -61,6 +61,13 @@ func Cover(field, first, from, to int, value func(row int) float64, last *Range)
 	return r
 }
 
+func (r *Range) held() uint32 {
+	if r == nil {
+		return 0
+	}
+	return r.Held
+}
+
 // Width returns the distance of the highest value from the lowest; 0 where the range is not known, or not finite.
 func (r *Range) Width() float64 {
 	if r == nil {
@@ -102,13 +109,19 @@ func (l *life) reach(in *Input) *Range {
 	if field < 0 || in.Values == nil {
 		return r
 	}
-	switch now := in.Values(field, r); {
-	case !(now.Low <= now.High):
+	now := in.Values(field, r)
+	return r.with(&now)
+}
+
+// with returns a range with the values of another one, of the same field, if it has any.
+func (r *Range) with(now *Range) *Range {
+	switch {
+	case now == nil || !(now.Low <= now.High):
 		return r
 	case r == nil:
-		return &now
-	case now.Low < r.Low || now.High > r.High || now.Held > r.Held:
-		return &Range{field, min(now.Low, r.Low), max(now.High, r.High), r.Level, max(now.Held, r.Held)}
+		return now
+	case r.Field == now.Field && (now.Low < r.Low || now.High > r.High || now.Held > r.Held):
+		return &Range{r.Field, min(now.Low, r.Low), max(now.High, r.High), r.Level, max(now.Held, r.Held)}
 	}
 	return r
 }
@@ -146,18 +159,11 @@ func decodeRange(d *changelog.Decoder, a *Anomaly) {
 const held = 1 << 27
 
 // holds reports whether there is anything for appendHeld.
-func (a *Anomaly) holds() bool { return a.held() > 0 || a.Like != nil && a.Like.Long > 0 }
-
-func (a *Anomaly) held() uint32 {
-	if a.Range == nil {
-		return 0
-	}
-	return a.Range.Held
-}
+func (a *Anomaly) holds() bool { return a.Range.held() > 0 || a.Like != nil && a.Like.Long > 0 }
 
 func (a *Anomaly) appendHeld(b []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(a.held()))
-	if a.held() > 0 {
+	b = binary.AppendUvarint(b, uint64(a.Range.held()))
+	if a.Range.held() > 0 {
 		b = appendBits(b, a.Range.Level)
 	}
 	if a.Like != nil {

@@ -34,6 +34,9 @@ type Input struct {
 
 	Region *Region // that the score is about, kept; nil: none
 
+	// Said is what the members of an ensemble of any say that have such a score, in place of the values above.
+	Said []Said
+
 	// Like returns which false alarms an anomaly resembles that the score opens, nil if none; nil: none does.
 	Like func(*Anomaly) *Like
 }
@@ -42,7 +45,8 @@ type Input struct {
 // open and nothing pending. A copy shares the anomaly: see Clone.
 type State struct {
 	life  *life
-	group *Group // of the last anomaly that opened; nil: none
+	group *Group  // of the last anomaly that opened; nil: none
+	heard *[]Said // that Heard has not returned, replaced, never changed; nil: nothing
 }
 
 type life struct {
@@ -168,7 +172,9 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 // over takes a score over the threshold into the anomaly.
 func (l *life) over(in *Input) {
 	l.Samples++
-	l.Range = l.reach(in)
+	if l.listen(in); l.Voice == nil {
+		l.Range = l.reach(in)
+	}
 	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
 	if l.Like == nil {
 		l.Severity = max(l.Severity, in.Severity)
@@ -178,8 +184,10 @@ func (l *life) over(in *Input) {
 	}
 	if in.Score > l.PeakScore {
 		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, in.Until, in.Threshold, in.Rank
-		l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
-		l.farther()
+		if l.Voice == nil {
+			l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
+			l.farther()
+		}
 	}
 }
 

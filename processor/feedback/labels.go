@@ -43,28 +43,37 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 // AlarmOf returns what a label says of its anomaly, from the record that opened the anomaly and from its last one; nil where the
 // first is not known, or the last has no score.
 func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
-	if opened == nil || opened.Revision != 1 || !(last.PeakScore >= opened.PeakScore) {
+	if opened == nil || opened.Revision != 1 || !(ownOf(last).Score >= ownOf(opened).Score) {
 		return nil
 	}
 	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
-	a := &output.Alarm{Detector: opened.Detector, Series: learned.SeriesOf(opened.Key), Field: int32(field), Side: uint8(side),
-		Opened: opened.PeakScore, First: deviationOf(opened, field), Initial: opened.Range, Early: int64(opened.Held)}
+	own := ownOf(opened)
+	a := &output.Alarm{Detector: events.Speaker(opened.Detector, own.Name), Series: learned.SeriesOf(opened.Key), Field: int32(field),
+		Side: uint8(side), Opened: own.Score, First: deviationOf(opened, field), Initial: opened.Range, Early: int64(opened.Held)}
 	until := Until(a, last)
 	return &until
 }
 
 // Until returns what a label says of an anomaly from what its first record says, and from its last record.
 func Until(opening *output.Alarm, last *output.Anomaly) output.Alarm {
-	a := *opening
-	a.Peak, a.Rise = last.PeakScore, max(0, last.PeakTime-last.OpenedAt)
+	a, own := *opening, ownOf(last)
+	a.Peak, a.Rise = own.Score, max(0, own.PeakTime-last.OpenedAt)
 	a.Range, a.Held = max(a.Initial, last.Range), max(a.Early, int64(last.Held))
 	if a.First > 0 {
 		a.Apart = max(a.First, deviationOf(last, int(a.Field)))
 	}
 	if output.AnomalyKinds[last.Kind] == "close" {
-		a.Samples = int64(last.Samples)
+		a.Samples = int64(own.Samples)
 	}
 	return a
+}
+
+// ownOf returns what the scores of an anomaly say: of an ensemble of any those of the member that it speaks for.
+func ownOf(a *output.Anomaly) output.Member {
+	if a.Member != nil {
+		return *a.Member
+	}
+	return output.Member{Score: a.PeakScore, PeakTime: a.PeakTime, Samples: a.Samples}
 }
 
 // deviationOf returns how far a value field was measured from what was expected; 0 where that is not known.

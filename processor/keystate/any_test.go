@@ -6,6 +6,7 @@ import (
 
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/series"
 )
 
@@ -74,4 +75,58 @@ func TestAnyTakesOver(t *testing.T) {
 	restart(false)
 	x.fold("a 18 170,b 6 41")
 	x.want("a/one(-2) close removed@18#22 r2", "b/steep(1) close recovered@6#23 r2")
+}
+
+// TestAnyLearns: an anomaly of an ensemble of any has the values and the range of the member that opened it, what its members have said
+// survives a restart before it scores the sample, and false alarms of it teach.
+func TestAnyLearns(t *testing.T) {
+	cfg := anyOf(true)
+	cfg.Detectors[0].Detector = broad{expecting{level{plain(3)}}}
+	cfg.Detectors[1].Detector, cfg.Detectors[1].Stride = expecting{level{plain(3)}}, 4
+	x := newRig(t, cfg)
+	open := func() *events.Anomaly { return x.s.Keys.Get([]byte("a")).Alerts.Detectors[2].Events.Anomaly() }
+	restart := func() {
+		t.Helper()
+		x.commit()
+		x.all()
+		before := x.s.Export(nil)
+		if x.restart(cfg); !bytes.Equal(before, x.s.Export(nil)) {
+			t.Fatal("restored to another state")
+		}
+	}
+	// Scores are the steps from two rows before; steep scores four samples at once, so the ensemble waits for it.
+	x.fold("a 1 0,a 2 0,a 3 1,a 4 5,a 5 30")
+	x.want()
+	if a := &x.s.Keys.Get([]byte("a")).Alerts.Detectors[2].Events; !a.Waiting() || !a.Idle() {
+		t.Fatal("the ensemble has heard nothing")
+	}
+	restart()
+	x.fold("a 6 31,a 7 31")
+	x.want("a/one(2) open recovered@5#4 r1")
+	a := open()
+	if own := a.Own(); own.Member != "high" || own.Score != 29 || own.Threshold != 10 || own.Samples != 2 || a.PeakScore != 2.9 ||
+		a.Range == nil || a.Range.Low != 1 || a.Range.High != 31 || len(a.Actual) != 1 || a.Actual[0] != 30 || len(a.Expected) != 1 {
+		t.Fatalf("%+v, voice %+v, range %+v", a, a.Voice, a.Range)
+	}
+	restart()
+	label := learned.Label{Anomaly: a.ID, Alarm: learned.AlarmOf("one", []byte("a"), a)}
+	label.Samples, label.Apart, label.Range, label.Held = 2, label.First, label.Initial, label.Early
+	rules := learned.Derive([]learned.Label{label}, 1)
+	if len(rules) == 0 || rules[0].Detector != "one/high" {
+		t.Fatalf("%+v", rules)
+	}
+	x.fold("a 8 31,a 9 31,a 10 31,a 11 31")
+	x.want("a/one(2) close recovered@9#8 r2")
+	x.s.Decisions.Make(Learned, nil, rules.Encode(), x.offset)
+	x.fold("a 12 31,a 13 59,a 14 59,a 15 59")
+	x.want("a/one(2) open recovered@13#12 r1")
+	if a = open(); a.Like == nil || a.Severity != 0 {
+		t.Errorf("%+v is not like what the label says", a)
+	}
+	restart()
+	x.fold("a 16 59,a 17 59,a 18 120,a 19 120")
+	x.want("a/one(2) close recovered@17#16 r2", "a/one(2) open recovered@18#17 r1")
+	if a = open(); a.Like != nil || a.Own().Score != 61 {
+		t.Errorf("%+v, like %+v: it is higher than what the label says", a, a.Like)
+	}
 }

@@ -53,7 +53,7 @@ func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
 	if !j.out.withholds(offset) {
 		j.out.Rows = append(j.out.Rows, r)
 	}
-	j.feed(k, d, &r)
+	j.feed(k, d, &r, nil)
 }
 
 // addRows makes the rows of a task: one for each fresh sample, without a score where
@@ -150,8 +150,9 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[i]), Score: scores[i],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
 			}
-			j.judgeRow(p.Key, d, a, &r, &reasons{p: p, b: b, i: i})
-			j.feed(p.Key, d, &r)
+			why := reasons{p: p, b: b, i: i}
+			j.judgeRow(p.Key, d, a, &r, &why)
+			j.feed(p.Key, d, &r, &why)
 		}
 		return
 	}
@@ -169,8 +170,9 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 			r.setFinding(f, times)
 		}
 		r.inGrid(d)
-		j.judgeRow(p.Key, d, a, &r, &reasons{p: p, b: b, i: i, finding: f})
-		j.feed(p.Key, d, &r)
+		why := reasons{p: p, b: b, i: i, finding: f}
+		j.judgeRow(p.Key, d, a, &r, &why)
+		j.feed(p.Key, d, &r, &why)
 	}
 }
 
@@ -182,9 +184,10 @@ type reasons struct {
 	i       int
 	finding *detectors.Finding
 	shares  []float64 // of a score of an ensemble; nil: none has any
-	// Of an ensemble of any: whether a member's score exceeds, and the highest severity of such members.
+	// Of an ensemble of any: whether a member's score exceeds, the highest severity of such members, and what they say.
 	found    bool
 	severity uint8
+	said     []events.Said
 }
 
 // judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
@@ -241,14 +244,13 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
-		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region),
+		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Said: why.said,
 	}
 	if v.Exceeds && len(j.learned.Judged) > 0 {
 		in.Like = func(a *events.Anomaly) *events.Like { return j.learned.Judged.LikeOf(d.Name, k.Name(), a) }
 	}
-	if v.Exceeds && why.p != nil && why.p.Valued && why.p.Steady && d.From > 0 && d.Explain != nil {
-		own := *why // so that why does not escape
-		in.Values = func(field int, last *events.Range) events.Range { return own.covered(j.out, field, last) }
+	if v.Exceeds {
+		in.Values = why.values(j.out)
 	}
 	j.alerts.save(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
@@ -256,7 +258,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	if v.Exceeds && a.Events.Peak(r.Judged) {
 		switch {
-		case d.Ensemble != nil:
+		case d.Ensemble != nil && why.said == nil:
 			in.Contribution = slices.Clone(why.shares)
 		case why.p != nil && why.p.Valued && in.Expected == nil:
 			j.explain(why, &in)
@@ -290,6 +292,9 @@ func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *e
 		if in.Expected == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
 			j.explain(why, in)
 		}
+		if said := events.Loudest(why.said); said != nil {
+			return said.Expected, said.Actual, said.Contribution
+		}
 		return in.Expected, in.Actual, in.Contribution
 	}
 	return j.mutes.Judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
@@ -319,6 +324,15 @@ func (j *judge) explain(why *reasons, in *events.Input) {
 	in.Expected, in.Actual, in.Contribution = expected, actual, contribution
 }
 
+// values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.
+func (why *reasons) values(out *Output) func(int, *events.Range) events.Range {
+	if p := why.p; p == nil || !p.Valued || !p.Steady || p.Detector.From == 0 || p.Detector.Explain == nil {
+		return nil
+	}
+	own := *why // so that why does not escape
+	return func(field int, last *events.Range) events.Range { return own.covered(out, field, last) }
+}
+
 // covered returns the range of a field's values in the rows that the score of the i-th fresh row covers, and in that row.
 func (why *reasons) covered(out *Output, field int, last *events.Range) events.Range {
 	p := why.p
@@ -337,7 +351,7 @@ func (why *reasons) covered(out *Output, field int, last *events.Range) events.R
 // rows of the samples for which all members have rows. An ensemble has no tasks: it scores the rows of its members,
 // warming-up ones included, in the order in which Apply makes them. That order does not depend on the batches, so its
 // rows do not either. Its state of a series is a Trace, which a replay computes again from the members' scores.
-func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
+func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
 		state, _ := e.Split(j.alerts.trace(k, e).State)
@@ -350,7 +364,9 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 				said.OpenAfter = d.Alarm.Events.OpenAfter
 			}
 		}
-		e.Combined.Add(state, f.Member, &said)
+		if e.Combined.Add(state, f.Member, &said) && e.Judged && e.Alarm.Events != nil {
+			hear(j, k, e, &events.Said{Member: d.Name, Ratio: said.Score}, r, why)
+		}
 		terms, shares := j.terms[:e.Dim], j.shares[:e.Dim]
 		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms); {
 			row := Row{
@@ -366,9 +382,28 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
 			if e.Combined.Shares(shares, terms) {
 				why.shares = shares
 			}
-			j.judgeRow(k, e, j.alerts.of(k, e), &row, &why)
+			a := j.alerts.of(k, e)
+			if a != nil && a.Events.Waiting() {
+				j.alerts.save(k, e.Alert, a)
+				why.said = a.Events.Heard(row.Time, row.Offset)
+			}
+			j.judgeRow(k, e, a, &row, &why)
 		}
 	}
+}
+
+// hear keeps what a member of an ensemble says with a score over its threshold, for when the ensemble scores the
+// sample.
+func hear(j *judge, k *Key, e *series.SetDetector, said *events.Said, r *Row, why *reasons) {
+	if p := why.p; p.Valued && p.Detector.Alarm.Events != nil { // else only a guard, of now or of before, has the values queued
+		var in events.Input
+		j.explain(why, &in)
+		said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution
+	}
+	said.Time, said.Offset, said.Until, said.Score, said.Threshold = r.Time, r.Offset, r.Until, r.Judged, r.Threshold
+	a := &k.Alerts.Detectors[e.Alert]
+	j.alerts.save(k, e.Alert, a)
+	a.Events.Hear(said, why.values(j.out))
 }
 
 // replaced reports whether an ensemble of any makes the anomalies of a detector's scores in its place. One in

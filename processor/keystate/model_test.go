@@ -29,7 +29,9 @@ type model struct {
 
 	suspects []modelSuspect
 	refused  []int64
-	severity int // of the members of an ensemble of any that exceed
+	severity int           // of the members of an ensemble of any that exceed
+	heard    []events.Said // likewise, what they say
+	in       events.Input  // of the last score that was judged, as far as it was explained
 }
 
 type modelSuspect struct {
@@ -94,6 +96,7 @@ type modelKey struct {
 	past, judged map[[2]int][]float32 // by ensemble and member
 	runs         map[[2]int]int       // of ratios above 1
 	overdue      map[[2]int][]flat    // such ratios, too late for their samples
+	heard        map[int][]events.Said
 	summary      [][]float64
 	left         []int // rows in it
 	events       []events.State
@@ -162,7 +165,15 @@ func (m *model) said(k *modelKey, i int, row flat) {
 		}
 		row := m.delayed(k, e, i, row)
 		if d.Ensemble.Any {
+			said := events.Said{Member: m.cfg.Detectors[i].Name, Time: row.time, Offset: row.offset, Until: row.till,
+				Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
 			row = m.counted(k, [2]int{e, i}, row)
+			if m.cfg.Detectors[i].Events != nil {
+				said.Expected, said.Actual, said.Contribution = m.in.Expected, m.in.Actual, m.in.Contribution
+			}
+			if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
+				k.heard[e] = append(k.heard[e], said)
+			}
 		}
 		line := k.line[e]
 		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset }) {
@@ -364,6 +375,14 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	if late {
 		return
 	}
+	var heard []events.Said
+	k.heard[e] = slices.DeleteFunc(k.heard[e], func(s events.Said) bool {
+		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
+		if now {
+			heard = append(heard, s)
+		}
+		return now
+	})
 	if len(above) > 0 {
 		some = above
 	}
@@ -420,9 +439,13 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 				shares = nil
 			}
 		}
-		m.severity = severity
-		out = m.judged(k, e, out, nil, func(in *events.Input) { in.Contribution = shares })
-		m.severity = -1
+		m.severity, m.heard = severity, heard
+		out = m.judged(k, e, out, nil, func(in *events.Input) {
+			if heard == nil {
+				in.Contribution = shares
+			}
+		})
+		m.severity, m.heard = -1, nil
 	}
 	m.rows = append(m.rows, out)
 }
@@ -520,7 +543,7 @@ func (m *model) sample(sm Sample, turn int64) {
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
 			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, judged: map[[2]int][]float32{},
-			runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
+			heard: map[int][]events.Said{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
@@ -915,6 +938,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 	}
 	var in events.Input
 	explain(&in)
+	m.in = in
 	turned := false
 	if g := d.Guard; g != nil && v.Exceeds {
 		turned = !g.Open(func(i int) float64 { return values[i] }) || !g.Admits(in.Expected, in.Actual, in.Contribution)
@@ -929,7 +953,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 	in = events.Input{
 		Ordinary: turned, Shadow: d.Shadow, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Said: m.heard,
 	}
 	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
 		if d.Shadow && c.Kind == events.Open {

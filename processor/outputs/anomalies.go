@@ -123,6 +123,11 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 	if a.Range != nil {
 		held = a.Range.Held
 	}
+	var member *output.Member
+	if v := a.Voice; v != nil {
+		member = &output.Member{Name: v.Member, Score: float64(v.Score), Threshold: float64(v.Threshold), Samples: v.Samples,
+			PeakTime: v.PeakTime}
+	}
 	var sample *int32
 	if cfg.SampleBits > 0 {
 		n := int32(cfg.Number(ch.Offset))
@@ -134,7 +139,7 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
-		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Sample: sample,
+		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
 	}
 }
 
@@ -147,6 +152,14 @@ func largestField(row *keystate.EventRow, cfg *keystate.Config) string {
 		return ""
 	}
 	names := cfg.Detectors[row.Detector].Fields
+	if v := row.Change.Anomaly.Voice; v != nil {
+		names = nil
+		for i := range cfg.Detectors {
+			if d := &cfg.Detectors[i]; d.Name == v.Member {
+				names = d.Fields
+			}
+		}
+	}
 	if len(share) == 0 || len(names) != len(share) {
 		return ""
 	}

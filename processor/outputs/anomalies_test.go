@@ -12,6 +12,7 @@ import (
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
 	"odradek/processor/metrics"
+	"odradek/schemas/output"
 )
 
 func TestAnomalyNamesItsField(t *testing.T) {
@@ -39,6 +40,15 @@ func TestAnomalyNamesItsField(t *testing.T) {
 		row.Change.Anomaly.Contribution, row.Change.Anomaly.Rank = c.share, 0.25
 		if a := AnomalyRecord(&row, cfg); a.Field != c.want || a.Rank != 0.25 {
 			t.Errorf("%s: field %q, rank %v, want %q", c.name, a.Field, a.Rank, c.want)
+		}
+	}
+	cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{Name: "any", Fields: []string{"d", "e"}})
+	for member, want := range map[string]string{"d": "a", "gone": ""} {
+		row := keystate.EventRow{Key: &keystate.Key{}, Detector: 1, Name: "any", Change: events.Change{Anomaly: events.Anomaly{
+			Contribution: []float64{1, 0, 0}, Voice: &events.Voice{Member: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}}}}
+		of := output.Member{Name: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}
+		if a := AnomalyRecord(&row, cfg); a.Field != want || *a.Member != of {
+			t.Errorf("member %s: field %q, want %q; %+v", member, a.Field, want, a.Member)
 		}
 	}
 	if a := AnomalyRecord(&keystate.EventRow{Key: &keystate.Key{}, Detector: -1}, cfg); a.Rank == a.Rank {

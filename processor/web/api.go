@@ -75,6 +75,7 @@ type Anomaly struct {
 	Reason       string    `json:"reason,omitempty" doc:"Why it was closed."`
 	Series       string    `json:"series" doc:"Series key."`
 	Detector     string    `json:"detector" doc:"Name of the detector; silence for a series without samples."`
+	Member       string    `json:"member,omitempty" doc:"Of an ensemble with COMBINE=any, the member that expected, actual, contribution, field and fields are of."`
 	Severity     int       `json:"severity" doc:"0 to 100."`
 	Band         string    `json:"band" doc:"info, minor, major or critical."`
 	Start        time.Time `json:"start" doc:"Event time of its first sample."`

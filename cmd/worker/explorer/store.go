@@ -191,7 +191,11 @@ func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 	if e.closed() {
 		w.State, w.Reason = "closed", output.CloseReasons[a.Reason]
 	}
-	if d := s.c.of(a.Topic).detector(a.Detector); d != nil && len(d.Fields) == max(len(a.Actual), len(a.Expected)) {
+	speaker := a.Detector
+	if a.Member != nil {
+		w.Member, speaker = a.Member.Name, a.Member.Name
+	}
+	if d := s.c.of(a.Topic).detector(speaker); d != nil && len(d.Fields) == max(len(a.Actual), len(a.Expected)) {
 		w.Fields = d.Fields
 	}
 	if a.Group != nil {

@@ -88,10 +88,11 @@ func (l *Log) Take(series int, e *keystate.EventRow) {
 			alarm.planted = true
 		}
 	}
-	alarm.Detector, alarm.Series = e.Name, l.set[series].Name
+	own := a.Own()
+	alarm.Detector, alarm.Series = events.Speaker(e.Name, own.Member), l.set[series].Name
 	alarm.Field, alarm.Side = learned.SideOf(a.Expected, a.Actual, a.Contribution)
-	alarm.Opened, alarm.Peak = float64(a.PeakScore), float64(a.PeakScore)
-	alarm.since, alarm.over, alarm.far = a.Samples, a.Samples, a.Deviation(alarm.Field)
+	alarm.Opened, alarm.Peak = float64(own.Score), float64(own.Score)
+	alarm.since, alarm.over, alarm.far = own.Samples, a.Samples, a.Deviation(alarm.Field)
 	if !math.IsInf(alarm.far, 0) {
 		alarm.First, alarm.Apart = alarm.far, alarm.far
 	}
@@ -103,21 +104,21 @@ func (l *Log) Take(series int, e *keystate.EventRow) {
 
 // take takes a later change of the alarm's anomaly: what a label would say of it, and its course.
 func (a *Alarm) take(c *events.Change) {
-	now := &c.Anomaly
+	now, own := &c.Anomaly, c.Anomaly.Own()
 	if now.Samples > a.over {
 		a.over = now.Samples
-		a.course = append(a.course, step{int(c.Offset), events.Course{Peak: float64(now.PeakScore), Samples: now.Samples, Since: a.since,
+		a.course = append(a.course, step{int(c.Offset), events.Course{Peak: float64(own.Score), Samples: own.Samples, Since: a.since,
 			Elapsed: c.Time - now.OpenedAt, Deviation: a.far, Range: now.Range.Width(), Held: uint32(heldOf(now))}})
 	}
 	far := now.Deviation(a.Field)
 	a.far = max(a.far, far)
-	a.Peak, a.Rise = float64(now.PeakScore), max(0, now.PeakTime-now.OpenedAt)
+	a.Peak, a.Rise = float64(own.Score), max(0, own.PeakTime-now.OpenedAt)
 	a.Range, a.Held = max(a.Initial, now.Range.Width()), max(a.Early, heldOf(now))
 	if a.First > 0 && !math.IsInf(far, 0) {
 		a.Apart = max(a.First, far)
 	}
 	if c.Kind == events.Close {
-		a.Samples = int(now.Samples)
+		a.Samples = int(own.Samples)
 	}
 }
 

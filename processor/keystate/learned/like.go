@@ -10,7 +10,8 @@ import (
 
 // AlarmOf returns an anomaly that has just opened as it is compared.
 func AlarmOf(detector string, key []byte, a *events.Anomaly) Alarm {
-	of := Alarm{Detector: detector, Series: SeriesOf(key), Opened: float64(a.PeakScore), Peak: float64(a.PeakScore)}
+	own := a.Own()
+	of := Alarm{Detector: events.Speaker(detector, own.Member), Series: SeriesOf(key), Opened: float64(own.Score), Peak: float64(own.Score)}
 	of.Field, of.Side = SideOf(a.Expected, a.Actual, a.Contribution)
 	if d := a.Deviation(of.Field); !math.IsInf(d, 1) {
 		of.First = d
@@ -38,5 +39,5 @@ func (l List) LikeOf(detector string, key []byte, a *events.Anomaly) *events.Lik
 		return nil
 	}
 	return &events.Like{Bounds: r.Bounds, Count: uint32(r.Count), Labels: r.Labels,
-		Field: r.Field, Since: a.Samples, Deviation: a.Deviation(r.Field)}
+		Field: r.Field, Since: a.Own().Samples, Deviation: a.Deviation(r.Field)}
 }

@@ -1,6 +1,8 @@
 package series
 
 import (
+	"slices"
+
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 )
@@ -48,7 +50,7 @@ func NewAlerts(dets int) *Alerts {
 // Sizes of the types in memory; TestSizes compares them.
 const (
 	alertsBytes = 88
-	alertBytes  = 56
+	alertBytes  = 64
 )
 
 // Size estimates the memory.
@@ -90,13 +92,13 @@ func (a *Alerts) Empty() bool {
 // used reports whether there is any state: that of a threshold begins with the
 // number of its scores.
 func (a *Alert) used() bool {
-	if !a.Events.Idle() || a.Events.Group() != nil {
+	if !a.Events.Idle() || a.Events.Group() != nil || a.Events.Waiting() {
 		return true
 	}
-	for _, v := range a.History {
-		if v != 0 {
-			return true
-		}
-	}
-	return false
+	return a.judged()
+}
+
+// judged reports whether there is anything in the history.
+func (a *Alert) judged() bool {
+	return slices.ContainsFunc(a.History, func(v float32) bool { return v != 0 })
 }

@@ -148,9 +148,9 @@ func (e Writer) Alerts(k *Series) {
 		e.Bits(d.Fingerprint)
 		e.Bits(window)
 		a := &k.Alerts.Detectors[d.Alert]
-		rule := a.Rule
-		if rule == nil {
-			rule = new(threshold.Rule)
+		rule := new(threshold.Rule)
+		if a.judged() {
+			rule = a.Rule
 		}
 		e.Byte(byte(rule.Kind) | spread(rule) | threshold.Layout<<4)
 		e.Bits(math.Float64bits(rule.Value))

@@ -241,7 +241,7 @@ function anomalyTable(caption) {
       a.label && [" ", el("span", { class: "tag" }, a.label === "confirm" ? "confirmed" : "false alarm")]] },
     { title: "Since", nowrap: true, sort: (a) => a.start, cell: (a) => when(a.start) },
     { title: "Duration", nowrap: true, sort: (a) => Date.parse(a.end) - Date.parse(a.start), cell: lasting },
-    { title: "Detector", sort: (a) => a.detector, cell: (a) => a.detector },
+    { title: "Detector", sort: (a) => a.detector, cell: (a) => (a.member ? `${a.detector}: ${a.member}` : a.detector) },
     { title: "Severity", sort: (a) => a.severity, cell: badge },
     { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: (a) => `${number(a.peak_score)} / ${number(a.threshold)}` },
     { title: "Expected", number: true, nowrap: true, cell: (a) => part(a.expected, a) },
@@ -263,7 +263,7 @@ function details(a) {
         copied.textContent = " select and copy it: the browser allows copying over HTTPS and on this host only";
       }
     }), copied]),
-    row("State", a.reason ? `${a.state}: ${a.reason}` : a.state), row("Severity", badge(a)), row("Series", a.series), row("Detector", a.detector),
+    row("State", a.reason ? `${a.state}: ${a.reason}` : a.state), row("Severity", badge(a)), row("Series", a.series), row("Detector", a.member ? `${a.detector}: ${a.member}` : a.detector),
     row("Start", when(a.start)), row("End so far", when(a.end)), row("Peak", when(a.peak_time)), row("Opened at", when(a.opened_at)),
     row("Samples over the threshold", whole(a.samples)), row("Score / threshold", `${number(a.peak_score)} / ${number(a.threshold)}`),
     row("Rank", a.rank == null ? null : `one in ${whole(Math.max(1, Math.round(1 / a.rank)))}`), row("Expected", list(a.expected)), row("Actual", list(a.actual)),
