@@ -380,8 +380,8 @@ func (c *Config) fill() {
 		}
 	}
 	for i := range c.Detectors {
-		for _, name := range memberSettings {
-			if d := &c.Detectors[i]; d.isEnsemble() {
+		for _, name := range slices.Concat(memberSettings, sumSettings) {
+			if d := &c.Detectors[i]; d.isAny() || d.isEnsemble() && !slices.Contains(sumSettings, name) {
 				c.settings[slices.IndexFunc(c.settings, func(s setting) bool { return s.name == DetectorPrefix(d.Name)+name })].value = ""
 			}
 		}

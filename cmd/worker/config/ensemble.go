@@ -38,8 +38,9 @@ var ensembleSpec = &detectors.Spec{
 // combineAny is the value of COMBINE that makes one anomaly for all that the members find.
 const combineAny = "any"
 
-// memberSettings are the settings that every detector has except an ensemble: they belong to its members.
-var memberSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE"}
+// memberSettings are the settings that every detector has except an ensemble: they belong to its members. sumSettings are those that
+// ensembles of any do not have.
+var memberSettings, sumSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE"}, []string{"MEMORY", "MIN_POINTS", "ALIGN"}
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
 
@@ -123,7 +124,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	k.addAll(short+"MEMBERS", problems,
 		fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
 	if d.isAny() {
-		for _, name := range []string{"MEMORY", "MIN_POINTS", "ALIGN"} {
+		for _, name := range sumSettings {
 			if !k.c.isDefault(short + name) {
 				k.add(short+name, "means nothing with COMBINE=any", "remove it, or set COMBINE=sum")
 			}

@@ -84,6 +84,9 @@ func TestEnsembleOfAny(t *testing.T) {
 		}
 	}
 	c, _, _ := Parse(minimal(ensembleOf("ODRADEK_DETECTOR_BOTH_COMBINE=any")...))
+	if _, faults, _ := Parse(strings.Split(c.PrintEnv(), "\n")); len(faults) > 0 { // what it prints is what it reads
+		t.Error(faults)
+	}
 	ks, err := c.KeystateConfig()
 	if err != nil {
 		t.Fatal(err)
