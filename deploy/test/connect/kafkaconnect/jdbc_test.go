@@ -137,7 +137,7 @@ func row(t *testing.T, codec *goavro.Codec, fields map[string]any) map[string]st
 			continue
 		}
 		v := bare(fields[f.Name])
-		if f.Name != "source" && f.Name != "region" {
+		if f.Name != "source" && f.Name != "region" && f.Name != "member" {
 			row[f.Name] = text(v)
 			continue
 		}
@@ -297,6 +297,8 @@ func writeOthers(t *testing.T, p *plant, codec *goavro.Codec) {
 			"column_to": int32(1), "row_from": int32(2), "row_to": int32(3), "observed": int64(9), "expected": 0.25, "llr": 12.5,
 			"p": goavro.Union("double", 0.001)}),
 		"group": goavro.Union("string", strings.Repeat("0e", 16)),
+		"member": goavro.Union("io.odradek.Member", map[string]any{"name": "near", "score": 9.5, "threshold": 4.25, "samples": int64(3),
+			"peak_time": at.UnixMicro()}),
 		"like": goavro.Union("io.odradek.Like", map[string]any{"count": int64(3), "labels": []any{"a", "b"},
 			"most": 4.5}),
 	}
