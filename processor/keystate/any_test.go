@@ -6,7 +6,9 @@ import (
 
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/guard"
 	"odradek/processor/keystate/learned"
+	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
 )
 
@@ -129,4 +131,15 @@ func TestAnyLearns(t *testing.T) {
 	if a = open(); a.Like != nil || a.Own().Score != 61 {
 		t.Errorf("%+v, like %+v: it is higher than what the label says", a, a.Like)
 	}
+	x.fold("a 20 120,a 21 120,a 22 120,a 23 120,a 24 120,a 25 120,a 26 120,a 27 120")
+	x.want("a/one(2) close recovered@25#24 r2")
+	// A mute rule about one side of the expected value goes by the member's.
+	x.s.Decisions.Make(Mutes, nil, mute.List{{Detector: "one", To: mute.Forever, Direction: guard.Below}}.Encode(), x.offset)
+	x.fold("a 28 200,a 29 200,a 30 200,a 31 200")
+	x.want("a/one(2) open recovered@28#27 r1")
+	x.fold("a 32 200,a 33 200,a 34 200,a 35 200,a 36 200,a 37 200,a 38 200,a 39 200")
+	x.want("a/one(2) close recovered@33#32 r2")
+	x.s.Decisions.Make(Mutes, nil, mute.List{{Detector: "one", To: mute.Forever, Direction: guard.Above}}.Encode(), x.offset)
+	x.fold("a 40 300,a 41 300,a 42 300,a 43 300,a 44 300") // 300 was expected of the second one
+	x.want("a/one(2) open recovered@41#40 r1")
 }
