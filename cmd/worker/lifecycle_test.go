@@ -25,7 +25,7 @@ type told struct {
 	key      string
 	detector string
 	group    string // "" for none
-	field    string // "" for none
+	member   string // that it speaks for, "" for none
 	content  string // all of it
 }
 
@@ -70,8 +70,8 @@ func (f *fleet) anomaliesOf(topic string) []told {
 		for _, v := range mapOf(m["reason"]) {
 			a.reason = v.(string)
 		}
-		for _, v := range mapOf(m["field"]) {
-			a.field = v.(string)
+		for _, v := range mapOf(m["member"]) {
+			a.member = v.(map[string]any)["name"].(string)
 		}
 		for _, v := range mapOf(m["group"]) {
 			a.group = v.(string)

@@ -114,7 +114,7 @@ func TestEveryRule(t *testing.T) {
 			case m && !strings.HasPrefix(a.key, "line-2/"):
 				t.Errorf("%s has an anomaly of %s, of which the ensemble makes the anomalies", a.detector, a.key)
 			case a.detector == "one":
-				members[a.field]++
+				members[a.member]++
 			}
 		}
 		shared := 0

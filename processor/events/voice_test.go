@@ -20,7 +20,7 @@ func TestVoiceIsItsMember(t *testing.T) {
 		for i := range values {
 			values[i] = math.Round(3 * rng.NormFloat64())
 		}
-		var alone, any State
+		var alone, both State
 		var want, got []Change
 		var later []Input
 		step := func(s *State, in *Input, to *[]Change) {
@@ -40,25 +40,25 @@ func TestVoiceIsItsMember(t *testing.T) {
 				in.Values = func(field int, last *Range) Range {
 					return Cover(field, max(0, i-40), max(0, i-3), i, func(row int) float64 { return values[row] }, last)
 				}
-				any.Hear(&Said{Member: "a", Time: in.Time, Offset: in.Offset, Until: in.Until, Ratio: ratio.Score, Score: in.Score,
+				both.Hear(&Said{Member: "a", Time: in.Time, Offset: in.Offset, Until: in.Until, Ratio: ratio.Score, Score: in.Score,
 					Threshold: in.Threshold, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution}, in.Values)
 			}
 			step(&alone, &in, &want)
 			for len(later) > lag || i == len(values)-1 && len(later) > 0 {
 				now := &later[0]
-				now.Said = any.Heard(now.Time, now.Offset)
-				step(&any, now, &got)
+				now.Said = both.Heard(now.Time, now.Offset)
+				step(&both, now, &got)
 				later = later[1:]
-				b := any.Append(nil)
+				b := both.Append(nil)
 				back, rest, err := Decode(b)
 				if err != nil || len(rest) > 0 || !bytes.Equal(back.Append(nil), b) {
 					t.Fatal(err, rest)
 				}
-				any = back
+				both = back
 			}
 		}
-		if any.Waiting() || len(got) != len(want) {
-			t.Fatalf("%d changes, want %d; waiting %t", len(got), len(want), any.Waiting())
+		if both.Waiting() || len(got) != len(want) {
+			t.Fatalf("%d changes, want %d; waiting %t", len(got), len(want), both.Waiting())
 		}
 		for i := range want {
 			a, w := &got[i].Anomaly, &want[i].Anomaly

@@ -158,6 +158,7 @@ type modelSaid struct {
 // said is a row of a detector. The ensembles score the samples that all members have got past.
 func (m *model) said(k *modelKey, i int, row flat) {
 	m.rows = append(m.rows, row)
+	in := m.in // before an ensemble's score is judged
 	for e := range m.cfg.Detectors {
 		d := &m.cfg.Detectors[e]
 		if d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i) || !m.reads(e, k.name) {
@@ -169,7 +170,7 @@ func (m *model) said(k *modelKey, i int, row flat) {
 				Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
 			row = m.counted(k, [2]int{e, i}, row)
 			if m.cfg.Detectors[i].Events != nil {
-				said.Expected, said.Actual, said.Contribution = m.in.Expected, m.in.Actual, m.in.Contribution
+				said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution
 			}
 			if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
 				k.heard[e] = append(k.heard[e], said)
