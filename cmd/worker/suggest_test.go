@@ -439,6 +439,18 @@ func (s *plantShape) verify(t *testing.T, cfg *config.Config, text string) {
 	}
 }
 
+// TestSuggestTogether: shapes whose machines do not tell series apart without their sensors, nor the sensors without the machines.
+func TestSuggestTogether(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
+	for i, seed := range []uint64{2578900198602370950, 4687189931459503738, 8017508297912044243, 6980983374890249385} {
+		topic := c.Topic(t, fmt.Sprint("together-", i), 2)
+		s := newPlantShape(rand.New(rand.NewPCG(seed, 1)), topic, 3000)
+		s.produce(t, c, topic)
+		_, text, cfg := suggested(t, c, topic)
+		s.verify(t, cfg, text)
+	}
+}
+
 // TestSuggest: of topics of random shapes suggest finds key, time, unit, values, whether a record is wide or a batch, and
 // disorder; check accepts its file, and a worker with it scores the topic without a dead letter.
 func TestSuggest(t *testing.T) {

@@ -352,7 +352,7 @@ func (m *mapping) chooseKey() error {
 	all := m.candidates()
 	movers := m.movers()
 	base := m.steps(movers, nil)
-	var list, constant, doubtful []*named
+	var list, late, constant, doubtful []*named
 	records := map[int]bool{}
 	for i := range m.t.points {
 		records[m.t.points[i].record] = true
@@ -394,8 +394,11 @@ func (m *mapping) chooseKey() error {
 		if k.sticky > 0.3 && all[0].path != recordKey || k.sticky > 0.3 && !same(all[0].ids, k.ids) {
 			k.score -= 0.5
 		}
-		if k.score >= 0.15 {
+		switch {
+		case k.score >= 0.15:
 			list = append(list, k)
+		case k.hint > 0: // it may tell series apart within those of others: a machine's sensors report one after the other
+			late = append(late, k)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *named) int { return cmp.Compare(b.score, a.score) })
@@ -410,7 +413,7 @@ func (m *mapping) chooseKey() error {
 	case len(list) == 0:
 		return m.oneSeries(constant, all)
 	}
-	parts, ids := m.combine(list, movers)
+	parts, ids := m.combine(slices.Concat(list, late), movers)
 	return m.putKey(list, parts, ids)
 }
 
@@ -455,11 +458,49 @@ func (m *mapping) combine(list []*named, movers []*field) (parts []*named, ids [
 			tells = true
 		}
 		if tells && m.stickiness(k, ids) < 0.3 {
-			parts, ids = append(parts, k), finer
+			parts, ids = append(slices.DeleteFunc(slices.Clone(parts), k.implies), k), finer
 		}
 	}
+	parts, ids = m.combineTwo(list, parts, ids, movers)
 	slices.SortFunc(parts, func(a, b *named) int { return cmp.Compare(a.at, b.at) })
 	return parts, ids
+}
+
+// combineTwo adds the two candidates that together make the values' changes smallest, where neither does it alone: a machine's
+// sensors report one after the other at levels of their own, so that neither the machine nor the sensor tells the series
+// of a site apart.
+func (m *mapping) combineTwo(list, parts []*named, ids []int32, movers []*field) ([]*named, []int32) {
+	const least = 0.3
+	now, best := m.steps(movers, ids), least
+	var pair [2]*named
+	for i, a := range list {
+		for _, b := range list[i+1:] {
+			if a.path == recordKey || b.path == recordKey || min(a.hint, b.hint) < 0 || max(a.hint, b.hint) == 0 ||
+				min(a.even(), b.even()) <= 0.5 || slices.Contains(parts, a) || slices.Contains(parts, b) {
+				continue
+			}
+			withA, _ := joined(ids, a.ids)
+			withB, _ := joined(ids, b.ids)
+			both, _ := joined(withA, b.ids)
+			if g := gain(now, m.steps(movers, both)); g > best && m.stickiness(a, withB) < 0.3 && m.stickiness(b, withA) < 0.3 {
+				best, pair = g, [2]*named{a, b}
+			}
+		}
+	}
+	if pair[0] == nil || len(parts) > 2 {
+		return parts, ids
+	}
+	for _, k := range pair {
+		ids, _ = joined(ids, k.ids)
+		parts = append(slices.DeleteFunc(slices.Clone(parts), k.implies), k)
+	}
+	return parts, ids
+}
+
+// implies reports whether a part of a key follows from the candidate, as the site of a machine does.
+func (k *named) implies(part *named) bool {
+	_, n := joined(part.ids, k.ids)
+	return part.path != recordKey && n <= k.distinct()+k.distinct()/50
 }
 
 // putKey writes the choice of the parts of the key.
