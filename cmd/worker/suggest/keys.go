@@ -443,8 +443,7 @@ func (m *mapping) combine(list []*named, movers []*field) (parts []*named, ids [
 		switch {
 		case n <= now+now/50:
 			continue // it follows from the parts
-		case n <= k.distinct()+k.distinct()/50 && len(parts) == 1 && parts[0].path != recordKey:
-			// the part follows from it: press 7 is in hall 2
+		case len(parts) == 1 && k.implies(parts[0]): // press 7 is in hall 2
 			if k.hint >= 0 && m.stickiness(k, ids) < 0.3 && (k.weak || gain(m.steps(movers, ids), m.steps(movers, k.ids)) >= 0.1 ||
 				m.doubles(ids) > 2*m.doubles(k.ids)+0.1) {
 				parts, ids = []*named{k}, k.ids
@@ -466,29 +465,34 @@ func (m *mapping) combine(list []*named, movers []*field) (parts []*named, ids [
 	return parts, ids
 }
 
-// combineTwo adds the two candidates that together make the values' changes smallest, where neither does it alone: a machine's
-// sensors report one after the other at levels of their own, so that neither the machine nor the sensor tells the series
-// of a site apart.
+// combineTwo adds the two candidates that together make the values' changes smallest, if two make them smaller by more
+// than 30 %. A machine's sensors report one after the other at levels of their own, so that neither the machine nor the sensor
+// tells the series of a site apart by itself.
 func (m *mapping) combineTwo(list, parts []*named, ids []int32, movers []*field) ([]*named, []int32) {
+	if len(parts) > 2 {
+		return parts, ids
+	}
+	var open []*named
+	for _, k := range list {
+		if k.path != recordKey && k.hint >= 0 && k.even() > 0.5 && !slices.Contains(parts, k) {
+			open = append(open, k)
+		}
+	}
 	const least = 0.3
 	now, best := m.steps(movers, ids), least
-	var pair [2]*named
-	for i, a := range list {
-		for _, b := range list[i+1:] {
-			if a.path == recordKey || b.path == recordKey || min(a.hint, b.hint) < 0 || max(a.hint, b.hint) == 0 ||
-				min(a.even(), b.even()) <= 0.5 || slices.Contains(parts, a) || slices.Contains(parts, b) {
+	var pair []*named
+	for i, a := range open {
+		withA, _ := joined(ids, a.ids)
+		for _, b := range open[i+1:] {
+			if a.hint == 0 && b.hint == 0 {
 				continue
 			}
-			withA, _ := joined(ids, a.ids)
 			withB, _ := joined(ids, b.ids)
 			both, _ := joined(withA, b.ids)
 			if g := gain(now, m.steps(movers, both)); g > best && m.stickiness(a, withB) < 0.3 && m.stickiness(b, withA) < 0.3 {
-				best, pair = g, [2]*named{a, b}
+				best, pair = g, []*named{a, b}
 			}
 		}
-	}
-	if pair[0] == nil || len(parts) > 2 {
-		return parts, ids
 	}
 	for _, k := range pair {
 		ids, _ = joined(ids, k.ids)
