@@ -12,8 +12,7 @@
 // both ends of the group, between which it is larger. The tests allow for float32's roundings, so no
 // rectangle is lost. A warp queues the rectangles that pass, and computes the ratios of up to 32 at once,
 // from the exact sums, by the CPU's operations: 32 take 2 us, as one does. The last block that ends picks
-// the best by ratio, area and place. Further regions repeat
-// this without the columns of those found.
+// the best by ratio, area and place. Further regions repeat this without the columns of those found.
 //
 // Bernoulli's LLR has the same two terms of the cases C, and two of the trials O that are none: inside,
 // where there are d fewer than O s, and outside. With h(u) = (1+u)ln(1+u)-u, h(-v) <= v^2(1+v)/2 and h(v) <= v^2/2, so

@@ -61,10 +61,10 @@ static __device__ __forceinline__ float sumColumns(const Map &m, const uint32_t 
     return most;
 }
 
-// draw makes the table of a null map's counts, in table until rows are added up, and returns the largest error of its
-// excesses. Each number chooses one of the units of all baselines. Of Bernoulli's model the units are trials, of which none is drawn twice: numbers that choose
-// a drawn one, noted in drawn, are followed by as many others. Where the cases are more than half of the trials, the
-// others are drawn.
+// draw makes the counts of a null map and their excesses, and returns the largest error of these. It counts in table, which
+// may be counts itself. Each number chooses one of the units of all baselines. Of Bernoulli's model the units are trials,
+// of which none is drawn twice: numbers that choose a drawn one, noted in drawn, are followed by as many others. Where the
+// cases are more than half of the trials, the others are drawn.
 template <int model>
 static __device__ __forceinline__ float draw(const Map &m, uint32_t seed, uint32_t number, uint32_t *table, uint32_t *counts, float *excess,
                                              uint32_t *drawn, float *memory) {
@@ -218,8 +218,8 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
         double reached = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(&job.bar)));
         if (threadIdx.x < h->found && reached >= h->region[threadIdx.x].ratio) atomicAdd(h->reached + threadIdx.x, 1u);
     }
-    // Each thread looks at jobs. The block takes part in one of those with strips left, by chance, rather in one with many: if
-    // all blocks chose the same one, it would soon have none left, and they would have to choose again.
+    // Each thread looks at jobs. The block takes part in one that has strips left. It is chosen by chance, more likely one
+    // with many strips: if all blocks chose the same job, it would soon have none left, and they would have to choose again.
     __shared__ unsigned long long choice;
     const uint32_t all = static_cast<uint32_t>(stripsOf(m));
     for (uint32_t turn = 0;; turn++) {

@@ -1,7 +1,7 @@
 // Package plan turns a batch into a device's work: tasks into tiles and launches, a long plan
 // into parts for several devices, and status words into the tasks of the next round. It is
-// pure: a plan follows from the batch and a Device, results from the batch alone. Each op's plan has a file of its own. The path of
-// a launch is in package cuda.
+// pure: a plan follows from the batch and a Device, results from the batch alone. Each op's
+// plan has a file of its own. The path of a launch is in package cuda.
 package plan
 
 import (

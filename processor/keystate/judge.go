@@ -350,7 +350,8 @@ func (why *reasons) covered(out *Output, field int, last *events.Range) events.R
 // feed passes a detector's row to the ensembles that it is a member of, and makes their
 // rows of the samples for which all members have rows. An ensemble has no tasks: it scores the rows of its members,
 // warming-up ones included, in the order in which Apply makes them. That order does not depend on the batches, so its
-// rows do not either. Its state of a series is a Trace, which a replay computes again from the members' scores.
+// rows do not either. Its state of a series is a Trace, which a replay computes again from the members' scores. why is nil
+// for a row without a score.
 func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
