@@ -85,13 +85,13 @@ func drop(x []float64, width int) []float64 {
 // nearPoint is a point of a model that is near a scored one.
 type nearPoint struct {
 	number int
-	square float64   // of the distance
 	point  []float32 // relative to the origin
 	apart  []float64 // the scored point less this one
 	weight float64   // the distance as it is in the score, of numbers that are rounded to float32
 }
 
-// nearest returns the points of the model of a task that are nearest to that of a fresh row, the nearest first.
+// nearest returns the points of the model of a task that are nearest to that of a fresh row, the nearest first. They are
+// those of the score: far from the origin, rounding may make others the nearest.
 func (s *settings) nearest(r *detectors.Rows, fresh int) (m model, points []nearPoint) {
 	dim, words := r.Dim-s.timed, r.Carry
 	width := s.embed * dim
@@ -104,14 +104,13 @@ func (s *settings) nearest(r *detectors.Rows, fresh int) (m model, points []near
 		n := nearPoint{number: len(points), point: point, apart: make([]float64, width)}
 		for c := range point {
 			n.apart[c] = at[c] - m.origin.Float64(2*(c%dim)) - float64(point[c])
-			n.square += float64(n.apart[c] * n.apart[c])
 			rounded := float64(float32(at[c]-m.origin.Float64(2*(c%dim)))) - float64(point[c])
 			n.weight += float64(rounded * rounded)
 		}
 		n.weight = math.Sqrt(n.weight)
 		points = append(points, n)
 	}
-	slices.SortStableFunc(points, func(a, b nearPoint) int { return cmp.Compare(a.square, b.square) })
+	slices.SortStableFunc(points, func(a, b nearPoint) int { return cmp.Compare(a.weight, b.weight) })
 	return m, points[:min(s.k, len(points))]
 }
 
