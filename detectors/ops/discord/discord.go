@@ -43,10 +43,13 @@ var spec = detectors.Spec{
 		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 3,
 			Help: "compare subsequences whose values are all equal with each other alone. Otherwise they are as unlike all others as two " +
 				"subsequences without correlation."},
+		{Name: "EVERY", Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
+			Help: "samples of which one is scored: the newest of STRIDE, and each EVERY-th before it. It takes a share of the time, and since " +
+				"neighbouring samples have similar scores, a large WINDOW with SMOOTH finds as much. SMOOTH, HISTORY and WARMUP count scores."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
 			Help: "samples before the first score, from twice the longest subsequence to WINDOW; 0 means 8 times the longest " +
 				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
-		{Name: "M", Type: detectors.Ints, Word: 4}, // lengths
+		{Name: "M", Type: detectors.Ints, Word: 5}, // lengths
 	},
 	// As measured in docs/quality.md for knn: a fault is in the scores of one more subsequence.
 	Defaults: []detectors.Default{
@@ -57,7 +60,8 @@ var spec = detectors.Spec{
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), Length: v.Int("LENGTH"), MaxLength: v.Int("MAX_LENGTH"),
-			Lengths: v.Int("LENGTHS"), K: v.Int("K"), ExcludeFlat: v.Bool("EXCLUDE_FLAT"), MinPoints: v.Int("MIN_POINTS")})
+			Lengths: v.Int("LENGTHS"), K: v.Int("K"), ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Every: v.Int("EVERY"),
+			MinPoints: v.Int("MIN_POINTS")})
 	},
 	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
 }
@@ -70,6 +74,7 @@ const (
 	MaxLength   = 1 << 15 // of a subsequence, in samples
 	minLength   = 3       // two normalised values are always alike
 	mostLengths = 16
+	maxEvery    = 1 << 12
 )
 
 // Params are the parameters of the op; 0 means the default.
@@ -81,6 +86,8 @@ type Params struct {
 	Lengths     int  // number of lengths from Length to MaxLength, a factor apart; default: one of 1.5 or less
 	K           int  // neighbours, default 1
 	ExcludeFlat bool // flat subsequences are compared with each other alone
+	// Every is the number of fresh rows of which one is scored, counted back from a task's newest; default 1.
+	Every int
 	// MinPoints is the number of rows from which there is a score, those of the scored
 	// subsequence included: at least twice the longest subsequence. Default 8 times that, but
 	// not more than Window.
@@ -116,6 +123,7 @@ const (
 	paramK = iota
 	paramPoints
 	paramExclude
+	paramEvery
 	paramHeader
 )
 
@@ -126,7 +134,7 @@ const (
 // whatever the length.
 //
 // With several lengths the score is the mean of theirs, since there is one threshold for
-// all; they are in Detail, a float32 for each fresh row and length. A score is NaN where
+// all; they are in Detail, a float32 for each score and length. A score is NaN where
 // one of the lengths has none: with a value that is not finite in the subsequence, or
 // where no earlier subsequence can be compared with it. There is no carry: a score depends on
 // the rows of its window alone. It covers the rows of the longest subsequence.
@@ -135,7 +143,7 @@ const (
 func New(p Params) (detectors.Detector, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	p.MaxLength, p.K = cmp.Or(p.MaxLength, p.Length), cmp.Or(p.K, 1)
+	p.MaxLength, p.K, p.Every = cmp.Or(p.MaxLength, p.Length), cmp.Or(p.K, 1), cmp.Or(p.Every, 1)
 	if p.Length < minLength || p.Length > MaxLength {
 		fault("subsequences of %d samples: use %d to %d", p.Length, minLength, MaxLength)
 	}
@@ -156,6 +164,9 @@ func New(p Params) (detectors.Detector, error) {
 	if p.K < 1 || p.K > 64 {
 		fault("k is %d, use 1 to 64", p.K)
 	}
+	if p.Every < 1 || p.Every > maxEvery {
+		fault("a score every %d samples, use 1 to %d", p.Every, maxEvery)
+	}
 	if p.MinPoints == 0 {
 		p.MinPoints = min(p.Window, 8*p.MaxLength)
 	} else if p.MinPoints < 2*p.MaxLength || p.MinPoints > p.Window {
@@ -169,6 +180,7 @@ func New(p Params) (detectors.Detector, error) {
 	d.params.SetInt(paramK, p.K)
 	d.params.SetInt(paramPoints, p.Window)
 	d.params.SetBool(paramExclude, p.ExcludeFlat)
+	d.params.SetInt(paramEvery, p.Every)
 	for _, m := range d.lengths {
 		d.params = append(d.params, uint32(m))
 	}
@@ -186,24 +198,34 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.p.MinPoints {
 		return detectors.Outputs{}, false
 	}
-	n.Scores = v.Fresh
+	n.Scores = (v.Fresh-1)/d.p.Every + 1
 	if len(d.lengths) > 1 {
-		n.Detail = v.Fresh * len(d.lengths)
+		n.Detail = n.Scores * len(d.lengths)
 	}
 	return n, true
 }
 
 // AppendFindings sets Length to the length with the highest score.
 func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
 	for i, s := range r.Scores {
-		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - d.p.MaxLength + 1, To: first + i, Score: float64(s), Length: d.highest(&r,
-			i)})
+		to := scored(&r, i)
+		dst = append(dst, detectors.Finding{Fresh: to - r.Len() + r.Fresh, From: to - d.p.MaxLength + 1, To: to, Score: float64(s),
+			Length: d.highest(&r, i)})
 	}
 	return dst
 }
 
-// highest returns the length with the highest score of fresh row i.
+// scored returns the row of score i.
+func scored(r *detectors.Rows, i int) int {
+	return r.Len() - 1 - (len(r.Scores)-1-i)*r.Params.Int(paramEvery)
+}
+
+// scoreOf returns which score is that of a fresh row.
+func scoreOf(r *detectors.Rows, fresh int) int {
+	return len(r.Scores) - 1 - (r.Fresh-1-fresh)/r.Params.Int(paramEvery)
+}
+
+// highest returns the length with the highest of score i.
 func (d *detector) highest(r *detectors.Rows, i int) int {
 	n := len(d.lengths)
 	best := 0
@@ -215,9 +237,9 @@ func (d *detector) highest(r *detectors.Rows, i int) int {
 	return d.lengths[best]
 }
 
-// query returns the query of fresh row i with length m.
+// query returns the query of score i with length m.
 func query(r *detectors.Rows, i, m int) discord.LeftQuery {
-	end := r.Len() - r.Fresh + i + 1
+	end := scored(r, i) + 1
 	return discord.LeftQuery{M: m, K: r.Params.Int(paramK), From: max(0, end-r.Params.Int(paramPoints)), At: end - m,
 		ExcludeFlat: r.Params.Bool(paramExclude)}
 }
@@ -225,8 +247,9 @@ func query(r *detectors.Rows, i, m int) discord.LeftQuery {
 // Explain expects the last row of the nearest subsequence, scaled to the mean and the deviation of the row's own
 // subsequence. A value's share is its share of the squared distance.
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
-	m := d.highest(&r, fresh)
-	q := query(&r, fresh, m)
+	i := scoreOf(&r, fresh)
+	m := d.highest(&r, i)
+	q := query(&r, i, m)
 	memory := pool.Get().(*memory)
 	defer pool.Put(memory)
 	memory.left.Load(r.X64, r.Dim)
@@ -238,8 +261,9 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 // Describe returns the nearest subsequences in the past, with the distances that the score is the mean of, 0 to the root of 2. Of
 // several lengths, they are those of the length with the highest score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
-	m := d.highest(&r, fresh)
-	q := query(&r, fresh, m)
+	i := scoreOf(&r, fresh)
+	m := d.highest(&r, i)
+	q := query(&r, i, m)
 	memory := pool.Get().(*memory)
 	defer pool.Put(memory)
 	memory.left.Load(r.X64, r.Dim)
@@ -256,7 +280,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	for a, length := range d.lengths {
 		if len(d.lengths) > 1 {
 			e.Measures = append(e.Measures, detectors.Measure{Name: fmt.Sprintf("score of length %d", length), Field: detectors.AllFields,
-				Value: float64(r.Detail.Float32(fresh*len(d.lengths) + a))})
+				Value: float64(r.Detail.Float32(i*len(d.lengths) + a))})
 		}
 	}
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
@@ -269,7 +293,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 // lengths returns the lengths of a task.
 func lengths(r *detectors.Rows) detectors.Words { return r.Params[paramHeader:] }
 
-// setOutputs sets the outputs of fresh row i and length a; lengths ascend between calls.
+// setOutputs sets the outputs of score i and length a; lengths ascend between calls.
 func setOutputs(r *detectors.Rows, i, a, lengths int, score float64, sum *float64) {
 	if a == 0 {
 		*sum = 0
@@ -311,7 +335,8 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
 	m.left.Load(r.X64, r.Dim)
-	m.sums = slices.Grow(m.sums[:0], r.Fresh)[:r.Fresh]
+	n := len(r.Scores)
+	m.sums = slices.Grow(m.sums[:0], n)[:n]
 	lengths := lengths(r)
 	cost := cost(r)
 	for a, length := range lengths {
@@ -323,13 +348,13 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 			}
 		}
 		if cost < detectors.LongTask {
-			score(&m.own, 0, r.Fresh)
+			score(&m.own, 0, n)
 			continue
 		}
-		each := max(1, r.Fresh*chunkCost/cost)
-		parallel((r.Fresh+each-1)/each, func(k int) {
+		each := max(1, n*chunkCost/cost)
+		parallel((n+each-1)/each, func(k int) {
 			w := searchers.Get().(*discord.LeftMemory)
-			score(w, k*each, min((k+1)*each, r.Fresh))
+			score(w, k*each, min((k+1)*each, n))
 			searchers.Put(w)
 		})
 		if ctx.Err() != nil {
@@ -342,7 +367,7 @@ func cost(r *detectors.Rows) int {
 	cost, n := 0, r.Len()
 	points := min(n, r.Params.Int(paramPoints))
 	for _, m := range lengths(r) {
-		cost += n*(20+int(m)/5) + r.Fresh*points*(10+int(m)/8)/2
+		cost += n*(20+int(m)/5) + len(r.Scores)*points*(10+int(m)/8)/2
 	}
 	return r.Dim * cost
 }
@@ -396,6 +421,14 @@ func cases(rng *rand.Rand) []detectors.Case {
 		add(p, 1, 0, []int{1 + rng.IntN(20)}, signals.All(rng)[rng.IntN(3)])
 	}
 	add(Params{Window: 700, Length: 257, MinPoints: 700}, 1, 0, []int{1, 3}, signals.All(rng)[1])
+	// A score every few rows: of parts of that, and of more rows than a block of the kernel scores at once.
+	for _, every := range []int{2, 3, 16, 40} {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 120, Length: 7, K: 1 + rng.IntN(2), Every: every, ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 16, 5, 33}, s...)
+		add(Params{Window: 130, Length: 5, MaxLength: 20, Lengths: 3, Every: every}, 1, 0, []int{80, 1, 7}, s[:4]...)
+		add(Params{Window: 90, Length: 6, Every: every, ExcludeFlat: flip()}, 2, 0, []int{16, 2}, s...)
+	}
 	add(Params{Window: 2048, Length: 64}, 1, 0, []int{1}, signals.All(rng)[2]).Bench = true
 	add(Params{Window: 2048, Length: 64}, 1, 0, []int{16}, signals.All(rng)[2]).Bench = true
 	add(Params{Window: 1024, Length: 32, MaxLength: 128, Lengths: 3, K: 2}, 1, 0, []int{1}, signals.All(rng)[0]).Bench = true
