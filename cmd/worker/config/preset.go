@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,6 +28,7 @@ var presets = []preset{
 			"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=16"},
 		{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"flat", stuck, ""},
+		{"past", past, ""},
 		{"both", "OP=ensemble MEMBERS=near,shape THRESHOLD=conformal:0.0003 HISTORY=2048 CLOSE_AFTER=100", ""},
 	}},
 	{"fast", "the same, compared with a quarter of the earlier samples in a third of the time", []presetDetector{
@@ -41,6 +43,7 @@ var presets = []preset{
 				"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.004 HISTORY=2048 CLOSE_AFTER=16"},
 			{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.3 OPEN_AFTER=8 HISTORY=2048 CLOSE_AFTER=100", ""},
 			{"flat", stuck, ""},
+			{"past", past, ""},
 			{"jump", "OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100",
 				"OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100"},
 		}},
@@ -57,14 +60,16 @@ var presets = []preset{
 // for their series.
 const stuck = "OP=flatline STRIDE=16 THRESHOLD=quantile:0.95*2 OPEN_AFTER=32 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8"
 
+// past are the settings of a detector of shapes of several lengths that are unlike all of the last 20,000 samples.
+const past = "OP=discord WINDOW=20000 LENGTH=50 MAX_LENGTH=200 LENGTHS=3 EVERY=32 STRIDE=32 SMOOTH=6 " +
+	"THRESHOLD=conformal:0.002 CLOSE_AFTER=8"
+
 // noPreset is the preset of a configuration that names its detectors.
 const noPreset = ""
 
 func presetNamed(name string) *preset {
-	for i := range presets {
-		if presets[i].name == name {
-			return &presets[i]
-		}
+	if i := slices.IndexFunc(presets, func(p preset) bool { return p.name == name }); i >= 0 {
+		return &presets[i]
 	}
 	return nil
 }
@@ -81,13 +86,8 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		c.Detect.Preset = noPreset
 		return
 	}
-	p := presetNamed(c.Detect.Preset)
-	if p == nil { // validate reports it
-		p = &presets[0]
-	}
-	if c.Detect.Preset == noPreset {
-		c.Detect.Preset = p.name
-	}
+	p := cmp.Or(presetNamed(c.Detect.Preset), &presets[0]) // validate reports one that does not exist
+	c.Detect.Preset = cmp.Or(c.Detect.Preset, p.name)
 	values := len(c.Mapping.ValueFields)
 	if columns, err := c.SchemaMapping().Columns(c.Mapping.ValueFields); err == nil {
 		values = len(columns)
@@ -97,8 +97,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 			vars[name] = value
 		}
 	}
-	for i := range p.detectors {
-		d := &p.detectors[i]
+	for _, d := range p.detectors {
 		settings := strings.Fields(d.one)
 		if values > 1 {
 			settings = strings.Fields(d.several)

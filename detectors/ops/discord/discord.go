@@ -45,7 +45,7 @@ var spec = detectors.Spec{
 				"subsequences without correlation."},
 		{Name: "EVERY", Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
 			Help: "samples of which one is scored: the newest of STRIDE, and each EVERY-th before it. It takes a share of the time, and since " +
-				"neighbouring samples have similar scores, a large WINDOW with SMOOTH finds as much. SMOOTH, HISTORY and WARMUP count scores."},
+				"neighbouring samples have similar scores, a large WINDOW with SMOOTH finds as much. All settings that count samples with a score count those alone, such as SMOOTH, HISTORY and CLOSE_AFTER."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
 			Help: "samples before the first score, from twice the longest subsequence to WINDOW; 0 means 8 times the longest " +
 				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
@@ -55,8 +55,9 @@ var spec = detectors.Spec{
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
 		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string {
-			return strconv.Itoa(max(8, 2*max(v.Int("LENGTH"), v.Int("MAX_LENGTH"))))
-		}, Words: "twice the longest subsequence, at least 8"},
+			every := max(1, v.Int("EVERY"))
+			return strconv.Itoa((max(8, 2*max(v.Int("LENGTH"), v.Int("MAX_LENGTH"))) + every - 1) / every)
+		}, Words: "the scores of twice the longest subsequence, at least 8 samples"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), Length: v.Int("LENGTH"), MaxLength: v.Int("MAX_LENGTH"),
