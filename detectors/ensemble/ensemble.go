@@ -4,10 +4,11 @@
 // member's score and m the mean of its earlier scores, weighted to the last Memory: the k-th score
 // moves the mean by 1/min(k, Memory) of the difference. Scores below 0 count as 0, and s/m is limited
 // to the range from MinRatio to MaxRatio, so that a member that finds nothing cannot outvote the
-// others. Where m is 0, s/m is MaxRatio, or 1 if s is 0 too.
+// others. Where m is 0, s/m is MaxRatio, or 1 if s is 0 too. Params.Weights multiplies terms.
 //
 // A member without a score for a sample has the term 0, as if the sample were usual. There is no score
-// where no member has one, nor before each member has had MinPoints scores.
+// where no member has one, nor before each member has had MinPoints scores. A member that scores one sample of several
+// (Params.Every) has for those before it the score of the next, if that waits, too: what the score is about includes them.
 //
 // Any: the score of a sample is the highest of the members' Ratios of score and threshold, so it is above 1 where
 // a member's score exceeds its threshold, from the member's Row.OpenAfter-th such score in a row on. There is no
@@ -45,6 +46,7 @@ const (
 	MaxMemory  = 1 << 24
 	MaxSpan    = 1 << 12
 	MaxLag     = 1 << 16
+	MaxWeight  = 1000
 )
 
 // Params are the parameters of an ensemble.
@@ -54,7 +56,9 @@ type Params struct {
 	MinPoints int   // scores of each member before the first score
 	Span      int   // largest number of waiting samples: the members' largest stride
 	Lags      []int // scores by which each member is delayed; nil: none is
-	Any       bool  // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags
+	Every     []int // the number of samples of which each member scores one; nil: all
+	Weights   []float64
+	Any       bool // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags, Every and Weights
 }
 
 // Check reports every fault of p.
@@ -64,8 +68,8 @@ func (p *Params) Check() error {
 		return fmt.Errorf("ensemble: %d members, use 2 to %d", p.Members, MaxMembers)
 	case p.Span < 1 || p.Span > MaxSpan:
 		return fmt.Errorf("ensemble: a member's stride is %d, use 1 to %d", p.Span, MaxSpan)
-	case p.Any && p.Lags != nil:
-		return errors.New("ensemble: lags are of a sum")
+	case p.Any && (p.Lags != nil || p.Every != nil || p.Weights != nil):
+		return errors.New("ensemble: lags, weights and samples without a score are of a sum")
 	case p.Any:
 	case p.Memory < 1 || p.Memory > MaxMemory:
 		return fmt.Errorf("ensemble: memory of %d scores, use 1 to %d", p.Memory, MaxMemory)
@@ -73,6 +77,18 @@ func (p *Params) Check() error {
 		return fmt.Errorf("ensemble: %d scores of each member before the first score, use 1 to the memory of %d", p.MinPoints, p.Memory)
 	case p.Lags != nil && len(p.Lags) != p.Members:
 		return fmt.Errorf("ensemble: %d lags of %d members", len(p.Lags), p.Members)
+	case p.Every != nil && len(p.Every) != p.Members || p.Weights != nil && len(p.Weights) != p.Members:
+		return fmt.Errorf("ensemble: %d weights, and samples between the scores of %d, of %d members", len(p.Weights), len(p.Every), p.Members)
+	}
+	for _, w := range p.Weights {
+		if !(w > 0 && w <= MaxWeight) {
+			return fmt.Errorf("ensemble: a member's weight is %v, use above 0 to %d", w, MaxWeight)
+		}
+	}
+	for _, every := range p.Every {
+		if every < 1 || every > p.Span {
+			return fmt.Errorf("ensemble: a member scores one of %d samples, use 1 to the largest stride of %d", every, p.Span)
+		}
 	}
 	for _, lag := range p.Lags {
 		if lag < 0 || lag > MaxLag {
@@ -336,7 +352,7 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	if p.Any {
 		p.highest(state, e, r, terms)
 	} else {
-		p.sum(state, e, r, terms)
+		p.sum(state, queue[:n*size], r, terms)
 	}
 	state[atScored], state[atScored+1], state[atScored+2] = 1, uint64(time), uint64(offset)
 	copy(queue, queue[size:n*size])
@@ -345,24 +361,47 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	return true
 }
 
-// sum sets the score of an entry to the sum of the members' terms.
-func (p *Params) sum(state, e []uint64, r *Row, terms []float64) {
+// sum sets the score of the first entry of the queue to the sum of the members' terms.
+func (p *Params) sum(state, queue []uint64, r *Row, terms []float64) {
 	sum, scored := 0.0, false
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
-		score := scoreOf(e[entryScores+i])
-		if r.WarmingUp = r.WarmingUp || m[memberCount] < uint64(p.MinPoints); score != score {
+		own := scoreOf(queue[entryScores+i])
+		r.WarmingUp = r.WarmingUp || m[memberCount] < uint64(p.MinPoints)
+		score := own
+		if own != own && p.Every != nil {
+			score = p.next(queue, i, r)
+		}
+		if score != score {
 			terms[i] = 0
 			continue
 		}
 		scored = true
 		terms[i] = term(float64(score), math.Float64frombits(m[memberMean]))
+		if p.Weights != nil {
+			terms[i] *= p.Weights[i]
+		}
 		sum += terms[i]
-		p.learn(m, score)
+		p.learn(m, own)
 	}
 	if scored && !r.WarmingUp {
 		r.Score = float32(sum)
 	}
+}
+
+// next returns the score of a member that is for the first entry of the queue, too: that of the first entry with one among the
+// next Every-1. NaN for none. It has the row's times include what that score is about, up to the row's sample.
+func (p *Params) next(queue []uint64, member int, r *Row) float32 {
+	size := p.entrySize()
+	for at := size; at < min(len(queue), p.Every[member]*size); at += size {
+		if score := scoreOf(queue[at+entryScores+member]); score == score {
+			if about, until := int64(queue[at+entryAbout]), int64(queue[at+entryUntil]); about <= until {
+				r.About = min(r.About, about)
+			}
+			return score
+		}
+	}
+	return float32(math.NaN())
 }
 
 // highest sets the score of an entry to the highest of the members' ratios.

@@ -57,7 +57,7 @@ func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
 }
 
 // addRows makes the rows of a task: one for each fresh sample, without a score where
-// nothing was found.
+// nothing was found; of a Spaced one for each that is scored.
 func (j *judge) addRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
 	t := &b.Tasks[p.Index]
@@ -95,6 +95,8 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.setFinding(&finds[0], times)
 			r.Judged = r.Score
 			finds = finds[1:]
+		} else if d.Spaced {
+			continue
 		}
 		if r.inGrid(d); !j.out.withholds(r.Offset) {
 			r.Behind = j.out.behind(r.Offset)
@@ -168,6 +170,8 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 		if len(finds) > 0 && finds[0].Fresh == i {
 			f, finds = &finds[0], finds[1:]
 			r.setFinding(f, times)
+		} else if d.Spaced {
+			continue
 		}
 		r.inGrid(d)
 		why := reasons{p: p, b: b, i: i, finding: f}

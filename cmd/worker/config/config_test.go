@@ -14,6 +14,7 @@ import (
 
 	"github.com/caarlos0/env/v10"
 
+	"odradek/cmd/worker/config/presets"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
@@ -245,9 +246,9 @@ func TestSources(t *testing.T) {
 			want = "file"
 		}
 		name, ok := strings.CutPrefix(s.name, Prefix+"DETECTOR_")
-		if ok && slices.ContainsFunc(presets[0].detectors, func(d presetDetector) bool {
-			setting, ok := strings.CutPrefix(name, envName(d.name)+"_")
-			return ok && strings.Contains(" "+d.one, " "+setting+"=")
+		if ok && slices.ContainsFunc(presets.All[0].Detectors, func(d presets.Detector) bool {
+			setting, ok := strings.CutPrefix(name, envName(d.Name)+"_")
+			return ok && strings.Contains(" "+d.One, " "+setting+"=")
 		}) {
 			want = "preset"
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config/history"
+	"odradek/cmd/worker/config/presets"
 	"odradek/detectors"
 	_ "odradek/detectors/ops" // the settings are those of all ops
 	"odradek/detectors/threshold"
@@ -37,6 +38,7 @@ type detectorCommon struct {
 	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride costs less time, and scores come later{STRIDE}."`
 	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, and before each has MIN_POINTS scores there is none (COMBINE=sum)."`
 	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" doc:"ensemble: how the scores of MEMBERS are combined. sum: see OP. any: one anomaly for all that they find, opened when the score of any of them exceeds its threshold. The score of the ensemble is the highest of score / threshold (where a threshold is below 0, of 1 + (score - threshold) / |threshold|; where it is 0, 1000000 for a score above it), the severity that of the most severe member. An anomaly says, as member, which one opened it, and has the expected and actual values, the field and the range that an anomaly of this member has; labels of it teach. A member has a part in it once it has a threshold, which may not be off, unless its guard or a mute rule turns its score away, and from OPEN_AFTER scores in a row on (with ODRADEK_ANOMALIES=false from the first on). Members open no anomalies of the series that the ensemble reads, unless it is in shadow mode or has the threshold off; their scores are published as ever, and the rest of their rules, such as CLOSE_AFTER, hold for other series alone. A score that comes too late for its sample, where fields are missing, counts for the next one."`
+	Weights   []string `env:"WEIGHTS" derived:"1 each" doc:"ensemble: factors of the members' terms, above 0 to 1000, in the order of MEMBERS, with COMBINE=sum."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault that lasts for about that many samples stands out, one of a single sample less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. The state has them, at 8 bytes each."`
 	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that the unit of a field does not determine its weight. For the methods that compare samples with earlier ones in their own units, knn and lof (without BINS); a field that does not change in the window keeps its unit. off: as they are."`
 	Grid      gridSettings
@@ -173,7 +175,7 @@ var tableTexts = sync.OnceValue(func() *strings.Replacer {
 	}
 	texts["{formats}"] = strings.Join(formats.Names(), "|")
 	texts["{ops}"], texts["{methods}"] = strings.Join(opNames(), "|"), strings.Join(methods, " ")
-	texts["{presetHelp}"], texts["{presets}"] = presetTexts()
+	texts["{presetHelp}"], texts["{presets}"] = presets.Texts()
 	texts["{windows}"] = strings.Join(append(windows, without...), " ")
 	var pairs []string
 	for mark, text := range texts {

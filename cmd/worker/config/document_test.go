@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"odradek/cmd/worker/config/presets"
 	"odradek/processor/outputs"
 )
 
@@ -151,9 +152,9 @@ sets nothing. ` + "`<NAME>`" + ` is in upper case, with ` + "`-` as `_`" + `.
 What ` + "`ODRADEK_PRESET`" + ` stands for; [quality.md](quality.md#presets) has what each finds and costs.
 Where a sample has several values, a detector has the settings of the last column; one without settings there is left out.
 `)
-	for i := range presets {
-		p := &presets[i]
-		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", p.name, strings.ToUpper(p.help[:1])+p.help[1:])
+	for i := range presets.All {
+		p := &presets.All[i]
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", p.Name, strings.ToUpper(p.Help[:1])+p.Help[1:])
 		b.WriteString("| detector | one value | several values |\n|---|---|---|\n")
 		code := func(settings string) string {
 			if settings == "" {
@@ -161,8 +162,8 @@ Where a sample has several values, a detector has the settings of the last colum
 			}
 			return "`" + settings + "`"
 		}
-		for _, d := range p.detectors {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.name, code(d.one), code(d.several))
+		for _, d := range p.Detectors {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Name, code(d.One), code(d.Several))
 		}
 	}
 	return wrapped(b.String())

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,11 +41,23 @@ const combineAny = "any"
 
 // memberSettings are the settings that every detector has except an ensemble: they belong to its members. sumSettings are those that
 // ensembles of any do not have.
-var memberSettings, sumSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE"}, []string{"MEMORY", "MIN_POINTS", "ALIGN"}
+var memberSettings, sumSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE"}, []string{"MEMORY", "MIN_POINTS", "ALIGN", "WEIGHTS"}
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
 
 func (d *DetectorSettings) isAny() bool { return d.isEnsemble() && d.Combine == combineAny }
+
+// weights returns the factors of the members' terms, nil where each is 1; NaN for a text that is no number.
+func (d *DetectorSettings) weights() (list []float64) {
+	for _, text := range d.Weights {
+		w, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			w = math.NaN()
+		}
+		list = append(list, w)
+	}
+	return list
+}
 
 // judgedByAny reports whether an ensemble of any uses the verdicts on a detector's scores.
 func (c *Config) judgedByAny(d *DetectorSettings) bool {
@@ -59,8 +72,11 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 			continue
 		}
 		v := d.values(none)
-		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny(), Align: v.Bool("ALIGN")}
+		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny(), Align: v.Bool("ALIGN"), Weights: d.weights()}
 		canonical := d.canonical()
+		if e.Weights != nil {
+			canonical += fmt.Sprintf(";weights=%v", e.Weights)
+		}
 		if e.Any {
 			e.Memory, e.MinPoints = 0, 0
 			canonical += ";combine=any"
@@ -97,6 +113,9 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 		if len(d.Members) > 0 {
 			k.add(short+"MEMBERS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
+		if len(d.Weights) > 0 {
+			k.add(short+"WEIGHTS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
+		}
 		if d.Combine == combineAny {
 			k.add(short+"COMBINE", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
@@ -123,6 +142,11 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	}
 	k.addAll(short+"MEMBERS", problems,
 		fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
+	if bad := slices.IndexFunc(d.weights(), func(w float64) bool { return !(w > 0 && w <= ensemble.MaxWeight) }); bad >= 0 {
+		k.add(short+"WEIGHTS", fmt.Sprintf("%q is no factor", d.Weights[bad]), fmt.Sprintf("use numbers above 0 to %d", ensemble.MaxWeight))
+	} else if n := len(d.Weights); n > 0 && n != len(d.Members) {
+		k.add(short+"WEIGHTS", fmt.Sprintf("%d weights of %d members", n, len(d.Members)), "name one for each, in the order of MEMBERS")
+	}
 	if d.isAny() {
 		for _, name := range sumSettings {
 			if !k.c.isDefault(short + name) {
@@ -161,6 +185,9 @@ func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) provenanc
 	op("MEMBERS", strings.Join(d.Members, ","))
 	if d.isAny() {
 		op("COMBINE", d.Combine)
+	}
+	if len(d.Weights) > 0 {
+		op("WEIGHTS", strings.Join(d.Weights, ","))
 	}
 	op("SMOOTH", strconv.Itoa(d.Smooth))
 	for _, p := range d.stateParams() {

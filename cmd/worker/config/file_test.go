@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config/history"
+	"odradek/cmd/worker/config/presets"
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
@@ -185,11 +186,11 @@ func TestPrintYAML(t *testing.T) {
 			t.Fatalf("%q: %s\n%s", environ, diff, text)
 		}
 	}
-	for i := range presets {
-		changed := DetectorPrefix(presets[i].detectors[0].name)
-		again(minimal("ODRADEK_PRESET=" + presets[i].name)...)
-		again(minimal("ODRADEK_PRESET="+presets[i].name, changed+"HISTORY=1024")...)
-		again(minimal("ODRADEK_PRESET="+presets[i].name, "ODRADEK_VALUE_FIELDS=a,b", changed+"OP=lof")...)
+	for i := range presets.All {
+		changed := DetectorPrefix(presets.All[i].Detectors[0].Name)
+		again(minimal("ODRADEK_PRESET=" + presets.All[i].Name)...)
+		again(minimal("ODRADEK_PRESET="+presets.All[i].Name, changed+"HISTORY=1024")...)
+		again(minimal("ODRADEK_PRESET="+presets.All[i].Name, "ODRADEK_VALUE_FIELDS=a,b", changed+"OP=lof")...)
 	}
 	again(minimal("ODRADEK_FEEDBACK_TOPIC=off", "ODRADEK_DETECTORS=grid,b-1,both", "ODRADEK_DETECTOR_GRID_OP=scan",
 		"ODRADEK_DETECTOR_GRID_COLUMNS=4", "ODRADEK_DETECTOR_GRID_WINDOW=16", "ODRADEK_DETECTOR_GRID_GRID=1h",

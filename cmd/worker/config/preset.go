@@ -7,72 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"odradek/cmd/worker/config/presets"
 )
-
-// preset is a named set of detectors with complete settings.
-type preset struct {
-	name      string
-	help      string
-	detectors []presetDetector
-}
-
-// presetDetector is a detector of a preset: its settings where a sample has one value, and where it has
-// several. They are NAME=value, separated by spaces; "" leaves the detector out.
-type presetDetector struct{ name, one, several string }
-
-// presets are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find, and
-// what else was tried.
-var presets = []preset{
-	{"default", "readings, sequences and shapes unlike earlier ones, and readings that do not change", []presetDetector{
-		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
-			"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=16"},
-		{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
-		{"flat", stuck, ""},
-		{"past", past, ""},
-		{"both", "OP=ensemble MEMBERS=near,shape THRESHOLD=conformal:0.0003 HISTORY=2048 CLOSE_AFTER=100", ""},
-	}},
-	{"fast", "the same, compared with a quarter of the earlier samples in a third of the time", []presetDetector{
-		{"near", "OP=knn WINDOW=512 K=10 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
-			"OP=knn WINDOW=512 K=10 EMBED=2 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=16"},
-		{"shape", "OP=discord WINDOW=256 LENGTH=50 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
-		{"flat", stuck, ""},
-	}},
-	{"sensitive", "lower thresholds, and single readings far from their prediction by those just before; at least twice the false anomalies",
-		[]presetDetector{
-			{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=100",
-				"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.004 HISTORY=2048 CLOSE_AFTER=16"},
-			{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.3 OPEN_AFTER=8 HISTORY=2048 CLOSE_AFTER=100", ""},
-			{"flat", stuck, ""},
-			{"past", past, ""},
-			{"jump", "OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100",
-				"OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100"},
-		}},
-	{"vector", "samples of several values unlike earlier ones, in sequences of eight", []presetDetector{
-		{"near", "OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32",
-			"OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32"},
-	}},
-	{"change", "changes of level, also in series of about fifty samples", []presetDetector{
-		{"level", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16"},
-	}},
-}
-
-// stuck are the settings of a detector of readings that do not change for much longer than is usual
-// for their series.
-const stuck = "OP=flatline STRIDE=16 THRESHOLD=quantile:0.95*2 OPEN_AFTER=32 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8"
-
-// past are the settings of a detector of shapes of several lengths that are unlike all of the last 20,000 samples.
-const past = "OP=discord WINDOW=20000 LENGTH=50 MAX_LENGTH=200 LENGTHS=3 EVERY=32 STRIDE=32 SMOOTH=6 " +
-	"THRESHOLD=conformal:0.002 CLOSE_AFTER=8"
 
 // noPreset is the preset of a configuration that names its detectors.
 const noPreset = ""
-
-func presetNamed(name string) *preset {
-	if i := slices.IndexFunc(presets, func(p preset) bool { return p.name == name }); i >= 0 {
-		return &presets[i]
-	}
-	return nil
-}
 
 // expandPreset adds the settings of the preset's detectors to vars if vars names no detector. It overwrites no setting
 // of vars; a detector with another OP gets none of the preset's settings.
@@ -86,8 +26,8 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		c.Detect.Preset = noPreset
 		return
 	}
-	p := cmp.Or(presetNamed(c.Detect.Preset), &presets[0]) // validate reports one that does not exist
-	c.Detect.Preset = cmp.Or(c.Detect.Preset, p.name)
+	p := cmp.Or(presets.Named(c.Detect.Preset), &presets.All[0]) // validate reports one that does not exist
+	c.Detect.Preset = cmp.Or(c.Detect.Preset, p.Name)
 	values := len(c.Mapping.ValueFields)
 	if columns, err := c.SchemaMapping().Columns(c.Mapping.ValueFields); err == nil {
 		values = len(columns)
@@ -97,16 +37,16 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 			vars[name] = value
 		}
 	}
-	for _, d := range p.detectors {
-		settings := strings.Fields(d.one)
+	for _, d := range p.Detectors {
+		settings := strings.Fields(d.One)
 		if values > 1 {
-			settings = strings.Fields(d.several)
+			settings = strings.Fields(d.Several)
 		}
 		if len(settings) == 0 {
 			continue
 		}
-		c.Detect.Names = append(c.Detect.Names, d.name)
-		pre := DetectorPrefix(d.name)
+		c.Detect.Names = append(c.Detect.Names, d.Name)
+		pre := DetectorPrefix(d.Name)
 		op, _ := strings.CutPrefix(settings[0], "OP=")
 		if given := vars[pre+"OP"]; given != "" && given != op {
 			continue
@@ -162,15 +102,4 @@ func (c *Config) Expanded() (preset string, list []string) {
 		list = append(list, c.Detectors[i].Name+": "+c.Changed(&c.Detectors[i]))
 	}
 	return c.Detect.Preset, list
-}
-
-// presetTexts returns what the presets are, and their names.
-func presetTexts() (help, names string) {
-	var texts, list []string
-	for i := range presets {
-		p := &presets[i]
-		list = append(list, p.name)
-		texts = append(texts, p.name+": "+p.help+".")
-	}
-	return strings.Join(texts, " "), strings.Join(list, "|")
 }

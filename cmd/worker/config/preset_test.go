@@ -4,38 +4,40 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"odradek/cmd/worker/config/presets"
 )
 
 // TestPresets: each preset is a configuration without faults for samples of one value and of several, and
 // what it says is what its detectors have.
 func TestPresets(t *testing.T) {
-	for i := range presets {
-		p := &presets[i]
+	for i := range presets.All {
+		p := &presets.All[i]
 		for _, fields := range []string{"value", "a,b", "accel[3]", "x0,x1,x2,x3,x4,x5,x6,x7,x8,x9"} {
-			c, faults, warnings := Parse(minimal("ODRADEK_PRESET="+p.name, "ODRADEK_VALUE_FIELDS="+fields))
+			c, faults, warnings := Parse(minimal("ODRADEK_PRESET="+p.Name, "ODRADEK_VALUE_FIELDS="+fields))
 			if len(faults)+len(warnings) > 0 {
-				t.Fatalf("%s of %s: faults %v, warnings %v", p.name, fields, faults, warnings)
+				t.Fatalf("%s of %s: faults %v, warnings %v", p.Name, fields, faults, warnings)
 			}
 			if _, err := c.KeystateConfig(); err != nil {
-				t.Fatal(p.name, err)
+				t.Fatal(p.Name, err)
 			}
 			preset, list := c.Expanded()
-			if preset != p.name || len(list) == 0 || len(list) != len(c.Detectors) {
-				t.Errorf("%s of %s stands for %q, %q", p.name, fields, preset, list)
+			if preset != p.Name || len(list) == 0 || len(list) != len(c.Detectors) {
+				t.Errorf("%s of %s stands for %q, %q", p.Name, fields, preset, list)
 			}
 			at := 0
-			for _, d := range p.detectors {
-				settings := d.one
+			for _, d := range p.Detectors {
+				settings := d.One
 				if fields != "value" {
-					settings = d.several
+					settings = d.Several
 				}
 				if settings == "" {
 					continue
 				}
 				got := strings.Fields(list[at])
-				if want := strings.Fields(settings); got[0] != d.name+":" || len(got) != len(want)+1 ||
+				if want := strings.Fields(settings); got[0] != d.Name+":" || len(got) != len(want)+1 ||
 					slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(got, s) }) {
-					t.Errorf("%s of %s: %q, want %s of %q", p.name, fields, list[at], d.name, settings)
+					t.Errorf("%s of %s: %q, want %s of %q", p.Name, fields, list[at], d.Name, settings)
 				}
 				at++
 			}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"odradek/cmd/worker/config/presets"
 	"odradek/detectors/threshold"
 )
 
@@ -89,17 +90,17 @@ func TestUnsupportedRates(t *testing.T) {
 
 // TestAlarmsPerDayOfPresets: a number of alarms a day takes the place of the threshold of any detector of any preset.
 func TestAlarmsPerDayOfPresets(t *testing.T) {
-	for i := range presets {
-		p := &presets[i]
+	for i := range presets.All {
+		p := &presets.All[i]
 		for _, fields := range []string{"value", "a,b"} {
-			settings := []string{"ODRADEK_PRESET=" + p.name, "ODRADEK_VALUE_FIELDS=" + fields}
+			settings := []string{"ODRADEK_PRESET=" + p.Name, "ODRADEK_VALUE_FIELDS=" + fields}
 			c, _, _ := Parse(minimal(settings...))
 			for _, d := range c.Detectors {
 				settings = append(settings, DetectorPrefix(d.Name)+"ALARMS_PER_DAY=20")
 			}
 			c, faults, _ := Parse(minimal(settings...))
 			if len(faults) > 0 {
-				t.Errorf("%s of %s: %v", p.name, fields, faults)
+				t.Errorf("%s of %s: %v", p.Name, fields, faults)
 				continue
 			}
 			ks, err := c.KeystateConfig()
@@ -108,7 +109,7 @@ func TestAlarmsPerDayOfPresets(t *testing.T) {
 			}
 			for _, d := range ks.Detectors {
 				if d.Threshold.Kind != threshold.PerDay || d.Threshold.Value != 20 {
-					t.Errorf("%s of %s: %s is judged by %v", p.name, fields, d.Name, d.Threshold)
+					t.Errorf("%s of %s: %s is judged by %v", p.Name, fields, d.Name, d.Threshold)
 				}
 			}
 		}

@@ -195,6 +195,9 @@ func (d *detector) Window() int             { return d.p.Window }
 // Reach returns the rows of the longest subsequence.
 func (d *detector) Reach() (from, to int) { return d.p.MaxLength - 1, 0 }
 
+// Every returns the number of fresh rows of which one is scored.
+func (d *detector) Every() int { return d.p.Every }
+
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.p.MinPoints {
 		return detectors.Outputs{}, false

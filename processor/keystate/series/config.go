@@ -61,6 +61,14 @@ type Ensemble struct {
 	// Align delays members so that the scores which are added have the same middle of the rows that they, or the means of Smooth, are
 	// about: see ensemble.Params.Lags.
 	Align bool
+	// Weights are factors of the members' terms; nil: 1 each.
+	Weights []float64
+}
+
+// Spaced is a Steady of which one fresh row of every Every has a finding, the newest and those before it.
+type Spaced interface {
+	Steady
+	Every() int
 }
 
 // Steady is implemented by detectors with one finding for each fresh row, in order,

@@ -25,6 +25,7 @@ type Setup struct {
 	Full  int32 // rows of a task on a full window
 	// See Steady.
 	Steady   bool
+	Spaced   bool // it scores one sample of several, and has rows for these alone
 	From, To int
 	MinRows  int32 // rows of the window at which a sample has a task; 0: never
 	Learns   bool  // a score that is NaN says that the detector is still learning
@@ -94,7 +95,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Most.Scores, d.Most.Carry = max(d.Most.Scores, size.Scores), max(d.Most.Carry, size.Carry)
 		d.Most.Detail = max(d.Most.Detail, size.Detail)
 	}
-	d.Traced = d.Smooth.Size() > 0
+	d.Traced, d.Spaced = d.Smooth.Size() > 0, d.every() > 1
 	d.Followed = d.Judged || d.Traced
 	d.Replays = d.Followed || d.Most.Carry > 0
 	return d
@@ -107,7 +108,7 @@ func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
 	for _, i := range c.Ensemble.Members {
 		m := setups[i]
 		m.Followed, m.Replays = true, true
-		d.From = max(d.From, m.From+max(1, int(m.Smooth))-1)
+		d.From = max(d.From, m.From+m.smoothed())
 	}
 	d.Combined = c.Ensemble.Combination(func(i int) *DetectorConfig { return &setups[i].DetectorConfig })
 	d.judge()
@@ -125,8 +126,8 @@ func (d *Setup) judge() {
 
 // Combination returns the parameters of an ensemble, given the configuration of each of its members.
 func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Params {
-	p := &ensemble.Params{Members: len(c.Members), Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1}
-	middles, most := make([]int, len(c.Members)), 0 // in half rows before the newest
+	p := &ensemble.Params{Members: len(c.Members), Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1, Weights: c.Weights}
+	middles, most, spaced := make([]int, len(c.Members)), 0, make([]int, len(c.Members)) // in half rows before the newest
 	for k, i := range c.Members {
 		m := of(i)
 		p.Span = max(p.Span, m.Stride)
@@ -134,23 +135,38 @@ func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Pa
 			from, to := r.Reach()
 			middles[k] = from + to
 		}
-		middles[k] += max(1, int(m.Smooth)) - 1
+		spaced[k] = m.every()
+		middles[k] += m.smoothed() - (spaced[k] - 1) // a score is for the rows before it, too
 		most = max(most, middles[k])
 	}
+	if !c.Any && slices.Max(spaced) > 1 {
+		p.Every = spaced
+	}
 	if c.Align {
-		for _, middle := range middles {
-			p.Lags = append(p.Lags, (most-middle)/2)
+		for k, middle := range middles {
+			p.Lags = append(p.Lags, (most-middle)/2/spaced[k])
 		}
 	}
 	return p
 }
+
+// every returns the number of rows of which one has a score, at most.
+func (c *DetectorConfig) every() int {
+	if s, ok := c.Detector.(Spaced); ok {
+		return max(1, min(s.Every(), c.Stride))
+	}
+	return 1
+}
+
+// smoothed returns the rows from the first score of a mean to the last.
+func (c *DetectorConfig) smoothed() int { return (max(1, int(c.Smooth)) - 1) * c.every() }
 
 // configured returns the configured threshold of a detector: neighbouring scores that
 // are about the same samples are one event in the history.
 func (d *Setup) configured() *threshold.Rule {
 	r := *d.DetectorConfig.Threshold
 	if r.Decluster == 0 {
-		r.Decluster = d.From + max(1, int(d.Smooth))
+		r.Decluster = (d.From + 1 + d.smoothed() + d.every() - 1) / d.every()
 	}
 	return &r
 }
