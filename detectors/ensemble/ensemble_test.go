@@ -194,3 +194,83 @@ func TestLags(t *testing.T) {
 		}
 	}
 }
+
+// TestEvery requires that a member that scores one sample of several has its score count for the samples before it, too, and
+// that weights multiply the terms, as computed from all scores at once.
+func TestEvery(t *testing.T) {
+	r := seedtest.New(t)
+	nan := float32(math.NaN())
+	for range 60 {
+		p := &Params{Members: 2 + r.IntN(3), Memory: 5 + r.IntN(20), MinPoints: 1 + r.IntN(4), Span: 1}
+		for m := range p.Members {
+			every := 1 + min(m, r.IntN(2))*r.IntN(40) // the first scores all
+			p.Every, p.Weights, p.Span = append(p.Every, every), append(p.Weights, 0.1+4*r.Float64()), max(p.Span, every)
+		}
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		const n = 300
+		phase, scores := r.IntN(p.Span), make([][]float32, p.Members)
+		for m, every := range p.Every {
+			for o := range n {
+				s := float32(r.ExpFloat64())
+				if (o-phase%every+every)%every != 0 || every == 1 && r.IntN(9) == 0 {
+					s = nan
+				}
+				scores[m] = append(scores[m], s)
+			}
+		}
+		state, terms := make([]uint64, p.Size()), make([]float64, p.Members)
+		var got []Row
+		for o := range int64(n) { // a member that scores one of several has a row with the last of them alone
+			for m := range scores {
+				if s := scores[m][o]; s == s || p.Every[m] == 1 {
+					p.Add(state, m, &Row{Time: o, Offset: o, About: o - 100, Until: o, Score: s})
+				}
+				for row := (Row{}); p.Next(state, &row, terms); {
+					got = append(got, row)
+				}
+			}
+			if !p.Valid(state) {
+				t.Fatalf("a state of %+v is not valid", p)
+			}
+		}
+		if len(got) < n-p.Span {
+			t.Fatalf("%+v: %d rows of %d samples", p, len(got), n)
+		}
+		counts, means := make([]int, p.Members), make([]float64, p.Members)
+		for i := range got {
+			g := &got[i]
+			sum, scored, about, warm := 0.0, false, g.Offset, false
+			for m := range scores {
+				warm = warm || counts[m] < p.MinPoints
+				for at := g.Offset; at < min(n, g.Offset+int64(p.Every[m])); at++ {
+					if s := scores[m][at]; s == s {
+						sum, scored, about = sum+p.Weights[m]*term(float64(s), means[m]), true, min(about, at-100)
+						break
+					}
+				}
+				if s := scores[m][g.Offset]; s == s {
+					counts[m] = min(counts[m]+1, p.Memory)
+					means[m] += (float64(s) - means[m]) / float64(counts[m])
+				}
+			}
+			want := nan
+			if scored && !warm {
+				want = float32(sum)
+			}
+			if g.WarmingUp != warm || (g.Score == g.Score) != (want == want) || math.Abs(float64(g.Score-want)) > 1e-5*(1+math.Abs(sum)) ||
+				g.About != about && scored {
+				t.Fatalf("%+v, phase %d: %+v, want %v about %d", p, phase, *g, want, about)
+			}
+		}
+	}
+	for _, p := range []Params{{Every: []int{1}}, {Every: []int{0, 1}}, {Every: []int{1, 9}}, {Weights: []float64{1}},
+		{Weights: []float64{0, 1}}, {Weights: []float64{1, math.NaN()}}, {Weights: []float64{1, MaxWeight + 1}},
+		{Any: true, Weights: []float64{1, 1}}, {Any: true, Every: []int{1, 1}}} {
+		p.Members, p.Memory, p.MinPoints, p.Span = 2, 3, 1, 8
+		if p.Check() == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+}
