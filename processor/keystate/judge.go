@@ -57,20 +57,24 @@ func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
 }
 
 // addRows makes the rows of a task: one for each fresh sample, without a score where
-// nothing was found; of a Spaced one for each that is scored.
+// nothing was found; of a series.Spaced one for each that is scored.
 func (j *judge) addRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
 	t := &b.Tasks[p.Index]
 	times, words := j.out.tasks.Times(&p.Task)
 	if p.Steady {
 		fresh, about, until := tasks.RowTimes(d, times)
-		scores := b.Out[t.Scores.Off:][:len(words)].F32()
+		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
 		rows := j.out.Rows
 		for i, word := range words {
+			at, ok := d.Scored(i)
+			if !ok {
+				continue
+			}
 			rows = append(rows, Row{})
 			r := &rows[len(rows)-1]
-			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[i])
-			r.Score, r.Judged, r.Threshold = scores[i], scores[i], nan
+			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[at])
+			r.Score, r.Judged, r.Threshold = scores[at], scores[at], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
 			r.Behind = j.out.behind(r.Offset)
@@ -95,8 +99,6 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.setFinding(&finds[0], times)
 			r.Judged = r.Score
 			finds = finds[1:]
-		} else if d.Spaced {
-			continue
 		}
 		if r.inGrid(d); !j.out.withholds(r.Offset) {
 			r.Behind = j.out.behind(r.Offset)
@@ -146,10 +148,14 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 	t := &b.Tasks[p.Index]
 	if p.Steady {
 		fresh, about, until := tasks.RowTimes(d, times)
-		scores := b.Out[t.Scores.Off:][:len(words)].F32()
+		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
 		for i, word := range words {
+			at, ok := d.Scored(i)
+			if !ok {
+				continue
+			}
 			r := Row{
-				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[i]), Score: scores[i],
+				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[at]), Score: scores[at],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
 			}
 			why := reasons{p: p, b: b, i: i}
@@ -170,8 +176,6 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 		if len(finds) > 0 && finds[0].Fresh == i {
 			f, finds = &finds[0], finds[1:]
 			r.setFinding(f, times)
-		} else if d.Spaced {
-			continue
 		}
 		r.inGrid(d)
 		why := reasons{p: p, b: b, i: i, finding: f}

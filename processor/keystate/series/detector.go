@@ -25,7 +25,7 @@ type Setup struct {
 	Full  int32 // rows of a task on a full window
 	// See Steady.
 	Steady   bool
-	Spaced   bool // it scores one sample of several, and has rows for these alone
+	Every    int // the number of fresh rows of which one is scored, 1 without a Spaced
 	From, To int
 	MinRows  int32 // rows of the window at which a sample has a task; 0: never
 	Learns   bool  // a score that is NaN says that the detector is still learning
@@ -55,7 +55,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	op := c.Detector.Op()
 	d := &Setup{
 		DetectorConfig: *c, Index: int32(index), Op: op, Elem: op.Elem(), Dim: dim, Width: dim, Fresh: int32(c.Stride),
-		Full: int32(c.Detector.Window() + c.Stride - 1), Params: c.Detector.Params(),
+		Full: int32(c.Detector.Window() + c.Stride - 1), Params: c.Detector.Params(), Every: c.every(),
 	}
 	if _, timed := c.Detector.(detectors.Timed); timed {
 		d.Width++
@@ -95,7 +95,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Most.Scores, d.Most.Carry = max(d.Most.Scores, size.Scores), max(d.Most.Carry, size.Carry)
 		d.Most.Detail = max(d.Most.Detail, size.Detail)
 	}
-	d.Traced, d.Spaced = d.Smooth.Size() > 0, d.every() > 1
+	d.Traced = d.Smooth.Size() > 0
 	d.Followed = d.Judged || d.Traced
 	d.Replays = d.Followed || d.Most.Carry > 0
 	return d
@@ -148,6 +148,18 @@ func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Pa
 		}
 	}
 	return p
+}
+
+// Scores returns the number of scores of a steady task.
+func (d *Setup) Scores() int { return (int(d.Fresh)-1)/d.Every + 1 }
+
+// Scored returns which score of a steady task is that of a fresh row; false where the row has none.
+func (d *Setup) Scored(row int) (score int, ok bool) {
+	if d.Every == 1 {
+		return row, true
+	}
+	back := int(d.Fresh) - 1 - row
+	return d.Scores() - 1 - back/d.Every, back%d.Every == 0
 }
 
 // every returns the number of rows of which one has a score, at most.

@@ -45,7 +45,7 @@ type Task struct {
 	Index    int32 // in the batch, or one of the below
 	times    int32 // number of times in words
 	at       uint32
-	Steady   bool   // it has a score for each fresh row, in order
+	Steady   bool   // it has a score for each fresh row, or for those that Setup.Scored names, in order
 	Valued   bool   // it has the values: of a detector that explains, or has a guard
 	room     uint16 // number of tasks whose rows still fit behind X
 }
@@ -179,7 +179,7 @@ func (q *Queue[K]) Pack(
 	q.pending = append(q.pending, Pending[K]{})
 	e := &q.pending[len(q.pending)-1]
 	e.Key, e.Detector, e.Turn, e.Index = key, d, *q.turn, int32(len(b.Tasks))-1
-	e.Steady, e.at, e.room = d.Steady && size.Scores == int(d.Fresh), uint32(len(q.words)), room
+	e.Steady, e.at, e.room = d.Steady && size.Scores == d.Scores(), uint32(len(q.words)), room
 	switch {
 	case d.Grid != nil:
 		q.words = append(q.words, slices.Repeat([]uint64{uint64(begin)}, int(rows))...)
