@@ -1,5 +1,6 @@
-// Op Discord: detectors/discord has the definition (LeftQuery). A block computes up to 16 fresh rows of
-// a task. It holds the rows that they read in shared memory, in float64.
+// Op Discord: detectors/discord has the definition (LeftQuery). A block computes up to 16 scores of a
+// task, of every fresh row or of every few. It holds the rows that they read in shared memory, in
+// float64.
 //
 // Each correlation is a separate sum of products, not a recurrence over the fresh rows, which would
 // carry the digits lost at a step to all later rows. A thread computes seven subsequences that begin at
@@ -26,7 +27,7 @@ constexpr double nan = __builtin_nan("");
 constexpr double inf = __builtin_inf();
 constexpr double near = 1e-12;   // least variance, as a share of the squared mean, with enough digits
 
-// Query is a fresh row's subsequence of one length.
+// Query is a scored row's subsequence of one length.
 struct Query {
     int from, to;  // first and last start of the compared subsequences, in rows of the block
     bool flat;
@@ -41,12 +42,12 @@ struct Shared {
 // Block is the input of a block, and its arrays.
 struct Block {
     const double *raw;  // the task's rows from the block's first, dim values a row
-    int dim, rows, fresh, k;
+    int dim, rows, fresh, every, k;  // fresh: scored rows, each every-th
     bool exclude;
     const double *x;    // in shared memory: column by column, less the column's center
     int pitch;          // rows of a column there, including room for reads past its end
     double *q;          // queries of the present length: row k of all queries side by side
-    int wide;           // queries there: the fresh ones, then padding that is not compared
+    int wide;           // queries there: the scored rows', then padding that is not compared
 };
 
 __device__ inline double sumOf(double v) {
@@ -74,7 +75,7 @@ __device__ inline void normalise(const Block &b, Shared &s, int m, int c, int po
             if (lane == 0) s.query[f].from = 1, s.query[f].to = 0, s.query[f].flat = false;
             continue;
         }
-        int end = b.rows - b.fresh + f + 1, at = end - m;
+        int end = b.rows - (b.fresh - 1 - f) * b.every, at = end - m;
         const double *x = b.raw + static_cast<size_t>(at) * b.dim + c;
         double origin = x[0], sum = 0, square = 0;
         bool same = true;
@@ -298,11 +299,12 @@ __device__ inline Block load(const Task &t, const Tile &tile, const DiscordParam
     b.fresh = tile.part >> 16;
     b.wide = (b.fresh + F - 1) / F * F;
     b.dim = t.dim;
+    b.every = p.every;
     b.k = p.k;
     b.exclude = p.excludeFlat != 0;
-    int end = rows - static_cast<int>(t.fresh) + first + 1;  // of the first fresh row
+    int end = rows - (static_cast<int>(t.scores.len) - 1 - first) * b.every;  // of the first scored row
     int base = max(0, end - points);
-    b.rows = end + b.fresh - 1 - base;
+    b.rows = end + (b.fresh - 1) * b.every - base;
     b.raw = reinterpret_cast<const double *>(f32) + t.x.off + static_cast<size_t>(base) * b.dim;
     b.pitch = b.rows + 2 * run;
     b.x = memory;
@@ -317,7 +319,7 @@ __device__ inline Block load(const Task &t, const Tile &tile, const DiscordParam
     return b;
 }
 
-// leave writes the score of a fresh row with length number a of count.
+// leave writes the score of a scored row with length number a of count.
 __device__ inline void leave(const Task &t, float *out, Shared &s, int first, int f, int a, int count, double score) {
     s.sum[f] = a == 0 ? score : s.sum[f] + score;
     if (count > 1) out[t.detail.off + static_cast<size_t>(first + f) * count + a] = static_cast<float>(score);
@@ -350,7 +352,7 @@ template <int F> __device__ __forceinline__ void one(const Task *tasks, const Ti
     }
 }
 
-// any is the kernel for rows of several values and for several neighbours, one fresh row a block.
+// any is the kernel for rows of several values and for several neighbours, one scored row a block.
 // Shared memory holds the correlations of all subsequences, after the query.
 __device__ __forceinline__ void any(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double, memory);

@@ -7,7 +7,8 @@ struct DiscordParams {
     int32_t k;
     int32_t points;
     uint32_t excludeFlat;  // 0 or 1
+    int32_t every;
     // m returns the remaining words as numbers.
-    __device__ const int32_t *m() const { return reinterpret_cast<const int32_t *>(this) + 3; }
+    __device__ const int32_t *m() const { return reinterpret_cast<const int32_t *>(this) + 4; }
 };
-static_assert(sizeof(DiscordParams) == 12, "layout");
+static_assert(sizeof(DiscordParams) == 16, "layout");

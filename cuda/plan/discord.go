@@ -14,7 +14,7 @@ const (
 // Constants of discord.cu.
 const (
 	discordRun   = 7  // subsequences of a thread
-	discordFresh = 16 // queries of a block
+	discordMost  = 16 // queries of a block
 	discordFour  = 4  // queries that a thread correlates at once
 	discordWarps = 12
 	discordQuery = 32 << 10 // bytes of a block's queries, where it has several
@@ -24,38 +24,53 @@ const (
 var (
 	discordParamK      = discord.Op.Spec().Word("K")
 	discordParamPoints = discord.Op.Spec().Word("POINTS")
+	discordParamEvery  = discord.Op.Spec().Word("EVERY")
 	discordParamM      = discord.Op.Spec().Word("M")
 )
 
 // discordShape has the sizes that follow from a task's parameters and rows.
 type discordShape struct {
-	rows, fresh, points, dim, longest, shortest, lengths int
-	any                                                  bool // rows of several values, or several neighbours
-	each                                                 int  // fresh rows of a block
+	rows, scores, every, points, dim, longest, shortest, lengths int
+	any                                                          bool // rows of several values, or several neighbours
+	each                                                         int  // scores of a block
 }
 
 // discordShapeOf returns the shape of a task; false if the kernels do not take it.
 func discordShapeOf(t *detectors.Task, params detectors.Words) (s discordShape, ok bool) {
-	if len(params) <= discordParamM || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
+	if len(params) <= discordParamM || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 {
 		return s, false
 	}
-	lengths := params[discordParamM:]
-	s.rows, s.fresh, s.dim, s.lengths = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim), len(lengths)
+	lengths, fresh := params[discordParamM:], int(t.Fresh)
+	s.rows, s.scores, s.dim, s.lengths = int(t.X.Len/t.Dim), int(t.Scores.Len), int(t.Dim), len(lengths)
 	s.points, s.shortest, s.longest = params.Int(discordParamPoints), lengths.Int(0), lengths.Int(len(lengths)-1)
-	if s.fresh > 1<<16-1 || s.rows < s.fresh || s.shortest < 3 || s.longest > discordLength || s.points < 2*s.longest ||
-		s.rows-s.fresh+1 < 2*s.longest || s.lengths > 1 && int(t.Detail.Len) != s.fresh*s.lengths {
+	s.every = params.Int(discordParamEvery)
+	if s.every < 1 || s.scores != (fresh-1)/s.every+1 || s.scores > 1<<16-1 || s.rows < fresh || s.shortest < 3 || s.longest > discordLength ||
+		s.points < 2*s.longest || s.rows-fresh+1 < 2*s.longest || s.lengths > 1 && int(t.Detail.Len) != s.scores*s.lengths {
 		return s, false
 	}
 	s.any = s.dim > 1 || params.Int(discordParamK) != 1
 	s.each = 1
-	if most := min(s.fresh, discordFresh, discordQuery/8/s.longest); !s.any && most >= discordFour {
-		s.each = most / discordFour * discordFour
+	if s.any {
+		return s, s.shared() <= discordShared
 	}
-	return s, s.shared() <= discordShared
+	// More scores of a block share its passes over the rows, but with a large EVERY compare each other's rows for nothing.
+	best := s
+	for s.each = discordFour; s.each <= min(s.scores, discordMost, discordQuery/8/s.longest); s.each += discordFour {
+		if s.shared() <= discordShared && s.pairs() <= best.pairs() {
+			best = s
+		}
+	}
+	return best, best.shared() <= discordShared
 }
 
 // most is the largest number of rows of a block.
-func (s *discordShape) most() int { return min(s.rows, s.points+s.each-1) }
+func (s *discordShape) most() int { return min(s.rows, s.points+(s.each-1)*s.every) }
+
+// pairs is the number of float64 instructions of a task, for each value of a subsequence: one for each query, and, once for all
+// queries of a block, one each for the mean, the difference and the square.
+func (s *discordShape) pairs() int {
+	return s.most() * (s.scores + 3*((s.scores+s.each-1)/s.each)) * s.dim
+}
 
 // shared is the shared memory of a block, in bytes: its rows, queries and, of the kernel
 // discord_any, correlations.
@@ -75,7 +90,7 @@ func (s *discordShape) threads() int {
 }
 
 // discordClass returns a class of Discord: Variant is 0 for discord_one, 1 for discord_four, 2 for
-// discord_any; A the bytes of shared memory; B the threads and, << 16, the fresh rows of a block.
+// discord_any; A the bytes of shared memory; B the threads and, << 16, the scores of a block.
 func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := discordShapeOf(t, params)
 	if !ok {
@@ -88,13 +103,9 @@ func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	case s.each > 1:
 		variant = 1
 	}
-	// Float64 instructions of a pair of values: one for each query, and, once for all queries of a
-	// block, one each for the mean, the difference and the square. 8 a picosecond are half of an H200's
-	// rate.
-	blocks := (s.fresh + s.each - 1) / s.each
 	cost := 0
 	for _, m := range params[discordParamM:] {
-		cost += s.most() * int(m) * (s.fresh + 3*blocks) * s.dim / 8000
+		cost += s.pairs() * int(m) / 8000 // 8 a picosecond are half of an H200's rate
 	}
 	return Class{Op: discord.Op, Variant: variant, A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost + 1, true
 }
@@ -103,9 +114,9 @@ func discordLaunches(c Class, p *builder, chains []chain) {
 	each := c.B >> 16
 	for _, ch := range chains {
 		for i := range ch.count {
-			fresh := p.tasks[ch.first+i].Fresh
-			for first := uint32(0); first < fresh; first += each {
-				p.tile(Tile{First: ch.first + i, Count: 1, Part: first | min(each, fresh-first)<<16})
+			scores := p.tasks[ch.first+i].Scores.Len
+			for first := uint32(0); first < scores; first += each {
+				p.tile(Tile{First: ch.first + i, Count: 1, Part: first | min(each, scores-first)<<16})
 			}
 		}
 	}

@@ -24,14 +24,14 @@ func discordTask(t *testing.T, p discord.Params, rows, dim, fresh int) (*detecto
 }
 
 // TestDiscordClass compares classes with the limits, and launches with the device's limits and one
-// block for each fresh row.
+// block for each score.
 func TestDiscordClass(t *testing.T) {
 	for _, c := range []struct {
 		p         discord.Params
 		dim       int
 		ok        bool
 		variant   uint32
-		each, all int // fresh rows of a block; of the task
+		each, all int // scores of a block; fresh rows of the task
 	}{
 		{discord.Params{Window: 2048, Length: 64}, 1, true, 0, 1, 1},
 		{discord.Params{Window: 2048, Length: 64}, 1, true, 0, 1, 3},
@@ -45,6 +45,18 @@ func TestDiscordClass(t *testing.T) {
 		{discord.Params{Window: 24000, Length: 64}, 1, true, 0, 1, 1},
 		{discord.Params{Window: 26000, Length: 64}, 1, false, 0, 0, 1},
 		{discord.Params{Window: 6, Length: 3}, 1, true, 0, 1, 1},
+		{discord.Params{Window: 2048, Length: 64, Every: 2}, 1, true, 1, 16, 80000},
+		{discord.Params{Window: 2048, Length: 64}, 1, false, 0, 0, 80000},
+		{discord.Params{Window: 2048, Length: 64, K: 2, Every: 7}, 1, true, 2, 1, 50},
+		// One score or few of a large window, also where EVERY exceeds the fresh rows.
+		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 32}, 1, true, 0, 1, 32},
+		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 32}, 1, true, 0, 1, 64},
+		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 4096}, 1, true, 0, 1, 5},
+		// Four scores of 16 in a block, since its memory has no room for eight; since eight compare too much in vain; and one.
+		{discord.Params{Window: 20000, Length: 64, Every: 1024}, 1, true, 1, 4, 16 << 10},
+		{discord.Params{Window: 2048, Length: 64, Every: 500}, 1, true, 1, 4, 16 * 500},
+		{discord.Params{Window: 2048, Length: 64, Every: 4096}, 1, true, 0, 1, 16 << 12},
+		{discord.Params{Window: 20000, Length: 64, Every: 2048}, 1, true, 0, 1, 16 << 11},
 	} {
 		task, params := discordTask(t, c.p, c.p.Window+c.all-1, c.dim, c.all)
 		class, cost, ok := discordClass(task, params)
@@ -54,7 +66,11 @@ func TestDiscordClass(t *testing.T) {
 		if !ok {
 			continue
 		}
-		p := builder{tasks: []Task{{Fresh: uint32(c.all)}, {Fresh: uint32(c.all)}}}
+		scores := (c.all-1)/max(1, c.p.Every) + 1
+		p := builder{tasks: make([]Task, 2)}
+		for i := range p.tasks {
+			p.tasks[i].Fresh, p.tasks[i].Scores.Len = uint32(c.all), uint32(scores)
+		}
 		discordLaunches(class, &p, []chain{{0, 1, cost}, {1, 1, cost}})
 		seen := map[[2]uint32]int{}
 		for _, tile := range p.tiles {
@@ -62,18 +78,38 @@ func TestDiscordClass(t *testing.T) {
 				seen[[2]uint32{tile.First, tile.Part&0xffff + f}]++
 			}
 		}
-		for row, n := range seen {
-			if n != 1 || int(row[1]) >= c.all {
-				t.Errorf("%+v: row %v has %d blocks", c, row, n)
+		for score, n := range seen {
+			if n != 1 || int(score[1]) >= scores {
+				t.Errorf("%+v: score %v has %d blocks", c, score, n)
 			}
 		}
-		if len(seen) != 2*c.all {
-			t.Errorf("%+v: %d of %d rows have a block", c, len(seen), 2*c.all)
+		if len(seen) != 2*scores {
+			t.Errorf("%+v: %d of %d scores have a block", c, len(seen), 2*scores)
 		}
 		for _, l := range p.launches {
 			if l.Block < 32 || l.Block > 32*discordWarps || l.Block%32 != 0 || l.Shared > discordShared {
 				t.Errorf("%+v: %+v", c, l)
 			}
+		}
+	}
+}
+
+// TestDiscordOutputs holds that the kernels take no task whose outputs are not those of its EVERY.
+func TestDiscordOutputs(t *testing.T) {
+	task, params := discordTask(t, discord.Params{Window: 200, Length: 10, MaxLength: 30, Every: 3}, 216, 1, 17)
+	if _, _, ok := discordClass(task, params); !ok || task.Scores.Len != 6 {
+		t.Fatalf("a task with %d scores: taken %v", task.Scores.Len, ok)
+	}
+	for _, change := range []func(t *detectors.Task){
+		func(t *detectors.Task) { t.Scores.Len = 17 },
+		func(t *detectors.Task) { t.Scores.Len, t.Detail.Len = 17, 17*t.Detail.Len/6 },
+		func(t *detectors.Task) { t.Detail.Len = 0 },
+		func(t *detectors.Task) { t.Detail.Len = 17 * t.Detail.Len / 6 },
+	} {
+		other := *task
+		change(&other)
+		if class, _, ok := discordClass(&other, params); ok {
+			t.Errorf("%d scores and %d numbers of detail of %d fresh rows: taken as %+v", other.Scores.Len, other.Detail.Len, other.Fresh, class)
 		}
 	}
 }

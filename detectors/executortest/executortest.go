@@ -235,8 +235,8 @@ func newChain(c detectors.Case) *chain {
 	return ch
 }
 
-// reacher is a detector with one finding per fresh row, each of which covers the same rows
-// relative to it.
+// reacher is a detector with at most one finding per fresh row, each of which covers the same rows
+// relative to it. Where there are fewer, the last is of the newest row.
 type reacher interface{ Reach() (from, to int) }
 
 // mostOpen returns how many of the tasks may be open (detectors.ErrOpen).
@@ -269,11 +269,16 @@ func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int
 				t.Errorf("%s: task %d: %v", c.Name, i, err)
 			}
 		}
-		for k, f := range c.Detector.AppendFindings(nil, r) {
+		findings := c.Detector.AppendFindings(nil, r)
+		for k, f := range findings {
 			if d, ok := c.Detector.(reacher); ok {
 				from, to := d.Reach()
-				at := r.Len() - in.fresh + k
-				if f.Fresh != k || f.From != at-from || f.To != at-to {
+				at := r.Len() - in.fresh + f.Fresh
+				misplaced := f.Fresh != k
+				if len(findings) < in.fresh {
+					misplaced = k > 0 && f.Fresh <= findings[k-1].Fresh || k == len(findings)-1 && f.Fresh != in.fresh-1
+				}
+				if misplaced || f.From != at-from || f.To != at-to {
 					t.Errorf("%s: task %d: finding %+v of row %d, where Reach says %d to %d before it", c.Name, i, f, at, from, to)
 				}
 			}
