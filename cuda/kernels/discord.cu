@@ -2,56 +2,60 @@
 // task, of every fresh row or of every few. It holds the rows that they read in shared memory, in
 // float64.
 //
-// Each correlation is a separate sum of products, not a recurrence over the fresh rows, which would
-// carry the digits lost at a step to all later rows. A thread computes seven subsequences that begin at
-// successive rows, so it uses a loaded value in seven products of each query; since seven is odd, the
-// loads of a warp hit different banks. The first pass computes means; the second the squares and
-// products of the deviations from the mean, whose digits neither a level far from zero nor a step can
-// reduce. Only more than four queries need a further pass. Where a deviation is less than a millionth
-// of the mean, the thread computes the moments from the uncentred rows, and checks whether all values
-// are equal.
+// Each correlation is a separate sum of products, not a recurrence over the rows, which would carry the
+// digits lost at a step to all later rows. A thread computes seven subsequences that end at successive
+// rows, so it uses a loaded value in seven products of each query; since seven is odd, the loads of a
+// warp hit different banks. The sums run from the end of a subsequence to its beginning, so those of a
+// length continue those of a shorter one.
+//
+// Values are differences from a value that the seven subsequences have in common, and those of a query
+// differences from the mean of its shortest length, so neither a level far from zero nor a step reduces
+// their digits. The squares of m such differences are at most m times those of the differences from the
+// mean, so a deviation follows from the sums of the differences and of their squares, and a correlation
+// from these and the sum of products. The two former are summed once for all seven subsequences, but
+// for their first and last six values.
 //
 // Floor, window 2,048, m=64, an H200: 16 KiB of rows at 55 GB/s, 3.3 M scores/s where windows are
-// copied for one fresh row, 53 M/s for 16. Float64 instructions of a pair of values: four with one
-// fresh row, 34 M scores/s, and 1.4 with 16, 95 M/s.
+// copied for one fresh row, 53 M/s for 16. Float64 instructions of a pair of values: 1.4 with one fresh
+// row, 95 M scores/s, and 1.1 with 16, 122 M/s.
+//
+// Floor, window 20,000, m=50, 100 and 200, one score of 32 fresh rows: 160 KB of rows at 55 GB/s,
+// 344,000 scores/s where windows are copied. Float64 instructions of a subsequence: 286 for the 200
+// pairs of the longest length, and 26 for each length, 2.3 M scores/s; 2.9 M/s with two scores a block.
 #include "device.h"
 #include "discord_params.h"
 
 namespace discord {
 
 constexpr int run = 7;           // subsequences of a thread
-constexpr int mostFresh = 16;    // queries of a block
 constexpr int mostWarps = 12;
 constexpr uint32_t full = 0xffffffffu;
 constexpr double nan = __builtin_nan("");
 constexpr double inf = __builtin_inf();
-constexpr double near = 1e-12;   // least variance, as a share of the squared mean, with enough digits
 
 // Query is a scored row's subsequence of one length.
 struct Query {
-    int from, to;  // first and last start of the compared subsequences, in rows of the block
-    bool flat;
+    double shift;  // the mean of its values in Block::q
+    double inv;    // 1 / the root of the sum of squares about the mean; inf: all values are equal; NaN: no distances
 };
 
-struct Shared {
-    Query query[mostFresh];
-    double best[mostWarps][mostFresh];
-    double sum[mostFresh];
-};
-
-// Block is the input of a block, and its arrays.
+// Block is the input of a block, and its arrays in shared memory.
 struct Block {
-    const double *raw;  // the task's rows from the block's first, dim values a row
-    int dim, rows, fresh, every, k;  // fresh: scored rows, each every-th
+    int dim, rows, fresh, every, k;  // fresh: scored rows, each every-th, up to the last of the rows
     bool exclude;
-    const double *x;    // in shared memory: column by column, less the column's center
-    int pitch;          // rows of a column there, including room for reads past its end
-    double *q;          // queries of the present length: row k of all queries side by side
-    int wide;           // queries there: the scored rows', then padding that is not compared
+    double *x;     // the rows, column by column, with room for reads of run rows before and after each column
+    int pitch;     // of a column
+    double *q;     // a column's queries: the value k rows before the end of all queries side by side
+    int wide;      // queries there: the scored rows', then padding that is not compared
+    Query *query;  // by length, then as in q
+
+    // end returns the row after query f.
+    __device__ int end(int f) const { return rows - (fresh - 1 - f) * every; }
+    __device__ double *column(int c) const { return x + c * pitch; }
 };
 
 __device__ inline double sumOf(double v) {
-    for (int o = 16; o > 0; o >>= 1) v = __dadd_rn(v, __shfl_xor_sync(full, v, o));
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(full, v, o);
     return v;
 }
 
@@ -64,237 +68,226 @@ __device__ inline double largest(double v) {
 }
 
 // inverse returns 1/sqrt(square), or NaN where that is out of range.
-__device__ inline double inverse(double square) { return square > 0 && square < inf ? 1 / sqrt(square) : nan; }
+__device__ inline double inverse(double square) { return square > 0 && square < inf ? rsqrt(square) : nan; }
 
-// normalise writes column c of the normalised queries of length m to q, one warp a query.
-__device__ inline void normalise(const Block &b, Shared &s, int m, int c, int points) {
-    int lane = threadIdx.x & 31;
+// normalise sets q and query to the queries of column c with count lengths, one warp a query.
+__device__ inline void normalise(const Block &b, int c, const int32_t *lengths, int count) {
+    int lane = threadIdx.x & 31, longest = lengths[count - 1];
     for (int f = threadIdx.x >> 5; f < b.wide; f += blockDim.x >> 5) {
         if (f >= b.fresh) {
-            for (int i = lane; i < m; i += 32) b.q[i * b.wide + f] = 0;
-            if (lane == 0) s.query[f].from = 1, s.query[f].to = 0, s.query[f].flat = false;
+            for (int i = lane; i < longest; i += 32) b.q[i * b.wide + f] = 0;
+            for (int a = lane; a < count; a += 32) b.query[a * b.wide + f] = {0, nan};
             continue;
         }
-        int end = b.rows - (b.fresh - 1 - f) * b.every, at = end - m;
-        const double *x = b.raw + static_cast<size_t>(at) * b.dim + c;
-        double origin = x[0], sum = 0, square = 0;
-        bool same = true;
-        for (int i = lane; i < m; i += 32) {
-            double v = x[i * b.dim];
-            same = same && v == origin;
-            sum = __dadd_rn(sum, __dsub_rn(v, origin));
+        const double *x = b.column(c) + b.end(f) - 1;
+        double origin = x[0], mean = 0;
+        for (int i = lane; i < lengths[0]; i += 32) mean += x[-i] - origin;
+        mean = sumOf(mean) / lengths[0];
+        int equal = longest;  // values that are equal to the last
+        for (int i = lane; i < longest; i += 32) {
+            if (x[-i] != origin) equal = min(equal, i);
+            b.q[i * b.wide + f] = x[-i] - origin - mean;
         }
-        double mean = __ddiv_rn(sumOf(sum), static_cast<double>(m));
-        for (int i = lane; i < m; i += 32) {
-            double e = __dsub_rn(__dsub_rn(x[i * b.dim], origin), mean);
-            square = __dadd_rn(square, __dmul_rn(e, e));
-        }
-        bool flat = __all_sync(full, same) && origin - origin == 0;
-        double inv = flat ? 0 : inverse(sumOf(square));
-        for (int i = lane; i < m; i += 32) {
-            double e = __dsub_rn(__dsub_rn(x[i * b.dim], origin), mean);
-            b.q[i * b.wide + f] = flat ? 0 : e * inv;
-        }
-        if (lane == 0) {
-            s.query[f].from = max(0, end - points);
-            s.query[f].to = at - m;
-            s.query[f].flat = flat;
+        for (int o = 16; o > 0; o >>= 1) equal = min(equal, __shfl_xor_sync(full, equal, o));
+        for (int a = 0; a < count; a++) {
+            int m = lengths[a];
+            double shift = 0, square = 0;
+            for (int i = lane; i < m; i += 32) shift += b.q[i * b.wide + f];
+            shift = sumOf(shift) / m;
+            for (int i = lane; i < m; i += 32) {
+                double e = b.q[i * b.wide + f] - shift;
+                square += e * e;
+            }
+            square = sumOf(square);
+            double inv = equal < m ? inverse(square) : origin - origin == 0 ? inf : nan;
+            if (lane == 0) b.query[a * b.wide + f] = {shift, inv};
         }
     }
 }
 
-// Far is a subsequence whose moments are computed from the uncentred rows.
-struct Far {
-    double origin, mean, inv;
-    bool flat;
-};
+// Run has the sums of the subsequences that end at a row and the six after it, of one length: of the
+// differences from center, of their squares, and of their products with F queries.
+template <int F> struct Run {
+    double center, sum[run], square[run], product[run][F];
+    double back, backSquare;  // the sums of the first subsequence
 
-__device__ __noinline__ Far farOf(const Block &b, int c, int j, int m) {
-    const double *x = b.raw + static_cast<size_t>(j) * b.dim + c;
-    Far r = {x[0], 0, 0, true};
-    for (int i = 0; i < m; i++) {
-        double v = x[i * b.dim];
-        r.flat = r.flat && v == r.origin;
-        r.mean += v - r.origin;
+    // begin prepares for sums of m values and more, at least run; x is at the first subsequence's end.
+    __device__ __forceinline__ void begin(const double *x, int m) {
+        double p = x[0], o = x[(run - m) / 2], n = x[run - m];
+        center = fmax(fmin(p, o), fmin(fmax(p, o), n));  // the median
+        back = backSquare = 0;
+        clear();
     }
-    r.flat = r.flat && r.origin - r.origin == 0;
-    if (r.flat) return r;
-    r.mean /= m;
-    double square = 0;
-    for (int i = 0; i < m; i++) {
-        double e = x[i * b.dim] - r.origin - r.mean;
-        square += e * e;
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int r = 0; r < run; r++)
+#pragma unroll
+            for (int f = 0; f < F; f++) product[r][f] = 0;
     }
-    r.inv = inverse(square);
-    return r;
-}
 
-__device__ __noinline__ double farProduct(const Block &b, const Far &r, int c, int j, int m, int f) {
-    const double *x = b.raw + static_cast<size_t>(j) * b.dim + c;
-    double sum = 0;
-    for (int i = 0; i < m; i++) sum += (x[i * b.dim] - r.origin - r.mean) * b.q[i * b.wide + f];
-    return sum * r.inv;
-}
-
-// flatPair returns rho of two subsequences of which at least one is flat.
-__device__ inline double flatPair(const Block &b, bool one, bool other, bool finite) {
-    if (!finite) return nan;
-    if (one && other) return 1;
-    return b.exclude ? nan : 0;
-}
-
-// means sets mean to the means of the subsequences from row j on in column x.
-__device__ __forceinline__ void means(const double *x, int m, double (&mean)[run]) {
-    double v[2 * run - 1];
-#pragma unroll
-    for (int r = 0; r < run; r++) mean[r] = 0;
-#pragma unroll
-    for (int i = 0; i < run - 1; i++) v[i] = x[i];
-    int k = 0;
-    for (; k + run <= m; k += run) {
-#pragma unroll
-        for (int i = 0; i < run; i++) v[run - 1 + i] = x[k + run - 1 + i];
-#pragma unroll
-        for (int u = 0; u < run; u++)
-#pragma unroll
-            for (int r = 0; r < run; r++) mean[r] += v[u + r];
-#pragma unroll
-        for (int i = 0; i < run - 1; i++) v[i] = v[i + run];
-    }
-    for (; k < m; k++)
-#pragma unroll
-        for (int r = 0; r < run; r++) mean[r] += x[k + r];
-    double share = 1.0 / m;
-#pragma unroll
-    for (int r = 0; r < run; r++) mean[r] *= share;
-}
-
-// products adds the products with F queries from q on, and with Squares the squares.
-template <int F, bool Squares>
-__device__ __forceinline__ void products(const double *x, const double *q, int pitch, int m, const double (&mean)[run], double (&square)[run],
-                                         double (&product)[run][F]) {
-    double v[2 * run - 1];
-    auto add = [&](int r, double value, const double (&w)[F]) {
-        double e = value - mean[r];
-        if (Squares) square[r] += e * e;
-#pragma unroll
-        for (int f = 0; f < F; f++) product[r][f] += e * w[f];
-    };
-#pragma unroll
-    for (int r = 0; r < run; r++) {
-        if (Squares) square[r] = 0;
-#pragma unroll
-        for (int f = 0; f < F; f++) product[r][f] = 0;
-    }
-#pragma unroll
-    for (int i = 0; i < run - 1; i++) v[i] = x[i];
-    int k = 0;
-    for (; k + run <= m; k += run) {
-#pragma unroll
-        for (int i = 0; i < run; i++) v[run - 1 + i] = x[k + run - 1 + i];
-#pragma unroll
-        for (int u = 0; u < run; u++) {
+    // extend computes the sums of m values from those of i, a run or more fewer.
+    __device__ __forceinline__ void extend(const double *x, const double *q, int wide, int i, int m) {
+        for (; (m - i) % run; i++) {
             double w[F];
 #pragma unroll
-            for (int f = 0; f < F; f++) w[f] = q[(k + u) * pitch + f];
+            for (int f = 0; f < F; f++) w[f] = q[i * wide + f];
 #pragma unroll
-            for (int r = 0; r < run; r++) add(r, v[u + r], w);
+            for (int r = 0; r < run; r++) {
+                double e = x[r - i] - center;
+                if (r == 0) back += e, backSquare += e * e;
+#pragma unroll
+                for (int f = 0; f < F; f++) product[r][f] += e * w[f];
+            }
         }
+        double v[2 * run - 1];
 #pragma unroll
-        for (int i = 0; i < run - 1; i++) v[i] = v[i + run];
+        for (int k = 0; k < run - 1; k++) v[run + k] = x[k + 1 - i] - center;
+        for (; i < m; i += run) {
+#pragma unroll
+            for (int k = 0; k < run; k++) v[k] = x[k + 1 - run - i] - center;
+#pragma unroll
+            for (int u = 0; u < run; u++) {
+                double w[F];
+#pragma unroll
+                for (int f = 0; f < F; f++) w[f] = q[(i + u) * wide + f];
+#pragma unroll
+                for (int r = 0; r < run; r++)
+#pragma unroll
+                    for (int f = 0; f < F; f++) product[r][f] += v[run - 1 - u + r] * w[f];
+            }
+            if (i + run < m) {
+#pragma unroll
+                for (int k = run - 1; k >= 0; k--) back += v[k], backSquare += v[k] * v[k];
+            }
+#pragma unroll
+            for (int k = 0; k < run - 1; k++) v[run + k] = v[k];
+        }
+        // The first values of the seven subsequences are in v[0] to v[6], the last in x[0] to x[6].
+#pragma unroll
+        for (int r = run - 1; r >= 0; r--) {
+            sum[r] = back += v[r];
+            square[r] = backSquare += v[r] * v[r];
+        }
+        double after = 0, afterSquare = 0;
+#pragma unroll
+        for (int r = 1; r < run; r++) {
+            double e = x[r] - center;
+            sum[r] += after += e;
+            square[r] += afterSquare += e * e;
+        }
     }
-    for (; k < m; k++) {
-        double w[F];
-#pragma unroll
-        for (int f = 0; f < F; f++) w[f] = q[k * pitch + f];
-#pragma unroll
-        for (int r = 0; r < run; r++) add(r, x[k + r], w);
-    }
-}
 
-// correlate calls take(r, f, rho) for the subsequences from row j on and the F queries from f0 on, of
-// column c. inv has the subsequences' inverse norms, and far marks those that need the uncentred rows;
-// First sets both.
-template <int F, bool First, class Take>
-__device__ __forceinline__ void correlate(const Block &b, const Shared &s, int c, int j, int last, int f0, int m, const double (&mean)[run],
-                                          double (&inv)[run], uint32_t &far, Take take) {
-    double square[run], product[run][F];
-    products<F, First>(b.x + c * b.pitch + j, b.q + f0, b.wide, m, mean, square, product);
-    if (First) {
-        far = 0;
+    // brief computes the sums of m values, fewer than run, each subsequence's about its own last.
+    __device__ __forceinline__ void brief(const double *x, const double *q, int wide, int m) {
+        clear();
 #pragma unroll
         for (int r = 0; r < run; r++) {
-            inv[r] = inverse(square[r]);
-            if (square[r] <= near * m * mean[r] * mean[r]) far |= 1u << r;
-        }
-    }
+            sum[r] = square[r] = 0;
+#pragma unroll 1
+            for (int i = 1; i < m; i++) {
+                double e = x[r - i] - x[r];
+                sum[r] += e;
+                square[r] += e * e;
 #pragma unroll
-    for (int r = 0; r < run; r++) {
-        if (j + r > last) continue;
-        Far moments;
-        bool isFar = far >> r & 1;
-        if (isFar) moments = farOf(b, c, j + r, m);
-#pragma unroll
-        for (int f = 0; f < F; f++) {
-            const Query &query = s.query[f0 + f];
-            bool flat = isFar && moments.flat, finite = isFar ? flat || moments.inv == moments.inv : inv[r] == inv[r];
-            double rho;
-            if (flat || query.flat) {
-                rho = flatPair(b, flat, query.flat, finite && b.q[f0 + f] == b.q[f0 + f]);
-            } else if (isFar) {
-                rho = farProduct(b, moments, c, j + r, m, f0 + f);
-            } else {
-                rho = product[r][f] * inv[r];
+                for (int f = 0; f < F; f++) product[r][f] += e * q[i * wide + f];
             }
-            take(r, f, rho);
         }
     }
-}
+
+    // next computes the sums of m values, given those of before values, or 0.
+    __device__ __forceinline__ void next(const double *x, const double *q, int wide, int before, int m) {
+        if (m < run) {
+            brief(x, q, wide, m);
+            return;
+        }
+        if (before < run || m - before < run) begin(x, m), before = 0;
+        extend(x, q, wide, before, m);
+    }
+
+    // correlate calls take(r, f, rho) for all subsequences and queries.
+    template <class Take>
+    __device__ __forceinline__ void correlate(const double *x, const Query *query, int m, bool exclude, Take take) const {
+        double share = 1.0 / m;
+#pragma unroll
+        for (int r = 0; r < run; r++) {
+            double inv = inverse(square[r] - sum[r] * share * sum[r]);
+            bool flat = square[r] == 0 && equal(x + r, m);
+#pragma unroll
+            for (int f = 0; f < F; f++) {
+                double shift = query[f].shift, other = query[f].inv;
+                bool flatQuery = other == inf;
+                double rho = (product[r][f] - sum[r] * shift) * inv * other;
+                if (flat || flatQuery) {
+                    bool finite = other == other && (flat || inv == inv);
+                    rho = !finite || (exclude && !(flat && flatQuery)) ? nan : flat && flatQuery ? 1 : 0;
+                }
+                take(r, f, rho);
+            }
+        }
+    }
+
+    // equal returns whether the m values up to x[0] are equal.
+    static __device__ __forceinline__ bool equal(const double *x, int m) {
+        int i = 1;
+        while (i < m && x[-i] == x[0]) i++;
+        return i == m;
+    }
+};
 
 // scoreOf returns the score of a correlation; NaN for -inf, which marks the absence of a neighbour.
 __device__ inline double scoreOf(double rho) { return rho == -inf ? nan : sqrt(1 - rho > 0 ? 1 - rho : 0.0); }
 
-// nearest sets s.best of each warp to the largest correlations of its threads' subsequences with the F
-// queries from f0 on.
-template <int F> __device__ __forceinline__ void nearest(const Block &b, Shared &s, int m) {
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int low = s.query[0].from, last = s.query[b.fresh - 1].to;
-    for (int f = lane; f < b.wide; f += 32) s.best[warp][f] = -inf;
+// nearest sets best, an array of a warp by length and query, to the largest correlations of its threads'
+// subsequences.
+template <int F> __device__ __forceinline__ void nearest(const Block &b, const int32_t *lengths, int count, int points, double *best) {
+    int lane = threadIdx.x & 31;
+    int high = b.rows - lengths[0] - 1;  // last row of the last compared subsequence
+    for (int i = lane; i < count * b.wide; i += 32) best[i] = -inf;
     __syncwarp();
-    for (int sweep = low; sweep <= last; sweep += run * blockDim.x) {
-        int j = sweep + run * threadIdx.x;
-        bool some = j <= last;
-        if (!__any_sync(full, some)) continue;
-        if (!some) j = low;  // reads valid rows and takes nothing
-        double mean[run], inv[run];
-        uint32_t far = 0;
-        means(b.x + j, m, mean);
+    for (int sweep = lengths[0] - 1; sweep <= high; sweep += run * blockDim.x) {
+        int end = sweep + run * threadIdx.x;  // last row of this thread's first subsequence
+        if (!__any_sync(full, end <= high)) continue;
+        const double *x = b.x + end;
         for (int f0 = 0; f0 < b.wide; f0 += F) {
-            double best[F];
+            Run<F> sums;
+            int before = 0;
+            for (int a = 0; a < count; a++) {
+                int m = lengths[a];
+                double most[F];
 #pragma unroll
-            for (int f = 0; f < F; f++) best[f] = -inf;
-            auto take = [&](int r, int f, double rho) {
-                const Query &query = s.query[f0 + f];
-                if (rho > best[f] && j + r >= query.from && j + r <= query.to) best[f] = rho;
-            };
-            int end = some ? last : j - 1;
-            if (f0 == 0) correlate<F, true>(b, s, 0, j, end, f0, m, mean, inv, far, take);
-            else correlate<F, false>(b, s, 0, j, end, f0, m, mean, inv, far, take);
+                for (int f = 0; f < F; f++) most[f] = -inf;
+                // Where no row is the end of a subsequence of this length, none is of a longer one.
+                if (end + run >= m && end < b.rows - m) {
+                    sums.next(x, b.q + f0, b.wide, before, m);
+                    sums.correlate(x, b.query + a * b.wide + f0, m, b.exclude, [&](int r, int f, double rho) {
+                        int after = b.end(f0 + f), at = end + r;
+                        if (rho > most[f] && at >= max(0, after - points) + m - 1 && at < after - m) most[f] = rho;
+                    });
+                }
+                before = m;
 #pragma unroll
-            for (int f = 0; f < F; f++) {
-                double most = largest(best[f]);
-                if (lane == 0 && most > s.best[warp][f0 + f]) s.best[warp][f0 + f] = most;
+                for (int f = 0; f < F; f++) {
+                    double v = largest(most[f]);
+                    double *to = best + a * b.wide + f0 + f;
+                    if (lane == 0 && v > *to) *to = v;
+                }
             }
         }
     }
 }
 
-// load sets up a block: its part of the task, and columns in shared memory.
+// lengthsOf returns the number of a task's lengths.
+__device__ inline int lengthsOf(const Task &t) {
+    return static_cast<int>(t.params.len) - static_cast<int>(sizeof(DiscordParams) / 4);
+}
+
+// load sets up a block: its part of the task, and columns in shared memory. It returns what follows the
+// queries of count lengths there.
 template <int F>
-__device__ inline Block load(const Task &t, const Tile &tile, const DiscordParams &p, const float *f32, double *memory,
-                             int &first) {
-    Block b;
-    int points = p.points, rows = t.x.len / t.dim;
+__device__ inline double *load(const Task &t, const Tile &tile, const DiscordParams &p, int count, const float *f32, double *memory,
+                               Block &b, int &first) {
+    int rows = t.x.len / t.dim, longest = p.m()[lengthsOf(t) - 1];
     first = tile.part & 0xffff;
     b.fresh = tile.part >> 16;
     b.wide = (b.fresh + F - 1) / F * F;
@@ -303,111 +296,114 @@ __device__ inline Block load(const Task &t, const Tile &tile, const DiscordParam
     b.k = p.k;
     b.exclude = p.excludeFlat != 0;
     int end = rows - (static_cast<int>(t.scores.len) - 1 - first) * b.every;  // of the first scored row
-    int base = max(0, end - points);
+    int base = max(0, end - p.points);
     b.rows = end + (b.fresh - 1) * b.every - base;
-    b.raw = reinterpret_cast<const double *>(f32) + t.x.off + static_cast<size_t>(base) * b.dim;
+    const double *raw = reinterpret_cast<const double *>(f32) + t.x.off + static_cast<size_t>(base) * b.dim;
     b.pitch = b.rows + 2 * run;
-    b.x = memory;
-    b.q = memory + b.pitch * b.dim;
+    b.x = memory + run;
     for (int c = 0; c < b.dim; c++) {
-        double center = b.raw[static_cast<size_t>(b.rows - 1) * b.dim + c];
-        if (center - center != 0) center = 0;
-        double *to = memory + c * b.pitch;
-        for (int i = threadIdx.x; i < b.rows; i += blockDim.x) to[i] = b.raw[static_cast<size_t>(i) * b.dim + c] - center;
-        for (int i = b.rows + threadIdx.x; i < b.pitch; i += blockDim.x) to[i] = 0;
+        double *to = b.column(c);
+#pragma unroll 8
+        for (int i = threadIdx.x; i < b.rows; i += blockDim.x) to[i] = raw[static_cast<size_t>(i) * b.dim + c];
+        for (int i = threadIdx.x; i < run; i += blockDim.x) to[i - run] = to[b.rows + i] = 0;
     }
-    return b;
+    b.q = memory + b.pitch * b.dim;
+    b.query = reinterpret_cast<Query *>(b.q + b.wide * longest);
+    return reinterpret_cast<double *>(b.query + b.wide * count);
 }
 
-// leave writes the score of a scored row with length number a of count.
-__device__ inline void leave(const Task &t, float *out, Shared &s, int first, int f, int a, int count, double score) {
-    s.sum[f] = a == 0 ? score : s.sum[f] + score;
-    if (count > 1) out[t.detail.off + static_cast<size_t>(first + f) * count + a] = static_cast<float>(score);
-    if (a == count - 1) out[t.scores.off + first + f] = static_cast<float>(s.sum[f] / count);
+// leave writes the score of a scored row with length number a of count; sum is that of the scores so far.
+__device__ inline void leave(const Task &t, float *out, int score, int a, int count, double value, double &sum) {
+    sum += value;
+    if (count > 1) out[t.detail.off + static_cast<size_t>(score) * count + a] = static_cast<float>(value);
+    if (a == count - 1) out[t.scores.off + score] = static_cast<float>(sum / count);
 }
 
 // one is the kernel for series of one value and one neighbour.
 template <int F> __device__ __forceinline__ void one(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double, memory);
-    __shared__ Shared s;
     const Tile &tile = tiles[blockIdx.x];
     const Task &t = tasks[tile.first];
     const DiscordParams &p = paramsOf<DiscordParams>(t, f32);
     const int32_t *lengths = p.m();
-    int count = static_cast<int>(t.params.len) - static_cast<int>(sizeof(DiscordParams) / 4), first;
-    Block b = load<F>(t, tile, p, f32, memory, first);
-    int points = p.points;
-    for (int a = 0; a < count; a++) {
-        int m = lengths[a];
-        __syncthreads();
-        normalise(b, s, m, 0, points);
-        __syncthreads();
-        nearest<F>(b, s, m);
-        __syncthreads();
-        for (int f = threadIdx.x; f < b.fresh; f += blockDim.x) {
-            double best = -inf;
-            for (int w = 0; w < static_cast<int>(blockDim.x >> 5); w++) best = s.best[w][f] > best ? s.best[w][f] : best;
-            leave(t, out, s, first, f, a, count, scoreOf(best));
+    int count = lengthsOf(t), first;
+    Block b;
+    double *best = load<F>(t, tile, p, count, f32, memory, b, first);
+    __syncthreads();
+    normalise(b, 0, lengths, count);
+    __syncthreads();
+    int each = count * b.wide;  // of a warp
+    nearest<F>(b, lengths, count, p.points, best + (threadIdx.x >> 5) * each);
+    __syncthreads();
+    for (int f = threadIdx.x; f < b.fresh; f += blockDim.x) {
+        double sum = 0;
+        for (int a = 0; a < count; a++) {
+            double most = -inf;
+            for (int w = 0; w < static_cast<int>(blockDim.x >> 5); w++) {
+                double v = best[w * each + a * b.wide + f];
+                most = v > most ? v : most;
+            }
+            leave(t, out, first + f, a, count, scoreOf(most), sum);
         }
     }
 }
 
 // any is the kernel for rows of several values and for several neighbours, one scored row a block.
-// Shared memory holds the correlations of all subsequences, after the query.
+// Shared memory holds the correlations of all subsequences, by their last rows, after the query.
 __device__ __forceinline__ void any(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double, memory);
-    __shared__ Shared s;
+    __shared__ double bests[mostWarps];
     __shared__ int place;
     const Tile &tile = tiles[blockIdx.x];
     const Task &t = tasks[tile.first];
     const DiscordParams &p = paramsOf<DiscordParams>(t, f32);
     const int32_t *lengths = p.m();
-    int count = static_cast<int>(t.params.len) - static_cast<int>(sizeof(DiscordParams) / 4), first;
-    Block b = load<1>(t, tile, p, f32, memory, first);
-    int points = p.points, longest = lengths[count - 1], lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    double *all = b.q + longest;
+    int count = lengthsOf(t), first;
+    Block b;
+    double *all = load<1>(t, tile, p, 1, f32, memory, b, first), total = 0;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     for (int a = 0; a < count; a++) {
-        int m = lengths[a];
+        int m = lengths[a], low = m - 1, high = b.rows - m - 1;  // last rows of the compared subsequences
         for (int c = 0; c < b.dim; c++) {
             __syncthreads();
-            normalise(b, s, m, c, points);
+            normalise(b, c, lengths + a, 1);
             __syncthreads();
-            int low = s.query[0].from, last = s.query[0].to;
-            for (int j = low + run * threadIdx.x; j <= last; j += run * blockDim.x) {
-                double mean[run], inv[run];
-                uint32_t far;
-                means(b.x + c * b.pitch + j, m, mean);
-                correlate<1, true>(b, s, c, j, last, 0, m, mean, inv, far,
-                                   [&](int r, int, double rho) { all[j + r] = c == 0 ? rho : all[j + r] + rho; });
+            for (int end = low + run * threadIdx.x; end <= high; end += run * blockDim.x) {
+                const double *x = b.column(c) + end;
+                Run<1> sums;
+                sums.next(x, b.q, 1, 0, m);
+                sums.correlate(x, b.query, m, b.exclude, [&](int r, int, double rho) {
+                    if (end + r <= high) all[end + r] = c == 0 ? rho : all[end + r] + rho;
+                });
             }
         }
         __syncthreads();
-        int low = s.query[0].from, last = s.query[0].to, found = 0;
+        int found = 0;
         double sum = 0;
         while (found < b.k) {
             double best = -inf;
-            for (int j = low + threadIdx.x; j <= last; j += blockDim.x)
-                if (all[j] > best) best = all[j];
+            for (int i = low + threadIdx.x; i <= high; i += blockDim.x)
+                if (all[i] > best) best = all[i];
             best = largest(best);
-            if (lane == 0) s.best[warp][0] = best;
-            if (threadIdx.x == 0) place = last + 1;
+            if (lane == 0) bests[warp] = best;
+            if (threadIdx.x == 0) place = high + 1;
             __syncthreads();
             best = -inf;
-            for (int w = 0; w < static_cast<int>(blockDim.x >> 5); w++) best = s.best[w][0] > best ? s.best[w][0] : best;
+            for (int w = 0; w < static_cast<int>(blockDim.x >> 5); w++) best = bests[w] > best ? bests[w] : best;
             if (best == -inf) break;
             found++;
             sum += scoreOf(best / b.dim);
             float tie = static_cast<float>(best / b.dim);
-            for (int j = low + threadIdx.x; j <= last; j += blockDim.x)
-                if (static_cast<float>(all[j] / b.dim) == tie) {
-                    atomicMin(&place, j);
+            for (int i = low + threadIdx.x; i <= high; i += blockDim.x)
+                if (static_cast<float>(all[i] / b.dim) == tie) {
+                    atomicMin(&place, i);
                     break;
                 }
             __syncthreads();
-            for (int j = max(low, place - m + 1) + threadIdx.x; j <= min(last, place + m - 1); j += blockDim.x) all[j] = nan;
+            for (int i = max(low, place - m + 1) + threadIdx.x; i <= min(high, place + m - 1); i += blockDim.x) all[i] = nan;
             __syncthreads();
         }
-        if (threadIdx.x == 0) leave(t, out, s, first, 0, a, count, found ? sum / found : nan);
+        if (threadIdx.x == 0) leave(t, out, first, a, count, found ? sum / found : nan, total);
     }
 }
 
@@ -416,6 +412,11 @@ __device__ __forceinline__ void any(const Task *tasks, const Tile *tiles, const 
 extern "C" __global__ void __launch_bounds__(384) discord_one(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                               uint32_t *status, unsigned char *scratch) {
     discord::one<1>(tasks, tiles, f32, out);
+}
+
+extern "C" __global__ void __launch_bounds__(384) discord_two(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+                                                              uint32_t *status, unsigned char *scratch) {
+    discord::one<2>(tasks, tiles, f32, out);
 }
 
 extern "C" __global__ void __launch_bounds__(384) discord_four(const Task *tasks, const Tile *tiles, const float *f32, float *out,

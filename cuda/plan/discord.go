@@ -7,15 +7,15 @@ import (
 
 // Limits of the kernels in discord.cu.
 const (
-	discordLength = 1 << 12   // numbers of a query
-	discordShared = 200 << 10 // bytes of a block
+	discordLength  = 1 << 12   // numbers of a query
+	discordShared  = 200 << 10 // bytes of a block
+	discordSeveral = 163 << 10 // bytes of a block with several scores: as many as an A100 has, which could score one at a time
 )
 
 // Constants of discord.cu.
 const (
 	discordRun   = 7  // subsequences of a thread
 	discordMost  = 16 // queries of a block
-	discordFour  = 4  // queries that a thread correlates at once
 	discordWarps = 12
 	discordQuery = 32 << 10 // bytes of a block's queries, where it has several
 )
@@ -28,11 +28,19 @@ var (
 	discordParamM      = discord.Op.Spec().Word("M")
 )
 
+// discordKernels are the kernels, by Variant: with the queries that a thread correlates at once, and last the one for rows of several
+// values and for several neighbours.
+var discordKernels = []struct {
+	name  string
+	width int
+}{{"discord_one", 1}, {"discord_two", 2}, {"discord_four", 4}, {"discord_any", 1}}
+
 // discordShape has the sizes that follow from a task's parameters and rows.
 type discordShape struct {
 	rows, scores, every, points, dim, longest, shortest, lengths int
-	any                                                          bool // rows of several values, or several neighbours
-	each                                                         int  // scores of a block
+	values                                                       int // of a subsequence, in the products of all lengths
+	any                                                          bool
+	variant, each                                                int // of discordKernels; scores of a block
 }
 
 // discordShapeOf returns the shape of a task; false if the kernels do not take it.
@@ -49,37 +57,52 @@ func discordShapeOf(t *detectors.Task, params detectors.Words) (s discordShape, 
 		return s, false
 	}
 	s.any = s.dim > 1 || params.Int(discordParamK) != 1
-	s.each = 1
+	before := 0
+	for _, m := range lengths {
+		if s.values += int(m); !s.any && before >= discordRun && int(m)-before >= discordRun {
+			s.values -= before // the products of the shorter length
+		}
+		before = int(m)
+	}
 	if s.any {
+		s.variant, s.each = len(discordKernels)-1, 1
 		return s, s.shared() <= discordShared
 	}
-	// More scores of a block share its passes over the rows, but with a large EVERY compare each other's rows for nothing.
-	best := s
-	for s.each = discordFour; s.each <= min(s.scores, discordMost, discordQuery/8/s.longest); s.each += discordFour {
-		if s.shared() <= discordShared && s.pairs() <= best.pairs() {
-			best = s
+	best := discordShape{}
+	for s.variant = range len(discordKernels) - 1 {
+		width := discordKernels[s.variant].width
+		for s.each = width; s.each < s.scores+width && s.each <= discordMost; s.each += width {
+			if s.shared() > discordShared || s.each > 1 && (s.shared() > discordSeveral || s.each*s.longest > discordQuery/8) {
+				break
+			}
+			if !ok || s.instructions() < best.instructions() {
+				best, ok = s, true
+			}
 		}
 	}
-	return best, best.shared() <= discordShared
+	return best, ok
 }
 
 // most is the largest number of rows of a block.
 func (s *discordShape) most() int { return min(s.rows, s.points+(s.each-1)*s.every) }
 
-// pairs is the number of float64 instructions of a task, for each value of a subsequence: one for each query, and, once for all
-// queries of a block, one each for the mean, the difference and the square.
-func (s *discordShape) pairs() int {
-	return s.most() * (s.scores + 3*((s.scores+s.each-1)/s.each)) * s.dim
+// instructions is the number of float64 instructions of a task. For each subsequence and width queries these are, as discord.cu has them:
+// a product a query and value, and 3/7 of an instruction a value; for each length 20 and 6 a query; and, once a block, 8 for a row's way
+// to shared memory. So more scores of a block read its rows less often, but with a large EVERY compare each other's for nothing.
+func (s *discordShape) instructions() int {
+	width := discordKernels[s.variant].width
+	widths, blocks := (s.scores+width-1)/width*s.dim, (s.scores+s.each-1)/s.each
+	return s.most() * (widths*(s.values*(discordRun*width+3)/discordRun+s.lengths*(20+6*width)) + 8*blocks*s.dim)
 }
 
-// shared is the shared memory of a block, in bytes: its rows, queries and, of the kernel
-// discord_any, correlations.
+// shared is the shared memory of a block, in bytes: its rows, queries with two numbers for each length, and the largest correlations of
+// each warp or, of the kernel discord_any, all correlations.
 func (s *discordShape) shared() int {
 	n := (s.most()+2*discordRun)*s.dim + s.each*s.longest
 	if s.any {
-		n += s.most()
+		return 8 * (n + 2 + s.most())
 	}
-	return 8 * n
+	return 8 * (n + (2+s.threads()/32)*s.each*s.lengths)
 }
 
 // threads is the size of a block, such that its subsequences take the fewest rounds.
@@ -89,25 +112,15 @@ func (s *discordShape) threads() int {
 	return max(1, (n+32*rounds-1)/(32*rounds)) * 32
 }
 
-// discordClass returns a class of Discord: Variant is 0 for discord_one, 1 for discord_four, 2 for
-// discord_any; A the bytes of shared memory; B the threads and, << 16, the scores of a block.
+// discordClass returns a class of Discord: Variant is the index of the kernel; A the bytes of shared memory; B the threads and, << 16,
+// the scores of a block.
 func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := discordShapeOf(t, params)
 	if !ok {
 		return Class{}, 0, false
 	}
-	variant := uint32(0)
-	switch {
-	case s.any:
-		variant = 2
-	case s.each > 1:
-		variant = 1
-	}
-	cost := 0
-	for _, m := range params[discordParamM:] {
-		cost += s.pairs() * int(m) / 8000 // 8 a picosecond are half of an H200's rate
-	}
-	return Class{Op: discord.Op, Variant: variant, A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost + 1, true
+	cost := 1 + s.instructions()/8000 // 8 a picosecond are half of an H200's rate
+	return Class{Op: discord.Op, Variant: uint32(s.variant), A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost, true
 }
 
 func discordLaunches(c Class, p *builder, chains []chain) {
@@ -120,13 +133,12 @@ func discordLaunches(c Class, p *builder, chains []chain) {
 			}
 		}
 	}
-	name := [...]string{"discord_one", "discord_four", "discord_any"}[c.Variant]
-	p.launch(kernel(name), int(c.B&0xffff), int(c.A))
+	p.launch(kernel(discordKernels[c.Variant].name), int(c.B&0xffff), int(c.A))
 }
 
 var discordPlan = opPlan{
 	op:      discord.Op,
-	kernels: []string{"discord_one", "discord_four", "discord_any"},
+	kernels: []string{"discord_one", "discord_two", "discord_four", "discord_any"},
 	class:   discordClass, launches: discordLaunches,
 	shared: func(c Class) int { return int(c.A) },
 }

@@ -34,29 +34,31 @@ func TestDiscordClass(t *testing.T) {
 		each, all int // scores of a block; fresh rows of the task
 	}{
 		{discord.Params{Window: 2048, Length: 64}, 1, true, 0, 1, 1},
-		{discord.Params{Window: 2048, Length: 64}, 1, true, 0, 1, 3},
-		{discord.Params{Window: 2048, Length: 64}, 1, true, 1, 4, 5},
-		{discord.Params{Window: 2048, Length: 64}, 1, true, 1, 16, 100},
-		{discord.Params{Window: 4096, Length: 600}, 1, true, 1, 4, 100},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 1, 2, 2},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 2, 4, 3},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 1, 6, 5},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 2, 16, 16},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 2, 16, 100},
+		{discord.Params{Window: 2048, Length: 64, Every: 2}, 1, true, 2, 12, 80000},
+		{discord.Params{Window: 2048, Length: 64}, 1, false, 0, 0, 80000},
+		{discord.Params{Window: 4096, Length: 600}, 1, true, 2, 4, 100},
 		{discord.Params{Window: 8192, Length: 4096}, 1, true, 0, 1, 100},
 		{discord.Params{Window: 8194, Length: 4097}, 1, false, 0, 0, 1},
-		{discord.Params{Window: 2048, Length: 64, K: 2}, 1, true, 2, 1, 16},
-		{discord.Params{Window: 2048, Length: 64}, 3, true, 2, 1, 16},
+		{discord.Params{Window: 2048, Length: 64, K: 2}, 1, true, 3, 1, 16},
+		{discord.Params{Window: 2048, Length: 64, K: 2, Every: 7}, 1, true, 3, 1, 50},
+		{discord.Params{Window: 2048, Length: 64}, 3, true, 3, 1, 16},
 		{discord.Params{Window: 24000, Length: 64}, 1, true, 0, 1, 1},
 		{discord.Params{Window: 26000, Length: 64}, 1, false, 0, 0, 1},
 		{discord.Params{Window: 6, Length: 3}, 1, true, 0, 1, 1},
-		{discord.Params{Window: 2048, Length: 64, Every: 2}, 1, true, 1, 16, 80000},
-		{discord.Params{Window: 2048, Length: 64}, 1, false, 0, 0, 80000},
-		{discord.Params{Window: 2048, Length: 64, K: 2, Every: 7}, 1, true, 2, 1, 50},
 		// One score or few of a large window, also where EVERY exceeds the fresh rows.
 		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 32}, 1, true, 0, 1, 32},
-		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 32}, 1, true, 0, 1, 64},
+		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 32}, 1, true, 1, 2, 64},
 		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 4096}, 1, true, 0, 1, 5},
-		// Four scores of 16 in a block, since its memory has no room for eight; since eight compare too much in vain; and one.
-		{discord.Params{Window: 20000, Length: 64, Every: 1024}, 1, true, 1, 4, 16 << 10},
-		{discord.Params{Window: 2048, Length: 64, Every: 500}, 1, true, 1, 4, 16 * 500},
+		// Of 16 scores one in a block, which has no room for two; four, and one, since more would compare too much in vain.
+		{discord.Params{Window: 20000, Length: 64, Every: 1024}, 1, true, 0, 1, 16 << 10},
+		{discord.Params{Window: 12000, Length: 64, Every: 1024}, 1, true, 2, 4, 16 << 10},
+		{discord.Params{Window: 2048, Length: 64, Every: 500}, 1, true, 1, 2, 16 * 500},
 		{discord.Params{Window: 2048, Length: 64, Every: 4096}, 1, true, 0, 1, 16 << 12},
-		{discord.Params{Window: 20000, Length: 64, Every: 2048}, 1, true, 0, 1, 16 << 11},
 	} {
 		task, params := discordTask(t, c.p, c.p.Window+c.all-1, c.dim, c.all)
 		class, cost, ok := discordClass(task, params)
@@ -66,7 +68,17 @@ func TestDiscordClass(t *testing.T) {
 		if !ok {
 			continue
 		}
-		scores := (c.all-1)/max(1, c.p.Every) + 1
+		every := max(1, c.p.Every)
+		scores := (c.all-1)/every + 1
+		// The rows with the space around them, queries, their shifts and norms, and the correlations of each warp or all of them.
+		rows, longest, lengths := min(c.p.Window+c.all-1, c.p.Window+(c.each-1)*every), max(c.p.Length, c.p.MaxLength), max(1, c.p.Lengths)
+		need := c.dim*(rows+14) + c.each*longest + (2+int(class.B&0xffff)/32)*c.each*lengths
+		if c.variant == 3 {
+			need = c.dim*(rows+14) + longest + 2 + rows
+		}
+		if int(class.A) != 8*need {
+			t.Errorf("%+v: %d bytes of shared memory, of which %d are used", c, class.A, 8*need)
+		}
 		p := builder{tasks: make([]Task, 2)}
 		for i := range p.tasks {
 			p.tasks[i].Fresh, p.tasks[i].Scores.Len = uint32(c.all), uint32(scores)
