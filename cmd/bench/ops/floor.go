@@ -32,7 +32,8 @@ var floors = map[detectors.Op]func(s *detectors.Shape) work{
 		return knnWork(s.Values.Int(detectors.WindowParam), s.Dim, s.Values.Int("K"), s.Fresh == 1)
 	},
 	discord.Op: func(s *detectors.Shape) work {
-		return discordWork(s.Values.Int(detectors.WindowParam), s.Values.Int("LENGTH"), s.Fresh)
+		every := s.Values.Int("EVERY")
+		return discordWork(s.Values.Int(detectors.WindowParam), s.Values.Int("MAX_LENGTH"), s.Values.Int("LENGTHS"), (s.Fresh-1)/every+1, every)
 	},
 	discords.Op: func(s *detectors.Shape) work {
 		n, least, most := s.Values.Int(detectors.WindowParam), s.Values.Int("MIN_LENGTH"), s.Values.Int("MAX_LENGTH")
@@ -84,11 +85,13 @@ func sstWork(w, fresh int) work {
 	)
 }
 
-// discordWork returns the work of left discords in float64, at half the rate of float32: products of the first fresh row
-// with all subsequences, a step of the recurrence for each further row, and means, deviations and correlations.
-func discordWork(window, m, fresh int) work {
-	n := float64(window - 2*m + 1)
-	return work{"one row of products, a recurrence for the others", 2 * n * (float64(m) + 2*float64(fresh-1) + 4 + 2*float64(fresh))}
+// discordWork returns the work of left discords in float64, at half the rate of float32: products of the first scored row with all
+// subsequences of the longest length, of which those of the shorter ones are parts; for each further scored row as many, or steps of
+// the recurrence where these are fewer; and means, deviations and correlations of each length.
+func discordWork(window, longest, lengths, scores, every int) work {
+	n := float64(window - 2*longest + 1)
+	further := float64((scores - 1) * min(longest, 2*every*lengths))
+	return work{"one row of products, a recurrence for the others", 2 * n * (float64(longest) + further + float64(lengths*(4+2*scores)))}
 }
 
 // svdWork is the work of SVD-SST: Lanczos on H with 40+2r steps for the past and 24 for the current, as noise of w=320

@@ -83,6 +83,39 @@ func TestReferenceShapes(t *testing.T) {
 	}
 }
 
+// TestSampledShapes: a shape of which only some fresh rows have a score can be packed and scored, and its rate is that of samples.
+func TestSampledShapes(t *testing.T) {
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	count := 0
+	for _, s := range allShapes() {
+		if !strings.HasPrefix(s.name, "discord ") {
+			continue
+		}
+		in, err := s.input()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in.size.Scores == s.fresh {
+			continue
+		}
+		count++
+		batch := exec.Batch()
+		if err := in.warmUp(t.Context(), exec, batch, 2); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			if scores := batch.Rows(i).Scores; len(scores) >= s.fresh || !(scores[0] > 0) || scores[0] > 1 || s.unit != "samples/s" {
+				t.Errorf("%s: scores %v of %d fresh rows, in %s", s.name, scores, s.fresh, s.unit)
+			}
+		}
+		exec.Release(batch)
+	}
+	if count == 0 {
+		t.Error("no shape of discord has fewer scores than fresh rows")
+	}
+}
+
 // TestShapeNames holds that shapes have names of their own and that each target, variant
 // and floor is of one.
 func TestShapeNames(t *testing.T) {

@@ -439,18 +439,22 @@ func cases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes score a sample or 16 of a key in a batch, at once or one after the other.
+// Shapes score a sample or 16 of a key in a batch, at once or one after the other; and one sample of 32 with three lengths and a large
+// window, where the rate is that of the samples, not of the scores.
 func Shapes() []detectors.Shape {
 	shape := func(fresh, chain, tasks int) detectors.Shape {
 		const window, m = 2048, 64
 		s := detectors.Shape{
 			Name: fmt.Sprintf("window=%d m=%d, %d fresh", window, m, fresh), Unit: "scores/s", Dim: 1, Fresh: fresh, Chain: chain, Tasks: tasks,
-			Values: detectors.Values{detectors.WindowParam: window, "LENGTH": m},
+			Values: detectors.Values{detectors.WindowParam: window, "LENGTH": m, "MAX_LENGTH": m, "LENGTHS": 1, "EVERY": 1},
 		}
 		if chain > 0 {
 			s.Name += fmt.Sprintf(", %d tasks a key", chain)
 		}
 		return s
 	}
-	return []detectors.Shape{shape(1, 0, 1<<13), shape(1, 16, 1<<17), shape(16, 0, 1<<13)}
+	return []detectors.Shape{shape(1, 0, 1<<13), shape(1, 16, 1<<17), shape(16, 0, 1<<13), {
+		Name: "window=20000 m=50,100,200, one of 32 scored, 32 fresh", Unit: "samples/s", Dim: 1, Fresh: 32, Tasks: 1 << 11,
+		Values: detectors.Values{detectors.WindowParam: 20000, "LENGTH": 50, "MAX_LENGTH": 200, "LENGTHS": 3, "EVERY": 32},
+	}}
 }
