@@ -1,59 +1,91 @@
 package discord
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"odradek/detectors/vec"
 )
 
-// LeftScorer computes LeftQuery.Define for many subsequences of one series and length: first Load, then
-// Length, then Score for each. It keeps memory for reuse.
+// LeftScorer computes LeftQuery.Define for many subsequences of one series: first Load, then Lengths,
+// then Scores for each row where subsequences end. It keeps memory for reuse.
 //
-// A score takes m multiplications for each possible neighbour, all of them in one Hankel
-// product of the subsequence with the rows before it, in float64. The rows of a column are
-// centred on one value. Where a subsequence lies so far from that center, in its deviations,
-// that the product would lose digits, mean, deviation and product are computed again with
-// its own mean, so that a step by 1e9 costs time and not digits. Scores do not depend on
-// each other: there is no recurrence whose errors could accumulate.
+// A score takes a product of the subsequence with each possible neighbour: Hankel products with the rows
+// before it, in float64, which several lengths share. The products over the last rows, as many as the
+// shortest length has, are a part of the longer ones' products; the next ones are over the rows before
+// these, and so on. So all lengths together take the multiplications of the longest alone.
 //
-// After Length, several goroutines may compute scores, each with its own LeftMemory.
+// The rows of a column are centred on one value, and the rows of the subsequences that end at a row on the
+// mean of the longest of them. Where a subsequence lies so far from that center, in its deviations, that
+// the product would lose digits, its product is computed with its own mean; where its neighbour lies far
+// from the column's center, so are the neighbour's moments. So a step by 1e9 costs time and not digits.
+//
+// The moments of a subsequence are merged from those of its parts, of 1, 2, 4, 8 and more rows, which
+// subsequences share. They take some steps a row, no sum is a difference of others, and the steps
+// do not depend on the rows around the subsequence: no errors accumulate along the series, and scores do
+// not depend on each other.
+//
+// After Lengths, several goroutines may compute scores, each with its own LeftMemory.
 type LeftScorer struct {
-	dim, rows, m int
-	excludeFlat  bool
-	columns      []leftColumn
-	ones, square []float64
+	dim, rows   int
+	lengths     []int // rising
+	excludeFlat bool
+	columns     []leftColumn
+	sums        []float64
 }
 
 // LeftMemory is the scratch memory of a score, for reuse. The zero LeftMemory is ready.
 type LeftMemory struct {
-	query, rho []float64
-	places     []int
+	query, rest    []float64
+	products, more []float64
+	most           []float64   // by length: the largest correlation
+	rho, other     [][]float64 // by length and first row
+	together       []int       // lengths
+	alone          [1]int
+	places         []int
 }
 
 // leftColumn is a column of the series.
 type leftColumn struct {
 	x []float64
 	y []float64 // less the column's center
-	// Arrays by the first row of a subsequence:
-	mean []float64 // of y; for kind far, of x less the first value
-	inv  []float64 // 1/(sigma*sqrt(m)); NaN: no distances
-	kind []uint8
-	odd  []int32 // those of kind far, in order
-	run  []int32 // by row: equal values that end there
+	// By row: equal values that end there, and the last row up to it whose value is not finite. They are
+	// empty until they are needed.
+	run, bad []int32
+	moments  []leftMoments // by length
 }
 
-// Kinds of subsequences.
-const (
-	leftUsual uint8 = iota
-	leftFar         // from the center
-	leftFlat
-)
+// leftMoments are those of the subsequences of m rows, by their first row.
+//
+// A subsequence is usual, flat, far from the column's center, or without distances.
+type leftMoments struct {
+	m    int
+	mean []float64 // of y
+	inv  []float64 // 1/(sigma*sqrt(m)); 0 for flat ones that are compared with others; otherwise NaN, unless usual
+	flat []int32
+	far  []leftFar
+}
 
-// farRatio is the least ratio of a subsequence's variance to its mean square about the column's center
-// for a usual subsequence: at that ratio the variance loses five of sixteen digits, and a product half
-// of these.
-const farRatio = 1e-5
+// leftFar has the moments of a subsequence about its own mean.
+type leftFar struct {
+	at   int32
+	mean float64 // of x less the first value
+	inv  float64
+}
+
+const (
+	// farRatio is the least ratio of a subsequence's variance to its mean square about the column's center
+	// for a usual subsequence: at that ratio variances and products lose two or three of sixteen digits.
+	farRatio = 1e-5
+	// farLeast is the least sum of squared deviations of a usual subsequence, well within the range of float64.
+	farLeast = 1e-280
+	// togetherRatio is the most that the squared distance of a subsequence's mean from that of the longest
+	// may be, in its variances, where they share products: these lose less than a digit by it.
+	togetherRatio = 15
+	// leftBlock is the number of neighbours whose products are computed at once.
+	leftBlock = 1024
+)
 
 // Load takes a series of dim values a row. It keeps no reference to x.
 func (l *LeftScorer) Load(x []float64, dim int) {
@@ -67,22 +99,21 @@ func (l *LeftScorer) Load(x []float64, dim int) {
 }
 
 func (t *leftColumn) load(x []float64, dim, c, rows int) {
-	t.x, t.y, t.run = sized(t.x, rows), sized(t.y, rows), sized(t.run, rows)
-	center, run := 0.0, int32(0)
+	t.x, t.y, t.run = sized(t.x, rows), sized(t.y, rows), t.run[:0]
 	last := (rows - 1) * dim
-	if v := middle(x[c], x[last/dim/2*dim+c], x[last+c]); v-v == 0 {
-		center = v
+	center := middle(x[c], x[last/dim/2*dim+c], x[last+c])
+	if center-center != 0 {
+		center = 0
 	}
-	before := math.NaN()
-	for i := range rows {
-		v := x[i*dim+c]
-		if v == before {
-			run++
-		} else {
-			run = 1
+	if dim == 1 {
+		copy(t.x, x)
+	} else {
+		for i := range t.x {
+			t.x[i] = x[i*dim+c]
 		}
-		before = v
-		t.x[i], t.y[i], t.run[i] = v, v-center, run
+	}
+	for i, v := range t.x {
+		t.y[i] = v - center
 	}
 }
 
@@ -91,121 +122,172 @@ func middle(a, b, c float64) float64 {
 	return max(min(a, b), min(max(a, b), c))
 }
 
-// Length prepares for subsequences of m rows; see LeftQuery.ExcludeFlat.
-func (l *LeftScorer) Length(m int, excludeFlat bool) {
-	l.m, l.excludeFlat = m, excludeFlat
-	n := l.rows - m + 1
-	if n < 1 {
-		return
-	}
-	for len(l.ones) < m {
-		l.ones = append(l.ones, 1)
-	}
+// Length is Lengths for one length.
+func (l *LeftScorer) Length(m int, excludeFlat bool) { l.Lengths([]int{m}, excludeFlat) }
+
+// Lengths prepares for subsequences of several lengths, which rise; see LeftQuery.ExcludeFlat.
+func (l *LeftScorer) Lengths(lengths []int, excludeFlat bool) {
+	l.lengths, l.excludeFlat = append(l.lengths[:0], lengths...), excludeFlat
+	longest := lengths[len(lengths)-1]
+	block := max(2*leftBlock, 4*longest)
+	l.sums = sized(l.sums, 2*(block+longest))
 	for c := range l.columns[:l.dim] {
 		t := &l.columns[c]
-		l.square = sized(l.square, l.rows)
-		for i, v := range t.y {
-			l.square[i] = float64(v * v)
+		t.moments = slices.Grow(t.moments[:0], len(lengths))[:len(lengths)]
+		for a, m := range lengths {
+			o := &t.moments[a]
+			n := max(0, l.rows-m+1)
+			o.m, o.mean, o.inv, o.flat, o.far = m, sized(o.mean, n), sized(o.inv, n), o.flat[:0], o.far[:0]
 		}
-		t.mean, t.inv, t.kind = sized(t.mean, n), sized(t.inv, n), sized(t.kind, n)
-		vec.Hankel64(t.mean, t.y, l.ones[:m])
-		vec.Hankel64(t.inv, l.square, l.ones[:m])
-		t.odd = t.odd[:0]
-		for i, sum := range t.mean {
-			mean := sum / float64(m)
-			square := t.inv[i] // their sum about the center
-			about := square - float64(mean*sum)
-			t.mean[i], t.kind[i] = mean, leftUsual
-			switch {
-			case t.run[i+m-1] >= int32(m):
-				t.kind[i] = leftFlat
-				t.inv[i] = t.y[i] - t.y[i] // NaN of an infinity
-			case about > farRatio*square:
-				t.inv[i] = 1 / math.Sqrt(about)
-			default:
-				t.far(i, m)
+		for at := 0; at+lengths[0] <= l.rows; at += block {
+			t.prepare(at, block, l.sums, excludeFlat)
+		}
+	}
+}
+
+// prepare computes the moments of the subsequences that begin in a block of rows. sums is scratch memory.
+func (t *leftColumn) prepare(from, block int, sums []float64, excludeFlat bool) {
+	longest := t.moments[len(t.moments)-1].m
+	part := func(a []float64) []float64 { return a[min(from, len(a)):min(from+block, len(a))] }
+	s := t.y[from:min(from+block+longest-1, len(t.y))] // sums over h rows
+	squares := sums[len(sums)/2:][:len(s)]             // the sums of their squared differences from their mean
+	clear(squares)
+	for h := 1; h <= longest; h *= 2 {
+		for a := range t.moments {
+			o := &t.moments[a]
+			mean, inv := part(o.mean), part(o.inv)
+			if o.m&h == 0 || len(mean) == 0 {
+				continue
 			}
-			if !(t.inv[i] < math.Inf(1)) {
-				t.inv[i] = math.NaN()
+			before := o.m & (h - 1) // rows that the sums so far are over
+			s, squares := s[before:][:len(mean)], squares[before:][:len(mean)]
+			if before == 0 {
+				copy(mean, s)
+				copy(inv, squares)
+			} else {
+				a, b := float64(before), float64(h)
+				vec.Merge(mean, inv, mean, inv, s, squares, math.Sqrt(b/(a*(a+b))), math.Sqrt(a/(b*(a+b))))
+			}
+		}
+		if n := len(s) - h; n > 0 && 2*h <= longest {
+			scale := math.Sqrt(0.5 / float64(h))
+			vec.Merge(sums[:n], squares[:n], s[:n], squares[:n], s[h:], squares[h:], scale, scale)
+			s, squares = sums[:n], squares[:n]
+		}
+	}
+	for a := range t.moments {
+		o := &t.moments[a]
+		if mean, inv := part(o.mean), part(o.inv); vec.Deviations(mean, inv, 1/float64(o.m), farRatio, farLeast) {
+			t.unusual(o, from, from+len(mean), excludeFlat)
+		}
+	}
+}
+
+// unusual completes the moments of those subsequences, of the ones at rows from to to-1, whose inv is NaN.
+func (t *leftColumn) unusual(o *leftMoments, from, to int, excludeFlat bool) {
+	t.runs()
+	for i := from; i < to; i++ {
+		if o.inv[i] == o.inv[i] {
+			continue
+		}
+		switch last := i + o.m - 1; {
+		case t.bad[last] >= int32(i):
+		case t.run[last] >= int32(o.m):
+			if o.flat = append(o.flat, int32(i)); !excludeFlat {
+				o.inv[i] = 0
+			}
+		default:
+			if f := farMoments(t.x[i : i+o.m]); f.inv < math.Inf(1) {
+				f.at = int32(i)
+				o.far = append(o.far, f)
 			}
 		}
 	}
 }
 
-// far computes the moments of subsequence i about its own mean.
-func (t *leftColumn) far(i, m int) {
-	x := t.x[i : i+m]
-	mean, square := 0.0, 0.0
-	for _, v := range x {
-		mean += v - x[0]
+func (t *leftColumn) runs() {
+	if len(t.run) > 0 {
+		return
 	}
-	mean /= float64(m)
+	t.run, t.bad = sized(t.run, len(t.x)), sized(t.bad, len(t.x))
+	before, run, bad := math.NaN(), int32(0), int32(-1)
+	for i, v := range t.x {
+		if v == before {
+			run++
+		} else {
+			run = 1
+		}
+		if v-v != 0 {
+			bad = int32(i)
+		}
+		before, t.run[i], t.bad[i] = v, run, bad
+	}
+}
+
+// farMoments returns the moments of x about its own mean.
+func farMoments(x []float64) (f leftFar) {
+	square := 0.0
 	for _, v := range x {
-		e := v - x[0] - mean
+		f.mean += v - x[0]
+	}
+	f.mean /= float64(len(x))
+	for _, v := range x {
+		e := v - x[0] - f.mean
 		square += float64(e * e)
 	}
-	t.mean[i], t.inv[i], t.kind[i] = mean, 1/math.Sqrt(square), leftFar
-	if t.inv[i] < math.Inf(1) {
-		t.odd = append(t.odd, int32(i))
+	f.inv = 1 / math.Sqrt(square)
+	return f
+}
+
+// Scores sets each of scores to LeftQuery.Define of the subsequence of that length that ends before row
+// end, with the flat rule of Lengths.
+func (l *LeftScorer) Scores(w *LeftMemory, scores []float64, from, end, k int) {
+	l.correlate(w, from, end, k > 1)
+	for a := range scores {
+		scores[a], _ = l.nearest(w, a, from, k, k > 1)
 	}
 }
 
-// Score computes LeftQuery.Define of a subsequence, with the length and the flat rule of Length.
+// Score is Scores for the first length and the subsequence at row at.
 func (l *LeftScorer) Score(w *LeftMemory, from, at, k int) float64 {
-	score, _ := l.neighbours(w, from, at, k, false)
-	return score
+	var score [1]float64
+	l.Scores(w, score[:], from, at+l.lengths[0], k)
+	return score[0]
 }
 
 // Neighbours is Score with the first rows of the neighbours, nearest first. They are
 // valid until the next use of w.
 func (l *LeftScorer) Neighbours(w *LeftMemory, from, at, k int) (score float64, places []int) {
-	return l.neighbours(w, from, at, k, true)
+	l.correlate(w, from, at+l.lengths[0], true)
+	return l.nearest(w, 0, from, k, true)
 }
 
-func (l *LeftScorer) neighbours(w *LeftMemory, from, at, k int, places bool) (float64, []int) {
-	n := at - l.m - from + 1
+// nearest returns the score of length a, with the places of the neighbours where correlate has kept the
+// correlations.
+func (l *LeftScorer) nearest(w *LeftMemory, a, from, k int, kept bool) (float64, []int) {
 	w.places = w.places[:0]
-	if n < 1 {
-		return math.NaN(), nil
-	}
-	w.rho = sized(w.rho, n*min(l.dim, 2))
-	rho := w.rho[:n]
-	l.columns[0].correlate(rho, from, at, l, w)
-	for c := 1; c < l.dim; c++ {
-		other := w.rho[n:]
-		l.columns[c].correlate(other, from, at, l, w)
-		for i, r := range other {
-			rho[i] += r
-		}
-	}
+	best := w.most[a]
 	if l.dim > 1 {
-		for i := range rho {
-			rho[i] /= float64(l.dim)
-		}
+		best = vec.Most64(w.rho[a])
 	}
-	sum := 0.0
-	for len(w.places) < k {
-		best := math.Inf(-1)
-		for _, r := range rho {
-			if r > best {
-				best = r
-			}
-		}
+	if !kept {
 		if math.IsInf(best, -1) {
+			return math.NaN(), nil
+		}
+		return math.Sqrt(max(0, 1-best)), nil
+	}
+	rho, m, sum := w.rho[a], l.lengths[a], 0.0
+	for !math.IsInf(best, -1) {
+		sum += math.Sqrt(max(0, 1-best))
+		place := tied(rho, best)
+		w.places = append(w.places, from+place)
+		if len(w.places) == k {
 			break
 		}
-		sum += math.Sqrt(max(0, 1-best))
-		if k == 1 && !places {
-			return sum, nil
-		}
-		place := 0
-		for float32(rho[place]) != float32(best) {
-			place++
-		}
-		w.places = append(w.places, from+place)
-		for i := max(0, place-l.m+1); i < min(n, place+l.m); i++ {
+		for i := max(0, place-m+1); i < min(len(rho), place+m); i++ {
 			rho[i] = math.Inf(-1)
 		}
+		best = vec.Most64(rho)
 	}
 	if len(w.places) == 0 {
 		return math.NaN(), nil
@@ -213,64 +295,211 @@ func (l *LeftScorer) neighbours(w *LeftMemory, from, at, k int, places bool) (fl
 	return sum / float64(len(w.places)), w.places
 }
 
-// correlate sets rho to the correlations of the subsequences from row from on with that
-// from row at on; -inf or NaN for those that have none.
-func (t *leftColumn) correlate(rho []float64, from, at int, l *LeftScorer, w *LeftMemory) {
-	m := l.m
-	kinds, invs, means := t.kind[from:from+len(rho)], t.inv[from:from+len(rho)], t.mean[from:from+len(rho)]
-	none := math.NaN()
-	switch {
-	case t.inv[at] != t.inv[at]:
-		for i := range rho {
-			rho[i] = none
+// tied returns the first place of a number that is the same as best in float32.
+func tied(rho []float64, best float64) int {
+	least := best - math.Abs(best)*0x1p-22 - 0x1p-148 // below all of these
+	for i, r := range rho {
+		if r >= least && float32(r) == float32(best) {
+			return i
 		}
-		return
-	case t.kind[at] == leftFlat:
-		for i, kind := range kinds {
-			switch {
-			case invs[i] != invs[i]:
-				rho[i] = none
-			case kind == leftFlat:
-				rho[i] = 1
-			case l.excludeFlat:
-				rho[i] = none
-			default:
-				rho[i] = 0
+	}
+	panic("discord: the largest correlation is none of them")
+}
+
+// correlate computes the correlations of the subsequences that end before row end with those before them,
+// from row from on: with one column the largest of each length, in w.most, and with several columns, or
+// keep, all of them, in w.rho; -inf or NaN for those that have none.
+func (l *LeftScorer) correlate(w *LeftMemory, from, end int, keep bool) {
+	all := len(l.lengths)
+	for len(w.rho) < all {
+		w.rho, w.other = append(w.rho, nil), append(w.other, nil)
+	}
+	w.most = sized(w.most, all)
+	keep = keep || l.dim > 1
+	for a, m := range l.lengths {
+		n := max(0, end-2*m-from+1)
+		if w.most[a] = math.Inf(-1); keep {
+			w.rho[a] = sized(w.rho[a], n)
+		}
+		if l.dim > 1 {
+			w.other[a] = sized(w.other[a], n)
+		}
+	}
+	to := w.rho
+	if !keep {
+		to = nil
+	}
+	for c := range l.columns[:l.dim] {
+		l.columns[c].correlate(w, to, from, end, l.excludeFlat)
+		for a := range l.lengths {
+			if c > 0 {
+				vec.Add64(w.rho[a], w.rho[a], w.other[a])
+			}
+			if c > 0 && c == l.dim-1 {
+				for i := range w.rho[a] {
+					w.rho[a][i] /= float64(l.dim)
+				}
 			}
 		}
-		return
+		to = w.other
 	}
-	w.query = sized(w.query, m)
-	values, first := t.y[at:at+m], 0.0
-	if t.kind[at] == leftFar {
-		values, first = t.x[at:at+m], t.x[at]
-	}
-	rest := 0.0
-	for i, v := range values {
-		w.query[i] = (v - first - t.mean[at]) * t.inv[at]
-		rest += w.query[i]
-	}
-	vec.Hankel64(rho, t.y[from:from+len(rho)+m-1], w.query)
-	for i, r := range rho {
-		rho[i] = (r - float64(means[i]*rest)) * invs[i]
-	}
-	odd, _ := slices.BinarySearch(t.odd, int32(from))
-	for _, k := range t.odd[odd:] {
-		i := int(k) - from
-		if i >= len(rho) {
+}
+
+// correlate sets w.most and, unless it is nil, to, for each length.
+func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, excludeFlat bool) {
+	w.together = w.together[:0]
+	for a := range t.moments {
+		o := &t.moments[a]
+		at, n := end-o.m, end-2*o.m-from+1
+		if n < 1 {
 			break
 		}
-		x, sum := t.x[k:int(k)+m], 0.0
-		for j, q := range w.query {
-			sum += float64((x[j] - x[0] - means[i]) * q)
+		if o.inv[at] > 0 {
+			w.together = append(w.together, a)
+		} else if i, far := slices.BinarySearchFunc(o.far, int32(at), compareFar); far {
+			w.alone[0] = a
+			t.multiply(w, to, from, end, w.alone[:], t.x, t.x[at], o.far[i].mean, o.far[i].inv)
+		} else {
+			var rho []float64
+			if to != nil {
+				rho = to[a]
+			}
+			_, flat := slices.BinarySearch(o.flat, int32(at))
+			w.most[a] = o.correlateFlat(rho, from, n, flat, excludeFlat)
 		}
-		rho[i] = sum * invs[i]
 	}
-	// Flat subsequences have inv 0, and so rho 0, if their values are finite.
-	if l.excludeFlat {
-		for i, kind := range kinds {
-			if kind == leftFlat {
-				rho[i] = none
+	if len(w.together) == 0 {
+		return
+	}
+	longest := &t.moments[w.together[len(w.together)-1]]
+	center := longest.mean[end-longest.m]
+	near := w.together[:0]
+	for _, a := range w.together {
+		o := &t.moments[a]
+		mean, inv := o.mean[end-o.m], o.inv[end-o.m]
+		if d := (mean - center) * inv; float64(o.m)*d*d <= togetherRatio {
+			near = append(near, a)
+		} else {
+			w.alone[0] = a
+			t.multiply(w, to, from, end, w.alone[:], t.y, 0, mean, inv)
+		}
+	}
+	t.multiply(w, to, from, end, near, t.y, 0, center, longest.inv[end-longest.m])
+}
+
+func compareFar(f leftFar, at int32) int { return cmp.Compare(f.at, at) }
+
+// correlateFlat returns the largest correlation of a flat subsequence, or without flat of one that has no
+// distances, with the n subsequences from row from on. It sets rho, unless it is nil, to all of them.
+func (o *leftMoments) correlateFlat(rho []float64, from, n int, flat, excludeFlat bool) float64 {
+	for i := range rho {
+		rho[i] = math.NaN()
+	}
+	if !flat {
+		return math.Inf(-1)
+	}
+	most := math.Inf(-1)
+	set := func(i int, r float64) {
+		most = max(most, r)
+		if rho != nil {
+			rho[i] = r
+		}
+	}
+	if !excludeFlat {
+		for i, inv := range o.inv[from : from+n] {
+			if inv == inv {
+				if set(i, 0); rho == nil {
+					break
+				}
+			}
+		}
+		for _, f := range o.farFrom(from, n) {
+			set(int(f.at)-from, 0)
+		}
+	}
+	for at, _ := slices.BinarySearch(o.flat, int32(from)); at < len(o.flat) && int(o.flat[at]) < from+n; at++ {
+		if set(int(o.flat[at])-from, 1); rho == nil {
+			break
+		}
+	}
+	return most
+}
+
+// farFrom returns those that begin at the n rows from row from on.
+func (o *leftMoments) farFrom(from, n int) []leftFar {
+	i, _ := slices.BinarySearchFunc(o.far, int32(from), compareFar)
+	j, _ := slices.BinarySearchFunc(o.far, int32(from+n), compareFar)
+	return o.far[i:j]
+}
+
+// multiply computes the correlations of some lengths. The values of their subsequences are centred on
+// first+center and scaled by inv, which is that of the longest.
+func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, lengths []int, values []float64, first, center, inv float64) {
+	shortest, longest := t.moments[lengths[0]].m, t.moments[lengths[len(lengths)-1]].m
+	w.query, w.rest = sized(w.query, longest), sized(w.rest, len(lengths))
+	for i, v := range values[end-longest : end] {
+		w.query[i] = (v - first - center) * inv
+	}
+	rest, behind := 0.0, longest // behind the rows that the sum is of
+	for k, a := range lengths {
+		begin := longest - t.moments[a].m
+		sum := 0.0
+		for _, q := range w.query[begin:behind] {
+			sum += q
+		}
+		rest, behind = rest+sum, begin
+		w.rest[k] = rest
+	}
+	scale := func(o *leftMoments) float64 {
+		if len(lengths) == 1 {
+			return 1
+		}
+		return o.inv[end-o.m] / inv
+	}
+	w.products, w.more = sized(w.products, 2*leftBlock), sized(w.more, 2*leftBlock)
+	// Neighbours are numbered by their last rows, from that of the shortest length's first neighbour on.
+	for at, n := 0, end-2*shortest-from+1; at < n; {
+		size := leftBlock
+		if n-at < 2*leftBlock {
+			size = n - at
+		}
+		behind := longest
+		for k, a := range lengths {
+			o := &t.moments[a]
+			less := o.m - shortest // the length has fewer neighbours at both ends
+			i, j := max(at, less), min(at+size, n-less)
+			if i >= j {
+				break
+			}
+			p, row := w.products[i-at:j-at], from+i-less
+			span := w.query[longest-o.m : behind]
+			behind = longest - o.m
+			sums, more := p, []float64(nil)
+			if k > 0 {
+				more = w.more[:len(p)]
+				sums = more
+			}
+			vec.Hankel64(sums, t.y[row:row+len(p)+len(span)-1], span)
+			var rho []float64
+			if to != nil {
+				rho = to[a][i-less : j-less]
+			}
+			most := vec.Correlate(rho, p, more, o.mean[row:row+len(p)], o.inv[row:row+len(p)], w.rest[k], scale(o))
+			w.most[a] = max(w.most[a], most)
+		}
+		at += size
+	}
+	for _, a := range lengths {
+		o := &t.moments[a]
+		query, scale := w.query[longest-o.m:], scale(o)
+		for _, f := range o.farFrom(from, max(0, end-2*o.m-from+1)) {
+			x, sum := t.x[f.at:int(f.at)+o.m], 0.0
+			for i, q := range query {
+				sum += float64((x[i] - x[0] - f.mean) * q)
+			}
+			r := sum * f.inv * scale
+			if w.most[a] = max(w.most[a], r); to != nil {
+				to[a][int(f.at)-from] = r
 			}
 		}
 	}
@@ -283,7 +512,7 @@ func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // share in their squared distance; the shares sum up to 1. Both have a number for each
 // value. It returns false where the two cannot be compared, or are the same.
 func (l *LeftScorer) Explain(expected, contribution []float64, from, at int) bool {
-	m, total := l.m, 0.0
+	m, total := l.lengths[0], 0.0
 	for c := range l.columns[:l.dim] {
 		t := &l.columns[c]
 		here, there := t.x[at:at+m], t.x[from:from+m]

@@ -156,3 +156,18 @@ func join32AVX2(cov, rho, df, dg, inv, row, column *float32, i, j, end int) int
 //
 //go:noescape
 func maxRunsAVX2(most, slope, c, c0, b, b0 *float64, n int)
+
+//go:noescape
+func add64AVX2(dst, x, y *float64, n int)
+
+//go:noescape
+func mergeAVX2(sum, square, s1, q1, s2, q2 *float64, n int, a, b float64)
+
+//go:noescape
+func deviationsAVX2(sums, squares *float64, n int, inverse, ratio, least float64) int
+
+//go:noescape
+func correlateAVX2(rho, p, more, mean, inv *float64, n int, rest, scale float64) float64
+
+//go:noescape
+func most64AVX2(x *float64, n int) float64

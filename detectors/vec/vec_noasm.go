@@ -47,3 +47,15 @@ func join32AVX2(cov, rho, df, dg, inv, row, column *float32, i, j, end int) int 
 	panic("vec: no assembly")
 }
 func maxRunsAVX2(most, slope, c, c0, b, b0 *float64, n int) { panic("vec: no assembly") }
+
+func add64AVX2(dst, x, y *float64, n int) { panic("vec: no assembly") }
+func mergeAVX2(sum, square, s1, q1, s2, q2 *float64, n int, a, b float64) {
+	panic("vec: no assembly")
+}
+func deviationsAVX2(sums, squares *float64, n int, inverse, ratio, least float64) int {
+	panic("vec: no assembly")
+}
+func correlateAVX2(rho, p, more, mean, inv *float64, n int, rest, scale float64) float64 {
+	panic("vec: no assembly")
+}
+func most64AVX2(x *float64, n int) float64 { panic("vec: no assembly") }

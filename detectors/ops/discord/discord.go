@@ -258,7 +258,7 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	defer pool.Put(memory)
 	memory.left.Load(r.X64, r.Dim)
 	memory.left.Length(m, q.ExcludeFlat)
-	score, places := memory.left.Neighbours(&memory.own, q.From, q.At, 1)
+	score, places := memory.left.Neighbours(&memory.own.left, q.From, q.At, 1)
 	return score > 0 && memory.left.Explain(expected, contribution, places[0], q.At)
 }
 
@@ -273,10 +273,10 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	memory.left.Load(r.X64, r.Dim)
 	memory.left.Length(m, q.ExcludeFlat)
 	e := detectors.Evidence{From: q.At, To: q.At + m - 1}
-	_, found := memory.left.Neighbours(&memory.own, q.From, q.At, q.K)
+	_, found := memory.left.Neighbours(&memory.own.left, q.From, q.At, q.K)
 	places, before := slices.Clone(found), 0.0
 	for k, at := range places {
-		sum := memory.left.Score(&memory.own, q.From, q.At, k+1) * float64(k+1)
+		sum := memory.left.Score(&memory.own.left, q.From, q.At, k+1) * float64(k+1)
 		e.Inputs = append(e.Inputs, detectors.Input{Role: detectors.Neighbour, From: at, To: at + m - 1, Distance: sum - before})
 		before = sum
 	}
@@ -321,19 +321,29 @@ func score(r detectors.Rows) {
 }
 
 type memory struct {
-	left discord.LeftScorer
-	own  discord.LeftMemory
-	sums []float64
+	left    discord.LeftScorer
+	own     workspace
+	sums    []float64
+	lengths []int
+}
+
+// workspace is the memory of one goroutine that computes scores.
+type workspace struct {
+	left   discord.LeftMemory
+	scores []float64 // by length
 }
 
 // searchers is separate from pool: its scratch memory contains no series.
 var (
 	pool      = sync.Pool{New: func() any { return new(memory) }}
-	searchers = sync.Pool{New: func() any { return new(discord.LeftMemory) }}
+	searchers = sync.Pool{New: func() any { return new(workspace) }}
 )
 
 // chunkCost is the approximate cost in nanoseconds of one call of f in a long task.
 const chunkCost = 500_000
+
+// mostPrepared is the number of subsequences of all lengths, for a window, that are prepared at once: at 16 bytes each.
+const mostPrepared = 1 << 22
 
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
@@ -341,14 +351,24 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m.left.Load(r.X64, r.Dim)
 	n := len(r.Scores)
 	m.sums = slices.Grow(m.sums[:0], n)[:n]
-	lengths := lengths(r)
+	all := lengths(r)
 	cost := cost(r)
-	for a, length := range lengths {
-		m.left.Length(int(length), r.Params.Bool(paramExclude))
-		score := func(w *discord.LeftMemory, from, to int) {
+	// The division of the lengths depends on the parameters alone.
+	together := max(1, mostPrepared/(r.Dim*r.Params.Int(paramPoints)))
+	for first := 0; first < len(all); first += together {
+		m.lengths = m.lengths[:0]
+		for _, length := range all[first:min(first+together, len(all))] {
+			m.lengths = append(m.lengths, int(length))
+		}
+		m.left.Lengths(m.lengths, r.Params.Bool(paramExclude))
+		score := func(w *workspace, from, to int) {
+			w.scores = slices.Grow(w.scores[:0], len(m.lengths))[:len(m.lengths)]
 			for i := from; i < to && ctx.Err() == nil; i++ {
-				q := query(r, i, int(length))
-				setOutputs(r, i, a, len(lengths), m.left.Score(w, q.From, q.At, q.K), &m.sums[i])
+				q := query(r, i, m.lengths[0])
+				m.left.Scores(&w.left, w.scores, q.From, q.At+q.M, q.K)
+				for a, score := range w.scores {
+					setOutputs(r, i, first+a, len(all), score, &m.sums[i])
+				}
 			}
 		}
 		if cost < detectors.LongTask {
@@ -357,7 +377,7 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 		}
 		each := max(1, n*chunkCost/cost)
 		parallel((n+each-1)/each, func(k int) {
-			w := searchers.Get().(*discord.LeftMemory)
+			w := searchers.Get().(*workspace)
 			score(w, k*each, min((k+1)*each, n))
 			searchers.Put(w)
 		})

@@ -1,0 +1,287 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// Numbers of these functions: n is a multiple of 4, and at least 4.
+
+// NEGINF sets Y to -Inf, by AX.
+#define NEGINF(X, Y) \
+	MOVQ $0xfff0000000000000, AX; \
+	MOVQ AX, X; \
+	VBROADCASTSD X, Y
+
+// MOST sets X0 to the largest of Y0 to Y3, which have no NaN.
+#define MOST \
+	VMAXPD Y1, Y0, Y0; \
+	VMAXPD Y3, Y2, Y2; \
+	VMAXPD Y2, Y0, Y0; \
+	VEXTRACTF128 $1, Y0, X1; \
+	VMAXPD X1, X0, X0; \
+	VPERMILPD $1, X0, X1; \
+	VMAXSD X1, X0, X0
+
+// func add64AVX2(dst, x, y *float64, n int)
+TEXT ·add64AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT rest
+
+by16:
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+	VMOVUPD 64(SI), Y2
+	VMOVUPD 96(SI), Y3
+	VADDPD (DX), Y0, Y0
+	VADDPD 32(DX), Y1, Y1
+	VADDPD 64(DX), Y2, Y2
+	VADDPD 96(DX), Y3, Y3
+	VMOVUPD Y0, (DI)
+	VMOVUPD Y1, 32(DI)
+	VMOVUPD Y2, 64(DI)
+	VMOVUPD Y3, 96(DI)
+	ADDQ $128, SI
+	ADDQ $128, DX
+	ADDQ $128, DI
+	SUBQ $16, CX
+	JGE by16
+
+rest:
+	ADDQ $16, CX
+	JZ done
+
+by4:
+	VMOVUPD (SI), Y0
+	VADDPD (DX), Y0, Y0
+	VMOVUPD Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, DI
+	SUBQ $4, CX
+	JNZ by4
+
+done:
+	VZEROUPPER
+	RET
+
+// func mergeAVX2(sum, square, s1, q1, s2, q2 *float64, n int, a, b float64)
+TEXT ·mergeAVX2(SB), NOSPLIT, $0-72
+	MOVQ sum+0(FP), DI
+	MOVQ square+8(FP), SI
+	MOVQ s1+16(FP), R8
+	MOVQ q1+24(FP), R9
+	MOVQ s2+32(FP), R10
+	MOVQ q2+40(FP), R11
+	MOVQ n+48(FP), CX
+	VBROADCASTSD a+56(FP), Y15
+	VBROADCASTSD b+64(FP), Y14
+	XORQ BX, BX
+	SUBQ $8, CX
+	JLT rest
+
+by8:
+	VMOVUPD (R8)(BX*8), Y0
+	VMOVUPD 32(R8)(BX*8), Y1
+	VMOVUPD (R10)(BX*8), Y2
+	VMOVUPD 32(R10)(BX*8), Y3
+	VMOVUPD (R9)(BX*8), Y4
+	VMOVUPD 32(R9)(BX*8), Y5
+	VADDPD (R11)(BX*8), Y4, Y4
+	VADDPD 32(R11)(BX*8), Y5, Y5
+	VMULPD Y15, Y0, Y6
+	VMULPD Y15, Y1, Y7
+	VADDPD Y2, Y0, Y0
+	VADDPD Y3, Y1, Y1
+	VMULPD Y14, Y2, Y2
+	VMULPD Y14, Y3, Y3
+	VSUBPD Y2, Y6, Y6
+	VSUBPD Y3, Y7, Y7
+	VMULPD Y6, Y6, Y6
+	VMULPD Y7, Y7, Y7
+	VADDPD Y6, Y4, Y4
+	VADDPD Y7, Y5, Y5
+	VMOVUPD Y0, (DI)(BX*8)
+	VMOVUPD Y1, 32(DI)(BX*8)
+	VMOVUPD Y4, (SI)(BX*8)
+	VMOVUPD Y5, 32(SI)(BX*8)
+	ADDQ $8, BX
+	SUBQ $8, CX
+	JGE by8
+
+rest:
+	ADDQ $8, CX
+	JZ done
+	VMOVUPD (R8)(BX*8), Y0
+	VMOVUPD (R10)(BX*8), Y2
+	VMOVUPD (R9)(BX*8), Y4
+	VADDPD (R11)(BX*8), Y4, Y4
+	VMULPD Y15, Y0, Y6
+	VADDPD Y2, Y0, Y0
+	VMULPD Y14, Y2, Y2
+	VSUBPD Y2, Y6, Y6
+	VMULPD Y6, Y6, Y6
+	VADDPD Y6, Y4, Y4
+	VMOVUPD Y0, (DI)(BX*8)
+	VMOVUPD Y4, (SI)(BX*8)
+
+done:
+	VZEROUPPER
+	RET
+
+// func deviationsAVX2(sums, squares *float64, n int, inverse, ratio, least float64) int
+TEXT ·deviationsAVX2(SB), NOSPLIT, $0-56
+	MOVQ sums+0(FP), DI
+	MOVQ squares+8(FP), SI
+	MOVQ n+16(FP), CX
+	VBROADCASTSD inverse+24(FP), Y15
+	VBROADCASTSD ratio+32(FP), Y14
+	VBROADCASTSD least+40(FP), Y13
+	VXORPD Y12, Y12, Y12
+	MOVQ $0x3ff0000000000000, AX
+	MOVQ AX, X11
+	VBROADCASTSD X11, Y11 // 1
+
+by4:
+	VMOVUPD (DI), Y0
+	VMOVUPD (SI), Y3
+	VMULPD Y15, Y0, Y2
+	VMOVUPD Y2, (DI) // mean
+	VMULPD Y2, Y0, Y1
+	VADDPD Y3, Y1, Y1 // sum of squares
+	VMOVAPD Y3, Y0
+	VMULPD Y14, Y1, Y1
+	VCMPPD $0x1a, Y1, Y0, Y1 // not greater, or NaN
+	VCMPPD $0x1a, Y13, Y0, Y2
+	VORPD Y2, Y1, Y1
+	VORPD Y1, Y12, Y12
+	VSQRTPD Y0, Y0
+	VDIVPD Y0, Y11, Y0
+	VORPD Y1, Y0, Y0 // all ones are a NaN
+	VMOVUPD Y0, (SI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	SUBQ $4, CX
+	JNZ by4
+	VMOVMSKPD Y12, AX
+	MOVQ AX, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func correlateAVX2(rho, p, more, mean, inv *float64, n int, rest, scale float64) float64
+TEXT ·correlateAVX2(SB), NOSPLIT, $0-72
+	MOVQ rho+0(FP), DI
+	MOVQ p+8(FP), SI
+	MOVQ more+16(FP), DX
+	MOVQ mean+24(FP), R8
+	MOVQ inv+32(FP), R9
+	MOVQ n+40(FP), CX
+	VBROADCASTSD rest+48(FP), Y15
+	VBROADCASTSD scale+56(FP), Y14
+	NEGINF(X0, Y0)
+	VMOVAPD Y0, Y1
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ BX, BX
+	SUBQ $8, CX
+	JLT rest
+
+by8:
+	VMOVUPD (SI)(BX*8), Y4
+	VMOVUPD 32(SI)(BX*8), Y5
+	TESTQ DX, DX
+	JZ whole
+	VADDPD (DX)(BX*8), Y4, Y4
+	VADDPD 32(DX)(BX*8), Y5, Y5
+	VMOVUPD Y4, (SI)(BX*8)
+	VMOVUPD Y5, 32(SI)(BX*8)
+
+whole:
+	VMULPD (R8)(BX*8), Y15, Y6
+	VMULPD 32(R8)(BX*8), Y15, Y7
+	VSUBPD Y6, Y4, Y4
+	VSUBPD Y7, Y5, Y5
+	VMULPD (R9)(BX*8), Y4, Y4
+	VMULPD 32(R9)(BX*8), Y5, Y5
+	VMULPD Y14, Y4, Y4
+	VMULPD Y14, Y5, Y5
+	TESTQ DI, DI
+	JZ compare
+	VMOVUPD Y4, (DI)(BX*8)
+	VMOVUPD Y5, 32(DI)(BX*8)
+
+compare:
+	VMAXPD Y0, Y4, Y0 // Y0 where Y4 is NaN
+	VMAXPD Y1, Y5, Y1
+	ADDQ $8, BX
+	SUBQ $8, CX
+	JGE by8
+
+rest:
+	ADDQ $8, CX
+	JZ done
+	VMOVUPD (SI)(BX*8), Y4
+	TESTQ DX, DX
+	JZ wholerest
+	VADDPD (DX)(BX*8), Y4, Y4
+	VMOVUPD Y4, (SI)(BX*8)
+
+wholerest:
+	VMULPD (R8)(BX*8), Y15, Y6
+	VSUBPD Y6, Y4, Y4
+	VMULPD (R9)(BX*8), Y4, Y4
+	VMULPD Y14, Y4, Y4
+	TESTQ DI, DI
+	JZ comparerest
+	VMOVUPD Y4, (DI)(BX*8)
+
+comparerest:
+	VMAXPD Y2, Y4, Y2
+
+done:
+	MOST
+	VMOVSD X0, ret+64(FP)
+	VZEROUPPER
+	RET
+
+// func most64AVX2(x *float64, n int) float64
+TEXT ·most64AVX2(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), CX
+	NEGINF(X0, Y0)
+	VMOVAPD Y0, Y1
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	SUBQ $16, CX
+	JLT rest
+
+by16:
+	VMOVUPD (SI), Y4
+	VMOVUPD 32(SI), Y5
+	VMOVUPD 64(SI), Y6
+	VMOVUPD 96(SI), Y7
+	VMAXPD Y0, Y4, Y0
+	VMAXPD Y1, Y5, Y1
+	VMAXPD Y2, Y6, Y2
+	VMAXPD Y3, Y7, Y3
+	ADDQ $128, SI
+	SUBQ $16, CX
+	JGE by16
+
+rest:
+	ADDQ $16, CX
+	JZ done
+
+by4:
+	VMOVUPD (SI), Y4
+	VMAXPD Y0, Y4, Y0
+	ADDQ $32, SI
+	SUBQ $4, CX
+	JNZ by4
+
+done:
+	MOST
+	VMOVSD X0, ret+16(FP)
+	VZEROUPPER
+	RET
