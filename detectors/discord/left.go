@@ -30,6 +30,7 @@ import (
 type LeftScorer struct {
 	dim, rows   int
 	lengths     []int // rising
+	k           int
 	excludeFlat bool
 	columns     []leftColumn
 	sums        []float64
@@ -62,9 +63,20 @@ type leftColumn struct {
 type leftMoments struct {
 	m    int
 	mean []float64 // of y
-	inv  []float64 // 1/(sigma*sqrt(m)); 0 for flat ones that are compared with others; otherwise NaN, unless usual
-	flat []int32
-	far  []leftFar
+	// Of usual ones 1/(sigma*sqrt(m)) or, without roots, m*sigma*sigma. Of flat ones that are compared with
+	// others 0 or +Inf. Of others NaN.
+	inv   []float64
+	roots bool
+	flat  []int32
+	far   []leftFar
+}
+
+// usual returns 1/(sigma*sqrt(m)) of a usual subsequence.
+func (o *leftMoments) usual(at int) (inv float64, ok bool) {
+	if inv = o.inv[at]; !o.roots {
+		inv = 1 / math.Sqrt(inv)
+	}
+	return inv, inv > 0
 }
 
 // leftFar has the moments of a subsequence about its own mean.
@@ -122,12 +134,17 @@ func middle(a, b, c float64) float64 {
 	return max(min(a, b), min(max(a, b), c))
 }
 
-// Length is Lengths for one length.
-func (l *LeftScorer) Length(m int, excludeFlat bool) { l.Lengths([]int{m}, excludeFlat) }
+// Length prepares for subsequences of m rows, with Score and Neighbours; see LeftQuery.ExcludeFlat.
+func (l *LeftScorer) Length(m int, excludeFlat bool) { l.prepare([]int{m}, 1, excludeFlat, true) }
 
-// Lengths prepares for subsequences of several lengths, which rise; see LeftQuery.ExcludeFlat.
-func (l *LeftScorer) Lengths(lengths []int, excludeFlat bool) {
-	l.lengths, l.excludeFlat = append(l.lengths[:0], lengths...), excludeFlat
+// Lengths prepares for subsequences of several lengths, which rise, and k neighbours, with Scores.
+func (l *LeftScorer) Lengths(lengths []int, k int, excludeFlat bool) {
+	l.prepare(lengths, k, excludeFlat, k > 1 || l.dim > 1)
+}
+
+// prepare takes roots only where all correlations are needed: they take as much time as the other moments.
+func (l *LeftScorer) prepare(lengths []int, k int, excludeFlat, roots bool) {
+	l.lengths, l.k, l.excludeFlat = append(l.lengths[:0], lengths...), k, excludeFlat
 	longest := lengths[len(lengths)-1]
 	block := max(2*leftBlock, 4*longest)
 	l.sums = sized(l.sums, 2*(block+longest))
@@ -137,7 +154,8 @@ func (l *LeftScorer) Lengths(lengths []int, excludeFlat bool) {
 		for a, m := range lengths {
 			o := &t.moments[a]
 			n := max(0, l.rows-m+1)
-			o.m, o.mean, o.inv, o.flat, o.far = m, sized(o.mean, n), sized(o.inv, n), o.flat[:0], o.far[:0]
+			o.m, o.roots, o.mean, o.inv = m, roots, sized(o.mean, n), sized(o.inv, n)
+			o.flat, o.far = o.flat[:0], o.far[:0]
 		}
 		for at := 0; at+lengths[0] <= l.rows; at += block {
 			t.prepare(at, block, l.sums, excludeFlat)
@@ -177,7 +195,7 @@ func (t *leftColumn) prepare(from, block int, sums []float64, excludeFlat bool) 
 	}
 	for a := range t.moments {
 		o := &t.moments[a]
-		if mean, inv := part(o.mean), part(o.inv); vec.Deviations(mean, inv, 1/float64(o.m), farRatio, farLeast) {
+		if mean, inv := part(o.mean), part(o.inv); vec.Deviations(mean, inv, 1/float64(o.m), farRatio, farLeast, o.roots) {
 			t.unusual(o, from, from+len(mean), excludeFlat)
 		}
 	}
@@ -193,11 +211,14 @@ func (t *leftColumn) unusual(o *leftMoments, from, to int, excludeFlat bool) {
 		switch last := i + o.m - 1; {
 		case t.bad[last] >= int32(i):
 		case t.run[last] >= int32(o.m):
-			if o.flat = append(o.flat, int32(i)); !excludeFlat {
+			if o.flat = append(o.flat, int32(i)); excludeFlat {
+				continue
+			}
+			if o.inv[i] = math.Inf(1); o.roots {
 				o.inv[i] = 0
 			}
 		default:
-			if f := farMoments(t.x[i : i+o.m]); f.inv < math.Inf(1) {
+			if f := farMoments(t.x[i : i+o.m]); f.inv > 0 && f.inv < math.Inf(1) {
 				f.at = int32(i)
 				o.far = append(o.far, f)
 			}
@@ -240,19 +261,19 @@ func farMoments(x []float64) (f leftFar) {
 }
 
 // Scores sets each of scores to LeftQuery.Define of the subsequence of that length that ends before row
-// end, with the flat rule of Lengths.
-func (l *LeftScorer) Scores(w *LeftMemory, scores []float64, from, end, k int) {
-	l.correlate(w, from, end, k > 1)
+// end, with the neighbours and the flat rule of Lengths.
+func (l *LeftScorer) Scores(w *LeftMemory, scores []float64, from, end int) {
+	l.correlate(w, from, end, l.k > 1)
 	for a := range scores {
-		scores[a], _ = l.nearest(w, a, from, k, k > 1)
+		scores[a], _ = l.nearest(w, a, from, l.k, l.k > 1)
 	}
 }
 
-// Score is Scores for the first length and the subsequence at row at.
+// Score computes LeftQuery.Define of a subsequence, with the length and the flat rule of Length.
 func (l *LeftScorer) Score(w *LeftMemory, from, at, k int) float64 {
-	var score [1]float64
-	l.Scores(w, score[:], from, at+l.lengths[0], k)
-	return score[0]
+	l.correlate(w, from, at+l.lengths[0], k > 1)
+	score, _ := l.nearest(w, 0, from, k, k > 1)
+	return score
 }
 
 // Neighbours is Score with the first rows of the neighbours, nearest first. They are
@@ -299,7 +320,7 @@ func (l *LeftScorer) nearest(w *LeftMemory, a, from, k int, kept bool) (float64,
 func tied(rho []float64, best float64) int {
 	least := best - math.Abs(best)*0x1p-22 - 0x1p-148 // below all of these
 	for i, r := range rho {
-		if r >= least && float32(r) == float32(best) {
+		if !(r < least) && float32(r) == float32(best) {
 			return i
 		}
 	}
@@ -354,7 +375,7 @@ func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, exc
 		if n < 1 {
 			break
 		}
-		if o.inv[at] > 0 {
+		if _, usual := o.usual(at); usual {
 			w.together = append(w.together, a)
 		} else if i, far := slices.BinarySearchFunc(o.far, int32(at), compareFar); far {
 			w.alone[0] = a
@@ -373,10 +394,12 @@ func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, exc
 	}
 	longest := &t.moments[w.together[len(w.together)-1]]
 	center := longest.mean[end-longest.m]
+	scale, _ := longest.usual(end - longest.m)
 	near := w.together[:0]
 	for _, a := range w.together {
 		o := &t.moments[a]
-		mean, inv := o.mean[end-o.m], o.inv[end-o.m]
+		inv, _ := o.usual(end - o.m)
+		mean := o.mean[end-o.m]
 		if d := (mean - center) * inv; float64(o.m)*d*d <= togetherRatio {
 			near = append(near, a)
 		} else {
@@ -384,7 +407,7 @@ func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, exc
 			t.multiply(w, to, from, end, w.alone[:], t.y, 0, mean, inv)
 		}
 	}
-	t.multiply(w, to, from, end, near, t.y, 0, center, longest.inv[end-longest.m])
+	t.multiply(w, to, from, end, near, t.y, 0, center, scale)
 }
 
 func compareFar(f leftFar, at int32) int { return cmp.Compare(f.at, at) }
@@ -434,7 +457,8 @@ func (o *leftMoments) farFrom(from, n int) []leftFar {
 
 // multiply computes the correlations of some lengths. The values of their subsequences are centred on
 // first+center and scaled by inv, which is that of the longest.
-func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, lengths []int, values []float64, first, center, inv float64) {
+func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, lengths []int, values []float64,
+	first, center, inv float64) {
 	shortest, longest := t.moments[lengths[0]].m, t.moments[lengths[len(lengths)-1]].m
 	w.query, w.rest = sized(w.query, longest), sized(w.rest, len(lengths))
 	for i, v := range values[end-longest : end] {
@@ -454,7 +478,8 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 		if len(lengths) == 1 {
 			return 1
 		}
-		return o.inv[end-o.m] / inv
+		own, _ := o.usual(end - o.m)
+		return own / inv
 	}
 	w.products, w.more = sized(w.products, 2*leftBlock), sized(w.more, 2*leftBlock)
 	// Neighbours are numbered by their last rows, from that of the shortest length's first neighbour on.
@@ -480,18 +505,24 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 				sums = more
 			}
 			vec.Hankel64(sums, t.y[row:row+len(p)+len(span)-1], span)
-			var rho []float64
-			if to != nil {
-				rho = to[a][i-less : j-less]
+			mean, inv := o.mean[row:row+len(p)], o.inv[row:row+len(p)]
+			switch {
+			case !o.roots:
+				w.most[a] = vec.Largest(p, more, mean, inv, w.rest[k], w.most[a])
+			case to == nil:
+				w.most[a] = max(w.most[a], vec.Correlate(nil, p, more, mean, inv, w.rest[k], scale(o)))
+			default:
+				w.most[a] = max(w.most[a], vec.Correlate(to[a][i-less:j-less], p, more, mean, inv, w.rest[k], scale(o)))
 			}
-			most := vec.Correlate(rho, p, more, o.mean[row:row+len(p)], o.inv[row:row+len(p)], w.rest[k], scale(o))
-			w.most[a] = max(w.most[a], most)
 		}
 		at += size
 	}
 	for _, a := range lengths {
 		o := &t.moments[a]
 		query, scale := w.query[longest-o.m:], scale(o)
+		if r := w.most[a]; !o.roots && !math.IsInf(r, -1) {
+			w.most[a] = math.Copysign(math.Sqrt(math.Abs(r)), r) * scale
+		}
 		for _, f := range o.farFrom(from, max(0, end-2*o.m-from+1)) {
 			x, sum := t.x[f.at:int(f.at)+o.m], 0.0
 			for i, q := range query {

@@ -94,18 +94,19 @@ func TestLeftLengths(t *testing.T) {
 		}
 		exclude := rng.IntN(2) == 0
 		l.Load(x, dim)
-		l.Lengths(lengths, exclude)
+		k := max(1, rng.IntN(6)-2)
+		l.Lengths(lengths, k, exclude)
 		for _, m := range l.columns[0].moments {
 			far += len(m.far)
 		}
 		scores := make([]float64, len(lengths))
 		for range 3 {
-			from, end, k := rng.IntN(20), rows-rng.IntN(30), max(1, rng.IntN(6)-2)
+			from, end := rng.IntN(20), rows-rng.IntN(30)
 			if rng.IntN(10) == 0 {
 				end = 2*lengths[0] + rng.IntN(rows-2*lengths[0])
 			}
 			end = max(end, longest)
-			l.Scores(&w, scores, from, end, k)
+			l.Scores(&w, scores, from, end)
 			alone += len(lengths) - len(w.together)
 			for a, m := range lengths {
 				q := LeftQuery{M: m, K: k, From: from, At: end - m, ExcludeFlat: exclude}
@@ -142,13 +143,13 @@ func TestLeftPlace(t *testing.T) {
 		}
 		end := len(x) - before - rng.IntN(40)
 		long.Load(x, 1)
-		long.Lengths(lengths, false)
 		short.Load(x[before:], 1)
-		short.Lengths(lengths, false)
 		for k := 1; k <= 2; k++ {
+			long.Lengths(lengths, k, false)
+			short.Lengths(lengths, k, false)
 			a, b := make([]float64, 3), make([]float64, 3)
-			long.Scores(&w, a, before, before+end, k)
-			short.Scores(&w, b, 0, end, k)
+			long.Scores(&w, a, before, before+end)
+			short.Scores(&w, b, 0, end)
 			for i := range a {
 				if math.Float64bits(a[i]) != math.Float64bits(b[i]) && (a[i] == a[i] || b[i] == b[i]) {
 					t.Errorf("length %d of row %d: %v with %d rows before the window, %v without", lengths[i], end, a[i], before, b[i])

@@ -48,30 +48,69 @@ func mergeGo(sum, square, s1, q1, s2, q2 []float64, a, b float64) {
 }
 
 // Deviations takes the sums of sets of 1/inverse numbers, and the sums of their squared differences from
-// the set's mean. It sets sums to the means and squares to 1/sqrt(squares[i]). Where squares[i] is not
-// above least, or not above the part ratio of the sum of the numbers' squares, or is NaN, it becomes NaN;
-// Deviations returns whether there is such a place.
-func Deviations(sums, squares []float64, inverse, ratio, least float64) bool {
+// the set's mean. It sets sums to the means and, with roots, squares to 1/sqrt(squares[i]). Where
+// squares[i] is not above least, or not above the part ratio of the sum of the numbers' squares, or is NaN,
+// it becomes NaN; Deviations returns whether there is such a place.
+func Deviations(sums, squares []float64, inverse, ratio, least float64, roots bool) bool {
 	same(len(sums), len(squares))
 	at, odd := 0, false
 	if hasAVX2 && len(sums) >= 4 {
 		at = len(sums) &^ 3
-		odd = deviationsAVX2(&sums[0], &squares[0], at, inverse, ratio, least) != 0
+		odd = deviationsAVX2(&sums[0], &squares[0], at, inverse, ratio, least, roots) != 0
 	}
-	return deviationsGo(sums[at:], squares[at:], inverse, ratio, least) || odd
+	return deviationsGo(sums[at:], squares[at:], inverse, ratio, least, roots) || odd
 }
 
-func deviationsGo(sums, squares []float64, inverse, ratio, least float64) (odd bool) {
+func deviationsGo(sums, squares []float64, inverse, ratio, least float64, roots bool) (odd bool) {
 	for i, sum := range sums {
 		mean, d := float64(sum*inverse), squares[i]
 		sums[i] = mean
-		if d > least && d > float64(ratio*(d+float64(mean*sum))) {
-			squares[i] = 1 / math.Sqrt(d)
-		} else {
+		switch {
+		case !(d > least && d > float64(ratio*(d+float64(mean*sum)))):
 			squares[i], odd = math.NaN(), true
+		case roots:
+			squares[i] = 1 / math.Sqrt(d)
 		}
 	}
 	return odd
+}
+
+// Largest adds more[i] to p[i], unless more is nil, and returns the largest of least and the
+// c*|c|/squares[i], c being p[i]-mean[i]*rest, without the NaN.
+func Largest(p, more, mean, squares []float64, rest, least float64) float64 {
+	n := len(p)
+	same(len(mean), n)
+	same(len(squares), n)
+	var add *float64
+	if more != nil {
+		same(len(more), n)
+	}
+	at := 0
+	if hasAVX2 && n >= 8 {
+		at = n &^ 7
+		if more != nil {
+			add = &more[0]
+		}
+		least = largestAVX2(&p[0], add, &mean[0], &squares[0], at, rest, least)
+	}
+	if more != nil {
+		more = more[at:]
+	}
+	return largestGo(p[at:], more, mean[at:], squares[at:], rest, least)
+}
+
+func largestGo(p, more, mean, squares []float64, rest, least float64) float64 {
+	for i, v := range p {
+		if more != nil {
+			v += more[i]
+			p[i] = v
+		}
+		c := v - float64(mean[i]*rest)
+		if r := float64(c*math.Abs(c)) / squares[i]; r > least {
+			least = r
+		}
+	}
+	return least
 }
 
 // Correlate adds more[i] to p[i], unless more is nil, and returns the largest of the

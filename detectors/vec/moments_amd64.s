@@ -130,14 +130,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func deviationsAVX2(sums, squares *float64, n int, inverse, ratio, least float64) int
-TEXT ·deviationsAVX2(SB), NOSPLIT, $0-56
+// func deviationsAVX2(sums, squares *float64, n int, inverse, ratio, least float64, roots bool) int
+TEXT ·deviationsAVX2(SB), NOSPLIT, $0-64
 	MOVQ sums+0(FP), DI
 	MOVQ squares+8(FP), SI
 	MOVQ n+16(FP), CX
 	VBROADCASTSD inverse+24(FP), Y15
 	VBROADCASTSD ratio+32(FP), Y14
 	VBROADCASTSD least+40(FP), Y13
+	MOVBLZX roots+48(FP), DX
 	VXORPD Y12, Y12, Y12
 	MOVQ $0x3ff0000000000000, AX
 	MOVQ AX, X11
@@ -156,8 +157,12 @@ by4:
 	VCMPPD $0x1a, Y13, Y0, Y2
 	VORPD Y2, Y1, Y1
 	VORPD Y1, Y12, Y12
+	TESTL DX, DX
+	JZ square
 	VSQRTPD Y0, Y0
 	VDIVPD Y0, Y11, Y0
+
+square:
 	VORPD Y1, Y0, Y0 // all ones are a NaN
 	VMOVUPD Y0, (SI)
 	ADDQ $32, DI
@@ -165,7 +170,7 @@ by4:
 	SUBQ $4, CX
 	JNZ by4
 	VMOVMSKPD Y12, AX
-	MOVQ AX, ret+48(FP)
+	MOVQ AX, ret+56(FP)
 	VZEROUPPER
 	RET
 
@@ -285,3 +290,78 @@ done:
 	VMOVSD X0, ret+16(FP)
 	VZEROUPPER
 	RET
+
+// func largestAVX2(p, more, mean, squares *float64, n int, rest, least float64) float64
+//
+// N is a multiple of 8. It divides only where c*|c| is above the product of its divisor with the largest so far, less
+// 8 units in its last place.
+TEXT ·largestAVX2(SB), NOSPLIT, $0-64
+	MOVQ p+0(FP), SI
+	MOVQ more+8(FP), DX
+	MOVQ mean+16(FP), R8
+	MOVQ squares+24(FP), R9
+	MOVQ n+32(FP), CX
+	VBROADCASTSD rest+40(FP), Y15
+	VBROADCASTSD least+48(FP), Y13
+	VPCMPEQD Y12, Y12, Y12
+	VPSRLQ $1, Y12, Y12 // all but the sign
+	MOVQ $0x3cd0000000000000, AX // 2^-50
+	MOVQ AX, X11
+	VBROADCASTSD X11, Y11
+	VANDPD Y12, Y13, Y14
+	VMULPD Y11, Y14, Y14
+	VSUBPD Y14, Y13, Y14
+	XORQ BX, BX
+
+by8:
+	VMOVUPD (SI)(BX*8), Y4
+	VMOVUPD 32(SI)(BX*8), Y5
+	TESTQ DX, DX
+	JZ whole
+	VADDPD (DX)(BX*8), Y4, Y4
+	VADDPD 32(DX)(BX*8), Y5, Y5
+	VMOVUPD Y4, (SI)(BX*8)
+	VMOVUPD Y5, 32(SI)(BX*8)
+
+whole:
+	VMOVUPD (R9)(BX*8), Y8
+	VMOVUPD 32(R9)(BX*8), Y9
+	VMULPD (R8)(BX*8), Y15, Y6
+	VMULPD 32(R8)(BX*8), Y15, Y7
+	VSUBPD Y6, Y4, Y4
+	VSUBPD Y7, Y5, Y5
+	VANDPD Y12, Y4, Y6
+	VANDPD Y12, Y5, Y7
+	VMULPD Y4, Y6, Y6
+	VMULPD Y5, Y7, Y7
+	VMULPD Y8, Y14, Y4
+	VMULPD Y9, Y14, Y5
+	VCMPPD $0x1e, Y4, Y6, Y4 // greater
+	VCMPPD $0x1e, Y5, Y7, Y5
+	VORPD Y5, Y4, Y4
+	VMOVMSKPD Y4, AX
+	TESTL AX, AX
+	JNZ raise
+
+next:
+	ADDQ $8, BX
+	CMPQ BX, CX
+	JLT by8
+	VMOVSD X13, ret+56(FP)
+	VZEROUPPER
+	RET
+
+raise:
+	VDIVPD Y8, Y6, Y6
+	VDIVPD Y9, Y7, Y7
+	VMAXPD Y13, Y6, Y13 // Y13 where Y6 is NaN
+	VMAXPD Y13, Y7, Y13
+	VEXTRACTF128 $1, Y13, X0
+	VMAXPD X13, X0, X0
+	VPERMILPD $1, X0, X1
+	VMAXSD X1, X0, X0
+	VBROADCASTSD X0, Y13
+	VANDPD Y12, Y13, Y14
+	VMULPD Y11, Y14, Y14
+	VSUBPD Y14, Y13, Y14
+	JMP next

@@ -8,7 +8,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestMoments requires the bits of the twins of Add64, Merge, Deviations, Correlate and Most64, whatever the
+// TestMoments requires the bits of the twins of Add64, Merge, Deviations, Largest, Correlate and Most64, whatever the
 // length and the place, with NaN and infinities, and that nothing else is written.
 func TestMoments(t *testing.T) {
 	rng := seedtest.New(t)
@@ -59,16 +59,19 @@ func TestMoments(t *testing.T) {
 				equal("Merge in place, squares", n, q[:n], wantSquare)
 			}
 
-			sums, squares := numbers(n, false), numbers(n, false)
-			for i := range squares {
-				squares[i] *= squares[i]
-			}
-			sums2, squares2 := slices.Clone(sums), slices.Clone(squares)
-			got, twin := Deviations(sums, squares, 0.125, 0.3, 1e-280), deviationsGo(sums2, squares2, 0.125, 0.3, 1e-280)
-			equal("Deviations", n, sums, sums2)
-			equal("Deviations", n, squares, squares2)
-			if nan := slices.ContainsFunc(squares, func(v float64) bool { return v != v }); got != twin || got != nan {
-				t.Fatalf("Deviations of %d: odd ones %v, the twin says %v, %v", n, got, twin, nan)
+			for _, roots := range []bool{false, true} {
+				sums, squares := numbers(n, false), numbers(n, false)
+				for i := range squares {
+					squares[i] *= squares[i]
+				}
+				sums2, squares2 := slices.Clone(sums), slices.Clone(squares)
+				got := Deviations(sums, squares, 0.125, 0.3, 1e-280, roots)
+				twin := deviationsGo(sums2, squares2, 0.125, 0.3, 1e-280, roots)
+				equal("Deviations", n, sums, sums2)
+				equal("Deviations", n, squares, squares2)
+				if nan := slices.ContainsFunc(squares, func(v float64) bool { return v != v }); got != twin || got != nan {
+					t.Fatalf("Deviations of %d: odd ones %v, the twin says %v, %v", n, got, twin, nan)
+				}
 			}
 
 			mean, inv := numbers(n, true), numbers(n, true)
@@ -84,6 +87,17 @@ func TestMoments(t *testing.T) {
 						t.Fatalf("the most of %v: %v, want %v", rho, Most64(rho), got)
 					}
 				}
+			}
+			for _, more := range [][]float64{nil, numbers(n, true)} {
+				squares, p := numbers(n, false), numbers(n, more == nil)
+				for i := range squares {
+					squares[i] *= squares[i]
+				}
+				least := []float64{math.Inf(-1), -0.3, 0, 0.3}[rng.IntN(4)]
+				p2 := slices.Clone(p)
+				got := Largest(p, more, mean, squares, 0.7, least)
+				equal("the largest quotient", n, []float64{got}, []float64{largestGo(p2, more, mean, squares, 0.7, least)})
+				equal("products", n, p, p2)
 			}
 			equal("Most64", n, []float64{Most64(x)}, []float64{most64Go(x)})
 			a.check()
@@ -103,7 +117,8 @@ func BenchmarkMoments(b *testing.B) {
 	for name, f := range map[string]func(){
 		"Add64":      func() { Add64(x[0][:n], x[1][:n], x[2][3:n+3]) },
 		"Merge":      func() { Merge(x[6][:n], x[7][:n], x[0][:n], x[1][:n], x[2][3:n+3], x[5][3:n+3], 0.3, 0.4) },
-		"Deviations": func() { Deviations(x[3][:n], x[4][:n], 0.01, 1e-5, 1e-280) },
+		"Deviations": func() { Deviations(x[3][:n], x[4][:n], 0.01, 1e-5, 1e-280, true) },
+		"Largest":    func() { Largest(x[0][:n], x[1][:n], x[2][:n], x[5][:n], 0.3, 1e300) },
 		"Correlate":  func() { Correlate(nil, x[0][:n], x[1][:n], x[2][:n], x[5][:n], 0.3, 0.7) },
 		"Most64":     func() { Most64(x[0][:n]) },
 	} {

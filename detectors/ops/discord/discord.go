@@ -360,12 +360,12 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 		for _, length := range all[first:min(first+together, len(all))] {
 			m.lengths = append(m.lengths, int(length))
 		}
-		m.left.Lengths(m.lengths, r.Params.Bool(paramExclude))
+		m.left.Lengths(m.lengths, r.Params.Int(paramK), r.Params.Bool(paramExclude))
 		score := func(w *workspace, from, to int) {
 			w.scores = slices.Grow(w.scores[:0], len(m.lengths))[:len(m.lengths)]
 			for i := from; i < to && ctx.Err() == nil; i++ {
 				q := query(r, i, m.lengths[0])
-				m.left.Scores(&w.left, w.scores, q.From, q.At+q.M, q.K)
+				m.left.Scores(&w.left, w.scores, q.From, q.At+q.M)
 				for a, score := range w.scores {
 					setOutputs(r, i, first+a, len(all), score, &m.sums[i])
 				}
@@ -387,13 +387,16 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	}
 }
 
+// cost is as measured, but for subsequences that are computed alone because they lie far from others.
 func cost(r *detectors.Rows) int {
-	cost, n := 0, r.Len()
-	points := min(n, r.Params.Int(paramPoints))
-	for _, m := range lengths(r) {
-		cost += n*(20+int(m)/5) + len(r.Scores)*points*(10+int(m)/8)/2
+	lengths := lengths(r)
+	points := min(r.Len(), r.Params.Int(paramPoints))
+	row := 1 + len(lengths)
+	if r.Dim > 1 || r.Params.Int(paramK) > 1 {
+		row += len(lengths) // for roots
 	}
-	return r.Dim * cost
+	longest := int(lengths[len(lengths)-1])
+	return r.Dim * (r.Len()*row + len(r.Scores)*points*(longest+8*len(lengths)+12)/36)
 }
 
 // compare allows 1e-6 and a millionth: a correlation is exact to some 1e-15, and the
