@@ -16,15 +16,18 @@ import (
 // shortest length has, are a part of the longer ones' products; the next ones are over the rows before
 // these, and so on. So all lengths together take the multiplications of the longest alone.
 //
-// The rows of a column are centred on one value, and the rows of the subsequences that end at a row on the
-// mean of the longest of them. Where a subsequence lies so far from that center, in its deviations, that
-// the product would lose digits, its product is computed with its own mean; where its neighbour lies far
-// from the column's center, so are the neighbour's moments. So a step by 1e9 costs time and not digits.
+// The rows of a column are centred on one value, and the rows of the subsequences that end at a row on
+// another. Where a subsequence lies so far from that center, in its deviations, that the product would lose
+// digits, its product is computed with its own mean; where its neighbour lies far from the column's center,
+// so are the neighbour's moments. So a step by 1e9 costs time and not digits.
 //
 // The moments of a subsequence are merged from those of its parts, of 1, 2, 4, 8 and more rows, which
 // subsequences share. They take some steps a row, no sum is a difference of others, and the steps
 // do not depend on the rows around the subsequence: no errors accumulate along the series, and scores do
 // not depend on each other.
+//
+// Where a score needs but the largest correlation, the products of a large window are computed in float32,
+// and again only where they may be the largest.
 //
 // After Lengths, several goroutines may compute scores, each with its own LeftMemory.
 type LeftScorer struct {
@@ -44,6 +47,8 @@ type LeftMemory struct {
 	rho, other     [][]float64 // by length and first row
 	together       []int       // lengths
 	alone          [1]int
+	low            leftFilter
+	plain          bool // tests do without the filter
 	places         []int
 }
 
@@ -51,6 +56,9 @@ type LeftMemory struct {
 type leftColumn struct {
 	x []float64
 	y []float64 // less the column's center
+	// y in float32, for the filter; the center is that of y.
+	y32    []float32
+	center float64
 	// By row: equal values that end there, and the last row up to it whose value is not finite. They are
 	// empty until they are needed.
 	run, bad []int32
@@ -92,9 +100,12 @@ const (
 	farRatio = 1e-5
 	// farLeast is the least sum of squared deviations of a usual subsequence, well within the range of float64.
 	farLeast = 1e-280
-	// togetherRatio is the most that the squared distance of a subsequence's mean from that of the longest
-	// may be, in its variances, where they share products: these lose less than a digit by it.
-	togetherRatio = 15
+	// togetherRatio is the most that the squared distance of a subsequence's mean from the center may be, in
+	// its variances, where it shares products: these lose less than a digit by it.
+	togetherRatio = 20
+	// mostAgain and mostAgainShare bound how many times a filter computes eight neighbours again before it is
+	// given up: that takes as much time as the filter saves with 50 neighbours.
+	mostAgain, mostAgainShare = 30, 100
 	// leftBlock is the number of neighbours whose products are computed at once.
 	leftBlock = 1024
 )
@@ -117,6 +128,7 @@ func (t *leftColumn) load(x []float64, dim, c, rows int) {
 	if center-center != 0 {
 		center = 0
 	}
+	t.center = center
 	if dim == 1 {
 		copy(t.x, x)
 	} else {
@@ -156,6 +168,9 @@ func (l *LeftScorer) prepare(lengths []int, k int, excludeFlat, roots bool) {
 			n := max(0, l.rows-m+1)
 			o.m, o.roots, o.mean, o.inv = m, roots, sized(o.mean, n), sized(o.inv, n)
 			o.flat, o.far = o.flat[:0], o.far[:0]
+		}
+		if !roots && l.rows > LeftFiltered {
+			t.low(t.center)
 		}
 		for at := 0; at+lengths[0] <= l.rows; at += block {
 			t.prepare(at, block, l.sums, excludeFlat)
@@ -247,17 +262,33 @@ func (t *leftColumn) runs() {
 
 // farMoments returns the moments of x about its own mean.
 func farMoments(x []float64) (f leftFar) {
-	square := 0.0
+	first, square := x[0], 0.0
 	for _, v := range x {
-		f.mean += v - x[0]
+		f.mean += v - first
 	}
 	f.mean /= float64(len(x))
 	for _, v := range x {
-		e := v - x[0] - f.mean
+		e := v - first - f.mean
 		square += float64(e * e)
 	}
 	f.inv = 1 / math.Sqrt(square)
 	return f
+}
+
+// product returns that of a query with x, whose moments f has.
+func (f *leftFar) product(x, query []float64) float64 {
+	first := x[0]
+	var a, b, c, d float64 // sums that do not wait for each other
+	for ; len(query) >= 4 && len(x) >= 4; query, x = query[4:], x[4:] {
+		a += float64((x[0] - first - f.mean) * query[0])
+		b += float64((x[1] - first - f.mean) * query[1])
+		c += float64((x[2] - first - f.mean) * query[2])
+		d += float64((x[3] - first - f.mean) * query[3])
+	}
+	for i, q := range query {
+		a += float64((x[i] - first - f.mean) * q)
+	}
+	return (a + b) + (c + d)
 }
 
 // Scores sets each of scores to LeftQuery.Define of the subsequence of that length that ends before row
@@ -392,22 +423,26 @@ func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, exc
 	if len(w.together) == 0 {
 		return
 	}
-	longest := &t.moments[w.together[len(w.together)-1]]
-	center := longest.mean[end-longest.m]
-	scale, _ := longest.usual(end - longest.m)
+	mean := func(a int) float64 { return t.moments[a].mean[end-t.moments[a].m] }
+	inv := func(a int) float64 { inv, _ := t.moments[a].usual(end - t.moments[a].m); return inv }
+	// On a slope, the means of all lengths are nearer to that between the first and the last.
+	center := (mean(w.together[0]) + mean(w.together[len(w.together)-1])) / 2
 	near := w.together[:0]
 	for _, a := range w.together {
-		o := &t.moments[a]
-		inv, _ := o.usual(end - o.m)
-		mean := o.mean[end-o.m]
-		if d := (mean - center) * inv; float64(o.m)*d*d <= togetherRatio {
+		if d := (mean(a) - center) * inv(a); float64(t.moments[a].m)*d*d <= togetherRatio {
 			near = append(near, a)
 		} else {
 			w.alone[0] = a
-			t.multiply(w, to, from, end, w.alone[:], t.y, 0, mean, inv)
+			t.multiply(w, to, from, end, w.alone[:], t.y, 0, mean(a), inv(a))
 		}
 	}
-	t.multiply(w, to, from, end, near, t.y, 0, center, scale)
+	w.together = near
+	if len(near) == 1 {
+		center = mean(near[0])
+	}
+	if len(near) > 0 {
+		t.multiply(w, to, from, end, near, t.y, 0, center, inv(near[len(near)-1]))
+	}
 }
 
 func compareFar(f leftFar, at int32) int { return cmp.Compare(f.at, at) }
@@ -482,11 +517,20 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 		return own / inv
 	}
 	w.products, w.more = sized(w.products, 2*leftBlock), sized(w.more, 2*leftBlock)
+	n := end - 2*shortest - from + 1
+	filter := n > LeftFiltered && !t.moments[lengths[0]].roots && !w.plain && w.low.load(t, w, lengths)
+	again := 0
 	// Neighbours are numbered by their last rows, from that of the shortest length's first neighbour on.
-	for at, n := 0, end-2*shortest-from+1; at < n; {
+	for at := 0; at < n; {
 		size := leftBlock
 		if n-at < 2*leftBlock {
 			size = n - at
+		}
+		if filter && at > 0 {
+			again += t.filter(w, from, at, size, n, lengths)
+			at += size
+			filter = again <= mostAgain+at/mostAgainShare
+			continue
 		}
 		behind := longest
 		for k, a := range lengths {
@@ -524,11 +568,7 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 			w.most[a] = math.Copysign(math.Sqrt(math.Abs(r)), r) * scale
 		}
 		for _, f := range o.farFrom(from, max(0, end-2*o.m-from+1)) {
-			x, sum := t.x[f.at:int(f.at)+o.m], 0.0
-			for i, q := range query {
-				sum += float64((x[i] - x[0] - f.mean) * q)
-			}
-			r := sum * f.inv * scale
+			r := f.product(t.x[f.at:int(f.at)+o.m], query) * f.inv * scale
 			if w.most[a] = max(w.most[a], r); to != nil {
 				to[a][int(f.at)-from] = r
 			}

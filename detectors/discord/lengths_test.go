@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"odradek/detectors/seedtest"
+	"odradek/detectors/vec"
 )
 
 // pieces returns n numbers of stretches: noise, a walk, a tone, plateaus with hardly any noise, flat ones,
@@ -156,5 +157,83 @@ func TestLeftPlace(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLeftFilter requires the same bits with and without the filter: on pieces of all kinds, on tones with
+// many subsequences that are almost the nearest, on any scale and far from zero.
+func TestLeftFilter(t *testing.T) {
+	rng := seedtest.New(t)
+	var l LeftScorer
+	plain := LeftMemory{plain: true}
+	var w LeftMemory
+	for range 40 {
+		rows := LeftFiltered + 100 + rng.IntN(3*leftBlock)
+		var x []float64
+		if rng.IntN(2) == 0 {
+			x = pieces(rng, rows)
+		} else {
+			turn, noise := 0.01+rng.Float64(), math.Exp(-20*rng.Float64())
+			level, scale := 300*rng.Float64(), math.Pow(10, 60*rng.Float64()-30)
+			for i := range rows {
+				x = append(x, scale*(math.Sin(turn*float64(i))+noise*rng.NormFloat64()+level*float64(i/3000)))
+			}
+		}
+		m := 3 + rng.IntN(40)
+		lengths := []int{m, m + 1 + rng.IntN(m), 2*m + 1 + rng.IntN(2*m)}[rng.IntN(3):]
+		l.Load(x, 1)
+		l.Lengths(lengths, 1, rng.IntN(2) == 0)
+		got, want := make([]float64, len(lengths)), make([]float64, len(lengths))
+		for range 5 {
+			from, end := rng.IntN(20), rows-rng.IntN(60)
+			l.Scores(&w, got, from, end)
+			l.Scores(&plain, want, from, end)
+			for a, m := range lengths {
+				if math.Float64bits(got[a]) != math.Float64bits(want[a]) && (got[a] == got[a] || want[a] == want[a]) {
+					t.Errorf("length %d of %v, row %d: %v with the filter, %v without", m, lengths, end, got[a], want[a])
+				}
+			}
+		}
+	}
+}
+
+// TestLeftMargin requires that products in float32 are off by less than the margin takes them to be.
+func TestLeftMargin(t *testing.T) {
+	rng := seedtest.New(t)
+	most := 0.0
+	for range 2000 {
+		m := 3 + rng.IntN(300)
+		level := math.Exp(6*rng.Float64()) * rng.NormFloat64()
+		scale := math.Pow(10, 40*rng.Float64()-20)
+		products, query32, x32 := make([]float32, 8), make([]float32, m), make([]float32, m+7)
+		exact, query, x := make([]float64, 8), make([]float64, m), make([]float64, m+7)
+		square := 0.0
+		for i := range query {
+			query[i] = rng.NormFloat64()
+			if rng.IntN(3) == 0 {
+				query[i] = 1 / float64(m) // all roundings in one direction
+			}
+			square += query[i] * query[i]
+			query32[i] = float32(query[i])
+		}
+		for i := range x {
+			x[i] = scale * (rng.NormFloat64() + level)
+			x32[i] = float32(x[i])
+		}
+		vec.Hankel(products, x32, query32)
+		vec.Hankel64(exact, x, query)
+		g := margin(0, square, m, 1)
+		for i, p := range products {
+			norm := 0.0
+			for _, v := range x[i : i+m] {
+				norm += v * v
+			}
+			// The margin of c*|c| without its part of c*c is (1+1/d)*e*e.
+			off := (float64(p) - exact[i]) * (float64(p) - exact[i]) * (1 + 1/g.Part) / (g.Square*norm + g.Least)
+			most = max(most, off)
+		}
+	}
+	if t.Logf("the largest error is %v of the margin's", math.Sqrt(most)); !(most < 1) || most < 1e-3 {
+		t.Error("the margin is too small, or far too large")
 	}
 }

@@ -1,6 +1,9 @@
 package vec
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // The functions of this file have the same bits in assembly and in Go: they round each product and
 // each sum. So a result does not depend on its place among others.
@@ -111,6 +114,50 @@ func largestGo(p, more, mean, squares []float64, rest, least float64) float64 {
 		}
 	}
 	return least
+}
+
+// Margin has the constants of Candidate.
+type Margin struct{ Rest, Part, Square, Mean, Least float64 }
+
+// Candidate adds more[i] to p[i], unless more is nil, eight places at a time, from place from on, which is a
+// multiple of 8. It returns the first place of the first eight any of which has a number in squares and
+//
+//	c*|c| + Part*c*c + Square*squares[i] + Mean*mean[i]*mean[i] + Least, c being p[i]-mean[i]*Rest,
+//
+// is not below least*squares[i] there; len(p) if there are none.
+func Candidate(p, more []float32, mean, squares []float64, from int, m *Margin, least float64) int {
+	n := len(p)
+	same(len(mean), n)
+	same(len(squares), n)
+	var add *float32
+	if more != nil {
+		same(len(more), n)
+		add = unsafe.SliceData(more)
+	}
+	if whole := n &^ 7; hasAVX2 && from < whole {
+		if from = candidateAVX2(&p[0], add, &mean[0], &squares[0], from, whole, m, least); from < whole {
+			return from
+		}
+	}
+	return candidateGo(p, more, mean, squares, from, m, least)
+}
+
+func candidateGo(p, more []float32, mean, squares []float64, from int, m *Margin, least float64) int {
+	for ; from < len(p); from += 8 {
+		found := false
+		for i := from; i < min(from+8, len(p)); i++ {
+			if more != nil {
+				p[i] += more[i]
+			}
+			c, s := float64(p[i])-mean[i]*m.Rest, squares[i]
+			above := c*math.Abs(c) + m.Part*c*c + (m.Square-least)*s + m.Mean*mean[i]*mean[i] + m.Least
+			found = found || !(above < 0) && s == s
+		}
+		if found {
+			return from
+		}
+	}
+	return len(p)
 }
 
 // Correlate adds more[i] to p[i], unless more is nil, and returns the largest of the

@@ -8,8 +8,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestMoments requires the bits of the twins of Add64, Merge, Deviations, Largest, Correlate and Most64, whatever the
-// length and the place, with NaN and infinities, and that nothing else is written.
+// TestMoments requires the bits of the twins of the functions on moments, whatever the length and the
+// place, with NaN and infinities, and that nothing else is written.
 func TestMoments(t *testing.T) {
 	rng := seedtest.New(t)
 	a := &arena{t: t, rng: rng}
@@ -99,6 +99,29 @@ func TestMoments(t *testing.T) {
 				equal("the largest quotient", n, []float64{got}, []float64{largestGo(p2, more, mean, squares, 0.7, least)})
 				equal("products", n, p, p2)
 			}
+			for _, more := range [][]float32{nil, a.floats(n, true)} {
+				squares, p := numbers(n, true), a.floats(n, more == nil)
+				mean := a.doubles(n, true)
+				if n > 0 && more != nil {
+					p[rng.IntN(n)] = float32(odd[rng.IntN(3)])
+				}
+				p2 := slices.Clone(p)
+				margin := Margin{Rest: 0.3, Part: 0.01, Square: 0.02, Mean: 0.03, Least: 1e-9}
+				for least, at := 2*rng.NormFloat64(), 0; at < n; at += 8 {
+					got := Candidate(p, more, mean, squares, at, &margin, least)
+					if want := candidateGo(p2, more, mean, squares, at, &margin, least); got != want {
+						t.Fatalf("the candidate of %d from %d on: %d, the twin gives %d", n, at, got, want)
+					}
+					if at = got; at >= n {
+						break
+					}
+				}
+				for i := range p {
+					if p[i] != p2[i] && (p[i] == p[i] || p2[i] == p2[i]) {
+						t.Fatalf("product %d of %d: %v, the twin gives %v", i, n, p[i], p2[i])
+					}
+				}
+			}
 			equal("Most64", n, []float64{Most64(x)}, []float64{most64Go(x)})
 			a.check()
 		}
@@ -128,5 +151,26 @@ func BenchmarkMoments(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/number")
 		})
+	}
+}
+
+// TestHankelBits requires that a sum has the same bits whatever the number of sums.
+func TestHankelBits(t *testing.T) {
+	rng := seedtest.New(t)
+	a := &arena{t: t, rng: rng}
+	for m := 1; m < 40; m++ {
+		n := 60
+		x, v := a.doubles(n+m-1, true), a.doubles(m, true)
+		all := a.doubles(n, false)
+		Hankel64(all, x, v)
+		for few := 1; few < n; few++ {
+			at := rng.IntN(n - few + 1)
+			some := a.doubles(few, false)
+			Hankel64(some, x[at:at+few+m-1], v)
+			if !slices.Equal(some, all[at:at+few]) {
+				t.Fatalf("%d sums of %d products from %d on: %v, among all %v", few, m, at, some, all[at:at+few])
+			}
+		}
+		a.check()
 	}
 }

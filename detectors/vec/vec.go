@@ -91,7 +91,7 @@ func Hankel(y, x, v []float32) {
 	hankelGo(y, x, v)
 }
 
-// Hankel64 is Hankel in float64.
+// Hankel64 is Hankel in float64. A sum has the same bits whatever the other ones, and their number.
 func Hankel64(y, x, v []float64) {
 	if len(y) == 0 {
 		return
@@ -101,11 +101,14 @@ func Hankel64(y, x, v []float64) {
 		return
 	}
 	same(len(x), len(y)+len(v)-1)
-	if hasAVX2 && len(y) >= 4 {
+	switch {
+	case hasAVX2 && len(y) >= 4:
 		hankel64AVX2(y, x, v)
-		return
+	case hasAVX2:
+		hankel64Few(y, x, v)
+	default:
+		hankel64Go(y, x, v)
 	}
-	hankel64Go(y, x, v)
 }
 
 // Slide is one step along the diagonals of a Gram matrix: dst[i] = src[i] +

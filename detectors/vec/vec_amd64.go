@@ -2,7 +2,11 @@
 
 package vec
 
-import "golang.org/x/sys/cpu"
+import (
+	"math"
+
+	"golang.org/x/sys/cpu"
+)
 
 var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
@@ -85,6 +89,23 @@ func hankel64AVX2(y, x, v []float64) {
 		hankelRows64(&y[at], &x[at], &v[0], len(v), n, min(4*(n-1), len(y)-4-at))
 		blocks -= n
 		at += 4 * n
+	}
+}
+
+// hankel64Few adds up in the order of hankelRows64.
+func hankel64Few(y, x, v []float64) {
+	for i := range y {
+		sum, j := 0.0, 0
+		for ; j+8 <= len(v); j += 8 {
+			for k := j; k < j+4; k++ {
+				sum = math.FMA(x[i+k], v[k], sum)
+				sum = math.FMA(x[i+k+4], v[k+4], sum)
+			}
+		}
+		for ; j < len(v); j++ {
+			sum = math.FMA(x[i+j], v[j], sum)
+		}
+		y[i] = sum
 	}
 }
 
@@ -174,3 +195,6 @@ func most64AVX2(x *float64, n int) float64
 
 //go:noescape
 func largestAVX2(p, more, mean, squares *float64, n int, rest, least float64) float64
+
+//go:noescape
+func candidateAVX2(p, more *float32, mean, squares *float64, from, n int, m *Margin, least float64) int

@@ -62,3 +62,7 @@ func most64AVX2(x *float64, n int) float64 { panic("vec: no assembly") }
 func largestAVX2(p, more, mean, squares *float64, n int, rest, least float64) float64 {
 	panic("vec: no assembly")
 }
+func candidateAVX2(p, more *float32, mean, squares *float64, from, n int, m *Margin, least float64) int {
+	panic("vec: no assembly")
+}
+func hankel64Few(y, x, v []float64) { panic("vec: no assembly") }
