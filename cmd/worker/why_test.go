@@ -377,10 +377,11 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	}
 	environ := append(brokers, "ODRADEK_GROUP="+topic+"-g", "ODRADEK_TOPICS="+topic, "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",
 		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s", "ODRADEK_PRESET=default",
-		"ODRADEK_SILENCE=16s", "ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01") // the preset's needs days to open one
+		"ODRADEK_SILENCE=16s", "ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01", // the preset's needs days to open one
+		"ODRADEK_DETECTOR_PAST_THRESHOLD=quantile:0.9")
 	runUntil(t, c, environ, topic, nil)
 	all := publishedAnomalies(t, c, topic+"-g-anomalies")
-	for _, name := range []string{"near", "shape", "flat", "both", "silence"} {
+	for _, name := range []string{"near", "shape", "flat", "past", "both", "silence"} {
 		list := all[name]
 		if len(list) == 0 {
 			t.Errorf("no anomaly of %s", name)
@@ -421,7 +422,7 @@ func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic stri
 	environ = slices.DeleteFunc(slices.Clone(environ), func(s string) bool {
 		return strings.HasPrefix(s, "ODRADEK_GROUP=") || strings.HasPrefix(s, "ODRADEK_DETECTOR_BOTH_")
 	})
-	environ = append(environ, "ODRADEK_GROUP="+topic+"-any", "ODRADEK_DETECTOR_BOTH_COMBINE=any", "ODRADEK_DETECTOR_BOTH_THRESHOLD=fixed:1",
+	environ = append(environ, "ODRADEK_GROUP="+topic+"-any", "ODRADEK_DETECTOR_BOTH_COMBINE=any", "ODRADEK_DETECTOR_BOTH_MEMBERS=near,shape", "ODRADEK_DETECTOR_BOTH_THRESHOLD=fixed:1",
 		"ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.02")
 	runUntil(t, c, environ, topic, nil)
 	all := publishedAnomalies(t, c, topic+"-any-anomalies")

@@ -51,10 +51,16 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		if given := vars[pre+"OP"]; given != "" && given != op {
 			continue
 		}
+		others := vars[pre+"MEMBERS"] != ""
 		for _, s := range settings {
 			name, value, _ := strings.Cut(s, "=")
-			if perDay, err := strconv.ParseFloat(vars[pre+"ALARMS_PER_DAY"], 64); name == "THRESHOLD" && err == nil && perDay != 0 {
-				continue // that is a threshold of its own
+			perDay, err := strconv.ParseFloat(vars[pre+"ALARMS_PER_DAY"], 64)
+			switch {
+			case name == "THRESHOLD" && err == nil && perDay != 0: // that is a threshold of its own
+				continue
+			case name == "WEIGHTS" && others, // of other members
+				vars[pre+"COMBINE"] == combineAny && slices.Contains(sumSettings, name):
+				continue
 			}
 			set(pre+name, value)
 		}
