@@ -21,10 +21,10 @@ import (
 // digits, its product is computed with its own mean; where its neighbour lies far from the column's center,
 // so are the neighbour's moments. So a step by 1e9 costs time and not digits.
 //
-// The moments of a subsequence are merged from those of its parts, of 1, 2, 4, 8 and more rows, which
-// subsequences share. They take some steps a row, no sum is a difference of others, and the steps
-// do not depend on the rows around the subsequence: no errors accumulate along the series, and scores do
-// not depend on each other.
+// The moments of a subsequence are merged from those of its parts, of 1, 2, 4, 8 and more rows or of two
+// other lengths, which subsequences share. They take some steps a row, no sum is a difference of others,
+// and the steps do not depend on the rows around the subsequence: no errors accumulate along the series,
+// and scores do not depend on each other.
 //
 // Where a score needs but the largest correlation, the products of a large window are computed in float32,
 // and again only where they may be the largest.
@@ -54,11 +54,9 @@ type LeftMemory struct {
 
 // leftColumn is a column of the series.
 type leftColumn struct {
-	x []float64
-	y []float64 // less the column's center
-	// y in float32, for the filter; the center is that of y.
-	y32    []float32
-	center float64
+	x   []float64
+	y   []float64 // less the column's center
+	y32 []float32 // for the filter
 	// By row: equal values that end there, and the last row up to it whose value is not finite. They are
 	// empty until they are needed.
 	run, bad []int32
@@ -77,6 +75,9 @@ type leftMoments struct {
 	roots bool
 	flat  []int32
 	far   []leftFar
+	// The earlier lengths, by place, whose sum is m, and whether m is one of these; -1 for none.
+	first, second int
+	wide          bool
 }
 
 // usual returns 1/(sigma*sqrt(m)) of a usual subsequence.
@@ -104,7 +105,7 @@ const (
 	// its variances, where it shares products: these lose less than a digit by it.
 	togetherRatio = 20
 	// mostAgain and mostAgainShare bound how many times a filter computes eight neighbours again before it is
-	// given up: that takes as much time as the filter saves with 50 neighbours.
+	// given up: that takes some 50 to 100 times as long as the filter saves for a neighbour.
 	mostAgain, mostAgainShare = 30, 100
 	// leftBlock is the number of neighbours whose products are computed at once.
 	leftBlock = 1024
@@ -128,7 +129,6 @@ func (t *leftColumn) load(x []float64, dim, c, rows int) {
 	if center-center != 0 {
 		center = 0
 	}
-	t.center = center
 	if dim == 1 {
 		copy(t.x, x)
 	} else {
@@ -169,8 +169,9 @@ func (l *LeftScorer) prepare(lengths []int, k int, excludeFlat, roots bool) {
 			o.m, o.roots, o.mean, o.inv = m, roots, sized(o.mean, n), sized(o.inv, n)
 			o.flat, o.far = o.flat[:0], o.far[:0]
 		}
+		sumsOfLengths(t.moments)
 		if !roots && l.rows > LeftFiltered {
-			t.low(t.center)
+			t.low()
 		}
 		for at := 0; at+lengths[0] <= l.rows; at += block {
 			t.prepare(at, block, l.sums, excludeFlat)
@@ -178,18 +179,50 @@ func (l *LeftScorer) prepare(lengths []int, k int, excludeFlat, roots bool) {
 	}
 }
 
+// sumsOfLengths finds lengths that are the sum of two earlier ones.
+func sumsOfLengths(all []leftMoments) {
+	for a := range all {
+		o := &all[a]
+		o.first, o.second, o.wide = -1, -1, false
+		for b := range all[:a] {
+			for c := range all[b:a] {
+				if all[b].m+all[b+c].m == o.m {
+					o.first, o.second = b, b+c
+				}
+			}
+		}
+		if o.first >= 0 {
+			all[o.first].wide, all[o.second].wide = true, true
+		}
+	}
+}
+
 // prepare computes the moments of the subsequences that begin in a block of rows. sums is scratch memory.
 func (t *leftColumn) prepare(from, block int, sums []float64, excludeFlat bool) {
-	longest := t.moments[len(t.moments)-1].m
-	part := func(a []float64) []float64 { return a[min(from, len(a)):min(from+block, len(a))] }
+	longest, highest := t.moments[len(t.moments)-1].m, 1
+	// part returns sums and squares over the rows of subsequences. A wide one has those of the block's rows at its end
+	// as well, which the next block computes again.
+	part := func(o *leftMoments) (mean, inv []float64) {
+		n := block
+		if o.wide {
+			n += longest - o.m
+		}
+		i, j := min(from, len(o.mean)), min(from+n, len(o.mean))
+		return o.mean[i:j], o.inv[i:j]
+	}
+	for a := range t.moments {
+		if t.moments[a].first < 0 {
+			highest = t.moments[a].m
+		}
+	}
 	s := t.y[from:min(from+block+longest-1, len(t.y))] // sums over h rows
 	squares := sums[len(sums)/2:][:len(s)]             // the sums of their squared differences from their mean
 	clear(squares)
-	for h := 1; h <= longest; h *= 2 {
+	for h := 1; h <= highest; h *= 2 {
 		for a := range t.moments {
 			o := &t.moments[a]
-			mean, inv := part(o.mean), part(o.inv)
-			if o.m&h == 0 || len(mean) == 0 {
+			mean, inv := part(o)
+			if o.first >= 0 || o.m&h == 0 || len(mean) == 0 {
 				continue
 			}
 			before := o.m & (h - 1) // rows that the sums so far are over
@@ -198,22 +231,37 @@ func (t *leftColumn) prepare(from, block int, sums []float64, excludeFlat bool) 
 				copy(mean, s)
 				copy(inv, squares)
 			} else {
-				a, b := float64(before), float64(h)
-				vec.Merge(mean, inv, mean, inv, s, squares, math.Sqrt(b/(a*(a+b))), math.Sqrt(a/(b*(a+b))))
+				merge(mean, inv, mean, inv, s, squares, before, h)
 			}
 		}
-		if n := len(s) - h; n > 0 && 2*h <= longest {
-			scale := math.Sqrt(0.5 / float64(h))
-			vec.Merge(sums[:n], squares[:n], s[:n], squares[:n], s[h:], squares[h:], scale, scale)
+		if n := len(s) - h; n > 0 && 2*h <= highest {
+			merge(sums[:n], squares[:n], s[:n], squares[:n], s[h:], squares[h:], h, h)
 			s, squares = sums[:n], squares[:n]
 		}
 	}
 	for a := range t.moments {
+		if o := &t.moments[a]; o.first >= 0 {
+			p, q := &t.moments[o.first], &t.moments[o.second]
+			if mean, inv := part(o); len(mean) > 0 {
+				i, j, n := from, from+p.m, len(mean)
+				merge(mean, inv, p.mean[i:i+n], p.inv[i:i+n], q.mean[j:j+n], q.inv[j:j+n], p.m, q.m)
+			}
+		}
+	}
+	for a := range t.moments {
 		o := &t.moments[a]
-		if mean, inv := part(o.mean), part(o.inv); vec.Deviations(mean, inv, 1/float64(o.m), farRatio, farLeast, o.roots) {
+		mean, inv := part(o)
+		mean, inv = mean[:min(block, len(mean))], inv[:min(block, len(inv))]
+		if vec.Deviations(mean, inv, 1/float64(o.m), farRatio, farLeast, o.roots) {
 			t.unusual(o, from, from+len(mean), excludeFlat)
 		}
 	}
+}
+
+// merge merges the moments of subsequences of n1 and n2 rows.
+func merge(sum, square, s1, q1, s2, q2 []float64, n1, n2 int) {
+	a, b := float64(n1), float64(n2)
+	vec.Merge(sum, square, s1, q1, s2, q2, math.Sqrt(b/(a*(a+b))), math.Sqrt(a/(b*(a+b))))
 }
 
 // unusual completes the moments of those subsequences, of the ones at rows from to to-1, whose inv is NaN.
@@ -569,7 +617,10 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 		}
 		for _, f := range o.farFrom(from, max(0, end-2*o.m-from+1)) {
 			r := f.product(t.x[f.at:int(f.at)+o.m], query) * f.inv * scale
-			if w.most[a] = max(w.most[a], r); to != nil {
+			if r > w.most[a] { // not a NaN
+				w.most[a] = r
+			}
+			if to != nil {
 				to[a][int(f.at)-from] = r
 			}
 		}

@@ -2,7 +2,6 @@ package discord
 
 import (
 	"math"
-	"unsafe"
 
 	"odradek/detectors/vec"
 )
@@ -40,9 +39,9 @@ func margin(rest, square float64, m, parts int) vec.Margin {
 }
 
 // low prepares for the filter.
-func (t *leftColumn) low(center float64) {
-	t.y32 = sized(t.y32, len(t.x))
-	vec.Narrow(t.y32, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(t.x))), len(t.x)), center)
+func (t *leftColumn) low() {
+	t.y32 = sized(t.y32, len(t.y))
+	vec.Round(t.y32, t.y)
 }
 
 // load takes a query, as multiply has prepared it, and returns false for one that is not in the range of float32.
@@ -50,9 +49,7 @@ func (f *leftFilter) load(t *leftColumn, w *LeftMemory, lengths []int) bool {
 	longest := len(w.query)
 	f.query, f.margins = sized(f.query, longest), sized(f.margins, len(lengths))
 	f.products, f.more = sized(f.products, 2*leftBlock), sized(f.more, 2*leftBlock)
-	for i, q := range w.query {
-		f.query[i] = float32(q)
-	}
+	vec.Round(f.query, w.query)
 	square, behind := 0.0, longest
 	for k, a := range lengths {
 		m := t.moments[a].m

@@ -122,6 +122,13 @@ func TestMoments(t *testing.T) {
 					}
 				}
 			}
+			low := a.floats(n, false)
+			Round(low, x)
+			for i, v := range low {
+				if v != float32(x[i]) && x[i] == x[i] {
+					t.Fatalf("%v is rounded to %v", x[i], v)
+				}
+			}
 			equal("Most64", n, []float64{Most64(x)}, []float64{most64Go(x)})
 			a.check()
 		}

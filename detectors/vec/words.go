@@ -28,3 +28,8 @@ func WordsF64(w []uint32) []float64 {
 func WordsI64(w []uint32) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(w))), len(w)/2)
 }
+
+// Round sets dst[i] to x[i] in float32.
+func Round(dst []float32, x []float64) {
+	Narrow(dst, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x)), 0)
+}

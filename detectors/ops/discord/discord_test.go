@@ -88,6 +88,29 @@ func TestDiscordScore(t *testing.T) {
 	}
 }
 
+// TestDiscordGroups requires the definition's scores of windows so large that their lengths are prepared in groups.
+func TestDiscordGroups(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, dim := range []int{1, 3} {
+		rows := make([]float64, 300*dim)
+		for i := range rows {
+			rows[i] = rng.NormFloat64()
+		}
+		p := Params{Window: MaxWindow, Length: 4, MaxLength: 64, Lengths: 9, MinPoints: 200}
+		if groups := mostPrepared / (p.Window * dim); groups < 1 || groups > 4 {
+			t.Fatalf("groups of %d lengths", groups)
+		}
+		_, r := rowsOf(t, p, rows, dim, 3)
+		want := r
+		want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
+		score(want)
+		err := compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail}, detectors.Result{Scores: want.Scores, Detail: want.Detail})
+		if err != nil {
+			t.Errorf("dim %d: %v", dim, err)
+		}
+	}
+}
+
 // TestDiscordExplain requires that a period whose last value is wrong is explained by the value of the
 // period there, on its level and scale, in the wrong column.
 func TestDiscordExplain(t *testing.T) {
