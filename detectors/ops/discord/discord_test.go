@@ -111,6 +111,42 @@ func TestDiscordGroups(t *testing.T) {
 	}
 }
 
+// TestDiscordShares requires that a long task has the same bits whatever the order of its shares.
+func TestDiscordShares(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const window, fresh = 6000, 800
+	for _, k := range []int{1, 2} {
+		d := detectors.Must(New(Params{Window: window, Length: 20, MaxLength: 60, K: k, Every: 2}))
+		r := detectors.Rows{Dim: 1, Fresh: fresh, Params: d.Params(), X64: make([]float64, window+fresh-1)}
+		for i := range r.X64 {
+			r.X64[i] = math.Sin(float64(i)*0.1) + 0.01*rng.NormFloat64()
+		}
+		size, _ := d.Size(detectors.View{Dim: 1, Rows: len(r.X64), Fresh: fresh})
+		shares := 0
+		var results [][]uint32
+		for _, p := range []detectors.Parallel{
+			detectors.Sequential,
+			func(n int, f func(int)) {
+				shares = n
+				for i := range n {
+					f(n - 1 - i)
+				}
+			},
+			detectors.NewHelpers(3).Parallel(t.Context()),
+		} {
+			r.Scores, r.Detail = make([]float32, size.Scores), make(detectors.Words, size.Detail)
+			cpu(t.Context(), &r, p)
+			results = append(results, append(detectors.WordsOf(r.Scores), r.Detail...))
+		}
+		if shares < 4 {
+			t.Errorf("k=%d: %d shares", k, shares)
+		}
+		if !slices.Equal(results[0], results[1]) || !slices.Equal(results[0], results[2]) {
+			t.Errorf("k=%d: the order of the shares changes a score", k)
+		}
+	}
+}
+
 // TestDiscordExplain requires that a period whose last value is wrong is explained by the value of the
 // period there, on its level and scale, in the wrong column.
 func TestDiscordExplain(t *testing.T) {
