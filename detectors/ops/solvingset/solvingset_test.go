@@ -337,7 +337,8 @@ func TestEventTime(t *testing.T) {
 			}
 			carry = r.Next
 		}
-		if mined < 2 || p.MaxAge > 0 && short == 0 {
+		// With the largest MaxAge it is chance whether a model is mined soon enough after a pause.
+		if mined < 2 || p.MaxAge > 0 && p.MaxAge < 20e6 && short == 0 {
 			t.Errorf("%+v: %d models, %d of fewer points than the window", p, mined, short)
 		}
 	}
