@@ -193,7 +193,7 @@ func (h *history) choosePreset() (name, why string) {
 	case rate*20e-6 > 0.5*float64(runtime.GOMAXPROCS(0)):
 		return "fast", fmt.Sprintf("%s samples a second of %s take less than half of the CPU that default takes.", figure(rate),
 			count(h.series, "series"))
-	case budget > 0 && float64(h.series)*70e3 > budget:
+	case budget > 0 && float64(h.series)*400e3 > budget:
 		return "fast", fmt.Sprintf("The windows of %s need less memory than those of default.", count(h.series, "series"))
 	}
 	return "default", fmt.Sprintf("One value a sample, and nothing else is known of the faults; there is %s.", fit(2048))
