@@ -38,7 +38,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/config",
 		"cmd/worker/config/history cmd/worker/config/reference cmd/worker/config/patterns " +
 			"cmd/worker/config/mappings cmd/worker/config/settingsfile " +
-			"cmd/worker/config/size cmd/worker/config/memory cmd/worker/config/presets cmd/worker/config/secret processor processor/limits processor/outputs " +
+			"cmd/worker/config/size cmd/worker/config/memory cmd/worker/config/presets cmd/worker/config/secret " +
+			"processor processor/limits processor/outputs " +
 			"processor/provenance processor/policy processor/web processor/kafka " +
 			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +

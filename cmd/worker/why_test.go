@@ -422,7 +422,8 @@ func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic stri
 	environ = slices.DeleteFunc(slices.Clone(environ), func(s string) bool {
 		return strings.HasPrefix(s, "ODRADEK_GROUP=") || strings.HasPrefix(s, "ODRADEK_DETECTOR_BOTH_")
 	})
-	environ = append(environ, "ODRADEK_GROUP="+topic+"-any", "ODRADEK_DETECTOR_BOTH_COMBINE=any", "ODRADEK_DETECTOR_BOTH_MEMBERS=near,shape", "ODRADEK_DETECTOR_BOTH_THRESHOLD=fixed:1",
+	environ = append(environ, "ODRADEK_GROUP="+topic+"-any", "ODRADEK_DETECTOR_BOTH_COMBINE=any",
+		"ODRADEK_DETECTOR_BOTH_MEMBERS=near,shape", "ODRADEK_DETECTOR_BOTH_THRESHOLD=fixed:1",
 		"ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.02")
 	runUntil(t, c, environ, topic, nil)
 	all := publishedAnomalies(t, c, topic+"-any-anomalies")

@@ -72,7 +72,8 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 			continue
 		}
 		v := d.values(none)
-		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny(), Align: v.Bool("ALIGN"), Weights: d.weights()}
+		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny(), Align: v.Bool("ALIGN"),
+			Weights: d.weights()}
 		canonical := d.canonical()
 		if e.Weights != nil {
 			canonical += fmt.Sprintf(";weights=%v", e.Weights)

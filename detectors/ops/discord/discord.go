@@ -45,7 +45,8 @@ var spec = detectors.Spec{
 				"subsequences without correlation."},
 		{Name: "EVERY", Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
 			Help: "samples of which one is scored: the newest of STRIDE, and each EVERY-th before it. It takes a share of the time, and since " +
-				"neighbouring samples have similar scores, a large WINDOW with SMOOTH finds as much. All settings that count samples with a score count those alone, such as SMOOTH, HISTORY and CLOSE_AFTER."},
+				"neighbouring samples have similar scores, a large WINDOW with SMOOTH finds as much. All settings that count samples with " +
+				"a score count those alone, such as SMOOTH, HISTORY and CLOSE_AFTER."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
 			Help: "samples before the first score, from twice the longest subsequence to WINDOW; 0 means 8 times the longest " +
 				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
