@@ -37,7 +37,7 @@ func stateOf(t *testing.T, what string, lines ...string) (*Config, *keystate.Con
 func TestEnsemble(t *testing.T) {
 	prints := map[uint64]string{}
 	for _, more := range []string{"", "X_K=11", "X_FIELDS=a", "Y_SMOOTH=3", "BOTH_MEMORY=100", "BOTH_SMOOTH=5", "BOTH_MEMBERS=x,y",
-		"BOTH_COMBINE=any"} {
+		"BOTH_COMBINE=any", "BOTH_WEIGHTS=1,4", "BOTH_WEIGHTS=4,1"} {
 		list := ensembleOf()
 		if more != "" {
 			list = append(list, "ODRADEK_DETECTOR_"+more)
@@ -110,7 +110,9 @@ func TestBadEnsembles(t *testing.T) {
 		{"BOTH_THRESHOLD=mean:3", "BOTH_THRESHOLD"}, {"BOTH_RELEASE=0.5", "BOTH_RELEASE"}, {"BOTH_K=4", "BOTH_K"}, {"X_SMOOTH=5000", "X_SMOOTH"},
 		{"BOTH_COMBINE=all", "BOTH_COMBINE"}, {"X_COMBINE=any", "X_COMBINE"}, {"BOTH_COMBINE=any X_THRESHOLD=off", "BOTH_MEMBERS"},
 		{"BOTH_COMBINE=any BOTH_MEMORY=100", "BOTH_MEMORY"}, {"BOTH_COMBINE=any BOTH_MIN_POINTS=3", "BOTH_MIN_POINTS"},
-		{"BOTH_COMBINE=any BOTH_ALIGN=true", "BOTH_ALIGN"},
+		{"BOTH_COMBINE=any BOTH_ALIGN=true", "BOTH_ALIGN"}, {"BOTH_COMBINE=any BOTH_WEIGHTS=1,2", "BOTH_WEIGHTS"},
+		{"BOTH_WEIGHTS=1", "BOTH_WEIGHTS"}, {"BOTH_WEIGHTS=1,0", "BOTH_WEIGHTS"}, {"BOTH_WEIGHTS=1,x", "BOTH_WEIGHTS"},
+		{"BOTH_WEIGHTS=1,1001", "BOTH_WEIGHTS"}, {"BOTH_WEIGHTS=1,NaN", "BOTH_WEIGHTS"}, {"X_WEIGHTS=1,1", "X_WEIGHTS"},
 		{"BOTH_COMBINE=any BOTH_MEMORY=100 BOTH_MEMBERS=x BOTH_STRIDE=2", "BOTH_MEMORY"},
 		{"BOTH_COMBINE=any BOTH_MEMORY=100 BOTH_MEMBERS=x BOTH_STRIDE=2", "BOTH_MEMBERS"},
 		{"BOTH_COMBINE=any BOTH_MEMORY=100 BOTH_MEMBERS=x BOTH_STRIDE=2", "BOTH_STRIDE"},

@@ -66,6 +66,19 @@ func TestPresetAndDetectors(t *testing.T) {
 	if _, list := c.Expanded(); !strings.Contains(list[0], "K=10") || !strings.Contains(list[0], "EMBED=32") || list[1] != "shape: OP=zscore" {
 		t.Errorf("%q", list)
 	}
+	// Weights are of the preset's members, and of a sum.
+	for settings, weights := range map[string]string{
+		"": "1,4", "BOTH_MEMBERS=near,shape": "", "BOTH_COMBINE=any": "", "BOTH_WEIGHTS=2,1": "2,1",
+	} {
+		lines := []string{}
+		if settings != "" {
+			lines = append(lines, "ODRADEK_DETECTOR_"+settings)
+		}
+		c, faults, warnings := Parse(minimal(lines...))
+		if i := slices.Index(c.Detect.Names, "both"); len(faults)+len(warnings) > 0 || strings.Join(c.Detectors[i].Weights, ",") != weights {
+			t.Errorf("%q: weights %v, faults %v, warnings %v", settings, c.Detectors[i].Weights, faults, warnings)
+		}
+	}
 	for _, tt := range []struct{ settings, name, fix string }{
 		{"ODRADEK_PRESET=default ODRADEK_DETECTORS=x", "ODRADEK_PRESET", "remove one of them"},
 		{"ODRADEK_PRESET=fats", "ODRADEK_PRESET", "use default, fast, sensitive, vector, change"},
