@@ -28,6 +28,8 @@ const (
 	WindowParam = "WINDOW"
 	// TumblingParam is a Bool: windows do not overlap, so the stride is the window.
 	TumblingParam = "TUMBLING"
+	// EveryParam is an Int: samples of which one is scored, so the stride is a multiple.
+	EveryParam = "EVERY"
 )
 
 // Param is a row of an op's parameter table. From the tables come the settings of

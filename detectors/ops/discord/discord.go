@@ -43,10 +43,10 @@ var spec = detectors.Spec{
 		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 3,
 			Help: "compare subsequences whose values are all equal with each other alone. Otherwise they are as unlike all others as two " +
 				"subsequences without correlation."},
-		{Name: "EVERY", Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
-			Help: "samples of which one is scored: the newest of STRIDE, and each EVERY-th before it. It takes a share of the time, and since " +
-				"neighbouring samples have similar scores, a large WINDOW with SMOOTH finds as much. All settings that count samples with " +
-				"a score count those alone, such as SMOOTH, HISTORY and CLOSE_AFTER."},
+		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
+			Help: "samples of which one is scored: the newest of STRIDE, which is a multiple of it, and each EVERY-th before. So scores take that " +
+				"part of the time, and since those of neighbouring samples are similar, a large WINDOW with SMOOTH finds as much. " +
+				"Settings that count samples with a score count those alone, such as SMOOTH, HISTORY and CLOSE_AFTER."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
 			Help: "samples before the first score, from twice the longest subsequence to WINDOW; 0 means 8 times the longest " +
 				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
