@@ -63,6 +63,13 @@ func TestEveryOp(t *testing.T) {
 	}
 	add("hourly", "solvingset", "WINDOW=40 K=2 EMBED=2 TOP=1 MODEL_POINTS=8 MIN_POINTS=4 MINE_INTERVAL=10m MAX_AGE=20m")
 	add("weekly", "season", "PERIOD=week MIN_POINTS=2 ZONE=America/New_York CALENDAR="+days)
+	names = append(names, "past", "weighed")
+	for _, s := range []string{"OP=discord", "WINDOW=60", "LENGTH=4", "MAX_LENGTH=8", "EVERY=3", "STRIDE=6", "SMOOTH=2"} {
+		env = append(env, "DETECTOR_PAST_"+s)
+	}
+	for _, s := range []string{"OP=ensemble", "MEMBERS=zscore1,past", "WEIGHTS=1,4", "MIN_POINTS=4"} {
+		env = append(env, "DETECTOR_WEIGHED_"+s)
+	}
 	env = append(env, "DETECTORS="+strings.Join(names, ","))
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) { testEveryOp(t, c, names, env, 100) })
 }
@@ -115,7 +122,7 @@ func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string, leastB
 			least /= 3 // a task has one score
 		}
 		if d == "past" {
-			least = 3 * len(got) / len(names) / 20 // of a sample of four
+			least = 3 * len(got) / len(names) / 20 // of a sample of three or four
 		}
 		if scores[d] < least {
 			t.Errorf("detector %s: %d scores of %d records", d, scores[d], len(got)/len(names))
