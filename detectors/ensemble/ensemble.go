@@ -7,8 +7,8 @@
 // others. Where m is 0, s/m is MaxRatio, or 1 if s is 0 too. Params.Weights multiplies terms.
 //
 // A member without a score for a sample has the term 0, as if the sample were usual. There is no score
-// where no member has one, nor before each member has had MinPoints scores. A member that scores one sample of several
-// (Params.Every) has for those before it the score of the next, if that waits, too: what the score is about includes them.
+// where no member has one, nor before each member has had MinPoints scores. Where a member scores one sample of several
+// (Params.Every), its score counts for the samples before it, too, as far back as the score before.
 //
 // Any: the score of a sample is the highest of the members' Ratios of score and threshold, so it is above 1 where
 // a member's score exceeds its threshold, from the member's Row.OpenAfter-th such score in a row on. There is no
@@ -52,13 +52,13 @@ const (
 // Params are the parameters of an ensemble.
 type Params struct {
 	Members   int
-	Memory    int   // scores in a member's mean
-	MinPoints int   // scores of each member before the first score
-	Span      int   // largest number of waiting samples: the members' largest stride
-	Lags      []int // scores by which each member is delayed; nil: none is
-	Every     []int // the number of samples of which each member scores one; nil: all
-	Weights   []float64
-	Any       bool // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags, Every and Weights
+	Memory    int       // scores in a member's mean
+	MinPoints int       // scores of each member before the first score
+	Span      int       // largest number of waiting samples: the members' largest stride
+	Lags      []int     // scores by which each member is delayed; nil: none is
+	Every     []int     // each member scores one sample of this number; nil: every one
+	Weights   []float64 // factors of the members' terms; nil: 1 each
+	Any       bool      // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags, Every and Weights
 }
 
 // Check reports every fault of p.
@@ -389,8 +389,8 @@ func (p *Params) sum(state, queue []uint64, r *Row, terms []float64) {
 	}
 }
 
-// next returns the score of a member that is for the first entry of the queue, too: that of the first entry with one among the
-// next Every-1. NaN for none. It has the row's times include what that score is about, up to the row's sample.
+// next returns the score that a member without one for the first entry of the queue has for one of the next Every-1 entries; NaN
+// for none. It extends the row's times back to those that this score is about.
 func (p *Params) next(queue []uint64, member int, r *Row) float32 {
 	size := p.entrySize()
 	for at := size; at < min(len(queue), p.Every[member]*size); at += size {

@@ -88,7 +88,7 @@ type Params struct {
 	Lengths     int  // number of lengths from Length to MaxLength, a factor apart; default: one of 1.5 or less
 	K           int  // neighbours, default 1
 	ExcludeFlat bool // flat subsequences are compared with each other alone
-	// Every is the number of fresh rows of which one is scored, counted back from a task's newest; default 1.
+	// Every is the number of fresh rows from one that is scored to the next, counted back from a task's newest; default 1.
 	Every int
 	// MinPoints is the number of rows from which there is a score, those of the scored
 	// subsequence included: at least twice the longest subsequence. Default 8 times that, but

@@ -65,7 +65,7 @@ type Ensemble struct {
 	Weights []float64
 }
 
-// Spaced is a Steady of which one fresh row of every Every has a finding, the newest and those before it.
+// Spaced is implemented by a Steady that scores one of Every fresh rows: the newest, and each Every-th before it.
 type Spaced interface {
 	Steady
 	Every() int
