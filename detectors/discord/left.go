@@ -391,12 +391,11 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 		behind := longest
 		for k, a := range lengths {
 			o := &t.moments[a]
-			less := o.m - shortest // the length has fewer neighbours at both ends
-			i, j := max(at, less), min(at+size, n-less)
+			i, j, row := o.among(at, size, n, shortest, from)
 			if i >= j {
 				break
 			}
-			p, row := w.products[i-at:j-at], from+i-less
+			p := w.products[i-at : j-at]
 			span := w.query[longest-o.m : behind]
 			behind = longest - o.m
 			sums, more := p, []float64(nil)
@@ -412,7 +411,7 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 			case to == nil:
 				w.most[a] = max(w.most[a], vec.Correlate(nil, p, more, mean, inv, w.rest[k], scale(o)))
 			default:
-				w.most[a] = max(w.most[a], vec.Correlate(to[a][i-less:j-less], p, more, mean, inv, w.rest[k], scale(o)))
+				w.most[a] = max(w.most[a], vec.Correlate(to[a][row-from:][:len(p)], p, more, mean, inv, w.rest[k], scale(o)))
 			}
 		}
 		at += size
@@ -433,6 +432,14 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 			}
 		}
 	}
+}
+
+// among returns which of size neighbours from number at on, of the n that the shortest length has from row from on, have this
+// length, from i to j-1, and the first row of neighbour i. A longer length has fewer neighbours at both ends.
+func (o *leftMoments) among(at, size, n, shortest, from int) (i, j, row int) {
+	less := o.m - shortest
+	i, j = max(at, less), min(at+size, n-less)
+	return i, j, from + i - less
 }
 
 func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

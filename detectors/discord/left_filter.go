@@ -73,12 +73,11 @@ func (t *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int)
 	behind := longest
 	for k, a := range lengths {
 		o := &t.moments[a]
-		less := o.m - shortest
-		i, j := max(at, less), min(at+size, n-less)
+		i, j, row := o.among(at, size, n, shortest, from)
 		if i >= j {
 			break
 		}
-		p, row := f.products[i-at:j-at], from+i-less
+		p := f.products[i-at : j-at]
 		span := f.query[longest-o.m : behind]
 		behind = longest - o.m
 		sums, more := p, []float32(nil)

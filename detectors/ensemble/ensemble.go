@@ -56,7 +56,7 @@ type Params struct {
 	MinPoints int       // scores of each member before the first score
 	Span      int       // largest number of waiting samples: the members' largest stride
 	Lags      []int     // scores by which each member is delayed; nil: none is
-	Every     []int     // each member scores one sample of this number; nil: every one
+	Every     []int     // the number of samples of which each member scores one; nil: 1
 	Weights   []float64 // factors of the members' terms; nil: 1 each
 	Any       bool      // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags, Every and Weights
 }

@@ -1,10 +1,8 @@
 package keystate
 
 import (
-	"bytes"
 	"context"
 	"math"
-	"slices"
 	"testing"
 
 	"odradek/detectors"
@@ -107,49 +105,5 @@ func TestSpaced(t *testing.T) {
 	if most := n / every; spaced < most-keys*(p.MinPoints+2*stride)/every || spaced > most || both < n-keys*(p.MinPoints+8*stride) {
 		t.Errorf("of %d samples %d have a score, one of %d should, and %d have one of the ensemble", n, spaced, every, both)
 	}
-
-	var log []record
-	undone, restored := 0, 0
-	s, at := New(cfg), 0
-	s.Mark(0)
-	for at < len(samples) {
-		next := min(at+1+r.IntN(30), len(samples))
-		if fold(s, samples[at:next]); r.IntN(4) == 0 {
-			undone++
-			if err := s.Rollback(int64(at)); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		s.Mark(int64(next))
-		if err := s.Snapshot(int64(next-r.IntN(60)), 0, func(k, v []byte) error {
-			log = append(log, record{slices.Clone(k), slices.Clone(v)})
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		s.Committed(int64(next))
-		if at = next; r.IntN(4) > 0 {
-			continue
-		}
-		restored++
-		f := s.Floor()
-		s = New(cfg)
-		for _, r := range log {
-			if err := s.Restore.Load(r.key, r.value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.BeginReplay(f, int64(at), false); err != nil {
-			t.Fatal(err)
-		}
-		fold(s, samples[f.Offset:at])
-		s.EndReplay()
-	}
-	if !bytes.Equal(s.Export(nil), plain.Export(nil)) {
-		t.Error("the state is another than that of a run without a break")
-	}
-	if undone == 0 || restored == 0 {
-		t.Errorf("%d undone, %d restored", undone, restored)
-	}
+	interrupted(t, r, plain, cfg, samples, fold, func([]byte) {})
 }

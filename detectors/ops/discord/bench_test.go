@@ -18,6 +18,7 @@ func BenchmarkDiscord(b *testing.B) {
 		fresh int
 	}{
 		{large, 32}, {large, 64}, {large, 512},
+		{Params{Window: 20000, Length: 50, MaxLength: 150, Every: 32}, 32}, // none of its lengths is the sum of others
 		{Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, K: 2, Every: 32}, 32},
 		{Params{Window: 20000, Length: 100, Every: 32}, 32},
 		{Params{Window: 1024, Length: 50, K: 2}, 16},

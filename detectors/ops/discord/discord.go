@@ -56,13 +56,13 @@ var spec = detectors.Spec{
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
 		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string {
-			every := max(1, v.Int("EVERY"))
+			every := max(1, v.Int(detectors.EveryParam))
 			return strconv.Itoa((max(8, 2*max(v.Int("LENGTH"), v.Int("MAX_LENGTH"))) + every - 1) / every)
 		}, Words: "the scores of twice the longest subsequence, at least 8 samples"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), Length: v.Int("LENGTH"), MaxLength: v.Int("MAX_LENGTH"),
-			Lengths: v.Int("LENGTHS"), K: v.Int("K"), ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Every: v.Int("EVERY"),
+			Lengths: v.Int("LENGTHS"), K: v.Int("K"), ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Every: v.Int(detectors.EveryParam),
 			MinPoints: v.Int("MIN_POINTS")})
 	},
 	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,

@@ -127,7 +127,8 @@ func (d *Setup) judge() {
 // Combination returns the parameters of an ensemble, given the configuration of each of its members.
 func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Params {
 	p := &ensemble.Params{Members: len(c.Members), Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1, Weights: c.Weights}
-	middles, most, spaced := make([]int, len(c.Members)), 0, make([]int, len(c.Members)) // in half rows before the newest
+	middles, most := make([]int, len(c.Members)), 0 // in half rows before the newest
+	every := make([]int, len(c.Members))
 	for k, i := range c.Members {
 		m := of(i)
 		p.Span = max(p.Span, m.Stride)
@@ -135,16 +136,16 @@ func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Pa
 			from, to := r.Reach()
 			middles[k] = from + to
 		}
-		spaced[k] = m.every()
-		middles[k] += m.smoothed() - (spaced[k] - 1) // a score is for the rows before it, too
+		every[k] = m.every()
+		middles[k] += m.smoothed() - (every[k] - 1) // a score is for the rows before it, too
 		most = max(most, middles[k])
 	}
-	if !c.Any && slices.Max(spaced) > 1 {
-		p.Every = spaced
+	if !c.Any && slices.Max(every) > 1 {
+		p.Every = every
 	}
 	if c.Align {
 		for k, middle := range middles {
-			p.Lags = append(p.Lags, (most-middle)/2/spaced[k])
+			p.Lags = append(p.Lags, (most-middle)/2/every[k])
 		}
 	}
 	return p
