@@ -33,8 +33,11 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
 		d, c = s.Device, s.Process
 	}
-	if h == nil || d == nil || e.ensureShared(h) != nil {
-		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
+	if h == nil || d == nil {
+		return m, errors.New("cuda: measure: no device in service, or the batch is of another executor")
+	}
+	if err := e.ensureShared(h); err != nil {
+		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
 	p := &h.plan
 	if e.tune(&attempt{plan: p, d: d, c: c}, false); blocks > 0 {

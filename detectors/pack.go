@@ -125,6 +125,11 @@ func PackOne(dst []float32, x, y []uint64, from, n int) (center float64, ok bool
 	return center, ok
 }
 
+// PackF64 sets dst to the floats whose bits are in x and then y.
+func PackF64(dst []float64, x, y []uint64) {
+	copy(dst[copy(dst, vec.BitsF64(x)):], vec.BitsF64(y))
+}
+
 // packRows is Pack for rows of several values.
 func packRows(dst []float32, x []uint64, centers []float64) {
 	for len(x) >= len(centers) {

@@ -24,6 +24,9 @@ func WordsF64(w []uint32) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(w))), len(w)/2)
 }
 
+// BitsF64 views the bits of float64s as float64, without a copy.
+func BitsF64(b []uint64) []float64 { return *(*[]float64)(unsafe.Pointer(&b)) }
+
 // WordsI64 is WordsF64 for int64.
 func WordsI64(w []uint32) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(w))), len(w)/2)
@@ -31,5 +34,5 @@ func WordsI64(w []uint32) []int64 {
 
 // Round sets dst[i] to x[i] in float32.
 func Round(dst []float32, x []float64) {
-	Narrow(dst, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x)), 0)
+	Narrow(dst, *(*[]uint64)(unsafe.Pointer(&x)), 0)
 }

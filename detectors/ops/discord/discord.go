@@ -480,7 +480,7 @@ func Shapes() []detectors.Shape {
 		return s
 	}
 	return []detectors.Shape{shape(1, 0, 1<<13), shape(1, 16, 1<<17), shape(16, 0, 1<<13), {
-		Name: "window=20000 m=50,100,200, one of 32 scored, 32 fresh", Unit: "samples/s", Dim: 1, Fresh: 32, Tasks: 1 << 11,
+		Name: "window=20000 m=50,100,200, one of 32 scored, 32 fresh", Unit: "samples/s", Dim: 1, Fresh: 32, Tasks: 1 << 9,
 		Values: detectors.Values{detectors.WindowParam: 20000, "LENGTH": 50, "MAX_LENGTH": 200, "LENGTHS": 3, "EVERY": 32},
 	}}
 }

@@ -62,12 +62,29 @@ type Batches struct {
 // body is one batch: size prefix, header and records.
 type body struct {
 	buf          []byte
-	packed       []byte // compressed form, made by the first Seal; empty: not smaller or no codec
+	packed       []byte // compressed form; empty: not smaller or no codec
 	codec        Codec  // of what is sent
 	compressed   bool   // compression has been tried
 	records      int
 	firstTS      int64
 	maxTimestamp int64
+}
+
+// compress makes the compressed form, unless it has been tried.
+func (d *body) compress(codec Codec) {
+	if d.compressed {
+		return
+	}
+	d.compressed = true
+	if codec == CodecNone {
+		return
+	}
+	d.packed = append(d.packed[:0], d.buf[:SizePrefix+batchHeader]...)
+	d.packed = compress(codec, d.packed, d.buf[SizePrefix+batchHeader:])
+	d.codec = codec
+	if len(d.packed) >= len(d.buf) { // noise does not compress: send it as it is
+		d.packed, d.codec = d.packed[:0], CodecNone
+	}
 }
 
 // NewBatches returns an empty builder. A batch's encoded size before compression,
@@ -132,7 +149,7 @@ func (b *Batches) Append(timestampMs int64, key, value []byte, headers []Header)
 	}
 	whole := size + uvarintSize(zigzag(int64(size)))
 	if o.records > 0 && len(o.buf)-SizePrefix+whole > b.limit() {
-		b.closeOpen()
+		b.closeFull()
 		return b.Append(timestampMs, key, value, headers)
 	}
 	if o.records == 0 {
@@ -176,7 +193,7 @@ func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) 
 	// The record with its length, and nothing in it at its smallest.
 	whole := 3*binary.MaxVarintLen32 + 2*binary.MaxVarintLen64 + 2 + len(key) + most
 	if o.records > 0 && len(o.buf)-SizePrefix+whole > b.limit() {
-		b.closeOpen()
+		b.closeFull()
 	}
 	if o.records == 0 {
 		if batchHeader+whole > b.max {
@@ -249,6 +266,13 @@ func (b *Batches) limit() int {
 	return b.max
 }
 
+// closeFull closes a batch to which more records follow, and compresses it in the goroutine that fills it: one that
+// commits would wait for it.
+func (b *Batches) closeFull() {
+	b.open.compress(b.codec)
+	b.closeOpen()
+}
+
 func (b *Batches) closeOpen() {
 	b.done = append(b.done, b.open)
 	b.open = body{}
@@ -269,22 +293,12 @@ func (b *Batches) Records(i int) int { return b.done[i].records }
 func (b *Batches) Size(i int) int { return len(b.done[i].buf) }
 
 // Seal stamps batch i and returns it with its four-byte size prefix, as a Produce
-// request carries it; valid until Reset or until i is sealed again. Compression
-// is done by the first call: later ones only rewrite header and CRC, and with the
-// same arguments return the same bytes.
+// request carries it; valid until Reset or until i is sealed again. The first call
+// compresses the last batch, those before it are compressed when they are full. Later calls only rewrite
+// header and CRC, and with the same arguments return the same bytes.
 func (b *Batches) Seal(i int, producerID int64, epoch int16, sequence int32, transactional bool) []byte {
 	d := &b.done[i]
-	if !d.compressed {
-		d.compressed = true
-		if b.codec != CodecNone {
-			d.packed = append(d.packed[:0], d.buf[:SizePrefix+batchHeader]...)
-			d.packed = compress(b.codec, d.packed, d.buf[SizePrefix+batchHeader:])
-			d.codec = b.codec
-			if len(d.packed) >= len(d.buf) { // noise does not compress: send it as it is
-				d.packed, d.codec = d.packed[:0], CodecNone
-			}
-		}
-	}
+	d.compress(b.codec)
 	out := d.buf
 	if len(d.packed) > 0 {
 		out = d.packed

@@ -105,6 +105,44 @@ func TestTransactionBatches(t *testing.T) {
 	}
 }
 
+// Batches to which more records follow are compressed when Seal gets them, with each codec, and the last one is not.
+func TestFullBatchesAreCompressed(t *testing.T) {
+	for _, codec := range []Codec{CodecNone, CodecGzip, CodecSnappy, CodecLZ4, CodecZstd} {
+		for _, inPlace := range []bool{false, true} {
+			b := NewTransactionBatches(10<<10, codec)
+			for range 2 {
+				for range 1000 {
+					if !inPlace {
+						must(t, b.Append(1, []byte("key"), make([]byte, 30), nil))
+						continue
+					}
+					dst, err := b.Open(1, []byte("key"), 30)
+					must(t, err)
+					clear(dst)
+					b.Close(len(dst))
+				}
+				n := b.Finish()
+				if n < 3 {
+					t.Fatalf("%d batches", n)
+				}
+				for i := range n {
+					d := &b.done[i]
+					if d.compressed != (i < n-1) || len(d.packed) > 0 != (i < n-1 && codec != CodecNone) {
+						t.Errorf("%v, batch %d of %d: compression was tried: %v, to %d bytes", codec, i, n, d.compressed, len(d.packed))
+					}
+					packed := slices.Clone(d.packed)
+					if sealed := b.Seal(i, 1, 2, 3, true); codec != CodecNone && len(sealed) >= len(d.buf) {
+						t.Errorf("%v, batch %d of %d: %d bytes of %d are sent", codec, i, n, len(sealed), len(d.buf))
+					} else if len(packed) > 0 && !bytes.Equal(sealed[SizePrefix+batchHeader:], packed[SizePrefix+batchHeader:]) {
+						t.Errorf("%v, batch %d of %d was compressed again", codec, i, n)
+					}
+				}
+				b.Reset()
+			}
+		}
+	}
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

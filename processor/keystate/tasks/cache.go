@@ -61,7 +61,7 @@ func (p *cachePacker) packCached(
 	span, dst := b.GrowF64(n * d.Dim)
 	if n > 0 {
 		x, y := w.Values(d.Dim, int32(n))
-		floats(dst, x, y)
+		detectors.PackF64(dst, x, y)
 	}
 	task := len(b.Tasks) - 1
 	t.X = d.pool.Update(b, m.Packed.Slot, w.Count, span, task)

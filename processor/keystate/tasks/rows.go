@@ -64,7 +64,7 @@ func (p *packer) packWide(
 		shared, more := b.Tasks[before.Index].X, uint32(d.Fresh)*uint32(d.Dim)
 		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
 		x, y := w.Values(d.Dim, d.Fresh)
-		floats(b.In[2*(shared.Off+shared.Len):][:2*more].F64(), x, y)
+		detectors.PackF64(b.In[2*(shared.Off+shared.Len):][:2*more].F64(), x, y)
 		return before.room - 1
 	}
 	if rows == d.Full && d.shares {
@@ -75,7 +75,7 @@ func (p *packer) packWide(
 	var dst []float64
 	t.X, dst = b.GrowF64(n + int(room)*int(d.Fresh)*d.Dim)
 	t.X.Len = uint32(n)
-	floats(dst, x, y)
+	detectors.PackF64(dst, x, y)
 	return room
 }
 
@@ -95,7 +95,7 @@ func packTimed(t *detectors.Task, w *series.Window, d *detector, rows int32, b *
 	x, y = w.Values(d.Dim, rows)
 	for _, part := range [2][]uint64{x, y} {
 		for ; len(part) > 0; part = part[d.Dim:] {
-			floats(dst[at+1:], part[:d.Dim], nil)
+			detectors.PackF64(dst[at+1:], part[:d.Dim], nil)
 			at += d.Width
 		}
 	}
@@ -225,14 +225,4 @@ func (p *packer) packSummary(t *detectors.Task, d *detector, m *series.Summary, 
 	var dst []float32
 	t.Bins, dst = b.GrowF32(n * (d.Dim + 1))
 	d.Summary.Pack(dst, m.State, p.centers)
-}
-
-// floats sets dst to the floats whose bits are in x and then y.
-func floats(dst []float64, x, y []uint64) {
-	for i, v := range x {
-		dst[i] = math.Float64frombits(v)
-	}
-	for i, v := range y {
-		dst[len(x)+i] = math.Float64frombits(v)
-	}
 }
