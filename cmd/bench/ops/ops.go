@@ -65,6 +65,11 @@ func (b *Bench) OnDevice(ctx context.Context) ([]report.Row, error) {
 	}
 	defer e.Close()
 	var rows []report.Row
+	defer func() {
+		for i := range rows {
+			rows[i].Device = e.Stats().Devices[0].Name
+		}
+	}()
 	for _, s := range allShapes() {
 		s.recording, s.tables = b.Recording, b.Tables
 		if !b.wants(s.name) || s.asked && b.Shapes == nil || s.series == recorded && s.recording == "" || !s.hasTable() {
@@ -90,9 +95,6 @@ func (b *Bench) OnDevice(ctx context.Context) ([]report.Row, error) {
 	info := e.Stats().Devices[0]
 	if info.Faults > 0 {
 		return rows, fmt.Errorf("the device had %d faults, the last: %s", info.Faults, info.LastFault)
-	}
-	for i := range rows {
-		rows[i].Device = info.Name
 	}
 	return rows, nil
 }
