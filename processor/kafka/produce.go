@@ -233,7 +233,7 @@ func (s *sender) send(ctx context.Context, ready []*outgoing, flying map[int32]*
 	return rest, requests
 }
 
-// exchange seals the batches, which compresses them the first time, and sends
+// exchange seals the batches, which compresses a partition's last one the first time, and sends
 // them to their leader.
 func (s *sender) exchange(ctx context.Context, leader int32, first bool, sent []*outgoing) produceAnswer {
 	size := 0

@@ -266,8 +266,8 @@ func (b *Batches) limit() int {
 	return b.max
 }
 
-// closeFull closes a batch to which more records follow, and compresses it in the goroutine that fills it: one that
-// commits would wait for it.
+// closeFull closes the open batch, which the next record does not fit into, and compresses it here, in the goroutine that
+// fills it, so that no commit waits for that.
 func (b *Batches) closeFull() {
 	b.open.compress(b.codec)
 	b.closeOpen()

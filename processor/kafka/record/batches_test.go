@@ -105,7 +105,8 @@ func TestTransactionBatches(t *testing.T) {
 	}
 }
 
-// Batches to which more records follow are compressed when Seal gets them, with each codec, and the last one is not.
+// TestFullBatchesAreCompressed requires, for each codec, that all batches but the last are compressed before Seal, which
+// compresses the last one and no other again.
 func TestFullBatchesAreCompressed(t *testing.T) {
 	for _, codec := range []Codec{CodecNone, CodecGzip, CodecSnappy, CodecLZ4, CodecZstd} {
 		for _, inPlace := range []bool{false, true} {
