@@ -1,5 +1,5 @@
 #!/bin/sh
-# The detectors of the default preset beside other programs, on the same series, by the same
+# The detectors of the default preset, or that of ODRADEK_PRESET, beside other programs, on the same series, by the same
 # thresholds and measures: a table in Markdown for each data set, on stdout. `make quality` calls it.
 #
 # usage: quality.sh <folder of data sets> [<data set> ...]
@@ -39,7 +39,7 @@ judge() {
 	rm -rf "$rated"
 	$python "$here/quality_peers.py" -r $column "$out/series/$1" "$3" "$rated"
 	# shellcheck disable=SC2086
-	env $settings bin/worker score -data "$out/series/$1" -scores "$rated" -json >"$rated.part"
+	env -u ODRADEK_PRESET $settings bin/worker score -data "$out/series/$1" -scores "$rated" -json >"$rated.part"
 	rm -r "$rated"
 	mv "$rated.part" "$rated.json"
 }
@@ -48,14 +48,14 @@ judge() {
 if [ "$1" = -one ]; then
 	set=$(echo "$2" | sed 's/-.*//')
 	near=32 # samples of a score of the preset's detector near
-	case $set in asd | smd) near=4 ;; esac
+	case $set in asd | smd) [ "${ODRADEK_PRESET:-}" = vector ] && near=8 || near=4 ;; esac
 	case $3 in
 	preset)
 		bin/worker score -data "$out/series/$2" -json >"$out/rated/$2.part"
 		mv "$out/rated/$2.part" "$out/rated/$2.preset"
 		;;
 	own)
-		own=$out/own/$2
+		own=$out/own/$2${ODRADEK_PRESET:+-$ODRADEK_PRESET}
 		if [ -z "$(find "$own/took" -newer bin/worker 2>/dev/null)" ]; then
 			rm -rf "$own"
 			mkdir -p "$own"
