@@ -66,8 +66,9 @@ func (b *Bench) OnDevice(ctx context.Context) ([]report.Row, error) {
 	defer e.Close()
 	var rows []report.Row
 	defer func() {
+		name := e.Stats().Devices[0].Name
 		for i := range rows {
-			rows[i].Device = e.Stats().Devices[0].Name
+			rows[i].Device = name
 		}
 	}()
 	for _, s := range allShapes() {
