@@ -109,6 +109,7 @@ var plans = [...]*opPlan{
 	&discordPlan,
 	&scanPlan,
 	&topnPlan,
+	&arPlan,
 }
 
 var (

@@ -5,7 +5,6 @@ package ops
 
 import (
 	// Ops without shapes.
-	_ "odradek/detectors/ops/ar"
 	_ "odradek/detectors/ops/flatline"
 	_ "odradek/detectors/ops/season"
 	_ "odradek/detectors/ops/solvingset"
@@ -13,6 +12,7 @@ import (
 	_ "odradek/detectors/ops/zscore"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/ar"
 	"odradek/detectors/ops/discord"
 	"odradek/detectors/ops/discords"
 	"odradek/detectors/ops/ikasst"
@@ -33,6 +33,7 @@ var shapes = map[detectors.Op]func() []detectors.Shape{
 	discord.Op:  discord.Shapes,
 	scan.Op:     scan.Shapes,
 	topn.Op:     topn.Shapes,
+	ar.Op:       ar.Shapes,
 }
 
 // Shapes returns the shapes that benchmarks measure of an op on a device. For an op without

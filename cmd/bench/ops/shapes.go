@@ -71,6 +71,7 @@ var targets = map[string]target{
 	"discord window=2048 m=64, 1 fresh":                           {0, 1.5e6},
 	"discord window=2048 m=64, 1 fresh, 16 tasks a key":           {0, 3e6},
 	"discord window=2048 m=64, 16 fresh":                          {0, 10e6},
+	"ar order=32, 1 fresh":                                        {500e6, 20e6},
 	"discords N=1000000 m=512 to 512":                             {1_000_000 / 0.22, 0},
 	"discords N=1000000 m=512 to 512, with a radius":              {1_000_000 / 0.015, 0},
 	"discords N=1000000 m=512 to 512, random walk, with a radius": {1_000_000 / 0.015, 0},

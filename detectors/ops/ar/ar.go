@@ -281,3 +281,20 @@ func cases(rng *rand.Rand) []detectors.Case {
 	}
 	return cases
 }
+
+// Shapes score a sample or 16 of a key in a batch, at once or one after the other, with the default order and with 32.
+func Shapes() []detectors.Shape {
+	shape := func(order, fresh, chain, tasks int) detectors.Shape {
+		s := detectors.Shape{
+			Name: fmt.Sprintf("order=%d, %d fresh", order, fresh), Unit: "scores/s", Dim: 1, Fresh: fresh, Chain: chain, Tasks: tasks,
+			Values: detectors.Values{"ORDER": order, "MEMORY": 5000, "MIN_POINTS": 1},
+		}
+		if chain > 0 {
+			s.Name += fmt.Sprintf(", %d tasks a key", chain)
+		}
+		return s
+	}
+	return []detectors.Shape{
+		shape(32, 1, 0, 57024), shape(32, 1, 16, 57024), shape(32, 16, 0, 1<<15), shape(16, 1, 0, 1<<17), shape(16, 1, 16, 1<<17), shape(16, 16, 0, 1<<16),
+	}
+}

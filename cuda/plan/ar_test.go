@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"testing"
+
+	"odradek/detectors"
+	arop "odradek/detectors/ops/ar"
+)
+
+// arTask returns a task of the given dimension and fresh rows, and the parameters of its detector.
+func arTask(t *testing.T, order, dim, fresh int) (*detectors.Task, detectors.Words) {
+	t.Helper()
+	d, err := arop.New(arop.Params{Order: order, Memory: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := d.Window() + fresh - 1
+	n, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
+	if !ok {
+		t.Fatalf("order %d: no task of %d rows", order, rows)
+	}
+	task := &detectors.Task{Op: arop.Op, Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)}}
+	task.Scores.Len, task.Next.Len, task.Detail.Len = uint32(n.Scores), uint32(n.Carry), uint32(n.Detail)
+	return task, d.Params()
+}
+
+// TestARClass compares classes with the kernels' limits, and requires that each value of each chain has one group.
+func TestARClass(t *testing.T) {
+	for _, c := range []struct {
+		order, dim, fresh int
+		variant           uint32
+	}{
+		{1, 1, 1, 2}, {15, 1, 1, 2}, {16, 1, 1, 0}, {16, 3, 1, 0}, {16, 1, 2, 4}, {17, 1, 1, 3}, {31, 1, 1, 3}, {32, 1, 1, 1},
+		{32, 1, 16, 5}, {33, 1, 1, 6}, {64, 38, 16, 6}, {8, 8, 1, 2}, {8, 9, 1, 2}, {8, 33, 1, 2}, {8, 600, 1, 2},
+	} {
+		task, params := arTask(t, c.order, c.dim, c.fresh)
+		class, cost, ok := arPlan.class(task, params)
+		if !ok || class.Variant != c.variant || int(class.B) != c.dim || arPlan.shared(class) > 200<<10 {
+			t.Errorf("%+v: %+v, %d bytes of a block, taken %v", c, class, arPlan.shared(class), ok)
+		}
+		k := arKernels[c.variant]
+		if need := 24*c.order + k.bytes*c.order*(c.order+3)/2; int(class.A) < need || int(class.A) >= need+16 {
+			t.Errorf("%+v: %d bytes of a series, of which %d are used", c, class.A, need)
+		}
+		var p builder
+		var chains []chain
+		lengths := []uint32{5, 5, 5, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+		for first, i := uint32(0), 0; i < len(lengths); i++ {
+			chains = append(chains, chain{first, lengths[i], cost})
+			first += lengths[i]
+		}
+		arLaunches(class, &p, chains)
+		seen := map[[2]uint32]uint32{} // tasks by first task and value
+		for _, tile := range p.tiles {
+			each, from := tile.Part&0xffff, tile.Part>>16
+			if tile.Count != max(1, each)*tile.Scratch || (each > 0) != (c.dim == 1) || each > p.launches[0].Block/uint32(k.lanes) {
+				t.Errorf("%+v: %+v", c, tile)
+			}
+			for group := range p.launches[0].Block / uint32(k.lanes) {
+				if c.dim == 1 && group < each {
+					seen[[2]uint32{tile.First + group*tile.Scratch, 0}] += tile.Scratch
+				} else if c.dim > 1 && from+group < uint32(c.dim) {
+					seen[[2]uint32{tile.First, from + group}] += tile.Scratch
+				}
+			}
+		}
+		for _, ch := range chains {
+			for v := range uint32(c.dim) {
+				if seen[[2]uint32{ch.first, v}] != ch.count {
+					t.Errorf("%+v: %d of %d tasks of the chain at %d have value %d scored", c, seen[[2]uint32{ch.first, v}], ch.count, ch.first, v)
+				}
+			}
+		}
+		if len(seen) != len(chains)*c.dim || len(p.launches) != 1+min(1, c.dim-1) {
+			t.Errorf("%+v: %d groups with work, %d launches", c, len(seen), len(p.launches))
+		}
+	}
+}
+
+// TestAROutputs requires that the kernels take no task whose rows or outputs are not those of its order.
+func TestAROutputs(t *testing.T) {
+	task, params := arTask(t, 10, 3, 5)
+	for _, change := range []func(t *detectors.Task){
+		func(t *detectors.Task) { t.X.Len -= 3 },
+		func(t *detectors.Task) { t.X.Len++ },
+		func(t *detectors.Task) { t.Scores.Len = 4 },
+		func(t *detectors.Task) { t.Next.Len-- },
+		func(t *detectors.Task) { t.Detail.Len = 0 },
+	} {
+		other := *task
+		change(&other)
+		if class, _, ok := arPlan.class(&other, params); ok {
+			t.Errorf("%+v: taken as %+v", other, class)
+		}
+	}
+}
