@@ -137,8 +137,9 @@ type Region struct {
 // until then.
 type Learner interface {
 	Detector
-	// Learns returns the number of rows that have been scored, as NaN, before the first score.
-	Learns() int
+	// Left returns how many rows are still scored as NaN, at the least, before the first score. carry is that of the last
+	// task; nil: no row has been scored.
+	Left(carry Words) int
 }
 
 // MaxBlock is the largest block of a Blocker, in bytes.

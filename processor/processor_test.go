@@ -192,6 +192,9 @@ func (b *bench) ledger() map[[2]int64]output.Score {
 		if _, dup := got[id]; dup {
 			b.t.Errorf("two scores for %v", id)
 		}
+		if (s.State == output.WarmingUp) != (s.Remaining > 0) {
+			b.t.Errorf("%v, of state %v, says that %d samples remain", id, s.State, s.Remaining)
+		}
 		got[id] = s
 	}
 	return got

@@ -175,11 +175,12 @@ func TestBacktestIsTheStream(t *testing.T) {
 		score                string // its bits
 		state                string
 		eventTime, scoreTime int64
+		remaining            string
 	}
 	mine := map[id]said{}
 	warm := map[string]int{}
 	for _, r := range table(t, scores) {
-		s := said{"null", r["state"], timeOf(t, r["event_time"]), timeOf(t, r["score_time"])}
+		s := said{"null", r["state"], timeOf(t, r["event_time"]), timeOf(t, r["score_time"]), r["remaining"]}
 		if r["score"] != "" {
 			v, err := strconv.ParseFloat(r["score"], 64)
 			must(t, err)
@@ -195,7 +196,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 		s, err := output.DecodeScore(live[i].Value)
 		must(t, err)
 		k := id{fmt.Sprint(s.Partition), fmt.Sprint(s.Offset), s.Detector, string(s.Key)}
-		want := said{"null", s.State.String(), s.EventTime, s.ScoreTime}
+		want := said{"null", s.State.String(), s.EventTime, s.ScoreTime, fmt.Sprint(s.Remaining)}
 		if s.Score == s.Score {
 			want.score = fmt.Sprintf("%x", math.Float64bits(s.Score))
 		}

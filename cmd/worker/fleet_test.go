@@ -321,6 +321,7 @@ type scored struct {
 	scoreTime int64
 	state     string
 	bits      uint64 // of the score, NaN for none
+	remaining int32  // 0 for none
 }
 
 func (s scored) value() float64 { return math.Float64frombits(s.bits) }
@@ -367,6 +368,12 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 		}
 		s := scored{key: m["series_key"].(string), eventTime: micros(m["event_time"]), scoreTime: micros(m["score_time"]),
 			state: m["state"].(string), bits: math.Float64bits(v)}
+		if u, ok := m["remaining"].(map[string]any); ok {
+			s.remaining = u["int"].(int32)
+		}
+		if (s.state == "warming_up") != (s.remaining > 0) {
+			f.t.Fatalf("%v: %d samples remain in the state %s", sid, s.remaining, s.state)
+		}
 		if string(r.Key) != s.key {
 			f.t.Fatalf("score of %q has record key %q", s.key, r.Key)
 		}
@@ -525,7 +532,7 @@ func compare(t *testing.T, what string, want, got map[scoreID]scored) {
 				t.Errorf("%s: no score for %v", what, id)
 			}
 		case g != w && !(g.key == w.key && g.eventTime == w.eventTime && g.scoreTime == w.scoreTime && g.state == w.state &&
-			math.IsNaN(g.value()) && math.IsNaN(w.value())):
+			g.remaining == w.remaining && math.IsNaN(g.value()) && math.IsNaN(w.value())):
 			if differ++; differ <= 5 {
 				t.Errorf("%s: %v is %+v (%v), undisturbed %+v (%v)", what, id, g, g.value(), w, w.value())
 			}

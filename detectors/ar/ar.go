@@ -145,6 +145,9 @@ func (s *State) Store(words []uint32) {
 // Learnt returns the number of samples that the state has learnt from, at most Memory.
 func (s *State) Learnt() int { return s.n }
 
+// Learnt returns the number that State.Learnt returns of the state that words have.
+func Learnt(words []uint32) int { return int(words[0]) }
+
 // Step scores the sample x[p], whose predecessors are x[:p], and learns it.
 func (s *State) Step(p *Params, x []float64) Score {
 	n := p.Order

@@ -197,6 +197,10 @@ func TestAny(t *testing.T) {
 			if math.Float32bits(a.Score) != math.Float32bits(b.Score) && (a.Score == a.Score || b.Score == b.Score) {
 				t.Fatalf("world %d: score %d is %v, want %v", world, i, a.Score, b.Score)
 			}
+			if (a.Remaining > 0) != b.WarmingUp {
+				t.Fatalf("world %d: row %d says that %d samples remain", world, i, a.Remaining)
+			}
+			a.Remaining = 0 // see TestRemaining
 			if a.Score, b.Score = 0, 0; a != b || !slices.Equal(parts[i], whole[i]) {
 				t.Fatalf("world %d: row %d is\n%+v %v, want\n%+v %v", world, i, a, parts[i], b, whole[i])
 			}

@@ -107,6 +107,9 @@ type Row struct {
 	Score        float32 // NaN: none; with Any a member's is its Ratio
 	Severity     uint8   // with Any, of a member's ratio above 1; of the ensemble the highest of those
 	OpenAfter    int     // with Any: ratios above 1 in a row from which on a member counts; 0 is 1
+	// Remaining is how many samples come, at the least, until the next score: of a member without a score, and of the
+	// ensemble while it is warming up. 0: not known, or there is one.
+	Remaining int32
 }
 
 // Ratio returns score/threshold, which with Any is a member's Row.Score: above 1 if and only if the score is above the
@@ -148,6 +151,9 @@ const (
 	memberCount = 3 // scores, up to Memory
 	memberMean  = 4 // float64
 	memberSize  = 5
+
+	// Before the first score, or ratio, in place of the mean: Row.Remaining of the member's last sample.
+	memberAwaited = 4
 
 	// With Any, in place of count and mean: the highest ratio above 1 that came too late for its sample, as in an entry, none
 	// without one, 0 before the member's first ratio; and the first time that it is about.
@@ -200,12 +206,18 @@ func delaySize(lag int) int {
 	return delayHead + lag
 }
 
-// delayed keeps a member's score for later, and returns the one of as many before as its lag, NaN if there is none.
-func (p *Params) delayed(state []uint64, member int, score float32) float32 {
+// ring returns the part of a state from a member's delayed scores on.
+func (p *Params) ring(state []uint64, member int) []uint64 {
 	d := state[p.delays():]
 	for _, lag := range p.Lags[:member] {
 		d = d[delaySize(lag):]
 	}
+	return d
+}
+
+// delayed keeps a member's score for later, and returns the one of as many before as its lag, NaN if there is none.
+func (p *Params) delayed(state []uint64, member int, score float32) float32 {
+	d := p.ring(state, member)
 	lag, ring := uint64(p.Lags[member]), d[delayHead:]
 	before := float32(math.NaN())
 	if d[0] == lag {
@@ -232,6 +244,12 @@ func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 		score, run = counted(m, r)
 	}
 	m[memberPlace], m[memberPlace+1], m[memberPlace+2] = run, uint64(r.Time), uint64(r.Offset)
+	if m[memberCount] == 0 {
+		m[memberAwaited] = 0
+		if score != score {
+			m[memberAwaited] = uint64(p.awaited(state, member, r))
+		}
+	}
 	if over = p.Any && score > 1; !over {
 		severity = 0
 	}
@@ -352,7 +370,12 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	if p.Any {
 		p.highest(state, e, r, terms)
 	} else {
+		r.Remaining = p.remaining(state, queue[:n*size])
+		r.WarmingUp = r.Remaining > 0
 		p.sum(state, queue[:n*size], r, terms)
+	}
+	if p.Any && r.WarmingUp {
+		r.Remaining = p.soonest(state, queue[:n*size])
 	}
 	state[atScored], state[atScored+1], state[atScored+2] = 1, uint64(time), uint64(offset)
 	copy(queue, queue[size:n*size])
@@ -367,7 +390,6 @@ func (p *Params) sum(state, queue []uint64, r *Row, terms []float64) {
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
 		own := scoreOf(queue[entryScores+i])
-		r.WarmingUp = r.WarmingUp || m[memberCount] < uint64(p.MinPoints)
 		score := own
 		if own != own && p.Every != nil {
 			score = p.next(queue, i, r)
@@ -377,7 +399,7 @@ func (p *Params) sum(state, queue []uint64, r *Row, terms []float64) {
 			continue
 		}
 		scored = true
-		terms[i] = term(float64(score), math.Float64frombits(m[memberMean]))
+		terms[i] = term(float64(score), mean(m))
 		if p.Weights != nil {
 			terms[i] *= p.Weights[i]
 		}
@@ -420,7 +442,7 @@ func (p *Params) highest(state, e []uint64, r *Row, terms []float64) {
 		terms[i] = 0
 		if score == score {
 			if terms[i] = float64(score); m[memberLate] == 0 {
-				m[memberLate] = none
+				m[memberLate], m[memberSince] = none, 0
 			}
 			if !(r.Score >= score) {
 				r.Score = score
@@ -429,6 +451,78 @@ func (p *Params) highest(state, e []uint64, r *Row, terms []float64) {
 		}
 		r.WarmingUp = r.WarmingUp && m[memberLate] == 0
 	}
+}
+
+// awaited returns Row.Remaining of a member's sample without a score, as it counts for the ensemble: later by the member's lag.
+func (p *Params) awaited(state []uint64, member int, r *Row) int32 {
+	if p.Lags == nil || p.Lags[member] == 0 {
+		return r.Remaining
+	}
+	lag, every := p.Lags[member], p.every(member)
+	ring := p.ring(state, member)
+	for i := range lag { // the oldest score is at its place first
+		if at := (int(ring[1]) + i) % lag; uint64(at) < ring[0] && ring[delayHead+at] != none {
+			return int32(min(math.MaxInt32, (i+1)*every))
+		}
+	}
+	return int32(min(math.MaxInt32, int(r.Remaining)+lag*every))
+}
+
+func (p *Params) every(member int) int {
+	if p.Every == nil {
+		return 1
+	}
+	return p.Every[member]
+}
+
+// ahead returns how many samples after the first entry of the queue a member has its next score, at the least; 0: it has one of
+// the first. ok is false where the member has not reached it.
+func (p *Params) ahead(state, queue []uint64, member int) (n int, ok bool) {
+	m, size, at := state[atMembers+member*memberSize:], p.entrySize(), 0
+	for i := 0; i*size < len(queue); i++ {
+		e := queue[i*size:]
+		if !reached(m, int64(e[entryTime]), int64(e[entryOffset])) {
+			break
+		}
+		if score := scoreOf(e[entryScores+member]); score == score {
+			return i, true
+		}
+		at, ok = i, true
+	}
+	if m[memberCount] == 0 {
+		return at + max(1, int(m[memberAwaited])), ok
+	}
+	return at + 1, ok
+}
+
+// remaining returns how many samples come, at the least, after the first entry of the queue until each member has had MinPoints
+// scores before one; 0: they have.
+func (p *Params) remaining(state, queue []uint64) int32 {
+	most := 0
+	for i := range p.Members {
+		count := state[atMembers+i*memberSize+memberCount]
+		if count >= uint64(p.MinPoints) {
+			continue
+		}
+		most = max(most, 1)
+		if n, ok := p.ahead(state, queue, i); ok { // otherwise scores of earlier samples come, too
+			most = max(most, n+(p.MinPoints-1-int(count))*p.every(i)+1)
+		}
+	}
+	return int32(min(math.MaxInt32, most))
+}
+
+// soonest returns how many samples come, at the least, after the first entry of the queue until a member has a ratio.
+func (p *Params) soonest(state, queue []uint64) int32 {
+	least := math.MaxInt32
+	for i := range p.Members {
+		n, ok := p.ahead(state, queue, i)
+		if !ok {
+			return 1
+		}
+		least = min(least, n)
+	}
+	return int32(max(1, least))
 }
 
 // term returns the logarithm of the ratio of a score and its mean.
@@ -447,12 +541,20 @@ func (p *Params) learn(m []uint64, score float32) {
 	if score != score {
 		return
 	}
+	mean := mean(m)
 	if m[memberCount] < uint64(p.Memory) {
 		m[memberCount]++
 	}
-	mean := math.Float64frombits(m[memberMean])
 	mean += (float64(max(0, min(math.MaxFloat32, score))) - mean) / float64(m[memberCount])
 	m[memberMean] = math.Float64bits(mean)
+}
+
+// mean returns the mean of a member's scores, 0 without one.
+func mean(m []uint64) float64 {
+	if m[memberCount] == 0 {
+		return 0
+	}
+	return math.Float64frombits(m[memberMean])
 }
 
 // reached reports whether a place is at a sample or after it.

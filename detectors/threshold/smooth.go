@@ -47,6 +47,14 @@ func (n Smoothing) Add(state []uint64, score float32) float32 {
 	return float32(sum / float64(n))
 }
 
+// Left returns how many scores must be added to a state before there is a mean; nil is a state without any.
+func (n Smoothing) Left(state []uint64) int {
+	if n < 2 || len(state) == 0 {
+		return max(1, int(n))
+	}
+	return int(n) - int(state[0])
+}
+
 // Valid reports whether Add can continue with a stored state.
 func (n Smoothing) Valid(state []uint64) bool {
 	if len(state) != n.Size() {

@@ -191,6 +191,18 @@ func Count(state []float32) int {
 	return int(state[atCount]) + digit*int(state[atCountHigh])
 }
 
+// Left returns how many scores must be added to a state, at the least, before one is judged by a bound.
+func (r *Rule) Left(state []float32) int {
+	n := r.Warmup
+	switch r.Kind {
+	case Mean, Quantile, MAD, PerDay:
+		n = max(n, 1)
+	case Conformal:
+		n = max(n, min(least(r.Value), int(math.Ceil(1/r.Value))-1))
+	}
+	return max(0, n-Count(state))
+}
+
 // Judge is JudgeAt for rules that use no time: all kinds but PerDay, without a Span.
 func (r *Rule) Judge(state []float32, score float32) Verdict { return r.JudgeAt(state, score, 0) }
 

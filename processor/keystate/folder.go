@@ -60,7 +60,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 		for j := range sw.Detectors {
 			d := &sw.Detectors[j]
 			if w.Rows < d.MinRows {
-				f.judge.warm(k, d, time, offset)
+				f.judge.warm(k, d, time, offset, k.Remaining(d, w.Rows))
 				continue
 			}
 			if w.Count >= d.Learnt {
@@ -98,7 +98,7 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 	w.PushValue(sw, time, v)
 	d := &sw.Detectors[0]
 	if w.Rows < d.MinRows {
-		f.judge.warm(k, d, time, offset)
+		f.judge.warm(k, d, time, offset, k.Remaining(d, w.Rows))
 		return WarmingUp
 	}
 	m := &k.Progress[0]

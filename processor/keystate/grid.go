@@ -97,9 +97,9 @@ func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
 		d := &sw.Detectors[j]
 		word := w.Fresh(sw, d)[0]
 		k.Progress[d.Place].Fresh = 0
-		if !w.Tables().Learned(sw.Grid, w.Count) {
+		if left := w.Tables().Left(sw.Grid, w.Count); left > 0 {
 			start, _ := k.GridOpen(i)
-			f.judge.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
+			f.judge.warm(k, d, start-1, int64(word>>1), left) // the window's last microsecond
 			continue
 		}
 		f.summarise(k, w, d)
@@ -147,7 +147,7 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 		w.Fresh(sw, d)[0] = uint64(offset) << 1
 		k.Progress[d.Place].Fresh = 1
 	}
-	if !w.Tables().Learned(g, w.Count) {
+	if w.Tables().Left(g, w.Count) > 0 {
 		return WarmingUp
 	}
 	return Scored

@@ -35,21 +35,21 @@ type judge struct {
 
 var nan = float32(math.NaN())
 
-// warm makes the row of a sample for which the detector has too little history.
-func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64) {
+// warm makes the row of a sample for which the detector has too little history, remaining samples before the first score.
+func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
 	if j.out.withholds(offset) && len(d.Feeds) == 0 {
 		return
 	}
 	if !j.out.tasks.Empty() {
-		j.out.tasks.WarmUp(k, d, time, offset)
+		j.out.tasks.WarmUp(k, d, time, offset, remaining)
 		return
 	}
-	j.addWarmRow(k, d, time, offset)
+	j.addWarmRow(k, d, time, offset, remaining)
 }
 
-func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
-	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Judged: nan, Threshold: nan, Offset: offset, Time: time,
-		About: time, Until: time, Behind: j.out.behind(offset)}
+func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
+	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Remaining: remaining, Score: nan, Judged: nan, Threshold: nan,
+		Offset: offset, Time: time, About: time, Until: time, Behind: j.out.behind(offset)}
 	if !j.out.withholds(offset) {
 		j.out.Rows = append(j.out.Rows, r)
 	}
@@ -74,6 +74,9 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			rows = append(rows, Row{})
 			r := &rows[len(rows)-1]
 			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[at])
+			if r.State == RowWarmingUp {
+				r.Remaining = p.Remaining(b, scores, at)
+			}
 			r.Score, r.Judged, r.Threshold = scores[at], scores[at], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
@@ -109,7 +112,7 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 
 // stateOf returns the state of a row of a steady detector, from the word of its sample and its score.
 func stateOf(d *series.SetDetector, word uint64, score float32) RowState {
-	if d.Learns && score != score {
+	if d.Learner != nil && score != score {
 		return RowWarmingUp
 	}
 	return RowState(word&1) * RowImputed
@@ -157,6 +160,9 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 			r := Row{
 				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[at]), Score: scores[at],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
+			}
+			if r.State == RowWarmingUp {
+				r.Remaining = p.Remaining(b, scores, at)
 			}
 			why := reasons{p: p, b: b, i: i}
 			j.judgeRow(p.Key, d, a, &r, &why)
@@ -373,6 +379,9 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 				said.OpenAfter = d.Alarm.Events.OpenAfter
 			}
 		}
+		if said.Score != said.Score {
+			said.Remaining = k.Awaited(d, r.Remaining, e.Combined.Any)
+		}
 		if e.Combined.Add(state, f.Member, &said) && e.Judged && e.Alarm.Events != nil {
 			hear(j, k, e, &events.Said{Member: d.Name, Ratio: said.Score}, r, why)
 		}
@@ -383,7 +392,7 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 			}
 			switch {
 			case out.WarmingUp:
-				row.State = RowWarmingUp
+				row.State, row.Remaining = RowWarmingUp, out.Remaining
 			case out.Imputed:
 				row.State = RowImputed
 			}

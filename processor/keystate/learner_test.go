@@ -42,6 +42,9 @@ func TestLearner(t *testing.T) {
 				if (row.Score != row.Score) != warming || (row.State == RowWarmingUp) != warming {
 					t.Fatalf("stride %d: sample %d has the score %v and the state %d", stride, row.Offset, row.Score, row.State)
 				}
+				if want := int32(max(0, order+least-row.Offset)); row.Remaining != want {
+					t.Fatalf("stride %d: after sample %d remain %d, want %d", stride, row.Offset, row.Remaining, want)
+				}
 			}
 			if s.Counts[WarmingUp] != order+least || s.Counts[Scored] != n-order-least {
 				t.Fatalf("stride %d: %v", stride, s.Counts)

@@ -246,7 +246,7 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 	}
 	missing := math.Float32bits(float32(math.NaN()))
 	out := flat{string(k.name), int32(e), RowScored, missing, said.offset, said.time, math.MaxInt64, math.MinInt64, false, 0, missing, missing,
-		0}
+		0, 0}
 	sum, scored, imputed := 0.0, false, false
 	about, till := int64(math.MaxInt64), int64(math.MinInt64)
 	var terms []float64
@@ -353,7 +353,8 @@ func (m *model) counted(k *modelKey, of [2]int, row flat) flat {
 // highest scores a sample by the definition of any in package ensemble.
 func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	missing := math.Float32bits(float32(math.NaN()))
-	out := flat{string(k.name), int32(e), RowWarmingUp, missing, said.offset, said.time, said.time, said.time, false, 0, missing, missing, 0}
+	out := flat{string(k.name), int32(e), RowWarmingUp, missing, said.offset, said.time, said.time, said.time, false, 0, missing, missing,
+		0, 0}
 	members := m.cfg.Detectors[e].Ensemble.Members
 	var some, above []flat
 	ratios, imputed := make([]float64, len(members)), false
@@ -659,7 +660,7 @@ func (m *model) row(sm Sample) {
 			n := len(w.rows)
 			if n < f.least {
 				m.said(k, i, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
-					sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0})
+					sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, int32(f.least - n)})
 				continue
 			}
 			out = Scored
@@ -742,9 +743,10 @@ func (m *model) close(k *modelKey, wi int) {
 			continue
 		}
 		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), last.Offset, end - 1, end - g.Span, end - 1,
-			false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0}
+			false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, 0}
 		if len(startsBefore(g, w)) < g.Learn {
 			row.state, row.about = RowWarmingUp, end-1
+			row.remaining = int32(max(1, g.Learn-len(startsBefore(g, &modelWin{past: w.past}))))
 			m.rows = append(m.rows, row)
 			continue
 		}
@@ -867,7 +869,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	finds := f.AppendFindings(nil, rows)
 	for j, r := range k.fresh[i] {
 		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time, false, 0,
-			math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0}
+			math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, 0}
 		if r.imputed {
 			row.state = RowImputed
 		}
@@ -1092,6 +1094,9 @@ func TestModel(t *testing.T) {
 		}
 		for i := range w.rows {
 			w.rows[i].behind = 0 // that is a matter of the fold, and of no consequence to it
+			if w.cfg.Detectors[w.rows[i].det].Ensemble != nil {
+				w.rows[i].remaining = 0 // see checkRemaining, and package ensemble
+			}
 		}
 		for i := range w.told {
 			w.told[i].behind = 0

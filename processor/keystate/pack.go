@@ -56,8 +56,8 @@ func (s *scoring) Apply(b *detectors.Batch) {
 		s.out.applied = &p.Task
 		switch p.Index {
 		case tasks.WarmingUp:
-			time, offset := s.tasks.WarmedUp(&p.Task)
-			s.judge.addWarmRow(p.Key, p.Detector, time, offset)
+			time, offset, remaining := s.tasks.WarmedUp(&p.Task)
+			s.judge.addWarmRow(p.Key, p.Detector, time, offset, remaining)
 			continue
 		case tasks.Deferred:
 			s.tasks.Do(&p.Task)

@@ -189,8 +189,11 @@ type Row struct {
 	// NaN where it was not judged.
 	Threshold float32
 	Behind    uint32 // how many records the one at Offset was behind the newest one when its score fell due
-	Offset    int64  // of the scored sample
-	Time      int64  // of the scored sample
+	// Remaining is how many further samples of the key come, at the least, until the first with a score: 1 where it is the next.
+	// 0 unless State is RowWarmingUp.
+	Remaining int32
+	Offset    int64 // of the scored sample
+	Time      int64 // of the scored sample
 	// About and Until are the times of the first and the last sample that the
 	// score is about.
 	About, Until int64

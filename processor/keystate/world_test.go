@@ -137,13 +137,14 @@ type flat struct {
 	exceeds                   bool
 	severity                  uint8
 	threshold, judged, behind uint32
+	remaining                 int32
 }
 
 func flatten(rows []Row) []flat {
 	out := make([]flat, 0, len(rows))
 	for _, r := range rows {
 		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until,
-			r.Exceeds, r.Severity, math.Float32bits(r.Threshold), math.Float32bits(r.Judged), r.Behind})
+			r.Exceeds, r.Severity, math.Float32bits(r.Threshold), math.Float32bits(r.Judged), r.Behind, r.Remaining})
 	}
 	return out
 }
@@ -236,12 +237,41 @@ func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
 	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
 	w.refused = s.Suspects.Refused
+	if w.backfill <= 0 { // otherwise rows are withheld
+		checkRemaining(t, w.rows)
+	}
 	var sum int64
 	for _, c := range s.Counts {
 		sum += c
 	}
 	if sum+int64(s.Held()) != int64(len(w.log)) {
 		t.Fatalf("%d samples became %v and %d held", len(w.log), s.Counts, s.Held())
+	}
+}
+
+// checkRemaining requires that no score comes sooner than the rows before it say, and that rows which are warming up, and no
+// others, say when one does.
+func checkRemaining(t testing.TB, rows []flat) {
+	type series struct {
+		key string
+		det int32
+	}
+	n, before := map[series]int{}, map[series][]flat{}
+	least := map[series]int{} // the number of the first row that may have a score
+	for _, row := range rows {
+		of := series{row.key, row.det}
+		scored := !math.IsNaN(float64(math.Float32frombits(row.score)))
+		if (row.state == RowWarmingUp) != (row.remaining > 0) || scored && row.remaining > 0 {
+			t.Fatalf("%d samples remain: %+v", row.remaining, row)
+		}
+		if scored && n[of] < least[of] {
+			t.Fatalf("a score comes %d samples early: %+v\nbehind %+v", least[of]-n[of], row, before[of])
+		}
+		if row.remaining > 0 {
+			least[of] = max(least[of], n[of]+int(row.remaining))
+			before[of] = append(before[of], row)
+		}
+		n[of]++
 	}
 }
 

@@ -167,7 +167,7 @@ func (w *Writer) writeScore(b *record.Batches, ms int64, row *keystate.Row, name
 		offset = row.Offset
 	}
 	if len(headers) > 0 {
-		w.value = w.scores.Append(w.value[:0], name, row.Time, row.About, int(row.Detector), score, state, offset)
+		w.value = w.scores.Append(w.value[:0], name, row.Time, row.About, int(row.Detector), score, state, offset, row.Remaining)
 		return len(w.value), b.Append(ms, name, w.value, headers)
 	}
 	most := w.scores.Most(name)
@@ -175,7 +175,7 @@ func (w *Writer) writeScore(b *record.Batches, ms int64, row *keystate.Row, name
 	if err != nil {
 		return most, err
 	}
-	n = w.scores.Put(value, name, row.Time, row.About, int(row.Detector), score, state, offset)
+	n = w.scores.Put(value, name, row.Time, row.About, int(row.Detector), score, state, offset, row.Remaining)
 	b.Close(n)
 	return n, nil
 }

@@ -1,16 +1,37 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"reflect"
 	"testing"
+
+	"github.com/linkedin/goavro/v2"
+
+	"odradek/detectors/seedtest"
+	"odradek/schemas/avro"
 )
 
-// TestAnomalySchemaEvolves: a reader with the schema of before reads what is written
+// TestSchemasEvolve: a reader with the schema of before reads what is written
 // now, and a reader with the present one what was written before: what was there is as
 // it was, and what is new has a default.
-func TestAnomalySchemaEvolves(t *testing.T) {
+func TestSchemasEvolve(t *testing.T) {
+	has := evolved(t, "testdata/anomaly_1.avsc", AnomalySchema)
+	for _, name := range []string{"expected", "actual", "contribution"} {
+		if want := []any{"null", map[string]any{"type": "array", "items": "double"}}; !reflect.DeepEqual(has[name]["type"], want) {
+			t.Errorf("field %s is of %v, want %v", name, has[name]["type"], want)
+		}
+	}
+	if has := evolved(t, "testdata/score_1.avsc", ScoreSchema); !reflect.DeepEqual(has["remaining"]["type"], []any{"null", "int"}) {
+		t.Errorf("field remaining is of %v", has["remaining"]["type"])
+	}
+}
+
+// evolved compares a schema with that of before in a file, and returns its fields.
+func evolved(t *testing.T, file, schema string) (has map[string]map[string]any) {
+	t.Helper()
 	type record struct {
 		Name, Namespace string
 		Fields          []map[string]any
@@ -25,12 +46,12 @@ func TestAnomalySchemaEvolves(t *testing.T) {
 		}
 		return r, fields
 	}
-	text, err := os.ReadFile("testdata/anomaly_1.avsc")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, had := read(text)
-	now, has := read([]byte(AnomalySchema))
+	now, has := read([]byte(schema))
 	if before.Name != now.Name || before.Namespace != now.Namespace {
 		t.Errorf("%s.%s was %s.%s", now.Namespace, now.Name, before.Namespace, before.Name)
 	}
@@ -53,9 +74,55 @@ func TestAnomalySchemaEvolves(t *testing.T) {
 			t.Errorf("field %s is new and has no default", name)
 		}
 	}
-	for _, name := range []string{"expected", "actual", "contribution"} {
-		if want := []any{"null", map[string]any{"type": "array", "items": "double"}}; !reflect.DeepEqual(has[name]["type"], want) {
-			t.Errorf("field %s is of %v, want %v", name, has[name]["type"], want)
+	return has
+}
+
+// TestScoreEvolves: goavro reads a score of now with the schema of before, up to the field that is new, and the schema of now
+// reads one of before, in which that field has its default; so does DecodeScore.
+func TestScoreEvolves(t *testing.T) {
+	text, err := os.ReadFile("testdata/score_1.avsc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := goavro.NewCodecForStandardJSONFull(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := goavro.NewCodecForStandardJSONFull(ScoreSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := seedtest.New(t)
+	e := NewScoreEncoder(7, "plant", 3, []string{"level"})
+	for range 500 {
+		score, state, remaining, field := math.NaN(), WarmingUp, 1+int32(rng.Uint32()>>(1+rng.IntN(30))), []byte{0}
+		if rng.IntN(2) == 0 {
+			score, state, remaining = rng.NormFloat64(), Scored, 0
+		} else {
+			field = avro.AppendLong([]byte{2}, int64(remaining))
+		}
+		b := e.Append(nil, []byte("k"), rng.Int64N(1e15), rng.Int64N(1e15), 0, score, state, rng.Int64N(1e9), remaining)[5:]
+		old, rest, err := before.NativeFromBinary(b)
+		if err != nil || !bytes.Equal(rest, field) {
+			t.Fatalf("%x is left, want %x: %v", rest, field, err)
+		}
+		text, err := before.TextualFromNative(nil, old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		native, _, err := now.NativeFromTextual(text)
+		if err != nil || native.(map[string]any)["remaining"] != nil {
+			t.Fatalf("%s is read as %v: %v", text, native, err)
+		}
+		again, err := now.BinaryFromNative(nil, native)
+		if want := append(b[:len(b)-len(field):len(b)-len(field)], 0); err != nil || !bytes.Equal(again, want) {
+			t.Fatalf("%x of the record of before, want %x: %v", again, want, err)
+		}
+		avroOld := append([]byte{0, 0, 0, 0, 7}, b[:len(b)-len(field)]...)
+		for _, b := range [][]byte{avroOld, text} {
+			if s, err := DecodeScore(b); err != nil || s.Remaining != 0 || s.State != state || s.Sample != nil {
+				t.Fatalf("%x is read as %+v: %v", b, s, err)
+			}
 		}
 	}
 }

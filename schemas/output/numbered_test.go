@@ -2,6 +2,7 @@ package output
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -65,7 +66,7 @@ func TestNumbered(t *testing.T) {
 		want   any
 	}{{0, 41, nil}, {20, 41<<20 | 7, int32(7)}, {20, 41 << 20, int32(0)}, {20, 41<<20 | (1<<20 - 1), int32(1<<20 - 1)}} {
 		encode := func(id int32) []byte {
-			return NewScoreEncoder(id, "in", 3, names).Number(c.bits).Append(nil, []byte("k"), 1, 2, 0, 3, Scored, c.offset)
+			return NewScoreEncoder(id, "in", 3, names).Number(c.bits).Append(nil, []byte("k"), 1, 2, 0, math.NaN(), WarmingUp, c.offset, 5)
 		}
 		a := randomAnomaly(rng)
 		a.Offset, a.Sample = 41, nil
@@ -87,7 +88,7 @@ func TestNumbered(t *testing.T) {
 		}
 		for _, id := range []int32{7, SingleObject, JSON} {
 			s, err := DecodeScore(encode(id))
-			if err != nil || s.Offset != 41 || !reflect.DeepEqual(s.Sample, a.Sample) {
+			if err != nil || s.Offset != 41 || s.Remaining != 5 || !reflect.DeepEqual(s.Sample, a.Sample) {
 				t.Errorf("%d: %+v, %v", id, s, err)
 			}
 			back, err := DecodeAnomaly(anomaly(id))

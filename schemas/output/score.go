@@ -48,6 +48,7 @@ type Score struct {
 	Topic     string // of the input record, with Partition and Offset
 	Partition int32
 	Offset    int64
+	Remaining int32  // while warming up, samples until the first score, at the least; 0: none (null)
 	Sample    *int32 // number of the sample in its record; nil: none (null, or not in the schema)
 }
 
@@ -76,7 +77,7 @@ func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []
 		e.detectors = append(e.detectors, b)
 	}
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
-	e.room = len(e.head) + longest + len(e.source) + 4*binary.MaxVarintLen64 + 1 + 8 + 1
+	e.room = len(e.head) + longest + len(e.source) + 4*binary.MaxVarintLen64 + 1 + 8 + 1 + 1 + binary.MaxVarintLen32
 	return e
 }
 
@@ -97,10 +98,10 @@ var (
 // Append appends one score with its framing; see Put. Where dst has room nothing
 // is allocated.
 func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState,
-	offset int64) []byte {
+	offset int64, remaining int32) []byte {
 	n, most := len(dst), e.Most(key)
 	dst = slices.Grow(dst, most)
-	dst = dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
+	dst = dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset, remaining)]
 	if e.schemaID == JSON {
 		return e.compiled.asJSON(dst, n)
 	}
@@ -117,9 +118,9 @@ func (e *ScoreEncoder) Most(key []byte) int {
 
 // Put writes one score with its framing to the front of b, which has Most(key)
 // bytes, and returns how many it took. It is not for an encoder of JSON. Times are microseconds; detector is the
-// index of its name; a NaN score is written as null.
+// index of its name; a NaN score is written as null, and a remaining of 0.
 func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, detector int, score float64,
-	state ScoreState, offset int64) int {
+	state ScoreState, offset int64, remaining int32) int {
 	if len(b) != e.room+len(key) {
 		key = hexKey(key)
 	}
@@ -141,6 +142,14 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 	i++
 	i += copy(b[i:], e.source)
 	i += avro.PutLong(b[i:], offset>>e.bits)
+	if remaining > 0 {
+		b[i] = 2
+		i++
+		i += avro.PutLong(b[i:], int64(remaining))
+	} else {
+		b[i] = 0
+		i++
+	}
 	switch {
 	case !e.numbered:
 	case e.bits == 0:
@@ -178,6 +187,9 @@ func DecodeScore(b []byte) (Score, error) {
 	s.Topic = string(r.Text())
 	s.Partition = r.Int()
 	s.Offset = r.Long()
+	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
+		s.Remaining = r.Int()
+	}
 	s.Sample = readSample(r)
 	if err := r.End(); err != nil {
 		return Score{}, fmt.Errorf("output: score: %w", err)

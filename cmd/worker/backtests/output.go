@@ -40,6 +40,7 @@ var scoreColumns = []tables.Column{
 	{Name: "detector", Few: true}, {Name: "score", Kind: tables.Number}, {Name: "state", Few: true},
 	{Name: "threshold", Kind: tables.Number}, {Name: "exceeds", Kind: tables.Truth}, {Name: "severity", Kind: tables.Whole},
 	{Name: "warmth", Few: true}, {Name: "partition", Kind: tables.Whole}, {Name: "offset", Kind: tables.Whole},
+	{Name: "remaining", Kind: tables.Whole},
 }
 
 // sampleColumn is the last one where records have an array of readings.
@@ -192,10 +193,11 @@ func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
 	v[8].Whole = int64(r.Severity)
 	v[9].Text = w.String()
 	v[10].Whole, v[11].Whole = int64(b.partition.Number), b.cfg.Record(r.Offset)
+	v[12].Whole = int64(r.Remaining)
 	if !b.o.numbered {
 		return v[:len(scoreColumns)]
 	}
-	v[12].Whole = int64(b.cfg.Number(r.Offset))
+	v[13].Whole = int64(b.cfg.Number(r.Offset))
 	return v
 }
 

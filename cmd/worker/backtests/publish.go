@@ -147,7 +147,8 @@ func (p *topicPublisher) Scores(partition *Partition, rows []keystate.Row) error
 		if !p.c.Numbered {
 			offset = p.c.State.Record(offset)
 		}
-		p.value = enc.Append(p.value[:0], name, r.Time, r.About, int(r.Detector), float64(r.Score), output.ScoreState(r.State), offset)
+		p.value = enc.Append(p.value[:0], name, r.Time, r.About, int(r.Detector), float64(r.Score), output.ScoreState(r.State), offset,
+			r.Remaining)
 		if err := p.put(&p.scores, name); err != nil {
 			return err
 		}

@@ -256,7 +256,7 @@ func TestSeries(t *testing.T) {
 		for detector, at := range []int{i, i - later} {
 			if key := series[(at+later)%3]; at >= 0 && at < n {
 				scores = append(scores, kafkatest.Record{Topic: "scores", Partition: -1, Key: []byte(key), Time: b.at(i+1) / 1000,
-					Value: enc.Append(nil, []byte(key), b.at(at), b.at(at), detector, float64(at+detector), output.Scored, int64(at))})
+					Value: enc.Append(nil, []byte(key), b.at(at), b.at(at), detector, float64(at+detector), output.Scored, int64(at), 0)})
 			}
 		}
 	}

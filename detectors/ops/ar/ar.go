@@ -103,8 +103,14 @@ func (d *detector) Op() detectors.Op        { return Op }
 func (d *detector) Params() detectors.Words { return d.params }
 func (d *detector) Window() int             { return d.p.Order + 1 }
 
-// Learns returns MinPoints: each row is learnt when it is scored.
-func (d *detector) Learns() int { return d.p.MinPoints }
+// Left returns MinPoints less the rows learnt: each row is learnt when it is scored.
+func (d *detector) Left(carry detectors.Words) int {
+	p, most := ar.Params{Order: d.p.Order}, 0
+	for ; len(carry) > 0; carry = carry[p.Words():] {
+		most = max(most, ar.Learnt(carry))
+	}
+	return max(0, d.p.MinPoints-most)
+}
 
 // Size returns the scores and the other outputs of a task.
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {

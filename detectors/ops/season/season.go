@@ -131,8 +131,14 @@ func (d *detector) Params() detectors.Words { return d.params }
 func (d *detector) Window() int             { return 1 }
 func (d *detector) Timed()                  {}
 
-// Learns returns MinPoints. The first period, whose samples have no score either, has no number of samples.
-func (d *detector) Learns() int { return d.p.MinPoints }
+// Left returns MinPoints less the residuals learnt. The first period, whose samples have no score either, has no number of samples.
+func (d *detector) Left(carry detectors.Words) int {
+	p, most := season.Params{Bins: d.p.Bins}, 0
+	for ; len(carry) > 0; carry = carry[p.Words():] {
+		most = max(most, season.Learnt(carry))
+	}
+	return max(0, d.p.MinPoints-most)
+}
 
 // Size returns the scores and what else there is of a task. Dim counts the time.
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {

@@ -27,9 +27,9 @@ type Setup struct {
 	Steady   bool
 	Every    int // the number of fresh rows of which one is scored, 1 without a Spaced
 	From, To int
-	MinRows  int32 // rows of the window at which a sample has a task; 0: never
-	Learns   bool  // a score that is NaN says that the detector is still learning
-	Learnt   int64 // rows ever at which a sample has a score
+	MinRows  int32             // rows of the window at which a sample has a task; 0: never
+	Learner  detectors.Learner // a score that is NaN says that it is still learning; nil: it scores the first row
+	Learnt   int64             // rows ever at which a sample has a score
 	// Outputs of a task on a full window, and the most of any.
 	Size, Most detectors.Outputs
 	Params     detectors.Words
@@ -78,8 +78,8 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	}
 	d.Learnt = int64(d.MinRows)
 	if z, ok := c.Detector.(detectors.Learner); ok {
-		d.Learns = true
-		d.Learnt += int64(z.Learns())
+		d.Learner = z
+		d.Learnt += int64(z.Left(nil))
 	}
 	if d.judge(); d.Judged {
 		d.Explain, _ = d.Detector.(detectors.Explainer)

@@ -263,16 +263,21 @@ func (g *Grid) Open(w *Window, sw *SetWindow, start int64) (added int64) {
 // and behind those of all rows the count and the baseline of each, floats as their bits.
 type Tables []uint64
 
-// Learned reports whether as many strides with samples are before the newest window as the grid's baseline needs. rows is
-// the number of rows that the window has ever had.
-func (t Tables) Learned(g *Grid, rows int64) bool {
+// Left returns how many further strides with samples, at the least, are needed before one ends a window that is scored: one
+// with as many of them before it as the grid's baseline needs; 0: the newest window is one. rows is the number of rows that the
+// Window has ever had.
+func (t Tables) Left(g *Grid, rows int64) int32 {
 	begin, within := g.begin(t.newest(g)), 0
 	for i := 0; i < len(t)/3; i += g.Cells() {
 		if int64(t[i]) >= begin {
 			within++
 		}
 	}
-	return rows/int64(g.Cells())-int64(g.Tables())+1-int64(within) >= int64(g.Learn)
+	strides := rows/int64(g.Cells()) - int64(g.Tables()) + 1
+	if strides-int64(within) >= int64(g.Learn) {
+		return 0
+	}
+	return int32(max(1, int64(g.Learn)+1-strides)) // after a gap the window has one stride
 }
 
 // Row returns the row of a cell in the table of the stride that begins at start.

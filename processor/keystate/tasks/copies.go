@@ -3,6 +3,7 @@ package tasks
 import (
 	"math"
 
+	"odradek/detectors"
 	"odradek/processor/keystate/series"
 )
 
@@ -63,9 +64,21 @@ func (c *copies) Scale(t *Task, column int) float64 {
 	return math.Float64frombits(values[(1+int(d.Fresh))*d.Dim+column])
 }
 
-// WarmedUp returns time and offset of a WarmingUp entry.
-func (c *copies) WarmedUp(t *Task) (time, offset int64) {
-	return int64(c.words[t.at]), int64(c.words[t.at+1])
+// WarmedUp returns time and offset of a WarmingUp entry, and how many samples remain until the first with a score.
+func (c *copies) WarmedUp(t *Task) (time, offset int64, remaining int32) {
+	return int64(c.words[t.at]), int64(c.words[t.at+1]), int32(c.words[t.at+2])
+}
+
+// Remaining returns how many samples, at the least, come after the i-th fresh row of a steady task of a Learner, which has no
+// score, until the first that has one.
+func (t *Task) Remaining(b *detectors.Batch, scores []float32, i int) int32 {
+	for j, s := range scores[i+1:] {
+		if s == s {
+			return int32(j) + 1
+		}
+	}
+	next := b.Tasks[t.Index].Next
+	return int32(t.Detector.Learner.Left(b.Out[next.Off:][:next.Len]) + len(scores) - i)
 }
 
 // RowTimes splits the times of a steady task into those of its fresh rows, and of the first

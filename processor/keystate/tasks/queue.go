@@ -36,8 +36,8 @@ type Pending[K comparable] struct {
 
 // Task is a task without scores yet, or something that waits behind one.
 // copies.words has from at on: times, the words of the fresh rows and, for a detector that
-// explains or has a guard, the columns' centers and the fresh rows' values; of a warming-up row its time
-// and word. The times are those of X, or of a steady detector only those that its rows are
+// explains or has a guard, the columns' centers and the fresh rows' values; of a warming-up row what
+// WarmedUp returns. The times are those of X, or of a steady detector only those that its rows are
 // about (RowTimes).
 type Task struct {
 	Detector *series.SetDetector
@@ -93,10 +93,10 @@ func (q *Queue[K]) Defer(do func()) {
 // Do calls the function of a Deferred entry.
 func (q *Queue[K]) Do(t *Task) { q.deferred[t.at]() }
 
-// WarmUp adds a sample that comes too early for a score.
-func (q *Queue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64) {
+// WarmUp adds a sample that comes too early for a score, remaining samples before the first that does not.
+func (q *Queue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64, remaining int32) {
 	q.pending = append(q.pending, Pending[K]{k, Task{Detector: d, Turn: *q.turn, Index: WarmingUp, at: uint32(len(q.words))}})
-	q.words = append(q.words, uint64(time), uint64(offset))
+	q.words = append(q.words, uint64(time), uint64(offset), uint64(remaining))
 }
 
 // Pack packs the task that the newest row of the i-th window, with offset and imputed bit in

@@ -86,7 +86,7 @@ func TestQueue(t *testing.T) {
 			word := uint64(offset) << 1
 			switch {
 			case w.Rows < d.MinRows:
-				q.WarmUp(i, d, k.LastTime, offset)
+				q.WarmUp(i, d, k.LastTime, offset, int32(3*offset))
 				want = append(want, entry{key: i, index: WarmingUp, offset: offset})
 			case m.Fresh+1 < d.Fresh:
 				w.Fresh(sw, d)[m.Fresh] = word
@@ -124,8 +124,9 @@ func checkQueue(t *testing.T, q *Queue[int], b *detectors.Batch, want []entry, k
 			t.Fatalf("entry %d is %d of series %d, not %d of %d", i, p.Index, p.Key, e.index, e.key)
 		}
 		if e.index == WarmingUp {
-			if at, offset := q.WarmedUp(&p.Task); at != 2*e.offset || offset != e.offset {
-				t.Fatalf("entry %d has time %d and offset %d, not %d and %d", i, at, offset, 2*e.offset, e.offset)
+			if at, offset, remaining := q.WarmedUp(&p.Task); at != 2*e.offset || offset != e.offset || int64(remaining) != 3*e.offset {
+				t.Fatalf("entry %d has time %d, offset %d and %d remaining, not %d, %d and %d", i, at, offset, remaining, 2*e.offset, e.offset,
+					3*e.offset)
 			}
 		}
 		if e.index < 0 {

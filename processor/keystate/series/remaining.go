@@ -1,0 +1,32 @@
+package series
+
+import "math"
+
+// Remaining returns how many samples, at the least, come after the newest row of a detector's window until the first
+// with a score, where the window has too few rows for a task.
+func (k *Series) Remaining(d *SetDetector, rows int32) int32 {
+	n := int(d.MinRows-rows) + (int(d.Fresh)-1)%d.Every
+	if d.Learner != nil {
+		n += d.Learner.Left(k.Progress[d.Place].Carry)
+	}
+	return int32(n)
+}
+
+// Awaited returns how many samples, at the least, come after one that a detector gives no score to be judged until one
+// that it gives such a score or, with bound, one judged by a bound. remaining is the number until the first score; 0: there
+// has been one.
+func (k *Series) Awaited(d *SetDetector, remaining int32, bound bool) int32 {
+	scores := 0 // after the next one
+	if d.Smooth > 1 {
+		_, smooth := d.Split(k.Alerts.Traces[d.Trace].State)
+		scores = max(0, d.Smooth.Left(smooth)-1)
+	}
+	if bound && d.Judged {
+		scores += d.Rule.Left(k.Alerts.Detectors[d.Alert].History)
+	}
+	next := int64(d.Every)
+	if remaining > 0 {
+		next = int64(remaining)
+	}
+	return int32(min(math.MaxInt32, next+int64(scores)*int64(d.Every)))
+}
