@@ -25,6 +25,7 @@ import (
 type onLine struct {
 	vec.Line
 	lrd    []float64 // by position
+	exact  []float64 // by position: densityInOrder, NaN where it is not known; empty before it is needed
 	near   []float32 // the points that are sorted, where not all are
 	places []int32
 }
@@ -104,6 +105,7 @@ func (l *onLine) score(p *Params, k, from, to, first int, scores []float32) (low
 		low, high = a, b
 	}
 	l.densities(p, k, a, b)
+	l.exact = l.exact[:0]
 	// Each of the sums has at most k-1 roundings in either order, and the steps after it a few.
 	open := float64(8*k+64) * 0x1p-53
 	for i := from; i < to; i++ {
@@ -171,12 +173,24 @@ func (l *onLine) inOrder(p *Params, k, i int) float32 {
 	return float32(p.factor(sum, l.densityInOrder(p, k, i), k))
 }
 
+// densityInOrder returns the density of the point at position i, by a sum in the order of the points. Where many scores need
+// it, as with two levels and half of the points as neighbours, it is computed once.
 func (l *onLine) densityInOrder(p *Params, k, i int) float64 {
+	if len(l.exact) == 0 {
+		l.exact = grown(l.exact, len(l.X))
+		for j := range l.exact {
+			l.exact[j] = math.NaN()
+		}
+	}
+	if d := l.exact[i]; d == d {
+		return d
+	}
 	sum := 0.0
 	for _, j := range l.neighbours(i) {
 		sum += max(l.Far[j], math.Abs(l.X[j]-l.X[i]))
 	}
-	return p.Density(sum, k)
+	l.exact[i] = p.Density(sum, k)
+	return l.exact[i]
 }
 
 // neighbours returns the positions of the neighbours of the point at position i, in the
