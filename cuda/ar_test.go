@@ -65,7 +65,8 @@ func arOn(t *testing.T, o Options, shapes int) {
 }
 
 func equalResults(a, b *detectors.Result) bool {
-	return slices.Equal(detectors.WordsOf(a.Scores), detectors.WordsOf(b.Scores)) && slices.Equal(a.Next, b.Next) && slices.Equal(a.Detail, b.Detail)
+	return slices.Equal(detectors.WordsOf(a.Scores), detectors.WordsOf(b.Scores)) && slices.Equal(a.Next, b.Next) &&
+		slices.Equal(a.Detail, b.Detail)
 }
 
 // arRun is a chain of tasks.

@@ -288,7 +288,8 @@ func cases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes score a sample or 16 of a key in a batch, at once or one after the other, with the default order and with 32.
+// Shapes score a sample or 16 of a key in a batch, at once or one after the other, with order 32 and with the default one. 56,832
+// tasks of order 32 are about as many as a batch can have.
 func Shapes() []detectors.Shape {
 	shape := func(order, fresh, chain, tasks int) detectors.Shape {
 		s := detectors.Shape{
@@ -301,6 +302,7 @@ func Shapes() []detectors.Shape {
 		return s
 	}
 	return []detectors.Shape{
-		shape(32, 1, 0, 57024), shape(32, 1, 16, 57024), shape(32, 16, 0, 1<<15), shape(16, 1, 0, 1<<17), shape(16, 1, 16, 1<<17), shape(16, 16, 0, 1<<16),
+		shape(32, 1, 0, 56832), shape(32, 1, 16, 56832), shape(32, 16, 0, 1<<15),
+		shape(16, 1, 0, 1<<17), shape(16, 1, 16, 1<<17), shape(16, 16, 0, 1<<16),
 	}
 }
