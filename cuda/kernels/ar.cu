@@ -17,13 +17,15 @@
 //
 // Floor, one fresh row, p=32: 4.9 KB of device memory, of which the carry is 2.3 KB each way. That is 0.98 G scores a
 // second at the 4.8 TB/s of an H200, 0.68 G at the 3.35 TB/s of an H100, where a plain copy has 2.94 TB/s: 0.60 G. Measured on
-// an H100 with 200,000 tasks: 0.52 G, 2.55 TB/s; p=16 1.44 G. Fewer tasks do less, because a launch's first blocks all load
-// and then all compute: 13 us more than in proportion.
+// an H100 with 200,000 tasks: 0.58 G, 2.87 TB/s; p=16 1.61 G. Fewer tasks do less, 56,832 of them 0.53 G, because a launch's
+// first blocks all load and then all compute.
 //
-// Tried there, in M scores/s with p=32: a warp a series, of which a lane has one row, 516, with p=16 825; U read and written
-// column by column 507, since each write holds up the reads after it; 40 warps of 48 registers on a multiprocessor 408,
-// which spill; groups whose first word lies at the start of a sector 516. The recursions that need 7 multiply-adds a weight
-// (fast transversal filters) do not apply, because v is normalised anew for each sample, and so is no shift of the last one.
+// Tried there, in M scores/s with p=32: first a warp a series, of which a lane has one row, 507, with p=16 825; in groups of
+// 16 lanes 520; without copies past the registers (cp.async, 4 bytes each) 545; the number of values in the tile, so that no
+// task waits for another task's words, 584. At 520: more warps of fewer registers 408, which spill; groups whose first word
+// lies at the start of a sector 516; U in float64 as with several fresh rows 269. The recursions that need 7 multiply-adds a
+// weight (fast transversal filters) do not apply, because v is normalised anew for each sample, and so is no shift of the
+// last one.
 #include "ar_params.h"
 #include "device.h"
 
@@ -62,24 +64,6 @@ __device__ __noinline__ double2 momentsOf(const double *x, int n, int dim) {
     return make_double2(mean, variance);
 }
 
-// fetch copies a word to shared memory, without waiting until it is there where the device can do that.
-__device__ __forceinline__ void fetch(float *to, const float *from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(from) : "memory");
-#else
-    *to = *from;
-#endif
-}
-
-__device__ __forceinline__ void fetch(double *to, const float *from) { *to = *from; }
-
-// fetched waits for what this lane fetched.
-__device__ __forceinline__ void fetched() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
 // Said is a step's score.
 struct Said { double innovation, novelty, off; };
 
@@ -115,7 +99,7 @@ template <int P, int G, class T> struct Series {
             T *to = learnt + lane();
 #pragma unroll(turns)
             for (int q = 0; q < (size() + G - 1) / G; q++)
-                if (G * q + lane() < size()) fetch(to + G * q, from + G * q);
+                if (G * q + lane() < size()) to[G * q] = from[G * q];
         } else {
             of = momentsOf(x, order(), dim);
 #pragma unroll 1
@@ -165,7 +149,6 @@ template <int P, int G, class T> struct Series {
             f[e] = learns && i < p ? clipped((x[e] - mean) * scale) : 0;
             if (i < p) v[i] = f[e];
         }
-        fetched();
         __syncwarp();
 #pragma unroll
         for (int e = 0; e < 2; e++) {
@@ -282,24 +265,24 @@ template <class T> __device__ __forceinline__ int sharedOf(int order) {
     return (24 * order + static_cast<int>(sizeof(T)) * order * (order + 3) / 2 + 15) / 16 * 16;
 }
 
-// score scores the tasks of a tile. Of rows with one value, each group has a chain: the low half of part is the number of chains,
-// and scratch the number of tasks of each. Of others that half is 0, the tile is a chain, and each group has one value, from
-// part >> 16 on. A group without work does that of the last one, but writes nothing: all lanes of a warp take part in its
-// operations.
+// score scores the tasks of a tile, scratch of each chain. Of rows with one value, each group has a chain, and part is their
+// number. Of others part has its highest bit set, the tile is a chain, and each group has one value: the low half of part is
+// their number, and the bits above it are the first group's. A group without work does that of the last one, but writes nothing:
+// all lanes of a warp take part in its operations.
 template <int P, int G, class T> __device__ __forceinline__ void score(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double2, memory);
     const Tile tile = tiles[blockIdx.x];
-    const int group = threadIdx.x / G, chains = tile.part & 0xffff, dim = tasks[tile.first].dim;
-    const int number = chains ? group : (tile.part >> 16) + group, numbers = chains ? chains : dim;
-    const bool works = number < numbers;
+    const bool one = !(tile.part >> 31);
+    const int group = threadIdx.x / G, number = group + (tile.part >> 16 & 0x7fff), last = static_cast<int>(tile.part & 0xffff) - 1;
+    const bool works = number <= last;
     if (!__any_sync(full, works)) return;
-    const Task *at = tasks + tile.first + (chains ? min(number, numbers - 1) * tile.scratch : 0);
-    const int c = chains ? 0 : min(number, numbers - 1);
+    const int c = one ? 0 : min(number, last);
+    const Task *at = tasks + tile.first + (one ? min(number, last) * tile.scratch : 0);
     Series<P, G, T> s;
     for (uint32_t k = 0; k < tile.scratch; k++, at++) {
         const Task t = *at;  // at once, and before anything that depends on it
         const ArParams params = paramsOf<ArParams>(t, f32);
-        const int fresh = sizeof(T) == sizeof(float) ? 1 : t.fresh;
+        const int dim = one ? 1 : t.dim, fresh = sizeof(T) == sizeof(float) ? 1 : t.fresh;
         const double *row = reinterpret_cast<const double *>(f32) + t.x.off + (t.x.len - fresh * dim) + c;
         s.anyOrder = params.order;
         double x[2], newest;
@@ -336,7 +319,7 @@ template <int P, int G, class T> __device__ __forceinline__ void score(const Tas
             if (i < fresh) {
                 if (s.lane() == 0 && works) {
                     detail[0] = static_cast<float>(said.off), detail[1] = value;
-                    if (chains) out[t.scores.off + i] = value;
+                    if (one) out[t.scores.off + i] = value;
                 }
                 detail += 2 * dim;
                 if (i + 1 < fresh) row += dim, read();
@@ -350,26 +333,26 @@ template <int P, int G, class T> __device__ __forceinline__ void score(const Tas
 }  // namespace ar
 
 #define SCORE(name, P, G, T, blocks)                                                                                                \
-    extern "C" __global__ void __launch_bounds__(128, blocks) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
+    extern "C" __global__ void __launch_bounds__(64, blocks)  name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
                                                                    uint32_t *status, unsigned char *scratch) {                      \
         ar::score<P, G, T>(tasks, tiles, f32, out);                                                                                 \
     }
 
 // For one fresh row: two orders, and any up to twice the lanes of a group.
-SCORE(ar_order16, 16, 8, float, 6)
-SCORE(ar_order32, 32, 16, float, 6)
-SCORE(ar_one8, 0, 8, float, 6)
-SCORE(ar_one16, 0, 16, float, 6)
+SCORE(ar_order16, 16, 8, float, 12)
+SCORE(ar_order32, 32, 16, float, 12)
+SCORE(ar_one8, 0, 8, float, 12)
+SCORE(ar_one16, 0, 16, float, 12)
 // For any number of fresh rows.
-SCORE(ar_run8, 0, 8, double, 5)
-SCORE(ar_run16, 0, 16, double, 5)
-SCORE(ar_run32, 0, 32, double, 3)
+SCORE(ar_run8, 0, 8, double, 10)
+SCORE(ar_run16, 0, 16, double, 10)
+SCORE(ar_run32, 0, 32, double, 6)
 
 // ar_largest makes the scores of rows with several values: the largest of these, NaN where none has one.
 extern "C" __global__ void __launch_bounds__(256) ar_largest(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                              uint32_t *status, unsigned char *scratch) {
     const Tile &tile = tiles[blockIdx.x];
-    if (tile.part >> 16) return;
+    if (tile.part >> 16 & 0x7fff) return;  // another tile has the first value
     for (uint32_t k = 0; k < tile.count; k++) {
         const Task &t = tasks[tile.first + k];
         for (uint32_t i = threadIdx.x; i < t.fresh; i += blockDim.x) {

@@ -6,7 +6,7 @@ import (
 	arop "odradek/detectors/ops/ar"
 )
 
-const arThreads = 128 // of a block of ar.cu, at most
+const arThreads = 64 // of a block of ar.cu, at most
 
 var arParamOrder = arop.Op.Spec().Word("ORDER")
 
@@ -69,7 +69,7 @@ func arLaunches(c Class, p *builder, chains []chain) {
 		first, n := chains[i], 1
 		if c.B > 1 {
 			for value := uint32(0); value < c.B; value += uint32(series) {
-				p.tile(Tile{First: first.first, Count: first.count, Part: value << 16, Scratch: first.count})
+				p.tile(Tile{First: first.first, Count: first.count, Part: 1<<31 | value<<16 | c.B, Scratch: first.count})
 			}
 		} else {
 			for n < series && i+n < len(chains) && chains[i+n].count == first.count {

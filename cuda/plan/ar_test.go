@@ -52,8 +52,12 @@ func TestARClass(t *testing.T) {
 		arLaunches(class, &p, chains)
 		seen := map[[2]uint32]uint32{} // tasks by first task and value
 		for _, tile := range p.tiles {
-			each, from := tile.Part&0xffff, tile.Part>>16
-			if tile.Count != max(1, each)*tile.Scratch || (each > 0) != (c.dim == 1) || each > p.launches[0].Block/uint32(k.lanes) {
+			each, from := tile.Part&0xffff, tile.Part>>16&0x7fff
+			if c.dim == 1 {
+				if from != 0 || tile.Part>>31 != 0 || tile.Count != each*tile.Scratch || each > p.launches[0].Block/uint32(k.lanes) {
+					t.Errorf("%+v: %+v", c, tile)
+				}
+			} else if tile.Part>>31 != 1 || each != uint32(c.dim) || tile.Count != tile.Scratch {
 				t.Errorf("%+v: %+v", c, tile)
 			}
 			for group := range p.launches[0].Block / uint32(k.lanes) {
