@@ -76,7 +76,7 @@ template <int P, int G, class T> struct Series {
     double2 *gm;  // [order]: D f and -f / a, by column
     T *learnt;    // weights, D, and U above its diagonal, column by column
 
-    static constexpr int turns = P ? (P * (P + 3) / 2 + G - 1) / G : 8;  // of a loop over what is learnt, unrolled
+    static constexpr int turns = P ? (P * (P + 3) / 2 + G - 1) / G : 18;  // words of what is learnt that a lane moves at once
 
     static __device__ __forceinline__ int lane() { return threadIdx.x & (G - 1); }
     __device__ __forceinline__ int order() const { return P ? P : anyOrder; }
@@ -95,11 +95,15 @@ template <int P, int G, class T> struct Series {
         double2 of = make_double2(0, 0);
         if (words) {
             if (lane() < header) head = __float_as_uint(words[lane()]);
-            const float *from = words + header + lane();
-            T *to = learnt + lane();
-#pragma unroll(turns)
-            for (int q = 0; q < (size() + G - 1) / G; q++)
-                if (G * q + lane() < size()) to[G * q] = from[G * q];
+            const float *from = words + header;
+            for (int k = lane(); k < size(); k += G * turns) {
+                float word[turns];
+#pragma unroll
+                for (int q = 0; q < turns; q++) word[q] = k + G * q < size() ? from[k + G * q] : 0;
+#pragma unroll
+                for (int q = 0; q < turns; q++)
+                    if (k + G * q < size()) learnt[k + G * q] = word[q];
+            }
         } else {
             of = momentsOf(x, order(), dim);
 #pragma unroll 1
@@ -121,14 +125,15 @@ template <int P, int G, class T> struct Series {
         uint32_t head = lane() & 1 ? __double2hiint(of) : __double2loint(of);
         if (lane() < 2) head = lane() ? 0 : n;
         if (lane() < header) next[lane()] = __uint_as_float(head);
-        T *from = learnt + lane();
-        float *to = next + header + lane();
-#pragma unroll(turns)
-        for (int q = 0; q < (size() + G - 1) / G; q++) {
-            if (G * q + lane() >= size()) break;
-            float word = static_cast<float>(from[G * q]);
-            to[G * q] = word;
-            if (sizeof(T) > sizeof(float)) from[G * q] = word;
+        next += header;
+        for (int k = lane(); k < size(); k += G * turns) {
+#pragma unroll
+            for (int q = 0; q < turns; q++) {
+                if (k + G * q >= size()) break;
+                float word = static_cast<float>(learnt[k + G * q]);
+                next[k + G * q] = word;
+                if (sizeof(T) > sizeof(float)) learnt[k + G * q] = word;
+            }
         }
     }
 
