@@ -17,7 +17,7 @@
 //
 // Floor, one fresh row, p=32: 4.9 KB of device memory, of which the carry is 2.3 KB each way. That is 0.98 G scores a
 // second at the 4.8 TB/s of an H200, 0.68 G at the 3.35 TB/s of an H100, where a plain copy has 2.94 TB/s: 0.60 G. Measured on
-// an H100 with 200,000 tasks: 0.58 G, 2.87 TB/s; p=16 1.61 G. Fewer tasks do less, 56,832 of them 0.53 G, because a launch's
+// an H100 with 200,000 tasks: 0.59 G, 2.89 TB/s; p=16 1.67 G. Fewer tasks do less, 56,832 of them 0.54 G, because a launch's
 // first blocks all load and then all compute.
 //
 // Tried there, in M scores/s with p=32: first a warp a series, of which a lane has one row, 507, with p=16 825; in groups of
@@ -270,21 +270,22 @@ template <class T> __device__ __forceinline__ int sharedOf(int order) {
     return (24 * order + static_cast<int>(sizeof(T)) * order * (order + 3) / 2 + 15) / 16 * 16;
 }
 
-// score scores the tasks of a tile, scratch of each chain. Of rows with one value, each group has a chain, and part is their
-// number. Of others part has its highest bit set, the tile is a chain, and each group has one value: the low half of part is
-// their number, and the bits above it are the first group's. A group without work does that of the last one, but writes nothing:
-// all lanes of a warp take part in its operations.
+// score scores the tasks of a tile. Of rows with one value, each group has a chain; the upper half of part is the number of
+// chains, which have the same number of tasks. Of others part has its highest bit set, the tile is a chain, and each group has
+// one value: the bits below are their number, the lower half of part is the first group's. A group without work does that of
+// the last one, but writes nothing: all lanes of a warp take part in its operations.
 template <int P, int G, class T> __device__ __forceinline__ void score(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double2, memory);
     const Tile tile = tiles[blockIdx.x];
     const bool one = !(tile.part >> 31);
-    const int group = threadIdx.x / G, number = group + (tile.part >> 16 & 0x7fff), last = static_cast<int>(tile.part & 0xffff) - 1;
+    const int group = threadIdx.x / G, number = group + (tile.part & 0xffff), last = static_cast<int>(tile.part >> 16 & 0x7fff) - 1;
     const bool works = number <= last;
+    const uint32_t count = one && last > 0 ? tile.count == last + 1u ? 1 : tile.count / (last + 1) : tile.count;  // of a chain
     if (!__any_sync(full, works)) return;
     const int c = one ? 0 : min(number, last);
-    const Task *at = tasks + tile.first + (one ? min(number, last) * tile.scratch : 0);
+    const Task *at = tasks + tile.first + (one ? min(number, last) * count : 0);
     Series<P, G, T> s;
-    for (uint32_t k = 0; k < tile.scratch; k++, at++) {
+    for (uint32_t k = 0; k < count; k++, at++) {
         const Task t = *at;  // at once, and before anything that depends on it
         const ArParams params = paramsOf<ArParams>(t, f32);
         const int dim = one ? 1 : t.dim, fresh = sizeof(T) == sizeof(float) ? 1 : t.fresh;
@@ -357,7 +358,7 @@ SCORE(ar_run32, 0, 32, double, 6)
 extern "C" __global__ void __launch_bounds__(256) ar_largest(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                              uint32_t *status, unsigned char *scratch) {
     const Tile &tile = tiles[blockIdx.x];
-    if (tile.part >> 16 & 0x7fff) return;  // another tile has the first value
+    if (tile.part & 0xffff) return;  // another tile has the first value
     for (uint32_t k = 0; k < tile.count; k++) {
         const Task &t = tasks[tile.first + k];
         for (uint32_t i = threadIdx.x; i < t.fresh; i += blockDim.x) {

@@ -23,7 +23,7 @@ var arPlan = opPlan{
 	class: func(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		order, dim, fresh := params.Int(ar.Op.Spec().Word("ORDER")), int(t.Dim), int(t.Fresh)
 		learnt := order * (order + 3) / 2 // words of a series after the 8 of the header
-		if order < 1 || order > 64 || dim < 1 || dim > 1<<15 || fresh < 1 || int(t.X.Len) < dim*(order+fresh) ||
+		if order < 1 || order > 64 || dim < 1 || dim >= 1<<15 || fresh < 1 || int(t.X.Len) < dim*(order+fresh) ||
 			int(t.X.Len)%dim != 0 || int(t.Scores.Len) != fresh || int(t.Next.Len) != dim*(8+learnt) || int(t.Detail.Len) != 2*dim*fresh {
 			return Class{}, 0, false
 		}
@@ -57,10 +57,10 @@ func arLaunches(c Class, p *builder, chains []chain) {
 			for n < min(series, len(chains)) && chains[n].count == first.count {
 				n++
 			}
-			p.tile(Tile{First: first.first, Count: uint32(n) * first.count, Part: uint32(n), Scratch: first.count})
+			p.tile(Tile{First: first.first, Count: uint32(n) * first.count, Part: uint32(n) << 16})
 		}
 		for value := uint32(0); c.B > 1 && value < c.B; value += uint32(series) {
-			p.tile(Tile{First: first.first, Count: first.count, Part: 1<<31 | value<<16 | c.B, Scratch: first.count})
+			p.tile(Tile{First: first.first, Count: first.count, Part: 1<<31 | c.B<<16 | value})
 		}
 		chains = chains[n:]
 	}

@@ -52,19 +52,21 @@ func TestARClass(t *testing.T) {
 		arLaunches(class, &p, chains)
 		seen := map[[2]uint32]uint32{} // tasks by first task and value
 		for _, tile := range p.tiles {
-			each, from := tile.Part&0xffff, tile.Part>>16&0x7fff
+			each, from := tile.Part>>16&0x7fff, tile.Part&0xffff
+			tasks := tile.Count // of a chain
 			if c.dim == 1 {
-				if from != 0 || tile.Part>>31 != 0 || tile.Count != each*tile.Scratch || each > p.launches[0].Block/uint32(k.lanes) {
+				tasks /= max(1, each)
+				if from != 0 || tile.Part>>31 != 0 || tile.Count != each*tasks || each < 1 || each > p.launches[0].Block/uint32(k.lanes) {
 					t.Errorf("%+v: %+v", c, tile)
 				}
-			} else if tile.Part>>31 != 1 || each != uint32(c.dim) || tile.Count != tile.Scratch {
+			} else if tile.Part>>31 != 1 || each != uint32(c.dim) {
 				t.Errorf("%+v: %+v", c, tile)
 			}
 			for group := range p.launches[0].Block / uint32(k.lanes) {
 				if c.dim == 1 && group < each {
-					seen[[2]uint32{tile.First + group*tile.Scratch, 0}] += tile.Scratch
+					seen[[2]uint32{tile.First + group*tasks, 0}] += tasks
 				} else if c.dim > 1 && from+group < uint32(c.dim) {
-					seen[[2]uint32{tile.First, from + group}] += tile.Scratch
+					seen[[2]uint32{tile.First, from + group}] += tasks
 				}
 			}
 		}
