@@ -17,7 +17,7 @@
 //
 // Floor, one fresh row, p=32: 4.9 KB of device memory, of which the carry is 2.3 KB each way. That is 0.98 G scores a
 // second at the 4.8 TB/s of an H200, 0.68 G at the 3.35 TB/s of an H100, where a plain copy has 2.94 TB/s: 0.60 G. Measured on
-// an H100 with 200,000 tasks: 0.59 G, 2.89 TB/s; p=16 1.67 G. Fewer tasks do less, 56,832 of them 0.54 G, because a launch's
+// an H100 with 200,000 tasks: 0.58 G, 2.86 TB/s; p=16 1.65 G. Fewer tasks do less, 56,832 of them 0.52 G, because a launch's
 // first blocks all load and then all compute.
 //
 // Tried there, in M scores/s with p=32: first a warp a series, of which a lane has one row, 507, with p=16 825; in groups of
