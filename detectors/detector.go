@@ -142,6 +142,16 @@ type Learner interface {
 	Left(carry Words) int
 }
 
+// LeftOf is Learner.Left for a carry of one state of the given words for each value of a row: least less the most rows that one
+// of them has learnt.
+func LeftOf(carry Words, words, least int, learnt func(state []uint32) int) int {
+	most := 0
+	for ; len(carry) > 0; carry = carry[words:] {
+		most = max(most, learnt(carry))
+	}
+	return max(0, least-most)
+}
+
 // MaxBlock is the largest block of a Blocker, in bytes.
 const MaxBlock = 256 << 10
 

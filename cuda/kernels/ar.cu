@@ -265,7 +265,7 @@ template <int P, int G, class T> struct Series {
     }
 };
 
-// sharedOf returns the shared memory of a group in bytes; arShared in cuda/plan/ar.go has the same.
+// sharedOf returns the shared memory of a group in bytes; arPlan.class in cuda/plan/ar.go has the same.
 template <class T> __device__ __forceinline__ int sharedOf(int order) {
     return (24 * order + static_cast<int>(sizeof(T)) * order * (order + 3) / 2 + 15) / 16 * 16;
 }

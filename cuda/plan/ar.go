@@ -28,7 +28,7 @@ var arPlan = opPlan{
 			return Class{}, 0, false
 		}
 		variant := 0
-		for k := arKernels[0]; k.fresh*fresh > 1 || k.order != order && (k.order > 0 || order > 2*k.lanes); k = arKernels[variant] {
+		for k := arKernels[0]; k.fresh == 1 && fresh > 1 || k.order != order && (k.order > 0 || order > 2*k.lanes); k = arKernels[variant] {
 			variant++
 		}
 		shared := (24*order + arKernels[variant].bytes*learnt + 15) &^ 15

@@ -105,11 +105,8 @@ func (d *detector) Window() int             { return d.p.Order + 1 }
 
 // Left returns MinPoints less the rows learnt: each row is learnt when it is scored.
 func (d *detector) Left(carry detectors.Words) int {
-	p, most := ar.Params{Order: d.p.Order}, 0
-	for ; len(carry) > 0; carry = carry[p.Words():] {
-		most = max(most, ar.Learnt(carry))
-	}
-	return max(0, d.p.MinPoints-most)
+	p := ar.Params{Order: d.p.Order}
+	return detectors.LeftOf(carry, p.Words(), d.p.MinPoints, ar.Learnt)
 }
 
 // Size returns the scores and the other outputs of a task.

@@ -133,11 +133,8 @@ func (d *detector) Timed()                  {}
 
 // Left returns MinPoints less the residuals learnt. The first period, whose samples have no score either, has no number of samples.
 func (d *detector) Left(carry detectors.Words) int {
-	p, most := season.Params{Bins: d.p.Bins}, 0
-	for ; len(carry) > 0; carry = carry[p.Words():] {
-		most = max(most, season.Learnt(carry))
-	}
-	return max(0, d.p.MinPoints-most)
+	p := season.Params{Bins: d.p.Bins}
+	return detectors.LeftOf(carry, p.Words(), d.p.MinPoints, season.Learnt)
 }
 
 // Size returns the scores and what else there is of a task. Dim counts the time.

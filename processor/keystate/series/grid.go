@@ -263,9 +263,9 @@ func (g *Grid) Open(w *Window, sw *SetWindow, start int64) (added int64) {
 // and behind those of all rows the count and the baseline of each, floats as their bits.
 type Tables []uint64
 
-// Left returns how many further strides with samples, at the least, are needed before one ends a window that is scored: one
-// with as many of them before it as the grid's baseline needs; 0: the newest window is one. rows is the number of rows that the
-// Window has ever had.
+// Left returns how many further strides with samples, at the least, come until a window is scored, which needs as many of them
+// before it as the grid's baseline learns from; 0: the newest window is scored. rows is the number of rows that the Window
+// has ever had.
 func (t Tables) Left(g *Grid, rows int64) int32 {
 	begin, within := g.begin(t.newest(g)), 0
 	for i := 0; i < len(t)/3; i += g.Cells() {

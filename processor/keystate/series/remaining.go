@@ -12,9 +12,9 @@ func (k *Series) Remaining(d *SetDetector, rows int32) int32 {
 	return int32(n)
 }
 
-// Awaited returns how many samples, at the least, come after one that a detector gives no score to be judged until one
-// that it gives such a score or, with bound, one judged by a bound. remaining is the number until the first score; 0: there
-// has been one.
+// Awaited returns how many samples, at the least, come after one without a score for the detector's threshold until the next one
+// with such a score or, with bound, until the next one that is judged by a bound. remaining is the number until the
+// detector's first score; 0: it has had one.
 func (k *Series) Awaited(d *SetDetector, remaining int32, bound bool) int32 {
 	scores := 0 // after the next one
 	if d.Smooth > 1 {

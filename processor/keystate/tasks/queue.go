@@ -93,7 +93,7 @@ func (q *Queue[K]) Defer(do func()) {
 // Do calls the function of a Deferred entry.
 func (q *Queue[K]) Do(t *Task) { q.deferred[t.at]() }
 
-// WarmUp adds a sample that comes too early for a score, remaining samples before the first that does not.
+// WarmUp adds a sample that comes too early for a score; the first one with a score comes remaining samples later.
 func (q *Queue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64, remaining int32) {
 	q.pending = append(q.pending, Pending[K]{k, Task{Detector: d, Turn: *q.turn, Index: WarmingUp, at: uint32(len(q.words))}})
 	q.words = append(q.words, uint64(time), uint64(offset), uint64(remaining))
