@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -367,53 +365,6 @@ func TestImports(t *testing.T) {
 			}
 		}
 	})
-}
-
-// maxPackageLines is the most lines of a package, without its tests.
-const maxPackageLines = 4000
-
-// composed lists the packages whose types are composed of parts, so that no type has more than maxMethods
-// methods, but for those named.
-var composed = map[string]map[string]bool{
-	"processor":          {"partition": true}, // one goroutine's work, of which folder, entry and others are parts
-	"processor/kafka":    {},
-	"cuda":               {},
-	"cuda/plan":          {},
-	"processor/keystate": {},
-}
-
-// maxMethods is the most methods of a type of the composed packages.
-const maxMethods = 12
-
-// TestPackageSizes holds every package of the module to a size that can be read in a day, and the types of the
-// composed packages to maxMethods methods.
-func TestPackageSizes(t *testing.T) {
-	lines, methods := map[string]int{}, map[[2]string]int{}
-	eachFile(t, func(rel string, file *ast.File) {
-		if strings.HasSuffix(rel, "_test.go") {
-			return
-		}
-		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && composed[path.Dir(rel)] != nil {
-				methods[[2]string{path.Dir(rel), strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*")}]++
-			}
-		}
-		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(rel)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines[path.Dir(rel)] += bytes.Count(text, []byte("\n"))
-	})
-	for dir, n := range lines {
-		if n > maxPackageLines {
-			t.Errorf("%s has %d lines without tests, at most %d: move a concept of its own into a package", dir, n, maxPackageLines)
-		}
-	}
-	for of, n := range methods {
-		if n > maxMethods && !composed[of[0]][of[1]] {
-			t.Errorf("%s of %s has %d methods, at most %d: make a part of it a type of its own", of[1], of[0], n, maxMethods)
-		}
-	}
 }
 
 // eachFile calls see with every Go file of the module and its path in it.
