@@ -18,7 +18,6 @@ import (
 	_ "odradek/detectors/ops" // the settings are those of all ops
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/mute"
-	"odradek/processor/keystate/series"
 	"odradek/schemas/formats"
 )
 
@@ -259,21 +258,6 @@ func (k *checker) detectors() {
 	if len(c.Detect.Names) == 0 {
 		k.add("DETECTORS", "no detector named", "")
 	}
-	var problems []string
-	seen := map[string]string{}
-	for _, n := range c.Detect.Names {
-		if n == series.SilenceName {
-			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, Prefix))
-		}
-		if !detectorNameRE.MatchString(n) {
-			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
-		}
-		if other, dup := seen[envName(n)]; dup {
-			problems = append(problems, fmt.Sprintf("%q and %q share the settings %s...", other, n, DetectorPrefix(n)))
-		}
-		seen[envName(n)] = n
-	}
-	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
 	before := len(k.faults)
 	buildable := true
 	k.silence()
@@ -284,7 +268,7 @@ func (k *checker) detectors() {
 		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix))...)
 	}
 	ofDetector := func(f Fault) bool { return strings.HasPrefix(f.Name, Prefix+"DETECTOR_") }
-	if len(problems) > 0 || !buildable || len(k.faults) > before || slices.ContainsFunc(k.faults, ofDetector) ||
+	if !k.ok("DETECTORS") || !buildable || len(k.faults) > before || slices.ContainsFunc(k.faults, ofDetector) ||
 		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS", "GROUP_WINDOW") {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"odradek/cmd/worker/config/history"
 	"odradek/cmd/worker/config/patterns"
+	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
 )
 
@@ -107,21 +108,59 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		if spec := specOf(d.Op); spec != nil {
 			d.params = opParams(spec)
 			into(d.params, pre, detectorSection+name)
-			for _, other := range opSpecs() { // the parameters of another op are known, and a fault
-				if other == spec {
-					continue
+		}
+	}
+	if problems := c.nameProblems(); len(problems) > 0 && c.root == nil { // the root's names are those of the mappings, too
+		*faults = append(*faults, Fault{Name: Prefix + "DETECTORS", Problem: strings.Join(problems, ", "),
+			Fix: "a name is a letter, then letters, digits, - and _, 64 at most, stands there once, and shares no setting with another"})
+	}
+	for i := range c.Detectors { // the parameters of another op are known, and a fault
+		d := &c.Detectors[i]
+		for _, other := range opSpecs() {
+			for _, s := range collectParams(opParams(other), DetectorPrefix(d.Name)) {
+				if _, set := vars[s.name]; set && !known[s.name] && specOf(d.Op) != nil {
+					*faults = append(*faults, Fault{Name: s.name, Problem: fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other.Name),
+						Fix: "remove it or change " + DetectorPrefix(d.Name) + "OP"})
 				}
-				for _, s := range collectParams(opParams(other), pre) {
-					if _, set := vars[s.name]; set && !known[s.name] {
-						*faults = append(*faults, Fault{Name: s.name,
-							Problem: fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other.Name), Fix: "remove it or change " + pre + "OP"})
-					}
-					known[s.name] = true
-				}
+				known[s.name] = known[s.name] || specOf(d.Op) != nil
 			}
 		}
 	}
 	return known
+}
+
+// nameProblems returns what is wrong with the names of the detectors. The settings of all must differ:
+// ODRADEK_DETECTOR_X_MAX_LENGTH is MAX_LENGTH of x and LENGTH of x-max, and would set both.
+func (c *Config) nameProblems() (problems []string) {
+	seen := map[string]string{}
+	for _, n := range c.Detect.Names {
+		if n == series.SilenceName {
+			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, Prefix))
+		}
+		if !detectorNameRE.MatchString(n) {
+			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
+		}
+		if other, dup := seen[envName(n)]; dup {
+			problems = append(problems, fmt.Sprintf("%q and %q share the settings %s...", other, n, DetectorPrefix(n)))
+		}
+		seen[envName(n)] = n
+	}
+	owner := map[string]string{} // of each setting
+	told := map[[2]string]bool{}
+	for _, s := range c.settings {
+		name, isDetector := strings.CutPrefix(s.section, detectorSection)
+		if !isDetector {
+			continue
+		}
+		other, taken := owner[s.name]
+		owner[s.name] = name
+		if pair := [2]string{other, name}; taken && envName(other) != envName(name) && !told[pair] {
+			told[pair] = true
+			problems = append(problems, fmt.Sprintf("%q and %q share the setting %s: it would be %s of one and %s of the other", other, name, s.name,
+				strings.TrimPrefix(s.name, DetectorPrefix(other)), strings.TrimPrefix(s.name, DetectorPrefix(name))))
+		}
+	}
+	return problems
 }
 
 // parseInto is env's parse with faults by variable: env names Go fields, in one error for
