@@ -166,31 +166,50 @@ func (pt *partition) countOpen() {
 	}
 }
 
-// handOverBytes bounds the state that is written at a hand-over.
+// handOverBytes bounds the state that a partition adds to one cycle at a hand-over.
 const handOverBytes = 16 << 20
 
-// lastSnapshot adds as many snapshots as are written quickly to the changelog before the
-// partition is handed over, so that the next owner has little to replay. It waits until
-// everything else of the partition is committed: a mark has one snapshot, and this one is
-// of the cycle that follows.
-func (pt *partition) lastSnapshot(ctx context.Context) error {
+// writeRest writes all state that the changelog lacks before the partition is handed over, so that the replay floor is the
+// committed offset and the next owner replays nothing. It takes as many cycles as that needs: a mark has one snapshot until
+// its cycle is committed. At pt.until it stops, and logs what is left.
+func (pt *partition) writeRest(ctx context.Context) error {
 	at := pt.position.Load()
-	if pt.forward || pt.confined.Load() != nil || pt.state.Keys.Dirty() == 0 {
+	if pt.forward || pt.confined.Load() != nil {
 		return nil
 	}
-	for pt.committed.Load() < at || pt.advance.Load() == advanceJoined {
-		pt.entry.Announce()
-		if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.entry.Stale() {
-			return err // the next owner repeats what is not committed
+	for {
+		for pt.committed.Load() < at || pt.advance.Load() == advanceJoined {
+			pt.entry.Announce()
+			if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.entry.Stale() {
+				return err // the next owner repeats what is not committed
+			}
+		}
+		pt.noteCommitted()
+		floor := pt.state.Floor().Offset
+		if floor >= at {
+			return nil
+		}
+		if !pt.until.IsZero() && time.Now().After(pt.until) {
+			pt.log.Warn("no time is left to write all state to the changelog: the next owner replays input", "offset", at,
+				"floor", floor, "records_to_replay", at-floor, "unwritten_series", pt.state.Keys.Dirty(),
+				"fix", "raise ODRADEK_DRAIN_TIMEOUT and the orchestrator's grace period (a drain) or ODRADEK_REBALANCE_TIMEOUT (a rebalance)")
+			return nil
+		}
+		if done, err := pt.writePart(ctx, at); done || err != nil {
+			return err
 		}
 	}
-	pt.noteCommitted()
+}
+
+// writePart adds a cycle's share of the state that the changelog lacks to the open cycle, which commits the offset at
+// again. done reports that the partition has nothing more to add.
+func (pt *partition) writePart(ctx context.Context, at int64) (done bool, err error) {
 	c, err := pt.entry.Enter(ctx)
 	if errors.Is(err, cycle.ErrStale) {
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return err
+		return true, err
 	}
 	defer pt.entry.Leave()
 	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.Room.State))
@@ -198,12 +217,13 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		err = quarantine.OfWrite(err)
 		pt.entry.Spoil(c, err)
 		if pt.quarantine(err) {
-			return nil // the next owner replays more
+			return true, nil // the next owner replays more
 		}
-		return err
+		return true, err
 	}
-	pt.addTo(c, &cycle.Result{Next: at, Leader: pt.leader, Floor: pt.state.Floor(),
+	pt.advance.Store(advanceJoined)
+	pt.addTo(c, &cycle.Result{Next: at, Leader: pt.leader, Floor: pt.state.Floor(), Advance: true,
 		Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}, bytes)
 	pt.entry.Announce()
-	return nil
+	return false, nil
 }

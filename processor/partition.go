@@ -63,6 +63,7 @@ type partition struct {
 	waiting  bool     // for the commit of the start: nothing is fetched
 	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
 	arrivals limits.Arrivals
+	until    time.Time // when writeRest stops; the main goroutine sets it before it sends stopSoon; zero: never
 	work     restoreWork
 	suspects suspectLog
 	trouble  trouble.Log
@@ -224,7 +225,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				}
 			default:
 				pt.exportState(false)
-				return pt.lastSnapshot(ctx)
+				return pt.writeRest(ctx)
 			}
 		case c, ok := <-chunks:
 			if !ok {

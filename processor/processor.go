@@ -58,6 +58,7 @@ type Config struct {
 	StateLost  policy.OnLoss // state that cannot be rebuilt: Fail, Reset
 
 	Session, Rebalance, Heartbeat time.Duration
+	Drain                         time.Duration // how long a drain may take; 0: as long as a rebalance
 
 	mapping.Set // how the records of each input topic become samples
 
@@ -267,7 +268,7 @@ func (p *Processor) loop(ctx, work context.Context) error {
 	member := p.session.member.Load()
 	events := member.Events()
 	commits := p.commits
-	rebalances := &rebalancer{commits, p.host}
+	rebalances := &rebalancer{commits: commits, host: p.host}
 	for {
 		select {
 		case ev, ok := <-events:
@@ -307,6 +308,9 @@ func (p *Processor) loop(ctx, work context.Context) error {
 			// Leave hands every partition back as a Revoked event first, which
 			// drains and commits it while heartbeats go on.
 			stopping = nil
+			if p.cfg.Drain > 0 {
+				rebalances.drainEnd = time.Now().Add(p.cfg.Drain)
+			}
 			p.log.Info("draining")
 			left = make(chan error, 1)
 			go func() { left <- member.Leave(work) }()

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"sync"
+	"time"
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/group"
@@ -11,7 +12,20 @@ import (
 // rebalancer starts and stops partitions as the group assigns them. The main goroutine owns it.
 type rebalancer struct {
 	*commits
-	host *host // of the partitions
+	host     *host     // of the partitions
+	drainEnd time.Time // when a drain has to be over; zero: a rebalance limits a hand-over
+}
+
+// handOverEnd returns when partitions that are handed over stop writing state, so that the rest of the hand-over has time;
+// zero: never. In a rebalance, the members that get the partitions wait for it.
+func (r *rebalancer) handOverEnd() time.Time {
+	switch {
+	case !r.drainEnd.IsZero():
+		return r.drainEnd.Add(-r.cfg.Drain / 4)
+	case r.cfg.Rebalance > 0:
+		return time.Now().Add(r.cfg.Rebalance / 4)
+	}
+	return time.Time{}
 }
 
 // rebalance handles a group event. An error ends the worker.
@@ -76,11 +90,13 @@ func (r *rebalancer) handOver(ctx context.Context, tps []kafka.TP) error {
 		}
 	}
 	var stopping []*partition
+	until := r.handOverEnd()
 	for _, tp := range tps {
 		if pt := r.assigned.partitions[tp]; pt != nil {
 			if !pt.running.Load() {
 				pt.cancel() // it is restoring, and has nothing to commit
 			}
+			pt.until = until
 			pt.commands.send(stopSoon)
 			stopping = append(stopping, pt)
 		}
