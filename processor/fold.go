@@ -121,7 +121,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			f.growth.decide(s, rec.Offset, f.log)
 		}
 		if f.host.cfg.Rules != nil {
-			f.rules = f.host.cfg.Rules().Follow(f.rules, &s.Decisions, rec.Offset)
+			f.rules = f.host.cfg.Rules().Follow(f.rules, &s.Decisions, f.tp, rec.Offset)
 		}
 		if err := f.foldSamples(ctx, rec); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os/user"
@@ -19,6 +20,7 @@ import (
 	"odradek/cmd/worker/explain"
 	"odradek/cmd/worker/explorer"
 	"odradek/processor/feedback"
+	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
@@ -47,6 +49,7 @@ type muteOptions struct {
 	forever     bool
 	maintenance bool
 	direction   string
+	partition   int
 	all, asJSON bool
 	timeout     time.Duration
 }
@@ -100,8 +103,15 @@ func (o *muteOptions) check(c *config.Config, now time.Time) (faults []string) {
 		!slices.ContainsFunc(c.Detectors, func(d config.DetectorSettings) bool { return d.Name == f.Detector }) {
 		wrong("-detector %q is none of %s, nor %s", f.Detector, strings.Join(c.Detect.Names, ", "), series.SilenceName)
 	}
-	if rule, _ := feedback.RuleOf(f); len(faults) == 0 && rule.Check() != "" {
-		wrong("%s", rule.Check())
+	switch p := int32(o.partition); {
+	case o.partition < 0:
+	case f.Topic == "" || int(p) != o.partition:
+		wrong("-partition %d needs its -topic", o.partition)
+	default:
+		f.Partition = &p
+	}
+	if m, _ := feedback.MuteOf(f); len(faults) == 0 && m.Check() != "" {
+		wrong("%s", m.Check())
 	}
 	return faults
 }
@@ -112,6 +122,8 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	fs.StringVar(&o.f.ID, "id", "", "add: name of the rule, default eight random digits; remove: which")
 	fs.StringVar(&o.f.Detector, "detector", "", "add: only this detector, or silence (ODRADEK_SILENCE); default: all")
 	fs.StringVar(&o.f.Keys, "keys", "", "add: only series that match: * matches any text, ? one byte; default: all")
+	fs.StringVar(&o.f.Topic, "topic", "", "add: only series of this input topic; default: all")
+	fs.IntVar(&o.partition, "partition", -1, "add: only series of this partition of -topic; default: all")
 	fs.StringVar(&o.from, "from", "", "add: event time at which it begins, like 2026-01-31T08:00:00Z; default: always")
 	fs.StringVar(&o.to, "to", "", "add: event time at which it ends")
 	fs.DurationVar(&o.duration, "for", 0, "add: it ends this long after -from, or after now")
@@ -239,37 +251,44 @@ func (l *feedbackTool) rules(ctx context.Context, least int) error {
 		return err
 	}
 	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "detector\tseries\tfield\tside\thighest score\trange\theld\tsamples\tfalse alarms\tsuch as")
-	for _, r := range feedback.Learn(all, least) {
-		name := plain(r.Series)
-		switch {
-		case r.All && r.Series == "":
-			name = "all"
-		case r.All && math.IsInf(r.To, -1):
-			name = "not " + name
-		case r.All:
-			name = "all, in " + name
+	fmt.Fprintln(w, "detector\ttopic\tseries\tfield\tside\thighest score\trange\theld\tsamples\tfalse alarms\tsuch as")
+	for _, of := range feedback.Learn(all, least) {
+		for i := range of.Rules {
+			printRule(w, cmp.Or(of.Topic, "any"), &of.Rules[i])
 		}
-		width := "any"
-		if r.Wide > 0 {
-			width = fmt.Sprintf("%.4g to %.4g", r.Narrow, r.Wide)
-		}
-		held := "any"
-		if r.Long > 0 {
-			held = fmt.Sprintf("%d to %d", r.Short, r.Long)
-		}
-		samples := "any"
-		if r.Samples > 0 {
-			samples = fmt.Sprint("up to ", r.Samples)
-		}
-		var ids []string
-		for _, id := range r.Labels {
-			ids = append(ids, hex.EncodeToString(id[:]))
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g to %.4g\t%s\t%s\t%s\t%d\t%s\n", plain(r.Detector), name, r.Field, output.FeedbackDirections[r.Side],
-			r.Least, r.Most, width, held, samples, r.Count, strings.Join(ids, " "))
 	}
 	return w.Flush()
+}
+
+// printRule prints a line of `feedback rules`.
+func printRule(w io.Writer, topic string, r *learned.Rule) {
+	name := plain(r.Series)
+	switch {
+	case r.All && r.Series == "":
+		name = "all"
+	case r.All && math.IsInf(r.To, -1):
+		name = "not " + name
+	case r.All:
+		name = "all, in " + name
+	}
+	width := "any"
+	if r.Wide > 0 {
+		width = fmt.Sprintf("%.4g to %.4g", r.Narrow, r.Wide)
+	}
+	held := "any"
+	if r.Long > 0 {
+		held = fmt.Sprintf("%d to %d", r.Short, r.Long)
+	}
+	samples := "any"
+	if r.Samples > 0 {
+		samples = fmt.Sprint("up to ", r.Samples)
+	}
+	var ids []string
+	for _, id := range r.Labels {
+		ids = append(ids, hex.EncodeToString(id[:]))
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%.4g to %.4g\t%s\t%s\t%s\t%d\t%s\n", plain(r.Detector), plain(topic), name, r.Field, output.FeedbackDirections[r.Side],
+		r.Least, r.Most, width, held, samples, r.Count, strings.Join(ids, " "))
 }
 
 // userName returns the name of the user, for the record.
@@ -351,6 +370,8 @@ type feedbackLine struct {
 	Anomaly   string     `json:"anomaly,omitempty"`
 	Detector  string     `json:"detector,omitempty"`
 	Keys      string     `json:"keys,omitempty"`
+	Topic     string     `json:"topic,omitempty"`
+	Partition *int32     `json:"partition,omitempty"`
 	From      *time.Time `json:"from,omitempty"`
 	To        *time.Time `json:"to,omitempty"`
 	Direction string     `json:"direction"`
@@ -368,7 +389,7 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 	enc.SetEscapeHTML(false)
 	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
 	if !asJSON {
-		fmt.Fprintln(w, "id\tkind\tdetector\tkeys\tdirection\tfrom\tto\tauthor\treason")
+		fmt.Fprintln(w, "id\tkind\tdetector\ttopic\tkeys\tdirection\tfrom\tto\tauthor\treason")
 	}
 	at := func(us *int64) *time.Time {
 		if us == nil {
@@ -385,14 +406,14 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		f := all[id]
-		rule, isMute := feedback.RuleOf(&f)
+		rule, isMute := feedback.MuteOf(&f)
 		if !isMute && !anomalies {
 			continue
 		}
 		if r := f.Resume; r != nil {
 			f.Keys = fmt.Sprintf("%s/%d at offset %d", r.Topic, r.Partition, r.Offset)
 		}
-		line := feedbackLine{id, output.FeedbackKinds[f.Kind], f.Anomaly, f.Detector, f.Keys, at(f.From), at(f.To),
+		line := feedbackLine{id, output.FeedbackKinds[f.Kind], f.Anomaly, f.Detector, f.Keys, f.Topic, f.Partition, at(f.From), at(f.To),
 			output.FeedbackDirections[f.Direction], f.Author, f.Reason, time.UnixMicro(f.WrittenAt).UTC()}
 		if asJSON {
 			if err := enc.Encode(line); err != nil {
@@ -404,7 +425,11 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 		if isMute && rule.To != mute.Forever && rule.To < time.Now().UnixMicro() {
 			over = " (over)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t%s\n", plain(id), line.Kind, plain(cmp.Or(f.Detector, "all")),
+		where := cmp.Or(f.Topic, "all")
+		if f.Partition != nil {
+			where += fmt.Sprintf("/%d", *f.Partition)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\t%s\n", plain(id), line.Kind, plain(cmp.Or(f.Detector, "all")), plain(where),
 			plain(cmp.Or(f.Keys, f.Anomaly, "all")), line.Direction, text(line.From, "always"), text(line.To, "never"), over, plain(f.Author),
 			plain(f.Reason))
 	}

@@ -6,13 +6,10 @@
 package feedback
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,10 +17,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/guard"
 	"odradek/processor/keystate/learned"
-	"odradek/processor/keystate/mute"
 	"odradek/processor/trouble"
 	"odradek/schemas/output"
 )
@@ -33,41 +27,6 @@ const Partitions = 1
 
 // Configs is the configuration of a new feedback topic.
 var Configs = map[string]string{"cleanup.policy": "compact"}
-
-// Rules are the mute rules and the learned rules at one time.
-type Rules struct{ mutes, learned []byte }
-
-// Follow has the state follow the rules from the record at offset on, unless last, which it follows already, is the
-// same, and returns the rules that it follows then. A nil r is not known yet.
-func (r *Rules) Follow(last *Rules, state *keystate.Decisions, offset int64) *Rules {
-	if r == nil || r == last {
-		return last
-	}
-	for _, of := range [...]struct {
-		kind    keystate.Kind
-		content []byte
-	}{{keystate.Mutes, r.mutes}, {keystate.Learned, r.learned}} {
-		if !bytes.Equal(state.Standing(of.kind, nil, offset), of.content) {
-			state.Make(of.kind, nil, of.content, offset)
-		}
-	}
-	return r
-}
-
-// RuleOf returns the rule of a mute or a maintenance; ok is false for other feedback.
-func RuleOf(f *output.Feedback) (r mute.Rule, ok bool) {
-	if f.Kind != output.FeedbackMute && f.Kind != output.FeedbackMaintenance {
-		return r, false
-	}
-	r = mute.Rule{Detector: f.Detector, Keys: f.Keys, From: math.MinInt64, To: mute.Forever, Direction: guard.Direction(f.Direction)}
-	if f.From != nil {
-		r.From = *f.From
-	}
-	if f.To != nil {
-		r.To = *f.To
-	}
-	return r, true
-}
 
 // How often the topic is looked for, and when it is there, its end.
 const (
@@ -85,9 +44,9 @@ type Reader struct {
 	fetcher *fetch.Fetcher // nil while there is no topic
 	tps     []kafka.TP
 	next    map[kafka.TP]int64
-	rules   map[string]mute.Rule // by the record's key
-	resumes map[string]Resume    // by the record's key
-	labels  map[string]said      // by the record's key
+	rules   map[string]Mute   // by the record's key
+	resumes map[string]Resume // by the record's key
+	labels  map[string]said   // by the record's key
 	current atomic.Pointer[Rules]
 	resumed atomic.Pointer[map[kafka.TP]Resume]
 }
@@ -98,7 +57,7 @@ type Resume = output.Resume
 
 // NewReader returns a reader of a topic, which need not exist. So many false alarms of a kind teach a rule; 0: none do.
 func NewReader(client *kafka.Client, topic string, learnFrom int, log *slog.Logger) *Reader {
-	return &Reader{client: client, topic: topic, least: learnFrom, log: log, rules: map[string]mute.Rule{}, resumes: map[string]Resume{},
+	return &Reader{client: client, topic: topic, least: learnFrom, log: log, rules: map[string]Mute{}, resumes: map[string]Resume{},
 		labels: map[string]said{}}
 }
 
@@ -223,11 +182,11 @@ func (r *Reader) take(rec *record.Record) {
 		if f.Resume != nil {
 			r.resumes[id] = *f.Resume
 		}
-		rule, ok := RuleOf(&f)
-		if why := rule.Check(); ok && why != "" {
+		m, ok := MuteOf(&f)
+		if why := m.Check(); ok && why != "" {
 			err = fmt.Errorf("feedback: %s", why)
 		} else if ok {
-			r.rules[id] = rule
+			r.rules[id] = m
 		}
 		if label, ok := LabelOf(&f); ok {
 			if r.labels[id] = (said{label, f.WrittenAt}); len(r.labels) > 2*learned.MaxLabels {
@@ -240,8 +199,7 @@ func (r *Reader) take(rec *record.Record) {
 	}
 }
 
-// publish makes the resumes those of Resume, and the rules those of Rules. Of mute rules it takes as many as one decision holds: those that
-// end last.
+// publish installs resumes and rules for Resume and Rules to return.
 func (r *Reader) publish() {
 	resumed := make(map[kafka.TP]Resume, len(r.resumes))
 	for _, at := range r.resumes {
@@ -251,25 +209,26 @@ func (r *Reader) publish() {
 		}
 	}
 	r.resumed.Store(&resumed)
-	list := mute.List(slices.Collect(maps.Values(r.rules))).Sorted()
-	if n := len(list); n > mute.MaxRules || len(list.Encode()) > mute.MaxBytes {
-		slices.SortStableFunc(list, func(a, b mute.Rule) int { return cmp.Compare(b.To, a.To) })
-		list = list[:min(n, mute.MaxRules)]
-		for len(list.Encode()) > mute.MaxBytes {
-			list = list[:len(list)-1-len(list)/16]
-		}
+	list := mostMutes(slices.Collect(maps.Values(r.rules)))
+	if len(list) < len(r.rules) {
 		r.log.Warn("there are more mute rules than fit: those that end first are not in force; remove some (worker mute remove)",
-			"topic", r.topic, "rules", n, "in_force", len(list))
-		list = list.Sorted()
+			"topic", r.topic, "rules", len(r.rules), "in_force", len(list))
 	}
-	now := &Rules{mutes: list.Encode()}
-	taught := r.learn()
-	now.learned = taught.Encode()
-	if old := r.current.Load(); old != nil && bytes.Equal(old.mutes, now.mutes) && bytes.Equal(old.learned, now.learned) {
+	now := &Rules{mutes: list, least: r.least}
+	if r.least > 0 {
+		now.labels = valid(r.labels)
+	}
+	if n := len(r.labels); n > learned.MaxLabels {
+		r.log.Warn("there are more labels of anomalies than the workers learn from: the newest count; remove some (worker mute remove)",
+			"topic", r.topic, "labels", n, "most", learned.MaxLabels)
+	}
+	old := r.current.Load()
+	if old != nil && old.equal(now) {
 		return
 	}
+	now.learnAs(old)
 	r.current.Store(now)
 	if len(list) > 0 || r.fetcher != nil {
-		r.log.Info("mute rules, and rules learned from labels", "topic", r.topic, "rules", len(list), "learned", len(taught))
+		r.log.Info("mute rules, and labels to learn from", "topic", r.topic, "rules", len(list), "labels", len(now.labels))
 	}
 }

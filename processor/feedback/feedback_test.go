@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
 
+// presses is a partition of an input topic.
+var presses = kafka.TP{Topic: "presses", Partition: 1}
+
 // TestReader: the rules follow what is written, replaced and deleted; what is no feedback changes nothing else, a
 // topic that is created again begins anew, and one that cannot be read leaves the rules as they are.
 func TestReader(t *testing.T) {
@@ -40,7 +43,7 @@ func TestReader(t *testing.T) {
 		if m == nil {
 			t.Fatalf("%s: no rules are known", what)
 		}
-		if got, want := string(m.mutes), string(mute.List(rules).Sorted().Encode()); got != want {
+		if got, want := string(m.mutesOf(presses)), string(mute.List(rules).Sorted().Encode()); got != want {
 			t.Errorf("%s: rules %x, want %x", what, got, want)
 		}
 	}
@@ -52,11 +55,11 @@ func TestReader(t *testing.T) {
 	}
 	rule := func(id, keys string, to int64) (mute.Rule, []byte) {
 		f := output.Feedback{ID: id, Keys: keys, To: &to}
-		m, ok := RuleOf(&f)
-		if !ok {
-			t.Fatal("a mute is no rule")
+		m, ok := MuteOf(&f)
+		if !ok || m.Scope != Anywhere {
+			t.Fatal("a mute is no rule everywhere")
 		}
-		return m, f.Append(nil, -1)
+		return m.Rule, f.Append(nil, -1)
 	}
 	create := func() {
 		t.Helper()
@@ -101,14 +104,14 @@ func TestReader(t *testing.T) {
 	want("created again", b)
 	gone, stop := context.WithCancel(ctx)
 	stop()
-	if r.Poll(gone); len(r.Rules().mutes) == 0 {
+	if r.Poll(gone); len(r.Rules().mutesOf(presses)) == 0 {
 		t.Error("rules are gone with a topic that cannot be read")
 	}
 	for i := range 2 * mute.MaxRules {
-		r.rules[string(rune(i))] = mute.Rule{Keys: "*", From: 0, To: int64(i + 1)}
+		r.rules[string(rune(i))] = Mute{Anywhere, mute.Rule{Keys: "*", From: 0, To: int64(i + 1)}}
 	}
 	r.publish()
-	l, err := mute.Decode(r.Rules().mutes)
+	l, err := mute.Decode(r.Rules().mutesOf(presses))
 	if err != nil || len(l) != mute.MaxRules || l[0].To != mute.MaxRules+1 {
 		t.Errorf("%d rules of too many, %v", len(l), err)
 	}
@@ -169,7 +172,7 @@ func TestLabels(t *testing.T) {
 	rules := func(what string, n int) learned.List {
 		t.Helper()
 		r.publish()
-		l, err := learned.Decode(r.Rules().learned)
+		l, err := learned.Decode(r.Rules().learnedOf("presses"))
 		if err != nil || len(l) != n {
 			t.Fatalf("%s: %+v, %v; want %d rules", what, l, err, n)
 		}
@@ -213,4 +216,69 @@ func TestLabels(t *testing.T) {
 	}
 	r.least = 0
 	rules("learning is off", 0)
+}
+
+// TestScope: series of one key in two topics are two series. A mute of one topic or partition holds there alone, and false alarms
+// of one topic's series teach nothing about the other; where no topic is named, both are meant.
+func TestScope(t *testing.T) {
+	r := NewReader(nil, "feedback", 3, slog.New(slog.DiscardHandler))
+	put := func(f output.Feedback) {
+		r.take(&record.Record{Key: []byte(f.ID), Value: f.Append(nil, -1)})
+	}
+	label := func(i int, topic string) output.Feedback {
+		first := output.Anomaly{ID: [16]byte{byte(i)}, Revision: 1, Detector: "near", Key: []byte("pump-1"), Topic: topic, PeakScore: 10,
+			OpenedAt: 100, PeakTime: 90}
+		last := first
+		last.Revision, last.Kind, last.Samples = 2, 2, 3
+		return output.Feedback{ID: fmt.Sprint(i), Kind: output.FeedbackFalseAlarm, Anomaly: fmt.Sprintf("%x", first.ID), WrittenAt: int64(i),
+			Alarm: AlarmOf(&first, &last)}
+	}
+	taught := func(topic string) int {
+		t.Helper()
+		l, err := learned.Decode(r.Rules().learnedOf(topic))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if like := l.Like(&learned.Alarm{Detector: "near", Series: "pump-1", Field: -1, Opened: 10, Peak: 10}); like != nil {
+			return like.Count
+		}
+		return 0
+	}
+	for i := range 3 {
+		put(label(i+1, "presses"))
+	}
+	r.publish()
+	if p, o := taught("presses"), taught("pumps"); p != 3 || o != 0 {
+		t.Errorf("three false alarms of presses: an anomaly of it is like %d, and one of another topic like %d; want 3 and 0", p, o)
+	}
+	f := label(4, "")
+	put(f)
+	f = label(5, "")
+	put(f)
+	put(label(6, "pumps"))
+	r.publish()
+	if p, o, none := taught("presses"), taught("pumps"), taught("fans"); p != 5 || o != 3 || none != 0 {
+		t.Errorf("two labels of any topic, three of presses and one of pumps: %d, %d, and elsewhere %d; want 5, 3 and 0", p, o, none)
+	}
+	two := int32(2)
+	put(output.Feedback{ID: "all", Keys: "a"})
+	put(output.Feedback{ID: "topic", Keys: "b", Topic: "presses"})
+	put(output.Feedback{ID: "partition", Keys: "c", Topic: "presses", Partition: &two})
+	r.publish()
+	for tp, want := range map[kafka.TP]string{{Topic: "presses", Partition: 2}: "abc", {Topic: "presses", Partition: 1}: "ab",
+		{Topic: "pumps", Partition: 2}: "a"} {
+		l, err := mute.Decode(r.Rules().mutesOf(tp))
+		got := ""
+		for i := range l {
+			got += l[i].Keys
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: rules of %q, %v; want %q", tp, got, err, want)
+		}
+	}
+	records := map[string]output.Feedback{"1": label(1, "presses"), "2": label(2, "presses"), "3": label(3, ""), "4": label(4, "pumps")}
+	if all := Learn(records, 3); len(all) != 3 ||
+		all[0].Topic != "" || len(all[0].Rules) != 0 || all[1].Topic != "presses" || len(all[1].Rules) != 1 || len(all[2].Rules) != 0 {
+		t.Errorf("%+v", all)
+	}
 }

@@ -33,7 +33,7 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 	return learned.Label{
 		Anomaly: [16]byte(id), Fault: f.Kind == output.FeedbackConfirm,
 		Alarm: learned.Alarm{
-			Detector: a.Detector, Series: a.Series, Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak,
+			Detector: a.Detector, Series: a.Series, Topic: a.Topic, Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak,
 			Samples: int(a.Samples), Rise: a.Rise, First: a.First, Apart: a.Apart,
 			Initial: a.Initial, Range: a.Range, Early: int(a.Early), Held: int(a.Held),
 		},
@@ -48,7 +48,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 	}
 	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
 	own := ownOf(opened)
-	a := &output.Alarm{Detector: events.Speaker(opened.Detector, own.Name), Series: learned.SeriesOf(opened.Key), Field: int32(field),
+	a := &output.Alarm{Detector: events.Speaker(opened.Detector, own.Name), Series: learned.SeriesOf(opened.Key), Topic: opened.Topic, Field: int32(field),
 		Side: uint8(side), Opened: own.Score, First: deviationOf(opened, field), Initial: opened.Range, Early: int64(opened.Held)}
 	until := Until(a, last)
 	return &until
@@ -84,31 +84,34 @@ func deviationOf(a *output.Anomaly, field int) float64 {
 	return 0
 }
 
-// Learn returns the rules that the labels among the records teach, each record with its key.
-func Learn(records map[string]output.Feedback, least int) learned.List {
+// TopicRules are the rules that labels teach for the series of one input topic.
+type TopicRules struct {
+	Topic string // "": of any topic that no label names
+	Rules learned.List
+}
+
+// Learn returns the rules that the labels among the records teach, each record with its key: for each topic that a label names, and
+// where labels name none, for the other topics.
+func Learn(records map[string]output.Feedback, least int) (all []TopicRules) {
 	labels := map[string]said{}
 	for id, f := range records {
 		if l, ok := LabelOf(&f); ok {
 			labels[id] = said{l, f.WrittenAt}
 		}
 	}
-	return derive(labels, least)
+	list := valid(labels)
+	topics := map[string]bool{}
+	for i := range list {
+		topics[list[i].Topic] = true
+	}
+	for _, topic := range slices.Sorted(maps.Keys(topics)) {
+		all = append(all, TopicRules{topic, learned.Derive(topic, list, least)})
+	}
+	return all
 }
 
-// learn returns the rules that the labels teach.
-func (r *Reader) learn() learned.List {
-	if len(r.labels) > learned.MaxLabels {
-		r.log.Warn("there are more labels of anomalies than the workers learn from: the newest count; remove some (worker mute remove)",
-			"topic", r.topic, "labels", len(r.labels), "most", learned.MaxLabels)
-	}
-	return derive(r.labels, r.least)
-}
-
-// derive returns the rules that the newest labels teach. Of several labels of an anomaly the newest counts.
-func derive(labels map[string]said, least int) learned.List {
-	if least == 0 {
-		return nil
-	}
+// valid returns the labels that count, by anomaly: the newest, and of several of an anomaly its newest.
+func valid(labels map[string]said) []learned.Label {
 	of := map[[16]byte]string{} // the record's key
 	for id, l := range newest(labels, learned.MaxLabels) {
 		if have, ok := of[l.Anomaly]; !ok || order(labels, id, have) < 0 {
@@ -119,7 +122,8 @@ func derive(labels map[string]said, least int) learned.List {
 	for _, id := range of {
 		list = append(list, labels[id].Label)
 	}
-	return learned.Derive(list, least)
+	slices.SortFunc(list, func(a, b learned.Label) int { return slices.Compare(a.Anomaly[:], b.Anomaly[:]) })
+	return list
 }
 
 // newest returns at most n labels, the newest.

@@ -113,7 +113,7 @@ func TestAnyLearns(t *testing.T) {
 	restart()
 	label := learned.Label{Anomaly: a.ID, Alarm: learned.AlarmOf("one", []byte("a"), a)}
 	label.Samples, label.Apart, label.Range, label.Held = 2, label.First, label.Initial, label.Early
-	rules := learned.Derive([]learned.Label{label}, 1)
+	rules := learned.Derive("", []learned.Label{label}, 1)
 	if len(rules) == 0 || rules[0].Detector != "one/high" {
 		t.Fatalf("%+v", rules)
 	}

@@ -48,6 +48,8 @@ type Fault struct {
 type AnomalyQuery struct {
 	State       string    // open or closed; "": both
 	Series      string    // pattern: * stands for any text and ? for one byte; without either, part of the key
+	Topic       string    // input topic; "": all
+	Partition   *int32    // partition of the input topic; nil: all
 	Detector    string    // name; "": all
 	MinSeverity int       // 0 to 100
 	From, To    time.Time // event times of which the anomaly overlaps; zero: no bound
@@ -132,9 +134,11 @@ type Region struct {
 
 // SeriesQuery selects a stretch of a series.
 type SeriesQuery struct {
-	Key     string // series key
-	Anomaly string // id of the anomaly to read around; "": the newest of the series, else the end of the topic
-	Samples int    // samples before and after, at most
+	Key       string // series key
+	Topic     string // input topic of the series; "": any
+	Partition *int32 // partition of the input topic; nil: any
+	Anomaly   string // id of the anomaly to read around; "": the newest of the series, else the end of the topic
+	Samples   int    // samples before and after, at most
 }
 
 // Series is a stretch of a series. Times are milliseconds since 1970.
@@ -146,7 +150,7 @@ type Series struct {
 	Values    [][]Number `json:"values" doc:"For each field, the values at times."`
 	Usual     []Band     `json:"usual" doc:"For each field, the usual range around its values."`
 	Scores    []Scores   `json:"scores" doc:"Scores of each detector."`
-	Anomalies []Anomaly  `json:"anomalies" doc:"Anomalies of the series that overlap the samples, oldest first."`
+	Anomalies []Anomaly  `json:"anomalies" doc:"Anomalies of the series in the partition of anchor that overlap the samples, oldest first."`
 	Notes     []string   `json:"notes" doc:"What is missing, and why."`
 	Records   int64      `json:"records" doc:"Records that were read."`
 	Bytes     int64      `json:"bytes" doc:"Bytes of keys and values that were read."`
@@ -214,6 +218,8 @@ type Feedback struct {
 	Anomaly   string     `json:"anomaly,omitempty" doc:"Of confirm and false_alarm, the id of the anomaly."`
 	Detector  string     `json:"detector,omitempty" doc:"Of a mute, the detector; all without it."`
 	Keys      string     `json:"keys,omitempty" doc:"Of a mute, a pattern of series keys; all without it."`
+	Topic     string     `json:"topic,omitempty" doc:"Of a mute, the input topic of the series; any without it."`
+	Partition *int32     `json:"partition,omitempty" doc:"Of a mute with a topic, the partition of the series; any without it."`
 	From      *time.Time `json:"from,omitempty" doc:"Of a mute, the event time at which it begins; always without it."`
 	To        *time.Time `json:"to,omitempty" doc:"Of a mute, the event time at which it is over; never without it."`
 	Direction string     `json:"direction,omitempty" doc:"Of a mute, the side of what was expected: both, above or below."`
@@ -277,6 +283,21 @@ func (q *queryReader) number(name string, usual, low, high int) int {
 		q.wrong(name, "use a whole number from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
 	}
 	return n
+}
+
+// partition reads the number of a partition; nil without one.
+func (q *queryReader) partition(name string) *int32 {
+	text := q.text(name)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		q.wrong(name, "use the number of a partition, from 0")
+		return nil
+	}
+	p := int32(n)
+	return &p
 }
 
 func (q *queryReader) oneOf(name string, allowed ...string) string {

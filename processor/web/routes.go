@@ -47,6 +47,8 @@ type route struct {
 const (
 	textSchema = `{"type":"string"}`
 	timeSchema = `{"type":"string","format":"date-time"}`
+
+	partitionSchema = `{"type":"integer","minimum":0}`
 )
 
 func intSchema(usual, low, high int) string {
@@ -67,6 +69,8 @@ var routes = []route{
 		parameters: []parameter{
 			{"state", "Only anomalies in this state.", `{"type":"string","enum":["open","closed"]}`},
 			{"series", "Only series that match: * stands for any text and ? for one byte. Without either, part of the key.", textSchema},
+			{"topic", "Only series of this input topic.", textSchema},
+			{"partition", "Only series of this partition of the input topic.", partitionSchema},
 			{"detector", "Only this detector.", textSchema},
 			{"min_severity", "Least severity.", intSchema(0, 0, 100)},
 			{"from", "Only anomalies that go on at this event time, or begin later.", timeSchema},
@@ -74,7 +78,8 @@ var routes = []route{
 			{"limit", "Most anomalies to list.", intSchema(usualAnomalies, 1, mostAnomalies)},
 		},
 		answer: func(_ *Source, e Explorer, _ *http.Request, q *queryReader) (any, error) {
-			query := AnomalyQuery{State: q.oneOf("state", "open", "closed"), Series: q.text("series"), Detector: q.text("detector"),
+			query := AnomalyQuery{State: q.oneOf("state", "open", "closed"), Series: q.text("series"), Topic: q.text("topic"),
+				Partition: q.partition("partition"), Detector: q.text("detector"),
 				MinSeverity: q.number("min_severity", 0, 0, 100), From: q.time("from"), To: q.time("to"),
 				Limit: q.number("limit", usualAnomalies, 1, mostAnomalies)}
 			if len(q.faults) > 0 {
@@ -107,11 +112,15 @@ var routes = []route{
 			"topic, 64 MiB at most.",
 		parameters: []parameter{
 			{"key", "Series key. Required.", textSchema},
+			{"topic", "Input topic of the series: one key may be in several. By default that of anomaly, or else of the newest anomaly or score.",
+				textSchema},
+			{"partition", "Partition of the input topic, by default as for topic.", partitionSchema},
 			{"anomaly", "Id of the anomaly to read around; by default the newest of the series, and without one the end of the topic.", textSchema},
 			{"samples", "Most samples before and after.", intSchema(usualSamples, 1, mostSamples)},
 		},
 		answer: func(_ *Source, e Explorer, r *http.Request, q *queryReader) (any, error) {
-			query := SeriesQuery{Key: q.text("key"), Anomaly: q.text("anomaly"), Samples: q.number("samples", usualSamples, 1, mostSamples)}
+			query := SeriesQuery{Key: q.text("key"), Topic: q.text("topic"), Partition: q.partition("partition"), Anomaly: q.text("anomaly"),
+				Samples: q.number("samples", usualSamples, 1, mostSamples)}
 			if query.Key == "" {
 				q.wrong("key", "name the series")
 			}

@@ -52,6 +52,8 @@ type Feedback struct {
 	WrittenAt int64
 	Resume    *Resume // of FeedbackResume; nil: null
 	Alarm     *Alarm  // of FeedbackConfirm and FeedbackFalseAlarm; nil: not known (null)
+	Topic     string  // of a mute, the input topic of its series; "": any (null)
+	Partition *int32  // of a mute, the partition of Topic; nil: any (null)
 }
 
 // Alarm is an anomaly as far as others are compared with it, as the schema describes it.
@@ -64,9 +66,11 @@ type Alarm struct {
 	First, Apart     float64
 	Initial, Range   float64
 	Early, Held      int64
+	Topic            string // "": any (null)
 }
 
-var compiledFeedback = compile(FeedbackSchema)
+// The former schema has no topics.
+var compiledFeedback = compile(FeedbackSchema, 0xea812ed9bddaabe3)
 
 // Append appends the record with its framing; schemaID is as of NewScoreEncoder.
 func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
@@ -75,11 +79,7 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 	dst = avro.AppendText(dst, f.ID)
 	dst = avro.AppendLong(dst, int64(f.Kind))
 	for _, text := range []string{f.Anomaly, f.Detector, f.Keys} {
-		if text == "" {
-			dst = avro.AppendLong(dst, 0)
-			continue
-		}
-		dst = avro.AppendText(avro.AppendLong(dst, 1), text)
+		dst = appendOptional(dst, text)
 	}
 	for _, at := range []*int64{f.From, f.To} {
 		if at == nil {
@@ -112,12 +112,26 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 		for _, v := range [...]float64{a.First, a.Apart, a.Initial, a.Range} {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
-		dst = avro.AppendLong(avro.AppendLong(dst, a.Early), a.Held)
+		dst = appendOptional(avro.AppendLong(avro.AppendLong(dst, a.Early), a.Held), a.Topic)
+	}
+	dst = appendOptional(dst, f.Topic)
+	if f.Partition == nil {
+		dst = avro.AppendLong(dst, 0)
+	} else {
+		dst = avro.AppendLong(avro.AppendLong(dst, 1), int64(*f.Partition))
 	}
 	if schemaID == JSON {
 		return compiledFeedback.asJSON(dst, start)
 	}
 	return dst
+}
+
+// appendOptional appends a text that may be null, which "" stands for.
+func appendOptional(dst []byte, text string) []byte {
+	if text == "" {
+		return avro.AppendLong(dst, 0)
+	}
+	return avro.AppendText(avro.AppendLong(dst, 1), text)
 }
 
 // DecodeFeedback reads a record of the feedback topic in any framing or in JSON. The schema id is not compared with
@@ -160,6 +174,18 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 		if r.More() { // nor in those of the third
 			f.Alarm.Early, f.Alarm.Held = r.Long(), r.Long()
 		}
+		if r.More() && r.Index(2) == 1 { // nor in those of the fourth
+			f.Alarm.Topic = string(r.Text())
+		}
+	}
+	if r.More() { // none in records of earlier versions
+		if r.Index(2) == 1 {
+			f.Topic = string(r.Text())
+		}
+		if r.Index(2) == 1 {
+			p := r.Int()
+			f.Partition = &p
+		}
 	}
 	if err := r.End(); err != nil {
 		return Feedback{}, fmt.Errorf("output: feedback: %w", err)
@@ -177,6 +203,8 @@ func (f *Feedback) check() error {
 		return errors.New("output: feedback: a maintenance needs from and to")
 	case (f.Kind == FeedbackConfirm || f.Kind == FeedbackFalseAlarm) && f.Anomaly == "":
 		return errors.New("output: feedback: confirm and false_alarm need the id of an anomaly")
+	case f.Partition != nil && (f.Topic == "" || *f.Partition < 0):
+		return errors.New("output: feedback: a partition needs a topic, and is 0 or more")
 	case (f.Kind == FeedbackResume) != (f.Resume != nil):
 		return errors.New("output: feedback: resume, and no other kind, needs a partition")
 	}

@@ -182,6 +182,9 @@ func (r *blockReading) take(rec *record.Record) (more bool) {
 	if errors.Join(faults...) != nil {
 		return true // not of a worker
 	}
+	if b.source.Topic != r.of.a.Topic || b.source.Partition != r.of.a.Partition {
+		return true // of another series of this key
+	}
 	peak := r.of.a.PeakTime
 	switch {
 	case b.to < peak:

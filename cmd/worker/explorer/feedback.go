@@ -28,8 +28,8 @@ type feedbackRecord struct {
 // feedbackStore has the records of the feedback topic.
 type feedbackStore struct {
 	byID   map[string]*feedbackRecord
-	labels map[string]string // by anomaly: confirm or false_alarm
-	muting mute.List         // nil: to be made
+	labels map[string]string            // by anomaly: confirm or false_alarm
+	muting map[feedback.Scope]mute.List // nil: to be made
 }
 
 func newFeedbackStore() feedbackStore {
@@ -79,17 +79,24 @@ func (s *feedbackStore) forget(partition int32) {
 	}
 }
 
-// rules returns the mute rules.
-func (s *feedbackStore) rules() mute.List {
+// muted reports whether a mute rule covers an anomaly's detector, series and peak.
+func (s *feedbackStore) muted(e *entry) bool {
 	if s.muting == nil {
-		s.muting = mute.List{}
+		s.muting = map[feedback.Scope]mute.List{}
 		for _, have := range s.byID {
-			if r, ok := feedback.RuleOf(&have.f); ok && r.Check() == "" {
-				s.muting = append(s.muting, r)
+			if m, ok := feedback.MuteOf(&have.f); ok && m.Check() == "" {
+				s.muting[m.Scope] = append(s.muting[m.Scope], m.Rule)
 			}
 		}
 	}
-	return s.muting
+	a := &e.a
+	explained := func() (expected, actual, contribution []float64) { return a.Expected, a.Actual, a.Contribution }
+	for scope, rules := range s.muting {
+		if scope.Covers(a.Topic, a.Partition) && rules.Covers(a.Detector, e.key, a.PeakTime, a.PeakTime, explained) {
+			return true
+		}
+	}
+	return false
 }
 
 // list returns all, newest first.
@@ -117,7 +124,7 @@ func feedbackOf(f *output.Feedback) web.Feedback {
 		return &t
 	}
 	w := web.Feedback{ID: f.ID, Kind: output.FeedbackKinds[f.Kind], Anomaly: f.Anomaly, Detector: f.Detector, Keys: f.Keys, From: at(f.From),
-		To: at(f.To), Author: f.Author, Reason: f.Reason, WrittenAt: timeOf(f.WrittenAt)}
+		To: at(f.To), Topic: f.Topic, Partition: f.Partition, Author: f.Author, Reason: f.Reason, WrittenAt: timeOf(f.WrittenAt)}
 	if f.Kind <= output.FeedbackMaintenance {
 		w.Direction = output.FeedbackDirections[f.Direction]
 	}
@@ -131,7 +138,8 @@ const mostText = 2000
 func recordOf(f *web.Feedback, detectors []Detector) (*output.Feedback, error) {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	rec := &output.Feedback{ID: f.ID, Anomaly: f.Anomaly, Detector: f.Detector, Keys: f.Keys, Author: f.Author, Reason: f.Reason}
+	rec := &output.Feedback{ID: f.ID, Anomaly: f.Anomaly, Detector: f.Detector, Keys: f.Keys, Author: f.Author, Reason: f.Reason,
+		Topic: f.Topic, Partition: f.Partition}
 	kind := slices.Index(output.FeedbackKinds, f.Kind)
 	if kind < 0 {
 		wrong("kind %q is none of %s", f.Kind, strings.Join(output.FeedbackKinds, ", "))
@@ -164,8 +172,8 @@ func recordOf(f *web.Feedback, detectors []Detector) (*output.Feedback, error) {
 		if rec.ID == "" {
 			rec.ID = "anomaly/" + f.Anomaly // the last label of an anomaly holds
 		}
-		if f.Detector != "" || f.Keys != "" || f.From != nil || f.To != nil || f.Direction != "" {
-			wrong("detector, keys, from, to and direction are those of a mute")
+		if f.Detector != "" || f.Keys != "" || f.Topic != "" || f.Partition != nil || f.From != nil || f.To != nil || f.Direction != "" {
+			wrong("detector, keys, topic, partition, from, to and direction are those of a mute")
 		}
 	} else if kind >= 0 {
 		if f.Anomaly != "" {
@@ -183,8 +191,11 @@ func recordOf(f *web.Feedback, detectors []Detector) (*output.Feedback, error) {
 				wrong("%s is outside the years 1 to 9998", t.Format(time.RFC3339))
 			}
 		}
-		if rule, _ := feedback.RuleOf(rec); len(faults) == 0 && rule.Check() != "" {
-			wrong("%s", rule.Check())
+		if f.Partition != nil && (f.Topic == "" || *f.Partition < 0) {
+			wrong("a partition is 0 or more, and needs its topic")
+		}
+		if m, _ := feedback.MuteOf(rec); len(faults) == 0 && m.Check() != "" {
+			wrong("%s", m.Check())
 		}
 	}
 	if len(faults) > 0 {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
@@ -39,7 +40,7 @@ func (e *Explorer) Series(ctx context.Context, q *web.SeriesQuery) (*web.Series,
 	case <-ctx.Done():
 		return nil, errors.New("explorer: another series is being read; try again")
 	}
-	r := &reading{e: e, key: q.Key, most: q.Samples, out: &web.Series{Key: q.Key, Budget: budget, Fields: []string{}, Times: []float64{},
+	r := &reading{e: e, key: q.Key, scope: scopeOf(q.Topic, q.Partition), most: q.Samples, out: &web.Series{Key: q.Key, Budget: budget, Fields: []string{}, Times: []float64{},
 		Values: [][]web.Number{}, Usual: []web.Band{}, Scores: []web.Scores{}, Anomalies: []web.Anomaly{}, Notes: []string{}}}
 	r.fetcher = fetch.New(e.c.Client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer r.fetcher.Close()
@@ -72,7 +73,8 @@ type point struct {
 type reading struct {
 	e       *Explorer
 	key     string
-	raw     []byte // the key as it is
+	scope   feedback.Scope // of the series; from find on, its partition
+	raw     []byte         // the key as it is
 	most    int
 	fetcher *fetch.Fetcher
 	out     *web.Series
@@ -92,8 +94,8 @@ func (r *reading) note(format string, args ...any) {
 // find sets where to read.
 func (r *reading) find(ctx context.Context, id string) error {
 	r.e.mu.Lock()
-	r.anomalies = r.e.store.ofSeries(r.key)
-	for _, a := range r.e.shadow.ofSeries(r.key) { // shown only where it is asked for
+	r.anomalies = r.e.store.ofSeries(r.key, r.scope)
+	for _, a := range r.e.shadow.ofSeries(r.key, r.scope) { // shown only where it is asked for
 		if fmt.Sprintf("%x", a.a.ID) == id {
 			r.anomalies = append(r.anomalies, a)
 		}
@@ -102,7 +104,6 @@ func (r *reading) find(ctx context.Context, id string) error {
 	r.raw = []byte(r.key)
 	var of *entry
 	for _, a := range r.anomalies {
-		r.raw = a.key
 		if id == "" || fmt.Sprintf("%x", a.a.ID) == id {
 			of = a // of several the one that began last
 		}
@@ -111,10 +112,13 @@ func (r *reading) find(ctx context.Context, id string) error {
 		return &web.Error{Code: http.StatusNotFound, Text: "explorer: the series has no such anomaly among those in memory"}
 	}
 	if of != nil {
+		r.raw = of.key
 		r.anchor, r.offset, r.written = kafka.TP{Topic: of.a.Topic, Partition: of.a.Partition}, of.a.Offset, of.written
 	} else if err := r.findScore(ctx); err != nil {
 		return err
 	}
+	r.scope = feedback.Scope{Topic: r.anchor.Topic, Partition: r.anchor.Partition}
+	r.anomalies = slices.DeleteFunc(r.anomalies, func(a *entry) bool { return !r.scope.Covers(a.a.Topic, a.a.Partition) })
 	r.out.Anchor = &web.Origin{Topic: r.anchor.Topic, Partition: r.anchor.Partition, Offset: r.offset}
 	return nil
 }
@@ -128,7 +132,8 @@ func (r *reading) findScore(ctx context.Context) error {
 	found := false
 	if tp.Topic != "" {
 		err = r.back(ctx, tp, first, end, budget/4, func(rec *record.Record) {
-			if s, err := output.DecodeScore(rec.Value); err == nil && seriesOf(s.Key) == r.key {
+			if s, err := output.DecodeScore(rec.Value); err == nil && seriesOf(s.Key) == r.key &&
+				r.scope.Covers(s.Topic, s.Partition) {
 				r.anchor, r.offset, r.written = kafka.TP{Topic: s.Topic, Partition: s.Partition}, s.Offset, -1
 				found = true
 			}
@@ -311,7 +316,7 @@ func (r *reading) scores(ctx context.Context) error {
 	reached := map[string]*[2]int64{} // by detector, the score times of the earliest and the latest of its scores
 	take := func(rec *record.Record) {
 		s, err := output.DecodeScore(rec.Value)
-		if err != nil || !bytes.Equal(rec.Key, r.raw) {
+		if err != nil || !bytes.Equal(rec.Key, r.raw) || !r.scope.Covers(s.Topic, s.Partition) {
 			return
 		}
 		if reached[s.Detector] == nil {

@@ -162,12 +162,17 @@ func (c *comparison) count(list []*entry) (opened int, perSeriesDay web.Number) 
 // found returns how many anomalies of a list that opened in the range have an event time in common with one of the others,
 // of the same series, whenever that opened.
 func (c *comparison) found(list, others []*entry) (n int) {
-	by := map[string][]*entry{}
+	type series struct {
+		place
+		key string
+	}
+	of := func(e *entry) series { return series{place{e.a.Topic, e.a.Partition}, string(e.key)} }
+	by := map[series][]*entry{}
 	for _, e := range others {
-		by[string(e.key)] = append(by[string(e.key)], e)
+		by[of(e)] = append(by[of(e)], e)
 	}
 	for _, e := range list {
-		if c.counted(e) && slices.ContainsFunc(by[string(e.key)], func(o *entry) bool {
+		if c.counted(e) && slices.ContainsFunc(by[of(e)], func(o *entry) bool {
 			return e.a.Start <= o.end() && o.a.Start <= e.end()
 		}) {
 			n++

@@ -157,7 +157,7 @@ func matches(e *entry, q *web.AnomalyQuery) bool {
 	a := &e.a
 	switch {
 	case q.State == "open" && e.closed(), q.State == "closed" && !e.closed(), q.Detector != "" && q.Detector != a.Detector,
-		int(a.Severity) < q.MinSeverity,
+		int(a.Severity) < q.MinSeverity, !scopeOf(q.Topic, q.Partition).Covers(a.Topic, a.Partition),
 		!q.From.IsZero() && e.closed() && a.End < q.From.UnixMicro(), !q.To.IsZero() && a.Start >= q.To.UnixMicro():
 		return false
 	case q.Series == "":
@@ -166,6 +166,15 @@ func matches(e *entry, q *web.AnomalyQuery) bool {
 		return mute.Match(q.Series, []byte(seriesOf(a.Key)))
 	}
 	return strings.Contains(seriesOf(a.Key), q.Series)
+}
+
+// scopeOf returns the scope that a request names; nil: any partition.
+func scopeOf(topic string, partition *int32) feedback.Scope {
+	s := feedback.Scope{Topic: topic, Partition: -1}
+	if partition != nil {
+		s.Partition = *partition
+	}
+	return s
 }
 
 // seriesOf returns a key as text.
@@ -212,9 +221,7 @@ func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 			ColumnFrom: r.ColumnFrom, ColumnTo: r.ColumnTo, RowFrom: r.RowFrom, RowTo: r.RowTo, Observed: r.Observed,
 			Expected: web.Number(r.Expected), Ratio: web.Number(r.Ratio), P: web.Number(r.P)}
 	}
-	w.Muted = feedback.rules().Covers(a.Detector, e.key, a.PeakTime, a.PeakTime, func() (expected, actual, contribution []float64) {
-		return a.Expected, a.Actual, a.Contribution
-	})
+	w.Muted = feedback.muted(e)
 	return w
 }
 
@@ -246,10 +253,10 @@ func (s *store) alarm(id string) *output.Alarm {
 	return &a
 }
 
-// ofSeries returns the anomalies of a series, oldest first.
-func (s *store) ofSeries(key string) (list []*entry) {
+// ofSeries returns the anomalies of the series of a key in a scope, oldest first.
+func (s *store) ofSeries(key string, scope feedback.Scope) (list []*entry) {
 	for _, e := range s.byID {
-		if seriesOf(e.a.Key) == key {
+		if seriesOf(e.a.Key) == key && scope.Covers(e.a.Topic, e.a.Partition) {
 			list = append(list, e)
 		}
 	}

@@ -195,7 +195,7 @@ func (l *Log) Own(least int, planted bool) Measures {
 			continue
 		}
 		s := &m.by[k.series]
-		list := learned.Derive(labels(of[:least]), least)
+		list := learned.Derive("", labels(of[:least]), least)
 		s.Rules += len(list)
 		rules[k.series] = append(rules[k.series], taught{list, of[least-1].at})
 		for _, a := range of[least:] {
@@ -250,7 +250,7 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 				break
 			}
 			drawn++
-			rules := learned.Derive(labels(said), least)
+			rules := learned.Derive("", labels(said), least)
 			if len(rules) == 0 {
 				continue
 			}

@@ -23,10 +23,14 @@
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
+// A series is a key of an input topic: labels of pump-1 in one topic make no rule for pump-1 of another one, and count as those of
+// another series. A label without a topic is of the series of that key in every topic.
+//
 // # Life
 //
-// Derive is a pure function of the labels, so all workers that have read the same labels have the same rules. The
-// rules that a partition's owner finds are a decision with their whole content (package decisions), as mutes are.
+// Derive is a pure function of the labels and of an input topic, so all workers that have read the same labels have the same rules. The
+// rules that a partition's owner finds are a decision with their whole content (package decisions), as mutes are. They are about series
+// of the partition's own topic, so they name none.
 package learned
 
 import (
@@ -76,6 +80,7 @@ const Alike = 1.5
 type Alarm struct {
 	Detector string
 	Series   string          // the key as text, as anomaly records have it
+	Topic    string          // of a label: the input topic of the series; "": any
 	Field    int             // value field with the largest contribution; -1: not known
 	Side     guard.Direction // of the expected value on which it was measured; Both: not known
 	Opened   float64         // the highest score when the anomaly opened
@@ -105,6 +110,7 @@ type Label struct {
 // kind is what labels of a rule have in common besides their scores. Rules for all series have none.
 type kind struct {
 	detector, series string
+	topic            string // "": that of the rules
 	all              bool
 	field            int
 	side             guard.Direction
@@ -112,7 +118,7 @@ type kind struct {
 
 func (k kind) compare(o kind) int {
 	return cmp.Or(cmp.Compare(k.detector, o.detector), cmp.Compare(btoi(k.all), btoi(o.all)), cmp.Compare(k.series, o.series),
-		cmp.Compare(k.field, o.field), cmp.Compare(k.side, o.side))
+		cmp.Compare(k.topic, o.topic), cmp.Compare(k.field, o.field), cmp.Compare(k.side, o.side))
 }
 
 func btoi(b bool) int {
@@ -186,19 +192,22 @@ func (l *Label) sound() bool {
 		l.Early >= 0 && l.Early <= l.Held && l.Held < 1<<31
 }
 
-// Derive returns the rules that the labels teach, in an order of their own. A rule needs at least as many false alarms
+// Derive returns the rules that the labels teach for the series of an input topic, in an order of their own. A rule needs at least as many false alarms
 // as least says; 0: there are no rules. Of several labels of one anomaly only one should be given. The order of the labels does not
 // matter.
-func Derive(labels []Label, least int) List {
+func Derive(topic string, labels []Label, least int) List {
 	if least < 1 {
 		return nil
 	}
 	of := map[kind][]*Label{}
 	faults := map[kind][]*Label{} // by what they have in common but the series
 	for i := range labels {
-		one := kind{detector: labels[i].Detector, series: labels[i].Series, field: labels[i].Field, side: labels[i].Side}
+		one := kind{detector: labels[i].Detector, series: labels[i].Series, topic: labels[i].Topic, field: labels[i].Field, side: labels[i].Side}
+		if one.topic == topic {
+			one.topic = ""
+		}
 		every := one
-		every.series, every.all = "", true
+		every.series, every.topic, every.all = "", "", true
 		switch l := &labels[i]; {
 		case !l.sound():
 		case l.Fault:
@@ -213,10 +222,13 @@ func Derive(labels []Label, least int) List {
 	var list List
 	for k, group := range of {
 		every := k
-		every.series, every.all = "", true
+		every.series, every.topic, every.all = "", "", true
 		confirmed := faults[every]
 		slices.SortFunc(group, byScore)
 		if !k.all {
+			if k.topic != "" {
+				continue
+			}
 			if r, ok := span(k, group, least, confirmed); ok {
 				list = append(list, r)
 			}
@@ -226,9 +238,9 @@ func Derive(labels []Label, least int) List {
 			slices.SortStableFunc(group, func(a, b *Label) int { return cmp.Compare(number(a), number(b)) })
 			for rest := group; len(rest) >= least; {
 				n := near(rest, number)
-				if r, ok := span(k, rest[:n], least, confirmed); ok && len(namesOf(rest[:n])) >= least && !list.has(&r) {
+				if r, ok := span(k, rest[:n], least, confirmed); ok && seriesOf(rest[:n]) >= least && !list.has(&r) {
 					list = append(list, r)
-					for _, series := range namesOf(rest[:n]) {
+					for _, series := range namesOf(rest[:n], topic) {
 						one := k
 						one.series, one.all = series, false
 						if labels := of[one]; series != "" {
@@ -252,7 +264,9 @@ func byScore(a, b *Label) int {
 	return cmp.Or(cmp.Compare(a.Peak, b.Peak), cmp.Compare(a.Opened, b.Opened), slices.Compare(a.Anomaly[:], b.Anomaly[:]))
 }
 
-func (r *Rule) kind() kind { return kind{r.Detector, r.Series, r.All, r.Field, r.Side} }
+func (r *Rule) kind() kind {
+	return kind{detector: r.Detector, series: r.Series, all: r.All, field: r.Field, side: r.Side}
+}
 
 // has reports whether a rule is in the list, apart from the labels that it names.
 func (l List) has(r *Rule) bool {
@@ -421,13 +435,31 @@ func tighter[T uint32 | float64](a, b T) T {
 	return a
 }
 
-// namesOf returns the series of the labels, sorted.
-func namesOf(group []*Label) (names []string) {
+// namesOf returns the keys of those series of the labels that are in a topic, sorted.
+func namesOf(group []*Label, topic string) (names []string) {
 	for _, l := range group {
-		names = append(names, l.Series)
+		if l.Topic == "" || l.Topic == topic {
+			names = append(names, l.Series)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// seriesOf returns the number of different series of the labels. A label without a topic may be of the series of a label with one.
+func seriesOf(group []*Label) (n int) {
+	var all [][2]string // key, topic
+	for _, l := range group {
+		all = append(all, [2]string{l.Series, l.Topic})
+	}
+	slices.SortFunc(all, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	all = slices.Compact(all)
+	for i, s := range all {
+		if s[1] != "" || i+1 == len(all) || all[i+1][0] != s[0] {
+			n++
+		}
+	}
+	return n
 }
 
 // weight returns what a rule counts where there are too many: its labels, or nothing if it narrows one for all series.

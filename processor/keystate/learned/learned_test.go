@@ -145,7 +145,7 @@ func TestDerive(t *testing.T) {
 		for range 10 {
 			got := ""
 			rng.Shuffle(len(c.labels), func(i, j int) { c.labels[i], c.labels[j] = c.labels[j], c.labels[i] })
-			for _, r := range Derive(c.labels, 3) {
+			for _, r := range Derive("", c.labels, 3) {
 				switch {
 				case r.All && !r.every(): // TestNarrow has these
 					continue
@@ -160,10 +160,10 @@ func TestDerive(t *testing.T) {
 			}
 		}
 	}
-	if Derive(a(10, 20), 0) != nil {
+	if Derive("", a(10, 20), 0) != nil {
 		t.Error("rules without labels")
 	}
-	if got := Derive(a(10, 20)[:2], 2); len(got) != 1 || got[0].Count != 2 || !slices.Equal(got[0].Labels, [][16]byte{{0, 1}, {0, 2}}) {
+	if got := Derive("", a(10, 20)[:2], 2); len(got) != 1 || got[0].Count != 2 || !slices.Equal(got[0].Labels, [][16]byte{{0, 1}, {0, 2}}) {
 		t.Errorf("rules of two labels: %+v", got)
 	}
 }
@@ -204,7 +204,7 @@ func text(r *Rule) string {
 
 // TestLike: an anomaly is like the labelled ones as long as its highest score is within theirs.
 func TestLike(t *testing.T) {
-	l := Derive([]Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "a", 12, 20)}, 3)
+	l := Derive("", []Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "a", 12, 20)}, 3)
 	for _, c := range []struct {
 		name string
 		a    func(*Alarm)
@@ -233,7 +233,7 @@ func TestLike(t *testing.T) {
 
 // TestFar: an anomaly that opens farther from what was expected than the labelled ones is none of the kind.
 func TestFar(t *testing.T) {
-	l := Derive([]Label{gone(label(1, "a", 10, 20), 9, 9, 5, 5), gone(label(2, "a", 10, 20), 9, 9, 4, 10),
+	l := Derive("", []Label{gone(label(1, "a", 10, 20), 9, 9, 5, 5), gone(label(2, "a", 10, 20), 9, 9, 4, 10),
 		gone(label(3, "a", 10, 20), 9, 9, 5, 5)}, 3)
 	for deviation, want := range map[float64]bool{0: true, 1: true, 15.9: true, 16.1: false} {
 		a := label(0, "a", 11, 18).Alarm
@@ -247,7 +247,7 @@ func TestFar(t *testing.T) {
 // is one whose score is too high for its range.
 func TestInitial(t *testing.T) {
 	of := func(id int) Label { return ranging(label(id, "a", 10, 20), 4, 8) }
-	l := Derive([]Label{of(1), of(2), of(3)}, 3)
+	l := Derive("", []Label{of(1), of(2), of(3)}, 3)
 	for _, c := range []struct {
 		width, score float64
 		want         bool
@@ -266,7 +266,7 @@ func TestHeld(t *testing.T) {
 	of := func(id int, series string, width float64) Label {
 		return holding(ranging(label(id, series, 10, 20), width, 2*width), 4, 8)
 	}
-	l := Derive([]Label{of(1, "a", 1), of(2, "b", 10), of(3, "c", 1e5)}, 3)
+	l := Derive("", []Label{of(1, "a", 1), of(2, "b", 10), of(3, "c", 1e5)}, 3)
 	for early, want := range map[int]bool{0: false, 1: false, 2: true, 4: true, 12: true, 13: false} {
 		a := ranging(label(0, "z", 11, 11), 1e-9, 1e-9).Alarm
 		if a.Early = early; (l.Like(&a) != nil) != want {
@@ -292,7 +292,7 @@ func TestNarrow(t *testing.T) {
 		{"c", 17.4, 1e5, "*c"}, {"c", 17.6, 1e5, ""}, {"c", 10, 1, ""},
 	} {
 		for _, more := range [][]Label{nil, {of(4, "a", 12, 1.2)}} { // another one of a series
-			l := Derive(append(slices.Clone(labels), more...), 3)
+			l := Derive("", append(slices.Clone(labels), more...), 3)
 			a := of(0, c.series, c.peak, c.width).Alarm
 			got := ""
 			if r := l.Like(&a); r != nil {
@@ -306,18 +306,18 @@ func TestNarrow(t *testing.T) {
 		}
 	}
 	a := of(0, "a", 10, 1).Alarm
-	if Derive(labels, 3).Like(&a) == nil {
+	if Derive("", labels, 3).Like(&a) == nil {
 		t.Error("a label is not like itself")
 	}
 	confirmed := of(5, "a", 10.5, 1.1) // the rule for all series ends before it, so the label's own rule would have to
 	confirmed.Fault, confirmed.Held, confirmed.Early = true, 40, 4
-	l := Derive(append(slices.Clone(labels), confirmed), 3)
+	l := Derive("", append(slices.Clone(labels), confirmed), 3)
 	if l.Like(&a) == nil {
 		t.Error("a confirmed anomaly of another shape takes the rule away")
 	}
 	other := of(6, "a", 30, 1.1) // beyond the rule for all series
 	other.Opened, other.Fault = 10, true
-	for _, r := range Derive(append(slices.Clone(labels), other), 3) {
+	for _, r := range Derive("", append(slices.Clone(labels), other), 3) {
 		if r.keeps(&other.Alarm) {
 			t.Errorf("%+v covers a confirmed anomaly", r)
 		}
@@ -351,7 +351,7 @@ func TestRandom(t *testing.T) {
 	for range 500 {
 		labels := randomLabels(rng, rng.IntN(40))
 		least := 1 + rng.IntN(4)
-		l := Derive(labels, least)
+		l := Derive("", labels, least)
 		rules += len(l)
 		for i := range labels {
 			for k := range l {
@@ -380,7 +380,7 @@ func TestRandom(t *testing.T) {
 		}
 		other := slices.Clone(labels)
 		rng.Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
-		if !bytes.Equal(Derive(other, least).Encode(), l.Encode()) {
+		if !bytes.Equal(Derive("", other, least).Encode(), l.Encode()) {
 			t.Fatal("another order makes other rules")
 		}
 		got, err := Decode(l.Encode())
@@ -446,9 +446,9 @@ func TestFlood(t *testing.T) {
 	for i := range 5 {
 		labels[i] = label(i, "most", 10, 20)
 	}
-	l := Derive(labels, 3)
+	l := Derive("", labels, 3)
 	rng.Shuffle(len(labels), func(i, j int) { labels[i], labels[j] = labels[j], labels[i] })
-	if len(l) == 0 || len(l) > MaxRules || len(l.Encode()) > MaxBytes || !bytes.Equal(Derive(labels, 3).Encode(), l.Encode()) {
+	if len(l) == 0 || len(l) > MaxRules || len(l.Encode()) > MaxBytes || !bytes.Equal(Derive("", labels, 3).Encode(), l.Encode()) {
 		t.Errorf("%d rules of %d bytes", len(l), len(l.Encode()))
 	}
 	if !slices.ContainsFunc(l, func(r Rule) bool { return r.All && r.Count == MaxLabels }) ||
@@ -477,7 +477,7 @@ func TestSideOf(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(Derive([]Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "a", 12, 20)}, 3).Encode())
+	f.Add(Derive("", []Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "a", 12, 20)}, 3).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if l, err := Decode(b); err == nil && len(l) > 0 {
 			if again, err := Decode(l.Encode()); err != nil || len(again) != len(l) {
@@ -485,4 +485,35 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTopics: labels of one key in several topics are of as many series. Each topic has the rules about its own, which narrow one for all
+// series there and not elsewhere.
+func TestTopics(t *testing.T) {
+	of := func(i int, topic string, opened, peak float64) Label {
+		l := label(i, "pump-1", opened, peak)
+		l.Topic = topic
+		return l
+	}
+	labels := []Label{of(1, "a", 10, 20), of(2, "b", 11, 22), of(3, "c", 10, 24)}
+	like := func(topic, series string, peak float64) bool {
+		a := labels[0].Alarm
+		a.Topic, a.Series, a.Peak = "", series, peak
+		return Derive(topic, labels, 3).Like(&a) != nil
+	}
+	if !like("d", "pump-1", 22) || !like("a", "pump-2", 22) || !like("a", "pump-1", 22) {
+		t.Error("three series of three topics make no rule for all series")
+	}
+	if l := Derive("a", labels, 3); slices.ContainsFunc(l, func(r Rule) bool { return r.Series != "" && r.Most > 24 }) || len(l) < 2 {
+		t.Errorf("in the series of a label the rule for all is not within what its topic's label makes: %+v", l)
+	}
+	if l := Derive("d", labels, 3); len(l) != 1 || l[0].Series != "" {
+		t.Errorf("a topic without labels has rules for one series: %+v", l)
+	}
+	if l := Derive("a", labels[:1], 1); len(l) == 0 || l[0].Series != "pump-1" {
+		t.Errorf("%+v", l)
+	}
+	if l := Derive("b", labels[:1], 1); slices.ContainsFunc(l, func(r Rule) bool { return r.Series != "" }) {
+		t.Errorf("a label of another topic makes a rule for one series: %+v", l)
+	}
 }

@@ -134,11 +134,12 @@ func (r *Rule) Check() string {
 // Sorted returns the rules in an order of their own, each once, so that equal sets have equal encodings.
 func (l List) Sorted() List {
 	l = slices.Clone(l)
-	slices.SortFunc(l, compare)
+	slices.SortFunc(l, Compare)
 	return slices.Compact(l)
 }
 
-func compare(a, b Rule) int {
+// Compare orders rules.
+func Compare(a, b Rule) int {
 	for _, c := range []int{strings.Compare(a.Detector, b.Detector), strings.Compare(a.Keys, b.Keys)} {
 		if c != 0 {
 			return c

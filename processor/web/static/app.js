@@ -58,7 +58,7 @@ function lasting(a) {
 const fieldOf = (a) => Math.max(0, (a.fields || []).indexOf(a.field));
 const part = (list, a) => (list && list[fieldOf(a)] != null ? number(list[fieldOf(a)]) : "–");
 const badge = (a) => el("span", { class: `badge ${a.band}` }, `${a.severity} ${a.band}`);
-const seriesLink = (a) => `#/series?${new URLSearchParams({ key: a.series, anomaly: a.id })}`;
+const seriesLink = (a) => `#/series?${new URLSearchParams({ key: a.series, topic: a.source.topic, partition: a.source.partition, anomaly: a.id })}`;
 
 // The API.
 
@@ -263,7 +263,7 @@ function details(a) {
         copied.textContent = " select and copy it: the browser allows copying over HTTPS and on this host only";
       }
     }), copied]),
-    row("State", a.reason ? `${a.state}: ${a.reason}` : a.state), row("Severity", badge(a)), row("Series", a.series), row("Detector", a.member ? `${a.detector}: ${a.member}` : a.detector),
+    row("State", a.reason ? `${a.state}: ${a.reason}` : a.state), row("Severity", badge(a)), row("Series", a.series), row("Input topic", a.source.topic), row("Detector", a.member ? `${a.detector}: ${a.member}` : a.detector),
     row("Start", when(a.start)), row("End so far", when(a.end)), row("Peak", when(a.peak_time)), row("Opened at", when(a.opened_at)),
     row("Samples over the threshold", whole(a.samples)), row("Score / threshold", `${number(a.peak_score)} / ${number(a.threshold)}`),
     row("Rank", a.rank == null ? null : `one in ${whole(Math.max(1, Math.round(1 / a.rank)))}`), row("Expected", list(a.expected)), row("Actual", list(a.actual)),
@@ -301,6 +301,7 @@ function sayForms(a) {
     }
   }
   const keys = el("input", { name: "keys", required: true, value: a.series, "aria-describedby": "keys-hint" });
+  const topic = el("select", { name: "topic" }, el("option", { value: a.source.topic }, `${a.source.topic} only`), el("option", { value: "" }, "all topics"));
   const only = el("select", { name: "only" }, el("option", { value: a.detector }, `${a.detector} only`), el("option", { value: "" }, "all detectors"));
   const length = el("select", { name: "length" }, [["3600", "1 hour"], ["14400", "4 hours"], ["86400", "1 day"], ["604800", "1 week"], ["", "until removed"]].map(
     ([v, t]) => el("option", { value: v }, t)));
@@ -308,11 +309,12 @@ function sayForms(a) {
     e.preventDefault();
     // Event time: a mute of an open anomaly begins with it, so that it covers what is happening.
     const what = { kind: "mute", keys: keys.value, from: a.start };
+    if (topic.value) what.topic = topic.value;
     if (only.value) what.detector = only.value;
     if (length.value) what.to = new Date(Math.max(Date.now(), Date.parse(a.event_time)) + 1000 * length.value).toISOString();
     say(what, "Muted");
   } },
-  el("div", { class: "row" }, el("label", {}, "Series that match", keys), el("label", {}, "Detector", only)),
+  el("div", { class: "row" }, el("label", {}, "Series that match", keys), el("label", {}, "Input topic", topic), el("label", {}, "Detector", only)),
   el("span", { class: "hint", id: "keys-hint" }, "* stands for any text and ? for one byte."),
   el("div", { class: "row" }, el("label", {}, "For", length), el("div", { class: "actions end" }, el("button", { class: "primary" }, "Mute"))));
   return el("fieldset", {}, el("legend", {}, "Feedback"), el("div", { class: "row" }, el("label", {}, "Reason", reason), el("label", {}, "Author", author)), form,
@@ -400,7 +402,7 @@ function seriesPage(query) {
     const was = answer;
     try {
       const q = new URLSearchParams({ key, samples });
-      if (query.get("anomaly")) q.set("anomaly", query.get("anomaly"));
+      for (const name of ["topic", "partition", "anomaly"]) if (query.get(name)) q.set(name, query.get(name));
       answer = await api(`series?${q}`);
     } catch (e) {
       state.textContent = e.message;
@@ -426,7 +428,7 @@ function seriesPage(query) {
   const self = {};
   return { page: self, name: "anomalies", title: key, every: 4000, load, refresh: async () => {
     if (!answer) return;
-    const now = await api(`anomalies?${new URLSearchParams({ series: key, limit: 2000 })}`);
+    const now = await api(`anomalies?${new URLSearchParams({ series: key, topic: answer.anchor.topic, partition: answer.anchor.partition, limit: 2000 })}`);
     const have = new Map(answer.anomalies.map((a) => [a.id, a]));
     const fresh = now.anomalies.filter((a) => a.series === key && have.has(a.id));
     fresh.forEach((a) => have.set(a.id, a));
@@ -458,6 +460,7 @@ function feedbackPage() {
     { title: "Id", first: true, cell: (f) => el("code", {}, f.id) },
     { title: "Kind", sort: (f) => f.kind, cell: (f) => f.kind.replace("_", " ") + (f.to && Date.parse(f.to) < Date.now() ? " (over)" : "") },
     { title: "Series, anomaly", text: true, span: true, cell: (f) => (f.anomaly ? el("code", {}, f.anomaly) : f.keys || "all") },
+    { title: "Input topic", text: true, cell: (f) => (f.anomaly ? "–" : f.topic ? f.topic + (f.partition == null ? "" : `/${f.partition}`) : "all") },
     { title: "Detector", cell: (f) => f.detector || (f.anomaly ? "–" : "all") },
     { title: "Side", cell: (f) => f.direction || "–" },
     { title: "From", cell: (f) => (f.anomaly ? "–" : f.from ? when(f.from) : "always") },

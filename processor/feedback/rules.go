@@ -1,0 +1,164 @@
+package feedback
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/guard"
+	"odradek/processor/keystate/learned"
+	"odradek/processor/keystate/mute"
+	"odradek/schemas/output"
+)
+
+// Anywhere is the scope of a mute without a topic.
+var Anywhere = Scope{Partition: -1}
+
+// Scope is where a series is: in an input topic, and in one of its partitions. Series of one key in two topics, or in two partitions
+// of a topic, are two series.
+type Scope struct {
+	Topic     string // "": any
+	Partition int32  // -1: any
+}
+
+// Covers reports whether a partition is in the scope.
+func (s Scope) Covers(topic string, partition int32) bool {
+	return (s.Topic == "" || s.Topic == topic) && (s.Partition < 0 || s.Partition == partition)
+}
+
+// ScopeOf returns the scope of a mute or a maintenance.
+func ScopeOf(f *output.Feedback) Scope {
+	s := Scope{f.Topic, -1}
+	if f.Partition != nil {
+		s.Partition = *f.Partition
+	}
+	return s
+}
+
+// Mute is a mute rule for the series of a scope.
+type Mute struct {
+	Scope
+	mute.Rule
+}
+
+// MuteOf returns the rule of a mute or a maintenance; ok is false for other feedback.
+func MuteOf(f *output.Feedback) (m Mute, ok bool) {
+	if f.Kind != output.FeedbackMute && f.Kind != output.FeedbackMaintenance {
+		return m, false
+	}
+	m = Mute{ScopeOf(f), mute.Rule{Detector: f.Detector, Keys: f.Keys, From: math.MinInt64, To: mute.Forever,
+		Direction: guard.Direction(f.Direction)}}
+	if f.From != nil {
+		m.From = *f.From
+	}
+	if f.To != nil {
+		m.To = *f.To
+	}
+	return m, true
+}
+
+// Check returns what is wrong with a mute; "" for nothing.
+func (m *Mute) Check() string {
+	if len(m.Topic) > mute.MaxText {
+		return "a topic's name of more bytes than Kafka allows"
+	}
+	return m.Rule.Check()
+}
+
+func compareMutes(a, b Mute) int {
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), mute.Compare(a.Rule, b.Rule))
+}
+
+// mostMutes returns as many mutes as one decision holds, those that end last, sorted.
+func mostMutes(list []Mute) []Mute {
+	size := func(of []Mute) int {
+		rules := make(mute.List, len(of))
+		for i := range of {
+			rules[i] = of[i].Rule
+		}
+		return len(rules.Encode())
+	}
+	if len(list) > mute.MaxRules || size(list) > mute.MaxBytes {
+		slices.SortFunc(list, func(a, b Mute) int { return cmp.Or(cmp.Compare(b.To, a.To), compareMutes(a, b)) })
+		list = list[:min(len(list), mute.MaxRules)]
+		for size(list) > mute.MaxBytes {
+			list = list[:len(list)-1-len(list)/16]
+		}
+	}
+	slices.SortFunc(list, compareMutes)
+	return list
+}
+
+// Rules are the mutes and the labels at one time, of which each partition takes what is about its series. Any goroutine may use them.
+type Rules struct {
+	mutes  []Mute          // sorted
+	labels []learned.Label // sorted by anomaly
+	least  int             // as of NewReader
+
+	mu      sync.Mutex
+	learned map[string][]byte // by topic: the rules that labels teach for its series, encoded
+}
+
+func (r *Rules) equal(o *Rules) bool {
+	return slices.Equal(r.mutes, o.mutes) && slices.Equal(r.labels, o.labels)
+}
+
+// mutesOf returns the mutes of a partition's series, encoded.
+func (r *Rules) mutesOf(tp kafka.TP) []byte {
+	var list mute.List
+	for i := range r.mutes {
+		if m := &r.mutes[i]; m.Covers(tp.Topic, tp.Partition) {
+			list = append(list, m.Rule)
+		}
+	}
+	return list.Sorted().Encode()
+}
+
+// learnedOf returns what the labels teach for the series of a topic, encoded. The first call for a topic derives it.
+func (r *Rules) learnedOf(topic string) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if content, ok := r.learned[topic]; ok {
+		return content
+	}
+	if r.learned == nil {
+		r.learned = map[string][]byte{}
+	}
+	r.learned[topic] = learned.Derive(topic, r.labels, r.least).Encode()
+	return r.learned[topic]
+}
+
+// learnAs derives the rules of the topics that earlier Rules were asked for, so that no partition waits for it.
+func (r *Rules) learnAs(old *Rules) {
+	if old == nil {
+		return
+	}
+	old.mu.Lock()
+	topics := slices.Collect(maps.Keys(old.learned))
+	old.mu.Unlock()
+	for _, topic := range topics {
+		r.learnedOf(topic)
+	}
+}
+
+// Follow has the state of a partition follow the rules about its series from the record at offset on, unless last, which it follows
+// already, is the same, and returns the rules that it follows then. A nil r is not known yet.
+func (r *Rules) Follow(last *Rules, state *keystate.Decisions, tp kafka.TP, offset int64) *Rules {
+	if r == nil || r == last {
+		return last
+	}
+	for _, of := range [...]struct {
+		kind    keystate.Kind
+		content []byte
+	}{{keystate.Mutes, r.mutesOf(tp)}, {keystate.Learned, r.learnedOf(tp.Topic)}} {
+		if !bytes.Equal(state.Standing(of.kind, nil, offset), of.content) {
+			state.Make(of.kind, nil, of.content, offset)
+		}
+	}
+	return r
+}
