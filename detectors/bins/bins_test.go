@@ -66,6 +66,33 @@ func TestCountsAndMeans(t *testing.T) {
 	}
 }
 
+// TestRareIsBelowHalf requires that the count of a bin decays where its points of the period are below half of the bins' mean,
+// and not where they are exactly half.
+func TestRareIsBelowHalf(t *testing.T) {
+	for _, c := range []struct{ few, many, decays int }{{5, 15, 0}, {4, 16, 1}} {
+		p := params(t, Params{Dim: 1, Cells: 2, Period: 20, Decay: 0.5})
+		var state []float64
+		period := func(few int) {
+			for i := range p.Period {
+				x := 1.0
+				if i < few {
+					x = 0
+				}
+				state = p.Add(state, []float64{x})
+			}
+		}
+		period(10) // 10 in each
+		period(c.few)
+		want := []float32{float32(10 + c.few), float32(10 + c.many)}
+		if c.decays > 0 {
+			want[0] -= 5
+		}
+		if _, counts := virtual(p, state); !slices.Equal(counts, want) {
+			t.Errorf("%d and %d points, a mean of 10: counts %v, want %v", c.few, c.many, counts, want)
+		}
+	}
+}
+
 func TestOneCell(t *testing.T) {
 	rng := seedtest.New(t)
 	p := params(t, Params{Dim: 3, Cells: 1, Period: 10})

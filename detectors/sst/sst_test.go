@@ -276,6 +276,31 @@ func TestUnitAndOffsetDoNotMatter(t *testing.T) {
 	}
 }
 
+// TestFaintComponents requires that a Ritz value along whose vector mu has a squared component of 1e-8 or more takes a whole place,
+// and one with less a part of it: that of its component in 1e-8.
+func TestFaintComponents(t *testing.T) {
+	for _, c := range []struct{ component, score float64 }{
+		{1e-3, 0.999}, {1e-6, 1}, {1e-7, 1}, {1.1e-8, 1}, {0.75e-8, 0.75}, {0.25e-8, 0.25},
+	} {
+		// A past of two directions, and mu almost along the smaller one: of one place, what is left of the larger.
+		mu := []float64{math.Sqrt(c.component), math.Sqrt(1 - c.component)}
+		p := Params{Window: 2, Rank: 1, Krylov: 2, Steps: 1, A0: []float32{1, 0}}
+		m := matrices{past: [][]float64{{4, 0}, {0, 1}}, current: [][]float64{{mu[0] * mu[0], mu[0] * mu[1]}, {mu[0] * mu[1], mu[1] * mu[1]}}}
+		score, spectrum := m.score(&p, slices.Clone(mu), times)
+		if math.Abs(score-c.score) > 2e-6 || len(spectrum.Ritz) != 2 {
+			t.Errorf("component %v: the definition is %v with %v, want %v", c.component, score, spectrum, c.score)
+		}
+		var fast tridiagonals
+		fast.n = 2
+		fast.d[0][0], fast.d[1][0] = 4*c.component+1-c.component, 4*(1-c.component)+c.component
+		fast.e[0][0] = 3 * mu[0] * mu[1]
+		fast.solve(1)
+		if score := fast.outside(0, 1, 0); math.Abs(float64(score)-c.score) > 2e-6 {
+			t.Errorf("component %v: the fast form is %v, want %v", c.component, score, c.score)
+		}
+	}
+}
+
 // TestTridiagonals compares the fast form of the tridiagonal problem with Jacobi's.
 func TestTridiagonals(t *testing.T) {
 	rng := seedtest.New(t)
