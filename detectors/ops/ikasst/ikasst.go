@@ -21,7 +21,10 @@ const Op detectors.Op = 1
 
 var spec = detectors.Spec{
 	Name: "ikasst", Elem: detectors.F32, Bounded: true,
-	Help: "change score by singular spectrum transformation",
+	Help: "change score by singular spectrum transformation, from an implicit Krylov approximation. It departs from equation 3 of the " +
+		"paper, Idé and Tsuda 2007, where a Ritz value is less than a thousandth below the one before, or the present has hardly any " +
+		"component along its vector (squared, below 1e-8): the value then takes a part of one of the RANK places. Roundings make " +
+		"copies of a Ritz value, and a copy that took a whole place would leave out a direction of the past",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: 4096, Word: 1,
 			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
