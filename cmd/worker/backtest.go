@@ -262,24 +262,24 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	stop()
 	var measures []quality.Result
 	if set != nil && err == nil && s.Partial == "" {
-		measures = set.results(time.Since(began))
+		measures = set.results(s, time.Since(began))
 	}
 	if o.report != "" {
 		r := backtests.Report{Title: "Backtest of " + title(o.in), Inputs: append([]string(nil), o.in...), Version: buildVersion(),
 			Took: time.Since(began), Measures: measures}
 		r.Settings = append(r.Settings, backtests.Setting{Detector: "executor", Settings: kind})
-		for i := range c.Detectors {
-			d := &c.Detectors[i]
-			r.Settings = append(r.Settings, backtests.Setting{Detector: "detector " + d.Name, Settings: c.Changed(d)})
+		for i := range s.Detectors {
+			name := s.Detectors[i].Name
+			changed := set.changed(name)
+			if set == nil {
+				changed = c.ChangedOf(name)
+			}
+			r.Settings = append(r.Settings, backtests.Setting{Detector: "detector " + name, Settings: changed})
 		}
-		err = errors.Join(err, writeReport(o.report, s, run, fields, r))
+		err = errors.Join(err, writeReport(o.report, s, fields, r))
 	}
 	if o.heatmaps != "" {
-		names := make([]string, len(state.Detectors))
-		for i := range names {
-			names[i] = state.Detectors[i].Name
-		}
-		err = errors.Join(err, s.WriteHeatmaps(o.heatmaps, names))
+		err = errors.Join(err, s.WriteHeatmaps(o.heatmaps))
 	}
 	for _, line := range s.Lines(time.Since(began)) {
 		fmt.Fprintln(t.out, line)
@@ -321,12 +321,12 @@ func title(in []string) string {
 	return strings.Join(names, ", ")
 }
 
-func writeReport(path string, s *backtests.Summary, run *backtests.Config, fields []string, r backtests.Report) error {
+func writeReport(path string, s *backtests.Summary, fields []string, r backtests.Report) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("backtest: %w", err)
 	}
-	return errors.Join(s.WriteReport(f, run.State, fields, r), f.Close())
+	return errors.Join(s.WriteReport(f, fields, r), f.Close())
 }
 
 // isTerminal reports whether w is a terminal, where a line can be overwritten.

@@ -114,26 +114,11 @@ func seriesCell(e quality.SeriesRates) string {
 
 // ratesAt returns the measures of a set with every detector's threshold conformal at a rate.
 func (t terminal) ratesAt(ctx context.Context, rate float64, name, format string, set []quality.Series) ([]quality.Result, error) {
-	c, faults := config.OfSeries(t.environ, set[0].Dim)
-	if len(faults) > 0 {
-		return nil, settingsError(faults)
+	configured, err := newDataSet(t.environ, name, format, set, "backtest")
+	if err != nil {
+		return nil, err
 	}
-	override := map[string]string{}
-	for i := range c.Detectors {
-		prefix := config.DetectorPrefix(c.Detectors[i].Name)
-		override[prefix+"THRESHOLD"] = "conformal:" + strconv.FormatFloat(rate, 'g', -1, 64)
-		override[prefix+"ALARMS_PER_DAY"] = "0"
-	}
-	var environ []string
-	for _, line := range t.environ {
-		if key, _, _ := strings.Cut(line, "="); override[key] == "" {
-			environ = append(environ, line)
-		}
-	}
-	for key, value := range override {
-		environ = append(environ, key+"="+value)
-	}
-	d, err := newDataSet(environ, name, format, set, "backtest")
+	d, err := newDataSetBy(func(dim int) []string { return t.environAt(rate, configured.configs[dim]) }, name, format, set, "backtest")
 	if err != nil {
 		return nil, err
 	}
@@ -144,5 +129,24 @@ func (t terminal) ratesAt(ctx context.Context, rate float64, name, format string
 	if err == nil && s.Partial != "" {
 		err = errors.New("score: " + s.Partial)
 	}
-	return d.results(time.Since(began)), err
+	return d.results(s, time.Since(began)), err
+}
+
+// environAt returns the environment with the threshold of each detector of c conformal at a rate.
+func (t terminal) environAt(rate float64, c *config.Config) (environ []string) {
+	override := map[string]string{}
+	for i := range c.Detectors {
+		prefix := config.DetectorPrefix(c.Detectors[i].Name)
+		override[prefix+"THRESHOLD"] = "conformal:" + strconv.FormatFloat(rate, 'g', -1, 64)
+		override[prefix+"ALARMS_PER_DAY"] = "0"
+	}
+	for _, line := range t.environ {
+		if key, _, _ := strings.Cut(line, "="); override[key] == "" {
+			environ = append(environ, line)
+		}
+	}
+	for key, value := range override {
+		environ = append(environ, key+"="+value)
+	}
+	return environ
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -99,7 +100,7 @@ func (t terminal) score(ctx context.Context, args []string) int {
 	if err != nil {
 		return t.fail(err)
 	}
-	lines := set.results(time.Since(began))
+	lines := set.results(s, time.Since(began))
 	if *asJSON {
 		enc := json.NewEncoder(t.out)
 		for i := range lines {
@@ -116,11 +117,12 @@ func (t terminal) score(ctx context.Context, args []string) int {
 // dataSet is a labelled data set with the settings of its runs.
 type dataSet struct {
 	*backtests.DataSet
-	name   string
-	dim    int                      // the most values of a sample
-	config *config.Config           // of its first series, as is state
-	state  *keystate.Config         // all have the same detectors
-	states map[int]*keystate.Config // by the values of a series
+	name    string
+	dim     int            // the most values of a sample
+	config  *config.Config // of its first series, as is state
+	state   *keystate.Config
+	states  map[int]*keystate.Config // by the values of a series, as configs
+	configs map[int]*config.Config
 }
 
 // settingsError has the faults of settings.
@@ -186,12 +188,18 @@ func readSeries(dir, match string) (name, format string, kept []quality.Series, 
 }
 
 func newDataSet(environ []string, name, format string, kept []quality.Series, topic string, also ...string) (*dataSet, error) {
+	return newDataSetBy(func(int) []string { return environ }, name, format, kept, topic, also...)
+}
+
+// newDataSetBy is newDataSet with the environment of series by the number of their values.
+func newDataSetBy(environOf func(dim int) []string, name, format string, kept []quality.Series, topic string, also ...string) (*dataSet, error) {
 	states := map[int]*keystate.Config{}
-	d := &dataSet{name: name, states: states}
-	given, _, _ := config.Parse(environ)
+	d := &dataSet{name: name, states: states, configs: map[int]*config.Config{}}
 	var err error
 	for i := range kept {
 		dim := kept[i].Dim
+		environ := environOf(dim)
+		given, _, _ := config.Parse(environ)
 		if dim > 1 && len(given.Mapping.SeriesFields) > 0 {
 			return nil, fmt.Errorf("score: %sSERIES_FIELDS makes each field a series of its own, and the %d values of a sample of %s have their "+
 				"labels together: unset it, or choose series of one value (-series)", config.Prefix, dim, kept[i].Name)
@@ -207,6 +215,7 @@ func newDataSet(environ []string, name, format string, kept []quality.Series, to
 		if states[dim], err = c.KeystateConfig(); err != nil {
 			return nil, err
 		}
+		d.configs[dim] = c
 		if d.config == nil {
 			d.config, d.state = c, states[dim]
 		}
@@ -231,14 +240,32 @@ func (d *dataSet) fields() []string {
 	return names
 }
 
+// changed returns the settings of a detector that are not their defaults, for each number of values whose series have
+// others.
+func (d *dataSet) changed(detector string) string {
+	if d == nil {
+		return ""
+	}
+	var all, texts []string
+	for _, dim := range slices.Sorted(maps.Keys(d.configs)) {
+		if s := d.configs[dim].ChangedOf(detector); s != "" {
+			all, texts = append(all, fmt.Sprintf("of %d values: %s", dim, s)), append(texts, s)
+		}
+	}
+	if texts = slices.Compact(texts); len(texts) == 1 {
+		return texts[0]
+	}
+	return strings.Join(all, "; ")
+}
+
 // results returns the measures of a run and the time that it took.
-func (d *dataSet) results(took time.Duration) []quality.Result {
+func (d *dataSet) results(s *backtests.Summary, took time.Duration) []quality.Result {
 	lines := d.Measures()
 	for i := range lines {
 		l := &lines[i]
 		l.Set, l.Seconds = d.name, took.Seconds()
-		if i < len(d.config.Detectors) {
-			l.Settings = d.config.Changed(&d.config.Detectors[i])
+		if i < len(s.Detectors) {
+			l.Settings, l.NotJudged = d.changed(s.Detectors[i].Name), s.Detectors[i].NotJudged()
 		} else if preset, _ := d.config.Expanded(); preset != "" {
 			l.Settings = "PRESET=" + preset
 		}

@@ -22,6 +22,7 @@ import (
 type DataSet struct {
 	set     []quality.Series
 	parts   []Partition
+	names   []string         // of the detectors
 	tallies []*quality.Tally // by detector, then of all together if there are several
 
 	mu    sync.Mutex
@@ -35,28 +36,42 @@ type DataSet struct {
 }
 
 // NewDataSet returns a Source of the series, in a format of package quality. states has the
-// state's configuration for each number of values that a series has; the configurations
-// differ in nothing else. Series i stands for partition i of the topic.
+// state's configuration for each number of values that a series has, which may have other detectors. Series i stands for partition i of the topic.
 func NewDataSet(set []quality.Series, format, topic string, states map[int]*keystate.Config) *DataSet {
 	d := &DataSet{set: set, heard: map[int][]quality.Verdicts{}}
 	for i := range set {
 		d.parts = append(d.parts, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
 	}
-	for i := range d.parts[0].state.Detectors {
-		det := &d.parts[0].state.Detectors[i]
-		asked, warmup := 0.0, 0
-		if r := det.Threshold; r != nil {
-			warmup = r.Warmup
-			if r.Kind == threshold.Conformal {
-				asked = r.Value
-			}
-		}
-		d.tallies = append(d.tallies, quality.NewTally(format, det.Name, asked, warmup))
+	d.names = detectorNames(nil, d.parts)
+	for _, name := range d.names {
+		d.tallies = append(d.tallies, quality.NewTally(format, name, rateOf(states, name)))
 	}
 	if len(d.tallies) > 1 {
-		d.tallies = append(d.tallies, quality.NewTally(format, Together, 0, 0))
+		d.tallies = append(d.tallies, quality.NewTally(format, Together, 0))
 	}
 	return d
+}
+
+// rateOf returns the rate of a detector's conformal threshold; 0 where it has none, or another one for series of other
+// numbers of values.
+func rateOf(states map[int]*keystate.Config, name string) (asked float64) {
+	first := true
+	for _, state := range states {
+		for i := range state.Detectors {
+			if state.Detectors[i].Name != name {
+				continue
+			}
+			rate := 0.0
+			if r := state.Detectors[i].Threshold; r != nil && r.Kind == threshold.Conformal {
+				rate = r.Value
+			}
+			if !first && rate != asked {
+				return 0
+			}
+			asked, first = rate, false
+		}
+	}
+	return asked
 }
 
 // Together is the name of the results of all detectors together, in place of a detector's name.
@@ -135,13 +150,13 @@ func (d *DataSet) said(series int, v []quality.Verdicts) {
 	defer d.mu.Unlock()
 	for d.heard[series] = v; d.heard[d.next] != nil; d.next++ {
 		said := d.heard[d.next]
-		for i, t := range d.tallies {
-			if i < len(said) {
-				t.Add(&d.set[d.next], &said[i])
-			} else {
-				all := quality.Together(said)
-				t.Add(&d.set[d.next], &all)
-			}
+		state := d.parts[d.next].state
+		for i := range state.Detectors {
+			d.tallies[slices.Index(d.names, state.Detectors[i].Name)].Add(&d.set[d.next], &said[i])
+		}
+		if len(d.tallies) > len(d.names) {
+			all := quality.Together(said)
+			d.tallies[len(d.names)].Add(&d.set[d.next], &all)
 		}
 		if d.hear != nil {
 			d.hear(d.next, d.heard[d.next])
@@ -159,10 +174,14 @@ type judge struct {
 	train    int             // samples of the training part
 }
 
-func newJudge(s *quality.Series, dets int) *judge {
-	j := &judge{sampleAt: make(map[int64]int, s.Len()), best: make([]float32, dets), train: s.Train}
-	for range dets {
-		j.said, j.about = append(j.said, quality.NewVerdicts(s.Len())), append(j.about, map[int64]int{})
+func newJudge(s *quality.Series, state *keystate.Config) *judge {
+	j := &judge{sampleAt: make(map[int64]int, s.Len()), best: make([]float32, len(state.Detectors)), train: s.Train}
+	for i := range state.Detectors {
+		said := quality.NewVerdicts(s.Len())
+		if r := state.Detectors[i].Threshold; r != nil {
+			said.Warmup = r.Warmup
+		}
+		j.said, j.about = append(j.said, said), append(j.about, map[int64]int{})
 	}
 	for i, t := range slices.Backward(s.Times) {
 		j.sampleAt[t] = i

@@ -157,7 +157,7 @@ func TestDataSet(t *testing.T) {
 		t.Errorf("%d rows of %d series", s.Rows, s.Series)
 	}
 	var page bytes.Buffer
-	err = s.WriteReport(&page, run.State, []string{"x0", "x1"}, Report{Title: "T"})
+	err = s.WriteReport(&page, []string{"x0", "x1"}, Report{Title: "T"})
 	if err != nil || !strings.Contains(page.String(), "folder/3") {
 		t.Errorf("%v; the page lacks a series", err)
 	}

@@ -20,11 +20,12 @@ import (
 
 // WriteHeatmaps writes the heatmaps of the drawn series into a folder, which it creates: a
 // PNG and an SVG file for each series and detector.
-func (s *Summary) WriteHeatmaps(dir string, detectors []string) error {
+func (s *Summary) WriteHeatmaps(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("backtests: heatmaps: %w", err)
 	}
 	for _, of := range s.plots {
+		detectors := of.detectors()
 		for d, h := range of.plot.heat {
 			if h == nil {
 				continue

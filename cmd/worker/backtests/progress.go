@@ -59,15 +59,23 @@ func (p *Progress) line(took time.Duration) string {
 
 // Lines returns a summary of the results for a terminal.
 func (s *Summary) Lines(took time.Duration) []string {
-	list := []string{fmt.Sprintf("%d rows of %d series (%.1f series-days) in %.1f s, %.0f rows/s", s.Rows, s.Series, s.Days, took.Seconds(),
+	list := []string{fmt.Sprintf("%d rows of %d series (%.1f series-days judged) in %.1f s, %.0f rows/s", s.Rows, s.Series, s.Days, took.Seconds(),
 		float64(s.Rows)/max(1e-3, took.Seconds()))}
-	for _, d := range s.Detectors {
+	for i := range s.Detectors {
+		d := &s.Detectors[i]
+		if d.Judged == 0 {
+			list = append(list, d.Name+": "+d.NotJudged())
+			continue
+		}
 		l := fmt.Sprintf("%s: %d anomalies, %.3f alarms per series-day", d.Name, d.Anomalies, d.AlarmsPerDay)
 		if a := d.Agreement; a != nil {
 			l = fmt.Sprintf("%s: %d anomalies, %.3f false alarms per series-day; %d of %d labelled ones found, "+
 				"precision %.3f, recall %.3f, median delay %s",
 				d.Name, d.Anomalies, d.AlarmsPerDay, a.Found, a.Labelled, a.Precision(), a.Recall(),
 				time.Duration(a.DelayMedian*float64(time.Second)).Round(time.Second))
+		}
+		if d.Unjudged > 0 {
+			l += "; " + d.NotJudged()
 		}
 		list = append(list, l)
 		if d.Beside != nil {

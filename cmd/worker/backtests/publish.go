@@ -45,7 +45,6 @@ type topicPublisher struct {
 	scores, anomalies kafka.TopicInfo
 	scoreID           int32
 	anomalyID         int32
-	names             []string
 
 	mu     sync.Mutex
 	out    map[kafka.TP]*record.Batches
@@ -59,9 +58,6 @@ type topicPublisher struct {
 func NewTopicPublisher(ctx context.Context, c *PublishConfig) (Publisher, error) {
 	p := &topicPublisher{c: c, ctx: context.WithoutCancel(ctx), scoreID: c.NoSchemaID, anomalyID: c.NoSchemaID,
 		out: map[kafka.TP]*record.Batches{}, encs: map[int32]*output.ScoreEncoder{}, events: map[int32]*output.AnomalyEncoder{}}
-	for i := range c.State.Detectors {
-		p.names = append(p.names, c.State.Detectors[i].Name)
-	}
 	topics := c.Topics()
 	scores, anomalies := output.ScoreSchema, output.AnomalySchema
 	if c.Numbered {
@@ -129,13 +125,26 @@ func (p *topicPublisher) flush() error {
 	return nil
 }
 
+func (p *topicPublisher) stateOf(of *Partition) *keystate.Config {
+	return of.stateOf(&Config{State: p.c.State})
+}
+
+// names returns the names of a partition's detectors.
+func (p *topicPublisher) names(of *Partition) (names []string) {
+	state := p.stateOf(of)
+	for i := range state.Detectors {
+		names = append(names, state.Detectors[i].Name)
+	}
+	return names
+}
+
 // Scores implements Publisher.
 func (p *topicPublisher) Scores(partition *Partition, rows []keystate.Row) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	enc := p.encs[partition.Number]
 	if enc == nil {
-		enc = output.NewScoreEncoder(p.scoreID, partition.Topic, partition.Number, p.names)
+		enc = output.NewScoreEncoder(p.scoreID, partition.Topic, partition.Number, p.names(partition))
 		if p.c.Numbered {
 			enc.Number(p.c.State.SampleBits)
 		}
@@ -168,7 +177,7 @@ func (p *topicPublisher) Anomaly(partition *Partition, e *keystate.EventRow) err
 		}
 		p.events[partition.Number] = enc
 	}
-	a := outputs.AnomalyRecord(e, p.c.State)
+	a := outputs.AnomalyRecord(e, p.stateOf(partition))
 	p.value = enc.Append(p.value[:0], &a)
 	return p.put(&p.anomalies, a.Key)
 }

@@ -135,7 +135,7 @@ func (t *track) compare(span Span) {
 }
 
 // sumBeside sums up what compare has found of a detector.
-func (c *Config) sumBeside(name string, all []*series, d int) *Beside {
+func (c *Config) sumBeside(name string, all []*series) *Beside {
 	if c.Published == nil {
 		return nil
 	}
@@ -144,6 +144,10 @@ func (c *Config) sumBeside(name string, all []*series, d int) *Beside {
 		out.By = name
 	}
 	for _, of := range all {
+		d := of.detector(name)
+		if d < 0 {
+			continue
+		}
 		t := &of.dets[d]
 		out.Both += t.both
 		out.Only += t.only

@@ -40,12 +40,12 @@ func TestBeside(t *testing.T) {
 		"3 published by level: 2 of them found, 1 not; 2 anomalies of the backtest among them, 2 new",
 		"4 published by any detector: 1 of them found, 3 not; 1 anomalies of the backtest among them, 1 new",
 	} {
-		if got := fmt.Sprint(c.sumBeside(c.State.Detectors[d].Name, all, d)); got != want {
+		if got := fmt.Sprint(c.sumBeside(c.State.Detectors[d].Name, all)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	c.Published = nil
-	if b := c.sumBeside("level", all, 0); b != nil {
+	if b := c.sumBeside("level", all); b != nil {
 		t.Errorf("compared with nothing: %v", b)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"odradek/cmd/worker/quality"
 	"odradek/detectors/threshold"
-	"odradek/processor/keystate"
 )
 
 //go:embed report.html
@@ -48,13 +47,10 @@ type Drawing struct {
 }
 
 // WriteReport writes a report as one HTML page without further files.
-func (s *Summary) WriteReport(w io.Writer, cfg *keystate.Config, fields []string, r Report) error {
+func (s *Summary) WriteReport(w io.Writer, fields []string, r Report) error {
 	r.Summary = s
-	var names []string
-	for i := range cfg.Detectors {
-		names = append(names, cfg.Detectors[i].Name)
-	}
 	for _, of := range s.plots {
+		names := of.detectors()
 		d := Drawing{Name: text(of.name), From: moment(of.first), To: moment(of.last), Samples: of.samples, Panels: of.panels(fields, names)}
 		var err error
 		if d.Heatmaps, err = of.heatmaps(names); err != nil {

@@ -53,6 +53,14 @@ type Partition struct {
 	recorded *DataSet         // the data set that the partition is a series of; nil: none
 }
 
+// stateOf returns the state's configuration of the partition in a run.
+func (p *Partition) stateOf(c *Config) *keystate.Config {
+	if p.state != nil {
+		return p.state
+	}
+	return c.State
+}
+
 // Share are the rows of a block that belong to one partition.
 type Share struct {
 	Block   *tables.Block // with a user of its own for the share
@@ -127,7 +135,7 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 		close(q)
 	}
 	wg.Wait()
-	s := c.summary(lanes)
+	s := c.summary(lanes, detectorNames(c, parts))
 	if broken := errors.Join(fails...); broken != nil {
 		return s, broken
 	}
@@ -169,10 +177,7 @@ type lane struct {
 type counts struct{ rows, left int64 }
 
 func newLane(c *Config, p *Partition) *lane {
-	l := &lane{c: c, partition: p, state: p.state, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
-	if l.state == nil {
-		l.state = c.State
-	}
+	l := &lane{c: c, partition: p, state: p.stateOf(c), byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
 	for i := range l.state.Detectors {
 		l.warm = append(l.warm, warmthOf(l.state, i))
 	}
@@ -254,7 +259,7 @@ func (s *Share) sample(i int) keystate.Sample {
 func (l *lane) take(ctx context.Context, s *Share) error {
 	b := s.Block
 	if d := l.partition.recorded; d != nil && l.judge == nil {
-		l.judge = newJudge(&d.set[l.partition.Number], len(l.state.Detectors))
+		l.judge = newJudge(&d.set[l.partition.Number], l.state)
 	}
 	l.atKey = slices.Grow(l.atKey[:0], len(b.Keys))[:len(b.Keys)]
 	clear(l.atKey)

@@ -1,6 +1,7 @@
 package backtests
 
 import (
+	"math"
 	"slices"
 
 	"odradek/detectors"
@@ -69,14 +70,17 @@ type series struct {
 	samples     int64
 	first, last int64 // event times
 	dets        []track
-	plot        *plot // nil: not drawn
+	state       *keystate.Config // its detectors are those of dets
+	plot        *plot            // nil: not drawn
 	labels      []labelled
 	labelOpen   bool // the last row was labelled
 }
 
 // track is the state of one detector on a series.
 type track struct {
-	rows, scores   int64
+	judged
+	rows, warmed   int64 // rows, and scores after those that depend on the run's first row
+	found, needs   int64 // rows with a score; of the sample with the first one, the number that was expected last
 	anomalies      int
 	worst          uint8 // severity
 	spans          []Span
@@ -95,7 +99,7 @@ type labelled struct {
 const plotSeries = 20_000
 
 func newSeries(name []byte, c *Config, state *keystate.Config, before int) *series {
-	s := &series{name: slices.Clone(name), index: before, dets: make([]track, len(state.Detectors))}
+	s := &series{name: slices.Clone(name), index: before, state: state, dets: make([]track, len(state.Detectors))}
 	if c.Plots > 0 && before < plotSeries {
 		n := 1024
 		if before >= 64 {
@@ -169,8 +173,17 @@ func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
 		of := l.ofKey(r.Key)
 		t, w := &of.dets[r.Detector], &l.warm[r.Detector]
 		t.rows++
+		if r.Remaining > 0 {
+			t.needs = t.rows + int64(r.Remaining)
+		}
+		if r.Score == r.Score {
+			t.found++
+		}
+		if r.Threshold <= math.MaxFloat32 { // neither off nor in its warm-up
+			t.judged.add(r.Time)
+		}
 		if r.Judged == r.Judged && t.rows >= w.rows {
-			t.scores++
+			t.warmed++
 		}
 		if of.plot != nil && r.Judged == r.Judged {
 			of.plot.score(int(r.Detector), r)
@@ -204,7 +217,7 @@ func (t *track) warm(w *warmth) Warmth {
 	switch {
 	case t.rows < w.rows:
 		return ColdWindow
-	case t.scores <= w.scores && w.scores > 0:
+	case t.warmed <= w.scores && w.scores > 0:
 		return ColdHistory
 	}
 	return Warm

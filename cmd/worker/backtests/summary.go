@@ -10,7 +10,7 @@ import (
 type Summary struct {
 	Rows      int64
 	Series    int
-	Days      float64 // series-days: the time from first to last row, summed over the series
+	Days      float64 // series-days that were judged, by the detector that judged a series for the longest
 	First     int64   // event times of the first and the last row
 	Last      int64
 	Outcomes  map[string]int64 // rows by outcome
@@ -27,10 +27,14 @@ type Summary struct {
 type DetectorResult struct {
 	Name      string
 	Anomalies int
-	Silent    int // series without one
+	Silent    int // series without one, of those that were judged
+	// Judged and Unjudged are numbers of series. Why says of the unjudged ones why they were not.
+	Judged, Unjudged int
+	Why              string
+	Days             float64 // series-days that were judged
 	*Agreement
 	Beside *Beside // nil: it is compared with none
-	// AlarmsPerDay is the number of anomalies (if there are labels, of those that overlap none) per day of a series.
+	// AlarmsPerDay is the number of anomalies (if there are labels, of those that overlap none) per judged day of a series.
 	AlarmsPerDay float64
 }
 
@@ -60,7 +64,7 @@ func ratio(n, of int) float64 {
 // outcomeNames are in the order of keystate's outcomes.
 var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected", "backfilled"}
 
-func (c *Config) summary(lanes []*lane) *Summary {
+func (c *Config) summary(lanes []*lane, names []string) *Summary {
 	s := &Summary{Outcomes: map[string]int64{}, Troubles: slices.Clone(c.Source.Troubles())}
 	var all []*series
 	for _, l := range lanes {
@@ -90,16 +94,19 @@ func (c *Config) summary(lanes []*lane) *Summary {
 			s.First, s.Last = of.first, of.last
 		}
 		s.First, s.Last = min(s.First, of.first), max(s.Last, of.last)
-		s.Days += float64(of.last-of.first) / 86_400e6
+		days := 0.0
+		for d := range of.dets {
+			days = max(days, float64(of.dets[d].time())/86_400e6)
+		}
+		s.Days += days
 		hasLabels = hasLabels || len(of.labels) > 0
 	}
-	for d := range c.State.Detectors {
-		name := c.State.Detectors[d].Name
-		s.Detectors = append(s.Detectors, s.detector(name, all, d, hasLabels))
-		s.Detectors[d].Beside = c.sumBeside(name, all, d)
+	for d, name := range names {
+		s.Detectors = append(s.Detectors, s.detector(name, all, hasLabels))
+		s.Detectors[d].Beside = c.sumBeside(name, all)
 	}
 	if hasLabels && len(s.Detectors) > 1 {
-		s.Any = agreement(all, len(s.Detectors))
+		s.Any = agreement(all, func(of *series) int { return len(of.dets) })
 		for _, d := range s.Detectors {
 			s.Any.Right += d.Right
 			s.Any.Wrong += d.Wrong
@@ -109,45 +116,55 @@ func (c *Config) summary(lanes []*lane) *Summary {
 	return s
 }
 
-func (s *Summary) detector(name string, all []*series, d int, labels bool) DetectorResult {
+func (s *Summary) detector(name string, all []*series, labels bool) DetectorResult {
 	r := DetectorResult{Name: name}
 	alarms := 0
+	if labels {
+		r.Agreement = agreement(all, func(of *series) int { return of.detector(name) })
+	}
 	for _, of := range all {
+		d := of.detector(name)
+		if d < 0 {
+			continue
+		}
 		t := &of.dets[d]
 		r.Anomalies += t.anomalies
-		if t.anomalies == 0 {
-			r.Silent++
-		}
 		alarms += t.falsePos
-	}
-	if labels {
-		r.Agreement = agreement(all, d)
-		for _, of := range all {
-			r.Right += of.dets[d].hits
-			r.Wrong += of.dets[d].falsePos
+		if t.judged.scores > 0 {
+			r.Judged++
+			r.Days += float64(t.time()) / 86_400e6
+			if t.anomalies == 0 {
+				r.Silent++
+			}
 		}
-	} else {
+		if labels {
+			r.Right += t.hits
+			r.Wrong += t.falsePos
+		}
+	}
+	if r.Unjudged, r.Why = s.unjudged(name, all); !labels {
 		alarms = r.Anomalies
 	}
-	if s.Days > 0 {
-		r.AlarmsPerDay = float64(alarms) / s.Days
+	if r.Days > 0 {
+		r.AlarmsPerDay = float64(alarms) / r.Days
 	}
 	return r
 }
 
-// agreement compares the labels of the series with what detector at, or for the number of
-// detectors any of them, has found.
-func agreement(all []*series, at int) *Agreement {
+// agreement compares the labels of the series with what a detector has found: at returns its index in a series, the number
+// of detectors for any of them, or -1 for a series without it.
+func agreement(all []*series, at func(of *series) int) *Agreement {
 	a := &Agreement{}
 	var delays []float64
 	for _, of := range all {
+		d := at(of)
 		for i := range of.labels {
 			l := &of.labels[i]
-			if l.To < of.first || l.From > of.last {
-				continue // outside of the rows
+			if d < 0 || l.To < of.first || l.From > of.last {
+				continue // not the detector's, or outside of the rows
 			}
 			a.Labelled++
-			if when := l.foundAt[at]; when != 0 {
+			if when := l.foundAt[d]; when != 0 {
 				a.Found++
 				delays = append(delays, max(0, float64(when-l.From)/1e6))
 			}

@@ -55,11 +55,21 @@ func (c *Config) Changed(d *DetectorSettings) string {
 	var parts []string
 	short := DetectorPrefix(d.Name)
 	for _, s := range c.settings {
-		if name, ok := strings.CutPrefix(s.name, short); ok && s.source != "default" {
+		if name, ok := strings.CutPrefix(s.name, short); ok && s.section == detectorSection+d.Name && s.source != "default" {
 			parts = append(parts, name+"="+formatValue(s.field))
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+// ChangedOf is Changed of the detector of a name; "" for none.
+func (c *Config) ChangedOf(name string) string {
+	for i := range c.Detectors {
+		if c.Detectors[i].Name == name {
+			return c.Changed(&c.Detectors[i])
+		}
+	}
+	return ""
 }
 
 // Count returns the number of settings, and of those that the environment or a file gives.

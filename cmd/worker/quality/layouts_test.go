@@ -65,7 +65,7 @@ func TestReadFaults(t *testing.T) {
 
 // TestEvents: measures by anomaly of three series, by hand.
 func TestEvents(t *testing.T) {
-	tally := NewTally(RowsFormat, "d", 0, 0)
+	tally := NewTally(RowsFormat, "d", 0)
 	for i, c := range []struct {
 		opens, exceeds []int
 	}{{[]int{52, 80}, []int{52, 80}}, {[]int{40}, []int{40, 54}}, {nil, nil}} {
@@ -96,7 +96,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	// Of one series nothing is said, of equal series no doubt is left.
-	one := NewTally(RowsFormat, "d", 0, 0)
+	one := NewTally(RowsFormat, "d", 0)
 	v := NewVerdicts(100)
 	one.Add(&Series{Dim: 1, Times: make([]int64, 100), Values: make([]float64, 100), Labels: make([]bool, 100)}, &v)
 	if m := one.Result().LabelMeasures; m.Intervals != nil || m.Delay != -1 || m.FalsePerDay != nil {

@@ -29,6 +29,9 @@ type Result struct {
 
 	*ChangeMeasures
 
+	// NotJudged says which series the detector has not judged, and why.
+	NotJudged string `json:"not_judged,omitempty"`
+
 	// UCR are the series whose highest score lies at the anomaly (Series.UCRFinds); nil for
 	// other sets.
 	UCR *int `json:"ucr_found,omitempty"`
@@ -38,6 +41,9 @@ type Result struct {
 func (l *Result) Rows() (rows [][2]string) {
 	row := func(name, format string, args ...any) {
 		rows = append(rows, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	if l.NotJudged != "" {
+		row("not judged", "%s", l.NotJudged)
 	}
 	for _, p := range Profiles {
 		if m, ok := l.NAB[p.Name]; ok {
@@ -136,6 +142,7 @@ type Verdicts struct {
 	Exceeds []bool    // the score is above the threshold
 	Opened  []float64 // severity where an anomaly opened; Never elsewhere
 	Opens   []int     // samples at which anomalies opened
+	Warmup  int       // scores at the start that no threshold judges
 	Peaks   []int     // sample that each closed or still open anomaly's highest score covers
 
 	// Place is the middle of the samples of the highest score, among the scores that
@@ -173,7 +180,6 @@ type Tally struct {
 	all, adj Confusion
 	label    LabelMeasures
 	change   ChangeMeasures
-	warmup   int
 	nab      []Scored
 	ucr      int
 	series   []eventCounts
@@ -182,10 +188,9 @@ type Tally struct {
 }
 
 // NewTally begins with no series. The format of the set is one that Read knows. asked is
-// the rate of a conformal threshold, else 0; warmup is the number of unjudged scores of a
-// series.
-func NewTally(format, detector string, asked float64, warmup int) *Tally {
-	t := &Tally{line: Result{Format: format, Detector: detector}, warmup: warmup}
+// the rate of a conformal threshold, else 0.
+func NewTally(format, detector string, asked float64) *Tally {
+	t := &Tally{line: Result{Format: format, Detector: detector}}
 	if asked > 0 && format != TCPDFormat {
 		t.line.Rates = &RateMeasures{Asked: asked}
 	}
@@ -218,7 +223,7 @@ func (t *Tally) Add(s *Series, r *Verdicts) {
 		return
 	}
 	if m := t.line.Rates; m != nil {
-		m.add(s, r, t.warmup)
+		m.add(s, r)
 	}
 	labels, exceeds := s.Labels[from:], r.Exceeds[from:]
 	adjusted := Adjust(exceeds, labels)

@@ -92,14 +92,14 @@ func poisson(mean, least, most float64) (p float64) {
 	return p
 }
 
-// add counts the scores of a series; its first warmup scores were not judged.
-func (m *RateMeasures) add(s *Series, r *Verdicts, warmup int) {
+// add counts the judged scores of a series.
+func (m *RateMeasures) add(s *Series, r *Verdicts) {
 	scores, running, before := 0, false, m.After
 	for i, score := range r.Scores {
 		if score == Never {
 			continue
 		}
-		if scores++; scores <= warmup || s.Labels[i] {
+		if scores++; scores <= r.Warmup || s.Labels[i] {
 			running = r.Exceeds[i]
 			continue
 		}

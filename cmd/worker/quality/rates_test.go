@@ -10,13 +10,14 @@ import (
 // TestSeriesRates: the runs of every series are compared with what it alone expects, outside of its labelled
 // samples and after its first scores; one that expects too few says nothing.
 func TestSeriesRates(t *testing.T) {
-	tally := NewTally("pairs", "d", 0.01, 64)
+	tally := NewTally("pairs", "d", 0.01)
 	for _, c := range []struct {
 		judged, runs int // of each run two scores exceed
 		labelled     bool
 	}{{400, 1, false}, {400, 2, false}, {400, 8, false}, {400, 9, true}, {399, 399 / 4, false}, {1000, 10, true}} {
 		n := FirstScores + c.judged
 		v := NewVerdicts(n)
+		v.Warmup = 64
 		s := &Series{Name: "s", Dim: 1, Values: make([]float64, n), Labels: make([]bool, n)}
 		for i := range n {
 			v.Scores[i] = float64(i % 7)
