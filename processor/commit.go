@@ -97,6 +97,7 @@ func (s *commits) commitOpen(ctx context.Context) error {
 	s.cfg.Metrics.Committed(c.Stats(), took)
 	s.pace.Committed(c.Bytes, c.Records, took)
 	s.assigned.committed(s.committer.written(ctx, c.Results))
+	s.refusals.committed(s.recovery, c)
 	// Every request was answered, so nothing reads the batches any more.
 	c.Reset()
 	s.cycles.Reuse(c)

@@ -14,7 +14,7 @@ import (
 func TestFailingCyclesAreToldOnce(t *testing.T) {
 	b := newBench(t, 1)
 	b.produce(100)
-	b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "scores", Err: kerr.InvalidRecord, Count: 8})
+	b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "scores", Err: kerr.OutOfOrderSequenceNumber, Count: 8})
 	cfg := b.config("one")
 	log := cfg.capture()
 	b.run(cfg)

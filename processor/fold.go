@@ -65,6 +65,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 	for f.counts.Consumed+f.counts.Further < limit && (f.again || f.side.next(&f.it)) {
 		f.again = false
 		rec := f.it.Record()
+		rec.Timestamp = outputs.Timestamp(rec)
 		if f.header == nil {
 			f.header = rec.Header // one method value: the iterator reuses its record
 		}

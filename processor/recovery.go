@@ -45,6 +45,7 @@ type recovery struct {
 	pace      limits.Pace
 	outputs   *outputs.Topics
 	assigned  *assignment
+	refusals  refusals
 }
 
 // recover brings every partition back to its committed offset after a cycle
@@ -62,11 +63,11 @@ func (r *recovery) recover(ctx context.Context, c *cycle.Cycle[*partition], caus
 			return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
 		}
 	case kafka.Fatal:
-		if !r.blame(cause) {
+		if !r.blame(c, cause) {
 			return cause
 		}
 	case kafka.Abortable:
-		r.blame(cause)
+		r.blame(c, cause)
 	}
 	// Refuse further results before the producer is touched: partitions see the
 	// new epoch at their next join and drop their results.
@@ -156,10 +157,17 @@ func (r *recovery) rollback(ctx context.Context, c *cycle.Cycle[*partition]) err
 
 // blame quarantines the partitions whose results or offsets the brokers refuse for
 // good. It reports whether there are any.
-func (r *recovery) blame(cause error) bool {
+func (r *recovery) blame(c *cycle.Cycle[*partition], cause error) bool {
 	b, ok := kafka.BlameOf(cause)
 	if !ok {
 		return false
+	}
+	if b.Written && r.outputs.Output(b.TP.Topic) != nil {
+		if b.Unauthorized {
+			return false
+		}
+		r.refusals.of(r, c, b, cause)
+		return true
 	}
 	reason := quarantine.Refused
 	if b.Unauthorized {
@@ -168,8 +176,11 @@ func (r *recovery) blame(cause error) bool {
 	some := false
 	for tp, pt := range r.assigned.partitions {
 		topic := tp.Topic
-		if t := r.outputs.Changelog(topic); t != nil && t.Name == b.TP.Topic {
-			topic = t.Name
+		if b.Written {
+			topic = ""
+			if t := r.outputs.Changelog(tp.Topic); t != nil {
+				topic = t.Name
+			}
 		}
 		if topic == b.TP.Topic && (b.Unauthorized || tp.Partition == b.TP.Partition) && pt.confined.Load() == nil {
 			pt.confine(reason, cause)

@@ -173,6 +173,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 		if pt.verdicts.condemned(s, rec, header(rec)) {
 			return nil // as before
 		}
+		rec.Timestamp = outputs.Timestamp(rec)
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
 			var de *schemas.DecodeError

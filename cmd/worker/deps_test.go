@@ -82,14 +82,14 @@ var within = []struct{ dir, imports, why string }{
 		"the settings choose between executors; what they score is not known here"},
 	{"cmd/worker/explain",
 		"cmd/worker/replay processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series " +
-			"detectors schemas schemas/output",
+			"processor/outputs detectors schemas schemas/output",
 		"a score is explained by the fold that made it; settings and commands are the program's"},
 	{"cmd/worker/former", "cmd/worker/config processor/kafka processor/kafka/fetch processor/kafka/record processor/provenance",
 		"earlier settings are rebuilt from what the changelog has recorded, for whatever purpose"},
 	{"cmd/worker/suggest",
 		"cmd/worker/config cmd/worker/config/memory cmd/worker/config/patterns cmd/worker/config/settingsfile cmd/worker/replay " +
 			"processor/events processor/kafka " +
-			"processor/kafka/fetch processor/kafka/record processor/keystate detectors schemas schemas/formats schemas/registry",
+			"processor/kafka/fetch processor/kafka/record processor/keystate processor/outputs detectors schemas schemas/formats schemas/registry",
 		"settings are proposed from what records say, by the fold that will read them; it starts no worker"},
 	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",
 		"letters are read and sent again whatever their format is; settings and commands are the program's"},

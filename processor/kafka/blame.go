@@ -10,6 +10,8 @@ import (
 type Blame struct {
 	TP           TP
 	Unauthorized bool // the client may not do it on any partition of the topic
+	Written      bool // what was written to the partition is refused, and else an offset of it
+	Batch        int  // of those that Produce was given for it, where one is refused
 }
 
 // BlameOf returns the partition whose batch or offset the broker refuses each time. ok is
@@ -20,11 +22,11 @@ func BlameOf(err error) (b Blame, ok bool) {
 	var part partitionError
 	switch {
 	case errors.As(err, &produce):
-		b.TP = produce.TP
+		b.TP, b.Written, b.Batch = produce.TP, true, produce.Batch
 	case errors.As(err, &offset):
 		b.TP = offset.TP
 	case errors.As(err, &part):
-		b.TP = part.tp
+		b.TP, b.Written = part.tp, true
 	default:
 		return Blame{}, false
 	}

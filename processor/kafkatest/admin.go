@@ -3,6 +3,7 @@ package kafkatest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -118,7 +119,8 @@ func (a *session) metadata(ctx context.Context, topics ...string) (*kmsg.Metadat
 }
 
 // CreateTopic creates a topic and waits until every partition has a leader. A
-// replication of 0 takes the cluster's default.
+// replication of 0 takes the cluster's default. Unless configs say otherwise nothing is
+// deleted for its age: the records that are replayed are years old.
 func (a *Topics) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	if replication == 0 {
 		replication = -1
@@ -126,7 +128,9 @@ func (a *Topics) CreateTopic(ctx context.Context, name string, partitions, repli
 	req := kmsg.NewPtrCreateTopicsRequest()
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(partitions), int16(replication)
-	for k, v := range configs {
+	all := map[string]string{"retention.ms": "-1"}
+	maps.Copy(all, configs)
+	for k, v := range all {
 		c := kmsg.NewCreateTopicsRequestTopicConfig()
 		c.Name, c.Value = k, kmsg.StringPtr(v)
 		t.Configs = append(t.Configs, c)

@@ -46,7 +46,7 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 	}
 	c := &Cluster{Kind: KindFake, Version: KindFake, Dir: o.Dir}
 	config := map[string]string{
-		"log.retention.ms":           "-1", // as on the real nodes: replayed data has old timestamps
+		"log.retention.ms":           "604800000", // as on the real nodes
 		"transaction.max.timeout.ms": "900000",
 		// What the broker says of the limits below.
 		"group.min.session.timeout.ms": "100",

@@ -213,10 +213,10 @@ func properties(o Options) map[string]string {
 		"replica.lag.time.max.ms":                "5000",
 		// Transactions that time out are looked for every 0.5 s instead of 10.
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-		// Nothing is deleted for its age, unless a topic says so: replayed data
-		// has timestamps that are years old. What a topic asks for in retention,
-		// compaction and deletion happens while a test looks.
-		"log.retention.ms":                "-1",
+		// Kafka's default: what the worker writes has to outlive the test in the topics
+		// that it makes (CreateTopic makes those of the tests). What a topic asks for in
+		// retention, compaction and deletion happens while a test looks.
+		"log.retention.ms":                "604800000",
 		"log.retention.check.interval.ms": "2000",
 		"log.cleaner.backoff.ms":          "1000",
 		"log.initial.task.delay.ms":       "2000",

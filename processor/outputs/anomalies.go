@@ -78,7 +78,7 @@ func (w *Writer) writeChanges(to Output, p *Payload, list []keystate.EventRow, w
 func (w *Writer) writeAnomaly(to Output, p *Payload, ms int64, a *output.Anomaly, behind uint32) (bytes int, err error) {
 	t, sinks := &p.topics.Outputs[to], p.sinks[to]
 	s := &sinks[kafka.Partition(a.Key, len(sinks))]
-	b := p.lock(s, t)
+	b := p.lock(s, t, w.tp)
 	defer s.mu.Unlock()
 	headers := w.headersOf(to, a.Offset, behind)
 	for {

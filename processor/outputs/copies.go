@@ -17,17 +17,41 @@ import (
 // bytes are copies, because the fetched ones are reused.
 type copiedRecord struct {
 	to         Output
-	timestamp  int64
 	key, value []byte
 	headers    []record.Header // the record's own first, then ours
 	own        int             // number of the record's own headers
 	partition  int32
 }
 
+// TimestampHeader has the timestamp of a copied record, in milliseconds. The copy itself has the time of writing as
+// Kafka's timestamp: with that of an old record retention would delete it at once, and one ahead of the broker's clock
+// would be refused, with its whole batch.
+const TimestampHeader = "odradek.source.timestamp"
+
+// Timestamp returns the timestamp of a record, or, of a copy, that of the record that was copied.
+func Timestamp(rec *record.Record) int64 {
+	if rec.HeaderCount == 0 {
+		return rec.Timestamp
+	}
+	v, ok := rec.Header(TimestampHeader)
+	if !ok {
+		return rec.Timestamp
+	}
+	ms, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		return rec.Timestamp
+	}
+	return ms
+}
+
+func timestampHeader(rec *record.Record) record.Header {
+	return record.Header{Key: TimestampHeader, Value: strconv.AppendInt(nil, Timestamp(rec), 10)}
+}
+
 // copyOf returns a copy of rec with its own headers.
 func copyOf(rec *record.Record, to Output) copiedRecord {
 	h := ownHeaders(rec)
-	return copiedRecord{to: to, timestamp: rec.Timestamp, key: bytes.Clone(rec.Key), value: bytes.Clone(rec.Value), headers: h, own: len(h)}
+	return copiedRecord{to: to, key: bytes.Clone(rec.Key), value: bytes.Clone(rec.Value), headers: h, own: len(h)}
 }
 
 // ownHeaders returns a copy of the headers of rec.
@@ -47,7 +71,7 @@ const maxErrorText = 1 << 10
 // read, if it was one.
 func (w *Writer) DeadLetter(rec *record.Record, class, text, field string) {
 	c := copyOf(rec, DeadLetters)
-	c.headers = append(c.headers, w.reason(class, text, rec.Offset)...)
+	c.headers = append(append(c.headers, w.reason(class, text, rec.Offset)...), timestampHeader(rec))
 	if field != "" {
 		c.headers = append(c.headers, record.Header{Key: "odradek.error.field", Value: []byte(field)})
 	}
@@ -64,8 +88,8 @@ func (w *Writer) DeadBatch(u *record.Unreadable, class, text string) {
 	number("first_offset", u.First)
 	number("last_offset", u.Last)
 	number("records", u.Records)
-	// Its own time is in the bytes that are damaged.
-	w.add(copiedRecord{to: DeadLetters, timestamp: time.Now().UnixMilli(), value: bytes.Clone(u.Raw), headers: h})
+	// The records' own times are in the bytes that are damaged.
+	w.add(copiedRecord{to: DeadLetters, value: bytes.Clone(u.Raw), headers: h})
 }
 
 // reason returns the headers of KIP-1034 that say why there is a dead letter.
@@ -83,7 +107,7 @@ func (w *Writer) reason(class, text string, offset int64) []record.Header {
 // numbers in the record; samples has these numbers in rising order.
 func (w *Writer) Late(rec *record.Record, samples []int) {
 	c := copyOf(rec, Late)
-	c.headers = append(c.headers, w.sourceHeaders("odradek.source.", rec.Offset)...)
+	c.headers = append(append(c.headers, w.sourceHeaders("odradek.source.", rec.Offset)...), timestampHeader(rec))
 	if w.state.SampleBits > 0 {
 		c.headers = append(c.headers, record.Header{Key: "odradek.late.count", Value: strconv.AppendInt(nil, int64(len(samples)), 10)},
 			record.Header{Key: "odradek.late.samples", Value: appendRanges(nil, samples)})
@@ -133,30 +157,30 @@ func (w *Writer) add(c copiedRecord) {
 func (w *Writer) Forward(rec *record.Record, series []byte, most int) error {
 	h := ownHeaders(rec)
 	own := len(h)
-	h = append(h, w.sourceHeaders("odradek.source.", rec.Offset)...)
+	h = append(append(h, w.sourceHeaders("odradek.source.", rec.Offset)...), timestampHeader(rec))
 	if size := record.BatchSize(series, rec.Value, h); size > most {
 		return fmt.Errorf("the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
 			size, most, w.topics.Outputs[Rekeyed].Name)
 	}
-	w.copies = append(w.copies, copiedRecord{to: Rekeyed, timestamp: rec.Timestamp, key: bytes.Clone(series), value: bytes.Clone(rec.Value),
-		headers: h, own: own, partition: kafka.Partition(series, w.topics.Outputs[Rekeyed].Partitions)})
+	w.copies = append(w.copies, copiedRecord{to: Rekeyed, key: bytes.Clone(series), value: bytes.Clone(rec.Value), headers: h,
+		own: own, partition: kafka.Partition(series, w.topics.Outputs[Rekeyed].Partitions)})
 	return nil
 }
 
 // writeCopies returns the writer of a topic of input records.
 func writeCopies(to Output) func(*Writer, *Payload, *keystate.State, *metrics.Work, time.Time) (int, error) {
-	return func(w *Writer, p *Payload, _ *keystate.State, _ *metrics.Work, _ time.Time) (bytes int, err error) {
-		t := &p.topics.Outputs[to]
+	return func(w *Writer, p *Payload, _ *keystate.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
+		t, ms := &p.topics.Outputs[to], now.UnixMilli()
 		for i := range w.copies {
 			r := &w.copies[i]
 			if r.to != to {
 				continue
 			}
 			s := &p.sinks[to][r.partition]
-			b := p.lock(s, t)
-			err := b.Append(r.timestamp, r.key, r.value, r.headers)
+			b := p.lock(s, t, w.tp)
+			err := b.Append(ms, r.key, r.value, r.headers)
 			if errors.Is(err, record.ErrTooLarge) && to != Rekeyed {
-				err = appendTruncated(b, t, r)
+				err = appendTruncated(b, t, ms, r)
 			}
 			s.mu.Unlock()
 			if err != nil {
@@ -172,7 +196,7 @@ func writeCopies(to Output) func(*Writer, *Payload, *keystate.State, *metrics.Wo
 // says in headers what is missing: the end of the value and of the key, all of the
 // record's own headers, and at a very low limit the end of the reason. The record itself
 // stays in the source topic at the coordinates in the headers.
-func appendTruncated(b *record.Batches, t *Topic, r *copiedRecord) error {
+func appendTruncated(b *record.Batches, t *Topic, ms int64, r *copiedRecord) error {
 	count := func(name string, n int) record.Header {
 		return record.Header{Key: "odradek.truncated." + name, Value: strconv.AppendInt(nil, int64(n), 10)}
 	}
@@ -190,7 +214,7 @@ func appendTruncated(b *record.Batches, t *Topic, r *copiedRecord) error {
 			our.Value = our.Value[:min(len(our.Value), text)]
 			h = append(h, our)
 		}
-		err := b.Append(r.timestamp, key, r.value[:n], h)
+		err := b.Append(ms, key, r.value[:n], h)
 		switch {
 		case !errors.Is(err, record.ErrTooLarge):
 			return err

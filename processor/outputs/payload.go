@@ -1,6 +1,7 @@
 package outputs
 
 import (
+	"slices"
 	"sync"
 
 	"odradek/processor/kafka"
@@ -19,9 +20,16 @@ type Payload struct {
 
 // sink is the growing batches of one partition.
 type sink struct {
-	mu  sync.Mutex
-	b   *record.Batches
-	max int // bytes of a batch in b
+	mu     sync.Mutex
+	b      *record.Batches
+	max    int     // bytes of a batch in b
+	shares []share // of b, in its order
+}
+
+// share is a run of records that were made of the input of one partition.
+type share struct {
+	of    kafka.TP
+	first int // number of its first record
 }
 
 // NewPayload returns an empty payload for the topics. newBatches returns an empty builder
@@ -34,13 +42,43 @@ func NewPayload(topics *Topics, newBatches func(maxBytes int) *record.Batches) *
 	return p
 }
 
-// lock locks s, making its batches for topic t at first use.
-func (p *Payload) lock(s *sink, t *Topic) *record.Batches {
+// lock locks s for records that are made of the input of a partition, making its batches for topic t at first use.
+func (p *Payload) lock(s *sink, t *Topic, of kafka.TP) *record.Batches {
 	s.mu.Lock()
 	if s.b == nil || s.max != t.BatchBytes && s.b.Count() == 0 {
 		s.b, s.max = p.newBatches(t.BatchBytes), t.BatchBytes
 	}
+	if n := len(s.shares); n == 0 || s.shares[n-1].of != of {
+		if t.Apart {
+			s.b.Cut()
+		}
+		s.shares = append(s.shares, share{of, s.b.Count()})
+	}
 	return s.b
+}
+
+// Origins returns the input partitions whose output a batch has that was sent to a partition of an output topic.
+func (p *Payload) Origins(to kafka.TP, batch int) (of []kafka.TP) {
+	p.each(func(tp kafka.TP, s *sink) {
+		if tp != to || s.b == nil {
+			return
+		}
+		first := 0
+		for i := range batch {
+			first += s.b.Records(i)
+		}
+		end := first + s.b.Records(batch)
+		for i, sh := range s.shares {
+			next := s.b.Count()
+			if i+1 < len(s.shares) {
+				next = s.shares[i+1].first
+			}
+			if sh.first < next && sh.first < end && first < next && !slices.Contains(of, sh.of) {
+				of = append(of, sh.of)
+			}
+		}
+	})
+	return of
 }
 
 // Changelog calls write with the batches for a partition of the changelog of an input
@@ -53,7 +91,7 @@ func (p *Payload) Changelog(input kafka.TP, write func(b *record.Batches) error)
 		v, _ = p.changelogs.LoadOrStore(log, new(sink))
 	}
 	s := v.(*sink)
-	b := p.lock(s, t)
+	b := p.lock(s, t, input)
 	defer s.mu.Unlock()
 	return write(b)
 }
@@ -82,6 +120,7 @@ func (p *Payload) Reset() {
 		if s.b != nil {
 			s.b.Reset()
 		}
+		s.shares = s.shares[:0]
 	}
 	p.each(reset)
 	p.eachChangelog(reset)
@@ -101,6 +140,12 @@ func (p *Payload) Batches() (outputs, changelogs map[kafka.TP]*record.Batches) {
 	p.each(into(outputs))
 	p.eachChangelog(into(changelogs))
 	return outputs, changelogs
+}
+
+// Has reports whether there are records for an output topic.
+func (p *Payload) Has(topic string) (has bool) {
+	p.each(func(tp kafka.TP, s *sink) { has = has || tp.Topic == topic && s.b != nil && s.b.Count() > 0 })
+	return has
 }
 
 // Stats adds the payload's numbers of records and bytes to those of its cycle.

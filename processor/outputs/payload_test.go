@@ -97,3 +97,57 @@ func TestPayloadShared(t *testing.T) {
 		p.Reset()
 	}
 }
+
+// TestOrigins: of each batch it is known of which input partitions its records are; once a topic is apart, each is of one.
+func TestOrigins(t *testing.T) {
+	rng := seedtest.New(t)
+	topics := NewTopics()
+	topics.Outputs[DeadLetters] = Topic{Name: "dlq", Partitions: 1 + rng.IntN(3), BatchBytes: 2 << 10}
+	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
+	var s keystate.State
+	var writers []*Writer
+	for part := range int32(3) {
+		writers = append(writers, NewWriter(topics, kafka.TP{Topic: "in", Partition: part}, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil)))
+	}
+	for _, apart := range []bool{false, true, false} {
+		topics.Outputs[DeadLetters].Apart = apart
+		shared := 0
+		for range 60 {
+			w := writers[rng.IntN(3)]
+			for range rng.IntN(6) {
+				w.DeadLetter(&record.Record{Key: []byte(strconv.Itoa(rng.IntN(9))), Value: []byte(w.tp.String())}, "malformed", "no reason", "")
+			}
+			if _, err := w.Write(p, &s, &metrics.Work{}, time.Unix(0, 0)); err != nil {
+				t.Fatal(err)
+			}
+			w.Reset()
+		}
+		out, _ := p.Batches()
+		for tp, b := range out {
+			for i := range b.Finish() {
+				want := map[string]bool{}
+				var it record.Iterator
+				it.Reset(&record.Chunk{Raw: b.Seal(i, -1, -1, -1, false)[record.SizePrefix:]})
+				for it.Next() {
+					want[string(it.Record().Value)] = true
+				}
+				got := p.Origins(tp, i)
+				for _, of := range got {
+					if !want[of.String()] {
+						t.Errorf("%s, batch %d: %v, want %v", tp, i, got, want)
+					}
+				}
+				if len(got) != len(want) || apart && len(got) != 1 {
+					t.Errorf("%s, batch %d: %v, want %v, apart %t", tp, i, got, want, apart)
+				}
+				if len(got) > 1 {
+					shared++
+				}
+			}
+		}
+		if !apart && shared == 0 {
+			t.Error("no batch is of several partitions")
+		}
+		p.Reset()
+	}
+}

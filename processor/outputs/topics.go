@@ -49,6 +49,8 @@ type Topic struct {
 	Name       string
 	Partitions int
 	BatchBytes int // bound of a batch, below the topic's max.message.bytes
+	// Apart says that no batch has output of two input partitions, to find out the output of which one brokers refuse.
+	Apart bool
 }
 
 // LeastBatch is the smallest bound of a batch that is tried.
@@ -106,6 +108,16 @@ func (t *Topic) holds(spec *Spec) error {
 	return fmt.Errorf("processor: topic %q (ODRADEK_%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
 		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or %s", t.Name, spec.Setting, t.BatchBytes, spec.Holds,
 		spec.LargestRecord, spec.Fix)
+}
+
+// Output returns the output topic of a name; nil: there is none.
+func (t *Topics) Output(name string) *Topic {
+	for i := range t.Outputs {
+		if t.Outputs[i].Name == name && name != "" {
+			return &t.Outputs[i]
+		}
+	}
+	return nil
 }
 
 // Shrink halves the bound of a topic's batches, after brokers have refused one of that

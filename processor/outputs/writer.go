@@ -143,7 +143,7 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 				cur.mu.Unlock()
 			}
 			part, cur = to, &all[to]
-			b = p.lock(cur, t)
+			b = p.lock(cur, t, w.tp)
 		}
 		n, e := w.writeScore(b, ms, row, name)
 		if e != nil {
@@ -213,7 +213,7 @@ func (w *Writer) writeBlocks(p *Payload, s *keystate.State, _ *metrics.Work, now
 			h = append(h, record.Header{Key: "odradek.source.sample", Value: strconv.AppendInt(nil, int64(w.state.Number(row.Offset)), 10)})
 		}
 		to := &sinks[kafka.Partition(key, len(sinks))]
-		b := p.lock(to, t)
+		b := p.lock(to, t, w.tp)
 		err := b.Append(now.UnixMilli(), key, row.Data, h)
 		to.mu.Unlock()
 		if err != nil {

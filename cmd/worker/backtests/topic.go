@@ -13,6 +13,7 @@ import (
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -239,9 +240,9 @@ func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *re
 	if r.HeaderCount == 0 {
 		header = nil
 	}
-	began := time.Now()
+	began, ms := time.Now(), outputs.Timestamp(r)
 	for {
-		err := b.dec.Decode(ctx, r.Key, r.Value, r.Timestamp, header, &b.reading)
+		err := b.dec.Decode(ctx, r.Key, r.Value, ms, header, &b.reading)
 		var de *schemas.DecodeError
 		if errors.As(err, &de) && de.Retry {
 			if time.Since(began) > s.c.Patience {
@@ -255,7 +256,7 @@ func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *re
 			continue
 		}
 		rd := &b.reading
-		if f := s.c.MaxFuture; err == nil && rd.Len() > 0 && f > 0 && r.Timestamp >= 0 && rd.Time > r.Timestamp*1000+f.Microseconds() {
+		if f := s.c.MaxFuture; err == nil && rd.Len() > 0 && f > 0 && ms >= 0 && rd.Time > ms*1000+f.Microseconds() {
 			err = errors.New("the event time is too far after the record's timestamp (ODRADEK_MAX_FUTURE)")
 		}
 		if n := b.split.KeyBytes(rd); err == nil && n > maxSeriesKey {

@@ -15,6 +15,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/processor/outputs"
 )
 
 // Headers of a letter. The first of the worker's own is either exceptionHeader or, of a letter
@@ -46,7 +47,7 @@ type Batch struct {
 type Letter struct {
 	TP        kafka.TP
 	Offset    int64
-	Timestamp int64 // of the record, in milliseconds
+	Timestamp int64 // of the record, in milliseconds; of a whole batch that of the letter
 	Key       []byte
 	Value     []byte
 	Headers   []record.Header // the record's own, without those of the worker and of Redrive
@@ -121,6 +122,8 @@ func (l *Letter) note(key, value string) {
 		l.Message = value
 	case classHeader:
 		l.Class = value
+	case outputs.TimestampHeader:
+		l.Timestamp = number()
 	case fieldHeader:
 		l.Field = value
 	}

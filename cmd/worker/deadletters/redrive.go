@@ -201,7 +201,11 @@ func (r *Redrive) take(ctx context.Context, l *Letter) (why, class string, err e
 		b = record.NewTransactionBatches(t.BatchBytes, r.Codec)
 		r.out[tp] = b
 	}
-	if err := b.Append(l.Timestamp, l.Key, l.Value, headers); err != nil {
+	ms := l.Timestamp
+	if _, copied := l.Header(outputs.TimestampHeader); copied { // a record of the internal topic of ODRADEK_REKEY
+		ms = time.Now().UnixMilli()
+	}
+	if err := b.Append(ms, l.Key, l.Value, headers); err != nil {
 		return "", "", err
 	}
 	mark := sentTo{l.TP.Partition, name}

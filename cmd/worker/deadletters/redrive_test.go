@@ -12,10 +12,14 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
+
+// timeOf returns the timestamp of record number n.
+func timeOf(n int) int64 { return 1_700_000_000_000 + int64(n) }
 
 // letterOf returns a letter as outputs.Writer writes it, of the record number n of a source partition.
 func letterOf(dlq, source string, partition int32, n int, class string, own ...kafkatest.Header) kafkatest.Record {
@@ -25,8 +29,9 @@ func letterOf(dlq, source string, partition int32, n int, class string, own ...k
 		kafkatest.Header{Key: streamsPrefix + "topic", Value: []byte(source)},
 		kafkatest.Header{Key: streamsPrefix + "partition", Value: strconv.AppendInt(nil, int64(partition), 10)},
 		kafkatest.Header{Key: streamsPrefix + "offset", Value: strconv.AppendInt(nil, int64(n), 10)},
-		kafkatest.Header{Key: classHeader, Value: []byte(class)})
-	return kafkatest.Record{Topic: dlq, Partition: partition, Time: 1_700_000_000_000 + int64(n), Key: fmt.Appendf(nil, "k%d", n),
+		kafkatest.Header{Key: classHeader, Value: []byte(class)},
+		kafkatest.Header{Key: outputs.TimestampHeader, Value: strconv.AppendInt(nil, timeOf(n), 10)})
+	return kafkatest.Record{Topic: dlq, Partition: partition, Time: time.Now().UnixMilli(), Key: fmt.Appendf(nil, "k%d", n),
 		Value: fmt.Appendf(nil, "%s %d", class, n), Headers: h}
 }
 
@@ -223,7 +228,7 @@ func TestRedrive(t *testing.T) {
 	for _, r := range recs {
 		n, _ := r.Header(AttemptsHeader)
 		seen[string(r.Key)] = fmt.Sprintf("%d %s %d %s", r.Partition, r.Value, len(r.Headers), n)
-		if string(r.Key) == "k7" && (r.Time != good.Time || r.Headers[0].Key != "trace") {
+		if string(r.Key) == "k7" && (r.Time != timeOf(7) || r.Headers[0].Key != "trace") {
 			t.Errorf("not as it was: %+v", r)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -176,12 +177,12 @@ func (c *Config) decode(ctx context.Context, dec schemas.Decoder, split *schemas
 	if r.HeaderCount == 0 {
 		header = nil
 	}
-	began := time.Now()
+	began, ms := time.Now(), outputs.Timestamp(r)
 	for {
-		err := dec.Decode(ctx, r.Key, r.Value, r.Timestamp, header, to)
+		err := dec.Decode(ctx, r.Key, r.Value, ms, header, to)
 		var de *schemas.DecodeError
 		if err == nil || !errors.As(err, &de) || !de.Retry || time.Since(began) > c.Patience {
-			if f := c.MaxFuture; err == nil && f > 0 && r.Timestamp >= 0 && to.Time > r.Timestamp*1000+f.Microseconds() {
+			if f := c.MaxFuture; err == nil && f > 0 && ms >= 0 && to.Time > ms*1000+f.Microseconds() {
 				err = errors.New("the event time is too far after the record's timestamp (ODRADEK_MAX_FUTURE)")
 			}
 			if n := split.KeyBytes(to); err == nil && n > maxSeriesKey {

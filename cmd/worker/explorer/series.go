@@ -16,6 +16,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/output"
@@ -254,7 +255,7 @@ func (r *reading) samples(ctx context.Context) error {
 		if rec.HeaderCount == 0 {
 			header = nil
 		}
-		if err := dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &reading); err != nil {
+		if err := dec.Decode(ctx, rec.Key, rec.Value, outputs.Timestamp(rec), header, &reading); err != nil {
 			bad++
 			return
 		}

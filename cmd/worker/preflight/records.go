@@ -18,6 +18,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 	"odradek/schemas/registry"
@@ -206,6 +207,7 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 		from := max(first[tp], ends[tp]-sampleRecords)
 		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *record.Record) (bool, error) {
 			s.records++
+			ms := outputs.Timestamp(rec)
 			unread := func(class, why string) {
 				if class != schemas.ClassTombstone && !s.started && rec.Offset >= begin[tp] {
 					s.unread++
@@ -213,7 +215,7 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 				s.failed[class]++
 				s.example[class] = fmt.Sprintf("%s at offset %d: %s", tp, rec.Offset, why)
 			}
-			if err := dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, rec.Header, &reading); err != nil {
+			if err := dec.Decode(ctx, rec.Key, rec.Value, ms, rec.Header, &reading); err != nil {
 				class := "malformed"
 				var de *schemas.DecodeError
 				if errors.As(err, &de) {
@@ -241,10 +243,10 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 			if reading.Len() == 0 {
 				return true, nil
 			}
-			if finding, fix := s.clock.Add(reading.Time, rec.Timestamp, c.Mapping.TimeUnit); finding != "" {
+			if finding, fix := s.clock.Add(reading.Time, ms, c.Mapping.TimeUnit); finding != "" {
 				s.clockWrong, s.clockFix = finding, fix
 			}
-			if m := c.Keys.MaxFuture; m > 0 && reading.Time > rec.Timestamp*1000+m.Microseconds() {
+			if m := c.Keys.MaxFuture; m > 0 && reading.Time > ms*1000+m.Microseconds() {
 				s.future++
 			}
 			switch {

@@ -14,6 +14,7 @@ import (
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 )
@@ -224,10 +225,11 @@ func (h *history) read(ctx context.Context, f *fetch.Fetcher, dec schemas.Decode
 
 func (h *history) decode(ctx context.Context, dec schemas.Decoder, r *record.Record, header func(string) ([]byte, bool),
 	to *schemas.Reading) error {
-	if err := dec.Decode(ctx, r.Key, r.Value, r.Timestamp, header, to); err != nil {
+	ms := outputs.Timestamp(r)
+	if err := dec.Decode(ctx, r.Key, r.Value, ms, header, to); err != nil {
 		return err
 	}
-	if f := h.c.Keys.MaxFuture; f > 0 && r.Timestamp >= 0 && to.Time > r.Timestamp*1000+f.Microseconds() {
+	if f := h.c.Keys.MaxFuture; f > 0 && ms >= 0 && to.Time > ms*1000+f.Microseconds() {
 		return fmt.Errorf("the event time %s is more than %v after Kafka's timestamp (ODRADEK_MAX_FUTURE)",
 			time.UnixMicro(to.Time).UTC().Format(time.RFC3339), f)
 	}

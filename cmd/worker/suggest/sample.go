@@ -11,6 +11,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -24,7 +25,7 @@ const (
 // raw is a record as it was read.
 type raw struct {
 	offset     int64
-	timestamp  int64 // Kafka's, in milliseconds
+	timestamp  int64 // of the record, in milliseconds
 	key, value []byte
 	id         []byte // header with the schema's id; nil: none
 }
@@ -186,7 +187,7 @@ func (t *topicSample) readChunk(ctx context.Context, f *fetch.Fetcher, p int, fr
 			t.whole = false
 			return false, nil
 		}
-		own := raw{offset: r.Offset, timestamp: r.Timestamp, key: clone(r.Key), value: clone(r.Value)}
+		own := raw{offset: r.Offset, timestamp: outputs.Timestamp(r), key: clone(r.Key), value: clone(r.Value)}
 		if r.HeaderCount > 0 {
 			if id, ok := r.Header(schemas.SchemaIDHeader); ok {
 				own.id = append([]byte{}, id...)

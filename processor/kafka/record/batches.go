@@ -273,6 +273,13 @@ func (b *Batches) closeFull() {
 	b.closeOpen()
 }
 
+// Cut closes the open batch: the next record begins another one.
+func (b *Batches) Cut() {
+	if b.open.records > 0 {
+		b.closeFull()
+	}
+}
+
 func (b *Batches) closeOpen() {
 	b.done = append(b.done, b.open)
 	b.open = body{}

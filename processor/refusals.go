@@ -1,0 +1,81 @@
+package processor
+
+import (
+	"odradek/processor/cycle"
+	"odradek/processor/kafka"
+	"odradek/processor/quarantine"
+)
+
+// A partition of an output topic has output of many input partitions, in the same batches, and a broker that refuses a
+// record refuses its whole batch. The refusal says which record it was only in some versions and for some reasons, so the
+// partition whose output it is is found by what every broker says, the number of the batch:
+//
+//  1. A batch with output of several partitions is refused. From then on no batch for its topic has output of two of them
+//     (outputs.Topic.Apart). The cycle is rolled back and made again.
+//  2. A batch with output of one partition is refused. That partition is quarantined, and the others go on without it.
+//  3. When a cycle is committed that has output for the topic, batches are shared again.
+//
+// If in this way every partition of the worker is found, the topic refuses everything: a clock is wrong, or the topic was
+// configured so. No partition is to blame for that, and a quarantine would outlast the fault, so all of them are released
+// and the cycle is tried until it succeeds, as with any fault of all partitions.
+
+// refusals finds the input partitions whose output brokers refuse. The main goroutine owns it.
+type refusals struct {
+	found map[string][]*partition // by output topic: those quarantined since the last committed cycle with output for it
+	whole map[string]bool         // topics that refuse the output of every partition
+}
+
+// of handles the refusal of a batch of cycle c.
+func (f *refusals) of(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, cause error) {
+	topic := b.TP.Topic
+	if f.whole[topic] {
+		return
+	}
+	from := c.Payload.Origins(b.TP, b.Batch)
+	if len(from) != 1 {
+		r.apart(topic, true)
+		r.log.Warn("a batch with output of several partitions is refused, looking for the one whose output it is", "output", b.TP.String(),
+			"partitions", len(from), "err", cause)
+		return
+	}
+	pt := r.assigned.partitions[from[0]]
+	if pt == nil || pt.confined.Load() != nil {
+		return
+	}
+	if f.found == nil {
+		f.found, f.whole = map[string][]*partition{}, map[string]bool{}
+	}
+	f.found[topic] = append(f.found[topic], pt)
+	for _, other := range r.assigned.partitions {
+		if other != pt && other.confined.Load() == nil {
+			pt.confine(quarantine.Refused, cause)
+			return
+		}
+	}
+	if len(f.found[topic]) == 1 { // the only partition
+		pt.confine(quarantine.Refused, cause)
+		return
+	}
+	f.whole[topic] = true
+	for _, pt := range f.found[topic] {
+		pt.confined.Store(nil)
+	}
+	r.log.Error("the topic refuses the output of every partition, so none is to blame: they are out of quarantine, and the cycle is tried again",
+		"topic", topic, "err", cause, "decide", "compare the clocks of worker and brokers, and the topic's configuration")
+}
+
+// committed notes that cycle c is committed.
+func (f *refusals) committed(r *recovery, c *cycle.Cycle[*partition]) {
+	for topic := range f.found {
+		if c.Payload.Has(topic) {
+			delete(f.found, topic)
+			delete(f.whole, topic)
+			r.apart(topic, false)
+		}
+	}
+}
+
+// apart sets whether batches for an output topic have output of one partition alone.
+func (r *recovery) apart(topic string, apart bool) {
+	r.cycles.Write(func() { r.outputs.Output(topic).Apart = apart })
+}

@@ -1,0 +1,300 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/detectors/seedtest"
+	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
+	"odradek/processor/outputs"
+	"odradek/processor/quarantine"
+)
+
+// produceDead writes n records that cannot be read to each of the partitions.
+func (b *bench) produceDead(value string, n int, partitions ...int32) {
+	b.t.Helper()
+	var recs []kafkatest.Record
+	for i := range n {
+		for _, p := range partitions {
+			recs = append(recs, kafkatest.Record{Topic: b.input, Partition: p, Key: fmt.Appendf(nil, "k%d", i), Time: 1700000000000,
+				Value: fmt.Appendf(nil, "%s %d", value, i)})
+		}
+	}
+	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// holding selects produce requests whose records for a topic have the bytes.
+func holding(topic, part string) func(kmsg.Request) bool {
+	return func(req kmsg.Request) bool {
+		for _, t := range req.(*kmsg.ProduceRequest).Topics {
+			for _, p := range t.Partitions {
+				if t.Topic == topic && bytes.Contains(p.Records, []byte(part)) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+// TestRefusedOutput: brokers refuse the dead letters of one of three partitions, which are in batches with those of the
+// others. It alone is quarantined, whatever the reason, and nothing of the others is lost.
+func TestRefusedOutput(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.InvalidTimestamp, kerr.InvalidRecord, kerr.PolicyViolation} {
+		for name, guarantee := range map[string]Guarantee{"exactly once": ExactlyOnce, "at least once": AtLeastOnce} {
+			t.Run(code.Message+", "+name, func(t *testing.T) {
+				b := newBench(t, 3)
+				b.produceDead("bad", 50, 0, 1, 2)
+				b.produceDead("poison", 1, 1)
+				b.produceDead("bad", 50, 0, 1, 2)
+				b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: code, Count: -1, When: holding("dlq", "poison")})
+				cfg := b.config("")
+				cfg.Guarantee = guarantee
+				log := cfg.capture()
+				p, stop := b.start(cfg)
+				waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
+				b.produceDead("more", 20, 0, 2)
+				ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				delete(ends, 1)
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				if err := b.c.Admin().WaitCommittedTo(ctx, "g", b.input, ends); err != nil {
+					t.Error(err)
+				}
+				if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != quarantine.Refused {
+					t.Errorf("in quarantine: %+v; want partition 1, refused", q)
+				}
+				if lines := log.with("level=ERROR"); len(lines) != 1 {
+					t.Errorf("lines of level ERROR: %q", lines)
+				}
+				stop(nil)
+				seen := map[string]int{}
+				for _, r := range b.dead() {
+					if p := head(&r, "__streams.errors.partition"); p != "1" {
+						seen[p+"/"+head(&r, "__streams.errors.offset")]++
+					}
+				}
+				if len(seen) != 240 {
+					t.Errorf("%d dead letters of the other partitions, want 240", len(seen))
+				}
+				for at, n := range seen {
+					if n > 1 && guarantee == ExactlyOnce {
+						t.Errorf("%d dead letters of %s", n, at)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestRefusedOutputOfAll: a topic that refuses everything for a while is to blame, not each partition: when it takes
+// records again, no partition is left in quarantine.
+func TestRefusedOutputOfAll(t *testing.T) {
+	b := newBench(t, 3)
+	b.produceDead("bad", 50, 0, 1, 2)
+	fault := b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: kerr.InvalidTimestamp, Count: -1})
+	cfg := b.config("")
+	log := cfg.capture()
+	p, stop := b.start(cfg)
+	waitFor(t, "the topic is to blame", 20*time.Second, func() bool { return len(log.with("the topic refuses the output of every partition")) > 0 })
+	fault.Remove()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
+		t.Error(err)
+	}
+	if q := quarantined(p); len(q) != 0 {
+		t.Errorf("in quarantine: %+v", q)
+	}
+	stop(nil)
+	if n := len(b.dead()); n != 150 {
+		t.Errorf("%d dead letters, want 150", n)
+	}
+}
+
+// TestRefusedRekeyed: the internal topic of ODRADEK_REKEY refuses a record. The input partition that it is of is
+// quarantined, not the partition of the internal topic with the same number.
+func TestRefusedRekeyed(t *testing.T) {
+	b := newBench(t, 2)
+	rekeyed(t, b, 2)
+	b.produce(200)
+	recs := b.readings(1, 1)
+	recs[0].Headers = []kafkatest.Header{{Key: "x", Value: []byte("poison")}}
+	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
+		t.Fatal(err)
+	}
+	b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "rekey", Err: kerr.InvalidTimestamp, Count: -1, When: holding("rekey", "poison")})
+	cfg := b.config("")
+	cfg.Outputs[outputs.Rekeyed] = "rekey"
+	p, stop := b.start(cfg)
+	waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
+	b.produceTo(0, 50)
+	ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(ends, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := b.c.Admin().WaitCommittedTo(ctx, "g", b.input, ends); err != nil {
+		t.Error(err)
+	}
+	if err := b.c.Admin().WaitCommitted(ctx, "g", "rekey"); err != nil {
+		t.Error(err)
+	}
+	if q := quarantined(p); len(q) != 1 || q[0].Topic != b.input || q[0].Partition != 1 {
+		t.Errorf("in quarantine: %+v; want %s/1", q, b.input)
+	}
+	stop(nil)
+}
+
+// rekeyed makes the internal topic of ODRADEK_REKEY and its changelog.
+func rekeyed(t *testing.T, b *bench, partitions int) {
+	t.Helper()
+	for name, c := range map[string]map[string]string{"rekey": nil, "g-rekey-changelog": {"cleanup.policy": "compact"}} {
+		if err := b.client.CreateTopic(context.Background(), name, partitions, 1, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCopiesHaveTheTimeOfWriting: dead letters, late records and records of the internal topic have the time of writing as
+// Kafka's timestamp, whatever their records have, and these in a header; a dead letter of the internal topic has that of the
+// input.
+func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
+	for _, rekey := range []bool{false, true} {
+		t.Run(fmt.Sprintf("rekey %t", rekey), func(t *testing.T) {
+			b := newBench(t, 1)
+			began := time.Now().Add(-time.Second).UnixMilli()
+			recs := append(b.readings(0, 20), b.readings(0, 2)...)
+			old := b.readings(0, 1)[0]
+			b.n = 0
+			late := b.readings(0, 1)[0]
+			late.Key = recs[20].Key
+			times := []int64{time.Now().Add(3 * time.Hour).UnixMilli(), time.Now().Add(-240 * time.Hour).UnixMilli()}
+			recs[20].Value, recs[20].Time = []byte("no Avro"), times[0]
+			recs[21].Value, recs[21].Time = []byte("no Avro"), times[1]
+			for i := range 30 { // of every series, so that some are late for certain
+				r := old
+				r.Key = fmt.Appendf(nil, "s%02d", i)
+				r.Time = times[i%2]
+				recs = append(recs, r)
+			}
+			late.Time = times[1]
+			recs = append(recs, late)
+			if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
+				t.Fatal(err)
+			}
+			cfg := b.config("")
+			cfg.State.Lateness = 1
+			topics := []string{"dlq", "late"}
+			if rekey {
+				rekeyed(t, b, 1)
+				cfg.Outputs[outputs.Rekeyed] = "rekey"
+				topics = append(topics, "rekey")
+			}
+			_, stop := b.start(cfg)
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			for _, topic := range append([]string{b.input}, topics[2:]...) {
+				if err := b.c.Admin().WaitCommitted(ctx, "g", topic); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stop(nil)
+			for _, topic := range topics {
+				got, err := b.c.Admin().ReadAll(context.Background(), topic, true)
+				if err != nil || len(got) == 0 {
+					t.Fatalf("%d records in %s (%v)", len(got), topic, err)
+				}
+				for i := range got {
+					if at := got[i].Time; at < began || at > time.Now().UnixMilli() {
+						t.Errorf("%s: a record has the timestamp %s", topic, time.UnixMilli(at))
+					}
+					own := head(&got[i], outputs.TimestampHeader)
+					found := false
+					for j := range recs {
+						found = found || bytes.Equal(recs[j].Value, got[i].Value) && own == fmt.Sprint(recs[j].Time)
+					}
+					if !found {
+						t.Errorf("%s: header %s of %q is %s", topic, outputs.TimestampHeader, got[i].Value, own)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRefusedByKafka: as TestRefusedOutput, by Kafka itself, which refuses a record without a key in a compacted topic. And
+// a topic that takes records of any time has one three hours ahead and one of ten days ago, which cannot be read.
+func TestRefusedByKafka(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real Kafka is left out with -short")
+	}
+	c := kafkatest.Open(t, kafkatest.KindNewest)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, err := kafka.Open(ctx, kafka.Config{Brokers: c.Brokers, ClientID: "test"})
+	must(err)
+	defer client.Close()
+	b := &bench{t: t, c: c, client: client, rng: seedtest.New(t),
+		input: c.Topic(t, "in", 3, "message.timestamp.after.max.ms", "9223372036854775807")}
+	group := b.input + "-g"
+	compact := map[string]string{"cleanup.policy": "compact"}
+	for name, configs := range map[string]map[string]string{"scores": nil, "late": nil, "dlq": compact} {
+		must(client.CreateTopic(ctx, group+"-"+name, 1, 1, configs))
+	}
+	must(client.CreateTopic(ctx, group+"-changelog", 3, 1, compact))
+	var recs []kafkatest.Record
+	for p, at := range []time.Duration{3 * time.Hour, 0, -240 * time.Hour} {
+		recs = append(recs, b.readings(int32(p), 20)...)
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: int32(p), Key: []byte("k"), Value: fmt.Appendf(nil, "bad %d", p),
+			Time: time.Now().Add(at).UnixMilli()})
+	}
+	recs = append(recs, kafkatest.Record{Topic: b.input, Partition: 1, Value: []byte("no key"), Time: time.Now().UnixMilli()})
+	_, err = c.ProduceAcked(ctx, recs)
+	must(err)
+	cfg := b.config("")
+	cfg.Group = group
+	cfg.Outputs = outputs.Names{outputs.Scores: group + "-scores", outputs.DeadLetters: group + "-dlq", outputs.Late: group + "-late"}
+	cfg.Changelog = func(string) string { return group + "-changelog" }
+	p, stop := b.start(cfg)
+	waitFor(t, "a quarantine", time.Minute, func() bool { return len(quarantined(p)) > 0 })
+	must(c.Admin().WaitCommittedTo(ctx, group, b.input, map[int32]int64{0: 21, 2: 21}))
+	if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != quarantine.Refused {
+		t.Errorf("in quarantine: %+v; want partition 1, refused", q)
+	}
+	stop(nil)
+	dead, err := c.Admin().ReadAll(ctx, group+"-dlq", true)
+	must(err)
+	seen := map[string]bool{}
+	for i := range dead {
+		at := time.Since(time.UnixMilli(dead[i].Time))
+		if at < 0 || at > 3*time.Minute {
+			t.Errorf("the dead letter of %q is %v old", dead[i].Value, at)
+		}
+		seen[string(dead[i].Value)] = head(&dead[i], outputs.TimestampHeader) == fmt.Sprint(recs[20+21*int(dead[i].Value[4]-'0')].Time)
+	}
+	if !seen["bad 0"] || !seen["bad 2"] {
+		t.Errorf("dead letters and whether they have their records' times: %v", seen)
+	}
+}
