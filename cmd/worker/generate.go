@@ -7,15 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
@@ -33,6 +38,7 @@ type generateOptions struct {
 	faultEvery  int64
 	labels      string
 	http        string
+	force       bool
 	format      string
 	plant, unit string
 }
@@ -42,21 +48,23 @@ func (t terminal) generate(ctx context.Context, args []string) int {
 (schemas/output/sensor_reading.*), keyed by sensor; with -stream machines samples of four values of the machines of a fleet, keyed by
 fleet, with outliers; with -stream regions counts of events at places, keyed by region, with hot spots that move.
 What a series says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment;
-without a registry Avro records are in the single-object encoding, and JSON and Protobuf records have no framing.`,
+without a registry Avro records are in the single-object encoding, and JSON and Protobuf records have no framing.
+It refuses a topic with records of others. While brokers or registry do not answer it tries again, for two minutes.`,
 		`  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
   worker generate -topic sensors -sensors 10000 -records 50000000             # full speed
-  worker generate -faults spike,stuck -fault-every 500 -duration 10m -rate 200
+  worker generate -topic sensors -faults spike,stuck -fault-every 500 -duration 10m -rate 200
   worker generate -stream regions -topic events -rate 500 -labels-topic events-labels`)
 	var o generateOptions
-	fs.StringVar(&o.Topic, "topic", "sensors", "topic to write; created if missing")
+	fs.StringVar(&o.Topic, "topic", "", "topic to write; created if missing; needed")
+	fs.BoolVar(&o.force, "force", false, "write to a topic that has records of others, too")
 	fs.IntVar(&o.partitions, "partitions", 8, "partitions of a created topic")
 	fs.IntVar(&o.replication, "replication", -1, "replication factor of a created topic; -1 for the brokers' default")
 	fs.StringVar(&o.stream, "stream", streamSensors, "what to write: sensors, machines or regions")
 	fs.StringVar(&o.format, "format", "",
 		"format of the records: avro, json or protobuf; default avro, and json with another -stream, which has no other")
 	fs.IntVar(&o.series, "sensors", 0, "number of sensors, of fleets of 20 machines, or of regions of 10 x 8 places; default: 100, 1, or 2")
-	fs.Float64Var(&o.Rate, "rate", 0, "records per second, all series together; 0 for full speed")
-	fs.Int64Var(&o.Records, "records", 0, "records to write; 0 for no end")
+	fs.Float64Var(&o.Rate, "rate", 0, "records per second, all series together; needed without -records, which are written at full speed without a rate")
+	fs.Int64Var(&o.Records, "records", 0, "records to write; needed without -rate")
 	fs.DurationVar(&o.Duration, "duration", 0, "how long to write; 0 for no end")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
 	fs.StringVar(&o.start, "start-time", "", "event time of the first step, RFC 3339; default: now with -rate, else 2026-01-01T00:00:00Z")
@@ -135,13 +143,15 @@ func (o *generateOptions) check() (maker, error) {
 			o.series, o.faultEvery, least = cmp.Or(o.series, d.series), cmp.Or(o.faultEvery, d.faultEvery), d.least
 		}
 	}
-	bad(config.TopicFault(o.Topic) != "", "-topic %q %s", o.Topic, config.TopicFault(o.Topic))
+	bad(o.Topic == "", "-topic is needed: the topic to write")
+	bad(o.Rate == 0 && o.Records == 0, "-rate or -records is needed: how many records to write a second, or in all")
+	bad(o.Topic != "" && config.TopicFault(o.Topic) != "", "-topic %q %s", o.Topic, config.TopicFault(o.Topic))
 	bad(o.LabelsTopic != "" && config.TopicFault(o.LabelsTopic) != "", "-labels-topic %q %s", o.LabelsTopic, config.TopicFault(o.LabelsTopic))
 	bad(least == 0, "-stream %q: use sensors, machines or regions", o.stream)
 	bad(o.readingFormat() == nil, "-format %q: use avro, json or protobuf", o.format)
 	bad(o.stream != streamSensors && cmp.Or(o.format, "json") != "json", "-format %q: of -stream %s use json", o.format, o.stream)
 	bad(o.series < 1 || o.series > 10_000_000, "-sensors %d: use 1 to 10000000", o.series)
-	bad(!(o.Rate >= 0) || math.IsInf(o.Rate, 0), "-rate %v: use 0 for full speed, or more", o.Rate)
+	bad(!(o.Rate >= 0) || math.IsInf(o.Rate, 0), "-rate %v: use a number above 0", o.Rate)
 	bad(o.Records < 0, "-records %d is negative", o.Records)
 	bad(o.Interval < 0, "-interval %v is negative", o.Interval)
 	bad(o.faultEvery < least, "-fault-every %d: use at least %d", o.faultEvery, least)
@@ -178,49 +188,134 @@ func (o *generateOptions) check() (maker, error) {
 	}, errors.Join(errs...)
 }
 
-func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generateOptions, stream maker) (err error) {
+// generateTarget is what generate writes to.
+type generateTarget struct {
+	client   *kafka.Client
+	topics   map[string]kafka.TopicInfo
+	schemaID int32
+}
+
+// open creates the topics that are missing, and registers the schema of readings.
+func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *generateTarget, err error) {
 	kc, err := c.KafkaConfig()
 	if err != nil {
-		return err
+		return nil, preflight.Permanent(err)
 	}
 	client, err := kafka.Open(ctx, kc)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer client.Close()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, client.Close())
+		}
+	}()
+	to = &generateTarget{client: client, schemaID: -1}
 	topics := []string{o.Topic}
 	if o.LabelsTopic != "" {
 		topics = append(topics, o.LabelsTopic)
 	}
+	if to.topics, err = client.Topics(ctx, topics...); err != nil {
+		return nil, fmt.Errorf("generate: look up %s: %w", strings.Join(topics, ", "), err)
+	}
 	for _, topic := range topics {
+		if to.topics[topic].Exists && !o.force {
+			if err := onlyGenerated(ctx, client, to.topics[topic]); err != nil {
+				return nil, err
+			}
+		}
 		if err := client.CreateTopic(ctx, topic, o.partitions, o.replication, nil); err != nil {
-			return fmt.Errorf("generate: create topic %s: %w", topic, err)
+			return nil, fmt.Errorf("generate: create topic %s: %w", topic, err)
 		}
 	}
-	infos, err := client.Topics(ctx, topics...)
-	if err != nil {
-		return err
+	if to.topics, err = client.Topics(ctx, topics...); err != nil {
+		return nil, fmt.Errorf("generate: look up %s: %w", strings.Join(topics, ", "), err)
 	}
-	schemaID := int32(-1)
 	reg, err := c.NewRegistry()
 	if err != nil {
-		return err
+		return nil, preflight.Permanent(err)
 	}
-	if reg != nil {
-		defer reg.Close()
+	if reg == nil {
+		return to, nil
 	}
-	if reg != nil && o.stream == streamSensors {
+	defer reg.Close()
+	if o.stream == streamSensors {
 		format := o.readingFormat()
-		if schemaID, err = reg.RegisterAs(ctx, schemas.Subject(o.Topic), format.Type, format.Schema); err != nil {
+		if to.schemaID, err = reg.RegisterAs(ctx, schemas.Subject(o.Topic), format.Type, format.Schema); err != nil {
+			return nil, fmt.Errorf("generate: register the schema of %s: %w", o.Topic, err)
+		}
+	}
+	return to, nil
+}
+
+// peeked is the number of offsets at the end of a partition whose records onlyGenerated looks at.
+const peeked = 16
+
+// peekTime is how long it may take to read them.
+const peekTime = 30 * time.Second
+
+// onlyGenerated returns an error if one of the last records of a topic is not of generate: its records would stand among
+// those of a plant.
+func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicInfo) error {
+	var tps []kafka.TP
+	for p := range topic.Partitions {
+		tps = append(tps, kafka.TP{Topic: topic.Name, Partition: int32(p)})
+	}
+	first, err := client.ListOffsets(ctx, tps, kafka.Earliest)
+	if err != nil {
+		return fmt.Errorf("generate: first offsets of %s: %w", topic.Name, err)
+	}
+	end, err := client.ListStable(ctx, tps)
+	if err != nil {
+		return fmt.Errorf("generate: last offsets of %s: %w", topic.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, peekTime) // a fetch waits without limit for a partition without a leader
+	defer cancel()
+	f := fetch.New(client, fetch.Config{ReadCommitted: true})
+	defer f.Close()
+	for _, tp := range tps {
+		err := f.ReadRange(ctx, tp, max(first[tp], end[tp]-peeked), end[tp], func(r *record.Record) (bool, error) {
+			if sensors.Generated(r.Key, r.Value) {
+				return true, nil
+			}
+			return false, preflight.Permanent(fmt.Errorf("generate: others write to topic %s: the record with the key %.40q in partition %d at offset %d "+
+				"is not of generate; name another -topic, or write among such records with -force", tp.Topic, r.Key, tp.Partition, r.Offset))
+		})
+		if err != nil && ctx.Err() == nil && kafka.ClassOf(err) == kafka.Fatal {
+			return fmt.Errorf("generate: whether others write to %s: %w; allow reading it, or give -force", topic.Name, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generateOptions, stream maker) (err error) {
+	log := newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1))
+	p := newPulse(o.Rate)
+	if o.http != "" {
+		stop, err := p.serve(o.http)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	var to *generateTarget
+	err = preflight.Retry(ctx, log, time.Now().Add(preflight.StartLimit), func(ctx context.Context) error {
+		to, err = o.open(ctx, c)
+		return err
+	})
+	if err != nil {
+		return preflight.EndOf(ctx, err)
+	}
+	defer to.client.Close()
 	codec, err := record.ParseCodec(c.Output.Compression)
 	if err != nil {
 		return err
 	}
-	g := sensors.NewSource(o.Options, stream(schemaID), infos[o.Topic].Partitions)
-	g.LabelPartitions = infos[o.LabelsTopic].Partitions
+	g := sensors.NewSource(o.Options, stream(to.schemaID), to.topics[o.Topic].Partitions)
+	g.LabelPartitions = to.topics[o.LabelsTopic].Partitions
 	if o.labels != "" {
 		w, err := openLabels(o.labels, t.out)
 		if err != nil {
@@ -229,17 +324,9 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 		g.LabelFile = bufio.NewWriter(w)
 		defer func() { err = errors.Join(err, g.LabelFile.Flush(), w.Close()) }()
 	}
-	producer := client.NewProducer(kafka.ProducerConfig{})
+	producer := to.client.NewProducer(kafka.ProducerConfig{Timeout: preflight.StartLimit})
 	if err := producer.Init(ctx); err != nil {
 		return err
-	}
-	p := newPulse(o.Rate)
-	if o.http != "" {
-		stop, err := p.serve(o.http)
-		if err != nil {
-			return err
-		}
-		defer stop()
 	}
 	begin := time.Now()
 	err = g.Run(ctx, func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))

@@ -1,7 +1,9 @@
 package sensors
 
 import (
+	"bytes"
 	"math"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -71,3 +73,10 @@ func appendRecord(dst []byte, keyName string, key []byte, us int64, fields []fie
 	}
 	return append(strconv.AppendInt(append(dst, `,"seq":`...), step, 10), '}')
 }
+
+// keyRE matches the keys of the records of all streams.
+var keyRE = regexp.MustCompile(`^(sensor-\d{5,}|fleet-\d{2,}|region-\d{2,})$`)
+
+// Generated reports whether a record is of a Source, or a label: its key is of a stream, and its value, in each format, has
+// the key in it.
+func Generated(key, value []byte) bool { return keyRE.Match(key) && bytes.Contains(value, key) }
