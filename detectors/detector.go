@@ -27,7 +27,7 @@ type Detector interface {
 	// read at most. A task of n fresh rows reads at most Window()+n-1 rows.
 	Window() int
 	// Size returns the size of the outputs of a task on v. ok is false where v has too few
-	// rows to score its first fresh row.
+	// rows to score its first fresh row, or, of a Whole, any.
 	Size(v View) (n Outputs, ok bool)
 	// AppendFindings appends the findings of a finished task: each score with the rows that
 	// it covers. Thresholds are applied elsewhere. Of several findings of a fresh row,
@@ -40,6 +40,21 @@ type Outputs struct {
 	Scores int
 	Carry  int // the input of the key's next task
 	Detail int // further input of AppendFindings
+}
+
+// Whole is a Detector whose score is of a window as a whole, and belongs to its last row: all rows of the window may be
+// fresh, so the first task is due with the Window()-th row, and one of n fresh rows reads the last max(n, Window()) rows.
+type Whole interface {
+	Detector
+	Whole()
+}
+
+// TaskRows returns the number of rows that a task of a detector with that many fresh rows reads at most.
+func TaskRows(d Detector, fresh int) int {
+	if _, ok := d.(Whole); ok {
+		return max(fresh, d.Window())
+	}
+	return d.Window() + fresh - 1
 }
 
 // Explainer is a Detector that can explain a score by an expected row.

@@ -74,8 +74,7 @@ type Case struct {
 	Dim      int       // of a Timed, with the time
 	Rows     []float64 // the series, Dim values a row, oldest first
 	// Fresh are the fresh rows of each task of the chain; the last task ends at
-	// the last row. Each task's X are the last Window()+fresh-1 rows, or as many
-	// as there are.
+	// the last row. Each task's X are the last TaskRows rows, or as many as there are.
 	Fresh []int
 	Bins  []float32
 	Bench bool // also a benchmark

@@ -45,7 +45,7 @@ func (c *WindowCache) Pool(d Detector, dim, fresh int) *WindowPool {
 	if c == nil || d.Op().Elem() != F32 || !c.takes(d, dim, fresh) {
 		return nil
 	}
-	s := &WindowPool{cache: c, rows: d.Window() + fresh - 1, dim: dim}
+	s := &WindowPool{cache: c, rows: TaskRows(d, fresh), dim: dim}
 	c.pools = append(c.pools, s)
 	return s
 }

@@ -109,7 +109,7 @@ func (p *classifier) indexOf(c Class) int32 {
 // ClassOf returns the class of a detector's tasks with the given fresh rows after a full window; ok is
 // false where no kernel takes them.
 func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
-	rows := d.Window() + fresh - 1
+	rows := detectors.TaskRows(d, fresh)
 	size, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
 	op := byOp[d.Op()]
 	if op == nil || !ok || rows*dim > math.MaxInt32 {

@@ -217,7 +217,7 @@ func newChain(c detectors.Case) *chain {
 	}
 	for _, f := range c.Fresh {
 		end += f
-		n := min(end, c.Detector.Window()+f-1)
+		n := min(end, detectors.TaskRows(c.Detector, f))
 		size, ok := c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
 		if d, sparing := c.Detector.(detectors.Sparing); sparing {
 			turn := detectors.Turn{Count: int64(end), Fresh: f, Carried: len(ch.tasks) > 0}

@@ -41,7 +41,7 @@ func warmthOf(cfg *keystate.Config, i int) (w warmth) {
 		}
 		return w
 	}
-	w.rows = int64(d.Detector.Window() + d.Stride - 1)
+	w.rows = int64(detectors.TaskRows(d.Detector, d.Stride))
 	dim := len(cfg.Windows[d.Window].Columns)
 	if out, ok := d.Detector.Size(detectors.View{Dim: dim, Rows: int(w.rows), Fresh: d.Stride}); ok && out.Carry > 0 {
 		w.rows *= 2

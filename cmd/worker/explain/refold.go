@@ -92,7 +92,7 @@ func (c *Config) peak(rows []keystate.Row, a *output.Anomaly, last int64) (at in
 func period(d *series.DetectorConfig) int {
 	block := 1
 	if d.Detector.Op().Elem() == detectors.F32 {
-		block = detectors.BlockRows(d.Detector.Window() + d.Stride - 1)
+		block = detectors.BlockRows(detectors.TaskRows(d.Detector, d.Stride))
 	}
 	a, b := block, d.Stride
 	for b > 0 {
@@ -113,7 +113,7 @@ func remembers(d *series.DetectorConfig, dim int) bool {
 	if _, ok := d.Detector.(detectors.Timed); ok {
 		dim++ // the time
 	}
-	size, _ := d.Detector.Size(detectors.View{Dim: dim, Rows: d.Detector.Window() + d.Stride - 1, Fresh: d.Stride})
+	size, _ := d.Detector.Size(detectors.View{Dim: dim, Rows: detectors.TaskRows(d.Detector, d.Stride), Fresh: d.Stride})
 	return size.Carry > 0
 }
 
@@ -139,7 +139,7 @@ func (c *Config) align(
 ) (*aligned, error) {
 	d := &c.State.Detectors[detector]
 	n := period(d)
-	need := d.Detector.Window() + d.Stride - 1 + max(1, int(d.Smooth)) - 1
+	need := detectors.TaskRows(d.Detector, d.Stride) + max(1, int(d.Smooth)) - 1
 	if from+1 < need || n < 2 || to-from > 10*need+1000 {
 		return nil, nil
 	}

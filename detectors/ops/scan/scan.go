@@ -23,8 +23,9 @@ const Op detectors.Op = 9
 var spec = detectors.Spec{
 	Name: "scan", Elem: detectors.I64,
 	Help: "rectangles of a grid whose counts exceed the counts expected by their baselines (spatial scan statistic), with p-values. " +
-		"WINDOW samples are the cells of a grid, row after row, of a count and, with a second field, a baseline",
-	Version: 1,
+		"WINDOW samples are the cells of a grid, row after row, of a count and, with a second field, a baseline; the first grid is a series' " +
+		"first WINDOW samples, and another is searched every STRIDE samples: with a multiple of COLUMNS below WINDOW, rows are in several",
+	Version: 2, // the first map is the first WINDOW samples; null maps are each map's own
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
 			Help: "cells of the grid, a multiple of COLUMNS"},
@@ -165,8 +166,11 @@ func (d *detector) Op() detectors.Op        { return Op }
 func (d *detector) Params() detectors.Words { return d.params }
 func (d *detector) Window() int             { return d.p.Cells }
 
+// Whole marks the detector as one that scores a grid as a whole.
+func (d *detector) Whole() {}
+
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.p.Cells {
+	if v.Fresh < 1 || v.Rows < max(v.Fresh, d.p.Cells) {
 		return detectors.Outputs{}, false
 	}
 	return detectors.Outputs{Scores: v.Fresh, Detail: d.p.Top * words}, true

@@ -27,7 +27,7 @@ type Setup struct {
 	Steady   bool
 	Every    int // the number of fresh rows of which one is scored, 1 without a Spaced
 	From, To int
-	MinRows  int32             // rows of the window at which a sample has a task; 0: never
+	MinRows  int32             // rows of the window from which on a sample is one of a task's fresh rows; 0: never
 	Learner  detectors.Learner // a score that is NaN says that it is still learning; nil: it scores the first row
 	Learnt   int64             // rows ever at which a sample has a score
 	// Outputs of a task on a full window, and the most of any.
@@ -55,7 +55,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	op := c.Detector.Op()
 	d := &Setup{
 		DetectorConfig: *c, Index: int32(index), Op: op, Elem: op.Elem(), Dim: dim, Width: dim, Fresh: int32(c.Stride),
-		Full: int32(c.Detector.Window() + c.Stride - 1), Params: c.Detector.Params(), Every: c.every(),
+		Full: int32(detectors.TaskRows(c.Detector, c.Stride)), Params: c.Detector.Params(), Every: c.every(),
 	}
 	if _, timed := c.Detector.(detectors.Timed); timed {
 		d.Width++
@@ -68,9 +68,10 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Steady = true
 		d.From, d.To = r.Reach()
 	}
-	for rows := 1; rows <= c.Detector.Window() && d.MinRows == 0; rows++ {
-		if _, ok := c.Detector.Size(detectors.View{Dim: d.Width, Rows: rows, Fresh: 1}); ok {
-			d.MinRows = int32(rows)
+	// The first task has a stride of fresh rows, of which the first may have none before it.
+	for rows := d.Fresh; rows <= d.Full && d.MinRows == 0; rows++ {
+		if _, ok := c.Detector.Size(detectors.View{Dim: d.Width, Rows: int(rows), Fresh: c.Stride}); ok {
+			d.MinRows = rows - d.Fresh + 1
 		}
 	}
 	if d.MinRows == 0 {

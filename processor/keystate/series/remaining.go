@@ -1,11 +1,18 @@
 package series
 
-import "math"
+import (
+	"math"
+
+	"odradek/detectors"
+)
 
 // Remaining returns how many samples, at the least, come after the newest row of a detector's window until the first
 // with a score, where the window has too few rows for a task.
 func (k *Series) Remaining(d *SetDetector, rows int32) int32 {
 	n := int(d.MinRows-rows) + (int(d.Fresh)-1)%d.Every
+	if _, whole := d.Detector.(detectors.Whole); whole {
+		n += int(d.Fresh) - 1
+	}
 	if d.Learner != nil {
 		n += d.Learner.Left(k.Progress[d.Place].Carry)
 	}

@@ -13,7 +13,7 @@ func Unscalable(d *DetectorConfig, w *WindowConfig) string {
 	if z, ok := d.Detector.(detectors.Summarizer); ok && z.Summary(columns) != nil {
 		return "its summary of what has left the window is not"
 	}
-	out, _ := d.Detector.Size(detectors.View{Dim: columns, Rows: d.Detector.Window() + d.Stride - 1, Fresh: d.Stride})
+	out, _ := d.Detector.Size(detectors.View{Dim: columns, Rows: detectors.TaskRows(d.Detector, d.Stride), Fresh: d.Stride})
 	switch {
 	case columns < 2:
 		return "there is one field"

@@ -16,7 +16,7 @@ type SetWindow struct {
 	Index       int // into Config.Windows
 	Fingerprint uint64
 	Columns     []int
-	Need        int32 // rows to retain: the most of Window()+Stride-1
+	Need        int32 // rows to retain: the most of Full
 	SegmentRows int64 // rows of a segment, a power of two; 0: all rows are in the head
 	Detectors   []SetDetector
 	Tail        int   // words after the ring, for the detectors' fresh rows
