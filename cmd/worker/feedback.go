@@ -24,6 +24,7 @@ import (
 	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
+	"odradek/processor/web"
 	"odradek/schemas/output"
 )
 
@@ -391,13 +392,6 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 	if !asJSON {
 		fmt.Fprintln(w, "id\tkind\tdetector\ttopic\tkeys\tdirection\tfrom\tto\tauthor\treason")
 	}
-	at := func(us *int64) *time.Time {
-		if us == nil {
-			return nil
-		}
-		t := time.UnixMicro(*us).UTC()
-		return &t
-	}
 	text := func(t *time.Time, none string) string {
 		if t == nil {
 			return none
@@ -413,8 +407,9 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 		if r := f.Resume; r != nil {
 			f.Keys = fmt.Sprintf("%s/%d at offset %d", r.Topic, r.Partition, r.Offset)
 		}
-		line := feedbackLine{id, output.FeedbackKinds[f.Kind], f.Anomaly, f.Detector, f.Keys, f.Topic, f.Partition, at(f.From), at(f.To),
-			output.FeedbackDirections[f.Direction], f.Author, f.Reason, time.UnixMicro(f.WrittenAt).UTC()}
+		from, to := explorer.Span(&f)
+		line := feedbackLine{id, output.FeedbackKinds[f.Kind], f.Anomaly, f.Detector, f.Keys, f.Topic, f.Partition, from, to,
+			output.FeedbackDirections[f.Direction], f.Author, f.Reason, web.TimeOf(f.WrittenAt)}
 		if asJSON {
 			if err := enc.Encode(line); err != nil {
 				return err

@@ -74,7 +74,8 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 		return nil, fmt.Errorf("worker: ODRADEK_PAGE_TLS_CERT_FILE: %w", err)
 	}
 	src := web.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry,
-		Access: web.Access{Token: w.c.Program.PageToken.Reveal(), ClientCertificates: w.c.Program.PageClientCA != ""}}
+		Access: web.Access{Token: w.c.Program.PageToken.Reveal(), ClientCertificates: w.c.Program.PageClientCA != "",
+			Hosts: w.c.Program.PageHosts}}
 	if w.c.Program.PageExplorer {
 		src.Explorer = w.group
 	}

@@ -209,7 +209,7 @@ func (r *Reader) publish() {
 		}
 	}
 	r.resumed.Store(&resumed)
-	list := mostMutes(slices.Collect(maps.Values(r.rules)))
+	list := InForce(slices.Collect(maps.Values(r.rules)))
 	if len(list) < len(r.rules) {
 		r.log.Warn("there are more mute rules than fit: those that end first are not in force; remove some (worker mute remove)",
 			"topic", r.topic, "rules", len(r.rules), "in_force", len(list))

@@ -74,8 +74,8 @@ func compareMutes(a, b Mute) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), mute.Compare(a.Rule, b.Rule))
 }
 
-// mostMutes returns as many mutes as one decision holds, those that end last, sorted.
-func mostMutes(list []Mute) []Mute {
+// InForce returns the mutes of a list that are in force: as many as one decision holds, those that end last. They are sorted.
+func InForce(list []Mute) []Mute {
 	size := func(of []Mute) int {
 		rules := make(mute.List, len(of))
 		for i := range of {

@@ -20,6 +20,8 @@ type Access struct {
 	Token string
 	// ClientCertificates says that the server asks for certificates of clients and verifies them. One stands for the token.
 	ClientCertificates bool
+	// Hosts are the names, beside those of this host, that requests without a token or certificate may be sent to; AnyHost: all.
+	Hosts []string
 }
 
 // Writable reports whether anybody may write feedback: not without a token or certificates.
@@ -40,6 +42,9 @@ func (a *Access) check(r *http.Request, write bool) error {
 	}
 	if a.ClientCertificates { // the server accepts no connection without one
 		return &Error{http.StatusUnauthorized, "web: no certificate of the client"}
+	}
+	if err := hostFault(r, a.Hosts); err != nil {
+		return err
 	}
 	if write {
 		return &Error{http.StatusForbidden, "web: feedback is written only with a token: set ODRADEK_PAGE_TOKEN, or " +

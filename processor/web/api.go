@@ -230,10 +230,12 @@ type Feedback struct {
 
 // FeedbackList has the records of feedback.
 type FeedbackList struct {
-	Feedback []Feedback `json:"feedback" doc:"Newest first."`
-	Topic    string     `json:"topic" doc:"The feedback topic; empty: none is read."`
-	Writable bool       `json:"writable" doc:"Feedback can be written here: a token or client certificates are configured, and the topic is not off."`
-	Fault    string     `json:"fault,omitempty" doc:"Why the topic cannot be read at present."`
+	Feedback  []Feedback `json:"feedback" doc:"Newest first."`
+	Total     int        `json:"total" doc:"Number of records in memory, whether listed or not."`
+	Truncated bool       `json:"truncated" doc:"The topic has further records that are not kept in memory."`
+	Topic     string     `json:"topic" doc:"The feedback topic; empty: none is read."`
+	Writable  bool       `json:"writable" doc:"Feedback can be written here: a token or client certificates are configured, and the topic is not off."`
+	Fault     string     `json:"fault,omitempty" doc:"Why the topic cannot be read at present."`
 }
 
 // PartitionList is the partitions of this worker.
@@ -253,6 +255,16 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	}
 	return strconv.AppendFloat(nil, float64(n), 'g', -1, 64), nil
 }
+
+// The first and the last time that have a text in RFC 3339, and so in JSON, in microseconds.
+var (
+	FirstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	LastTime  = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC).UnixMicro()
+)
+
+// TimeOf returns a time of a record, in microseconds since 1970, as JSON has it. Of one before FirstTime or after LastTime it returns
+// the nearest: an answer with a time that has no text would fail as a whole.
+func TimeOf(us int64) time.Time { return time.UnixMicro(max(FirstTime, min(us, LastTime))).UTC() }
 
 // The limits of requests.
 const (

@@ -85,6 +85,7 @@ func apiHandler(access Access) (http.Handler, *group) {
 
 func request(h http.Handler, method, target, body string, headers ...string) (code int, answer map[string]any) {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "localhost:9465"
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -253,6 +254,7 @@ func TestQueries(t *testing.T) {
 		{"/anomalies?min_severity=200", "use a whole number from 0 to 100"},
 		{"/anomalies?state=open&state=closed", "given more than once"},
 		{"/anomalies?severity=3", "no such parameter"},
+		{"/feedback?limit=2001", "from 1 to 2000"},
 		{"/series", "name the series"},
 		{"/blocks", "name the anomaly"},
 		{"/series?key=a&samples=0", "from 1 to 20000"},
@@ -277,7 +279,7 @@ func TestQueries(t *testing.T) {
 	}
 	src.Status = func() Status { return Status{} }
 	w := httptest.NewRecorder()
-	Handler(src).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/partitions", nil))
+	Handler(src).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9465/partitions", nil))
 	if want := `{"state":"","partitions":[]}`; strings.TrimSpace(w.Body.String()) != want {
 		t.Errorf("no partitions are %s, want %s", w.Body, want)
 	}

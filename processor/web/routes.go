@@ -146,10 +146,18 @@ var routes = []route{
 			defer cancel()
 			return e.Blocks(ctx, id)
 		}},
-	{method: "GET", path: "/feedback", group: true, summary: "The labels that operators gave anomalies, and the mute rules.",
-		result: FeedbackList{},
-		answer: func(src *Source, e Explorer, _ *http.Request, _ *queryReader) (any, error) {
+	{method: "GET", path: "/feedback", group: true, summary: "The labels that operators gave anomalies, and the mute rules: the last 10,000 " +
+		"or fewer, newest first.",
+		result:     FeedbackList{},
+		parameters: []parameter{{"limit", "Most records to list.", intSchema(usualAnomalies, 1, mostAnomalies)}},
+		answer: func(src *Source, e Explorer, _ *http.Request, q *queryReader) (any, error) {
+			limit := q.number("limit", usualAnomalies, 1, mostAnomalies)
+			if len(q.faults) > 0 {
+				return nil, nil
+			}
 			list := e.Feedback()
+			list.Total = len(list.Feedback)
+			list.Feedback = list.Feedback[:min(limit, list.Total)]
 			list.Writable = list.Topic != "" && src.Access.Writable()
 			return list, nil
 		}},

@@ -58,7 +58,7 @@ func answer(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
-// Pprof answers /debug/pprof/. Serve it by ServeLoopback only: profiles and
+// Pprof answers /debug/pprof/, to names of this host and addresses. Serve it by ServeLoopback only: profiles and
 // command lines show what is in memory.
 func Pprof() http.Handler {
 	mux := http.NewServeMux()
@@ -67,13 +67,14 @@ func Pprof() http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return onThisHost(mux)
 }
 
 // Server is a listening HTTP server.
 type Server struct {
 	Addr string // where it listens, with the port that was taken for :0
 	srv  *http.Server
+	open connections
 	done chan struct{}
 }
 
@@ -83,11 +84,11 @@ func Serve(addr string, h http.Handler, t *tls.Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: listen on %s: %w", addr, err)
 	}
-	return serve(l, h, t), nil
+	return serve(l, h, t, usualLimits), nil
 }
 
 // ServeLoopback is Serve for an address of this machine only; another one is
-// refused.
+// refused. An answer may take as long as a profile.
 func ServeLoopback(addr string, h http.Handler, t *tls.Config) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -97,16 +98,19 @@ func ServeLoopback(addr string, h http.Handler, t *tls.Config) (*Server, error) 
 		l.Close()
 		return nil, fmt.Errorf("web: %s is not a loopback address; use 127.0.0.1:port", addr)
 	}
-	return serve(l, h, t), nil
+	return serve(l, h, t, profileLimits), nil
 }
 
-func serve(l net.Listener, h http.Handler, t *tls.Config) *Server {
+func serve(l net.Listener, h http.Handler, t *tls.Config, most limits) *Server {
 	s := &Server{
 		Addr: l.Addr().String(),
-		srv: &http.Server{Handler: h, TLSConfig: t, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		open: connections{most: most.connections, open: map[net.Conn]*connection{}},
+		srv: &http.Server{Handler: h, TLSConfig: t, ReadHeaderTimeout: min(5*time.Second, most.read), ReadTimeout: most.read, WriteTimeout: most.write,
+			IdleTimeout: most.idle, MaxHeaderBytes: 16 << 10,
 			ErrorLog: log.New(io.Discard, "", 0)}, // of clients that fail to agree on TLS
 		done: make(chan struct{}),
 	}
+	s.srv.ConnState = s.open.track
 	go func() {
 		defer close(s.done)
 		if t != nil {

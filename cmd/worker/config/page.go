@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"fmt"
+	"strings"
 
 	"odradek/processor/web"
 )
@@ -15,6 +16,11 @@ func (k *checker) page() {
 	s := &k.c.Program
 	if n := len(s.PageToken.Reveal()); n > 0 && n < minToken {
 		k.add("PAGE_TOKEN", fmt.Sprintf("has %d characters", n), fmt.Sprintf("use %d random ones or more", minToken))
+	}
+	for _, name := range s.PageHosts {
+		if name == "" || name != web.AnyHost && strings.ContainsAny(name, ":/*@ ") {
+			k.add("PAGE_HOSTS", fmt.Sprintf("%q is not the name of a host", name), "write names without a port, such as odradek.example.com, or *")
+		}
 	}
 	switch {
 	case (s.PageCert == "") != (s.PageKey == ""):

@@ -227,6 +227,7 @@ func (e *Explorer) poll(ctx context.Context, anomalies, shadow, feedback *tail) 
 	e.ready = e.ready || err == nil
 	e.store.truncated = e.store.truncated || anomalies.truncated
 	e.shadow.truncated = e.shadow.truncated || shadow.truncated
+	e.labels.truncated = e.labels.truncated || feedback.truncated
 	if err = errors.Join(err, feedbackErr); err != nil && ctx.Err() == nil {
 		e.trouble.Warn(e.c.Log, "explorer", "the page cannot read topics of the group; it shows what it has read", "err", err)
 	} else if err == nil {
@@ -321,7 +322,7 @@ func (e *Explorer) Feedback() web.FeedbackList {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return web.FeedbackList{Feedback: e.labels.list(), Topic: e.feedbackTopic(), Fault: e.wrote}
+	return web.FeedbackList{Feedback: e.labels.list(), Truncated: e.labels.truncated, Topic: e.feedbackTopic(), Fault: e.wrote}
 }
 
 // WriteFeedback implements web.Explorer.

@@ -321,9 +321,10 @@ func TestSeries(t *testing.T) {
 // TestSpans: what is asked for next is bounded by blockBytes and by the room that is left.
 func TestSpans(t *testing.T) {
 	for _, c := range []struct{ last, bytes, room, want int64 }{
-		{256, 256 * 100, budget, 1024}, {100_000, 100_000 * 100, budget, blockBytes / 100}, {1000, 1000 * 1 << 20, budget, 64}, {1000, 100_000,
+		{256, 256 * 100, budget, 1024}, {100_000, 100_000 * 100, budget, blockBytes / 100}, {1000, 1000 * 1 << 20, budget, 2}, {1000, 100_000,
 			10_000, 100},
-		{1000, 0, budget, 4000}, {1000, 100_000, -5, 64},
+		{1000, 0, budget, 4000}, {1000, 100_000, -5, 1},
+		{1, 10 << 20, budget, 1},
 	} {
 		if got := nextSpan(c.last, c.bytes, c.room); got != c.want {
 			t.Errorf("%+v: %d", c, got)

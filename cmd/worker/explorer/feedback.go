@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -16,24 +17,32 @@ import (
 	"odradek/schemas/output"
 )
 
-// mostFeedback bounds the records of feedback in memory; the oldest labels go first.
-const mostFeedback = 10_000
+// Limits of a feedbackStore. Labels go first, the oldest before others, and then the mutes that end first: of those no more are in
+// force than feedback.InForce returns.
+const (
+	mostFeedback      = 10_000
+	mostFeedbackBytes = 16 << 20
+)
 
 // feedbackRecord is a record of the feedback topic.
 type feedbackRecord struct {
 	f         output.Feedback
 	partition int32
+	bytes     int
 }
 
 // feedbackStore has the records of the feedback topic.
 type feedbackStore struct {
-	byID   map[string]*feedbackRecord
-	labels map[string]string            // by anomaly: confirm or false_alarm
-	muting map[feedback.Scope]mute.List // nil: to be made
+	byID      map[string]*feedbackRecord
+	bytes     int
+	ofAnomaly map[string][]string          // ids of the labels of an anomaly
+	labels    map[string]string            // by anomaly: confirm or false_alarm
+	muting    map[feedback.Scope]mute.List // in force; nil: to be made
+	truncated bool                         // records have been left out
 }
 
 func newFeedbackStore() feedbackStore {
-	return feedbackStore{byID: map[string]*feedbackRecord{}, labels: map[string]string{}}
+	return feedbackStore{byID: map[string]*feedbackRecord{}, ofAnomaly: map[string][]string{}, labels: map[string]string{}}
 }
 
 // take applies a record.
@@ -47,27 +56,86 @@ func (s *feedbackStore) take(rec *record.Record, partition int32) {
 	if err != nil {
 		return // the worker that follows the topic logs it
 	}
-	if len(s.byID) >= mostFeedback {
-		oldest := ""
-		for id, have := range s.byID {
-			if have.f.Anomaly != "" && (oldest == "" || have.f.WrittenAt < s.byID[oldest].f.WrittenAt) {
-				oldest = id
-			}
-		}
-		s.remove(oldest)
+	const each = 400 // bytes of a record without its texts, about
+	have := &feedbackRecord{f, partition, each + len(rec.Key) + len(rec.Value)}
+	s.byID[id] = have
+	s.bytes += have.bytes
+	if isLabel(&f) {
+		s.ofAnomaly[f.Anomaly] = append(s.ofAnomaly[f.Anomaly], id)
+		s.label(f.Anomaly)
 	}
-	s.byID[id] = &feedbackRecord{f, partition}
-	if f.Kind >= output.FeedbackConfirm {
-		s.labels[f.Anomaly] = output.FeedbackKinds[f.Kind]
+	if len(s.byID) > mostFeedback || s.bytes > mostFeedbackBytes {
+		s.shrink()
+	}
+}
+
+// shrink removes enough records that the next ones have room, so that not each has to be searched for.
+func (s *feedbackStore) shrink() {
+	type candidate struct {
+		id   string
+		mute bool
+		at   int64 // the end of a mute; when another was written
+	}
+	all := make([]candidate, 0, len(s.byID))
+	for id, have := range s.byID {
+		c := candidate{id: id, at: have.f.WrittenAt}
+		if m, ok := feedback.MuteOf(&have.f); ok {
+			c.mute, c.at = true, m.To
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		switch {
+		case a.mute && !b.mute:
+			return 1
+		case b.mute && !a.mute:
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+	})
+	for _, c := range all {
+		if len(s.byID) <= mostFeedback*15/16 && s.bytes <= mostFeedbackBytes/16*15 {
+			break
+		}
+		s.remove(c.id)
+	}
+	s.truncated = true
+}
+
+func isLabel(f *output.Feedback) bool {
+	return f.Kind == output.FeedbackConfirm || f.Kind == output.FeedbackFalseAlarm
+}
+
+// label sets the label of an anomaly: the newest of its labels, which is the one that the workers learn from.
+func (s *feedbackStore) label(anomaly string) {
+	delete(s.labels, anomaly)
+	newest := ""
+	for _, id := range s.ofAnomaly[anomaly] {
+		if newest == "" || cmp.Or(cmp.Compare(s.byID[newest].f.WrittenAt, s.byID[id].f.WrittenAt), cmp.Compare(id, newest)) < 0 {
+			newest = id
+		}
+	}
+	if newest != "" {
+		s.labels[anomaly] = output.FeedbackKinds[s.byID[newest].f.Kind]
 	}
 }
 
 func (s *feedbackStore) remove(id string) {
-	if have := s.byID[id]; have != nil {
-		delete(s.labels, have.f.Anomaly)
-		delete(s.byID, id)
-	}
 	s.muting = nil
+	have := s.byID[id]
+	if have == nil {
+		return
+	}
+	delete(s.byID, id)
+	s.bytes -= have.bytes
+	if !isLabel(&have.f) {
+		return
+	}
+	anomaly := have.f.Anomaly
+	if s.ofAnomaly[anomaly] = slices.DeleteFunc(s.ofAnomaly[anomaly], func(o string) bool { return o == id }); len(s.ofAnomaly[anomaly]) == 0 {
+		delete(s.ofAnomaly, anomaly)
+	}
+	s.label(anomaly)
 }
 
 // forget removes the records of a partition of the topic.
@@ -83,10 +151,14 @@ func (s *feedbackStore) forget(partition int32) {
 func (s *feedbackStore) muted(e *entry) bool {
 	if s.muting == nil {
 		s.muting = map[feedback.Scope]mute.List{}
+		var all []feedback.Mute
 		for _, have := range s.byID {
 			if m, ok := feedback.MuteOf(&have.f); ok && m.Check() == "" {
-				s.muting[m.Scope] = append(s.muting[m.Scope], m.Rule)
+				all = append(all, m)
 			}
+		}
+		for _, m := range feedback.InForce(all) {
+			s.muting[m.Scope] = append(s.muting[m.Scope], m.Rule)
 		}
 	}
 	a := &e.a
@@ -114,17 +186,25 @@ func (s *feedbackStore) list() []web.Feedback {
 	return list
 }
 
+// Span returns the begin and the end of a mute as a text has them; nil: always, and never. A bound that no text has is none, unless
+// it leaves nothing of the time that texts have.
+func Span(f *output.Feedback) (from, to *time.Time) {
+	if f.From != nil && *f.From >= web.FirstTime {
+		t := timeOf(*f.From)
+		from = &t
+	}
+	if f.To != nil && *f.To <= web.LastTime {
+		t := timeOf(*f.To)
+		to = &t
+	}
+	return from, to
+}
+
 // feedbackOf returns a record as JSON has it.
 func feedbackOf(f *output.Feedback) web.Feedback {
-	at := func(us *int64) *time.Time {
-		if us == nil {
-			return nil
-		}
-		t := timeOf(*us)
-		return &t
-	}
-	w := web.Feedback{ID: f.ID, Kind: output.FeedbackKinds[f.Kind], Anomaly: f.Anomaly, Detector: f.Detector, Keys: f.Keys, From: at(f.From),
-		To: at(f.To), Topic: f.Topic, Partition: f.Partition, Author: f.Author, Reason: f.Reason, WrittenAt: timeOf(f.WrittenAt)}
+	from, to := Span(f)
+	w := web.Feedback{ID: f.ID, Kind: output.FeedbackKinds[f.Kind], Anomaly: f.Anomaly, Detector: f.Detector, Keys: f.Keys, From: from, To: to,
+		Topic: f.Topic, Partition: f.Partition, Author: f.Author, Reason: f.Reason, WrittenAt: timeOf(f.WrittenAt)}
 	if f.Kind <= output.FeedbackMaintenance {
 		w.Direction = output.FeedbackDirections[f.Direction]
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -138,7 +139,7 @@ func (r *reading) findScore(ctx context.Context) error {
 				r.anchor, r.offset, r.written = kafka.TP{Topic: s.Topic, Partition: s.Partition}, s.Offset, -1
 				found = true
 			}
-		}, func() bool { return found })
+		}, func() func() { return func() {} }, func() bool { return found })
 	}
 	if err != nil {
 		return err
@@ -183,30 +184,49 @@ func (e *Explorer) bounds(ctx context.Context, tp kafka.TP) (first, end int64, e
 	return firsts[tp], ends[tp], nil
 }
 
-// span reads the records of [from, to) and returns their bytes.
-func (r *reading) span(ctx context.Context, tp kafka.TP, from, to int64, take func(*record.Record)) (size int64, err error) {
+// span reads the records of [from, to), up to the first that room bytes do not hold, and returns their bytes. whole is false if there
+// was one.
+func (r *reading) span(ctx context.Context, tp kafka.TP, from, to, room int64, take func(*record.Record)) (size int64, whole bool, err error) {
+	whole = true
 	err = r.fetcher.ReadRange(ctx, tp, from, to, func(rec *record.Record) (bool, error) {
-		size += int64(len(rec.Key) + len(rec.Value) + overhead)
+		own := int64(len(rec.Key) + len(rec.Value) + overhead)
+		if whole = size+own <= room; !whole {
+			return false, nil
+		}
+		size += own
 		r.out.Records++
 		take(rec)
 		return true, nil
 	})
 	if r.out.Bytes += size; err != nil {
-		return size, fmt.Errorf("explorer: %s from offset %d on: %w", tp, from, err)
+		return size, whole, fmt.Errorf("explorer: %s from offset %d on: %w", tp, from, err)
 	}
-	return size, nil
+	return size, whole, nil
 }
 
-// back reads spans before the offset end, the last first, until done, the log's first offset, or room bytes.
-func (r *reading) back(ctx context.Context, tp kafka.TP, first, end, room int64, take func(*record.Record), done func() bool) error {
-	n := int64(256)
+// firstSpan is the number of offsets that are asked for before the size of a record is known. Records may be of megabytes.
+const firstSpan = 1
+
+// back reads spans before the offset end, the last first, until done, the log's first offset, or room bytes. A span for which there is
+// no room is read up to there, and then drop is called: what was taken of it does not reach the span after it.
+func (r *reading) back(ctx context.Context, tp kafka.TP, first, end, room int64, take func(*record.Record), keep func() (drop func()),
+	done func() bool) error {
+	n := int64(firstSpan)
 	for end > first && room > 0 && !done() {
 		from := max(first, end-n)
-		size, err := r.span(ctx, tp, from, end, take)
+		drop := keep()
+		size, whole, err := r.span(ctx, tp, from, end, room, take)
 		if err != nil {
 			return err
 		}
 		room -= max(size, overhead)
+		if !whole {
+			drop()
+			if n = (end - from) / 4; n == 0 {
+				room = 0
+			}
+			continue
+		}
 		n, end = nextSpan(end-from, size, room), from
 	}
 	r.out.More = r.out.More || end > first && room <= 0
@@ -215,11 +235,11 @@ func (r *reading) back(ctx context.Context, tp kafka.TP, first, end, room int64,
 
 // ahead reads spans from an offset on, as back does.
 func (r *reading) ahead(ctx context.Context, tp kafka.TP, from, end, room int64, take func(*record.Record), done func() bool) error {
-	n := int64(256)
+	n := int64(firstSpan)
 	for from < end && room > 0 && !done() {
 		to := min(end, from+n)
-		size, err := r.span(ctx, tp, from, to, take)
-		if err != nil {
+		size, whole, err := r.span(ctx, tp, from, to, room, take)
+		if err != nil || !whole {
 			return err
 		}
 		room -= max(size, overhead)
@@ -228,11 +248,11 @@ func (r *reading) ahead(ctx context.Context, tp kafka.TP, from, end, room int64,
 	return nil
 }
 
-// nextSpan returns the number of offsets to ask for next: about blockBytes, no more than four times the last, and no
+// nextSpan returns the number of offsets to ask for next, at least one: about blockBytes, no more than four times the last, and no
 // more than there is room for.
 func nextSpan(last, size, room int64) int64 {
 	each := max(1, size/max(1, last))
-	return max(64, min(4*last, blockBytes/each, max(room, 0)/each))
+	return max(1, min(4*last, blockBytes/each, max(room, 0)/each))
 }
 
 // samples reads the input.
@@ -266,7 +286,11 @@ func (r *reading) samples(ctx context.Context) error {
 		}
 	}
 	middle := min(r.offset+1, end)
-	if err := r.back(ctx, r.anchor, first, middle, budget*3/8, take, func() bool { return len(r.list) >= r.most }); err != nil {
+	keep := func() func() {
+		n := len(r.list)
+		return func() { r.list = r.list[:n] }
+	}
+	if err := r.back(ctx, r.anchor, first, middle, budget*3/8, take, keep, func() bool { return len(r.list) >= r.most }); err != nil {
 		return err
 	}
 	byTime := func(a, b sample) int { return int(max(-1, min(1, a.time-b.time))) }
@@ -341,9 +365,14 @@ func (r *reading) scores(ctx context.Context) error {
 		}
 	}
 	room := max(0, (budget-r.out.Bytes)/2)
-	if err := r.back(ctx, tp, first, at, room, take, all(func(of *[2]int64) bool { return of[0] < low })); err != nil {
+	keep := func() func() {
+		points := maps.Clone(r.points)
+		return func() { r.points = points }
+	}
+	if err := r.back(ctx, tp, first, at, room, take, keep, all(func(of *[2]int64) bool { return of[0] < low })); err != nil {
 		return err
 	}
+	room = max(0, budget-r.out.Bytes)
 	return r.ahead(ctx, tp, at, end, room, take, all(func(of *[2]int64) bool { return of[1] > high }))
 }
 

@@ -192,7 +192,7 @@ func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 		ID: hex.EncodeToString(a.ID[:]), Revision: a.Revision, State: "open", Series: seriesOf(a.Key), Detector: a.Detector,
 		Severity: int(a.Severity), Band: output.SeverityBands[a.Band],
 		Start: timeOf(a.Start), End: timeOf(a.End), PeakTime: timeOf(a.PeakTime), OpenedAt: timeOf(a.OpenedAt), EventTime: timeOf(a.EventTime),
-		WrittenAt: time.UnixMilli(e.written).UTC(), Samples: a.Samples, PeakScore: web.Number(a.PeakScore), Threshold: web.Number(a.Threshold),
+		WrittenAt: writtenAt(e.written), Samples: a.Samples, PeakScore: web.Number(a.PeakScore), Threshold: web.Number(a.Threshold),
 		Rank: web.Number(a.Rank), Expected: numbers(a.Expected), Actual: numbers(a.Actual), Contribution: numbers(a.Contribution),
 		Field: a.Field, Source: web.Origin{Topic: a.Topic, Partition: a.Partition, Offset: a.Offset},
 		Label: feedback.labels[hex.EncodeToString(a.ID[:])],
@@ -225,7 +225,12 @@ func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 	return w
 }
 
-func timeOf(us int64) time.Time { return time.UnixMicro(us).UTC() }
+func timeOf(us int64) time.Time { return web.TimeOf(us) }
+
+// writtenAt returns the time of a record's timestamp in milliseconds, which whoever writes the topic may choose.
+func writtenAt(ms int64) time.Time {
+	return timeOf(max(math.MinInt64/1000, min(ms, math.MaxInt64/1000)) * 1000)
+}
 
 // numbers returns a list as JSON has it; nil for none.
 func numbers(list []float64) []web.Number {

@@ -483,6 +483,7 @@ function feedbackPage() {
     const words = feedback.topic ? [`Records of ${feedback.topic}.`] : ["Feedback is off (ODRADEK_FEEDBACK_TOPIC)."];
     if (feedback.topic && !feedback.writable) words.push("Set ODRADEK_PAGE_TOKEN to write them here; worker mute and worker feedback write them too.");
     if (feedback.topic && feedback.feedback.length === 0) words.push("Nothing has been said. Mute or label an anomaly by its id in the list of anomalies.");
+    if (feedback.total > feedback.feedback.length || feedback.truncated) words.push(`The newest ${whole(feedback.feedback.length)} are listed.`);
     if (feedback.fault) words.push(feedback.fault);
     set(note, words.join(" "));
     list.show(feedback.feedback.map((f) => ({ key: f.id, value: f })));
@@ -491,7 +492,7 @@ function feedbackPage() {
 
 async function readFeedback() {
   try {
-    feedback = await api("feedback");
+    feedback = await api(`feedback?limit=${view.name === "feedback" ? 2000 : 1}`); // other views ask whether it can be written
   } catch (e) {
     feedback = { feedback: [], writable: false, topic: "", fault: e.message };
   }
