@@ -24,6 +24,8 @@ import (
 	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
+
+	"golang.org/x/term"
 )
 
 const backtestAbout = `Runs the configured detectors over recorded samples through the worker's own state, executor,
@@ -332,9 +334,5 @@ func writeReport(path string, s *backtests.Summary, fields []string, r backtests
 // isTerminal reports whether w is a terminal, where a line can be overwritten.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(f.Fd()))
 }

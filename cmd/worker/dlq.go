@@ -37,7 +37,7 @@ const dlqAbout = `Shows the dead letters of a group, or sends them again. The wo
 const dlqExamples = `  worker dlq list -reason unknown_schema,magic -from 2026-01-31T08:00:00Z
   worker dlq show -at 3/4711
   worker dlq redrive -reason unknown_schema -dry-run   # says how many can be read by now
-  worker dlq redrive -reason unknown_schema
+  worker dlq redrive -reason unknown_schema            # asks; -yes does not
   worker dlq redrive -reason magic -schema latest      # puts the id of the topic's newest schema before each payload
   worker dlq redrive -to repaired -all                 # all as they are, to another topic`
 
@@ -50,6 +50,7 @@ type dlqOptions struct {
 	asJSON   bool
 	schema   string
 	dryRun   bool
+	yes      bool
 	all      bool
 	timeout  time.Duration
 	filter   deadletters.Filter
@@ -83,6 +84,7 @@ func (o *dlqOptions) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.again, "again", false, "redrive: also what was sent there before; interrupted, it begins from the start")
 	fs.IntVar(&o.attempts, "attempts", 3, "redrive: leave records that were sent this often and became dead letters each time")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "redrive: only say what would be done")
+	fs.BoolVar(&o.yes, "yes", false, "redrive: "+yesHelp+"; without it what would be done is printed first")
 	fs.DurationVar(&o.timeout, "timeout", time.Hour, "time limit")
 }
 
@@ -470,8 +472,26 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 	for _, info := range infos {
 		r.Partitions = max(r.Partitions, info.Partitions)
 	}
+	if !d.o.dryRun && !d.o.yes {
+		r.Dry = true
+		would, err := r.Run(ctx)
+		if err != nil {
+			return err
+		}
+		d.report(&would, true)
+		if would.Total() > 0 {
+			where := "where they came from"
+			if d.o.target != "" {
+				where = "topic " + d.o.target
+			}
+			if err := d.t.agree(ctx, false, fmt.Sprintf("send %d records to %s?", would.Total(), where)); err != nil {
+				return fmt.Errorf("dlq: %w", err)
+			}
+		}
+		r.Dry = false
+	}
 	tally, err := r.Run(ctx)
-	d.report(&tally)
+	d.report(&tally, d.o.dryRun)
 	return err
 }
 
@@ -507,13 +527,14 @@ func (d *dlqTool) schema(ctx context.Context) (id int32, first bool, err error) 
 	return id, s.Type == "PROTOBUF", nil
 }
 
-func (d *dlqTool) report(t *deadletters.Tally) {
-	if d.o.asJSON {
+// report prints what became of letters, or with would what would become of them.
+func (d *dlqTool) report(t *deadletters.Tally, would bool) {
+	if d.o.asJSON && would == d.o.dryRun {
 		_ = json.NewEncoder(d.t.out).Encode(t)
 		return
 	}
 	verb := "sent"
-	if d.o.dryRun {
+	if would {
 		verb = "would send"
 	}
 	byClass := func(head string, counts map[string]int) {

@@ -96,13 +96,13 @@ func testDeadLetters(t *testing.T, c *kafkatest.Cluster) {
 	expect("dry run", errs, "would send nothing", "left, would be a dead letter again, 4: ")
 	_, errs = dlq("redrive", "-dry-run", "-schema", "latest")
 	expect("dry run", errs, "would send 3: 1 magic, 2 unknown_schema", "left, would be a dead letter again, 1: 1 truncated")
-	_, errs = dlq("redrive", "-reason", "magic", "-schema", "latest")
+	_, errs = dlq("redrive", "-yes", "-reason", "magic", "-schema", "latest")
 	expect("redrive", errs, "sent 1: 1 magic")
-	_, errs = dlq("redrive", "-schema", "latest")
+	_, errs = dlq("redrive", "-yes", "-schema", "latest")
 	expect("redrive", errs, "sent 2: 2 unknown_schema", "left, sent there before, 1: 1 magic")
-	_, errs = dlq("redrive", "-schema", "latest")
+	_, errs = dlq("redrive", "-yes", "-schema", "latest")
 	expect("redrive", errs, "sent nothing", "left, sent there before, 3: 1 magic, 2 unknown_schema")
-	_, errs = dlq("redrive", "-reason", "truncated", "-all")
+	_, errs = dlq("redrive", "-yes", "-reason", "truncated", "-all")
 	expect("redrive", errs, "sent 1: 1 truncated")
 
 	must(t, c.Admin().WaitStable(ctx, topic))
@@ -131,6 +131,6 @@ func testDeadLetters(t *testing.T, c *kafkatest.Cluster) {
 		}
 		t.Errorf("%+v", l)
 	}
-	_, errs = dlq("redrive", "-all", "-attempts", "1")
+	_, errs = dlq("redrive", "-yes", "-all", "-attempts", "1")
 	expect("redrive", errs, "left, sent too often, 1: 1 truncated")
 }

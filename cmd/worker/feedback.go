@@ -19,7 +19,9 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/explain"
 	"odradek/cmd/worker/explorer"
+	"odradek/cmd/worker/groupstate"
 	"odradek/processor/feedback"
+	"odradek/processor/kafka"
 	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
@@ -31,12 +33,12 @@ import (
 const muteAbout = `Mutes the anomalies of some detectors and series for a time. The workers apply a rule within a second (ten if the
 topic is new), without a restart; they still publish the scores. A rule is a record of the topic ODRADEK_FEEDBACK_TOPIC.
 
-  add     adds a rule; or with -id replaces one
+  add     adds a rule for the series of -keys, or for -all; or with -id replaces one. It prints which series are muted now
   list    lists the rules, and with -all also the feedback on single anomalies
   remove  removes a rule, or the feedback on an anomaly`
 
 const muteExamples = `  worker mute add -keys 'pump-17*' -for 2h -reason 'bearing is being changed'
-  worker mute add -detector spikes -direction below -forever -reason 'sensor drops to 0 now and then'
+  worker mute add -all -detector spikes -direction below -forever -reason 'sensor drops to 0 now and then'
   worker mute add -maintenance -keys 'line-3/*' -from 2026-02-07T06:00:00Z -to 2026-02-07T14:00:00Z
   worker mute list
   worker mute remove -id 5f0c2a91`
@@ -52,6 +54,7 @@ type muteOptions struct {
 	direction   string
 	partition   int
 	all, asJSON bool
+	yes         bool
 	timeout     time.Duration
 }
 
@@ -72,6 +75,12 @@ func (o *muteOptions) check(c *config.Config, now time.Time) (faults []string) {
 	}
 	f := &o.f
 	f.From, f.To = at("from", o.from), at("to", o.to)
+	switch {
+	case f.Keys == "" && !o.all:
+		wrong("give the series with -keys, or -all")
+	case f.Keys != "" && o.all:
+		wrong("-keys %s and -all exclude each other", f.Keys)
+	}
 	ends := 0
 	for _, given := range []bool{o.to != "", o.duration > 0, o.forever} {
 		if given {
@@ -122,7 +131,7 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	fs := t.flags("mute add|list|remove", muteAbout, muteExamples)
 	fs.StringVar(&o.f.ID, "id", "", "add: name of the rule, default eight random digits; remove: which")
 	fs.StringVar(&o.f.Detector, "detector", "", "add: only this detector, or silence (ODRADEK_SILENCE); default: all")
-	fs.StringVar(&o.f.Keys, "keys", "", "add: only series that match: * matches any text, ? one byte; default: all")
+	fs.StringVar(&o.f.Keys, "keys", "", "add: only series that match: * matches any text, ? one byte; -all mutes all")
 	fs.StringVar(&o.f.Topic, "topic", "", "add: only series of this input topic; default: all")
 	fs.IntVar(&o.partition, "partition", -1, "add: only series of this partition of -topic; default: all")
 	fs.StringVar(&o.from, "from", "", "add: event time at which it begins, like 2026-01-31T08:00:00Z; default: always")
@@ -133,7 +142,8 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	fs.StringVar(&o.direction, "direction", "both", "add: only samples on this side of the expected value: both, above or below")
 	fs.StringVar(&o.f.Reason, "reason", "", "add: the reason, as free text")
 	fs.StringVar(&o.f.Author, "author", userName(), "add: who says so")
-	fs.BoolVar(&o.all, "all", false, "list: also the feedback on single anomalies")
+	fs.BoolVar(&o.all, "all", false, "add: all series, with -topic of this topic; list: also the feedback on single anomalies")
+	fs.BoolVar(&o.yes, "yes", false, "add, remove: "+yesHelp)
 	fs.BoolVar(&o.asJSON, "json", false, "list: one JSON object a line")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -158,14 +168,17 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	default:
 		faults = []string{fmt.Sprintf("say add, list or remove, not %q; worker mute -h tells more", o.action)}
 	}
-	return t.withFeedback(ctx, c, "mute", faults, o.timeout, func(ctx context.Context, l *feedbackTool) error {
+	return t.withFeedback(ctx, c, "mute", faults, o.timeout, o.yes, func(ctx context.Context, l *feedbackTool) (string, func(context.Context) error, error) {
 		switch o.action {
 		case "list":
-			return l.list(ctx, o.all, o.asJSON)
+			return "", nil, l.list(ctx, o.all, o.asJSON)
 		case "remove":
-			return l.remove(ctx, o.f.ID)
+			return l.removal(ctx, o.f.ID)
 		}
-		return l.write(ctx, &o.f)
+		if err := l.showMute(ctx, c, &o.f); err != nil {
+			return "", nil, err
+		}
+		return "mute them?", func(ctx context.Context) error { return l.write(ctx, &o.f) }, nil
 	})
 }
 
@@ -180,10 +193,11 @@ back, and with it what it has taught.
 
 func (t terminal) feedback(ctx context.Context, args []string) int {
 	fs := t.flags("feedback confirm|false-alarm|rules", feedbackAbout,
-		"  worker feedback confirm -anomaly 6e1f0c... -reason 'seal was leaking'\n  worker feedback false-alarm -anomaly 6e1f0c...\n"+
+		"  worker feedback confirm -anomaly 6e1f0c2a -reason 'seal was leaking'\n  worker feedback false-alarm -anomaly 6e1f0c2a -yes\n"+
 			"  worker feedback rules")
 	f := output.Feedback{}
-	fs.StringVar(&f.Anomaly, "anomaly", "", "id of the anomaly: 32 hexadecimal digits")
+	fs.StringVar(&f.Anomaly, "anomaly", "", "id of the anomaly, or its first 8 digits or more")
+	yes := fs.Bool("yes", false, yesHelp)
 	fs.StringVar(&f.Reason, "reason", "", "the reason, as free text")
 	fs.StringVar(&f.Author, "author", userName(), "who gives the feedback")
 	timeout := fs.Duration("timeout", time.Minute, "time limit")
@@ -204,40 +218,95 @@ func (t terminal) feedback(ctx context.Context, args []string) int {
 	default:
 		faults = append(faults, fmt.Sprintf("say confirm, false-alarm or rules, not %q; worker feedback -h tells more", action))
 	}
-	if id, err := hex.DecodeString(f.Anomaly); action != "rules" && (err != nil || len(id) != 16) {
-		faults = append(faults, fmt.Sprintf("-anomaly %q is no id of an anomaly: 32 hexadecimal digits", f.Anomaly))
-	}
 	f.Anomaly = strings.ToLower(f.Anomaly)
-	f.ID = "anomaly/" + f.Anomaly // later feedback replaces it
+	if fault := explain.CheckID(f.Anomaly); action != "rules" && fault != "" {
+		faults = append(faults, "-anomaly "+fault)
+	}
 	c, code, ok := t.configFor()
 	if !ok {
 		return code
 	}
-	return t.withFeedback(ctx, c, "feedback", faults, *timeout, func(ctx context.Context, l *feedbackTool) error {
+	return t.withFeedback(ctx, c, "feedback", faults, *timeout, *yes, func(ctx context.Context, l *feedbackTool) (string, func(context.Context) error, error) {
 		if action == "rules" {
-			return l.rules(ctx, c.Detect.LearnFrom)
+			return "", nil, l.rules(ctx, c.Detect.LearnFrom)
 		}
 		if err := l.describe(ctx, c.Output.Topics[outputs.Anomalies], &f); err != nil {
-			return err
+			return "", nil, err
 		}
-		return l.write(ctx, &f)
+		return "write it?", func(ctx context.Context) error { return l.write(ctx, &f) }, nil
 	})
 }
 
-// describe completes a label with what its anomaly was like. It warns where that cannot be known.
+// wholeID is the number of digits of an anomaly's id.
+const wholeID = 32
+
+// describe completes a label with the id of its anomaly and what that was like, and prints it. It warns where that cannot be
+// known.
 func (l *feedbackTool) describe(ctx context.Context, topic string, f *output.Feedback) error {
 	first, last, err := explain.Find(ctx, l.topic.Client, topic, f.Anomaly)
 	var unknown *explain.UnknownError
 	switch {
-	case errors.As(err, &unknown):
+	case errors.As(err, &unknown) && len(f.Anomaly) == wholeID:
 		fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: %v\n", err)
 	case err != nil:
 		return err
 	default:
+		f.Anomaly = hex.EncodeToString(first.ID[:])
+		fmt.Fprintf(l.t.err, "%s: anomaly %s of %s, series %s of %s/%d, %s to %s, severity %d\n", output.FeedbackKinds[f.Kind], f.Anomaly,
+			plain(last.Detector), plain(string(last.Key)), plain(last.Topic), last.Partition, time.UnixMicro(last.Start).UTC().Format(time.RFC3339),
+			time.UnixMicro(last.End).UTC().Format(time.RFC3339), last.Severity)
 		if f.Alarm = feedback.AlarmOf(first, last); f.Alarm == nil {
 			fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: "+
 				"retention has taken the record of %s that opened it, or it has no score\n", f.Anomaly)
 		}
+	}
+	f.ID = "anomaly/" + f.Anomaly // later feedback replaces it
+	return nil
+}
+
+// muteReading is how long the names of the series may take to be read.
+const muteReading = 15 * time.Second
+
+// namedMost is the number of series whose names are printed.
+const namedMost = 20
+
+// showMute prints what a rule mutes now: which of the series that the group has state of.
+func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output.Feedback) error {
+	partition := -1
+	if f.Partition != nil {
+		partition = int(*f.Partition)
+	}
+	ctx, cancel := context.WithTimeout(ctx, muteReading)
+	defer cancel()
+	all, names := 0, []string(nil)
+	s, err := groupstate.Open(ctx, c, &groupstate.Options{Topic: f.Topic, Partition: partition}, io.Discard, l.t.err)
+	if err == nil {
+		defer s.Close()
+		err = s.Series(ctx, func(_ kafka.TP, series string) {
+			all++
+			if f.Keys == "" || mute.Match(f.Keys, []byte(series)) {
+				names = append(names, plain(series))
+			}
+		})
+	}
+	slices.Sort(names)
+	text := strings.Join(names[:min(len(names), namedMost)], ", ")
+	if more := len(names) - namedMost; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	of := "all detectors"
+	if f.Detector != "" {
+		of = "detector " + f.Detector
+	}
+	known := fmt.Sprintf("the %d series that the group has state of", all)
+	if err != nil {
+		known = fmt.Sprintf("%d series; the others could not be read: %v", all, err)
+	}
+	switch {
+	case len(names) == 0:
+		fmt.Fprintf(l.t.err, "warning: %q matches none of %s; a later one may match\n", cmp.Or(f.Keys, "-all"), known)
+	default:
+		fmt.Fprintf(l.t.err, "mutes %s on %d of %s: %s\n", of, len(names), known, text)
 	}
 	return nil
 }
@@ -300,15 +369,19 @@ func userName() string {
 	return ""
 }
 
+// feedbackAction prints what a command is about to write, and returns the question whether to do it, with what does it; nil
+// for a command that changes nothing.
+type feedbackAction func(context.Context, *feedbackTool) (question string, write func(context.Context) error, err error)
+
 // feedbackTool reads and writes the feedback topic.
 type feedbackTool struct {
 	t     terminal
 	topic *feedback.Topic
 }
 
-// withFeedback prints the faults of a command's flags, or runs it.
-func (t terminal) withFeedback(ctx context.Context, c *config.Config, name string, faults []string, timeout time.Duration,
-	run func(context.Context, *feedbackTool) error) int {
+// withFeedback prints the faults of a command's flags, or runs it. The time that an answer takes is not limited.
+func (t terminal) withFeedback(ctx context.Context, c *config.Config, name string, faults []string, timeout time.Duration, yes bool,
+	action feedbackAction) int {
 	if c.Detect.Feedback == config.Off {
 		faults = append(faults, "ODRADEK_FEEDBACK_TOPIC is off: the workers read none")
 	}
@@ -318,13 +391,23 @@ func (t terminal) withFeedback(ctx context.Context, c *config.Config, name strin
 		}
 		return exitUsage
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, registry, closeBoth, err := backtestCluster(ctx, c)
+	client, registry, closeBoth, err := backtestCluster(limited, c)
 	if err != nil {
 		return t.fail(err)
 	}
-	err = errors.Join(run(ctx, &feedbackTool{t, explorer.FeedbackTopic(c, client, registry)}), closeBoth())
+	question, write, err := action(limited, &feedbackTool{t, explorer.FeedbackTopic(c, client, registry)})
+	if err == nil && write != nil {
+		if err = t.agree(ctx, yes, question); err == nil {
+			limited, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			err = write(limited)
+		} else {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	err = errors.Join(err, closeBoth())
 	if err != nil {
 		return t.fail(err)
 	}
@@ -348,17 +431,33 @@ func (l *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
 	return nil
 }
 
-// remove deletes the record of an id.
-func (l *feedbackTool) remove(ctx context.Context, id string) error {
-	ok, err := l.topic.TakeBack(ctx, id, l.bad)
+// removal prints the record of an id, which it would delete.
+func (l *feedbackTool) removal(ctx context.Context, id string) (question string, write func(context.Context) error, err error) {
+	all, err := feedback.ReadAll(ctx, l.topic.Client, l.topic.Name, l.bad)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
+	none := fmt.Errorf("feedback: %s has no record %q; worker mute list -all shows them", l.topic.Name, id)
+	f, ok := all[id]
 	if !ok {
-		return fmt.Errorf("feedback: %s has no record %q; worker mute list -all shows them", l.topic.Name, id)
+		return "", nil, none
 	}
-	fmt.Fprintf(l.t.err, "%s is removed from %s\n", id, l.topic.Name)
-	return nil
+	what := fmt.Sprintf("anomaly %s", f.Anomaly)
+	if f.Anomaly == "" {
+		what = fmt.Sprintf("series %s", plain(cmp.Or(f.Keys, "all")))
+	}
+	fmt.Fprintf(l.t.err, "removes %s: %s of %s by %s on %s, reason: %s\n", plain(id), output.FeedbackKinds[f.Kind], what, plain(cmp.Or(f.Author, "nobody")),
+		time.UnixMicro(f.WrittenAt).UTC().Format(time.RFC3339), plain(cmp.Or(f.Reason, "none")))
+	return "remove it?", func(ctx context.Context) error {
+		ok, err := l.topic.TakeBack(ctx, id, l.bad)
+		if err == nil && !ok {
+			err = none
+		}
+		if err == nil {
+			fmt.Fprintf(l.t.err, "%s is removed from %s\n", id, l.topic.Name)
+		}
+		return err
+	}, nil
 }
 
 // bad prints what is wrong with a record of the topic.

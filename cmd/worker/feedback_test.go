@@ -20,10 +20,13 @@ func TestMuteFlags(t *testing.T) {
 		{"add -maintenance -for 1h", "a maintenance has a begin and an end"},
 		{"add -forever -direction up", "-direction \"up\" is none of both, above, below"},
 		{"add -forever -detector spike", "-detector \"spike\" is none of"},
-		{"add -from 2026-01-02T00:00:00Z -to 2026-01-01T00:00:00Z", "it ends before it begins"},
+		{"add -all -from 2026-01-02T00:00:00Z -to 2026-01-01T00:00:00Z", "it ends before it begins"},
 		{"remove", "name the rule with -id"},
 		{"feedback maybe -anomaly 12", "say confirm, false-alarm or rules, not \"maybe\""},
 		{"feedback confirm -anomaly 12", "is no id of an anomaly"},
+		{"add -for 1h", "give the series with -keys, or -all"},
+		{"add -for 1h -detector near -topic in", "give the series with -keys, or -all"},
+		{"add -for 1h -keys a -all", "exclude each other"},
 	} {
 		term, _, errs := console("ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://localhost:1")
 		args := strings.Fields(c.args)
@@ -73,7 +76,7 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	mute := func(term terminal) func(context.Context, []string) int { return term.mute }
 	say := func(term terminal) func(context.Context, []string) int { return term.feedback }
 	opened := func() []output.Anomaly { return openedOf(t, ctx, c, topic+"-g-anomalies") }
-	do(mute, "add", "-id", "all", "-forever", "-detector", "change", "-reason", "a test")
+	do(mute, "add", "-yes", "-id", "all", "-all", "-forever", "-detector", "change", "-reason", "a test")
 	if out := do(mute, "list"); !strings.Contains(out, "all") || !strings.Contains(out, "never") || !strings.Contains(out, "a test") {
 		t.Errorf("list: %s", out)
 	}
@@ -81,7 +84,7 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 		if n := len(opened()); n > 0 {
 			t.Errorf("%d anomalies opened although all are muted", n)
 		}
-		do(mute, "remove", "-id", "all")
+		do(mute, "remove", "-yes", "-id", "all")
 		for {
 			term, _, errs := console(environ...)
 			if code := term.generate(ctx, []string{"-topic", topic, "-sensors", "20", "-rate", "20000", "-records", "4000", "-fault-every",
@@ -108,8 +111,8 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 		t.Errorf("%d scores", len(scores))
 	}
 	id := hex.EncodeToString(all[len(all)-1].ID[:])
-	do(say, "false-alarm", "-anomaly", id, "-author", "me")
-	do(say, "confirm", "-anomaly", id, "-author", "me") // what is said last holds
+	do(say, "false-alarm", "-yes", "-anomaly", id, "-author", "me")
+	do(say, "confirm", "-yes", "-anomaly", id, "-author", "me") // what is said last holds
 	if out := do(mute, "list", "-all"); !strings.Contains(out, "confirm") || strings.Contains(out, "false_alarm") ||
 		!strings.Contains(out, id) {
 		t.Errorf("list: %s", out)
@@ -159,7 +162,7 @@ func testLearn(t *testing.T, c *kafkatest.Cluster) {
 			}
 			if len(labels) < 4 {
 				labels[a.ID] = true
-				if _, errs := do(say, "false-alarm", "-anomaly", hex.EncodeToString(a.ID[:])); strings.Contains(errs, "warning") {
+				if _, errs := do(say, "false-alarm", "-yes", "-anomaly", hex.EncodeToString(a.ID[:])); strings.Contains(errs, "warning") {
 					t.Error(errs)
 				}
 			}
@@ -181,13 +184,13 @@ func testLearn(t *testing.T, c *kafkatest.Cluster) {
 		t.Errorf("rules: %s", out)
 	}
 	for id := range labels {
-		do(mute, "remove", "-id", "anomaly/"+hex.EncodeToString(id[:]))
+		do(mute, "remove", "-yes", "-id", "anomaly/"+hex.EncodeToString(id[:]))
 	}
 	if out, _ := do(say, "rules"); strings.Count(out, "\n") != 1 {
 		t.Errorf("rules after the labels are taken back: %s", out)
 	}
 	gone := strings.Repeat("ab", 16)
-	if _, errs := do(say, "false-alarm", "-anomaly", gone); !strings.Contains(errs, "learn nothing") {
+	if _, errs := do(say, "false-alarm", "-yes", "-anomaly", gone); !strings.Contains(errs, "learn nothing") {
 		t.Errorf("a label of an unknown anomaly: %s", errs)
 	}
 	if out, _ := do(mute, "list", "-all"); !strings.Contains(out, gone) {

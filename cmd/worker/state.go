@@ -26,7 +26,7 @@ const stateExamples = `  worker state list
   worker state reset -topic sensors -to committed -yes   # forget all series, resume where the group was
   worker state reset -to earliest -yes                   # score everything again
   worker state reset -topic sensors -partition 3 -to 4711 -yes   # step over what partition 3 cannot read
-  worker state resume                                    # all that are paused, for one window of ODRADEK_STOP_ABOVE
+  worker state resume -yes                               # all that are paused, for one window of ODRADEK_STOP_ABOVE
   worker state resume -topic sensors -partition 3 -to 4711   # without another pause before offset 4711`
 
 const stateWatermarkExamples = `
@@ -34,7 +34,9 @@ const stateWatermarkExamples = `
   worker state watermark -topic sensors -to 2026-01-31T08:00:00Z -yes   # after a clock of the year 2999`
 
 func (t terminal) state(ctx context.Context, args []string) int {
+	yes := false
 	o := groupstate.Options{Author: userName()}
+	o.Agree = func(question string) error { return t.agree(ctx, yes, question) } // without the time limit
 	var action string
 	var timeout time.Duration
 	fs := t.flags("state list|export|reset|watermark|resume", stateAbout, stateExamples+stateWatermarkExamples)
@@ -46,7 +48,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs.StringVar(&o.To, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is "+
 		"named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like "+
 		"2026-01-31T08:00:00Z. resume: latest, or an offset of the one partition that is named")
-	fs.BoolVar(&o.Yes, "yes", false, "reset, watermark: do it; without it only what would be done is printed")
+	fs.BoolVar(&yes, "yes", false, "reset, watermark, resume: "+yesHelp+"; without it and without a terminal only what would be done is printed")
 	fs.DurationVar(&timeout, "timeout", 10*time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		action, args = args[0], args[1:]
@@ -66,7 +68,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 				return usage("watermark: -to %q is not a time like 2026-01-31T08:00:00Z", o.To)
 			}
 			o.ToTime = at
-		} else if o.Yes {
+		} else if yes {
 			return usage("watermark: -yes needs -to, the latest event time that is believed")
 		}
 	case action == "":

@@ -28,7 +28,7 @@ func testStateResume(t *testing.T, c *kafkatest.Cluster) {
 	must(t, err)
 	// A topic that is there is read every second, one that is not is looked for every ten.
 	term, _, errs := console(environ...)
-	if code := term.mute(ctx, []string{"add", "-id", "none", "-keys", "none", "-forever"}); code != exitOK {
+	if code := term.mute(ctx, []string{"add", "-yes", "-id", "none", "-keys", "none", "-forever"}); code != exitOK {
 		t.Fatal(errs)
 	}
 	cfg, faults, _ := config.Parse(environ)
@@ -67,7 +67,7 @@ func testStateResume(t *testing.T, c *kafkatest.Cluster) {
 	resume := func(want string, args ...string) {
 		t.Helper()
 		term, _, errs := console(environ...)
-		if code := term.state(ctx, append([]string{"resume"}, args...)); code != exitOK || !strings.Contains(errs.String(), want) {
+		if code := term.state(ctx, append([]string{"resume", "-yes"}, args...)); code != exitOK || !strings.Contains(errs.String(), want) {
 			t.Fatalf("resume %v: exit %d: %s", args, code, errs)
 		}
 	}

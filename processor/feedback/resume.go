@@ -1,10 +1,8 @@
 package feedback
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"odradek/processor/kafka"
 	"odradek/processor/limits"
@@ -23,29 +21,30 @@ type Resumption struct {
 	Author string
 }
 
-// Resume writes to the topic which of the partitions tps go on, and from where. Their owners read it. It reports each to out.
-func (t *Topic) Resume(ctx context.Context, tps []kafka.TP, r *Resumption, out io.Writer) error {
-	resumed := 0
+// Of returns the records for the feedback topic that have partitions of tps go on: their owners read them.
+func (r *Resumption) Of(tps []kafka.TP) (list []output.Feedback, err error) {
 	for _, tp := range tps {
 		at, w := r.Committed[tp].Offset, limits.LetterWindowOf(r.Committed[tp].Metadata)
 		if at < 0 || !r.Named && (at >= r.Ends[tp] || !r.Limit.Full(w)) {
 			continue
 		}
-		f := output.Feedback{ID: "resume/" + tp.String(), Kind: output.FeedbackResume, Author: r.Author,
-			Resume: &output.Resume{Topic: tp.Topic, Partition: tp.Partition, Offset: at, Until: max(at, r.Until[tp])}}
-		if err := t.Say(ctx, &f); err != nil {
-			return err
-		}
-		resumed++
-		how := fmt.Sprintf("a window of %v begins there", r.Limit)
-		if f.Resume.Until > at {
-			how = fmt.Sprintf("the records before offset %d do not pause it again", f.Resume.Until)
-		}
-		fmt.Fprintf(out, "%s goes on at offset %d; its window had %d dead letters among %d records; %s\n", tp, at, w.Dead, w.Records, how)
+		list = append(list, output.Feedback{ID: "resume/" + tp.String(), Kind: output.FeedbackResume, Author: r.Author,
+			Resume: &output.Resume{Topic: tp.Topic, Partition: tp.Partition, Offset: at, Until: max(at, r.Until[tp])}})
 	}
-	if resumed == 0 {
-		return errors.New("feedback: no partition has as many dead letters as ODRADEK_STOP_ABOVE allows; " +
+	if len(list) == 0 {
+		return nil, errors.New("feedback: no partition has as many dead letters as ODRADEK_STOP_ABOVE allows; " +
 			"name one with -topic and -partition to resume it all the same")
 	}
-	return nil
+	return list, nil
+}
+
+// Text describes a record of Of.
+func (r *Resumption) Text(f *output.Feedback) string {
+	tp := kafka.TP{Topic: f.Resume.Topic, Partition: f.Resume.Partition}
+	w := limits.LetterWindowOf(r.Committed[tp].Metadata)
+	how := fmt.Sprintf("a window of %v begins there", r.Limit)
+	if f.Resume.Until > f.Resume.Offset {
+		how = fmt.Sprintf("the records before offset %d do not pause it again", f.Resume.Until)
+	}
+	return fmt.Sprintf("%s goes on at offset %d; its window had %d dead letters among %d records; %s", tp, f.Resume.Offset, w.Dead, w.Records, how)
 }

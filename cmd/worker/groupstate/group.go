@@ -36,8 +36,9 @@ type Options struct {
 	To        string
 	At        int64     // of To, where it is an offset
 	ToTime    time.Time // of To, for Watermark
-	Yes       bool
-	Author    string // of a resumption
+	// Agree is asked whether to do what was printed; an error means that nothing is to be changed.
+	Agree  func(question string) error
+	Author string // of a resumption
 }
 
 // wants reports whether Key names the series, directly or by its digest.

@@ -35,18 +35,20 @@ func (s *Group) Reset(ctx context.Context) error {
 	if len(remake) > 0 && s.o.Partition >= 0 {
 		return fmt.Errorf("state: the changelog of %v has another number of partitions: reset all partitions of the topic together", remake)
 	}
-	verb := "would reset"
-	if s.o.Yes {
-		verb = "resetting"
-	}
+	series := 0
 	for _, tp := range s.tps {
-		fmt.Fprintf(s.err, "%s %s of group %s, to begin at offset %d\n", verb, tp, s.c.Group.Group, targets[tp])
+		n, err := s.countSeries(ctx, tp)
+		if err != nil {
+			return err
+		}
+		series += n
+		fmt.Fprintf(s.err, "reset %s of group %s: %d series are forgotten, to begin at offset %d\n", tp, s.c.Group.Group, n, targets[tp])
 	}
 	for _, topic := range remake {
-		fmt.Fprintf(s.err, "%s: the changelog %s is created again with %d partitions\n", verb, s.c.ChangelogTopic(topic), s.counts[topic])
+		fmt.Fprintf(s.err, "the changelog %s is created again with %d partitions\n", s.c.ChangelogTopic(topic), s.counts[topic])
 	}
-	if !s.o.Yes {
-		fmt.Fprintln(s.err, "nothing was changed; add -yes to do it")
+	if err := s.o.Agree(fmt.Sprintf("forget %d series of %d partitions?", series, len(s.tps))); err != nil {
+		fmt.Fprintln(s.err, err)
 		return nil
 	}
 	if err := s.commit(ctx, targets, func(int64) string { return resetting }); err != nil {
@@ -66,6 +68,40 @@ func (s *Group) Reset(ctx context.Context) error {
 		return fmt.Errorf("%w; the reset is not finished: run it again", err)
 	}
 	fmt.Fprintf(s.err, "reset %d partitions, %d state records deleted\n", len(s.tps), n)
+	return nil
+}
+
+// countSeries returns the number of series that a partition has state of.
+func (s *Group) countSeries(ctx context.Context, tp kafka.TP) (n int, err error) {
+	err = s.eachSeries(ctx, tp, func(string) { n++ })
+	return n, err
+}
+
+// eachSeries calls f with the series that a partition has state of.
+func (s *Group) eachSeries(ctx context.Context, tp kafka.TP, f func(series string)) error {
+	log, ok := s.changelog(tp)
+	if !ok {
+		return nil
+	}
+	live, err := s.read(ctx, log, false)
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	for _, r := range live {
+		if kind, series, _ := splitRecordKey(r.key); kind == "head" {
+			f(series)
+		}
+	}
+	return nil
+}
+
+// Series calls f with each series of the group and its partition.
+func (s *Group) Series(ctx context.Context, f func(tp kafka.TP, series string)) error {
+	for _, tp := range s.tps {
+		if err := s.eachSeries(ctx, tp, func(series string) { f(tp, series) }); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

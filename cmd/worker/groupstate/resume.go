@@ -35,5 +35,21 @@ func (s *Group) Resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return explorer.FeedbackTopic(s.c, s.client, reg).Resume(ctx, s.tps, &r, s.err)
+	topic := explorer.FeedbackTopic(s.c, s.client, reg)
+	list, err := r.Of(s.tps)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		fmt.Fprintln(s.err, r.Text(&list[i]))
+	}
+	if err := s.o.Agree(fmt.Sprintf("have %d partitions go on?", len(list))); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	for i := range list {
+		if err := topic.Say(ctx, &list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -174,8 +174,8 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 	case slices.ContainsFunc(order, func(tp kafka.TP) bool { return s.c.Of(tp.Topic).Keys.MaxJump == 0 }):
 		fmt.Fprintln(s.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
 	}
-	if !s.o.Yes {
-		fmt.Fprintln(s.err, "nothing was changed; add -yes to do it")
+	if err := s.o.Agree(fmt.Sprintf("set back %d partitions and forget %d series?", len(offs), forgotten)); err != nil {
+		fmt.Fprintln(s.err, err)
 		return nil
 	}
 	if err := s.commitOffsets(ctx, offs); err != nil {
