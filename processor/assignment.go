@@ -71,6 +71,14 @@ func (a *assignment) running() []kafka.TP {
 	return tps
 }
 
+// lag returns the offsets that are not committed yet, of all partitions whose end is known.
+func (a *assignment) lag() (sum int64) {
+	for _, pt := range a.partitions {
+		sum += max(0, pt.end.Load()-pt.committed.Load())
+	}
+	return sum
+}
+
 // committed records that the offsets of these results are committed.
 func (a *assignment) committed(rs results) {
 	for pt, r := range rs {

@@ -92,16 +92,33 @@ func (s *commits) commitOpen(ctx context.Context) error {
 	if err != nil {
 		s.pace.Failed(c.Bytes, c.Records, took)
 		s.cfg.Metrics.Aborted(err)
+		s.noteBackpressure(time.Now())
 		return s.recover(ctx, c, err)
 	}
 	s.cfg.Metrics.Committed(c.Stats(), took)
 	s.pace.Committed(c.Bytes, c.Records, took)
 	s.assigned.committed(s.committer.written(ctx, c.Results))
 	s.refusals.committed(s.recovery, c)
+	s.noteBackpressure(time.Now())
 	// Every request was answered, so nothing reads the batches any more.
 	c.Reset()
 	s.cycles.Reuse(c)
 	return nil
+}
+
+// noteBackpressure tells the operator when brokers take less than the input brings: a larger cycle would time out, so
+// nothing that the worker can do helps.
+func (s *commits) noteBackpressure(now time.Time) {
+	lag := s.assigned.lag()
+	on := s.pressure.Note(s.pace.Least(), lag, now)
+	s.cfg.Metrics.Paced(s.pace.Bytes(), on)
+	const kind = "pace"
+	if !on {
+		s.trouble.Over(s.log, kind)
+		return
+	}
+	s.trouble.Warn(s.log, kind, "the brokers take less than the input brings: the lag grows, and cycles are as small as they get; "+
+		"look for throttling (quotas), full disks and slow replicas", "lag", lag, "cycle_bytes", s.pace.Bytes())
 }
 
 // offsetsAnswered handles the outcome of an offset commit that followed its cycle. It

@@ -43,6 +43,7 @@ type recovery struct {
 	committer committer
 	cycles    *cycle.Current[*partition]
 	pace      limits.Pace
+	pressure  limits.Backpressure
 	outputs   *outputs.Topics
 	assigned  *assignment
 	refusals  refusals

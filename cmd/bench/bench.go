@@ -72,8 +72,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		known[m.name] = true
 	}
 	asJSON, gpus := false, ""
-	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, commit, fleet, "+
-		"backtest and capacity:\n\n"+
+	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, distant, "+
+		"commit, fleet, backtest and capacity:\n\n"+
 		about.String(), benchExamples)
 	fs.BoolVar(&asJSON, "json", false, "one JSON object a line")
 	fs.BoolVar(&b.options.Quick, "quick", false, "a tenth of the records: to try it out, not to quote")
@@ -198,6 +198,7 @@ func (b *bench) benchmarks() []benchmark {
 		{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, false, b.ops.OnDevices},
 		{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, false, b.worker.PathCPU},
 		{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, false, b.worker.PathRate},
+		{"distant", "the same rate where brokers are 160, 240 and 400 ms of round trip away, through a proxy", true, true, b.worker.Distant},
 		{"events", "the same with LOF of 64 samples, thresholds and anomalies, by part", true, false, b.worker.Events},
 		{"latency", "event to visible score at half of that rate", true, false, b.worker.Latency},
 		{"memory", "resident bytes per key beyond what its window needs", false, false, b.worker.Memory},

@@ -1,5 +1,5 @@
 // Package limits computes the limits that a worker adapts while it runs: the bytes of a
-// cycle (Pace), the memory of each partition's state (Budget), the input that a restore
+// cycle (Pace, Backpressure), the memory of each partition's state (Budget), the input that a restore
 // may have to replay (Arrivals), and the time that records wait for their schemas
 // (Patience). Each follows from measurements that its caller passes; none has a clock.
 package limits
@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// A cycle has a size at which partitions wait for the next one. The requests of a
-// transaction take 10 to 30 ms whatever its size, so small cycles leave processors idle
-// at full load. Large cycles of slow or throttled brokers come near the transaction's
-// time-out, after which the whole cycle is scored again. So the size begins small,
-// follows the rate of the brokers in the last cycles, and grows by the factor paceGrowth
-// a cycle at most: brokers that take 100 MiB/s are at full size after four cycles.
+// A cycle has a size at which partitions wait for the next one. The requests of a transaction take a fixed time whatever
+// its size, 10 to 30 ms beside the brokers and seconds where they are distant or throttled, so small cycles leave
+// processors idle at full load. Large cycles of slow brokers come near the transaction's time-out, after which the whole
+// cycle is scored again. So the size begins small, follows both parts of the time that the last cycles took, and grows by
+// the factor paceGrowth a cycle at most: brokers that take 100 MiB/s are at full size after four cycles.
 const (
 	firstCycleBytes = 1 << 20
 	leastCycleBytes = 64 << 10
@@ -23,6 +22,12 @@ const (
 
 	paceTarget = 500 * time.Millisecond
 	paceGrowth = 4
+	// paceShare is how much longer than the fixed part of its time the bytes of a cycle take where the target is too short for it.
+	paceShare = 3
+	// paceProbe is the factor by which sizes change where they have been too alike to tell the parts of the time.
+	paceProbe = 1.5
+	// paceLate is the factor of the expected time from which on a cycle says that the brokers have become slow.
+	paceLate = 2
 	// wholeChunks is the size from which on partitions add their chunks whole.
 	wholeChunks = 8 << 20
 
@@ -32,47 +37,61 @@ const (
 
 // Pace sizes the next cycle by the outcomes of earlier cycles.
 type Pace struct {
-	target  time.Duration // that a cycle is to take
-	size    int           // bytes at which a cycle is full
-	ceiling float64       // bytes that a recent failure has shown to be too many; +Inf: none
-	record  float64       // bytes written for a record
+	limit   float64 // seconds that a transaction may take
+	target  float64 // seconds that a cycle is to take where the fixed part is small
+	size    int     // bytes at which a cycle is full
+	ceiling float64 // bytes that a recent failure has shown to be too many; +Inf: none
+	record  float64 // bytes written for a record
+	cost    cost    // of the last cycles
 }
 
-// NewPace returns the pace for transactions that may take as long as limit.
+// NewPace returns the pace for transactions that may take as long as limit; 0: as long as brokers allow by default.
 func NewPace(limit time.Duration) Pace {
-	target := paceTarget
-	if limit > 0 {
-		target = min(target, limit/8)
+	if limit <= 0 {
+		limit = time.Minute
 	}
-	return Pace{target: target, size: firstCycleBytes, ceiling: math.Inf(1), record: 256}
+	return Pace{limit: limit.Seconds(), target: min(paceTarget, limit/8).Seconds(), size: firstCycleBytes, ceiling: math.Inf(1), record: 256}
 }
 
 // Committed adapts the size to a cycle that was committed.
 func (p *Pace) Committed(bytes, records int, took time.Duration) {
 	p.learn(bytes, records)
+	if bytes <= 0 {
+		return
+	}
+	seconds := max(took, time.Millisecond).Seconds()
+	p.cost.add(float64(bytes), seconds)
 	if bytes < p.size/2 {
-		return // waits, not the brokers' rate
+		return // it shows the fixed part of the time, and a full one the rest
 	}
 	if p.ceiling *= 1.5; p.ceiling > mostCycleBytes {
 		p.ceiling = math.Inf(1)
 	}
-	p.set(min(p.fits(bytes, took), p.ceiling, paceGrowth*float64(p.size)))
+	p.set(min(p.fits(float64(bytes), seconds), p.ceiling, paceGrowth*float64(p.size)))
 }
 
 // Failed adapts the size to a cycle that was not committed. One that took longer than it should have
-// shows the brokers' rate; one that failed at once does not.
+// shows the brokers' rate; one that failed sooner does not.
 func (p *Pace) Failed(bytes, records int, took time.Duration) {
 	p.learn(bytes, records)
-	if took <= p.target {
+	seconds := took.Seconds()
+	if seconds < p.limit/2 && seconds <= max(p.target, paceLate*p.cost.of(float64(bytes))) {
 		return
 	}
 	next := float64(p.size) / 2
 	if bytes >= p.size/2 {
-		next = min(float64(bytes)/2, next, p.fits(bytes, took)) // it took as much at most
-		p.ceiling = next
+		// How much of the time was fixed is not known: as if it had been none.
+		next = min(float64(bytes)/2, next, float64(bytes)/seconds*p.target)
+		p.ceiling, p.cost = next, cost{}
 	}
 	p.set(next)
 }
+
+// Least reports whether cycles are as small as they get.
+func (p *Pace) Least() bool { return p.size == leastCycleBytes }
+
+// Bytes returns the size at which a cycle is full.
+func (p *Pace) Bytes() int { return p.size }
 
 func (p *Pace) learn(bytes, records int) {
 	if records > 0 {
@@ -80,9 +99,29 @@ func (p *Pace) learn(bytes, records int) {
 	}
 }
 
-// fits returns the bytes that are written in the target time at the rate of a cycle.
-func (p *Pace) fits(bytes int, took time.Duration) float64 {
-	return float64(bytes) / max(took, time.Millisecond).Seconds() * p.target.Seconds()
+// fits returns the size whose bytes take the time that they should, after a full cycle that took some seconds.
+func (p *Pace) fits(bytes, seconds float64) float64 {
+	fixed := p.cost.fixed()
+	size := p.share(fixed) / p.cost.slope
+	if p.cost.alike() {
+		if seconds <= p.limit/4 {
+			size = max(size, bytes*paceProbe)
+		} else {
+			size = min(size, bytes/paceProbe)
+		}
+	}
+	// Brokers that have become slow get less at once: the estimate of what is proportional takes some cycles to follow.
+	if late := seconds / (fixed + p.share(fixed)); late > paceLate {
+		size = min(size, bytes/min(late, 8))
+	}
+	return size
+}
+
+// share returns the seconds that the bytes of a cycle should take beside its fixed part: what that leaves of the target,
+// or paceShare times the fixed part if that is more, so that most of the brokers' rate goes. All of it is to take a
+// quarter of the time-out at most; where the fixed part takes that much alone, the bytes take a sixteenth.
+func (p *Pace) share(fixed float64) float64 {
+	return max(p.target-fixed, min(paceShare*fixed, max(p.limit/4-fixed, p.limit/16)))
 }
 
 func (p *Pace) set(size float64) {

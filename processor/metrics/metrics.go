@@ -56,6 +56,7 @@ type Metrics struct {
 	settings      *prometheus.GaugeVec   // hash
 
 	settingsLoaded, settingsTime *prometheus.GaugeVec
+	cycleLimit, backpressure     *prometheus.GaugeVec
 
 	cycleRecords, cycleBytes prometheus.Histogram
 
@@ -203,6 +204,9 @@ func New(outputs ...string) *Metrics {
 
 	m.cycleRecords = sizes("cycle_records", "Input records of a committed cycle.", 1)
 	m.cycleBytes = sizes("cycle_bytes", "Bytes written by a committed cycle.", 256)
+
+	m.cycleLimit = gauge("cycle_limit_bytes", "Size at which a cycle is full, by the brokers' pace; 65,536 is the smallest.")
+	m.backpressure = gauge("backpressure", "1 if the lag has grown for a minute though cycles are as small as they get.")
 
 	m.eventToScore = latency("event_to_score_seconds", "Event time of a scored record to its score's commit; sampled.")
 	m.ingestToScore = latency("ingest_to_score_seconds", "Receipt of a chunk of records to the commit of its results.")
@@ -402,6 +406,19 @@ func (m *Metrics) Resent(n int64) {
 	if m != nil {
 		m.batchesResent.Add(float64(n))
 	}
+}
+
+// Paced sets the size at which cycles are full, and whether brokers take less than the input brings.
+func (m *Metrics) Paced(limit int, backpressure bool) {
+	if m == nil {
+		return
+	}
+	m.cycleLimit.WithLabelValues().Set(float64(limit))
+	on := 0.0
+	if backpressure {
+		on = 1
+	}
+	m.backpressure.WithLabelValues().Set(on)
 }
 
 // Aborted counts a cycle whose commit failed or has an unknown outcome.

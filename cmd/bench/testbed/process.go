@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"odradek/cmd/bench/host"
+	"odradek/cmd/bench/report"
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
@@ -274,13 +275,33 @@ func (b *Bed) SaveProfile(w *Worker, name string, d time.Duration) {
 	}
 }
 
+// Cycles counts the committed cycles of a worker.
+type Cycles struct{ Number, Records, Bytes, Seconds float64 }
+
+// Cycles returns those since the worker began.
+func (w *Worker) Cycles() (c Cycles, err error) {
+	const duration, records, bytes = "odradek_commit_duration_seconds_sum", "odradek_cycle_records", "odradek_cycle_bytes_sum"
+	m, err := w.Metrics(duration, records+"_sum", records+"_count", bytes)
+	return Cycles{m[records+"_count"], m[records+"_sum"], m[bytes], m[duration]}, err
+}
+
+// Since returns the cycles after those of before.
+func (c Cycles) Since(before Cycles) Cycles {
+	return Cycles{c.Number - before.Number, c.Records - before.Records, c.Bytes - before.Bytes, c.Seconds - before.Seconds}
+}
+
+func (c Cycles) String() string {
+	return fmt.Sprintf("%s cycles of %s records and %s KiB, %s ms a commit", report.Figure(c.Number), report.Figure(c.Records/c.Number),
+		report.Figure(c.Bytes/c.Number/1024), report.Figure(1000*c.Seconds/c.Number))
+}
+
 // SayCycles logs the size, time and number of the worker's cycles: what may limit it.
 func (b *Bed) SayCycles(w *Worker) {
-	const duration, records, gc = "odradek_commit_duration_seconds", "odradek_cycle_records", "go_gc_duration_seconds_count"
-	m, err := w.Metrics(duration+"_sum", duration+"_count", records+"_sum", records+"_count", gc)
-	if err == nil {
-		b.Say("%s: %.0f cycles of %.0f records, %.1f ms a commit; %.0f collections", w.Group, m[records+"_count"],
-			m[records+"_sum"]/m[records+"_count"], 1000*m[duration+"_sum"]/m[duration+"_count"], m[gc])
+	const gc = "go_gc_duration_seconds_count"
+	c, err := w.Cycles()
+	m, err2 := w.Metrics(gc)
+	if err == nil && err2 == nil {
+		b.Say("%s: %v; %.0f collections", w.Group, c, m[gc])
 	}
 }
 

@@ -27,6 +27,7 @@ type Bed struct {
 
 	Cluster  *kafkatest.Cluster
 	registry *kafkatest.RegistryServer
+	distant  distant
 	topics   []string // inputs made
 	children int
 }
@@ -47,7 +48,10 @@ func (b *Bed) Open(ctx context.Context) (err error) {
 	case b.Kafka == kafkatest.KindFake:
 		b.Cluster, err = kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1, NoRegistry: true, Dir: filepath.Join(b.Dir, "kfake")})
 	default:
-		b.Cluster, err = kafkatest.StartKafka(ctx, benchBroker(b.Kafka, filepath.Join(b.Dir, "kafka")))
+		o := benchBroker(b.Kafka, filepath.Join(b.Dir, "kafka"))
+		if err = b.distant.config(o.Config); err == nil {
+			b.Cluster, err = kafkatest.StartKafka(ctx, o)
+		}
 	}
 	if err == nil {
 		b.Say("brokers %s at %s, ready in %v", b.Cluster.Kind, strings.Join(b.Cluster.Brokers, ","), b.Cluster.Took.Round(time.Millisecond))
