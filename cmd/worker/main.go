@@ -19,13 +19,15 @@ import (
 )
 
 // The exit codes. A worker that was ended by a second signal exits with 130
-// (SIGINT) or 143 (SIGTERM), as shells report a process that was ended by a signal.
+// (SIGINT) or 143 (SIGTERM), as shells report a process that was ended by a signal. The Go
+// runtime exits with 2 where it crashes, such as out of memory, which a restart may help: no
+// code that restart policies are to stop at is 2.
 const (
-	exitOK      = 0 // done; for run: drained
-	exitFailed  = 1 // a fault while running; for check: a fault was found
-	exitUsage   = 2 // unknown command or flag, or a configuration with faults
-	exitFenced  = 3 // another worker runs with this ODRADEK_INSTANCE_ID
-	exitRefused = 4 // continuing would lose or misread data: the operator decides
+	exitOK      = 0  // done; for run: drained
+	exitFailed  = 1  // a fault while running; for check: a fault was found
+	exitFenced  = 3  // another worker runs with this ODRADEK_INSTANCE_ID
+	exitRefused = 4  // continuing would lose or misread data: the operator decides
+	exitUsage   = 78 // unknown command or flag, or a configuration with faults: EX_CONFIG of sysexits.h
 )
 
 // command is one subcommand.
@@ -79,9 +81,10 @@ examples:
 exit codes:
   0  done; run: drained after SIGTERM or SIGINT
   1  a fault while running; check: a fault was found
-  2  unknown command or flag, or a configuration with faults
+  2  the program crashed, such as out of memory
   3  fenced: another worker runs with the same ODRADEK_INSTANCE_ID
   4  refused: this worker cannot continue with the state or offsets it found; see worker state -h
+  78  unknown command or flag, or a configuration with faults
   130, 143  ended by a second SIGINT, SIGTERM
 `
 
