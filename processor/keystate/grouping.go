@@ -30,15 +30,13 @@ func newGrouping(g *Grouping, table *keys.Table) *grouping {
 	return &grouping{g, table, groups.Index{Window: g.Window}}
 }
 
-// opened puts an anomaly into its group, that of the change that opens it. One in shadow mode is in none, so that the
-// groups of the others are as if it were not there.
+// opened puts an anomaly into its group, that of the change that opens it. One in shadow mode, and one that labels have
+// judged, is in none, so that the groups of the others are as if it were not there. What the state has of an earlier
+// anomaly's group is replaced in any case: a restore knows nothing of it either.
 func (g *grouping) opened(k *Key, of *events.State, c *events.Change) {
-	name := g.By(k.Name())
-	if name == nil {
-		return
-	}
+	name := g.name(k)
 	var group *events.Group
-	if !c.Anomaly.Shadow {
+	if name != nil && !c.Anomaly.Shadow && c.Anomaly.Like == nil {
 		group = g.index.Join(string(name), c.Anomaly.ID, c.Time)
 	}
 	g.replace(name, of.Group(), group)
@@ -46,9 +44,18 @@ func (g *grouping) opened(k *Key, of *events.State, c *events.Change) {
 	c.Anomaly.Group = group
 }
 
+// name returns what the series of a key's groups have in common; nil: it is in none. That may have changed since the key
+// stored its groups, which are then not in the index.
+func (g *grouping) name(k *Key) []byte {
+	if g == nil {
+		return nil
+	}
+	return g.By(k.Name())
+}
+
 // silenced puts a silence into its group.
 func (g *grouping) silenced(k *Key, a *events.Anomaly) {
-	if name := g.By(k.Name()); name != nil {
+	if name := g.name(k); name != nil {
 		a.Group = g.index.Join(string(name), a.ID, a.OpenedAt)
 		g.replace(name, nil, a.Group)
 	}
@@ -57,12 +64,15 @@ func (g *grouping) silenced(k *Key, a *events.Anomaly) {
 // heard removes a silence that has ended from its group.
 func (g *grouping) heard(k *Key, a *events.Anomaly) {
 	if a.Group != nil {
-		g.replace(g.By(k.Name()), a.Group, nil)
+		g.replace(g.name(k), a.Group, nil)
 	}
 }
 
 // replace notes that one group is remembered in place of another.
 func (g *grouping) replace(name []byte, former, group *events.Group) {
+	if name == nil {
+		return
+	}
 	if former != nil {
 		g.index.Remove(string(name), former)
 	}
@@ -79,7 +89,7 @@ func (g *grouping) each(k *Key, visit func(name string, group *events.Group)) {
 	if k.Alerts == nil {
 		return
 	}
-	name := g.By(k.Name())
+	name := g.name(k)
 	if name == nil {
 		return
 	}

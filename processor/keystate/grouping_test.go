@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/events"
 )
 
@@ -158,5 +159,62 @@ func TestGroupOfAnEvictedSeries(t *testing.T) {
 	x.want("a1/high(0) open recovered@5#1 r1", "a1/high(0) close evicted@6#2 r2")
 	if n := x.s.groups.index.Len(); n != 0 {
 		t.Errorf("%d groups", n)
+	}
+}
+
+// TestGroupingChanged: the part of the key that makes a group changes at restarts, at any time: while series are in groups
+// with open anomalies, with closed ones or with silences. A restart that changes nothing restores the same bytes and the
+// same groups.
+func TestGroupingChanged(t *testing.T) {
+	r := seedtest.New(t)
+	by := []func([]byte) []byte{
+		nil, // no groups
+		func([]byte) []byte { return nil },
+		func(key []byte) []byte { return key[:1] },
+		func(key []byte) []byte { return key[1:] },
+		func(key []byte) []byte {
+			if key[0] == 'b' {
+				return nil
+			}
+			return key[:1]
+		},
+	}
+	for range 60 {
+		config := func() *Config {
+			cfg := watched()
+			if cfg.Silence = 10; r.IntN(4) == 0 {
+				cfg.MaxKeys = 3
+			}
+			if f := by[r.IntN(len(by))]; f != nil {
+				cfg.Grouping = &Grouping{By: f, Window: 20}
+			}
+			return cfg
+		}
+		cfg := config()
+		x, y := newRig(t, cfg), newRig(t, cfg) // x restarts without a change, too
+		now := int64(0)
+		for range 80 {
+			now += r.Int64N(6)
+			sample := fmt.Sprintf("%c%d %d %d", "abx"[r.IntN(3)], r.IntN(2), now, 50*r.IntN(2))
+			changed := r.IntN(6) == 0
+			if changed {
+				cfg = config()
+			}
+			for _, s := range []*rig{x, y} {
+				s.foldRaw(sample)
+				s.s.Events = s.s.Events[:0]
+				s.commit()
+				s.all()
+				if changed || s == x && r.IntN(3) == 0 {
+					s.restart(cfg)
+				}
+			}
+			if !bytes.Equal(x.s.Export(nil), y.s.Export(nil)) {
+				t.Fatal("restored to another state")
+			}
+			if x.s.groups != nil && x.s.groups.index.Len() != y.s.groups.index.Len() {
+				t.Fatalf("restored to %d groups, not %d", x.s.groups.index.Len(), y.s.groups.index.Len())
+			}
+		}
 	}
 }

@@ -279,7 +279,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		}
 	}
 	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
-		if c.Kind == events.Open && c.Anomaly.Like == nil && j.out.groups != nil {
+		if c.Kind == events.Open {
 			j.out.groups.opened(k, &a.Events, &c)
 		}
 		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
