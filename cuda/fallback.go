@@ -79,8 +79,8 @@ func (e *fallback) scoreConcurrently(ctx context.Context, p *plan.Planner, b *de
 	}
 	cost, parallel := costOf(&here, mine), e.helpers.Parallel(ctx)
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var caught detectors.Caught
+	deal := func() {
 		e.helpers.Deal(ctx, heads, next, cost, func(r *detectors.Rows, i int32) {
 			*r = here.Rows(int(i))
 			scores, next, detail := outputs(i)
@@ -92,9 +92,14 @@ func (e *fallback) scoreConcurrently(ctx context.Context, p *plan.Planner, b *de
 			}
 			here.Tasks[i].Op.Spec().CPU(ctx, r, parallel)
 		})
+	}
+	go func() {
+		defer close(ended)
+		caught.Run(deal)
 	}()
 	return func(keep bool) error {
 		<-ended
+		caught.Again()
 		if err := ctx.Err(); err != nil || !keep {
 			return err
 		}

@@ -33,7 +33,8 @@ func NewHelpers(n int) *Helpers { return &Helpers{make(chan struct{}, max(n, 0))
 func (h *Helpers) Cap() int { return cap(h.tokens) }
 
 // Run is a Parallel for tasks of ctx. The caller's goroutine works as well, and takes
-// in helpers that become free meanwhile.
+// in helpers that become free meanwhile. If f panics, no further call begins, and Run panics with
+// a *Panic when all calls have ended.
 func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
 	if n == 1 || cap(h.tokens) == 0 {
 		for i := 0; i < n && ctx.Err() == nil; i++ {
@@ -43,17 +44,18 @@ func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
+	var caught Caught
 	help := func() {
-		for ctx.Err() == nil {
+		for ctx.Err() == nil && !caught.Any() {
 			i := int(next.Add(1)) - 1
 			if i >= n {
 				return
 			}
-			f(i)
+			caught.Run(func() { f(i) })
 		}
 	}
 	helping := 0
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !caught.Any() {
 		i := int(next.Add(1)) - 1
 		if i >= n {
 			break
@@ -71,9 +73,10 @@ func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
 				break lend
 			}
 		}
-		f(i)
+		caught.Run(func() { f(i) })
 	}
 	wg.Wait()
+	caught.Again()
 }
 
 // portionCost is the cost in nanoseconds of the chains that Deal gives a goroutine at a time.

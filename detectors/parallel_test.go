@@ -1,7 +1,9 @@
 package detectors
 
 import (
+	"bytes"
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,5 +70,36 @@ func TestHelpers(t *testing.T) {
 	})
 	if n := ran.Load(); n > 2 {
 		t.Errorf("%d of 1000 ran after the context was done", n)
+	}
+}
+
+// TestPanicOfAHelper: a panic in any of the goroutines comes to the caller, once, with the stack of where it was, when no
+// call runs any more; and the helpers are free again.
+func TestPanicOfAHelper(t *testing.T) {
+	h := NewHelpers(3)
+	for bad := range 8 {
+		var running atomic.Int64
+		func() {
+			defer func() {
+				p, ok := recover().(*Panic)
+				if !ok || p.Value != "bad" || !bytes.Contains(p.Stack, []byte("TestPanicOfAHelper")) {
+					t.Errorf("recovered %v", p)
+				}
+				if n := running.Load(); n != 0 {
+					t.Errorf("%d calls are running", n)
+				}
+			}()
+			h.Run(t.Context(), 8, func(i int) {
+				running.Add(1)
+				defer running.Add(-1)
+				if i == bad {
+					panic("bad")
+				}
+				runtime.Gosched()
+			})
+		}()
+		if n := len(h.tokens); n != 0 {
+			t.Errorf("%d helpers are not free", n)
+		}
 	}
 }

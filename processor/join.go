@@ -29,26 +29,37 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		return err
 	}
 	defer pt.entry.Leave()
-	r := cycle.Result{Next: next, Leader: pt.leader, Work: metrics.Work{Fetched: fetched}, Advance: pt.advance.Load() == advanceJoined}
-	r.Work.Counts, r.Traceparents = pt.counts, pt.traces.Take()
-	pt.joined.take(s, pt.it.Skipped(), &r.Work.Counts)
-	r.Work.Counts.Suspects = pt.suspects.count(s, fetched, pt.position.Load(), pt.log)
-	bytes, err := pt.write(c, &r)
+	return pt.into(c, func() error {
+		r := cycle.Result{Next: next, Leader: pt.leader, Work: metrics.Work{Fetched: fetched}, Advance: pt.advance.Load() == advanceJoined}
+		r.Work.Counts, r.Traceparents = pt.counts, pt.traces.Take()
+		pt.joined.take(s, pt.it.Skipped(), &r.Work.Counts)
+		r.Work.Counts.Suspects = pt.suspects.count(s, fetched, pt.position.Load(), pt.log)
+		bytes, err := pt.write(c, &r)
+		if err != nil {
+			return err
+		}
+		r.Floor, r.Work.Held = s.Floor(), int64(s.Held())
+		pt.position.Store(next)
+		pt.showState()
+		if pt.fill.note(next, &r.Work.Counts) {
+			pt.backfilled(next)
+		}
+		logLate(pt.log, &pt.side.lates, fetched, pt.mapping.State.Lateness, pt.host.cfg.Outputs[outputs.Late])
+		pt.reset()
+		pt.side.stop.Join(next, pt.committed.Load())
+		pt.addTo(c, &r, bytes)
+		return nil
+	})
+}
+
+// into has add add results to c, and signals that to the main goroutine. If add fails, or panics, c has a part of the
+// results, and must not be committed without the others.
+func (pt *partition) into(c *cycle.Cycle[*partition], add func() error) error {
+	err := quarantine.OfWrite(quarantine.Contain(add))
 	if err != nil {
-		err = quarantine.OfWrite(err)
-		pt.entry.Spoil(c, err) // it has a part of the results, and must not be committed without the others
+		pt.entry.Spoil(c, err)
 		return err
 	}
-	r.Floor, r.Work.Held = s.Floor(), int64(s.Held())
-	pt.position.Store(next)
-	pt.showState()
-	if pt.fill.note(next, &r.Work.Counts) {
-		pt.backfilled(next)
-	}
-	logLate(pt.log, &pt.side.lates, fetched, pt.mapping.State.Lateness, pt.host.cfg.Outputs[outputs.Late])
-	pt.reset()
-	pt.side.stop.Join(next, pt.committed.Load())
-	pt.addTo(c, &r, bytes)
 	pt.entry.Announce()
 	return nil
 }
@@ -212,18 +223,18 @@ func (pt *partition) writePart(ctx context.Context, at int64) (done bool, err er
 		return true, err
 	}
 	defer pt.entry.Leave()
-	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.Room.State))
-	if err != nil {
-		err = quarantine.OfWrite(err)
-		pt.entry.Spoil(c, err)
-		if pt.quarantine(err) {
-			return true, nil // the next owner replays more
+	err = pt.into(c, func() error {
+		bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.Room.State))
+		if err != nil {
+			return err
 		}
-		return true, err
+		pt.advance.Store(advanceJoined)
+		pt.addTo(c, &cycle.Result{Next: at, Leader: pt.leader, Floor: pt.state.Floor(), Advance: true,
+			Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}, bytes)
+		return nil
+	})
+	if err != nil && pt.quarantine(err) {
+		return true, nil // the next owner replays more
 	}
-	pt.advance.Store(advanceJoined)
-	pt.addTo(c, &cycle.Result{Next: at, Leader: pt.leader, Floor: pt.state.Floor(), Advance: true,
-		Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}, bytes)
-	pt.entry.Announce()
-	return false, nil
+	return err != nil, err
 }

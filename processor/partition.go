@@ -170,9 +170,8 @@ func (pt *partition) restart(fully bool) {
 
 // run does the work of the partition's goroutine.
 func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
-	pt.batch = pt.host.cfg.Executor.Batch()
 	if pt.confined.Load() == nil {
-		if err := pt.restore(ctx, off); err != nil && !pt.quarantine(err) {
+		if err := quarantine.Contain(func() error { return pt.restore(ctx, off) }); err != nil && !pt.quarantine(err) {
 			return err
 		}
 	}
@@ -189,7 +188,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 		case <-pt.resumeTick():
 			pt.resumeIfAllowed()
 		case <-idle:
-			switch err := pt.advanceIdle(ctx); {
+			switch err := quarantine.Contain(func() error { return pt.advanceIdle(ctx) }); {
 			case errors.Is(err, cycle.ErrStale):
 				pt.closeSource() // as below
 			case err != nil && !pt.quarantine(err):
@@ -212,7 +211,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			case goOn:
 				pt.started()
 			case goBack:
-				if err := pt.rollback(ctx); err != nil && !pt.quarantine(err) {
+				if err := quarantine.Contain(func() error { return pt.rollback(ctx) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			case startOver:
@@ -220,12 +219,17 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				if err != nil {
 					return err
 				}
-				if err := pt.restore(ctx, offs[pt.tp]); err != nil && !pt.quarantine(err) {
+				if err := quarantine.Contain(func() error { return pt.restore(ctx, offs[pt.tp]) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			default:
-				pt.exportState(false)
-				return pt.writeRest(ctx)
+				if pt.running.Load() {
+					pt.exportState(false)
+				}
+				if err := quarantine.Contain(func() error { return pt.writeRest(ctx) }); err != nil && !pt.quarantine(err) {
+					return err
+				}
+				return nil
 			}
 		case c, ok := <-chunks:
 			if !ok {
@@ -233,7 +237,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				pt.source = nil
 				continue
 			}
-			err := pt.process(ctx, c)
+			err := quarantine.Contain(func() error { return pt.process(ctx, c) })
 			c.Release()
 			switch {
 			case errors.Is(err, cycle.ErrStale):

@@ -15,7 +15,7 @@ import (
 // affected. A new assignment or a restart tries the partition again.
 //
 // A partition comes into quarantine in one of two ways. Its goroutine returns a
-// *quarantine.Error (run, quarantine). Or the brokers refuse its results in a cycle for good
+// *quarantine.Error (run, quarantine), as it does for a panic in its work. Or the brokers refuse its results in a cycle for good
 // (recovery.blame): they would refuse them in every later cycle, together with those of
 // all other partitions.
 //
@@ -31,6 +31,12 @@ func (pt *partition) quarantine(err error) bool {
 	}
 	pt.closeSource()
 	pt.status.SetSource(nil)
+	if stuck.Reason == quarantine.Panicked {
+		// Its state may be changed by half. It has no results any more that a cycle could lack, is not rolled back, and
+		// is of no use until it is restored. Goroutines that have not ended may still use its batch.
+		pt.running.Store(false)
+		pt.batch = nil
+	}
 	pt.confine(stuck.Reason, err)
 	return true
 }
@@ -41,7 +47,8 @@ func (pt *partition) confine(reason string, err error) {
 		return
 	}
 	at := pt.committed.Load()
-	if reason == quarantine.Unreadable || reason == quarantine.DeadLetters {
+	switch reason {
+	case quarantine.Unreadable, quarantine.DeadLetters, quarantine.Panicked:
 		at = pt.position.Load()
 	}
 	pt.confined.Store(&metrics.Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
@@ -50,8 +57,16 @@ func (pt *partition) confine(reason string, err error) {
 	case quarantine.DeadLetters:
 		decide = "correct the mapping or the schema and restart, or allow more dead letters: " +
 			fmt.Sprintf("worker state resume -topic %s -partition %d", pt.tp.Topic, pt.tp.Partition)
+	case quarantine.Panicked:
+		decide = "report this line; another version, or other settings of what the stack names; a restart or a rebalance tries the " +
+			"partition again"
 	case quarantine.Unreadable:
 		decide = fmt.Sprintf("to skip the unreadable part: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)
 	}
-	pt.log.Error("partition quarantined, the others continue", "reason", reason, "offset", at, "err", err, "decide", decide)
+	attrs := []any{"reason", reason, "offset", at, "err", err, "decide", decide}
+	var defect *quarantine.PanicError
+	if errors.As(err, &defect) {
+		attrs = append(attrs, "stack", string(defect.Stack))
+	}
+	pt.log.Error("partition quarantined, the others continue", attrs...)
 }

@@ -27,6 +27,9 @@ import (
 func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	begin := time.Now()
 	pt.running.Store(false)
+	if pt.batch == nil {
+		pt.batch = pt.host.cfg.Executor.Batch()
+	}
 	pt.status.ClearHold()
 	pt.confined.Store(nil)
 	pt.advance.Store(noAdvance)

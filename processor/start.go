@@ -10,7 +10,6 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/provenance"
-	"odradek/processor/quarantine"
 )
 
 // A partition starts in a transaction of its own: its first offset is committed together
@@ -62,18 +61,18 @@ func (pt *partition) joinStart(ctx context.Context) error {
 		return err
 	}
 	defer pt.entry.Leave()
-	r := cycle.Result{Next: pt.position.Load(), Leader: pt.leader, Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
-	bytes := 0
-	if !pt.forward {
-		if bytes, err = pt.writeStart(c); err != nil {
-			pt.entry.Spoil(c, err)
-			return err
+	return pt.into(c, func() error {
+		r := cycle.Result{Next: pt.position.Load(), Leader: pt.leader, Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
+		bytes := 0
+		if !pt.forward {
+			if bytes, err = pt.writeStart(c); err != nil {
+				return err
+			}
+			r.Floor = pt.state.Floor()
 		}
-		r.Floor = pt.state.Floor()
-	}
-	pt.addTo(c, &r, bytes)
-	pt.entry.Announce()
-	return nil
+		pt.addTo(c, &r, bytes)
+		return nil
+	})
 }
 
 func (pt *partition) writeStart(c *cycle.Cycle[*partition]) (bytes int, err error) {
@@ -99,7 +98,7 @@ func (pt *partition) writeStart(c *cycle.Cycle[*partition]) (bytes int, err erro
 		return err
 	})
 	if err != nil {
-		err = quarantine.OfWrite(fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.restorer.TP().Topic, err))
+		err = fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.restorer.TP().Topic, err)
 	}
 	return bytes, err
 }

@@ -142,7 +142,7 @@ func (b *bench) commitOf(partition int32) kafka.Offset {
 func TestStopAboveCountsOnce(t *testing.T) {
 	for _, g := range []Guarantee{ExactlyOnce, AtLeastOnce} {
 		b := newBench(t, 1)
-		b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "scores", Err: kerr.InvalidRecord, Count: 6})
+		b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "scores", Err: kerr.OutOfOrderSequenceNumber, Count: 6})
 		for range 20 {
 			b.produceTo(0, 15)
 			b.illegible(0, 5)

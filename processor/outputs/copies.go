@@ -176,13 +176,13 @@ func writeCopies(to Output) func(*Writer, *Payload, *keystate.State, *metrics.Wo
 			if r.to != to {
 				continue
 			}
-			s := &p.sinks[to][r.partition]
-			b := p.lock(s, t, w.tp)
-			err := b.Append(ms, r.key, r.value, r.headers)
-			if errors.Is(err, record.ErrTooLarge) && to != Rekeyed {
-				err = appendTruncated(b, t, ms, r)
-			}
-			s.mu.Unlock()
+			err := p.add(&p.sinks[to][r.partition], t, w.tp, func(b *record.Batches) error {
+				err := b.Append(ms, r.key, r.value, r.headers)
+				if errors.Is(err, record.ErrTooLarge) && to != Rekeyed {
+					err = appendTruncated(b, t, ms, r)
+				}
+				return err
+			})
 			if err != nil {
 				return bytes, fmt.Errorf("processor: %s/%d: write to %s: %w; raise its max.message.bytes", w.tp.Topic, w.tp.Partition, t.Name, err)
 			}

@@ -81,6 +81,13 @@ func (p *Payload) Origins(to kafka.TP, batch int) (of []kafka.TP) {
 	return of
 }
 
+// add calls write with the batches of s for topic t, for records that are made of the input of a partition.
+func (p *Payload) add(s *sink, t *Topic, of kafka.TP, write func(b *record.Batches) error) error {
+	b := p.lock(s, t, of)
+	defer s.mu.Unlock()
+	return write(b)
+}
+
 // Changelog calls write with the batches for a partition of the changelog of an input
 // topic, which no other goroutine writes to meanwhile.
 func (p *Payload) Changelog(input kafka.TP, write func(b *record.Batches) error) error {
@@ -90,10 +97,7 @@ func (p *Payload) Changelog(input kafka.TP, write func(b *record.Batches) error)
 	if !ok {
 		v, _ = p.changelogs.LoadOrStore(log, new(sink))
 	}
-	s := v.(*sink)
-	b := p.lock(s, t, input)
-	defer s.mu.Unlock()
-	return write(b)
+	return p.add(v.(*sink), t, input, write)
 }
 
 // each calls f for every partition of the output topics.

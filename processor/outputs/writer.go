@@ -129,6 +129,11 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 		all  = p.sinks[Scores]
 		some = w.mode == ScoresAnomalous
 	)
+	defer func() { // after a panic, too: other partitions write to the sink
+		if cur != nil {
+			cur.mu.Unlock()
+		}
+	}()
 	for i := range rows {
 		row := &rows[i]
 		if some && !row.Exceeds {
@@ -141,9 +146,10 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 		if to := int(row.Key.Tag - 1); to != part {
 			if cur != nil {
 				cur.mu.Unlock()
+				cur = nil
 			}
+			b = p.lock(&all[to], t, w.tp)
 			part, cur = to, &all[to]
-			b = p.lock(cur, t, w.tp)
 		}
 		n, e := w.writeScore(b, ms, row, name)
 		if e != nil {
@@ -152,9 +158,6 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 			break
 		}
 		bytes += n + len(name) + 12
-	}
-	if cur != nil {
-		cur.mu.Unlock()
 	}
 	return bytes, err
 }
@@ -212,10 +215,9 @@ func (w *Writer) writeBlocks(p *Payload, s *keystate.State, _ *metrics.Work, now
 		if w.numbered && w.state.SampleBits > 0 {
 			h = append(h, record.Header{Key: "odradek.source.sample", Value: strconv.AppendInt(nil, int64(w.state.Number(row.Offset)), 10)})
 		}
-		to := &sinks[kafka.Partition(key, len(sinks))]
-		b := p.lock(to, t, w.tp)
-		err := b.Append(now.UnixMilli(), key, row.Data, h)
-		to.mu.Unlock()
+		err := p.add(&sinks[kafka.Partition(key, len(sinks))], t, w.tp, func(b *record.Batches) error {
+			return b.Append(now.UnixMilli(), key, row.Data, h)
+		})
 		if err != nil {
 			return bytes, fmt.Errorf("processor: a block of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
 				len(row.Data), t.Name, err)

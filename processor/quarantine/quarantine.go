@@ -3,7 +3,10 @@ package quarantine
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 
+	"odradek/detectors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 )
@@ -15,6 +18,7 @@ const (
 	Unauthorized = "unauthorized" // the worker lacks a permission on its topic or changelog
 	Unwritable   = "unwritable"   // an output that no batch of its topic holds
 	Refused      = "refused"      // its offset or state, by the brokers
+	Panicked     = "panic"        // a defect of the program, in its fold or its restore
 	DeadLetters  = "dead_letters" // more of its records than an operator allows (ODRADEK_STOP_ABOVE)
 )
 
@@ -56,4 +60,26 @@ func OfPermission(err error) error {
 		return &Error{Unauthorized, err}
 	}
 	return err
+}
+
+// PanicError is a panic in the work of one partition.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("processor: panic: %v", e.Value) }
+
+// Contain calls f, and returns its panic as an *Error around a *PanicError.
+func Contain(f func() error) (err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case *detectors.Panic: // in a goroutine that scored a part of a batch
+			err = &Error{Panicked, &PanicError{v.Value, v.Stack}}
+		default:
+			err = &Error{Panicked, &PanicError{v, debug.Stack()}}
+		}
+	}()
+	return f()
 }
