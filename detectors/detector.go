@@ -57,14 +57,63 @@ func TaskRows(d Detector, fresh int) int {
 	return d.Window() + fresh - 1
 }
 
-// Explainer is a Detector that can explain a score by an expected row.
+// Explainer is a Detector that can explain a score by the reading that deviates most from what the method expects.
 type Explainer interface {
 	Detector
-	// Explain sets expected to the row that the method would have expected in place of
-	// the fresh-th fresh row of a finished task, on the scale of X, and contribution to
-	// each value's share in the score; the shares sum up to 1. Both have Dim numbers. It
-	// returns false where the method has no explanation.
-	Explain(r Rows, fresh int, expected, contribution []float64) bool
+	// Explain returns which of the rows that the score of the fresh-th fresh row of a finished task covers deviates most from
+	// what the method expects, in the value with the largest share in the score. It sets expected to the row that the method
+	// would have expected in its place, on the scale of X, and contribution to each value's share in the score; the shares
+	// sum up to 1. Both have Dim numbers. Rows before since are known to be ordinary, and are in no part of more than one row.
+	// It returns false where the method has no explanation.
+	Explain(r Rows, fresh, since int, expected, contribution []float64) (p Part, ok bool)
+}
+
+// Locator is a Detector that says which reading a score is about, and expects no value in its place.
+type Locator interface {
+	Detector
+	// Locate is Explain without the expected row. It must not read X of an op that has a window cache.
+	Locate(r Rows, fresh int, contribution []float64) (p Part, ok bool)
+}
+
+// Part is the part of the rows that a score covers in which they deviate. Rows count from 0 at the oldest row of X.
+type Part struct {
+	Row      int // that deviates most
+	From, To int // the first and the last row that deviate at least half as much
+}
+
+// PartOf returns the part of successive rows, the first of which has the given number, from the squares of their deviations: of
+// those from row since on. NaN is a deviation that is not known; without any that is, the part is the last row.
+func PartOf(first, since int, squares []float64) Part {
+	row := -1
+	for i, v := range squares {
+		if first+i >= since && v == v && (row < 0 || v > squares[row]) {
+			row = i
+		}
+	}
+	if row < 0 {
+		return OneRow(first + len(squares) - 1)
+	}
+	p := Part{row, row, row}
+	for i, v := range squares {
+		if first+i >= since && v >= squares[row]/4 {
+			p.From, p.To = min(p.From, i), max(p.To, i)
+		}
+	}
+	return Part{first + row, first + p.From, first + p.To}
+}
+
+// OneRow is the part of a score about one row.
+func OneRow(row int) Part { return Part{row, row, row} }
+
+// Largest returns the index of the largest share, the first of equal ones; -1 where there is none.
+func Largest(shares []float64) int {
+	at := -1
+	for i, s := range shares {
+		if s == s && (at < 0 || s > shares[at]) {
+			at = i
+		}
+	}
+	return at
 }
 
 // Incomplete is a Detector that takes rows with missing values, which are NaN in X.

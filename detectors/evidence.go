@@ -12,6 +12,7 @@ type Describer interface {
 // of the task's X; those before it are negative. Distances and values are on the scale of X.
 type Evidence struct {
 	From, To int     // the rows that were scored: a sample, a point of several, a subsequence
+	Part     Part    // of these, the rows that deviate from what was expected, as Explainer.Explain or Locator.Locate has it
 	Inputs   []Input // other rows that the score was computed from, the nearest first
 	Measures []Measure
 	// Directions are those of the past that a change score compares the present with, the largest first.

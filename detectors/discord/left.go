@@ -444,18 +444,20 @@ func (o *leftMoments) among(at, size, n, shortest, from int) (i, j, row int) {
 
 func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
-// Explain sets expected to the last row that the subsequence at row at would have with the
-// shape of the one at row from, on the scale of the series, and contribution to each value's
-// share in their squared distance; the shares sum up to 1. Both have a number for each
-// value. It returns false where the two cannot be compared, or are the same.
-func (l *LeftScorer) Explain(expected, contribution []float64, from, at int) bool {
+// Explain sets contribution to each value's share in the squared distance of the subsequences at the rows from and at; the shares
+// sum up to 1. It returns the squares of how far the rows of the one at row at are from the shape of the other, in the value
+// with the largest share, and sets expected to what they would have with this shape where they are farthest. The shape has
+// the level and the scale at which it fits most rows, those of as many rows before it included (Expect). expected and
+// contribution have a number for each value. Rows before row since are known to be ordinary; it sets expected in place of one from
+// there on. It returns false where the two cannot be compared, or are the same.
+func (l *LeftScorer) Explain(expected, contribution []float64, from, at, since int) (squares []float64, ok bool) {
 	m, total := l.lengths[0], 0.0
 	for c := range l.columns[:l.dim] {
 		t := &l.columns[c]
 		here, there := t.x[at:at+m], t.x[from:from+m]
 		meanHere, sigmaHere, flatHere := moments(here, 1, 0, 0, m)
 		meanThere, sigmaThere, flatThere := moments(there, 1, 0, 0, m)
-		expected[c], contribution[c] = here[0]+meanHere, 0
+		contribution[c] = 0
 		switch {
 		case flatHere && flatThere:
 			continue
@@ -466,18 +468,46 @@ func (l *LeftScorer) Explain(expected, contribution []float64, from, at int) boo
 				z := (v - there[0] - meanThere) / sigmaThere
 				e := (here[i]-here[0]-meanHere)/sigmaHere - z
 				contribution[c] += float64(e * e)
-				if i == m-1 {
-					expected[c] += z * sigmaHere
-				}
 			}
 		}
 		total += contribution[c]
 	}
 	if !(total > 0 && total < math.Inf(1)) {
-		return false
+		return nil, false
 	}
 	for c := range contribution {
 		contribution[c] /= total
 	}
-	return true
+	return Expect(expected, contribution, func(c int) []float64 { return l.columns[c].x }, m, from, at, since), true
+}
+
+// Expect is the last part of LeftScorer.Explain, for a subsequence of m rows and given shares of the values. column returns the
+// rows of a value.
+func Expect(expected, contribution []float64, column func(c int) []float64, m, from, at, since int) (squares []float64) {
+	most := 0
+	for c, share := range contribution {
+		if share > contribution[most] {
+			most = c
+		}
+	}
+	before := min(m, from, at)
+	runs := make([][]float64, len(contribution))
+	for c := range runs {
+		x := column(c)
+		run := make([]float64, before+m)
+		vec.Fit(run, x[at-before:at+m], x[from-before:from+m], since-(at-before))
+		runs[c] = run[before:]
+	}
+	squares = make([]float64, m)
+	farthest := 0
+	for i := range squares {
+		e := column(most)[at+i] - runs[most][i]
+		if squares[i] = float64(e * e); at+farthest < since || squares[i] > squares[farthest] && at+i >= since {
+			farthest = i
+		}
+	}
+	for c := range expected {
+		expected[c] = runs[c][farthest]
+	}
+	return squares
 }

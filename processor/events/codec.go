@@ -25,7 +25,7 @@ func (s *State) Append(b []byte) []byte {
 		kind |= remembers
 	}
 	if s.heard != nil {
-		kind |= hears
+		kind |= hears | parted
 	}
 	if b = append(b, kind); kind&remembers != 0 {
 		b = s.group.append(b)
@@ -52,8 +52,8 @@ func Decode(b []byte) (s State, rest []byte, err error) {
 		s.group = decodeGroup(&d)
 	}
 	if kind&hears != 0 {
-		kind &^= hears
-		s.decodeHeard(&d)
+		s.decodeHeard(&d, kind&parted != 0)
+		kind &^= hears | parted
 	}
 	if kind == 0 && !d.Bad {
 		return s, d.B, nil

@@ -30,7 +30,10 @@
 //
 // Start, End and PeakTime are of the intervals that the scores cover, not of the
 // samples that made them possible, which come long after them with a change score.
-// The peak is at the end of the highest score's interval: scores of overlapping
+// A score of many samples may be high for the sake of one. The detector says which deviate (Part): the anomaly starts with the
+// first of those of the first score, or of a higher one, and its peak is the one that deviates most. Its end is the last sample
+// that a score over the threshold covers. Where the detector does not know, the peak is at the end of the highest score's
+// interval: scores of overlapping
 // intervals are highest first when a fault is in them as a whole, and then the newest
 // sample that they cover is the fault's.
 //

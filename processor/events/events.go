@@ -71,8 +71,8 @@ type Anomaly struct {
 	Severity uint8  // the highest so far, 0 to 100
 	Samples  uint32 // over the threshold so far
 
-	// Event times in microseconds: of the first and the last sample it covers, of
-	// the last sample that the highest score covers, which is between these two,
+	// Event times in microseconds: of the first sample that deviates (Part.From) and of the last that a score covers, of
+	// the sample that deviates most of those that the highest score covers, which is between these two,
 	// and of the sample that opened it.
 	Start, End, PeakTime, OpenedAt int64
 
@@ -80,7 +80,7 @@ type Anomaly struct {
 	// in the history then, 0 where there is none.
 	PeakScore, Threshold, Rank float32
 
-	// At the peak, or the highest score of its voice, for each value of the row; nil for a detector without them.
+	// At PeakTime, or that of its voice, for each value of the row; nil for a detector without them.
 	Expected, Actual, Contribution []float64
 
 	Range  *Range  // of a value field; nil: not known. Replaced, never changed

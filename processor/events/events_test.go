@@ -151,9 +151,16 @@ func (n *naive) change(k Kind, in Input) Change {
 			continue
 		}
 		a.Samples++
-		a.Severity, a.Start, a.End = max(a.Severity, o.Severity), min(a.Start, o.About), max(a.End, o.Until)
+		a.Severity, a.End = max(a.Severity, o.Severity), max(a.End, o.Until)
+		part := Part{o.About, o.Until}
+		if o.Part != nil {
+			part = *o.Part
+		}
+		if o.Part != nil || !o.Located || a.Samples == 1 {
+			a.Start = min(a.Start, part.From)
+		}
 		if o.Score > a.PeakScore {
-			a.PeakScore, a.PeakTime, a.Threshold, a.Rank, a.Expected, a.Actual, a.Contribution = o.Score, o.Until, o.Threshold, o.Rank, o.Expected,
+			a.PeakScore, a.PeakTime, a.Threshold, a.Rank, a.Expected, a.Actual, a.Contribution = o.Score, part.At, o.Threshold, o.Rank, o.Expected,
 				o.Actual, o.Contribution
 		}
 	}
@@ -189,7 +196,7 @@ func TestDefinition(t *testing.T) {
 		var s, at State   // at: after the last change, or later
 		var since []Input // and what has come since
 		time, high, lag := r.Int64N(1000)-500, r.Float64(), r.Int64N(30)
-		sign := float32(1)
+		sign, located := float32(1), r.IntN(2) == 0
 		if r.IntN(4) == 0 {
 			sign = -1
 		}
@@ -215,8 +222,12 @@ func TestDefinition(t *testing.T) {
 			if r.IntN(10) > 0 {
 				in.Severity = uint8(r.IntN(30))
 			}
+			in.Located = located
 			if in.Exceeds && s.Peak(in.Score) {
 				in.Actual = []float64{float64(in.Score) / 3}
+				if located && r.IntN(4) > 0 {
+					in.Part = &Part{From: in.About + (in.Until-in.About)/3, At: in.Until - (in.Until-in.About)/3}
+				}
 			}
 			want, wanted := def.step(in)
 			got, ok := s.Step(&rule, &in, true)

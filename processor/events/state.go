@@ -27,6 +27,8 @@ type Input struct {
 	// Of a score for which Peak is true, where the detector knows; kept, so they
 	// must not be changed later.
 	Expected, Actual, Contribution []float64
+	Part                           *Part
+	Located                        bool // the detector knows the Part of its scores; one without says nothing of the start
 
 	// Values returns the range of the values of a field that the score covers, the sample's included, as Cover does from that of earlier
 	// scores; nil: not known.
@@ -72,6 +74,14 @@ func (s *State) Anomaly() *Anomaly {
 	return &s.life.Anomaly
 }
 
+// Since returns the start of the anomaly that is open or pending; false: none is.
+func (s *State) Since() (start int64, begun bool) {
+	if s.life == nil {
+		return 0, false
+	}
+	return s.life.Start, true
+}
+
 // Clone returns a copy that does not change with s.
 func (s *State) Clone() State {
 	c := *s
@@ -98,7 +108,7 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 		if !in.Exceeds {
 			return c, false
 		}
-		l = &life{first: in.Time, Anomaly: Anomaly{Start: in.About, End: in.Until, PeakScore: float32(math.Inf(-1))}}
+		l = begun(in.Time)
 		s.life = l
 	case !l.open && !in.Exceeds:
 		s.life = nil
@@ -160,7 +170,9 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	case in.Exceeds && l.outgrown(in):
 		c, changed = s.End(Recovered, in.Time, in.Offset)
 		// The next one opens with this score: there were enough of them in a row.
-		s.life = &life{first: l.first, run: most, Anomaly: Anomaly{Start: in.About, End: in.Until, PeakScore: float32(math.Inf(-1))}}
+		first := l.first
+		s.life = begun(first)
+		s.life.run = most
 		in.Like = nil
 		return c, changed
 	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
@@ -169,13 +181,41 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	return c, false
 }
 
+// begun returns an anomaly that nothing has been taken into, of a row of scores that began at a time.
+func begun(first int64) *life {
+	return &life{first: first, Anomaly: Anomaly{Start: math.MaxInt64, End: math.MinInt64, PeakScore: float32(math.Inf(-1))}}
+}
+
+// Part is the part of the readings that a score covers in which they deviate from what was expected.
+type Part struct {
+	From int64 // event time of the first that deviates at least half as much as the one that deviates most
+	At   int64 // of the one that deviates most
+}
+
+// part returns the part of the score, which is inside of what the score covers; where the detector does not know it, all of that, with the
+// last reading.
+func (in *Input) part() Part {
+	p := in.Part
+	if said := Loudest(in.Said); said != nil && said.Part != nil {
+		p = said.Part
+	}
+	if p == nil {
+		return Part{in.About, in.Until}
+	}
+	return Part{max(in.About, min(in.Until, p.From)), max(in.About, min(in.Until, p.At))}
+}
+
 // over takes a score over the threshold into the anomaly.
 func (l *life) over(in *Input) {
+	part := in.part()
+	if in.Part != nil || !in.Located || l.Start == math.MaxInt64 {
+		l.Start = min(l.Start, part.From)
+	}
 	l.Samples++
 	if l.listen(in); l.Voice == nil {
 		l.Range = l.reach(in)
 	}
-	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
+	l.End = max(l.End, in.Until)
 	if l.Like == nil {
 		l.Severity = max(l.Severity, in.Severity)
 	}
@@ -183,7 +223,7 @@ func (l *life) over(in *Input) {
 		l.Region = in.Region
 	}
 	if in.Score > l.PeakScore {
-		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, in.Until, in.Threshold, in.Rank
+		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, part.At, in.Threshold, in.Rank
 		if l.Voice == nil {
 			l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
 			l.farther()

@@ -19,7 +19,16 @@ type Said struct {
 	Until                          int64 // last event time that the score covers
 	Ratio, Score, Threshold        float32
 	Expected, Actual, Contribution []float64 // kept, as those of Input
+	Part                           *Part     // likewise; nil: not known
 	Range                          *Range    // of the field with the largest contribution; nil: not known
+}
+
+// peak returns the event time of the reading that deviates most, or the last that the score covers.
+func (said *Said) peak() int64 {
+	if said.Part != nil {
+		return min(said.Until, said.Part.At)
+	}
+	return said.Until
 }
 
 // Voice is the member that an anomaly speaks for: the one of the highest ratio of score and threshold until it opened.
@@ -27,7 +36,7 @@ type Voice struct {
 	Member           string
 	Samples          uint32 // its scores over the threshold so far
 	Score, Threshold float32
-	PeakTime         int64 // the last sample that the highest score covers
+	PeakTime         int64 // of the highest score, as Anomaly has it
 }
 
 // Own returns the number of scores over the threshold, the highest one, its threshold and its PeakTime, of an anomaly with a voice those
@@ -132,7 +141,7 @@ func (l *life) listen(in *Input) {
 		}
 		v.Samples++
 		if l.Range = l.Range.with(said.Range); said.Score > v.Score {
-			v.Score, v.Threshold, v.PeakTime = said.Score, said.Threshold, said.Until
+			v.Score, v.Threshold, v.PeakTime = said.Score, said.Threshold, said.peak()
 			l.Expected, l.Actual, l.Contribution = said.Expected, said.Actual, said.Contribution
 			l.farther()
 		}
@@ -170,8 +179,12 @@ func decodeVoice(d *changelog.Decoder) *Voice {
 	return &Voice{Member: d.String(), Samples: d.Uint32(), PeakTime: d.Int(), Score: d.Float(), Threshold: d.Float()}
 }
 
-// hears is added to the first byte of a State that has heard what waits, which comes next, after a group.
-const hears = 1 << 3
+// hears is added to the first byte of a State that has heard what waits, which comes next, after a group; parted, too, if that has
+// parts, which earlier versions do not know.
+const (
+	hears  = 1 << 3
+	parted = 1 << 4
+)
 
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
@@ -186,6 +199,11 @@ func (s *State) appendHeard(b []byte) []byte {
 			b = binary.AppendVarint(b, t)
 		}
 		b = appendFloats(b, w.Ratio, w.Score, w.Threshold)
+		if w.Part == nil {
+			b = append(b, 0)
+		} else {
+			b = binary.AppendVarint(binary.AppendVarint(append(b, 1), w.Part.From), w.Part.At)
+		}
 		for _, list := range [...][]float64{w.Expected, w.Actual, w.Contribution} {
 			b = appendDoubles(b, list, 0)
 		}
@@ -199,11 +217,14 @@ func (s *State) appendHeard(b []byte) []byte {
 	return b
 }
 
-func (s *State) decodeHeard(d *changelog.Decoder) {
+func (s *State) decodeHeard(d *changelog.Decoder, parts bool) {
 	var list []Said
 	number := func() float64 { return math.Float64frombits(d.Bits()) }
 	for range d.Len(20) {
 		w := Said{Member: d.String(), Time: d.Int(), Offset: d.Int(), Until: d.Int(), Ratio: d.Float(), Score: d.Float(), Threshold: d.Float()}
+		if parts && d.Byte() != 0 {
+			w.Part = &Part{d.Int(), d.Int()}
+		}
 		for _, of := range [...]*[]float64{&w.Expected, &w.Actual, &w.Contribution} {
 			*of = decodeList(d, d.Uint32())
 		}

@@ -18,7 +18,7 @@ func (f finder) AppendFindings(dst []detectors.Finding, r detectors.Rows) []dete
 	dst = f.Detector.AppendFindings(dst, r)
 	for i := range dst {
 		expected, contribution := make([]float64, r.Dim), make([]float64, r.Dim)
-		if f.explain.Explain(r, dst[i].Fresh, expected, contribution) {
+		if _, ok := f.explain.Explain(r, dst[i].Fresh, 0, expected, contribution); ok {
 			dst[i].Expected, dst[i].Contribution = expected, contribution
 		}
 	}

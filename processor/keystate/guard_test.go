@@ -10,9 +10,9 @@ import (
 // expecting is level, which expects the row before.
 type expecting struct{ level }
 
-func (expecting) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+func (expecting) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
 	expected[0], contribution[0] = float64(r.X[max(0, r.Len()-r.Fresh+fresh-1)]), 1
-	return true
+	return detectors.OneRow(r.Row(fresh)), true
 }
 
 // TestGuard: a score that a guard turns away is published with its threshold, opens nothing, and

@@ -228,10 +228,10 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
 			v.Exceeds, ordinary = false, true
 		}
-		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !j.admitted(d, why, &in) {
+		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !j.admitted(d, why, &a.Events, &in) {
 			v.Exceeds, ordinary = false, true
 		}
-		if v.Exceeds && len(j.mutes.Judged) > 0 && j.muted(k, d, r, why, &in) {
+		if v.Exceeds && len(j.mutes.Judged) > 0 && j.muted(k, d, r, why, &a.Events, &in) {
 			v.Exceeds, ordinary = false, true
 		}
 		if ordinary {
@@ -255,7 +255,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		return
 	}
 	in = events.Input{
-		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
+		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part, Located: d.Explain != nil || d.Locate != nil,
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
 		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Said: why.said,
@@ -274,8 +274,8 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		switch {
 		case d.Ensemble != nil && why.said == nil:
 			in.Contribution = slices.Clone(why.shares)
-		case why.p != nil && why.p.Valued && in.Expected == nil:
-			j.explain(why, &in)
+		case why.p != nil && why.p.Valued && in.Actual == nil:
+			j.explain(why, &a.Events, &in)
 		}
 	}
 	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
@@ -288,23 +288,23 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 
 // admitted reports whether a score passes the detector's guard. What was expected is then in in, if
 // the guard asks for it.
-func (j *judge) admitted(d *series.SetDetector, why *reasons, in *events.Input) bool {
+func (j *judge) admitted(d *series.SetDetector, why *reasons, of *events.State, in *events.Input) bool {
 	_, row := j.out.tasks.Values(&why.p.Task, why.i)
 	if !d.Alarm.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
 		return false
 	}
 	if d.Alarm.Guard.Deviates() {
-		j.explain(why, in)
+		j.explain(why, of, in)
 	}
 	return d.Alarm.Guard.Admits(in.Expected, in.Actual, in.Contribution)
 }
 
 // muted reports whether a mute rule covers the score.
-func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *events.Input) bool {
+func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *events.State, in *events.Input) bool {
 	explained := func() (expected, actual, contribution []float64) {
 		// Only where the ruling in force has the values queued: a guard in the past may have, too.
-		if in.Expected == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
-			j.explain(why, in)
+		if in.Actual == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
+			j.explain(why, of, in)
 		}
 		if said := events.Loudest(why.said); said != nil {
 			return said.Expected, said.Actual, said.Contribution
@@ -314,28 +314,50 @@ func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, in *e
 	return j.mutes.Judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
 }
 
-// explain takes the expected values of the i-th fresh row from its finding or, where the finding
-// has none, from the detector. The rows of the
+// explain takes the reading that the score of the i-th fresh row is about, and what was expected in its place, from the row's finding
+// or, where the finding has none, from the detector. The rows of the
 // task were centred and rounded to float32 when they were packed, so the measured values
 // are those that the queue has copied.
-func (j *judge) explain(why *reasons, in *events.Input) {
-	p, b, i, f := why.p, why.b, why.i, why.finding
-	d := p.Detector
+func (j *judge) explain(why *reasons, of *events.State, in *events.Input) {
+	p, i, f := why.p, why.i, why.finding
+	d, rows := p.Detector, why.b.Rows(int(p.Index))
+	if d.Grid != nil {
+		return
+	}
 	v := make([]float64, 3*d.Dim)
 	expected, actual, contribution := v[:d.Dim:d.Dim], v[d.Dim:2*d.Dim:2*d.Dim], v[2*d.Dim:]
+	var part detectors.Part
+	newest, since, ok := rows.Len()-1, 0, false
+	if start, begun := of.Since(); begun {
+		since = newest - j.out.tasks.Since(&p.Task, start)
+	}
 	switch {
 	case f != nil && f.Expected != nil:
 		copy(expected, f.Expected)
 		copy(contribution, f.Contribution)
-	case d.Explain == nil || !d.Explain.Explain(b.Rows(int(p.Index)), i, expected, contribution):
+		part, ok = detectors.Part{Row: f.To, From: f.From, To: f.To}, true
+	case d.Explain != nil:
+		part, ok = d.Explain.Explain(rows, i, since, expected, contribution)
+	case d.Locate != nil:
+		part, ok = d.Locate.Locate(rows, i, contribution)
+		expected = nil
+	}
+	if !ok {
 		return
 	}
-	centers, row := j.out.tasks.Values(&p.Task, i)
+	at, row := j.out.tasks.Row(&p.Task, newest-part.Row)
+	from, _ := j.out.tasks.Row(&p.Task, newest-part.From)
+	centers, _ := j.out.tasks.Values(&p.Task, i)
 	for c := range d.Dim {
-		expected[c] = expected[c]*j.out.tasks.Scale(&p.Task, c) + math.Float64frombits(centers[c])
 		actual[c] = math.Float64frombits(row[c])
+		if expected != nil {
+			expected[c] = expected[c]*j.out.tasks.Scale(&p.Task, c) + math.Float64frombits(centers[c])
+		}
 	}
-	in.Expected, in.Actual, in.Contribution = expected, actual, contribution
+	if events.Largest(contribution) < 0 {
+		contribution = nil
+	}
+	in.Expected, in.Actual, in.Contribution, in.Part = expected, actual, contribution, &events.Part{From: from, At: at}
 }
 
 // values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.
@@ -415,8 +437,9 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 func hear(j *judge, k *Key, e *series.SetDetector, said *events.Said, r *Row, why *reasons) {
 	if p := why.p; p.Valued && p.Detector.Alarm.Events != nil { // else only a guard, of now or of before, has the values queued
 		var in events.Input
-		j.explain(why, &in)
+		j.explain(why, &k.Alerts.Detectors[e.Alert].Events, &in)
 		said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution
+		said.Part = in.Part
 	}
 	said.Time, said.Offset, said.Until, said.Score, said.Threshold = r.Time, r.Offset, r.Until, r.Judged, r.Threshold
 	a := &k.Alerts.Detectors[e.Alert]

@@ -170,7 +170,7 @@ func (m *model) said(k *modelKey, i int, row flat) {
 				Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
 			row = m.counted(k, [2]int{e, i}, row)
 			if m.cfg.Detectors[i].Events != nil {
-				said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution
+				said.Expected, said.Actual, said.Contribution, said.Part = in.Expected, in.Actual, in.Contribution, in.Part
 			}
 			if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
 				k.heard[e] = append(k.heard[e], said)
@@ -888,6 +888,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 						in.Expected = append(in.Expected, float64(rows.X[max(0, at-1)*rows.Dim+c])*scales[c]+centers[c])
 						in.Actual = append(in.Actual, r.v[c])
 						in.Contribution = append(in.Contribution, 1/float64(rows.Dim))
+						in.Part = &events.Part{From: r.time, At: r.time}
 					}
 				}
 			})
@@ -954,7 +955,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		return row
 	}
 	in = events.Input{
-		Ordinary: turned, Shadow: d.Shadow, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
+		Part: in.Part, Located: d.Ensemble == nil, Ordinary: turned, Shadow: d.Shadow, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Said: m.heard,
 	}

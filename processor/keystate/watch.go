@@ -21,6 +21,7 @@ type Watched struct {
 	Scales []float64
 	// Expected, Actual and Contribution are as in events.Anomaly; nil: not known.
 	Expected, Actual, Contribution []float64
+	Part                           *events.Part // of the score, likewise
 	// Terms and Shares are those of an ensemble's members, in their order: the score is the sum of the terms.
 	Terms, Shares []float64
 	Open          bool // an anomaly of the detector was open before the score
@@ -35,8 +36,8 @@ func (j *judge) watched(d *series.SetDetector, a *series.Alert, r *Row, why *rea
 		w.Task, w.Fresh = why.b.Rows(int(p.Index)), why.i
 		if p.Valued {
 			in := events.Input{}
-			j.explain(why, &in)
-			w.Expected, w.Actual, w.Contribution = in.Expected, in.Actual, in.Contribution
+			j.explain(why, &a.Events, &in)
+			w.Expected, w.Actual, w.Contribution, w.Part = in.Expected, in.Actual, in.Contribution, in.Part
 			if d.Scale {
 				for c := range d.Dim {
 					w.Scales = append(w.Scales, j.out.tasks.Scale(&p.Task, c))

@@ -81,15 +81,15 @@ func (f *fake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detec
 func (f *fake) Incomplete() {}
 
 // Explain: half of the fakes expect the row before.
-func (f *fake) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+func (f *fake) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
 	row := max(0, r.Len()-r.Fresh+fresh-1)
 	for i := range contribution {
 		if f.counts {
-			return false
+			return detectors.Part{}, false
 		}
 		expected[i], contribution[i] = float64(r.X[row*r.Dim+i]), 1/float64(r.Dim)
 	}
-	return f.id%2 == 0
+	return detectors.OneRow(r.Row(fresh)), f.id%2 == 0
 }
 
 // execute is the executor of the tests.

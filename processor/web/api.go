@@ -82,7 +82,7 @@ type Anomaly struct {
 	Band         string    `json:"band" doc:"info, minor, major or critical."`
 	Start        time.Time `json:"start" doc:"Event time of its first sample."`
 	End          time.Time `json:"end" doc:"Event time of its last sample so far."`
-	PeakTime     time.Time `json:"peak_time" doc:"Event time of its highest score."`
+	PeakTime     time.Time `json:"peak_time" doc:"Event time of the sample that deviates most, of those that its highest score is about."`
 	OpenedAt     time.Time `json:"opened_at" doc:"Event time of the sample that opened it."`
 	EventTime    time.Time `json:"event_time" doc:"Event time of the sample that caused the revision."`
 	WrittenAt    time.Time `json:"written_at" doc:"When the revision was written to the topic."`
@@ -91,8 +91,8 @@ type Anomaly struct {
 	Threshold    Number    `json:"threshold" doc:"The threshold when the peak was judged, in the same scale."`
 	Rank         Number    `json:"rank" doc:"Upper-tail rank of the peak's score among the series' earlier scores."`
 	Fields       []string  `json:"fields,omitempty" doc:"Value fields that the detector scores, in the order of expected, actual and contribution, where known."`
-	Expected     []Number  `json:"expected,omitempty" doc:"What the detector would have expected at the peak."`
-	Actual       []Number  `json:"actual,omitempty" doc:"What was measured at the peak."`
+	Expected     []Number  `json:"expected,omitempty" doc:"What the detector expected at peak_time."`
+	Actual       []Number  `json:"actual,omitempty" doc:"What was measured at peak_time."`
 	Contribution []Number  `json:"contribution,omitempty" doc:"Share of each field in the peak's score."`
 	Field        string    `json:"field,omitempty" doc:"Field with the largest share."`
 	Source       Origin    `json:"source" doc:"The input record that caused the revision."`

@@ -168,10 +168,10 @@ func (d *DataSet) said(series int, v []quality.Verdicts) {
 // judge collects the verdicts of the detectors of a lane on a series of a data set, by sample.
 type judge struct {
 	said     []quality.Verdicts
-	sampleAt map[int64]int   // time -> first sample with it
-	about    []map[int64]int // by detector: last time that a score is about -> first sample that it is about
-	best     []float32       // by detector: the score of Place
-	train    int             // samples of the training part
+	sampleAt map[int64]int     // time -> first sample with it
+	about    []map[float32]int // by detector: score -> first sample that it is about
+	best     []float32         // by detector: the score of Place
+	train    int               // samples of the training part
 }
 
 func newJudge(s *quality.Series, state *keystate.Config) *judge {
@@ -181,7 +181,7 @@ func newJudge(s *quality.Series, state *keystate.Config) *judge {
 		if r := state.Detectors[i].Threshold; r != nil {
 			said.Warmup = r.Warmup
 		}
-		j.said, j.about = append(j.said, said), append(j.about, map[int64]int{})
+		j.said, j.about = append(j.said, said), append(j.about, map[float32]int{})
 	}
 	for i, t := range slices.Backward(s.Times) {
 		j.sampleAt[t] = i
@@ -201,7 +201,7 @@ func (j *judge) tell(rows []keystate.Row, changes []keystate.EventRow) {
 		if !ok {
 			continue
 		}
-		j.about[r.Detector][r.Until] = at
+		j.about[r.Detector][r.Judged] = at
 		if to, ok := j.sampleAt[r.Until]; ok && at >= j.train && (v.Place < 0 || r.Judged > j.best[r.Detector]) {
 			v.Place, j.best[r.Detector] = (at+to)/2, r.Judged
 		}
@@ -212,7 +212,7 @@ func (j *judge) tell(rows []keystate.Row, changes []keystate.EventRow) {
 			continue
 		}
 		v, a := &j.said[e.Detector], &e.Change.Anomaly
-		peak, ok := j.about[e.Detector][a.PeakTime]
+		peak, ok := j.about[e.Detector][a.PeakScore]
 		if !ok {
 			peak = int(e.Change.Offset)
 		}

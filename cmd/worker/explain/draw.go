@@ -296,6 +296,9 @@ func (e *Explanation) windowPanel(c int) (*gonum.Plot, error) {
 		return nil, err
 	}
 	own := float64(e.Sample.Time.UnixMicro()) / 1e6
+	if e.Reading != nil {
+		own = float64(e.Reading.UnixMicro()) / 1e6
+	}
 	if c < len(e.Expected) && finite(float64(e.Expected[c])) {
 		if err := addDot(p, "expected", own, float64(e.Expected[c]), expectColor); err != nil {
 			return nil, err

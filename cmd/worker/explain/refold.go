@@ -70,12 +70,12 @@ func (c *Config) fold(ctx context.Context, state *keystate.Config, s *source, sa
 }
 
 // peak returns the row of the highest score of an anomaly, and whether its score equals the published one, bit for bit; -1: there is
-// none. An anomaly's peak time is the last time that its highest score is about. last is the offset of the anomaly's last record.
+// none. An anomaly's peak time is one that its highest score is about. last is the offset of the anomaly's last record.
 func (c *Config) peak(rows []keystate.Row, a *output.Anomaly, last int64) (at int, same bool) {
 	at = -1
 	for i := range rows {
 		r := &rows[i]
-		if r.Until != a.PeakTime || r.Judged != r.Judged || c.State.Record(r.Offset) > last {
+		if a.PeakTime < r.About || a.PeakTime > r.Until || r.Judged != r.Judged || c.State.Record(r.Offset) > last {
 			continue
 		}
 		if float64(r.Judged) == a.PeakScore {

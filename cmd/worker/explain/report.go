@@ -127,10 +127,12 @@ type Explanation struct {
 	Rank      Number    `json:"rank"`
 	From      time.Time `json:"from"`
 	Until     time.Time `json:"until"`
-	// Expected, Actual and Contribution are of each field; nil: not known.
-	Expected     []Number `json:"expected,omitempty"`
-	Actual       []Number `json:"actual,omitempty"`
-	Contribution []Number `json:"contribution,omitempty"`
+	// Reading is the event time of the sample that deviates most of those that the score is about; nil: not known. Expected, Actual
+	// and Contribution are of each of its fields; nil: not known.
+	Reading      *time.Time `json:"reading,omitempty"`
+	Expected     []Number   `json:"expected,omitempty"`
+	Actual       []Number   `json:"actual,omitempty"`
+	Contribution []Number   `json:"contribution,omitempty"`
 	// Window has the samples of the task, the oldest first; none of a window of a grid. Scored are the first and the last
 	// of them that were scored.
 	Window     []Sample    `json:"window,omitempty"`

@@ -220,7 +220,11 @@ func (e *Explanation) tables() (all []table) {
 			rows = append(rows, []string{f, number(get(e.Actual, i)), number(get(e.Expected, i)), share(get(e.Contribution, i))})
 		}
 	}
-	add("values of the sample", []string{"field", "measured", "expected", "share"}, rows)
+	of := "values of the sample"
+	if e.Reading != nil {
+		of = "values of the sample that deviates most, " + moment(*e.Reading)
+	}
+	add(of, []string{"field", "measured", "expected", "share"}, rows)
 	rows = nil
 	for _, m := range e.Measures {
 		rows = append(rows, []string{m.Name, m.Field, number(m.Value)})

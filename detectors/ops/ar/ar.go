@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"odradek/detectors"
@@ -119,11 +120,8 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 }
 
 // Explain expects the predicted value. The contribution of a value is its score divided by the
-// sum of all. A novelty has no expected value.
-func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
-	if d.p.Novelty {
-		return false
-	}
+// sum of all. Of a novelty, whose samples are those before, it expects the median of each value among them.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim:]
 	detail := r.Detail.F32()[2*fresh*r.Dim:]
 	sum := 0.0
@@ -137,12 +135,33 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 		sum += score
 	}
 	if !(sum > 0) {
-		return false
+		return detectors.Part{}, false
 	}
 	for c := range contribution {
 		contribution[c] /= sum
 	}
-	return true
+	if d.p.Novelty {
+		return d.novel(&r, fresh, expected, detectors.Largest(contribution)), true
+	}
+	return detectors.OneRow(r.Row(fresh)), true
+}
+
+// novel returns which of the samples before a fresh row are farthest from their median in a field, and sets expected to the medians.
+func (d *detector) novel(r *detectors.Rows, fresh int, expected []float64, field int) detectors.Part {
+	first := r.Row(fresh) - d.p.Order
+	values, squares := make([]float64, d.p.Order), make([]float64, d.p.Order)
+	for c := range expected {
+		for i := range values {
+			values[i] = r.X64[(first+i)*r.Dim+c]
+		}
+		slices.Sort(values)
+		expected[c] = values[len(values)/2]
+	}
+	for i := range squares {
+		off := r.X64[(first+i)*r.Dim+field] - expected[field]
+		squares[i] = off * off
+	}
+	return detectors.PartOf(first, 0, squares)
 }
 
 // Describe returns the samples that the prediction is made from, and what the field with the largest score is off by.
@@ -164,6 +183,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	}
 	off, score := -float64(detail[2*at]), float64(detail[2*at+1])
 	e.Fields = detectors.OneHot(r.Dim, at)
+	e.Part, _ = d.Explain(r, fresh, 0, make([]float64, r.Dim), make([]float64, r.Dim))
 	e.Measures = []detectors.Measure{{Name: "innovation (measured less predicted)", Field: at, Value: off}}
 	if !d.p.Novelty && score > 0 {
 		e.Measures = append(e.Measures, detectors.Measure{Name: "usual innovation (root mean square)", Field: at, Value: math.Abs(off) / score})

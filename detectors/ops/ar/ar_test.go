@@ -37,15 +37,17 @@ func TestARExplain(t *testing.T) {
 		t.Errorf("a spike scores %v", last)
 	}
 	expected, share := make([]float64, 2), make([]float64, 2)
-	if !d.(detectors.Explainer).Explain(r, n-5, expected, share) {
+	if _, ok := d.(detectors.Explainer).Explain(r, n-5, 0, expected, share); !ok {
 		t.Fatal("says nothing of the spike")
 	}
 	if math.Abs(expected[0]-want) > 0.01 || expected[1] != 7 || share[0] != 1 || share[1] != 0 {
 		t.Errorf("expects %v, shares %v; the signal has %v and 7", expected, share, want)
 	}
+	// A novelty is of the samples before, and expects their median.
 	novelty := detectors.Must(New(Params{Order: 4, Memory: 500, Novelty: true})).(detectors.Explainer)
-	if novelty.Explain(r, n-5, expected, share) {
-		t.Error("a novelty explains a value")
+	p, ok := novelty.Explain(r, n-5, 0, expected, share)
+	if !ok || p.Row >= n-1 || p.Row < n-5 || expected[1] != 7 {
+		t.Errorf("a novelty is about %+v, expects %v", p, expected)
 	}
 }
 

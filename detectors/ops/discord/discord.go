@@ -249,9 +249,9 @@ func query(r *detectors.Rows, i, m int) discord.LeftQuery {
 		ExcludeFlat: r.Params.Bool(paramExclude)}
 }
 
-// Explain expects the last row of the nearest subsequence, scaled to the mean and the deviation of the row's own
-// subsequence. A value's share is its share of the squared distance.
-func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+// Explain expects the shape of the nearest subsequence, at the level and the scale of the rows that fit it. A value's share is
+// its share of the squared distance.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	i := scoreOf(&r, fresh)
 	m := d.highest(&r, i)
 	q := query(&r, i, m)
@@ -260,7 +260,11 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 	memory.left.Load(r.X64, r.Dim)
 	memory.left.Length(m, q.ExcludeFlat)
 	score, places := memory.left.Neighbours(&memory.own.left, q.From, q.At, 1)
-	return score > 0 && memory.left.Explain(expected, contribution, places[0], q.At)
+	if !(score > 0) {
+		return detectors.Part{}, false
+	}
+	off, ok := memory.left.Explain(expected, contribution, places[0], q.At, since)
+	return detectors.PartOf(q.At, since, off), ok
 }
 
 // Describe returns the nearest subsequences in the past, with the distances that the score is the mean of, 0 to the root of 2. Of
@@ -273,7 +277,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	defer pool.Put(memory)
 	memory.left.Load(r.X64, r.Dim)
 	memory.left.Length(m, q.ExcludeFlat)
-	e := detectors.Evidence{From: q.At, To: q.At + m - 1}
+	e := detectors.Evidence{From: q.At, To: q.At + m - 1, Part: detectors.OneRow(q.At + m - 1)}
 	_, found := memory.left.Neighbours(&memory.own.left, q.From, q.At, q.K)
 	places, before := slices.Clone(found), 0.0
 	for k, at := range places {
@@ -289,8 +293,10 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 		}
 	}
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
-	if len(places) > 0 && memory.left.Explain(expected, shares, places[0], q.At) {
-		e.Fields = shares
+	if len(places) > 0 {
+		if off, ok := memory.left.Explain(expected, shares, places[0], q.At, 0); ok {
+			e.Part, e.Fields = detectors.PartOf(q.At, 0, off), shares
+		}
 	}
 	return e
 }

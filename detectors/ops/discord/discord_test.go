@@ -159,7 +159,7 @@ func TestDiscordExplain(t *testing.T) {
 	rows[len(rows)-2] += 6
 	d, r := rowsOf(t, Params{Window: 80, Length: 8}, rows, 2, 1)
 	expected, share := make([]float64, 2), make([]float64, 2)
-	if !d.(detectors.Explainer).Explain(r, 0, expected, share) {
+	if _, ok := d.(detectors.Explainer).Explain(r, 0, 0, expected, share); !ok {
 		t.Fatal("no explanation")
 	}
 	if share[0] < 0.99 || math.Abs(share[0]+share[1]-1) > 1e-9 {

@@ -260,11 +260,23 @@ func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []d
 	return dst
 }
 
+// Explain expects the shape of the nearest neighbour, at the level and the scale of the rows that fit it. A discord is of one value.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+	e := d.describe(&r, fresh, since, expected)
+	copy(contribution, e.Fields)
+	return e.Part, e.Fields != nil
+}
+
 // Describe returns the discord that is the fresh row's score, and its nearest neighbour.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
-	e := detectors.Evidence{From: r.Row(fresh), To: r.Row(fresh)}
+	return d.describe(&r, fresh, 0, make([]float64, r.Dim))
+}
+
+// describe is Describe, and sets expected to the row that was expected in place of the one that deviates most.
+func (d *detector) describe(r *detectors.Rows, fresh, since int, expected []float64) detectors.Evidence {
+	e := detectors.Evidence{From: r.Row(fresh), To: r.Row(fresh), Part: detectors.OneRow(r.Row(fresh))}
 	best := math.Inf(-1)
-	d.set.found(&r, func(f detectors.Finding, length int) {
+	d.set.found(r, func(f detectors.Finding, length int) {
 		if f.Fresh != fresh || f.Score <= best {
 			return
 		}
@@ -276,6 +288,18 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 			{Name: "rank among the discords of its length", Field: detectors.AllFields, Value: float64(f.Rank)}}
 		e.Fields = detectors.OneHot(r.Dim, length/d.set.count)
 	})
+	if e.Fields == nil {
+		return e
+	}
+	column := func(c int) []float64 {
+		x := make([]float64, r.Len())
+		for i := range x {
+			x[i] = r.X64[i*r.Dim+c]
+		}
+		return x
+	}
+	off := discord.Expect(expected, e.Fields, column, e.To-e.From+1, e.Inputs[0].From, e.From, since)
+	e.Part = detectors.PartOf(e.From, since, off)
 	return e
 }
 

@@ -74,11 +74,18 @@ func (f *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	return n, ok
 }
 
+// Locate returns the scored row, whose value is that of the run.
+func (f *detector) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+	e := f.Describe(r, fresh)
+	copy(contribution, e.Fields)
+	return e.Part, true
+}
+
 // Describe returns the longest run, which may begin before the rows of the task.
 func (f *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row, t := r.Row(fresh), r.Until(fresh)
 	score(t)
-	e := detectors.Evidence{From: row, To: row}
+	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row)}
 	at := 0
 	for c := range r.Dim {
 		run := t.Next.Float32(2 * c)

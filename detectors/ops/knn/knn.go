@@ -210,24 +210,24 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	return n, ok
 }
 
-// Explain expects the mean of the last rows of the nearest points. A value's share is its share of the squared distances to them.
-func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+// Explain expects the mean of the nearest points. A value's share is its share of the squared distances to them.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	m := d.p.Embed
 	q := query(&r, fresh)
 	if hasNonFinite(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || hasNonFinite(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
-		return false
+		return detectors.Part{}, false
 	}
 	if d.p.ZNorm {
-		x := vec.Embed(nil, r.X, r.Dim, m, true)
-		return explain(x, m*r.Dim, r.Dim, d.p, q, expected, contribution) && rescale(&r, m, fresh, expected)
+		return explain(vec.Embed(nil, r.X, r.Dim, m, true), m*r.Dim, &r, d.p, q, fresh, since, expected, contribution)
 	}
-	return explain(r.X, r.Dim, r.Dim, d.p, q, expected, contribution)
+	return explain(r.X, r.Dim, &r, d.p, q, fresh, since, expected, contribution)
 }
 
 // Describe returns the nearest points and their distances, whose sum is the score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	m, row := d.p.Embed, r.Row(fresh)
-	e := detectors.Evidence{From: row - m + 1, To: row, Fields: shares(d, r, fresh)}
+	e := detectors.Evidence{From: row - m + 1, To: row}
+	e.Part, e.Fields = shares(d, r, fresh)
 	x, step := r.X, r.Dim
 	if d.p.ZNorm {
 		x, step = vec.Embed(nil, r.X, r.Dim, m, true), m*r.Dim
@@ -258,50 +258,40 @@ func distance(at, x []float32) float64 {
 	return math.Sqrt(square)
 }
 
-// shares returns the fields' shares in a score; nil where d does not explain it.
-func shares(d detectors.Explainer, r detectors.Rows, fresh int) []float64 {
+// shares returns the part of a score and the fields' shares in it; the last row, and nil, where d does not explain it.
+func shares(d detectors.Explainer, r detectors.Rows, fresh int) (detectors.Part, []float64) {
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
-	if !d.Explain(r, fresh, expected, shares) {
-		return nil
+	p, ok := d.Explain(r, fresh, 0, expected, shares)
+	if !ok {
+		return detectors.OneRow(r.Row(fresh)), nil
 	}
-	return shares
+	return p, shares
 }
 
-// rescale converts the expected end of a normalised point of m rows to the level and the deviation of
-// the point of a fresh row.
-func rescale(r *detectors.Rows, m, fresh int, expected []float64) bool {
-	to := r.Len() - r.Fresh + fresh + 1
-	rows := r.X[(to-m)*r.Dim : to*r.Dim]
-	for c := range expected {
-		level, sd := vec.Moments(rows, c, r.Dim)
-		expected[c] = level + sd*expected[c]
-	}
-	return true
-}
-
-// explain is Explain for points of rows of dim values, which begin at every step-th number
-// of x.
-func explain(x []float32, step, dim int, p Params, q knn.Query, expected, contribution []float64) bool {
+// explain is Explain for points that begin at every step-th number of x: those of the rows, or normalised ones.
+func explain(
+	x []float32, step int, r *detectors.Rows, p Params, q knn.Query, fresh, since int, expected, contribution []float64,
+) (detectors.Part, bool) {
+	dim := r.Dim
 	at := x[q.At*step : q.At*step+p.Embed*dim]
 	points := nearest(x, step, at, p.K, q)
-	mean, share, total := make([]float64, dim), make([]float64, dim), 0.0
+	mean, squares := make([]float64, len(at)), make([]float64, len(at))
 	for _, i := range points {
 		for c, v := range at {
 			e := float64(v) - float64(x[i*step+c])
-			share[c%dim] += e * e
-			total += e * e
-		}
-		for c := range mean {
-			mean[c] += float64(x[i*step+(p.Embed-1)*dim+c]) / float64(len(points))
+			squares[c] += e * e
+			mean[c] += float64(x[i*step+c]) / float64(len(points))
 		}
 	}
-	if total == 0 {
-		return false
+	row := r.Row(fresh)
+	if p.ZNorm {
+		rows := make([]float64, len(at))
+		for i, v := range r.X[(row-p.Embed+1)*dim : (row+1)*dim] {
+			rows[i] = float64(v)
+		}
+		return detectors.DeviationOfShape(row, since, rows, mean, squares, expected, contribution)
 	}
-	for c := range mean {
-		expected[c], contribution[c] = mean[c], share[c]/total
-	}
-	return true
+	return detectors.Deviation(row, since, mean, squares, expected, contribution)
 }
 
 // nearest returns the k points of q nearest to at, the nearest first, of equal ones the

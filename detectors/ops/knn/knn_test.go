@@ -18,7 +18,7 @@ func TestKNNExplain(t *testing.T) {
 	}
 	r := detectors.Rows{Dim: 2, Fresh: 1, Params: d.Params(), X: []float32{0, 0, 2, 0, 50, 50, 90, 90, 1, 6}}
 	expected, contribution := make([]float64, 2), make([]float64, 2)
-	if !d.(detectors.Explainer).Explain(r, 0, expected, contribution) {
+	if _, ok := d.(detectors.Explainer).Explain(r, 0, 0, expected, contribution); !ok {
 		t.Fatal("no explanation")
 	}
 	// The nearest are (0, 0) and (2, 0): 1 and 36 of squared distance each.
@@ -26,11 +26,11 @@ func TestKNNExplain(t *testing.T) {
 		t.Errorf("expected %v, contribution %v", expected, contribution)
 	}
 	r.X[4] = float32(math.NaN())
-	if d.(detectors.Explainer).Explain(r, 0, expected, contribution) {
+	if _, ok := d.(detectors.Explainer).Explain(r, 0, 0, expected, contribution); ok {
 		t.Error("a NaN is explained")
 	}
 	r.X = make([]float32, 10)
-	if d.(detectors.Explainer).Explain(r, 0, expected, contribution) {
+	if _, ok := d.(detectors.Explainer).Explain(r, 0, 0, expected, contribution); ok {
 		t.Error("a score of 0 is explained")
 	}
 }

@@ -250,23 +250,20 @@ func (d *ModelDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	return n, true
 }
 
-// Explain expects the mean of the last rows of the nearest points of the model. A value's share is its share of the
-// squared distances to them.
-func (d *ModelDetector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+// Explain expects the mean of the nearest points of the model. A value's share is its share of the squared distances to them.
+func (d *ModelDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	x, width, ok := against(nil, &r)
 	if !ok || hasNonFinite(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {
-		return false
+		return detectors.Part{}, false
 	}
-	if !explain(x, width, r.Dim, d.p, query(&r, fresh), expected, contribution) {
-		return false
-	}
-	return !d.p.ZNorm || rescale(&r, d.p.Embed, fresh, expected)
+	return explain(x, width, &r, d.p, query(&r, fresh), fresh, since, expected, contribution)
 }
 
 // Describe returns the nearest points of the model and their distances, whose sum is the score.
 func (d *ModelDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row, Fields: shares(d, r, fresh)}
+	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row}
+	e.Part, e.Fields = shares(d, r, fresh)
 	x, width, ok := against(nil, &r)
 	if !ok {
 		return e

@@ -307,20 +307,15 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 		0, 0))
 }
 
-// Explain gives the mean of the neighbours' last rows, and for each value its
-// share in the squared distances to the neighbours.
-func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+// Explain expects the mean of the neighbours. A value's share is its share of the squared distances to them.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	t := newTask(&r, nil)
 	n := len(t.points) / t.dim
 	at := n - r.Fresh + fresh
 	var s lof.Scorer
 	neighbours := s.Neighbours(&t.p, t.points, t.dim, t.virtuals, at)
-	if len(neighbours) == 0 {
-		return false
-	}
 	point := t.points[at*t.dim:][:t.dim]
-	mean, apart := make([]float64, r.Dim), make([]float64, r.Dim)
-	total := 0.0
+	mean, squares := make([]float64, t.dim), make([]float64, t.dim)
 	for _, o := range neighbours {
 		other := t.virtuals
 		if o < n {
@@ -330,26 +325,19 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 		}
 		for c, v := range point {
 			e := float64(v) - float64(other[c])
-			apart[c%r.Dim] += e * e
-			total += e * e
-		}
-		for c, v := range other[t.dim-r.Dim : t.dim] {
-			mean[c] += float64(v) / float64(len(neighbours))
+			squares[c] += e * e
+			mean[c] += float64(other[c]) / float64(len(neighbours))
 		}
 	}
-	if total == 0 {
-		return false
-	}
-	row := r.Len() - r.Fresh + fresh
-	values := r.X[(row-d.p.Embed+1)*r.Dim : (row+1)*r.Dim]
-	for c := range r.Dim {
-		if d.p.ZNorm {
-			middle, sd := vec.Moments(values, c, r.Dim)
-			mean[c] = middle + sd*mean[c]
+	row := r.Row(fresh)
+	if d.p.ZNorm {
+		rows := make([]float64, t.dim)
+		for i, v := range r.X[(row-d.p.Embed+1)*r.Dim : (row+1)*r.Dim] {
+			rows[i] = float64(v)
 		}
-		expected[c], contribution[c] = mean[c], apart[c]/total
+		return detectors.DeviationOfShape(row, since, rows, mean, squares, expected, contribution)
 	}
-	return true
+	return detectors.Deviation(row, since, mean, squares, expected, contribution)
 }
 
 // Describe returns the neighbours with their distances, and the densities whose ratio is the score.
@@ -358,7 +346,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	n, row := len(t.points)/t.dim, r.Row(fresh)
 	first := r.Len() - n - d.p.Embed + 1 // row of the first point
 	at := n - r.Fresh + fresh
-	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row}
+	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row, Part: detectors.OneRow(row)}
 	all := append(slices.Clone(t.points), t.virtuals...)
 	apart := func(i, j int) float64 {
 		square := 0.0
@@ -409,8 +397,8 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 			detectors.Measure{Name: "mean density of the neighbours", Field: detectors.AllFields, Value: sum / float64(len(mine))})
 	}
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
-	if d.Explain(r, fresh, expected, shares) {
-		e.Fields = shares
+	if p, ok := d.Explain(r, fresh, 0, expected, shares); ok {
+		e.Part, e.Fields = p, shares
 	}
 	return e
 }

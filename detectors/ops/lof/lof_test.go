@@ -72,7 +72,7 @@ func TestLOFExplains(t *testing.T) {
 		r.X[at] += 5
 		cpu(t.Context(), &r, detectors.Sequential)
 		expected, contribution := make([]float64, dim), make([]float64, dim)
-		if !d.(detectors.Explainer).Explain(r, 1, expected, contribution) {
+		if _, ok := d.(detectors.Explainer).Explain(r, 1, 0, expected, contribution); !ok {
 			t.Fatalf("%+v: no explanation", p)
 		}
 		sum := contribution[0] + contribution[1] + contribution[2]
@@ -84,7 +84,7 @@ func TestLOFExplains(t *testing.T) {
 		}
 		// All equal: there is nothing to explain.
 		clear(r.X)
-		if d.(detectors.Explainer).Explain(r, 0, expected, contribution) {
+		if _, ok := d.(detectors.Explainer).Explain(r, 0, 0, expected, contribution); ok {
 			t.Errorf("%+v: an explanation of equal rows", p)
 		}
 	}

@@ -147,7 +147,7 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 }
 
 // Explain expects the level of the row's bin. The contribution of a value is its score divided by the sum of all.
-func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	dim := r.Dim - 1
 	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim+1:]
 	detail := r.Detail.F32()[2*fresh*dim:]
@@ -162,12 +162,12 @@ func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 		sum += score
 	}
 	if !(sum > 0) {
-		return false
+		return detectors.Part{}, false
 	}
 	for c := range contribution {
 		contribution[c] /= sum
 	}
-	return true
+	return detectors.OneRow(r.Row(fresh)), true
 }
 
 // Describe returns the bin of the row, and how far off its level the field with the largest score is.
@@ -181,7 +181,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 		name, hours = "local time at the bin's begin, hours from Sunday 0:00", 168
 	}
 	bin := clock.Bin(int64(r.X64[row*r.Dim]))
-	e := detectors.Evidence{From: row, To: row, Measures: []detectors.Measure{
+	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row), Measures: []detectors.Measure{
 		{Name: name, Field: detectors.AllFields, Value: hours * float64(bin) / float64(d.p.Bins)}}}
 	detail := r.Detail.F32()[2*fresh*dim:]
 	at := -1

@@ -61,7 +61,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("a missing peak scores %v, others up to %v", s, slices.Max(r.Scores[48:last]))
 		}
 		expected, share := make([]float64, 2), make([]float64, 2)
-		if !d.(detectors.Explainer).Explain(r, last, expected, share) {
+		if _, ok := d.(detectors.Explainer).Explain(r, last, 0, expected, share); !ok {
 			t.Fatal("says nothing of the missing peak")
 		}
 		if math.Abs(expected[0]-1e6-40) > 1 || math.Abs(expected[1]) > 1 || share[0] < 0.9 || math.Abs(share[0]+share[1]-1) > 1e-9 {

@@ -121,41 +121,30 @@ func (s *settings) rows(r *detectors.Rows, fresh int) []float64 {
 	return values
 }
 
-// Explain expects the mean of the last rows of the nearest points of the model, normalised ones at the
-// scored point's mean and deviation. A value's share is its share of the squared distances to them.
-func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+// Explain expects the mean of the nearest points of the model. A value's share is its share of the squared distances to them.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	s, dim := &d.set, r.Dim-d.set.timed
 	m, points := s.nearest(&r, fresh)
-	width := s.embed * dim
-	total, share, mean := 0.0, make([]float64, dim), make([]float64, dim)
+	mean, squares := make([]float64, s.embed*dim), make([]float64, s.embed*dim)
+	for c := range mean {
+		mean[c] = m.origin.Float64(2 * (c % dim))
+	}
 	for _, n := range points {
 		for c, e := range n.apart {
-			share[c%dim] += e * e
-			total += e * e
-		}
-		for c := range mean {
-			mean[c] += float64(n.point[width-dim+c]) / float64(len(points))
+			squares[c] += e * e
+			mean[c] += float64(n.point[c]) / float64(len(points))
 		}
 	}
-	if !(total > 0) || math.IsInf(total, 1) {
-		return false
+	if s.znorm {
+		return detectors.DeviationOfShape(r.Row(fresh), since, s.rows(&r, fresh), mean, squares, expected, contribution)
 	}
-	rows := s.rows(&r, fresh)
-	for c := range mean {
-		expected[c] = m.origin.Float64(2*c) + mean[c]
-		if s.znorm {
-			level, sd := vec.Moments(rows, c, dim)
-			expected[c] = level + sd*expected[c]
-		}
-		contribution[c] = share[c] / total
-	}
-	return true
+	return detectors.Deviation(r.Row(fresh), since, mean, squares, expected, contribution)
 }
 
 // Describe returns the nearest points of the model and their distances, whose sum divided by the cut is the score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.set.embed + 1, To: row}
+	e := detectors.Evidence{From: row - d.set.embed + 1, To: row, Part: detectors.OneRow(row)}
 	m, points := d.set.nearest(&r, fresh)
 	weight := 0.0
 	for _, n := range points {
@@ -166,8 +155,8 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	e.Measures = []detectors.Measure{{Name: "weight", Field: detectors.AllFields, Value: weight},
 		{Name: "cut of the model", Field: detectors.AllFields, Value: m.cut}}
 	expected, shares := make([]float64, r.Dim-d.set.timed), make([]float64, r.Dim-d.set.timed)
-	if d.Explain(r, fresh, expected, shares) {
-		e.Fields = shares
+	if p, ok := d.Explain(r, fresh, 0, expected, shares); ok {
+		e.Part, e.Fields = p, shares
 	}
 	return e
 }

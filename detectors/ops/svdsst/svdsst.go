@@ -106,6 +106,11 @@ func score(r detectors.Rows) {
 	})
 }
 
+// Locate returns the last row that the score covers, the first after the change. The field is known where there is but one.
+func (d *detector) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+	return trajectories.Locate(&d.Steady, &r, fresh, contribution)
+}
+
 // Describe returns past and present of the field with the largest score, and the directions of the past.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)

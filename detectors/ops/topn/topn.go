@@ -223,31 +223,22 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
 }
 
-// Explain expects the mean of the last rows of the nearest points. A value contributes its share of the squared distances
-// to them.
-func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+// Explain expects the mean of the nearest points. A value contributes its share of the squared distances to them.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	x, at, near := d.nearest(&r, fresh)
-	width := len(at)
-	total := 0.0
-	clear(expected)
-	clear(contribution)
+	mean, squares := make([]float64, len(at)), make([]float64, len(at))
 	for _, i := range near {
 		for c, v := range at {
-			e := float64(v) - float64(x[i*width+c])
-			contribution[c%r.Dim] += e * e
-			total += e * e
-		}
-		for c := range expected {
-			expected[c] += float64(x[(i+1)*width-r.Dim+c]) / float64(len(near))
+			other := float64(x[i*len(at)+c])
+			e := float64(v) - other
+			squares[c] += e * e
+			mean[c] += other / float64(len(near))
 		}
 	}
-	if !(total > 0) || r.Scores[fresh] == 0 {
-		return false
+	if r.Scores[fresh] == 0 {
+		return detectors.Part{}, false
 	}
-	for c := range contribution {
-		contribution[c] /= total
-	}
-	return true
+	return detectors.Deviation(r.Row(fresh), since, mean, squares, expected, contribution)
 }
 
 // nearest returns the points of the window, the point of a fresh row, and the numbers of its neighbours, none where a value
@@ -269,7 +260,7 @@ func (d *detector) nearest(r *detectors.Rows, fresh int) (x, at []float32, near 
 // Describe returns the nearest points and their distances, whose sum is the score if the point is among the TOP.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	m, row := d.p.Embed, r.Row(fresh)
-	e := detectors.Evidence{From: row - m + 1, To: row}
+	e := detectors.Evidence{From: row - m + 1, To: row, Part: detectors.OneRow(row)}
 	x, at, found := d.nearest(&r, fresh)
 	first := r.Len() - m + 1 - len(x)/len(at) // point of the window
 	for _, i := range found {
@@ -282,8 +273,8 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 		e.Inputs = append(e.Inputs, near)
 	}
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
-	if d.Explain(r, fresh, expected, shares) {
-		e.Fields = shares
+	if p, ok := d.Explain(r, fresh, 0, expected, shares); ok {
+		e.Part, e.Fields = p, shares
 	}
 	return e
 }

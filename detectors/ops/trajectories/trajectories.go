@@ -19,6 +19,18 @@ type Compared struct {
 // most is the number of directions that Describe returns at least, where there are as many.
 const most = 8
 
+// Locate is detectors.Locator's. It reads no rows, which may be in a window cache.
+func Locate(s *detectors.Steady, r *detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+	for c := range contribution {
+		contribution[c] = math.NaN()
+	}
+	if len(contribution) == 1 {
+		contribution[0] = 1
+	}
+	row := r.Row(fresh)
+	return detectors.Part{Row: row - s.To, From: row - s.From, To: row - s.To}, true
+}
+
 // Describe returns past and present of the field with the largest score, the directions of the past, and the shares of the
 // present's rows. dissect returns what the score of a row's field was computed from; it is called for each field in turn.
 func (c *Compared) Describe(r *detectors.Rows, fresh int, dissect func(field int) sst.Anatomy) detectors.Evidence {
@@ -27,6 +39,7 @@ func (c *Compared) Describe(r *detectors.Rows, fresh int, dissect func(field int
 	e := detectors.Evidence{From: row - c.From, To: row - c.To, Inputs: []detectors.Input{
 		{Role: detectors.Past, From: row + 1 - c.Least, To: row - c.Gamma, Distance: math.NaN()},
 		{Role: detectors.Present, From: present, To: row, Distance: math.NaN()}}}
+	e.Part = detectors.Part{Row: e.To, From: e.From, To: e.To}
 	best, at := sst.Anatomy{Score: math.NaN()}, 0
 	for field := range r.Dim {
 		if a := dissect(field); a.Score > best.Score || math.IsNaN(best.Score) {

@@ -61,10 +61,17 @@ func (d *detector) Window() int             { return d.Least }
 // Incomplete marks the detector as one that leaves out missing values.
 func (d *detector) Incomplete() {}
 
+// Locate returns the scored row: a score of another program is about all that it covers, to the same degree.
+func (d *detector) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+	e := d.Describe(r, fresh)
+	copy(contribution, e.Fields)
+	return e.Part, e.Fields != nil
+}
+
 // Describe returns the value with the largest score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.Least + 1, To: row}
+	e := detectors.Evidence{From: row - d.Least + 1, To: row, Part: detectors.Part{Row: row, From: row - d.Least + 1, To: row}}
 	most, at := math.NaN(), 0
 	for c, x := range r.X64[row*r.Dim:][:r.Dim] {
 		if r.Params[0] != 0 {

@@ -69,7 +69,7 @@ func (z *detector) Incomplete() {}
 
 // Explain expects the mean of the values before, where there are enough of them. A value's share is its
 // score divided by the sum of all scores; the row's score is that of the value with the largest share.
-func (z *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+func (z *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	n := z.Window() - 1
 	row := r.Len() - r.Fresh + fresh
 	sum := 0.0
@@ -82,18 +82,18 @@ func (z *detector) Explain(r detectors.Rows, fresh int, expected, contribution [
 		sum += z
 	}
 	if !(sum > 0) {
-		return false
+		return detectors.Part{}, false
 	}
 	for c := range contribution {
 		contribution[c] /= sum
 	}
-	return true
+	return detectors.OneRow(row), true
 }
 
 // Describe returns the values before, and the mean and the deviation of those of the field with the largest score.
 func (z *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	n, row := z.Window()-1, r.Row(fresh)
-	e := detectors.Evidence{From: row, To: row, Inputs: []detectors.Input{{Role: detectors.Baseline, From: row - n, To: row - 1,
+	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row), Inputs: []detectors.Input{{Role: detectors.Baseline, From: row - n, To: row - 1,
 		Distance: math.NaN()}}}
 	most, at := math.NaN(), 0
 	for c := range r.Dim {

@@ -77,7 +77,7 @@ func TestZScoreOfVectors(t *testing.T) {
 			t.Errorf("%s: scores %v by the definition, %v by the fast form", name, out[0], out[1])
 		}
 		expected, share := make([]float64, dim), make([]float64, dim)
-		if !d.(detectors.Explainer).Explain(r, 0, expected, share) || slices.Index(share, slices.Max(share)) != off ||
+		if _, ok := d.(detectors.Explainer).Explain(r, 0, 0, expected, share); !ok || slices.Index(share, slices.Max(share)) != off ||
 			math.Abs(expected[off]) > 0.1 {
 			t.Errorf("%s: expected %v, shares %v", name, expected, share)
 		}
@@ -115,19 +115,19 @@ func TestZScoreExplains(t *testing.T) {
 	d := mustZScore(t, 5).(detectors.Explainer)
 	r := detectors.Rows{Dim: 2, Fresh: 2, Params: d.Params(), X: []float32{1, 10, 3, 10, 1, 20, 3, 20, 4, 15, 2, 30}}
 	expected, share := make([]float64, 2), make([]float64, 2)
-	if !d.Explain(r, 0, expected, share) || !slices.Equal(expected, []float64{2, 15}) || !slices.Equal(share, []float64{1, 0}) {
+	if _, ok := d.Explain(r, 0, 0, expected, share); !ok || !slices.Equal(expected, []float64{2, 15}) || !slices.Equal(share, []float64{1, 0}) {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
-	if !d.Explain(r, 1, expected, share) || !slices.Equal(expected, []float64{2.75, 16.25}) ||
+	if _, ok := d.Explain(r, 1, 0, expected, share); !ok || !slices.Equal(expected, []float64{2.75, 16.25}) ||
 		math.Abs(share[0]+share[1]-1) > 1e-12 || share[1] < share[0] {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
 	r.X[10] = float32(math.NaN())
-	if !d.Explain(r, 1, expected, share) || !slices.Equal(expected, []float64{2.75, 16.25}) || !slices.Equal(share, []float64{0, 1}) {
+	if _, ok := d.Explain(r, 1, 0, expected, share); !ok || !slices.Equal(expected, []float64{2.75, 16.25}) || !slices.Equal(share, []float64{0, 1}) {
 		t.Errorf("a value is missing: expected %v, shares %v", expected, share)
 	}
 	r.X[11] = float32(math.NaN())
-	if d.Explain(r, 1, expected, share) {
+	if _, ok := d.Explain(r, 1, 0, expected, share); ok {
 		t.Error("a score that is not a number is explained")
 	}
 }

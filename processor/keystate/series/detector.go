@@ -41,6 +41,7 @@ type Setup struct {
 	former   []*threshold.Rule // of other histories
 	Combined *ensemble.Params  // of an ensemble; nil: it is none
 	Explain  detectors.Explainer
+	Locate   detectors.Locator
 	Blocker  detectors.Blocker
 	Valued   bool         // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
 	Traced   bool         // a series has a Trace of its scores
@@ -84,7 +85,8 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	}
 	if d.judge(); d.Judged {
 		d.Explain, _ = d.Detector.(detectors.Explainer)
-		d.Valued = d.Valued || d.Events != nil && (d.Explain != nil || !d.Steady)
+		d.Locate, _ = d.Detector.(detectors.Locator)
+		d.Valued = d.Valued || d.Events != nil && (d.Explain != nil || d.Locate != nil || !d.Steady)
 	}
 	for rows := d.MinRows + d.Fresh - 1; rows <= d.Full; rows++ {
 		size, ok := c.Detector.Size(detectors.View{Dim: d.Width, Rows: int(rows), Fresh: c.Stride})

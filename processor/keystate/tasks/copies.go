@@ -21,8 +21,8 @@ func (c *copies) addTimes(w *series.Window, rows, skip int32) {
 }
 
 // addValues copies what explains a finding: the centers of X's columns, 0 where they have
-// none, the fresh rows, and of a detector with Scale the columns' scales.
-func (c *copies) addValues(w *series.Window, d *series.SetDetector, centers, scales []float64) {
+// none, the values of the newest rows, of a detector with Scale the columns' scales, and the rows' times.
+func (c *copies) addValues(w *series.Window, d *series.SetDetector, rows int32, centers, scales []float64) {
 	for i := range d.Dim {
 		center := 0.0
 		if len(centers) > 0 {
@@ -30,12 +30,15 @@ func (c *copies) addValues(w *series.Window, d *series.SetDetector, centers, sca
 		}
 		c.words = append(c.words, math.Float64bits(center))
 	}
-	x, y := w.Values(d.Dim, d.Fresh)
+	x, y := w.Values(d.Dim, rows)
 	c.words = append(append(c.words, x...), y...)
 	if d.Scale {
 		for _, s := range scales {
 			c.words = append(c.words, math.Float64bits(s))
 		}
+	}
+	if d.Grid == nil {
+		c.addTimes(w, rows, 0)
 	}
 }
 
@@ -50,8 +53,34 @@ func (c *copies) Times(t *Task) (times, words []uint64) {
 // row, of a task that is Valued.
 func (c *copies) Values(t *Task, i int) (centers, row []uint64) {
 	d := t.Detector
-	values := c.words[int(t.at)+int(t.times)+int(d.Fresh):]
-	return values[:d.Dim], values[(1+i)*d.Dim:][:d.Dim]
+	values := c.values(t)
+	return values[:d.Dim], values[(1+int(t.copied-d.Fresh)+i)*d.Dim:][:d.Dim]
+}
+
+// Row returns the time and the bits of the values of the row of such a task that is the given number of rows before the newest,
+// or of the oldest that the queue has; not of a grid's.
+func (c *copies) Row(t *Task, back int) (time int64, row []uint64) {
+	d := t.Detector
+	values, i := c.values(t), int(t.copied)-1-min(back, int(t.copied)-1)
+	times := values[(1+int(t.copied))*d.Dim:]
+	if d.Scale {
+		times = times[d.Dim:]
+	}
+	return int64(times[i]), values[(1+i)*d.Dim:][:d.Dim]
+}
+
+// Since returns how many rows before the newest the first of them is that is not before a time.
+func (c *copies) Since(t *Task, time int64) (back int) {
+	for back = int(t.copied) - 1; back > 0; back-- {
+		if at, _ := c.Row(t, back); at >= time {
+			break
+		}
+	}
+	return back
+}
+
+func (c *copies) values(t *Task) []uint64 {
+	return c.words[int(t.at)+int(t.times)+int(t.Detector.Fresh):]
 }
 
 // Scale returns the scale of a column of X of such a task; 1 without Scale.
@@ -60,8 +89,7 @@ func (c *copies) Scale(t *Task, column int) float64 {
 	if !d.Scale {
 		return 1
 	}
-	values := c.words[int(t.at)+int(t.times)+int(d.Fresh):]
-	return math.Float64frombits(values[(1+int(d.Fresh))*d.Dim+column])
+	return math.Float64frombits(c.values(t)[(1+int(t.copied))*d.Dim+column])
 }
 
 // WarmedUp returns time and offset of a WarmingUp entry, and how many samples remain until the first with a score.

@@ -24,11 +24,11 @@ func TestCopies(t *testing.T) {
 	}
 	for _, centers := range [][]float64{nil, {100, 200}} {
 		c := copies{words: []uint64{99, 99}} // of another task
-		task := Task{Detector: d, at: 2, times: 4}
+		task := Task{Detector: d, at: 2, times: 4, copied: 4}
 		push(0, 7)
 		c.addTimes(w, 4, 0)
 		c.words = append(c.words, 8, 10, 13)
-		c.addValues(w, d, centers, nil)
+		c.addValues(w, d, 4, centers, nil)
 		push(7, 20)
 		times, words := c.Times(&task)
 		if !slices.Equal(times, []uint64{30, 40, 50, 60}) || !slices.Equal(words, []uint64{8, 10, 13}) {
@@ -36,6 +36,11 @@ func TestCopies(t *testing.T) {
 		}
 		if centers == nil {
 			centers = []float64{0, 0}
+		}
+		for back, want := range []int64{6, 5, 4, 3, 3} {
+			if time, row := c.Row(&task, back); time != 10*want || math.Float64frombits(row[1]) != -float64(want) {
+				t.Errorf("%d rows back it has %v of time %d, not %d", back, row, time, want)
+			}
 		}
 		for i, want := range []float64{4, 5, 6} {
 			at, row := c.Values(&task, i)

@@ -36,14 +36,15 @@ type Pending[K comparable] struct {
 
 // Task is a task without scores yet, or something that waits behind one.
 // copies.words has from at on: times, the words of the fresh rows and, for a detector that
-// explains or has a guard, the columns' centers and the fresh rows' values; of a warming-up row what
-// WarmedUp returns. The times are those of X, or of a steady detector only those that its rows are
+// explains or has a guard, the columns' centers, and values and times of the fresh rows and of those before that a score covers; of a
+// warming-up row what WarmedUp returns. The first times are those of X, or of a steady detector only those that its rows are
 // about (RowTimes).
 type Task struct {
 	Detector *series.SetDetector
 	Turn     int64 // the offset in whose turn it was added
 	Index    int32 // in the batch, or one of the below
 	times    int32 // number of times in words
+	copied   int32 // number of rows whose values are in words, if it is Valued
 	at       uint32
 	Steady   bool   // it has a score for each fresh row, or for those that Setup.Scored names, in order
 	Valued   bool   // it has the values: of a detector that explains, or has a guard
@@ -202,7 +203,14 @@ func (q *Queue[K]) Pack(
 	}
 	q.words = append(q.words, word)
 	if e.Valued = d.Valued; d.Valued {
-		q.addValues(w, d, q.centers, q.scales)
+		switch e.copied = d.Fresh; {
+		case d.Explain == nil && d.Locate == nil:
+		case e.Steady:
+			e.copied = min(w.Rows, d.Fresh+int32(d.From))
+		default:
+			e.copied = min(w.Rows, d.Full)
+		}
+		q.addValues(w, d, e.copied, q.centers, q.scales)
 	}
 	return added
 }
