@@ -60,6 +60,7 @@ func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger,
 	}
 	defer exec.Close()
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
+	log.Info("outputs", "format", c.Output.Format, "written", c.OutputText())
 	executors.Watch(metrics, exec)
 
 	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: executors.GPUs(exec), faults: faults}

@@ -148,7 +148,7 @@ type detectSettings struct {
 
 type outputSettings struct {
 	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
-	Format       string   `env:"OUTPUT_FORMAT" envDefault:"avro" oneof:"avro|json" doc:"Format of scores, anomalies and feedback: Avro, with the schema's id of the registry or without a registry in single-object encoding, or plain JSON with the same fields, which needs no registry. See docs/outputs.md. Give new topics to a group that changes it: consumers would find both."`
+	Format       string   `env:"OUTPUT_FORMAT" derived:"json where all records are (FORMAT=json) and there is no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback: Avro, with the schema's id of the registry or without a registry in single-object encoding, or plain JSON with the same fields, which needs no registry. See docs/outputs.md. Give new topics to a group that changes it: consumers would find both."`
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
 	// Topics are the names of outputs.Table, whose rows are also their tags.
 	Topics          outputs.Names

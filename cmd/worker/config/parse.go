@@ -46,6 +46,7 @@ func parse(environ []string, withMappings bool) (c *Config, faults, warnings []F
 			of.Registry.CacheDir = platformCacheDir(env.ToMap(environ), runtime.GOOS)
 		}
 	}
+	c.deriveOutputFormat()
 	faults = file.locate(c.validateMappings(c.validate(faults), before), given)
 	c.fill()
 	return c, faults, append(file.warnings(c), unknownNames(given, known, c.Detect.Names)...)

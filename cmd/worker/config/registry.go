@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"odradek/schemas"
@@ -47,6 +48,37 @@ func (c *Config) NewRegistry() (*registry.Client, error) {
 		return nil, err
 	}
 	return registry.New(cfg)
+}
+
+// deriveOutputFormat sets the default of OUTPUT_FORMAT: outputs are JSON where all records are and no registry has ids for Avro's
+// schemas, without which few programs can read it.
+func (c *Config) deriveOutputFormat() {
+	all := c.Mappings()
+	format := avro.Format.Name
+	if len(c.Registry.URLs) == 0 && !slices.ContainsFunc(all, func(of *Config) bool { return of.Mapping.Format != json.Format.Name }) {
+		format = json.Format.Name
+	}
+	for _, of := range append(all, c) {
+		if of.Output.Format == "" {
+			of.Output.Format = format
+		}
+	}
+}
+
+// OutputText says how scores and anomalies are written, and why, for people.
+func (c *Config) OutputText() string {
+	given := !c.isDefault("OUTPUT_FORMAT")
+	switch {
+	case c.Output.NeedsNoSchemas() && given:
+		return "plain JSON"
+	case c.Output.NeedsNoSchemas():
+		return "plain JSON, as the records are, because there is no schema registry"
+	case len(c.Registry.URLs) > 0:
+		return "Avro, with the ids of its schemas in the registry"
+	case given:
+		return "Avro in single-object encoding, because there is no schema registry"
+	}
+	return "Avro in single-object encoding, because there is no schema registry; " + Prefix + "OUTPUT_FORMAT=json makes it plain JSON"
 }
 
 // NeedsNoSchemas reports whether no schema of the outputs is registered: they are not in Avro.

@@ -136,6 +136,7 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 	if len(faults) == 0 {
 		all, given := c.Count()
 		r.OK("configuration", "%d settings, %d of them given", all, given)
+		r.OK(config.Prefix+"OUTPUT_FORMAT", "scores and anomalies are written in %s", c.OutputText())
 		if preset, list := c.Expanded(); preset != "" {
 			for _, d := range list {
 				r.OK(config.Prefix+"PRESET", "%s: %s", preset, d)

@@ -187,6 +187,10 @@ func (c *Config) schemaSettings(format settingsfile.Setting) (list []settingsfil
 	if len(c.Given.Registry.URLs) > 0 {
 		list = append(list, settingsfile.Setting{Key: "schema_registry_url", Value: strings.Join(c.Given.Registry.URLs, ","), List: true})
 	}
+	of, err := c.with(append(slices.Clone(list), format))
+	if err == nil {
+		format.Comment = strings.TrimSpace(format.Comment + " Scores and anomalies are written in " + of.OutputText() + ".")
+	}
 	return append(list, format)
 }
 
