@@ -67,9 +67,10 @@ deploy: ## tests of deploy: alerts by promtool, dashboards against a running wor
 	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -count=1 -tags remove_all_sd ./...
 	cd deploy/test/browser && $(GO) vet ./... && $(GO) test -count=1 -v ./...
 
-pictures: ## docs/pictures, of the page: look at each before it is committed; needs Chromium
+pictures: ## docs/pictures, of the page and of the demo: look at each before it is committed; needs Chromium
 	mkdir -p docs/pictures
 	cd deploy/test/browser && $(GO) test -count=1 ./... -pictures $(CURDIR)/docs/pictures
+	$(GO) test -count=1 -run TestDemoOnATerminal ./cmd/demo -args -pictures $(CURDIR)/docs/pictures
 
 long: ## before a release: all tests, all of them required, on both versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)

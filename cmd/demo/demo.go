@@ -155,12 +155,23 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	// The workers outlive the generators until they have scored everything.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	workers, err := startWorkers(program, workerEnviron(t.environ), settings, t.err)
+	screen := newScreen(t.out)
+	if o.plain {
+		screen = nil
+	}
+	stderr := &held{w: t.err, hold: screen != nil && isTerminal(t.err)}
+	leave := func() {
+		screen.close()
+		stderr.release()
+	}
+	defer leave()
+	atExit.Store(&leave)
+	workers, err := startWorkers(program, workerEnviron(t.environ), settings, stderr)
 	if err != nil {
 		return err
 	}
 	defer workers.kill()
-	v := &demoView{t: t, o: o, began: began, streams: streams, live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	v := &demoView{t: t, o: o, began: began, streams: streams, screen: screen, addrs: addrs, cluster: cluster}
 	c := streams[0].config
 	client, err := demoClient(ctx, c)
 	if err != nil {
@@ -194,11 +205,12 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	}
 	r.Seconds, r.FirstSecond = time.Since(began).Seconds(), v.first.Seconds()
 	r.Lifecycle = append(r.Lifecycle, v.log.faults...)
-	v.clear()
+	leave()
 	fmt.Fprintf(t.out,
 		"%d readings of %d sensors, %.1f hours of event time, and %d other records; of the faults that were planted and over:\n\n",
 		streams[0].made.Load(), r.Sensors, r.EventHours, r.Records-streams[0].made.Load())
 	r.table(t.out)
+	r.rest(t.out)
 	for _, f := range r.Lifecycle {
 		fmt.Fprintln(t.out, "life cycle:", f)
 	}

@@ -260,7 +260,7 @@ func (d *demoTruth) judge(list []*demoAnomaly, r *demoResult) {
 	}
 }
 
-// table prints found and missed by kind, and what was false.
+// table prints found and missed by kind.
 func (r *demoResult) table(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "fault\tplanted\tfound\tmissed\tseries\tall found\t")
@@ -269,6 +269,10 @@ func (r *demoResult) table(w io.Writer) {
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t\n", name, k.Planted, k.Found, k.Missed, k.Series, k.SeriesFound)
 	}
 	tw.Flush()
+}
+
+// rest prints what was false, and how hot spots were followed.
+func (r *demoResult) rest(w io.Writer) {
 	fmt.Fprintf(w, "false: %d anomalies that opened where no fault was, %.3f per sensor-hour of event time", r.False, r.FalseRate)
 	for _, d := range slices.SortedFunc(maps.Keys(r.FalseBy), func(a, b string) int { return cmp.Compare(r.FalseBy[b], r.FalseBy[a]) }) {
 		fmt.Fprintf(w, "; %s %d", d, r.FalseBy[d])

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -32,6 +33,9 @@ type terminal struct {
 	environ  []string
 }
 
+// atExit has what gives the terminal back where the process ends at once.
+var atExit atomic.Pointer[func()]
+
 // signalContext ends at the first SIGINT or SIGTERM; the second ends the process.
 func signalContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -44,6 +48,9 @@ func signalContext() context.Context {
 		code := 128 + int(syscall.SIGTERM)
 		if s, ok := second.(syscall.Signal); ok {
 			code = 128 + int(s)
+		}
+		if leave := atExit.Load(); leave != nil {
+			(*leave)()
 		}
 		fmt.Fprintf(os.Stderr, "demo: second signal (%v): ending at once\n", second)
 		os.Exit(code)

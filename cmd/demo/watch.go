@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"strings"
 	"time"
 
@@ -22,28 +20,17 @@ type demoView struct {
 	o       *demoOptions
 	began   time.Time
 	streams []*stream
-	live    bool // a table that is drawn over and over
+	screen  *screen // on which a table is drawn over and over; nil: lines are printed
 	addrs   []string
 	cluster *kafkatest.Cluster
 
 	log   demoLog
 	first time.Duration // from the start to the first anomaly on the screen
-	lines int           // drawn
 	rate  struct {
 		at time.Time
 		n  int64
 		v  float64
 	}
-}
-
-// isTerminal reports whether w is one on which lines can be drawn over.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // streamAnomaly is a record of the anomalies topic of a stream.
@@ -61,14 +48,17 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, generated, w
 		go followAnomalies(ctx, client, s.config.AnomaliesTopic(), i, news)
 	}
 	every := 5 * time.Second
-	if v.live {
+	if v.screen != nil {
 		every = 500 * time.Millisecond
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	look := time.NewTicker(50 * time.Millisecond) // a changed size; signals of it are not on every system
+	defer look.Stop()
 	v.rate.at = v.began
-	v.say("Odradek demo: %d sensors, a fleet of machines, regions; %d workers of %d groups, exactly once; status page http://%s\n",
-		v.o.sensors, len(v.addrs), len(v.streams), v.addrs[0])
+	if v.screen == nil {
+		v.say("%s; status page http://%s\n", v.title(), v.addrs[0])
+	}
 	for {
 		select {
 		case err := <-generated:
@@ -82,11 +72,15 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, generated, w
 				v.first = time.Since(v.began)
 				v.draw()
 			}
-			if opened && !v.live {
+			if opened && v.screen == nil {
 				v.line(d)
 			}
 		case <-tick.C:
 			v.draw()
+		case <-look.C:
+			if v.screen != nil && v.screen.resized() {
+				v.screen.draw(v.frame)
+			}
 		}
 	}
 }
@@ -194,19 +188,34 @@ func (v *demoView) describe(a *demoAnomaly) string {
 		state, s.truth.describe(a))
 }
 
-// tableRows is how many anomalies the table shows.
-const tableRows = 10
+// title says what runs.
+func (v *demoView) title() string {
+	return fmt.Sprintf("Odradek demo: %d sensors, machines, regions; %d workers of %d groups, exactly once", v.o.sensors, len(v.addrs), len(v.streams))
+}
 
-// draw prints the state of things: a line, or the table over the last one.
+// draw prints the state of things: a line, or a frame over the last one.
 func (v *demoView) draw() {
-	now, made := time.Now(), int64(0)
-	for _, s := range v.streams {
-		made += s.made.Load()
-	}
+	now, made := time.Now(), v.made()
 	if since := now.Sub(v.rate.at); since > 400*time.Millisecond {
 		v.rate.v = float64(made-v.rate.n) / since.Seconds()
 		v.rate.at, v.rate.n = now, made
 	}
+	if v.screen == nil {
+		v.say("-- %s, %s\n", now.Format("15:04:05"), v.status())
+		return
+	}
+	v.screen.draw(v.frame)
+}
+
+func (v *demoView) made() (records int64) {
+	for _, s := range v.streams {
+		records += s.made.Load()
+	}
+	return records
+}
+
+// status says how far the demo is.
+func (v *demoView) status() string {
 	open := 0
 	for _, a := range v.log.list {
 		if !a.closed {
@@ -215,33 +224,34 @@ func (v *demoView) draw() {
 	}
 	first := v.streams[0]
 	passed := time.Duration(first.made.Load()/int64(v.o.sensors)) * demoInterval
-	status := fmt.Sprintf("%s after %v: event time %s, %.1f hours; %.0f records/s; %d anomalies, %d open", now.Format("15:04:05"),
-		now.Sub(v.began).Round(time.Second), first.options.Start.Add(passed).UTC().Format("2006-01-02 15:04:05"), passed.Hours(), v.rate.v,
-		len(v.log.list), open)
-	if !v.live {
-		v.say("-- %s\n", status)
-		return
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b,
-		"Odradek demo: %d sensors, a fleet of machines, regions; %d workers of %d groups, exactly once; status pages http://%s\n%s\n\n",
-		v.o.sensors, len(v.addrs), len(v.streams), strings.Join(v.addrs, " http://"), status)
-	v.judge().table(&b)
-	fmt.Fprintf(&b, "\n%-14s  %-13s  %-8s  %-12s  %-4s\n", "opened", "sensor", "detector", "severity", "")
-	for i := range min(tableRows, len(v.log.list)) {
-		a := v.log.list[len(v.log.list)-1-i]
-		fmt.Fprintf(&b, "%s  %s\n", time.UnixMicro(a.OpenedAt).UTC().Format("01-02 15:04:05"), v.describe(a))
-	}
-	v.clear()
-	text := b.String()
-	v.lines = strings.Count(text, "\n")
-	v.say("%s", text)
+	return fmt.Sprintf("%v: %d anomalies, %d open; %.0f records/s; event time %s, %.1f h", time.Since(v.began).Round(time.Second),
+		len(v.log.list), open, v.rate.v, first.options.Start.Add(passed).UTC().Format("2006-01-02 15:04:05"), passed.Hours())
 }
 
-// clear takes the table off the screen.
-func (v *demoView) clear() {
-	if v.live && v.lines > 0 {
-		v.say("\x1b[%dA\x1b[J", v.lines)
-		v.lines = 0
+// wide is the number of columns from which on a line of the table has the date, too.
+const wide = 100
+
+// frame returns the lines of the screen: what runs, faults by kind, and in the rows that remain the newest anomalies.
+func (v *demoView) frame(columns, rows int) []string {
+	lines := append([]string{v.title(), v.status()}, wrap("pages: http://"+strings.Join(v.addrs, " http://"), columns, "       ")...)
+	lines = append(lines, "")
+	var b strings.Builder
+	r := v.judge()
+	r.table(&b)
+	lines = append(lines, strings.Split(strings.TrimRight(b.String(), "\n"), "\n")...)
+	b.Reset()
+	r.rest(&b)
+	for line := range strings.Lines(b.String()) {
+		lines = append(lines, wrap(strings.TrimRight(line, "\n"), columns, "       ")...)
 	}
+	layout := "15:04:05"
+	if columns >= wide {
+		layout = "01-02 15:04:05"
+	}
+	lines = append(lines, "", fmt.Sprintf("%-*s  %-13s  %-8s  %-12s  %-4s", len(layout), "opened", "series", "detector", "severity", ""))
+	for i := len(v.log.list) - 1; i >= 0 && len(lines) < rows; i-- {
+		a := v.log.list[i]
+		lines = append(lines, time.UnixMicro(a.OpenedAt).UTC().Format(layout)+"  "+v.describe(a))
+	}
+	return lines[:min(len(lines), rows)]
 }
