@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -79,6 +80,9 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 		printFaults(t.err, faults)
 		return exitUsage
 	}
+	if err := mayWrite(out); err != nil { // before minutes of work
+		return t.fail(err)
+	}
 	s.Environ, s.Given, s.Bytes = environ, c, int64(size)
 	s.Fetch = fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 		PartitionBytes: int(c.Fetch.PartitionBytes)}
@@ -111,6 +115,25 @@ func suggestText(ctx context.Context, s *suggest.Config, topics []string) (text 
 	return s.SuggestAll(ctx, all, topics)
 }
 
+// mayWrite returns why a file cannot be made: it is there, or its folder is not.
+func mayWrite(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return existsError(path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".suggest-*")
+	if err != nil {
+		return fmt.Errorf("suggest: -out %s cannot be written: %w", path, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func existsError(path string) error {
+	return fmt.Errorf("suggest: %s exists: remove it, or name another file with -out", path)
+}
+
 // writeNew writes a text to a file that does not exist yet, or without one to w.
 func writeNew(w io.Writer, path, text string) error {
 	if path == "" {
@@ -119,7 +142,7 @@ func writeNew(w io.Writer, path, text string) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it holds no secret
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("suggest: %s exists: remove it, or name another file with -out", path)
+		return existsError(path)
 	}
 	if err != nil {
 		return fmt.Errorf("suggest: %w", err)

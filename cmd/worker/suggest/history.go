@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,10 @@ const (
 	leastSeries = 16
 	// leastRekeyed is the least lateness where records go through the internal topic.
 	leastRekeyed = 10 * time.Second
+	// leastTwins is the least number of repeated samples that speak for a producer that repeats.
+	leastTwins = 3
+	// mostIdle is the most that idle_after may be.
+	mostIdle = 168 * time.Hour
 	// manyRecords is how many times more records are read than samples are kept, where there are many series.
 	manyRecords = 3
 )
@@ -63,8 +68,8 @@ type history struct {
 	cut      string
 	behind   []int // samples by how far they are behind the newest of their partition, as round has it; those at the end are further
 	unsorted int   // samples older than the newest of their series
-	doubles  int   // samples with the time of the newest of their series
-	twins    int   // of those, with its values, too
+	doubles  int   // samples with the time of one of the last of their series, and other values
+	twins    int   // likewise, with its values
 	furthest int64 // how far behind the newest of its partition a sample was
 	pauses   []int64
 	longest  int64 // pause of a series
@@ -155,7 +160,35 @@ type of struct {
 	at     int32 // index into names, -1: its samples are not kept
 	newest int64
 	seen   bool
-	values []float64
+	recent []place // the last recall samples, as a ring
+	next   int     // in recent
+}
+
+// recall is the number of samples of a series that a later one is compared with, to find those that are sent again.
+const recall = 16
+
+// place is the time of a sample with a sum of its values.
+type place struct {
+	time   int64
+	values uint64
+}
+
+// met notes a sample and reports whether one of the last had its time, and whether one of these had its values.
+func (o *of) met(t int64, values []float64) (double, twin bool) {
+	at := place{time: t, values: 14695981039346656037} // FNV-1a, of words
+	for _, v := range values {
+		at.values = (at.values ^ math.Float64bits(v)) * 1099511628211
+	}
+	for _, p := range o.recent {
+		double, twin = double || p.time == t, twin || p == at
+	}
+	if len(o.recent) < recall {
+		o.recent = append(o.recent, at)
+	} else {
+		o.recent[o.next] = at
+		o.next = (o.next + 1) % recall
+	}
+	return double, twin
 }
 
 // read reads the records of a partition.
@@ -238,6 +271,11 @@ func (h *history) decode(ctx context.Context, dec schemas.Decoder, r *record.Rec
 
 // observe takes a sample into account; newest is the largest time of its partition before.
 func (h *history) observe(o *of, t, newest int64, values []float64) {
+	double, twin := o.met(t, values)
+	if twin { // it says nothing of the order
+		h.twins++
+		return
+	}
 	behind := int64(0)
 	if newest != schemas.NoTime {
 		behind = max(0, newest-t)
@@ -250,19 +288,17 @@ func (h *history) observe(o *of, t, newest int64, values []float64) {
 	h.behind[at]++
 	if o.seen {
 		switch {
+		case double || t == o.newest:
+			h.doubles++
 		case t < o.newest:
 			h.unsorted++
-		case t == o.newest:
-			if h.doubles++; slices.Equal(o.values, values) {
-				h.twins++
-			}
 		default:
 			h.pauses = append(h.pauses, t-o.newest)
 			h.longest = max(h.longest, t-o.newest)
 		}
 	}
 	if !o.seen || t >= o.newest {
-		o.seen, o.newest, o.values = true, t, append(o.values[:0], values...)
+		o.seen, o.newest = true, t
 	}
 }
 
@@ -312,11 +348,11 @@ func (h *history) stateSettings() (list []settingsfile.Setting) {
 			"lateness, or start: latest, avoids it."
 	}
 	list = append(list, settingsfile.Setting{Key: "lateness", Value: text(lateness), Comment: comment})
-	if h.twins > h.samples/100 {
+	if h.twins > h.samples/1000 && h.twins >= leastTwins && h.twins > h.doubles {
 		list = append(list, settingsfile.Setting{Key: "duplicates", Value: "drop", Comment: fmt.Sprintf("%s of %s have the series, time and "+
-			"values of the sample before: the producer sends them again.", share(h.twins, h.samples), count(h.samples, "sample"))})
+			"values of a sample shortly before: the producer sends them again.", share(h.twins, h.samples), count(h.samples, "sample"))})
 	} else if h.doubles > h.samples/50 {
-		h.m.s.head = append(h.m.s.head, fmt.Sprintf("%s of %s have the series and time of the sample before, with other values: is a part of "+
+		h.m.s.head = append(h.m.s.head, fmt.Sprintf("%s of %s have the series and time of a sample shortly before, with other values: is a part of "+
 			"the key missing, or the time too coarse?", share(h.doubles, h.samples), count(h.samples, "sample")))
 	}
 	silence := time.Duration(0)
@@ -331,6 +367,11 @@ func (h *history) stateSettings() (list []settingsfile.Setting) {
 			silence = roundUp(max(10*middle, 2*h.longest, lateness.Microseconds()))
 		}
 		list = append(list, set)
+		if idle := roundUp(max(silence.Microseconds(), 2*h.jump)); silence > 0 && idle <= mostIdle {
+			list = append(list, settingsfile.Setting{Key: "idle_after", Value: text(idle), Comment: fmt.Sprintf("Where nothing comes any more, "+
+				"no record moves the clock of the partition; its longest pause is %s. Records that are delayed on their way for longer than "+
+				"this may be late.", span(h.jump))})
+		}
 	}
 	jump := 24 * time.Hour
 	if d := max(lateness, silence); d > 0 {

@@ -59,9 +59,10 @@ type suggestion struct {
 }
 
 // Answers reports whether a fault of the given settings is one that a suggestion answers: without a schema JSON can be read, and
-// other records have an error of their own.
+// other records have an error of their own; and which fields of a schema are read is yet to be found. The settings that are found,
+// with those that are given, are checked against the schema again.
 func Answers(f config.Fault) bool {
-	return f.Name == config.Prefix+"SCHEMA_FILE" && strings.HasPrefix(f.Problem, "not set")
+	return f.Name == config.Prefix+"SCHEMA_FILE" && (strings.HasPrefix(f.Problem, "not set") || strings.HasPrefix(f.Problem, "field "))
 }
 
 // Suggest looks at the topic and returns the text of a settings file.

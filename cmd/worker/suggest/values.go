@@ -55,7 +55,7 @@ func (m *mapping) numerics() (list []*numeric) {
 		c := &numeric{field: f, n: numbers}
 		list = append(list, c)
 		switch {
-		case m.momentsOf(f) != nil:
+		case m.momentsOf(f) != nil || m.seldomTime(f):
 			c.role = otherTime
 		case numbers < max(2, n/100):
 			c.role = seldom
@@ -71,6 +71,31 @@ func (m *mapping) numerics() (list []*numeric) {
 		}
 	}
 	return list
+}
+
+// seldomTime reports whether the numbers of a field are times, though they do not advance with the records or are not in most of
+// them, such as the time of the last service. A number of seconds may as well be a value; it is a time only by its name.
+func (m *mapping) seldomTime(f *field) bool {
+	votes := map[string]int{}
+	n := 0
+	named := hint(f.path, timeWords, nil) > 0 || hint(f.path, lateWords, nil) > 0
+	for i := range m.t.points {
+		cell := f.at(i)
+		if !cell.number() {
+			continue
+		}
+		n++
+		leaf := schemas.Leaf{Kind: cell.kind, Int: cell.int, Float: cell.float}
+		if _, unit, ok := timeOf(&leaf, m.t.points[i].timestamp); ok && (named || unit != "s") {
+			votes[unit]++
+		}
+	}
+	for _, k := range votes {
+		if k >= n*95/100 {
+			return true
+		}
+	}
+	return false
 }
 
 // judge tells values from counters, identifiers and the like, by how the field changes within series.
@@ -155,7 +180,7 @@ func (m *mapping) chooseValues() error {
 	}
 	quoted := m.quotedNumbers()
 	if len(moving) == 0 {
-		return m.noValues(left, quoted)
+		return m.givenValues(left, quoted)
 	}
 	var paths []string
 	for _, c := range moving {
@@ -216,6 +241,35 @@ func (m *mapping) chooseValues() error {
 	}
 	if given, ok := m.s.given["value_fields"]; ok {
 		m.width = len(strings.Split(given.Value, ","))
+	}
+	return m.putRekey()
+}
+
+// givenValues takes the values that are given where no number moves. Without any it returns what is wrong.
+func (m *mapping) givenValues(left, quoted []string) error {
+	none := m.noValues(left, quoted)
+	m.sensors, m.width = 1, 1
+	for _, key := range []string{"value_fields", "series_fields"} {
+		given, ok := m.s.given[key]
+		if !ok {
+			continue
+		}
+		none = nil
+		n := len(strings.Split(given.Value, ","))
+		if key == "series_fields" {
+			m.sensors = n
+		} else {
+			m.width = n
+		}
+		given.Comment = fmt.Sprintf("As it was given. No number moves in %s", count(len(m.t.points), m.noun()))
+		if len(left) > 0 {
+			given.Comment += ": " + strings.Join(left[:min(8, len(left))], ", ")
+		}
+		given.Comment += "."
+		m.settings = append(m.settings, given)
+	}
+	if none != nil {
+		return none
 	}
 	return m.putRekey()
 }
