@@ -1,9 +1,12 @@
 //go:build ignore
 
 // Testsum runs `go test` with its arguments and prints what a person wants to
-// see of it: go's own line for each package, the whole output of each test that
-// failed, and at the end the counts and what was skipped and why. It exits as
-// go test did.
+// see of it: a line for each package as it ends, with its time, its counts and what it skipped and why; the whole
+// output of each test that failed; every half a minute without any of these what is running; and at the end the
+// counts and what was skipped. It exits as go test did.
+//
+// A part of the tests, such as a cluster, that does not start (processor/kafkatest, Missing) fails one test. Those that
+// need it too are not run, and counted as that, in whatever package they are.
 //
 //	go run .ci/testsum.go [-without=FILE] [-failures=FILE] [-v] ./...
 //
@@ -19,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +36,8 @@ import (
 // event is one line of `go test -json`.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
+
+	Elapsed float64 // seconds, of an end
 }
 
 type key struct{ pkg, test string }
@@ -66,16 +72,36 @@ func run(args []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 2, err
 	}
-	s := summary{output: map[key][]string{}, parent: map[key]bool{}, ended: map[key]string{}, last: map[string][]string{}, verbose: verbose}
+	s := summary{output: map[key][]string{}, parent: map[key]bool{}, ended: map[key]string{}, why: map[key]string{}, last: map[string][]string{}, running: map[key]time.Time{}, causes: map[string]key{},
+		verbose: verbose}
 	in := bufio.NewScanner(out)
 	in.Buffer(make([]byte, 1<<20), 1<<28)
-	for in.Scan() {
-		var e event
-		if json.Unmarshal(in.Bytes(), &e) != nil {
-			fmt.Println(in.Text()) // not go's: a program that wrote past the test
-			continue
+	lines := make(chan []byte)
+	go func() {
+		defer close(lines)
+		for in.Scan() {
+			lines <- slices.Clone(in.Bytes())
 		}
-		s.add(e)
+	}()
+	const quiet = 30 * time.Second
+	still := time.NewTimer(quiet)
+read:
+	for {
+		select {
+		case line, ok := <-lines:
+			var e event
+			switch {
+			case !ok:
+				break read
+			case json.Unmarshal(line, &e) != nil:
+				fmt.Println(string(line)) // not go's: a program that wrote past the test
+			case s.add(e):
+				still.Reset(quiet)
+			}
+		case <-still.C:
+			s.printRunning()
+			still.Reset(quiet)
+		}
 	}
 	if err := in.Err(); err != nil {
 		_ = cmd.Process.Kill()
@@ -149,16 +175,96 @@ type summary struct {
 	output  map[key][]string // of tests that did not pass
 	parent  map[key]bool     // tests that have subtests
 	ended   map[key]string
+	why     map[key]string // of tests that were skipped, or not run
 	order   []key
 	broken  []string            // packages that failed without a failed test
 	last    map[string][]string // by package, the last lines of what no test wrote; of the compiler under ""
+	running map[key]time.Time   // when tests, and packages, began
+	causes  map[string]key      // by part that does not start: the test that failed of it
 	verbose bool
 }
 
-func (s *summary) add(e event) {
+// notStarted is what a test says that fails because a part does not start.
+var notStarted = regexp.MustCompile(`(?m)^\s*\S+\.go:\d+: (\S+) (?:does not start|is required \(ODRADEK_REQUIRE\) and missing): `)
+
+// notRun is what a test says that is not run for that.
+const notRun = "not run: "
+
+// end returns how a test ended, and why where it was skipped or not run.
+func (s *summary) end(k key, action string) (end, why string) {
+	text := strings.Join(s.output[k], "")
+	if m := notStarted.FindStringSubmatch(text); m != nil && action == "fail" {
+		if first, ok := s.causes[m[1]]; ok {
+			return "not run", fmt.Sprintf("%s%s does not start, see %s %s", notRun, m[1], short(first.pkg), first.test)
+		}
+		s.causes[m[1]] = k
+	}
+	if action != "skip" {
+		return action, ""
+	}
+	why = "no reason given"
+	for _, l := range s.output[k] {
+		if place.MatchString(l) {
+			why = strings.TrimSpace(place.ReplaceAllString(l, ""))
+		}
+	}
+	if strings.HasPrefix(why, notRun) {
+		return "not run", why
+	}
+	return action, why
+}
+
+func short(pkg string) string { return strings.TrimPrefix(pkg, "odradek/") }
+
+// printPackage prints the line of a package that has ended, and why its tests were skipped.
+func (s *summary) printPackage(e event) {
+	counts, whys := map[string]int{}, map[string]int{}
+	for _, k := range s.order {
+		if end := s.ended[k]; k.pkg == e.Package && (!s.parent[k] || end == "fail" && !s.childFailed(k)) {
+			counts[end]++
+			if s.why[k] != "" {
+				whys[s.why[k]]++
+			}
+		}
+	}
+	if e.Action == "skip" && len(counts) == 0 {
+		return // no tests
+	}
+	word := map[string]string{"pass": "ok", "skip": "ok", "fail": "FAIL"}[e.Action]
+	line := fmt.Sprintf("%-4s  %-42s %7.1f s ", word, short(e.Package), e.Elapsed)
+	if slices.ContainsFunc(s.last[e.Package], func(l string) bool { return strings.Contains(l, "(cached)") }) {
+		line = fmt.Sprintf("%-4s  %-42s    cached ", word, short(e.Package))
+	}
+	for _, end := range []string{"pass", "fail", "skip", "not run"} {
+		if n := counts[end]; n > 0 {
+			line += fmt.Sprintf("  %d %s", n, map[string]string{"pass": "passed", "fail": "failed", "skip": "skipped", "not run": "not run"}[end])
+		}
+	}
+	fmt.Println(line)
+	for _, why := range slices.Sorted(maps.Keys(whys)) {
+		fmt.Printf("      %d %s\n", whys[why], why)
+	}
+}
+
+// printRunning prints which tests run.
+func (s *summary) printRunning() {
+	var list []string
+	for k, began := range s.running {
+		if k.test != "" && !s.parent[k] {
+			list = append(list, fmt.Sprintf("%s %s for %v", short(k.pkg), k.test, time.Since(began).Round(time.Second)))
+		}
+	}
+	if sort.Strings(list); len(list) > 0 {
+		fmt.Println("running:", strings.Join(list[:min(len(list), 4)], ", "))
+	}
+}
+
+// add takes an event, and reports whether it printed something.
+func (s *summary) add(e event) (printed bool) {
 	k := key{e.Package, e.Test}
 	switch e.Action {
 	case "run":
+		s.running[k] = time.Now()
 		if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
 			s.parent[key{e.Package, e.Test[:i]}] = true
 		}
@@ -171,33 +277,48 @@ func (s *summary) add(e event) {
 		}
 		if e.Test == "" {
 			s.last[e.Package] = lastLines(append(s.last[e.Package], e.Output))
-			if !s.verbose && e.Output != "PASS\n" && e.Output != "FAIL\n" {
+			if !s.verbose && !packageLine.MatchString(e.Output) {
 				fmt.Print(e.Output)
+				return true
 			}
-			return
+			return false
 		}
 		if !strings.HasPrefix(e.Output, "=== ") {
 			s.output[k] = append(s.output[k], e.Output)
 		}
 	case "pass", "fail", "skip":
+		delete(s.running, k)
 		if e.Test == "" {
 			if e.Action == "fail" {
 				s.unended(e.Package)
 				if !slices.ContainsFunc(s.order, func(o key) bool { return o.pkg == e.Package && s.ended[o] == "fail" }) {
-					s.broken = append(s.broken, e.Package)
+					if !s.onlyNotRun(e.Package) {
+						s.broken = append(s.broken, e.Package)
+					}
 				}
 			}
-			return
+			s.printPackage(e)
+			return true
 		}
-		s.ended[k] = e.Action
+		s.ended[k], s.why[k] = s.end(k, e.Action)
 		s.order = append(s.order, k)
-		if e.Action == "fail" && !s.verbose {
+		if s.ended[k] == "fail" && !s.verbose {
 			fmt.Print(strings.Join(s.output[k], ""))
+			printed = true
 		}
 		if e.Action == "pass" {
 			delete(s.output, k)
 		}
 	}
+	return printed
+}
+
+// packageLine matches go's own lines of a package.
+var packageLine = regexp.MustCompile(`^(PASS|FAIL)\n|^(ok  |FAIL|\?   )\t|^exit status|^\s*$`)
+
+// onlyNotRun reports whether a package failed because of a part that another package's test has failed of.
+func (s *summary) onlyNotRun(pkg string) bool {
+	return slices.ContainsFunc(s.order, func(k key) bool { return k.pkg == pkg && s.ended[k] == "not run" })
 }
 
 // lastLines returns the last of them, no more than shown.
@@ -253,9 +374,10 @@ func (s *summary) unended(pkg string) {
 	}
 }
 
+// childFailed reports whether a subtest failed, or was not run.
 func (s *summary) childFailed(k key) bool {
 	return slices.ContainsFunc(s.order, func(o key) bool {
-		return o.pkg == k.pkg && strings.HasPrefix(o.test, k.test+"/") && s.ended[o] == "fail"
+		return o.pkg == k.pkg && strings.HasPrefix(o.test, k.test+"/") && (s.ended[o] == "fail" || s.ended[o] == "not run")
 	})
 }
 
@@ -276,13 +398,7 @@ func (s *summary) print(took time.Duration, without []string) {
 		if end == "fail" {
 			failed = append(failed, name)
 		}
-		if end == "skip" {
-			why := "no reason given"
-			for _, l := range s.output[k] {
-				if place.MatchString(l) {
-					why = strings.TrimSpace(place.ReplaceAllString(l, ""))
-				}
-			}
+		if why := s.why[k]; why != "" {
 			reasons[why] = append(reasons[why], name)
 		}
 	}
@@ -310,5 +426,9 @@ func (s *summary) print(took time.Duration, without []string) {
 		fmt.Printf("left out here, %d tests: %s\n", len(without), strings.Join(without, ", "))
 	}
 	fmt.Printf("took %v\n", took.Round(time.Second))
-	fmt.Printf("%d passed, %d failed, %d skipped\n", counts["pass"], counts["fail"]+len(s.broken), counts["skip"])
+	fmt.Printf("%d passed, %d failed, %d skipped", counts["pass"], counts["fail"]+len(s.broken), counts["skip"])
+	if n := counts["not run"]; n > 0 {
+		fmt.Printf(", %d not run", n)
+	}
+	fmt.Println()
 }

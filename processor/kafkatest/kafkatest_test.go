@@ -553,6 +553,13 @@ func TestMissing(t *testing.T) {
 		f(x)
 		return
 	}
+	forget := func() {
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		shared.failed = nil
+	}
+	t.Cleanup(forget)
+	forget()
 	absent := fmt.Errorf("wrapped: %w", &MissingError{"Apache Kafka", os.ErrNotExist})
 	t.Setenv("ODRADEK_REQUIRE", "registry")
 	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(out, "skip: skipped part kafka: ") {
@@ -561,9 +568,26 @@ func TestMissing(t *testing.T) {
 	if out := end(func(t TB) { Missing(t, "kafka", errors.New("exit status 1")) }); !strings.HasPrefix(out, "fatal: ") {
 		t.Error(out)
 	}
+	for range 3 { // one test fails of a cause
+		if out := end(func(t TB) { Missing(t, "kafka", errors.New("exit status 1")) }); out != "skip: not run: kafka does not start, see TestMissing" {
+			t.Error(out)
+		}
+	}
+	if out := end(func(t TB) { Missing(t, "kafka", errors.New("exit status 2")) }); out != "fatal: kafka does not start: exit status 2" {
+		t.Error(out)
+	}
 	t.Setenv("ODRADEK_REQUIRE", "kafka,registry")
 	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(out, "fatal: kafka is required") {
 		t.Error(out)
+	}
+	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(out, "skip: not run: kafka is required (ODRADEK_REQUIRE) and missing, see ") {
+		t.Error(out)
+	}
+	o, healed := new(once[int]), 0
+	for range 3 { // what does not start again is tried once
+		if err := o.heal(func() error { healed++; return os.ErrDeadlineExceeded }); !errors.Is(err, os.ErrDeadlineExceeded) || healed != 1 {
+			t.Errorf("%v after %d tries", err, healed)
+		}
 	}
 	t.Setenv("ODRADEK_SKIP", "kafka")
 	if out := end(func(t TB) { Kafka(t, Versions[0]) }); !strings.HasPrefix(out, "skip: skipped part kafka: ODRADEK_SKIP") {

@@ -34,6 +34,7 @@ var shared struct {
 	mu       sync.Mutex
 	clusters map[string]*once[*Cluster]
 	registry *once[*RegistryServer]
+	failed   map[string]string // by part and why it is not there: the test that failed of it
 }
 
 // once starts something at the first call; an error is kept, so that the tests
@@ -43,11 +44,24 @@ type once[T any] struct {
 	v    T
 	err  error
 	done atomic.Bool
+
+	mu     sync.Mutex
+	broken error // of heal
 }
 
 func (o *once[T]) get(f func() (T, error)) (T, error) {
 	o.once.Do(func() { o.v, o.err = f(); o.done.Store(true) })
 	return o.v, o.err
+}
+
+// heal calls f, unless it has failed before: what does not start again keeps every later test from waiting for it.
+func (o *once[T]) heal(f func() error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.broken == nil {
+		o.broken = f()
+	}
+	return o.broken
 }
 
 // Main runs a package's tests, ends what they shared, and exits:
@@ -89,16 +103,30 @@ func Required(part string) bool { return listed("ODRADEK_REQUIRE", part) }
 
 // Missing ends a test that lacks a part: a skip that names the part and why, or
 // a failure where ODRADEK_REQUIRE names it, or where the part is there and does
-// not start.
+// not start. One test fails of a cause; those after it are not run, which says no more.
 func Missing(t TB, part string, why error) {
 	t.Helper()
-	if m := (*MissingError)(nil); !errors.As(why, &m) {
-		t.Fatalf("%s does not start: %v", part, why)
+	how := "does not start" // .ci/testsum.go knows the words, of other packages' tests
+	if m := (*MissingError)(nil); errors.As(why, &m) {
+		if !Required(part) {
+			t.Skipf("skipped part %s: %v", part, why)
+		}
+		how = "is required (ODRADEK_REQUIRE) and missing"
 	}
-	if Required(part) {
-		t.Fatalf("%s is required (ODRADEK_REQUIRE) and missing: %v", part, why)
+	cause := fmt.Sprintf("%s %s: %v", part, how, why)
+	shared.mu.Lock()
+	if shared.failed == nil {
+		shared.failed = map[string]string{}
 	}
-	t.Skipf("skipped part %s: %v", part, why)
+	first := shared.failed[cause]
+	if first == "" {
+		shared.failed[cause] = t.Name()
+	}
+	shared.mu.Unlock()
+	if first != "" {
+		t.Skipf("not run: %s %s, see %s", part, how, first)
+	}
+	t.Fatalf("%s", cause)
 }
 
 // Long reports whether ODRADEK_LONG asks for a long run: all tests on all kinds of
@@ -182,8 +210,8 @@ func Kafka(t TB, version string) *Cluster {
 	if first {
 		t.Logf("kafkatest: %s, %d nodes, ready in %v, %s", c.Kind, len(c.nodes), c.Took.Round(time.Millisecond), c.Dir)
 	}
-	if err := c.Heal(ctx); err != nil {
-		t.Fatalf("kafkatest: nodes left down by an earlier test do not start again: %v", err)
+	if err := o.heal(func() error { return c.Heal(ctx) }); err != nil {
+		Missing(t, "kafka", fmt.Errorf("nodes left down by an earlier test: %w", err))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -220,8 +248,8 @@ func Registry(t TB) *RegistryServer {
 	if first {
 		t.Logf("kafkatest: registry at %s, ready in %v", r.URL, r.Took.Round(time.Millisecond))
 	}
-	if err := r.Heal(ctx); err != nil {
-		t.Fatalf("kafkatest: the registry left down by an earlier test does not start again: %v", err)
+	if err := o.heal(func() error { return r.Heal(ctx) }); err != nil {
+		Missing(t, "registry", fmt.Errorf("left down by an earlier test: %w", err))
 	}
 	return r
 }
