@@ -78,6 +78,100 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, dec
 	byKernels(t, s, declined)
 }
 
+// TestDiscordsTwinsEmulated requires of two subsequences that are each other's nearest neighbour, and so are equally far, the first.
+func TestDiscordsTwinsEmulated(t *testing.T) { discordsTwins(t, emulated(t), 40, 4) }
+
+// TestDiscordsTwinsDevice is TestDiscordsTwinsEmulated on a device.
+func TestDiscordsTwinsDevice(t *testing.T) { discordsTwins(t, deviceOptions(t), 400, 40) }
+
+// discordsTwins scores series with an anomaly that occurs twice: windows of a block, and long series of one and of many lengths.
+func discordsTwins(t *testing.T, o Options, windows, long int) {
+	rng := seedtest.New(t)
+	e := open(t, o)
+	defer e.Close()
+	var runs []*discordsRun
+	for range windows {
+		runs = append(runs, newDiscordsTwins(rng, 200+rng.IntN(300), 5+rng.IntN(8)))
+	}
+	for range long {
+		runs = append(runs, newDiscordsTwins(rng, 4097+rng.IntN(100), 1), newDiscordsTwins(rng, 4097+rng.IntN(100), 8+rng.IntN(3)))
+	}
+	results := discordsExecute(t, e, false, runs...)
+	twins := 0
+	for i, r := range runs {
+		p := r.d.Params()
+		least, most := p.Int(0), p.Int(1)
+		for m := least; m <= most; m++ {
+			// The words of a discord: distance, place, neighbour.
+			words := results[i].Detail[(m-least)*4:]
+			at, near := int(words[2]), int(words[3])
+			if first, ok := twinsOf(r.x, m, at, near); ok {
+				twins++
+				if at != first {
+					t.Errorf("%s: the discord of length %d is %d, equally far is %d, its neighbour", r.name, m, at, first)
+				}
+			}
+		}
+	}
+	if twins < len(runs)/2 {
+		t.Errorf("only %d pairs in %d series", twins, len(runs))
+	}
+	noFault(t, e.Stats())
+}
+
+// twinsOf returns the first of two subsequences if each is the nearest of the other.
+func twinsOf(x []float64, m, i, j int) (first int, ok bool) {
+	normal := func(i int) []float64 {
+		z, mean, squares := slices.Clone(x[i:i+m]), 0.0, 0.0
+		for _, v := range z {
+			mean += v / float64(m)
+		}
+		for _, v := range z {
+			squares += (v - mean) * (v - mean)
+		}
+		for k, v := range z {
+			z[k] = (v - mean) / math.Sqrt(squares)
+		}
+		return z
+	}
+	nearest := func(i int) (at int) {
+		own, least := normal(i), math.Inf(1)
+		for j := range len(x) - m + 1 {
+			if j > i-m && j < i+m {
+				continue
+			}
+			square := 0.0
+			for k, v := range normal(j) {
+				square += (v - own[k]) * (v - own[k])
+			}
+			if square < least {
+				at, least = j, square
+			}
+		}
+		return at
+	}
+	return min(i, j), nearest(i) == j && nearest(j) == i
+}
+
+// newDiscordsTwins is a task on a wave with an anomaly that occurs twice, with noise.
+func newDiscordsTwins(rng *rand.Rand, n, lengths int) *discordsRun {
+	m := 12 + rng.IntN(16)
+	p := discords.Params{Window: n, MinLength: m, MaxLength: m + lengths - 1, Top: 1, Precision: 32 << rng.IntN(2)}
+	r := &discordsRun{name: fmt.Sprintf("%d rows, %+v", n, p), d: detectors.Must(discords.New(p)), dim: 1, fresh: 1, x: make([]float64, n)}
+	scale, turn := math.Pow(10, 20*rng.Float64()-10), 0.3+0.4*rng.Float64()
+	for i := range r.x {
+		r.x[i] = scale * (math.Sin(turn*float64(i)) + 0.01*rng.NormFloat64())
+	}
+	wide := m + lengths
+	first := rng.IntN(n/2 - wide)
+	for _, at := range []int{first, n/2 + rng.IntN(n/2-wide)} {
+		for k := range wide {
+			r.x[at+k] = scale * (float64(k*k%7) + 0.3*rng.NormFloat64())
+		}
+	}
+	return r
+}
+
 // discordsRun is a task.
 type discordsRun struct {
 	name       string

@@ -188,7 +188,8 @@ __device__ inline void describeAll(Search &s, Slide &b) {
 // subsequence's kind.
 __device__ __forceinline__ bool isApart(const int (&ends)[2], int i, int exclusion) { return ends[0] <= i - exclusion || ends[1] >= i + exclusion; }
 
-// rhoOf computes the correlation of two subsequences that are not flat, from their values.
+// rhoOf computes the correlation of two subsequences that are not flat, from their values: the same for
+// (i, j) and (j, i).
 __device__ inline double rhoOf(const Work &w, int i, int j) {
     const double *x = w.x + i, *y = w.x + j, meanX = w.mean[i], meanY = w.mean[j];
     double sum[4] = {0, 0, 0, 0};
@@ -198,7 +199,7 @@ __device__ inline double rhoOf(const Work &w, int i, int j) {
         for (int u = 0; u < 4; u++) sum[u] = fma(x[q + u] - meanX, y[q + u] - meanY, sum[u]);
     }
     for (; q < w.m; q++) sum[0] = fma(x[q] - meanX, y[q] - meanY, sum[0]);
-    return (sum[0] + sum[1] + (sum[2] + sum[3])) * w.inverse[i] * w.inverse[j];
+    return (sum[0] + sum[1] + (sum[2] + sum[3])) * (w.inverse[i] * w.inverse[j]);
 }
 
 // tryNear gives subsequence i the neighbour at j, or one near j, if that is nearer than its present
@@ -303,6 +304,7 @@ __device__ inline void settle(Search &s, Slide &b, int i) {
     if (threadIdx.x == 0) {
         w.distance[i] = j < 0 ? unknown : 1 - rhoOf(w, i, j);
         w.limit[i] = j + 1 | compared;
+        if (j >= 0 && w.limit[j] == i + 1) w.distance[j] = w.distance[i];  // not with the rounding of the sums above
     }
     __syncthreads();
     // The neighbours of adjacent subsequences are mostly adjacent, too.

@@ -400,11 +400,12 @@ __device__ __forceinline__ void scan(const Work &w, Block<T> &b, int begin, int 
     }
 }
 
-// apart returns the distance of two subsequences that are not flat. The whole warp calls it.
+// apart returns the distance of two subsequences that are not flat, the same for (x, y) and (y, x): a
+// fused product and difference would round one of them alone. The whole warp calls it.
 __device__ inline double apart(const double *x, double meanX, double inverseX, const double *y, double meanY, double inverseY, int m) {
     double sum = 0;
     for (int q = threadIdx.x & 31; q < m; q += 32) {
-        double d = (x[q] - meanX) * inverseX - (y[q] - meanY) * inverseY;
+        double d = __dmul_rn(x[q] - meanX, inverseX) - __dmul_rn(y[q] - meanY, inverseY);
         sum = fma(d, d, sum);
     }
     for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(all, sum, o);

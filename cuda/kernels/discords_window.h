@@ -348,13 +348,17 @@ __device__ inline int usualApart(const State &s, const Memory &a, int i) {
 }
 
 // reach returns 1 - rho of subsequence i and its neighbour, 2 or less; infinite where none is known,
-// and -1 where none exists.
+// and -1 where none exists. Two subsequences that are each other's neighbour have the same reach, to
+// the bit, so that the first of them is the discord: both take the covariance of the first.
 __device__ inline double reach(const State &s, const Memory &a, int i) {
     int at = spread(i), j = a.neighbour()[at];
     double inverse = a.inverse[at];
     if (usual(inverse)) {
         double rho = -2;
-        if (j >= 0) rho = a.covariance()[at] * inverse * a.inverse[spread(j)];
+        if (j >= 0) {
+            const int its = spread(j);
+            rho = a.covariance()[j < i && a.neighbour()[its] == i ? its : at] * (inverse * a.inverse[its]);
+        }
         if (rho < 0 && s.flats && !s.excludeFlat && (j >= 0 || a.settled[at]) && flatApart(s, a, i) >= 0) return 1;
         if (j >= 0) return 1 - rho;
         return a.settled[at] ? -1 : __longlong_as_double(0x7ff0000000000000);
