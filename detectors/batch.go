@@ -191,7 +191,7 @@ func grow(a *Words, n int) (Span, Words) {
 }
 
 // Rows are a task's spans resolved to slices. X is in the field of the op's
-// element type; the others are nil. Inputs are read only.
+// element type, or in X64 where the task is wide; the others are nil. Inputs are read only.
 type Rows struct {
 	Dim, Fresh int
 	Params     Words
@@ -236,8 +236,11 @@ func (b *Batch) resolve(i int, r *Rows) {
 	r.X, r.X64, r.XI = nil, nil, nil
 	switch t.Op.Elem() {
 	case F32:
-		if t.X.Off < InCache { // the others are in the executor's memory
+		switch {
+		case t.X.Off < InWide:
 			r.X = at(b.In, t.X).F32()
+		case t.X.Off < InCache: // the others are in the executor's memory
+			r.X64 = at(b.In, t.XWords()).F64()
 		}
 	case F64:
 		r.X64 = at(b.In, t.XWords()).F64()
@@ -248,7 +251,10 @@ func (b *Batch) resolve(i int, r *Rows) {
 
 // XWords returns X as words, whatever its element type.
 func (t *Task) XWords() Span {
-	if t.Op.Elem() == F32 {
+	switch {
+	case t.Wide():
+		return Span{2 * (t.X.Off &^ InWide), 2 * t.X.Len}
+	case t.Op.Elem() == F32:
 		return t.X
 	}
 	return Span{2 * t.X.Off, 2 * t.X.Len}

@@ -21,6 +21,15 @@ const (
 	I64
 )
 
+// Wide says in which rows of a window a change of level makes an op's task wide.
+type Wide uint8
+
+const (
+	NotWide   Wide = iota // in none: scores are relative to the deviation of the whole window
+	WideFresh             // in the fresh rows, whose points and those near them have the scores
+	WideAll               // in all rows: a point of each level has a part in a score
+)
+
 // Spec is one row of the op table: everything that an executor and its tests need to know about an op.
 // Score and CPU fill Scores, Next and Detail of the rows and write nothing else.
 type Spec struct {
@@ -42,6 +51,9 @@ type Spec struct {
 	// refused.
 	Version int
 	Elem    Elem
+	// Wide says, of the parameters of an op of float32, in which rows of a window a change of level (ChangesLevel) makes a
+	// task wide. Its Score and CPU take rows of float64 too, in X64. Nil: NotWide.
+	Wide func(params Words) Wide
 	// Bounded reports that scores lie in [0, 1].
 	Bounded bool
 	// Score is the definition: simple, in float64, without regard for speed.

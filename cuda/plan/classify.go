@@ -47,6 +47,9 @@ func (p *classifier) begin() {
 
 // classOf returns the index of a task's class, -1 for the CPU, and its cost.
 func (p *classifier) classOf(t *detectors.Task) (int32, int) {
+	if t.Wide() { // no kernel reads float64
+		return -1, 0
+	}
 	if p.last != nil && alike(p.last, t) {
 		return p.found.class, p.found.cost
 	}

@@ -48,6 +48,19 @@ func (l *Line) Sort(x []float32, places []int32) {
 	}
 }
 
+// SortWide is Sort for float64.
+func (l *Line) SortWide(x []float64) {
+	n := len(x)
+	l.X, l.At, l.Far, l.Range = grown(l.X, n), grown(l.At, n), grown(l.Far, n), grown(l.Range, n)
+	for i := range l.At {
+		l.At[i] = int32(i)
+	}
+	slices.SortStableFunc(l.At, func(a, b int32) int { return cmp.Compare(x[a], x[b]) })
+	for i, at := range l.At {
+		l.X[i] = x[at]
+	}
+}
+
 func grown[T any](a []T, n int) []T {
 	if cap(a) < n {
 		return make([]T, n, n+n/4)

@@ -24,7 +24,7 @@ import (
 const Op detectors.Op = 4
 
 var spec = detectors.Spec{
-	Name: "knn", Elem: detectors.F32,
+	Name: "knn", Elem: detectors.F32, Wide: wide,
 	Help: "sum of the distances to the nearest points, of EMBED consecutive samples each, before it or in a window: readings, and " +
 		"sequences of them, unlike earlier ones",
 	Version: 1, // rows are centred by blocks
@@ -212,6 +212,16 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 
 // Explain expects the mean of the nearest points. A value's share is its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+	r, origin := r.Near(fresh)
+	p, ok := d.explain(r, fresh, since, expected, contribution)
+	for c, v := range origin {
+		expected[c] += v
+	}
+	return p, ok
+}
+
+// explain is Explain for rows of float32.
+func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	m := d.p.Embed
 	q := query(&r, fresh)
 	if hasNonFinite(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || hasNonFinite(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
@@ -225,6 +235,7 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 
 // Describe returns the nearest points and their distances, whose sum is the score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	r, _ = r.Near(fresh)
 	m, row := d.p.Embed, r.Row(fresh)
 	e := detectors.Evidence{From: row - m + 1, To: row}
 	e.Part, e.Fields = shares(d, r, fresh)
@@ -353,6 +364,13 @@ func setNeighbours(r *detectors.Rows, i, count int, number func(a int) int) {
 }
 
 func score(r detectors.Rows) {
+	if r.X64 != nil {
+		x, dim, m := widePoints(&r)
+		setWeights(&r, func(q knn.Query) (float64, []int) {
+			return knn.Define(x, dim, m, r.Params.Int(paramK), r.Params.Bool(paramSelf), q)
+		}, 0, len(r.Scores))
+		return
+	}
 	rows, dim, m := r.X, r.Dim, r.Params.Int(paramEmbed)
 	if len(r.Model) > 0 {
 		var ok bool
@@ -369,13 +387,51 @@ func score(r detectors.Rows) {
 		x[i] = float64(v)
 	}
 	k, self := r.Params.Int(paramK), r.Params.Bool(paramSelf)
-	for i := range r.Scores {
-		w, near := knn.Define(x, dim, m, k, self, query(&r, i))
+	setWeights(&r, func(q knn.Query) (float64, []int) { return knn.Define(x, dim, m, k, self, q) }, 0, len(r.Scores))
+}
+
+// setWeights sets scores and neighbours of the fresh rows from one to another.
+func setWeights(r *detectors.Rows, weight func(q knn.Query) (w float64, neighbours []int), from, to int) {
+	for i := from; i < to; i++ {
+		w, near := weight(query(r, i))
 		r.Scores[i] = float32(min(w, math.MaxFloat32))
 		if r.Params.Bool(paramNeighbours) {
-			setNeighbours(&r, i, len(near), func(a int) int { return near[a] })
+			setNeighbours(r, i, len(near), func(a int) int { return near[a] })
 		}
 	}
+}
+
+// wide is the Spec's Wide: normalised points of any level are near each other, others only those of one level.
+func wide(params detectors.Words) detectors.Wide {
+	if params.Bool(paramZNorm) {
+		return detectors.WideAll
+	}
+	return detectors.WideFresh
+}
+
+// widePoints returns the rows of a wide task, with their number of values and the number of rows of a point; or its
+// normalised points as its rows.
+func widePoints(r *detectors.Rows) (x []float64, dim, m int) {
+	m = r.Params.Int(paramEmbed)
+	if r.Params.Bool(paramZNorm) {
+		return vec.Embed(nil, r.X64, r.Dim, m, true), r.Dim * m, 1
+	}
+	return r.X64, r.Dim, m
+}
+
+// cpuWide is the CPU form of a wide task.
+func cpuWide(r *detectors.Rows, parallel detectors.Parallel) {
+	x, dim, m := widePoints(r)
+	k, self := r.Params.Int(paramK), r.Params.Bool(paramSelf)
+	each := len(r.Scores)
+	if cost := cost(r); cost >= detectors.LongTask {
+		each = max(each*chunkCost/cost, 1)
+	}
+	parallel((len(r.Scores)+each-1)/each, func(n int) {
+		var s knn.WideScorer
+		weight := func(q knn.Query) (float64, []int) { return s.Weight(x, dim, m, k, self, q) }
+		setWeights(r, weight, n*each, min((n+1)*each, len(r.Scores)))
+	})
 }
 
 type memory struct {
@@ -395,6 +451,10 @@ var (
 const chunkCost = 500_000
 
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
+	if r.X64 != nil {
+		cpuWide(r, parallel)
+		return
+	}
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
 	if onLine(r) {
@@ -496,6 +556,9 @@ func hasNonFinite(x []float32) bool {
 
 func cost(r *detectors.Rows) int {
 	n, width := r.Len(), r.Dim*r.Params.Int(paramEmbed)
+	if r.X64 != nil {
+		return r.Fresh * (500 + n*(6+width))
+	}
 	if onLine(r) {
 		return 16*n + r.Fresh*(5+r.Params.Int(paramK)/2)
 	}

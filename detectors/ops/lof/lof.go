@@ -24,7 +24,7 @@ import (
 const Op detectors.Op = 2
 
 var spec = detectors.Spec{
-	Name: "lof", Elem: detectors.F32,
+	Name: "lof", Elem: detectors.F32, Wide: wide,
 	Help:    "local outlier factor: how much lower the density of samples is around this one than around its nearest neighbours",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
@@ -217,9 +217,14 @@ type task struct {
 	dim                      int // of a point
 }
 
+// taskParams reads the parameters of the method.
+func taskParams(w detectors.Words) lof.Params {
+	return lof.Params{K: w.Int(paramK), Strict: w.Bool(paramStrict), Alpha: float64(w.Float32(paramAlpha))}
+}
+
 // newTask reads a task; points of several rows are built in memory.
 func newTask(r *detectors.Rows, memory []float32) (t task) {
-	t.p = lof.Params{K: r.Params.Int(paramK), Strict: r.Params.Bool(paramStrict), Alpha: float64(r.Params.Float32(paramAlpha))}
+	t.p = taskParams(r.Params)
 	m := r.Params.Int(paramEmbed)
 	rows := r.Len()
 	if points := r.Params.Int(paramPoints); points > 0 {
@@ -235,8 +240,37 @@ func newTask(r *detectors.Rows, memory []float32) (t task) {
 	return t
 }
 
+// wide is the Spec's Wide: normalised points of any level are near each other, others only those of one level.
+func wide(params detectors.Words) detectors.Wide {
+	if params.Bool(paramZNorm) {
+		return detectors.WideAll
+	}
+	return detectors.WideFresh
+}
+
+// widePoints returns the points of a wide task, and the number of their values. It has no virtual points.
+func widePoints(r *detectors.Rows, m, points int) (x []float64, dim int) {
+	rows := r.Len()
+	if points > 0 {
+		rows = min(rows, max(points, r.Fresh)+m-1)
+	}
+	x = r.X64[len(r.X64)-rows*r.Dim:]
+	if m > 1 {
+		x = vec.Embed(nil, x, r.Dim, m, r.Params.Bool(paramZNorm))
+	}
+	return x, r.Dim * m
+}
+
 // score is the definition.
 func score(r detectors.Rows) {
+	if r.X64 != nil {
+		x, dim := widePoints(&r, r.Params.Int(paramEmbed), r.Params.Int(paramPoints))
+		p := taskParams(r.Params)
+		for i, s := range lof.Define(&p, x, dim, r.Fresh, nil, nil) {
+			r.Scores[i] = float32(min(s, math.MaxFloat32))
+		}
+		return
+	}
 	t := newTask(&r, nil)
 	wide := func(x []float32) []float64 {
 		y := make([]float64, len(x))
@@ -254,6 +288,7 @@ func score(r detectors.Rows) {
 type memory struct {
 	scorer lof.Scorer
 	points []float32
+	wide   lof.WideScorer
 }
 
 var pool = sync.Pool{New: func() any { return new(memory) }}
@@ -264,6 +299,15 @@ const chunkCost = 500_000
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
+	if r.X64 != nil {
+		x, dim := widePoints(r, r.Params.Int(paramEmbed), r.Params.Int(paramPoints))
+		p, each := taskParams(r.Params), max(len(x)/dim*chunkCost/cost(r), 1)
+		m.wide.Score(&p, r.Scores, x, dim, each, parallel, func() bool { return ctx.Err() != nil })
+		for i, s := range r.Scores {
+			r.Scores[i] = min(s, math.MaxFloat32)
+		}
+		return
+	}
 	t := newTask(r, m.points[:0])
 	if t.dim > r.Dim {
 		m.points = t.points
@@ -288,6 +332,9 @@ func cost(r *detectors.Rows) int {
 		n = min(n, points)
 	}
 	n += len(r.Bins) / (r.Dim*m + 1)
+	if r.X64 != nil {
+		return n*(100+r.Fresh*k) + min(n, r.Fresh*4*(k+1))*n*(4+r.Dim*m)*min(1, r.Dim*m-1)
+	}
 	if r.Dim*m == 1 && len(r.Bins) == 0 {
 		if r.Fresh == 1 {
 			return min(16*n+70*k, n+200*k+2000)
@@ -309,6 +356,16 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 
 // Explain expects the mean of the neighbours. A value's share is its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+	r, origin := r.Near(fresh)
+	p, ok := d.explain(r, fresh, since, expected, contribution)
+	for c, v := range origin {
+		expected[c] += v
+	}
+	return p, ok
+}
+
+// explain is Explain for rows of float32.
+func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	t := newTask(&r, nil)
 	n := len(t.points) / t.dim
 	at := n - r.Fresh + fresh
@@ -342,6 +399,7 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 
 // Describe returns the neighbours with their distances, and the densities whose ratio is the score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	r, _ = r.Near(fresh)
 	t := newTask(&r, nil)
 	n, row := len(t.points)/t.dim, r.Row(fresh)
 	first := r.Len() - n - d.p.Embed + 1 // row of the first point

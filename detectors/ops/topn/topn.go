@@ -19,7 +19,7 @@ import (
 const Op detectors.Op = 13
 
 var spec = detectors.Spec{
-	Name: "topn", Elem: detectors.F32,
+	Name: "topn", Elem: detectors.F32, Wide: wide,
 	Help: "the outliers of a large window, without the scores of the rest: the TOP points of the window with the largest sums of " +
 		"distances to their nearest points, as for knn, have these sums as scores, all others 0",
 	Params: []detectors.Param{
@@ -145,16 +145,32 @@ func (d *detector) Window() int {
 }
 
 // points returns the points of a task's window, one after the other, with the number of points and the
-// number of values of a point.
-func points(r *detectors.Rows) (x []float32, n, width int) {
+// number of values of a point. rows are r.X or r.X64.
+func points[F float32 | float64](r *detectors.Rows, rows []F) (x []F, n, width int) {
 	m := r.Params.Int(paramEmbed)
 	all := r.Len() - m + 1
 	n, width = min(all, max(r.Params.Int(paramPoints), r.Fresh)), r.Dim*m
 	if m == 1 {
-		return r.X[(all-n)*r.Dim:], n, width
+		return rows[(all-n)*r.Dim:], n, width
 	}
 	for i := all - n; i < all; i++ {
-		x = append(x, r.X[i*r.Dim:i*r.Dim+width]...)
+		x = append(x, rows[i*r.Dim:i*r.Dim+width]...)
+	}
+	return x, n, width
+}
+
+// wide is the Spec's Wide: the points of all levels compete for the TOP.
+func wide(detectors.Words) detectors.Wide { return detectors.WideAll }
+
+// widePoints is points in float64, of a wide task or another.
+func widePoints(r *detectors.Rows) (x []float64, n, width int) {
+	if r.X64 != nil {
+		return points(r, r.X64)
+	}
+	narrow, n, width := points(r, r.X)
+	x = make([]float64, len(narrow))
+	for i, v := range narrow {
+		x[i] = float64(v)
 	}
 	return x, n, width
 }
@@ -178,11 +194,7 @@ func undefined(r *detectors.Rows) {
 
 // score is the definition: the weights of all points, in order.
 func score(r detectors.Rows) {
-	points, n, width := points(&r)
-	x := make([]float64, len(points))
-	for i, v := range points {
-		x[i] = float64(v)
-	}
+	x, n, width := widePoints(&r)
 	k, self := r.Params.Int(paramK), r.Params.Bool(paramSelf)
 	all := make([]knn.Outlier, n)
 	for i := range all {
@@ -198,7 +210,11 @@ func score(r detectors.Rows) {
 }
 
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
-	x, n, width := points(r)
+	if r.X64 != nil {
+		cpuWide(ctx, r)
+		return
+	}
+	x, n, width := points(r, r.X)
 	if !knn.Finite(x) || n == 1 && !r.Params.Bool(paramSelf) {
 		undefined(r)
 		return
@@ -208,6 +224,23 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 		return // parts of the tree are missing
 	}
 	write(r, n, tree.Top(knn.TopParams{N: r.Params.Int(paramTop), K: r.Params.Int(paramK), Self: r.Params.Bool(paramSelf)}, parallel))
+}
+
+// cpuWide is the CPU form of a wide task, by the paper's algorithm with a solving set, in float64.
+func cpuWide(ctx context.Context, r *detectors.Rows) {
+	x, n, width := points(r, r.X64)
+	if n == 1 && !r.Params.Bool(paramSelf) {
+		undefined(r)
+		return
+	}
+	i := slices.IndexFunc(knn.Algorithms, func(a knn.Algorithm) bool { return a.Name == "SolvingSet" })
+	top, err := knn.Algorithms[i].Find(x, width, knn.TopParams{N: r.Params.Int(paramTop), K: r.Params.Int(paramK),
+		Self: r.Params.Bool(paramSelf), Stop: func() bool { return ctx.Err() != nil }})
+	if err != nil { // a value is not finite
+		undefined(r)
+		return
+	}
+	write(r, n, top.Outliers)
 }
 
 func cost(r *detectors.Rows) int {
@@ -225,6 +258,16 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 
 // Explain expects the mean of the nearest points. A value contributes its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+	r, origin := r.Near(fresh)
+	p, ok := d.explain(r, fresh, since, expected, contribution)
+	for c, v := range origin {
+		expected[c] += v
+	}
+	return p, ok
+}
+
+// explain is Explain for rows of float32.
+func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	x, at, near := d.nearest(&r, fresh)
 	mean, squares := make([]float64, len(at)), make([]float64, len(at))
 	for _, i := range near {
@@ -244,12 +287,9 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 // nearest returns the points of the window, the point of a fresh row, and the numbers of its neighbours, none where a value
 // is not finite.
 func (d *detector) nearest(r *detectors.Rows, fresh int) (x, at []float32, near []int) {
-	x, n, width := points(r)
+	x, n, width := points(r, r.X)
 	own := n - r.Fresh + fresh
-	wide := make([]float64, len(x))
-	for i, v := range x {
-		wide[i] = float64(v)
-	}
+	wide, _, _ := widePoints(r)
 	_, near = knn.Define(wide, width, 1, d.p.K, d.p.IncludeSelf, knn.Query{At: own, To: n})
 	if len(near) > 0 && d.p.IncludeSelf {
 		near = near[1:]
@@ -259,6 +299,7 @@ func (d *detector) nearest(r *detectors.Rows, fresh int) (x, at []float32, near 
 
 // Describe returns the nearest points and their distances, whose sum is the score if the point is among the TOP.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	r, _ = r.Near(fresh)
 	m, row := d.p.Embed, r.Row(fresh)
 	e := detectors.Evidence{From: row - m + 1, To: row, Part: detectors.OneRow(row)}
 	x, at, found := d.nearest(&r, fresh)

@@ -10,6 +10,7 @@ type detector struct {
 	*series.Setup
 	block  int32          // consecutive rows that are the newest of windows with the same centers
 	shares bool           // tasks of a series in a batch share rows
+	wide   detectors.Wide // the rows of a full window where a change of level makes a task wide
 	linked bool           // a task needs the series' task before it, which has its carry or its rows
 	placed bool           // span is valid
 	span   detectors.Span // of the parameters in packer.batch
@@ -33,6 +34,9 @@ func newDetector(d *series.Setup) detector {
 	}
 	if m, ok := d.Detector.(detectors.Modelled); ok {
 		made.model, made.origin = m.Model(), m.Origin()
+	}
+	if of := d.Op.Spec().Wide; of != nil && made.model == nil && d.Summary == nil { // a model and a summary have float32
+		made.wide = of(d.Params)
 	}
 	return made
 }
@@ -62,6 +66,9 @@ func (d *detector) addNeed(n *detectors.Need) {
 		return
 	}
 	n.In += d.Elem.Words(x)
+	if d.wide != detectors.NotWide {
+		n.In += detectors.F64.Words(x) - x
+	}
 	if d.shares { // and room for other tasks' rows, see packX
 		room := int((d.block-1)/d.Fresh*d.Fresh) * d.Dim
 		if d.Elem == detectors.F64 {

@@ -3,7 +3,8 @@
 //
 // A task's rows are those of a full window (Setup.Full), or as many as the window has yet. Packed
 // as float32 they are centred on a value that blocks of consecutive windows have in common
-// (detectors.CenterRows), so that their tasks can share rows in a batch.
+// (detectors.CenterRows), so that their tasks can share rows in a batch. A window that changes its level is packed
+// as float64 (detectors.ChangesLevel).
 //
 // The ring of a window is overwritten before the scores come. So the queue has the times of
 // a task's rows and, for a detector that may explain its scores, their values.
@@ -143,6 +144,9 @@ func (q *Queue[K]) Pack(
 			if cached, added = q.packCached(t, w, p, m, b); cached {
 				break
 			}
+		}
+		if p.wide != detectors.NotWide && q.packLevels(t, w, p, rows, b) {
+			break
 		}
 		if p.model != nil {
 			t.Model = b.Model(p.model)

@@ -101,6 +101,30 @@ func packTimed(t *detectors.Task, w *series.Window, d *detector, rows int32, b *
 	}
 }
 
+// packLevels packs the rows of a task as float64 where they change their level: not centred, and not shared. It returns false
+// where they do not.
+func (p *packer) packLevels(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) bool {
+	x, y := w.Values(d.Dim, rows)
+	common := p.center(x, y, d, rows, w.Count)
+	of := min(rows, d.Fresh)
+	if d.wide == detectors.WideAll {
+		of = rows
+	}
+	if !detectors.ChangesLevel(x, y, d.Dim, int(of), p.centers) {
+		p.centers = p.centers[:0]
+		return false
+	}
+	dst := b.PackWide(t, x, y)
+	clear(p.centers)
+	if d.Scale {
+		p.scale(x, y, d, rows, w.Count, common)
+		for i := range dst {
+			dst[i] /= p.scales[i%d.Dim]
+		}
+	}
+	return true
+}
+
 // packOne is packX for rows of one value that tasks do not share.
 func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
 	x, y := w.Values(1, rows)
