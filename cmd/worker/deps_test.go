@@ -45,6 +45,7 @@ var within = []struct{ dir, imports, why string }{
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/reload", "cmd/worker/config processor processor/keystate processor/keystate/series processor/metrics processor/outputs",
 		"it compares settings and hands on those that may change; no broker, no command"},
+	{"cmd/worker/instance", "", "an id is kept in a folder; no setting, no group"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config cmd/worker/config/patterns cmd/worker/config/secret processor processor/mapping processor/outputs " +
 			"processor/provenance processor/policy processor/clocks processor/kafka " +

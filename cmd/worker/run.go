@@ -10,6 +10,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/executors"
+	"odradek/cmd/worker/instance"
 	"odradek/cmd/worker/preflight"
 	"odradek/cmd/worker/reload"
 	"odradek/cmd/worker/tracing"
@@ -64,6 +65,9 @@ func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger,
 	executors.Watch(metrics, exec)
 
 	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: executors.GPUs(exec), faults: faults}
+	id, release := instanceID(c, log)
+	defer release()
+	w.instance = id
 	metrics.WatchReady(w.ready)
 	stop, err := w.serve(log)
 	if err != nil {
@@ -108,7 +112,7 @@ func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger,
 	var p *processor.Processor
 	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
 		if err = preflight.Examine(ctx, c, client, registry, log); err == nil {
-			p, err = newProcessor(ctx, settings, client, registry, exec, metrics, log, reader, traced)
+			p, err = newProcessor(ctx, settings, id, client, registry, exec, metrics, log, reader, traced)
 		}
 		return err
 	})
@@ -127,12 +131,26 @@ func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger,
 	return withDrainLimit(ctx, c.Program.DrainTimeout, p.Run)
 }
 
+// instanceID returns the id of the setting, or the one that a folder keeps for this worker; "" makes a dynamic member.
+func instanceID(c *config.Config, log *slog.Logger) (id string, release func()) {
+	if c.Group.InstanceDir == "" {
+		return c.Group.InstanceID, func() {}
+	}
+	id, release, err := instance.Claim(c.Group.InstanceDir, c.Group.Group)
+	if err != nil {
+		log.Warn("no instance id: the membership is dynamic (ODRADEK_INSTANCE_ID)", "err", err)
+		return "", func() {}
+	}
+	log.Info("instance id", "id", id, "folder", c.Group.InstanceDir)
+	return id, release
+}
+
 // hooks are hooks of the processor. Only tests set them, in a process that runs main of the
 // test binary.
 var hooks processor.Hooks
 
 // newProcessor creates missing topics, registers the schemas and builds the processor.
-func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
+func newProcessor(ctx context.Context, settings *reload.Reloader, instance string, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
 	metrics *metrics.Metrics, log *slog.Logger, reader *feedback.Reader,
 	traced func(*cycle.Trace)) (*processor.Processor, error) {
 	c := settings.Started()
@@ -158,7 +176,7 @@ func newProcessor(ctx context.Context, settings *reload.Reloader, client *kafka.
 	if err != nil {
 		return nil, preflight.Permanent(err)
 	}
-	cfg.Executor, cfg.Metrics, cfg.Log = exec, metrics, log
+	cfg.InstanceID, cfg.Executor, cfg.Metrics, cfg.Log = instance, exec, metrics, log
 	cfg.SchemaIDs = ids
 	cfg.Hooks = hooks
 	if reader != nil {

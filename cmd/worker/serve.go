@@ -30,6 +30,7 @@ type worker struct {
 	settings *reload.Reloader
 	started  time.Time
 	metrics  *metrics.Metrics
+	instance string // id of a static member
 	executor string
 	gpus     func() []web.GPU // nil without any
 	faults   *web.Faults
@@ -122,7 +123,7 @@ func (w *worker) healthy() error {
 
 func (w *worker) status() web.Status {
 	m := monitor.Worker{
-		Config: w.settings.Settings(), Version: buildVersion(), Started: w.started, Metrics: w.metrics, Executor: w.executor, GPUs: w.gpus,
+		Config: w.settings.Settings(), Instance: w.instance, Version: buildVersion(), Started: w.started, Metrics: w.metrics, Executor: w.executor, GPUs: w.gpus,
 		Faults: w.faults,
 	}
 	return m.Status(w.p.Load())

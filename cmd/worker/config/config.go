@@ -88,13 +88,14 @@ type kafkaSettings struct {
 
 type groupSettings struct {
 	Group             string        `env:"GROUP" doc:"Consumer group id. Required. The names of the output and changelog topics derive from it."`
-	InstanceID        string        `env:"INSTANCE_ID" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3)."`
+	InstanceID        string        `env:"INSTANCE_ID" derived:"from STATE_DIRECTORY, where that is set" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3). By default, where STATE_DIRECTORY names a folder, as for a systemd service and in docker-compose.yml, an id that is kept there; workers that share the folder have different ones. off, or no such folder: the membership is dynamic."`
 	Topics            []string      `env:"TOPICS" doc:"Input topics. Required. An entry with * (any characters, also none) or ? (one) is a pattern: the topics that it matches are input, also those that are created while the workers run, but never the group's own topics, nor Kafka's. See docs/records.md."`
 	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
 	WarmupFrom        time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a partition without a committed offset and without state reads to fill windows and histories, by the records' timestamps: with 24h and START=latest, what the topic has of the last day. Its results are not published. 0 for none. Needs START=latest or a time; not with REKEY. See docs/operations.md."`
 	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset, or an unclean leader election has lost records before it: fail stops the worker with exit code 4; earliest and latest empty the partition's state, resume at the first record that is left or at the end of the log, and report it."`
 	SessionTimeout    time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. Brokers accept 6s to 30m by default."`
 	RebalanceTimeout  time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
+	InstanceDir       string        `env:"-"` // that keeps the id; empty: InstanceID is it, or there is none
 	HeartbeatInterval time.Duration `env:"HEARTBEAT_INTERVAL" envDefault:"3s" min:"100ms" max:"10m" doc:"Time between heartbeats; at most a third of the session timeout."`
 }
 

@@ -47,6 +47,12 @@ func parse(environ []string, withMappings bool) (c *Config, faults, warnings []F
 		}
 	}
 	c.deriveOutputFormat()
+	switch c.Group.InstanceID {
+	case Off:
+		c.Group.InstanceID = ""
+	case "":
+		c.Group.InstanceDir = stateDir(env.ToMap(environ))
+	}
 	faults = file.locate(c.validateMappings(c.validate(faults), before), given)
 	c.fill()
 	return c, faults, append(file.warnings(c), unknownNames(given, known, c.Detect.Names)...)

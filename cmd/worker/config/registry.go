@@ -117,6 +117,14 @@ func platformCacheDir(env map[string]string, goos string) string {
 	return filepath.Join(user, "odradek", "schemas")
 }
 
+// stateDir returns the folder that systemd, or a container's configuration, keeps for the service; empty where there is none.
+func stateDir(env map[string]string) string {
+	if dir, _, _ := strings.Cut(env["STATE_DIRECTORY"], ":"); filepath.IsAbs(dir) {
+		return dir
+	}
+	return ""
+}
+
 // NewDecoder makes the decoder of input records; reg is nil without a registry.
 func (c *Config) NewDecoder(reg *registry.Client) (*formats.Decoder, error) {
 	opts, err := c.DecoderOptions()

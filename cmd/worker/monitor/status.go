@@ -15,6 +15,7 @@ import (
 // Worker is what a status is made of.
 type Worker struct {
 	Config   *config.Config
+	Instance string // id of a static member
 	Version  string
 	Started  time.Time
 	Metrics  *metrics.Metrics
@@ -26,7 +27,7 @@ type Worker struct {
 // Status returns the worker as it is now; p is nil until it is built.
 func (w *Worker) Status(p *processor.Processor) web.Status {
 	s := web.Status{
-		Version: w.Version, Group: w.Config.Group.Group, Instance: w.Config.Group.InstanceID, State: "joining",
+		Version: w.Version, Group: w.Config.Group.Group, Instance: w.Instance, State: "joining",
 		Guarantee: w.Config.Cycle.Guarantee, Executor: w.Executor, GPUs: []web.GPU{}, Started: w.Started, Now: time.Now(), Rate: w.Metrics.Rate(),
 		EventToScore: [2]web.Duration{web.Duration(w.Metrics.EventToScore(0.5)), web.Duration(w.Metrics.EventToScore(0.99))},
 		IngestTime:   [2]web.Duration{web.Duration(w.Metrics.IngestToScore(0.5)), web.Duration(w.Metrics.IngestToScore(0.99))},

@@ -61,7 +61,8 @@ type membership struct {
 	topics   []string // of the subscription, in order
 	lookAt   time.Time
 	delay    backoff.Delay
-	logged   time.Time // when errors were last logged
+	patience time.Duration // with a leader that has yet to send the plan
+	logged   time.Time     // when errors were last logged
 
 	leaving context.Context // nil: no
 }
@@ -85,6 +86,7 @@ func newMembership(m *Member) *membership {
 		alive:      time.Now(),
 		lookAt:     time.Now().Add(m.cfg.MetadataInterval),
 		delay:      backoff.New(50*time.Millisecond, time.Second),
+		patience:   m.planPatience(),
 	}
 }
 
@@ -356,10 +358,21 @@ func (s *membership) synchronize(ctx context.Context, members []joingroup.Respon
 			return err
 		}
 	}
-	s.request(ctx, "sync", m.c.RequestTimeout()+m.cfg.RebalanceTimeout, req, plan, func(res protocol.Message, r *result) {
+	// Until the leader has sent its plan, no commit is taken. One that has died is noticed when its session is over, and
+	// leaves this to its successor. A member that joins again meanwhile, in another generation than before, takes the group
+	// back to where it waits for members: there commits are taken. The leader may only be slow, so the next one gets more
+	// time, but not the whole session, after which this member would give up what it holds.
+	timeout := s.patience
+	s.patience = min(2*timeout, m.cfg.SessionTimeout*2/3)
+	s.request(ctx, "sync", timeout, req, plan, func(res protocol.Message, r *result) {
 		r.sync = res.(*syncgroup.Response)
 		r.err = wire.CodeError(r.sync.ErrorCode)
 	})
+}
+
+// planPatience returns how long a member waits for the leader's plan at first.
+func (m *Member) planPatience() time.Duration {
+	return max(m.cfg.SessionTimeout/8, min(time.Second, m.cfg.SessionTimeout/2))
 }
 
 func (s *membership) heartbeat(ctx context.Context) {
@@ -406,6 +419,7 @@ func (s *membership) answered(ctx context.Context, r result) error {
 			s.mustJoin = true
 		}
 		s.alive = now
+		s.patience = s.m.planPatience()
 		s.beatAt = now.Add(s.m.cfg.HeartbeatInterval)
 		s.recovered()
 	case "heartbeat":
@@ -443,6 +457,7 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 			return nil
 		}
 		if call == "sync" {
+			s.alive = now // the session begins again, as after a plan: the member was waiting until now
 			return nil
 		}
 	case kafkago.UnknownMemberId:

@@ -15,7 +15,7 @@ func (w *Writer) writeToy(p *Payload, s *keystate.State, _ *metrics.Work, now ti
 		return 0, nil
 	}
 	to := &sinks[int(w.tp.Partition)%len(sinks)]
-	b := p.lock(to, t)
+	b := p.lock(to, t, w.tp)
 	defer to.mu.Unlock()
 	value := strconv.AppendInt(nil, int64(len(s.Rows)), 10)
 	return len(value), b.Append(now.UnixMilli(), nil, value, nil)

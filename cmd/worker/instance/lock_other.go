@@ -1,0 +1,10 @@
+//go:build !unix
+
+package instance
+
+import (
+	"errors"
+	"os"
+)
+
+func lock(*os.File) (free bool, err error) { return false, errors.ErrUnsupported }
