@@ -8,6 +8,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
+	"odradek/processor/quarantine"
 )
 
 // assignment holds the partitions that the group has assigned to the worker. Only the main goroutine
@@ -58,6 +59,16 @@ func (a *assignment) remove(pt *partition) {
 	a.budget.Leave(pt.tp)
 	a.mu.Unlock()
 	a.metrics.DropPartition(pt.tp)
+}
+
+// undecided reports whether all partitions are in quarantine until an operator decides.
+func (a *assignment) undecided() bool {
+	for _, pt := range a.partitions {
+		if q := pt.confined.Load(); q == nil || q.Reason != quarantine.Undecided {
+			return false
+		}
+	}
+	return len(a.partitions) > 0
 }
 
 // running returns the partitions that are restored, and so have or may have uncommitted results.

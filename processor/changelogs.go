@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -57,7 +58,8 @@ type changelogs struct {
 	topics   *outputs.Topics
 	assigned *assignment
 	session  *session
-	counted  int32 // generation in which partitions were counted
+	counted  int32            // generation in which partitions were counted
+	shrunk   map[string]error // why input topics with fewer partitions than their changelogs are refused
 }
 
 // open asks the brokers for the changelogs of the input topics, which must
@@ -69,10 +71,25 @@ func (l *changelogs) open(ctx context.Context) error {
 	if rekeyed := cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
 		inputs = []string{rekeyed}
 	}
+	l.shrunk = map[string]error{}
+	refusals := 0
 	for _, in := range inputs {
 		t, err := lookupChangelog(ctx, cfg, in)
-		errs = append(errs, err)
 		l.topics.SetChangelog(in, &t)
+		var refused *policy.RefusedError
+		if errors.As(err, &refused) {
+			refusals++
+			if infos, e := cfg.Client.Topics(ctx, in); e == nil && infos[in].Partitions < t.Partitions {
+				l.shrunk[in] = err
+			}
+		}
+		errs = append(errs, err)
+	}
+	if refusals < len(inputs) { // partitions of the others are fine
+		errs = slices.DeleteFunc(errs, func(err error) bool {
+			var refused *policy.RefusedError
+			return errors.As(err, &refused)
+		})
 	}
 	return errors.Join(errs...)
 }
@@ -92,12 +109,15 @@ func lookupChangelog(ctx context.Context, cfg *Config, in string) (outputs.Topic
 	return t, err
 }
 
-// outgrown refuses a partition that its changelog does not have: the input topic
-// has got more partitions since the start, or since the metadata that New saw.
-func (l *changelogs) outgrown(tp kafka.TP) error {
+// unfit returns why a partition has no place in its changelog: the input topic has got more partitions since that was made,
+// or since the metadata that New saw, or it has fewer, and was made again.
+func (l *changelogs) unfit(tp kafka.TP) error {
 	t := l.topics.Changelog(tp.Topic)
-	if t == nil || int(tp.Partition) < t.Partitions { // nil: its records are only sent on
+	if t == nil { // its records are only sent on
 		return nil
+	}
+	if err := l.shrunk[tp.Topic]; err != nil || int(tp.Partition) < t.Partitions {
+		return err
 	}
 	return refuseGrown(l.cfg, tp.Topic, t, int(tp.Partition)+1)
 }
@@ -123,8 +143,8 @@ func fit(ctx context.Context, cfg *Config, in string, t *outputs.Topic, partitio
 }
 
 // recount extends the changelogs of input topics that have grown since the start, and
-// passes the numbers on to the assigned partitions.
-func (l *changelogs) recount(ctx context.Context) error {
+// passes the numbers on to the assigned partitions. Where it cannot, the new partitions are unfit.
+func (l *changelogs) recount(ctx context.Context) {
 	for in, t := range l.topics.Changelogs() {
 		if l.cfg.StateLost == policy.Reset {
 			tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -134,7 +154,7 @@ func (l *changelogs) recount(ctx context.Context) error {
 			}
 			cancel()
 			if err != nil {
-				return err
+				l.log.Warn("cannot count the partitions of an input topic, or extend its changelog", "topic", in, "err", err)
 			}
 		}
 		for tp, pt := range l.assigned.partitions {
@@ -143,7 +163,6 @@ func (l *changelogs) recount(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // recountOnce recounts once in each generation of the group: a member without any of the
@@ -154,9 +173,7 @@ func (l *changelogs) recountOnce(ctx context.Context) {
 		return
 	}
 	l.counted = gen
-	if err := l.recount(ctx); err != nil {
-		l.log.Warn("cannot read the number of partitions of the input topics", "err", err)
-	}
+	l.recount(ctx)
 }
 
 // growth decides at which offset the topic of a partition had grown.

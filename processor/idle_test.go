@@ -94,7 +94,7 @@ func TestIdlePartition(t *testing.T) {
 			}
 		}
 		send(60)
-		b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "anomalies", Err: kerr.InvalidRecord, Count: 2})
+		b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "anomalies", Err: kerr.OutOfOrderSequenceNumber, Count: 2})
 		var last []byte
 		lastAt := int64(-1)
 		cfg := b.idle()

@@ -84,6 +84,8 @@ type host struct {
 	gone func(ctx context.Context, topic string) bool
 	// fail ends the worker with an error.
 	fail func(error)
+	// refused takes the refusal of a partition, which has the main goroutine look at all of them.
+	refused fatal
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {

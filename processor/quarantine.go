@@ -1,11 +1,13 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"odradek/processor/metrics"
+	"odradek/processor/policy"
 	"odradek/processor/quarantine"
 )
 
@@ -19,12 +21,18 @@ import (
 // (recovery.blame): they would refuse them in every later cycle, together with those of
 // all other partitions.
 //
-// A fault that is not of one partition ends the worker: a decision about state that is
-// the operator's (policy.RefusedError), an output topic that must not be written, an
-// executor that fails.
+// A fault that is not of one partition ends the worker: an output topic that must not be written, an executor that
+// fails, or a decision of the operator (policy.RefusedError) that every partition of the worker waits for
+// (assignment.undecided), as after settings were changed.
 
-// quarantine pauses the partition if err is a *quarantine.Error, and reports whether it is.
+// quarantine pauses the partition if err is a *quarantine.Error or a refusal, and reports whether it is.
 func (pt *partition) quarantine(err error) bool {
+	var refused *policy.RefusedError
+	if errors.As(err, &refused) && !pt.host.gone(context.Background(), pt.tp.Topic) {
+		pt.running.Store(false)
+		err = &quarantine.Error{Reason: quarantine.Undecided, Err: err}
+		defer pt.host.refused.fail(err)
+	}
 	var stuck *quarantine.Error
 	if !errors.As(err, &stuck) {
 		return false
@@ -53,6 +61,10 @@ func (pt *partition) confine(reason string, err error) {
 	}
 	pt.confined.Store(&metrics.Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
 	decide := "repair what the reason names; a restart or a rebalance tries the partition again"
+	var refused *policy.RefusedError
+	if errors.As(err, &refused) {
+		decide = refused.Decide
+	}
 	switch reason {
 	case quarantine.DeadLetters:
 		decide = "correct the mapping or the schema and restart, or allow more dead letters: " +

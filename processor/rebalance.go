@@ -36,16 +36,9 @@ func (r *rebalancer) rebalance(ctx context.Context, ev group.Event) error {
 	case group.Assigned:
 		r.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		r.cfg.Metrics.Rebalanced("assigned")
-		if err := r.changelogs.recount(ctx); err != nil {
-			return err
-		}
+		r.changelogs.recount(ctx)
 		if len(ev.Partitions) == 0 {
 			return nil
-		}
-		for _, tp := range ev.Partitions {
-			if err := r.changelogs.outgrown(tp); err != nil {
-				return err
-			}
 		}
 		// One request for all, but not here: an offset may wait for the open
 		// transaction of a dead worker, and other partitions continue meanwhile.
@@ -57,6 +50,9 @@ func (r *rebalancer) rebalance(ctx context.Context, ev group.Event) error {
 			}
 			pt := newPartition(r.host, tp)
 			r.assigned.add(pt)
+			if err := r.changelogs.unfit(tp); err != nil {
+				pt.quarantine(err)
+			}
 			pt.start(ctx, offsets)
 		}
 	case group.Revoked:

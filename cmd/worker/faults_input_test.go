@@ -234,7 +234,7 @@ func TestAbortedInput(t *testing.T) {
 }
 
 // TestPartitionsGrow: the input gets more partitions, so keys may have moved. A
-// worker that runs and one that starts end with an explanation, and the command
+// worker that runs quarantines the new ones, and one that starts ends with an explanation, and the command
 // that it names mends it. Where records are keyed anew anyhow, it goes on.
 func TestPartitionsGrow(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
@@ -259,7 +259,10 @@ func TestPartitionsGrow(t *testing.T) {
 		// The group's leader looks at the partition counts twice a minute, and whenever
 		// it joins.
 		o.remove("")
-		refused(running)
+		running.waitLogged(t, "partition quarantined", recovery)
+		if code := running.drain(t); code != exitOK || !running.logged("worker state reset") {
+			t.Errorf("the worker that ran drained with %d", code)
+		}
 		refused(o.start("starting"))
 
 		term, _, errs := console(o.settings()...)

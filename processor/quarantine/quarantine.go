@@ -18,6 +18,7 @@ const (
 	Unauthorized = "unauthorized" // the worker lacks a permission on its topic or changelog
 	Unwritable   = "unwritable"   // an output that no batch of its topic holds
 	Refused      = "refused"      // its offset or state, by the brokers
+	Undecided    = "undecided"    // to go on would lose or misread something: the operator decides (policy.RefusedError)
 	Panicked     = "panic"        // a defect of the program, in its fold or its restore
 	DeadLetters  = "dead_letters" // more of its records than an operator allows (ODRADEK_STOP_ABOVE)
 )

@@ -414,7 +414,8 @@ func (e *examination) changelog(ctx context.Context, p topicPlan) {
 		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
 		var refused *policy.RefusedError
 		if errors.As(err, &refused) {
-			e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: err})
+			e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: err,
+				Starts: len(e.inputs) > 1}) // New refuses if no topic fits
 		}
 	}
 	conf, err := e.client.TopicConfig(ctx, p.name)
