@@ -47,10 +47,10 @@ var within = []struct{ dir, imports, why string }{
 		"it compares settings and hands on those that may change; no broker, no command"},
 	{"cmd/worker/instance", "", "an id is kept in a folder; no setting, no group"},
 	{"cmd/worker/preflight",
-		"cmd/worker/config cmd/worker/config/patterns cmd/worker/config/secret processor processor/mapping processor/outputs " +
-			"processor/provenance processor/policy processor/clocks processor/kafka " +
+		"cmd/worker/config cmd/worker/config/patterns cmd/worker/config/secret cmd/worker/replay detectors processor processor/mapping " +
+			"processor/outputs processor/provenance processor/policy processor/clocks processor/kafka " +
 			"processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
-		"a start is checked from outside: no executor, no command"},
+		"a start is checked from outside, by the fold of a replay on the CPU: no GPU, no command"},
 	{"cmd/demo",
 		"cmd/worker/config cmd/worker/sensors processor/kafka processor/kafka/fetch processor/kafka/record processor/kafkatest schemas schemas/*",
 		"the workers are other programs: the demo knows their settings and topics"},

@@ -57,6 +57,7 @@ func Online(ctx context.Context, r *Report, c *config.Config) {
 	r.OK("brokers", "%s: reached%s", strings.Join(c.Kafka.Brokers, ","), secured(c))
 	e.start(ctx)
 	if c.Group.Group != "" && !r.stops() {
+		e.scores(ctx)
 		e.state(ctx)
 	}
 }

@@ -134,7 +134,8 @@ type liveSample struct {
 	failed  map[string]int    // by class, with the field of an event that is none of a grid
 	example map[string]string // of those
 	schemas map[int32]bool
-	future  int
+	future  int               // that are too far ahead of Kafka's timestamp
+	ahead   int               // of those, that the group would read
 	clock   clocks.Comparison // of event times with Kafka's timestamps
 
 	clockWrong, clockFix string // what it has found
@@ -247,7 +248,9 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 				s.clockWrong, s.clockFix = finding, fix
 			}
 			if m := c.Keys.MaxFuture; m > 0 && reading.Time > ms*1000+m.Microseconds() {
-				s.future++
+				if s.future++; !s.started && rec.Offset >= begin[tp] {
+					s.ahead++
+				}
 			}
 			switch {
 			case rec.Key == nil:
@@ -333,9 +336,12 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		e.r.Findings = append(e.r.Findings, f)
 	}
 	if s.future > 0 {
-		e.r.Warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future,
-			s.records, e.c.Of(in.Name).Keys.MaxFuture),
-			"see "+e.c.Of(in.Name).MappingPrefix()+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
+		f := Finding{Level: LevelWarn, What: what, Detail: fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters",
+			s.future, s.records, e.c.Of(in.Name).Keys.MaxFuture), Fix: "see " + e.c.Of(in.Name).MappingPrefix() + "TIME_FIELD, _TIME_UNIT, _MAX_FUTURE"}
+		if s.future == s.read && s.read >= FewRecords { // none is left; a group that is about to begin does not start, as with unreadable ones
+			f.Level, f.Starts = LevelFault, s.ahead < FewRecords
+		}
+		e.r.Findings = append(e.r.Findings, f)
 	}
 	if s.clockWrong != "" {
 		e.r.Warn(what, s.clockWrong, s.clockFix)
