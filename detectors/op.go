@@ -35,6 +35,9 @@ const (
 type Spec struct {
 	Name string
 	Help string // text about the op in docs/configuration.md, after its name
+	// Finds says for people what a high score means: {window} stands for the samples that a score reads, {score} and {threshold} for
+	// these. "" says the score alone.
+	Finds string
 	// Params are the op's settings and the layout of its tasks' parameters.
 	Params []Param
 	// Defaults are the op's defaults for settings that every detector has.

@@ -154,7 +154,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/survey", "processor/keystate/changelog processor/keystate/decisions processor/keystate/ruling processor/keystate/keys processor/keystate/series",
 		"it measures a changelog without a state"},
 	{"processor/outputs",
-		"processor/keystate processor/events processor/metrics processor/kafka processor/kafka/record " +
+		"processor/keystate processor/keystate/series processor/events processor/metrics processor/kafka processor/kafka/record " +
 			"detectors detectors/threshold schemas/output",
 		"results become records here, however they are committed"},
 	{"processor/cycle", "processor/kafka/record processor/keystate processor/limits processor/metrics processor/outputs",

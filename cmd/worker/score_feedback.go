@@ -42,7 +42,7 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 			for i := range state.Detectors {
 				if r := state.Detectors[i].Events; r != nil {
 					each := *r
-					each.UpdateEvery, state.Detectors[i].Events = 1, &each
+					each.UpdateEvery, each.UpdateAfter, each.UpdateShare, state.Detectors[i].Events = 1, 0, 0, &each
 				}
 			}
 		}

@@ -27,6 +27,9 @@ func (s *State) Append(b []byte) []byte {
 	if s.heard != nil {
 		kind |= hears | parted
 	}
+	if kind&2 != 0 {
+		kind |= dated
+	}
 	if b = append(b, kind); kind&remembers != 0 {
 		b = s.group.append(b)
 	}
@@ -40,8 +43,15 @@ func (s *State) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(l.run))
 	b = binary.AppendUvarint(b, uint64(l.since))
 	b = binary.AppendVarint(b, l.first)
+	if l.open {
+		b = binary.AppendUvarint(binary.AppendVarint(b, l.ended), uint64(l.count))
+	}
 	return l.Anomaly.Append(b)
 }
+
+// dated is added to the first byte of a State with an open anomaly that has its end as of its last change, and the number of its samples
+// then; those of earlier versions, which do not know it, have neither.
+const dated = 1 << 5
 
 // Decode reads what Append wrote at the front of b, and returns the rest.
 func Decode(b []byte) (s State, rest []byte, err error) {
@@ -55,12 +65,20 @@ func Decode(b []byte) (s State, rest []byte, err error) {
 		s.decodeHeard(&d, kind&parted != 0)
 		kind &^= hears | parted
 	}
+	withDate := kind&dated != 0
+	kind &^= dated
 	if kind == 0 && !d.Bad {
 		return s, d.B, nil
 	}
 	l := &life{open: kind == 2, told: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
+	if withDate {
+		l.ended, l.count = d.Int(), d.Uint32()
+	}
 	decodeAnomaly(&d, &l.Anomaly)
-	if d.Bad || kind > 2 || l.open != (l.Revision > 0) || l.open && s.group != nil || !l.open && l.Group != nil {
+	if l.open && !withDate {
+		l.ended = l.Start
+	}
+	if d.Bad || kind > 2 || withDate && !l.open || l.open != (l.Revision > 0) || l.open && s.group != nil || !l.open && l.Group != nil {
 		return State{}, nil, ErrCorrupt
 	}
 	if s.life = l; l.open {
@@ -99,6 +117,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Voice != nil {
 		ends |= voiced
 	}
+	if a.Escalation != nil {
+		ends |= escalated
+	}
 	b = appendDoubles(b, a.Expected, ends)
 	if a.Group != nil {
 		b = appendDoubles(b, a.Actual, grouped)
@@ -129,8 +150,17 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Voice != nil {
 		b = a.Voice.append(b)
 	}
+	if e := a.Escalation; e != nil {
+		for _, t := range [...]int64{e.Start, e.Peak, e.Since} {
+			b = binary.AppendVarint(b, t)
+		}
+	}
 	return b
 }
+
+// escalated is added to the length of the expected values of an anomaly with an escalation, which ends it; earlier versions refuse it
+// as they do alike.
+const escalated = 1 << 25
 
 // ranked is added to the severity, which is 100 at most, of an anomaly with a rank;
 // those of earlier versions have none.
@@ -214,7 +244,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 		a.Rank = d.Float()
 	}
 	like := d.Uint32()
-	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held|voiced))
+	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held|voiced|escalated))
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
@@ -236,5 +266,8 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	}
 	if like&voiced != 0 {
 		a.Voice = decodeVoice(d)
+	}
+	if like&escalated != 0 {
+		a.Escalation = &Escalation{d.Int(), d.Int(), d.Int()}
 	}
 }

@@ -12,8 +12,9 @@
 //	open     OpenAfter scores in the row, and MinDuration of event time since its
 //	         first sample. The anomaly covers the row from the beginning.
 //	         Further scores over make it longer, a higher one is its new peak.
-//	         An update is published UpdateEvery samples after the last change, and
-//	         as soon as the severity is in a higher band than the one last published.
+//	         An update is published UpdateEvery samples after the last change; as soon as the
+//	         anomaly has become longer by UpdateAfter and, with UpdateShare, so large a share of its
+//	         duration or of its samples is new; and as soon as the severity is in a higher band than the one last published.
 //	         An update is also published where the score's region has changed.
 //	closed   CloseAfter scores under in a row, and the present score covers
 //	         times more than MergeGap after the anomaly's end. So a finding within

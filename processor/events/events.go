@@ -12,8 +12,17 @@ type Rule struct {
 	Release     float64 // under means below Release times the threshold, in (0, 1]
 	MinDuration int64   // microseconds of event time over the threshold before one opens
 	MergeGap    int64   // microseconds within which a next finding belongs to the same anomaly
-	UpdateEvery int     // samples between two updates of an open one; 0: only when its severity band rises
+	UpdateEvery int     // samples between two updates of an open one; 0: UpdateAfter alone decides
+	UpdateAfter int64   // microseconds from the end that an update says to that of the next, at least; 0: none is due by time
+	UpdateShare float64 // of the anomaly's duration, or of its samples, that must be new for an update; 0: UpdateAfter is all
 }
+
+// The default updates: an open anomaly's duration and number of samples are published to within a tenth once it is older than ten times
+// the least time.
+const (
+	DefaultUpdateAfter = int64(60e6)
+	DefaultUpdateShare = 0.1
+)
 
 // Check returns all faults of r at once.
 func (r *Rule) Check() error {
@@ -32,6 +41,9 @@ func (r *Rule) Check() error {
 	}
 	if r.MinDuration < 0 || r.MergeGap < 0 {
 		bad("the least duration and the merged gap must not be negative")
+	}
+	if r.UpdateAfter < 0 || !(r.UpdateShare >= 0 && r.UpdateShare <= 1) || r.UpdateShare > 0 && r.UpdateAfter == 0 {
+		bad("an update every %d microseconds or %v of the age", r.UpdateAfter, r.UpdateShare)
 	}
 	if r.UpdateEvery < 0 || r.UpdateEvery > most {
 		bad("an update every %d samples, use 0 to %d", r.UpdateEvery, most)
@@ -89,8 +101,16 @@ type Anomaly struct {
 	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
 	Like   *Like   // false alarms that it resembles, so that its severity is 0; nil: none. Replaced, never changed
 
+	Escalation *Escalation // to its present band of severity; nil: it has had that since its first score. Replaced, never changed
+
 	// Shadow says that its detector was in shadow mode when it opened: all of its changes are published apart.
 	Shadow bool
+}
+
+// Escalation is the part of an anomaly from its first score of its present band of severity on.
+type Escalation struct {
+	Start, Peak int64 // as Anomaly's Start and PeakTime
+	Since       int64 // event time of the sample with that score
 }
 
 // Change is one step in the life of an anomaly.

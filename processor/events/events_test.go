@@ -94,6 +94,30 @@ type naive struct {
 	a    Anomaly
 }
 
+// samples counts the scores over the threshold up to the one at an index.
+func (n *naive) samples(until int) (count int) {
+	for _, o := range n.ins[n.from : until+1] {
+		if o.Exceeds {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *naive) start() int64 {
+	start := int64(math.MaxInt64)
+	for _, o := range n.ins[n.from:] {
+		switch {
+		case !o.Exceeds:
+		case o.Part != nil:
+			start = min(start, o.Part.From)
+		case !o.Located || start == math.MaxInt64:
+			start = min(start, o.About)
+		}
+	}
+	return start
+}
+
 func (n *naive) step(in Input) (Change, bool) {
 	if in.Score != in.Score {
 		return Change{}, false
@@ -136,7 +160,10 @@ func (n *naive) step(in Input) (Change, bool) {
 			sev = max(sev, o.Severity)
 		}
 	}
-	if n.r.UpdateEvery > 0 && i-n.last >= n.r.UpdateEvery || sev > n.sev && threshold.Band(sev) != threshold.Band(n.sev) {
+	old, all := n.samples(n.last), n.samples(i)
+	due := n.r.UpdateAfter > 0 && all > old && in.Exceeds && end-n.a.End >= n.r.UpdateAfter && (n.r.UpdateShare == 0 ||
+		float64(end-n.a.End) >= n.r.UpdateShare*float64(end-n.start()) || float64(all-old) >= n.r.UpdateShare*float64(all))
+	if due || n.r.UpdateEvery > 0 && i-n.last >= n.r.UpdateEvery || sev > n.sev && threshold.Band(sev) != threshold.Band(n.sev) {
 		return n.change(Update, in), true
 	}
 	return Change{}, false
@@ -145,31 +172,41 @@ func (n *naive) step(in Input) (Change, bool) {
 func (n *naive) change(k Kind, in Input) Change {
 	a := &n.a
 	a.Revision++
-	a.Samples, a.Severity, a.PeakScore, a.Start, a.End = 0, 0, float32(math.Inf(-1)), math.MaxInt64, math.MinInt64
+	a.Escalation = nil
+	a.Samples, a.Severity, a.PeakScore, a.End = 0, 0, float32(math.Inf(-1)), math.MinInt64
 	for _, o := range n.ins[n.from:] {
 		if !o.Exceeds {
 			continue
 		}
 		a.Samples++
-		a.Severity, a.End = max(a.Severity, o.Severity), max(a.End, o.Until)
 		part := Part{o.About, o.Until}
 		if o.Part != nil {
 			part = *o.Part
 		}
-		if o.Part != nil || !o.Located || a.Samples == 1 {
-			a.Start = min(a.Start, part.From)
+		if was := threshold.Band(a.Severity); a.Samples > 1 && o.Severity > a.Severity && threshold.Band(o.Severity) != was {
+			a.Escalation = &Escalation{part.From, part.At, o.Time}
+		} else if e := a.Escalation; e != nil && o.Score > a.PeakScore {
+			a.Escalation = &Escalation{e.Start, part.At, e.Since}
 		}
+		a.Severity, a.End = max(a.Severity, o.Severity), max(a.End, o.Until)
 		if o.Score > a.PeakScore {
 			a.PeakScore, a.PeakTime, a.Threshold, a.Rank, a.Expected, a.Actual, a.Contribution = o.Score, part.At, o.Threshold, o.Rank, o.Expected,
 				o.Actual, o.Contribution
 		}
 	}
+	a.Start = n.start()
 	n.last, n.sev = len(n.ins)-1, a.Severity
 	return Change{Kind: k, Time: in.Time, Offset: in.Offset, Anomaly: *a}
 }
 
 func randomRule(r *rand.Rand) Rule {
 	rule := Rule{OpenAfter: 1 + r.IntN(4), CloseAfter: 1 + r.IntN(4), Release: 1, UpdateEvery: r.IntN(3) * r.IntN(10)}
+	switch r.IntN(3) {
+	case 0:
+		rule.UpdateAfter, rule.UpdateShare = 1+r.Int64N(20), 0.3*r.Float64()
+	case 1:
+		rule.UpdateAfter = 1 + r.Int64N(50)
+	}
 	if r.IntN(2) == 0 {
 		rule.Release = 0.2 + 0.8*r.Float64()
 	}
@@ -610,5 +647,49 @@ func BenchmarkStep(b *testing.B) {
 				s.Step(&rule, &in, true)
 			}
 		})
+	}
+}
+
+// TestUpdatesKeepUp: with the default updates the last record of an anomaly that has been open for more than ten minutes has its duration
+// and its samples to within a tenth, whatever the rate of the samples and of scores over the threshold, with no more records than
+// the logarithm of its age asks for.
+func TestUpdatesKeepUp(t *testing.T) {
+	r := seedtest.New(t)
+	for range 60 {
+		rule := Rule{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1, UpdateAfter: DefaultUpdateAfter, UpdateShare: DefaultUpdateShare}
+		every := int64(1e6) << r.IntN(9) // 1 s to 4 min
+		often := 0.05 + 0.95*r.Float64()
+		var s State
+		var last Change
+		changes, samples, end := 0, 0, int64(0)
+		now := int64(0)
+		for n := range 10_000 {
+			now = int64(n) * every
+			if n == 5_000 {
+				often = 0.05 + 0.95*r.Float64()
+			}
+			in := Input{Time: now, Offset: int64(n), About: now, Until: now, Score: 1, Threshold: 10, Detector: "d"}
+			if in.Exceeds = n == 0 || r.Float64() < often; in.Exceeds {
+				in.Score = 11
+				samples, end = samples+1, now
+			}
+			if c, ok := s.Step(&rule, &in, true); ok {
+				last = c
+				changes++
+			}
+			a := &last.Anomaly
+			if now < 600e6 || now < 40*every {
+				continue
+			}
+			if lag := float64(end - a.End); lag > 0.1*float64(now) {
+				t.Fatalf("every %d: at %d the end is %d, published %d", every, now, end, a.End)
+			}
+			if float64(samples)-float64(a.Samples) > 0.1*float64(samples)+float64(60e6/every)+1 {
+				t.Fatalf("every %d: at %d there are %d samples, published %d", every, now, samples, a.Samples)
+			}
+		}
+		if most := 40 + 30*math.Log2(float64(now)/60e6+2); float64(changes) > most {
+			t.Errorf("%d records of an anomaly of %d minutes", changes, now/60e6)
+		}
 	}
 }

@@ -57,6 +57,8 @@ type life struct {
 	told  uint8  // severity at the last change
 	run   uint32 // pending: scores over in a row; open: scores under in a row
 	since uint32 // open: samples since the last change
+	ended int64  // open: End at the last change
+	count uint32 // open: Samples at the last change
 	first int64  // pending: time of the row's first sample
 }
 
@@ -130,7 +132,7 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 		l.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
 		if in.Like != nil {
 			if l.Like = in.Like(&l.Anomaly); l.Like != nil {
-				l.Severity = 0
+				l.Severity, l.Escalation = 0, nil
 			}
 		}
 		return l.change(Open, in.Time, in.Offset), true
@@ -147,11 +149,24 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	default:
 		l.run = 0
 	}
-	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) ||
+	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) || in.Exceeds && l.stale(r) ||
 		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
 		return l.change(Update, in.Time, in.Offset), true
 	}
 	return c, false
+}
+
+// stale reports whether an update is due by event time, or because of the number of samples: with UpdateShare, neither the duration nor
+// the number of samples that was published last is to fall behind by more than this share.
+func (l *life) stale(r *Rule) bool {
+	more := l.End - l.ended
+	switch {
+	case r.UpdateAfter == 0 || more < r.UpdateAfter:
+		return false
+	case r.UpdateShare == 0:
+		return true
+	}
+	return float64(more) >= r.UpdateShare*float64(l.End-l.Start) || float64(l.Samples-l.count) >= r.UpdateShare*float64(l.Samples)
 }
 
 // Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one that is not like false
@@ -217,6 +232,11 @@ func (l *life) over(in *Input) {
 	}
 	l.End = max(l.End, in.Until)
 	if l.Like == nil {
+		if l.Samples > 1 && threshold.Band(max(l.Severity, in.Severity)) != threshold.Band(l.Severity) {
+			l.Escalation = &Escalation{Start: part.From, Peak: part.At, Since: in.Time}
+		} else if e := l.Escalation; e != nil && in.Score > l.PeakScore {
+			l.Escalation = &Escalation{Start: e.Start, Peak: part.At, Since: e.Since}
+		}
 		l.Severity = max(l.Severity, in.Severity)
 	}
 	if in.Region != nil {
@@ -239,7 +259,7 @@ func (in *Input) under(r *Rule) bool {
 // change returns the next revision.
 func (l *life) change(kind Kind, time, offset int64) Change {
 	l.Revision++
-	l.told, l.since = l.Severity, 0
+	l.told, l.since, l.ended, l.count = l.Severity, 0, l.End, l.Samples
 	return Change{Kind: kind, Time: time, Offset: offset, Anomaly: l.Anomaly}
 }
 

@@ -954,6 +954,9 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 	if d.Events == nil || m.replaced(k, i) {
 		return row
 	}
+	if !k.events[i].Peak(score) && (d.Guard == nil || !d.Guard.Deviates()) {
+		in.Part = nil // it is not asked for
+	}
 	in = events.Input{
 		Part: in.Part, Located: d.Ensemble == nil, Ordinary: turned, Shadow: d.Shadow, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,

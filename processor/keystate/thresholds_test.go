@@ -401,7 +401,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append(slices.Clone(good), 0), ErrCorrupt},
 		{append([]byte{ruling.ShadowFormat}, alarm[1:]...), nil},
 		{append([]byte{ruling.ShadowFormat}, good[1:]...), ErrCorrupt},
-		{append([]byte{ruling.ShadowFormat + 1}, alarm[1:]...), ErrNewer},
+		{append([]byte{ruling.UpdatesFormat + 1}, alarm[1:]...), ErrNewer},
 		{append([]byte{ruling.ThresholdFormat, 99}, good[2:]...), ErrCorrupt},
 		{(&ruling.Ruling{Threshold: &threshold.Rule{}}).Encode(), ErrCorrupt},
 		{(&ruling.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil}, // a version before may have let it pass

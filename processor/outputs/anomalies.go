@@ -133,14 +133,21 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		n := int32(cfg.Number(ch.Offset))
 		sample = &n
 	}
-	return output.Anomaly{
+	var escalation *output.Escalation
+	if e := a.Escalation; e != nil {
+		escalation = &output.Escalation{Start: e.Start, PeakTime: e.Peak, Since: e.Since}
+	}
+	out := output.Anomaly{
 		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
 		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
+		Escalation: escalation,
 	}
+	out.Summary = summary(row, &out, cfg)
+	return out
 }
 
 // largestField returns the name of the field that contributes most to the peak; empty where

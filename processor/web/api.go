@@ -95,12 +95,22 @@ type Anomaly struct {
 	Actual       []Number  `json:"actual,omitempty" doc:"What was measured at peak_time."`
 	Contribution []Number  `json:"contribution,omitempty" doc:"Share of each field in the peak's score."`
 	Field        string    `json:"field,omitempty" doc:"Field with the largest share."`
-	Source       Origin    `json:"source" doc:"The input record that caused the revision."`
-	Region       *Region   `json:"region,omitempty" doc:"Where in a grid it is."`
-	Group        string    `json:"group,omitempty" doc:"Id of the group of anomalies that opened together."`
-	Label        string    `json:"label,omitempty" doc:"The label that an operator gave it: confirm or false_alarm."`
-	Muted        bool      `json:"muted,omitempty" doc:"A mute rule covers its detector, its series and its peak."`
-	Like         *Like     `json:"like,omitempty" doc:"False alarms that it resembles, so that its severity is 0."`
+	Summary      string    `json:"summary,omitempty" doc:"What its record says, as a sentence for people."`
+	// Escalation is there if its severity has reached a higher band.
+	Escalation *Escalation `json:"escalation,omitempty" doc:"The part of it since its severity reached its present band, where that is higher than at its start."`
+	Source     Origin      `json:"source" doc:"The input record that caused the revision."`
+	Region     *Region     `json:"region,omitempty" doc:"Where in a grid it is."`
+	Group      string      `json:"group,omitempty" doc:"Id of the group of anomalies that opened together."`
+	Label      string      `json:"label,omitempty" doc:"The label that an operator gave it: confirm or false_alarm."`
+	Muted      bool        `json:"muted,omitempty" doc:"A mute rule covers its detector, its series and its peak."`
+	Like       *Like       `json:"like,omitempty" doc:"False alarms that it resembles, so that its severity is 0."`
+}
+
+// Escalation is the part of an anomaly in its present band of severity.
+type Escalation struct {
+	Start    time.Time `json:"start" doc:"Event time of its first sample."`
+	PeakTime time.Time `json:"peak_time" doc:"Event time of the sample that deviates most in it."`
+	Since    time.Time `json:"since" doc:"Event time of the sample with which the severity reached the band."`
 }
 
 // Like says which false alarms an anomaly resembles.

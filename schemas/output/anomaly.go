@@ -57,7 +57,11 @@ type Anomaly struct {
 	Range  float64   // 0: not known (null)
 	Held   uint32    // likewise
 	Member *Member   // nil: none (null)
-	Sample *int32    // as in Score
+
+	Escalation *Escalation // nil: none (null)
+	Summary    string      // for people
+
+	Sample *int32 // as in Score
 }
 
 // Like says which false alarms an anomaly resembles, as the schema describes it.
@@ -74,6 +78,9 @@ type Member struct {
 	Samples          uint32
 	PeakTime         int64
 }
+
+// Escalation is the part of an anomaly in its present band of severity, as the schema describes it.
+type Escalation struct{ Start, PeakTime, Since int64 }
 
 // Region is a rectangle of a grid, as the schema describes it.
 type Region struct {
@@ -116,7 +123,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1
+		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1 + 1 + 4*binary.MaxVarintLen64
 	return e
 }
 
@@ -145,7 +152,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		key = hexKey(key)
 	}
 	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
-		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room())
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room()+len(a.Summary))
 	dst = append(dst, e.head...)
 	dst = avro.AppendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
@@ -208,6 +215,12 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 	} else {
 		dst = a.Member.append(dst)
 	}
+	if e := a.Escalation; e == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = avro.AppendLong(avro.AppendLong(avro.AppendLong(append(dst, 2), e.Start), e.PeakTime), e.Since)
+	}
+	dst = avro.AppendText(dst, a.Summary)
 	switch {
 	case !e.numbered:
 		return dst
@@ -331,11 +344,21 @@ func appendDoubles(dst []byte, list []float64) []byte {
 // tests and tools. The schema id is not compared with anything: the caller knows
 // the topic. Key may alias b.
 func DecodeAnomaly(b []byte) (Anomaly, error) {
-	var a Anomaly
 	b, err := unframe(b, compiledAnomaly, compiledNumberedAnomaly)
 	if err != nil {
-		return a, fmt.Errorf("output: anomaly: %w", err)
+		return Anomaly{}, fmt.Errorf("output: anomaly: %w", err)
 	}
+	a, err := decodeAnomaly(b, true)
+	if err != nil { // one of an earlier version with a sample has that in place of the last fields
+		if before, fault := decodeAnomaly(b, false); fault == nil {
+			return before, nil
+		}
+	}
+	return a, err
+}
+
+// decodeAnomaly reads a record without its framing, with or without the last fields, escalation and summary.
+func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 	r := avro.NewFieldReader(b)
 	if id := r.Text(); r.OK() {
 		if err := decodeID(&a.ID, id); err != nil {
@@ -387,6 +410,12 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	}
 	if r.More() && r.Index(2) == 1 { // likewise
 		a.Member = readMember(r)
+	}
+	if last && r.More() && r.Index(2) == 1 { // likewise
+		a.Escalation = &Escalation{Start: r.Long(), PeakTime: r.Long(), Since: r.Long()}
+	}
+	if last && r.More() { // likewise
+		a.Summary = string(r.Text())
 	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {

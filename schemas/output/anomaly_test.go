@@ -66,6 +66,12 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 		a.Member = &Member{Name: "near", Score: r.NormFloat64(), Threshold: r.NormFloat64(), Samples: r.Uint32() >> r.IntN(32), PeakTime: at()}
 	}
 	if r.IntN(3) == 0 {
+		a.Escalation = &Escalation{Start: at(), PeakTime: at(), Since: at()}
+	}
+	if r.IntN(3) > 0 {
+		a.Summary = "press-7 \"bearing\" rose to 97.2, expected 72.4 ±"
+	}
+	if r.IntN(3) == 0 {
 		a.Like = &Like{Count: r.Int64N(1000), Most: r.NormFloat64()}
 		for range r.IntN(4) {
 			a.Like.Labels = append(a.Like.Labels, [16]byte{byte(r.Uint32()), 15: byte(r.Uint32())})
@@ -148,6 +154,10 @@ func TestAnomalyEncoder(t *testing.T) {
 				"actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
 				"like": nil, "range": nil, "held": nil, "member": nil,
+				"escalation": nil, "summary": a.Summary,
+			}
+			if v := a.Escalation; v != nil {
+				want["escalation"] = goavro.Union("io.odradek.Escalation", map[string]any{"start": v.Start, "peak_time": v.PeakTime, "since": v.Since})
 			}
 			if v := a.Member; v != nil {
 				member := map[string]any{"name": v.Name, "score": v.Score, "threshold": v.Threshold, "samples": int64(v.Samples),
@@ -211,17 +221,21 @@ func TestAnomalyEncoder(t *testing.T) {
 				t.Fatalf("%+v\n%+v %v", a, back, err)
 			}
 			early := a
-			early.Member = nil
+			early.Summary = ""
 			before := []int{len(e.Append(nil, &early)) - 1}
-			early.Held = 0
+			early.Escalation = nil
 			before = append(before, len(e.Append(nil, &early))-2)
-			early.Range = 0
+			early.Member = nil
 			before = append(before, len(e.Append(nil, &early))-3)
-			early.Like = nil
+			early.Held = 0
 			before = append(before, len(e.Append(nil, &early))-4)
+			early.Range = 0
+			before = append(before, len(e.Append(nil, &early))-5)
+			early.Like = nil
+			before = append(before, len(e.Append(nil, &early))-6)
 			for cut := range len(b) {
 				if slices.Contains(before, cut) {
-					continue // a record of an earlier version, which has no member, or no held, range or false alarms either, not even null
+					continue // a record of an earlier version, which has no summary, escalation, member, held, range or false alarms either, not even null
 				}
 				if a, err := DecodeAnomaly(b[:cut]); err == nil {
 					t.Fatal(cut, a)
@@ -230,7 +244,7 @@ func TestAnomalyEncoder(t *testing.T) {
 			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 7)); err == nil {
 				t.Fatal("a byte more")
 			}
-			texts := len(a.Key) + len(a.Detector) + len(a.Field) + 60 + a.Member.room()
+			texts := len(a.Key) + len(a.Detector) + len(a.Field) + len(a.Summary) + 60 + a.Member.room()
 			if n := len(b); n > e.room+texts+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
 				t.Fatalf("%d bytes, more than the encoder makes room for", n)
 			}

@@ -163,6 +163,14 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 	return i
 }
 
+// KeyText returns a key as records have it.
+func KeyText(key []byte) string {
+	if utf8.Valid(key) {
+		return string(key)
+	}
+	return string(hexKey(key))
+}
+
 // hexKey returns the text that is written into a string field for a key that is not UTF-8.
 // A reader would replace all invalid bytes by the same character, and different keys would
 // become one.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ type alarmSettings struct {
 	Release     float64        `env:"RELEASE" live:"true" envDefault:"1" min:"0.01" max:"1" doc:"While an anomaly is open, a score is ordinary below this share of the threshold: a hysteresis for scores that vary about the threshold."`
 	MinDuration time.Duration  `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
 	MergeGap    time.Duration  `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a further high score within it belongs to the same anomaly."`
-	UpdateEvery int            `env:"UPDATE_EVERY" live:"true" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. An anomaly whose severity reaches a higher band is always updated; 0: only that."`
+	UpdateEvery string         `env:"UPDATE_EVERY" live:"true" envDefault:"auto" values:"auto, 0 to 1000000000, or a time" doc:"When an open anomaly is updated: after this many samples, such as 100, or once it has become longer by this event time, such as 5m. auto: once it has become longer by a minute and its duration, or the number of its samples over the threshold, has grown by a ninth, so that a record is true to within a tenth of either. An anomaly whose severity reaches a higher band is always updated; 0: only that."`
 	Shadow      bool           `env:"SHADOW" live:"true" envDefault:"false" doc:"Shadow mode, to try a detector beside the others: it scores and judges as ever, but its anomalies go to ODRADEK_SHADOW_TOPIC, in no group, and no alert counts them. The page compares them with those of the other detectors. Its scores go to the scores topic. Turning it off (promotion) or on keeps all state; see docs/operations.md."`
 }
 
@@ -66,10 +67,37 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 
 // rule returns the rule by which anomalies open and close.
 func (a *alarmSettings) rule() *events.Rule {
-	return &events.Rule{
+	r := &events.Rule{
 		OpenAfter: a.OpenAfter, CloseAfter: a.CloseAfter, Release: a.Release,
-		MinDuration: a.MinDuration.Microseconds(), MergeGap: a.MergeGap.Microseconds(), UpdateEvery: a.UpdateEvery,
+		MinDuration: a.MinDuration.Microseconds(), MergeGap: a.MergeGap.Microseconds(),
 	}
+	if err := setUpdates(r, a.UpdateEvery); err != nil {
+		panic(err) // the checker has refused it
+	}
+	return r
+}
+
+// autoUpdates is the value of UPDATE_EVERY for events.DefaultUpdateAfter and events.DefaultUpdateShare.
+const autoUpdates = "auto"
+
+// setUpdates sets when an anomaly is updated.
+func setUpdates(r *events.Rule, text string) error {
+	if text = strings.TrimSpace(text); text == autoUpdates {
+		r.UpdateAfter, r.UpdateShare = events.DefaultUpdateAfter, events.DefaultUpdateShare
+		return nil
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		if r.UpdateEvery = n; n < 0 || n > 1_000_000_000 {
+			return fmt.Errorf("%d samples, use 0 to 1000000000", n)
+		}
+		return nil
+	}
+	after, err := time.ParseDuration(text)
+	if err != nil || after < time.Millisecond || after > 8760*time.Hour {
+		return fmt.Errorf("%q is not %s, a number of samples such as 100, or a time from 1ms to 8760h such as 5m", text, autoUpdates)
+	}
+	r.UpdateAfter = after.Microseconds()
+	return nil
 }
 
 // alarm checks the alarm settings of a detector.
@@ -79,6 +107,9 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 		k.add(short+"SHADOW", "true, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
 	case d.Alarm.Shadow && d.Alarm.Threshold == Off:
 		k.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
+	}
+	if err := setUpdates(new(events.Rule), d.Alarm.UpdateEvery); err != nil {
+		k.add(short+"UPDATE_EVERY", err.Error(), "")
 	}
 	whatever := threshold.New(threshold.Quantile, 0.5)
 	if d.Alarm.History.Apply(&whatever); whatever.Check() != nil {

@@ -171,6 +171,11 @@ func (c *Config) reportOf(of *found) *Report {
 		PeakScore: Number(a.PeakScore), Threshold: Number(a.Threshold), Rank: Number(a.Rank), Samples: a.Samples, Field: a.Field,
 		Topic: a.Topic, Partition: a.Partition, OpenedOffset: -1, LastOffset: a.Offset,
 	}}
+	r.Anomaly.Summary = a.Summary
+	if e := a.Escalation; e != nil {
+		since := at(e.Start)
+		r.Anomaly.Escalated = &since
+	}
 	if r.Anomaly.Kind == "close" {
 		r.Anomaly.Reason = output.CloseReasons[a.Reason]
 	}

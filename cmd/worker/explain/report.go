@@ -73,6 +73,9 @@ type Anomaly struct {
 	OpenedOffset int64     `json:"opened_offset"` // -1: the first record is gone
 	LastOffset   int64     `json:"last_offset"`
 	Region       *Region   `json:"region,omitempty"`
+	Summary      string    `json:"summary,omitempty"`
+	// Escalated is the event time of the first sample of the part with the present band of severity, where that is a later one; nil: it is not.
+	Escalated *time.Time `json:"escalated,omitempty"`
 }
 
 // Region is a rectangle of a grid.

@@ -116,9 +116,16 @@ func (r *Report) facts() [][2]string {
 	lines := [][2]string{
 		{"anomaly", fmt.Sprintf("%s, revision %d, %s", a.ID, a.Revision, a.state())},
 		{"what", a.summary()},
+		{"summary", plain(a.Summary)},
 		{"time", fmt.Sprintf("%s to %s, peak at %s, opened by the sample of %s", moment(a.Start), moment(a.End), moment(a.PeakTime), moment(a.OpenedAt))},
 		{"source", fmt.Sprintf("%s/%d: opened at %s, last change at offset %d; samples over the threshold: %d", plain(a.Topic), a.Partition, opened,
 			a.LastOffset, a.Samples)},
+	}
+	if a.Summary == "" { // of an earlier version
+		lines = slices.Delete(lines, 2, 3)
+	}
+	if a.Escalated != nil {
+		lines = append(lines, [2]string{"severe", fmt.Sprintf("%s since %s", a.Band, moment(*a.Escalated))})
 	}
 	if g := a.Region; g != nil {
 		c := g.Corners

@@ -21,6 +21,7 @@ const Op detectors.Op = 8
 
 var spec = detectors.Spec{
 	Name: "ar", Elem: detectors.F64,
+	Finds: "unlike what the readings just before lead to expect",
 	Help: "deviation of a sample from its linear prediction by the samples just before it, which is learnt online; of several fields the " +
 		"largest",
 	Params: []detectors.Param{

@@ -24,7 +24,8 @@ const Op detectors.Op = 7
 
 var spec = detectors.Spec{
 	Name: "discord", Elem: detectors.F64,
-	Help: "left discords: how much the shape of the last samples differs from that of every earlier subsequence",
+	Finds: "shape unlike the last {window} readings",
+	Help:  "left discords: how much the shape of the last samples differs from that of every earlier subsequence",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 6, Max: MaxWindow,
 			Help: "samples that a score reads, those of its subsequence included; at least twice the longest subsequence"},

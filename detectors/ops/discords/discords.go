@@ -22,6 +22,7 @@ const Op detectors.Op = 6
 
 var spec = detectors.Spec{
 	Name: "discords", Elem: detectors.F64,
+	Finds: "shape unlike the rest of the last {window} readings",
 	Help: "the subsequences of a window that are least like all others, for every length of a range: finds anomalies of unknown length, " +
 		"with their beginning and end, when the window is searched",
 	Version: 1,

@@ -18,7 +18,8 @@ const Op detectors.Op = 3
 
 var spec = detectors.Spec{
 	Name: "flatline", Elem: detectors.F64,
-	Help: "number of consecutive samples without a change",
+	Finds: "unchanged for {score} readings",
+	Help:  "number of consecutive samples without a change",
 	Params: []detectors.Param{
 		{Name: "AFTER", Type: detectors.Int, Default: 30, Min: 1, Max: 16000000, Stateless: true,
 			Help: "samples in a row without a change that are too many. Where THRESHOLD is not set it is the one that says so."},

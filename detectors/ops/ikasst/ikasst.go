@@ -21,6 +21,7 @@ const Op detectors.Op = 1
 
 var spec = detectors.Spec{
 	Name: "ikasst", Elem: detectors.F32, Bounded: true,
+	Finds: "its course has changed",
 	Help: "change score by singular spectrum transformation, from an implicit Krylov approximation. It departs from equation 3 of the " +
 		"paper, Idé and Tsuda 2007, where a Ritz value is less than a thousandth below the one before, or the present has hardly any " +
 		"component along its vector (squared, below 1e-8): the value then takes a part of one of the RANK places. Roundings make " +

@@ -25,6 +25,7 @@ const Op detectors.Op = 4
 
 var spec = detectors.Spec{
 	Name: "knn", Elem: detectors.F32, Wide: wide,
+	Finds: "unlike the last {window} readings",
 	Help: "sum of the distances to the nearest points, of EMBED consecutive samples each, before it or in a window: readings, and " +
 		"sequences of them, unlike earlier ones",
 	Version: 1, // rows are centred by blocks

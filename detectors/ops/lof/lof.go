@@ -25,6 +25,7 @@ const Op detectors.Op = 2
 
 var spec = detectors.Spec{
 	Name: "lof", Elem: detectors.F32, Wide: wide,
+	Finds:   "unlike the last {window} readings",
 	Help:    "local outlier factor: how much lower the density of samples is around this one than around its nearest neighbours",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{

@@ -22,6 +22,7 @@ const Op detectors.Op = 9
 
 var spec = detectors.Spec{
 	Name: "scan", Elem: detectors.I64,
+	Finds: "more than its baseline in a region",
 	Help: "rectangles of a grid whose counts exceed the counts expected by their baselines (spatial scan statistic), with p-values. " +
 		"WINDOW samples are the cells of a grid, row after row, of a count and, with a second field, a baseline; the first grid is a series' " +
 		"first WINDOW samples, and another is searched every STRIDE samples: with a multiple of COLUMNS below WINDOW, rows are in several",

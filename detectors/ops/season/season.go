@@ -20,6 +20,7 @@ const Op detectors.Op = 12
 
 var spec = detectors.Spec{
 	Name: "season", Elem: detectors.F64,
+	Finds: "unlike the same time in earlier periods",
 	Help: "deviation of a sample from the level of the series' earlier samples at the same time of day, or of week, in units of the usual " +
 		"deviation; of several fields the largest",
 	Params: []detectors.Param{

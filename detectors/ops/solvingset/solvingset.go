@@ -23,6 +23,7 @@ const Op detectors.Op = 11
 
 var spec = detectors.Spec{
 	Name: "solvingset", Elem: detectors.F64,
+	Finds: "unlike the readings before",
 	Help: "knn within a solving set of the earlier points, which is much smaller and mined again every MINE_EVERY samples: the sum of the " +
 		"distances to the nearest points of the set, divided by the cut, which is the sum of the last of TOP outliers of the window",
 	Params: []detectors.Param{

@@ -21,6 +21,7 @@ const Op detectors.Op = 5
 
 var spec = detectors.Spec{
 	Name: "svdsst", Elem: detectors.F32, Bounded: true,
+	Finds:   "its course has changed",
 	Help:    "change score by singular spectrum transformation with exact singular vectors, more expensive than ikasst",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{

@@ -20,6 +20,7 @@ const Op detectors.Op = 13
 
 var spec = detectors.Spec{
 	Name: "topn", Elem: detectors.F32, Wide: wide,
+	Finds: "among the most unusual of the last {window} readings",
 	Help: "the outliers of a large window, without the scores of the rest: the TOP points of the window with the largest sums of " +
 		"distances to their nearest points, as for knn, have these sums as scores, all others 0",
 	Params: []detectors.Param{

@@ -18,6 +18,7 @@ const Op detectors.Op = 10
 
 var spec = detectors.Spec{
 	Name: "value", Elem: detectors.F64,
+	Finds: "beyond its limit, {threshold}",
 	Help: "the value itself, of several fields the largest of those that are not missing: an upper limit, or the score of another program; " +
 		"a THRESHOLD with a margin needs values above 0",
 	Params: []detectors.Param{

@@ -19,6 +19,7 @@ const Op detectors.Op = 0
 
 var spec = detectors.Spec{
 	Name: "zscore", Elem: detectors.F32,
+	Finds: "far from the mean of the last {window} readings",
 	Help: "distance of a sample to the mean of those before it, in standard deviations; of several fields the largest of those " +
 		"that are not missing",
 	Params: []detectors.Param{

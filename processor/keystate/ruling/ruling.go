@@ -59,18 +59,24 @@ const (
 	SpanFormat      = 2 // a threshold alone that has a span
 	AlarmFormat     = 3 // a threshold with its span, and an alarm
 	ShadowFormat    = 4 // the same, in shadow mode
+	UpdatesFormat   = 5 // an alarm whose updates are due by event time, which ends with these and the mode
 )
+
+// timed reports whether the alarm's updates are due by event time.
+func (a *Alarm) timed() bool { return a != nil && a.Events != nil && a.Events.UpdateAfter > 0 }
 
 // Equal reports whether two rulings say the same.
 func (r *Ruling) Equal(o *Ruling) bool { return bytes.Equal(r.Encode(), o.Encode()) }
 
 // Encode returns the ruling as the content of a decision: format, kind, value, margin, history, warm-up,
 // distance of added scores, whether scores are bounded, span; then the largest p-value, the guard and the
-// rule of events. The format says whether the detector is in shadow mode. Without an alarm it is one of those before.
+// rule of events, and when its updates are due by event time. The format says whether the detector is in shadow mode. Without an alarm it is one of those before.
 func (r *Ruling) Encode() []byte {
 	t := r.Threshold
 	var e changelog.Encoder
 	switch {
+	case r.Alarm.timed():
+		e.Byte(UpdatesFormat)
 	case r.Alarm != nil && r.Alarm.Shadow:
 		e.Byte(ShadowFormat)
 	case r.Alarm != nil:
@@ -92,6 +98,11 @@ func (r *Ruling) Encode() []byte {
 	}
 	if r.Alarm != nil {
 		r.Alarm.encode(&e)
+	}
+	if r.Alarm.timed() {
+		e.Uint(uint64(r.Alarm.Events.UpdateAfter))
+		e.Bits(math.Float64bits(r.Alarm.Events.UpdateShare))
+		e.Flag(r.Alarm.Shadow)
 	}
 	return e.B
 }
@@ -126,7 +137,7 @@ func Decode(content []byte) (*Ruling, error) {
 	d := changelog.Decoder{B: content}
 	v := d.Byte()
 	switch {
-	case v > ShadowFormat:
+	case v > UpdatesFormat:
 		return nil, fmt.Errorf("a threshold of format %d: %w", v, changelog.ErrNewer)
 	case v < ThresholdFormat:
 		return nil, changelog.ErrCorrupt
@@ -142,6 +153,15 @@ func Decode(content []byte) (*Ruling, error) {
 	if v >= AlarmFormat {
 		r.Alarm = decodeAlarm(&d)
 		r.Alarm.Shadow = v == ShadowFormat
+	}
+	if v == UpdatesFormat {
+		if r.Alarm.Events == nil {
+			return nil, changelog.ErrCorrupt
+		}
+		r.Alarm.Events.UpdateAfter, r.Alarm.Events.UpdateShare = int64(d.Uint()), math.Float64frombits(d.Bits())
+		if r.Alarm.Shadow = d.Byte() == 1; !r.Alarm.timed() {
+			return nil, changelog.ErrCorrupt
+		}
 	}
 	if d.Bad || v == SpanFormat && t.Span == 0 || len(d.B) > 0 || !t.Sound() || !r.Alarm.sound() {
 		return nil, changelog.ErrCorrupt

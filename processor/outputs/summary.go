@@ -1,0 +1,180 @@
+package outputs
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"odradek/detectors"
+	"odradek/processor/events"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
+	"odradek/schemas/output"
+)
+
+// summary says what a record of an anomaly says, as a sentence for people: what was measured, what was expected, what the detector
+// finds, and how long it has lasted.
+func summary(row *keystate.EventRow, a *output.Anomaly, cfg *keystate.Config) string {
+	lasted := duration(a.End - a.Start)
+	if row.Name == series.SilenceName {
+		if row.Change.Kind == events.Close && row.Change.Reason == events.Recovered {
+			return fmt.Sprintf("%s sends again after %s", keyText(a.Key), lasted)
+		}
+		return fmt.Sprintf("%s has sent nothing for %s", keyText(a.Key), lasted) + ended(&row.Change)
+	}
+	var text strings.Builder
+	text.WriteString(keyText(a.Key))
+	var d *series.DetectorConfig
+	if row.Detector >= 0 {
+		d = &cfg.Detectors[row.Detector]
+	}
+	of, score, threshold := d, a.PeakScore, a.Threshold
+	if v := a.Member; v != nil {
+		score, threshold = v.Score, v.Threshold
+		for i := range cfg.Detectors {
+			if cfg.Detectors[i].Name == v.Name {
+				of = &cfg.Detectors[i]
+			}
+		}
+	}
+	if a.Field != "" && (of == nil || len(of.Fields) > 1 || a.Field != "value") {
+		text.WriteString(" " + a.Field)
+	}
+	if at := detectors.Largest(a.Contribution); at >= 0 && at < len(a.Actual) {
+		text.WriteString(reading(a.Actual[at], a.Expected, at))
+	} else if r := a.Region; r != nil {
+		fmt.Fprintf(&text, ": %s counted in columns %d to %d and rows %d to %d, expected %s", number(float64(r.Observed), 0), r.ColumnFrom,
+			r.ColumnTo, r.RowFrom, r.RowTo, number(r.Expected, 1))
+	}
+	text.WriteString(": " + finds(of, cfg, score, threshold))
+	switch {
+	case row.Change.Kind == events.Close && row.Change.Reason == events.Recovered:
+		fmt.Fprintf(&text, ". Over after %s", lasted)
+	case row.Change.Kind == events.Close:
+		text.WriteString(ended(&row.Change))
+	case row.Change.Kind == events.Update:
+		fmt.Fprintf(&text, ", for %s so far", lasted)
+	}
+	if a.Like != nil {
+		fmt.Fprintf(&text, ". Like %d false alarms", a.Like.Count)
+	}
+	return text.String()
+}
+
+// reading says what was measured, and what was expected where that is known.
+func reading(actual float64, expected []float64, at int) string {
+	if at >= len(expected) || !finite(expected[at]) || !finite(actual) {
+		return " was " + number(actual, 3)
+	}
+	digits, verb := 3, "was"
+	if apart := math.Abs(actual - expected[at]); apart > 0 {
+		digits = int(max(0, min(9, 2-math.Floor(math.Log10(apart)))))
+	}
+	switch {
+	case actual > expected[at]:
+		verb = "rose to"
+	case actual < expected[at]:
+		verb = "fell to"
+	}
+	return fmt.Sprintf(" %s %s, expected %s", verb, number(actual, digits), number(expected[at], digits))
+}
+
+// finds says what a detector's high score means.
+func finds(d *series.DetectorConfig, cfg *keystate.Config, score, threshold float64) string {
+	plain := fmt.Sprintf("score %s over %s", number(score, 3), number(threshold, 3))
+	switch {
+	case d == nil || d.Ensemble == nil && d.Detector == nil:
+		return plain
+	case d.Ensemble != nil:
+		var names []string
+		for _, i := range d.Ensemble.Members {
+			names = append(names, cfg.Detectors[i].Name)
+		}
+		return "unusual to the detectors " + strings.Join(names, ", ") + " together"
+	}
+	if _, ok := d.Detector.(detectors.Modelled); ok {
+		return "unlike the reference"
+	}
+	text := d.Detector.Op().Spec().Finds
+	if text == "" {
+		return plain
+	}
+	return strings.NewReplacer("{window}", number(float64(d.Detector.Window()), 0), "{score}", number(score, 0), "{threshold}",
+		number(math.Abs(threshold), 3)).Replace(text)
+}
+
+// ended says why an anomaly has closed for another reason than that its scores are ordinary again.
+func ended(c *events.Change) string {
+	if c.Kind != events.Close {
+		return ""
+	}
+	switch c.Reason {
+	case events.Evicted, events.Expired:
+		return ". No longer watched: the series was forgotten"
+	case events.DetectorRemoved:
+		return ". No longer watched: the detector is gone, or in another mode"
+	case events.Reset:
+		return ". No longer watched: the state was reset"
+	case events.Moved:
+		return ". No longer watched here: the series has moved to another partition"
+	}
+	return ""
+}
+
+func keyText(key []byte) string {
+	s := output.KeyText(key)
+	if len(s) > mostKey {
+		s = strings.ToValidUTF8(s[:mostKey], "") + "..."
+	}
+	return s
+}
+
+// mostKey bounds the bytes of a key in a summary.
+const mostKey = 200
+
+func finite(v float64) bool { return v-v == 0 }
+
+// number writes a number with at most so many digits after the point, and its thousands in groups.
+func number(v float64, digits int) string {
+	if !finite(v) || math.Abs(v) >= 1e15 || v != 0 && math.Abs(v) < 1e-4 {
+		return strconv.FormatFloat(v, 'g', 4, 64)
+	}
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	whole, fraction, _ := strings.Cut(text, ".")
+	if fraction = strings.TrimRight(fraction, "0"); fraction != "" {
+		fraction = "." + fraction
+	}
+	sign := ""
+	if whole[0] == '-' {
+		if sign, whole = "-", whole[1:]; whole == "0" && fraction == "" {
+			sign = ""
+		}
+	}
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return sign + whole + fraction
+}
+
+// duration writes microseconds in the two largest units of d, h, min, s, or in ms.
+func duration(us int64) string {
+	d := time.Duration(us) * time.Microsecond
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	var parts []string
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
+		if n := d / u.unit; n > 0 && len(parts) < 2 {
+			parts = append(parts, strconv.FormatInt(int64(n), 10)+" "+u.name)
+		} else if len(parts) > 0 {
+			break
+		}
+		d %= u.unit
+	}
+	return strings.Join(parts, " ")
+}

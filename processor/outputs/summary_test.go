@@ -1,0 +1,72 @@
+package outputs
+
+import (
+	"math"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/discord"
+	"odradek/detectors/ops/flatline"
+	"odradek/detectors/ops/value"
+	"odradek/processor/events"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/series"
+)
+
+// TestSummary: records of anomalies have a sentence for people.
+func TestSummary(t *testing.T) {
+	shape := detectors.Must(discord.New(discord.Params{Window: 20000, Length: 50}))
+	cfg := &keystate.Config{Detectors: []series.DetectorConfig{
+		{Name: "shape", Detector: shape, Fields: []string{"value"}},
+		{Name: "limit", Detector: detectors.Must(value.New(1, false)), Fields: []string{"temperature", "load"}},
+		{Name: "flat", Detector: detectors.Must(flatline.New(0)), Fields: []string{"flow"}},
+		{Name: "both", Ensemble: &series.Ensemble{Members: []int{0, 1}}},
+	}}
+	key := keys.New([]byte("line1/press-2"), new(series.Set))
+	for _, c := range []struct {
+		detector int32
+		change   events.Change
+		want     string
+	}{
+		{0, events.Change{Anomaly: events.Anomaly{Actual: []float64{97.2}, Expected: []float64{72.42}, Contribution: []float64{1}}},
+			"line1/press-2 rose to 97.2, expected 72.4: shape unlike the last 20,000 readings"},
+		{0, events.Change{Kind: events.Close, Anomaly: events.Anomaly{Start: 0, End: 7_265e6, Actual: []float64{220_000.75},
+			Expected: []float64{37_076_111}, Contribution: []float64{1}}},
+			"line1/press-2 fell to 220,001, expected 37,076,111: shape unlike the last 20,000 readings. Over after 2 h 1 min"},
+		{1, events.Change{Kind: events.Update, Anomaly: events.Anomaly{End: 90e6, Actual: []float64{81.25, 3}, Contribution: []float64{1, 0},
+			Threshold: 80}}, "line1/press-2 temperature was 81.25: beyond its limit, 80, for 1 min 30 s so far"},
+		{2, events.Change{Anomaly: events.Anomaly{Actual: []float64{4}, Contribution: []float64{1}, PeakScore: 3000, Like: &events.Like{Count: 3}}},
+			"line1/press-2 flow was 4: unchanged for 3,000 readings. Like 3 false alarms"},
+		{3, events.Change{Kind: events.Close, Reason: events.Moved, Anomaly: events.Anomaly{Contribution: []float64{0.5, 0.5}}},
+			"line1/press-2: unusual to the detectors shape, limit together. No longer watched here: the series has moved to another partition"},
+		{keystate.SilenceDetector, events.Change{Anomaly: events.Anomaly{End: 300e6}}, "line1/press-2 has sent nothing for 5 min"},
+		{keystate.SilenceDetector, events.Change{Kind: events.Close, Anomaly: events.Anomaly{End: 2 * 86400e6}}, "line1/press-2 sends again after 2 d"},
+		{keystate.RemovedDetector, events.Change{Kind: events.Close, Reason: events.DetectorRemoved, Anomaly: events.Anomaly{PeakScore: 9.5,
+			Threshold: 3}}, "line1/press-2: score 9.5 over 3. No longer watched: the detector is gone, or in another mode"},
+	} {
+		row := keystate.EventRow{Key: key, Detector: c.detector, Name: "gone", Change: c.change}
+		switch {
+		case c.detector >= 0:
+			row.Name = cfg.Detectors[c.detector].Name
+		case c.detector == keystate.SilenceDetector:
+			row.Name = series.SilenceName
+		}
+		if a := AnomalyRecord(&row, cfg); a.Summary != c.want {
+			t.Errorf("%q\nwant %q", a.Summary, c.want)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for _, c := range []struct {
+		v      float64
+		digits int
+		want   string
+	}{{0, 3, "0"}, {-0.0001, 2, "0"}, {1234.5, 1, "1,234.5"}, {-999999.9, 0, "-1,000,000"}, {1e20, 2, "1e+20"}, {3e-7, 2, "3e-07"},
+		{math.NaN(), 1, "NaN"}, {12, 3, "12"}, {-0.25, 2, "-0.25"}} {
+		if got := number(c.v, c.digits); got != c.want {
+			t.Errorf("%v with %d digits is %q, want %q", c.v, c.digits, got, c.want)
+		}
+	}
+}
