@@ -38,6 +38,8 @@ func TestDispatch(t *testing.T) {
 	}{
 		{"run -x y", 7, ""}, {"", exitUsage, "exit codes:"}, {"-h", exitOK, "exit codes:"}, {"help", exitOK, "checks"},
 		{"chekc", exitUsage, "did you mean check?"},
+		{"-config plant.yaml check -online", exitUsage, "flags come after it, as in worker check -config plant.yaml -online;"},
+		{"-config plant.yaml", exitUsage, "-config stands before the command"},
 		{"demo -for 30s", exitUsage, "did you mean `make demo`"}, {"bench decode", exitUsage, "did you mean `make bench`"}, // commands once
 	} {
 		var out bytes.Buffer

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,8 +37,9 @@ type command struct {
 	run         func(ctx context.Context, args []string) int
 }
 
-func commands() []command {
-	t := stdTerminal()
+func commands() []command { return stdTerminal().commands() }
+
+func (t terminal) commands() []command {
 	return []command{
 		{"run", "consume, score and publish until told to stop", cmdRun},
 		{"generate", "write sensor records with planted faults", t.generate},
@@ -122,6 +124,18 @@ func dispatch(ctx context.Context, args []string, out, stderr io.Writer, cmds []
 	if args[0] == "demo" || args[0] == "bench" {
 		fmt.Fprintf(stderr, "worker: no command %[1]q: it is a program of its own; did you mean `make %[1]s` or `go run ./cmd/%[1]s -h`?\n",
 			args[0])
+		return exitUsage
+	}
+	if strings.HasPrefix(args[0], "-") { // worker -config x run
+		fmt.Fprintf(stderr, "worker: %s stands before the command: flags come after it", args[0])
+		for i, a := range args {
+			if known[a] {
+				rest := append(slices.Clone(args[:i]), args[i+1:]...)
+				fmt.Fprintf(stderr, ", as in worker %s %s", a, strings.Join(rest, " "))
+				break
+			}
+		}
+		fmt.Fprintln(stderr, "; worker -h lists the commands")
 		return exitUsage
 	}
 	near, _ := config.Nearest(args[0], known)

@@ -12,11 +12,12 @@ import (
 // record again that is read again after a rollback.
 type Outcome struct {
 	Topic    string
-	Consumed int64  // samples: of most configurations, records
-	Parts    []Part // those that are not 0, most records first
+	Consumed int64  // records
+	Samples  int64  // of them; a record that cannot be read counts as one
+	Parts    []Part // those that are not 0, the largest first
 }
 
-// Part is the records of one outcome.
+// Part is the samples of one outcome; of dead letters, and of forwarded ones, the records.
 type Part struct {
 	Name    string
 	Records int64
@@ -32,10 +33,10 @@ func (m *Metrics) Outcomes() []Outcome {
 		return topics[topic]
 	}
 	for topic, n := range sums(m.consumed, "") {
-		of(topic[0]).Consumed = n
+		of(topic[0]).Consumed, of(topic[0]).Samples = n, n
 	}
 	for topic, n := range sums(m.further, "") {
-		of(topic[0]).Consumed += n
+		of(topic[0]).Samples += n
 	}
 	for _, c := range []struct {
 		name  string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -285,15 +286,15 @@ const (
 
 // queryReader reads the parameters of a request and collects what is wrong with them.
 type queryReader struct {
-	r      *http.Request
+	query  url.Values
 	faults []string
 }
 
 func (q *queryReader) wrong(name, why string) {
-	q.faults = append(q.faults, name+"="+strconv.Quote(q.r.Form.Get(name))+": "+why)
+	q.faults = append(q.faults, name+"="+strconv.Quote(q.query.Get(name))+": "+why)
 }
 
-func (q *queryReader) text(name string) string { return q.r.Form.Get(name) }
+func (q *queryReader) text(name string) string { return q.query.Get(name) }
 
 func (q *queryReader) number(name string, usual, low, high int) int {
 	text := q.text(name)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -251,11 +252,12 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	if err := src.Access.check(r, t.write); err != nil {
 		return nil, err
 	}
-	if err := r.ParseForm(); err != nil {
+	query, err := url.ParseQuery(r.URL.RawQuery) // not the form: a body that curl -d sends is JSON, whatever it is called
+	if err != nil {
 		return nil, &Error{http.StatusBadRequest, "web: the query cannot be read: " + err.Error()}
 	}
-	q := &queryReader{r: r}
-	for name, values := range r.Form {
+	q := &queryReader{query: query}
+	for name, values := range query {
 		switch {
 		case !slices.ContainsFunc(t.parameters, func(p parameter) bool { return p.name == name }):
 			q.wrong(name, "no such parameter; /openapi.json lists them")

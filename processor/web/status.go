@@ -2,6 +2,7 @@ package web
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -64,24 +65,29 @@ type Partition struct {
 type Outcome struct {
 	Topic    string        `json:"topic" doc:"Input topic."`
 	Consumed int64         `json:"consumed" doc:"Records consumed."`
-	Parts    []OutcomePart `json:"parts" doc:"Records by outcome."`
+	Samples  int64         `json:"samples" doc:"Samples of them: a record may have several, and one that cannot be read counts as one."`
+	Parts    []OutcomePart `json:"parts" doc:"Samples by outcome, and dead letters, which are records."`
 }
 
 // OutcomePart counts the records of one outcome.
 type OutcomePart struct {
 	Name    string  `json:"name" doc:"scored, warming up, missing, filtered, late, duplicate, forwarded, or dead: with the reason of dead letters."`
-	Records int64   `json:"records" doc:"Number of records."`
-	Share   float64 `json:"share" doc:"Share of those consumed."`
+	Records int64   `json:"records" doc:"Number of samples; of dead letters and forwarded ones, of records."`
+	Share   float64 `json:"share" doc:"Share of the samples; of dead letters and forwarded ones, of the records consumed."`
 }
 
 // NewOutcome returns the outcome of the records of a topic without records.
-func NewOutcome(topic string, consumed int64) Outcome {
-	return Outcome{Topic: topic, Consumed: consumed, Parts: []OutcomePart{}}
+func NewOutcome(topic string, consumed, samples int64) Outcome {
+	return Outcome{Topic: topic, Consumed: consumed, Samples: samples, Parts: []OutcomePart{}}
 }
 
 // Add adds the records of one outcome.
 func (o *Outcome) Add(name string, records int64) {
-	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(o.Consumed, 1))})
+	of := o.Samples
+	if name == "forwarded" || strings.HasPrefix(name, "dead: ") {
+		of = o.Consumed
+	}
+	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(of, 1))})
 }
 
 // Quarantine says why a partition is paused.

@@ -171,3 +171,13 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%d faults of %d bytes", len(list), len(list[0].Text))
 	}
 }
+
+// TestOutcomeShares: ten of a hundred records that cannot be read are 10 %, however many samples the others have.
+func TestOutcomeShares(t *testing.T) {
+	o := NewOutcome("in", 100, 370)
+	o.Add("scored", 333)
+	o.Add("dead: magic", 10)
+	if o.Parts[0].Share != 0.9 || o.Parts[1].Share != 0.1 {
+		t.Errorf("%+v", o.Parts)
+	}
+}

@@ -49,7 +49,7 @@ func (w *Worker) Status(p *processor.Processor) web.Status {
 			Severity: a.Severity, Band: a.Band})
 	}
 	for _, o := range w.Metrics.Outcomes() {
-		out := web.NewOutcome(o.Topic, o.Consumed)
+		out := web.NewOutcome(o.Topic, o.Consumed, o.Samples)
 		for _, part := range o.Parts {
 			out.Add(part.Name, part.Records)
 		}

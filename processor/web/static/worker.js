@@ -21,6 +21,7 @@ function workerPage() {
   const outcomes = table("Records since the start", [
     { title: "Topic", first: true, cell: (o) => o.topic },
     { title: "Consumed", number: true, cell: (o) => whole(o.consumed) },
+    { title: "Samples", number: true, cell: (o) => whole(o.samples) },
     { title: "Of them", span: true, text: true, cell: (o) => o.parts.map((p, i) => [i > 0 && ", ", el("span", { class: p.name.startsWith("dead: ") && p.share > 0.01 ? "warn" : null },
       `${Number((100 * p.share).toPrecision(2))} % ${p.name} (${whole(p.records)})`)]) },
   ]);
