@@ -10,9 +10,10 @@ import (
 
 func (t terminal) check(ctx context.Context, args []string) int {
 	fs := t.flags("check", `Names every fault of the configuration at once. With -online it also asks the cluster and the schema registry:
-brokers, TLS and SASL, topics, permissions, retention against the replay limit, schemas, live records and whether they will have scores, and whether workers
-can continue from the stored state. It writes nothing. Exits with 1 if there is a fault: run does not start with it, unless
-the fault says that it does. run makes the same checks at its start.`,
+brokers, TLS and SASL, topics, permissions, retention against the replay limit, schemas, live records and whether they
+will have scores, and whether workers can continue from the stored state. It writes nothing. Exits with 1 if there is a
+fault: run does not start with it, unless the fault says that it does. run makes the same checks at its start, but for
+the scores and the stored state.`,
 		"  worker check\n  worker check -online\n  worker check -online -json | jq 'select(.level != \"ok\")'")
 	online := fs.Bool("online", false, "ask the cluster and the schema registry, too")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
