@@ -168,7 +168,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
 	{"processor/mapping", "processor/keystate processor/limits processor/provenance schemas", "what a topic's shape decides is handed on, and nothing is done with it"},
 	{"processor/clocks", "", "it compares two times, whatever they are of"},
-	{"processor/quarantine", "processor/kafka processor/kafka/record", "every part of the processor can pause a partition"},
+	{"processor/quarantine", "detectors processor/kafka processor/kafka/record", "every part of the processor can pause a partition, also for what a detector panics with"},
 	{"processor/deadletters", "processor/feedback processor/kafka processor/limits processor/quarantine",
 		"dead letters are counted without knowing the records"},
 	{"processor/restore", "processor/quarantine processor/provenance processor/policy processor/limits processor/status processor/trouble " +
