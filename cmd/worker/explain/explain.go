@@ -240,8 +240,8 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 	x := &explainer{c: c, of: of, s: s, samples: s.samples, first: s.from, folded: f, reads: reads, offsets: true}
 	memory := d.Ensemble != nil || remembers(d, c.dim(d))
 	if !same && !memory {
-		from, to := i, i
-		if i < 0 { // somewhere in the anomaly
+		from, to := c.candidates(rows, a, i)
+		if _, steady := d.Detector.(series.Steady); i < 0 || !steady { // somewhere in the anomaly
 			from, to = slices.IndexFunc(rows, func(r keystate.Row) bool { return r.Time >= a.Start }), c.after(rows, a)
 		}
 		w, err := c.align(ctx, s, detector, rows, from, to, a)

@@ -88,6 +88,16 @@ func (c *Config) peak(rows []keystate.Row, a *output.Anomaly, last int64) (at in
 	return at, false
 }
 
+// candidates returns the first and the last row about an anomaly's peak, among which that at i is: with another alignment, any of them
+// may have the score of the peak, for those about one spike are alike.
+func (c *Config) candidates(rows []keystate.Row, a *output.Anomaly, i int) (from, to int) {
+	for from = i; from > 0 && rows[from-1].Until >= a.PeakTime; from-- {
+	}
+	for to = i; i >= 0 && to < c.after(rows, a) && rows[to+1].About <= a.PeakTime; to++ {
+	}
+	return from, to
+}
+
 // period returns after how many samples the tasks of a detector are cut and centred alike again.
 func period(d *series.DetectorConfig) int {
 	block := 1
