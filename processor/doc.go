@@ -39,7 +39,7 @@
 //
 // A partition's state after an offset is a fold of its records and of its decisions
 // up to that offset. What the records do not determine (which key is evicted when
-// memory is short, what the registry answered about a schema) is decided once, by the
+// memory is short, what the registry answered about a schema, by which settings records are read) is decided once, by the
 // partition's owner, at the offset of a record. The decision is written to the changelog
 // in the transaction that commits that offset, read by every replay, and deleted once no
 // replay can need it. A replay asks neither the registry nor the clock.

@@ -15,6 +15,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/mapping"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
@@ -31,11 +32,12 @@ type folder struct {
 
 	state   *keystate.State
 	batch   *detectors.Batch
-	dec     schemas.Decoder
+	reads   *reading.Reading // by which reader reads
+	reader  *reader
+	readers []*reader // of all readings so far
 	it      record.Iterator
 	reading schemas.Reading
-	split   *schemas.Splitter // of readings into samples
-	late    []int             // numbers of the late samples of a record
+	late    []int // numbers of the late samples of a record
 	header  headerOf
 	counts  metrics.Counts // of the chunk
 
@@ -77,7 +79,12 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		if rec.HeaderCount == 0 {
 			header = nil // the decoder need not ask for headers
 		}
-		if err := f.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
+		if !f.forward {
+			if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
+				return nil, err
+			}
+		}
+		if err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.verdicts.condemn(s, rec, header, de, f.side.stop.Refuses(rec.Offset)) {
 				f.postpone(rec)
@@ -153,7 +160,7 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	s := f.state
 	held := false
 	f.late = f.late[:0]
-	n := f.split.Samples(&f.reading)
+	n := f.reader.split.Samples(&f.reading)
 	for i := range n {
 		if i > 0 {
 			if err := f.makeRoom(ctx); err != nil {
@@ -187,7 +194,7 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 
 // sample returns the i-th sample of the reading of rec.
 func (f *folder) sample(rec *record.Record, i int) keystate.Sample {
-	key, at, values := f.split.Sample(&f.reading, i)
+	key, at, values := f.reader.sample(&f.reading, i)
 	return keystate.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.mapping.State.Place(rec.Offset, i), Values: values}
 }
 
@@ -258,7 +265,7 @@ func (f *folder) checkReading(rec *record.Record) error {
 	if f.reading.Len() == 0 {
 		return nil
 	}
-	if most := f.mapping.MaxFuture; most > 0 && rec.Timestamp >= 0 && f.reading.Time > rec.Timestamp*1000+most.Microseconds() {
+	if most := f.reader.of.MaxFuture; most > 0 && rec.Timestamp >= 0 && f.reading.Time > rec.Timestamp*1000+most {
 		of := ""
 		for i := range f.reading.Len() {
 			if _, at, _ := f.reading.At(i); at == f.reading.Time && f.reading.Len() > 1 {
@@ -268,14 +275,14 @@ func (f *folder) checkReading(rec *record.Record) error {
 		}
 		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"event time%s %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
-			of, time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339), most, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
+			of, time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339), time.Duration(most)*time.Microsecond, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
 	}
-	if n := f.split.KeyBytes(&f.reading); n > maxSeriesKey {
+	if n := f.reader.split.KeyBytes(&f.reading); n > maxSeriesKey {
 		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}
 	}
 	for i := range f.reading.Len() {
 		key, _, values := f.reading.At(i)
-		if e := f.state.Grids.Misplaced(key, values); e != nil {
+		if e := f.state.Grids.Misplaced(key, f.reader.translated(values)); e != nil {
 			return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
 		}
 	}
@@ -296,7 +303,7 @@ func (f *folder) reset() {
 // fold folds the samples of rec, which a restore replays; recall reads them again as suspects
 // only.
 func (f *folder) fold(ctx context.Context, rec *record.Record, recall bool) error {
-	for i := range f.split.Samples(&f.reading) {
+	for i := range f.reader.split.Samples(&f.reading) {
 		if err := f.makeRoom(ctx); err != nil {
 			return err
 		}

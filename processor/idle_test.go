@@ -43,7 +43,7 @@ func (b *bench) idle() Config {
 	cfg := b.config("one")
 	cfg.IdleAfter = 100 * time.Millisecond
 	cfg.State.Detectors[0].Stride = 1
-	cfg.State.Lateness, cfg.State.Silence = 50_000, 400_000
+	cfg.State.Reading.Lateness, cfg.State.Silence = 50_000, 400_000
 	cfg.Outputs[outputs.Anomalies] = "anomalies"
 	return cfg
 }

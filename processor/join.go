@@ -44,7 +44,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		if pt.fill.note(next, &r.Work.Counts) {
 			pt.backfilled(next)
 		}
-		logLate(pt.log, &pt.side.lates, fetched, pt.mapping.State.Lateness, pt.host.cfg.Outputs[outputs.Late])
+		logLate(pt.log, &pt.side.lates, fetched, pt.mapping.State.Reading.Lateness, pt.host.cfg.Outputs[outputs.Late])
 		pt.reset()
 		pt.side.stop.Join(next, pt.committed.Load())
 		pt.addTo(c, &r, bytes)

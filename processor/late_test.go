@@ -96,7 +96,7 @@ func TestLateIsLogged(t *testing.T) {
 			}
 			b.send(in...)
 			cfg := b.config("one")
-			cfg.State.Lateness = c.lateness
+			cfg.State.Reading.Lateness = c.lateness
 			l := cfg.capture()
 			status := b.run(cfg)
 			if lines := l.with("WARN", "late records"); len(lines) != 1 || !strings.Contains(lines[0], "series=1 ") ||
@@ -124,7 +124,7 @@ func TestReleasedEarly(t *testing.T) {
 	}
 	b.send(in...)
 	cfg := b.config("one")
-	cfg.State.Lateness, cfg.State.MaxHeld, cfg.Metrics = 60e6, 10, outputs.NewMetrics()
+	cfg.State.Reading.Lateness, cfg.State.Reading.MaxHeld, cfg.Metrics = 60e6, 10, outputs.NewMetrics()
 	status := b.run(cfg)
 	if len(status) != 1 || status[0].Held != 10 {
 		t.Errorf("status %+v, 10 are to be held", status)

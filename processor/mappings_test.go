@@ -48,8 +48,9 @@ func TestMappingsRestored(t *testing.T) {
 		cfg.Group, cfg.Topics = group, topics
 		cfg.Changelog = func(topic string) string { return group + "-" + topic + "-changelog" }
 		state := *cfg.State
-		state.SampleBits, state.Lateness = keystate.SeveralBits, 400_000
-		own := &mapping.Mapping{Name: "WIDE", Decoder: dec, Series: []string{"a", "b"}, State: &state}
+		state.SampleBits, state.Reading.Lateness = keystate.SeveralBits, 400_000
+		state.Reading.Fields, state.Reading.Series = []string{"a", "b"}, true
+		own := &mapping.Mapping{Name: "WIDE", Decoder: dec, State: &state}
 		cfg.ByName, cfg.NameOf = map[string]*mapping.Mapping{"WIDE": own}, func(topic string) string {
 			if topic == wide {
 				return "WIDE"

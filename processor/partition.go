@@ -92,7 +92,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	cfg, rekeyed, m := h.cfg, h.cfg.Outputs[outputs.Rekeyed], h.cfg.Of(tp.Topic)
 	pt := &partition{
 		folder: folder{host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
-			dec: m.Decoder.Clone(), split: schemas.NewSplitter(m.Series), forward: rekeyed != "" && tp.Topic != rekeyed,
+			forward: rekeyed != "" && tp.Topic != rekeyed,
 			carried: outputs.NewCarried(cfg.CarryHeaders), traces: cycle.Traceparents{Wanted: cfg.Traced != nil}},
 		status:   status.New(tp),
 		done:     make(chan struct{}),
@@ -103,7 +103,9 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt.holds = holds{pt.status, pt.log}
 	pt.open.status = pt.status
 	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
-	pt.verdicts = verdicts{dec: pt.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
+	pt.reader = newReader(m)
+	pt.reads, pt.readers = pt.reader.of, []*reader{pt.reader}
+	pt.verdicts = verdicts{dec: pt.reader.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
 	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
 		stop:   deadletters.NewStopper(tp, m.StopAbove, cfg.Resume),
 		writer: outputs.NewWriter(h.outputs, tp, m.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}

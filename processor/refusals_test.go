@@ -199,7 +199,7 @@ func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := b.config("")
-			cfg.State.Lateness = 1
+			cfg.State.Reading.Lateness = 1
 			topics := []string{"dlq", "late"}
 			if rekey {
 				rekeyed(t, b, 1)

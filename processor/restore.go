@@ -119,18 +119,32 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	}
 	if n.From != restore.NoReplay {
 		began := time.Now()
-		if err := pt.replay(ctx, &n.Floor, n.From, n.At); err != nil {
+		var unreadable *restore.UnreadableError
+		switch err := pt.replay(ctx, &n.Floor, n.From, n.At); {
+		case errors.As(err, &unreadable):
+			if err := pt.restorer.Unreadable(ctx, n, unreadable); err != nil {
+				return err
+			}
+			pt.state, pt.leader, pt.wipe = n.State, n.Leader, n.Wipe
+			pt.batch.Reset()
+		case err != nil:
 			return err
+		default:
+			pt.work.replayed, pt.work.took = n.At-n.Floor.Offset, time.Since(began)
+			pt.state.EndReplay()
+			pt.lostSuspects(&n.Floor)
 		}
-		pt.work.replayed, pt.work.took = n.At-n.Floor.Offset, time.Since(began)
-		pt.state.EndReplay()
-		pt.lostSuspects(&n.Floor)
 	}
 	pt.takeChanges()
 	if other := pt.state.Rules.OtherwiseJudged(); len(other) > 0 {
 		pt.log.Warn("scores were judged by other settings so far; those of this worker hold from the next record on, by a decision in "+
 			"the changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "detectors", strings.Join(other, ","))
+	}
+	if other := pt.state.OtherwiseRead(); len(other) > 0 {
+		pt.log.Warn("records were read by other settings so far; those of this worker hold from the next record on, by a decision in the "+
+			"changelog; expected once after a change, but not if workers of the group have different settings",
+			"offset", n.At, "differ", strings.Join(other, ","))
 	}
 	if err := pt.readCarried(ctx, n.At); err != nil {
 		return err
@@ -173,12 +187,15 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
 			return nil
 		}
+		if err := pt.readBy(s.ReadingOf(rec.Offset, pt.batch)); err != nil {
+			return err
+		}
 		if pt.verdicts.condemned(s, rec, header(rec)) {
 			return nil // as before
 		}
 		rec.Timestamp = outputs.Timestamp(rec)
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-			err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
+			err := pt.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && de.Retry && !pt.verdicts.gone(rec, de) {
 				why, _ := whyHeld(err)
@@ -189,7 +206,11 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 				continue
 			}
 			pt.holds.end()
-			if err != nil || pt.checkReading(rec) != nil {
+			if de != nil && de.Absent { // else a verdict would stand
+				return &restore.UnreadableError{Why: fmt.Sprintf("the schema registry has no schema any more for the record at offset %d: %v",
+					rec.Offset, de)}
+			}
+			if recall := rec.Offset < floor.Offset; err != nil || !recall && pt.checkReading(rec) != nil {
 				return nil //nolint:nilerr // it was a dead letter before
 			}
 			break
@@ -199,7 +220,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 	if err != nil {
 		return err
 	}
-	s.Restore.EndInput()
+	s.Restore.EndInput(pt.batch)
 	return pt.finish(ctx)
 }
 

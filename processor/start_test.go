@@ -194,7 +194,7 @@ func TestStartCommitted(t *testing.T) {
 				cfg.Start, cfg.Guarantee = StartLatest, c.guarantee
 				cfg.CommitInterval = 50 * time.Millisecond
 				if c.rekey {
-					cfg.Outputs[outputs.Rekeyed], cfg.State.Lateness, assigned = "keyed", 1, partitions+2
+					cfg.Outputs[outputs.Rekeyed], cfg.State.Reading.Lateness, assigned = "keyed", 1, partitions+2
 				}
 				return cfg
 			}

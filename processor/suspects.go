@@ -49,7 +49,7 @@ func (o *sideOutputs) refused(s *keystate.State, cfg *keystate.Config) {
 		o.stop.Late()
 		past := "of a partition that has none yet"
 		if r.Max != keystate.NoTime {
-			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(cfg.MaxJump)*time.Microsecond)
+			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(cfg.Reading.MaxJump)*time.Microsecond)
 		}
 		o.sendDead(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})

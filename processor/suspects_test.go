@@ -10,6 +10,7 @@ import (
 
 	"odradek/processor/kafkatest"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -65,9 +66,10 @@ func (b *bench) rejected(rec kafkatest.Record, offset int64) {
 	class, _ := d.Header("odradek.error.class")
 	at, _ := d.Header("__streams.errors.offset")
 	site, _ := d.Header("site")
-	if !bytes.Equal(d.Key, rec.Key) || !bytes.Equal(d.Value, rec.Value) || d.Time != rec.Time || string(site) != "x" ||
+	stamp, _ := d.Header(outputs.TimestampHeader)
+	if !bytes.Equal(d.Key, rec.Key) || !bytes.Equal(d.Value, rec.Value) || string(stamp) != fmt.Sprint(rec.Time) || string(site) != "x" ||
 		string(class) != "future_time" || string(at) != fmt.Sprint(offset) {
-		b.t.Errorf("the dead letter has key %q, %d bytes, time %d of %d, class %s, offset %s", d.Key, len(d.Value), d.Time, rec.Time, class, at)
+		b.t.Errorf("the dead letter has key %q, %d bytes, time %s of %d, class %s, offset %s", d.Key, len(d.Value), stamp, rec.Time, class, at)
 	}
 }
 
@@ -78,7 +80,7 @@ func TestPoisonTime(t *testing.T) {
 		name   string
 		change func(cfg *Config)
 	}{
-		{"lateness", func(cfg *Config) { cfg.State.Lateness = 1e6 }},
+		{"lateness", func(cfg *Config) { cfg.State.Reading.Lateness = 1e6 }},
 		{"ttl", func(cfg *Config) { cfg.State.TTL = 24 * 60 * minute }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,9 +90,9 @@ func TestPoisonTime(t *testing.T) {
 			b.produce(1000)
 			configure := func() Config {
 				cfg := b.config("one")
-				cfg.MaxFuture = time.Hour
+				cfg.State.Reading.MaxFuture = time.Hour.Microseconds()
 				c.change(&cfg)
-				cfg.State.MaxJump = 10 * minute
+				cfg.State.Reading.MaxJump = 10 * minute
 				return cfg
 			}
 			cfg := configure()
@@ -131,7 +133,7 @@ func TestSuspectIsHandedOver(t *testing.T) {
 	b := newBench(t, 1)
 	configure := func() Config {
 		cfg := b.config("one")
-		cfg.State.MaxJump = 10 * minute
+		cfg.State.Reading.MaxJump = 10 * minute
 		return cfg
 	}
 	b.produce(200)
@@ -158,7 +160,7 @@ func TestSuspectIsLost(t *testing.T) {
 	b := newBench(t, 1)
 	configure := func() Config {
 		cfg := b.config("one")
-		cfg.State.MaxJump = 10 * minute
+		cfg.State.Reading.MaxJump = 10 * minute
 		return cfg
 	}
 	b.produce(200)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/policy"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
@@ -62,8 +63,18 @@ func (r *registryServer) requests(id int) int {
 	return r.asked[id]
 }
 
-// begin starts a processor whose decoder has a client of its own for the registry.
+// begin starts a processor of config, changed.
 func (r *registryServer) begin(b *bench, grace time.Duration, change func(*Config)) (*Processor, func(error)) {
+	b.t.Helper()
+	cfg := r.config(b, grace)
+	if change != nil {
+		change(&cfg)
+	}
+	return b.start(cfg)
+}
+
+// config returns the configuration of a processor whose decoder has a client of its own for the registry.
+func (r *registryServer) config(b *bench, grace time.Duration) Config {
 	b.t.Helper()
 	reg, err := registry.New(registry.Config{URLs: []string{r.URL}, Grace: grace, NegativeTTL: 200 * time.Millisecond})
 	if err != nil {
@@ -76,10 +87,7 @@ func (r *registryServer) begin(b *bench, grace time.Duration, change func(*Confi
 	}
 	cfg.ReplayLimit = time.Hour // all is replayed
 	cfg.SchemaGrace = grace
-	if change != nil {
-		change(&cfg)
-	}
-	return b.start(cfg)
+	return cfg
 }
 
 // letters returns the dead letters' values.
@@ -221,10 +229,9 @@ func TestReplayAsksNobody(t *testing.T) {
 	}
 }
 
-// TestReplayWithoutVerdict: a replay that meets a schema without a verdict, which the
-// registry does not have, skips the record after the grace period: an older version has
-// condemned it.
-func TestReplayWithoutVerdict(t *testing.T) {
+// TestReplayOfDeletedSchema: a record that was read when it was live is not dropped in a replay because its schema has been
+// deleted from the registry since. The start is refused after the grace period, and empties the state where that is allowed.
+func TestReplayOfDeletedSchema(t *testing.T) {
 	b, r := newBench(t, 1), newRegistry(t)
 	b.produce(30)
 	b.framed(9)
@@ -234,10 +241,13 @@ func TestReplayWithoutVerdict(t *testing.T) {
 	b.committed(p, 41)
 	stop(errors.New("crash"))
 	r.set(func() { r.has[9] = false; r.asked = map[int]int{} })
-	p, stop = r.begin(b, 300*time.Millisecond, nil)
-	waitFor(t, "it is ready", 20*time.Second, p.Ready)
+	cfg := r.config(b, 300*time.Millisecond)
+	b.refused(cfg, "offset 30", "schema id 9", "former settings", "worker state reset")
 	if n := r.requests(9); n < 2 {
 		t.Errorf("given up after %d answers", n)
 	}
-	stop(nil)
+	cfg.StateLost = policy.Reset
+	if status := b.run(cfg); status[0].Keys != 0 {
+		t.Errorf("%d series are left", status[0].Keys)
+	}
 }

@@ -39,7 +39,7 @@ var within = []struct{ dir, imports, why string }{
 			"cmd/worker/config/size cmd/worker/config/memory cmd/worker/config/presets cmd/worker/config/secret " +
 			"processor processor/limits processor/outputs " +
 			"processor/provenance processor/policy processor/web processor/kafka " +
-			"processor/kafka/record processor/keystate processor/keystate/series processor/keystate/guard processor/keystate/mute " +
+			"processor/kafka/record processor/mapping processor/keystate processor/keystate/reading processor/keystate/series processor/keystate/guard processor/keystate/mute " +
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +
 			"detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
@@ -111,7 +111,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor",
 		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
 			"processor/quarantine processor/deadletters processor/restore processor/clocks processor/feedback processor/mapping " +
-			"processor/cycle processor/keystate processor/keystate/series processor/events processor/metrics " +
+			"processor/cycle processor/keystate processor/keystate/reading processor/keystate/series processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
@@ -119,6 +119,7 @@ var within = []struct{ dir, imports, why string }{
 		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},
 	{"processor/keystate/heap", "", "it orders values of any kind"},
 	{"processor/keystate/changelog", "detectors", "it writes numbers and words, whatever they say"},
+	{"processor/keystate/reading", "processor/keystate/changelog", "it lists settings of decoders and of the order of samples, and does nothing with them"},
 	{"processor/keystate/ruling", "processor/keystate/changelog processor/keystate/guard processor/events detectors/threshold",
 		"it says how scores are judged, and judges none"},
 	{"processor/keystate/decisions", "processor/keystate/changelog", "what a decision does to the state is the state's"},
@@ -149,7 +150,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/snapshot", "processor/keystate/changelog processor/keystate/heldblock processor/keystate/keys processor/keystate/series",
 		"it writes keys; when is the state's to know"},
 	{"processor/keystate/load", "processor/keystate/changelog processor/keystate/decisions processor/keystate/heldblock processor/keystate/keys " +
-		"processor/keystate/mismatch processor/keystate/series processor/keystate/snapshot",
+		"processor/keystate/mismatch processor/keystate/reading processor/keystate/series processor/keystate/snapshot",
 		"it reads keys; what the input adds is the state's to know"},
 	{"processor/keystate/survey", "processor/keystate/changelog processor/keystate/decisions processor/keystate/ruling processor/keystate/keys processor/keystate/series",
 		"it measures a changelog without a state"},
@@ -166,7 +167,7 @@ var within = []struct{ dir, imports, why string }{
 		"a topic is read beside the input; partitions decide what becomes of it"},
 	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
-	{"processor/mapping", "processor/keystate processor/limits processor/provenance schemas", "what a topic's shape decides is handed on, and nothing is done with it"},
+	{"processor/mapping", "processor/keystate processor/keystate/reading processor/limits processor/provenance schemas schemas/formats schemas/registry", "what a topic's shape decides is handed on, and nothing is done with it"},
 	{"processor/clocks", "", "it compares two times, whatever they are of"},
 	{"processor/quarantine", "detectors processor/kafka processor/kafka/record", "every part of the processor can pause a partition, also for what a detector panics with"},
 	{"processor/deadletters", "processor/feedback processor/kafka processor/limits processor/quarantine",

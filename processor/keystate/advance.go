@@ -7,6 +7,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/decisions"
 )
 
 // The watermark moves with the samples of the partition. Where none comes any more, the partition's owner decides that it
@@ -57,20 +58,24 @@ func (a *Advances) NextDue() int64 {
 	if _, end, ok := a.grids.due(math.MaxInt64); ok {
 		at = min(at, end)
 	}
-	if at > math.MaxInt64-a.at.lateness {
+	if at > math.MaxInt64-a.at.order.Lateness {
 		return math.MaxInt64
 	}
-	return at + a.at.lateness
+	return at + a.at.order.Lateness
 }
 
 // replay applies the loaded decisions that take effect up to the record at offset, and releases what an advance among them
 // reaches before the next of them.
 func (a *Advances) replay(offset int64, b *detectors.Batch) {
 	for d := a.decisions.log.Next(offset); d != nil; d = a.decisions.log.Next(offset) {
-		a.decisions.act(d)
-		if a.gate.advancing {
-			a.gate.release(b, false)
-		}
+		a.act(d, b)
+	}
+}
+
+// act applies a decision, and releases what it reaches.
+func (a *Advances) act(d *decisions.Decision, b *detectors.Batch) {
+	if a.decisions.act(d); a.gate.advancing {
+		a.gate.release(b, false)
 	}
 }
 

@@ -156,8 +156,8 @@ func TestAnomalyOfAKey(t *testing.T) {
 	x.fold("a 1 0,a 2 5,a 3 30")
 	x.want("a/high(0) open recovered@3#2 r1")
 	x.commit()
-	if n := len(x.log); n != 2 || x.log[0].key[0] != changelog.Decision ||
-		x.log[1].key[0] != changelog.Head || x.log[1].value[0] != changelog.VersionAlerts {
+	if n := len(x.log); n != 3 || x.log[0].key[0] != changelog.Decision || x.log[1].key[0] != changelog.Decision ||
+		x.log[2].key[0] != changelog.Head || x.log[2].value[0] != changelog.VersionAlerts {
 		t.Errorf("the cycle of a change has %d records %q", n, x.log)
 	}
 	before := x.s.Export(nil)
@@ -334,7 +334,7 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := watched()
-			cfg.Silence, cfg.Lateness = 10, c.lateness
+			cfg.Silence, cfg.Reading.Lateness = 10, c.lateness
 			x := newRig(t, cfg)
 			x.fold(c.samples)
 			x.want(c.want...)

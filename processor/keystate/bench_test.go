@@ -184,7 +184,7 @@ func BenchmarkFoldLate(b *testing.B) {
 	for _, most := range []int{0, 1 << 20, 2500} { // no bound, one that is far, one that releases
 		b.Run(fmt.Sprintf("most=%d", most), func(b *testing.B) {
 			cfg := benchConfig(8, 1)
-			cfg.Lateness, cfg.MaxHeld = 5_000_000, most // 5 samples of each key
+			cfg.Reading.Lateness, cfg.Reading.MaxHeld = 5_000_000, most // 5 samples of each key
 			d := newDrive(cfg, 1000)
 			d.samples(20000, 10000)
 			b.ReportAllocs()

@@ -8,6 +8,7 @@ import (
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/learned"
 	"odradek/processor/keystate/mute"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/ruling"
 	"odradek/processor/keystate/snapshot"
 )
@@ -24,6 +25,7 @@ const (
 	Learned    = decisions.Learned    // of the caller; see package rules
 	Mutes      = decisions.Mutes      // of the caller; see package rules
 	Advance    = decisions.Advance    // see advance.go
+	Reading    = decisions.Reading    // of the state; see readings.go
 )
 
 var kinds = decisions.Table{
@@ -36,6 +38,7 @@ var kinds = decisions.Table{
 	},
 	Advance: {Name: "advance", Acts: true, Read: decodeAdvance},
 	Learned: {Name: "learned rules", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return learned.Decode(content) }},
+	Reading: {Name: "reading", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return reading.Decode(content) }},
 	Mutes:   {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return mute.Decode(content) }},
 }
 
@@ -51,6 +54,7 @@ var actions = [decisions.NumKinds]func(*State, *decisions.Decision){
 		s.gate.advance(d.Value.(int64))
 		s.route()
 	},
+	Reading:    func(s *State, d *decisions.Decision) { s.readings.force(d) },
 	Thresholds: func(s *State, d *decisions.Decision) { s.Rules.Force(d) },
 	Learned:    func(s *State, d *decisions.Decision) { s.learned.Force(d) },
 	Mutes: func(s *State, d *decisions.Decision) {
@@ -75,7 +79,7 @@ type Decisions struct {
 // the offset: a decision belongs to a record of the log, never to an idle moment. Only an advance
 // is decided in one.
 func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
-	if k == Eviction || k == Thresholds || kinds[k].Name == "" {
+	if k == Eviction || k == Thresholds || k == Reading || kinds[k].Name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
 	}
 	offset = s.at.first(offset)
@@ -124,7 +128,8 @@ func (s *Decisions) emit(c *changelog.Emitter, maxBytes int) {
 		Full:  func() bool { return c.Err != nil || maxBytes > 0 && c.Bytes >= maxBytes },
 	}
 	s.log.Emit(out, s.journal.Open.Start()+1) // with an advance
-	s.log.Forget(out, s.journal.Committed())
+	floor := s.journal.At(s.journal.Committed())
+	s.log.Forget(out, floor.From()) // a replay reads the suspects below the floor, too
 }
 
 // save records a step of a decision in the unit whose mark Snapshot follows, or in the

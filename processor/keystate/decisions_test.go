@@ -199,10 +199,10 @@ func (x *steps) cycle(offset int64, fold, all bool) {
 	x.s.Committed(offset + 1)
 }
 
-// stored returns the number of decisions that the changelog has.
+// stored returns the number of decisions that the changelog has, but for the one on how records are read.
 func (x *steps) stored() (n int) {
 	for _, r := range compact(x.log, x.log, false) {
-		if r.key[0] == changelog.Decision {
+		if r.key[0] == changelog.Decision && Kind(r.key[1]) != Reading {
 			n++
 		}
 	}
@@ -269,7 +269,7 @@ func replayed(log []record, f Floor, committed int64) (*State, error) {
 // decision above the committed offset is of a commit that has not been seen.
 func TestDecisionsOfOthers(t *testing.T) {
 	key := func(k Kind) []byte { return changelog.AppendKey(nil, changelog.Decision, []byte{byte(k), 'x'}, 5) }
-	for _, k := range []Kind{0, Eviction, 9, decisions.NumKinds, 255} {
+	for _, k := range []Kind{0, Eviction, 7, 10, decisions.NumKinds, 255} {
 		err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(k), []byte{changelog.Version, 1})
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("kind %d: %v", k, err)
@@ -376,7 +376,7 @@ func TestDecisionAhead(t *testing.T) {
 		if err := s.BeginReplay(Floor{MaxTime: NoTime}, committed, true); err != nil {
 			t.Fatal(err)
 		}
-		s.Restore.EndInput()
+		s.Restore.EndInput(b)
 		s.EndReplay()
 		if s.maxTime == 1000 {
 			t.Fatal("applied before its offset")

@@ -23,7 +23,8 @@
 // and later either Committed, which forgets how to undo, or Rollback. A worker
 // that takes the partition over calls Restore.Load for every changelog record,
 // BeginReplay, Suspects.Recall for suspects below the floor, Fold for the input from the
-// floor to the committed offset, Restore.EndInput and EndReplay (replay.go). Rollback and
+// floor to the committed offset, Restore.EndInput and EndReplay (replay.go). ReadingOf says before each record how it is
+// to be read: in a replay as when it was live. Rollback and
 // restore lead to the same bytes of Export.
 //
 // # How to drive it
@@ -70,6 +71,7 @@
 //	gate       gate       the slow path of Fold: which sample's turn it is (gate.go)
 //	held       held       held samples of all keys, by time and by offset (hold.go, package reorder)
 //	silences   silences   which keys fall silent (silence.go, package silence)
+//	readings   readings   how records are read: the configured reading and the one in force (readings.go, package reading)
 //	sweeps     sweeps     when keys past their TTL and silent ones are looked for (sweeps.go, package expiry)
 //	orphans    orphans    anomalies that nothing continues (orphans.go)
 //	folder     folder     samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which

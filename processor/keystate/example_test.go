@@ -95,5 +95,6 @@ func Example() {
 	// anomaly of level opened at offset 12
 	// anomaly of level closed at offset 15
 	// changelog record of type D
+	// changelog record of type D
 	// changelog record of type H
 }

@@ -18,7 +18,7 @@ func (s *State) Export(dst []byte) []byte {
 	w := series.Writer{Encoder: &e}
 	e.Byte(changelog.Version)
 	e.Int(s.maxTime)
-	e.Uint(s.layout)
+	e.Uint(s.records.Format().Layout)
 	list := s.Suspects.jury.List()
 	e.Uint(uint64(len(list)))
 	for i := range list {

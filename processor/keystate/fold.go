@@ -43,7 +43,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			s.Counts[s.counted(Late, sm.Offset)]++
 			return Late
 		}
-		if s.cfg.DropDuplicates {
+		if s.order.DropDuplicates {
 			s.Counts[s.counted(Duplicate, sm.Offset)]++
 			return Duplicate
 		}
@@ -72,6 +72,11 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.Advances.replay(sm.Offset, b)
 	s.newest = sm.Offset
+	if s.readings.missing && !s.journal.Replaying {
+		s.readings.decide()
+		s.gate.release(b, false)
+	}
+	sm = s.readings.without(sm, s.readings.lost)
 	if s.Rules.Missing && !s.journal.Replaying {
 		s.Rules.Decide(sm.Offset)
 	}

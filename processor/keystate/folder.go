@@ -9,7 +9,6 @@ import (
 
 // folder folds samples, in their turn, into the windows of keys, and from there into tasks.
 type folder struct {
-	hold    bool // Config.Hold
 	at      *position
 	journal *journal
 	keys    *keys.Table
@@ -26,7 +25,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 	k.LastTime = time
 	out := Missing
 	set := k.Set
-	if set.Simple {
+	if set.Simple && !set.Windows[0].Detectors[0].Absent {
 		sw := &set.Windows[0]
 		if v := values[sw.Columns[0]]; v-v == 0 {
 			return f.foldOne(k, sw, time, offset, v, b)
@@ -34,6 +33,9 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 	}
 	for i := range set.Windows {
 		sw, w := &set.Windows[i], &k.Windows[i]
+		if sw.Detectors[0].WindowAbsent {
+			continue
+		}
 		if sw.Grid != nil {
 			if o := f.foldCell(k, i, time, offset, values, b); out == Missing || o == Scored {
 				out = o
@@ -43,9 +45,9 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 		word := uint64(offset) << 1 // with the lowest bit for imputed
 		if missing := sw.Missing(values); missing > 0 {
 			switch {
-			case f.hold && w.Rows > 0:
+			case f.at.order.Hold && w.Rows > 0:
 				word |= 1
-			case f.hold || !sw.Incomplete || missing == len(sw.Columns):
+			case f.at.order.Hold || !sw.Incomplete || missing == len(sw.Columns):
 				continue
 			}
 		}
@@ -59,6 +61,9 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 		}
 		for j := range sw.Detectors {
 			d := &sw.Detectors[j]
+			if d.Absent {
+				continue
+			}
 			if w.Rows < d.MinRows {
 				f.judge.warm(k, d, time, offset, k.Remaining(d, w.Rows))
 				continue

@@ -13,7 +13,7 @@ import (
 // fuzzConfig has everything a head can hold.
 func fuzzConfig() *Config {
 	cfg := twoWindows()
-	cfg.Lateness, cfg.DropMismatched, cfg.MaxRecord, cfg.Silence = 500, true, 600, 3000
+	cfg.Reading.Lateness, cfg.DropMismatched, cfg.MaxRecord, cfg.Silence = 500, true, 600, 3000
 	for i := range cfg.Detectors[:3] {
 		rule := threshold.New(threshold.Quantile, 0.8)
 		rule.History = 32

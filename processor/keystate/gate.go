@@ -26,8 +26,8 @@ type gate struct {
 	advancing bool
 	outcome   Outcome // of the newest sample
 
-	cfg       *Config
 	at        *position
+	readings  *readings
 	tally     *Tally
 	journal   *journal
 	keys      *Keys
@@ -98,7 +98,7 @@ func (g *gate) weigh(sm *Sample) (held bool) {
 		if t.out != Held && t.out != Scored {
 			continue
 		}
-		for j := i - 1; g.cfg.DropDuplicates && j >= 0 && g.line[j].Time == t.Time; j-- {
+		for j := i - 1; g.at.order.DropDuplicates && j >= 0 && g.line[j].Time == t.Time; j-- {
 			if bytes.Equal(g.line[j].Key, t.Key) {
 				t.out = Duplicate
 			}
@@ -114,6 +114,9 @@ func (g *gate) admit(sm *Sample) Outcome {
 	if (k == nil || k.Set == series.None) && g.keys.sets.For(sm.Key) == nil {
 		return Filtered
 	}
+	if g.readings.foreign {
+		return Filtered
+	}
 	if at := g.at.turn(); g.journal.Replaying || at < g.at.ahead {
 		if k != nil && (at < k.AsOf || k.Dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
@@ -122,11 +125,12 @@ func (g *gate) admit(sm *Sample) Outcome {
 			return Duplicate // it was forgotten with the key
 		}
 	}
-	if g.cfg.Lateness > 0 {
+	if g.at.order.Lateness > 0 {
 		switch {
-		case sm.Time < g.at.watermark() || k != nil && sm.Time < k.LastTime:
+		case sm.Time < g.at.bound() || k != nil && sm.Time < k.LastTime ||
+			g.grids.any && g.keys.sets.For(sm.Key).Closed(sm.Time, g.at.watermark()):
 			return Late
-		case g.cfg.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):
+		case g.at.order.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):
 			return Duplicate
 		case k != nil && k.LastTime == sm.Time:
 			return Scored // what it holds is later
@@ -136,7 +140,7 @@ func (g *gate) admit(sm *Sample) Outcome {
 	switch {
 	case k != nil && sm.Time < k.LastTime || g.grids.any && g.keys.sets.For(sm.Key).Closed(sm.Time, g.at.watermark()):
 		return Late
-	case k != nil && sm.Time == k.LastTime && g.cfg.DropDuplicates:
+	case k != nil && sm.Time == k.LastTime && g.at.order.DropDuplicates:
 		return Duplicate
 	}
 	return Scored

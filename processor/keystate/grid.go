@@ -37,7 +37,7 @@ func (g *Grids) Misplaced(key []byte, values []float64) *series.PlaceError {
 	}
 	set := g.sets.For(key)
 	for i := 0; set != nil && i < len(set.Windows); i++ {
-		if grid := set.Windows[i].Grid; grid != nil {
+		if grid := set.Windows[i].Grid; grid != nil && !set.Windows[i].Detectors[0].WindowAbsent {
 			if _, _, _, _, err := grid.Place(values); err != nil {
 				return err
 			}

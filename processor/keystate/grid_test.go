@@ -194,7 +194,7 @@ func TestGridOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := gridConfig(t, nil)
-			cfg.Lateness = c.lateness
+			cfg.Reading.Lateness = c.lateness
 			s, outs := feedGrid(t, cfg, c.samples)
 			if !slices.Equal(outs, c.outs) {
 				t.Errorf("outcomes %v, want %v", outs, c.outs)

@@ -84,7 +84,7 @@ func (h *heldRun) restored(log []record) *State {
 func TestSnapshotOfHeldSamples(t *testing.T) {
 	const held = 50_000
 	cfg := benchConfig(8, 1)
-	cfg.Lateness = held * 1e6
+	cfg.Reading.Lateness = held * 1e6
 	h := newHeldRun(t, cfg)
 	h.cycle(held)
 	if h.s.Held() < held-10 {
@@ -119,7 +119,7 @@ func TestSnapshotOfHeldSamples(t *testing.T) {
 // with their key; a rollback leaves none behind.
 func TestHeldBlocksAreDeleted(t *testing.T) {
 	cfg := benchConfig(8, 1)
-	cfg.Lateness, cfg.MaxRecord, cfg.MaxKeys = 500e6, 600, 1
+	cfg.Reading.Lateness, cfg.MaxRecord, cfg.MaxKeys = 500e6, 600, 1
 	h := newHeldRun(t, cfg)
 	blocks := func() (n int) {
 		for _, r := range compact(h.log, h.log, false) {
@@ -188,7 +188,7 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 // TestHeldOfOlderVersions: heads that have all their held samples in themselves.
 func TestHeldOfOlderVersions(t *testing.T) {
 	cfg := benchConfig(8, 1)
-	cfg.Lateness = 500e6
+	cfg.Reading.Lateness = 500e6
 	h := newHeldRun(t, cfg)
 	h.cycle(2000)
 	k := h.s.Keys.Get([]byte("key"))
@@ -208,7 +208,7 @@ func TestHeldOfOlderVersions(t *testing.T) {
 	}
 	e.B = e.B[:len(e.B)-1]
 	e.Uint(uint64(held.Len()))
-	e.Bits(h.s.layout)
+	e.Bits(h.s.records.Format().Layout)
 	e.Uint(uint64(cfg.Dim))
 	for i := range held.Len() {
 		appendHeld(&e, held.At(i))
@@ -227,7 +227,7 @@ func TestHeldOfOlderVersions(t *testing.T) {
 // before is not missed.
 func TestHeldBlockIsMissing(t *testing.T) {
 	cfg := benchConfig(8, 1)
-	cfg.Lateness, cfg.MaxRecord = 500e6, 600
+	cfg.Reading.Lateness, cfg.MaxRecord = 500e6, 600
 	h := newHeldRun(t, cfg)
 	h.cycle(1000)
 	log := compact(h.log, h.log, false)

@@ -16,10 +16,10 @@ type held struct {
 	values  []float64 // of the sample that take has returned last
 }
 
-// newHeld returns an empty held for samples of dim values, each held for at most most offsets (0: no limit).
-func newHeld(most, dim int, table *keys.Table, j *journal) held {
+// newHeld returns an empty held for samples of dim values.
+func newHeld(dim int, table *keys.Table, j *journal) held {
 	gone := func(k *Key, time int64) bool { return k.Dead || time <= k.LastTime }
-	return held{Buffer: reorder.NewBuffer(most, gone), keys: table, journal: j, dim: dim, values: make([]float64, dim)}
+	return held{Buffer: reorder.NewBuffer(0, gone), keys: table, journal: j, dim: dim, values: make([]float64, dim)}
 }
 
 // hold adds a sample to its key's held ones.
@@ -85,6 +85,13 @@ func (h *held) rebuild() {
 	h.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
 		h.keys.All(func(k *Key) bool { return yield(k.Held) })
 	})
+}
+
+// wait has samples wait for at most most offsets (0: no limit).
+func (h *held) wait(most int) {
+	if h.SetMost(most) {
+		h.rebuild()
+	}
 }
 
 // recount counts the held samples of the keys.

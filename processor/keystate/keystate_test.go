@@ -49,7 +49,7 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 		w := newTrimmedWorld(t, r, 300+r.IntN(1500))
 		if i < 2 { // a key holds more than a block, and MaxHeld releases
 			cfg := randomConfig(r)
-			cfg.Lateness, cfg.MaxHeld, cfg.MaxRecord = 1e6, 100, 400
+			cfg.Reading.Lateness, cfg.Reading.MaxHeld, cfg.MaxRecord = 1e6, 100, 400
 			w = newWorldOf(t, r, cfg, 300+r.IntN(1500))
 		}
 		for range schedules {

@@ -11,6 +11,7 @@ func begin(s *State, f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.Suspects.begin(f)
 	s.journal.Begin(f, implicit)
+	s.readings.rebuild(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
@@ -40,7 +41,7 @@ func (s *State) Mark(next int64) {
 		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
 	case next == s.journal.Open.Start():
 		return
-	case len(unlogged) > 0 && unlogged[len(unlogged)-1].Offset >= next:
+	case len(unlogged) > 0 && unlogged[len(unlogged)-1].Offset >= next && !unlogged[len(unlogged)-1].Kind.BetweenRecords():
 		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
 	}
 	s.sweeps.pass(next)
@@ -102,6 +103,7 @@ func rebuild(s *State) {
 	s.orphans.rebuild()
 	s.groups.rebuild()
 	s.Decisions.log.Rebuild(s.next)
+	s.readings.rebuild(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)

@@ -44,7 +44,7 @@ func (m *model) offer(sm Sample) {
 	all := append(slices.Clone(m.suspects), modelSuspect{Sample: sm})
 	for i := range all[:len(all)-1] {
 		all[i].votes++
-		if sm.Time >= all[i].Time-m.cfg.MaxJump {
+		if sm.Time >= all[i].Time-m.cfg.Reading.MaxJump {
 			all[i].agree++
 		}
 	}
@@ -53,7 +53,7 @@ func (m *model) offer(sm Sample) {
 	for again := true; again; {
 		again = false
 		for _, u := range all {
-			near := m.cfg.MaxJump == 0 || top != NoTime && u.Time <= top+m.cfg.MaxJump
+			near := m.cfg.Reading.MaxJump == 0 || top != NoTime && u.Time <= top+m.cfg.Reading.MaxJump
 			if !taken[u.Offset] && (u.agree >= 2 || near) {
 				taken[u.Offset], again = true, true
 				line, top = append(line, u.Sample), max(top, u.Time)
@@ -116,7 +116,7 @@ type modelWin struct {
 	open, past []Sample
 }
 
-func (m *model) wm() int64 { return m.max - m.cfg.Lateness }
+func (m *model) wm() int64 { return m.max - m.cfg.Reading.Lateness }
 
 func (m *model) key(name []byte) *modelKey {
 	for _, k := range m.keys {
@@ -454,10 +454,10 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 
 // overdue releases what has waited for too many offsets.
 func (m *model) overdue(offset int64) {
-	for m.cfg.MaxHeld > 0 {
+	for m.cfg.Reading.MaxHeld > 0 {
 		byOffset := slices.Clone(m.held)
 		slices.SortFunc(byOffset, func(a, b Sample) int { return cmp.Compare(a.Offset, b.Offset) })
-		if len(byOffset) == 0 || byOffset[0].Offset > offset-int64(m.cfg.MaxHeld) {
+		if len(byOffset) == 0 || byOffset[0].Offset > offset-int64(m.cfg.Reading.MaxHeld) {
 			return
 		}
 		first := byOffset[0]
@@ -476,7 +476,7 @@ func (m *model) overdue(offset int64) {
 // sample takes a sample in its turn.
 func (m *model) sample(sm Sample, turn int64) {
 	filtered := len(m.looks(sm.Key)) == 0
-	late := !filtered && m.cfg.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
+	late := !filtered && m.cfg.Reading.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
 	old := m.max
 	if sm.Time > m.max {
 		m.max = sm.Time
@@ -485,9 +485,9 @@ func (m *model) sample(sm Sample, turn int64) {
 	switch same := func(o Sample) bool { return bytes.Equal(o.Key, sm.Key) && o.Time == sm.Time }; {
 	case filtered:
 	case late:
-	case k != nil && k.any && sm.Time < k.last, m.cfg.Lateness == 0 && m.closed(sm.Key, sm.Time, old):
+	case k != nil && k.any && sm.Time < k.last, m.cfg.Reading.Lateness == 0 && m.closed(sm.Key, sm.Time, old):
 		late = true
-	case m.cfg.DropDuplicates && (k != nil && k.any && sm.Time == k.last || slices.ContainsFunc(m.held, same)):
+	case m.cfg.Reading.DropDuplicates && (k != nil && k.any && sm.Time == k.last || slices.ContainsFunc(m.held, same)):
 		m.count[Duplicate]++
 		return
 	}
@@ -499,7 +499,7 @@ func (m *model) sample(sm Sample, turn int64) {
 	var expired []*modelKey
 	if m.cfg.TTL > 0 && old != NoTime {
 		step := float64(max(1, m.cfg.TTL/8))
-		if math.Floor(float64(m.wm())/step) != math.Floor(float64(old-m.cfg.Lateness)/step) {
+		if math.Floor(float64(m.wm())/step) != math.Floor(float64(old-m.cfg.Reading.Lateness)/step) {
 			m.keys = slices.DeleteFunc(m.keys, func(k *modelKey) bool {
 				gone := m.newest(k) < m.wm()-m.cfg.TTL && k.offset < turn
 				if gone {
@@ -553,7 +553,7 @@ func (m *model) sample(sm Sample, turn int64) {
 	if k.silent != nil && sm.Time >= m.wm()-m.cfg.Silence {
 		m.sound(k, events.Recovered, sm.Time, sm.Offset)
 	}
-	if m.cfg.Lateness > 0 && !(k.any && sm.Time == k.last) {
+	if m.cfg.Reading.Lateness > 0 && !(k.any && sm.Time == k.last) {
 		m.held = append(m.held, sm)
 		m.release()
 		return
@@ -615,7 +615,7 @@ func (m *model) row(sm Sample) {
 			}
 			r.v = append(r.v, v)
 		}
-		if r.imputed && m.cfg.Windows[wi].Incomplete && !m.cfg.Hold {
+		if r.imputed && m.cfg.Windows[wi].Incomplete && !m.cfg.Reading.Hold {
 			r.imputed, r.v = false, nil
 			there := false
 			for _, c := range m.cfg.Windows[wi].Columns {
@@ -626,7 +626,7 @@ func (m *model) row(sm Sample) {
 				continue
 			}
 		}
-		if r.imputed && (!m.cfg.Hold || len(w.rows) == 0) {
+		if r.imputed && (!m.cfg.Reading.Hold || len(w.rows) == 0) {
 			continue
 		}
 		in[wi] = true

@@ -12,7 +12,7 @@ import (
 func TestHeldSamplesAreBounded(t *testing.T) {
 	const most, n = 1000, 200_000
 	cfg := benchConfig(8, 1)
-	cfg.Lateness, cfg.MaxHeld, cfg.MaxKeys = 60e6, most, 10
+	cfg.Reading.Lateness, cfg.Reading.MaxHeld, cfg.MaxKeys = 60e6, most, 10
 	s, b := New(cfg), &detectors.Batch{MaxTasks: 64}
 	key := names(3)
 	s.Mark(0)
@@ -44,7 +44,7 @@ func TestHeldSamplesAreBounded(t *testing.T) {
 // TestOverdue: what a sample that has waited for MaxHeld offsets takes with it, and
 // what is late after it.
 func TestOverdue(t *testing.T) {
-	late := func(c *Config) { c.Lateness, c.MaxHeld = 100, 3 }
+	late := func(c *Config) { c.Reading.Lateness, c.Reading.MaxHeld = 100, 3 }
 	for _, c := range []struct {
 		name    string
 		cfg     func(*Config)
@@ -61,7 +61,7 @@ func TestOverdue(t *testing.T) {
 			[]Outcome{Held, Held, Held, Held, Late, Held, Held}, "a0@5w b1@9w b2@9w b3@9s", 4, 2},
 		{"one of the same time follows at once", nil, "a 5 1,b 9 1,b 9 1,b 9 1,a 5 1",
 			[]Outcome{Held, Held, Held, Held, WarmingUp}, "a0@5w a4@5w b1@9w b2@9w b3@9s", 4, 0},
-		{"or is a duplicate", func(c *Config) { late(c); c.DropDuplicates = true }, "a 5 1,b 8 1,b 9 1,b 10 1,a 5 1",
+		{"or is a duplicate", func(c *Config) { late(c); c.Reading.DropDuplicates = true }, "a 5 1,b 8 1,b 9 1,b 10 1,a 5 1",
 			[]Outcome{Held, Held, Held, Held, Duplicate}, "a0@5w b1@8w", 2, 2},
 		{"late and filtered records count", func(c *Config) { late(c); c.Detectors[0].Keys = func(k []byte) bool { return k[0] != 'x' } },
 			"a 500 1,b 1 1,x 500 1,x 500 1", []Outcome{Held, Late, Filtered, Filtered}, "a0@500w", 1, 0},
@@ -93,7 +93,7 @@ func TestOverdue(t *testing.T) {
 // has no marks there, releases the same.
 func TestOverdueDoesNotDependOnMarks(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 3}, 1)
-	cfg.Lateness, cfg.MaxHeld = 100, 5
+	cfg.Reading.Lateness, cfg.Reading.MaxHeld = 100, 5
 	s, b := New(cfg), &detectors.Batch{}
 	s.Mark(0)
 	s.Fold(&Sample{Key: []byte("a"), Time: 9, Offset: 0, Values: []float64{1}}, b)

@@ -6,6 +6,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/undo"
 )
@@ -19,7 +20,7 @@ func TestPosition(t *testing.T) {
 		{-100, 30, -130},
 		{math.MinInt64 + 5, 30, math.MinInt64 + 1}, // a time, not the lack of one
 	} {
-		p := position{next: 8, maxTime: c.maxTime, lateness: c.lateness}
+		p := position{next: 8, maxTime: c.maxTime, order: reading.Order{Lateness: c.lateness}, released: NoTime}
 		if got := p.watermark(); got != c.want {
 			t.Errorf("the watermark at %d with lateness %d is %d, not %d", c.maxTime, c.lateness, got, c.want)
 		}
@@ -45,7 +46,7 @@ func TestHeldSamples(t *testing.T) {
 		},
 		Restore: func(atMark) {},
 	})
-	h = newHeld(0, 2, &table, &j)
+	h = newHeld(2, &table, &j)
 	k := keys.New([]byte("k"), series.None)
 	table.Add(k)
 	empty := table.Bytes
@@ -103,7 +104,7 @@ func TestReverter(t *testing.T) {
 // Fits has found room for all, or a rollback has dropped it.
 func TestGate(t *testing.T) {
 	cfg := benchConfig(1, 1)
-	cfg.Lateness = 100
+	cfg.Reading.Lateness = 100
 	for _, back := range []bool{false, true} {
 		s, b := New(cfg), &detectors.Batch{MaxTasks: 1}
 		fold := func(sm Sample) {

@@ -15,7 +15,8 @@ import (
 )
 
 func randomConfig(r *rand.Rand) *Config {
-	cfg := &Config{Dim: 1 + r.IntN(3), Hold: r.IntN(2) == 0, DropDuplicates: r.IntN(2) == 0}
+	cfg := &Config{Dim: 1 + r.IntN(3)}
+	cfg.Reading.Hold, cfg.Reading.DropDuplicates = r.IntN(2) == 0, r.IntN(2) == 0
 	for i := range 1 + r.IntN(2) {
 		w := series.WindowConfig{Fingerprint: uint64(100 + i)}
 		for range 1 + r.IntN(cfg.Dim) {
@@ -87,13 +88,13 @@ func randomConfig(r *rand.Rand) *Config {
 		}}
 	}
 	if r.IntN(2) == 0 {
-		cfg.Lateness = int64(1 + r.IntN(200))
+		cfg.Reading.Lateness = int64(1 + r.IntN(200))
 		if r.IntN(4) == 0 {
-			cfg.Lateness = 1e6 // nothing but MaxHeld releases
+			cfg.Reading.Lateness = 1e6 // nothing but MaxHeld releases
 		}
 	}
 	if r.IntN(2) == 0 {
-		cfg.MaxHeld = 1 + r.IntN(150)
+		cfg.Reading.MaxHeld = 1 + r.IntN(150)
 	}
 	if r.IntN(2) == 0 {
 		cfg.TTL = int64(1 + r.IntN(3000))
@@ -102,9 +103,9 @@ func randomConfig(r *rand.Rand) *Config {
 		cfg.MaxKeys = 1 + r.IntN(12)
 	}
 	if r.IntN(2) == 0 {
-		cfg.MaxJump = int64(1 + r.IntN(5000))
+		cfg.Reading.MaxJump = int64(1 + r.IntN(5000))
 		if r.IntN(3) == 0 {
-			cfg.MaxJump = int64(1 + r.IntN(100))
+			cfg.Reading.MaxJump = int64(1 + r.IntN(100))
 		}
 	}
 	if r.IntN(2) == 0 {
@@ -268,12 +269,12 @@ func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {
 			name = names[r.IntN(len(names))]
 		}
 		s := Sample{Key: name, Time: now - int64(r.IntN(jitter)), Offset: offset}
-		if cfg.MaxJump > 0 && r.IntN(60) == 0 {
+		if cfg.Reading.MaxJump > 0 && r.IntN(60) == 0 {
 			ahead = 1 + r.IntN(2)
 		}
 		if ahead > 0 && r.IntN(3) > 0 {
 			ahead--
-			s.Time += cfg.MaxJump*int64(r.IntN(4)) + int64(r.IntN(2)*r.IntN(1e9))
+			s.Time += cfg.Reading.MaxJump*int64(r.IntN(4)) + int64(r.IntN(2)*r.IntN(1e9))
 		}
 		for range cfg.Dim {
 			v := 1e6 + r.NormFloat64()*10

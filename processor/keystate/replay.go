@@ -29,10 +29,10 @@ func (s *State) EndReplay() {
 	if !s.journal.Replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
-	s.Restore.EndInput()
 	s.Suspects.endReplay(s.Restore.end)
 	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.Suspects.floor(s.next))
+	s.readings.rebuild(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)

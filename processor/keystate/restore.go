@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"odradek/detectors"
 	"odradek/processor/events"
 	"odradek/processor/keystate/load"
 	"odradek/processor/keystate/mismatch"
@@ -50,7 +51,12 @@ type Restore struct {
 	orphans   *orphans
 	suspects  *Suspects
 	decisions *Decisions
+	advances  *Advances
+	readings  *readings
 }
+
+// ErrReading reports that records which a replay needs cannot be read as they were when they were live.
+var ErrReading = errors.New("the former way of reading them cannot be rebuilt")
 
 // Load reads a record of the changelog into a new State; call it for all records, in the
 // order of the log. value is nil for a deletion. Load retains neither slice. Compaction may
@@ -68,7 +74,7 @@ func (s *Restore) Load(key, value []byte) error {
 // begin begins loading.
 func (s *Restore) begin() {
 	if s.loader == nil {
-		to := load.Target{Keys: &s.keys.Table, Records: s.decisions.records, Decisions: s.decisions.log}
+		to := load.Target{Keys: &s.keys.Table, Records: s.decisions.records, Decisions: s.decisions.log, Translate: s.readings.held}
 		s.loader = load.New(to, s.keys.sets, s.cfg.Silence > 0, s.drops)
 	}
 }
@@ -128,16 +134,25 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 		}
 		differ.Add(k.Name(), s.loader.Mismatches(k))
 	}
+	list, unreadable := s.readings.mismatches(f.Offset, committed)
+	if unreadable {
+		return fmt.Errorf("keystate: the records from offset %d to %d were read for a grid that is not configured any more: %w",
+			s.cfg.Record(f.Offset), s.cfg.Record(committed), ErrReading)
+	}
+	for _, m := range list {
+		differ.Note(m)
+	}
 	if err := differ.Err(); err != nil && !s.cfg.DropMismatched {
 		return err
 	}
 	s.Mismatched = differ.Sorted()
 	if d := s.decisions.log.Begin(f.Offset); d != nil {
-		if top = max(top, d.Offset); (d.Offset > committed || d.Offset == committed && d.Kind != Advance) && !ahead {
+		if top = max(top, d.Offset); (d.Offset > committed || d.Offset == committed && !d.Kind.BetweenRecords()) && !ahead {
 			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
 				s.cfg.Record(committed), ErrAhead)
 		}
 	}
+	s.readings.loseHeld(s.loader.RewriteHeld)
 	for _, k := range drop {
 		if stale := s.loader.Unload(k); k.InLog {
 			s.decisions.records.AddStale(k, stale...)
@@ -218,14 +233,11 @@ func (s *Restore) step(sm *Sample) {
 	}
 }
 
-// EndInput ends the input of a replay: it applies the decisions behind the last sample, with the advance at its end.
-// Fits has to be asked once more after it.
-func (s *Restore) EndInput() {
-	log := s.decisions.log
-	for d := log.Next(s.end - 1); d != nil; d = log.Next(s.end - 1) {
-		s.decisions.act(d)
-	}
-	for d := log.NextAdvance(s.end); d != nil; d = log.NextAdvance(s.end) {
-		s.decisions.act(d)
+// EndInput ends the input of a replay: it applies the decisions behind the last sample, with those at its end that were
+// made between records. Fits has to be asked once more after it.
+func (s *Restore) EndInput(b *detectors.Batch) {
+	s.advances.replay(s.end-1, b)
+	for d := s.decisions.log.NextBetween(s.end); d != nil; d = s.decisions.log.NextBetween(s.end) {
+		s.advances.act(d, b)
 	}
 }

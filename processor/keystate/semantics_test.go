@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/series"
 )
 
@@ -70,23 +71,23 @@ func TestOutcomesAndRows(t *testing.T) {
 			[]Outcome{WarmingUp, WarmingUp, Scored, WarmingUp, Scored, WarmingUp}, "a0@1w a1@2w b3@3w a2@3s a4@4s b5@4w"},
 		{"late in order of arrival", nil, 1, "a 5 1,b 1 1,a 4 1,a 5 1",
 			[]Outcome{WarmingUp, WarmingUp, Late, WarmingUp}, "a0@5w b1@1w a3@5w"},
-		{"duplicates", func(c *Config) { c.DropDuplicates = true }, 1, "a 5 1,a 5 2,b 5 1,a 6 1",
+		{"duplicates", func(c *Config) { c.Reading.DropDuplicates = true }, 1, "a 5 1,a 5 2,b 5 1,a 6 1",
 			[]Outcome{WarmingUp, Duplicate, WarmingUp, WarmingUp}, "a0@5w b2@5w a3@6w"},
 		{"missing", nil, 1, "a 1 1,a 2 NaN,a 3 +Inf,a 4 1,a 5 1",
 			[]Outcome{WarmingUp, Missing, Missing, WarmingUp, Scored}, "a0@1w a3@4w a4@5s"},
-		{"missing is repeated", func(c *Config) { c.Hold = true }, 1, "a 1 NaN,a 2 7,a 3 NaN,a 4 NaN,a 5 1",
+		{"missing is repeated", func(c *Config) { c.Reading.Hold = true }, 1, "a 1 NaN,a 2 7,a 3 NaN,a 4 NaN,a 5 1",
 			[]Outcome{Missing, WarmingUp, WarmingUp, Scored, Scored}, "a1@2w a2@3w a3@4i a4@5s"},
-		{"imputed within a stride", func(c *Config) { c.Hold = true }, 2, "a 1 1,a 2 1,a 3 NaN,a 4 1",
+		{"imputed within a stride", func(c *Config) { c.Reading.Hold = true }, 2, "a 1 1,a 2 1,a 3 NaN,a 4 1",
 			[]Outcome{WarmingUp, WarmingUp, Scored, Scored}, "a0@1w a1@2w a2@3i a3@4s"},
 		{"filtered", func(c *Config) {
 			c.Detectors[0].Keys = func(k []byte) bool { return k[0] == 'a' }
 		}, 1, "b 1 1,a 2 1", []Outcome{Filtered, WarmingUp}, "a1@2w"},
 		// At 20 the watermark is 10: 11 and 12 wait, 9 is late, 10 is not.
-		{"held", func(c *Config) { c.Lateness = 10 }, 1, "a 12 1,a 20 1,b 11 1,b 9 1,a 10 1,a 22 1,c 40 1",
+		{"held", func(c *Config) { c.Reading.Lateness = 10 }, 1, "a 12 1,a 20 1,b 11 1,b 9 1,a 10 1,a 22 1,c 40 1",
 			[]Outcome{Held, Held, Held, Late, Held, Held, Held}, "a4@10w b2@11w a0@12w a1@20s a5@22s"},
-		{"held ties by offset", func(c *Config) { c.Lateness = 10 }, 1, "a 5 1,b 5 1,a 5 1,c 15 1",
+		{"held ties by offset", func(c *Config) { c.Reading.Lateness = 10 }, 1, "a 5 1,b 5 1,a 5 1,c 15 1",
 			[]Outcome{Held, Held, Held, Held}, "a0@5w b1@5w a2@5w"},
-		{"held duplicates", func(c *Config) { c.Lateness, c.DropDuplicates = 10, true }, 1, "a 5 1,a 7 1,a 5 2,a 15 1,a 5 3,c 30 1",
+		{"held duplicates", func(c *Config) { c.Reading.Lateness, c.Reading.DropDuplicates = 10, true }, 1, "a 5 1,a 7 1,a 5 2,a 15 1,a 5 3,c 30 1",
 			[]Outcome{Held, Held, Duplicate, Held, Duplicate, Held}, "a0@5w a1@7w a3@15s"},
 		{"the least recently used key goes", func(c *Config) { c.MaxKeys = 2 }, 1, "a 1 1,b 2 1,a 3 1,c 4 1,b 5 1,a 6 1",
 			[]Outcome{WarmingUp, WarmingUp, WarmingUp, WarmingUp, WarmingUp, WarmingUp}, "a0@1w b1@2w a2@3w c3@4w b4@5w a5@6w"},
@@ -124,7 +125,7 @@ func TestTimeToLive(t *testing.T) {
 	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.Keys.Get([]byte("a")).Born != 3 {
 		t.Error("a key that comes back after its time to live is not new")
 	}
-	cfg.Lateness = 50
+	cfg.Reading.Lateness = 50
 	s, outs, _ := feed(t, cfg, "a 1 1,b 140 1,b 141 1,a 100 1,b 200 1")
 	if s.EvictedKeys != 1 || outs[3] != Held || s.Held() != 1 {
 		t.Errorf("%d evicted, %d held, %v", s.EvictedKeys, s.Held(), outs)
@@ -133,7 +134,7 @@ func TestTimeToLive(t *testing.T) {
 
 func TestHeldSamplesOfAnEvictedKeyAreCounted(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 3}, 1)
-	cfg.Lateness, cfg.MaxKeys = 100, 1
+	cfg.Reading.Lateness, cfg.MaxKeys = 100, 1
 	s, _, _ := feed(t, cfg, "a 1 1,a 2 1,b 3 1")
 	if s.Counts[Evicted] != 2 || s.Held() != 1 || s.Keys.Len() != 1 {
 		t.Errorf("counts %v, %d held", s.Counts, s.Held())
@@ -204,7 +205,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := &Config{
-		Dim: 2, Lateness: -1,
+		Dim: 2, Reading: reading.Reading{Order: reading.Order{Lateness: -1}},
 		Windows: []series.WindowConfig{{Columns: []int{2}, Fingerprint: 1}, {Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{
 			{Name: "a", Detector: &fake{window: 3, least: 4}, Stride: 1},
@@ -328,7 +329,7 @@ func TestSnapshotStopsAtAnError(t *testing.T) {
 // releases.
 func TestBatchLimitsAreKept(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 2, carry: 3}, 1)
-	cfg.Lateness = 1000
+	cfg.Reading.Lateness = 1000
 	s, b := New(cfg), &detectors.Batch{MaxTasks: 7}
 	r := rand.New(rand.NewPCG(1, 1))
 	flushes := 0

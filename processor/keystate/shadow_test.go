@@ -125,14 +125,14 @@ func TestShadowOfTheChangelog(t *testing.T) {
 		logs[on] = x.log
 	}
 	live, shadow := logs[false], logs[true]
-	if len(live) != 2 || len(shadow) != 2 {
+	if len(live) != 3 || len(shadow) != 3 {
 		t.Fatalf("%d and %d records", len(live), len(shadow))
 	}
-	if i := bytes.IndexByte(live[0].value, ruling.AlarmFormat); i < 0 ||
-		!bytes.Equal(shadow[0].value[i+1:], live[0].value[i+1:]) || shadow[0].value[i] != ruling.ShadowFormat {
-		t.Errorf("decisions\n% x\n% x", live[0].value, shadow[0].value)
+	if i := bytes.IndexByte(live[1].value, ruling.AlarmFormat); i < 0 ||
+		!bytes.Equal(shadow[1].value[i+1:], live[1].value[i+1:]) || shadow[1].value[i] != ruling.ShadowFormat {
+		t.Errorf("decisions\n% x\n% x", live[1].value, shadow[1].value)
 	}
-	if len(shadow[1].value) <= len(live[1].value) {
-		t.Errorf("heads of %d and %d bytes", len(live[1].value), len(shadow[1].value))
+	if len(shadow[2].value) <= len(live[2].value) {
+		t.Errorf("heads of %d and %d bytes", len(live[2].value), len(shadow[2].value))
 	}
 }

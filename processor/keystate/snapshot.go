@@ -31,7 +31,7 @@ func (s *snapshots) floor() Floor {
 	if k, since := s.dirty.First(); k != nil && since < f.Offset {
 		f = s.journal.At(since)
 	}
-	f.Jumps, f.Backfill = s.suspects.jury.Jumps(), s.at.backfill
+	f.Jump, f.Backfill = s.suspects.jury.Repaired(), s.at.backfill
 	return f
 }
 

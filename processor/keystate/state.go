@@ -10,6 +10,7 @@ import (
 	"odradek/processor/keystate/floor"
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/rules"
 	"odradek/processor/keystate/series"
@@ -23,8 +24,8 @@ const NoTime = floor.NoTime
 type (
 	// Floor is the replay floor of a partition; see floor.Floor.
 	Floor = floor.Floor
-	// Jumps are leaps of event time; see floor.Jumps.
-	Jumps = floor.Jumps
+	// Jump is a largest leap of event time; see floor.Jump.
+	Jump = floor.Jump
 	// HeldSuspect is a sample that may be a leap of event time; see floor.HeldSuspect.
 	HeldSuspect = floor.HeldSuspect
 )
@@ -33,12 +34,15 @@ type (
 func ParseFloor(text string) (Floor, error) { return floor.Parse(text) }
 
 // Repaired returns the text of a floor with another time; see floor.Repaired.
-func Repaired(text string, maxTime, jump int64) (string, error) {
+func Repaired(text string, maxTime int64, jump Jump) (string, error) {
 	return floor.Repaired(text, maxTime, jump)
 }
 
 // MaxRecord is the default of Config.MaxRecord, in bytes.
 const MaxRecord = 512 << 10
+
+// leastReading is a number of bytes that a reading may have in the changelog even where MaxRecord is less.
+const leastReading = 8 << 10
 
 // Sample is a row of values of one key at one instant.
 type Sample struct {
@@ -55,20 +59,12 @@ type Config struct {
 	Windows   []series.WindowConfig
 	Detectors []series.DetectorConfig
 
-	// Lateness in microseconds is how far behind the partition's largest event
-	// time a sample may come; samples are held until then and released in order
-	// of time and offset. 0: nothing is held, and a sample older than the newest
-	// of its key is late.
-	Lateness int64
-	// MaxHeld is how many offsets of the partition's log a held sample waits at most,
-	// and so how many samples are held at most; 0: no limit. See reorder/overdue.go.
-	MaxHeld int
+	// Reading is how records are read, but for its Windows and Detectors, which follow from those below. It holds from the
+	// next live record on (package reading).
+	Reading reading.Reading
+
 	TTL     int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys int   // keys of the partition; 0: no limit
-
-	// MaxJump in microseconds is how far past the partition's largest event time a sample
-	// may be before it is a suspect, on which other samples vote; 0: any. See package suspects.
-	MaxJump int64
 
 	// Silence in microseconds is how far a key's last sample may be behind the
 	// watermark before a silence of the key is opened; 0: never. See package silence.
@@ -77,8 +73,6 @@ type Config struct {
 	// Grouping puts anomalies that open together into groups; nil: there are none.
 	Grouping *Grouping
 
-	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
-	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
 	DropMismatched bool // stored state of another fingerprint is dropped instead of refused
 	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
 
@@ -128,11 +122,21 @@ func (c *Config) Check() error {
 	if c.Dim < 1 || c.Dim > series.MaxDim {
 		bad("%d values a sample, use 1 to %d", c.Dim, series.MaxDim)
 	}
+	if r := &c.Reading; len(r.Fields) > 0 && r.Dim() != c.Dim {
+		bad("%d values a sample, but the fields %q", c.Dim, r.Fields)
+	}
+	if r := &c.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 {
+		bad("lateness, limit of held samples, jump and future must not be negative")
+	}
+	if n, most := len(c.decided().Encode()), max(c.maxRecord(), leastReading); n > most {
+		bad("the settings of how records are read take %d bytes in the changelog, %d at most: shorten the schema file or the value fields",
+			n, most)
+	}
 	if c.Grouping != nil && (c.Grouping.By == nil || c.Grouping.Window < 0) {
 		bad("groups without a name, or of a negative window")
 	}
-	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxHeld < 0 || c.MaxRecord < 0 || c.MaxJump < 0 {
-		bad("lateness, ttl, silence, jump, key limit, limit of held samples and record limit must not be negative")
+	if c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
+		bad("ttl, silence, key limit and record limit must not be negative")
 	}
 	for _, err := range series.Check(c.Dim, c.Windows, c.Detectors) {
 		errs = append(errs, fmt.Errorf("keystate: %w", err))
@@ -258,16 +262,16 @@ type State struct {
 	// Restore is what the state is restored from.
 	Restore Restore
 
-	cfg    *Config
-	dets   []*series.Setup
-	sets   *series.Sets
-	layout uint64 // fingerprint of Sample.Values
+	cfg  *Config
+	dets []*series.Setup
+	sets *series.Sets
 
 	position
 	scoring
 	snapshots
 	slow bool // Fold has to take its slow path
 
+	readings readings
 	gate     gate
 	held     held
 	silences silences
@@ -289,16 +293,17 @@ func New(cfg *Config) *State {
 		panic(err)
 	}
 	s := &State{
-		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), layout: cfg.Layout(), slow: true,
+		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), slow: true,
 		position: position{
-			bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness,
+			bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, released: NoTime,
 			sweepAt: math.MaxInt64, ahead: math.MinInt64,
 		},
 	}
 	s.dets = s.sets.Setups
-	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
+	s.records = snapshot.NewWriter(heldblock.Format{Layout: cfg.Reading.Layout(), Dim: cfg.Dim}, cfg.maxRecord())
 	compose(s)
 	s.journal = s.reverter.journal()
+	s.readings.rebuild(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
@@ -322,8 +327,10 @@ func compose(s *State) {
 	}
 	s.Output.at = at
 	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
-	s.Suspects = newSuspects(cfg.MaxJump, cfg.SampleBits, at, &s.Tally, journal)
-	s.held = newHeld(cfg.MaxHeld<<cfg.SampleBits, cfg.Dim, table, journal)
+	s.Suspects = newSuspects(cfg.SampleBits, at, &s.Tally, journal)
+	s.held = newHeld(cfg.Dim, table, journal)
+	s.readings = newReadings(cfg, s)
+	s.Suspects.readings = &s.readings
 	s.judge.watch = cfg.Watch
 	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
 	s.judge.learned = &s.learned
@@ -331,7 +338,7 @@ func compose(s *State) {
 	s.mutes, s.learned = rules.NewMutes(s.Decisions.log, &s.folder.tasks), rules.NewLearned(s.Decisions.log, &s.folder.tasks)
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
-		hold: cfg.Hold, at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids,
+		at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids,
 		tasks: tasks.New[*Key](s.dets, &at.newest),
 	}
 	s.silences = newSilences(cfg.Silence, table)
@@ -348,7 +355,7 @@ func compose(s *State) {
 	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
 	s.Restore = Restore{
 		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, orphans: &s.orphans, suspects: &s.Suspects,
-		decisions: &s.Decisions,
+		decisions: &s.Decisions, advances: &s.Advances, readings: &s.readings,
 	}
 	s.scoring = scoring{
 		blocks: cfg.Blocks, tasks: &s.folder.tasks, folder: &s.folder, judge: &s.judge, out: &s.Output, journal: journal,
@@ -360,7 +367,7 @@ func compose(s *State) {
 		at: at, journal: journal, dirty: &s.dirty, out: &s.Output, suspects: &s.Suspects, decisions: &s.Decisions,
 	}
 	s.gate = gate{
-		cfg: cfg, at: at, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, orphans: &s.orphans,
+		at: at, readings: &s.readings, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, orphans: &s.orphans,
 		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
 	}
 }
@@ -377,6 +384,6 @@ func (s *State) Bytes() int64 {
 // route chooses between the two ways through Fold.
 func (s *State) route() {
 	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
-		s.cfg.Lateness > 0 || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
+		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
 		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

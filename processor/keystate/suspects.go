@@ -55,19 +55,19 @@ type Suspects struct {
 	// Lost is how many suspects of the floor the replay did not find.
 	Lost int
 
-	jury    suspects.Jury[attached]
-	bits    uint8 // Config.SampleBits
-	jump    int64 // Config.MaxJump
-	at      *position
-	tally   *Tally
-	journal *journal
+	jury     suspects.Jury[attached]
+	bits     uint8 // Config.SampleBits
+	at       *position
+	tally    *Tally
+	journal  *journal
+	readings *readings
 }
 
-// newSuspects returns the suspects of a new State, where jump microseconds are the largest jump.
-func newSuspects(jump int64, bits uint8, at *position, tally *Tally, j *journal) Suspects {
+// newSuspects returns the suspects of a new State.
+func newSuspects(bits uint8, at *position, tally *Tally, j *journal) Suspects {
 	return Suspects{
-		jury: suspects.New(jump, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
-		bits: bits, jump: jump, at: at, tally: tally, journal: j,
+		jury: suspects.New(0, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
+		bits: bits, at: at, tally: tally, journal: j,
 	}
 }
 
@@ -98,17 +98,12 @@ func (s *Suspects) Recall(sm *Sample) {
 	if !s.journal.Replaying || sm.Offset >= s.at.next {
 		panic("keystate: Recall of a sample that is not below the floor of a replay")
 	}
+	sm = s.readings.without(sm, s.readings.lostSince(sm.Offset+1))
 	s.jury.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})
 }
 
 // begin sets the suspects that are undecided at the floor where the state begins.
-func (s *Suspects) begin(f Floor) {
-	jumps := Jumps{Now: s.jump}
-	if s.journal.Replaying {
-		jumps = f.Jumps
-	}
-	s.jury.Begin(f, jumps, s.jump)
-}
+func (s *Suspects) begin(f Floor) { s.jury.Begin(f) }
 
 // vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
 // reports whether sm is a suspect from now on.
@@ -156,9 +151,9 @@ func (s *Suspects) refuse(a *attached, out Outcome) {
 func (s *Suspects) replay(offset int64) { s.Lost += s.jury.Replay(offset) }
 
 // endReplay ends a replay at offset.
-func (s *Suspects) endReplay(offset int64) { s.Lost += s.jury.EndReplay(offset, s.jump) }
+func (s *Suspects) endReplay(offset int64) { s.Lost += s.jury.EndReplay() }
 
-// floor returns the floor of a mark at offset, without Jumps.
+// floor returns the floor of a mark at offset, without Jump.
 func (s *Suspects) floor(offset int64) Floor {
 	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.jury.Held()}
 }

@@ -56,7 +56,7 @@ func (f *partitionLog) folded() (times []int64) {
 
 func jumpConfig(jump int64) *Config {
 	cfg := one(&fake{window: 4, least: 1}, 1)
-	cfg.MaxJump = jump
+	cfg.Reading.MaxJump = jump
 	return cfg
 }
 
@@ -162,7 +162,7 @@ func TestSuspects(t *testing.T) {
 // far ahead makes no sample late, releases none, evicts no key and opens no silence.
 func TestSuspectsMoveNothing(t *testing.T) {
 	cfg := jumpConfig(600 * second)
-	cfg.Lateness, cfg.TTL, cfg.Silence = 15*second, hour, 60*second
+	cfg.Reading.Lateness, cfg.TTL, cfg.Silence = 15*second, hour, 60*second
 	f := newPartitionLog(cfg)
 	f.add("quiet", timesFrom(0, second, 10)...)
 	f.add("a", timesFrom(10*second, second, 30)...)
@@ -236,7 +236,7 @@ func (f *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor F
 			g.Fold(&sm, g.b)
 		}
 	}
-	g.Restore.EndInput()
+	g.Restore.EndInput(g.b)
 	for !g.Fits(g.b) {
 		g.flush()
 	}
@@ -253,7 +253,7 @@ func TestLostSuspect(t *testing.T) {
 	f.add("a", timesFrom(0, second, 10)...)
 	f.add("bad", year)
 	log, floor := f.commit(t, true)
-	if want := "1;11;9000000;jump=600000000;suspects=10:0:0"; floor.String() != want {
+	if want := "1;11;9000000;suspects=10:0:0"; floor.String() != want {
 		t.Fatalf("the floor is %s, want %s", floor, want)
 	}
 	g := f.restored(t, cfg, log, floor, 11)
@@ -302,7 +302,7 @@ func TestChangedMaxJump(t *testing.T) {
 // written to the changelog, in blocks that are in order of offset.
 func TestSuspectBehindABlock(t *testing.T) {
 	cfg := jumpConfig(600 * second)
-	cfg.Lateness, cfg.MaxRecord = hour, 400
+	cfg.Reading.Lateness, cfg.MaxRecord = hour, 400
 	f := newPartitionLog(cfg)
 	n := (&heldblock.Format{Dim: cfg.Dim}).Size(cfg.MaxRecord)
 	f.add("a", timesFrom(0, second, n-1)...)

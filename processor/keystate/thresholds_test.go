@@ -146,7 +146,7 @@ func (c *chain) worker(rule *threshold.Rule, ahead bool) *State {
 		c.t.Fatal(err)
 	}
 	c.feed(s, c.floor.Offset, c.committed)
-	s.Restore.EndInput()
+	s.Restore.EndInput(c.b)
 	c.flush(s)
 	s.EndReplay()
 	return s

@@ -658,7 +658,7 @@ func (x *run) restored(changelog []record) *State {
 			s.Suspects.Attach(o, o)
 		}
 	}
-	s.Restore.EndInput()
+	s.Restore.EndInput(b)
 	for !s.Fits(b) {
 		flush()
 	}
@@ -736,7 +736,7 @@ func (x *run) invariants(s *State) {
 			silent++
 		}
 	}
-	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
+	if most := x.w.cfg.Reading.MaxHeld; most > 0 && held > most {
 		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
 	if at := min(s.Keys.evictor.Next(), s.silences.watch.Next()); s.sweepAt != at {

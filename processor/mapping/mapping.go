@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/limits"
 	"odradek/processor/provenance"
 	"odradek/schemas"
@@ -15,17 +16,16 @@ import (
 type Mapping struct {
 	Name string // "" for the settings of no mapping
 
+	// State has the reading that Decoder reads records by. Its SampleBits is set if and only if a record may be several samples.
+	State   *keystate.Config
 	Decoder schemas.Decoder // cloned for each partition
-	// Series are the names of the values of a reading where each is a series of its own (schemas.Splitter);
-	// nil: a reading is one sample. State.SampleBits is set if and only if a record may be several samples.
-	Series []string
-	State  *keystate.Config
+	// Former makes the decoder of another reading, by which records were read when they were live; nil: there is none.
+	Former func(*reading.Reading) (schemas.Decoder, error)
 	// Settings are behind the fingerprints of State, an entry for each detector and
 	// one for held samples; nil: refusals of state name no setting.
 	Settings []provenance.StateSettings
 
-	TimeUnit  string        // of event times, as ODRADEK_TIME_UNIT has it, for the log
-	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
+	TimeUnit string // of event times, as ODRADEK_TIME_UNIT has it, for the log
 	// IdleAfter is how long a partition has been without records before its watermark goes on by the wall clock; 0: never.
 	IdleAfter time.Duration
 	// StopAbove bounds the dead letters of each partition; the zero value is no bound.

@@ -226,6 +226,9 @@ func (s *Settings) Refuse(tp kafka.TP, err error) error {
 	var m *keystate.MismatchError
 	if errors.As(err, &m) {
 		reason = fmt.Sprintf("the stored state of %d series was made with other settings: %s", m.Keys, s.Causes(m.List))
+		if m.Keys == 0 {
+			reason = "records that this start reads again were read with other settings: " + s.Causes(m.List)
+		}
 	}
 	return &policy.RefusedError{TP: tp, Reason: reason,
 		Decide: "change the setting back, ODRADEK_STATE_MISMATCH=reset, which empties just what the change covers, or worker state reset"}
@@ -239,6 +242,8 @@ func Emptied(list []keystate.Mismatch) string {
 		switch {
 		case m.Detector == "":
 			what = append(what, fmt.Sprintf("held samples of %d series", m.Keys))
+		case m.Keys == 0:
+			what = append(what, fmt.Sprintf("what detector %s had of the records that are read again", m.Detector))
 		case m.Fields:
 			what = append(what, fmt.Sprintf("window, scores and thresholds of detector %s of %d series", m.Detector, m.Keys))
 		default:

@@ -101,6 +101,8 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 	}
 	if err := n.State.BeginReplay(floor, off.Offset, r.Ahead); err != nil {
 		switch {
+		case errors.Is(err, keystate.ErrReading):
+			return n, r.Unreadable(ctx, n, &UnreadableError{Why: err.Error()})
 		case errors.Is(err, keystate.ErrAhead):
 			return n, err
 		case errors.Is(err, keystate.ErrMismatch):
@@ -145,6 +147,20 @@ func (r *Restorer) bounds(ctx context.Context, n *Resumption, off kafka.Offset) 
 			return 0, false, err
 		}
 	}
+}
+
+// UnreadableError reports that a record which a replay needs cannot be read as it was when it was live.
+type UnreadableError struct{ Why string }
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("its state needs records that cannot be read again as they were read before: %s; where they can be, a start with the "+
+		"former settings, ended with SIGTERM, writes all state, and the start after it reads no record again", e.Why)
+}
+
+// Unreadable applies ODRADEK_STATE_LOST to state whose replay has failed with e.
+func (r *Restorer) Unreadable(ctx context.Context, n *Resumption, e *UnreadableError) error {
+	n.From = NoReplay
+	return r.stateLost(ctx, n, nil, e.Error(), n.At, true)
 }
 
 // stateLost applies ODRADEK_STATE_LOST to state that cannot be rebuilt: it is refused, or

@@ -34,6 +34,15 @@ type Options struct {
 	MaxBytes int
 }
 
+// OfFile returns the options of records of a format of which those that carry no schema have that of a file; "": none do.
+func OfFile(format, file string) Options {
+	opts := Options{Format: format, Bare: file}
+	if file != "" && (format == Auto || format == avro.Format.Name) {
+		opts.Schemas = []string{file} // for the single-object encoding, too
+	}
+	return opts
+}
+
 // compiled is a writer's schema, ready to read records.
 type compiled struct {
 	program schemas.Program

@@ -142,7 +142,7 @@ func TestMaxJumpDefault(t *testing.T) {
 			t.Fatal(c.settings, faults)
 		}
 		ks, err := cfg.KeystateConfig()
-		if err != nil || cfg.Keys.MaxJump != c.want || ks.MaxJump != c.want.Microseconds() {
+		if err != nil || cfg.Keys.MaxJump != c.want || ks.Reading.MaxJump != c.want.Microseconds() {
 			t.Errorf("%v: %v, want %v (%v)", c.settings, cfg.Keys.MaxJump, c.want, err)
 		}
 	}

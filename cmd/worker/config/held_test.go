@@ -12,8 +12,8 @@ func TestMaxHeldDefault(t *testing.T) {
 		t.Errorf("%d by default, %v", c.Keys.MaxHeld, faults)
 	}
 	c, faults, _ = Parse(minimal("ODRADEK_VALUE_FIELDS=a[100]"))
-	if ks, err := c.KeystateConfig(); len(faults) > 0 || err != nil || ks.MaxHeld != (16<<20)/840 {
-		t.Errorf("%d by default of 100 values, %v, %v", ks.MaxHeld, faults, err)
+	if ks, err := c.KeystateConfig(); len(faults) > 0 || err != nil || ks.Reading.MaxHeld != (16<<20)/840 {
+		t.Errorf("%d by default of 100 values, %v, %v", ks.Reading.MaxHeld, faults, err)
 	}
 	if c, _, _ = Parse(minimal("ODRADEK_MAX_HELD=7")); c.Keys.MaxHeld != 7 {
 		t.Errorf("%d, want what is set", c.Keys.MaxHeld)

@@ -87,8 +87,8 @@ func same(t *testing.T, environ []string, got, want *Config) {
 	if !reflect.DeepEqual(got.StateSettings(g)[0].Fields, want.StateSettings(w)[0].Fields) {
 		t.Fatalf("%q: settings %+v, want %+v", environ, got.StateSettings(g)[0].Fields, want.StateSettings(w)[0].Fields)
 	}
-	for _, ks := range []*struct{ a, b any }{{g.Layout(), w.Layout()}, {g.Windows, w.Windows}, {len(g.Detectors), len(w.Detectors)},
-		{g.SampleBits, w.SampleBits}, {g.MaxHeld, w.MaxHeld}, {g.Silence, w.Silence}} {
+	for _, ks := range []*struct{ a, b any }{{g.Reading, w.Reading}, {g.Windows, w.Windows}, {len(g.Detectors), len(w.Detectors)},
+		{g.SampleBits, w.SampleBits}, {g.Silence, w.Silence}} {
 		if !reflect.DeepEqual(ks.a, ks.b) {
 			t.Fatalf("%q: state %+v, want %+v", environ, ks.a, ks.b)
 		}

@@ -34,17 +34,17 @@ func TestReadingsField(t *testing.T) {
 		return ks
 	}
 	batch := state("READINGS_FIELD=p", "VALUE_FIELDS=p.v")
-	if batch.SampleBits != keystate.SeveralBits || batch.Dim != 1 || batch.MaxHeld != keystate.DefaultMaxHeld(1)/16 {
-		t.Errorf("bits %d, dim %d, held %d", batch.SampleBits, batch.Dim, batch.MaxHeld)
+	if batch.SampleBits != keystate.SeveralBits || batch.Dim != 1 || batch.Reading.MaxHeld != keystate.DefaultMaxHeld(1)/16 {
+		t.Errorf("bits %d, dim %d, held %d", batch.SampleBits, batch.Dim, batch.Reading.MaxHeld)
 	}
-	if ks := state("READINGS_FIELD=p", "VALUE_FIELDS=p.v", "MAX_HELD=1000"); ks.MaxHeld != 1000 {
-		t.Errorf("held %d", ks.MaxHeld)
+	if ks := state("READINGS_FIELD=p", "VALUE_FIELDS=p.v", "MAX_HELD=1000"); ks.Reading.MaxHeld != 1000 {
+		t.Errorf("held %d", ks.Reading.MaxHeld)
 	}
 	if plain := state("VALUE_FIELDS=p.v"); plain.Windows[0].Fingerprint == batch.Windows[0].Fingerprint || plain.SampleBits != 0 {
 		t.Error("state of records of one reading is taken for that of several")
 	}
-	if both := state("READINGS_FIELD=p", "SERIES_FIELDS=p.a,p.b", "MAX_HELD=1000"); both.MaxHeld != 500 || both.Dim != 1 {
-		t.Errorf("held %d, dim %d", both.MaxHeld, both.Dim)
+	if both := state("READINGS_FIELD=p", "SERIES_FIELDS=p.a,p.b", "MAX_HELD=1000"); both.Reading.MaxHeld != 500 || both.Dim != 1 {
+		t.Errorf("held %d, dim %d", both.Reading.MaxHeld, both.Dim)
 	}
 	for settings, want := range map[string]string{
 		"READINGS_FIELD=p[3] VALUE_FIELDS=p.v":                                          "READINGS_FIELD",

@@ -3,11 +3,12 @@ package config
 import (
 	"crypto/tls"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"odradek/processor/keystate/reading"
+	"odradek/processor/mapping"
 	"odradek/schemas"
 	"odradek/schemas/avro"
 	"odradek/schemas/formats"
@@ -127,38 +128,35 @@ func stateDir(env map[string]string) string {
 
 // NewDecoder makes the decoder of input records; reg is nil without a registry.
 func (c *Config) NewDecoder(reg *registry.Client) (*formats.Decoder, error) {
-	opts, err := c.DecoderOptions()
+	r, err := c.Reading()
 	if err != nil {
 		return nil, err
 	}
-	return formats.NewDecoder(c.RecordMapping(), reg, opts)
+	return mapping.NewDecoder(&r, reg, c.subjects)
 }
 
-// DecoderOptions returns what the decoder of input records needs beside the mapping. It
+// Former returns what makes the decoder of another reading of the same topics.
+func (c *Config) Former(reg *registry.Client) func(*reading.Reading) (schemas.Decoder, error) {
+	return func(r *reading.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, reg, c.subjects) }
+}
+
+// DecoderOptions returns what a decoder of input records needs beside the mapping. It
 // fails if the schema file cannot be read.
 func (c *Config) DecoderOptions() (opts formats.Options, err error) {
-	opts.Format = c.Mapping.Format
-	if f := c.Mapping.SchemaFile; f != "" {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return opts, fmt.Errorf("%sSCHEMA_FILE: %w", Prefix, err)
-		}
-		opts.Bare = string(text)
-		if c.Mapping.Format == formats.Auto || c.Mapping.Format == avro.Format.Name {
-			opts.Schemas = []string{opts.Bare} // for single-object encoding, too
-		}
-	}
+	r, err := c.Reading()
+	return mapping.Options(&r, c.subjects), err
+}
+
+// subjects returns those of the topics that these settings read.
+func (c *Config) subjects() (subjects []string) {
 	all := c
 	if c.root != nil {
 		all = c.root
 	}
-	opts.Subjects = func() (subjects []string) {
-		for _, t := range all.Inputs() {
-			if all.Of(t) == c {
-				subjects = append(subjects, schemas.Subject(t))
-			}
+	for _, t := range all.Inputs() {
+		if all.Of(t) == c {
+			subjects = append(subjects, schemas.Subject(t))
 		}
-		return subjects
 	}
-	return opts, nil
+	return subjects
 }

@@ -33,14 +33,14 @@ func TestSeriesFields(t *testing.T) {
 	if got := strings.Join(c.Series(), " "); got != "a.x b[0] b[1]" {
 		t.Errorf("series %s", got)
 	}
-	if two.Dim != 1 || two.SampleBits != keystate.SeveralBits || two.MaxHeld != 333 || two.Check() != nil {
-		t.Errorf("dim %d, bits %d, held %d, %v", two.Dim, two.SampleBits, two.MaxHeld, two.Check())
+	if two.Dim != 1 || two.SampleBits != keystate.SeveralBits || two.Reading.MaxHeld != 333 || two.Check() != nil {
+		t.Errorf("dim %d, bits %d, held %d, %v", two.Dim, two.SampleBits, two.Reading.MaxHeld, two.Check())
 	}
 	one := state(parse("SERIES_FIELDS=c"))
-	if one.Layout() != two.Layout() || one.Windows[0].Fingerprint != two.Windows[0].Fingerprint {
+	if one.Reading.Layout() != two.Reading.Layout() || one.Windows[0].Fingerprint != two.Windows[0].Fingerprint {
 		t.Error("a field more empties the series of the others")
 	}
-	if plain := state(parse()); plain.Layout() == one.Layout() || plain.Windows[0].Fingerprint == one.Windows[0].Fingerprint ||
+	if plain := state(parse()); plain.Reading.Layout() == one.Reading.Layout() || plain.Windows[0].Fingerprint == one.Windows[0].Fingerprint ||
 		plain.SampleBits != 0 {
 		t.Error("state of records of one sample is taken for that of several")
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/series"
 	"odradek/processor/provenance"
 	"odradek/schemas"
@@ -50,6 +52,29 @@ func (c *Config) Series() []string {
 	return m.ColumnNames(columns)
 }
 
+// Reading returns how records are read: all that decides how they become samples, and in which order these are folded. It
+// fails if the schema file cannot be read.
+func (c *Config) Reading() (r reading.Reading, err error) {
+	m, k := &c.Mapping, &c.Keys
+	r.Key, r.Time = m.keyAndTime()
+	r.Format, r.TimeUnit, r.Readings = m.Format, m.TimeUnit, m.ReadingsField
+	r.Fields, r.Series = c.RecordMapping().Fields, len(m.SeriesFields) > 0
+	r.MaxFuture = k.MaxFuture.Microseconds()
+	r.Lateness, r.MaxHeld, r.MaxJump = k.Lateness.Microseconds(), k.MaxHeld, k.MaxJump.Microseconds()
+	if n := len(c.Series()); n > 0 {
+		r.MaxHeld = max(1, k.MaxHeld/n)
+	}
+	r.Hold, r.DropDuplicates = m.Missing == "hold", m.Duplicates == "drop"
+	if m.SchemaFile != "" {
+		text, err := os.ReadFile(m.SchemaFile)
+		if err != nil {
+			return r, fmt.Errorf("%sSCHEMA_FILE: %w", Prefix, err)
+		}
+		r.Schema = string(text)
+	}
+	return r, nil
+}
+
 // KeystateConfig returns the configuration of the state: one window for each
 // distinct list of fields, in order of first use, and the detectors on them. A
 // detector that leaves out missing values has a separate window,
@@ -59,25 +84,20 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	mapping := c.SchemaMapping()
 	ks := &keystate.Config{
 		Dim:            mapping.Width(),
-		Lateness:       c.Keys.Lateness.Microseconds(),
-		MaxHeld:        c.Keys.MaxHeld,
 		TTL:            c.Keys.TTL.Microseconds(),
-		MaxJump:        c.Keys.MaxJump.Microseconds(),
 		MaxKeys:        c.Keys.MaxKeys,
-		Hold:           c.Mapping.Missing == "hold",
-		DropDuplicates: c.Mapping.Duplicates == "drop",
 		DropMismatched: c.Cycle.StateMismatch == "reset",
 	}
-	if c.HasReadings() {
-		ks.SampleBits = keystate.SeveralBits
+	var err error
+	if ks.Reading, err = c.Reading(); err != nil {
+		return nil, err
 	}
-	if n := len(c.Series()); n > 0 {
-		ks.SampleBits, ks.MaxHeld = keystate.SeveralBits, max(1, c.Keys.MaxHeld/n)
+	if ks.Reading.Several() {
+		ks.SampleBits = keystate.SeveralBits
 	}
 	if c.Detect.Anomalies {
 		ks.Silence = c.Detect.Silence.Microseconds()
 	}
-	var err error
 	if ks.Grouping, err = c.grouping(); err != nil {
 		return nil, fmt.Errorf("%sGROUP_BY: %w", Prefix, err)
 	}
@@ -218,7 +238,7 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		}
 		list = append(list, s)
 	}
-	return append(list, provenance.StateSettings{Window: provenance.Fingerprint(ks.Layout()), Fields: held})
+	return append(list, provenance.StateSettings{Window: provenance.Fingerprint(ks.Reading.Layout()), Fields: held})
 }
 
 // keyAndTime returns the two fields, a default by its name.

@@ -114,7 +114,7 @@ func (c *Config) readSamples(ctx context.Context, f *fetch.Fetcher, s *source, l
 	enough := func() bool {
 		n := 0
 		for _, t := range after {
-			if t <= newest-c.State.Lateness {
+			if t <= newest-c.State.Reading.Lateness {
 				n++
 			}
 		}

@@ -190,5 +190,5 @@ func (c *Config) align(
 
 // inOrder has a fold take samples as they come, all of them.
 func inOrder(c *keystate.Config) {
-	c.Lateness, c.MaxJump, c.Silence, c.TTL, c.DropDuplicates = 0, 0, 0, 0, false
+	c.Reading.Lateness, c.Reading.MaxJump, c.Silence, c.TTL, c.Reading.DropDuplicates = 0, 0, 0, 0, false
 }

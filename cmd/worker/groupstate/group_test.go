@@ -10,6 +10,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/series"
 )
 
@@ -19,7 +20,7 @@ func TestRecordKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := keystate.New(&keystate.Config{Dim: 1, Lateness: 3000, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+	s := keystate.New(&keystate.Config{Dim: 1, Reading: reading.Reading{Order: reading.Order{Lateness: 3000}}, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
 	exec := detectors.NewCPU(1)
 	b := exec.Batch()
@@ -33,6 +34,9 @@ func TestRecordKeys(t *testing.T) {
 		s.Apply(b)
 		b.Reset()
 		s.Mark(i + 1)
+		if err := s.Snapshot(0, -1, func(_, _ []byte) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
 		s.Committed(i + 1)
 	}
 	s.Decisions.Make(keystate.Verdict, []byte("a schema"), []byte("none"), 6000)

@@ -152,7 +152,8 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 		if late {
 			off := p.commit
 			var err error
-			if off.Metadata, err = keystate.Repaired(off.Metadata, to, s.c.Of(tp.Topic).Keys.MaxJump.Microseconds()); err != nil {
+			if off.Metadata, err = keystate.Repaired(off.Metadata, to,
+				keystate.Jump{Most: s.c.Of(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
 				return fmt.Errorf("state: %w", err)
 			}
 			offs[tp] = off

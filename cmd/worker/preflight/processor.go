@@ -61,8 +61,8 @@ func mappingsOf(c *config.Config, registry *registry.Client) (set mapping.Set, e
 		if err != nil {
 			return set, err
 		}
-		m := mapping.Mapping{Name: of.MappingName(), Decoder: dec, Series: of.Series(), State: state, Settings: of.StateSettings(state),
-			TimeUnit: of.Mapping.TimeUnit, MaxFuture: of.Keys.MaxFuture, IdleAfter: of.Keys.IdleAfter, StopAbove: of.StopAbove()}
+		m := mapping.Mapping{Name: of.MappingName(), State: state, Decoder: dec, Former: of.Former(registry), Settings: of.StateSettings(state),
+			TimeUnit: of.Mapping.TimeUnit, IdleAfter: of.Keys.IdleAfter, StopAbove: of.StopAbove()}
 		if i == 0 { // also where every input topic has a mapping
 			set.Mapping = m
 		}

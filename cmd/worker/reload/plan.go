@@ -143,7 +143,10 @@ func detector(c *keystate.Config, name string) *series.DetectorConfig {
 
 // empties says what the state loses from one configuration to the other.
 func empties(old, now *keystate.Config) (list []string) {
-	if old.Layout() != now.Layout() {
+	if old.SampleBits != now.SampleBits {
+		return []string{"all state (and is refused without " + config.Prefix + "STATE_LOST=reset)"}
+	}
+	if _, same := now.Reading.Translate(&old.Reading); !same {
 		list = append(list, "samples held for "+config.Prefix+"LATENESS")
 	}
 	for i := range old.Detectors {

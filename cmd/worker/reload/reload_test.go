@@ -226,3 +226,20 @@ func TestHash(t *testing.T) {
 		}
 	}
 }
+
+// TestReadingEmptiesNothing: how records are read may change with a restart, and empties no state: records that are read again
+// are read as they were. What does empty state is named.
+func TestReadingEmptiesNothing(t *testing.T) {
+	for line, empties := range map[string]string{
+		"lateness: 10s": "nothing", "max_held: 1000": "nothing", "max_future: 5m": "nothing", "missing: hold": "nothing",
+		"duplicates: drop": "nothing", "max_jump: 1h": "nothing",
+		"key_field: id": "samples held for ODRADEK_LATENESS; windows and scores of detector level; windows and scores of detector change",
+		"value_fields: [all.v]\nreadings_field: all": "all state (and is refused without ODRADEK_STATE_LOST=reset)",
+	} {
+		b := newBench(t, base)
+		if said := b.edit("group: g", "group: g\n"+line); !strings.Contains(said, "a_restart_empties="+empties) &&
+			!strings.Contains(said, `a_restart_empties="`+empties+`"`) {
+			t.Errorf("%s: no %q in %s", line, empties, said)
+		}
+	}
+}

@@ -24,9 +24,9 @@ func (a *actions) Next(offset int64) *Decision {
 	return a.list[a.done-1]
 }
 
-// NextAdvance is Next for an advance up to offset.
-func (a *actions) NextAdvance(offset int64) *Decision {
-	if a.done == len(a.list) || a.list[a.done].Kind != Advance {
+// NextBetween is Next for a decision that was made between records, up to offset.
+func (a *actions) NextBetween(offset int64) *Decision {
+	if a.done == len(a.list) || !a.list[a.done].Kind.BetweenRecords() {
 		return nil
 	}
 	return a.Next(offset)

@@ -75,8 +75,15 @@ const (
 	Learned Kind = 6
 	// 7: a calendar.
 
+	// Reading sets how records are read, from which samples follow, and their order (package reading). One subject.
+	Reading Kind = 9
+
 	NumKinds = 16 // none is as large
 )
+
+// BetweenRecords reports whether decisions of a kind may be committed with the offset at which they take effect, before
+// a record of that offset: they are made while nothing of a record is folded.
+func (k Kind) BetweenRecords() bool { return k == Advance || k == Reading }
 
 // Rules are how decisions of one kind behave.
 type Rules struct {

@@ -168,12 +168,12 @@ func (l *Log) Crowded() bool { return len(l.subjects[Verdict]) > MaxVerdicts }
 func (l *Log) Resume(d *Decision) { l.leftover = append(l.leftover, d) }
 
 // Begin ends the loading of decisions, for a replay from floor on, and returns the one with
-// the largest offset, of several at that offset one that is no Advance; nil without one.
+// the largest offset, of several at that offset one that is not made between records; nil without one.
 func (l *Log) Begin(floor int64) (top *Decision) {
 	for k := range l.subjects {
 		for _, d := range l.subjects[k] {
 			for ; d != nil; d = d.before {
-				if top == nil || d.Offset > top.Offset || d.Offset == top.Offset && top.Kind == Advance {
+				if top == nil || d.Offset > top.Offset || d.Offset == top.Offset && top.Kind.BetweenRecords() {
 					top = d
 				}
 				d.due = l.end(d)

@@ -26,25 +26,16 @@ type HeldSuspect struct {
 	Number       int
 }
 
-// Jumps gives the largest jump that samples were judged by: Now from offset From on,
-// Before below it. So a replay judges each sample as when live, even where the setting has
-// changed in between; of several changes above one floor, the last counts.
-type Jumps struct{ Now, From, Before int64 }
-
-// At returns the largest jump that the sample at offset is judged by.
-func (j Jumps) At(offset int64) int64 {
-	if offset < j.From {
-		return j.Before
-	}
-	return j.Now
-}
+// Jump is the largest jump that a repair of the watermark has set for the records below Until, in place of that of their
+// readings: the record that had moved the watermark is read again, and must not move it as before.
+type Jump struct{ Most, Until int64 }
 
 // Floor is where a replay begins: the input offset, and what the state of no key says of the input
 // before it: the largest event time, which determines the watermark, and the suspects.
 type Floor struct {
 	Offset   int64
 	MaxTime  int64 // microseconds; NoTime if there was no sample
-	Jumps    Jumps
+	Jump     Jump
 	Suspects []HeldSuspect // in order of offset, at most Jurors
 	// Backfill is the end of the partition's backfill, the input whose results are not published. 0: there is none.
 	Backfill int64
@@ -59,7 +50,7 @@ func (f Floor) Records(bits uint8) Floor {
 		return f
 	}
 	f.Bits = bits
-	f.Offset, f.Backfill, f.Jumps.From = f.Offset>>bits, f.Backfill>>bits, f.Jumps.From>>bits
+	f.Offset, f.Backfill, f.Jump.Until = f.Offset>>bits, f.Backfill>>bits, f.Jump.Until>>bits
 	f.Suspects = slices.Clone(f.Suspects)
 	for i := range f.Suspects {
 		m := &f.Suspects[i]
@@ -73,7 +64,7 @@ func (f Floor) Samples(bits uint8) Floor {
 	if bits == 0 {
 		return f
 	}
-	f.Offset, f.Backfill, f.Jumps.From = f.Offset<<bits, f.Backfill<<bits, f.Jumps.From<<bits
+	f.Offset, f.Backfill, f.Jump.Until = f.Offset<<bits, f.Backfill<<bits, f.Jump.Until<<bits
 	f.Suspects = slices.Clone(f.Suspects)
 	for i := range f.Suspects {
 		m := &f.Suspects[i]
@@ -113,7 +104,7 @@ func (f *Floor) Suspect(offset int64) bool {
 
 // MarshalText returns the floor as the metadata of an offset commit has it:
 // "1;offset;max time in us", with "-" for no time, and then, where there are any,
-// "jump=us", or "jump=us:from offset:us before", and "suspects=" with
+// "jump=us:below offset" of a repair, and "suspects=" with
 // offset:votes:in favour for each, and :number where that is not 0, separated by commas,
 // "backfill=offset" and "sample_bits=bits".
 func (f Floor) MarshalText() ([]byte, error) {
@@ -125,10 +116,8 @@ func (f Floor) MarshalText() ([]byte, error) {
 	} else {
 		t = strconv.AppendInt(t, f.MaxTime, 10)
 	}
-	if j := f.Jumps; j.From > f.Offset {
-		t = fmt.Appendf(t, ";jump=%d:%d:%d", j.Now, j.From, j.Before)
-	} else if j.Now > 0 {
-		t = fmt.Appendf(t, ";jump=%d", j.Now)
+	if j := f.Jump; j.Until > f.Offset {
+		t = fmt.Appendf(t, ";jump=%d:%d", j.Most, j.Until)
 	}
 	for i, m := range f.Suspects {
 		if i == 0 {
@@ -157,8 +146,7 @@ func (f Floor) String() string {
 }
 
 // UnmarshalText reads the output of MarshalText. It ignores fields of other names. A field that occurs
-// twice is an error, because its second value would replace or extend the first. Without the field
-// jump, which the first versions did not write, no sample is a suspect.
+// twice is an error, because its second value would replace or extend the first.
 func (f *Floor) UnmarshalText(text []byte) error {
 	p := strings.Split(string(text), ";")
 	if len(p) < 3 || p[0] != "1" {
@@ -180,7 +168,10 @@ func (f *Floor) UnmarshalText(text []byte) error {
 		var ok bool
 		switch name {
 		case "jump":
-			ok = g.parseJumps(value)
+			var n []int64
+			if n, ok = numbers(value, 2); ok {
+				g.Jump = Jump{n[0], n[1]}
+			}
 		case "suspects":
 			ok = g.parseSuspects(value)
 		case "backfill":
@@ -219,18 +210,6 @@ func numbers(text string, n int) (list []int64, ok bool) {
 	return list, len(list) == n
 }
 
-func (f *Floor) parseJumps(text string) bool {
-	if n, ok := numbers(text, 1); ok {
-		f.Jumps = Jumps{Now: n[0]}
-		return true
-	}
-	n, ok := numbers(text, 3)
-	if ok {
-		f.Jumps = Jumps{n[0], n[1], n[2]}
-	}
-	return ok
-}
-
 func (f *Floor) parseSuspects(text string) bool {
 	last := int64(-1)
 	for _, p := range strings.Split(text, ",") {
@@ -260,15 +239,14 @@ func Parse(text string) (f Floor, err error) {
 }
 
 // Repaired returns the metadata text of an offset commit with another largest event time,
-// for a partition whose watermark a wrong clock has moved. The replay from there on judges
-// by jump, as a live fold would, so that the same clock does not move it again. Fields
-// that are no part of the floor stay.
-func Repaired(text string, maxTime, jump int64) (string, error) {
+// for a partition whose watermark a wrong clock has moved. The replay judges by jump, so that
+// the same clock does not move it again. Fields that are no part of the floor stay.
+func Repaired(text string, maxTime int64, jump Jump) (string, error) {
 	f, err := Parse(text)
 	if err != nil {
 		return "", err
 	}
-	f.MaxTime, f.Jumps = maxTime, Jumps{Now: jump}
+	f.MaxTime, f.Jump = maxTime, jump
 	repaired := f.String()
 	for _, field := range strings.Split(text, ";")[3:] {
 		if !strings.HasPrefix(field, "jump=") && !strings.HasPrefix(field, "suspects=") && !strings.HasPrefix(field, backfillField) &&

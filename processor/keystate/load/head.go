@@ -8,6 +8,7 @@ import (
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/mismatch"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
 )
@@ -126,10 +127,23 @@ func (l *Loader) readBody(k *keys.Key, version byte, body []byte) error {
 // readHeld reads the held samples of a head, with the blocks or, of a head that was written
 // before there were blocks, without.
 func (l *Loader) readHeld(d *changelog.Decoder, k *keys.Key, blocks bool) {
-	format := l.to.Records.Format()
+	format := *l.to.Records.Format()
 	var r heldblock.Loaded
+	var t reading.Translation
+	block := func(name heldblock.Name) []byte { return l.blocks[string(k.Name())][name] }
 	if blocks {
-		r = format.Read(d, k.LastTime, k.Born, func(name heldblock.Name) []byte { return l.blocks[string(k.Name())][name] })
+		begin := *d
+		if r = format.Read(d, k.LastTime, k.Born, block); r.Other && !d.Bad {
+			from, to, ok := l.to.Translate(r.Layout)
+			switch {
+			case ok:
+				*d, format, t = begin, from, to
+				r = format.Read(d, k.LastTime, k.Born, block)
+			case !l.whole: // the decision on its reading may follow
+				l.broken[k] = broken{err: fmt.Errorf("samples that it holds are of an unknown layout: %w", changelog.ErrCorrupt)}
+				return
+			}
+		}
 	} else {
 		r = format.ReadFlat(d)
 	}
@@ -142,6 +156,12 @@ func (l *Loader) readHeld(d *changelog.Decoder, k *keys.Key, blocks bool) {
 		l.mismatched(k, mismatch.Mismatch{Fields: true, Window: r.Layout})
 	case r.Missing:
 		l.broken[k] = broken{err: fmt.Errorf("samples that it holds are missing: %w", changelog.ErrCorrupt)}
+	case t != nil:
+		k.Held = heldblock.List(k, format.Dim, &r).Translated(len(t), t.Apply)
+		for i := range r.Blocks {
+			l.to.Records.AddStale(k, snapshot.Block(r.Blocks[i].Name()))
+		}
+		l.rewrite[k] = struct{}{}
 	default:
 		k.Held = heldblock.List(k, format.Dim, &r)
 		l.to.Records.SetBlocks(k, r.Blocks)

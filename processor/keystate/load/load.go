@@ -7,7 +7,9 @@ import (
 
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
 )
@@ -17,6 +19,9 @@ type Target struct {
 	Keys      *keys.Table
 	Records   *snapshot.Writer
 	Decisions *decisions.Log
+	// Translate says how held samples of another layout become those of the present one, of a Format; ok is false where
+	// no decision has a reading of that layout, or they are samples of other series.
+	Translate func(layout uint64) (from heldblock.Format, t reading.Translation, ok bool)
 }
 
 // Loader reads the records of a changelog.
@@ -30,6 +35,7 @@ type Loader struct {
 	findings
 	head    series.Reader
 	LeftOut int64 // memory of keys that are dropped
+	whole   bool  // everything is loaded
 }
 
 // New returns a Loader for the series that sets has detectors for. drops reports the keys of which only
@@ -70,12 +76,19 @@ func (l *Loader) Load(key, value []byte) error {
 
 // Finish reads the heads again that were not complete, with all that has followed them.
 func (l *Loader) Finish() error {
+	l.whole = true
 	for k, b := range l.broken {
 		if err := l.loadHead(k.Name(), b.value); err != nil {
 			return fmt.Errorf("keystate: changelog record H of key %s: %w", changelog.Digest(k.Name()), err)
 		}
 	}
 	return nil
+}
+
+// RewriteHeld has the held samples of a loaded key be written again.
+func (l *Loader) RewriteHeld(k *keys.Key) {
+	l.to.Records.Unblock(k, -1)
+	l.rewrite[k] = struct{}{}
 }
 
 // Unload removes a key, and returns the records of it that are in the changelog beside its head.

@@ -52,6 +52,9 @@ func (e *Error) Error() string {
 	for i := range e.List {
 		texts[i] = e.List[i].String()
 	}
+	if e.Keys == 0 {
+		return fmt.Sprintf("keystate: %s (in records that are read again): %v", strings.Join(texts, ", "), Err)
+	}
 	return fmt.Sprintf("keystate: %s (%d keys, for example %s): %v", strings.Join(texts, ", "), e.Keys, e.Example, Err)
 }
 
@@ -80,6 +83,19 @@ func (l *List) Add(name []byte, list []Mismatch) {
 	}
 }
 
+// Note adds a difference in the records that a replay reads, unless a key shows one of the same detector.
+func (l *List) Note(m Mismatch) {
+	for seen := range l.keys {
+		if seen.Detector == m.Detector {
+			return
+		}
+	}
+	if l.keys == nil {
+		l.keys = map[Mismatch]int{}
+	}
+	l.keys[m] = 0
+}
+
 // Sorted returns the differences in order of the detectors' names.
 func (l *List) Sorted() []Mismatch {
 	var list []Mismatch
@@ -95,7 +111,7 @@ func (l *List) Sorted() []Mismatch {
 
 // Err returns an *Error with the differences; nil where there are none.
 func (l *List) Err() error {
-	if l.changed == 0 {
+	if len(l.keys) == 0 {
 		return nil
 	}
 	return &Error{List: l.Sorted(), Keys: l.changed, Example: changelog.Digest(l.example)}

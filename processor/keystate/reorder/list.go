@@ -74,6 +74,27 @@ func (l *List[K]) Append(time, offset int64) {
 // Value adds a value to the sample that Append has begun.
 func (l *List[K]) Value(bits uint64) { l.words = append(l.words, bits) }
 
+// Translated returns the list with samples of dim values, which translate writes to dst; nil for a nil list.
+func (l *List[K]) Translated(dim int, translate func(dst, values []float64)) *List[K] {
+	if l == nil {
+		return nil
+	}
+	to := NewList(l.key, dim, l.Len())
+	values, dst := make([]float64, l.size-2), make([]float64, dim)
+	for i := range l.Len() {
+		w := l.At(i)
+		for j := range values {
+			values[j] = math.Float64frombits(w[2+j])
+		}
+		translate(dst, values)
+		to.Append(int64(w[0]), int64(w[1]))
+		for _, v := range dst {
+			to.Value(math.Float64bits(v))
+		}
+	}
+	return to
+}
+
 // Restore puts a released sample back in front of the others.
 func (l *List[K]) Restore(sample []uint64) { copy(l.open(0), sample) }
 

@@ -69,6 +69,14 @@ type waits[K any] struct {
 	overdue  int64                        // samples of offsets up to here have waited long enough
 }
 
+// SetMost sets the most offsets that a sample waits (0: no limit). It reports whether that is another number than before;
+// then Rebuild has to follow.
+func (w *waits[K]) SetMost(most int) (changed bool) {
+	changed = w.most != most
+	w.most = most
+	return changed
+}
+
 // add adds a sample that is held from now on; held is the number of samples that are.
 func (w *waits[K]) add(a arrival[K], held int) {
 	q := &w.arrived

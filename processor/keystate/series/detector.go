@@ -34,6 +34,9 @@ type Setup struct {
 	Size, Most detectors.Outputs
 	Params     detectors.Words
 
+	// The reading in force has no such detector, or not on this window, or no such window: they take no samples yet.
+	Absent, WindowAbsent bool
+
 	Judged   bool              // has a threshold
 	Rule     *threshold.Rule   // in force for the score that Apply judges next
 	Alarm    *ruling.Alarm     // in force for it, too

@@ -8,20 +8,20 @@ import (
 
 // limit is the largest jump in force.
 type limit struct {
-	jump  int64  // microseconds; 0: any
-	reach uint64 // jump; without a limit, the largest number
+	most  int64  // microseconds; 0: any
+	reach uint64 // most; without a limit, the largest number
 }
 
 // set sets the largest jump that samples are judged by.
 func (l *limit) set(jump int64) {
-	l.jump, l.reach = jump, math.MaxUint64
+	l.most, l.reach = jump, math.MaxUint64
 	if jump > 0 {
 		l.reach = uint64(jump)
 	}
 }
 
 // Judging reports whether samples can be suspects at all.
-func (l *limit) Judging() bool { return l.jump > 0 }
+func (l *limit) Judging() bool { return l.most > 0 }
 
 // Far reports whether a time is further past an earlier one than the largest jump.
 func (l *limit) Far(time, top int64) bool { return uint64(time)-uint64(top) > l.reach }
@@ -30,7 +30,7 @@ func (l *limit) Far(time, top int64) bool { return uint64(time)-uint64(top) > l.
 // largest one.
 func (l *limit) Beyond(time, top int64) bool {
 	switch {
-	case l.jump == 0:
+	case l.most == 0:
 		return false
 	case top == eventtime.None:
 		return true

@@ -30,9 +30,10 @@ func (u *Suspect[S]) Votes() (votes, agree uint8) { return u.votes, u.agree }
 
 // Jury holds the suspects of a partition and takes the votes on them.
 type Jury[S any] struct {
-	clone func(S) S
-	bits  uint8 // of an offset, that number the samples of a record
-	jumps floor.Jumps
+	clone    func(S) S
+	bits     uint8      // of an offset, that number the samples of a record
+	jump     int64      // of the reading in force
+	repaired floor.Jump // of a repair
 	limit
 	list   []Suspect[S]        // in order of offset; replaced, never changed in place
 	recall []floor.HeldSuspect // those of the floor that Recall has not found yet
@@ -43,32 +44,34 @@ type Jury[S any] struct {
 // outlives the call that brings it.
 func New[S any](jump int64, bits uint8, clone func(S) S) Jury[S] {
 	j := Jury[S]{clone: clone, bits: bits}
-	j.set(jump)
+	j.SetJump(jump)
 	return j
 }
 
-// Begin sets the suspects that are undecided at the floor where the state begins, and the
-// largest jumps by which a replay judges.
-func (j *Jury[S]) Begin(f floor.Floor, jumps floor.Jumps, jump int64) {
-	j.list, j.recall = nil, slices.Clone(f.Suspects)
-	j.jumps = jumps
+// SetJump sets the largest jump in microseconds (0: any) of the reading in force.
+func (j *Jury[S]) SetJump(jump int64) {
+	j.jump = jump
 	j.set(jump)
 }
 
-// Replay prepares the Jury for the sample of a replay at offset: it is judged as when live.
-// It returns the number of suspects of the floor that the input does not have any more.
+// Begin sets the suspects that are undecided at the floor where the state begins.
+func (j *Jury[S]) Begin(f floor.Floor) {
+	j.list, j.recall, j.repaired = nil, slices.Clone(f.Suspects), f.Jump
+}
+
+// Replay prepares the Jury for the sample of a replay at offset: it is judged as when live, or, below the offset up to
+// which the watermark was repaired, as the repair says. It returns the number of suspects of the floor that the input does
+// not have any more.
 func (j *Jury[S]) Replay(offset int64) (lost int) {
-	j.set(j.jumps.At(offset))
+	if j.set(j.jump); offset < j.repaired.Until {
+		j.set(j.repaired.Most)
+	}
 	return j.lost()
 }
 
-// EndReplay sets the largest jump from offset on, where a replay ends. It returns the number
-// of suspects of the floor that the input does not have any more.
-func (j *Jury[S]) EndReplay(offset, jump int64) (lost int) {
-	if j.jumps.Now != jump {
-		j.jumps = floor.Jumps{Now: jump, From: offset, Before: j.jumps.Now}
-	}
-	j.set(jump)
+// EndReplay ends a replay. It returns the number of suspects of the floor that the input does not have any more.
+func (j *Jury[S]) EndReplay() (lost int) {
+	j.set(j.jump)
 	return j.lost()
 }
 
@@ -78,8 +81,8 @@ func (j *Jury[S]) lost() int {
 	return n
 }
 
-// Jumps returns the largest jumps in the form that a floor has.
-func (j *Jury[S]) Jumps() floor.Jumps { return j.jumps }
+// Repaired returns the largest jump of a repair in the form that a floor has.
+func (j *Jury[S]) Repaired() floor.Jump { return j.repaired }
 
 // Join holds a sample with the suspect of its record, and reports whether there is one. A record has one
 // clock: it is one suspect, and its samples do not vote on each other.
@@ -111,7 +114,7 @@ func (j *Jury[S]) Vote(time, offset int64, sample S, top int64, take, refuse fun
 		if voting {
 			u.votes++
 		}
-		if voting && time >= eventtime.Before(u.Time, j.jump) {
+		if voting && time >= eventtime.Before(u.Time, j.most) {
 			u.agree++
 		}
 		if u.agree > floor.Jurors/2 {

@@ -118,7 +118,7 @@ func TestJury(t *testing.T) {
 				}
 			}
 			again := newJury(jump)
-			again.Begin(floor.Floor{Offset: offset + 1, Suspects: j.Held()}, floor.Jumps{Now: jump}, jump)
+			again.Begin(floor.Floor{Offset: offset + 1, Suspects: j.Held()})
 			for o := range offset + 1 {
 				if u := j.Find(o); u != nil {
 					again.Recall(u.Time, o, "sample")
@@ -136,11 +136,12 @@ func TestJury(t *testing.T) {
 	}
 }
 
-// TestReplay judges the samples of a replay by the jumps of their offsets, and counts the
-// suspects that are lost.
+// TestReplay judges the samples of a replay by the jump of the reading in force, or of a repair below its offset, and counts
+// the suspects that are lost.
 func TestReplay(t *testing.T) {
-	j := newJury(100)
-	j.Begin(floor.Floor{Offset: 10, Suspects: []floor.HeldSuspect{{Offset: 7}, {Offset: 8}}}, floor.Jumps{Now: 50, From: 12, Before: 5}, 100)
+	j := newJury(50)
+	repaired := floor.Jump{Most: 5, Until: 12}
+	j.Begin(floor.Floor{Offset: 10, Suspects: []floor.HeldSuspect{{Offset: 7}, {Offset: 8}}, Jump: repaired})
 	j.Recall(1, 8, "sample")
 	if lost := j.Replay(11); lost != 1 || !j.Beyond(10, 0) {
 		t.Errorf("%d are lost; a jump of 10 is a suspect: %v", lost, j.Beyond(10, 0))
@@ -148,13 +149,12 @@ func TestReplay(t *testing.T) {
 	if lost := j.Replay(12); lost != 0 || j.Beyond(50, 0) || !j.Beyond(51, 0) {
 		t.Errorf("%d are lost; a jump of 50 is a suspect: %v", lost, j.Beyond(50, 0))
 	}
-	if j.EndReplay(20, 50); j.Jumps() != (floor.Jumps{Now: 50, From: 12, Before: 5}) {
-		t.Errorf("%+v", j.Jumps())
+	j.SetJump(100)
+	if j.Replay(13); j.Beyond(100, 0) || !j.Judging() || j.Repaired() != repaired {
+		t.Errorf("a jump of 100 is a suspect; %+v", j.Repaired())
 	}
-	if j.EndReplay(20, 100); j.Jumps() != (floor.Jumps{Now: 100, From: 20, Before: 50}) || j.Beyond(100, 0) || !j.Judging() {
-		t.Errorf("%+v", j.Jumps())
-	}
-	if j.EndReplay(30, 0); j.Judging() || j.Beyond(1<<62, -1<<62) || j.Far(1<<62, -1<<62) {
+	j.SetJump(0)
+	if j.EndReplay(); j.Judging() || j.Beyond(1<<62, -1<<62) || j.Far(1<<62, -1<<62) {
 		t.Error("without a largest jump there is a suspect")
 	}
 	if list := j.List(); len(list) != 1 {
@@ -215,7 +215,7 @@ func TestJuryOfRecords(t *testing.T) {
 				}
 			}
 			again := New(jump, bits, func(s string) string { return s + " copied" })
-			again.Begin(floor.Floor{Offset: (offset + 1) << bits, Suspects: several.Held()}, floor.Jumps{Now: jump}, jump)
+			again.Begin(floor.Floor{Offset: (offset + 1) << bits, Suspects: several.Held()})
 			for _, u := range several.List() {
 				for k := range int64(1 + len(u.More)) {
 					again.Recall(u.Time, u.Offset+k, "sample")

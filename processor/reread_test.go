@@ -1,0 +1,178 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
+	"odradek/processor/keystate/reading"
+	"odradek/processor/keystate/series"
+	"odradek/processor/mapping"
+	"odradek/schemas"
+	"odradek/schemas/output"
+)
+
+// change is a change of how records are read.
+type change struct {
+	name string
+	make func(r *rand.Rand, to *reading.Reading)
+}
+
+// changes has one of each field of a reading that a restart may change without losing state.
+var changes = []change{
+	{"lateness", func(r *rand.Rand, to *reading.Reading) { to.Lateness = []int64{0, 5e6, 60e6}[r.IntN(3)] }},
+	{"max_held", func(r *rand.Rand, to *reading.Reading) { to.MaxHeld = []int{0, 20, 1000}[r.IntN(3)] }},
+	{"max_jump", func(r *rand.Rand, to *reading.Reading) { to.MaxJump = []int64{0, 30e6, 600e6}[r.IntN(3)] }},
+	{"max_future", func(r *rand.Rand, to *reading.Reading) { to.MaxFuture = []int64{0, 1e6, 60e6}[r.IntN(3)] }},
+	{"missing", func(_ *rand.Rand, to *reading.Reading) { to.Hold = !to.Hold }},
+	{"duplicates", func(_ *rand.Rand, to *reading.Reading) { to.DropDuplicates = !to.DropDuplicates }},
+	{"value_fields", func(r *rand.Rand, to *reading.Reading) {
+		to.Fields = [][]string{{"a"}, {"a", "b"}, {"b", "a"}, {"c[2]", "a"}}[r.IntN(4)]
+	}},
+}
+
+// rereadRecords produces n records of JSON, some without a value, too late, too far in the future or twice at one time.
+func (b *bench) rereadRecords(n int) {
+	b.t.Helper()
+	recs := make([]kafkatest.Record, n)
+	for i := range recs {
+		at := 1_700_000_000_000 + int64(b.n)*200
+		event, value := at, fmt.Sprint(b.n%7)
+		switch b.rng.IntN(10) {
+		case 0:
+			event -= b.rng.Int64N(20_000)
+		case 1:
+			event += b.rng.Int64N(90_000)
+		case 2:
+			value = "null"
+		case 3:
+			event -= event % 2000
+		}
+		recs[i] = kafkatest.Record{Topic: b.input, Partition: 0, Time: at, Value: fmt.Appendf(nil,
+			`{"id":"s%d","at":%d,"a":%s,"b":%d,"c":[1,%d]}`, b.rng.IntN(5), event, value, b.n%5, b.n%3)}
+		b.n++
+	}
+	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// reread returns the configuration of a worker that reads records by a reading.
+func (b *bench) reread(of reading.Reading) Config {
+	b.t.Helper()
+	cfg := b.config("one")
+	cfg.State.Reading, cfg.State.Dim = of, of.Dim()
+	columns, err := mapping.Of(&of).Columns([]string{"a"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cfg.State.Windows = []series.WindowConfig{{Columns: columns, Fingerprint: 1}}
+	cfg.State.Detectors[0].Stride = 1
+	if cfg.Decoder, err = mapping.NewDecoder(&of, nil, nil); err != nil {
+		b.t.Fatal(err)
+	}
+	cfg.Former = func(r *reading.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, nil, nil) }
+	cfg.ReplayLimit = 30 * time.Second
+	return cfg
+}
+
+// fates returns what became of each input offset: scores, dead letters, late records, as often as they were published.
+func (b *bench) fates() map[int64][]string {
+	b.t.Helper()
+	of := map[int64][]string{}
+	for _, r := range b.read("scores") {
+		s, err := output.DecodeScore(r.Value)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		of[s.Offset] = append(of[s.Offset], fmt.Sprint("score ", s.State, s.Score))
+	}
+	for topic, name := range map[string]string{"dlq": "__streams.errors.offset", "late": "odradek.source.offset"} {
+		for _, r := range b.read(topic) {
+			var at int64
+			if _, err := fmt.Sscan(head(&r, name), &at); err != nil {
+				b.t.Fatal(topic, r.Headers, err)
+			}
+			of[at] = append(of[at], topic)
+		}
+	}
+	return of
+}
+
+// TestReadingsInSequence: a worker is killed again and again, and starts with another way of reading records, and at times
+// with a former one. Each record has exactly the fate that it has in a group whose workers drain before each change, which
+// leaves nothing to replay: as many scores, dead letters and late records, and the same states at the end.
+func TestReadingsInSequence(t *testing.T) {
+	first := reading.Reading{Decoding: reading.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}}}
+	killed, drained := newBench(t, 1), newBench(t, 1)
+	rng := killed.rng
+	seed := rng.Uint64()
+	killed.rng, drained.rng = rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 1))
+	past, now, trail := []reading.Reading{first}, first, "first"
+	var mu sync.Mutex
+	last := map[*bench][]byte{} // states that were handed over
+	for phase := range 8 {
+		for _, b := range []*bench{killed, drained} {
+			b.rereadRecords(300)
+			cfg := b.reread(now)
+			cfg.export = func(_ kafka.TP, restored bool, _ int64, state []byte) {
+				if !restored {
+					mu.Lock()
+					defer mu.Unlock()
+					last[b] = state
+				}
+			}
+			p, stop := b.start(cfg)
+			waitFor(t, "all is committed", 20*time.Second, func() bool {
+				l := p.Status()
+				return len(l) == 1 && l[0].Running && l[0].Committed >= int64(b.n)
+			})
+			if b == killed && phase < 7 {
+				stop(errors.New("killed"))
+			} else {
+				stop(nil)
+			}
+		}
+		if past = append(past, now); rng.IntN(4) == 0 {
+			now = past[rng.IntN(len(past))]
+			trail += " > back"
+			continue
+		}
+		var names []string
+		for range 1 + rng.IntN(3) {
+			c := changes[rng.IntN(len(changes))]
+			c.make(rng, &now)
+			names = append(names, c.name)
+		}
+		trail += " > " + strings.Join(names, "+")
+	}
+	got, want := killed.fates(), drained.fates()
+	differ := 0
+	for o := range int64(killed.n) {
+		if g, w := fmt.Sprint(got[o]), fmt.Sprint(want[o]); g != w {
+			if differ++; differ <= 10 {
+				t.Errorf("the record at offset %d has become %s, not %s", o, g, w)
+			}
+		}
+	}
+	if !bytes.Equal(last[killed], last[drained]) {
+		t.Errorf("the states of %d and %d bytes differ at the end", len(last[killed]), len(last[drained]))
+	}
+	for o, f := range want {
+		if len(f) > 1 {
+			t.Errorf("the record at offset %d has become %v", o, f)
+		}
+	}
+	if differ > 0 {
+		t.Errorf("%d of %d records differ after %s", differ, killed.n, trail)
+	}
+	t.Logf("%d of %d records have a fate after %s", len(want), killed.n, trail)
+}
