@@ -72,7 +72,7 @@ pictures: ## docs/pictures, of the page and of the demo: look at each before it 
 	cd deploy/test/browser && $(GO) test -count=1 ./... -pictures $(CURDIR)/docs/pictures
 	$(GO) test -count=1 -run TestDemoOnATerminal ./cmd/demo -args -pictures $(CURDIR)/docs/pictures
 
-long: ## before a release: all tests, all of them required, on both versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
+long: ## before a release: all tests, all of them required, on three versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
 	cd deploy/test/connect && ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry $(GO) test -count=1 ./...
 	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -count=1 ./...

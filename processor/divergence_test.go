@@ -212,7 +212,7 @@ func TestUncleanElection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real Kafka is left out with -short")
 	}
-	c := kafkatest.Open(t, kafkatest.KindKafka411)
+	c := kafkatest.Open(t, kafkatest.KindNewest)
 	if len(c.Nodes()) < 3 {
 		t.Skip("the nodes are not this process's to kill")
 	}

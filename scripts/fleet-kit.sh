@@ -12,7 +12,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 programs=$1 child=$2 suite=$3 to=$4
-version=4.1.1
+version=4.4.0
 cache=${ODRADEK_TEST_CACHE:-$HOME/.cache/odradek-test}
 for part in "$cache/kafka-$version/lib" "$cache/kafka-$version-formatted/data"; do
 	[[ -d $part ]] || { echo "fleet-kit: no $part; bench -quick path-rate makes it" >&2; exit 1; }

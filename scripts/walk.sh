@@ -69,10 +69,10 @@ fi
 
 title "Kafka, a registry, and a producer in Python"
 (cd odradek && go build -o "$here/up" ./processor/kafkatest/up)
-./up 4.1.1 >up.log 2>&1 &
+./up 4.4.0 >up.log 2>&1 &
 pids+=($!)
-until_ok "grep -q KAFKA_4_1_1 up.log"
-cluster=$(sed -n 's/^export ODRADEK_TEST_KAFKA_4_1_1=//p' up.log)
+until_ok "grep -q KAFKA_4_4_0 up.log"
+cluster=$(sed -n 's/^export ODRADEK_TEST_KAFKA_4_4_0=//p' up.log)
 BROKERS=$(tr -d ' \n' <"$cluster" | sed 's/.*"Brokers":\["\([^"]*\)".*/\1/')
 REGISTRY=$(sed -n 's/^export ODRADEK_TEST_REGISTRY=//p' up.log)
 export BROKERS REGISTRY TOPIC=presses GROUP=odradek-presses
@@ -135,7 +135,7 @@ if [[ $skip != *,tools,* ]]; then
 	cat >tools/pom.xml <<-POM
 		<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>walk</groupId>
 		<artifactId>tools</artifactId><version>1</version><packaging>pom</packaging><dependencies>
-		<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>4.1.1</version></dependency>
+		<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>4.4.0</version></dependency>
 		<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
 		</dependencies></project>
 	POM

@@ -225,7 +225,7 @@ func TestComposeRules(t *testing.T) {
 		{"ODRADEK_PRESET: default", "ODRADEK_DETECTOR_LEVEL_OP: zscore", "ODRADEK_DETECTOR_LEVEL_OP"},
 		{"ODRADEK_EXECUTOR: auto", "ODRADEK_EXECUTOR: cuda", "no program"},
 		{"ODRADEK_LOG_FORMAT: json", "ODRADEK_LOG_FORMAT: json\n  ODRADEK_INSTANCE_ID: one", "worker: one instance id"},
-		{"image: apache/kafka:4.1.1", "image: apache/kafka:latest", `kafka: image "apache/kafka:latest" is not pinned`},
+		{"image: apache/kafka:4.4.0", "image: apache/kafka:latest", `kafka: image "apache/kafka:latest" is not pinned`},
 		{"image: prom/prometheus:v3.5.0", "image: prom/prometheus", "prometheus: image"},
 		{"image: apicurio/apicurio-registry:3.0.9", "image: apicurio/apicurio-registry:3", "registry: image"},
 		{"test: [CMD, /worker, healthcheck]", "test: /worker healthcheck", "worker: the healthcheck needs a shell"},

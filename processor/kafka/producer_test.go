@@ -230,7 +230,7 @@ func TestFirstBatches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs real Kafka")
 	}
-	k := kafkatest.Open(t, kafkatest.KindKafka411)
+	k := kafkatest.Open(t, kafkatest.KindNewest)
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 4), k.Topic(t, "out", 24)
 	p := newProducer(t, c, kafkatest.Unique("tx"))
@@ -321,7 +321,7 @@ func TestMarkersDelay(t *testing.T) {
 func BenchmarkTransaction(b *testing.B) {
 	kind := kafkatest.KindFake
 	if os.Getenv("ODRADEK_BENCH_KAFKA") != "" {
-		kind = kafkatest.KindKafka411
+		kind = kafkatest.KindNewest
 	}
 	k := kafkatest.Open(b, kind)
 	c := open(b, k.Brokers)

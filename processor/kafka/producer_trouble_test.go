@@ -349,7 +349,7 @@ func TestSequenceWraps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs real Kafka")
 	}
-	k := kafkatest.Open(t, kafkatest.KindKafka411)
+	k := kafkatest.Open(t, kafkatest.KindNewest)
 	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)

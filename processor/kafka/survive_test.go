@@ -50,11 +50,11 @@ func TestTransactionsSurvive(t *testing.T) {
 			time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
 		})
 	})
-	t.Run(kafkatest.KindKafka411, func(t *testing.T) {
+	t.Run(kafkatest.KindNewest, func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("real Kafka is left out with -short")
 		}
-		k := kafkatest.Open(t, kafkatest.KindKafka411)
+		k := kafkatest.Open(t, kafkatest.KindNewest)
 		if len(k.Nodes()) == 0 {
 			t.Skip("the nodes are not this process's to kill")
 		}

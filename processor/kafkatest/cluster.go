@@ -14,19 +14,35 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// The kinds of cluster.
-const (
-	KindFake     = "kfake"
-	KindKafka411 = "kafka-4.1.1"
-	KindKafka391 = "kafka-3.9.1"
-	KindNewest   = KindKafka411
-)
+// Versions lists the versions of Apache Kafka that are tested, the newest first: the newest one, the oldest that the worker
+// supports and, before a release, one between.
+var Versions = versions()
+
+func versions() []string {
+	if Long() {
+		return []string{"4.4.0", "4.1.1", "3.9.1"}
+	}
+	return []string{"4.4.0", "3.9.1"}
+}
+
+// KindFake is kfake, in the process of the test. Each version of Versions is another kind.
+const KindFake = "kfake"
+
+// KindNewest is the newest version of Apache Kafka.
+var KindNewest = kindOf(Versions[0])
 
 // Kinds lists every kind of cluster, the cheapest first.
-var Kinds = []string{KindFake, KindKafka411, KindKafka391}
+var Kinds = kinds()
 
-// Versions lists the versions of Apache Kafka that are tested, the newest first.
-var Versions = []string{"4.1.1", "3.9.1"}
+func kindOf(version string) string { return "kafka-" + version }
+
+func kinds() []string {
+	kinds := []string{KindFake}
+	for _, v := range Versions {
+		kinds = append(kinds, kindOf(v))
+	}
+	return kinds
+}
 
 // Cluster is a running Kafka cluster: kfake in this process, real nodes that
 // this process started, or a cluster started elsewhere that it only uses.

@@ -81,7 +81,7 @@ func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	began := time.Now()
-	c := &Cluster{Kind: "kafka-" + o.Version, Version: o.Version, Dir: o.Dir}
+	c := &Cluster{Kind: kindOf(o.Version), Version: o.Version, Dir: o.Dir}
 	if c.Dir == "" {
 		if c.Dir, err = tempDir("kafka"); err != nil {
 			return nil, err
@@ -346,6 +346,12 @@ func layFormat(from, to, cluster string, node int32) error {
 		return err
 	}
 	for _, f := range files {
+		if f.IsDir() { // since Kafka 4.4 the metadata log's first snapshot
+			if err := layFormat(filepath.Join(from, f.Name()), filepath.Join(to, f.Name()), cluster, node); err != nil {
+				return err
+			}
+			continue
+		}
 		b, err := os.ReadFile(filepath.Join(from, f.Name()))
 		if err != nil {
 			return err

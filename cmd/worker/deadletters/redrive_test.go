@@ -132,7 +132,7 @@ func (f *fixture) produce(recs ...kafkatest.Record) {
 func TestRedriveKilled(t *testing.T) {
 	t.Run(kafkatest.KindFake, func(t *testing.T) { testRedriveKilled(t, kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})) })
 	if kafkatest.Long() {
-		t.Run(kafkatest.KindKafka411, func(t *testing.T) { testRedriveKilled(t, kafkatest.Open(t, kafkatest.KindKafka411)) })
+		t.Run(kafkatest.KindNewest, func(t *testing.T) { testRedriveKilled(t, kafkatest.Open(t, kafkatest.KindNewest)) })
 	}
 }
 
