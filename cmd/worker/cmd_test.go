@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -185,8 +186,34 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
+// TestHangupAtTheStart: SIGHUP does not end run before its handler is there.
+func TestHangupAtTheStart(t *testing.T) {
+	if os.Getenv("ODRADEK_TEST_SIGNALS") != "" {
+		ignoreHangup([]string{"run"})
+		fmt.Println("ready")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHangupAtTheStart$")
+	cmd.Env = append(os.Environ(), "ODRADEK_TEST_SIGNALS=1")
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if lines.Text() == "ready" {
+			must(t, cmd.Process.Signal(syscall.SIGHUP))
+			must(t, in.Close())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("SIGHUP at the start: %v", err)
+	}
+}
+
 // The first signal ends the context, the second the process, with its number
-// in the exit code.
+// in the exit code. SIGTERM within a second of the first one counts as that one.
 func TestSecondSignal(t *testing.T) {
 	if os.Getenv("ODRADEK_TEST_SIGNALS") != "" {
 		ctx := signalContext()
@@ -206,14 +233,31 @@ func TestSecondSignal(t *testing.T) {
 			t.Fatal(err)
 		}
 		timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		var first time.Time
+		var again *time.Ticker
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			if text := lines.Text(); text == "ready" || text == "draining" {
+			switch lines.Text() {
+			case "ready":
+				first = time.Now()
 				_ = cmd.Process.Signal(s)
+			case "draining":
+				again = time.NewTicker(20 * time.Millisecond)
+				go func() {
+					for range again.C { // until the process has ended
+						if cmd.Process.Signal(s) != nil {
+							return
+						}
+					}
+				}()
 			}
 		}
 		err = cmd.Wait()
+		again.Stop()
 		timer.Stop()
+		if took := time.Since(first); s == syscall.SIGTERM && took < sameTerm {
+			t.Errorf("it ended within %v of the first SIGTERM", took)
+		}
 		var ee *exec.ExitError
 		if !errors.As(err, &ee) || ee.ExitCode() != 128+int(s) {
 			t.Errorf("%v: %v", s, err)

@@ -91,6 +91,7 @@ exit codes:
 `
 
 func main() {
+	ignoreHangup(os.Args[1:])
 	ctx := signalContext()
 	os.Exit(dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr, commands()))
 }
@@ -143,15 +144,29 @@ func dispatch(ctx context.Context, args []string, out, stderr io.Writer, cmds []
 	return exitUsage
 }
 
+// ignoreHangup has run ignore SIGHUP until package reload handles it: at the start it would end the process.
+func ignoreHangup(args []string) {
+	if len(args) > 0 && args[0] == "run" {
+		signal.Ignore(syscall.SIGHUP)
+	}
+}
+
+// sameTerm is the time within which SIGTERM counts as one, however often it comes: a supervisor that signals the process
+// and its group sends two.
+const sameTerm = time.Second
+
 // signalContext ends at the first SIGINT or SIGTERM; the second ends the process.
 func signalContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		<-signals
+		first, at := <-signals, time.Now()
 		cancel()
 		second := <-signals
+		for first == syscall.SIGTERM && second == syscall.SIGTERM && time.Since(at) < sameTerm {
+			second = <-signals
+		}
 		code := 128 + int(syscall.SIGTERM)
 		if s, ok := second.(syscall.Signal); ok {
 			code = 128 + int(s)

@@ -16,8 +16,8 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestMissingInputTopic: an input topic that no broker knows ends the start at
-// once, with what to do about it. Nobody makes it meanwhile.
+// TestMissingInputTopic: an input topic that no broker knows ends the start within
+// seconds, with what to do about it. Nobody makes it meanwhile.
 func TestMissingInputTopic(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		input := c.Topic(t, "in", 1)
@@ -33,9 +33,6 @@ func TestMissingInputTopic(t *testing.T) {
 			if !w.logged(want) {
 				t.Errorf("the log lacks %q", want)
 			}
-		}
-		if w.logged("trying again") {
-			t.Error("the start was tried again")
 		}
 		client, err := kafka.Open(t.Context(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 		if err != nil {

@@ -102,6 +102,9 @@ var Table = [outputCount]Spec{
 var Changelog = Spec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state", Key: "series",
 	Configs: map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}}
 
+// Ledger returns the name of the topic that says which letters of a dead-letter topic were sent again.
+func Ledger(deadLetters string) string { return deadLetters + "-redriven" }
+
 // NewMetrics returns metrics of the worker's outputs.
 func NewMetrics() *metrics.Metrics {
 	names := make([]string, 0, len(Table))

@@ -347,6 +347,11 @@ func (k *checker) topics() {
 	if k.c.Detect.Feedback != Off {
 		check("FEEDBACK_TOPIC", k.c.Detect.Feedback)
 	}
+	for _, t := range k.c.Group.Topics { // those that the settings above name are faults of these
+		if k.ok("TOPICS") && !patterns.Is(t) && k.c.writes(t) && named[t] == Prefix+"TOPICS" {
+			k.add("TOPICS", fmt.Sprintf("topic %q is one that the program writes for this group", t), "name topics of records to read")
+		}
+	}
 	k.carryHeaders()
 	if o.Replication == 0 {
 		k.add("REPLICATION", "0 is not a replication factor", "use -1 for the brokers' default, or at least 1")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config/patterns"
+	"odradek/processor/outputs"
 )
 
 // HasPatterns reports whether ODRADEK_TOPICS has patterns, so that the input topics are known only from the brokers.
@@ -14,7 +15,7 @@ func (c *Config) HasPatterns() bool { return slices.ContainsFunc(c.Group.Topics,
 func (c *Config) Inputs() []string { return c.inputs.List(c.Group.Topics) }
 
 // SetInputs sets the topics that patterns match, of all topics that there are, and reports whether they are others than before.
-// Topics of the group's own match no pattern: outputs, feedback and changelogs.
+// Topics of the group's own match no pattern: outputs, feedback, changelogs and the ledger of dlq redrive.
 func (c *Config) SetInputs(all []string) (changed bool) {
 	return c.inputs.Set(c.Group.Topics, all, c.isOwn)
 }
@@ -23,5 +24,11 @@ func (c *Config) SetInputs(all []string) (changed bool) {
 func (c *Config) isOwn(topic string) bool {
 	isChangelog := strings.HasSuffix(topic, "-changelog") &&
 		(strings.HasPrefix(topic, c.Output.ChangelogPrefix+"-") || strings.HasPrefix(topic, c.Group.Group+"-"))
-	return isChangelog || strings.HasPrefix(topic, "__") || topic == c.Detect.Feedback || slices.Contains(c.Output.Topics[:], topic)
+	return isChangelog || strings.HasPrefix(topic, "__") || c.writes(topic)
+}
+
+// writes reports whether the program writes a topic, or would with other settings, apart from changelogs.
+func (c *Config) writes(topic string) bool {
+	return topic == c.Detect.Feedback || topic == outputs.Ledger(c.Output.Topics[outputs.DeadLetters]) ||
+		slices.Contains(c.Output.Topics[:], topic)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"odradek/processor/outputs"
 )
 
 // TestPatterns: patterns match the topics that there are, but none of the group's own nor Kafka's, and a mapping of a pattern holds
@@ -19,7 +21,7 @@ func TestPatterns(t *testing.T) {
 		t.Errorf("inputs %q before any was looked for", got)
 	}
 	own := []string{"p-says", "p-g--p-x-changelog", "p-g-p-x-changelog", "__consumer_offsets", "_x"}
-	own = append(own, c.Output.Topics[:]...)
+	own = append(append(own, c.Output.Topics[:]...), c.Output.Topics[outputs.DeadLetters]+"-redriven")
 	all := append([]string{"q", "p-x", "p-", "pp-x", "p-other-changelog", "p-ab1", "p-abc2"}, own...)
 	if !c.SetInputs(all) || c.SetInputs(all) {
 		t.Error("the first look changes the inputs, and the same look does not")
@@ -64,5 +66,15 @@ func TestPatternFaults(t *testing.T) {
 	if _, faults, _ = Parse(minimal("ODRADEK_TOPICS=p,q", "ODRADEK_MAPPING_A_TOPICS=r*")); len(faults) != 1 ||
 		!strings.Contains(faults[0].Problem, `"r*" is none of ODRADEK_TOPICS`) {
 		t.Errorf("a pattern that can match no input: %v", faults)
+	}
+}
+
+// TestOwnInputs: a topic that the program writes for the group is no input, also where a setting has turned it off.
+func TestOwnInputs(t *testing.T) {
+	for _, topic := range []string{"g-dlq-redriven", "g-dlq", "g-scores", "g-late", "g-feedback", "g-rekey", "g-in-changelog"} {
+		_, faults, _ := Parse(minimal("ODRADEK_GROUP=g", "ODRADEK_TOPICS=in,"+topic, "ODRADEK_SCORES=none"))
+		if len(faults) != 1 || !strings.Contains(faults[0].String(), topic) {
+			t.Errorf("%s: %v", topic, faults)
+		}
 	}
 }

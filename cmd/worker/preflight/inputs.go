@@ -42,7 +42,7 @@ func InputTopics(ctx context.Context, c *config.Config, admin *kafka.Admin) (fou
 			if near := nearTopic(ctx, admin, name); near != "" {
 				fix += ": did you mean " + near + "?"
 			}
-			faults = append(faults, Finding{Level: LevelFault, What: "topic " + name, Detail: "does not exist", Fix: fix})
+			faults = append(faults, Finding{Level: LevelFault, What: "topic " + name, Detail: "does not exist", Fix: fix, err: missingError{name}})
 		default:
 			found = append(found, info)
 		}

@@ -31,8 +31,18 @@ func Permanent(err error) error { return PermanentError{err} }
 // Retry calls f until it succeeds, fails finally, or the deadline has passed. It logs
 // each failure.
 func Retry(ctx context.Context, log *slog.Logger, deadline time.Time, f func(context.Context) error) error {
+	var missing time.Time // since when an input topic is
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := f(ctx)
+		if absent := (missingError{}); errors.As(err, &absent) {
+			if missing.IsZero() {
+				missing = time.Now()
+			}
+			if time.Since(missing) > missingLimit {
+				return err
+			}
+			wait = 500 * time.Millisecond
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -49,6 +59,15 @@ func Retry(ctx context.Context, log *slog.Logger, deadline time.Time, f func(con
 		}
 	}
 }
+
+// missingLimit is for how long a start waits for an input topic that no broker knows: they learn of a new one after its
+// producer does, on a slow cluster more than a second later.
+const missingLimit = 5 * time.Second
+
+// missingError is the fault of an input topic that does not exist, or not yet.
+type missingError struct{ topic string }
+
+func (e missingError) Error() string { return "topic " + e.topic + " does not exist" }
 
 // final reports whether no retry can remove err.
 func final(err error) bool {

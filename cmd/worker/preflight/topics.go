@@ -21,7 +21,7 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 		return fmt.Errorf("worker: %w", err)
 	}
 	if len(faults) > 0 {
-		return Permanent(&startError{faults})
+		return (&Report{Findings: faults}).startFault()
 	}
 	if err := KeepChangelogs(ctx, c, client, log); err != nil {
 		return err
