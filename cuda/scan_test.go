@@ -13,6 +13,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/scan"
+	method "odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 )
 
@@ -151,7 +152,8 @@ func onScan(t *testing.T, o Options, times, most int) {
 			defer e.Release(b)
 			var names []string
 			add := func(rows, cols int) {
-				p := scan.Params{Cells: rows * cols, Columns: cols, Top: 1 + rng.IntN(4), Seed: rng.IntN(1 << 30)}
+				p := scan.Params{Cells: rows * cols, Columns: cols, Top: 1 + rng.IntN(4), Seed: rng.IntN(1 << 30),
+					Direction: method.Direction(rng.IntN(3)), Learnt: rng.IntN(2) == 0}
 				if rng.IntN(2) == 0 {
 					p.MaxRows, p.MaxColumns = rng.IntN(rows+2), rng.IntN(cols+2)
 				}

@@ -28,9 +28,17 @@ const (
 	WindowParam = "WINDOW"
 	// TumblingParam is a Bool: windows do not overlap, so the stride is the window.
 	TumblingParam = "TUMBLING"
+	// DirectionParam is an Int, an index of Directions: on which side of what is expected an anomaly is. It is a setting of
+	// every detector, and a row of ops that search a side.
+	DirectionParam = "DIRECTION"
+	// LearntParam is a Bool: the baselines of a grid are sums of earlier counts. It follows from the setting GRID_LEARN.
+	LearntParam = "LEARNT"
 	// EveryParam is an Int: samples of which one is scored, so the stride is a multiple.
 	EveryParam = "EVERY"
 )
+
+// Directions are the values of DirectionParam, in words.
+var Directions = []string{"above", "below", "both"}
 
 // Param is a row of an op's parameter table. From the tables come the settings of
 // detectors with their checks, docs/configuration.md, and the headers of package

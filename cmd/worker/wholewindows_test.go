@@ -73,18 +73,26 @@ func sameScores(t *testing.T, got, want map[int]float64, tolerance float64) {
 	}
 }
 
-// likelihood returns the log of the likelihood of a count c of a baseline b at its best rate by Poisson's model, without what
-// cancels.
-func likelihood(c, b float64) float64 {
-	if c == 0 {
-		return 0
-	}
-	return c * math.Log(c/b)
+// likelihoods have by model the log of the likelihood of cells with a count c and a baseline b, at the parameter with the highest,
+// without what cancels (Pang et al. 2013, section 2.1, and Kulldorff 1997).
+var likelihoods = []func(c, b float64) float64{
+	func(c, b float64) float64 { return times(c, c/b) },
+	func(c, b float64) float64 { return times(c, c/b) + times(b-c, 1-c/b) },
+	func(c, b float64) float64 { return c * c / b / 2 / 3 }, // of the variance 3
+	func(c, b float64) float64 { return times(b, b/c) },
 }
 
-// highestRatio returns the highest log-likelihood ratio of all rectangles of a map of Poisson counts with more than expected,
-// each summed cell by cell.
-func highestRatio(counts, baselines []float64, columns int) (best float64) {
+// times returns x ln y, 0 for an x of 0.
+func times(x, y float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	return x * math.Log(y)
+}
+
+// highestRatio returns the highest log-likelihood ratio of all rectangles of a map with counts above what is expected, below it, or
+// both, each summed cell by cell.
+func highestRatio(model int, direction string, counts, baselines []float64, columns int) (best float64) {
 	sum := func(list []float64, y1, x1, y2, x2 int) (s float64) {
 		for y := y1; y <= y2; y++ {
 			for x := x1; x <= x2; x++ {
@@ -93,6 +101,7 @@ func highestRatio(counts, baselines []float64, columns int) (best float64) {
 		}
 		return s
 	}
+	likelihood := likelihoods[model]
 	rows := len(counts) / columns
 	all, base := sum(counts, 0, 0, rows-1, columns-1), sum(baselines, 0, 0, rows-1, columns-1)
 	for y1 := range rows {
@@ -100,7 +109,7 @@ func highestRatio(counts, baselines []float64, columns int) (best float64) {
 			for y2 := y1; y2 < rows; y2++ {
 				for x2 := x1; x2 < columns; x2++ {
 					c, b := sum(counts, y1, x1, y2, x2), sum(baselines, y1, x1, y2, x2)
-					if c*base > b*all {
+					if c*base > b*all && direction != "below" || c*base < b*all && direction != "above" {
 						best = max(best, likelihood(c, b)+likelihood(all-c, base-b)-likelihood(all, base))
 					}
 				}
@@ -149,7 +158,7 @@ func TestScanSearchesWholeMaps(t *testing.T) {
 			}
 			want := map[int]float64{}
 			for end := max(step, mapCells); end <= len(counts); end += step {
-				want[end-1] = highestRatio(counts[end-mapCells:end], baselines[end-mapCells:end], mapColumns)
+				want[end-1] = highestRatio(0, "above", counts[end-mapCells:end], baselines[end-mapCells:end], mapColumns)
 			}
 			sameScores(t, streamed(t, samples, nil, own...), want, 1e-5)
 			if stride == 0 { // without a baseline
@@ -157,7 +166,7 @@ func TestScanSearchesWholeMaps(t *testing.T) {
 					samples[i] = samples[i][:1]
 				}
 				for end := range want {
-					want[end] = highestRatio(counts[end-mapCells+1:end+1], ones[:mapCells], mapColumns)
+					want[end] = highestRatio(0, "above", counts[end-mapCells+1:end+1], ones[:mapCells], mapColumns)
 				}
 				sameScores(t, streamed(t, samples, nil, own...), want, 1e-5)
 			}
@@ -180,12 +189,50 @@ func TestScanSearchesWholeMaps(t *testing.T) {
 					c[i%mapCells] += counts[i]
 					b[i%mapCells] += baselines[i]
 				}
-				want[10*part+9] = highestRatio(c, b, mapColumns)
+				want[10*part+9] = highestRatio(0, "above", c, b, mapColumns)
 			}
 			got := streamed(t, samples, at, settings(fmt.Sprintf("GRID=%ds", 10*parts), "GRID_STRIDE=10s", "MAX_P=1")...)
 			delete(got, 10*maps-1)
 			sameScores(t, got, want, 1e-5)
 		})
+	}
+}
+
+// TestScanDirections streams maps with a cluster and a hole through each model, and holds the scores of each direction to all
+// rectangles of each map.
+func TestScanDirections(t *testing.T) {
+	rng := seedtest.New(t)
+	const maps = 4
+	for model := range likelihoods {
+		for _, direction := range []string{"", "above", "below", "both"} {
+			t.Run(fmt.Sprint("MODEL ", model, " ", direction), func(t *testing.T) {
+				var samples [][]float64
+				want := map[int]float64{}
+				for n := range maps {
+					counts, baselines := drawMaps(rng, 1)
+					y, x := rng.IntN(mapRows-2), rng.IntN(mapColumns-2)
+					for i := range counts {
+						baselines[i] *= 10 // trials enough for Bernoulli's model
+						counts[i] += 20
+						if dy, dx := i/mapColumns-y, i%mapColumns-x; n%2 == 0 && dy >= 0 && dy < 2 && dx >= 0 && dx < 3 {
+							counts[i] = 1
+						}
+						counts[i] = min(counts[i], baselines[i])
+						samples = append(samples, []float64{counts[i], baselines[i]})
+					}
+					of := direction
+					if of == "" { // the default
+						of = "above"
+					}
+					want[len(samples)-1] = highestRatio(model, of, counts, baselines, mapColumns)
+				}
+				own := []string{"OP=scan", "WINDOW=48", "COLUMNS=8", "REPLICATES=0", "THRESHOLD=fixed:1e9", "VARIANCE=3", fmt.Sprint("MODEL=", model)}
+				if direction != "" {
+					own = append(own, "DIRECTION="+direction)
+				}
+				sameScores(t, streamed(t, samples, nil, own...), want, 1e-5)
+			})
+		}
 	}
 }
 

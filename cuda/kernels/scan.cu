@@ -19,6 +19,10 @@
 // LLR <= d^2/2 (1/(C s (1-s)^2) + 1/(O s (1-s)) + d/(O s)^2), and d^2 has to exceed 2 LLR C times
 // s^2 (1-s)^2 / (s + C/O s (1-s) + C/O^2 (1-s)^2 d), whose logarithm is concave in s.
 //
+// Of rectangles below what is expected the excess has the other sign. Cases and others change places in Bernoulli's bound; Poisson's
+// is d^2/2 (1/(C s (1-s)) + d/(C s)^2). One form has the bounds of both models and sides; in both directions a warp searches a
+// strip for one side and then for the other.
+//
 // A block draws a null map (scan_null), count by count with integers, in shared memory where the table
 // fits, and searches it, from the lowest ratio of the regions up to the highest. Blocks without a map to
 // draw take strips of others' maps.
@@ -49,11 +53,11 @@
     }
 
 SCAN(scan_rows, 256, 4, (p.rows + 7) / 8, scan::rows(t, f32, out, m, block))
-SCAN(scan_columns, 512, 2, (p.columns + 31) / 32, scan::columns(status + tile.first, m, block))
+SCAN(scan_columns, 512, 2, (p.columns + 31) / 32, scan::columns(status + tile.first, m, paramsOf<ScanParams>(t, f32).seed, block))
 SCAN(scan_seed, 256, 4, scan::seeders(p), scan::seed(m, block, blocks))
-SCAN(scan_search, 256, 4, searchers, scan::search<scan::poisson>(t, m, out, block, blocks, memory))
-SCAN(scan_search_bernoulli, 256, 4, searchers, scan::search<scan::bernoulli>(t, m, out, block, blocks, memory))
+SCAN(scan_search, 256, 4, searchers, scan::search<false>(t, m, out, block, blocks, memory))
+SCAN(scan_search_general, 256, 4, searchers, scan::search<true>(t, m, out, block, blocks, memory))
 SCAN(scan_guide, 256, 4, scan::guides, (scan::guide(m, block, blocks), scan::idle(m, nulls, block)))
-SCAN(scan_null, 512, 2, nulls, scan::nulls<scan::poisson>(m, paramsOf<ScanParams>(t, f32).seed, block, blocks, memory))
-SCAN(scan_null_bernoulli, 512, 2, nulls, scan::nulls<scan::bernoulli>(m, paramsOf<ScanParams>(t, f32).seed, block, blocks, memory))
+SCAN(scan_null, 512, 2, nulls, scan::nulls<false>(m, block, blocks, memory))
+SCAN(scan_null_general, 512, 2, nulls, scan::nulls<true>(m, block, blocks, memory))
 SCAN(scan_finish, 32, 1, 1, scan::finish(t, m, out))

@@ -48,6 +48,7 @@ enum : int { poisson, bernoulli };  // models
 // Head is the state that all blocks of a task share.
 struct Head {
     Total total;
+    unsigned long long key;  // of the random numbers of null maps
     float unit;       // the total baseline in the units of shares: from 1/2 to 1
     float shareError; // the largest error of a rectangle's share
     float most[mostColumns / 32];  // by block of columns: the largest excess of the table
@@ -74,12 +75,20 @@ struct Map {
     Candidate *best;             // by searching block
     unsigned long long *before;  // by cell: the baselines of the cells before it
     uint32_t *guide;
-    unsigned long long *sums;    // by row: the counts, more than mostSum where a cell has a fault, and the baselines
+    unsigned long long *sums;    // by row: the counts, more than mostSum where a cell has a fault, the baselines, and the part of the key
     unsigned char *null;         // tables of the blocks that draw null maps
     int guided;                  // bits of the guide's index
     int portion, portions;       // of the work in the task
-    bool bernoulli;
+    bool bernoulli, learnt;
+    int direction;
 };
+
+// mix is the last step of SplitMix64.
+__device__ inline unsigned long long mix(unsigned long long z) {
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
 
 __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memory, int blocks, int portion) {
     const ScanParams &p = paramsOf<ScanParams>(t, f32);
@@ -88,7 +97,7 @@ __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memo
     m.maxRows = p.maxRows > 0 ? min(p.maxRows, m.rows) : m.rows;
     m.maxCols = p.maxColumns > 0 ? min(p.maxColumns, m.cols) : m.cols;
     m.top = p.top, m.replicates = p.replicates;
-    m.bernoulli = p.model == bernoulli;
+    m.bernoulli = p.model == bernoulli, m.learnt = p.learnt != 0 && !m.bernoulli, m.direction = p.direction;
     m.portion = portion & 0xff, m.portions = portion >> 8;
     m.guided = min(guideBits, 32 - __clz(m.rows * m.cols - 1));
     size_t n = m.entries;
@@ -100,7 +109,7 @@ __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memo
     m.best = reinterpret_cast<Candidate *>(memory), memory += rounded(sizeof(Candidate) * static_cast<size_t>(blocks));
     m.before = reinterpret_cast<unsigned long long *>(memory), memory += rounded(8 * n);
     m.guide = reinterpret_cast<uint32_t *>(memory), memory += static_cast<size_t>(4) << guideBits;
-    m.sums = reinterpret_cast<unsigned long long *>(memory), memory += rounded(16 * static_cast<size_t>(m.rows));
+    m.sums = reinterpret_cast<unsigned long long *>(memory), memory += rounded(24 * static_cast<size_t>(m.rows));
     m.null = memory;
     return m;
 }
@@ -160,7 +169,7 @@ static __device__ void rows(const Task &t, const float *f32, float *out, const M
     const long long *cell = reinterpret_cast<const long long *>(f32) + t.x.off + (t.x.len - static_cast<size_t>(m.rows - y) * m.cols * dim);
     // Sums of rows, of up to 1,024 numbers up to 2^53, are below 2^63. The warp loads 128 cells at once.
     bool bad = false;
-    unsigned long long count = 0, baseline = 0;
+    unsigned long long count = 0, baseline = 0, key = 0;
     for (int from = 0; from < m.cols; from += 128) {
         unsigned long long c[4], b[4];
 #pragma unroll
@@ -168,6 +177,10 @@ static __device__ void rows(const Task &t, const float *f32, float *out, const M
             int x = from + 32 * k + lane;
             c[k] = b[k] = 0;
             if (x < m.cols) c[k] = cell[static_cast<size_t>(x) * dim], b[k] = dim > 1 ? cell[static_cast<size_t>(x) * dim + 1] : 1;
+            if (x < m.cols) {
+                unsigned long long i = static_cast<unsigned long long>(y) * m.cols + x;
+                key += mix(mix(i * 0x9e3779b97f4a7c15ull + c[k]) + b[k]);
+            }
             // Negative ones are above 2^53, too.
             bad |= c[k] > mostSum || b[k] > mostSum || (b[k] == 0 && c[k] != 0) || (m.bernoulli && c[k] > b[k]);
         }
@@ -188,11 +201,12 @@ static __device__ void rows(const Task &t, const float *f32, float *out, const M
         }
     }
     bad = __any_sync(full, bad);
-    if (lane == 0) m.sums[2 * y] = bad ? mostSum + 1 : count, m.sums[2 * y + 1] = baseline;
+    for (int d = 16; d > 0; d /= 2) key += __shfl_xor_sync(full, key, d);
+    if (lane == 0) m.sums[3 * y] = bad ? mostSum + 1 : count, m.sums[3 * y + 1] = baseline, m.sums[3 * y + 2] = key;
 }
 
 // columns makes the tables of 32 columns from the rows' sums, and one of its blocks the task's Head.
-static __device__ void columns(uint32_t *status, const Map &m, int block) {
+static __device__ void columns(uint32_t *status, const Map &m, uint32_t seed, int block) {
     __shared__ float memory[33];
     __shared__ Total total;
     __shared__ int state;
@@ -201,13 +215,17 @@ static __device__ void columns(uint32_t *status, const Map &m, int block) {
     Head *h = m.head;
     if (threadIdx.x < 32) {
         // Sums above 2^53 stay above it.
-        unsigned long long count = 0, baseline = 0, limit = mostSum + 1;
-        for (int y = threadIdx.x; y < m.rows; y += 32) count = min(count + m.sums[2 * y], limit), baseline = min(baseline + m.sums[2 * y + 1], limit);
+        unsigned long long count = 0, baseline = 0, limit = mostSum + 1, key = 0;
+        for (int y = threadIdx.x; y < m.rows; y += 32) {
+            count = min(count + m.sums[3 * y], limit), baseline = min(baseline + m.sums[3 * y + 1], limit), key += m.sums[3 * y + 2];
+        }
         for (int d = 16; d > 0; d /= 2) {
+            key += __shfl_xor_sync(full, key, d);
             count = min(count + __shfl_xor_sync(full, count, d), limit), baseline = min(baseline + __shfl_xor_sync(full, baseline, d), limit);
         }
         if (threadIdx.x == 0) {
-            total = {static_cast<double>(count), static_cast<double>(baseline), m.bernoulli};
+            total = {static_cast<double>(count), static_cast<double>(baseline), m.bernoulli, m.direction};
+            if (block == 0) h->key = mix(mix(seed) + key);
             bool drawn = m.bernoulli ? min(count, baseline - count) <= mostCounted && baseline <= mostTrials : count <= mostCounted;
             state = count >= limit || baseline >= limit ? excluded : m.replicates > 0 && !drawn ? left : searching;
         }

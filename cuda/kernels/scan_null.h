@@ -62,45 +62,62 @@ static __device__ __forceinline__ float sumColumns(const Map &m, const uint32_t 
 }
 
 // draw makes the counts of a null map and their excesses, and returns the largest error of these. It counts in table, which
-// may be counts itself. Each number chooses one of the units of all baselines. Of Bernoulli's model the units are trials,
+// may be counts itself. Each number chooses one of the units of all baselines and, of learnt ones, of the draws before it, of which
+// the number is computed again. Of Bernoulli's model the units are trials,
 // of which none is drawn twice: numbers that choose a drawn one, noted in drawn, are followed by as many others. Where the
 // cases are more than half of the trials, the others are drawn.
-template <int model>
-static __device__ __forceinline__ float draw(const Map &m, uint32_t seed, uint32_t number, uint32_t *table, uint32_t *counts, float *excess,
+template <bool general>
+static __device__ __forceinline__ float draw(const Map &m, uint32_t number, uint32_t *table, uint32_t *counts, float *excess,
                                              uint32_t *drawn, float *memory) {
     __shared__ int again;
     const Total total = m.head->total;
     const unsigned long long all = static_cast<unsigned long long>(total.baseline);
-    const bool others = model == bernoulli && total.baseline - total.count < total.count;
+    const bool trials = general && m.bernoulli;
+    const uint32_t k0 = static_cast<uint32_t>(m.head->key), k1 = static_cast<uint32_t>(m.head->key >> 32);
+    const bool others = trials && total.baseline - total.count < total.count;
     for (int i = threadIdx.x; i < m.entries; i += blockDim.x) table[i] = 0;
-    if (model == bernoulli) {
+    if (trials) {
         for (int i = threadIdx.x; i < static_cast<int>(all / 32) + 1; i += blockDim.x) drawn[i] = 0;
     }
-    auto add = [&](uint32_t low, uint32_t high) {
-        unsigned long long x = static_cast<unsigned long long>(high) << 32 | low;
-        unsigned long long unit = static_cast<unsigned long long>(static_cast<unsigned __int128>(x) * all >> 64);
-        if (model == bernoulli) {
+    auto count = [&](unsigned long long unit, uint32_t cell) {
+        while (m.before[cell + 1] <= unit) cell++;
+        uint32_t y = cell / static_cast<uint32_t>(m.cols);
+        atomicAdd(table + cell + y + m.stride + 1, 1u);  // after row 0, and after column 0 of each row
+    };
+    auto add = [&](uint32_t i, uint32_t low, uint32_t high) {
+        unsigned long long x = static_cast<unsigned long long>(high) << 32 | low, units = m.learnt ? all + i : all;
+        unsigned long long unit = static_cast<unsigned long long>(static_cast<unsigned __int128>(x) * units >> 64);
+        if (m.learnt) {
+            while (unit >= all) {
+                i = static_cast<uint32_t>(unit - all);
+                uint4 v = philox(make_uint4(i / 2, 0, number, 0), k0, k1);
+                x = i % 2 == 0 ? static_cast<unsigned long long>(v.y) << 32 | v.x : static_cast<unsigned long long>(v.w) << 32 | v.z;
+                unit = static_cast<unsigned long long>(static_cast<unsigned __int128>(x) * (all + i) >> 64);
+            }
+            // The index is rounded, so the one before it, which begins at the unit or before.
+            int at = static_cast<int>(static_cast<double>(unit) / total.baseline * (1 << m.guided));
+            count(unit, m.guide[max(at - 1, 0)]);
+            return;
+        }
+        if (trials) {
             uint32_t bit = 1u << (unit & 31);
             if (atomicOr(drawn + (unit >> 5), bit) & bit) {
                 atomicAdd(&again, 1);
                 return;
             }
         }
-        uint32_t cell = m.guide[x >> (64 - m.guided)];
-        while (m.before[cell + 1] <= unit) cell++;
-        uint32_t y = cell / static_cast<uint32_t>(m.cols);
-        atomicAdd(table + cell + y + m.stride + 1, 1u);  // after row 0, and after column 0 of each row
+        count(unit, m.guide[x >> (64 - m.guided)]);
     };
     for (int from = 0, n = static_cast<int>(others ? total.baseline - total.count : total.count); n > 0;) {
         if (threadIdx.x == 0) again = 0;
         __syncthreads();
         for (int i = from / 2 + threadIdx.x; 2 * i < from + n; i += blockDim.x) {
-            uint4 v = philox(make_uint4(i, 0, number, 0), seed, 0);
-            if (2 * i >= from) add(v.x, v.y);
-            if (2 * i + 1 >= from && 2 * i + 1 < from + n) add(v.z, v.w);
+            uint4 v = philox(make_uint4(i, 0, number, 0), k0, k1);
+            if (2 * i >= from) add(2 * i, v.x, v.y);
+            if (2 * i + 1 >= from && 2 * i + 1 < from + n) add(2 * i + 1, v.z, v.w);
         }
         __syncthreads();
-        from += n, n = model == bernoulli ? again : 0;
+        from += n, n = trials ? again : 0;
         __syncthreads();
     }
     __syncthreads();
@@ -138,7 +155,7 @@ static __device__ void idle(const Map &m, int blocks, int block) {
 // searched, and a warp takes them all. The first strips that a warp takes may be of the map that follows in the same
 // memory, so it reads what it knows of the map after them. The next map waits until the strips that a warp has taken are
 // done.
-template <int model> static __device__ void work(const Map &m, Search<uint32_t, model> &s, const Strip &strip, int block, double highest) {
+template <bool general> static __device__ void work(const Map &m, Search<uint32_t, general> &s, const Strip &strip, int block, double highest) {
     Job &job = jobOf(m, block);
     const uint32_t all = static_cast<uint32_t>(stripsOf(m)), lane = threadIdx.x & 31;
     const uint32_t *counts = reinterpret_cast<const uint32_t *>(reinterpret_cast<unsigned char *>(&job) + jobBytes);
@@ -169,7 +186,7 @@ template <int model> static __device__ void work(const Map &m, Search<uint32_t, 
         own += n;
         Strips i(m.rows, m.maxRows, static_cast<int>(first));
         for (uint32_t k = 0; k < n && level < highest; k++, i.next(1)) {
-            if (i.some()) level = searchStrip(s, strip, i.y, i.height, level);
+            for (int side = s.firstSide; i.some() && side <= s.lastSide; side++) level = searchStrip(s, side, strip, i.y, i.height, level);
         }
     }
     __syncwarp();
@@ -178,10 +195,10 @@ template <int model> static __device__ void work(const Map &m, Search<uint32_t, 
 
 // nulls counts the null maps whose ratio reaches each region's. A block draws maps of its own, and when none is left takes
 // part in the search of others'.
-template <int model> static __device__ void nulls(const Map &m, uint32_t seed, int block, int blocks, unsigned char *memory) {
+template <bool general> static __device__ void nulls(const Map &m, int block, int blocks, unsigned char *memory) {
     __shared__ float reduced[33];
     __shared__ uint32_t number;
-    __shared__ Search<uint32_t, model> s;
+    __shared__ Search<uint32_t, general> s;
     Head *h = m.head;
     if (h->state != ended || h->found == 0) return;
     // Ratios below the lowest of the regions count for none, and the search of a map ends at the
@@ -198,8 +215,8 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
         __syncthreads();
         if (number >= m.replicates) break;
         // The table has the memory of the strips, which are searched later.
-        float error = tableFits(m) ? draw<model>(m, seed, number, reinterpret_cast<uint32_t *>(memory), counts, excess, drawn, reduced)
-                                   : draw<model>(m, seed, number, counts, counts, excess, drawn, reduced);
+        float error = tableFits(m) ? draw<general>(m, number, reinterpret_cast<uint32_t *>(memory), counts, excess, drawn, reduced)
+                                   : draw<general>(m, number, counts, counts, excess, drawn, reduced);
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -229,7 +246,7 @@ template <int model> static __device__ void nulls(const Map &m, uint32_t seed, i
         for (int k = threadIdx.x; k < blocks; k += blockDim.x) {
             const uint32_t next = *static_cast<volatile uint32_t *>(&jobOf(m, k).next);
             if (next >= all) continue;
-            const uint32_t chance = (philox(make_uint4(block, k, turn, 1), seed, 0).x >> 16) + 1;
+            const uint32_t chance = (philox(make_uint4(block, k, turn, 1), static_cast<uint32_t>(h->key), 0).x >> 16) + 1;
             atomicMax(&choice, static_cast<unsigned long long>(all - next) * chance << 16 | k);
         }
         __syncthreads();

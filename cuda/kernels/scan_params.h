@@ -13,5 +13,7 @@ struct ScanParams {
     int32_t replicates;
     int32_t seed;
     float variance;
+    int32_t direction;
+    uint32_t learnt;  // 0 or 1
 };
-static_assert(sizeof(ScanParams) == 36, "layout");
+static_assert(sizeof(ScanParams) == 44, "layout");

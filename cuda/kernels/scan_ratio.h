@@ -80,10 +80,14 @@ __device__ inline double bennett(double u) {
     return sub(mul(add(1, u), logOf1(u)), u);
 }
 
+// Directions of anomalous rectangles from what is expected, and numbers of sides.
+enum : int { above, below, both };
+
 // Total has the sums of a grid, exact integers up to 2^53.
 struct Total {
     double count, baseline;
     bool bernoulli;  // the baselines are trials and the counts cases among them
+    int direction;
     __device__ double expected(double b) const { return mul(over(b, baseline), count); }
 };
 
@@ -93,14 +97,16 @@ __device__ inline bool proportional(unsigned long long count, unsigned long long
            static_cast<unsigned __int128>(baseline) * static_cast<unsigned long long>(t.count);
 }
 
-// excess returns by how much a count exceeds the expected one, or 0.
+// excess returns by how much a count exceeds the expected one, less than 0 where it falls short, or 0 in another direction.
 __device__ inline double excess(double count, double baseline, const Total &t) {
     unsigned __int128 a = static_cast<unsigned __int128>(static_cast<unsigned long long>(count)) * static_cast<unsigned long long>(t.baseline);
     unsigned __int128 e = static_cast<unsigned __int128>(static_cast<unsigned long long>(baseline)) * static_cast<unsigned long long>(t.count);
-    if (a <= e) return 0;
-    a -= e;
+    const bool less = a < e;
+    if (a == e || t.direction == (less ? above : below)) return 0;
+    a = less ? e - a : a - e;
     double high = static_cast<double>(static_cast<unsigned long long>(a >> 64)), low = static_cast<double>(static_cast<unsigned long long>(a));
-    return over(add(mul(high, 18446744073709551616.0), low), t.baseline);
+    const double v = over(add(mul(high, 18446744073709551616.0), low), t.baseline);
+    return less ? -v : v;
 }
 
 // term returns the part of a ratio of the cells with the expectation e.
@@ -112,7 +118,7 @@ static __device__ __noinline__ double ratio(double count, double baseline, const
     if (d == 0) return 0;
     double out = sub(t.baseline, baseline), r = add(term(t.expected(baseline), d), term(t.expected(out), -d));
     if (!t.bernoulli) return r;
-    Total others = {sub(t.baseline, t.count), t.baseline, true};
+    Total others = {sub(t.baseline, t.count), t.baseline, true, t.direction};
     return add(add(r, term(others.expected(baseline), -d)), term(others.expected(out), d));
 }
 

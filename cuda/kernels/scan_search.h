@@ -6,7 +6,7 @@ namespace scan {
 
 constexpr int wide = 8;      // columns of a group
 constexpr int near = wide;  // columns that are tested one by one
-constexpr float below = -1e30f;
+constexpr float never = -1e30f;  // an excess that no rectangle has
 constexpr int seedCells = 8192;  // of a large grid, for each block that seeds with rectangles of a size
 constexpr int seedLeast = 2048;  // of a small one
 constexpr int seedBlocks = 8;    // of a size, more only for a large grid
@@ -17,8 +17,15 @@ constexpr int queued = 64;   // rectangles of a warp's queue, at most
 __device__ inline int paddedColumns(int cols) { return (cols + 31) / 32 * 32; }
 __device__ inline int stripBytes(int cols) { return (paddedColumns(cols) + near) * 8 + (paddedColumns(cols) / wide + 4) * 16; }
 
-// Search is the state of a block's search, in shared memory: a map whose counts have type C.
-template <class C, int model> struct Search {
+// Bound is the filter of a side: the limit of a squared excess is the level times scale times Search::spread.
+struct Bound {
+    double scale;
+    float weight, odds, curve;
+};
+
+// Search is the state of a block's search, in shared memory: a map whose counts have type C. Without general it is of Poisson's
+// model, for rectangles above what is expected.
+template <class C, bool general> struct Search {
     int rows, cols, stride, maxRows, maxCols, found;
     const C *counts;
     const double *baselines;
@@ -27,8 +34,8 @@ template <class C, int model> struct Search {
     Total total;
     float unit, shareError;
     float error[sizeof(C) == 8 ? searchWarps : nullWarps];  // of an excess, by warp
-    double scale;              // of the filter's limit, which is the level times this
-    float odds, curve;         // of Bernoulli's model: cases by others, and by the square of the others
+    Bound bound[2];            // by side: above, below
+    int firstSide, lastSide;
     unsigned long long *bar;   // bits of the largest ratio so far
     uint32_t queue[queued * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // by warp: first and last columns, see consider
     Candidate mine[32 * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // by thread
@@ -40,20 +47,28 @@ template <class C, int model> struct Search {
         rows = m.rows, cols = m.cols, stride = m.stride, maxRows = m.maxRows, maxCols = m.maxCols, found = 0;
         baselines = m.baselines, shares = m.shares, regions = h.region, total = h.total;
         unit = h.unit, shareError = h.shareError;
-        scale = 2 * total.count / (static_cast<double>(unit) * unit * unit) * (1 - 1e-5);
-        if (model == bernoulli) {
-            double others = total.baseline - total.count;
-            scale *= unit, odds = static_cast<float>(total.count / others), curve = static_cast<float>(total.count / (others * others));
+        firstSide = total.direction == below ? below : above, lastSide = total.direction == above ? above : below;
+        const double cube = 2 / (static_cast<double>(unit) * unit * unit) * (1 - 1e-5), others = total.baseline - total.count;
+        if (total.bernoulli) {
+            bound[above] = boundOf(cube * unit * total.count, unit, total.count / others, total.count / (others * others));
+            bound[below] = boundOf(cube * unit * others, unit, others / total.count, others / (total.count * total.count));
+        } else {
+            bound[above] = boundOf(cube * total.count, 1, 0, 0);
+            bound[below] = boundOf(cube * unit * total.count, 0, 1, 1 / total.count);
         }
     }
 
+    static __device__ Bound boundOf(double scale, float weight, double odds, double curve) {
+        return {scale, weight, static_cast<float>(odds), static_cast<float>(curve)};
+    }
+
     // spread returns the factor of the filter's limit of a rectangle with the share b of the baselines, beside the share q,
-    // and the excess d. See scan.cu.
-    __device__ __forceinline__ float spread(float b, float q, float d) const {
-        if (model == poisson) return b * q * q;
+    // and the excess d to the side of the bound. See scan.cu.
+    __device__ __forceinline__ float spread(const Bound &of, float b, float q, float d) const {
+        if (!general) return b * q * q;
         b = __saturatef(b);
         float both = b * q;
-        return __fdividef(both * both, fmaxf(b * unit + q * (odds * b + curve * q * fmaxf(d, 0)), 1e-30f));
+        return __fdividef(both * both, fmaxf(b * of.weight + q * (of.odds * b + of.curve * q * fmaxf(d, 0)), 1e-30f));
     }
 };
 
@@ -67,8 +82,8 @@ struct Strip {
         group = reinterpret_cast<float4 *>(memory);
         int groups = paddedColumns(cols) / wide + 4, lane = threadIdx.x & 31;
         column = reinterpret_cast<float2 *>(group + groups);
-        for (int i = paddedColumns(cols) + lane; i < paddedColumns(cols) + near; i += 32) column[i] = make_float2(below, 0);
-        if (lane < 4) group[groups - 4 + lane] = make_float4(below, 0, 0, 0);
+        for (int i = paddedColumns(cols) + lane; i < paddedColumns(cols) + near; i += 32) column[i] = make_float2(never, 0);
+        if (lane < 4) group[groups - 4 + lane] = make_float4(never, 0, 0, 0);
     }
 };
 
@@ -83,18 +98,18 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
 
 // weigh computes the ratios of the rectangles of rows y1 to y2 whose columns are number from to count-1 of the warp's queue, at
 // most 32, keeps the best of those that reach the level, and returns the new level.
-template <class C, int model> static __device__ __noinline__ double weigh(Search<C, model> &s, int y1, int y2, int from, int count, double level) {
+template <class C, bool general> static __device__ __noinline__ double weigh(Search<C, general> &s, int y1, int y2, int from, int count, double level) {
     const int at = from + (threadIdx.x & 31);
     __syncwarp();
     bool better = false;
     if (at < count) {
         const uint32_t columns = s.queue[queued * (threadIdx.x >> 5) + at];
         const int x1 = columns >> 16, x2 = columns & 0xffff;
-        const size_t above = static_cast<size_t>(y1) * s.stride, under = static_cast<size_t>(y2 + 1) * s.stride;
+        const size_t over = static_cast<size_t>(y1) * s.stride, under = static_cast<size_t>(y2 + 1) * s.stride;
         const C *counts = s.counts;
         const double *baselines = s.baselines;
-        double inside = static_cast<double>(counts[under + x2 + 1] - counts[under + x1] - counts[above + x2 + 1] + counts[above + x1]);
-        double baseline = baselines[under + x2 + 1] - baselines[under + x1] - baselines[above + x2 + 1] + baselines[above + x1];
+        double inside = static_cast<double>(counts[under + x2 + 1] - counts[under + x1] - counts[over + x2 + 1] + counts[over + x1]);
+        double baseline = baselines[under + x2 + 1] - baselines[under + x1] - baselines[over + x2 + 1] + baselines[over + x1];
         Candidate c = {ratio(inside, baseline, s.total), {y1, x1, y2, x2}};
         if (c.ratio >= level && beats(c, s.mine[threadIdx.x])) s.mine[threadIdx.x] = c, better = true;
     }
@@ -105,20 +120,20 @@ template <class C, int model> static __device__ __noinline__ double weigh(Search
 // consider queues the rectangles of rows y1 to y2 and columns x1 to x, for the wide columns x from `from` on that are before
 // end, that may reach the level. The ratios of 32 of them are computed at once, since one takes as long as 32. The warp calls it, lanes
 // without a column with an end of 0. It returns the level; the number of queued rectangles is in count, below 32.
-template <class C, int model>
-static __device__ __forceinline__ double consider(Search<C, model> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
+template <class C, bool general>
+static __device__ __forceinline__ double consider(Search<C, general> &s, const Bound &bound, const float2 *column, int y1, int y2, int x1, int from, int end,
                                                   double level, int &count) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const bool some = from < end;
     if (!some) from = x1 = 0;
     const float off = x1 > 0 ? column[x1 - 1].x - s.error[warp] : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
-    const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * s.scale);
+    const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * bound.scale);
     uint32_t may = 0;
 #pragma unroll
     for (int k = 0; k < wide; k++) {
         float2 v = column[from + k];
         float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-        may |= (d * fabsf(d) > limit * s.spread(b, q, d) && some && from + k < end) << k;
+        may |= (d * fabsf(d) > limit * s.spread(bound, b, q, d) && some && from + k < end) << k;
     }
 #pragma unroll 1
     for (; __any_sync(full, may != 0); may &= may - 1) {
@@ -131,7 +146,7 @@ static __device__ __forceinline__ double consider(Search<C, model> &s, const flo
 }
 
 // endOf returns the column that the last column of a rectangle of rows y1 to y2 from column x1 on is before.
-template <class C, int model> __device__ __forceinline__ int endOf(const Search<C, model> &s, int y1, int y2, int x1) {
+template <class C, bool general> __device__ __forceinline__ int endOf(const Search<C, general> &s, int y1, int y2, int x1) {
     int end = x1 < s.cols ? min(s.cols, x1 + s.maxCols) : 0;
 #pragma unroll 1
     for (int i = 0; i < s.found; i++) {
@@ -151,8 +166,8 @@ __device__ inline int groupOf(int place) { return place >> 4 & 0xfff; }
 
 // next returns the first place after one where a lane has a rectangle that may reach the level, or a negative
 // number. It calls nothing, so that its loops keep their values in registers.
-template <class C, int model>
-__device__ __forceinline__ int next(const Search<C, model> &s, const Strip &strip, int y1, int y2, float limit, int after) {
+template <class C, bool general>
+__device__ __forceinline__ int next(const Search<C, general> &s, const Bound &bound, const Strip &strip, int y1, int y2, float limit, int after) {
     const int lane = threadIdx.x & 31, cols = s.cols, maxCols = s.maxCols;
     const float error = s.error[threadIdx.x >> 5], shareError = s.shareError, most = s.unit - 2 * shareError;
     const float2 *column = strip.column;
@@ -161,14 +176,14 @@ __device__ __forceinline__ int next(const Search<C, model> &s, const Strip &stri
     for (int from = fromOf(after); from < cols; from += 32, g = 0) {
         const int x1 = from + lane, end = endOf(s, y1, y2, x1);
         float2 before = x1 > 0 && x1 < cols ? column[x1 - 1] : make_float2(error, 0);
-        const float off = x1 < cols ? before.x - error : -below, share = before.y + shareError;
+        const float off = x1 < cols ? before.x - error : -never, share = before.y + shareError;
         if (g == 0) {  // one by one
             bool any = false;
 #pragma unroll
             for (int w = 0; w < near; w++) {
                 float2 v = column[x1 + w];
                 float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
-                any |= d * fabsf(d) > limit * s.spread(b, q, d);
+                any |= d * fabsf(d) > limit * s.spread(bound, b, q, d);
             }
             any = any && x1 < end;
             if (__any_sync(full, any)) return placeOf(from, nearest, any);
@@ -181,7 +196,7 @@ __device__ __forceinline__ int next(const Search<C, model> &s, const Strip &stri
             for (int z = 0; z < 4; z++) {
                 float4 v = group[g + z];
                 float d = v.x - off, low = v.y - share, high = v.z - share, u = __saturatef(most - low), q = __saturatef(most - high);
-                p[z] = d * fabsf(d) > limit * fminf(s.spread(low, u, d), s.spread(high, q, d));
+                p[z] = d * fabsf(d) > limit * fminf(s.spread(bound, low, u, d), s.spread(bound, high, q, d));
             }
         };
         if (g <= first) {
@@ -209,10 +224,11 @@ __device__ __forceinline__ int next(const Search<C, model> &s, const Strip &stri
     return -1;
 }
 
-// searchStrip searches the rectangles of rows y1 to y1+height-1, with one warp. It returns the largest
+// searchStrip searches the rectangles of rows y1 to y1+height-1 on a side of what is expected, with one warp. It returns the largest
 // ratio known to the warp, from level on.
-template <class C, int model>
-__device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &strip, int y1, int height, double level) {
+template <class C, bool general>
+__device__ __forceinline__ double searchStrip(Search<C, general> &s, int side, const Strip &strip, int y1, int height, double level) {
+    const Bound bound = s.bound[side];
     const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
     float2 *column = strip.column;
     float4 *group = strip.group;
@@ -220,15 +236,16 @@ __device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &
     const unsigned long long bar = *static_cast<volatile unsigned long long *>(s.bar);  // before its use, which waits for it
     __syncwarp();
     {
-        const size_t above = static_cast<size_t>(y1) * s.stride + 1, under = static_cast<size_t>(y1 + height) * s.stride + 1;
+        const size_t over = static_cast<size_t>(y1) * s.stride + 1, under = static_cast<size_t>(y1 + height) * s.stride + 1;
+        const size_t more = side == below ? over : under, less = side == below ? under : over;
         const float *excess = s.excess, *shares = s.shares;
         for (int base = lane; base < paddedColumns(cols); base += 128) {
             float a[4], b[4], c[4], d[4];
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 const int x = base + 32 * k;
-                a[k] = below, b[k] = c[k] = d[k] = 0;
-                if (x < cols) a[k] = excess[under + x], b[k] = excess[above + x], c[k] = shares[under + x], d[k] = shares[above + x];
+                a[k] = never, b[k] = c[k] = d[k] = 0;
+                if (x < cols) a[k] = excess[more + x], b[k] = excess[less + x], c[k] = shares[under + x], d[k] = shares[over + x];
             }
 #pragma unroll
             for (int k = 0; k < 4; k++) {
@@ -246,14 +263,14 @@ __device__ __forceinline__ double searchStrip(Search<C, model> &s, const Strip &
     level = fmax(level, __longlong_as_double(static_cast<long long>(bar)));
     level = __shfl_sync(full, level, 0);
     int count = 0;  // in the warp's queue
-    for (int at = 0; (at = next(s, strip, y1, y2, static_cast<float>(level * s.scale), at)) >= 0;) {
+    for (int at = 0; (at = next(s, bound, strip, y1, y2, static_cast<float>(level * bound.scale), at)) >= 0;) {
         const int x1 = fromOf(at) + lane, g = groupOf(at), end = endOf(s, y1, y2, x1);
 #pragma unroll 1
         for (int z = 0; z < 4; z++) {
             const bool here = at >> z & 1;
             if (!__any_sync(full, here)) continue;
             const int from = g == nearest ? x1 : (g + z) * wide;
-            level = consider(s, column, y1, y2, x1, from, here ? min(end, from + wide) : 0, level, count);
+            level = consider(s, bound, column, y1, y2, x1, from, here ? min(end, from + wide) : 0, level, count);
         }
     }
     return count > 0 ? weigh(s, y1, y2, 0, count, level) : level;
@@ -309,6 +326,7 @@ static __device__ void seed(const Map &m, int block, int blocks) {
         int y = i / xs * down, x = i % xs * right;
         int a = y * m.stride + x, b = a + height * m.stride;
         float d = m.excess[b + width] - m.excess[b] - m.excess[a + width] + m.excess[a];
+        if (m.direction != above) d = m.direction == below ? -d : fabsf(d);
         float share = m.shares[b + width] - m.shares[b] - m.shares[a + width] + m.shares[a], rest = unit - share;
         float square = d * d / fmaxf(share * rest, 1e-30f);
         if (!(d > 0) || !(square > most)) continue;
@@ -403,10 +421,10 @@ static __device__ void finish(const Task &t, const Map &m, float *out) {
 
 // search is a block's part of the search for a region; the last block that ends takes the best rectangle of all, and
 // without null maps writes the task's regions. Without null maps, several devices divide the strips.
-template <int model>
+template <bool general>
 static __device__ void search(const Task &t, const Map &m, float *out, int block, int blocks, unsigned char *memory) {
     __shared__ Candidate of[32];
-    __shared__ Search<double, model> s;
+    __shared__ Search<double, general> s;
     __shared__ bool last;
     Head &h = *m.head;
     const int state = stateOf(m), own = block, all = blocks;
@@ -428,7 +446,7 @@ static __device__ void search(const Task &t, const Map &m, float *out, int block
     const int warps = blockDim.x >> 5, rows = m.rows, first = block * warps + (threadIdx.x >> 5), step = blocks * warps;
     double level = 0;
     for (Strips i(rows, m.maxRows, first); !i.end(); i.next(step)) {
-        if (i.some()) level = searchStrip(s, strip, i.y, i.height, level);
+        for (int side = s.firstSide; i.some() && side <= s.lastSide; side++) level = searchStrip(s, side, strip, i.y, i.height, level);
     }
     Candidate c = bestOf(s.mine[threadIdx.x], of);
     if (threadIdx.x == 0) {

@@ -6,6 +6,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/scan"
+	method "odradek/detectors/scan"
 )
 
 // Limits of the kernels in scan.cu.
@@ -45,19 +46,20 @@ var (
 	scanParamMaxRows    = scan.Op.Spec().Word("MAX_ROWS")
 	scanParamMaxColumns = scan.Op.Spec().Word("MAX_COLUMNS")
 	scanParamReplicates = scan.Op.Spec().Word("REPLICATES")
+	scanParamDirection  = scan.Op.Spec().Word(detectors.DirectionParam)
 	scanParamCount      = len(scan.Op.Spec().Words())
 )
 
 // scanClass returns a class of Scan: A is rows and, << 16, columns of the grid; B the most rows of a
 // rectangle, << 11 its most columns and << 22 regions; Variant null maps
-// and, << 28, the model.
+// and, << 28, the model and, << 30, the direction.
 func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != scanParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh || t.Next.Len > 0 {
 		return Class{}, 0, false
 	}
 	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
-	model := scan.Model(params.Int(scanParamModel))
-	if model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
+	model, direction := scan.Model(params.Int(scanParamModel)), params.Int(scanParamDirection)
+	if direction < 0 || direction > int(method.Both) || model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
 		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop || int(t.Detail.Len) != top*scanWords {
 		return Class{}, 0, false
 	}
@@ -69,9 +71,12 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		wide = min(wide, limit)
 	}
 	strips, runs := high*(2*rows-high+1)/2, wide*(2*columns-wide+1)/2
+	if direction == int(method.Both) {
+		strips *= 2
+	}
 	cost := rows*columns/4 + (top+replicates)*(strips*runs/4000+1000)
 	return Class{
-		Op: scan.Op, Variant: uint32(replicates | int(model)<<28), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22),
+		Op: scan.Op, Variant: uint32(replicates | int(model)<<28 | direction<<30), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22),
 	}, cost, true
 }
 
@@ -120,12 +125,15 @@ func scanStrips(c Class) int {
 	return high * (2*rows - high + 1) / 2
 }
 
-// scanModel returns the ending of the names of a class's kernels.
-func scanModel(c Class) string {
-	if scan.Model(c.Variant>>28) == scan.Bernoulli {
-		return "_bernoulli"
+// scanModel returns the model of a class.
+func scanModel(c Class) scan.Model { return scan.Model(c.Variant >> 28 & 3) }
+
+// scanForm returns the ending of the names of a class's kernels.
+func scanForm(c Class) string {
+	if scanModel(c) == scan.Poisson && c.Variant>>30 == uint32(method.Above) {
+		return ""
 	}
-	return ""
+	return "_general"
 }
 
 // scanNulls returns the blocks that draw null maps for each of some tasks, of which the device is given full.
@@ -139,7 +147,7 @@ func scanNulls(c Class, full, tasks int) int {
 // scanNullTable returns the scratch memory of a block that draws null maps.
 func scanNullTable(c Class) int {
 	table := Alignment + 2*Align(4*int(c.A&0xffff+1)*int(c.A>>16+1)) // its job, and two tables
-	if scan.Model(c.Variant>>28) == scan.Bernoulli {
+	if scanModel(c) == scan.Bernoulli {
 		table += Align(scanTrials/8 + 4)
 	}
 	return table
@@ -149,9 +157,9 @@ func scanNullTable(c Class) int {
 // take the best of all rectangles, in an order without ties, and count null maps that depend on their numbers alone.
 func scanKnob(c Class) knob {
 	columns, wide := int(c.A>>16), int(c.B>>11&0x7ff)
-	k := knob{kernel: "scan_search" + scanModel(c), of: "rectangles", size: scanStrips(c) * (wide * (2*columns - wide + 1) / 2)}
+	k := knob{kernel: "scan_search" + scanForm(c), of: "rectangles", size: scanStrips(c) * (wide * (2*columns - wide + 1) / 2)}
 	if n := scanReplicates(c); n > 0 {
-		k.kernel, k.choices = fmt.Sprintf("scan_null%s maps<=2^%d", scanModel(c), bits.Len(uint(n-1))), scanNullBlocks
+		k.kernel, k.choices = fmt.Sprintf("scan_null%s maps<=2^%d", scanForm(c), bits.Len(uint(n-1))), scanNullBlocks
 		k.blocks = func(full, tasks int) int { return scanNulls(c, full, tasks) }
 		return k
 	}
@@ -173,8 +181,8 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 	}
 	searchers, nulls := scanSearchers(c, searchFull, tasks, p.portions), scanNulls(c, nullFull, tasks)
 	entries := (rows + 1) * (columns + 1)
-	search, null := kernel("scan_search"+scanModel(c)), kernel("scan_null"+scanModel(c))
-	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(16*rows) + nulls*scanNullTable(c)
+	search, null := kernel("scan_search"+scanForm(c)), kernel("scan_null"+scanForm(c))
+	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(24*rows) + nulls*scanNullTable(c)
 	wave := max(1, scanWave/scratch)
 	at := make([]uint32, 0, min(wave, tasks))
 	var of []uint32 // tasks of the wave
@@ -215,8 +223,8 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 
 var scanPlan = opPlan{
 	op: scan.Op,
-	kernels: []string{"scan_rows", "scan_columns", "scan_seed", "scan_search", "scan_search_bernoulli", "scan_guide",
-		"scan_null", "scan_null_bernoulli", "scan_finish"},
+	kernels: []string{"scan_rows", "scan_columns", "scan_seed", "scan_search", "scan_search_general", "scan_guide",
+		"scan_null", "scan_null_general", "scan_finish"},
 	class: scanClass, launches: scanLaunches, knob: scanKnob,
 	shared: func(c Class) int {
 		if rows, columns := int(c.A&0xffff), int(c.A>>16); scanReplicates(c) > 0 {

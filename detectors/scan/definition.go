@@ -33,11 +33,11 @@ func greedy(g *Grid, f Family, o Options, pass func(consider func(Rectangle, Sum
 	for len(found) < top {
 		var best Region
 		pass(func(r Rectangle, s Sums) {
-			if slices.ContainsFunc(found, func(o Region) bool { return o.Overlaps(r) }) {
+			if slices.ContainsFunc(found, func(other Region) bool { return other.Overlaps(r) }) {
 				return
 			}
 			ratios++
-			if c := (Region{Rectangle: r, Sums: s, Ratio: ratio(f, s, total)}); c.Ratio > 0 && c.Beats(&best) {
+			if c := (Region{Rectangle: r, Sums: s, Ratio: ratio(f, o.Direction, s, total)}); c.Ratio > 0 && c.Beats(&best) {
 				best = c
 			}
 		}, &best)

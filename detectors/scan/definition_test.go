@@ -132,7 +132,7 @@ func grids(rng *rand.Rand, f Family, rows, cols int) map[string]*Grid {
 
 // defined is a second definition, from the log-likelihoods of the papers, which are its only common
 // part with Define.
-func defined(g *Grid, f Family, r Rectangle) float64 {
+func defined(g *Grid, f Family, direction Direction, r Rectangle) float64 {
 	var in, out [2]float64
 	for i := range g.Count {
 		y, x := i/g.Cols, i%g.Cols
@@ -143,7 +143,7 @@ func defined(g *Grid, f Family, r Rectangle) float64 {
 		to[0], to[1] = to[0]+float64(g.Count[i]), to[1]+float64(g.Baseline[i])
 	}
 	c, b, C, B := in[0], in[1], in[0]+out[0], in[1]+out[1]
-	if !(c*B > C*b) {
+	if !(c*B > C*b && direction != Below || c*B < C*b && direction != Above) {
 		return 0
 	}
 	return f.LogLikelihood(c, b) + f.LogLikelihood(C-c, B-b) - f.LogLikelihood(C, B)
@@ -158,7 +158,7 @@ func describe(found []Region) string {
 }
 
 func randomOptions(rng *rand.Rand, rows, cols int) Options {
-	o := Options{Top: rng.IntN(4)}
+	o := Options{Top: rng.IntN(4), Direction: Direction(rng.IntN(3))}
 	if rng.IntN(2) == 0 {
 		o.MaxRows, o.MaxCols = rng.IntN(rows+2), rng.IntN(cols+2)
 	}
@@ -174,14 +174,15 @@ func TestDefinition(t *testing.T) {
 			if err := g.Check(f); err != nil {
 				t.Fatalf("%s, %s: %v", f.name, name, err)
 			}
-			found := Define(g, f, Options{Top: rows * cols})
+			direction := Direction(rng.IntN(3))
+			found := Define(g, f, Options{Top: rows * cols, Direction: direction})
 			var size float64 // of what cancels in the likelihoods
 			for i, c := range g.Count {
 				size += math.Abs(f.LogLikelihood(float64(c), max(1, float64(g.Baseline[i]))))
 			}
 			near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+b)+1e-12*size }
 			for i, r := range found {
-				if want := defined(g, f, r.Rectangle); !near(r.Ratio, want) {
+				if want := defined(g, f, direction, r.Rectangle); !near(r.Ratio, want) {
 					t.Errorf("%s, %s: %v has the ratio %v, want %v", f.name, name, r, r.Ratio, want)
 				}
 				eachRectangle(g, Options{}, func(o Rectangle) {
@@ -191,7 +192,7 @@ func TestDefinition(t *testing.T) {
 						}
 						return
 					}
-					want := defined(g, f, o)
+					want := defined(g, f, direction, o)
 					if want > r.Ratio && !near(want, r.Ratio) {
 						t.Errorf("%s, %s: %v has the ratio %v, the region that was found, %v, %v", f.name, name, o, want, r.Rectangle, r.Ratio)
 					}
@@ -317,14 +318,13 @@ func TestExcess(t *testing.T) {
 		mul := func(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
 		more, less := mul(s.Count, total.Baseline), mul(s.Baseline, total.Count)
 		difference := new(big.Int).Sub(more, less)
-		want := 0.0
+		want, _ := new(big.Rat).SetFrac(difference, big.NewInt(total.Baseline)).Float64()
 		if difference.Sign() > 0 {
-			want, _ = new(big.Rat).SetFrac(difference, big.NewInt(total.Baseline)).Float64()
 			if low := big.NewInt(0).SetUint64(math.MaxUint64); new(big.Int).And(more, low).Cmp(new(big.Int).And(less, low)) < 0 {
 				borrows++
 			}
 		}
-		if got := s.excess(total); math.Abs(got-want) > 1e-15*want {
+		if got := s.excess(total); math.Abs(got-want) > 1e-15*math.Abs(want) {
 			t.Fatalf("%v of %v: %v, want %v", s, total, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package scan finds the rectangles of a grid whose counts exceed the counts expected from their baselines:
+// Package scan finds the rectangles of a grid whose counts exceed the counts expected from their baselines, or fall short of them:
 // the spatial scan statistic (Kulldorff, Communications in Statistics 26, 1997), over all rectangles of a
 // grid (Pang, Chawla, Scholz and Wilcox, A scalable approach for LRT computation in GPGPU environments, 2013;
 // Wu et al., A LRT framework for fast spatial anomaly detection, KDD 2009).
@@ -13,7 +13,7 @@
 // Sums up to [MaxTotal] are exact in float64 as well.
 //
 // With c and b the count and the baseline of a rectangle, C and B those of the grid, a rectangle
-// is anomalous where c/b > C/B. The log-likelihood ratio of such a rectangle compares the model
+// is anomalous where c/b > C/B or, as the [Direction] says, c/b < C/B or either. The log-likelihood ratio of such a rectangle compares the model
 // that has one parameter inside and another outside with the model that has one for all; of any other
 // rectangle the ratio is 0. It is half of Lambda = -2 log(lambda) of the papers. For Poisson's model, with E
 // = bC/B,
@@ -52,7 +52,7 @@
 // The distribution of the largest ratio is estimated from null maps, drawn with the same total
 // ([Replicates]): a region is as significant as its ratio is rare among theirs ([Replicates.PValues]).
 // A counter-based generator draws them, so a p-value is a function of the grid, the options, the seed
-// and the number of maps, however the work is divided. The total is divided among ever smaller groups
+// and the number of maps, however the work is divided; each grid has maps of its own. The total is divided among ever smaller groups
 // of cells, so a map of any total takes about one draw for each cell; but up to [MaxCounted], Poisson's
 // counts are drawn one by one, with integers alone, which any processor repeats.
 //
@@ -66,6 +66,6 @@
 //   - A negative baseline, a count that the family excludes, a total above MaxTotal, and cells
 //     whose number is not Rows*Cols are errors of [Grid.Check], which name the cell.
 //   - A cell of baseline 0 must have a count of 0.
-//   - Without any rectangle above the mean (all counts 0, or all in proportion to the baselines)
-//     there is no region.
+//   - Without any rectangle above the mean, or below it for that direction (all counts 0, or all in proportion to the
+//     baselines), there is no region.
 package scan

@@ -14,20 +14,20 @@ type Family interface {
 	// Check returns an error for a count c that a cell of baseline b > 0 cannot have.
 	Check(c, b int64) error
 	// Ratio returns the log-likelihood ratio of a rectangle of baseline b, whose count exceeds the
-	// expected one of the grid's total by d > 0. It has no cancelling terms.
+	// expected one of the grid's total by d, or falls short of it by -d. It has no cancelling terms.
 	Ratio(d, b float64, total Sums) float64
-	// MaxCount returns the largest count that a rectangle of baseline b can have.
-	MaxCount(b float64, total Sums) float64
+	// Counts returns the least and the largest count that a rectangle of baseline b can have, or bounds of them.
+	Counts(b float64, total Sums) (least, most float64)
 	// LogLikelihood returns the log-likelihood of cells with the sums c and b, at the parameter that
 	// maximises it, without the terms that do not depend on the parameter. Only differences of equal
 	// sums have a meaning.
 	LogLikelihood(c, b float64) float64
 }
 
-// ratio returns the log-likelihood ratio of a rectangle with the sums s.
-func ratio(f Family, s, total Sums) float64 {
+// ratio returns the log-likelihood ratio of a rectangle with the sums s; 0 in another direction.
+func ratio(f Family, direction Direction, s, total Sums) float64 {
 	d := s.excess(total)
-	if d == 0 {
+	if d == 0 || d > 0 && direction == Below || d < 0 && direction == Above {
 		return 0
 	}
 	return f.Ratio(d, float64(s.Baseline), total)
@@ -86,8 +86,8 @@ func (Poisson) Ratio(d, b float64, total Sums) float64 {
 	return term(bennett, e, e, d) + term(bennett, rest, rest, -d)
 }
 
-// MaxCount returns the count of all cells.
-func (Poisson) MaxCount(_ float64, total Sums) float64 { return float64(total.Count) }
+// Counts returns 0 and the count of all cells.
+func (Poisson) Counts(_ float64, total Sums) (least, most float64) { return 0, float64(total.Count) }
 
 // LogLikelihood returns c ln(c/b).
 func (Poisson) LogLikelihood(c, b float64) float64 { return xlogy(c, c/b) }
@@ -113,8 +113,10 @@ func (Bernoulli) Ratio(d, b float64, total Sums) float64 {
 		term(bennett, otherRest, otherRest, d)
 }
 
-// MaxCount returns the number of trials, or of cases if that is smaller.
-func (Bernoulli) MaxCount(b float64, total Sums) float64 { return min(b, float64(total.Count)) }
+// Counts returns the cases that are more than the trials outside, and the trials, or the cases if these are fewer.
+func (Bernoulli) Counts(b float64, total Sums) (least, most float64) {
+	return max(0, float64(total.Count)-(float64(total.Baseline)-b)), min(b, float64(total.Count))
+}
 
 // LogLikelihood returns c ln(c/b) + (b-c) ln(1-c/b).
 func (Bernoulli) LogLikelihood(c, b float64) float64 { return xlogy(c, c/b) + xlogy(b-c, (b-c)/b) }
@@ -134,8 +136,8 @@ func (n Normal) Ratio(d, b float64, total Sums) float64 {
 	return (term(square, b, b, d) + term(square, out, out, -d)) / n.Variance
 }
 
-// MaxCount returns infinity.
-func (Normal) MaxCount(float64, Sums) float64 { return math.Inf(1) }
+// Counts returns the infinities.
+func (Normal) Counts(float64, Sums) (least, most float64) { return math.Inf(-1), math.Inf(1) }
 
 // LogLikelihood returns c^2/(2 b Variance).
 func (n Normal) LogLikelihood(c, b float64) float64 {
@@ -163,8 +165,10 @@ func (Exponential) Ratio(d, b float64, total Sums) float64 {
 	return term(surplus, total.expected(b), b, d) + term(surplus, total.expected(out), out, -d)
 }
 
-// MaxCount returns the sum of all times.
-func (Exponential) MaxCount(_ float64, total Sums) float64 { return float64(total.Count) }
+// Counts returns 0 and the sum of all times.
+func (Exponential) Counts(_ float64, total Sums) (least, most float64) {
+	return 0, float64(total.Count)
+}
 
 // LogLikelihood returns b ln(b/c).
 func (Exponential) LogLikelihood(c, b float64) float64 { return xlogy(b, b/c) }

@@ -83,16 +83,21 @@ func (g *Grid) total() Sums {
 // Sums are the sums of the cells of a rectangle, or of a grid.
 type Sums struct{ Count, Baseline int64 }
 
-// excess returns by how much the count exceeds the expected one, b*total.Count/total.Baseline.
-// The difference of the products is exact, and so is its sign: proportional rectangles
+// excess returns by how much the count exceeds the expected one, b*total.Count/total.Baseline; less than 0 where it falls
+// short. The difference of the products is exact, and so is its sign: proportional rectangles
 // have 0. Two roundings follow.
 func (s Sums) excess(total Sums) float64 {
 	hi, lo := product(s.Count, total.Baseline)
 	h, l := product(s.Baseline, total.Count)
 	lo, borrow := bits.Sub64(lo, l, 0)
 	hi -= h + int64(borrow)
-	if hi < 0 || hi == 0 && lo == 0 {
+	if hi == 0 && lo == 0 {
 		return 0
+	}
+	if hi < 0 {
+		lo, borrow = bits.Sub64(0, lo, 0)
+		hi = -hi - int64(borrow)
+		return -(float64(hi)*(1<<64) + float64(lo)) / float64(total.Baseline)
 	}
 	return (float64(hi)*(1<<64) + float64(lo)) / float64(total.Baseline)
 }
@@ -136,10 +141,40 @@ func (r *Region) Beats(o *Region) bool {
 	return r.Ratio > o.Ratio || r.Ratio == o.Ratio && r.compare(o.Rectangle) < 0
 }
 
-// Options are the limits of a search; the zero value asks for the most anomalous rectangle of all.
+// Direction says which rectangles are anomalous: those whose counts are above what is expected, below it, or both.
+type Direction uint8
+
+// The directions.
+const (
+	Above Direction = iota
+	Below
+	Both
+)
+
+// sides returns the signs of the excesses of anomalous rectangles.
+func (d Direction) sides() []side {
+	switch d {
+	case Above:
+		return []side{above}
+	case Below:
+		return []side{below}
+	}
+	return []side{above, below}
+}
+
+// side is the sign of an excess.
+type side float64
+
+const (
+	above side = 1
+	below side = -1
+)
+
+// Options are the limits of a search; the zero value asks for the rectangle that is most anomalous of all above what is expected.
 type Options struct {
 	Top              int // regions; 0 is 1
 	MaxRows, MaxCols int // the largest rectangle; 0 is the grid's
+	Direction        Direction
 }
 
 func (o Options) limits(g *Grid) (top, rows, cols int) {

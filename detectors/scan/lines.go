@@ -6,8 +6,8 @@ import (
 	"odradek/detectors/vec"
 )
 
-// lines are a filter: a rectangle of the ratio level or more lies above one of them, with its count
-// c > offset + slope*b. The ratio is convex in c and b together, so the rectangles below
+// lines are a filter: a rectangle of the ratio level or more, on their side of what is expected, lies above one of them: its count
+// c, or for the side below -c, is more than offset + slope*b. The ratio is convex in c and b together, so the rectangles below
 // the level are a convex set of (b, c), and a chord of its border lies within it: what is beyond
 // the border lies above the chord of its b. (Agarwal et al., Spatial scan statistics:
 // approximations and performance study, KDD 2006, approximate the ratio by linear functions
@@ -16,6 +16,7 @@ import (
 // margin allows for the roundings of ratios, and offsets are lowered by more than the rounding of sums
 // of cells in float64, so that no such rectangle is missed.
 type lines struct {
+	side          side
 	level         float64
 	slope, offset [vec.RunLines]float64
 }
@@ -24,9 +25,9 @@ type lines struct {
 // about 1e-14 of it.
 const margin = 1e-9
 
-// newLines returns the filter for a level.
-func (s *scanner) newLines(level float64) *lines {
-	l := &lines{level: level}
+// newLines returns the filter of a side for a level.
+func (s *scanner) newLines(side side, level float64) *lines {
+	l := &lines{side: side, level: level}
 	level *= 1 - margin
 	least, most := s.least, s.most
 	// The logarithm of the odds goes up by equal steps, as the deviation at which a ratio
@@ -48,15 +49,18 @@ func (s *scanner) newLines(level float64) *lines {
 		x := math.Exp(from + (to-from)*float64(k)/(vec.RunLines-1))
 		return min(max(all*(x/(1+x)), least), most)
 	}
+	border := func(b float64) float64 {
+		return float64(side)*s.total.expected(b) + reach(s.f, s.total, side, level, b)
+	}
 	b := least
-	c := s.total.expected(b) + reach(s.f, s.total, level, b)
+	c := border(b)
 	for k := range l.slope {
 		nextB := node(k + 1)
 		if !(nextB > b) {
 			l.offset[k] = math.Inf(1) // no baseline between the two
 			continue
 		}
-		nextC := s.total.expected(nextB) + reach(s.f, s.total, level, nextB)
+		nextC := border(nextB)
 		l.set(k, (nextC-c)/(nextB-b), b, c, s)
 		b, c = nextB, nextC
 	}
@@ -74,21 +78,29 @@ func (l *lines) set(k int, slope, b, c float64, s *scanner) {
 	l.slope[k], l.offset[k] = slope, offset-off
 }
 
-// reach returns an excess d with which a rectangle of baseline b does not exceed the level: about
+// reach returns an excess d, to one side, with which a rectangle of baseline b does not exceed the level: about
 // the largest such excess.
-func reach(f Family, total Sums, level, b float64) float64 {
-	most := f.MaxCount(b, total) - total.expected(b)
+func reach(f Family, total Sums, side side, level, b float64) float64 {
+	if b >= float64(total.Baseline) { // the count is the total
+		return 0
+	}
+	least, most := f.Counts(b, total)
+	if side == below {
+		most = total.expected(b) - least
+	} else {
+		most -= total.expected(b)
+	}
 	if !(most > 0 && level > 0) {
 		return 0
 	}
-	if !math.IsInf(most, 1) && f.Ratio(most, b, total) <= level {
+	if !math.IsInf(most, 1) && f.Ratio(float64(side)*most, b, total) <= level {
 		return most
 	}
 	const near = 1e-3 // of the level
 	low, high := 0.0, most
 	d := min(most/1024, math.MaxInt32)
 	for i := range 24 {
-		v := f.Ratio(d, b, total)
+		v := f.Ratio(float64(side)*d, b, total)
 		if v > level {
 			high = d
 		} else if low = d; v >= level*(1-near) {

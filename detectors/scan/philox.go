@@ -15,15 +15,31 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// random has the random numbers of one replicate. They depend on the seed, the replicate and
+// key returns the key of the random numbers of a grid's null maps. The cells count in any order, so that many may do it at once.
+func (g *Grid) key(seed uint64) uint64 {
+	sum := mix(seed)
+	for i, c := range g.Count {
+		sum += mix(mix(uint64(i)*0x9e3779b97f4a7c15+uint64(c)) + uint64(g.Baseline[i]))
+	}
+	return mix(sum)
+}
+
+// mix is the last step of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014).
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// random has the random numbers of one replicate. They depend on the key, the replicate and
 // the number of the draw alone, not on the order in which they are drawn.
 type random struct {
 	key       [2]uint32
 	replicate uint32
 }
 
-func newRandom(seed uint64, replicate int) random {
-	return random{[2]uint32{uint32(seed), uint32(seed >> 32)}, uint32(replicate)}
+func newRandom(key uint64, replicate int) random {
+	return random{[2]uint32{uint32(key), uint32(key >> 32)}, uint32(replicate)}
 }
 
 // draw returns two numbers, the i-th such pair.

@@ -34,7 +34,7 @@ func TestSaTScan(t *testing.T) {
 		of, _ := strconv.ParseInt(b, 10, 64)
 		llr, _ := strconv.ParseFloat(want, 64)
 		clusters++
-		if got := ratio(Poisson{}, Sums{n, of}, total); !(math.Abs(got-llr) <= 0.5000001e-6) {
+		if got := ratio(Poisson{}, Above, Sums{n, of}, total); !(math.Abs(got-llr) <= 0.5000001e-6) {
 			t.Errorf("%s cases among %s: %.9f, SaTScan has %s", c, b, got, want)
 		}
 	}

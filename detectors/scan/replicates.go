@@ -23,7 +23,17 @@ const DefaultReplicates = 999
 // halves, and these again, and a draw gives the number of a group's counts in its first half ([split]).
 // The time is that of about one draw for each cell, whatever the total.
 //
-// A null map is a function of the baselines, the total, the seed and its number, to the bit: on all
+// Learnt baselines are themselves counts of earlier times, and as uncertain: taken as known, they would make the null maps
+// less varied than the counts are. So counts are drawn from an urn with a ball for each unit of the baselines, each returned with
+// another of its cell: given their total, counts have this distribution (Pólya's) if their rates are those of the earlier counts and
+// any rates were equally likely before. One draw in B+j-1, the j-th, repeats one of those before it, of which the numbers are
+// computed again, so that draws can be made in any order. Above MaxCounted counts learnt baselines are taken as known.
+//
+// The random numbers are those of the grid's own key: the seed and all its counts and baselines. If all grids of a detector had
+// the same null maps, the chance of a false alarm would be one for all of them, off by a third of itself with 999 maps at 0.01.
+// The series and the time would do as well, but a task does not have them.
+//
+// A null map is a function of the grid, the seed and its number, to the bit: on all
 // processors where counts are drawn one by one, and on those of one architecture where halves are,
 // whose probabilities are rounded to about 1e-15 of each.
 type Replicates struct {
@@ -32,9 +42,10 @@ type Replicates struct {
 	drawn   int64    // number of counts to draw
 	others  bool     // of a Bernoulli model: the others are drawn, not the cases
 	limited bool     // a cell has no more than its baseline
+	learnt  bool     // the baselines are counts of Poisson's model
 	cell    []uint32 // those with a baseline
 	before  []int64  // the sum of the baselines of the cells before each of these, and at last of all
-	seed    uint64
+	key     uint64
 	guide   []uint32 // where counts are drawn one by one: by the first bits of a number, the first cell that it may choose
 }
 
@@ -44,13 +55,14 @@ const (
 	MaxTrials  = 1 << 23 // trials of Bernoulli's model, each of which is a bit of memory
 )
 
-// NewReplicates returns the null maps of a grid that has passed Check. There are none of families
-// other than Poisson and Bernoulli.
-func NewReplicates(g *Grid, f Family, seed uint64) (*Replicates, error) {
-	r := &Replicates{grid: g, total: g.total(), seed: seed}
+// NewReplicates returns the null maps of a grid that has passed Check; learnt says that its baselines are sums of earlier counts.
+// There are none of families other than Poisson and Bernoulli, and Bernoulli's baselines are trials, never learnt.
+func NewReplicates(g *Grid, f Family, seed uint64, learnt bool) (*Replicates, error) {
+	r := &Replicates{grid: g, total: g.total(), key: g.key(seed)}
 	r.drawn = r.total.Count
 	switch f.(type) {
 	case Poisson:
+		r.learnt = learnt
 	case Bernoulli:
 		r.limited = true
 		if others := r.total.Baseline - r.total.Count; others < r.drawn {
@@ -88,9 +100,9 @@ func (r *Replicates) unguided() int { return 64 - bits.Len(uint(len(r.guide)-1))
 func (r *Replicates) Draw(count []int64, replicate int) {
 	clear(count)
 	if r.guide != nil {
-		r.choose(count, newRandom(r.seed, replicate))
+		r.choose(count, newRandom(r.key, replicate))
 	} else {
-		r.share(count, newRandom(r.seed, replicate), r.drawn, 0, len(r.cell))
+		r.share(count, newRandom(r.key, replicate), r.drawn, 0, len(r.cell))
 	}
 	if r.others {
 		for i, b := range r.grid.Baseline {
@@ -102,6 +114,10 @@ func (r *Replicates) Draw(count []int64, replicate int) {
 // choose draws the counts one by one: x chooses the unit x*B/2^64 of the B units of the
 // baselines, rounded down.
 func (r *Replicates) choose(count []int64, random random) {
+	if r.learnt {
+		r.repeat(count, random)
+		return
+	}
 	unguided, all, left := r.unguided(), uint64(r.total.Baseline), r.drawn
 	var chosen []uint64 // a bit for each trial
 	if r.limited {
@@ -117,17 +133,46 @@ func (r *Replicates) choose(count []int64, random random) {
 			*word |= bit
 		}
 		left--
-		cell := r.guide[x>>unguided]
-		for uint64(r.before[cell+1]) <= unit {
-			cell++
-		}
-		count[r.cell[cell]]++
+		count[r.cell[r.after(r.guide[x>>unguided], unit)]]++
 	}
 	for i := uint64(0); left > 0; i++ {
 		x, y := random.draw(i)
 		add(x)
 		if left > 0 {
 			add(y)
+		}
+	}
+}
+
+// after returns the first cell from one on whose units end after a unit.
+func (r *Replicates) after(cell uint32, unit uint64) uint32 {
+	for uint64(r.before[cell+1]) <= unit {
+		cell++
+	}
+	return cell
+}
+
+// repeat draws the counts of a map with learnt baselines: the i-th number x, from 0, chooses the unit x*(B+i)/2^64, of which those
+// from B on are the i draws before it.
+func (r *Replicates) repeat(count []int64, random random) {
+	all := uint64(r.total.Baseline)
+	cells := make([]uint32, r.drawn) // of the draws
+	add := func(i, x uint64) {
+		unit, _ := bits.Mul64(x, all+i)
+		if unit >= all {
+			cells[i] = cells[unit-all]
+		} else {
+			high, low := bits.Mul64(unit, uint64(len(r.guide)))
+			at, _ := bits.Div64(high, low, all)
+			cells[i] = r.after(r.guide[at], unit)
+		}
+		count[r.cell[cells[i]]]++
+	}
+	for i := uint64(0); i < uint64(r.drawn); i += 2 {
+		x, y := random.draw(i / 2)
+		add(i, x)
+		if i+1 < uint64(r.drawn) {
+			add(i+1, y)
 		}
 	}
 }
@@ -156,7 +201,7 @@ func (r *Replicates) DefinePValues(f Family, o Options, found []Region, n int) [
 	for replicate := range n {
 		g := &Grid{r.grid.Rows, r.grid.Cols, make([]int64, len(r.grid.Count)), r.grid.Baseline}
 		r.Draw(g.Count, replicate)
-		for _, first := range Define(g, f, Options{MaxRows: o.MaxRows, MaxCols: o.MaxCols}) {
+		for _, first := range Define(g, f, Options{MaxRows: o.MaxRows, MaxCols: o.MaxCols, Direction: o.Direction}) {
 			for i, region := range found {
 				if first.Ratio >= region.Ratio {
 					p[i]++
@@ -197,7 +242,7 @@ func (r *Replicates) PValues(f Family, o Options, found []Region, n int, paralle
 // return any other below it, and instead of one of at least enough any other such.
 func (r *Replicates) largest(f Family, o Options, level, enough float64, n int, parallel Parallel) []float64 {
 	observed := newScanner(r.grid, f, o)
-	filter := observed.newLines(level)
+	filters := observed.filters(level)
 	var memory sync.Pool // of scanners
 	largest := make([]float64, n)
 	parallel(n, func(i int) {
@@ -207,7 +252,7 @@ func (r *Replicates) largest(f Family, o Options, level, enough float64, n int, 
 		}
 		r.Draw(s.Count, i)
 		s.count()
-		largest[i] = s.best(nil, filter, enough, Sequential).Ratio
+		largest[i] = s.best(nil, filters, enough, Sequential).Ratio
 		memory.Put(s)
 	})
 	return largest

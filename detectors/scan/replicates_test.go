@@ -3,8 +3,10 @@ package scan
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"odradek/detectors/seedtest"
@@ -29,12 +31,12 @@ func TestPhilox(t *testing.T) {
 	}
 }
 
-func replicates(t testing.TB, g *Grid, f Family, seed uint64) *Replicates {
+func replicates(t testing.TB, g *Grid, f Family, seed uint64, learnt ...bool) *Replicates {
 	t.Helper()
 	if err := g.Check(f); err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReplicates(g, f, seed)
+	r, err := NewReplicates(g, f, seed, len(learnt) > 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +44,13 @@ func replicates(t testing.TB, g *Grid, f Family, seed uint64) *Replicates {
 }
 
 // TestReplicates compares means, variances and covariances with those of the multinomial and the
-// hypergeometric distribution.
+// hypergeometric distribution and, where the baselines are learnt, of Pólya's.
 func TestReplicates(t *testing.T) {
 	rng := seedtest.New(t)
 	const n, maps = 4, 4000
 	for _, rate := range []float64{0.3, 0.8} { // of the others, few or many
-		for _, f := range []Family{Poisson{}, Bernoulli{}} {
+		for i, f := range []Family{Poisson{}, Bernoulli{}, Poisson{}} {
+			learnt := slices.Repeat([]bool{true}, i/2)
 			g := newGrid(n, n, func(y, x int) (int64, int64) {
 				if y == 1 && x < 2 {
 					return 0, 0
@@ -55,7 +58,7 @@ func TestReplicates(t *testing.T) {
 				b := int64(1 + rng.IntN(60))
 				return int64(rate * float64(b)), b
 			})
-			r := replicates(t, g, f, rng.Uint64())
+			r := replicates(t, g, f, rng.Uint64(), learnt...)
 			total := g.total()
 			count := make([]int64, n*n)
 			var sum, square, mixed [n * n]float64
@@ -80,6 +83,9 @@ func TestReplicates(t *testing.T) {
 			spread := float64(total.Count)
 			if _, ok := f.(Bernoulli); ok {
 				spread *= float64(total.Baseline-total.Count) / float64(total.Baseline-1)
+			}
+			if len(learnt) > 0 {
+				spread *= float64(total.Baseline+total.Count) / float64(total.Baseline+1)
 			}
 			for j, b := range g.Baseline {
 				p, q := float64(b)/float64(total.Baseline), float64(g.Baseline[(j+1)%(n*n)])/float64(total.Baseline)
@@ -108,21 +114,43 @@ func TestReplicatesStay(t *testing.T) {
 			replicates(t, g, f, 1<<40+7).Draw(count, 998)
 			got += fmt.Sprintln(count)
 		}
+		count := make([]int64, 12)
+		replicates(t, g, Poisson{}, 1<<40+7, true).Draw(count, 998)
+		got += fmt.Sprintln(count)
 	}
-	const want = `[0 0 1 5 0 0 1 3 0 3 1 4]
-[0 0 1 4 0 0 1 4 0 3 1 4]
-[0 599523 1200314 1799117 599790 1198971 1798917 2399034 1200025 1801100 2402850 3000359]
-[0 599574 1200281 1799210 599812 1199080 1799031 2399137 1200022 1800984 2402548 3000321]
+	const want = `[0 0 1 2 0 1 1 5 1 2 3 2]
+[0 0 1 2 0 1 1 4 2 2 3 2]
+[0 0 1 0 2 0 1 3 1 4 4 2]
+[0 598256 1198917 1799602 599664 1201939 1801623 2400591 1200095 1800007 2399970 2999336]
+[0 598440 1199031 1799644 599700 1201734 1801452 2400529 1200084 1800007 2399973 2999406]
+[0 598256 1198917 1799602 599664 1201939 1801623 2400591 1200095 1800007 2399970 2999336]
 `
 	if got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
+// TestReplicatesDiffer requires other null maps for grids of the same baselines and total: if the windows of a detector had the same,
+// one false-alarm rate, off by chance, would hold for all of them.
+func TestReplicatesDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for i := range int64(20) {
+		g := newGrid(3, 4, func(y, x int) (int64, int64) { return 10 + int64(y)*i + int64(2-y)*(20-i), 60 })
+		for _, f := range []Family{Poisson{}, Bernoulli{}} {
+			count := make([]int64, 12)
+			replicates(t, g, f, 1).Draw(count, 0)
+			seen[fmt.Sprint(count)] = true
+		}
+	}
+	if len(seen) != 40 {
+		t.Errorf("20 grids of the same total have %d different null maps of two families", len(seen))
+	}
+}
+
 func TestReplicatesRefused(t *testing.T) {
 	g := newGrid(2, 2, func(int, int) (int64, int64) { return 1 << 30, 1 << 40 })
 	for _, f := range []Family{Normal{Variance: 1}, Exponential{}} {
-		if _, err := NewReplicates(g, f, 1); err == nil {
+		if _, err := NewReplicates(g, f, 1, false); err == nil {
 			t.Errorf("%T: null maps of %v", f, g.total())
 		}
 	}
@@ -135,7 +163,7 @@ func TestPValues(t *testing.T) {
 		for name, g := range grids(rng, f, 1+rng.IntN(9), 1+rng.IntN(9)) {
 			o := randomOptions(rng, g.Rows, g.Cols)
 			found := Search(g, f, o, Sequential)
-			r := replicates(t, g, f, rng.Uint64())
+			r := replicates(t, g, f, rng.Uint64(), slices.Repeat([]bool{true}, rng.IntN(2))...)
 			n := rng.IntN(40)
 			want := r.DefinePValues(f, o, found, n)
 			for _, parallel := range []Parallel{Sequential, concurrent} {
@@ -232,5 +260,54 @@ func BenchmarkReplicates(b *testing.B) {
 				r.PValues(Poisson{}, Options{}, found, 99, Sequential)
 			}
 		})
+	}
+}
+
+// TestFalseAlarms holds the share of windows without any region that have a p-value of 0.01 at most to 0.8 to 1.2 %, of five seeds and
+// of baselines that are learnt from 12 windows and from 100. The windows are those of series of 100 that are scored.
+func TestFalseAlarms(t *testing.T) {
+	if os.Getenv("ODRADEK_LONG") == "" {
+		t.Skip("minutes on many cores: set ODRADEK_LONG=1")
+	}
+	const rows, cols, scored, mean, bound = 6, 8, 100, 5.0, 0.01
+	series := 200
+	for _, learn := range []int{12, 100} {
+		for seed := uint64(1); seed <= 5; seed++ {
+			var alarms [2]atomic.Int64 // of baselines taken as known, and of learnt ones
+			concurrent(series, func(n int) {
+				rng := rand.New(rand.NewPCG(seed, uint64(n)))
+				counts := func(rate float64) (k int64) {
+					for s := rng.ExpFloat64(); s < rate; s += rng.ExpFloat64() {
+						k++
+					}
+					return k
+				}
+				g := newGrid(rows, cols, func(int, int) (int64, int64) { return 0, 1 + counts(mean*float64(learn)) })
+				for range scored {
+					for i := range g.Count {
+						g.Count[i] = counts(mean)
+					}
+					found := Search(g, Poisson{}, Options{}, Sequential)
+					for learnt := range alarms {
+						r, err := NewReplicates(g, Poisson{}, seed, learnt == 1)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if p := r.PValues(Poisson{}, Options{}, found, DefaultReplicates, Sequential); len(p) > 0 && p[0] <= bound {
+							alarms[learnt].Add(1)
+						}
+					}
+					for i, c := range g.Count {
+						g.Baseline[i] += c
+					}
+				}
+			})
+			share := func(i int) float64 { return 100 * float64(alarms[i].Load()) / float64(series*scored) }
+			t.Logf("GRID_LEARN %d, seed %d: %.2f %% of %d windows, %.2f %% if baselines were known", learn, seed, share(1), series*scored, share(0))
+			if share(1) < 0.8 || share(1) > 1.2 {
+				t.Errorf("GRID_LEARN %d, seed %d: %.2f %% of the windows have a p-value of %v", learn, seed, share(1), bound)
+			}
+		}
 	}
 }

@@ -44,6 +44,7 @@ type scanner struct {
 	*Grid
 	f                 Family
 	total             Sums
+	direction         Direction
 	rows, cols        int     // of the largest rectangle
 	least, most       float64 // the baselines of rectangles, other than 0
 	magnitude         float64 // the sum of the absolute counts
@@ -55,7 +56,7 @@ type scanner struct {
 
 func newScanner(g *Grid, f Family, o Options) *scanner {
 	_, rows, cols := o.limits(g)
-	s := &scanner{Grid: g, f: f, total: g.total(), rows: rows, cols: cols, proportional: true, table: newTable(g),
+	s := &scanner{Grid: g, f: f, total: g.total(), direction: o.Direction, rows: rows, cols: cols, proportional: true, table: newTable(g),
 		counts: make([]float64, (g.Rows+1)*g.Cols), baselines: make([]float64, (g.Rows+1)*g.Cols), empty: make([]bool, g.Rows)}
 	least := int64(math.MaxInt64)
 	for i, b := range g.Baseline {
@@ -74,8 +75,8 @@ func newScanner(g *Grid, f Family, o Options) *scanner {
 	for y := range g.Rows {
 		s.empty[y] = s.table.of(Rectangle{y, 0, y, g.Cols - 1}).Baseline == 0
 	}
-	above(s.counts, g.Count, g.Cols)
-	above(s.baselines, g.Baseline, g.Cols)
+	sumColumns(s.counts, g.Count, g.Cols)
+	sumColumns(s.baselines, g.Baseline, g.Cols)
 	return s
 }
 
@@ -91,12 +92,12 @@ func (s *scanner) twin() *scanner {
 // count computes the sums of the twin's counts.
 func (s *scanner) count() {
 	s.table.fill(s.Grid)
-	above(s.counts, s.Count, s.Cols)
+	sumColumns(s.counts, s.Count, s.Cols)
 	s.proportional = false // not known
 }
 
-// above sets each row of dst but the first to the sums of the cells of a column above it.
-func above(dst []float64, cells []int64, cols int) {
+// sumColumns sets each row of dst but the first to the sums of the cells of a column above it.
+func sumColumns(dst []float64, cells []int64, cols int) {
 	for i, v := range cells {
 		dst[cols+i] = dst[i] + float64(v)
 	}
@@ -108,24 +109,35 @@ type pass struct {
 	found  []Region // it overlaps none of these
 	enough float64  // a ratio that ends the pass
 	done   atomic.Bool
-	bar    atomic.Uint64 // the bits of best.Ratio
-	lines  atomic.Pointer[lines]
+	bar    atomic.Uint64           // the bits of best.Ratio
+	lines  []atomic.Pointer[lines] // by side of the direction
 	mu     sync.Mutex
 	best   Region
 }
 
-// best returns the first region that overlaps none of those found. With a filter, regions below
-// its level may be missing. A region of the ratio enough or more ends the search and is returned.
-func (s *scanner) best(found []Region, filter *lines, enough float64, parallel Parallel) Region {
+// filters returns the filters of a level for the sides of the direction.
+func (s *scanner) filters(level float64) (list []*lines) {
+	for _, side := range s.direction.sides() {
+		list = append(list, s.newLines(side, level))
+	}
+	return list
+}
+
+// best returns the first region that overlaps none of those found. With filters, regions below
+// their level may be missing. A region of the ratio enough or more ends the search and is returned.
+func (s *scanner) best(found []Region, filters []*lines, enough float64, parallel Parallel) Region {
 	if s.proportional {
 		return Region{}
 	}
 	p := &pass{scanner: s, found: found, enough: enough}
-	if filter == nil {
+	if filters == nil {
 		p.seed()
-		filter = p.newLines(p.best.Ratio)
+		filters = p.filters(p.best.Ratio)
 	}
-	p.lines.Store(filter)
+	p.lines = make([]atomic.Pointer[lines], len(filters))
+	for i, l := range filters {
+		p.lines[i].Store(l)
+	}
 	parallel(s.Rows, p.searchFrom)
 	return p.best
 }
@@ -144,6 +156,12 @@ func (p *pass) seed() {
 					s := p.table.of(r)
 					b := float64(s.Baseline)
 					d := float64(s.Count) - rate*b
+					switch p.direction {
+					case Below:
+						d = -d
+					case Both:
+						d = math.Abs(d)
+					}
 					if variance := b * (all - b); d > 0 && d*d > most*variance && !p.excluded(r) {
 						most = d * d / variance
 						p.consider(r)
@@ -161,7 +179,7 @@ func (p *pass) excluded(r Rectangle) bool {
 // consider takes a rectangle if it is better than the best one so far.
 func (p *pass) consider(r Rectangle) {
 	s := p.table.of(r)
-	c := Region{Rectangle: r, Sums: s, Ratio: ratio(p.f, s, p.total)}
+	c := Region{Rectangle: r, Sums: s, Ratio: ratio(p.f, p.direction, s, p.total)}
 	if !(c.Ratio > 0) || c.Ratio < math.Float64frombits(p.bar.Load()) {
 		return
 	}
@@ -174,12 +192,12 @@ func (p *pass) consider(r Rectangle) {
 	}
 }
 
-// tighten replaces the filter once the best region has become so much better that it pays.
-func (p *pass) tighten() *lines {
-	l, best := p.lines.Load(), math.Float64frombits(p.bar.Load())
+// tighten replaces a side's filter once the best region has become so much better that it pays.
+func (p *pass) tighten(i int) *lines {
+	l, best := p.lines[i].Load(), math.Float64frombits(p.bar.Load())
 	if best > l.level*(1+1.0/128) {
-		l = p.newLines(best)
-		p.lines.Store(l)
+		l = p.newLines(l.side, best)
+		p.lines[i].Store(l)
 	}
 	return l
 }
@@ -192,22 +210,34 @@ func (p *pass) searchFrom(y int) {
 	if p.empty[y] { // a rectangle without this row has the same sums, and is smaller
 		return
 	}
-	s := strip{pass: p, y1: y, above: p.columnsAbove(y)}
+	for i := range p.lines {
+		p.searchSide(y, i)
+	}
+}
+
+// searchSide searches the rectangles whose first row is y for those on the i-th side of the direction.
+func (p *pass) searchSide(y, i int) {
+	s := strip{pass: p, y1: y}
+	over := p.columnsAbove(y)
 	var most [vec.RunLines]float64
 	var mask []float64
 	for s.y2 = y; s.y2 < min(p.Rows, y+p.rows) && !p.done.Load(); s.y2++ {
 		if p.empty[s.y2] {
 			continue
 		}
-		s.below = p.columnsAbove(s.y2 + 1)
+		l := p.tighten(i)
+		under := p.columnsAbove(s.y2 + 1)
+		s.baseline, s.lessBaseline = under.baseline, over.baseline
+		s.count, s.lessCount = under.count, over.count
+		if l.side == below {
+			s.count, s.lessCount = over.count, under.count
+		}
 		mask = s.mask(mask)
-		l := p.tighten()
 		// A run of up to cols columns lies within one of twice as many, of which one begins
 		// at each multiple of cols.
 		for from, end := 0, 0; end < p.Cols; from += p.cols {
 			end = min(p.Cols, from+2*p.cols)
-			a, b := s.above.cut(from, end), s.below.cut(from, end)
-			vec.MaxRuns(&most, &l.slope, b.count, a.count, b.baseline, a.baseline)
+			vec.MaxRuns(&most, &l.slope, s.count[from:end], s.lessCount[from:end], s.baseline[from:end], s.lessBaseline[from:end])
 			for k, sum := range most {
 				if sum > l.offset[k] {
 					s.examine(from, end, l.slope[k], l.offset[k])
@@ -222,18 +252,16 @@ type columns struct{ count, baseline []float64 }
 
 // columnsAbove returns the sums of each column above row y.
 func (s *scanner) columnsAbove(y int) columns {
-	return columns{s.counts, s.baselines}.cut(y*s.Cols, (y+1)*s.Cols)
+	from, end := y*s.Cols, (y+1)*s.Cols
+	return columns{s.counts[from:end], s.baselines[from:end]}
 }
 
-func (c columns) cut(from, end int) columns {
-	return columns{c.count[from:end], c.baseline[from:end]}
-}
-
-// strip is the rows from y1 to y2: the sums of its columns are those below less those above.
+// strip is the rows from y1 to y2. The sums of its columns, whose sign is the side's for counts, are count - lessCount and
+// baseline - lessBaseline.
 type strip struct {
 	*pass
-	y1, y2       int
-	above, below columns
+	y1, y2                                   int
+	count, lessCount, baseline, lessBaseline []float64
 }
 
 // mask excludes the columns of the regions found from all runs, in memory that it returns.
@@ -244,8 +272,8 @@ func (s *strip) mask(memory []float64) []float64 {
 			continue
 		}
 		if !masked {
-			memory = append(memory[:0], s.below.count...)
-			s.below.count, masked = memory, true
+			memory = append(memory[:0], s.count...)
+			s.count, masked = memory, true
 		}
 		for x := r.X1; x <= r.X2; x++ {
 			memory[x] = never
@@ -258,7 +286,7 @@ func (s *strip) mask(memory []float64) []float64 {
 // columns among those given.
 func (s *strip) examine(from, end int, slope, offset float64) {
 	value := func(x int) float64 {
-		return s.below.count[x] - s.above.count[x] - slope*(s.below.baseline[x]-s.above.baseline[x])
+		return s.count[x] - s.lessCount[x] - slope*(s.baseline[x]-s.lessBaseline[x])
 	}
 	run := 0.0
 	for x2 := from; x2 < end; x2++ {

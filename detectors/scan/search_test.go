@@ -2,6 +2,7 @@ package scan
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -55,26 +56,60 @@ func TestLines(t *testing.T) {
 				if share == 1 {
 					level *= rng.Float64()
 				}
-				l := s.newLines(level)
-				for _, b := range g.Baseline { // the border of the convex set
-					if b > 0 && level > 0 {
-						d, most := reach(f, s.total, level, float64(b)), f.MaxCount(float64(b), s.total)-s.total.expected(float64(b))
-						if v := f.Ratio(d, float64(b), s.total); d > 0 && v > level || d < most && v < level*0.98 {
-							t.Errorf("%s, %s: baseline %d reaches %v with an excess of %v of %v, want %v", f.name, name, b, v, d, most, level)
+				filters := s.filters(level)
+				for _, l := range filters {
+					for _, b := range g.Baseline { // the border of the convex set
+						if b > 0 && b < s.total.Baseline && level > 0 {
+							least, most := f.Counts(float64(b), s.total)
+							d, e := reach(f, s.total, l.side, level, float64(b)), s.total.expected(float64(b))
+							most = max(float64(l.side)*(most-e), float64(l.side)*(least-e))
+							if v := f.Ratio(float64(l.side)*d, float64(b), s.total); d > 0 && v > level || d < most*(1-1e-6) && v < level*0.98 {
+								t.Errorf("%s, %s: baseline %d reaches %v with an excess of %v of %v, want %v", f.name, name, b, v, d, most, level)
+							}
 						}
 					}
 				}
 				eachRectangle(g, o, func(r Rectangle) {
 					sums := s.table.of(r)
-					if v := ratio(f, sums, s.total); v > 0 && v >= level {
-						for k := range l.slope {
-							if float64(sums.Count)-l.slope[k]*float64(sums.Baseline) > l.offset[k] {
-								return
+					if v := ratio(f, o.Direction, sums, s.total); v > 0 && v >= level {
+						for _, l := range filters {
+							for k := range l.slope {
+								if float64(l.side)*float64(sums.Count)-l.slope[k]*float64(sums.Baseline) > l.offset[k] {
+									return
+								}
 							}
 						}
-						t.Errorf("%s, %s: %v %v has the ratio %v and is below all lines of the level %v", f.name, name, r, sums, v, level)
+						t.Errorf("%s, %s, %+v: %v %v has the ratio %v and is below all lines of the level %v", f.name, name, o, r, sums, v, level)
 					}
 				})
+			}
+		}
+	}
+}
+
+// TestLinesStayBelow requires that no line is above the border of the level, where an excess that has been tried has almost the
+// level's ratio: rectangles between the border and the line would be lost.
+func TestLinesStayBelow(t *testing.T) {
+	rng := seedtest.New(t)
+	for range 200 {
+		total := Sums{Count: 2000 + rng.Int64N(1<<20), Baseline: 4000 + rng.Int64N(1<<20)}
+		total.Count = min(total.Count, total.Baseline/2)
+		b := float64(total.Baseline) * (0.01 + 0.3*rng.Float64())
+		for _, f := range families {
+			for _, side := range []side{above, below} {
+				s := &scanner{Grid: &Grid{Rows: 1, Cols: 8}, f: f, total: total, least: b, most: b, magnitude: float64(total.Count)}
+				least, most := f.Counts(b, total)
+				e := total.expected(b)
+				d := max(float64(side)*(most-e), float64(side)*(least-e)) / 1024 // what reach tries first
+				if math.IsInf(d, 1) {
+					d = math.MaxInt32
+				}
+				level := f.Ratio(float64(side)*d, b, total) * (1 - 5e-7)
+				l := s.newLines(side, level)
+				at := l.offset[0] + l.slope[0]*b - float64(side)*e // the least excess above the line
+				if v := f.Ratio(float64(side)*at, b, total); v > level {
+					t.Fatalf("%s, side %v, baseline %v of %v: the line has the ratio %v, above the level %v", f.name, side, b, total, v, level)
+				}
 			}
 		}
 	}

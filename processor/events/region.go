@@ -22,8 +22,11 @@ type Region struct {
 // (intersection over union), for them to be of one anomaly.
 const Overlap = 0.25
 
-// overlap returns the cells that are in both regions, as a share of those in either.
+// overlap returns the cells that are in both regions, as a share of those in either; 0 of an excess and a deficit.
 func (r *Region) overlap(o *Region) float64 {
+	if float64(r.Observed) < r.Expected != (float64(o.Observed) < o.Expected) {
+		return 0
+	}
 	both := cells(max(r.ColumnFrom, o.ColumnFrom), min(r.ColumnTo, o.ColumnTo)) * cells(max(r.RowFrom, o.RowFrom), min(r.RowTo, o.RowTo))
 	return both / (r.area() + o.area() - both)
 }

@@ -149,6 +149,10 @@ func (d *DetectorSettings) values(skip func(name string) bool) detectors.Values 
 			v[s.name] = s.field.Interface()
 		}
 	}
+	if d.searchesSide() {
+		v[detectors.DirectionParam] = max(0, slices.Index(detectors.Directions, d.Guard.Direction))
+		v[detectors.LearntParam] = d.Grid.Learn > 0
+	}
 	return v
 }
 
@@ -208,6 +212,10 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	set("HISTORY", strconv.Itoa(threshold.DefaultHistory))
 	set("CLOSE_AFTER", strconv.Itoa(closeAfter))
 	set("THRESHOLD", usualThreshold)
+	set(detectors.DirectionParam, anySide)
+	if d.searchesSide() {
+		set(detectors.DirectionParam, detectors.Directions[0])
+	}
 	spec := specOf(d.Op)
 	if spec == nil {
 		deriveGrid(d, set)
@@ -379,6 +387,9 @@ func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	}
 	if d.Scale == scaleRange {
 		b.WriteString(";scale=range")
+	}
+	if d.searchesSide() && d.Guard.Direction != detectors.Directions[0] {
+		fmt.Fprintf(&b, ";direction=%s", d.Guard.Direction)
 	}
 	if sum := d.referred.sum(); sum != "" {
 		fmt.Fprintf(&b, ";reference=%s", sum)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"odradek/detectors"
@@ -10,28 +11,47 @@ import (
 
 // guardSettings are conditions on which scores that are too high become anomalies.
 type guardSettings struct {
-	Direction string   `env:"DIRECTION" live:"true" envDefault:"both" oneof:"both|above|below" doc:"On which side of the expected value an anomalous sample is. above: a compressor that runs hot is a fault, one that runs cool is not. Of several fields the one with the largest contribution to the score counts."`
+	Direction string   `env:"DIRECTION" live:"true" derived:"both; with scan above" oneof:"both|above|below" doc:"On which side of the expected value an anomalous sample is. above: a compressor that runs hot is a fault, one that runs cool is not. Of several fields the one with the largest contribution to the score counts. With op scan, which rectangles are searched: those with a count above the expected one, below it, or both, each with p-values of null maps that are searched likewise; its scores then depend on it, so a change needs a restart and empties its state."`
 	Least     float64  `env:"MIN_DEVIATION" live:"true" envDefault:"0" min:"0" max:"1e300" doc:"Least deviation of an anomalous sample from the expected value, in the field's unit. 0.5: a sensor that always says 21.0 and once 21.1 is no anomaly, however unusual that is."`
 	Share     float64  `env:"MIN_DEVIATION_SHARE" live:"true" envDefault:"0" min:"0" max:"1e6" doc:"The same as a share of the expected value. 0.05: at 200 bar a deviation of less than 10 bar is no anomaly. With MIN_DEVIATION the larger of the two counts."`
 	OnlyIf    []string `env:"ONLY_IF" live:"true" doc:"Conditions on the values of an anomalous sample, all of which must hold: a field of FIELDS, > or <, and a number. value>80: an unusual temperature matters above 80 only; rpm>0,load>20: only while the machine runs. No condition holds for a missing value."`
 }
 
+// anySide is the value of DIRECTION that admits both sides.
+const anySide = "both"
+
+// searchesSide reports whether DIRECTION is a parameter of a detector's op, which searches a side of what is expected.
+func (d *DetectorSettings) searchesSide() bool {
+	spec := specOf(d.Op)
+	return spec != nil && slices.ContainsFunc(spec.Params, func(p detectors.Param) bool { return p.Name == detectors.DirectionParam })
+}
+
+// guards returns the settings of a detector's guard, which has no direction where the op has it.
+func (d *DetectorSettings) guards() *guardSettings {
+	g := d.Guard
+	if d.searchesSide() {
+		g.Direction = anySide
+	}
+	return &g
+}
+
 // empty reports whether nothing is set.
 func (g *guardSettings) empty() bool {
-	return (g.Direction == "both" || g.Direction == "") && g.Least == 0 && g.Share == 0 && len(cleanList(g.OnlyIf)) == 0
+	return (g.Direction == anySide || g.Direction == "") && g.Least == 0 && g.Share == 0 && len(cleanList(g.OnlyIf)) == 0
 }
 
 // guardOf returns the detector's guard, nil for none. names are those of its columns.
 func (d *DetectorSettings) guardOf(names []string) (*guard.Guard, error) {
-	if d.Guard.empty() {
+	of := d.guards()
+	if of.empty() {
 		return nil, nil
 	}
-	g := &guard.Guard{Least: d.Guard.Least, Share: d.Guard.Share}
+	g := &guard.Guard{Least: of.Least, Share: of.Share}
 	var err error
-	if g.Direction, err = guard.ParseDirection(d.Guard.Direction); err != nil {
+	if g.Direction, err = guard.ParseDirection(of.Direction); err != nil {
 		return nil, err
 	}
-	for _, s := range cleanList(d.Guard.OnlyIf) {
+	for _, s := range cleanList(of.OnlyIf) {
 		gate, err := guard.ParseGate(s, names)
 		if err != nil {
 			return nil, err
@@ -43,11 +63,11 @@ func (d *DetectorSettings) guardOf(names []string) (*guard.Guard, error) {
 
 // guard checks the settings of a detector's guard.
 func (k *checker) guard(short string, d *DetectorSettings) {
-	g := &d.Guard
+	g := d.guards()
 	if g.empty() || !k.ok(short+"DIRECTION", short+"MIN_DEVIATION", short+"MIN_DEVIATION_SHARE", short+"OP", short+"FIELDS") {
 		return
 	}
-	deviates := map[string]bool{"DIRECTION": g.Direction != "both", "MIN_DEVIATION": g.Least != 0, "MIN_DEVIATION_SHARE": g.Share != 0}
+	deviates := map[string]bool{"DIRECTION": g.Direction != anySide, "MIN_DEVIATION": g.Least != 0, "MIN_DEVIATION_SHARE": g.Share != 0}
 	set := func(all bool, problem, fix string) {
 		for _, name := range []string{"DIRECTION", "MIN_DEVIATION", "MIN_DEVIATION_SHARE", "ONLY_IF"} {
 			if deviates[name] || all && name == "ONLY_IF" && len(cleanList(g.OnlyIf)) > 0 {

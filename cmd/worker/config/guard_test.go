@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/processor/keystate/guard"
 )
 
@@ -61,5 +62,44 @@ func TestGuardSettings(t *testing.T) {
 	}
 	if _, faults := parse("X_THRESHOLD=off", "X_DIRECTION=above"); !strings.Contains(faults, "judges no score") {
 		t.Error(faults)
+	}
+}
+
+// TestScanDirection: with op scan, DIRECTION is a parameter of the search and of its state, above by default, with or without a grid;
+// it is no guard.
+func TestScanDirection(t *testing.T) {
+	seen := map[uint64]string{}
+	for _, grid := range []string{"", "1m"} {
+		for i, direction := range []string{"above", "below", "both", ""} {
+			list := []string{"ODRADEK_VALUE_FIELDS=x,y", "ODRADEK_DETECTORS=hot", "ODRADEK_DETECTOR_HOT_OP=scan"}
+			if grid != "" {
+				list = append(list, "ODRADEK_DETECTOR_HOT_GRID="+grid)
+			}
+			if direction != "" {
+				list = append(list, "ODRADEK_DETECTOR_HOT_DIRECTION="+direction)
+			}
+			c, faults, _ := Parse(minimal(list...))
+			if len(faults) > 0 {
+				t.Fatal(faults)
+			}
+			ks, err := c.KeystateConfig()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &ks.Detectors[0]
+			if got := d.Detector.Params().Int(d.Detector.Op().Spec().Word(detectors.DirectionParam)); got != i%3 || d.Guard != nil {
+				t.Errorf("%q with GRID=%s: direction %d, guard %+v", direction, grid, got, d.Guard)
+			}
+			if other, ok := seen[d.Fingerprint]; ok != (direction == "") || ok && other != "above" {
+				t.Errorf("%q with GRID=%s has the state of %q", direction, grid, other)
+			}
+			seen[d.Fingerprint] = direction
+			for _, e := range c.Effective() {
+				if e.Name == "ODRADEK_DETECTOR_HOT_DIRECTION" && e.Live {
+					t.Error("a change of DIRECTION holds without a restart")
+				}
+			}
+		}
+		clear(seen)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"odradek/cmd/worker/config/mappings"
 	"odradek/cmd/worker/config/settingsfile"
+	"odradek/detectors"
 )
 
 // Print returns the effective configuration as a table: name, value, where the value
@@ -157,8 +158,14 @@ func (e *Effective) Same(o *Effective) bool {
 
 // Effective lists the settings in the order of the docs. Secrets are hidden.
 func (c *Config) Effective() (list []Effective) {
+	restart := map[string]bool{} // settings that are live for other detectors
+	for i := range c.Detectors {
+		if d := &c.Detectors[i]; d.searchesSide() {
+			restart[DetectorPrefix(d.Name)+detectors.DirectionParam] = true
+		}
+	}
 	for _, s := range c.settings {
-		list = append(list, Effective{s.section, s.name, s.value, s.tag.Get("live") != "", s.field})
+		list = append(list, Effective{s.section, s.name, s.value, s.tag.Get("live") != "" && !restart[s.name], s.field})
 	}
 	return list
 }

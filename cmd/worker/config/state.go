@@ -224,6 +224,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		for _, p := range d.stateParams() {
 			op(p.name, formatValue(p.field))
 		}
+		if d.searchesSide() {
+			op(detectors.DirectionParam, d.Guard.Direction)
+		}
 		if sum := d.referred.sum(); sum != "" {
 			op("REFERENCE", "content "+sum[:16])
 		}

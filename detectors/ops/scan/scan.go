@@ -22,8 +22,9 @@ const Op detectors.Op = 9
 
 var spec = detectors.Spec{
 	Name: "scan", Elem: detectors.I64,
-	Finds: "more than its baseline in a region",
-	Help: "rectangles of a grid whose counts exceed the counts expected by their baselines (spatial scan statistic), with p-values. " +
+	Finds: "more than its baseline in a region, or less",
+	Help: "rectangles of a grid whose counts exceed the counts expected by their baselines, or with DIRECTION fall short of them (spatial " +
+		"scan statistic), with p-values. " +
 		"WINDOW samples are the cells of a grid, row after row, of a count and, with a second field, a baseline; the first grid is a series' " +
 		"first WINDOW samples, and another is searched every STRIDE samples: with a multiple of COLUMNS below WINDOW, rows are in several",
 	Version: 2, // the first map is the first WINDOW samples; null maps are each map's own
@@ -45,15 +46,19 @@ var spec = detectors.Spec{
 		{Name: "REPLICATES", Type: detectors.Int, Default: scan.DefaultReplicates, Max: 99_999, Word: 7,
 			Help: "null maps that p-values are estimated from; 0 means none."},
 		{Name: "SEED", Type: detectors.Int, Default: 1, Max: math.MaxInt32, Word: 8,
-			Help: "seed of the null maps: the same seed gives the same p-values."},
+			Help: "seed of the null maps, which each grid has its own of: the same seed gives a grid the same p-values."},
 		{Name: "VARIANCE", Type: detectors.Float, Default: 1.0, Min: 1e-30, Max: 1e30, Word: 9,
 			Help: "with MODEL=2, the variance of one of the values."},
+		{Name: detectors.DirectionParam, Type: detectors.Int, Word: 10},
+		{Name: detectors.LearntParam, Type: detectors.Bool, Word: 11},
 	},
 	Defaults: []detectors.Default{
 		{Name: "STRIDE", Value: func(v detectors.Values) string { return strconv.Itoa(v.Int(detectors.WindowParam)) }, Words: "WINDOW"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
-		return New(Params{Cells: v.Int(detectors.WindowParam), Columns: v.Int("COLUMNS"), Model: Model(v.Int("MODEL")), Top: v.Int("TOP"),
+		direction, _ := v[detectors.DirectionParam].(int)
+		learnt, _ := v[detectors.LearntParam].(bool)
+		return New(Params{Direction: scan.Direction(direction), Learnt: learnt, Cells: v.Int(detectors.WindowParam), Columns: v.Int("COLUMNS"), Model: Model(v.Int("MODEL")), Top: v.Int("TOP"),
 			MaxRows: v.Int("MAX_ROWS"), MaxColumns: v.Int("MAX_COLUMNS"), Replicates: v.Int("REPLICATES"), Seed: v.Int("SEED"),
 			Variance: v.Float("VARIANCE")})
 	},
@@ -76,7 +81,9 @@ type Params struct {
 	MaxRows, MaxColumns int // of a region; 0 is all
 	Replicates          int // null maps of a p-value; 0 is no p-values
 	Seed                int
-	Variance            float64 // of ScanNormal
+	Variance            float64 // of Normal
+	Direction           scan.Direction
+	Learnt              bool // the baselines are sums of earlier counts, see scan.Replicates
 }
 
 // Model is a model of counts.
@@ -102,6 +109,8 @@ const (
 	paramReplicates
 	paramSeed
 	paramVariance
+	paramDirection
+	paramLearnt
 	paramCount
 )
 
@@ -149,6 +158,9 @@ func New(p Params) (detectors.Detector, error) {
 	if p.Model < 0 || p.Model >= paramModels {
 		fault("model %d, use 0 to %d", p.Model, paramModels-1)
 	}
+	if p.Direction > scan.Both {
+		fault("direction %d, use 0 to %d", p.Direction, scan.Both)
+	}
 	if p.Model == Normal && !(p.Variance >= 1e-30 && p.Variance <= 1e30) {
 		fault("the variance is %v, use 1e-30 to 1e30", p.Variance)
 	}
@@ -160,6 +172,8 @@ func New(p Params) (detectors.Detector, error) {
 		d.params.SetInt(i, v)
 	}
 	d.params.SetFloat32(paramVariance, float32(p.Variance))
+	d.params.SetInt(paramDirection, int(p.Direction))
+	d.params.SetBool(paramLearnt, p.Learnt)
 	return d, nil
 }
 
@@ -278,13 +292,15 @@ type task struct {
 	options    scan.Options
 	replicates int
 	seed       uint64
+	learnt     bool
 }
 
 func of(r *detectors.Rows) task {
 	p := r.Params
 	t := task{scan.Grid{Rows: p.Int(paramRows), Cols: p.Int(paramColumns)}, family(p),
-		scan.Options{Top: p.Int(paramTop), MaxRows: p.Int(paramMaxRows), MaxCols: p.Int(paramMaxColumns)},
-		p.Int(paramReplicates), uint64(p.Int(paramSeed))}
+		scan.Options{Top: p.Int(paramTop), MaxRows: p.Int(paramMaxRows), MaxCols: p.Int(paramMaxColumns),
+			Direction: scan.Direction(p.Int(paramDirection))},
+		p.Int(paramReplicates), uint64(p.Int(paramSeed)), p.Bool(paramLearnt)}
 	cells := t.grid.Rows * t.grid.Cols
 	x := r.XI[(r.Len()-cells)*r.Dim:]
 	for i := range cells {
@@ -328,7 +344,7 @@ func (t *task) write(r *detectors.Rows, search func() []scan.Region, p func(*sca
 	}
 	r.Scores[r.Fresh-1] = float32(found[0].Ratio)
 	ps := slices.Repeat([]float64{math.NaN()}, len(found))
-	if null, err := scan.NewReplicates(&t.grid, t.family, t.seed); err == nil && t.replicates > 0 {
+	if null, err := scan.NewReplicates(&t.grid, t.family, t.seed, t.learnt); err == nil && t.replicates > 0 {
 		ps = p(null, found)
 	}
 	for i, f := range found {
@@ -373,6 +389,9 @@ func cost(r *detectors.Rows) int {
 	if limit := r.Params.Int(paramMaxRows); limit > 0 {
 		strips = min(strips, rows*limit)
 	}
+	if r.Params.Int(paramDirection) == int(scan.Both) {
+		strips *= 2
+	}
 	return 20_000 + (r.Params.Int(paramTop)+r.Params.Int(paramReplicates))*(10_000+strips*(50+8*columns)+100*rows*columns)
 }
 
@@ -408,7 +427,8 @@ func cases(rng *rand.Rand) []detectors.Case {
 	draw := func() Params {
 		columns := 1 + rng.IntN(9)
 		return Params{Cells: columns * (2 + rng.IntN(6)), Columns: columns, Top: 1 + rng.IntN(3), MaxRows: rng.IntN(5),
-			MaxColumns: rng.IntN(5), Replicates: rng.IntN(12), Seed: rng.IntN(100)}
+			MaxColumns: rng.IntN(5), Replicates: rng.IntN(12), Seed: rng.IntN(100), Direction: scan.Direction(rng.IntN(3)),
+			Learnt: rng.IntN(3) == 0}
 	}
 	for _, s := range []signals.Signal{counts("counts", 4), cluster, tied, nothing, equal, signals.All(rng)[0]} {
 		add(draw(), 1, rng.IntN(3), []int{1 + rng.IntN(20), 1, 30}, s)

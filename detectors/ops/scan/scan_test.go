@@ -147,7 +147,8 @@ func TestScanNothing(t *testing.T) {
 func TestScanPValues(t *testing.T) {
 	x := cellsMap(2, 20)[2*before:]
 	for _, p := range []Params{{Replicates: 99, Seed: 3}, {Replicates: 99, Seed: 1 << 20}, {Replicates: 57, Seed: 3},
-		{Replicates: 99, Seed: 3, Model: Bernoulli}, {Replicates: 99, Seed: 3, MaxRows: 1, MaxColumns: 3}} {
+		{Replicates: 99, Seed: 3, Model: Bernoulli}, {Replicates: 99, Seed: 3, MaxRows: 1, MaxColumns: 3},
+		{Replicates: 99, Seed: 3, Direction: scan.Below}, {Replicates: 99, Seed: 3, Direction: scan.Both, Learnt: true}} {
 		p.Cells, p.Columns, p.Top = mapRows*mapCols, mapCols, 3
 		d, forms := scanned(t, p, x, 2, 1)
 		g := &scan.Grid{Rows: mapRows, Cols: mapCols}
@@ -155,9 +156,9 @@ func TestScanPValues(t *testing.T) {
 			g.Count, g.Baseline = append(g.Count, c[0]), append(g.Baseline, c[1])
 		}
 		f := []scan.Family{scan.Poisson{}, scan.Bernoulli{}}[p.Model]
-		o := scan.Options{Top: p.Top, MaxRows: p.MaxRows, MaxCols: p.MaxColumns}
+		o := scan.Options{Top: p.Top, MaxRows: p.MaxRows, MaxCols: p.MaxColumns, Direction: p.Direction}
 		found := scan.Define(g, f, o)
-		null, err := scan.NewReplicates(g, f, uint64(p.Seed))
+		null, err := scan.NewReplicates(g, f, uint64(p.Seed), p.Learnt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,6 +175,34 @@ func TestScanPValues(t *testing.T) {
 			}
 		}
 		t.Logf("%+v: p %v", p, want)
+	}
+}
+
+// TestScanHole: a hole of 4 x 2 cells with 1 instead of 20 is the region below what is expected, and in both directions, and no null
+// map reaches its ratio; above, another is found.
+func TestScanHole(t *testing.T) {
+	x := make([]int64, 6*8)
+	for i := range x {
+		if x[i] = 20; i/8 >= 1 && i/8 <= 4 && i%8 >= 2 && i%8 <= 3 {
+			x[i] = 1
+		}
+	}
+	const counts, c, e = 40*20 + 8, 8, 808.0 * 8 / 48
+	ratio := c*math.Log(c/e) + (counts-c)*math.Log((counts-c)/(counts-e)) // 115.3
+	for _, direction := range []scan.Direction{scan.Above, scan.Below, scan.Both} {
+		d, forms := scanned(t, Params{Cells: 48, Columns: 8, Replicates: 99, Seed: 1, Direction: direction}, x, 1, 48)
+		for form, r := range forms {
+			f := d.AppendFindings(nil, r)
+			if len(f) != 1 || f[0].Region == nil {
+				t.Fatalf("direction %d, form %d: %+v", direction, form, f)
+			}
+			g := f[0].Region
+			found := slices.Equal(g.From, []int{1, 2}) && slices.Equal(g.To, []int{4, 3}) && math.Abs(g.Ratio-ratio) < 1e-9 && g.Observed == c &&
+				math.Abs(g.Expected-e) < 1e-9 && g.P == 0.01
+			if found != (direction != scan.Above) || direction == scan.Above && float64(g.Observed) <= g.Expected {
+				t.Errorf("direction %d, form %d: %+v, want the hole with the ratio %v", direction, form, g, ratio)
+			}
+		}
 	}
 }
 
