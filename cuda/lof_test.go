@@ -12,6 +12,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
+	lofdef "odradek/detectors/lof"
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/seedtest"
 )
@@ -53,7 +54,7 @@ func TestLOFEmulated(t *testing.T) {
 			var names []string
 			add := func(n, dim, embed, k, fresh, virtuals int) {
 				p := lof.Params{
-					Window: max(n, 2*k), K: k, Embed: embed, Warmup: 2, Strict: rng.IntN(3) == 0,
+					Window: max(n, 2*k), K: k, Embed: embed, Warmup: 2, Floor: lofdef.Floor(rng.IntN(3)),
 					ZNorm: embed > 2 && rng.IntN(2) == 0, Alpha: float64(rng.IntN(2)) * rng.Float64(),
 				}
 				executortest.LOFTask(t, b, p, n, dim, fresh, virtuals, draw)

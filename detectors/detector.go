@@ -122,6 +122,13 @@ type Incomplete interface {
 	Incomplete()
 }
 
+// Coincident is a Detector whose scores are of densities: they say little where more than a number of a window's points are equal.
+type Coincident interface {
+	Detector
+	// Coincident returns that number, and the points of a window.
+	Coincident() (most, window int)
+}
+
 // Summarizer is a Detector that reads a summary of the rows that have left its window.
 type Summarizer interface {
 	Detector

@@ -19,6 +19,7 @@ const (
 	Bool                    // bool; a word that is 0 or 1 in a task
 	Floats                  // in a task only: float32s up to the end of its parameters
 	Ints                    // in a task only: int32s up to the end of its parameters
+	Choice                  // string, one of Param.Choices; in a task its place among them, an int32
 	Time                    // an event time, Micros or a time.Duration; in a task microseconds, like a Long
 )
 
@@ -47,10 +48,11 @@ type Param struct {
 	// Name is the setting's, less ODRADEK_DETECTOR_<NAME>_.
 	Name string
 	Type ParamType
-	// Default is an int, int64, float64, bool or Micros, as Type says. Nil with Derive.
+	// Default is an int, int64, float64, bool, string or Micros, as Type says. Nil with Derive.
 	Default any
 	// Min and Max are the limits of a number, inclusive.
 	Min, Max float64
+	Choices  []string // the words of a Choice
 	// Help documents the setting in docs/configuration.md, after the op's name. A row without Help is no setting.
 	Help string
 	// Derive returns the default where it depends on other settings, which v holds,
@@ -89,7 +91,7 @@ func (m Micros) String() string {
 	return FormatNumber(float64(m)/1e6) + "s"
 }
 
-// Values are settings of an op by name: an int, int64, float64, bool or time each, as the
+// Values are settings of an op by name: an int, int64, float64, bool, string or time each, as the
 // row's Type says.
 type Values map[string]any
 
@@ -104,6 +106,11 @@ func (v Values) Float(name string) float64 { return v[name].(float64) }
 
 // Bool returns the value of a row of type Bool.
 func (v Values) Bool(name string) bool { return v[name].(bool) }
+
+// Choice returns the place of the value of a row of type Choice among the row's choices.
+func (v Values) Choice(name string, choices []string) int {
+	return slices.Index(choices, v[name].(string))
+}
 
 // Micros returns the value of a row of type Time, in microseconds.
 func (v Values) Micros(name string) int64 {
@@ -149,6 +156,11 @@ func (p *Param) check(value any) error {
 		if p.Type == Bool {
 			return nil
 		}
+	case string:
+		if slices.Contains(p.Choices, value) {
+			return nil
+		}
+		return fmt.Errorf("%s is %q, use one of %s", p.Name, value, strings.Join(p.Choices, ", "))
 	}
 	switch {
 	case !ok:

@@ -101,14 +101,33 @@ template <int D> __device__ __forceinline__ void search(Search &s, const float *
     __syncthreads();
 }
 
-// density computes the lrd of the point at a place from its list.
-__device__ inline void density(const Geometry &g, const Store &to, bool strict, int place, int slot) {
+// density computes the lrd of the point at a place from its list. It reports whether the point coincides
+// with its neighbours, so that the floor decides.
+__device__ inline bool density(const Geometry &g, const Store &to, int kind, double floor, int place, int slot) {
     const uint16_t *neighbour = to.neighbour + static_cast<size_t>(slot) * g.k;
     const double *distance = to.distance + static_cast<size_t>(slot) * g.k;
     double sum = 0;
 #pragma unroll 4
     for (int a = 0; a < g.k; a++) sum = __dadd_rn(sum, fmax(to.kdist[neighbour[a]], distance[a]));
-    to.lrd[place] = densityOf(sum, g.k, strict);
+    to.lrd[place] = densityOf(sum, g.k, kind, floor);
+    return sum == 0;
+}
+
+// densities computes the lrd of the points whose lists are at slots from one to another, a step apart. The
+// resolution is computed where points coincide. The whole block calls it; it contains barriers.
+template <class PlaceOf>
+__device__ __forceinline__ void densities(const Geometry &g, const Store &to, const Points &points, int kind, int from, int end, PlaceOf placeAt) {
+    bool coincide = false;
+    for (int a = from + threadIdx.x; a < end; a += blockDim.x) {
+        int place = placeAt(a);
+        if (pointAt(g, place) < g.n) coincide = density(g, to, kind, 0, place, a) || coincide;
+    }
+    if (!__syncthreads_or(coincide) || kind != floorResolution) return;
+    double floor = resolutionOf(points);
+    for (int a = from + threadIdx.x; a < end; a += blockDim.x) {
+        int place = placeAt(a);
+        if (pointAt(g, place) < g.n) density(g, to, kind, floor, place, a);
+    }
 }
 
 // factor returns the score of the point at a place.
@@ -259,11 +278,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
             }
             from = end;
         }
-        bool strict = p.strict != 0;
-        for (int a = threadIdx.x; a < lists; a += blockDim.x) {
-            int place = g.some ? order[a] : a;
-            if (pointAt(g, place) < g.n) density(g, to, strict, place, a);
-        }
+        densities(g, to, s.points, p.floor, 0, lists, [&](int a) { return g.some ? static_cast<int>(order[a]) : a; });
         __syncthreads();
         if (g.total > g.n) {
             if (!virtualDensities(g, to, f32 + t.bins.off + (g.total - g.n) * g.dim, p.alpha)) {
@@ -346,9 +361,7 @@ template <int D> __device__ __forceinline__ void searchPart(const Task *tasks, c
 __device__ inline void densityPart(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
     Part part = partOf(tasks, tiles, f32, scratch);
     if (part.filled->scale <= 0) return;
-    for (int place = part.from + threadIdx.x; place < part.to; place += blockDim.x) {
-        if (pointAt(part.g, place) < part.g.n) density(part.g, part.store, part.params->strict != 0, place, place);
-    }
+    densities(part.g, part.store, part.points, part.params->floor, part.from, part.to, [](int place) { return place; });
 }
 
 // virtualPart is the work of the first block of a task.
@@ -442,7 +455,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) lof_score(const Task *tasks
 extern "C" __global__ void __launch_bounds__(256) lof_set_density(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     const Task &t = tasks[tiles[blockIdx.x].first];
-    lof::densities(knn::setOf(tasks, tiles, f32, scratch), paramsOf<LofParams>(t, f32).strict != 0);
+    lof::densities(knn::setOf(tasks, tiles, f32, scratch), paramsOf<LofParams>(t, f32).floor);
 }
 
 extern "C" __global__ void __launch_bounds__(256) lof_set_score(const Task *tasks, const Tile *tiles, const float *f32, float *out,

@@ -70,16 +70,29 @@ template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const
             __syncthreads();
         }
         double density[E];
+        bool coincide = false;
 #pragma unroll
         for (int r = 0; r < E; r++) {
             int j = r * threads + threadIdx.x;
+            density[r] = 0;
             if (j < n && (!some || marked(0, j))) {
                 double q = m.x[j];
                 double sum = line::sumOf(p, line::nearOf(p, j, m.range[j]), j, [&](int o) { return fmax(m.values[o], fabs(m.x[o] - q)); });
-                density[r] = densityOf(sum, k, params.strict != 0);
+                density[r] = sum == 0 ? -1 : densityOf(sum, k, params.floor, 0);
+                coincide = coincide || sum == 0;
             }
         }
-        __syncthreads();
+        if (__syncthreads_or(coincide)) {
+            double floor = 0;
+            if (params.floor == floorResolution) {
+                const float *of = f32 + t.x.off + t.x.len - n;
+                floor = resolutionOf(n, 1, [&](size_t e) { return of[e]; });
+            }
+#pragma unroll
+            for (int r = 0; r < E; r++) {
+                if (density[r] == -1) density[r] = densityOf(0, k, params.floor, floor);
+            }
+        }
 #pragma unroll
         for (int r = 0; r < E; r++) {
             int j = r * threads + threadIdx.x;

@@ -8,7 +8,7 @@ struct LofParams {
     int32_t points;
     int32_t embed;
     uint32_t znorm;  // 0 or 1
-    uint32_t strict;  // 0 or 1
+    int32_t floor;  // 0 resolution, 1 added, 2 none
     float alpha;
 };
 static_assert(sizeof(LofParams) == 24, "layout");

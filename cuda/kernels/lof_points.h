@@ -43,10 +43,35 @@ __device__ inline Geometry geometry(const Task &t, const LofParams &p) {
 
 constexpr float nan = __builtin_nanf("");
 
-// densityOf returns the lrd of a point whose k reachability distances have the given sum.
-__device__ inline double densityOf(double sum, int k, bool strict) {
+// The words of parameter FLOOR.
+constexpr int floorResolution = 0, floorNone = 2;
+
+// densityOf returns the lrd of a point whose k distances to its neighbours, or their k-distances if
+// these are larger, have the given sum. Where that is 0, they have the floor.
+__device__ inline double densityOf(double sum, int k, int kind, double floor) {
     double mean = sum / k;
-    return 1 / (strict ? mean : mean + 1e-10);
+    if (mean == 0) mean = floor;
+    return 1 / (kind == floorNone ? mean : mean + 1e-10);
+}
+
+// resolutionOf returns the smallest difference, other than 0, of two of count numbers that are step
+// apart: those of a point and of the one before. 0: there is none. The whole block calls it; it
+// contains barriers.
+template <class At> __device__ inline double resolutionOf(size_t count, int step, At at) {
+    __shared__ unsigned long long least;
+    unsigned long long mine = ~0ull;
+    if (threadIdx.x == 0) least = mine;
+    __syncthreads();
+    for (size_t e = step + threadIdx.x; e < count; e += blockDim.x) {
+        double d = fabs(static_cast<double>(at(e)) - static_cast<double>(at(e - step)));
+        unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(d));
+        if (d > 0 && bits < mine) mine = bits;
+    }
+    if (mine != ~0ull) atomicMin(&least, mine);
+    __syncthreads();
+    double floor = least == ~0ull ? 0 : __longlong_as_double(static_cast<long long>(least));
+    __syncthreads();
+    return floor;
 }
 
 // scoreOf returns the score of a point of density lrd whose k neighbours' densities have the given sum.
@@ -105,6 +130,12 @@ struct Points {
         return static_cast<float>(__ddiv_rn(__dsub_rn(static_cast<double>(first[c]), mean), sd));
     }
 };
+
+// resolutionOf of a task's points.
+__device__ inline double resolutionOf(const Points &p) {
+    if (p.znorm) return resolutionOf(static_cast<size_t>(p.n) * p.dim, p.dim, [&](size_t e) { return p.at(static_cast<int>(e / p.dim), static_cast<int>(e % p.dim)); });
+    return resolutionOf(static_cast<size_t>(p.n + p.embed - 1) * p.row, p.row, [&](size_t e) { return p.x[e]; });
+}
 
 __device__ inline Points pointsOf(const Task &t, const Geometry &g, const float *f32) {
     const LofParams &p = paramsOf<LofParams>(t, f32);

@@ -11,19 +11,26 @@ namespace lof {
 static_assert(offsetof(LofParams, k) == offsetof(KnnParams, k) && offsetof(LofParams, embed) == offsetof(KnnParams, embed), "layout");
 
 // densities computes the lrd of the block's share of a set's points.
-__device__ inline void densities(const knn::Set &s, bool strict) {
+__device__ inline void densities(const knn::Set &s, int kind) {
     if (s.header->spoilt) return;
     const int k = s.wanted.others;
-    for (int i = s.block * blockDim.x + threadIdx.x; i < s.n; i += s.blocks * blockDim.x) {
-        const size_t first = static_cast<size_t>(i) * k;
-        double sum = 0;
+    auto all = [&](double floor) {
+        bool coincide = false;
+        for (int i = s.block * blockDim.x + threadIdx.x; i < s.n; i += s.blocks * blockDim.x) {
+            const size_t first = static_cast<size_t>(i) * k;
+            double sum = 0;
 #pragma unroll 4
-        for (int a = 0; a < k; a++) {
-            double kdist = s.distance[static_cast<size_t>(s.neighbour[first + a]) * k + k - 1];
-            sum = __dadd_rn(sum, fmax(kdist, s.distance[first + a]));
+            for (int a = 0; a < k; a++) {
+                double kdist = s.distance[static_cast<size_t>(s.neighbour[first + a]) * k + k - 1];
+                sum = __dadd_rn(sum, fmax(kdist, s.distance[first + a]));
+            }
+            s.lrd[i] = densityOf(sum, k, kind, floor);
+            coincide = coincide || sum == 0;
         }
-        s.lrd[i] = densityOf(sum, k, strict);
-    }
+        return coincide;
+    };
+    if (!__syncthreads_or(all(0)) || kind != floorResolution) return;
+    all(resolutionOf(static_cast<size_t>(s.n - 1) * s.row + s.width, s.row, [&](size_t e) { return s.x[e]; }));
 }
 
 // factors scores the block's share of a set's fresh points.

@@ -58,7 +58,7 @@ struct %s {
 `, s.Name, name)
 	types := map[detectors.ParamType]string{
 		detectors.Int: "int32_t", detectors.Long: "int64_t", detectors.Float: "float", detectors.Bool: "uint32_t",
-		detectors.Time: "int64_t",
+		detectors.Time: "int64_t", detectors.Choice: "int32_t",
 	}
 	size, least := 0, 1
 	for _, w := range s.Words() {
@@ -72,6 +72,12 @@ struct %s {
 			continue
 		case detectors.Bool:
 			fmt.Fprintf(&b, "    %s %s;  // 0 or 1\n", types[w.Type], field)
+		case detectors.Choice:
+			fmt.Fprintf(&b, "    %s %s;", types[w.Type], field)
+			for i, choice := range w.Choices {
+				fmt.Fprintf(&b, "%s%d %s", map[bool]string{true: "  // ", false: ", "}[i == 0], i, choice)
+			}
+			b.WriteString("\n")
 		default:
 			fmt.Fprintf(&b, "    %s %s;\n", types[w.Type], field)
 		}

@@ -67,7 +67,7 @@ func Define(p *Params, points []float64, dim, fresh int, virtuals, counts []floa
 		for a, j := range neighbours[i] {
 			sum += max(kdist[j], distance[i][a])
 		}
-		lrd[i] = p.Density(sum, k)
+		lrd[i] = p.Density(sum, k, func() float64 { return ResolutionOf(points, dim) })
 	}
 	if len(counts) > 0 {
 		logs := make([]float64, len(counts))

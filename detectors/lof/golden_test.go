@@ -45,7 +45,7 @@ func TestGolden(t *testing.T) {
 					x[i] /= 1024
 				}
 			}
-			p := &Params{K: c.K, Alpha: c.Alpha}
+			p := &Params{K: c.K, Floor: Added, Alpha: c.Alpha}
 			n := len(c.X) / c.Dim
 			scores := Define(p, c.X, c.Dim, n, c.Virtuals, c.Counts)
 			fast := make([]float32, n)

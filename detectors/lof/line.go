@@ -28,6 +28,8 @@ type onLine struct {
 	exact  []float64 // by position: densityInOrder, NaN where it is not known; empty before it is needed
 	near   []float32 // the points that are sorted, where not all are
 	places []int32
+
+	resolution func() float64 // of all points
 }
 
 // nearby is how many of the points nearest to one are sorted for its score, in units of k.
@@ -36,10 +38,11 @@ const nearby = 5
 // scoreLine sets scores to those of the last len(scores) points of the loaded ones, none of
 // them virtual.
 func (s *Scorer) scoreLine(p *Params, scores []float32) {
+	l := &s.line
+	l.resolution = s.resolved
 	if len(scores) == 1 && s.n > 2*nearby*(s.k+1) && s.scoreNear(p, scores) {
 		return
 	}
-	l := &s.line
 	l.Sort(s.rows[:s.n], nil)
 	l.lrd = grown(l.lrd, s.n)
 	from, to := 0, s.n
@@ -160,7 +163,7 @@ func (l *onLine) densities(p *Params, k, from, to int) {
 		for _, j := range l.Tied(r) {
 			sum += max(far[j], math.Abs(x[j]-q))
 		}
-		l.lrd[i] = p.Density(sum, k)
+		l.lrd[i] = p.Density(sum, k, l.resolution)
 	}
 }
 
@@ -189,7 +192,7 @@ func (l *onLine) densityInOrder(p *Params, k, i int) float64 {
 	for _, j := range l.neighbours(i) {
 		sum += max(l.Far[j], math.Abs(l.X[j]-l.X[i]))
 	}
-	l.exact[i] = p.Density(sum, k)
+	l.exact[i] = p.Density(sum, k, l.resolution)
 	return l.exact[i]
 }
 

@@ -32,7 +32,7 @@ func TestLineHasTheBitsOfTheSearch(t *testing.T) {
 	for kind, draw := range draws {
 		for round := range 12 {
 			n := 1 + rng.IntN(1+rng.IntN(700))
-			p := &Params{K: 1 + rng.IntN(30), Strict: rng.IntN(3) == 0}
+			p := &Params{K: 1 + rng.IntN(30), Floor: Floor(rng.IntN(3))}
 			if rng.IntN(8) == 0 {
 				p.K = 1 + rng.IntN(n)
 			}

@@ -37,7 +37,7 @@ func TestScoreIsTheDefinition(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			for range 40 {
 				dim, n := 1+rng.IntN(5), 1+rng.IntN(150)
-				p := &Params{K: 1 + rng.IntN(30), Strict: rng.IntN(3) == 0}
+				p := &Params{K: 1 + rng.IntN(30), Floor: Floor(rng.IntN(3))}
 				if rng.IntN(8) == 0 {
 					p.K = 1 + rng.IntN(200)
 				}
@@ -101,9 +101,11 @@ func TestDegenerate(t *testing.T) {
 	f("alone", Params{K: 3}, 2, []float64{1, 2}, 1)
 	f("two", Params{K: 3}, 1, []float64{1, 2}, 1, 1)
 	f("equal", Params{K: 2}, 1, []float64{7, 7, 7, 7}, 1, 1, 1, 1)
-	f("equal, strict", Params{K: 2, Strict: true}, 1, []float64{7, 7, 7, 7}, 1, 1, 1, 1)
-	f("beside a spot", Params{K: 2}, 1, []float64{7, 7, 7, 9}, 1, 1, 1, 2e10+1)
-	f("beside a spot, strict", Params{K: 2, Strict: true}, 1, []float64{7, 7, 7, 9}, 1, 1, 1, inf)
+	f("equal, strict", Params{K: 2, Floor: None}, 1, []float64{7, 7, 7, 7}, 1, 1, 1, 1)
+	f("beside a spot", Params{K: 2}, 1, []float64{7, 7, 7, 9}, 1, 1, 1, 1)
+	f("beside a spot, at a distance of four resolutions", Params{K: 2}, 1, []float64{7, 7, 7.5, 7, 9}, 1, 1, 1, 1, 3.5)
+	f("beside a spot, added", Params{K: 2, Floor: Added}, 1, []float64{7, 7, 7, 9}, 1, 1, 1, 2e10+1)
+	f("beside a spot, strict", Params{K: 2, Floor: None}, 1, []float64{7, 7, 7, 9}, 1, 1, 1, inf)
 	f("not a number", Params{K: 2}, 2, []float64{0, 1, 2, nan, 3, 4, 5, 6}, nan, nan)
 	f("infinite", Params{K: 2}, 1, []float64{0, -inf, 2, 3}, nan, nan)
 
@@ -111,7 +113,7 @@ func TestDegenerate(t *testing.T) {
 	rng := seedtest.New(t)
 	var x, y []float64
 	for range 50 {
-		v := rng.NormFloat64()
+		v := float64(float32(rng.NormFloat64()))
 		x, y = append(x, v), append(y, v, 1234.5)
 	}
 	f("constant dimension", Params{K: 5}, 2, y, Define(&Params{K: 5}, x, 1, 50, nil, nil)...)

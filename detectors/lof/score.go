@@ -41,6 +41,8 @@ type Scorer struct {
 	rows             []float32 // all points, dim numbers each
 	columns          []float32 // the same by dimension, scaled, padded apart
 	exact            bool      // a float32 distance is 0 only between equal points
+	least            float64   // the resolution; NaN: not computed yet
+	resolved         func() float64
 
 	todo   []int32 // points to search from
 	listed []int32 // points that have a list
@@ -179,6 +181,14 @@ func (s *Scorer) scoreSearched(p *Params, scores, counts []float32, each int, pa
 func (s *Scorer) load(points []float32, dim int, virtuals []float32) bool {
 	s.dim, s.n = dim, len(points)/dim
 	s.total = s.n + len(virtuals)/dim
+	if s.least = math.NaN(); s.resolved == nil {
+		s.resolved = func() float64 {
+			if s.least != s.least {
+				s.least = ResolutionOf(s.rows[:s.n*s.dim], s.dim)
+			}
+			return s.least
+		}
+	}
 	s.padded = (s.total + vec.Group - 1) / vec.Group * vec.Group
 	s.rows = points
 	if len(virtuals) > 0 {
@@ -413,7 +423,7 @@ func (s *Scorer) density(p *Params, i int) {
 	for _, o := range s.listOf(i) {
 		sum += math.Sqrt(max(s.kdist[o.at], o.square))
 	}
-	s.lrd[i] = p.Density(sum, s.k)
+	s.lrd[i] = p.Density(sum, s.k, s.resolved)
 }
 
 // virtual sets the virtual points' densities.

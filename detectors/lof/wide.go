@@ -34,9 +34,17 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 		fill(scores, 1)
 		return
 	}
+	least := math.NaN()
+	resolved := func() float64 {
+		if least != least {
+			least = ResolutionOf(points, dim)
+		}
+		return least
+	}
 	if dim == 1 {
 		l := &s.line
 		l.SortWide(points)
+		l.resolution = resolved
 		l.lrd = grown(l.lrd, n)
 		from, to := 0, n
 		if len(scores) == 1 {
@@ -69,7 +77,7 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 				s.listOf(o.at)
 				sum += math.Sqrt(max(s.kdist[o.at], o.square))
 			}
-			d = p.Density(sum, s.k)
+			d = p.Density(sum, s.k, resolved)
 			lrd[i] = d
 		}
 		return d

@@ -120,7 +120,11 @@ func opParams(s *detectors.Spec) any {
 		if p.Derived != "" {
 			add("derived", p.Derived)
 		}
-		if p.Type != detectors.Bool {
+		switch p.Type {
+		case detectors.Bool:
+		case detectors.Choice:
+			add("oneof", strings.Join(p.Choices, "|"))
+		default:
 			add("min", p.Format(p.Min))
 			add("max", p.Format(p.Max))
 		}
@@ -138,7 +142,7 @@ func opParams(s *detectors.Spec) any {
 
 var goTypes = map[detectors.ParamType]reflect.Type{
 	detectors.Int: reflect.TypeFor[int](), detectors.Long: reflect.TypeFor[int64](),
-	detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](), detectors.Time: reflect.TypeFor[time.Duration](),
+	detectors.Choice: reflect.TypeFor[string](), detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](), detectors.Time: reflect.TypeFor[time.Duration](),
 }
 
 // values returns the op's settings, without those in skip.

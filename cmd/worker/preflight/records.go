@@ -140,6 +140,7 @@ type liveSample struct {
 
 	clockWrong, clockFix string // what it has found
 
+	equal     config.EqualSamples
 	otherKey  int              // series key differs from the record key
 	nullKey   int              // no record key
 	places    map[string]int32 // partition in which a series was seen
@@ -177,7 +178,7 @@ func (e *examination) records(ctx context.Context) {
 }
 
 func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
-	s := &liveSample{failed: map[string]int{}, example: map[string]string{}, schemas: map[int32]bool{}, places: map[string]int32{}}
+	s := &liveSample{equal: config.EqualSamples{}, failed: map[string]int{}, example: map[string]string{}, schemas: map[int32]bool{}, places: map[string]int32{}}
 	var tps []kafka.TP
 	for p := range min(in.Partitions, samplePartitions) {
 		tps = append(tps, kafka.TP{Topic: in.Name, Partition: int32(p)})
@@ -259,8 +260,9 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 				s.otherKey++
 			}
 			for i := range reading.Len() {
-				name, _, _ := reading.At(i)
+				name, _, values := reading.At(i)
 				key := string(name)
+				s.equal.Add(name, values)
 				if place, seen := s.places[key]; !seen {
 					s.places[key] = tp.Partition
 				} else if place != tp.Partition {
@@ -358,6 +360,14 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 			e.r.Warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions",
 				s.otherKey, s.records),
 				"if the record key does not decide the series, set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS")
+		}
+	}
+	if ks, err := e.c.Of(in.Name).KeystateConfig(); err == nil {
+		for i := range ks.Detectors {
+			d := &ks.Detectors[i]
+			if text := s.equal.Crowded(d, ks.Windows[d.Window].Columns); text != "" {
+				e.r.Warn("detector "+d.Name, text, "")
+			}
 		}
 	}
 	if len(e.r.Findings) == before {

@@ -271,8 +271,30 @@ func (h *history) detectors(ctx context.Context) error {
 		}
 		o, detect = next, more
 	}
+	h.crowded(o, own)
 	h.write(o, detect, own, raised)
 	return nil
+}
+
+// crowded adds to given detectors by densities what equal samples make of these.
+func (h *history) crowded(o *outcome, own []settingsfile.Setting) {
+	ks, err := o.c.KeystateConfig()
+	if err != nil {
+		return
+	}
+	samples := config.EqualSamples{}
+	for _, s := range h.stretch {
+		for i := range s.samples {
+			samples.Add(s.names[s.samples[i].series], s.samples[i].values)
+		}
+	}
+	for i := range ks.Detectors {
+		d := &ks.Detectors[i]
+		at := slices.IndexFunc(own, func(s settingsfile.Setting) bool { return s.Detector == d.Name })
+		if text := samples.Crowded(d, ks.Windows[d.Window].Columns); text != "" && at >= 0 {
+			own[at].Comment = strings.ToUpper(text[:1]) + text[1:] + "."
+		}
+	}
 }
 
 // put replaces a setting of a list, or adds it.

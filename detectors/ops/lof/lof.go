@@ -23,11 +23,14 @@ import (
 // of a window and a summary of what has left it.
 const Op detectors.Op = 2
 
+// floors are the words of lof.Floor.
+var floors = []string{lof.Resolution: "resolution", lof.Added: "added", lof.None: "none"}
+
 var spec = detectors.Spec{
 	Name: "lof", Elem: detectors.F32, Wide: wide,
 	Finds:   "unlike the last {window} readings",
 	Help:    "local outlier factor: how much lower the density of samples is around this one than around its nearest neighbours",
-	Version: 1, // rows are centred by blocks
+	Version: 2, // rows are centred by blocks; coinciding points are apart by the resolution
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxWindow,
 			Help: "points that a score is among, at least 2K; times K 67108864 at most"},
@@ -53,13 +56,14 @@ var spec = detectors.Spec{
 		{Name: "ALPHA", Type: detectors.Float, Default: 0.0, Max: 1e30, Word: 6,
 			Help: "the density of a bin of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the " +
 				"window, so that it suits any unit."},
-		{Name: "STRICT", Type: detectors.Bool, Default: false, Word: 5,
-			Help: "leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as " +
-				"large as they can be."},
+		{Name: "FLOOR", Type: detectors.Choice, Default: "resolution", Choices: floors, Word: 5,
+			Help: "how far apart points are that are equal, which matters where more than K are: resolution, the smallest difference other than " +
+				"0 of a value and the one before in the window, for readings that are rounded; added, 0, but 1e-10 is added to a mean distance, as " +
+				"in scikit-learn: beside such a spot ordinary scores are up to 1e9; none, 0, as in ELKI: they are as large as they can be."},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"),
-			Warmup: v.Int("MIN_POINTS"), Tumbling: v.Bool(detectors.TumblingParam), Strict: v.Bool("STRICT"), Cells: v.Int("BINS"),
+			Warmup: v.Int("MIN_POINTS"), Tumbling: v.Bool(detectors.TumblingParam), Floor: lof.Floor(v.Choice("FLOOR", floors)), Cells: v.Int("BINS"),
 			Decay: v.Float("DECAY"), MaxBins: v.Int("MAX_BINS"),
 			Alpha: v.Float("ALPHA")})
 	},
@@ -77,7 +81,7 @@ type Params struct {
 	ZNorm    bool // normalise a point's numbers to mean 0 and deviation 1; Embed must be at least 3
 	Warmup   int  // points from which there is a score, default Window
 	Tumbling bool // score batches of Window points among themselves; see New
-	Strict   bool // no guard against coinciding points
+	Floor    lof.Floor
 	// Cells is the number of cells per dimension of a summary of the rows that have left the
 	// window (package bins, period Window); 0: none. Embed must be 1.
 	Cells   int
@@ -105,7 +109,7 @@ const (
 	paramPoints
 	paramEmbed
 	paramZNorm
-	paramStrict
+	paramFloor
 	paramAlpha
 	paramCount
 )
@@ -180,7 +184,7 @@ func New(p Params) (detectors.Detector, error) {
 	d.params.SetInt(paramK, p.K)
 	d.params.SetInt(paramEmbed, p.Embed)
 	d.params.SetBool(paramZNorm, p.ZNorm)
-	d.params.SetBool(paramStrict, p.Strict)
+	d.params.SetInt(paramFloor, int(p.Floor))
 	d.params.SetFloat32(paramAlpha, float32(p.Alpha))
 	if !p.Tumbling || p.Cells > 0 {
 		d.params.SetInt(paramPoints, p.Window)
@@ -190,6 +194,9 @@ func New(p Params) (detectors.Detector, error) {
 
 func (d *detector) Op() detectors.Op        { return Op }
 func (d *detector) Params() detectors.Words { return d.params }
+
+// Coincident returns the number of neighbours, from one more than which on equal points have no k-distance, and the window.
+func (d *detector) Coincident() (most, window int) { return d.p.K + d.p.Embed - 1, d.p.Window }
 
 func (d *detector) Window() int {
 	if d.bins != nil {
@@ -220,7 +227,7 @@ type task struct {
 
 // taskParams reads the parameters of the method.
 func taskParams(w detectors.Words) lof.Params {
-	return lof.Params{K: w.Int(paramK), Strict: w.Bool(paramStrict), Alpha: float64(w.Float32(paramAlpha))}
+	return lof.Params{K: w.Int(paramK), Floor: lof.Floor(w.Int(paramFloor)), Alpha: float64(w.Float32(paramAlpha))}
 }
 
 // newTask reads a task; points of several rows are built in memory.
@@ -443,7 +450,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 			reach := near(o)
 			sum += max(apart(i, o), apart(o, reach[len(reach)-1]))
 		}
-		return t.p.Density(sum, len(near(i)))
+		return t.p.Density(sum, len(near(i)), func() float64 { return lof.ResolutionOf(t.points, t.dim) })
 	}
 	e.Measures = []detectors.Measure{{Name: "k-distance", Field: detectors.AllFields, Value: apart(at, mine[len(mine)-1])}}
 	if own := density(at); ofPoints && len(t.virtuals) == 0 && own < math.Inf(1) &&
@@ -483,7 +490,8 @@ func cases(rng *rand.Rand) []detectors.Case {
 		add(Params{Window: 40, K: 6}, 1, []int{1, 1, 5, 40}, s)
 	}
 	for _, s := range signals.All(rng) {
-		add(Params{Window: 30, K: 5, Strict: true}, 1, []int{3, 1}, s)
+		add(Params{Window: 30, K: 5, Floor: lof.None}, 1, []int{3, 1}, s)
+		add(Params{Window: 30, K: 5, Floor: lof.Added}, 1, []int{3, 1}, s)
 		add(Params{Window: 25, K: 4, Embed: 5}, 1, []int{2, 1}, s)
 	}
 	for _, s := range signals.All(rng) {

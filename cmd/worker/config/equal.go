@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/processor/keystate/series"
+)
+
+// leastAlike is the least number of samples of a series that say how many are equal.
+const leastAlike = 8
+
+// EqualSamples has samples of series, by name: of rounded readings many are equal.
+type EqualSamples map[string][][]float64
+
+// Add adds a sample.
+func (t EqualSamples) Add(key []byte, values []float64) {
+	t[string(key)] = append(t[string(key)], append([]float64(nil), values...))
+}
+
+// Crowded describes, of a detector whose scores are of densities (detectors.Coincident), the series of whose window more samples
+// are equal than a density is made of, and what can be done; "" where there is none.
+func (t EqualSamples) Crowded(d *series.DetectorConfig, columns []int) string {
+	c, ok := d.Detector.(detectors.Coincident)
+	if !ok {
+		return ""
+	}
+	k, window := c.Coincident()
+	worst, text := 0.0, ""
+	for _, key := range slices.Sorted(maps.Keys(t)) {
+		samples := t[key]
+		if len(samples) < leastAlike || d.Keys != nil && !d.Keys([]byte(key)) {
+			continue
+		}
+		counts, most := map[string]int{}, 0
+		for _, values := range samples {
+			row := ""
+			for _, column := range columns {
+				row += fmt.Sprintf(" %x", math.Float64bits(values[column]))
+			}
+			counts[row]++
+			most = max(most, counts[row])
+		}
+		share := float64(most) / float64(len(samples))
+		if most > 2 && share*float64(window) > float64(k) && share > worst {
+			worst = share
+			text = fmt.Sprintf("%d of %d samples of series %q are equal: with such a share about %.0f of a window of %d are, more than K=%d. Equal ones are apart by "+
+				"the values' resolution with FLOOR=resolution; a larger K tells densities apart", most,
+				len(samples), key, share*float64(window), window, k)
+		}
+	}
+	return text
+}
