@@ -139,21 +139,23 @@ func TestRedriveKilled(t *testing.T) {
 func testRedriveKilled(t *testing.T, k *kafkatest.Cluster) {
 	rng := seedtest.New(t)
 	f := newFixture(t, k)
-	const letters = 4 * transactionLetters
-	var recs []kafkatest.Record
-	for i := range letters {
-		recs = append(recs, letterOf(f.dlq, f.source, int32(i%2), i, []string{"magic", "unknown_schema"}[rng.IntN(2)]))
+	letters := 0
+	write := func(n int, class string) {
+		recs := make([]kafkatest.Record, n)
+		for i := range recs {
+			recs[i] = letterOf(f.dlq, f.source, int32(letters%2), letters, class)
+			letters++
+		}
+		f.produce(recs...)
 	}
-	f.produce(recs...)
-	kills := 0
-	run := func(kill bool) bool {
-		left := 1 + rng.IntN(4) // steps
+	// run ends a redrive at a step, 0 for never, and reports whether it ended by itself.
+	run := func(at int) bool {
 		_, done, err := f.redrive(func(r *Redrive) {
-			if kill && rng.IntN(2) == 0 {
+			if at > 0 && rng.IntN(2) == 0 {
 				r.Filter.Classes = []string{"magic"} // what it sends is no stretch of offsets
 			}
 			r.step = func(string) {
-				if left--; kill && left == 0 {
+				if at--; at == 0 {
 					panic(killed{})
 				}
 			}
@@ -163,15 +165,15 @@ func testRedriveKilled(t *testing.T, k *kafkatest.Cluster) {
 		}
 		return done
 	}
-	for range 6 {
-		if !run(true) {
-			kills++
+	// Each redrive has letters for two transactions, of two steps each, so it is killed for certain.
+	for _, i := range append(rng.Perm(4), rng.Perm(4)...) {
+		write(rng.IntN(transactionLetters), "unknown_schema")
+		write(transactionLetters+1, "magic")
+		if run(1 + i) {
+			t.Fatalf("a redrive was not killed at step %d", 1+i)
 		}
 	}
-	for !run(false) {
-	}
-	if kills < 2 {
-		t.Errorf("only %d of 6 redrives were killed", kills)
+	for !run(0) {
 	}
 	if err := f.once(f.source, letters); err != nil {
 		t.Error(err)
@@ -180,7 +182,7 @@ func testRedriveKilled(t *testing.T, k *kafkatest.Cluster) {
 	if err := f.k.Admin().DeleteTopic(context.Background(), LedgerTopic(f.dlq)); err != nil {
 		t.Fatal(err)
 	}
-	run(false)
+	run(0)
 	if f.once(f.source, letters) == nil {
 		t.Error("without its ledger the redrive sent nothing twice: the check sees nothing")
 	}
