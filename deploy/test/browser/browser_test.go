@@ -82,7 +82,7 @@ func open(t *testing.T) *browser {
 			}
 		}
 	})
-	b.do(log.Enable(), runtime.Enable())
+	b.do(log.Enable(), runtime.Enable(), watchText())
 	return b
 }
 
@@ -174,15 +174,16 @@ func (b *browser) look(l look) {
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.theme}}))
 }
 
-// picture holds the page to its width in every look, and writes pictures where they are asked for.
+// picture holds the page to its width, and the labels of charts to theirs, in every look, and writes pictures where they are asked for.
 func (b *browser) picture(name string) { b.looked(name, *pictures) }
 
-// looked holds the page to its width in every look, and writes pictures to a folder, if it is named.
+// looked holds the page to its width, and the labels of charts to theirs, in every look, and writes pictures to a folder, if it is named.
 func (b *browser) looked(name, folder string) {
 	b.t.Helper()
 	for _, l := range looks {
 		b.look(l)
-		b.do(chromedp.Evaluate(settled, nil, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+		b.do(chromedp.Evaluate(settled, nil, awaited))
+		b.readable(name + " in " + l.name)
 		if over := b.text(`Math.max(document.documentElement.scrollWidth - innerWidth, 0)`); over != "0" {
 			b.t.Errorf("%s in %s: %s px wider than the window: %s", name, l.name, over, b.text(widest))
 		}
@@ -203,6 +204,9 @@ func (b *browser) looked(name, folder string) {
 
 // settled is over when the charts have followed a new size.
 const settled = `new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r, 100))))`
+
+// awaited has an evaluation wait for its promise.
+func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
 // widest lists what reaches out of the window.
 const widest = `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + '.' + e.className).slice(0, 5).join(', ')`

@@ -7,14 +7,38 @@ const Charts = (() => {
   const short = (v) => (v == null ? "–" : Math.abs(v) >= 1e6 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2) : String(+v.toPrecision(5)));
   const ms = (text) => Date.parse(text);
 
+  // ticks labels places of an axis that are a step apart, with as many digits as tell them apart.
+  function ticks(list) {
+    const most = list.reduce((m, v) => Math.max(m, Math.abs(v)), 0);
+    const step = list.length > 1 ? Math.abs(list[1] - list[0]) : most;
+    const digits = most > 0 ? Math.min(15, Math.max(3, Math.ceil(Math.log10(most / step) + 2))) : 3;
+    const power = most >= 1e6 || (most > 0 && most < 1e-3);
+    return list.map((v) => (v == null ? "" : power && v !== 0 ? (+v.toPrecision(digits)).toExponential().replace("e+", "e") : String(+v.toPrecision(digits))));
+  }
+
+  const font = () => `12px ${getComputedStyle(document.body).fontFamily}`;
+
+  // widest returns the width of the widest of some texts, in CSS pixels.
+  function widest(texts) {
+    const c = document.createElement("canvas").getContext("2d");
+    c.font = font();
+    return Math.ceil(Math.max(0, ...texts.map((t) => c.measureText(t).width)));
+  }
+
+  const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+
+  // steps are the steps of the time axis in milliseconds, each at most 2.5 times the one before: with uPlot's own, of 1 and 5
+  // minutes, 3 minutes can be without a label.
+  const steps = [[1, [1, 2, 5, 10, 20, 50, 100, 200, 500]], [1e3, [1, 2, 5, 10, 15, 30]], [6e4, [1, 2, 5, 10, 15, 30]], [36e5, [1, 2, 4, 6, 12]],
+    [864e5, [1, 2, 4, 8, 15, 30, 60, 90, 180, 365, 730, 1825, 3650]]].flatMap(([unit, list]) => list.map((n) => n * unit));
+
   // clock labels the time axis in local time; the first label has the day.
   function clock(u, list) {
     const step = list.length > 1 ? list[1] - list[0] : 60000;
     const parts = step < 1000 ? { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1 } :
       step < 60000 ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : step < 86400000 ? { hour: "2-digit", minute: "2-digit" } : { month: "short", day: "numeric" };
     const text = new Intl.DateTimeFormat(undefined, { ...parts, hourCycle: "h23" });
-    const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-    return list.map((t, i) => text.format(t) + (i === 0 || day.format(t) !== day.format(list[i - 1]) ? "\n" + day.format(t) : ""));
+    return list.map((t, i) => (t == null ? "" : text.format(t) + (i === 0 || day.format(t) !== day.format(list[i - 1]) ? "\n" + day.format(t) : "")));
   }
 
   // spans returns a plugin that fills the time spans of anomalies behind the lines. One of a single sample is a line.
@@ -41,10 +65,14 @@ const Charts = (() => {
   }
 
   function axis(extra) {
-    return { stroke: colour("--dim"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, ...extra };
+    return { stroke: colour("--dim"), font: font(), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, ...extra };
   }
 
-  function options(height, width, anomalies, range, series, bands) {
+  // options returns what uPlot draws a chart with. Its label of a time may be at either end, so half of the widest one has place
+  // beside both. gutter returns the width of the axis of values, by its labels.
+  function options(height, width, anomalies, range, series, bands, gutter) {
+    const label = widest(["00:00:00.0", ...Array.from({ length: 12 }, (_, month) => day.format(new Date(2000, month, 28)))]);
+    const end = Math.ceil(label / 2) + 2;
     return {
       width,
       height,
@@ -53,7 +81,8 @@ const Charts = (() => {
       bands,
       plugins: [spans(anomalies)],
       scales: { x: { time: true, range: (u, low, high) => (low == null ? range : [low, high]) } },
-      axes: [axis({ values: clock, space: 80 }), axis({ size: 62, values: (u, list) => list.map(short) })],
+      padding: [null, end, null, null],
+      axes: [axis({ values: clock, space: label + 8, incrs: steps, filter: (u, list) => list.map((t) => (t > u.scales.x.max ? null : t)) }), axis({ size: (u, labels) => Math.max(end, gutter(u, labels || [])), values: (u, list) => ticks(list) })],
       cursor: { sync: { key: "series" }, drag: { x: true, y: false } },
       legend: { live: true },
     };
@@ -69,6 +98,17 @@ const Charts = (() => {
     const times = answer.times;
     const pad = Math.max(1000, (times[times.length - 1] - times[0]) * 0.01);
     const full = [times[0] - pad, times[times.length - 1] + pad];
+
+    // gutter is the same for all charts, so that times are below each other: it follows the widest label that any of them has had.
+    let room = 62;
+    function gutter(u, labels) {
+      const need = widest(labels) + 18; // with uPlot's tick and gap
+      if (need > room) {
+        room = need;
+        queueMicrotask(() => plots.forEach((p) => p !== u && p.redraw(false, true)));
+      }
+      return room;
+    }
 
     function chart(title, hint, data, opts) {
       const section = document.createElement("section");
@@ -113,7 +153,7 @@ const Charts = (() => {
     }
     const words = [`${times.length} samples`, `${shown.length} anomal${shown.length === 1 ? "y" : "ies"}, shaded`];
     if (withBand) words.push(`usual range of the ${usual.over} samples before each`);
-    chart(name, words.join("; "), data, options(box.clientWidth < 600 ? 220 : 270, width(), shown, full, series, bands));
+    chart(name, words.join("; "), data, options(box.clientWidth < 600 ? 220 : 270, width(), shown, full, series, bands, gutter));
 
     for (const s of answer.scores) {
       const own = shown.filter((a) => a.detector === s.detector);
@@ -125,7 +165,7 @@ const Charts = (() => {
         rows.push(s.threshold);
       }
       const what = known ? `scores and threshold (${s.rule})` : `scores; threshold ${s.rule}: known only where an anomaly is`;
-      chart(s.detector, `${s.op}: ${what}`, rows, options(box.clientWidth < 600 ? 170 : 190, width(), own, full, list, []));
+      chart(s.detector, `${s.op}: ${what}`, rows, options(box.clientWidth < 600 ? 170 : 190, width(), own, full, list, [], gutter));
     }
 
     const observer = new ResizeObserver(() => plots.forEach((p) => p.setSize({ width: width(), height: p.height })));
@@ -165,5 +205,5 @@ const Charts = (() => {
     return low > 0 && t - times[low - 1] < times[low] - t ? low - 1 : low;
   }
 
-  return { draw, nearest, short };
+  return { draw, nearest, short, widest };
 })();

@@ -77,7 +77,8 @@ const Grids = (() => {
       ...(span > 86400000 ? { day: "numeric", month: "short" } : {}), hourCycle: "h23" });
     const last = h.min_length + Math.floor((h.max_length - h.min_length) / h.length_step) * h.length_step;
     const paint = (begin, width) => {
-      const plot = { left: 46, top: 8, width: width - 56, height: Math.max(120, Math.min(260, h.cells.length * 12)) };
+      const left = Math.max(46, Charts.widest([`${h.min_length}`, `${last}`]) + 8);
+      const plot = { left, top: 8, width: width - left - 10, height: Math.max(120, Math.min(260, h.cells.length * 12)) };
       const c = begin(plot.top + plot.height + 40);
       const cells = reduced(h.cells, h.columns, Math.ceil(plot.width), plot.height);
       const image = new ImageData(cells[0].length, cells.length);
@@ -111,7 +112,8 @@ const Grids = (() => {
         c.fillText(row === rows - 1 ? `${last}` : lengths(h, row, rows).split(" ")[0], plot.left - 5, plot.top + ((rows - 0.5 - row) / rows) * plot.height);
       }
       c.textBaseline = "top";
-      const ticks = Math.max(2, Math.min(8, Math.floor(plot.width / 110)));
+      const label = Charts.widest(Array.from({ length: 12 }, (_, month) => clock.format(new Date(2000, month, 28))));
+      const ticks = Math.max(1, Math.min(8, Math.floor(plot.width / Math.max(110, 1.5 * label + 8)))); // the first and the last end at the edges
       for (let i = 0; i <= ticks; i++) {
         c.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
         c.fillText(clock.format(h.from + (span * i) / ticks), plot.left + (plot.width * i) / ticks, plot.top + plot.height + 5);
@@ -146,18 +148,21 @@ const Grids = (() => {
     const columns = known ? g.columns : r.column_to + 1;
     const rows = known ? g.rows : r.row_to + 1;
     const names = known ? [g.x, g.y] : ["x", "y"];
-    const size = (width) => Math.min((Math.min(width, 640) - 70) / columns, 420 / rows);
+    const across = known ? [number(g.x0), number(g.x1)] : ["0", `${columns - 1}`];
+    const down = known ? [number(g.y0), number(g.y1)] : ["0", `${rows - 1}`];
     const paint = (begin, width) => {
-      const cell = size(width);
-      const plot = { left: 56, top: 22, width: Math.max(cell * columns, 40), height: Math.max(cell * rows, 40) };
+      const left = Math.max(56, Charts.widest(down) + 8);
+      const cell = Math.min((Math.min(width, 640) - left - 14) / columns, 420 / rows);
+      const plot = { left, top: 22, width: Math.max(cell * columns, 40), height: Math.max(cell * rows, 40) };
       const c = begin(plot.top + plot.height + 8);
       const [wide, high] = [plot.width / columns, plot.height / rows];
       c.textBaseline = "middle";
-      c.fillText(known ? `${number(g.x0)} ${names[0]} →, ${names[1]} ↓` : "columns →, rows ↓", plot.left, 10);
+      const beside = Charts.widest([across[0]]) + Charts.widest([across[1]]) + 8 <= plot.width;
+      c.fillText(beside ? across[0] : across.join(" to "), plot.left, 10);
       c.textAlign = "right";
-      c.fillText(known ? number(g.x1) : `${columns - 1}`, plot.left + plot.width, 10);
-      c.fillText(known ? number(g.y0) : "0", plot.left - 5, plot.top + 6);
-      c.fillText(known ? number(g.y1) : `${rows - 1}`, plot.left - 5, plot.top + plot.height - 6);
+      if (beside) c.fillText(across[1], plot.left + plot.width, 10);
+      c.fillText(down[0], plot.left - 5, plot.top + 6);
+      c.fillText(down[1], plot.left - 5, plot.top + plot.height - 6);
       c.fillStyle = colour("--panel");
       c.fillRect(plot.left, plot.top, plot.width, plot.height);
       c.fillStyle = colour("--heat-high");
@@ -185,7 +190,8 @@ const Grids = (() => {
     const extent = known ? `grid of ${columns} columns and ${rows} rows, row 0 on top` : "drawn as far as the region reaches, row 0 on top: this worker has no such grid";
     const drawing = canvas(box, `Region of ${a.detector}`, `${counts}; ${extent}`, paint, told);
     const row = (name, value) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value));
-    drawing.section.append(el("div", { class: "legend" }, el("i", { class: "region" }), "the region", el("i", { class: "ordinary" }), "other cells"),
+    drawing.section.append(el("div", { class: "legend" }, el("i", { class: "region" }), "the region", el("i", { class: "ordinary" }), "other cells",
+      el("span", {}, known ? `${names[0]} →, ${names[1]} ↓` : "columns →, rows ↓")),
       el("details", { open: true }, el("summary", {}, "Region as a table"), el("table", { class: "facts" }, el("tbody", {},
         row("Columns", `${r.column_from} to ${r.column_to}`), row("Rows", `${r.row_from} to ${r.row_to}`),
         row(names[0], `${number(r.x0)} to ${number(r.x1)}`), row(names[1], `${number(r.y0)} to ${number(r.y1)}`),
