@@ -41,7 +41,7 @@ const muteExamples = `  worker mute add -keys 'pump-17*' -for 2h -reason 'bearin
   worker mute add -all -detector spikes -direction below -forever -reason 'sensor drops to 0 now and then'
   worker mute add -maintenance -keys 'line-3/*' -from 2026-02-07T06:00:00Z -to 2026-02-07T14:00:00Z
   worker mute list
-  worker mute remove -id 5f0c2a91`
+  worker mute remove 5f0c2a91`
 
 // muteOptions are the flags of `mute`.
 type muteOptions struct {
@@ -149,6 +149,10 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		o.action, args = args[0], args[1:]
 	}
+	named := "" // the id without -id, as worker why takes it
+	if o.action == "remove" && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		named, args = args[0], args[1:]
+	}
 	if code, done := parse(fs, args); done {
 		return code
 	}
@@ -157,13 +161,18 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 		return code
 	}
 	var faults []string
+	if named != "" && o.f.ID != "" {
+		faults = []string{fmt.Sprintf("remove: %s and -id %s: name one rule", named, o.f.ID)}
+	} else if named != "" {
+		o.f.ID = named
+	}
 	switch o.action {
 	case "add":
 		faults = o.check(c, time.Now())
 	case "list":
 	case "remove":
 		if o.f.ID == "" {
-			faults = []string{"remove: name the rule with -id; worker mute list shows them"}
+			faults = []string{"remove: name the rule by its id; worker mute list shows them"}
 		}
 	default:
 		faults = []string{fmt.Sprintf("say add, list or remove, not %q; worker mute -h tells more", o.action)}

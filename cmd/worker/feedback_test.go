@@ -21,7 +21,8 @@ func TestMuteFlags(t *testing.T) {
 		{"add -forever -direction up", "-direction \"up\" is none of both, above, below"},
 		{"add -forever -detector spike", "-detector \"spike\" is none of"},
 		{"add -all -from 2026-01-02T00:00:00Z -to 2026-01-01T00:00:00Z", "it ends before it begins"},
-		{"remove", "name the rule with -id"},
+		{"remove", "name the rule by its id"},
+		{"remove 12345678 -id 87654321", "name one rule"},
 		{"feedback maybe -anomaly 12", "say confirm, false-alarm or rules, not \"maybe\""},
 		{"feedback confirm -anomaly 12", "is no id of an anomaly"},
 		{"add -for 1h", "give the series with -keys, or -all"},
@@ -84,7 +85,7 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 		if n := len(opened()); n > 0 {
 			t.Errorf("%d anomalies opened although all are muted", n)
 		}
-		do(mute, "remove", "-yes", "-id", "all")
+		do(mute, "remove", "all", "-yes")
 		for {
 			term, _, errs := console(environ...)
 			if code := term.generate(ctx, []string{"-topic", topic, "-sensors", "20", "-rate", "20000", "-records", "4000", "-fault-every",

@@ -39,16 +39,20 @@ func summary(row *keystate.EventRow, a *output.Anomaly, cfg *keystate.Config) st
 			}
 		}
 	}
-	if a.Field != "" && (of == nil || len(of.Fields) > 1 || a.Field != "value") {
+	combined := of != nil && of.Ensemble != nil // its fields are its members
+	if a.Field != "" && !combined && (of == nil || len(of.Fields) > 1 || a.Field != "value") {
 		text.WriteString(" " + a.Field)
 	}
-	if at := detectors.Largest(a.Contribution); at >= 0 && at < len(a.Actual) {
+	if at := detectors.Largest(a.Contribution); at >= 0 && at < len(a.Actual) && !combined {
 		text.WriteString(reading(a.Actual[at], a.Expected, at))
 	} else if r := a.Region; r != nil {
 		fmt.Fprintf(&text, ": %s counted in columns %d to %d and rows %d to %d, expected %s", number(float64(r.Observed), 0), r.ColumnFrom,
 			r.ColumnTo, r.RowFrom, r.RowTo, number(r.Expected, 1))
 	}
 	text.WriteString(": " + finds(of, cfg, score, threshold))
+	if a.Field != "" && combined {
+		text.WriteString(", most to " + a.Field)
+	}
 	switch {
 	case row.Change.Kind == events.Close && row.Change.Reason == events.Recovered:
 		fmt.Fprintf(&text, ". Over after %s", lasted)

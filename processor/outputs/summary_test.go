@@ -21,7 +21,7 @@ func TestSummary(t *testing.T) {
 		{Name: "shape", Detector: shape, Fields: []string{"value"}},
 		{Name: "limit", Detector: detectors.Must(value.New(1, false)), Fields: []string{"temperature", "load"}},
 		{Name: "flat", Detector: detectors.Must(flatline.New(0)), Fields: []string{"flow"}},
-		{Name: "both", Ensemble: &series.Ensemble{Members: []int{0, 1}}},
+		{Name: "both", Ensemble: &series.Ensemble{Members: []int{0, 1}}, Fields: []string{"shape", "limit"}},
 	}}
 	key := keys.New([]byte("line1/press-2"), new(series.Set))
 	for _, c := range []struct {
@@ -38,8 +38,10 @@ func TestSummary(t *testing.T) {
 			Threshold: 80}}, "line1/press-2 temperature was 81.25: beyond its limit, 80, for 1 min 30 s so far"},
 		{2, events.Change{Anomaly: events.Anomaly{Actual: []float64{4}, Contribution: []float64{1}, PeakScore: 3000, Like: &events.Like{Count: 3}}},
 			"line1/press-2 flow was 4: unchanged for 3,000 readings. Like 3 false alarms"},
-		{3, events.Change{Kind: events.Close, Reason: events.Moved, Anomaly: events.Anomaly{Contribution: []float64{0.5, 0.5}}},
-			"line1/press-2: unusual to the detectors shape, limit together. No longer watched here: the series has moved to another partition"},
+		{3, events.Change{Kind: events.Close, Reason: events.Moved, Anomaly: events.Anomaly{Contribution: []float64{0.6, 0.4}}},
+			"line1/press-2: unusual to the detectors shape, limit together, most to shape. No longer watched here: the series has moved to another partition"},
+		{3, events.Change{Anomaly: events.Anomaly{Actual: []float64{4, 1}, Contribution: []float64{0, 1}}},
+			"line1/press-2: unusual to the detectors shape, limit together, most to limit"},
 		{keystate.SilenceDetector, events.Change{Anomaly: events.Anomaly{End: 300e6}}, "line1/press-2 has sent nothing for 5 min"},
 		{keystate.SilenceDetector, events.Change{Kind: events.Close, Anomaly: events.Anomaly{End: 2 * 86400e6}}, "line1/press-2 sends again after 2 d"},
 		{keystate.RemovedDetector, events.Change{Kind: events.Close, Reason: events.DetectorRemoved, Anomaly: events.Anomaly{PeakScore: 9.5,
