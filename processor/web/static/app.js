@@ -246,7 +246,7 @@ function anomalyTable(caption) {
     { title: "Summary", text: true, span: true, cell: (a) => a.summary || "–" },
     { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: (a) => `${number(a.peak_score)} / ${number(a.threshold)}` },
     { title: "Expected", number: true, nowrap: true, cell: (a) => part(a.expected, a) },
-    { title: "Actual", number: true, nowrap: true, cell: (a) => part(a.actual, a) + (a.field && (a.fields || []).length > 1 ? ` (${a.field})` : "") },
+    { title: "Actual", number: true, cell: (a) => part(a.actual, a) + (a.field && (a.fields || []).length > 1 ? ` (${a.field})` : "") },
     { title: "Id", span: true, cell: (a) => button(a.id.slice(0, 8) + "…", () => anomalyDialog(a), { class: "link id", title: a.id, "aria-label": `Details of anomaly ${a.id}` }) },
   ]);
 }
