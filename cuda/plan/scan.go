@@ -6,7 +6,6 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/scan"
-	method "odradek/detectors/scan"
 )
 
 // Limits of the kernels in scan.cu.
@@ -59,7 +58,7 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
 	model, direction := scan.Model(params.Int(scanParamModel)), params.Int(scanParamDirection)
-	if direction < 0 || direction > int(method.Both) || model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
+	if direction < 0 || direction > int(scan.Both) || model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
 		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop || int(t.Detail.Len) != top*scanWords {
 		return Class{}, 0, false
 	}
@@ -71,7 +70,7 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		wide = min(wide, limit)
 	}
 	strips, runs := high*(2*rows-high+1)/2, wide*(2*columns-wide+1)/2
-	if direction == int(method.Both) {
+	if direction == int(scan.Both) {
 		strips *= 2
 	}
 	cost := rows*columns/4 + (top+replicates)*(strips*runs/4000+1000)
@@ -130,7 +129,7 @@ func scanModel(c Class) scan.Model { return scan.Model(c.Variant >> 28 & 3) }
 
 // scanForm returns the ending of the names of a class's kernels.
 func scanForm(c Class) string {
-	if scanModel(c) == scan.Poisson && c.Variant>>30 == uint32(method.Above) {
+	if scanModel(c) == scan.Poisson && c.Variant>>30 == uint32(scan.Above) {
 		return ""
 	}
 	return "_general"

@@ -86,6 +86,16 @@ type Params struct {
 	Learnt              bool // the baselines are sums of earlier counts, see scan.Replicates
 }
 
+// Direction says which rectangles are searched for: above what is expected, below it, or both.
+type Direction = scan.Direction
+
+// The directions.
+const (
+	Above = scan.Above
+	Below = scan.Below
+	Both  = scan.Both
+)
+
 // Model is a model of counts.
 type Model int
 
