@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka/backoff"
+	"odradek/processor/kafka/wire"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -58,7 +59,7 @@ func (a *Admin) Topics(ctx context.Context, names ...string) (map[string]TopicIn
 			info.Authorized = true
 		case kafkago.TopicAuthorizationFailed:
 		default:
-			return nil, fmt.Errorf("kafka: topic %q: %w", t.Name, code)
+			return nil, fmt.Errorf("kafka: topic %q: %w", t.Name, wire.CodeError(code))
 		}
 		info.Partitions = len(t.Partitions)
 		for _, p := range t.Partitions {
@@ -143,9 +144,9 @@ func (a *Admin) createTopic(ctx context.Context, name string, partitions, replic
 			switch code := kafkago.Error(r.ErrorCode); {
 			case code == 0 || code == kafkago.TopicAlreadyExists:
 			case r.ErrorMessage != "":
-				return fmt.Errorf("kafka: create topic %q: %s: %w", name, r.ErrorMessage, code)
+				return fmt.Errorf("kafka: create topic %q: %s: %w", name, r.ErrorMessage, wire.CodeError(code))
 			default:
-				return fmt.Errorf("kafka: create topic %q: %w", name, code)
+				return fmt.Errorf("kafka: create topic %q: %w", name, wire.CodeError(code))
 			}
 		}
 		return nil
@@ -168,9 +169,9 @@ func (a *Admin) CreatePartitions(ctx context.Context, name string, total int) er
 			switch code := kafkago.Error(r.ErrorCode); {
 			case code == 0:
 			case r.ErrorMessage != "":
-				return fmt.Errorf("kafka: partitions of topic %q: %s: %w", name, r.ErrorMessage, code)
+				return fmt.Errorf("kafka: partitions of topic %q: %s: %w", name, r.ErrorMessage, wire.CodeError(code))
 			default:
-				return fmt.Errorf("kafka: partitions of topic %q: %w", name, code)
+				return fmt.Errorf("kafka: partitions of topic %q: %w", name, wire.CodeError(code))
 			}
 		}
 		return nil
@@ -234,7 +235,7 @@ func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
 		}
 		for _, r := range m.(*deletetopics.Response).Responses {
 			if code := kafkago.Error(r.ErrorCode); code != 0 && code != kafkago.UnknownTopicOrPartition {
-				return fmt.Errorf("kafka: delete topic %q: %w", name, code)
+				return fmt.Errorf("kafka: delete topic %q: %w", name, wire.CodeError(code))
 			}
 		}
 		return nil
@@ -297,9 +298,9 @@ func (a *Admin) describeConfig(ctx context.Context, broker int32, resource int8,
 				}
 				return out, nil
 			case r.ErrorMessage != "":
-				err = fmt.Errorf("kafka: configuration of %s: %s: %w", what, r.ErrorMessage, code)
+				err = fmt.Errorf("kafka: configuration of %s: %s: %w", what, r.ErrorMessage, wire.CodeError(code))
 			default:
-				err = fmt.Errorf("kafka: configuration of %s: %w", what, code)
+				err = fmt.Errorf("kafka: configuration of %s: %w", what, wire.CodeError(code))
 			}
 		}
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 
 	"odradek/processor/kafka/backoff"
+	"odradek/processor/kafka/wire"
 )
 
 // calls sends a producer's requests to coordinators, and repeats them while the answer is "later".
@@ -68,7 +69,7 @@ func (c *calls) init(ctx context.Context, req *initproducerid.Request) (*initpro
 		if movedCoordinator(code) {
 			c.coordinators.forget(txnCoordinator, c.transactionalID)
 		}
-		return nil, code
+		return nil, wire.CodeError(code)
 	}
 	return res, nil
 }
@@ -120,7 +121,7 @@ type partitionError struct {
 	code kafkago.Error
 }
 
-func (e partitionError) Error() string { return e.tp.String() + ": " + e.code.Error() }
+func (e partitionError) Error() string { return fmt.Sprintf("%s: %v", e.tp, wire.CodeError(e.code)) }
 func (e partitionError) Unwrap() error { return e.code }
 
 // worst picks the error to act on from those of one request: the gravest, the

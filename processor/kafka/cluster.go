@@ -15,6 +15,7 @@ import (
 
 	"odradek/processor/kafka/backoff"
 	"odradek/processor/kafka/record"
+	"odradek/processor/kafka/wire"
 )
 
 // Cluster is the part of a Client that knows brokers and leaders, and sends a request to a
@@ -191,7 +192,7 @@ func (c *Cluster) EachLeader(ctx context.Context, tps []TP,
 					if err != nil {
 						failed[tp] = err
 					} else if code := codes[tp]; code != 0 {
-						failed[tp] = fmt.Errorf("kafka: %s: %w", tp, code)
+						failed[tp] = fmt.Errorf("kafka: %s: %w", tp, wire.CodeError(code))
 					}
 				}
 			})

@@ -58,7 +58,7 @@ func (c *coordinators) find(ctx context.Context, kind int8, key string) (int32, 
 		if kind == txnCoordinator {
 			what = "transactional id"
 		}
-		return -1, fmt.Errorf("kafka: coordinator of %s %q: %w", what, key, kafkago.Error(res.ErrorCode))
+		return -1, fmt.Errorf("kafka: coordinator of %s %q: %w", what, key, wire.CodeError(res.ErrorCode))
 	}
 	c.mu.Lock()
 	c.known[k] = res.NodeID

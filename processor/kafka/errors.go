@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"odradek/processor/kafka/wire"
+
 	kafkago "github.com/segmentio/kafka-go"
 )
 
@@ -263,7 +265,7 @@ type ProduceError struct {
 }
 
 func (e *ProduceError) Error() string {
-	s := fmt.Sprintf("kafka: produce to %s: batch %d (%d records, %d bytes): %v", e.TP, e.Batch, e.Records, e.Bytes, e.Code)
+	s := fmt.Sprintf("kafka: produce to %s: batch %d (%d records, %d bytes): %v", e.TP, e.Batch, e.Records, e.Bytes, wire.CodeError(e.Code))
 	if e.Message != "" {
 		s += ": " + e.Message
 	}
@@ -286,7 +288,7 @@ type OffsetError struct {
 }
 
 func (e *OffsetError) Error() string {
-	s := fmt.Sprintf("kafka: commit of %s in group %q: %v", e.TP, e.Group, e.Code)
+	s := fmt.Sprintf("kafka: commit of %s in group %q: %v", e.TP, e.Group, wire.CodeError(e.Code))
 	switch e.Code {
 	case kafkago.OffsetMetadataTooLarge:
 		s += "; raise the brokers' offset.metadata.max.bytes"

@@ -147,7 +147,7 @@ func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP
 				}
 				return out, nil
 			default:
-				err = fmt.Errorf("kafka: committed offsets of group %q: %w", group, res.code)
+				err = fmt.Errorf("kafka: committed offsets of group %q: %w", group, wire.CodeError(res.code))
 			}
 		}
 		for _, tp := range tps {
@@ -159,7 +159,7 @@ func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP
 			if !ok {
 				err = fmt.Errorf("kafka: committed offset of %s in group %q: missing from the broker's response", tp, group)
 			} else if code != 0 && code != kafkago.UnknownTopicOrPartition {
-				err = fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, code)
+				err = fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, wire.CodeError(code))
 			}
 			if code != 0 || off.Offset < 0 {
 				off = Offset{Offset: -1}

@@ -441,9 +441,17 @@ func TestRestoreErrors(t *testing.T) {
 	if err := s.BeginReplay(Floor{}, 0, false); err == nil {
 		t.Error("BeginReplay after the beginning")
 	}
-	for _, key := range []string{"", "X", "Xa", "S", "Sname", "P", "P1234567"} {
+	for _, key := range []string{"", "S", "Sname", "P", "P1234567"} {
 		if err := New(cfg).Restore.Load([]byte(key), []byte{1}); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("key %q: %v", key, err)
+		}
+	}
+	for _, key := range []string{"X", "Xa", "\x00", "h12345678"} { // types of a later version
+		if err := New(cfg).Restore.Load([]byte(key), []byte{1}); !errors.Is(err, ErrNewer) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("key %q: %v", key, err)
+		}
+		if err := New(cfg).Restore.Load([]byte(key), nil); err != nil {
+			t.Errorf("deletion of key %q: %v", key, err)
 		}
 	}
 	for i, r := range full {

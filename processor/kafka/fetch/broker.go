@@ -13,6 +13,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/backoff"
 	"odradek/processor/kafka/record"
+	"odradek/processor/kafka/wire"
 )
 
 // broker sends a Fetcher's requests to one broker, by three lanes: goroutines with one
@@ -73,7 +74,7 @@ func (b *broker) lane(third bool) {
 			return // the transport may still write to the request
 		}
 		if err == nil && q.code != 0 {
-			err = fmt.Errorf("kafka: fetch from broker %d: %w", b.id, q.code)
+			err = fmt.Errorf("kafka: fetch from broker %d: %w", b.id, wire.CodeError(q.code))
 		}
 		if err != nil {
 			b.failed(taken, third, err)
@@ -257,7 +258,7 @@ func (b *broker) answer(s *Source, p *part) {
 		return
 	case kafkago.TopicAuthorizationFailed, kafkago.InvalidTopic, kafkago.UnsupportedCompressionType:
 		s.broker = nil
-		s.end(fmt.Errorf("kafka: fetch %s: %w", s.tp, p.code))
+		s.end(fmt.Errorf("kafka: fetch %s: %w", s.tp, wire.CodeError(p.code)))
 		return
 	default:
 		// The leader has moved or begun a new term, or the broker has a fault that passes

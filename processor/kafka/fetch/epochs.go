@@ -235,7 +235,7 @@ func (f *Fetcher) check(broker int32, sources []*Source) {
 		case !p.answered:
 			f.putOff(s, errMissing)
 		case p.code == kafkago.TopicAuthorizationFailed:
-			s.end(fmt.Errorf("kafka: leader epochs of %s: %w", s.tp, p.code))
+			s.end(fmt.Errorf("kafka: leader epochs of %s: %w", s.tp, wire.CodeError(p.code)))
 		case p.code != 0:
 			f.putOff(s, p.code)
 		default:

@@ -546,11 +546,11 @@ func (s *membership) leaveGroup(ctx context.Context) {
 
 func leaveError(r *leaveGroupResponse) error {
 	if r.ErrorCode != 0 {
-		return kafkago.Error(r.ErrorCode)
+		return wire.CodeError(r.ErrorCode)
 	}
 	for i := range r.Members {
 		if r.Members[i].ErrorCode != 0 {
-			return kafkago.Error(r.Members[i].ErrorCode)
+			return wire.CodeError(r.Members[i].ErrorCode)
 		}
 	}
 	return nil

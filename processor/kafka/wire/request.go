@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
 
@@ -50,12 +49,4 @@ func AppendString(b []byte, s string) []byte {
 // AppendCompactString appends a string with its length plus one as a varint (KIP-482).
 func AppendCompactString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s)+1)), s...)
-}
-
-// CodeError returns the error of a response's code, nil of 0.
-func CodeError(code int16) error {
-	if code == 0 {
-		return nil
-	}
-	return kafkago.Error(code)
 }

@@ -65,8 +65,10 @@ func (l *Loader) Load(key, value []byte) error {
 		err = l.to.Decisions.LoadEviction(name, value)
 	case changelog.Decision:
 		err = l.to.Decisions.Load(name, value, suffix[0])
-	default:
-		err = fmt.Errorf("type %q: %w", kind, changelog.ErrCorrupt)
+	default: // of a later version: a worker writes whole records
+		if value != nil {
+			err = fmt.Errorf("type %q: %w", kind, changelog.ErrNewer)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("keystate: changelog record %c of key %s: %w", kind, changelog.Digest(name), err)
