@@ -71,6 +71,17 @@ func (s *StateSettings) same(b *StateSettings) bool {
 	return s.Detector == b.Detector && s.Window == b.Window && s.Params == b.Params
 }
 
+// Include adds the settings of m, whose fingerprints that of s is made of.
+func (s *StateSettings) Include(m *StateSettings) {
+	for _, list := range [][]Setting{m.Fields, m.Op} {
+		for _, add := range list {
+			if !slices.ContainsFunc(s.Op, func(have Setting) bool { return have.Name == add.Name }) {
+				s.Op = append(s.Op, add)
+			}
+		}
+	}
+}
+
 // settingsRecord is the value of a settings record. What a fingerprint stands for
 // never changes, so the record gains what is new and loses the oldest entries.
 type settingsRecord struct {
@@ -106,7 +117,9 @@ func ParseSettings(value []byte) []StateSettings {
 // Unwritten reports whether the record lacks any of the settings in force.
 func (s *Settings) Unwritten() bool {
 	return slices.ContainsFunc(s.InForce, func(now StateSettings) bool {
-		return !slices.ContainsFunc(s.stored, func(was StateSettings) bool { return was.same(&now) })
+		return !slices.ContainsFunc(s.stored, func(was StateSettings) bool {
+			return was.same(&now) && len(was.Op) == len(now.Op) // a version before wrote fewer
+		})
 	})
 }
 

@@ -241,6 +241,13 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		}
 		list = append(list, s)
 	}
+	for i := range c.Detectors { // the fingerprint of an ensemble has those of its members and of their windows
+		for j := range c.Detectors {
+			if slices.Contains(c.Detectors[i].Members, c.Detectors[j].Name) {
+				list[i].Include(&list[j])
+			}
+		}
+	}
 	return append(list, provenance.StateSettings{Window: provenance.Fingerprint(ks.Reading.Layout()), Fields: held})
 }
 
