@@ -33,11 +33,11 @@ func refuseGrown(cfg *Config, in string, t *outputs.Topic, partitions int) error
 		Decide: "worker state reset -topic " + in}
 	switch {
 	case partitions < t.Partitions:
-	case cfg.StateLost != policy.Reset:
-		e.Decide = "ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
-	case cfg.Of(in).State.TTL == 0:
+	case cfg.Of(in).State.TTL == 0: // whether STATE_LOST=reset is set or not: alone it is refused
 		e.Reason += ", and without ODRADEK_TTL their state in the old ones would stay for ever"
 		e.Decide = "ODRADEK_TTL with ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
+	case cfg.StateLost != policy.Reset:
+		e.Decide = "ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
 	}
 	return e
 }
@@ -111,7 +111,7 @@ func lookupChangelog(ctx context.Context, cfg *Config, in string) (outputs.Topic
 
 // unfit returns why a partition has no place in its changelog: the input topic has got more partitions since that was made,
 // or since the metadata that New saw, or it has fewer, and was made again.
-func (l *changelogs) unfit(tp kafka.TP) error {
+func (l *changelogs) unfit(ctx context.Context, tp kafka.TP) error {
 	t := l.topics.Changelog(tp.Topic)
 	if t == nil { // its records are only sent on
 		return nil
@@ -119,7 +119,13 @@ func (l *changelogs) unfit(tp kafka.TP) error {
 	if err := l.shrunk[tp.Topic]; err != nil || int(tp.Partition) < t.Partitions {
 		return err
 	}
-	return refuseGrown(l.cfg, tp.Topic, t, int(tp.Partition)+1)
+	partitions := int(tp.Partition) + 1 // at least
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if infos, err := l.cfg.Client.Topics(ctx, tp.Topic); err == nil {
+		partitions = max(partitions, infos[tp.Topic].Partitions)
+	}
+	return refuseGrown(l.cfg, tp.Topic, t, partitions)
 }
 
 // fit extends the changelog t to the partitions of its input topic, or returns why not.

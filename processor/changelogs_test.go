@@ -9,6 +9,7 @@ import (
 
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/kafka"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
 	"odradek/schemas/output"
@@ -128,5 +129,45 @@ func TestGrownTopic(t *testing.T) {
 		cfg := config()
 		cfg.StateLost = policy.Fail // the changelog fits
 		b.run(cfg)
+	}
+}
+
+// TestGrownRefusals: the refusal of a grown topic has the topic's number of partitions for each new one, and advises nothing
+// that is refused then.
+func TestGrownRefusals(t *testing.T) {
+	b := newBench(t, 2)
+	b.produce(50)
+	b.run(b.config("one"))
+	p, err := New(t.Context(), b.config("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.c.Admin().AddPartitions(t.Context(), b.input, 6); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int32(6) {
+		err := p.commits.changelogs.unfit(t.Context(), kafka.TP{Topic: b.input, Partition: n})
+		if n < 2 && err != nil || n >= 2 && (err == nil || !strings.Contains(err.Error(), "it has 6 partitions and its changelog")) {
+			t.Errorf("partition %d: %v", n, err)
+		}
+	}
+	for _, ttl := range []int64{0, 600e6} {
+		for _, lost := range []policy.OnLoss{policy.Fail, policy.Reset} {
+			cfg := b.config("one")
+			cfg.State.TTL, cfg.StateLost = ttl, lost
+			err := MisfitOf(&cfg, b.input, 6, b.changelog(), 2)
+			if err == nil {
+				continue
+			}
+			if strings.Contains(err.Error(), "ODRADEK_STATE_LOST=reset") {
+				cfg.StateLost = policy.Reset
+			}
+			if strings.Contains(err.Error(), "to decide: ODRADEK_TTL") {
+				cfg.State.TTL = 600e6
+			}
+			if again := MisfitOf(&cfg, b.input, 6, b.changelog(), 2); again != nil {
+				t.Errorf("TTL %d, policy %d: %v; after what it advises: %v", ttl, lost, err, again)
+			}
+		}
 	}
 }

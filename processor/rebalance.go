@@ -50,7 +50,7 @@ func (r *rebalancer) rebalance(ctx context.Context, ev group.Event) error {
 			}
 			pt := newPartition(r.host, tp)
 			r.assigned.add(pt)
-			if err := r.changelogs.unfit(tp); err != nil {
+			if err := r.changelogs.unfit(ctx, tp); err != nil {
 				pt.quarantine(err)
 			}
 			pt.start(ctx, offsets)
