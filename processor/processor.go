@@ -84,9 +84,11 @@ type Config struct {
 	CommitInterval     time.Duration // least time from one commit's begin to the next, unless there is much to commit
 	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
 
-	Scores    outputs.ScoresMode
-	Outputs   outputs.Names // "" for topics that are not written
-	SchemaIDs outputs.SchemaIDs
+	Scores  outputs.ScoresMode
+	Outputs outputs.Names // "" for topics that are not written
+	// CreateOutput creates the topic of an output that was deleted while the worker runs; nil: that is not allowed.
+	CreateOutput func(ctx context.Context, of outputs.Output, partitions int) error
+	SchemaIDs    outputs.SchemaIDs
 	// Traced is called with every cycle after its commit, by the goroutine that commits; nil: with none.
 	Traced func(*cycle.Trace)
 	// CarryHeaders names the headers of input records that scores and anomalies have, too.
@@ -141,6 +143,7 @@ type Processor struct {
 	session  *session
 	assigned *assignment
 	commits  *commits
+	missing  *missing
 	host     *host // of the partitions; its fetcher is set by Run
 	trouble  trouble.Log
 }
@@ -170,6 +173,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	newBatches := func(maxBytes int) *record.Batches { return r.committer.newBatches(maxBytes, cfg.Codec) }
 	r.cycles = cycle.NewCurrent(func() *cycle.Cycle[*partition] { return cycle.New[*partition](topics, newBatches) }, r.pace.Room(1))
 	p.commits = &commits{recovery: r, changelogs: logs}
+	p.missing = &missing{cfg: &p.cfg, log: p.log, trouble: &p.trouble, topics: topics, assigned: p.assigned}
 	p.host = newHost(&p.cfg, p.log, topics, r.cycles, budget, p.session)
 	return p, nil
 }
@@ -215,11 +219,14 @@ func (p *Processor) Run(ctx context.Context) error {
 		member.Find = find.find
 	}
 	p.session.member.Store(group.Join(work, p.cfg.Client, member))
+	var looks sync.WaitGroup
+	looks.Go(func() { p.missing.run(work) })
 	err := p.loop(ctx, work)
 	if err != nil {
 		p.leave(work, err)
 	}
 	cancel()
+	looks.Wait()
 	for _, pt := range p.assigned.partitions {
 		pt.wait()
 	}

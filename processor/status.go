@@ -19,8 +19,8 @@ func (pt *partition) progress() status.Progress {
 // Ready reports whether the worker does its work: see NotReady.
 func (p *Processor) Ready() bool { return p.NotReady() == nil }
 
-// NotReady returns why the worker does not do its work: it is not in the group, or
-// status.NotReady has a reason. It is nil for a member that the group has no partition
+// NotReady returns why the worker does not do its work: it is not in the group,
+// status.NotReady has a reason, or a topic that it writes does not exist any more. It is nil for a member that the group has no partition
 // for.
 func (p *Processor) NotReady() error {
 	parts := p.Status()
@@ -29,7 +29,10 @@ func (p *Processor) NotReady() error {
 			return errors.New("processor: not in the group")
 		}
 	}
-	return status.NotReady(parts)
+	if err := status.NotReady(parts); err != nil {
+		return err
+	}
+	return p.missing.err()
 }
 
 // Stalled names a partition that has had input for longer than limit without committing

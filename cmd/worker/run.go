@@ -185,6 +185,7 @@ func newProcessor(ctx context.Context, settings *reload.Reloader, instance strin
 	cfg.Changeable = settings.Changeable
 	cfg.Traced = traced
 	cfg.FindTopics = preflight.Finder(c, client, log)
+	cfg.CreateOutput = preflight.OutputCreator(c, client)
 	return processor.New(ctx, cfg)
 }
 

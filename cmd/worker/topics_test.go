@@ -14,6 +14,44 @@ import (
 	"odradek/processor/outputs"
 )
 
+// TestOutputCreator: a topic that was deleted is created with the partitions that are asked for and the configuration of a
+// start, and none where the worker may not create topics.
+func TestOutputCreator(t *testing.T) {
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	ctx := context.Background()
+	input := c.Topic(t, "in", 3, "max.message.bytes", "3000000")
+	client, err := kafka.Open(ctx, kafka.Config{Brokers: c.Brokers, ClientID: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=k",
+		"ODRADEK_VALUE_FIELDS=v", "ODRADEK_GROUP=" + input + "-g", "ODRADEK_TOPICS=" + input, "ODRADEK_REPLICATION=1"}
+	cfg, faults, _ := config.Parse(environ)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	create := preflight.OutputCreator(cfg, client)
+	if err := create(ctx, outputs.DeadLetters, 5); err != nil {
+		t.Fatal(err)
+	}
+	name := cfg.OutputTopics()[outputs.DeadLetters]
+	infos, err := client.Topics(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := client.TopicConfig(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := strconv.Atoi(conf["max.message.bytes"]); n < 3000000+10000 || infos[name].Partitions != 5 {
+		t.Errorf("%s: max.message.bytes %s, %d partitions", name, conf["max.message.bytes"], infos[name].Partitions)
+	}
+	if cfg, _, _ = config.Parse(append(environ, "ODRADEK_CREATE_TOPICS=false")); preflight.OutputCreator(cfg, client) != nil {
+		t.Error("a worker that may not create topics creates some")
+	}
+}
+
 // TestTopicsForInput: topics that records of the input come to as they are take
 // records as large, and have as many partitions as the scores. One that exists with
 // a lower limit is named in the log.

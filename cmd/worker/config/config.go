@@ -154,7 +154,7 @@ type outputSettings struct {
 	// Topics are the names of outputs.Table, whose rows are also their tags.
 	Topics          outputs.Names
 	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it. A changelog that exists as <group>-<topic>-changelog keeps its name."`
-	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
+	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing, and an output topic again that is deleted while the worker runs. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
 	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`
 	Compression     string   `env:"COMPRESSION" envDefault:"none" oneof:"none|snappy|lz4|zstd|gzip" doc:"Compression of what is produced."`

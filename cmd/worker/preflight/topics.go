@@ -90,6 +90,38 @@ func createChangelog(ctx context.Context, c *config.Config, client *kafka.Client
 	return nil
 }
 
+// OutputCreator returns processor.Config.CreateOutput; nil where the worker may not create topics.
+func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context, outputs.Output, int) error {
+	if !c.Output.CreateTopics {
+		return nil
+	}
+	return func(ctx context.Context, of outputs.Output, partitions int) error {
+		var inputs []kafka.TopicInfo
+		for _, name := range c.Inputs() {
+			inputs = append(inputs, kafka.TopicInfo{Name: name})
+		}
+		name := c.OutputTopics()[of]
+		err := client.CreateTopic(ctx, name, partitions, c.Output.Replication, outputConfigs(ctx, client.Admin, of, inputs))
+		if err != nil {
+			return fmt.Errorf("worker: create topic %q: %w; %s", name, err, creationFix(err))
+		}
+		return nil
+	}
+}
+
+// outputConfigs returns the configuration of a new topic of an output.
+func outputConfigs(ctx context.Context, admin *kafka.Admin, of outputs.Output, inputs []kafka.TopicInfo) map[string]string {
+	spec := &outputs.Table[of]
+	configs := maps.Clone(spec.Configs)
+	if spec.Copies {
+		if configs == nil {
+			configs = map[string]string{}
+		}
+		configs["max.message.bytes"] = strconv.Itoa(largestInput(ctx, admin, inputs) + forwardSlack)
+	}
+	return configs
+}
+
 // topicPlan is a topic that the worker writes, as it exists or is to be created.
 type topicPlan struct {
 	name, setting string
@@ -115,16 +147,8 @@ func topicPlans(ctx context.Context, c *config.Config, admin *kafka.Admin, input
 		if name == "" {
 			continue
 		}
-		spec := &outputs.Table[i]
-		plan := topicPlan{name: name, setting: spec.Setting, output: outputs.Output(i), partitions: partitions,
-			configs: maps.Clone(spec.Configs)}
-		if spec.Copies {
-			if plan.configs == nil {
-				plan.configs = map[string]string{}
-			}
-			plan.configs["max.message.bytes"] = strconv.Itoa(largestInput(ctx, admin, inputs) + forwardSlack)
-		}
-		plans = append(plans, plan)
+		plans = append(plans, topicPlan{name: name, setting: outputs.Table[i].Setting, output: outputs.Output(i), partitions: partitions,
+			configs: outputConfigs(ctx, admin, outputs.Output(i), inputs)})
 	}
 	stateOf := inputs
 	if name := written[outputs.Rekeyed]; name != "" {

@@ -1,0 +1,203 @@
+package processor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/outputs"
+	"odradek/schemas/output"
+)
+
+// infos describes topics by the brokers.
+func (b *bench) infos(names ...string) map[string]kafka.TopicInfo {
+	b.t.Helper()
+	infos, err := b.client.Topics(context.Background(), names...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return infos
+}
+
+// remake deletes a topic and, with partitions, creates it again.
+func (b *bench) remake(topic string, partitions int) {
+	b.t.Helper()
+	err := b.c.Admin().DeleteTopic(context.Background(), topic)
+	if err == nil && partitions > 0 {
+		err = b.client.CreateTopic(context.Background(), topic, partitions, 1, nil)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// allCommitted waits until all of the input is committed.
+func (b *bench) allCommitted() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestOutputDeleted: an output topic is deleted while a worker runs, between cycles or while records come. A line says so,
+// the worker is not ready, the topic is created again with as many partitions, or, where that is not allowed, by someone else,
+// and what is written after that has each record once.
+func TestOutputDeleted(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		guarantee Guarantee
+		allowed   bool
+		busy      bool
+	}{
+		{"exactly once", ExactlyOnce, true, false},
+		{"exactly once, busy", ExactlyOnce, true, true},
+		{"exactly once, not allowed", ExactlyOnce, false, false},
+		{"at least once", AtLeastOnce, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, 2)
+			b.remake("scores", 3)
+			cfg := b.config("")
+			cfg.Hooks.MetadataInterval = 100 * time.Millisecond
+			cfg.Guarantee = c.guarantee
+			cfg.State.Detectors[0].Stride = 1 // a score for each record
+			create := make(chan struct{})     // closed: the topic may be created
+			if c.allowed {
+				cfg.CreateOutput = func(ctx context.Context, of outputs.Output, partitions int) error {
+					select {
+					case <-create:
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+					return b.client.CreateTopic(ctx, cfg.Outputs[of], partitions, 1, nil)
+				}
+			}
+			log := cfg.capture()
+			p, stop := b.start(cfg)
+			b.produce(1000)
+			b.allCommitted()
+			ends := func() map[int32]int64 {
+				ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return ends
+			}
+			deleted := ends()
+			if c.busy {
+				b.produce(2000) // of which some may be written before
+			}
+			b.remake("scores", 0)
+			b.produce(1000)
+			waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("an output topic was deleted")) == 1 })
+			waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
+			if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "output topic scores does not exist any more") {
+				t.Errorf("NotReady: %v", err)
+			}
+			if !c.allowed {
+				if err := b.client.CreateTopic(context.Background(), "scores", 3, 1, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(create)
+			b.allCommitted()
+			waitFor(t, "ready", 30*time.Second, p.Ready)
+			complete := deleted // from here on all scores are in the new topic
+			if c.busy {
+				complete = ends()
+			}
+			b.produce(500)
+			b.allCommitted()
+			stop(nil)
+			if n := b.infos("scores")["scores"].Partitions; n != 3 {
+				t.Errorf("%d partitions, want 3", n)
+			}
+			recs, err := b.c.Admin().ReadAll(context.Background(), "scores", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			times := map[[2]int64]int{}
+			for i := range recs {
+				s, err := output.DecodeScore(recs[i].Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				times[[2]int64{int64(s.Partition), s.Offset}]++
+			}
+			for at, n := range times {
+				if n != 1 && c.guarantee == ExactlyOnce {
+					t.Errorf("%d scores of %v", n, at)
+				}
+				if at[1] < deleted[int32(at[0])] {
+					t.Errorf("a score of %v, which was committed before the topic was deleted", at)
+				}
+			}
+			for part, end := range ends() {
+				for at := complete[part]; at < end; at++ {
+					if times[[2]int64{int64(part), at}] == 0 {
+						t.Errorf("no score of %d/%d", part, at)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestChangelogDeleted: a changelog that is deleted is not created again. A line says so, and the worker is not ready.
+func TestChangelogDeleted(t *testing.T) {
+	b := newBench(t, 2)
+	cfg := b.config("")
+	cfg.Hooks.MetadataInterval = 100 * time.Millisecond
+	cfg.CreateOutput = func(context.Context, outputs.Output, int) error {
+		t.Error("a topic is created")
+		return nil
+	}
+	log := cfg.capture()
+	p, _ := b.start(cfg)
+	b.produce(300)
+	b.allCommitted()
+	b.ready(p, 2)
+	changelog := cfg.Changelog(b.input)
+	b.remake(changelog, 0)
+	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("a changelog was deleted")) == 1 })
+	waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
+	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), changelog) {
+		t.Errorf("NotReady: %v", err)
+	}
+	if b.infos(changelog)[changelog].Exists {
+		t.Error("the changelog is there again")
+	}
+	if err := b.client.CreateTopic(context.Background(), changelog, 2, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("the changelog exists again, without the state")) == 1 })
+	waitFor(t, "ready", 30*time.Second, p.Ready)
+}
+
+// TestOutputNarrower: an output topic is deleted and created again with fewer partitions. The worker is not ready until the
+// topic has as many as before.
+func TestOutputNarrower(t *testing.T) {
+	b := newBench(t, 1)
+	b.remake("scores", 3)
+	cfg := b.config("")
+	cfg.Hooks.MetadataInterval = 100 * time.Millisecond
+	log := cfg.capture()
+	p, stop := b.start(cfg)
+	b.produce(300)
+	b.allCommitted()
+	b.ready(p, 1)
+	b.remake("scores", 1)
+	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("fewer partitions than before")) == 1 })
+	waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
+	b.produce(300)
+	if err := b.client.CreatePartitions(context.Background(), "scores", 3); err != nil {
+		t.Fatal(err)
+	}
+	b.allCommitted()
+	waitFor(t, "ready", 30*time.Second, p.Ready)
+	stop(nil)
+}
