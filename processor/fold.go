@@ -275,7 +275,11 @@ func (f *folder) checkReading(rec *record.Record) error {
 		}
 		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"event time%s %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
-			of, time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339), time.Duration(most)*time.Microsecond, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
+			of,
+			time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339),
+			time.Duration(most)*time.Microsecond,
+			time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339),
+		)}
 	}
 	if n := f.reader.split.KeyBytes(&f.reading); n > maxSeriesKey {
 		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}

@@ -60,8 +60,15 @@ func (f *refusals) of(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, ca
 	for _, pt := range f.found[topic] {
 		pt.confined.Store(nil)
 	}
-	r.log.Error("the topic refuses the output of every partition, so none is to blame: they are out of quarantine, and the cycle is tried again",
-		"topic", topic, "err", cause, "decide", "compare the clocks of worker and brokers, and the topic's configuration")
+	r.log.Error(
+		"the topic refuses the output of every partition, so none is to blame: they are out of quarantine, and the cycle is tried again",
+		"topic",
+		topic,
+		"err",
+		cause,
+		"decide",
+		"compare the clocks of worker and brokers, and the topic's configuration",
+	)
 }
 
 // committed notes that cycle c is committed.

@@ -109,7 +109,12 @@ func TestRefusedOutputOfAll(t *testing.T) {
 	cfg := b.config("")
 	log := cfg.capture()
 	p, stop := b.start(cfg)
-	waitFor(t, "the topic is to blame", 20*time.Second, func() bool { return len(log.with("the topic refuses the output of every partition")) > 0 })
+	waitFor(
+		t,
+		"the topic is to blame",
+		20*time.Second,
+		func() bool { return len(log.with("the topic refuses the output of every partition")) > 0 },
+	)
 	fault.Remove()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -136,7 +141,9 @@ func TestRefusedRekeyed(t *testing.T) {
 	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
 		t.Fatal(err)
 	}
-	b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "rekey", Err: kerr.InvalidTimestamp, Count: -1, When: holding("rekey", "poison")})
+	b.c.Fake.Fault(
+		kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "rekey", Err: kerr.InvalidTimestamp, Count: -1, When: holding("rekey", "poison")},
+	)
 	cfg := b.config("")
 	cfg.Outputs[outputs.Rekeyed] = "rekey"
 	p, stop := b.start(cfg)

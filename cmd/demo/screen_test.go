@@ -91,7 +91,12 @@ func TestWrap(t *testing.T) {
 // terminal.
 func TestFrame(t *testing.T) {
 	o := &demoOptions{sensors: 60, rate: 3000, seed: 1}
-	v := &demoView{o: o, began: time.Now(), streams: demoStreams(o, time.Now()), addrs: []string{"127.0.0.1:9464", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}}
+	v := &demoView{
+		o:       o,
+		began:   time.Now(),
+		streams: demoStreams(o, time.Now()),
+		addrs:   []string{"127.0.0.1:9464", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"},
+	}
 	for columns := 1; columns < 230; columns++ {
 		for _, rows := range []int{1, 2, 10, 24, 60} {
 			lines := v.frame(columns, rows)
@@ -121,7 +126,8 @@ func TestHeld(t *testing.T) {
 	}
 	h.release()
 	fmt.Fprintln(h, "after")
-	if text := out.String(); !strings.HasPrefix(text, "line ") || !strings.HasSuffix(text, "line 9999\nafter\n") || out.Len() > heldBytes+6 || out.Len() < heldBytes/2 {
+	if text := out.String(); !strings.HasPrefix(text, "line ") || !strings.HasSuffix(text, "line 9999\nafter\n") || out.Len() > heldBytes+6 ||
+		out.Len() < heldBytes/2 {
 		t.Errorf("%d bytes: %.50q", out.Len(), text)
 	}
 }

@@ -137,7 +137,8 @@ func TestDemoOnATerminal(t *testing.T) {
 		columns, rows := size[0], size[1]
 		e.resize(t, columns, rows)
 		lines := e.until(t, fmt.Sprintf("%d x %d", columns, rows), func(lines []string) bool {
-			return lines[0] == cut(title, columns) && (columns < 80 || lines[rows-1] != "" && strings.Contains(strings.Join(lines, "\n"), "\n      hot_spot"))
+			return lines[0] == cut(title, columns) &&
+				(columns < 80 || lines[rows-1] != "" && strings.Contains(strings.Join(lines, "\n"), "\n      hot_spot"))
 		})
 		screen := strings.Join(lines, "\n")
 		if strings.Count(screen, "Odradek demo") != 1 || !strings.Contains(lines[1], "anomalies, ") {
@@ -171,8 +172,10 @@ func TestDemoOnATerminal(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, e.close())
 	}
 	all := e.close()
-	if _, after, ok := strings.Cut(all, leaveScreen); !ok || strings.Contains(after, "\x1b") || !strings.Contains(after, "of the faults that were planted and over") ||
-		!strings.Contains(after, `{"seconds":`) || strings.Count(all, enterScreen) != 1 {
+	if _, after, ok := strings.Cut(all, leaveScreen); !ok || strings.Contains(after, "\x1b") ||
+		!strings.Contains(after, "of the faults that were planted and over") ||
+		!strings.Contains(after, `{"seconds":`) ||
+		strings.Count(all, enterScreen) != 1 {
 		t.Errorf("after the screen: %q", after)
 	}
 }
@@ -182,14 +185,26 @@ func svgOf(lines []string, columns int) []byte {
 	const wide, tall, edge = 7.22, 15.0, 10.0
 	var b bytes.Buffer
 	width, height := 2*edge+wide*float64(columns), 2*edge+tall*float64(len(lines))
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="the demo on a terminal">`+
-		"\n<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#16181d\"/>\n"+
-		"<g font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace\" font-size=\"12\" fill=\"#d7dae0\" xml:space=\"preserve\" style=\"white-space:pre\">\n",
-		width, height, width, height)
+	fmt.Fprintf(
+		&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="the demo on a terminal">`+
+			"\n<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#16181d\"/>\n"+
+			"<g font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace\" font-size=\"12\" fill=\"#d7dae0\" xml:space=\"preserve\" style=\"white-space:pre\">\n",
+		width,
+		height,
+		width,
+		height,
+	)
 	for i, line := range lines {
 		if line != "" {
-			fmt.Fprintf(&b, "<text x=\"%.0f\" y=\"%.0f\" textLength=\"%.1f\" lengthAdjust=\"spacingAndGlyphs\">%s</text>\n", edge, edge+tall*(float64(i)+0.8),
-				wide*float64(len([]rune(line))), html.EscapeString(line))
+			fmt.Fprintf(
+				&b,
+				"<text x=\"%.0f\" y=\"%.0f\" textLength=\"%.1f\" lengthAdjust=\"spacingAndGlyphs\">%s</text>\n",
+				edge,
+				edge+tall*(float64(i)+0.8),
+				wide*float64(len([]rune(line))),
+				html.EscapeString(line),
+			)
 		}
 	}
 	b.WriteString("</g>\n</svg>\n")

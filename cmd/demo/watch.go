@@ -190,7 +190,12 @@ func (v *demoView) describe(a *demoAnomaly) string {
 
 // title says what runs.
 func (v *demoView) title() string {
-	return fmt.Sprintf("Odradek demo: %d sensors, machines, regions; %d workers of %d groups, exactly once", v.o.sensors, len(v.addrs), len(v.streams))
+	return fmt.Sprintf(
+		"Odradek demo: %d sensors, machines, regions; %d workers of %d groups, exactly once",
+		v.o.sensors,
+		len(v.addrs),
+		len(v.streams),
+	)
 }
 
 // draw prints the state of things: a line, or a frame over the last one.

@@ -168,7 +168,12 @@ func TestDocRequests(t *testing.T) {
 			if m := curlBody.FindStringSubmatch(line); m != nil {
 				method, body = http.MethodPost, m[1]
 			}
-			r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+strings.ReplaceAll(path[1], "key=pump-17", "key=sensor-00003"), strings.NewReader(body))
+			r, err := http.NewRequestWithContext(
+				t.Context(),
+				method,
+				"http://"+addr+strings.ReplaceAll(path[1], "key=pump-17", "key=sensor-00003"),
+				strings.NewReader(body),
+			)
 			must(t, err)
 			r.Header.Set("Authorization", "Bearer "+token)
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d

@@ -23,10 +23,15 @@ func TestEqualReadings(t *testing.T) {
 	environ := []string{"ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=machine", "ODRADEK_VALUE_FIELDS=temp", "ODRADEK_DETECTORS=d",
 		"ODRADEK_DETECTOR_D_OP=lof", "ODRADEK_DETECTOR_D_WINDOW=256"}
 	const want = "of a window of 256 are, more than K=20"
-	if _, text := suggestedFor(t, c, topic, environ...); !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(text, "#", "")), " "), want) {
+	if _, text := suggestedFor(t, c, topic, environ...); !strings.Contains(
+		strings.Join(strings.Fields(strings.ReplaceAll(text, "#", "")), " "),
+		want,
+	) {
 		t.Errorf("the suggestion lacks %q:\n%s", want, text)
 	}
-	check := append([]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=equal", "ODRADEK_TOPICS=" + topic}, environ...)
+	check := append(
+		[]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=equal", "ODRADEK_TOPICS=" + topic},
+		environ...)
 	if _, out := runCheck(t, check); !strings.Contains(out, "detector d") || !strings.Contains(out, want) {
 		t.Errorf("check lacks %q:\n%s", want, out)
 	}

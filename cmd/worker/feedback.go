@@ -177,18 +177,26 @@ func (t terminal) mute(ctx context.Context, args []string) int {
 	default:
 		faults = []string{fmt.Sprintf("say add, list or remove, not %q; worker mute -h tells more", o.action)}
 	}
-	return t.withFeedback(ctx, c, "mute", faults, o.timeout, o.yes, func(ctx context.Context, l *feedbackTool) (string, func(context.Context) error, error) {
-		switch o.action {
-		case "list":
-			return "", nil, l.list(ctx, o.all, o.asJSON)
-		case "remove":
-			return l.removal(ctx, o.f.ID)
-		}
-		if err := l.showMute(ctx, c, &o.f); err != nil {
-			return "", nil, err
-		}
-		return "mute them?", func(ctx context.Context) error { return l.write(ctx, &o.f) }, nil
-	})
+	return t.withFeedback(
+		ctx,
+		c,
+		"mute",
+		faults,
+		o.timeout,
+		o.yes,
+		func(ctx context.Context, l *feedbackTool) (string, func(context.Context) error, error) {
+			switch o.action {
+			case "list":
+				return "", nil, l.list(ctx, o.all, o.asJSON)
+			case "remove":
+				return l.removal(ctx, o.f.ID)
+			}
+			if err := l.showMute(ctx, c, &o.f); err != nil {
+				return "", nil, err
+			}
+			return "mute them?", func(ctx context.Context) error { return l.write(ctx, &o.f) }, nil
+		},
+	)
 }
 
 const feedbackAbout = `Labels anomalies, in the topic ODRADEK_FEEDBACK_TOPIC: was one a fault? From ODRADEK_LEARN_FROM false alarms
@@ -235,15 +243,23 @@ func (t terminal) feedback(ctx context.Context, args []string) int {
 	if !ok {
 		return code
 	}
-	return t.withFeedback(ctx, c, "feedback", faults, *timeout, *yes, func(ctx context.Context, l *feedbackTool) (string, func(context.Context) error, error) {
-		if action == "rules" {
-			return "", nil, l.rules(ctx, c.Detect.LearnFrom)
-		}
-		if err := l.describe(ctx, c.Output.Topics[outputs.Anomalies], &f); err != nil {
-			return "", nil, err
-		}
-		return "write it?", func(ctx context.Context) error { return l.write(ctx, &f) }, nil
-	})
+	return t.withFeedback(
+		ctx,
+		c,
+		"feedback",
+		faults,
+		*timeout,
+		*yes,
+		func(ctx context.Context, l *feedbackTool) (string, func(context.Context) error, error) {
+			if action == "rules" {
+				return "", nil, l.rules(ctx, c.Detect.LearnFrom)
+			}
+			if err := l.describe(ctx, c.Output.Topics[outputs.Anomalies], &f); err != nil {
+				return "", nil, err
+			}
+			return "write it?", func(ctx context.Context) error { return l.write(ctx, &f) }, nil
+		},
+	)
 }
 
 // wholeID is the number of digits of an anomaly's id.
@@ -366,8 +382,22 @@ func printRule(w io.Writer, topic string, r *learned.Rule) {
 	for _, id := range r.Labels {
 		ids = append(ids, hex.EncodeToString(id[:]))
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%.4g to %.4g\t%s\t%s\t%s\t%d\t%s\n", plain(r.Detector), plain(topic), name, r.Field, output.FeedbackDirections[r.Side],
-		r.Least, r.Most, width, held, samples, r.Count, strings.Join(ids, " "))
+	fmt.Fprintf(
+		w,
+		"%s\t%s\t%s\t%d\t%s\t%.4g to %.4g\t%s\t%s\t%s\t%d\t%s\n",
+		plain(r.Detector),
+		plain(topic),
+		name,
+		r.Field,
+		output.FeedbackDirections[r.Side],
+		r.Least,
+		r.Most,
+		width,
+		held,
+		samples,
+		r.Count,
+		strings.Join(ids, " "),
+	)
 }
 
 // userName returns the name of the user, for the record.
@@ -455,8 +485,16 @@ func (l *feedbackTool) removal(ctx context.Context, id string) (question string,
 	if f.Anomaly == "" {
 		what = fmt.Sprintf("series %s", plain(cmp.Or(f.Keys, "all")))
 	}
-	fmt.Fprintf(l.t.err, "removes %s: %s of %s by %s on %s, reason: %s\n", plain(id), output.FeedbackKinds[f.Kind], what, plain(cmp.Or(f.Author, "nobody")),
-		time.UnixMicro(f.WrittenAt).UTC().Format(time.RFC3339), plain(cmp.Or(f.Reason, "none")))
+	fmt.Fprintf(
+		l.t.err,
+		"removes %s: %s of %s by %s on %s, reason: %s\n",
+		plain(id),
+		output.FeedbackKinds[f.Kind],
+		what,
+		plain(cmp.Or(f.Author, "nobody")),
+		time.UnixMicro(f.WrittenAt).UTC().Format(time.RFC3339),
+		plain(cmp.Or(f.Reason, "none")),
+	)
 	return "remove it?", func(ctx context.Context) error {
 		ok, err := l.topic.TakeBack(ctx, id, l.bad)
 		if err == nil && !ok {

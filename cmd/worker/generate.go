@@ -63,7 +63,12 @@ It refuses a topic with records of others. While brokers or registry do not answ
 	fs.StringVar(&o.format, "format", "",
 		"format of the records: avro, json or protobuf; default avro, and json with another -stream, which has no other")
 	fs.IntVar(&o.series, "sensors", 0, "number of sensors, of fleets of 20 machines, or of regions of 10 x 8 places; default: 100, 1, or 2")
-	fs.Float64Var(&o.Rate, "rate", 0, "records per second, all series together; needed without -records, which are written at full speed without a rate")
+	fs.Float64Var(
+		&o.Rate,
+		"rate",
+		0,
+		"records per second, all series together; needed without -records, which are written at full speed without a rate",
+	)
 	fs.Int64Var(&o.Records, "records", 0, "records to write; needed without -rate")
 	fs.DurationVar(&o.Duration, "duration", 0, "how long to write; 0 for no end")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
@@ -278,8 +283,10 @@ func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicI
 			if sensors.Generated(r.Key, r.Value) {
 				return true, nil
 			}
-			return false, preflight.Permanent(fmt.Errorf("generate: others write to topic %s: the record with the key %.40q in partition %d at offset %d "+
-				"is not of generate; name another -topic, or write among such records with -force", tp.Topic, r.Key, tp.Partition, r.Offset))
+			return false, preflight.Permanent(
+				fmt.Errorf("generate: others write to topic %s: the record with the key %.40q in partition %d at offset %d "+
+					"is not of generate; name another -topic, or write among such records with -force", tp.Topic, r.Key, tp.Partition, r.Offset),
+			)
 		})
 		if err != nil && ctx.Err() == nil && kafka.ClassOf(err) == kafka.Fatal {
 			return fmt.Errorf("generate: whether others write to %s: %w; allow reading it, or give -force", topic.Name, err)

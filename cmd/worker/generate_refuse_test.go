@@ -71,7 +71,8 @@ func TestGenerateRefusesOthers(t *testing.T) {
 		own := kafkatest.Unique("own")
 		for _, args := range []string{"-topic " + other.Topic, "-topic " + own + " -labels-topic " + other.Topic} {
 			code, errs := generate(args)
-			if code == exitOK || !strings.Contains(errs, "others write to topic "+other.Topic) || !strings.Contains(errs, "-force") || count(other.Topic) != 1 {
+			if code == exitOK || !strings.Contains(errs, "others write to topic "+other.Topic) || !strings.Contains(errs, "-force") ||
+				count(other.Topic) != 1 {
 				t.Errorf("%s among the record %s %q: exit %d, %d records, %s", args, other.Key, other.Value, code, count(other.Topic), errs)
 			}
 		}

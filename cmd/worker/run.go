@@ -150,9 +150,18 @@ func instanceID(c *config.Config, log *slog.Logger) (id string, release func()) 
 var hooks processor.Hooks
 
 // newProcessor creates missing topics, registers the schemas and builds the processor.
-func newProcessor(ctx context.Context, settings *reload.Reloader, instance string, client *kafka.Client, registry *registry.Client, exec detectors.Executor,
-	metrics *metrics.Metrics, log *slog.Logger, reader *feedback.Reader,
-	traced func(*cycle.Trace)) (*processor.Processor, error) {
+func newProcessor(
+	ctx context.Context,
+	settings *reload.Reloader,
+	instance string,
+	client *kafka.Client,
+	registry *registry.Client,
+	exec detectors.Executor,
+	metrics *metrics.Metrics,
+	log *slog.Logger,
+	reader *feedback.Reader,
+	traced func(*cycle.Trace),
+) (*processor.Processor, error) {
 	c := settings.Started()
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err

@@ -192,7 +192,13 @@ func newDataSet(environ []string, name, format string, kept []quality.Series, to
 }
 
 // newDataSetBy is newDataSet with the environment of series by the number of their values.
-func newDataSetBy(environOf func(dim int) []string, name, format string, kept []quality.Series, topic string, also ...string) (*dataSet, error) {
+func newDataSetBy(
+	environOf func(dim int) []string,
+	name, format string,
+	kept []quality.Series,
+	topic string,
+	also ...string,
+) (*dataSet, error) {
 	states := map[int]*keystate.Config{}
 	d := &dataSet{name: name, states: states, configs: map[int]*config.Config{}}
 	var err error

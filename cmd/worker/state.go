@@ -48,7 +48,12 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs.StringVar(&o.To, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is "+
 		"named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like "+
 		"2026-01-31T08:00:00Z. resume: latest, or an offset of the one partition that is named")
-	fs.BoolVar(&yes, "yes", false, "reset, watermark, resume: "+yesHelp+"; without it and without a terminal only what would be done is printed")
+	fs.BoolVar(
+		&yes,
+		"yes",
+		false,
+		"reset, watermark, resume: "+yesHelp+"; without it and without a terminal only what would be done is printed",
+	)
 	fs.DurationVar(&timeout, "timeout", 10*time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		action, args = args[0], args[1:]

@@ -69,7 +69,11 @@ func TestSuggestSchemaFile(t *testing.T) {
 	must(t, err)
 	proto := filepath.Join(dir, "bare.proto")
 	row := func(i int) plantRecord {
-		return plantRecord{{"dev", fmt.Sprint("d", i%3)}, {"ts", time.Date(2026, 3, 1, 0, 0, i, 0, time.UTC).UnixMilli()}, {"temp", wave(i) + float64(10*(i%3))}}
+		return plantRecord{
+			{"dev", fmt.Sprint("d", i%3)},
+			{"ts", time.Date(2026, 3, 1, 0, 0, i, 0, time.UTC).UnixMilli()},
+			{"temp", wave(i) + float64(10*(i%3))},
+		}
 	}
 	must(t, os.WriteFile(proto, []byte("syntax = \"proto3\";\n"+row(0).proto("R")), 0o600))
 	for name, x := range map[string]struct {
@@ -125,7 +129,8 @@ func TestSuggestOutFirst(t *testing.T) {
 	for out, want := range map[string]string{there: "exists", filepath.Join(there, "in-a-file.yaml"): "cannot be written",
 		filepath.Join(filepath.Dir(there), "absent", "plant.yaml"): "cannot be written"} {
 		term, _, errs := console("ODRADEK_KAFKA_BROKERS=127.0.0.1:1") // no broker is there
-		if code := term.suggest(t.Context(), []string{"-topic", "t", "-out", out}); code != exitFailed || !strings.Contains(errs.String(), want) ||
+		if code := term.suggest(t.Context(), []string{"-topic", "t", "-out", out}); code != exitFailed ||
+			!strings.Contains(errs.String(), want) ||
 			strings.Contains(errs.String(), "127.0.0.1") {
 			t.Errorf("%s: exit %d: %s", out, code, errs)
 		}

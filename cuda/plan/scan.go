@@ -59,7 +59,8 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
 	model, direction := scan.Model(params.Int(scanParamModel)), params.Int(scanParamDirection)
 	if direction < 0 || direction > int(scan.Both) || model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
-		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop || int(t.Detail.Len) != top*scanWords {
+		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop ||
+		int(t.Detail.Len) != top*scanWords {
 		return Class{}, 0, false
 	}
 	high, wide, replicates := rows, columns, params.Int(scanParamReplicates)

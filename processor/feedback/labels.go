@@ -48,8 +48,17 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 	}
 	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
 	own := ownOf(opened)
-	a := &output.Alarm{Detector: events.Speaker(opened.Detector, own.Name), Series: learned.SeriesOf(opened.Key), Topic: opened.Topic, Field: int32(field),
-		Side: uint8(side), Opened: own.Score, First: deviationOf(opened, field), Initial: opened.Range, Early: int64(opened.Held)}
+	a := &output.Alarm{
+		Detector: events.Speaker(opened.Detector, own.Name),
+		Series:   learned.SeriesOf(opened.Key),
+		Topic:    opened.Topic,
+		Field:    int32(field),
+		Side:     uint8(side),
+		Opened:   own.Score,
+		First:    deviationOf(opened, field),
+		Initial:  opened.Range,
+		Early:    int64(opened.Held),
+	}
 	until := Until(a, last)
 	return &until
 }

@@ -46,5 +46,12 @@ func (r *Resumption) Text(f *output.Feedback) string {
 	if f.Resume.Until > f.Resume.Offset {
 		how = fmt.Sprintf("the records before offset %d do not pause it again", f.Resume.Until)
 	}
-	return fmt.Sprintf("%s goes on at offset %d; its window had %d dead letters among %d records; %s", tp, f.Resume.Offset, w.Dead, w.Records, how)
+	return fmt.Sprintf(
+		"%s goes on at offset %d; its window had %d dead letters among %d records; %s",
+		tp,
+		f.Resume.Offset,
+		w.Dead,
+		w.Records,
+		how,
+	)
 }

@@ -580,7 +580,10 @@ func TestMissing(t *testing.T) {
 	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(out, "fatal: kafka is required") {
 		t.Error(out)
 	}
-	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(out, "skip: not run: kafka is required (ODRADEK_REQUIRE) and missing, see ") {
+	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(
+		out,
+		"skip: not run: kafka is required (ODRADEK_REQUIRE) and missing, see ",
+	) {
 		t.Error(out)
 	}
 	o, healed := new(once[int]), 0

@@ -41,7 +41,11 @@ func TestTestsum(t *testing.T) {
 		write(name+"/x_test.go", "%s", text)
 	}
 	// The cause as that of a subtest, which has no other words.
-	write("c/x_test.go", "%s", head+"func TestOnly(t *testing.T) {\n\tt.Run(\"kafka\", func(t *testing.T) { t.Fatal(\"kafka does not start: exit status 1 of c\") })\n}\n")
+	write(
+		"c/x_test.go",
+		"%s",
+		head+"func TestOnly(t *testing.T) {\n\tt.Run(\"kafka\", func(t *testing.T) { t.Fatal(\"kafka does not start: exit status 1 of c\") })\n}\n",
+	)
 	write("d/x_test.go", "%s", head+"func TestGood(t *testing.T) {}\nfunc TestBad(t *testing.T) { t.Error(\"wrong\") }\n"+
 		"func TestElse(t *testing.T) { t.Skip(\"skipped part registry: no Java\") }\n")
 	write("e/x_test.go", "%s", head+"func TestGood(t *testing.T) {}\n")
@@ -70,7 +74,9 @@ func TestTestsum(t *testing.T) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
-	if n := strings.Count(text, "\n"); n > 75 || strings.Contains(text, "exit status 1 of b") || strings.Contains(text, "exit status 1 of c") || t.Failed() {
+	if n := strings.Count(text, "\n"); n > 75 || strings.Contains(text, "exit status 1 of b") ||
+		strings.Contains(text, "exit status 1 of c") ||
+		t.Failed() {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
 	failures, err := os.ReadFile(filepath.Join(dir, "failures"))

@@ -217,7 +217,9 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	if r.IntN(4) > 0 {
 		d.Events = &events.Rule{
 			OpenAfter: 1 + r.IntN(3), CloseAfter: 1 + r.IntN(5), Release: 0.5 + 0.5*r.Float64(),
-			MinDuration: int64(r.IntN(2) * r.IntN(30)), MergeGap: int64(r.IntN(2) * r.IntN(300)), UpdateEvery: r.IntN(2) * r.IntN(10), UpdateAfter: r.Int64N(2) * r.Int64N(200),
+			MinDuration: int64(
+				r.IntN(2) * r.IntN(30),
+			), MergeGap: int64(r.IntN(2) * r.IntN(300)), UpdateEvery: r.IntN(2) * r.IntN(10), UpdateAfter: r.Int64N(2) * r.Int64N(200),
 		}
 	}
 }

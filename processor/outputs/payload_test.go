@@ -107,7 +107,10 @@ func TestOrigins(t *testing.T) {
 	var s keystate.State
 	var writers []*Writer
 	for part := range int32(3) {
-		writers = append(writers, NewWriter(topics, kafka.TP{Topic: "in", Partition: part}, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil)))
+		writers = append(
+			writers,
+			NewWriter(topics, kafka.TP{Topic: "in", Partition: part}, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil)),
+		)
 	}
 	for _, apart := range []bool{false, true, false} {
 		topics.Outputs[DeadLetters].Apart = apart

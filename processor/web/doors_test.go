@@ -224,7 +224,8 @@ func TestHosts(t *testing.T) {
 			if got := ask(named, path, c.host); got != code[c.listed] {
 				t.Errorf("%s of host %q, with a name: %d, want %d", path, c.host, got, code[c.listed])
 			}
-			if a, b := ask(anyone, path, c.host), ask(token, path, c.host, "Authorization", "Bearer secret"); a != http.StatusOK || b != http.StatusOK {
+			if a, b := ask(anyone, path, c.host), ask(token, path, c.host, "Authorization", "Bearer secret"); a != http.StatusOK ||
+				b != http.StatusOK {
 				t.Errorf("%s of host %q: any %d, with a token %d", path, c.host, a, b)
 			}
 		}

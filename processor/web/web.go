@@ -105,9 +105,16 @@ func serve(l net.Listener, h http.Handler, t *tls.Config, most limits) *Server {
 	s := &Server{
 		Addr: l.Addr().String(),
 		open: connections{most: most.connections, open: map[net.Conn]*connection{}},
-		srv: &http.Server{Handler: h, TLSConfig: t, ReadHeaderTimeout: min(5*time.Second, most.read), ReadTimeout: most.read, WriteTimeout: most.write,
-			IdleTimeout: most.idle, MaxHeaderBytes: 16 << 10,
-			ErrorLog: log.New(io.Discard, "", 0)}, // of clients that fail to agree on TLS
+		srv: &http.Server{
+			Handler:           h,
+			TLSConfig:         t,
+			ReadHeaderTimeout: min(5*time.Second, most.read),
+			ReadTimeout:       most.read,
+			WriteTimeout:      most.write,
+			IdleTimeout:       most.idle,
+			MaxHeaderBytes:    16 << 10,
+			ErrorLog:          log.New(io.Discard, "", 0),
+		}, // of clients that fail to agree on TLS
 		done: make(chan struct{}),
 	}
 	s.srv.ConnState = s.open.track

@@ -13,7 +13,10 @@ import (
 )
 
 // errNoDistance says why a broker cannot be made distant.
-var errNoDistance = &kafkatest.MissingError{What: "a distant broker", Err: errors.New("only a Kafka that this program starts has a listener for it")}
+var errNoDistance = &kafkatest.MissingError{
+	What: "a distant broker",
+	Err:  errors.New("only a Kafka that this program starts has a listener for it"),
+}
 
 // distant are the addresses of the broker's second listener: the broker listens at one and advertises the other, where a
 // proxy listens, so that a client of the proxy never learns an address without delay.

@@ -39,7 +39,10 @@ var level = []string{"DETECTORS=level", "DETECTOR_LEVEL_OP=zscore", "DETECTOR_LE
 
 func minutes(rng *rand.Rand, key string, n int) (rows []string) {
 	for i := range n {
-		rows = append(rows, fmt.Sprintf("%s,%s,%v", key, degenerateBegin.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), rng.NormFloat64()))
+		rows = append(
+			rows,
+			fmt.Sprintf("%s,%s,%v", key, degenerateBegin.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), rng.NormFloat64()),
+		)
 	}
 	return rows
 }

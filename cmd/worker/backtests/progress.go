@@ -59,8 +59,10 @@ func (p *Progress) line(took time.Duration) string {
 
 // Lines returns a summary of the results for a terminal.
 func (s *Summary) Lines(took time.Duration) []string {
-	list := []string{fmt.Sprintf("%d rows of %d series (%.1f series-days judged) in %.1f s, %.0f rows/s", s.Rows, s.Series, s.Days, took.Seconds(),
-		float64(s.Rows)/max(1e-3, took.Seconds()))}
+	list := []string{
+		fmt.Sprintf("%d rows of %d series (%.1f series-days judged) in %.1f s, %.0f rows/s", s.Rows, s.Series, s.Days, took.Seconds(),
+			float64(s.Rows)/max(1e-3, took.Seconds())),
+	}
 	for i := range s.Detectors {
 		d := &s.Detectors[i]
 		if d.Judged == 0 {

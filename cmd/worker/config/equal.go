@@ -47,9 +47,16 @@ func (t EqualSamples) Crowded(d *series.DetectorConfig, columns []int) string {
 		share := float64(most) / float64(len(samples))
 		if most > 2 && share*float64(window) > float64(k) && share > worst {
 			worst = share
-			text = fmt.Sprintf("%d of %d samples of series %q are equal: with such a share about %.0f of a window of %d are, more than K=%d. Equal ones are apart by "+
-				"the values' resolution with FLOOR=resolution; a larger K tells densities apart", most,
-				len(samples), key, share*float64(window), window, k)
+			text = fmt.Sprintf(
+				"%d of %d samples of series %q are equal: with such a share about %.0f of a window of %d are, more than K=%d. Equal ones are apart by "+
+					"the values' resolution with FLOOR=resolution; a larger K tells densities apart",
+				most,
+				len(samples),
+				key,
+				share*float64(window),
+				window,
+				k,
+			)
 		}
 	}
 	return text

@@ -42,8 +42,14 @@ func (e *Explorer) Series(ctx context.Context, q *web.SeriesQuery) (*web.Series,
 	case <-ctx.Done():
 		return nil, errors.New("explorer: another series is being read; try again")
 	}
-	r := &reading{e: e, key: q.Key, scope: scopeOf(q.Topic, q.Partition), most: q.Samples, out: &web.Series{Key: q.Key, Budget: budget, Fields: []string{}, Times: []float64{},
-		Values: [][]web.Number{}, Usual: []web.Band{}, Scores: []web.Scores{}, Anomalies: []web.Anomaly{}, Notes: []string{}}}
+	r := &reading{
+		e:     e,
+		key:   q.Key,
+		scope: scopeOf(q.Topic, q.Partition),
+		most:  q.Samples,
+		out: &web.Series{Key: q.Key, Budget: budget, Fields: []string{}, Times: []float64{},
+			Values: [][]web.Number{}, Usual: []web.Band{}, Scores: []web.Scores{}, Anomalies: []web.Anomaly{}, Notes: []string{}},
+	}
 	r.fetcher = fetch.New(e.c.Client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer r.fetcher.Close()
 	if err := r.find(ctx, q.Anomaly); err != nil {
@@ -186,7 +192,12 @@ func (e *Explorer) bounds(ctx context.Context, tp kafka.TP) (first, end int64, e
 
 // span reads the records of [from, to), up to the first that room bytes do not hold, and returns their bytes. whole is false if there
 // was one.
-func (r *reading) span(ctx context.Context, tp kafka.TP, from, to, room int64, take func(*record.Record)) (size int64, whole bool, err error) {
+func (r *reading) span(
+	ctx context.Context,
+	tp kafka.TP,
+	from, to, room int64,
+	take func(*record.Record),
+) (size int64, whole bool, err error) {
 	whole = true
 	err = r.fetcher.ReadRange(ctx, tp, from, to, func(rec *record.Record) (bool, error) {
 		own := int64(len(rec.Key) + len(rec.Value) + overhead)

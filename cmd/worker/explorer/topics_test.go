@@ -108,7 +108,8 @@ func TestOneKeyInTwoTopics(t *testing.T) {
 	if f := b.Feedback().Feedback; len(f) != 1 || f[0].Topic != "other" || f[0].Partition != nil {
 		t.Errorf("%+v", f)
 	}
-	if _, err := b.WriteFeedback(t.Context(), &web.Feedback{Kind: "mute", Partition: &one}); !errors.As(err, &e) || e.Code != http.StatusBadRequest {
+	if _, err := b.WriteFeedback(t.Context(), &web.Feedback{Kind: "mute", Partition: &one}); !errors.As(err, &e) ||
+		e.Code != http.StatusBadRequest {
 		t.Errorf("a mute of a partition of any topic: %v", err)
 	}
 }

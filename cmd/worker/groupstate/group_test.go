@@ -20,8 +20,14 @@ func TestRecordKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := keystate.New(&keystate.Config{Dim: 1, Reading: reading.Reading{Order: reading.Order{Lateness: 3000}}, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []series.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
+	s := keystate.New(
+		&keystate.Config{
+			Dim:       1,
+			Reading:   reading.Reading{Order: reading.Order{Lateness: 3000}},
+			Windows:   []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+			Detectors: []series.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}},
+		},
+	)
 	exec := detectors.NewCPU(1)
 	b := exec.Batch()
 	s.Mark(0)

@@ -178,7 +178,13 @@ func (e *examination) records(ctx context.Context) {
 }
 
 func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
-	s := &liveSample{equal: config.EqualSamples{}, failed: map[string]int{}, example: map[string]string{}, schemas: map[int32]bool{}, places: map[string]int32{}}
+	s := &liveSample{
+		equal:   config.EqualSamples{},
+		failed:  map[string]int{},
+		example: map[string]string{},
+		schemas: map[int32]bool{},
+		places:  map[string]int32{},
+	}
 	var tps []kafka.TP
 	for p := range min(in.Partitions, samplePartitions) {
 		tps = append(tps, kafka.TP{Topic: in.Name, Partition: int32(p)})
@@ -338,8 +344,17 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		e.r.Findings = append(e.r.Findings, f)
 	}
 	if s.future > 0 {
-		f := Finding{Level: LevelWarn, What: what, Detail: fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters",
-			s.future, s.records, e.c.Of(in.Name).Keys.MaxFuture), Fix: "see " + e.c.Of(in.Name).MappingPrefix() + "TIME_FIELD, _TIME_UNIT, _MAX_FUTURE"}
+		f := Finding{
+			Level: LevelWarn,
+			What:  what,
+			Detail: fmt.Sprintf(
+				"%d of %d have an event time more than %v ahead: they would be dead letters",
+				s.future,
+				s.records,
+				e.c.Of(in.Name).Keys.MaxFuture,
+			),
+			Fix: "see " + e.c.Of(in.Name).MappingPrefix() + "TIME_FIELD, _TIME_UNIT, _MAX_FUTURE",
+		}
 		if s.future == s.read && s.read >= FewRecords { // none is left; a group that is about to begin does not start, as with unreadable ones
 			f.Level, f.Starts = LevelFault, s.ahead < FewRecords
 		}

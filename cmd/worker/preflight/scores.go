@@ -66,7 +66,13 @@ func (e *examination) scores(ctx context.Context) {
 }
 
 // fold folds the newest records of a topic, until one has a score.
-func (e *examination) fold(ctx context.Context, f *fetch.Fetcher, exec detectors.Executor, c *config.Config, in kafka.TopicInfo) (*folded, error) {
+func (e *examination) fold(
+	ctx context.Context,
+	f *fetch.Fetcher,
+	exec detectors.Executor,
+	c *config.Config,
+	in kafka.TopicInfo,
+) (*folded, error) {
 	dec, err := c.NewDecoder(e.reg)
 	if err != nil {
 		return nil, err

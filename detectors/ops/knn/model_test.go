@@ -174,7 +174,9 @@ func TestZNorm(t *testing.T) {
 	r = detectors.Rows{Dim: 1, Fresh: 1, Params: d.Params(), X: []float32{0, 1, 2, 1, 0, 2.1}}
 	expected, contribution := make([]float64, 1), make([]float64, 1)
 	r.X = []float32{5, 5.5, 6, 0, 10, 20.5}
-	if _, ok := d.Explain(r, 0, 0, expected, contribution); !ok || !(min(math.Abs(expected[0]), math.Abs(expected[0]-10), math.Abs(expected[0]-20.5)) <= 0.5) || contribution[0] != 1 {
+	if _, ok := d.Explain(r, 0, 0, expected, contribution); !ok ||
+		!(min(math.Abs(expected[0]), math.Abs(expected[0]-10), math.Abs(expected[0]-20.5)) <= 0.5) ||
+		contribution[0] != 1 {
 		t.Errorf("expected %v, contribution %v", expected, contribution)
 	}
 	if _, err := New(Params{Window: 40, Embed: 2, ZNorm: true}); err == nil {
@@ -249,7 +251,8 @@ func TestKNNModelOfBadRows(t *testing.T) {
 	expected, contribution := make([]float64, 2), make([]float64, 2)
 	// Relative to the origin (3, 4) the points are (-3, -4) and (3, 4): 0+36 and 9+121 of
 	// squared distance.
-	if _, ok := d.Explain(r, 0, 0, expected, contribution); !ok || expected[0] != 0 || contribution[0] != 36.0/166 || contribution[1] != 130.0/166 {
+	if _, ok := d.Explain(r, 0, 0, expected, contribution); !ok || expected[0] != 0 || contribution[0] != 36.0/166 ||
+		contribution[1] != 130.0/166 {
 		t.Errorf("expected %v, contribution %v", expected, contribution)
 	}
 	r.X[1] = float32(math.Inf(1))

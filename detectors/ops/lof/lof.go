@@ -63,7 +63,9 @@ var spec = detectors.Spec{
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"),
-			Warmup: v.Int("MIN_POINTS"), Tumbling: v.Bool(detectors.TumblingParam), Floor: lof.Floor(v.Choice("FLOOR", floors)), Cells: v.Int("BINS"),
+			Warmup: v.Int(
+				"MIN_POINTS",
+			), Tumbling: v.Bool(detectors.TumblingParam), Floor: lof.Floor(v.Choice("FLOOR", floors)), Cells: v.Int("BINS"),
 			Decay: v.Float("DECAY"), MaxBins: v.Int("MAX_BINS"),
 			Alpha: v.Float("ALPHA")})
 	},

@@ -58,9 +58,21 @@ var spec = detectors.Spec{
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		direction, _ := v[detectors.DirectionParam].(int)
 		learnt, _ := v[detectors.LearntParam].(bool)
-		return New(Params{Direction: scan.Direction(direction), Learnt: learnt, Cells: v.Int(detectors.WindowParam), Columns: v.Int("COLUMNS"), Model: Model(v.Int("MODEL")), Top: v.Int("TOP"),
-			MaxRows: v.Int("MAX_ROWS"), MaxColumns: v.Int("MAX_COLUMNS"), Replicates: v.Int("REPLICATES"), Seed: v.Int("SEED"),
-			Variance: v.Float("VARIANCE")})
+		return New(
+			Params{
+				Direction:  scan.Direction(direction),
+				Learnt:     learnt,
+				Cells:      v.Int(detectors.WindowParam),
+				Columns:    v.Int("COLUMNS"),
+				Model:      Model(v.Int("MODEL")),
+				Top:        v.Int("TOP"),
+				MaxRows:    v.Int("MAX_ROWS"),
+				MaxColumns: v.Int("MAX_COLUMNS"),
+				Replicates: v.Int("REPLICATES"),
+				Seed:       v.Int("SEED"),
+				Variance:   v.Float("VARIANCE"),
+			},
+		)
 	},
 	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
 }

@@ -94,8 +94,13 @@ func (z *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 // Describe returns the values before, and the mean and the deviation of those of the field with the largest score.
 func (z *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	n, row := z.Window()-1, r.Row(fresh)
-	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row), Inputs: []detectors.Input{{Role: detectors.Baseline, From: row - n, To: row - 1,
-		Distance: math.NaN()}}}
+	e := detectors.Evidence{
+		From: row,
+		To:   row,
+		Part: detectors.OneRow(row),
+		Inputs: []detectors.Input{{Role: detectors.Baseline, From: row - n, To: row - 1,
+			Distance: math.NaN()}},
+	}
 	most, at := math.NaN(), 0
 	for c := range r.Dim {
 		if s, _ := field(r.X[(row-n)*r.Dim+c:], r.Dim, n); s > most || most != most {

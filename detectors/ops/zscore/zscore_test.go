@@ -115,7 +115,8 @@ func TestZScoreExplains(t *testing.T) {
 	d := mustZScore(t, 5).(detectors.Explainer)
 	r := detectors.Rows{Dim: 2, Fresh: 2, Params: d.Params(), X: []float32{1, 10, 3, 10, 1, 20, 3, 20, 4, 15, 2, 30}}
 	expected, share := make([]float64, 2), make([]float64, 2)
-	if _, ok := d.Explain(r, 0, 0, expected, share); !ok || !slices.Equal(expected, []float64{2, 15}) || !slices.Equal(share, []float64{1, 0}) {
+	if _, ok := d.Explain(r, 0, 0, expected, share); !ok || !slices.Equal(expected, []float64{2, 15}) ||
+		!slices.Equal(share, []float64{1, 0}) {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
 	if _, ok := d.Explain(r, 1, 0, expected, share); !ok || !slices.Equal(expected, []float64{2.75, 16.25}) ||
@@ -123,7 +124,8 @@ func TestZScoreExplains(t *testing.T) {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
 	r.X[10] = float32(math.NaN())
-	if _, ok := d.Explain(r, 1, 0, expected, share); !ok || !slices.Equal(expected, []float64{2.75, 16.25}) || !slices.Equal(share, []float64{0, 1}) {
+	if _, ok := d.Explain(r, 1, 0, expected, share); !ok || !slices.Equal(expected, []float64{2.75, 16.25}) ||
+		!slices.Equal(share, []float64{0, 1}) {
 		t.Errorf("a value is missing: expected %v, shares %v", expected, share)
 	}
 	r.X[11] = float32(math.NaN())

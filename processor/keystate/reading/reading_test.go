@@ -53,7 +53,8 @@ func TestEveryFieldIsDecided(t *testing.T) {
 		vary(t, reflect.ValueOf(d).Elem(), "Decided", func(path string) {
 			fields++
 			content := d.Encode()
-			if r := (&Decided{Reading: Reading{Decoding: Decoding{Schema: long}}}); path != "Decided.Watermark" && len(d.Reading.Differences(&r.Reading)) != 1 {
+			if r := (&Decided{Reading: Reading{Decoding: Decoding{Schema: long}}}); path != "Decided.Watermark" &&
+				len(d.Reading.Differences(&r.Reading)) != 1 {
 				t.Errorf("with another %s differ %q", path, d.Reading.Differences(&r.Reading))
 			}
 			if bytes.Equal(content, before) {
