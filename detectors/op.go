@@ -24,6 +24,7 @@ const (
 // Wide says in which rows of a window a change of level makes an op's task wide.
 type Wide uint8
 
+// The values of Wide.
 const (
 	NotWide   Wide = iota // in none: scores are relative to the deviation of the whole window
 	WideFresh             // in the fresh rows, whose points and those near them have the scores

@@ -24,7 +24,8 @@ func TestBackpressure(t *testing.T) {
 	s.assigned.partitions[pt.tp] = pt
 	gauges := func(want string) {
 		t.Helper()
-		if err := testutil.GatherAndCompare(m.Registry, strings.NewReader(want), "odradek_cycle_limit_bytes", "odradek_backpressure"); err != nil {
+		if err := testutil.GatherAndCompare(m.Registry, strings.NewReader(want),
+			"odradek_cycle_limit_bytes", "odradek_backpressure"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -71,7 +71,7 @@ func TestUndecided(t *testing.T) {
 			cfg := config()
 			log := cfg.capture()
 			var p *Processor
-			stop := func(error) {}
+			var stop func(error)
 			if tc.running {
 				p, stop = b.start(cfg)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

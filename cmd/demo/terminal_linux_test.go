@@ -189,7 +189,8 @@ func svgOf(lines []string, columns int) []byte {
 		&b,
 		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="the demo on a terminal">`+
 			"\n<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#16181d\"/>\n"+
-			"<g font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace\" font-size=\"12\" fill=\"#d7dae0\" xml:space=\"preserve\" style=\"white-space:pre\">\n",
+			"<g font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace\" font-size=\"12\" "+
+			"fill=\"#d7dae0\" xml:space=\"preserve\" style=\"white-space:pre\">\n",
 		width,
 		height,
 		width,

@@ -24,16 +24,17 @@ func TestCheckScores(t *testing.T) {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":%v,"press":%v}`, i%2, at(i), wave(i), wave(i+7))
 		}, ok: "the first is among"},
 		"alternate fields": {n: 800, of: func(i int) string {
-			return fmt.Sprintf(`{"id":"p%d","t":%d,"%s":%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
-		}, want: "none of 800 samples of 2 series has all values of a detector, so there will be none: temp in 400, press in 400, all together in 0"},
+			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
+		}, want: "none of 800 samples of 2 series has all values of a detector, so there will be none: " +
+			"temp in 400, press in 400, all together in 0"},
 		"alternate fields after a whole record, repeated": {n: 800, of: func(i int) string {
 			if i < 4 {
 				return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":1,"press":2}`, i/2%2, at(i))
 			}
-			return fmt.Sprintf(`{"id":"p%d","t":%d,"%s":%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
+			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
 		}, settings: []string{"ODRADEK_MISSING=hold"}, ok: "the first is among"},
 		"alternate fields, a detector of one": {n: 800, of: func(i int) string {
-			return fmt.Sprintf(`{"id":"p%d","t":%d,"%s":%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
+			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
 		}, settings: []string{"ODRADEK_DETECTOR_Z_FIELDS=temp"}, ok: "the first is among"},
 		"unique keys": {n: 400, of: func(i int) string {
 			return fmt.Sprintf(`{"id":"order-%d","t":%d,"temp":%v,"press":1}`, i, at(i), wave(i))
@@ -60,7 +61,8 @@ func TestCheckScores(t *testing.T) {
 			must(t, err)
 			code, out := runCheck(t, append([]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=" + topic,
 				"ODRADEK_TOPICS=" + topic, "ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=id", "ODRADEK_TIME_FIELD=t", "ODRADEK_TIME_UNIT=ms",
-				"ODRADEK_VALUE_FIELDS=temp,press", "ODRADEK_DETECTORS=z", "ODRADEK_DETECTOR_Z_OP=knn", "ODRADEK_DETECTOR_Z_WINDOW=64", "ODRADEK_MAX_KEYS=100000",
+				"ODRADEK_VALUE_FIELDS=temp,press", "ODRADEK_DETECTORS=z", "ODRADEK_DETECTOR_Z_OP=knn", "ODRADEK_DETECTOR_Z_WINDOW=64",
+				"ODRADEK_MAX_KEYS=100000",
 				"ODRADEK_OUTPUT_FORMAT=json"}, x.settings...))
 			fault := ""
 			for _, line := range strings.Split(out, "\n") {

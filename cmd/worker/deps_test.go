@@ -39,7 +39,9 @@ var within = []struct{ dir, imports, why string }{
 			"cmd/worker/config/size cmd/worker/config/memory cmd/worker/config/presets cmd/worker/config/secret " +
 			"processor processor/limits processor/outputs " +
 			"processor/provenance processor/policy processor/web processor/kafka " +
-			"processor/kafka/record processor/mapping processor/keystate processor/keystate/reading processor/keystate/series processor/keystate/guard processor/keystate/mute " +
+			"processor/kafka/record processor/mapping processor/keystate processor/keystate/reading processor/keystate/series " +
+			"processor/keystate/guard " +
+			"processor/keystate/mute " +
 			"processor/events detectors detectors/ops detectors/ops/scan detectors/ops/season " +
 			"detectors/season detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},

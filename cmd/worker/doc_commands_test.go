@@ -213,7 +213,8 @@ func TestReadmePreset(t *testing.T) {
 	defer lane.Close()
 	rng := seedtest.New(t)
 	for i := range int64(17_000) {
-		if _, err := lane.Fold(t.Context(), &keystate.Sample{Key: []byte("line-1/press-3"), Time: i * 1e6, Offset: i, Values: []float64{rng.NormFloat64()}}); err != nil {
+		sample := keystate.Sample{Key: []byte("line-1/press-3"), Time: i * 1e6, Offset: i, Values: []float64{rng.NormFloat64()}}
+		if _, err := lane.Fold(t.Context(), &sample); err != nil {
 			t.Fatal(err)
 		}
 		if n := i + 1; n == 4000 || n == 17_000 {

@@ -61,7 +61,8 @@ func TestGenerateRefusesOthers(t *testing.T) {
 		}
 	}
 	for _, other := range []kafkatest.Record{
-		{Key: []byte("pump-7"), Value: []byte(`{"pump":"pump-7","value":1}`)}, {Value: []byte("x")}, {Key: []byte("sensor-00001"), Value: []byte("x")},
+		{Key: []byte("pump-7"), Value: []byte(`{"pump":"pump-7","value":1}`)}, {Value: []byte("x")},
+		{Key: []byte("sensor-00001"), Value: []byte("x")},
 		{Key: []byte("sensor-00001")},
 	} {
 		other.Topic = c.Topic(t, "others", 3)

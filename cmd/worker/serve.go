@@ -123,7 +123,8 @@ func (w *worker) healthy() error {
 
 func (w *worker) status() web.Status {
 	m := monitor.Worker{
-		Config: w.settings.Settings(), Instance: w.instance, Version: buildVersion(), Started: w.started, Metrics: w.metrics, Executor: w.executor, GPUs: w.gpus,
+		Config: w.settings.Settings(), Instance: w.instance, Version: buildVersion(), Started: w.started, Metrics: w.metrics,
+		Executor: w.executor, GPUs: w.gpus,
 		Faults: w.faults,
 	}
 	return m.Status(w.p.Load())

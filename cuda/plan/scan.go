@@ -58,7 +58,8 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
 	model, direction := scan.Model(params.Int(scanParamModel)), params.Int(scanParamDirection)
-	if direction < 0 || direction > int(scan.Both) || model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
+	if direction < 0 || direction > int(scan.Both) || model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 ||
+		rows > scanSide || columns > scanSide ||
 		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop ||
 		int(t.Detail.Len) != top*scanWords {
 		return Class{}, 0, false
@@ -76,7 +77,8 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	cost := rows*columns/4 + (top+replicates)*(strips*runs/4000+1000)
 	return Class{
-		Op: scan.Op, Variant: uint32(replicates | int(model)<<28 | direction<<30), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22),
+		Op: scan.Op, Variant: uint32(replicates | int(model)<<28 | direction<<30), A: uint32(rows | columns<<16),
+		B: uint32(high | wide<<11 | top<<22),
 	}, cost, true
 }
 

@@ -13,7 +13,8 @@
 // Sums up to [MaxTotal] are exact in float64 as well.
 //
 // With c and b the count and the baseline of a rectangle, C and B those of the grid, a rectangle
-// is anomalous where c/b > C/B or, as the [Direction] says, c/b < C/B or either. The log-likelihood ratio of such a rectangle compares the model
+// is anomalous where c/b > C/B or, as the [Direction] says, c/b < C/B or either. The log-likelihood ratio of such a rectangle
+// compares the model
 // that has one parameter inside and another outside with the model that has one for all; of any other
 // rectangle the ratio is 0. It is half of Lambda = -2 log(lambda) of the papers. For Poisson's model, with E
 // = bC/B,

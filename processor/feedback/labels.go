@@ -33,7 +33,8 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 	return learned.Label{
 		Anomaly: [16]byte(id), Fault: f.Kind == output.FeedbackConfirm,
 		Alarm: learned.Alarm{
-			Detector: a.Detector, Series: a.Series, Topic: a.Topic, Field: int(a.Field), Side: guard.Direction(a.Side), Opened: a.Opened, Peak: a.Peak,
+			Detector: a.Detector, Series: a.Series, Topic: a.Topic, Field: int(a.Field), Side: guard.Direction(a.Side),
+			Opened: a.Opened, Peak: a.Peak,
 			Samples: int(a.Samples), Rise: a.Rise, First: a.First, Apart: a.Apart,
 			Initial: a.Initial, Range: a.Range, Early: int(a.Early), Held: int(a.Held),
 		},

@@ -569,7 +569,8 @@ func TestMissing(t *testing.T) {
 		t.Error(out)
 	}
 	for range 3 { // one test fails of a cause
-		if out := end(func(t TB) { Missing(t, "kafka", errors.New("exit status 1")) }); out != "skip: not run: kafka does not start, see TestMissing" {
+		out := end(func(t TB) { Missing(t, "kafka", errors.New("exit status 1")) })
+		if out != "skip: not run: kafka does not start, see TestMissing" {
 			t.Error(out)
 		}
 	}

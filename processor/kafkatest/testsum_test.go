@@ -33,7 +33,8 @@ func TestTestsum(t *testing.T) {
 	log := strings.Repeat("\tt.Log(\"a line of a broker's log\")\n", 30)
 	for _, name := range []string{"a", "b"} { // a process each
 		text := head + "func TestFirst(t *testing.T) {\n" + log + "\tt.Fatalf(\"kafka does not start: exit status 1 of " + name + "\")\n}\n"
-		text += "func TestEach(t *testing.T) {\n\tt.Run(\"kafka\", func(t *testing.T) { t.Skip(\"not run: kafka does not start, see TestFirst\") })\n" +
+		text += "func TestEach(t *testing.T) {\n\tt.Run(\"kafka\", func(t *testing.T) { " +
+			"t.Skip(\"not run: kafka does not start, see TestFirst\") })\n" +
 			"\tt.Run(\"kfake\", func(t *testing.T) {})\n}\n"
 		for i := range 25 {
 			text += fmt.Sprintf("func TestMore%d(t *testing.T) { t.Skip(\"not run: kafka does not start, see TestFirst\") }\n", i)
@@ -44,7 +45,8 @@ func TestTestsum(t *testing.T) {
 	write(
 		"c/x_test.go",
 		"%s",
-		head+"func TestOnly(t *testing.T) {\n\tt.Run(\"kafka\", func(t *testing.T) { t.Fatal(\"kafka does not start: exit status 1 of c\") })\n}\n",
+		head+"func TestOnly(t *testing.T) {\n\tt.Run(\"kafka\", func(t *testing.T) { "+
+			"t.Fatal(\"kafka does not start: exit status 1 of c\") })\n}\n",
 	)
 	write("d/x_test.go", "%s", head+"func TestGood(t *testing.T) {}\nfunc TestBad(t *testing.T) { t.Error(\"wrong\") }\n"+
 		"func TestElse(t *testing.T) { t.Skip(\"skipped part registry: no Java\") }\n")

@@ -958,7 +958,8 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		in.Part = nil // it is not asked for
 	}
 	in = events.Input{
-		Part: in.Part, Located: d.Ensemble == nil, Ordinary: turned, Shadow: d.Shadow, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
+		Part: in.Part, Located: d.Ensemble == nil, Ordinary: turned, Shadow: d.Shadow,
+		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Said: m.heard,
 	}

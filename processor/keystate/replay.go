@@ -29,7 +29,7 @@ func (s *State) EndReplay() {
 	if !s.journal.Replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
-	s.Suspects.endReplay(s.Restore.end)
+	s.Suspects.endReplay()
 	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.Suspects.floor(s.next))
 	s.readings.rebuild(s.next)

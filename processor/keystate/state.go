@@ -348,7 +348,8 @@ func compose(s *State) {
 		silences: &s.silences, decisions: s.Decisions.log, records: &s.records, judge: &s.judge, evictor: newEvictor(cfg.TTL, table),
 	}
 	s.reverter = reverter{
-		at: at, tally: &s.Tally, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,
+		at: at, tally: &s.Tally, keys: &s.Keys,
+		held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,
 		decisions: s.Decisions.log,
 	}
 	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.Decisions.log}
@@ -367,7 +368,8 @@ func compose(s *State) {
 		at: at, journal: journal, dirty: &s.dirty, out: &s.Output, suspects: &s.Suspects, decisions: &s.Decisions,
 	}
 	s.gate = gate{
-		at: at, readings: &s.readings, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, orphans: &s.orphans,
+		at: at, readings: &s.readings, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects,
+		orphans: &s.orphans,
 		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
 	}
 }

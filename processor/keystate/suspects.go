@@ -150,8 +150,8 @@ func (s *Suspects) refuse(a *attached, out Outcome) {
 // replay prepares for the sample of a replay at offset.
 func (s *Suspects) replay(offset int64) { s.Lost += s.jury.Replay(offset) }
 
-// endReplay ends a replay at offset.
-func (s *Suspects) endReplay(offset int64) { s.Lost += s.jury.EndReplay() }
+// endReplay ends a replay.
+func (s *Suspects) endReplay() { s.Lost += s.jury.EndReplay() }
 
 // floor returns the floor of a mark at offset, without Jump.
 func (s *Suspects) floor(offset int64) Floor {

@@ -191,8 +191,8 @@ func TestPaceChanges(t *testing.T) {
 // TestPaceAfterSmallCycles: a backlog that follows an hour of small cycles has large ones soon, whatever the fixed part is.
 func TestPaceAfterSmallCycles(t *testing.T) {
 	rng := seedtest.New(t)
-	for _, fixed := range []time.Duration{30, 250, 600, 1000, 3000} {
-		b := broker{fixed * time.Millisecond, 100 << 20, 0.2}
+	for _, fixed := range []int{30, 250, 600, 1000, 3000} {
+		b := broker{time.Duration(fixed) * time.Millisecond, 100 << 20, 0.2}
 		p := NewPace(30 * time.Second)
 		for range 1000 {
 			n := 1<<10 + rng.IntN(40<<10)

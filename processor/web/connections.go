@@ -37,8 +37,8 @@ type connection struct {
 
 // track is the server's ConnState. The server calls it for a new connection before it reads of it.
 func (s *connections) track(c net.Conn, state http.ConnState) {
-	if close := s.change(c, state); close != nil {
-		_ = close.Close()
+	if old := s.change(c, state); old != nil {
+		_ = old.Close()
 	}
 }
 

@@ -82,7 +82,7 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		broker, err := net.Dial("tcp", p.to)
+		broker, err := new(net.Dialer).DialContext(p.ctx, "tcp", p.to)
 		if err != nil {
 			client.Close()
 			continue

@@ -36,7 +36,8 @@ type DataSet struct {
 }
 
 // NewDataSet returns a Source of the series, in a format of package quality. states has the
-// state's configuration for each number of values that a series has, which may have other detectors. Series i stands for partition i of the topic.
+// state's configuration for each number of values that a series has, which may have other detectors. Series i stands for
+// partition i of the topic.
 func NewDataSet(set []quality.Series, format, topic string, states map[int]*keystate.Config) *DataSet {
 	d := &DataSet{set: set, heard: map[int][]quality.Verdicts{}}
 	for i := range set {

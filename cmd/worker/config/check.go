@@ -315,7 +315,8 @@ func (k *checker) registry() {
 			k.addAll("SCHEMA_FILE", problems, "")
 		}
 	} else if len(s.URLs) == 0 && !formats.Plain(m.Format) {
-		k.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "Avro records cannot be read without a schema: set one of them, or "+Prefix+"FORMAT=json if the records are JSON")
+		k.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "Avro records cannot be read without a schema: set one of them, or "+
+			Prefix+"FORMAT=json if the records are JSON")
 	}
 }
 

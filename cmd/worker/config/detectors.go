@@ -142,7 +142,8 @@ func opParams(s *detectors.Spec) any {
 
 var goTypes = map[detectors.ParamType]reflect.Type{
 	detectors.Int: reflect.TypeFor[int](), detectors.Long: reflect.TypeFor[int64](),
-	detectors.Choice: reflect.TypeFor[string](), detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](), detectors.Time: reflect.TypeFor[time.Duration](),
+	detectors.Choice: reflect.TypeFor[string](), detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](),
+	detectors.Time: reflect.TypeFor[time.Duration](),
 }
 
 // values returns the op's settings, without those in skip.

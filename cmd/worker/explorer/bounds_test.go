@@ -69,7 +69,8 @@ func TestFeedbackOfAnyTimes(t *testing.T) {
 	b.topic("anomalies", 1)
 	b.topic("feedback", 1)
 	first, last, year20000 := int64(math.MinInt64), int64(math.MaxInt64), int64(568971820800_000_000)
-	for _, f := range []output.Feedback{{ID: "good", Keys: "a", WrittenAt: 1}, {ID: "ever", Keys: "x", From: &first, To: &last, WrittenAt: last},
+	for _, f := range []output.Feedback{{ID: "good", Keys: "a", WrittenAt: 1},
+		{ID: "ever", Keys: "x", From: &first, To: &last, WrittenAt: last},
 		{ID: "later", From: &year20000, WrittenAt: first}, {ID: "before", To: &first}} {
 		if err := feedback.Write(t.Context(), b.c.Client, "feedback", f.ID, f.Append(nil, output.SingleObject)); err != nil {
 			t.Fatal(err)

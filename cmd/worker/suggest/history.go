@@ -352,8 +352,8 @@ func (h *history) stateSettings() (list []settingsfile.Setting) {
 		list = append(list, settingsfile.Setting{Key: "duplicates", Value: "drop", Comment: fmt.Sprintf("%s of %s have the series, time and "+
 			"values of a sample shortly before: the producer sends them again.", share(h.twins, h.samples), count(h.samples, "sample"))})
 	} else if h.doubles > h.samples/50 {
-		h.m.s.head = append(h.m.s.head, fmt.Sprintf("%s of %s have the series and time of a sample shortly before, with other values: is a part of "+
-			"the key missing, or the time too coarse?", share(h.doubles, h.samples), count(h.samples, "sample")))
+		h.m.s.head = append(h.m.s.head, fmt.Sprintf("%s of %s have the series and time of a sample shortly before, with other "+
+			"values: is a part of the key missing, or the time too coarse?", share(h.doubles, h.samples), count(h.samples, "sample")))
 	}
 	silence := time.Duration(0)
 	middle := median(h.pauses)

@@ -298,8 +298,8 @@ func countsDigest(topics []string, counts map[string]int) uint64 {
 // generation stands where Java's cooperative sticky assignor has it, first in
 // the user data.
 
-func (s *subscription) append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint16(b, 1)
+func (s *subscription) encode() []byte {
+	b := binary.BigEndian.AppendUint16(nil, 1)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(s.topics)))
 	for _, t := range s.topics {
 		b = wire.AppendString(b, t)

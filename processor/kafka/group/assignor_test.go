@@ -289,7 +289,7 @@ func TestMetadataRoundTrip(t *testing.T) {
 				s.owned = append(s.owned, record.TP{Topic: fmt.Sprint("topic-", i), Partition: int32(p)})
 			}
 		}
-		got, err := parseSubscription(s.append(nil))
+		got, err := parseSubscription(s.encode())
 		if err != nil || !reflect.DeepEqual(got, s) {
 			t.Fatalf("%+v, %v; want %+v", got, err, s)
 		}
@@ -326,7 +326,7 @@ func TestCountsDigest(t *testing.T) {
 func FuzzParseSubscription(f *testing.F) {
 	s := subscription{topics: []string{"a", "b"}, owned: []record.TP{brokertest.TP("a", 0), brokertest.TP("a", 3), brokertest.TP("b",
 		1)}, generation: 7}
-	f.Add(s.append(nil))
+	f.Add(s.encode())
 	f.Add([]byte{0, 1, 0x7f, 0xff, 0xff, 0xff})
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 1, 't', 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -35,7 +35,7 @@ func TestGroupDeadLeader(t *testing.T) {
 		protocol.Name = protocolName
 		lead := func(generation int32) *kmsg.JoinGroupResponse {
 			t.Helper()
-			protocol.Metadata = (&subscription{topics: []string{in}, generation: generation}).append(nil)
+			protocol.Metadata = (&subscription{topics: []string{in}, generation: generation}).encode()
 			join.Protocols = []kmsg.JoinGroupRequestProtocol{protocol}
 			res, err := join.RequestWith(ctx, cl)
 			brokertest.Must(t, err)

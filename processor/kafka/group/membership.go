@@ -338,7 +338,7 @@ func (s *membership) join(ctx context.Context) {
 		MemberID:           s.memberID,
 		GroupInstanceID:    cfg.InstanceID,
 		ProtocolType:       "consumer",
-		Protocols:          []joingroup.RequestProtocol{{Name: protocolName, Metadata: sub.append(nil)}},
+		Protocols:          []joingroup.RequestProtocol{{Name: protocolName, Metadata: sub.encode()}},
 	}, nil, func(res protocol.Message, r *result) {
 		r.join = res.(*joingroup.Response)
 		r.err = wire.CodeError(r.join.ErrorCode)

@@ -192,7 +192,8 @@ func (l *Label) sound() bool {
 		l.Early >= 0 && l.Early <= l.Held && l.Held < 1<<31
 }
 
-// Derive returns the rules that the labels teach for the series of an input topic, in an order of their own. A rule needs at least as many false alarms
+// Derive returns the rules that the labels teach for the series of an input topic, in an order of their own. A rule needs
+// at least as many false alarms
 // as least says; 0: there are no rules. Of several labels of one anomaly only one should be given. The order of the labels does not
 // matter.
 func Derive(topic string, labels []Label, least int) List {

@@ -70,7 +70,8 @@ func (r *Ruling) Equal(o *Ruling) bool { return bytes.Equal(r.Encode(), o.Encode
 
 // Encode returns the ruling as the content of a decision: format, kind, value, margin, history, warm-up,
 // distance of added scores, whether scores are bounded, span; then the largest p-value, the guard and the
-// rule of events, and when its updates are due by event time. The format says whether the detector is in shadow mode. Without an alarm it is one of those before.
+// rule of events, and when its updates are due by event time. The format says whether the detector is in shadow mode. Without an alarm
+// it is one of those before.
 func (r *Ruling) Encode() []byte {
 	t := r.Threshold
 	var e changelog.Encoder
