@@ -76,11 +76,16 @@ func TestCompareNotices(t *testing.T) {
 				t.Errorf("%s: %s: Compare says %v", op, name, err)
 			}
 		}
-		last := fresh - 1
+		last, top := fresh-1, 0 // the largest score is above 0
+		for i, score := range r.Scores {
+			if score > r.Scores[top] || r.Scores[top] != r.Scores[top] {
+				top = i
+			}
+		}
 		f("the same", true, func(*detectors.Result) {})
-		f("a rounding", true, func(g *detectors.Result) { g.Scores[last] *= 1 + 0x1p-22 })
-		f("a score off by 1e-3 of it", false, func(g *detectors.Result) { g.Scores[last] *= 1.001 })
-		f("a NaN", false, func(g *detectors.Result) { g.Scores[last] = nan })
+		f("a rounding", true, func(g *detectors.Result) { g.Scores[top] *= 1 + 0x1p-22 })
+		f("a score off by 1e-3 of it", false, func(g *detectors.Result) { g.Scores[top] *= 1.001 })
+		f("a NaN", false, func(g *detectors.Result) { g.Scores[top] = nan })
 		f("a score too few", false, func(g *detectors.Result) { g.Scores = g.Scores[:last] })
 		if carry > 0 {
 			f("a carry off by 1e-3", false, func(g *detectors.Result) { g.Next.F32()[carry-1] += 1e-3 })
@@ -130,7 +135,7 @@ func TestParamTables(t *testing.T) {
 				(p.Type != detectors.Int || p.Derive != nil) {
 				fault("a setting of type %d", p.Type)
 			}
-			if p.Type != detectors.Bool && p.Min >= p.Max {
+			if p.Type != detectors.Bool && p.Type != detectors.Choice && p.Min >= p.Max {
 				fault("limits %v and %v", p.Min, p.Max)
 			}
 			if (p.Derive == nil) != (p.Derived == "") || (p.Derive == nil) != (p.Default != nil) {
@@ -173,7 +178,8 @@ func TestBuild(t *testing.T) {
 		{lof.Op, detectors.Values{"K": 0}, "K is 0, use at least 1"},
 		{lof.Op, detectors.Values{"K": 5000, "DECAY": 2.0}, "DECAY is 2, use at most 0.999999"},
 		{lof.Op, detectors.Values{"K": 3.0}, "K has a value of type float64"},
-		{lof.Op, detectors.Values{"STRICT": 1}, "STRICT has a value of type int"},
+		{lof.Op, detectors.Values{"ZNORM": 1}, "ZNORM has a value of type int"},
+		{lof.Op, detectors.Values{"FLOOR": "strict"}, `FLOOR is "strict", use one of resolution, added, none`},
 		{lof.Op, detectors.Values{"K": 40}, "use at least 2k = 80"},
 		{lof.Op, detectors.Values{"POINTS": 3}, "no parameter POINTS"},
 		{svdsst.Op, detectors.Values{"NEGLIGIBLE": 1e-9}, "use at least 1e-7"},
@@ -201,7 +207,7 @@ func TestTaskParams(t *testing.T) {
 		zscore.Op:   {"WINDOW": 17},
 		flatline.Op: {"TOLERANCE": 0.5},
 		ikasst.Op:   {"WINDOW": 40, "RANK": 4, "KRYLOV": 9, "GAMMA": 77, "POWER_STEPS": 5, "EPSILON": 0.25},
-		lof.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "STRICT": true, "ALPHA": 0.75},
+		lof.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "FLOOR": "none", "ALPHA": 0.75},
 		knn.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true, "ZNORM": true},
 		solvingset.Op: {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "TOP": 3, "MODEL_POINTS": 80, "MIN_POINTS": 20,
 			"MAX_AGE": detectors.Micros(7e12)},
@@ -230,6 +236,8 @@ func TestTaskParams(t *testing.T) {
 				got = detectors.Micros(p.Int64(w.Offset))
 			case detectors.Bool:
 				got = p.Bool(w.Offset)
+			case detectors.Choice:
+				got = w.Choices[p.Int(w.Offset)]
 			}
 			if got != want {
 				t.Errorf("%s: %s is %v in a task, want %v", s.Name, w.Name, got, want)

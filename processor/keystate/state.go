@@ -369,7 +369,7 @@ func compose(s *State) {
 	}
 	s.gate = gate{
 		at: at, readings: &s.readings, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects,
-		orphans: &s.orphans,
+		orphans:  &s.orphans,
 		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
 	}
 }

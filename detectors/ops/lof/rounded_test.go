@@ -42,7 +42,7 @@ func TestRoundedReadings(t *testing.T) {
 					fault = min(fault, s)
 				}
 			}
-			if found := fault > 2*ordinary; found != (floor == lof.Resolution) {
+			if found := fault > ordinary; found != (floor == lof.Resolution) {
 				t.Errorf("floor %s, wide %t: scores of the fault from %v, ordinary ones up to %v", floors[floor], wide, fault, ordinary)
 			}
 		}
