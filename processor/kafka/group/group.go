@@ -115,6 +115,7 @@ type Member struct {
 	lost       bool          // the consumer has yet to deal with a Lost event: generation has ended
 	changed    chan struct{} // closed when generation or lost changes
 	err        error
+	missing    map[string]bool // topics that a plan has waited for in vain, until they are there
 }
 
 // Join starts a membership. It lasts until Leave, until the context ends

@@ -51,7 +51,9 @@ const topicPatience = 5 * time.Second
 // counts asks for the topics' partition counts; a topic that does not exist has 0. A
 // plan with such a count takes the topic's partitions from everyone, so that it is
 // believed only after patience: a broker that has just started may not know all topics
-// yet, and a topic that was made just now is not known to every broker.
+// yet, and a topic that was made just now is not known to every broker. The next plans
+// do not wait for that topic again: the other members, who have less patience with a
+// leader, would join again before each plan.
 func (m *Member) counts(ctx context.Context, topics []string, patience time.Duration) (map[string]int, error) {
 	counts := make(map[string]int, len(topics))
 	if len(topics) == 0 {
@@ -69,16 +71,43 @@ func (m *Member) counts(ctx context.Context, topics []string, patience time.Dura
 				if kafka.ClassOf(err) != kafka.Fatal && !errors.Is(err, kafkago.UnknownTopicOrPartition) {
 					return nil, err
 				}
-				m.cfg.Log.Warn("a topic has no partitions", "error", err)
-				again = true
+				if !m.isMissing(t) {
+					m.cfg.Log.Warn("a topic has no partitions", "error", err)
+					again = true
+				}
 			}
 			counts[t] = n
 		}
 		if !again || time.Since(start) > patience {
+			m.noteMissing(counts, patience)
 			return counts, nil
 		}
 		if err := delay.Wait(ctx); err != nil {
 			return nil, err
+		}
+	}
+}
+
+// isMissing reports whether a plan has waited for a topic in vain.
+func (m *Member) isMissing(topic string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.missing[topic]
+}
+
+// noteMissing notes which topics there are, and after patience those that there are not.
+func (m *Member) noteMissing(counts map[string]int, patience time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for t, n := range counts {
+		switch {
+		case n > 0:
+			delete(m.missing, t)
+		case patience > 0:
+			if m.missing == nil {
+				m.missing = map[string]bool{}
+			}
+			m.missing[t] = true
 		}
 	}
 }
