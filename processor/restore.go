@@ -50,8 +50,15 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 			return err
 		}
 		if try == 20 {
-			return &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
+			refused := &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
 				Decide: "worker state reset"}
+			if pt.host.cfg.Guarantee == ExactlyOnce {
+				refused.Reason = fmt.Sprintf("%v (%d): either the worker before had ODRADEK_GUARANTEE=at_least_once and ended between its "+
+					"state and its offset, or the offset was set back by hand", err, off.Offset)
+				refused.Decide = "start once more with ODRADEK_GUARANTEE=at_least_once and stop it with SIGTERM, which keeps the state; if the " +
+					"offset was set back: worker state reset"
+			}
+			return refused
 		}
 		// The changelog is ahead of the offset: another member, the owner until
 		// then, committed between the two reads. Read the offset again.

@@ -1,0 +1,65 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"odradek/processor/policy"
+)
+
+// TestOtherGuarantee: a worker that writes at least once ends between the state and the offset of a cycle. Exactly once is
+// refused, with advice that keeps the state: after one more run at least once, exactly once goes on.
+func TestOtherGuarantee(t *testing.T) {
+	b := newBench(t, 1)
+	cfg := b.config("one")
+	cfg.Guarantee, cfg.ReplayLimit = AtLeastOnce, time.Nanosecond // state is in each cycle
+	var armed atomic.Bool
+	reached, dead := make(chan struct{}, 1), make(chan struct{})
+	cfg.Hooks.Step = func(s Step, _ int) {
+		if armed.Load() && s == BeforeOffsets {
+			select {
+			case reached <- struct{}{}:
+			default:
+			}
+			<-dead // the process is gone
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	_, stop := b.start(cfg)
+	b.produce(300)
+	must(t, b.c.Admin().WaitCommitted(ctx, "g", b.input))
+	armed.Store(true)
+	b.produce(300)
+	<-reached
+	defer func() { close(dead); stop(errors.New("killed")) }()
+
+	next := b.config("one")
+	_, ended, _ := b.startWith(next)
+	var refused *policy.RefusedError
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+	}
+	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "either the worker before had ODRADEK_GUARANTEE=at_least_once") ||
+		!strings.HasPrefix(refused.Decide, "start once more with ODRADEK_GUARANTEE=at_least_once") {
+		t.Fatalf("exactly once, with the state ahead: %v", err)
+	}
+	again := b.config("one")
+	again.Guarantee = AtLeastOnce
+	b.run(again)
+	b.produce(300)
+	b.run(b.config("one"))
+	seen := map[int64]bool{}
+	for id := range b.ledger() {
+		seen[id[1]] = true
+	}
+	if len(seen) < 900-30*3 {
+		t.Errorf("%d offsets of 900 have scores", len(seen))
+	}
+}
