@@ -125,7 +125,7 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 	}
 	var member *output.Member
 	if v := a.Voice; v != nil {
-		member = &output.Member{Name: v.Member, Score: float64(v.Score), Threshold: float64(v.Threshold), Samples: v.Samples,
+		member = &output.Member{Name: v.Member, Score: float64(v.Score), Threshold: threshold.Published(v.Threshold), Samples: v.Samples,
 			PeakTime: v.PeakTime}
 	}
 	var sample *int32
@@ -141,7 +141,8 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
-		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
+		PeakScore: float64(a.PeakScore), Threshold: threshold.Published(a.Threshold), Rank: rank, Field: largestField(row, cfg),
+		Samples:  a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
 		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
 		Escalation: escalation,

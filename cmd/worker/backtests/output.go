@@ -188,7 +188,7 @@ func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
 	v[3].Text = b.cfg.Detectors[r.Detector].Name
 	v[4].Number = float64(r.Score)
 	v[5].Text = output.ScoreState(r.State).String()
-	v[6].Number = float64(r.Threshold)
+	v[6].Number = threshold.Published(r.Threshold)
 	v[7].Truth = r.Exceeds
 	v[8].Whole = int64(r.Severity)
 	v[9].Text = w.String()
@@ -214,7 +214,7 @@ func (o *Outputs) anomaly(a *Anomaly, cfg *keystate.Config) error {
 	row := []tables.Value{
 		{Text: fmt.Sprintf("%x", e.ID)}, {Text: text([]byte(a.Series))}, {Text: a.Name}, {Whole: int64(e.Severity)},
 		{Text: threshold.Band(e.Severity)}, {Whole: e.Start}, {Whole: e.End}, {Whole: e.PeakTime}, {Whole: e.OpenedAt},
-		{Truth: a.Over()}, {Text: reason}, {Number: float64(e.PeakScore)}, {Number: float64(e.Threshold)}, {Whole: int64(e.Samples)},
+		{Truth: a.Over()}, {Text: reason}, {Number: float64(e.PeakScore)}, {Number: threshold.Published(e.Threshold)}, {Whole: int64(e.Samples)},
 		{Text: a.Warmth.String()}, {Whole: int64(a.Partition)}, {Whole: cfg.Record(a.Change.Offset)},
 	}
 	if o.numbered {

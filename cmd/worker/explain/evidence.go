@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
 )
@@ -106,7 +107,8 @@ func clone(r *detectors.Rows) detectors.Rows {
 func (x *explainer) describe(detector int, w *keystate.Watched) *Explanation {
 	d := &x.c.State.Detectors[detector]
 	e := &Explanation{Detector: d.Name, Op: opName(d), Settings: x.c.Settings(detector), Fields: d.Fields, Score: Number(w.Score),
-		Judged: Number(w.Judged), Threshold: Number(w.Threshold), Rank: positive(w.Rank), From: at(w.About), Until: at(w.Until),
+		Judged: Number(w.Judged), Threshold: Number(threshold.Published(w.Threshold)), Rank: positive(w.Rank),
+		From: at(w.About), Until: at(w.Until),
 		Expected: numbers(w.Expected), Actual: numbers(w.Actual), Contribution: numbers(w.Contribution),
 		Sample: Sample{Offset: x.c.State.Record(x.place(w.Offset)), Time: at(w.Time)}, Scored: [2]int{-1, -1}}
 	if w.Part != nil {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/keystate"
@@ -262,7 +263,7 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 		return nil
 	}
 	row := rows[i]
-	r.Score, r.Threshold = Number(row.Judged), Number(row.Threshold)
+	r.Score, r.Threshold = Number(row.Judged), Number(threshold.Published(row.Threshold))
 	if r.Explanation, err = x.explain(ctx, detector, row.Offset); err != nil {
 		return err
 	}
@@ -315,8 +316,9 @@ func (r *Report) judge(c *Config, d *series.DetectorConfig, x *explainer, same, 
 func (c *Config) history(rows []keystate.Row, i int, d *series.DetectorConfig) (h []Judged) {
 	for k := max(0, i-2*max(c.window(d), 256)); k <= i; k++ {
 		r := &rows[k]
-		h = append(h, Judged{Offset: c.State.Record(r.Offset), Time: at(r.Time), Score: Number(r.Judged), Threshold: Number(r.Threshold),
-			Exceeds: r.Exceeds})
+		h = append(h, Judged{Offset: c.State.Record(r.Offset), Time: at(r.Time), Score: Number(r.Judged),
+			Threshold: Number(threshold.Published(r.Threshold)),
+			Exceeds:   r.Exceeds})
 	}
 	return h
 }
@@ -367,7 +369,7 @@ func (c *Config) explainSilence(ctx context.Context, r *Report, of *found, s *so
 		if e := &f.events[i].Change.Anomaly; e.ID == a.ID {
 			r.Reproduced = true
 			if e.Revision == a.Revision {
-				r.Score, r.Threshold = Number(e.PeakScore), Number(e.Threshold)
+				r.Score, r.Threshold = Number(e.PeakScore), Number(threshold.Published(e.Threshold))
 			}
 		}
 	}
