@@ -85,7 +85,7 @@ var within = []struct{ dir, imports, why string }{
 		"the settings choose between executors; what they score is not known here"},
 	{"cmd/worker/explain",
 		"cmd/worker/replay processor/kafka processor/kafka/fetch processor/kafka/record processor/keystate processor/keystate/series " +
-			"processor/outputs detectors schemas schemas/output",
+			"processor/outputs detectors detectors/threshold schemas schemas/output",
 		"a score is explained by the fold that made it; settings and commands are the program's"},
 	{"cmd/worker/former", "cmd/worker/config processor/kafka processor/kafka/fetch processor/kafka/record processor/provenance",
 		"earlier settings are rebuilt from what the changelog has recorded, for whatever purpose"},
