@@ -55,9 +55,7 @@ func TestReadingsRestored(t *testing.T) {
 	h.refuse(b)
 	held := 0
 	for i := range 8 {
-		if i%2 == 0 {
-			produce(200)
-		}
+		produce([]int{200, 2}[i%2]) // each partition gets some, so that a run lasts until both are restored
 		h.run(t, 2, func() {
 			for _, p := range b.run(config()) {
 				held += int(p.Held)
