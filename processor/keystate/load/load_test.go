@@ -229,7 +229,10 @@ func TestIncomplete(t *testing.T) {
 		}
 	}
 	l, _ := newLoader(w.sets, nil)
-	for _, r := range []record{{[]byte("?k"), []byte{1}}, {[]byte("Hk"), []byte{9}}, {[]byte("Hk"), []byte{1, 0, 1}}} {
+	if err := l.Load([]byte("?k"), []byte{1}); !errors.Is(err, changelog.ErrNewer) {
+		t.Errorf("a record of an unknown type: %v", err)
+	}
+	for _, r := range []record{{[]byte("Hk"), []byte{9}}, {[]byte("Hk"), []byte{1, 0, 1}}} {
 		if err := l.Load(r.key, r.value); !errors.Is(err, changelog.ErrCorrupt) {
 			t.Errorf("%q: %v", r.key, err)
 		}
