@@ -36,17 +36,7 @@ func TestOutputCreator(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := cfg.OutputTopics()[outputs.DeadLetters]
-	infos, err := client.Topics(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf, err := client.TopicConfig(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, _ := strconv.Atoi(conf["max.message.bytes"]); n < 3000000+10000 || infos[name].Partitions != 5 {
-		t.Errorf("%s: max.message.bytes %s, %d partitions", name, conf["max.message.bytes"], infos[name].Partitions)
-	}
+	wantTopic(t, client, name, 5)
 	if cfg, _, _ = config.Parse(append(environ, "ODRADEK_CREATE_TOPICS=false")); preflight.OutputCreator(cfg, client) != nil {
 		t.Error("a worker that may not create topics creates some")
 	}
@@ -75,17 +65,7 @@ func TestTopicsForInput(t *testing.T) {
 	}
 	topics := &cfg.Output.Topics
 	for _, name := range []string{topics[outputs.Rekeyed], topics[outputs.DeadLetters], topics[outputs.Late]} {
-		conf, err := client.TopicConfig(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		infos, err := client.Topics(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, _ := strconv.Atoi(conf["max.message.bytes"]); n < 3000000+10000 || infos[name].Partitions != 3 {
-			t.Errorf("%s: max.message.bytes %s, %d partitions", name, conf["max.message.bytes"], infos[name].Partitions)
-		}
+		wantTopic(t, client, name, 3)
 	}
 	var log strings.Builder
 	start := func() {
@@ -102,5 +82,21 @@ func TestTopicsForInput(t *testing.T) {
 	}
 	if start(); !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "3000000") {
 		t.Errorf("the start says %q", &log)
+	}
+}
+
+// wantTopic requires of a topic its number of partitions, and room for a record of 3 MB with what an output adds to it.
+func wantTopic(t *testing.T, client *kafka.Client, name string, partitions int) {
+	t.Helper()
+	infos, err := client.Topics(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := client.TopicConfig(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := strconv.Atoi(conf["max.message.bytes"]); n < 3000000+10000 || infos[name].Partitions != partitions {
+		t.Errorf("%s: max.message.bytes %s, %d partitions, want %d", name, conf["max.message.bytes"], infos[name].Partitions, partitions)
 	}
 }
