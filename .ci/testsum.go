@@ -2,13 +2,13 @@
 
 // Testsum runs `go test` with its arguments and prints what a person wants to
 // see of it: a line for each package as it ends, with its time, its counts and what it skipped and why; the whole
-// output of each test that failed; every half a minute without any of these what is running; and at the end the
+// output of each test that failed; every half a minute without any of these (-quiet) what is running; and at the end the
 // counts and what was skipped. It exits as go test did.
 //
 // A part of the tests, such as a cluster, that does not start (processor/kafkatest, Missing) fails one test. Those that
 // need it too are not run, and counted as that, in whatever package they are.
 //
-//	go run .ci/testsum.go [-without=FILE] [-failures=FILE] [-v] ./...
+//	go run .ci/testsum.go [-without=FILE] [-failures=FILE] [-quiet=DURATION] [-v] ./...
 //
 // The file of -without lists tests, one a line, that are not run. The summary names them;
 // one that is not there is an error, so that the list cannot outlive what it leaves out.
@@ -61,6 +61,13 @@ func run(args []string) (int, error) {
 		args = append([]string{"-skip", "^(" + strings.Join(without, "|") + ")$"}, args...)
 	}
 	failures, toFile := option(&args, "-failures=")
+	quiet := 30 * time.Second
+	if d, ok := option(&args, "-quiet="); ok {
+		var err error
+		if quiet, err = time.ParseDuration(d); err != nil || quiet <= 0 {
+			return 2, fmt.Errorf("-quiet=%s is no duration above 0", d)
+		}
+	}
 	verbose := slices.Contains(args, "-v")
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -83,7 +90,6 @@ func run(args []string) (int, error) {
 			lines <- slices.Clone(in.Bytes())
 		}
 	}()
-	const quiet = 30 * time.Second
 	still := time.NewTimer(quiet)
 read:
 	for {
@@ -179,7 +185,7 @@ type summary struct {
 	order   []key
 	broken  []string            // packages that failed without a failed test
 	last    map[string][]string // by package, the last lines of what no test wrote; of the compiler under ""
-	running map[key]time.Time   // when tests, and packages, began
+	running map[key]time.Time   // when tests, and packages, began; not those that wait for others (t.Parallel)
 	causes  map[string]key      // by part that does not start: the test that failed of it
 	verbose bool
 }
@@ -268,6 +274,10 @@ func (s *summary) add(e event) (printed bool) {
 		if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
 			s.parent[key{e.Package, e.Test[:i]}] = true
 		}
+	case "pause":
+		delete(s.running, k)
+	case "cont":
+		s.running[k] = time.Now()
 	case "build-output":
 		fmt.Print(e.Output)
 		s.last[""] = lastLines(append(s.last[""], e.Output))

@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,5 +85,52 @@ func TestTestsum(t *testing.T) {
 	failures, err := os.ReadFile(filepath.Join(dir, "failures"))
 	if err != nil || strings.Count(string(failures), "does not start") != 1 {
 		t.Errorf("failures: %v\n%s", err, failures)
+	}
+}
+
+// TestTestsumPaused: of tests that run beside each other, those that wait for their turn are not among the running ones.
+func TestTestsumPaused(t *testing.T) {
+	program, err := filepath.Abs("../../.ci/testsum.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n\t\"time\"\n)\n\n" +
+		"func released(t *testing.T) {\n\tt.Parallel()\n\tfor {\n" +
+		"\t\tif _, err := os.Stat(t.Name()); err == nil {\n\t\t\treturn\n\t\t}\n\t\ttime.Sleep(time.Millisecond)\n\t}\n}\n\n" +
+		"func TestA(t *testing.T) { released(t) }\nfunc TestB(t *testing.T) { released(t) }\nfunc TestC(t *testing.T) { released(t) }\n"
+	for name, content := range map[string]string{"go.mod": "module odradek\n\ngo 1.26\n", "x_test.go": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", program, "-quiet=20ms", "-count=1", "-parallel=1", ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	running := regexp.MustCompile(`odradek (Test[ABC]) for `)
+	seen := map[string]bool{}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		before := len(seen)
+		for _, n := range running.FindAllStringSubmatch(lines.Text(), -1) {
+			seen[n[1]] = true // one that was seen before may be about to end
+			if err := os.WriteFile(filepath.Join(dir, n[1]), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(seen) > before+1 {
+			t.Errorf("one test runs at a time; it says %q", lines.Text())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if len(seen) != 3 {
+		t.Errorf("running were %v, want three tests", seen)
 	}
 }
