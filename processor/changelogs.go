@@ -101,6 +101,9 @@ func lookupChangelog(ctx context.Context, cfg *Config, in string) (outputs.Topic
 	switch {
 	case terr != nil:
 		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS): %w", in, terr))
+	case !infos[in].Authorized:
+		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) may not be described: allow the worker Describe and Read on it",
+			in))
 	case !infos[in].Exists:
 		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) does not exist", in))
 	case t.Name != "":

@@ -53,6 +53,7 @@ type recovery struct {
 // whose outcome is not a definite success. See the head of this file.
 func (r *recovery) recover(ctx context.Context, c *cycle.Cycle[*partition], cause error) error {
 	r.assigned.committed(r.committer.dropOffsets())
+	cause = r.named(cause)
 	class := kafka.ClassOf(cause)
 	r.trouble.Warn(r.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
 		"class", class.String())
@@ -93,6 +94,19 @@ func (r *recovery) recover(ctx context.Context, c *cycle.Cycle[*partition], caus
 		return err
 	}
 	return r.rollback(ctx, c)
+}
+
+// named adds to the error of a commit what the topic is that it names: a changelog has the name of an input in its own.
+func (r *recovery) named(cause error) error {
+	b, ok := kafka.Named(cause)
+	if !ok {
+		return cause
+	}
+	role := "an input"
+	if b.Written {
+		role = r.outputs.Role(b.TP.Topic)
+	}
+	return fmt.Errorf("%w; %s is %s", cause, b.TP.Topic, role)
 }
 
 // abandonOpen begins a new epoch with an empty open cycle: the results of the old one are

@@ -236,7 +236,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 // is restored, which finds the gap and applies ODRADEK_OFFSET_LOST.
 func (pt *partition) fetchError(ctx context.Context, c *fetch.Chunk) error {
 	if !fetch.OffsetLost(c.Err) {
-		return quarantine.OfFetch(fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err))
+		return quarantine.OfFetch(kafka.Lacks(fmt.Errorf("processor: fetch input %s: %w", pt.tp, c.Err), kafka.OpRead, pt.tp.Topic))
 	}
 	for pt.committed.Load() < pt.position.Load() {
 		pt.entry.Announce()

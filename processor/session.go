@@ -94,7 +94,7 @@ func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kaf
 			return nil, context.Cause(ctx)
 		}
 		if kafka.ClassOf(err) == kafka.Fatal {
-			return nil, fmt.Errorf("processor: read committed offsets of group %q: %w", s.cfg.Group, err)
+			return nil, fmt.Errorf("processor: read committed offsets of the input in group %q: %w", s.cfg.Group, err)
 		}
 		s.trouble.Warn(s.log, "committed", "committed offsets cannot be read yet", "err", err)
 		select {

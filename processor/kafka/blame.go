@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"fmt"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -17,17 +18,7 @@ type Blame struct {
 // BlameOf returns the partition whose batch or offset the broker refuses each time. ok is
 // false for an error that names no partition, and for one that may go away.
 func BlameOf(err error) (b Blame, ok bool) {
-	var produce *ProduceError
-	var offset *OffsetError
-	var part partitionError
-	switch {
-	case errors.As(err, &produce):
-		b.TP, b.Written, b.Batch = produce.TP, true, produce.Batch
-	case errors.As(err, &offset):
-		b.TP = offset.TP
-	case errors.As(err, &part):
-		b.TP, b.Written = part.tp, true
-	default:
+	if b, ok = Named(err); !ok {
 		return Blame{}, false
 	}
 	var code kafkago.Error
@@ -41,6 +32,33 @@ func BlameOf(err error) (b Blame, ok bool) {
 		return b, true
 	}
 	return Blame{}, false
+}
+
+// Named returns the partition that an error of a commit names, whether a retry can mend it or not; ok is false where it
+// names none.
+func Named(err error) (b Blame, ok bool) {
+	var produce *ProduceError
+	var offset *OffsetError
+	var part partitionError
+	switch {
+	case errors.As(err, &produce):
+		b.TP, b.Written, b.Batch = produce.TP, true, produce.Batch
+	case errors.As(err, &offset):
+		b.TP = offset.TP
+	case errors.As(err, &part):
+		b.TP, b.Written = part.tp, true
+	default:
+		return Blame{}, false
+	}
+	return b, true
+}
+
+// Lacks adds to the error of a missing permission which one it is, and returns others as they are.
+func Lacks(err error, op Operation, topic string) error {
+	if !Unauthorized(err) {
+		return err
+	}
+	return fmt.Errorf("%w; the worker needs %s on topic %s", err, op, topic)
 }
 
 // Unauthorized reports that the client may not do on a topic what it tried.

@@ -159,7 +159,7 @@ func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP
 			if !ok {
 				err = fmt.Errorf("kafka: committed offset of %s in group %q: missing from the broker's response", tp, group)
 			} else if code != 0 && code != kafkago.UnknownTopicOrPartition {
-				err = fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, wire.CodeError(code))
+				err = Lacks(fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, wire.CodeError(code)), OpDescribe, tp.Topic)
 			}
 			if code != 0 || off.Offset < 0 {
 				off = Offset{Offset: -1}

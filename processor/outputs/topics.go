@@ -85,11 +85,13 @@ func Lookup(ctx context.Context, admin *kafka.Admin, name, setting string, maxBy
 		return Topic{}, nil
 	}
 	infos, err := admin.Topics(ctx, name)
-	if err == nil && !infos[name].Exists {
-		err = errors.New("it does not exist")
-	}
-	if err != nil {
-		return Topic{}, fmt.Errorf("processor: topic %q (%s): %w; create it or set ODRADEK_CREATE_TOPICS=true", name, setting, err)
+	switch {
+	case err != nil:
+		return Topic{}, fmt.Errorf("processor: topic %q (%s): %w", name, setting, err)
+	case !infos[name].Authorized:
+		return Topic{}, fmt.Errorf("processor: topic %q (%s) may not be described: allow the worker Describe and Write on it", name, setting)
+	case !infos[name].Exists:
+		return Topic{}, fmt.Errorf("processor: topic %q (%s) does not exist: create it or set ODRADEK_CREATE_TOPICS=true", name, setting)
 	}
 	t := Topic{Name: name, Partitions: infos[name].Partitions, BatchBytes: maxBytes}
 	if conf, err := admin.TopicConfig(ctx, name); err == nil {
@@ -108,6 +110,21 @@ func (t *Topic) holds(spec *Spec) error {
 	return fmt.Errorf("processor: topic %q (ODRADEK_%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
 		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or %s", t.Name, spec.Setting, t.BatchBytes, spec.Holds,
 		spec.LargestRecord, spec.Fix)
+}
+
+// Role returns what a topic that the worker writes is to it, for messages.
+func (t *Topics) Role(name string) string {
+	for i := range t.Outputs {
+		if t.Outputs[i].Name == name {
+			return "the topic of ODRADEK_" + Table[i].Setting
+		}
+	}
+	for input, log := range t.Changelogs() {
+		if log.Name == name {
+			return "the changelog of " + input
+		}
+	}
+	return "no topic of this worker"
 }
 
 // Output returns the output topic of a name; nil: there is none.

@@ -51,10 +51,10 @@ func (l *Logs) Read(ctx context.Context, tp kafka.TP, from, to int64, fn func(*r
 		case c = <-src.C():
 		}
 		if c == nil {
-			return fmt.Errorf("processor: read %s/%d: the fetcher ended", tp.Topic, tp.Partition)
+			return fmt.Errorf("processor: read %s: the fetcher ended", l.name(tp))
 		}
 		if c.Err != nil {
-			return l.unread(tp, fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err))
+			return l.unread(tp, kafka.Lacks(fmt.Errorf("processor: read %s: %w", l.name(tp), c.Err), kafka.OpRead, tp.Topic))
 		}
 		it.Reset(&c.Chunk)
 		l.Status.SetRemaining(to - c.From)
@@ -109,13 +109,21 @@ func (l *Logs) List(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
 			return 0, ctx.Err()
 		}
 		if c := kafka.ClassOf(err); c == kafka.Fatal {
-			return 0, quarantine.OfPermission(fmt.Errorf("processor: offsets of %s/%d: %w", tp.Topic, tp.Partition, err))
+			return 0, quarantine.OfPermission(kafka.Lacks(fmt.Errorf("processor: offsets of %s: %w", l.name(tp), err), kafka.OpDescribe, tp.Topic))
 		}
-		l.Trouble.Warn(l.Log, "offsets "+tp.Topic, "offsets cannot be listed yet", "of", tp.Topic, "err", err)
+		l.Trouble.Warn(l.Log, "offsets "+tp.Topic, "offsets cannot be listed yet", "of", l.name(tp), "err", err)
 		if err := Sleep(ctx, wait); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// name returns the partition for messages, with which of the two logs it is.
+func (l *Logs) name(tp kafka.TP) string {
+	if tp == l.Input {
+		return "input " + tp.String()
+	}
+	return "changelog " + tp.String()
 }
 
 // unread returns the error of a restore that cannot read tp: the partition's input, or

@@ -13,6 +13,7 @@ import (
 	"odradek/processor/keystate"
 	"odradek/processor/policy"
 	"odradek/processor/provenance"
+	"odradek/processor/quarantine"
 )
 
 // Restorer decides how a partition resumes from what is committed. All refusals are made
@@ -288,9 +289,10 @@ func (r *Restorer) askDiverged(ctx context.Context, off kafka.Offset) (*fetch.Di
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case kafka.ClassOf(err) == kafka.Fatal:
-			return nil, fmt.Errorf("processor: leader epochs of %s: %w", r.Input, err)
+			return nil, quarantine.OfPermission(kafka.Lacks(fmt.Errorf("processor: leader epochs of %s: %w", r.name(r.Input), err), kafka.OpDescribe,
+				r.Input.Topic))
 		}
-		r.Log.Warn("leader epochs cannot be read yet", "err", err)
+		r.Log.Warn("leader epochs cannot be read yet", "of", r.name(r.Input), "err", err)
 		if err := Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
