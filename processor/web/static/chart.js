@@ -4,7 +4,15 @@
 
 const Charts = (() => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const short = (v) => (v == null ? "–" : Math.abs(v) >= 1e6 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2) : String(+v.toPrecision(5)));
+  // short writes a number with all its digits if it has at most 10, as readings have; a computed one, such as a score, and a
+  // float32 such as 2.799999952 with 7, which tell float32 values apart.
+  function short(v) {
+    if (v == null) return "–";
+    const digits = (text) => text.replace(/e.*/, "").replace(/[-.]/g, "").replace(/^0+/, "").replace(/0+$/, "").length;
+    const shown = digits(String(v)) <= 10 ? v : +v.toPrecision(7);
+    return Math.abs(v) >= 1e9 || (v !== 0 && Math.abs(v) < 1e-4) ? shown.toExponential().replace("e+", "e") : String(shown);
+  }
+
   const ms = (text) => Date.parse(text);
 
   // ticks labels places of an axis that are a step apart, with as many digits as tell them apart.

@@ -1,0 +1,29 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestNumbers: numbers on the page have the digits that they were written with, or as many as tell computed values apart.
+func TestNumbers(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir(repository + "/processor/web/static")))
+	t.Cleanup(server.Close)
+	b := open(t)
+	b.do(chromedp.Navigate(server.URL))
+	b.wait("the programs of the page are there", `typeof Charts === 'object'`)
+	for _, tt := range []struct{ value, want string }{
+		{"null", "–"}, {"0", "0"}, {"72.4", "72.4"}, {"-5", "-5"},
+		{"101325.4", "101325.4"}, {"101325.40", "101325.4"}, {"1234567.5", "1234567.5"}, {"37076111", "37076111"}, {"-37076111.25", "-37076111.25"},
+		{"Math.fround(2.8)", "2.8"}, {"Math.fround(1595.9)", "1595.9"}, {"Math.fround(1596.6)", "1596.6"}, {"1 / 3", "0.3333333"}, {"2e5 / 3", "66666.67"},
+		{"2e10 / 3", "6.666667e9"}, {"1.2345e15", "1.2345e15"}, {"1e21 / 3", "3.333333e20"}, {"2.5e-7", "2.5e-7"}, {"-1e-5 / 3", "-3.333333e-6"}, {"0.0004", "0.0004"},
+	} {
+		if got := b.text(fmt.Sprintf("Charts.short(%s)", tt.value)); got != tt.want {
+			t.Errorf("%s is shown as %s, want %s", tt.value, got, tt.want)
+		}
+	}
+}
