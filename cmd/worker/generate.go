@@ -47,9 +47,9 @@ func (t terminal) generate(ctx context.Context, args []string) int {
 	fs := t.flags("generate", `Writes records with planted faults, and their labels: readings of sensors
 (schemas/output/sensor_reading.*), keyed by sensor; with -stream machines samples of four values of the machines of a fleet, keyed by
 fleet, with outliers; with -stream regions counts of events at places, keyed by region, with hot spots that move.
-What a series says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment;
-without a registry Avro records are in the single-object encoding, and JSON and Protobuf records have no framing.
-It refuses a topic with records of others. While brokers or registry do not answer it tries again, for two minutes.`,
+What a series says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment.
+Readings are in Avro with a registry and in JSON without one, unless -format is given: then Avro records are in the single-object
+encoding, and JSON and Protobuf records have no framing. It prints the format and the settings that read it. It refuses a topic with records of others. While brokers or registry do not answer it tries again, for two minutes.`,
 		`  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
   worker generate -topic sensors -sensors 10000 -records 50000000             # full speed
   worker generate -topic sensors -faults spike,stuck -fault-every 500 -duration 10m -rate 200
@@ -61,7 +61,8 @@ It refuses a topic with records of others. While brokers or registry do not answ
 	fs.IntVar(&o.replication, "replication", -1, "replication factor of a created topic; -1 for the brokers' default")
 	fs.StringVar(&o.stream, "stream", streamSensors, "what to write: sensors, machines or regions")
 	fs.StringVar(&o.format, "format", "",
-		"format of the records: avro, json or protobuf; default avro, and json with another -stream, which has no other")
+		"format of the records: avro, json or protobuf; default avro with a schema registry, json without one, and json with another "+
+			"-stream, which has no other")
 	fs.IntVar(&o.series, "sensors", 0, "number of sensors, of fleets of 20 machines, or of regions of 10 x 8 places; default: 100, 1, or 2")
 	fs.Float64Var(
 		&o.Rate,
@@ -89,15 +90,17 @@ It refuses a topic with records of others. While brokers or registry do not answ
 	if code, done := parse(fs, args); done {
 		return code
 	}
+	given := o.format != ""
 	c, code, ok := t.configFor("KAFKA_", "SCHEMA_REGISTRY_", "COMPRESSION", "MAX_MESSAGE_BYTES")
 	if !ok {
 		return code
 	}
-	stream, err := o.check()
+	stream, err := o.check(len(c.Registry.URLs) > 0)
 	if err != nil {
 		fmt.Fprintln(t.err, "worker generate:", err)
 		return exitUsage
 	}
+	fmt.Fprintln(t.err, o.formatText(len(c.Registry.URLs) > 0, given))
 	if err := t.runGenerate(ctx, c, &o, stream); err != nil {
 		return t.fail(err)
 	}
@@ -120,21 +123,63 @@ var generatedStreams = []struct {
 	{streamSensors, 100, 1000, sensors.MinFaultEvery}, {streamMachines, 1, 250, sensors.MinFaultEvery}, {streamRegions, 2, 12, 4},
 }
 
+// The values of -format that depend on a registry.
+const (
+	formatAvro = "avro"
+	formatJSON = "json"
+)
+
 // readingFormat returns the format of readings; nil for an unknown one.
 func (o *generateOptions) readingFormat() *output.ReadingFormat {
-	i := slices.IndexFunc(output.ReadingFormats, func(f output.ReadingFormat) bool { return f.Name == cmp.Or(o.format, "avro") })
+	i := slices.IndexFunc(output.ReadingFormats, func(f output.ReadingFormat) bool { return f.Name == o.format })
 	if i < 0 {
 		return nil
 	}
 	return &output.ReadingFormats[i]
 }
 
+// formatText says what is written and by which settings a worker reads it.
+func (o *generateOptions) formatText(registry, given bool) string {
+	fields := map[string]string{
+		streamSensors:  "ODRADEK_KEY_FIELD=sensor ODRADEK_TIME_FIELD=time ODRADEK_VALUE_FIELDS=value",
+		streamMachines: "ODRADEK_KEY_FIELD=fleet ODRADEK_TIME_FIELD=time ODRADEK_VALUE_FIELDS=temperature,pressure,flow,current",
+		streamRegions:  "ODRADEK_KEY_FIELD=region ODRADEK_TIME_FIELD=time ODRADEK_VALUE_FIELDS=x,y,events,usual",
+	}[o.stream]
+	of := map[string]string{formatAvro: "Avro", formatJSON: "JSON"}[o.format]
+	if of == "" {
+		of = "Protobuf"
+	}
+	how, reads := "", ""
+	switch {
+	case o.stream != streamSensors:
+		how, reads = ", as -stream "+o.stream+" always is", "ODRADEK_FORMAT=json "
+	case registry:
+		how = " with the id of its schema in the registry"
+	case o.format == formatJSON:
+		reads = "ODRADEK_FORMAT=json "
+		if !given {
+			how = ", because no schema registry is configured (ODRADEK_SCHEMA_REGISTRY_URL)"
+		}
+	default:
+		how = map[bool]string{true: " in single-object encoding", false: " without framing"}[o.format == formatAvro] +
+			", because no schema registry is configured (ODRADEK_SCHEMA_REGISTRY_URL)"
+		reads = "ODRADEK_FORMAT=" + o.format + ", ODRADEK_SCHEMA_FILE and "
+	}
+	return fmt.Sprintf("topic %s: %s%s; a worker reads it with %s%s", o.Topic, of, how, reads, fields)
+}
+
 // maker returns the stream of records, given the id of the schema of readings.
 type maker func(schemaID int32) sensors.Stream
 
-// check fills what depends on other flags, and returns what makes the records.
-func (o *generateOptions) check() (maker, error) {
+// check fills what depends on other flags and on whether there is a registry, and returns what makes the records.
+func (o *generateOptions) check(registry bool) (maker, error) {
 	var errs []error
+	if o.format == "" {
+		o.format = formatJSON
+		if registry && o.stream == streamSensors {
+			o.format = formatAvro
+		}
+	}
 	faults, err := sensors.ParseKinds(o.faults)
 	errs = append(errs, err)
 	bad := func(is bool, format string, args ...any) {
@@ -154,7 +199,7 @@ func (o *generateOptions) check() (maker, error) {
 	bad(o.LabelsTopic != "" && config.TopicFault(o.LabelsTopic) != "", "-labels-topic %q %s", o.LabelsTopic, config.TopicFault(o.LabelsTopic))
 	bad(least == 0, "-stream %q: use sensors, machines or regions", o.stream)
 	bad(o.readingFormat() == nil, "-format %q: use avro, json or protobuf", o.format)
-	bad(o.stream != streamSensors && cmp.Or(o.format, "json") != "json", "-format %q: of -stream %s use json", o.format, o.stream)
+	bad(o.stream != streamSensors && o.format != formatJSON, "-format %q: of -stream %s use json", o.format, o.stream)
 	bad(o.series < 1 || o.series > 10_000_000, "-sensors %d: use 1 to 10000000", o.series)
 	bad(!(o.Rate >= 0) || math.IsInf(o.Rate, 0), "-rate %v: use a number above 0", o.Rate)
 	bad(o.Records < 0, "-records %d is negative", o.Records)

@@ -226,6 +226,48 @@ func TestGenerateFormats(t *testing.T) {
 	}
 }
 
+// TestGenerateNamesItsFormat: generate prints the format that it writes and the settings that read it, and writes JSON where no
+// registry is configured, unless a format is given.
+func TestGenerateNamesItsFormat(t *testing.T) {
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	url := "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)
+	for _, tt := range []struct {
+		environ, args string
+		begin         string // of each record
+		want          []string
+	}{
+		{"", "", "{", []string{"JSON, because no schema registry is configured", "ODRADEK_FORMAT=json ODRADEK_KEY_FIELD=sensor"}},
+		{"", "-format json", "{", []string{": JSON; a worker reads it with ODRADEK_FORMAT=json"}},
+		{"", "-format avro", "\xc3\x01", []string{"Avro in single-object encoding, because no schema registry", "ODRADEK_SCHEMA_FILE"}},
+		{"", "-format protobuf", "\n", []string{"Protobuf without framing, because no schema registry", "ODRADEK_SCHEMA_FILE"}},
+		{"", "-stream machines", "{", []string{"JSON, as -stream machines always is", "ODRADEK_KEY_FIELD=fleet"}},
+		{url, "", "\x00", []string{"Avro with the id of its schema in the registry", "with ODRADEK_KEY_FIELD=sensor"}},
+		{url, "-format json", "\x00", []string{"JSON with the id of its schema in the registry"}},
+		{url, "-stream regions", "{", []string{"JSON, as -stream regions always is", "ODRADEK_FORMAT=json ODRADEK_KEY_FIELD=region"}},
+	} {
+		topic := kafkatest.Unique("generated")
+		environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ",")}
+		if tt.environ != "" {
+			environ = append(environ, tt.environ)
+		}
+		term, _, errs := console(environ...)
+		if code := term.generate(t.Context(), append([]string{"-topic", topic, "-partitions", "1", "-replication", "1", "-records", "20"},
+			strings.Fields(tt.args)...)); code != exitOK {
+			t.Fatalf("%s %s: exit %d: %s", tt.environ, tt.args, code, errs)
+		}
+		for _, want := range append(tt.want, "topic "+topic) {
+			if !strings.Contains(errs.String(), want) {
+				t.Errorf("%s %s: does not say %q: %s", tt.environ, tt.args, want, errs)
+			}
+		}
+		recs, err := c.Admin().ReadAll(t.Context(), topic, true)
+		must(t, err)
+		if len(recs) != 20 || !strings.HasPrefix(string(recs[0].Value), tt.begin) {
+			t.Errorf("%s %s: %d records, the first %q, want %q first", tt.environ, tt.args, len(recs), recs[0].Value, tt.begin)
+		}
+	}
+}
+
 // TestGenerateStreams: the records and labels of machines and of regions are those of their models, without a schema.
 func TestGenerateStreams(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
@@ -272,7 +314,7 @@ func TestGenerateAtARate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
 	defer cancel()
 	before := time.Now()
-	if code := term.generate(ctx, strings.Fields("-topic "+topic+" -replication 1 -sensors 10 -rate 2000")); code != exitOK {
+	if code := term.generate(ctx, strings.Fields("-topic "+topic+" -replication 1 -sensors 10 -rate 2000 -format avro")); code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	took := time.Since(before)

@@ -14,6 +14,9 @@ import (
 // Explorer answers for the whole group, from the topics that its workers write. Its methods may be called by several
 // goroutines. An error is a *Error where the status code matters.
 type Explorer interface {
+	// Await returns when the topics of anomalies and feedback have been read, or cannot be read, or ctx has ended. They are not
+	// read while nobody asks.
+	Await(ctx context.Context)
 	// Anomalies returns the anomalies that match, open ones first.
 	Anomalies(q *AnomalyQuery) AnomalyList
 	// Anomaly returns one anomaly by its id.
@@ -62,7 +65,7 @@ type AnomalyList struct {
 	Anomalies []Anomaly `json:"anomalies" doc:"Open anomalies, newest first, then closed ones, newest first."`
 	Open      int       `json:"open" doc:"Number of open anomalies that match, whether listed or not."`
 	Closed    int       `json:"closed" doc:"Number of closed anomalies that match, whether listed or not."`
-	Loading   bool      `json:"loading" doc:"The anomalies topic is being read: the list is not complete yet."`
+	Loading   bool      `json:"loading" doc:"The anomalies topic is being read: the list is not complete yet. Ask again after the seconds of the header Retry-After."`
 	Truncated bool      `json:"truncated" doc:"The topic has older anomalies that are not kept in memory."`
 	Fault     string    `json:"fault,omitempty" doc:"Why the topic cannot be read at present."`
 	Topic     string    `json:"topic" doc:"The anomalies topic."`
@@ -243,6 +246,7 @@ type Feedback struct {
 type FeedbackList struct {
 	Feedback  []Feedback `json:"feedback" doc:"Newest first."`
 	Total     int        `json:"total" doc:"Number of records in memory, whether listed or not."`
+	Loading   bool       `json:"loading" doc:"The feedback topic is being read: the list is not complete yet."`
 	Truncated bool       `json:"truncated" doc:"The topic has further records that are not kept in memory."`
 	Topic     string     `json:"topic" doc:"The feedback topic; empty: none is read."`
 	Writable  bool       `json:"writable" doc:"Feedback can be written here: a token or client certificates are configured, and the topic is not off."`
@@ -358,6 +362,13 @@ func listOf(words []string) string {
 }
 
 // answerJSON writes v, or the error as a Fault.
+// loader is an answer that may not be complete yet.
+type loader interface{ loads() bool }
+
+func (l AnomalyList) loads() bool  { return l.Loading }
+func (l ShadowList) loads() bool   { return l.Loading }
+func (l FeedbackList) loads() bool { return l.Loading }
+
 func answerJSON(w http.ResponseWriter, v any, err error) {
 	code := http.StatusOK
 	if err != nil {
@@ -373,6 +384,9 @@ func answerJSON(w http.ResponseWriter, v any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	if l, ok := v.(loader); code == http.StatusServiceUnavailable || ok && l.loads() {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.WriteHeader(code)
 	_, _ = w.Write(append(b, '\n')) // the reader may be gone
 }

@@ -29,6 +29,8 @@ type group struct {
 	err   error
 }
 
+func (g *group) Await(context.Context) {}
+
 func (g *group) Anomalies(q *AnomalyQuery) AnomalyList {
 	g.asked = append(g.asked, *q)
 	at := time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC)

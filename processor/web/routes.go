@@ -200,6 +200,7 @@ type Removed struct {
 const (
 	seriesTimeout = 30 * time.Second
 	writeTimeout  = 20 * time.Second
+	loadTimeout   = 5 * time.Second // then the answer says that topics are being read
 )
 
 // policy forbids the page to load anything from elsewhere, and others to frame it. uPlot sets styles of its elements.
@@ -276,6 +277,11 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	}
 	if len(q.faults) > 0 {
 		return nil, q.err()
+	}
+	if t.group && !t.write {
+		ctx, cancel := context.WithTimeout(r.Context(), loadTimeout)
+		e.Await(ctx)
+		cancel()
 	}
 	v, err := t.answer(src, e, r, q)
 	if len(q.faults) > 0 {

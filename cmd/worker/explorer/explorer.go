@@ -124,15 +124,17 @@ type Explorer struct {
 	store  store // of anomalies
 	shadow store // of those in shadow mode
 	labels feedbackStore
-	fault  string // of the last poll; "" where it succeeded
-	ready  bool   // a poll has succeeded
-	wrote  string // fault of the feedback topic
+	fault  string        // of the last poll; "" where it succeeded
+	ready  bool          // a poll has succeeded since the last pause
+	wrote  string        // fault of the feedback topic
+	heard  bool          // the feedback topic was read since the last pause
+	polled chan struct{} // closed by the first poll after a pause
 }
 
 // New returns an Explorer that reads nothing before Run is called and a request comes.
 func New(c *Config) *Explorer {
 	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c), shadow: newStore(c),
-		labels: newFeedbackStore()}
+		labels: newFeedbackStore(), polled: make(chan struct{})}
 }
 
 // Start returns an Explorer that runs until ctx ends or stop is called; stop waits for its end.
@@ -175,10 +177,15 @@ func (e *Explorer) Run(ctx context.Context) {
 	}()
 	pause := pollEvery
 	for {
+		select {
+		case <-e.wake: // of a request while nothing slept, whose time is in asked
+		default:
+		}
 		if time.Since(time.Unix(0, e.asked.Load())) > idle {
 			for _, t := range tails {
 				t.close() // its connection's requests end; where it was read up to stays known
 			}
+			e.pause()
 			select {
 			case <-ctx.Done():
 				return
@@ -224,7 +231,10 @@ func (e *Explorer) poll(ctx context.Context, anomalies, shadow, feedback *tail) 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fault, e.wrote = text(err), text(feedbackErr)
-	e.ready = e.ready || err == nil
+	e.ready, e.heard = e.ready || err == nil, e.heard || feedbackErr == nil
+	if !isClosed(e.polled) {
+		close(e.polled)
+	}
 	e.store.truncated = e.store.truncated || anomalies.truncated
 	e.shadow.truncated = e.shadow.truncated || shadow.truncated
 	e.labels.truncated = e.labels.truncated || feedback.truncated
@@ -234,6 +244,37 @@ func (e *Explorer) poll(ctx context.Context, anomalies, shadow, feedback *tail) 
 		e.trouble.Over(e.c.Log, "explorer")
 	}
 	return err
+}
+
+// pause has requests wait for the next poll: what is known gets old.
+func (e *Explorer) pause() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ready, e.heard = false, false
+	if isClosed(e.polled) {
+		e.polled = make(chan struct{})
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Await implements web.Explorer.
+func (e *Explorer) Await(ctx context.Context) {
+	e.ask()
+	e.mu.Lock()
+	polled := e.polled
+	e.mu.Unlock()
+	select {
+	case <-polled:
+	case <-ctx.Done():
+	}
 }
 
 func text(err error) string {
@@ -313,6 +354,9 @@ func (e *Explorer) find(id string) (*entry, error) {
 			return entry, nil
 		}
 	}
+	if !e.ready {
+		return nil, &web.Error{Code: http.StatusServiceUnavailable, Text: "explorer: the anomalies topic is being read; ask again in a second"}
+	}
 	return nil, &web.Error{Code: http.StatusNotFound,
 		Text: "explorer: no such anomaly among those in memory; older ones are in the topic only"}
 }
@@ -322,7 +366,7 @@ func (e *Explorer) Feedback() web.FeedbackList {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return web.FeedbackList{Feedback: e.labels.list(), Truncated: e.labels.truncated, Topic: e.feedbackTopic(), Fault: e.wrote}
+	return web.FeedbackList{Feedback: e.labels.list(), Loading: !e.heard, Truncated: e.labels.truncated, Topic: e.feedbackTopic(), Fault: e.wrote}
 }
 
 // WriteFeedback implements web.Explorer.

@@ -178,7 +178,7 @@ function anomaliesPage() {
   const closed = anomalyTable("Closed anomalies");
   const openHead = el("h2", { id: "open-head" });
   const closedHead = el("h2");
-  const note = el("p", { class: "hint" });
+  const note = el("p", { class: "hint" }, "Loading …");
   const detector = el("select", { name: "detector" }, el("option", { value: "" }, "all"));
   const change = (e) => {
     filters[e.target.name] = e.target.value;
@@ -216,14 +216,14 @@ function anomaliesPage() {
     closed.show(rows("closed"));
     const shown = (state, all) => {
       const n = rows(state).length;
-      return n < all ? `${n} of ${whole(all)}` : whole(all);
+      return list.loading && n === 0 ? "…" : n < all ? `${n} of ${whole(all)}` : whole(all);
     };
     set(openHead, "Open ", el("span", { class: "count" }, shown("open", list.open)));
     set(closedHead, "Closed ", el("span", { class: "count" }, shown("closed", list.closed)));
     open.root.hidden = openHead.hidden = filters.state === "closed";
     closed.root.hidden = closedHead.hidden = filters.state === "open";
     const words = [];
-    if (list.loading) words.push(`Reading ${list.topic} …`);
+    if (list.loading) words.push(`Loading … ${list.topic} is being read.`);
     else if (list.open + list.closed === 0) words.push("No anomaly matches.");
     if (list.truncated) words.push("Older anomalies are in the topic only.");
     if (list.fault) words.push(list.fault);
@@ -483,7 +483,8 @@ function feedbackPage() {
     await readFeedback();
     const words = feedback.topic ? [`Records of ${feedback.topic}.`] : ["Feedback is off (ODRADEK_FEEDBACK_TOPIC)."];
     if (feedback.topic && !feedback.writable) words.push("Set ODRADEK_PAGE_TOKEN to write them here; worker mute and worker feedback write them too.");
-    if (feedback.topic && feedback.feedback.length === 0) words.push("Nothing has been said. Mute or label an anomaly by its id in the list of anomalies.");
+    if (feedback.loading) words.push("Loading …");
+    else if (feedback.topic && feedback.feedback.length === 0) words.push("Nothing has been said. Mute or label an anomaly by its id in the list of anomalies.");
     if (feedback.total > feedback.feedback.length || feedback.truncated) words.push(`The newest ${whole(feedback.feedback.length)} are listed.`);
     if (feedback.fault) words.push(feedback.fault);
     set(note, words.join(" "));

@@ -58,7 +58,7 @@ function shadowPage() {
     const words = [el("span", {}, "Anomalies that opened from ", when(s.from), " to ", when(s.to), ". Both: one series, with an event time in common. "),
       `Rates are those of this worker's partitions, with ${whole(s.series)} series. `];
     if (!s.topic) words.push("No detector is in shadow mode (SHADOW). ");
-    else if (s.loading) words.push(`Reading ${s.topic} … `);
+    else if (s.loading) words.push(`Loading … ${s.topic} is being read. `);
     if (s.truncated) words.push("Older anomalies are in the topics only: the numbers may lack some. ");
     if (s.fault) words.push(s.fault);
     set(note, ...words);
