@@ -49,7 +49,8 @@ func (t terminal) generate(ctx context.Context, args []string) int {
 fleet, with outliers; with -stream regions counts of events at places, keyed by region, with hot spots that move.
 What a series says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment.
 Readings are in Avro with a registry and in JSON without one, unless -format is given: then Avro records are in the single-object
-encoding, and JSON and Protobuf records have no framing. It prints the format and the settings that read it. It refuses a topic with records of others. While brokers or registry do not answer it tries again, for two minutes.`,
+encoding, and JSON and Protobuf records have no framing. It prints the format and the settings that read it.
+It refuses a topic with records of others. While brokers or registry do not answer it tries again, for two minutes.`,
 		`  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
   worker generate -topic sensors -sensors 10000 -records 50000000             # full speed
   worker generate -topic sensors -faults spike,stuck -fault-every 500 -duration 10m -rate 200

@@ -366,7 +366,8 @@ func (e *Explorer) Feedback() web.FeedbackList {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return web.FeedbackList{Feedback: e.labels.list(), Loading: !e.heard, Truncated: e.labels.truncated, Topic: e.feedbackTopic(), Fault: e.wrote}
+	return web.FeedbackList{Feedback: e.labels.list(), Loading: !e.heard, Truncated: e.labels.truncated,
+		Topic: e.feedbackTopic(), Fault: e.wrote}
 }
 
 // WriteFeedback implements web.Explorer.

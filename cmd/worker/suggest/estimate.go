@@ -15,6 +15,7 @@ import (
 	"odradek/cmd/worker/config/settingsfile"
 	"odradek/cmd/worker/replay"
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
 )
@@ -250,7 +251,11 @@ func (h *history) detectors(ctx context.Context) error {
 		for i := range o.tallies {
 			t := &o.tallies[i]
 			before, ok := thresholdOf(o.c, t.name)
-			after := raise(before)
+			history, most := historyOf(o.c, t.name), threshold.MaxHistory
+			if slices.ContainsFunc(own, func(s settingsfile.Setting) bool { return s.Detector == t.name && s.Key == "history" }) {
+				most = history
+			}
+			after := raise(before, most)
 			if !ok || after == "" {
 				continue
 			}
@@ -261,6 +266,10 @@ func (h *history) detectors(ctx context.Context) error {
 				after = before
 			}
 			more = put(more, settingsfile.Setting{Detector: t.name, Key: "threshold", Value: after})
+			if n := needed(after); n > history && after != before {
+				more = put(more, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "history", Value: strconv.Itoa(n),
+					Comment: "As many scores as show the rate of the raised threshold."})
+			}
 		}
 		if !changed {
 			break
@@ -317,8 +326,36 @@ func thresholdOf(c *config.Config, name string) (string, bool) {
 	return "", false
 }
 
-// raise returns a threshold that is exceeded less often; "" where it is not known how.
-func raise(text string) string {
+// historyOf returns the number of scores that the threshold of a detector follows; 0 for a fixed one.
+func historyOf(c *config.Config, name string) int {
+	ks, err := c.KeystateConfig()
+	if err != nil {
+		return 0
+	}
+	for i := range ks.Detectors {
+		if d := &ks.Detectors[i]; d.Name == name && d.Threshold != nil {
+			return d.Threshold.History
+		}
+	}
+	return 0
+}
+
+// needed returns the number of scores that show the rate of a threshold; 0 if it has none.
+func needed(text string) int {
+	rate, ok := strings.CutPrefix(text, "conformal:")
+	if !ok {
+		return 0
+	}
+	f, err := strconv.ParseFloat(rate, 64)
+	if err != nil {
+		return 0
+	}
+	return threshold.Shows(f)
+}
+
+// raise returns a threshold that is exceeded less often; "" where it is not known how, or where most scores do not show a lower
+// rate, so that the threshold would be extrapolated.
+func raise(text string, most int) string {
 	kind, value, _ := strings.Cut(text, ":")
 	number := func(s string) float64 {
 		f, err := strconv.ParseFloat(s, 64)
@@ -331,7 +368,13 @@ func raise(text string) string {
 	switch kind {
 	case "conformal":
 		if rate := number(value); rate > 0 {
-			return "conformal:" + write(rate/3)
+			next := rate / 3
+			if least := 1 / float64(most+1); next < least {
+				next = 1.01 * least // it has three digits
+			}
+			if next < 0.9*rate {
+				return "conformal:" + write(next)
+			}
 		}
 	case "fixed":
 		if v := number(value); v > 0 {
@@ -368,7 +411,7 @@ func (h *history) write(o *outcome, detect, own []settingsfile.Setting, raised m
 	list = nil
 	for i := range o.tallies {
 		t := &o.tallies[i]
-		threshold, ok := thresholdOf(o.c, t.name)
+		in, ok := thresholdOf(o.c, t.name)
 		if !ok {
 			continue
 		}
@@ -382,7 +425,7 @@ func (h *history) write(o *outcome, detect, own []settingsfile.Setting, raised m
 		if before := raised[t.name]; len(before) > 0 {
 			comment += " Raised, because there would be " + strings.Join(before, ", ") + "."
 		}
-		list = append(list, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "threshold", Value: threshold, Comment: comment,
+		list = append(list, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "threshold", Value: in, Comment: comment,
 			Off: len(raised[t.name]) == 0 && h.preset != ""}) // what the preset has
 		for _, set := range detect {
 			if set.Detector == t.name && set.Key != "threshold" {

@@ -2,8 +2,10 @@
 // themselves, and leaves them up, so that many runs share them:
 //
 //	go run ./processor/kafkatest/up [version ...]
+//	go run ./processor/kafkatest/up kfake
 //
-// It prints what to export, and ends them all at an interrupt.
+// It prints what to export, and ends them all at an interrupt. kfake is a broker with a registry in memory, which needs Go
+// alone: to try the worker on a topic of one's own.
 package main
 
 import (
@@ -27,7 +29,23 @@ func main() {
 	}
 }
 
+// runFake starts a broker and a registry in memory.
+func runFake(ctx context.Context) error {
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	fmt.Printf("export ODRADEK_KAFKA_BROKERS=%s\n", strings.Join(c.Brokers, ","))
+	fmt.Printf("export ODRADEK_SCHEMA_REGISTRY_URL=%s # not for plain JSON, which needs none\n", c.Registry)
+	<-ctx.Done()
+	return nil
+}
+
 func run(ctx context.Context, versions []string) error {
+	if len(versions) == 1 && versions[0] == kafkatest.KindFake {
+		return runFake(ctx)
+	}
 	if len(versions) == 0 {
 		versions = kafkatest.Versions
 	}
