@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
@@ -34,116 +36,174 @@ func (b *bench) remake(topic string, partitions int) {
 }
 
 // allCommitted waits until all of the input is committed.
-func (b *bench) allCommitted() {
+func (b *bench) allCommitted(group string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
-	if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
+	if err := b.c.Admin().WaitCommitted(ctx, group, b.input); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// deletion is a case of an output topic that is deleted.
+type deletion struct {
+	name      string
+	guarantee Guarantee
+	allowed   bool // to create it again
+	busy      bool // while records come
 }
 
 // TestOutputDeleted: an output topic is deleted while a worker runs, between cycles or while records come. A line says so,
 // the worker is not ready, the topic is created again with as many partitions, or, where that is not allowed, by someone else,
 // and what is written after that has each record once.
 func TestOutputDeleted(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		guarantee Guarantee
-		allowed   bool
-		busy      bool
-	}{
+	for _, d := range []deletion{
 		{"exactly once", ExactlyOnce, true, false},
 		{"exactly once, busy", ExactlyOnce, true, true},
 		{"exactly once, not allowed", ExactlyOnce, false, false},
 		{"at least once", AtLeastOnce, true, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(d.name, func(t *testing.T) {
 			b := newBench(t, 2)
-			b.remake("scores", 3)
 			cfg := b.config("")
 			cfg.Hooks.MetadataInterval = 100 * time.Millisecond
-			cfg.Guarantee = c.guarantee
-			cfg.State.Detectors[0].Stride = 1 // a score for each record
-			create := make(chan struct{})     // closed: the topic may be created
-			if c.allowed {
-				cfg.CreateOutput = func(ctx context.Context, of outputs.Output, partitions int) error {
-					select {
-					case <-create:
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-					return b.client.CreateTopic(ctx, cfg.Outputs[of], partitions, 1, nil)
-				}
-			}
-			log := cfg.capture()
-			p, stop := b.start(cfg)
-			b.produce(1000)
-			b.allCommitted()
-			ends := func() map[int32]int64 {
-				ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return ends
-			}
-			deleted := ends()
-			if c.busy {
-				b.produce(2000) // of which some may be written before
-			}
-			b.remake("scores", 0)
-			b.produce(1000)
-			waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("an output topic was deleted")) == 1 })
-			waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
-			if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "output topic scores does not exist any more") {
-				t.Errorf("NotReady: %v", err)
-			}
-			if !c.allowed {
-				if err := b.client.CreateTopic(context.Background(), "scores", 3, 1, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			close(create)
-			b.allCommitted()
-			waitFor(t, "ready", 30*time.Second, p.Ready)
-			complete := deleted // from here on all scores are in the new topic
-			if c.busy {
-				complete = ends()
-			}
-			b.produce(500)
-			b.allCommitted()
-			stop(nil)
-			if n := b.infos("scores")["scores"].Partitions; n != 3 {
-				t.Errorf("%d partitions, want 3", n)
-			}
-			recs, err := b.c.Admin().ReadAll(context.Background(), "scores", true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			times := map[[2]int64]int{}
-			for i := range recs {
-				s, err := output.DecodeScore(recs[i].Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				times[[2]int64{int64(s.Partition), s.Offset}]++
-			}
-			for at, n := range times {
-				if n != 1 && c.guarantee == ExactlyOnce {
-					t.Errorf("%d scores of %v", n, at)
-				}
-				if at[1] < deleted[int32(at[0])] {
-					t.Errorf("a score of %v, which was committed before the topic was deleted", at)
-				}
-			}
-			for part, end := range ends() {
-				for at := complete[part]; at < end; at++ {
-					if times[[2]int64{int64(part), at}] == 0 {
-						t.Errorf("no score of %d/%d", part, at)
-					}
-				}
-			}
+			outputDeleted(t, b, cfg, d)
 		})
+	}
+}
+
+// TestOutputDeletedOnKafka: as TestOutputDeleted, by Kafka itself, whose brokers go on for a while with a topic that is
+// deleted, and whose coordinator has a transaction in hand with partitions that are gone; looks are as often as in a worker.
+func TestOutputDeletedOnKafka(t *testing.T) {
+	for _, d := range []deletion{
+		{"exactly once", ExactlyOnce, true, false},
+		{"exactly once, busy", ExactlyOnce, true, true},
+		{"exactly once, busy, not allowed", ExactlyOnce, false, true},
+		{"at least once, busy", AtLeastOnce, true, true},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			b, cfg := newKafkaBench(t, 2, nil)
+			outputDeleted(t, b, cfg, d)
+		})
+	}
+}
+
+// newKafkaBench returns a bench on Kafka itself, and its configuration: the group and the topics have names of their own.
+// dead configures the topic of dead letters, in the input.
+func newKafkaBench(t *testing.T, partitions int, dead map[string]string, in ...string) (*bench, Config) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real Kafka is left out with -short")
+	}
+	c := kafkatest.Open(t, kafkatest.KindNewest)
+	client, err := kafka.Open(t.Context(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
+	must(t, err)
+	t.Cleanup(func() { client.Close() })
+	b := &bench{t: t, c: c, client: client, rng: seedtest.New(t), input: c.Topic(t, "in", partitions, in...)}
+	cfg := b.config("")
+	cfg.Group = b.input + "-g"
+	cfg.Outputs = outputs.Names{}
+	for of, name := range map[outputs.Output]string{outputs.Scores: "scores", outputs.DeadLetters: "dlq", outputs.Late: "late"} {
+		cfg.Outputs[of] = cfg.Group + "-" + name
+		var configs map[string]string
+		if of == outputs.DeadLetters {
+			configs = dead
+		}
+		must(t, client.CreateTopic(t.Context(), cfg.Outputs[of], 1, 1, configs))
+	}
+	changelog := cfg.Group + "-changelog"
+	cfg.Changelog = func(string) string { return changelog }
+	must(t, client.CreateTopic(t.Context(), changelog, partitions, 1, map[string]string{"cleanup.policy": "compact"}))
+	return b, cfg
+}
+
+// outputDeleted deletes the scores topic of a worker with this configuration.
+func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
+	scores, group := cfg.Outputs[outputs.Scores], cfg.Group
+	b.remake(scores, 3)
+	cfg.Guarantee = d.guarantee
+	cfg.State.Detectors[0].Stride = 1 // a score for each record
+	create := make(chan struct{})     // closed: the topic may be created
+	if d.allowed {
+		cfg.CreateOutput = func(ctx context.Context, of outputs.Output, partitions int) error {
+			select {
+			case <-create:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			return b.client.CreateTopic(ctx, cfg.Outputs[of], partitions, 1, nil)
+		}
+	}
+	log := cfg.capture()
+	p, stop := b.start(cfg)
+	b.produce(1000)
+	b.allCommitted(group)
+	ends := func() map[int32]int64 {
+		ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ends
+	}
+	deleted := ends()
+	if d.busy {
+		b.produce(2000) // of which some may be written before
+	}
+	b.remake(scores, 0)
+	began := time.Now()
+	b.produce(1000)
+	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("an output topic was deleted")) == 1 })
+	waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
+	t.Logf("a line and not ready %v after the topic was deleted", time.Since(began))
+	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "output topic "+scores+" does not exist any more") {
+		t.Errorf("NotReady: %v", err)
+	}
+	if !d.allowed {
+		if err := b.client.CreateTopic(context.Background(), scores, 3, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(create)
+	began = time.Now()
+	b.allCommitted(group)
+	waitFor(t, "ready", 30*time.Second, p.Ready)
+	t.Logf("all committed and ready %v after it could be created", time.Since(began))
+	complete := deleted // from here on all scores are in the new topic
+	if d.busy {
+		complete = ends()
+	}
+	b.produce(500)
+	b.allCommitted(group)
+	stop(nil)
+	if n := b.infos(scores)[scores].Partitions; n != 3 {
+		t.Errorf("%d partitions, want 3", n)
+	}
+	recs, err := b.c.Admin().ReadAll(context.Background(), scores, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[[2]int64]int{}
+	for i := range recs {
+		s, err := output.DecodeScore(recs[i].Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times[[2]int64{int64(s.Partition), s.Offset}]++
+	}
+	for at, n := range times {
+		if n != 1 && d.guarantee == ExactlyOnce {
+			t.Errorf("%d scores of %v", n, at)
+		}
+		if at[1] < deleted[int32(at[0])] {
+			t.Errorf("a score of %v, which was committed before the topic was deleted", at)
+		}
+	}
+	for part, end := range ends() {
+		for at := complete[part]; at < end; at++ {
+			if times[[2]int64{int64(part), at}] == 0 {
+				t.Errorf("no score of %d/%d", part, at)
+			}
+		}
 	}
 }
 
@@ -159,7 +219,7 @@ func TestChangelogDeleted(t *testing.T) {
 	log := cfg.capture()
 	p, _ := b.start(cfg)
 	b.produce(300)
-	b.allCommitted()
+	b.allCommitted("g")
 	b.ready(p, 2)
 	changelog := cfg.Changelog(b.input)
 	b.remake(changelog, 0)
@@ -188,7 +248,7 @@ func TestOutputNarrower(t *testing.T) {
 	log := cfg.capture()
 	p, stop := b.start(cfg)
 	b.produce(300)
-	b.allCommitted()
+	b.allCommitted("g")
 	b.ready(p, 1)
 	b.remake("scores", 1)
 	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("fewer partitions than before")) == 1 })
@@ -197,7 +257,7 @@ func TestOutputNarrower(t *testing.T) {
 	if err := b.client.CreatePartitions(context.Background(), "scores", 3); err != nil {
 		t.Fatal(err)
 	}
-	b.allCommitted()
+	b.allCommitted("g")
 	waitFor(t, "ready", 30*time.Second, p.Ready)
 	stop(nil)
 }

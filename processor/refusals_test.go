@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/outputs"
@@ -248,29 +247,9 @@ func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 // TestRefusedByKafka: as TestRefusedOutput, by Kafka itself, which refuses a record without a key in a compacted topic. And
 // a topic that takes records of any time has one three hours ahead and one of ten days ago, which cannot be read.
 func TestRefusedByKafka(t *testing.T) {
-	if testing.Short() {
-		t.Skip("real Kafka is left out with -short")
-	}
-	c := kafkatest.Open(t, kafkatest.KindNewest)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	b, cfg := newKafkaBench(t, 3, map[string]string{"cleanup.policy": "compact"}, "message.timestamp.after.max.ms", "9223372036854775807")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	client, err := kafka.Open(ctx, kafka.Config{Brokers: c.Brokers, ClientID: "test"})
-	must(err)
-	defer client.Close()
-	b := &bench{t: t, c: c, client: client, rng: seedtest.New(t),
-		input: c.Topic(t, "in", 3, "message.timestamp.after.max.ms", "9223372036854775807")}
-	group := b.input + "-g"
-	compact := map[string]string{"cleanup.policy": "compact"}
-	for name, configs := range map[string]map[string]string{"scores": nil, "late": nil, "dlq": compact} {
-		must(client.CreateTopic(ctx, group+"-"+name, 1, 1, configs))
-	}
-	must(client.CreateTopic(ctx, group+"-changelog", 3, 1, compact))
 	var recs []kafkatest.Record
 	for p, at := range []time.Duration{3 * time.Hour, 0, -240 * time.Hour} {
 		recs = append(recs, b.readings(int32(p), 20)...)
@@ -278,21 +257,17 @@ func TestRefusedByKafka(t *testing.T) {
 			Time: time.Now().Add(at).UnixMilli()})
 	}
 	recs = append(recs, kafkatest.Record{Topic: b.input, Partition: 1, Value: []byte("no key"), Time: time.Now().UnixMilli()})
-	_, err = c.ProduceAcked(ctx, recs)
-	must(err)
-	cfg := b.config("")
-	cfg.Group = group
-	cfg.Outputs = outputs.Names{outputs.Scores: group + "-scores", outputs.DeadLetters: group + "-dlq", outputs.Late: group + "-late"}
-	cfg.Changelog = func(string) string { return group + "-changelog" }
+	_, err := b.c.ProduceAcked(ctx, recs)
+	must(t, err)
 	p, stop := b.start(cfg)
 	waitFor(t, "a quarantine", time.Minute, func() bool { return len(quarantined(p)) > 0 })
-	must(c.Admin().WaitCommittedTo(ctx, group, b.input, map[int32]int64{0: 21, 2: 21}))
+	must(t, b.c.Admin().WaitCommittedTo(ctx, cfg.Group, b.input, map[int32]int64{0: 21, 2: 21}))
 	if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != quarantine.Refused {
 		t.Errorf("in quarantine: %+v; want partition 1, refused", q)
 	}
 	stop(nil)
-	dead, err := c.Admin().ReadAll(ctx, group+"-dlq", true)
-	must(err)
+	dead, err := b.c.Admin().ReadAll(ctx, cfg.Outputs[outputs.DeadLetters], true)
+	must(t, err)
 	seen := map[string]bool{}
 	for i := range dead {
 		at := time.Since(time.UnixMilli(dead[i].Time))
