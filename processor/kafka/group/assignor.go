@@ -37,6 +37,32 @@ func (c *candidate) rank() string {
 	return c.id
 }
 
+// completed reports whether the member has completed a generation with the others, or comes in the place of one that has.
+func (c *candidate) completed() bool { return c.generation >= 0 || c.instance != "" }
+
+// settled returns the topics to which a member subscribes that has completed a generation.
+//
+// A dynamic member that has not may be dead already. While it waits for the others to join, the coordinator expects no
+// heartbeat of it, and its session begins when all have joined: one that dies meanwhile, as a worker does that crashes at
+// its start again and again, is in the next generation, for a whole session. Partitions that it is given stand still as
+// long. So it gets none of a settled topic; the plan has it join again at once (owes), and if it does it gets its share.
+func settled(members []candidate) map[string]bool {
+	topics := map[string]bool{}
+	for i := range members {
+		if members[i].completed() {
+			for _, t := range members[i].topics {
+				topics[t] = true
+			}
+		}
+	}
+	return topics
+}
+
+// waits reports whether the member has to join again before it gets its share.
+func (c *candidate) waits(settled map[string]bool) bool {
+	return !c.completed() && slices.ContainsFunc(c.topics, func(t string) bool { return settled[t] })
+}
+
 // assign plans who gets which partitions of the topics with these partition
 // counts. It is sticky, balanced and cooperative:
 //
@@ -49,6 +75,7 @@ func (c *candidate) rank() string {
 //   - Owning counts only in the newest generation that claims the partition. A
 //     partition claimed by two in the same generation belongs to neither: both
 //     drop it, and a later round gives it away.
+//   - A member gets no partition of a settled topic before it has completed a generation.
 //
 // The plan depends on the arguments alone, not on the order of members. Every
 // member has an entry, sorted by topic and partition.
@@ -98,7 +125,11 @@ func newPlanner(members []candidate, counts map[string]int) *planner {
 	slices.SortFunc(sorted, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.id, b.id))
 	})
+	settled := settled(members)
 	for i := range sorted {
+		if !sorted[i].completed() {
+			sorted[i].topics = slices.DeleteFunc(slices.Clone(sorted[i].topics), func(t string) bool { return settled[t] })
+		}
 		p.members = append(p.members, plannedMember{candidate: &sorted[i], has: map[record.TP]struct{}{}, count: map[string]int{}})
 		for _, t := range sorted[i].topics {
 			if takers := p.takers[t]; len(takers) == 0 || takers[len(takers)-1] != i {
@@ -330,8 +361,8 @@ func parseSubscription(b []byte) (subscription, error) {
 	return s, nil
 }
 
-// appendAssignment writes a member's assignment. owes says that the member claimed more,
-// which others may be waiting for: it has to hand that over and to join again.
+// appendAssignment writes a member's assignment. owes says that the member has to join again: it claimed more, which others
+// may be waiting for, and hands that over first; or it has not completed a generation before this one.
 func appendAssignment(tps []record.TP, digest uint64, owes bool) []byte {
 	b := binary.BigEndian.AppendUint16(nil, 1)
 	b = appendPartitions(b, tps)

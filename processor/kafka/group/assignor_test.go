@@ -48,7 +48,7 @@ func TestAssign(t *testing.T) {
 		[]candidate{member("a", -1, nil, "t", "u", "v", "w"), member("b", -1, nil, "t", "u", "v", "w")},
 		map[string][]record.TP{"a": {brokertest.TP("t", 0), brokertest.TP("v", 0)}, "b": {brokertest.TP("u", 0), brokertest.TP("w", 0)}})
 	f("what moves is withheld", map[string]int{"t": 4},
-		[]candidate{member("a", 1, tps(0, 1, 2, 3), "t"), member("b", -1, nil, "t")},
+		[]candidate{member("a", 1, tps(0, 1, 2, 3), "t"), member("b", 1, nil, "t")},
 		map[string][]record.TP{"a": tps(0, 1), "b": nil})
 	f("then granted", map[string]int{"t": 4},
 		[]candidate{member("a", 2, tps(0, 1), "t"), member("b", 2, nil, "t")},
@@ -71,6 +71,19 @@ func TestAssign(t *testing.T) {
 	f("different subscriptions", map[string]int{"t": 4, "u": 2},
 		[]candidate{member("a", -1, nil, "t"), member("b", -1, nil, "t", "u")},
 		map[string][]record.TP{"a": tps(0, 2, 3), "b": {brokertest.TP("t", 1), brokertest.TP("u", 0), brokertest.TP("u", 1)}})
+	f("a new one waits", map[string]int{"t": 5},
+		[]candidate{member("a", 1, tps(0, 1), "t"), member("b", 1, tps(2, 3), "t"), member("c", -1, nil, "t")},
+		map[string][]record.TP{"a": tps(0, 1, 4), "b": tps(2, 3), "c": nil})
+	f("a new one does not wait for a topic that no other has", map[string]int{"t": 2, "u": 2},
+		[]candidate{member("a", 1, tps(0, 1), "t"), member("b", -1, nil, "t", "u"), member("c", -1, nil, "u")},
+		map[string][]record.TP{"a": tps(0, 1), "b": {brokertest.TP("u", 0)}, "c": {brokertest.TP("u", 1)}})
+	f("nor for one that leaves", map[string]int{"t": 2},
+		[]candidate{member("a", 3, tps(0)), member("b", -1, nil, "t")},
+		map[string][]record.TP{"a": nil, "b": tps(1)})
+	static := member("b", -1, nil, "t")
+	static.instance = "b"
+	f("a static one has been there before", map[string]int{"t": 4},
+		[]candidate{member("a", 1, tps(0, 1), "t"), static}, map[string][]record.TP{"a": tps(0, 1), "b": tps(2, 3)})
 	f("a topic named twice", map[string]int{"t": 1},
 		[]candidate{member("a", -1, nil, "t", "t")}, map[string][]record.TP{"a": tps(0)})
 }
@@ -154,8 +167,12 @@ func (g *simulatedGroup) round(slow bool) bool {
 	if again := assign(cs, g.counts); !reflect.DeepEqual(plan, again) {
 		g.t.Fatalf("order of members matters:\n%v\n%v", plan, again)
 	}
-	again := false
+	settled := settled(cs)
+	again := slices.ContainsFunc(cs, func(c candidate) bool { return c.waits(settled) })
 	for _, m := range g.members {
+		if m.generation < 0 && m.instance == "" && len(settled) > 0 && len(plan[m.id]) > 0 {
+			g.t.Fatalf("%s is given partitions in its first generation", m.id)
+		}
 		m.generation = g.generation
 		revoked := without(m.held, plan[m.id])
 		granted := without(plan[m.id], m.held)
@@ -192,6 +209,7 @@ func (g *simulatedGroup) rebalance() {
 	for _, n := range g.counts {
 		total += n
 	}
+	g.round(false) // in which new members wait: what is free goes to others, and may go on to them
 	before := map[record.TP]*simulated{}
 	for _, m := range g.members {
 		for _, tp := range m.held {
@@ -269,6 +287,10 @@ func TestAssignJoinMovesAtMostCeil(t *testing.T) {
 			cs[i].owned, cs[i].generation = plan[cs[i].id], 1
 		}
 		cs = append(cs, member("new", -1, nil, "t"))
+		if again := assign(cs, counts); len(again["new"]) > 0 || len(without(plan["m0"], again["m0"])) > 0 {
+			t.Fatalf("a new member takes partitions in its first generation: %v", again)
+		}
+		cs[members].generation = 1
 		kept := 0
 		for _, tps := range assign(cs, counts) {
 			kept += len(tps)

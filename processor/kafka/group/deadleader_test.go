@@ -8,6 +8,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/kafka"
@@ -28,31 +29,18 @@ func TestGroupDeadLeader(t *testing.T) {
 		cl := brokertest.Franz(t, k.Brokers)
 
 		const session, leaderSession = 6 * time.Second, 12 * time.Second
-		join := kmsg.NewPtrJoinGroupRequest()
-		join.Group, join.ProtocolType = group, "consumer"
-		join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = int32(leaderSession.Milliseconds()), 15_000
-		protocol := kmsg.NewJoinGroupRequestProtocol()
-		protocol.Name = protocolName
+		r := newRawMember(cl, group, leaderSession)
 		lead := func(generation int32) *kmsg.JoinGroupResponse {
 			t.Helper()
-			protocol.Metadata = (&subscription{topics: []string{in}, generation: generation}).encode()
-			join.Protocols = []kmsg.JoinGroupRequestProtocol{protocol}
-			res, err := join.RequestWith(ctx, cl)
+			res, err := r.enter(ctx, &subscription{topics: []string{in}, generation: generation})
 			brokertest.Must(t, err)
-			if res.ErrorCode == kerr.MemberIDRequired.Code {
-				join.MemberID = res.MemberID
-				res, err = join.RequestWith(ctx, cl)
-				brokertest.Must(t, err)
-			}
-			brokertest.Must(t, kerr.ErrorForCode(res.ErrorCode))
-			join.MemberID = res.MemberID
 			return res
 		}
 		// plan gives both partitions to the other member.
 		plan := func(res *kmsg.JoinGroupResponse) error {
 			sync := kmsg.NewPtrSyncGroupRequest()
 			sync.Group, sync.Generation, sync.MemberID = group, res.Generation, res.MemberID
-			sync.ProtocolType, sync.Protocol = &join.ProtocolType, &protocol.Name
+			sync.ProtocolType, sync.Protocol = &r.join.ProtocolType, &r.join.Protocols[0].Name
 			for _, m := range res.Members {
 				a := kmsg.NewSyncGroupRequestGroupAssignment()
 				a.MemberID, a.MemberAssignment = m.MemberID, appendAssignment(nil, 0, false)
@@ -79,7 +67,7 @@ func TestGroupDeadLeader(t *testing.T) {
 		}
 		l.wait(2)
 		last := lead(joined.Generation) // and nothing more
-		if last.LeaderID != join.MemberID || len(last.Members) != 2 {
+		if last.LeaderID != r.join.MemberID || len(last.Members) != 2 {
 			t.Fatalf("leader %s of %d members", last.LeaderID, len(last.Members))
 		}
 		died := time.Now()
@@ -109,6 +97,73 @@ func TestGroupDeadLeader(t *testing.T) {
 		}
 		if n := x.count(Lost) + x.count(Revoked); n > 0 {
 			t.Errorf("partitions were lost or revoked %d times: %v", n, x.events)
+		}
+	})
+}
+
+// rawMember is a member of a group that sends what the test tells it to, and nothing more.
+type rawMember struct {
+	cl   *kgo.Client
+	join *kmsg.JoinGroupRequest
+}
+
+func newRawMember(cl *kgo.Client, group string, session time.Duration) *rawMember {
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType = group, "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = int32(session.Milliseconds()), 15_000
+	return &rawMember{cl, join}
+}
+
+// enter joins the group, and returns when all members have joined.
+func (r *rawMember) enter(ctx context.Context, sub *subscription) (*kmsg.JoinGroupResponse, error) {
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name, protocol.Metadata = protocolName, sub.encode()
+	r.join.Protocols = []kmsg.JoinGroupRequestProtocol{protocol}
+	for {
+		res, err := r.join.RequestWith(ctx, r.cl)
+		if err != nil {
+			return nil, err
+		}
+		r.join.MemberID = res.MemberID
+		if res.ErrorCode != kerr.MemberIDRequired.Code {
+			return res, kerr.ErrorForCode(res.ErrorCode)
+		}
+	}
+}
+
+// TestGroupDeadNewMembers: members join and die before the others have joined, as a worker does that crashes at its start
+// again and again. No partition stands still for their sessions, and one that lives has its share as soon as it has joined
+// twice.
+func TestGroupDeadNewMembers(t *testing.T) {
+	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		in, group := k.Topic(t, "in", 6), kafkatest.Unique("g")
+		ctx := brokertest.Within(t, 90*time.Second)
+		l := newLedger(t)
+		config := Config{Group: group, Topics: []string{in}, SessionTimeout: 6 * time.Second, RebalanceTimeout: 15 * time.Second,
+			HeartbeatInterval: 300 * time.Millisecond}
+		x := startConsumer(t, l, clienttest.Open(t, k.Brokers), "one", config, nil)
+		l.wait(6)
+		const dead = 3
+		entered := make(chan error, dead)
+		for range dead {
+			r := newRawMember(brokertest.Franz(t, k.Brokers), group, 6*time.Second)
+			go func() {
+				_, err := r.enter(ctx, &subscription{topics: []string{in}, generation: -1})
+				entered <- err
+			}()
+		}
+		for range dead {
+			brokertest.Must(t, <-entered)
+		}
+		_, err := k.Admin().WaitGroup(ctx, group, 1, in) // their sessions are over
+		brokertest.Must(t, err)
+		if n := x.count(Lost) + x.count(Revoked); n > 0 {
+			t.Errorf("partitions were lost or revoked %d times: %v", n, x.events)
+		}
+		y := startConsumer(t, l, clienttest.Open(t, k.Brokers), "two", config, nil)
+		l.wait(3, 3)
+		if n := x.count(Lost) + y.count(Lost); n > 0 {
+			t.Errorf("partitions were lost %d times", n)
 		}
 	})
 }

@@ -22,6 +22,9 @@
 // The member's goroutine never waits for the consumer. Heartbeats and rebalances continue during a hand-over, which may
 // take longer than the session.
 //
+// A dynamic member that joins a running group gets partitions in its second generation: in the first it may be dead
+// already, see settled.
+//
 // A Lost event and the generation go together: until the consumer has dealt with the
 // event, Generation returns the generation that has ended, so that a commit of partitions
 // that may be another member's is refused.

@@ -32,11 +32,11 @@ func (m *Member) plan(ctx context.Context, members []joingroup.ResponseMember) (
 	if err != nil {
 		return nil, err
 	}
-	plan := assign(candidates, counts)
+	plan, settled := assign(candidates, counts), settled(candidates)
 	out := make([]syncgroup.RequestAssignment, len(candidates))
 	for i := range candidates {
 		id := candidates[i].id
-		owes := len(without(candidates[i].owned, plan[id])) > 0
+		owes := len(without(candidates[i].owned, plan[id])) > 0 || candidates[i].waits(settled)
 		out[i] = syncgroup.RequestAssignment{
 			MemberID:   id,
 			Assignment: appendAssignment(plan[id], countsDigest(candidates[i].topics, counts), owes),

@@ -412,9 +412,10 @@ func (s *membership) answered(ctx context.Context, r result) error {
 		}
 		s.target, s.digest, s.differs, s.synced = tps, digest, 0, true
 		if owes && len(without(s.held, tps)) == 0 {
-			// The claim was made by a static member that died before it had handed
-			// partitions over and joined again. This member has come back in its place
-			// with its assignment (KIP-345), and holds nothing of what others wait for.
+			// Either this is its first generation (settled). Or the claim was made by a static
+			// member that died before it had handed partitions over and joined again. This member
+			// has come back in its place with its assignment (KIP-345), and holds nothing of what
+			// others wait for.
 			s.log.Info("no partition is left to hand over; rejoining", "generation", s.generation)
 			s.mustJoin = true
 		}
