@@ -2,12 +2,14 @@ package processor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
 	"odradek/processor/kafka"
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
+	"odradek/processor/policy"
 	"odradek/processor/quarantine"
 )
 
@@ -61,14 +63,18 @@ func (a *assignment) remove(pt *partition) {
 	a.metrics.DropPartition(pt.tp)
 }
 
-// undecided reports whether all partitions are in quarantine until an operator decides.
-func (a *assignment) undecided() bool {
-	for _, pt := range a.partitions {
-		if q := pt.confined.Load(); q == nil || q.Reason != quarantine.Undecided {
-			return false
+// undecided returns why each partition is in quarantine until an operator decides, or nil if one is not.
+func (a *assignment) undecided() policy.RefusedErrors {
+	var all policy.RefusedErrors
+	for _, tp := range slices.SortedFunc(maps.Keys(a.partitions), kafka.TP.Compare) {
+		pt := a.partitions[tp]
+		refusal := pt.refusal.Load()
+		if q := pt.confined.Load(); q == nil || q.Reason != quarantine.Undecided || refusal == nil {
+			return nil
 		}
+		all = append(all, refusal)
 	}
-	return len(a.partitions) > 0
+	return all
 }
 
 // running returns the partitions that are restored, and so have or may have uncommitted results.

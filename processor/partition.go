@@ -18,6 +18,7 @@ import (
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
+	"odradek/processor/policy"
 	"odradek/processor/provenance"
 	"odradek/processor/quarantine"
 	"odradek/processor/restore"
@@ -42,14 +43,15 @@ type partition struct {
 
 	commands *commands // of the main goroutine
 
-	committed atomic.Int64                       // offset of the last definite commit, or where it started
-	fresh     atomic.Bool                        // the group has no committed offset for it yet
-	starting  atomic.Bool                        // its start or the owner of its changelog is not committed yet
-	running   atomic.Bool                        // restored; has or may have uncommitted results
-	position  atomic.Int64                       // next offset to fold
-	end       atomic.Int64                       // last stable offset seen
-	advance   atomic.Int32                       // of the watermark while the partition is idle: noAdvance ...
-	confined  atomic.Pointer[metrics.Quarantine] // nil: not in quarantine
+	committed atomic.Int64                        // offset of the last definite commit, or where it started
+	fresh     atomic.Bool                         // the group has no committed offset for it yet
+	starting  atomic.Bool                         // its start or the owner of its changelog is not committed yet
+	running   atomic.Bool                         // restored; has or may have uncommitted results
+	position  atomic.Int64                        // next offset to fold
+	end       atomic.Int64                        // last stable offset seen
+	advance   atomic.Int32                        // of the watermark while the partition is idle: noAdvance ...
+	confined  atomic.Pointer[metrics.Quarantine]  // nil: not in quarantine
+	refusal   atomic.Pointer[policy.RefusedError] // what an operator has to decide, in quarantine for that
 
 	// Owned by the goroutine.
 	windows  *detectors.WindowCache // nil: the executor caches none
@@ -84,8 +86,8 @@ type host struct {
 	gone func(ctx context.Context, topic string) bool
 	// fail ends the worker with an error.
 	fail func(error)
-	// refused takes the refusal of a partition, which has the main goroutine look at all of them.
-	refused fatal
+	// refused wakes the main goroutine, which looks at all partitions: one of them is refused.
+	refused chan struct{}
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {

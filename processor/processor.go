@@ -182,7 +182,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 func newHost(cfg *Config, log *slog.Logger, topics *outputs.Topics, cs *cycle.Current[*partition], budget *limits.Budget,
 	s *session) *host {
 	return &host{cfg: cfg, log: log, outputs: topics, cycles: cs, budget: budget, warned: new(sync.Map),
-		committed: s.committedOffsets, fail: s.fatal.fail, refused: make(fatal, 1),
+		committed: s.committedOffsets, fail: s.fatal.fail, refused: make(chan struct{}, 1),
 		gone: func(ctx context.Context, topic string) bool { return s.finder.gone(ctx, topic) }}
 }
 
@@ -311,10 +311,9 @@ func (p *Processor) loop(ctx, work context.Context) error {
 			}
 		case err := <-p.session.fatal:
 			return err
-		case err := <-p.host.refused:
-			if p.assigned.undecided() {
-				p.log.Error("every partition of this worker waits for a decision", "err", err)
-				return err
+		case <-p.host.refused:
+			if all := p.assigned.undecided(); all != nil {
+				return all
 			}
 		case <-stopping:
 			// Leave hands every partition back as a Revoked event first, which

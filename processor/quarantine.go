@@ -30,8 +30,14 @@ func (pt *partition) quarantine(err error) bool {
 	var refused *policy.RefusedError
 	if errors.As(err, &refused) && !pt.host.gone(context.Background(), pt.tp.Topic) {
 		pt.running.Store(false)
+		pt.refusal.Store(refused)
 		err = &quarantine.Error{Reason: quarantine.Undecided, Err: err}
-		defer pt.host.refused.fail(err)
+		defer func() {
+			select {
+			case pt.host.refused <- struct{}{}:
+			default:
+			}
+		}()
 	}
 	var stuck *quarantine.Error
 	if !errors.As(err, &stuck) {
@@ -80,5 +86,5 @@ func (pt *partition) confine(reason string, err error) {
 	if errors.As(err, &defect) {
 		attrs = append(attrs, "stack", string(defect.Stack))
 	}
-	pt.log.Error("partition quarantined, the others continue", attrs...)
+	pt.log.Error("partition quarantined", attrs...)
 }

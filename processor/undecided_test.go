@@ -2,6 +2,8 @@ package processor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
+	"odradek/processor/policy"
 	"odradek/processor/quarantine"
 )
 
@@ -111,6 +114,42 @@ func TestUndecided(t *testing.T) {
 			}
 			stop(nil)
 		})
+	}
+}
+
+// TestAllUndecided: retention has deleted the committed offsets of all partitions. The worker ends, and its error names each
+// partition with its offset, and the ways out.
+func TestAllUndecided(t *testing.T) {
+	b := newBench(t, 3)
+	b.produce(300)
+	b.run(b.config("one"))
+	b.produce(300)
+	ends, err := b.c.Admin().Ends(t.Context(), b.input, kafka.Latest)
+	must(t, err)
+	for p, end := range ends {
+		must(t, b.c.Admin().DeleteRecords(t.Context(), b.input, p, end-1))
+	}
+	cfg := b.config("one")
+	log := cfg.capture()
+	_, ended, _ := b.startWith(cfg)
+	select {
+	case err = <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the worker does not end")
+	}
+	var all policy.RefusedErrors
+	var one *policy.RefusedError
+	if !errors.As(err, &all) || !errors.As(err, &one) || len(all) != 3 {
+		t.Fatalf("Run: %v; want the refusals of three partitions", err)
+	}
+	for p, end := range ends {
+		if r := all[p]; r.TP.Partition != p || !strings.Contains(err.Error(), fmt.Sprintf("%s/%d: ", b.input, p)) ||
+			!strings.Contains(r.Reason, fmt.Sprint(end-1)) || !strings.Contains(r.Decide, "ODRADEK_OFFSET_LOST") {
+			t.Errorf("of partition %d: %v; it begins at %d", p, r, end-1)
+		}
+	}
+	if lines := log.with("level=ERROR", "partition quarantined", "ODRADEK_OFFSET_LOST"); len(lines) != 3 {
+		t.Errorf("lines of quarantines: %q", lines)
 	}
 }
 

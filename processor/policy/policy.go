@@ -3,6 +3,8 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"odradek/processor/kafka"
 )
@@ -31,4 +33,35 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("processor: %s/%d: %s; to decide: %s", e.TP.Topic, e.TP.Partition, e.Reason, e.Decide)
+}
+
+// RefusedErrors are the refusals of all partitions of a worker, which ends with them.
+type RefusedErrors []*RefusedError
+
+// Error returns each reason once, after the partitions that it holds for.
+func (e RefusedErrors) Error() string {
+	type cause struct{ topic, reason, decide string }
+	var causes []cause
+	partitions := map[cause][]string{}
+	for _, r := range e {
+		c := cause{r.TP.Topic, r.Reason, r.Decide}
+		if partitions[c] == nil {
+			causes = append(causes, c)
+		}
+		partitions[c] = append(partitions[c], strconv.Itoa(int(r.TP.Partition)))
+	}
+	parts := make([]string, len(causes))
+	for i, c := range causes {
+		parts[i] = fmt.Sprintf("%s/%s: %s; to decide: %s", c.topic, strings.Join(partitions[c], ","), c.reason, c.decide)
+	}
+	return "processor: every partition of this worker waits for a decision: " + strings.Join(parts, "; ")
+}
+
+// Unwrap returns the refusals.
+func (e RefusedErrors) Unwrap() []error {
+	errs := make([]error, len(e))
+	for i, r := range e {
+		errs[i] = r
+	}
+	return errs
 }
