@@ -68,6 +68,8 @@ type suspectLog struct {
 	seen   metrics.Suspects // last counts that joined a cycle
 	logged metrics.Suspects // last counts in the log
 	at     [3]time.Time
+	// waiting: the log says that records are held, and not yet that they are accepted.
+	waiting bool
 }
 
 // suspectCounts returns the suspects of a state so far: held, accepted, rejected.
@@ -82,16 +84,25 @@ func (l *suspectLog) count(s *keystate.State, now time.Time, before int64, to *s
 	for i := range n {
 		n[i], l.seen[i] = all[i]-l.seen[i], all[i]
 	}
+	if s.Suspects.Len() == 0 && !l.waiting { // what was confirmed at once, as the first records of a healthy partition, is no news
+		l.logged[0], l.logged[1] = all[0], all[1]
+	}
 	if all == l.logged {
 		return n
 	}
+	held := "event times far past the newest of the partition, held until the next records confirm or reject them"
+	if s.MaxTime() == keystate.NoTime {
+		held = "the first records of the partition wait for the next ones, whose event times must agree with theirs: one wrong clock " +
+			"alone must not set the partition's time"
+	}
 	for i, what := range [...]string{
-		"event times far past the newest of the partition, held until the next records confirm or reject them",
+		held,
 		"event times that were held are accepted: the next records agree",
 		"event times that were held are rejected: the next records disagree; dead letters",
 	} {
 		if fresh := all[i] - l.logged[i]; fresh != 0 && now.Sub(l.at[i]) >= trouble.SummaryEvery {
 			l.at[i], l.logged[i] = now, all[i]
+			l.waiting = s.Suspects.Len() > 0
 			log := to.Info
 			if i > 1 {
 				log = to.Warn

@@ -358,6 +358,10 @@ func whyFiles(t *testing.T, environ []string, all map[string][]output.Anomaly) {
 				t.Errorf("%s: the text lacks %q:\n%s", name, want, out)
 			}
 		}
+		if name == "near" &&
+			!strings.Contains(out.String(), "of the series' own last 2048 scores; above the highest of them it is a fit of their tail") {
+			t.Errorf("%s: the text does not say where the threshold comes from:\n%s", name, out)
+		}
 		if dir != "" {
 			t.Logf("%s:\n%s", name, out)
 		}

@@ -264,6 +264,9 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 	}
 	row := rows[i]
 	r.Score, r.Threshold = Number(row.Judged), Number(threshold.Published(row.Threshold))
+	if d.Threshold != nil {
+		r.Origin = d.Threshold.Origin()
+	}
 	if r.Explanation, err = x.explain(ctx, detector, row.Offset); err != nil {
 		return err
 	}

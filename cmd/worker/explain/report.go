@@ -37,6 +37,8 @@ type Report struct {
 	// Score is the highest score, recomputed; NaN: it could not be.
 	Score     Number `json:"score"`
 	Threshold Number `json:"threshold"` // that the fold judged it by; NaN: none
+	// Origin says where the threshold comes from, as a phrase; "": not known.
+	Origin string `json:"threshold_origin,omitempty"`
 	// Reproduced reports that the fold opens the anomaly with the same id: at the same sample.
 	Reproduced bool     `json:"reproduced"`
 	Notes      []string `json:"notes"` // how the score was recomputed, and what was missing

@@ -146,6 +146,9 @@ func (r *Report) facts() [][2]string {
 			line += fmt.Sprintf("; %s of the earlier scores were as high", share(a.Rank))
 		}
 		lines = append(lines, [2]string{"threshold", line})
+		if r.Origin != "" {
+			lines = append(lines, [2]string{"", r.Origin})
+		}
 	}
 	if r.Reproduced {
 		lines = append(lines, [2]string{"", "the records that were read open this anomaly, with the same id"})
