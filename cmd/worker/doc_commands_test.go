@@ -205,6 +205,12 @@ func TestReadmePreset(t *testing.T) {
 	if want := "`ODRADEK_PRESET=default`: " + numbers[len(c.Detectors)] + " detectors"; !strings.Contains(text, want) {
 		t.Errorf("README does not say %q", want)
 	}
+	quality, err := os.ReadFile(filepath.Join("..", "..", "docs", "quality.md"))
+	must(t, err)
+	measured := regexp.MustCompile("full windows of 20,000 samples `default` takes (\\d+) us a sample").FindSubmatch(quality)
+	if measured == nil || !strings.Contains(text, "They take "+string(measured[1])+" us of one core per reading with full windows") {
+		t.Errorf("README does not say what docs/quality.md has measured: %s", measured)
+	}
 	cfg, err := c.KeystateConfig()
 	must(t, err)
 	exec := detectors.NewCPU(1)
