@@ -137,7 +137,8 @@ func TestSuspectsInTheLog(t *testing.T) {
 		return l
 	}
 	b.produce(1)
-	if l := run(); len(l.with("level=INFO", "first records of the partition wait", "topic="+b.input)) != 1 || len(l.with("ODRADEK_MAX_JUMP")) != 1 {
+	if l := run(); len(l.with("level=INFO", "first records of the partition wait", "topic="+b.input)) != 1 ||
+		len(l.with("ODRADEK_MAX_JUMP")) != 1 {
 		t.Errorf("one record: the log says %q", l.with("ODRADEK_MAX_JUMP"))
 	}
 	b.produce(500)

@@ -92,8 +92,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/suggest",
 		"cmd/worker/config cmd/worker/config/memory cmd/worker/config/patterns cmd/worker/config/settingsfile cmd/worker/replay " +
 			"processor/events processor/kafka " +
-			"processor/kafka/fetch processor/kafka/record processor/keystate processor/outputs detectors detectors/threshold schemas schemas/formats " +
-			"schemas/registry",
+			"processor/kafka/fetch processor/kafka/record processor/keystate processor/outputs detectors detectors/threshold schemas " +
+			"schemas/formats schemas/registry",
 		"settings are proposed from what records say, by the fold that will read them; it starts no worker"},
 	{"cmd/worker/deadletters", "processor/kafka processor/kafka/fetch processor/kafka/record processor/outputs schemas",
 		"letters are read and sent again whatever their format is; settings and commands are the program's"},

@@ -3,7 +3,6 @@ package threshold
 import (
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // Origin says, as a phrase, where the bounds of a rule come from; "" of Off.
@@ -11,7 +10,7 @@ func (r *Rule) Origin() string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 	own := fmt.Sprintf("the series' own last %d scores", r.History)
 	if r.Span > 0 {
-		own = fmt.Sprintf("%d of the series' own scores in the last %v", r.History, time.Duration(r.Span)*time.Microsecond)
+		own = fmt.Sprintf("%d of the series' own scores in the last %s days", r.History, number(float64(r.Span)/86400e6))
 	}
 	const fitted = "; above the highest of them it is a fit of their tail"
 	switch r.Kind {
