@@ -25,7 +25,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 	k.LastTime = time
 	out := Missing
 	set := k.Set
-	if set.Simple && !set.Windows[0].Detectors[0].Absent {
+	if d := &set.Windows[0].Detectors[0]; set.Simple && !d.Absent && d.Unread == nil {
 		sw := &set.Windows[0]
 		if v := values[sw.Columns[0]]; v-v == 0 {
 			return f.foldOne(k, sw, time, offset, v, b)
@@ -33,7 +33,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 	}
 	for i := range set.Windows {
 		sw, w := &set.Windows[i], &k.Windows[i]
-		if sw.Detectors[0].WindowAbsent {
+		if d := &sw.Detectors[0]; d.WindowAbsent || d.WindowUnread != nil && d.WindowUnread(k.Name()) {
 			continue
 		}
 		if sw.Grid != nil {
@@ -61,7 +61,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 		}
 		for j := range sw.Detectors {
 			d := &sw.Detectors[j]
-			if d.Absent {
+			if d.Absent || d.Unread != nil && d.Unread(k.Name()) {
 				continue
 			}
 			if w.Rows < d.MinRows {

@@ -114,7 +114,7 @@ func (g *gate) admit(sm *Sample) Outcome {
 	if (k == nil || k.Set == series.None) && g.keys.sets.For(sm.Key) == nil {
 		return Filtered
 	}
-	if g.readings.foreign {
+	if g.readings.foreign || g.readings.unread != nil && g.readings.unread(sm.Key) {
 		return Filtered
 	}
 	if at := g.at.turn(); g.journal.Replaying || at < g.at.ahead {

@@ -8,6 +8,7 @@ import (
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/mismatch"
+	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/reading"
 	"odradek/processor/keystate/series"
 )
@@ -21,6 +22,8 @@ type readings struct {
 	configured reading.Reading
 	inForce    *reading.Reading
 	foreign    bool // samples of the reading in force are of other series
+	// unread reports the keys that no detector of the reading in force reads; nil: those of the configuration.
+	unread func(key []byte) bool
 	// lost are the values that samples of the reading in force have lost since: a reading between it and the configured one
 	// had no such field. So samples that were held then had none either.
 	lost []int
@@ -43,7 +46,8 @@ func (c *Config) decided() *reading.Decided {
 	}
 	for i := range c.Detectors {
 		if d := &c.Detectors[i]; d.Ensemble == nil && d.Window >= 0 && d.Window < len(c.Windows) {
-			r.Detectors = append(r.Detectors, reading.Detector{Name: d.Name, Window: c.Windows[d.Window].Fingerprint, Fingerprint: d.Fingerprint})
+			r.Detectors = append(r.Detectors, reading.Detector{Name: d.Name, Window: c.Windows[d.Window].Fingerprint,
+				Fingerprint: d.Fingerprint, Keys: d.Patterns})
 		}
 	}
 	return &reading.Decided{Reading: r, Watermark: NoTime}
@@ -203,6 +207,44 @@ func (r *readings) follow(in *reading.Reading, watermark int64) {
 		d.WindowAbsent = !in.HasWindow(window)
 		d.Absent = was == nil || was.Window != window || was.Fingerprint != d.Fingerprint
 	}
+	r.followKeys(in)
+}
+
+// followKeys has detectors read the series that those of a reading read.
+func (r *readings) followKeys(in *reading.Reading) {
+	other := r.configured.OtherKeys(in)
+	if r.unread = nil; other {
+		r.unread = unreadBy(in, func(*reading.Detector) bool { return true })
+	}
+	for _, d := range r.s.dets {
+		if d.Unread, d.WindowUnread = nil, nil; d.Ensemble != nil || !other {
+			continue
+		}
+		window := r.s.cfg.Windows[d.DetectorConfig.Window].Fingerprint
+		d.Unread = unreadBy(in, func(o *reading.Detector) bool { return o.Name == d.Name })
+		d.WindowUnread = unreadBy(in, func(o *reading.Detector) bool { return o.Window == window })
+	}
+}
+
+// unreadBy returns a test of the keys that none of some detectors of a reading reads; nil where one of them reads all.
+func unreadBy(in *reading.Reading, of func(*reading.Detector) bool) func(key []byte) bool {
+	var read []func(key []byte) bool
+	for i := range in.Detectors {
+		d := &in.Detectors[i]
+		if !of(d) {
+			continue
+		}
+		keys, err := mute.Selection(d.Keys)
+		if keys == nil && err == nil {
+			return nil
+		}
+		if err == nil { // else it was not written by a worker
+			read = append(read, keys)
+		}
+	}
+	return func(key []byte) bool {
+		return !slices.ContainsFunc(read, func(keys func([]byte) bool) bool { return keys(key) })
+	}
 }
 
 // mismatches says what a replay from an offset to the committed one cannot do. A detector whose samples were read for another
@@ -216,7 +258,8 @@ func (r *readings) mismatches(from, committed int64) (list []mismatch.Mismatch, 
 	in := &last.Value.(*reading.Decided).Reading
 	for i := range r.configured.Detectors {
 		now := &r.configured.Detectors[i]
-		if was := in.Detector(now.Name); was != nil && *was != *now {
+		if was := in.Detector(now.Name); was != nil &&
+			(was.Window != now.Window || was.Fingerprint != now.Fingerprint) {
 			list = append(list, mismatch.Mismatch{Detector: now.Name, Fields: was.Window != now.Window, Window: was.Window, Params: was.Fingerprint})
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 	"odradek/processor/events"
+	"odradek/processor/keystate/mute"
 	"odradek/processor/keystate/series"
 )
 
@@ -264,6 +266,41 @@ func withFields(r *rand.Rand, c, cfg, first *Config) {
 	}
 }
 
+// alike reports whether the detectors of each window need as many rows: rows that no detector of a key needed before are
+// only there where a replay has read them.
+func alike(cfg *Config) bool {
+	need := map[int]int{}
+	for i := range cfg.Detectors {
+		if d := &cfg.Detectors[i]; d.Ensemble == nil {
+			f := d.Detector.(*fake)
+			if n := f.window + f.lag; need[d.Window] != 0 && need[d.Window] != n {
+				return false
+			} else {
+				need[d.Window] = n
+			}
+		}
+	}
+	return true
+}
+
+// withKeys has a detector read other series: one that it does not read in the first configuration, or not one that it reads.
+// It reads no series again: state that is still in the changelog is used again.
+func withKeys(r *rand.Rand, c *Config, names []string) {
+	d := &c.Detectors[r.IntN(len(c.Detectors))]
+	name := names[r.IntN(len(names))]
+	at, again := slices.Index(d.Patterns, "!"+name), slices.Contains(d.Patterns, "!"+name+"**")
+	d.Patterns = slices.Clone(d.Patterns)
+	switch {
+	case again:
+		return
+	case at >= 0:
+		d.Patterns = slices.Delete(d.Patterns, at, at+1)
+	case d.Keys == nil || d.Keys([]byte(name)):
+		d.Patterns = append(d.Patterns, "!"+name+"**")
+	}
+	d.Keys, _ = mute.Selection(d.Patterns)
+}
+
 // TestSettingsInSequence goes through several configurations, one after another and at times back, with a restart before each.
 // Workers that are killed, so that the next one replays records that were read under other settings, publish what workers
 // publish that drain, after which nothing is replayed: the same rows, events, refusals, counts and states.
@@ -295,36 +332,7 @@ func TestSettingsInSequence(t *testing.T) {
 			}
 			configs, trail = append(configs, next), append(trail, what)
 		}
-		start := w.log[0].Offset
-		killed := &phases{t: t, r: rand.New(rand.NewPCG(r.Uint64(), 1)), w: w, committed: start}
-		drained := &phases{t: t, r: rand.New(rand.NewPCG(r.Uint64(), 2)), w: w, committed: start}
-		for n, cfg := range configs {
-			end := len(w.log) * (n + 1) / len(configs)
-			got, want := killed.run(cfg, end, false), drained.run(cfg, end, true)
-			said := func(what string) string {
-				return fmt.Sprintf("try %d, after %s: %s", try, strings.Join(trail[:n+1], " > "), what)
-			}
-			if at := firstOther(killed.rows, drained.rows); at >= 0 {
-				t.Fatal(said(fmt.Sprintf("row %d of %d is %s, want of %d %s", at, len(killed.rows), elem(killed.rows, at),
-					len(drained.rows), elem(drained.rows, at))))
-			}
-			if at := firstOther(killed.events, drained.events); at >= 0 {
-				t.Fatal(said(fmt.Sprintf("event %d is %+v, want %+v", at, elem(killed.events, at), elem(drained.events, at))))
-			}
-			if at := firstOther(killed.refused, drained.refused); at >= 0 {
-				t.Fatal(said(fmt.Sprintf("refusal %d is %s, want %s", at, elem(killed.refused, at), elem(drained.refused, at))))
-			}
-			if killed.counts != drained.counts {
-				t.Fatal(said(fmt.Sprintf("counts are %v, want %v", killed.counts, drained.counts)))
-			}
-			if !bytes.Equal(got, want) {
-				t.Fatal(said(fmt.Sprintf("the states of %d and %d bytes differ", len(got), len(want))))
-			}
-		}
-		if drained.replayed > 0 {
-			t.Fatalf("%d samples were replayed after a drain", drained.replayed)
-		}
-		replayed += killed.replayed
+		replayed += compareInSequence(t, r, w, configs, trail)
 	}
 	if t.Logf("%d samples were replayed", replayed); replayed == 0 {
 		t.Error("nothing was replayed")
@@ -346,4 +354,92 @@ func elem[E any](list []E, i int) any {
 		return list[i]
 	}
 	return "nothing"
+}
+
+// compareInSequence has a worker that is killed and one that drains go through configurations, each for its part of the log, and
+// compares what they publish. It returns how many samples the former has replayed.
+func compareInSequence(t *testing.T, r *rand.Rand, w *world, configs []*Config, trail []string) int {
+	t.Helper()
+	start := w.log[0].Offset
+	killed := &phases{t: t, r: rand.New(rand.NewPCG(r.Uint64(), 1)), w: w, committed: start}
+	drained := &phases{t: t, r: rand.New(rand.NewPCG(r.Uint64(), 2)), w: w, committed: start}
+	for n, cfg := range configs {
+		end := len(w.log) * (n + 1) / len(configs)
+		got, want := killed.run(cfg, end, false), drained.run(cfg, end, true)
+		said := func(what string) string {
+			return fmt.Sprintf("after %s: %s", strings.Join(trail[:n+1], " > "), what)
+		}
+		if at := firstOther(killed.rows, drained.rows); at >= 0 {
+			t.Fatal(said(fmt.Sprintf("row %d of %d is %s, want of %d %s", at, len(killed.rows), elem(killed.rows, at),
+				len(drained.rows), elem(drained.rows, at))))
+		}
+		if at := firstOther(killed.events, drained.events); at >= 0 {
+			t.Fatal(said(fmt.Sprintf("event %d is %+v, want %+v", at, elem(killed.events, at), elem(drained.events, at))))
+		}
+		if at := firstOther(killed.refused, drained.refused); at >= 0 {
+			t.Fatal(said(fmt.Sprintf("refusal %d is %s, want %s", at, elem(killed.refused, at), elem(drained.refused, at))))
+		}
+		if killed.counts != drained.counts {
+			t.Fatal(said(fmt.Sprintf("counts are %v, want %v", killed.counts, drained.counts)))
+		}
+		if !bytes.Equal(got, want) {
+			t.Fatal(said(fmt.Sprintf("the states of %d and %d bytes differ", len(got), len(want))))
+		}
+	}
+	if drained.replayed > 0 {
+		t.Fatalf("%d samples were replayed after a drain", drained.replayed)
+	}
+	return killed.replayed
+}
+
+// TestKeysAfterACrash: a detector gets other patterns of the series that it reads, while the worker that is killed has records to
+// replay. These go to the series and windows that read them when they were live, as after a drain.
+func TestKeysAfterACrash(t *testing.T) {
+	r := seedtest.New(t)
+	replayed := 0
+	for tries := 0; tries < 100; {
+		cfg := randomConfig(r)
+		if !alike(cfg) || slices.ContainsFunc(cfg.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble != nil }) ||
+			slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil }) {
+			continue
+		}
+		tries++
+		cfg.DropMismatched = true
+		cfg.Silence, cfg.Grouping, cfg.MaxKeys, cfg.TTL = 0, nil, 0, 0
+		cfg.Reading.MaxJump = 0
+		for i := range cfg.Detectors {
+			cfg.Detectors[i].Detector.(*fake).bins = nil
+		}
+		for i := range cfg.Dim {
+			cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
+		}
+		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
+		var names []string
+		for i := range w.log {
+			name := string(w.log[i].Key)
+			if !slices.Contains(names, name) && utf8.ValidString(name) && name != "" && !strings.ContainsAny(name, "*?!") {
+				names = append(names, name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		for i := range cfg.Detectors {
+			d := &cfg.Detectors[i]
+			d.Keys = nil
+			for _, name := range names {
+				if r.IntN(3) == 0 {
+					d.Patterns = append(d.Patterns, "!"+name)
+				}
+			}
+			d.Keys, _ = mute.Selection(d.Patterns)
+		}
+		c := *cfg
+		c.Detectors = slices.Clone(c.Detectors)
+		withKeys(r, &c, names)
+		replayed += compareInSequence(t, r, w, []*Config{cfg, &c}, []string{"first", "keys"})
+	}
+	if replayed == 0 {
+		t.Error("nothing was replayed")
+	}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"reflect"
@@ -303,7 +302,7 @@ func (k *checker) detector(d *DetectorSettings) {
 		}
 	}
 	k.addAll(short+"FIELDS", problems, "use some of "+strings.Join(k.c.Mapping.ValueFields, ","))
-	if _, err := keyPatterns(d.Keys); err != nil {
+	if _, _, err := keyPatterns(d.Keys); err != nil {
 		k.add(short+"KEYS", err.Error(), "")
 	}
 	k.alarm(short, d)
@@ -446,32 +445,12 @@ func fingerprint(canonical string) uint64 {
 	return h.Sum64()
 }
 
-// keyPatterns compiles a list of patterns into a test of a key; nil takes all.
-func keyPatterns(list []string) (func(key []byte) bool, error) {
-	var include, exclude []string
-	for _, p := range cleanList(list) {
-		if rest, not := strings.CutPrefix(p, "!"); not {
-			if rest == "" {
-				return nil, errors.New("the pattern ! excludes nothing; write it like !test-*")
-			}
-			exclude = append(exclude, rest)
-			continue
-		}
-		include = append(include, p)
+// keyPatterns returns the patterns of a setting; none where they take all keys.
+func keyPatterns(list []string) ([]string, func(key []byte) bool, error) {
+	list = cleanList(list)
+	keys, err := mute.Selection(list)
+	if keys == nil {
+		list = nil
 	}
-	if len(include) == 0 {
-		include = []string{"*"}
-	}
-	if slices.Contains(include, "*") && len(exclude) == 0 {
-		return nil, nil
-	}
-	matches := func(patterns []string, key []byte) bool {
-		for _, p := range patterns {
-			if mute.Match(p, key) {
-				return true
-			}
-		}
-		return false
-	}
-	return func(key []byte) bool { return matches(include, key) && !matches(exclude, key) }, nil
+	return list, keys, err
 }

@@ -91,7 +91,7 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 			m := &ks.Detectors[at]
 			canonical += fmt.Sprintf(";member=%q,%016x,%016x", name, m.Fingerprint, ks.Windows[m.Window].Fingerprint)
 		}
-		keys, err := keyPatterns(d.Keys)
+		_, keys, err := keyPatterns(d.Keys)
 		if err != nil {
 			return fmt.Errorf("%sKEYS: %w", DetectorPrefix(d.Name), err)
 		}

@@ -138,12 +138,12 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 				Columns: cols, Fingerprint: fingerprint(canonical), Incomplete: incomplete, Grid: grid,
 			})
 		}
-		keys, err := keyPatterns(d.Keys)
+		patterns, keys, err := keyPatterns(d.Keys)
 		if err != nil {
 			return nil, fmt.Errorf("%sKEYS: %w", DetectorPrefix(d.Name), err)
 		}
 		dc := series.DetectorConfig{
-			Name: d.Name, Detector: det, Window: w, Fields: names, Keys: keys, Stride: d.Stride,
+			Name: d.Name, Detector: det, Window: w, Fields: names, Keys: keys, Patterns: patterns, Stride: d.Stride,
 			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()), MaxP: d.Grid.MaxP,
 			Scale: d.Scale == scaleRange,
 		}

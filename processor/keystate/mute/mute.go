@@ -6,6 +6,7 @@
 package mute
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -146,6 +147,32 @@ func Compare(a, b Rule) int {
 		}
 	}
 	return slices.Compare([]int64{a.From, a.To, int64(a.Direction)}, []int64{b.From, b.To, int64(b.Direction)})
+}
+
+// Selection compiles a list of patterns into a test of a key: one of them matches it, and none of those behind a ! does.
+// nil takes all.
+func Selection(list []string) (func(key []byte) bool, error) {
+	var include, exclude []string
+	for _, p := range list {
+		if rest, not := strings.CutPrefix(p, "!"); not {
+			if rest == "" {
+				return nil, errors.New("the pattern ! excludes nothing; write it like !test-*")
+			}
+			exclude = append(exclude, rest)
+			continue
+		}
+		include = append(include, p)
+	}
+	if len(include) == 0 {
+		include = []string{"*"}
+	}
+	if slices.Contains(include, "*") && len(exclude) == 0 {
+		return nil, nil
+	}
+	matches := func(patterns []string, key []byte) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, key) })
+	}
+	return func(key []byte) bool { return matches(include, key) && !matches(exclude, key) }, nil
 }
 
 // Match reports whether a pattern matches a whole key: * any bytes, ? one byte. It goes back only to the

@@ -85,6 +85,7 @@ type Window struct {
 type Detector struct {
 	Name                string
 	Window, Fingerprint uint64
+	Keys                []string `json:",omitempty"` // patterns of the series that it reads; none: all
 }
 
 // SameDecoding reports whether two readings make the same samples of each record.
@@ -103,6 +104,14 @@ func (r *Reading) Detector(name string) *Detector {
 		}
 	}
 	return nil
+}
+
+// OtherKeys reports whether a detector of both readings reads other series in each, as far as their patterns say.
+func (r *Reading) OtherKeys(o *Reading) bool {
+	return slices.ContainsFunc(r.Detectors, func(d Detector) bool {
+		was := o.Detector(d.Name)
+		return was != nil && !slices.Equal(was.Keys, d.Keys)
+	})
 }
 
 // Several reports whether a record may be several samples.

@@ -36,6 +36,9 @@ type Setup struct {
 
 	// The reading in force has no such detector, or not on this window, or no such window: they take no samples yet.
 	Absent, WindowAbsent bool
+	// The reading in force has the detector, or its window, for other series than the configuration: these report those that
+	// it does not read yet. nil: none.
+	Unread, WindowUnread func(key []byte) bool
 
 	Judged   bool              // has a threshold
 	Rule     *threshold.Rule   // in force for the score that Apply judges next
