@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
@@ -70,6 +71,10 @@ func (r *recovery) recover(ctx context.Context, c *cycle.Cycle[*partition], caus
 		}
 	case kafka.Abortable:
 		r.blame(c, cause)
+	case kafka.Retriable, kafka.Unknown:
+		if b, ok := kafka.Named(cause); ok && kafka.Doubtful(cause) && r.refusals.persists(r, c, b, time.Now()) {
+			r.accuse(c, b, cause)
+		}
 	}
 	// Refuse further results before the producer is touched: partitions see the
 	// new epoch at their next join and drop their results.
@@ -174,9 +179,11 @@ func (r *recovery) rollback(ctx context.Context, c *cycle.Cycle[*partition]) err
 // good. It reports whether there are any.
 func (r *recovery) blame(c *cycle.Cycle[*partition], cause error) bool {
 	b, ok := kafka.BlameOf(cause)
-	if !ok {
-		return false
-	}
+	return ok && r.accuse(c, b, cause)
+}
+
+// accuse does so for the partition that an error of cycle c names.
+func (r *recovery) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error) bool {
 	if b.Written && r.outputs.Output(b.TP.Topic) != nil {
 		if b.Unauthorized {
 			return false

@@ -1,6 +1,9 @@
 package processor
 
 import (
+	"slices"
+	"time"
+
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/quarantine"
@@ -15,6 +18,8 @@ import (
 //  2. A batch with output of one partition is refused. That partition is quarantined, and the others go on without it.
 //  3. When a cycle is committed that has output for the topic, batches are shared again.
 //
+// A refusal that does not say whether a retry can succeed counts as one once it has ended several cycles (doubt).
+//
 // If in this way every partition of the worker is found, the topic refuses everything: a clock is wrong, or the topic was
 // configured so. No partition is to blame for that, and a quarantine would outlast the fault, so all of them are released
 // and the cycle is tried until it succeeds, as with any fault of all partitions.
@@ -23,6 +28,35 @@ import (
 type refusals struct {
 	found map[string][]*partition // by output topic: those quarantined since the last committed cycle with output for it
 	whole map[string]bool         // topics that refuse the output of every partition
+	doubt doubt
+}
+
+// doubt is a series of failed cycles in which batches for one topic were refused without a reason (kafka.Doubtful). Each
+// cycle is tried again, until the series is long enough that the batch is to blame and not the broker's moment.
+type doubt struct {
+	topic string
+	from  []kafka.TP // input partitions whose output was in the last batch
+	began time.Time
+	times int
+}
+
+// doubtfulCycles is the least number of cycles of such a series, which also lasts a transaction's time-out at least.
+const doubtfulCycles = 3
+
+// persists notes that a batch of cycle c was refused without a reason, and reports whether that has been so for long.
+func (f *refusals) persists(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, now time.Time) bool {
+	if f.doubt.topic != b.TP.Topic {
+		f.doubt = doubt{topic: b.TP.Topic, began: now}
+	}
+	f.doubt.times++
+	if f.doubt.from = c.Payload.Origins(b.TP, b.Batch); f.doubt.from == nil { // of a changelog
+		for tp := range r.assigned.partitions {
+			if t := r.outputs.Changelog(tp.Topic); t != nil && t.Name == b.TP.Topic && tp.Partition == b.TP.Partition {
+				f.doubt.from = append(f.doubt.from, tp)
+			}
+		}
+	}
+	return f.doubt.times >= doubtfulCycles && now.Sub(f.doubt.began) >= r.cfg.TransactionTimeout
 }
 
 // of handles the refusal of a batch of cycle c.
@@ -73,6 +107,12 @@ func (f *refusals) of(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, ca
 
 // committed notes that cycle c is committed.
 func (f *refusals) committed(r *recovery, c *cycle.Cycle[*partition]) {
+	if !slices.ContainsFunc(f.doubt.from, func(tp kafka.TP) bool {
+		pt := r.assigned.partitions[tp]
+		return pt != nil && c.Results[pt] == nil
+	}) {
+		f.doubt = doubt{} // what was refused is written
+	}
 	for topic := range f.found {
 		if c.Payload.Has(topic) {
 			delete(f.found, topic)

@@ -49,7 +49,7 @@ func holding(topic, part string) func(kmsg.Request) bool {
 // TestRefusedOutput: brokers refuse the dead letters of one of three partitions, which are in batches with those of the
 // others. It alone is quarantined, whatever the reason, and nothing of the others is lost.
 func TestRefusedOutput(t *testing.T) {
-	for _, code := range []*kerr.Error{kerr.InvalidTimestamp, kerr.InvalidRecord, kerr.PolicyViolation} {
+	for _, code := range []*kerr.Error{kerr.InvalidTimestamp, kerr.InvalidRecord, kerr.PolicyViolation, kerr.UnknownServerError, kerr.CorruptMessage} {
 		for name, guarantee := range map[string]Guarantee{"exactly once": ExactlyOnce, "at least once": AtLeastOnce} {
 			t.Run(code.Message+", "+name, func(t *testing.T) {
 				b := newBench(t, 3)
@@ -58,10 +58,10 @@ func TestRefusedOutput(t *testing.T) {
 				b.produceDead("bad", 50, 0, 1, 2)
 				b.c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dlq", Err: code, Count: -1, When: holding("dlq", "poison")})
 				cfg := b.config("")
-				cfg.Guarantee = guarantee
+				cfg.Guarantee, cfg.TransactionTimeout = guarantee, time.Second
 				log := cfg.capture()
 				p, stop := b.start(cfg)
-				waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
+				waitFor(t, "a quarantine", time.Minute, func() bool { return len(quarantined(p)) > 0 })
 				b.produceDead("more", 20, 0, 2)
 				ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
 				if err != nil {

@@ -34,6 +34,14 @@ func BlameOf(err error) (b Blame, ok bool) {
 	return Blame{}, false
 }
 
+// Doubtful reports whether a broker has refused a batch with a code that says neither that a retry can succeed nor that it
+// cannot: UNKNOWN_SERVER_ERROR, with which brokers also answer where a record makes them fail, and CORRUPT_MESSAGE, which may
+// have happened on the way.
+func Doubtful(err error) bool {
+	var refused *ProduceError
+	return errors.As(err, &refused) && (refused.Code == kafkago.Unknown || refused.Code == kafkago.InvalidMessage)
+}
+
 // Named returns the partition that an error of a commit names, whether a retry can mend it or not; ok is false where it
 // names none.
 func Named(err error) (b Blame, ok bool) {
