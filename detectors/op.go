@@ -26,9 +26,10 @@ type Wide uint8
 
 // The values of Wide.
 const (
-	NotWide   Wide = iota // in none: scores are relative to the deviation of the whole window
-	WideFresh             // in the fresh rows, whose points and those near them have the scores
-	WideAll               // in all rows: a point of each level has a part in a score
+	NotWide    Wide = iota // in none: scores are relative to the deviation of the whole window
+	WideFresh              // in the fresh rows, whose points and those near them have the scores
+	WideAll                // in all rows: a point of each level has a part in a score
+	WideCourse             // in all rows, also where there are one to three of another level: they have a part in the course of the window
 )
 
 // Spec is one row of the op table: everything that an executor and its tests need to know about an op.

@@ -11,13 +11,16 @@ import "math"
 
 // Limits of a change of level.
 const (
-	levelRows  = 7               // rows before one that show the deviation at its level
-	levelBack  = 64              // rows before, where these do not differ
-	levelFar   = 16              // deviations from the center: below, float32 has about the digits that it has of a single level;
-	levelRest  = 4096 / levelFar // in a window of fewer rows more, as the points there are farther from each other
-	levelEvery = 4               // of the rows that are looked at, at most one of so many: a level has more
-	sampled    = 128             // rows that show whether there are values in between
-	between    = 3               // of them, so many may have some, on a way from one level to the other
+	levelRows   = 7               // rows before one that show the deviation at its level
+	levelBack   = 64              // rows before, where these do not differ
+	levelFar    = 16              // deviations from the center: below, float32 has about the digits that it has of a single level;
+	levelRest   = 4096 / levelFar // in a window of fewer rows more, as the points there are farther from each other
+	levelEvery  = 4               // of the rows that are looked at, at most one of so many: a level has more
+	sampled     = 128             // rows that show whether there are values in between
+	between     = 3               // of them, so many may have some, on a way from one level to the other
+	levelEdge   = 3               // rows at an end of the window that have no third one at their level
+	levelBeside = 5               // rows beside these that show the deviation
+	levelAway   = 64              // times the span of these: a spike of fewer takes few digits from the rest of the window
 )
 
 // InWide is set in the offset of an X of float64 of an op of float32; the rest of the offset counts pairs of words.
@@ -50,12 +53,30 @@ func (r *Rows) Near(fresh int) (near Rows, origin []float64) {
 	return near, origin
 }
 
-// ChangesLevel reports whether one of the last fresh rows, of x and then y, floats by their bits, is at another level
-// than the centers: much farther from one of them than from the rows just before it, with hardly any value of
-// the window on the way. Noise, waves, trends, walks and single spikes are not.
-func ChangesLevel(x, y []uint64, dim, fresh int, centers []float64) bool {
+// ChangesLevel reports whether a row of x and then y, floats by their bits, is at another level than the centers: much
+// farther from one of them than from the rows just before it, with hardly any value of the window on the way. Noise, waves,
+// trends, walks and single spikes are not. wide says which rows: the last fresh ones or all; and whether a
+// change counts that is just entering or leaving the window, as does a spike there.
+func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) bool {
 	rows := (len(x) + len(y)) / dim
 	times := levelFar * max(1, levelRest/float64(rows))
+	switch wide {
+	case NotWide:
+		return false
+	case WideFresh:
+	case WideAll:
+		fresh = rows
+	case WideCourse:
+		fresh = rows
+		if rows < levelEdge+levelBeside {
+			break
+		}
+		for c := range dim {
+			if leaves(x, y, dim, c, rows-1, rows-levelEdge-levelBeside) || leaves(x, y, dim, c, 0, levelEdge) {
+				return true
+			}
+		}
+	}
 	for c, center := range centers {
 		for row := rows - 1; row >= rows-fresh; row -= levelEvery {
 			far := math.Abs(valueOf(x, y, row*dim+c) - center)
@@ -65,6 +86,18 @@ func ChangesLevel(x, y []uint64, dim, fresh int, centers []float64) bool {
 		}
 	}
 	return false
+}
+
+// leaves reports whether a row is much farther from rows than these, levelBeside of them from row from on, are from each other.
+func leaves(x, y []uint64, dim, c, row, from int) bool {
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := from; i < from+levelBeside; i++ {
+		v := valueOf(x, y, i*dim+c)
+		low, high = min(low, v), max(high, v)
+	}
+	v := valueOf(x, y, row*dim+c)
+	far := max(v-high, low-v)
+	return high > low && far <= math.MaxFloat64 && far > levelAway*(high-low)
 }
 
 // deviation returns how far the third nearest of the rows just before one, or of the window's first rows, is from it; where that

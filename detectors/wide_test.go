@@ -18,7 +18,11 @@ func TestChangesLevel(t *testing.T) {
 		from, n := CenterRows(len(x), count)
 		cut := rng.IntN(len(x))
 		centers, _ := Centers(nil, rows[:cut], rows[cut:], 1, from, n)
-		return ChangesLevel(rows[:cut], rows[cut:], 1, fresh, centers)
+		wide := WideFresh
+		if rng.IntN(2) == 0 && fresh == 1 {
+			wide = WideCourse
+		}
+		return ChangesLevel(wide, rows[:cut], rows[cut:], 1, fresh, centers)
 	}
 	for name, at := range map[string]func(r *rand.Rand, n int) func(i int) float64{
 		"noise":   func(r *rand.Rand, _ int) func(int) float64 { return func(int) float64 { return r.NormFloat64() } },

@@ -23,6 +23,22 @@ type SVDScorer struct {
 // Score sets scores to those of the last len(scores) values of x, which has at
 // least p.Reads()+len(scores)-1.
 func (s *SVDScorer) Score(p *SVDParams, scores, x []float32) {
+	scoreSVD(s, p, scores, x, vec.Sum)
+}
+
+// ScoreWide is Score of float64.
+func (s *SVDScorer) ScoreWide(p *SVDParams, scores []float32, x []float64) {
+	scoreSVD(s, p, scores, x, sum)
+}
+
+func sum(x []float64) (s float64) {
+	for _, v := range x {
+		s += v
+	}
+	return s
+}
+
+func scoreSVD[F float32 | float64](s *SVDScorer, p *SVDParams, scores []float32, x []F, sum func([]F) float64) {
 	w := p.Window
 	if cap(s.window) < 2*w-1 {
 		s.window, s.mu = make([]float64, 2*w-1), make([]float64, w)
@@ -30,31 +46,37 @@ func (s *SVDScorer) Score(p *SVDParams, scores, x []float32) {
 	s.window, s.mu = s.window[:2*w-1], s.mu[:w]
 	x = x[len(x)-p.Reads()-len(scores)+1:]
 	for i := range scores {
-		scores[i] = float32(s.score(p, x[i:i+p.Reads()]))
+		scores[i] = float32(scoreOneSVD(s, p, x[i:i+p.Reads()], sum))
 	}
 }
 
-func (s *SVDScorer) score(p *SVDParams, x []float32) float64 {
+func scoreOneSVD[F float32 | float64](s *SVDScorer, p *SVDParams, x []F, sum func([]F) float64) float64 {
 	w := p.Window
 	past, current := x[:2*w-1], x[p.Gamma:]
-	sum := vec.Sum(past) + vec.Sum(current)
-	check := sum
+	total := sum(past) + sum(current)
+	check := total
 	if p.Gamma > 2*w-1 {
-		check += vec.Sum(x[2*w-1 : p.Gamma])
+		check += sum(x[2*w-1 : p.Gamma])
 	}
 	if !(math.Abs(check) <= math.MaxFloat64) {
 		return math.NaN()
 	}
-	mean := sum / float64(2*(2*w-1))
-	if !s.centre(past, mean) || !s.centre(current, mean) {
+	mean := total / float64(2*(2*w-1))
+	if !centreSVD(s.window, past, mean) || !centreSVD(s.window, current, mean) {
 		return 0
 	}
 	s.current.begin(s.window)
+	if math.IsInf(s.current.energy, 1) { // of float64 alone: too large to be squared
+		return math.NaN()
+	}
 	s.current.least = 1e-3
 	s.current.until(1, min(w, 16), nil)
 	s.current.leading(s.mu)
-	s.centre(past, mean)
+	centreSVD(s.window, past, mean)
 	s.past.begin(s.window)
+	if math.IsInf(s.past.energy, 1) {
+		return math.NaN()
+	}
 	s.past.repeats, s.past.least = repeats(past), p.Negligible
 	counts := s.past.until(p.Rank, min(w, 2*p.Rank+8), s.mu)
 	score := 1.0
@@ -64,12 +86,12 @@ func (s *SVDScorer) score(p *SVDParams, x []float32) float64 {
 	return min(max(score, 0), 1)
 }
 
-// centre sets the window to x less its mean. It returns false where all differences are 0.
-func (s *SVDScorer) centre(x []float32, mean float64) bool {
+// centreSVD sets the window to x less its mean. It returns false where all differences are 0.
+func centreSVD[F float32 | float64](window []float64, x []F, mean float64) bool {
 	some := false
 	for i, v := range x {
-		s.window[i] = float64(v) - mean
-		some = some || math.Abs(s.window[i]) > still*math.Abs(mean)
+		window[i] = float64(v) - mean
+		some = some || math.Abs(window[i]) > still*math.Abs(mean)
 	}
 	return some
 }
@@ -78,7 +100,7 @@ func (s *SVDScorer) centre(x []float32, mean float64) bool {
 // beside the others: spikes on a constant ground. The antidiagonal of a spike alone has two
 // eigenvalues, many times each; small differences make them not quite equal, and a Krylov space ends
 // before it has found all of them.
-func repeats(x []float32) bool {
+func repeats[F float32 | float64](x []F) bool {
 	low, high := x[0], x[0]
 	for _, v := range x {
 		low, high = min(low, v), max(high, v)

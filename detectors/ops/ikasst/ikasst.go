@@ -20,7 +20,7 @@ import (
 const Op detectors.Op = 1
 
 var spec = detectors.Spec{
-	Name: "ikasst", Elem: detectors.F32, Bounded: true,
+	Name: "ikasst", Elem: detectors.F32, Bounded: true, Wide: trajectories.Wide,
 	Finds: "its course has changed",
 	Help: "change score by singular spectrum transformation, from an implicit Krylov approximation. It departs from equation 3 of the " +
 		"paper, Idé and Tsuda 2007, where a Ritz value is less than a thousandth below the one before, or the present has hardly any " +
@@ -123,10 +123,7 @@ func columns(r *detectors.Rows, p *sst.Params, f func(c int, x, a []float64)) {
 
 // column returns the series and the feedback of column c, in float64.
 func column(r *detectors.Rows, p *sst.Params, c int) (x, a []float64) {
-	x, a = make([]float64, r.Len()), make([]float64, p.Window)
-	for i := range x {
-		x[i] = float64(r.X[i*r.Dim+c])
-	}
+	x, a = trajectories.Column(r, c), make([]float64, p.Window)
 	for i := range a {
 		a[i] = float64(p.A0[i])
 		if len(r.Carry) > 0 {
@@ -189,10 +186,18 @@ func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 			copy(next[c*p.Window:], p.A0)
 		}
 	}
-	m.scorer.Score(&p, r.Scores, m.series(r, 0), next[:p.Window])
+	score := func(scores []float32, c int) {
+		a := next[c*p.Window : (c+1)*p.Window]
+		if r.X64 != nil {
+			sst.ScoreWide(&p, scores, trajectories.Column(r, c), a)
+		} else {
+			m.scorer.Score(&p, scores, m.series(r, c), a)
+		}
+	}
+	score(r.Scores, 0)
 	for c := 1; c < r.Dim; c++ {
 		m.scores = append(m.scores[:0], r.Scores...)
-		m.scorer.Score(&p, m.scores, m.series(r, c), next[c*p.Window:(c+1)*p.Window])
+		score(m.scores, c)
 		for i, s := range m.scores {
 			r.Scores[i] = max(r.Scores[i], s)
 		}
@@ -213,6 +218,9 @@ func (m *memory) series(r *detectors.Rows, c int) []float32 {
 
 func cost(r *detectors.Rows) int {
 	p := params(r.Params)
+	if r.X64 != nil {
+		return r.Dim * r.Fresh * (4000 + p.Window*p.Window*(2*p.Steps+2*p.Krylov)/4)
+	}
 	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
 }
 

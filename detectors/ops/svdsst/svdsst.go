@@ -20,7 +20,7 @@ import (
 const Op detectors.Op = 5
 
 var spec = detectors.Spec{
-	Name: "svdsst", Elem: detectors.F32, Bounded: true,
+	Name: "svdsst", Elem: detectors.F32, Bounded: true, Wide: trajectories.Wide,
 	Finds:   "its course has changed",
 	Help:    "change score by singular spectrum transformation with exact singular vectors, more expensive than ikasst",
 	Version: 1, // rows are centred by blocks
@@ -87,11 +87,8 @@ func (d *detector) Window() int             { return d.sst.Reads() }
 // define calls f with the definition's scores of each column.
 func define(r *detectors.Rows, f func(p *sst.SVDParams, scores []float64, of []sst.SVD)) {
 	p := params(r.Params)
-	x := make([]float64, r.Len())
 	for c := range r.Dim {
-		for i := range x {
-			x[i] = float64(r.X[i*r.Dim+c])
-		}
+		x := trajectories.Column(r, c)
 		scores, of := sst.DefineSVD(&p, x, r.Fresh)
 		f(&p, scores, of)
 	}
@@ -117,11 +114,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
 	c := trajectories.Compared{Steady: d.Steady, Window: d.sst.Window, Gamma: d.sst.Gamma}
 	return c.Describe(&r, fresh, func(field int) sst.Anatomy {
-		x := make([]float64, row+1)
-		for i := range x {
-			x[i] = float64(r.X[i*r.Dim+field])
-		}
-		return sst.DissectSVD(&d.sst, x)
+		return sst.DissectSVD(&d.sst, trajectories.Column(&r, field)[:row+1])
 	})
 }
 
@@ -137,6 +130,17 @@ func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	p := params(r.Params)
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
+	if r.X64 != nil {
+		clear(r.Scores)
+		m.scores = append(m.scores[:0], r.Scores...)
+		for c := range r.Dim {
+			m.scorer.ScoreWide(&p, m.scores, trajectories.Column(r, c))
+			for i, s := range m.scores {
+				r.Scores[i] = max(r.Scores[i], s)
+			}
+		}
+		return
+	}
 	if r.Dim == 1 {
 		m.scorer.Score(&p, r.Scores, r.X)
 		return

@@ -16,6 +16,22 @@ type Compared struct {
 	Gamma  int // from the past's last row to the present's
 }
 
+// Wide is a Spec's Wide: past and present each have a level, and few rows of another are their first direction.
+func Wide(detectors.Words) detectors.Wide { return detectors.WideCourse }
+
+// Column returns field c of a task's rows in float64.
+func Column(r *detectors.Rows, c int) []float64 {
+	x := make([]float64, r.Len())
+	for i := range x {
+		if r.X64 != nil {
+			x[i] = r.X64[i*r.Dim+c]
+		} else {
+			x[i] = float64(r.X[i*r.Dim+c])
+		}
+	}
+	return x
+}
+
 // most is the number of directions that Describe returns at least, where there are as many.
 const most = 8
 

@@ -139,14 +139,14 @@ func (q *Queue[K]) Pack(
 	begin := int64(0) // of a grid's window
 	switch d.Elem {
 	case detectors.F32:
+		if p.wide != detectors.NotWide && q.packLevels(t, w, p, rows, b) {
+			break
+		}
 		if p.pool != nil && !replaying && rows == d.Full {
 			var cached bool
 			if cached, added = q.packCached(t, w, p, m, b); cached {
 				break
 			}
-		}
-		if p.wide != detectors.NotWide && q.packLevels(t, w, p, rows, b) {
-			break
 		}
 		if p.model != nil {
 			t.Model = b.Model(p.model)

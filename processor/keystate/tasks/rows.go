@@ -106,11 +106,7 @@ func packTimed(t *detectors.Task, w *series.Window, d *detector, rows int32, b *
 func (p *packer) packLevels(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) bool {
 	x, y := w.Values(d.Dim, rows)
 	common := p.center(x, y, d, rows, w.Count)
-	of := min(rows, d.Fresh)
-	if d.wide == detectors.WideAll {
-		of = rows
-	}
-	if !detectors.ChangesLevel(x, y, d.Dim, int(of), p.centers) {
+	if !detectors.ChangesLevel(d.wide, x, y, d.Dim, int(min(rows, d.Fresh)), p.centers) {
 		p.centers = p.centers[:0]
 		return false
 	}
