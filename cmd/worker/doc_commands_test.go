@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"io"
 	"math"
 	"net/http"
@@ -46,96 +44,6 @@ func docCommands(t *testing.T, page string) (commands []string) {
 		going = ""
 	}
 	return commands
-}
-
-// shellWords splits a command as a shell would, up to a comment, a pipe, a redirection or another command.
-func shellWords(line string) (words []string) {
-	var word strings.Builder
-	quote, in := rune(0), false
-	for _, r := range line {
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, in = r, true
-		case !in && r == '#', strings.ContainsRune("|;&>", r):
-			if in {
-				words = append(words, word.String())
-			}
-			return words
-		case r == ' ' || r == '\t':
-			if in {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			in = false
-		default:
-			word.WriteRune(r)
-			in = true
-		}
-	}
-	if in {
-		words = append(words, word.String())
-	}
-	return words
-}
-
-var assignment = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
-
-// TestDocCommands runs each command line of the worker that README and the pages of docs show, with the settings that its
-// page exports or that stand before it: the command, its flags and its settings are right, as far as that is known without a
-// broker. Each runs in a context that has ended, so none waits for one.
-func TestDocCommands(t *testing.T) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	must(t, err)
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	must(t, err)
-	ran := map[string]int{}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	stdin := os.Stdin
-	t.Cleanup(func() { os.Stdin = stdin })
-	os.Stdin, err = os.Open(os.DevNull)
-	must(t, err)
-	t.Chdir(t.TempDir())
-	must(t, os.WriteFile("presses.yaml", []byte("group: odradek-presses\n"), 0o600)) // of first-hour.md, as suggest writes it
-	more := map[string][]string{"operations.md": {"ODRADEK_DETECTORS=spikes"}}
-	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
-		var exported []string
-		for _, line := range docCommands(t, page) {
-			words := shellWords(line)
-			if len(words) > 1 && words[0] == "export" {
-				for _, word := range words[1:] {
-					exported = append(exported, strings.ReplaceAll(word, "$PWD/", "")) // the folder of the test
-				}
-				continue
-			}
-			// The least that a command needs, before what the page says.
-			environ := append([]string{"ODRADEK_KAFKA_BROKERS=127.0.0.1:1", "ODRADEK_GROUP=plant", "ODRADEK_TOPICS=sensors,presses,machines",
-				"ODRADEK_SCHEMA_REGISTRY_URL=http://127.0.0.1:1"}, more[filepath.Base(page)]...)
-			environ = append(environ, exported...)
-			for len(words) > 0 && assignment.MatchString(words[0]) {
-				environ, words = append(environ, words[0]), words[1:]
-			}
-			if len(words) < 2 || strings.TrimPrefix(words[0], "bin/") != "worker" || words[1] == "run" {
-				continue
-			}
-			ran[words[1]]++
-			var out, errs bytes.Buffer
-			code := dispatch(ctx, words[1:], &out, &errs, terminal{&out, &errs, environ}.commands())
-			if code == exitUsage {
-				t.Errorf("%s: %s\nends with %d: %s", filepath.Base(page), line, code, errs.String())
-			}
-		}
-	}
-	for _, name := range []string{"generate", "suggest", "check", "backtest", "why", "mute", "feedback", "dlq", "state"} {
-		if ran[name] == 0 {
-			t.Errorf("no page shows worker %s", name)
-		}
-	}
-	t.Log(ran)
 }
 
 var (
