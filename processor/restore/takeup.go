@@ -94,8 +94,7 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
 			r.TP(), off.Offset), off.Offset, true)
 	case floor.Bits != r.State.SampleBits && floor.MaxTime != keystate.NoTime:
-		return n, r.stateLost(ctx, n, stored, "its state was made of records read with ODRADEK_SERIES_FIELDS or ODRADEK_READINGS_FIELD, or "+
-			"without, and now they are read the other way", off.Offset, true)
+		return n, r.stateLost(ctx, n, stored, r.renumbered(&floor, off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
 			starts), off.Offset, true)
@@ -117,6 +116,22 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 	}
 	n.Floor, n.From = floor, max(floor.From(), starts)
 	return n, nil
+}
+
+// renumbered returns why state is refused whose offsets number the samples of records that are several, where a record is one
+// sample now, or the other way round. That is so after a drain, too: each head of a series has such offsets.
+func (r *Restorer) renumbered(floor *keystate.Floor, committed int64) string {
+	was, is := "one sample", "several (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS is set now)"
+	if floor.Bits > 0 {
+		was, is = "several samples (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS was set)", "one"
+	}
+	lost := fmt.Sprintf("everything up to offset %d is scored, but for samples that are held for their order", committed)
+	if floor.Offset < committed {
+		lost = fmt.Sprintf("what waits since offset %d is given up, too, unless a worker with the former setting is started and ended with "+
+			"SIGTERM before", floor.Offset)
+	}
+	return fmt.Sprintf("each offset in its state is of a record of %s, and a record is %s: windows, histories and open anomalies mean "+
+		"other samples, and all series begin anew; set it back to keep them; %s", was, is, lost)
 }
 
 // bounds returns the first offset of the log. lost reports that off is not in it, or
