@@ -49,7 +49,8 @@ func holding(topic, part string) func(kmsg.Request) bool {
 // TestRefusedOutput: brokers refuse the dead letters of one of three partitions, which are in batches with those of the
 // others. It alone is quarantined, whatever the reason, and nothing of the others is lost.
 func TestRefusedOutput(t *testing.T) {
-	for _, code := range []*kerr.Error{kerr.InvalidTimestamp, kerr.InvalidRecord, kerr.PolicyViolation, kerr.UnknownServerError, kerr.CorruptMessage} {
+	for _, code := range []*kerr.Error{kerr.InvalidTimestamp, kerr.InvalidRecord, kerr.PolicyViolation, kerr.UnknownServerError,
+		kerr.CorruptMessage} {
 		for name, guarantee := range map[string]Guarantee{"exactly once": ExactlyOnce, "at least once": AtLeastOnce} {
 			t.Run(code.Message+", "+name, func(t *testing.T) {
 				b := newBench(t, 3)

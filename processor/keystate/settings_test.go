@@ -273,11 +273,11 @@ func alike(cfg *Config) bool {
 	for i := range cfg.Detectors {
 		if d := &cfg.Detectors[i]; d.Ensemble == nil {
 			f := d.Detector.(*fake)
-			if n := f.window + f.lag; need[d.Window] != 0 && need[d.Window] != n {
+			n := f.window + f.lag
+			if need[d.Window] != 0 && need[d.Window] != n {
 				return false
-			} else {
-				need[d.Window] = n
 			}
+			need[d.Window] = n
 		}
 	}
 	return true
