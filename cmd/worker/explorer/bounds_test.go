@@ -25,21 +25,22 @@ func TestSeriesBudget(t *testing.T) {
 	for _, name := range []string{"anomalies", "in", "scores"} {
 		b.topic(name, 1)
 	}
-	const n, large = 400, 100 // the last ones are large
+	const n, from, to = 550, 300, 460 // those between are large; a span behind the small ones would be of all of them
+	ats := []int{to - 1, from - 1, n - 1}
 	pad := strings.Repeat("x", 700<<10)
 	for i := range n {
 		note := ""
-		if i >= n-large && i%10 != 3 || i == 250 {
+		if i >= from && i < to && i%10 != 3 || i == 250 {
 			note = pad
 		}
 		b.write(kafkatest.Record{Topic: "in", Partition: 0, Key: []byte("k"), Time: b.at(i) / 1000,
 			Value: fmt.Appendf(nil, `{"id":"pump-1","at":%d,"a":%d,"b":2,"note":%q}`, b.at(i)/1000, i, note)})
 	}
-	for i, at := range []int{n - 1, 299} {
+	for i, at := range ats {
 		b.write(b.anomaly(byte(i+1), 1, 0, "pump-1", at, nil))
 	}
-	b.list(web.AnomalyQuery{}, "open", func(l *web.AnomalyList) bool { return l.Open == 2 })
-	for i, at := range []int{n - 1, 299} {
+	b.list(web.AnomalyQuery{}, "open", func(l *web.AnomalyList) bool { return l.Open == 3 })
+	for i, at := range ats {
 		s, err := b.Series(t.Context(), &web.SeriesQuery{Key: "pump-1", Anomaly: fmt.Sprintf("%02x%030x", i+1, 0), Samples: 1000})
 		if err != nil {
 			t.Fatal(err)
