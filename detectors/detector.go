@@ -2,6 +2,7 @@ package detectors
 
 import (
 	"math"
+	"slices"
 
 	"odradek/detectors/bins"
 )
@@ -79,10 +80,15 @@ type Locator interface {
 type Part struct {
 	Row      int // that deviates most
 	From, To int // the first and the last row that deviate at least half as much
+
+	// Spread is how far readings usually are from what the method expects, in the value with the largest share, on the scale
+	// of X: a deviation of one standard deviation. 0: it is not known.
+	Spread float64
 }
 
 // PartOf returns the part of successive rows, the first of which has the given number, from the squares of their deviations: of
-// those from row since on. NaN is a deviation that is not known; without any that is, the part is the last row.
+// those from row since on. NaN is a deviation that is not known; without any that is, the part is the last row. The spread is by
+// the median deviation of the rows outside of the part.
 func PartOf(first, since int, squares []float64) Part {
 	row := -1
 	for i, v := range squares {
@@ -93,17 +99,42 @@ func PartOf(first, since int, squares []float64) Part {
 	if row < 0 {
 		return OneRow(first + len(squares) - 1)
 	}
-	p := Part{row, row, row}
+	p := Part{Row: row, From: row, To: row}
 	for i, v := range squares {
 		if first+i >= since && v >= squares[row]/4 {
 			p.From, p.To = min(p.From, i), max(p.To, i)
 		}
 	}
-	return Part{first + row, first + p.From, first + p.To}
+	var others []float64
+	for i, v := range squares {
+		if (i < p.From || i > p.To) && v == v {
+			others = append(others, v)
+		}
+	}
+	if len(others) >= leastOthers {
+		slices.Sort(others)
+		p.Spread = 1.4826 * math.Sqrt(others[len(others)/2])
+	}
+	return Part{first + row, first + p.From, first + p.To, p.Spread}
 }
 
+// leastOthers is the least number of rows whose median deviation is taken as usual.
+const leastOthers = 5
+
 // OneRow is the part of a score about one row.
-func OneRow(row int) Part { return Part{row, row, row} }
+func OneRow(row int) Part { return Part{Row: row, From: row, To: row} }
+
+// mostScore is the limit of scores of zscore, ar and season. One as high does not say what the spread is.
+const mostScore = 1e6
+
+// OneReading is the part of a score about one row whose deviation, in the value with the largest share, is score times the spread.
+func OneReading(row int, deviation, score float64) Part {
+	p := OneRow(row)
+	if s := math.Abs(deviation) / score; score < mostScore && s > 0 && s-s == 0 {
+		p.Spread = s
+	}
+	return p
+}
 
 // Largest returns the index of the largest share, the first of equal ones; -1 where there is none.
 func Largest(shares []float64) int {

@@ -7,14 +7,15 @@ import (
 )
 
 // Deviation is Explainer.Explain of a score about a run of rows, the last of which has the given number: from the run that was
-// expected, and from the sums of the squared differences of each value from the neighbours that make the score. Both are
+// expected, and from the sums of the squared differences of each value from so many neighbours that make the score. Both are
 // row by row, as X is.
-func Deviation(last, since int, run, squares, expected, contribution []float64) (Part, bool) {
+func Deviation(last, since, neighbours int, run, squares, expected, contribution []float64) (Part, bool) {
 	dim := len(expected)
 	if !shares(squares, contribution) {
 		return Part{}, false
 	}
 	p := PartOf(last+1-len(run)/dim, since, column(squares, dim, Largest(contribution)))
+	p.Spread /= math.Sqrt(float64(max(1, neighbours)))
 	copy(expected, run[len(run)-(last-p.Row+1)*dim:][:dim])
 	return p, true
 }

@@ -181,7 +181,7 @@ func TestAny(t *testing.T) {
 				overdue++
 			}
 			p.Add(state, rows[i].member, &rows[i].row)
-			for r := (Row{}); p.Next(state, &r, terms); {
+			for r := (Row{}); p.Next(state, &r, terms, nil); {
 				got, parts = append(got, r), append(parts, slices.Clone(terms))
 			}
 			if !p.Valid(state) {

@@ -346,8 +346,9 @@ func cut(score float32) float32 {
 }
 
 // Next scores the first waiting sample if all members have passed it, or too many wait, and sets terms
-// to the members' terms; with Any to their ratios, 0 without one.
-func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
+// to the members' terms; with Any to their ratios, 0 without one. Of a sum it sets counted, unless it is nil, to the scores
+// that the terms were computed from (Counted), NaN without one.
+func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32) bool {
 	n, size := int(state[atWaiting]), p.entrySize()
 	if n == 0 {
 		return false
@@ -372,7 +373,7 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	} else {
 		r.Remaining = p.remaining(state, queue[:n*size])
 		r.WarmingUp = r.Remaining > 0
-		p.sum(state, queue[:n*size], r, terms)
+		p.sum(state, queue[:n*size], r, terms, counted)
 	}
 	if p.Any && r.WarmingUp {
 		r.Remaining = p.soonest(state, queue[:n*size])
@@ -385,7 +386,7 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 }
 
 // sum sets the score of the first entry of the queue to the sum of the members' terms.
-func (p *Params) sum(state, queue []uint64, r *Row, terms []float64) {
+func (p *Params) sum(state, queue []uint64, r *Row, terms []float64, counted []float32) {
 	sum, scored := 0.0, false
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
@@ -394,15 +395,15 @@ func (p *Params) sum(state, queue []uint64, r *Row, terms []float64) {
 		if own != own && p.Every != nil {
 			score = p.next(queue, i, r)
 		}
+		if counted != nil {
+			counted[i] = score
+		}
 		if score != score {
 			terms[i] = 0
 			continue
 		}
 		scored = true
-		terms[i] = term(float64(score), mean(m))
-		if p.Weights != nil {
-			terms[i] *= p.Weights[i]
-		}
+		terms[i] = p.weighted(i, score, m)
 		sum += terms[i]
 		p.learn(m, own)
 	}
@@ -410,6 +411,26 @@ func (p *Params) sum(state, queue []uint64, r *Row, terms []float64) {
 		r.Score = float32(sum)
 	}
 }
+
+// weighted returns a member's term of a score.
+func (p *Params) weighted(member int, score float32, m []uint64) float64 {
+	t := term(float64(score), mean(m))
+	if p.Weights != nil {
+		t *= p.Weights[member]
+	}
+	return t
+}
+
+// Term returns a member's term in a sum if its score counted now; NaN without a score.
+func (p *Params) Term(state []uint64, member int, score float32) float64 {
+	if score != score {
+		return math.NaN()
+	}
+	return p.weighted(member, Counted(score), state[atMembers+member*memberSize:])
+}
+
+// Counted limits a score to the range of those that count.
+func Counted(score float32) float32 { return cut(score) }
 
 // next returns the score that a member without one for the first entry of the queue has for one of the next Every-1 entries; NaN
 // for none. It extends the row's times back to those that this score is about.

@@ -21,7 +21,7 @@ func TestTerms(t *testing.T) {
 	var parts [][]float64
 	add := func(member int, offset int64, score float32) {
 		p.Add(state, member, &Row{Time: 10 * offset, Offset: offset, About: 10 * (offset - int64(member)), Until: 10 * offset, Score: score})
-		for r := (Row{}); p.Next(state, &r, terms); {
+		for r := (Row{}); p.Next(state, &r, terms, nil); {
 			got, parts = append(got, r), append(parts, slices.Clone(terms))
 		}
 		if !p.Valid(state) {
@@ -78,7 +78,7 @@ func TestStragglers(t *testing.T) {
 	var got []Row
 	add := func(member int, offset int64, score float32) {
 		p.Add(state, member, &Row{Time: offset, Offset: offset, About: offset, Until: offset, Score: score})
-		for r := (Row{}); p.Next(state, &r, terms); {
+		for r := (Row{}); p.Next(state, &r, terms, nil); {
 			got = append(got, r)
 		}
 	}
@@ -149,7 +149,7 @@ func TestLags(t *testing.T) {
 						p.Add(state, m, &Row{Time: o, Offset: o, About: o - 2, Until: o, Score: scores[m][o]})
 						from[m]++
 					}
-					for row := (Row{}); p.Next(state, &row, terms); {
+					for row := (Row{}); p.Next(state, &row, terms, nil); {
 						all = append(all, row)
 					}
 				}
@@ -227,7 +227,7 @@ func TestEvery(t *testing.T) {
 				if s := scores[m][o]; s == s || p.Every[m] == 1 {
 					p.Add(state, m, &Row{Time: o, Offset: o, About: o - 100, Until: o, Score: s})
 				}
-				for row := (Row{}); p.Next(state, &row, terms); {
+				for row := (Row{}); p.Next(state, &row, terms, nil); {
 					got = append(got, row)
 				}
 			}

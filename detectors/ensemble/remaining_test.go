@@ -60,7 +60,7 @@ func TestRemaining(t *testing.T) {
 					r.Score = float32(rnd.ExpFloat64())
 				}
 				p.Add(state, m, r)
-				for row := (Row{}); p.Next(state, &row, terms); {
+				for row := (Row{}); p.Next(state, &row, terms, nil); {
 					rows = append(rows, row)
 				}
 				if !p.Valid(state) {

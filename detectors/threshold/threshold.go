@@ -255,6 +255,32 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 	return v
 }
 
+// Least returns a bound that the threshold of the next score is not below: of a rate that is extrapolated the highest score. Without a
+// threshold yet it is infinite. It depends on the scores in the history alone, so it is the same before and after a restore; a state
+// of another size, or nil, is empty.
+func (r *Rule) Least(state []float32) float32 {
+	if len(state) != r.Size() {
+		state = nil
+	}
+	count := 0
+	if state != nil {
+		count = int(state[atCount]) + digit*int(state[atCountHigh])
+	}
+	n := min(count, r.History)
+	switch {
+	case r.Kind == Off, count < r.Warmup, n == 0 && r.Kind != Fixed:
+		return float32(math.Inf(1))
+	case n == 0:
+		return r.bound(nil, nil)
+	}
+	sorted := state[len(state)-r.History:][:n]
+	if r.Kind == Conformal || r.Kind == PerDay {
+		m := int(r.rate(state, n)*float64(n+1)) - 1
+		return sorted[n-1-max(0, min(n-1, m))]
+	}
+	return r.bound(state, sorted)
+}
+
 // adds reports whether a score is added, and updates the run. A rule that adds all scores has no run.
 func (r *Rule) adds(state []float32, exceeds bool) bool {
 	if !exceeds || r.Decluster < 2 {

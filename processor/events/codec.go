@@ -25,7 +25,7 @@ func (s *State) Append(b []byte) []byte {
 		kind |= remembers
 	}
 	if s.heard != nil {
-		kind |= hears | parted
+		kind |= hears | parted | spreads
 	}
 	if kind&2 != 0 {
 		kind |= dated
@@ -62,8 +62,8 @@ func Decode(b []byte) (s State, rest []byte, err error) {
 		s.group = decodeGroup(&d)
 	}
 	if kind&hears != 0 {
-		s.decodeHeard(&d, kind&parted != 0)
-		kind &^= hears | parted
+		s.decodeHeard(&d, kind&parted != 0, kind&spreads != 0)
+		kind &^= hears | parted | spreads
 	}
 	withDate := kind&dated != 0
 	kind &^= dated
@@ -120,6 +120,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Escalation != nil {
 		ends |= escalated
 	}
+	if a.Spread != 0 || a.Carrier != "" {
+		ends |= carried
+	}
 	b = appendDoubles(b, a.Expected, ends)
 	if a.Group != nil {
 		b = appendDoubles(b, a.Actual, grouped)
@@ -155,8 +158,15 @@ func (a *Anomaly) Append(b []byte) []byte {
 			b = binary.AppendVarint(b, t)
 		}
 	}
+	if ends&carried != 0 {
+		b = appendText(appendBits(b, a.Spread), a.Carrier)
+	}
 	return b
 }
+
+// carried is added to the length of the expected values of an anomaly with a spread or a carrier, which end it; earlier versions
+// refuse it as they do alike.
+const carried = 1 << 24
 
 // escalated is added to the length of the expected values of an anomaly with an escalation, which ends it; earlier versions refuse it
 // as they do alike.
@@ -244,7 +254,7 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 		a.Rank = d.Float()
 	}
 	like := d.Uint32()
-	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held|voiced|escalated))
+	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held|voiced|escalated|carried))
 	inGroup := d.Uint32()
 	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
@@ -269,5 +279,8 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	}
 	if like&escalated != 0 {
 		a.Escalation = &Escalation{d.Int(), d.Int(), d.Int()}
+	}
+	if like&carried != 0 {
+		a.Spread, a.Carrier = math.Float64frombits(d.Bits()), d.String()
 	}
 }

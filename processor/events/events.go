@@ -95,6 +95,9 @@ type Anomaly struct {
 	// At PeakTime, or that of its voice, for each value of the row; nil for a detector without them.
 	Expected, Actual, Contribution []float64
 
+	Spread  float64 // how far readings of the field that contributes most usually are from what is expected; 0: not known
+	Carrier string  // of an ensemble that sums: the member that has these values; empty: they are the members' shares
+
 	Range  *Range  // of a value field; nil: not known. Replaced, never changed
 	Voice  *Voice  // of an ensemble of any; nil: none. Replaced, never changed
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed

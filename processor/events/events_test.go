@@ -179,7 +179,7 @@ func (n *naive) change(k Kind, in Input) Change {
 			continue
 		}
 		a.Samples++
-		part := Part{o.About, o.Until}
+		part := Part{From: o.About, At: o.Until}
 		if o.Part != nil {
 			part = *o.Part
 		}
@@ -192,6 +192,7 @@ func (n *naive) change(k Kind, in Input) Change {
 		if o.Score > a.PeakScore {
 			a.PeakScore, a.PeakTime, a.Threshold, a.Rank, a.Expected, a.Actual, a.Contribution = o.Score, part.At, o.Threshold, o.Rank, o.Expected,
 				o.Actual, o.Contribution
+			a.Spread, a.Carrier = part.Spread, o.Carrier
 		}
 	}
 	a.Start = n.start()
@@ -263,7 +264,8 @@ func TestDefinition(t *testing.T) {
 			if in.Exceeds && s.Peak(in.Score) {
 				in.Actual = []float64{float64(in.Score) / 3}
 				if located && r.IntN(4) > 0 {
-					in.Part = &Part{From: in.About + (in.Until-in.About)/3, At: in.Until - (in.Until-in.About)/3}
+					in.Part = &Part{From: in.About + (in.Until-in.About)/3, At: in.Until - (in.Until-in.About)/3, Spread: float64(r.IntN(3)) / 2}
+					in.Carrier = []string{"", "near"}[r.IntN(2)]
 				}
 			}
 			want, wanted := def.step(in)

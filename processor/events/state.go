@@ -27,6 +27,7 @@ type Input struct {
 	// Of a score for which Peak is true, where the detector knows; kept, so they
 	// must not be changed later.
 	Expected, Actual, Contribution []float64
+	Carrier                        string // the member that they are of; empty: they are the detector's own
 	Part                           *Part
 	Located                        bool // the detector knows the Part of its scores; one without says nothing of the start
 
@@ -205,6 +206,15 @@ func begun(first int64) *life {
 type Part struct {
 	From int64 // event time of the first that deviates at least half as much as the one that deviates most
 	At   int64 // of the one that deviates most
+
+	// Spread is how far readings usually are from what was expected, in the value with the largest contribution; 0: not known.
+	Spread float64
+}
+
+// Carry takes what the member says that carries the score of an ensemble. Its score may cover samples after that of the ensemble's.
+func (in *Input) Carry(said *Said) {
+	in.Expected, in.Actual, in.Contribution, in.Part, in.Carrier = said.Expected, said.Actual, said.Contribution, said.Part, said.Member
+	in.Until = max(in.Until, said.Until)
 }
 
 // part returns the part of the score, which is inside of what the score covers; where the detector does not know it, all of that, with the
@@ -215,9 +225,9 @@ func (in *Input) part() Part {
 		p = said.Part
 	}
 	if p == nil {
-		return Part{in.About, in.Until}
+		return Part{From: in.About, At: in.Until}
 	}
-	return Part{max(in.About, min(in.Until, p.From)), max(in.About, min(in.Until, p.At))}
+	return Part{From: max(in.About, min(in.Until, p.From)), At: max(in.About, min(in.Until, p.At)), Spread: p.Spread}
 }
 
 // over takes a score over the threshold into the anomaly.
@@ -245,7 +255,8 @@ func (l *life) over(in *Input) {
 	if in.Score > l.PeakScore {
 		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, part.At, in.Threshold, in.Rank
 		if l.Voice == nil {
-			l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
+			l.Expected, l.Actual, l.Contribution, l.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
+			l.Spread = part.Spread
 			l.farther()
 		}
 	}

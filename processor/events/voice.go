@@ -124,6 +124,44 @@ func Loudest(said []Said) (loudest *Said) {
 	return loudest
 }
 
+// Term is a member's part in a score of an ensemble that sums.
+type Term struct {
+	Member string
+	Value  float64 // the term
+	Score  float32 // the member's score that it was computed from, as ensemble.Counted has it
+	Lagged bool    // the score is that of an earlier sample
+	Ahead  bool    // the score may be that of a later sample
+}
+
+// Carrier returns what the member with the largest term says of a sample, or the next one that says anything; nil: none does. It
+// forgets what members have said of samples up to this one; a lagged member's stays as long as it covers samples from about on.
+func (s *State) Carrier(time, offset, about int64, terms []Term) (carrier *Said) {
+	most := 0.0
+	var rest []Said
+	for i := range s.waiting() {
+		w := &(*s.heard)[i]
+		passed := cmp.Or(cmp.Compare(w.Time, time), cmp.Compare(w.Offset, offset)) <= 0
+		lagged := false
+		for k := range terms {
+			t := &terms[k]
+			if t.Member != w.Member {
+				continue
+			}
+			lagged = t.Lagged
+			if w.Part != nil && (passed || t.Ahead) && t.Value > 0 && t.Value >= most && max(0, min(math.MaxFloat32, w.Score)) == t.Score {
+				carrier, most = w, t.Value
+			}
+		}
+		if !passed || lagged && w.Until >= about {
+			rest = append(rest, *w)
+		}
+	}
+	if s.heard = nil; rest != nil {
+		s.heard = &rest
+	}
+	return carrier
+}
+
 // listen takes what the members of an ensemble say with a score over its threshold.
 func (l *life) listen(in *Input) {
 	loudest := Loudest(in.Said)
@@ -142,7 +180,10 @@ func (l *life) listen(in *Input) {
 		v.Samples++
 		if l.Range = l.Range.with(said.Range); said.Score > v.Score {
 			v.Score, v.Threshold, v.PeakTime = said.Score, said.Threshold, said.peak()
-			l.Expected, l.Actual, l.Contribution = said.Expected, said.Actual, said.Contribution
+			l.Expected, l.Actual, l.Contribution, l.Spread = said.Expected, said.Actual, said.Contribution, 0
+			if said.Part != nil {
+				l.Spread = said.Part.Spread
+			}
 			l.farther()
 		}
 	}
@@ -180,10 +221,11 @@ func decodeVoice(d *changelog.Decoder) *Voice {
 }
 
 // hears is added to the first byte of a State that has heard what waits, which comes next, after a group; parted, too, if that has
-// parts, which earlier versions do not know.
+// parts, which earlier versions do not know, and spreads, if the parts have spreads.
 const (
-	hears  = 1 << 3
-	parted = 1 << 4
+	hears   = 1 << 3
+	parted  = 1 << 4
+	spreads = 1 << 6
 )
 
 func appendText(b []byte, s string) []byte {
@@ -202,7 +244,7 @@ func (s *State) appendHeard(b []byte) []byte {
 		if w.Part == nil {
 			b = append(b, 0)
 		} else {
-			b = binary.AppendVarint(binary.AppendVarint(append(b, 1), w.Part.From), w.Part.At)
+			b = appendBits(binary.AppendVarint(binary.AppendVarint(append(b, 1), w.Part.From), w.Part.At), w.Part.Spread)
 		}
 		for _, list := range [...][]float64{w.Expected, w.Actual, w.Contribution} {
 			b = appendDoubles(b, list, 0)
@@ -217,13 +259,15 @@ func (s *State) appendHeard(b []byte) []byte {
 	return b
 }
 
-func (s *State) decodeHeard(d *changelog.Decoder, parts bool) {
+func (s *State) decodeHeard(d *changelog.Decoder, parts, spread bool) {
 	var list []Said
 	number := func() float64 { return math.Float64frombits(d.Bits()) }
 	for range d.Len(20) {
 		w := Said{Member: d.String(), Time: d.Int(), Offset: d.Int(), Until: d.Int(), Ratio: d.Float(), Score: d.Float(), Threshold: d.Float()}
 		if parts && d.Byte() != 0 {
-			w.Part = &Part{d.Int(), d.Int()}
+			if w.Part = (&Part{From: d.Int(), At: d.Int()}); spread {
+				w.Part.Spread = number()
+			}
 		}
 		for _, of := range [...]*[]float64{&w.Expected, &w.Actual, &w.Contribution} {
 			*of = decodeList(d, d.Uint32())

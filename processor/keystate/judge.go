@@ -31,6 +31,8 @@ type judge struct {
 	watch   func(*Watched) // nil: none
 
 	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
+	counted       [ensemble.MaxMembers]float32
+	carriers      []events.Term
 }
 
 var nan = float32(math.NaN())
@@ -202,6 +204,8 @@ type reasons struct {
 	found    bool
 	severity uint8
 	said     []events.Said
+	// Of an ensemble that sums: what the member says that carries the score; nil: none says anything.
+	carrier *events.Said
 }
 
 // judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
@@ -255,8 +259,9 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		return
 	}
 	in = events.Input{
-		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part, Located: d.Explain != nil || d.Locate != nil,
-		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
+		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part,
+		Located: d.Explain != nil || d.Locate != nil || d.Carriers != nil,
+		Time:    r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
 		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Said: why.said,
 	}
@@ -272,6 +277,8 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	if v.Exceeds && a.Events.Peak(r.Judged) {
 		switch {
+		case why.carrier != nil:
+			in.Carry(why.carrier)
 		case d.Ensemble != nil && why.said == nil:
 			in.Contribution = slices.Clone(why.shares)
 		case why.p != nil && why.p.Valued && in.Actual == nil:
@@ -306,7 +313,11 @@ func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *e
 		if in.Actual == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
 			j.explain(why, of, in)
 		}
-		if said := events.Loudest(why.said); said != nil {
+		said := events.Loudest(why.said)
+		if why.carrier != nil {
+			said = why.carrier
+		}
+		if said != nil {
 			return said.Expected, said.Actual, said.Contribution
 		}
 		return in.Expected, in.Actual, in.Contribution
@@ -358,6 +369,11 @@ func (j *judge) explain(why *reasons, of *events.State, in *events.Input) {
 		contribution = nil
 	}
 	in.Expected, in.Actual, in.Contribution, in.Part = expected, actual, contribution, &events.Part{From: from, At: at}
+	if field := events.Largest(contribution); field >= 0 && expected != nil {
+		if spread := part.Spread * j.out.tasks.Scale(&p.Task, field); spread-spread == 0 {
+			in.Part.Spread = spread
+		}
+	}
 }
 
 // values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.
@@ -404,11 +420,12 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		if said.Score != said.Score {
 			said.Remaining = k.Awaited(d, r.Remaining, e.Combined.Any)
 		}
-		if e.Combined.Add(state, f.Member, &said) && e.Judged && e.Alarm.Events != nil {
+		carries := e.Carriers != nil && mayCarry(k, e, e.Combined.Term(state, f.Member, r.Judged))
+		if (e.Combined.Add(state, f.Member, &said) || carries) && e.Judged && e.Alarm.Events != nil {
 			hear(j, k, e, &events.Said{Member: d.Name, Ratio: said.Score}, r, why)
 		}
-		terms, shares := j.terms[:e.Dim], j.shares[:e.Dim]
-		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms); {
+		terms, shares, counted := j.terms[:e.Dim], j.shares[:e.Dim], j.counted[:e.Dim]
+		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms, counted); {
 			row := Row{
 				Key: k, Detector: e.Index, Score: out.Score, Offset: out.Offset, Time: out.Time, About: out.About, Until: out.Until,
 			}
@@ -425,17 +442,45 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 			a := j.alerts.of(k, e)
 			if a != nil && a.Events.Waiting() {
 				j.alerts.save(k, e.Alert, a)
-				why.said = a.Events.Heard(row.Time, row.Offset)
+				if e.Combined.Any {
+					why.said = a.Events.Heard(row.Time, row.Offset)
+				} else {
+					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, j.carriersOf(e, terms, counted))
+				}
 			}
 			j.judgeRow(k, e, a, &row, &why)
 		}
 	}
 }
 
-// hear keeps what a member of an ensemble says with a score over its threshold, for when the ensemble scores the
-// sample.
+// mayCarry reports whether a sum that a member's term is the largest of could exceed the threshold: it has at least the sum's share
+// of it, or half of that, for the member's mean and the threshold may change until the sample is scored.
+func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
+	if !(term > 0) || k.Alerts == nil {
+		return false
+	}
+	a := &k.Alerts.Detectors[e.Alert]
+	history := a.History
+	if history != nil && !a.Rule.Like(e.Rule) { // the next score converts it
+		history = nil
+	}
+	return 2*float64(e.Dim)*term > float64(e.Rule.Least(history))
+}
+
+// carriersOf returns the members' parts in a sum, until the next call.
+func (j *judge) carriersOf(e *series.SetDetector, terms []float64, counted []float32) []events.Term {
+	j.carriers = append(j.carriers[:0], e.Carriers...)
+	for i := range j.carriers {
+		j.carriers[i].Value, j.carriers[i].Score = terms[i], counted[i]
+	}
+	return j.carriers
+}
+
+// hear keeps what a member of an ensemble says with a score over its threshold, or one that may carry a sum, for when the ensemble
+// scores the sample.
 func hear(j *judge, k *Key, e *series.SetDetector, said *events.Said, r *Row, why *reasons) {
-	if p := why.p; p.Valued && p.Detector.Alarm.Events != nil { // else only a guard, of now or of before, has the values queued
+	// Without either, only a guard, of now or of before, has the values queued.
+	if p := why.p; p.Valued && (e.Carriers != nil || p.Detector.Alarm.Events != nil) {
 		var in events.Input
 		j.explain(why, &k.Alerts.Detectors[e.Alert].Events, &in)
 		said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution

@@ -31,6 +31,7 @@ type model struct {
 	refused  []int64
 	severity int           // of the members of an ensemble of any that exceed
 	heard    []events.Said // likewise, what they say
+	carries  *events.Said  // what the member says that carries a sum; nil: none says anything
 	in       events.Input  // of the last score that was judged, as far as it was explained
 }
 
@@ -164,6 +165,7 @@ func (m *model) said(k *modelKey, i int, row flat) {
 		if d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i) || !m.reads(e, k.name) {
 			continue
 		}
+		own := row
 		row := m.delayed(k, e, i, row)
 		if d.Ensemble.Any {
 			said := events.Said{Member: m.cfg.Detectors[i].Name, Time: row.time, Offset: row.offset, Until: row.till,
@@ -174,6 +176,14 @@ func (m *model) said(k *modelKey, i int, row flat) {
 			}
 			if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
 				k.heard[e] = append(k.heard[e], said)
+			}
+		}
+		sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
+		if score := math.Float32frombits(own.judged); sums && score == score && in.Part != nil {
+			bound := float64(d.Threshold.Least(k.history[e]))
+			if t := m.term(k, e, i, score); t > 0 && t*float64(2*len(d.Ensemble.Members)) > bound {
+				k.heard[e] = append(k.heard[e], events.Said{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset, Until: own.till,
+					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part})
 			}
 		}
 		line := k.line[e]
@@ -219,13 +229,8 @@ func (m *model) said(k *modelKey, i int, row flat) {
 
 // delayed returns what ensemble e combines where its member i has said a row: with Align the score of an earlier one of the member's.
 func (m *model) delayed(k *modelKey, e, i int, row flat) flat {
-	d, most := m.cfg.Detectors[e].Ensemble, 0
-	middle := func(j int) int { return max(1, int(m.cfg.Detectors[j].Smooth)) - 1 } // fakes say nothing of their reach
-	for _, j := range d.Members {
-		most = max(most, middle(j))
-	}
-	lag := (most - middle(i)) / 2
-	if !d.Align || lag == 0 {
+	lag := m.lag(e, i)
+	if lag == 0 {
 		return row
 	}
 	all := append(k.judged[[2]int{e, i}], math.Float32frombits(row.judged))
@@ -235,6 +240,61 @@ func (m *model) delayed(k *modelKey, e, i int, row flat) flat {
 		row.judged = math.Float32bits(all[len(all)-1-lag])
 	}
 	return row
+}
+
+// term is a member's term in a sum, by the scores that are in its mean.
+func (m *model) term(k *modelKey, e, j int, score float32) float64 {
+	mean := 0.0
+	for n, s := range k.past[[2]int{e, j}] {
+		mean += (float64(s) - mean) / float64(min(n+1, m.cfg.Detectors[e].Ensemble.Memory))
+	}
+	ratio := 1.0
+	if score = max(0, min(math.MaxFloat32, score)); mean > 0 {
+		ratio = math.Max(0.1, math.Min(1e6, float64(score)/mean))
+	} else if score > 0 {
+		ratio = 1e6
+	}
+	return math.Log(ratio)
+}
+
+// carrier returns what the member says whose term in a sum is the largest of those that say anything of the scores that it was computed
+// from, and takes what they have said of samples up to this one.
+func (m *model) carrier(k *modelKey, e int, said modelSaid, terms []float64, about int64) (carrier *events.Said) {
+	d, most := &m.cfg.Detectors[e], 0.0
+	var rest []events.Said
+	for _, s := range k.heard[e] {
+		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
+		lagged := false
+		for n, j := range d.Ensemble.Members {
+			if m.cfg.Detectors[j].Name != s.Member {
+				continue
+			}
+			lagged = m.lag(e, j) > 0
+			row, there := said.rows[j]
+			if now && there && math.Float32frombits(row.judged) == s.Score && terms[n] > 0 && terms[n] >= most {
+				one := s
+				carrier, most = &one, terms[n]
+			}
+		}
+		if !now || lagged && s.Until >= about {
+			rest = append(rest, s)
+		}
+	}
+	k.heard[e] = rest
+	return carrier
+}
+
+// lag returns the number of scores by which a member of an ensemble is delayed.
+func (m *model) lag(e, i int) int {
+	d, most := m.cfg.Detectors[e].Ensemble, 0
+	middle := func(j int) int { return max(1, int(m.cfg.Detectors[j].Smooth)) - 1 } // fakes say nothing of their reach
+	for _, j := range d.Members {
+		most = max(most, middle(j))
+	}
+	if !d.Align {
+		return 0
+	}
+	return (most - middle(i)) / 2
 }
 
 // combine scores a sample by the definition in package ensemble.
@@ -263,18 +323,8 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 			continue
 		}
 		score = max(0, min(math.MaxFloat32, score))
-		mean := 0.0
-		for n, s := range past {
-			mean += (float64(s) - mean) / float64(min(n+1, d.Ensemble.Memory))
-		}
-		ratio := 1.0
-		if mean > 0 {
-			ratio = math.Max(0.1, math.Min(1e6, float64(score)/mean))
-		} else if score > 0 {
-			ratio = 1e6
-		}
-		terms = append(terms, math.Log(ratio))
-		scored, sum = true, sum+math.Log(ratio)
+		terms = append(terms, m.term(k, e, j, score))
+		scored, sum = true, sum+terms[len(terms)-1]
 		about, till = min(about, row.about), max(till, row.till)
 		k.past[[2]int{e, j}] = append(past, score)
 	}
@@ -284,6 +334,7 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 	if about > till {
 		about, till = said.time, said.time
 	}
+	carrier := m.carrier(k, e, said, terms, about)
 	if out.about, out.till = about, till; out.state == RowWarmingUp {
 		m.rows = append(m.rows, out)
 		return
@@ -302,7 +353,9 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 				shares = append(shares, math.Max(0, t)/sum)
 			}
 		}
+		m.carries = carrier
 		out = m.judged(k, e, out, nil, func(in *events.Input) { in.Contribution = shares })
+		m.carries = nil
 	}
 	m.rows = append(m.rows, out)
 }
@@ -918,6 +971,9 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 	d := &m.cfg.Detectors[i]
 	k.scores[i] = append(k.scores[i], math.Float32frombits(row.score))
 	row.judged = meanOf(k.scores[i], int(d.Smooth))
+	var in events.Input
+	explain(&in)
+	m.in = in
 	if score := math.Float32frombits(row.judged); d.Threshold == nil || score != score {
 		return row
 	}
@@ -940,9 +996,6 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 	if d.Ensemble != nil && d.Ensemble.Any && v.Exceeds && m.severity >= 0 {
 		v.Severity = uint8(m.severity)
 	}
-	var in events.Input
-	explain(&in)
-	m.in = in
 	turned := false
 	if g := d.Guard; g != nil && v.Exceeds {
 		turned = !g.Open(func(i int) float64 { return values[i] }) || !g.Admits(in.Expected, in.Actual, in.Contribution)
@@ -958,10 +1011,13 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		in.Part = nil // it is not asked for
 	}
 	in = events.Input{
-		Part: in.Part, Located: d.Ensemble == nil, Ordinary: turned, Shadow: d.Shadow,
+		Part: in.Part, Located: d.Ensemble == nil || !d.Ensemble.Any, Ordinary: turned, Shadow: d.Shadow,
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Said: m.heard,
+	}
+	if m.carries != nil && v.Exceeds && k.events[i].Peak(score) {
+		in.Carry(m.carries)
 	}
 	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
 		if d.Shadow && c.Kind == events.Open {

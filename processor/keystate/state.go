@@ -1,9 +1,11 @@
 package keystate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
@@ -76,6 +78,10 @@ type Config struct {
 	DropMismatched bool // stored state of another fingerprint is dropped instead of refused
 	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
 
+	// Units are the units of values by the name of their field, of an array without the index of an element. Those that begin with
+	// a slash are of series whose key ends in them (one sensor of a record that holds many).
+	Units map[string]string
+
 	// Watch takes each judged score with what it was computed from; nil: nothing does. It is part of neither the state nor
 	// the results.
 	Watch func(*Watched)
@@ -88,6 +94,16 @@ type Config struct {
 	// MaxRecord bounds key and value of a changelog record in bytes, as long as
 	// a key's name and one row leave a choice; 0: the constant MaxRecord.
 	MaxRecord int
+}
+
+// UnitOf returns the unit of a field of a series; empty: none is known.
+func (c *Config) UnitOf(key []byte, field string) string {
+	name, _, _ := strings.Cut(field, "[")
+	if unit, ok := c.Units[name]; ok || field == "" {
+		return unit
+	}
+	path, _, _ := strings.Cut(string(key[max(0, bytes.LastIndexByte(key, '/')):]), "[")
+	return c.Units[path]
 }
 
 func (c *Config) maxRecord() int {

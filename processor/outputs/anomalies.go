@@ -145,8 +145,12 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		Samples:  a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
 		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
-		Escalation: escalation,
+		Escalation: escalation, CarriedBy: a.Carrier,
 	}
+	if field := events.Largest(a.Contribution); field >= 0 && field < len(a.Expected) {
+		out.Spread = a.Spread
+	}
+	out.Unit = cfg.UnitOf(row.Key.Name(), out.Field)
 	out.Summary = summary(row, &out, cfg)
 	return out
 }
@@ -160,12 +164,14 @@ func largestField(row *keystate.EventRow, cfg *keystate.Config) string {
 		return ""
 	}
 	names := cfg.Detectors[row.Detector].Fields
+	member := row.Change.Anomaly.Carrier
 	if v := row.Change.Anomaly.Voice; v != nil {
+		member = v.Member
+	}
+	if member != "" {
 		names = nil
-		for i := range cfg.Detectors {
-			if d := &cfg.Detectors[i]; d.Name == v.Member {
-				names = d.Fields
-			}
+		if d := named(cfg, member); d != nil {
+			names = d.Fields
 		}
 	}
 	if len(share) == 0 || len(names) != len(share) {

@@ -33,24 +33,27 @@ func summary(row *keystate.EventRow, a *output.Anomaly, cfg *keystate.Config) st
 	of, score, threshold := d, a.PeakScore, a.Threshold
 	if v := a.Member; v != nil {
 		score, threshold = v.Score, v.Threshold
-		for i := range cfg.Detectors {
-			if cfg.Detectors[i].Name == v.Name {
-				of = &cfg.Detectors[i]
-			}
-		}
+		of = named(cfg, v.Name)
 	}
-	combined := of != nil && of.Ensemble != nil // its fields are its members
-	if a.Field != "" && !combined && (of == nil || len(of.Fields) > 1 || a.Field != "value") {
+	measured := of
+	if a.CarriedBy != "" {
+		measured = named(cfg, a.CarriedBy)
+	}
+	combined := measured != nil && measured.Ensemble != nil // its fields are its members
+	if a.Field != "" && !combined && (measured == nil || len(measured.Fields) > 1 || a.Field != "value") {
 		text.WriteString(" " + a.Field)
 	}
 	if at := detectors.Largest(a.Contribution); at >= 0 && at < len(a.Actual) && !combined {
-		text.WriteString(reading(a.Actual[at], a.Expected, at))
+		text.WriteString(reading(a.Actual[at], a.Expected, at, a.Spread, a.Unit))
 	} else if r := a.Region; r != nil {
 		fmt.Fprintf(&text, ": %s counted in columns %d to %d and rows %d to %d, expected %s", number(float64(r.Observed), 0), r.ColumnFrom,
 			r.ColumnTo, r.RowFrom, r.RowTo, number(r.Expected, 1))
 	}
 	text.WriteString(": " + finds(of, cfg, score, threshold))
-	if a.Field != "" && combined {
+	switch {
+	case a.CarriedBy != "":
+		text.WriteString(", most to " + a.CarriedBy)
+	case a.Field != "" && combined:
 		text.WriteString(", most to " + a.Field)
 	}
 	switch {
@@ -67,10 +70,23 @@ func summary(row *keystate.EventRow, a *output.Anomaly, cfg *keystate.Config) st
 	return text.String()
 }
 
-// reading says what was measured, and what was expected where that is known.
-func reading(actual float64, expected []float64, at int) string {
+// named returns the detector of that name; nil: there is none.
+func named(cfg *keystate.Config, name string) *series.DetectorConfig {
+	for i := range cfg.Detectors {
+		if cfg.Detectors[i].Name == name {
+			return &cfg.Detectors[i]
+		}
+	}
+	return nil
+}
+
+// reading says what was measured, and what was expected, and how far readings usually are from that, where it is known.
+func reading(actual float64, expected []float64, at int, spread float64, unit string) string {
+	if unit != "" {
+		unit = " " + unit
+	}
 	if at >= len(expected) || !finite(expected[at]) || !finite(actual) {
-		return " was " + number(actual, 3)
+		return " was " + number(actual, 3) + unit
 	}
 	digits, verb := 3, "was"
 	if apart := math.Abs(actual - expected[at]); apart > 0 {
@@ -82,7 +98,11 @@ func reading(actual float64, expected []float64, at int) string {
 	case actual < expected[at]:
 		verb = "fell to"
 	}
-	return fmt.Sprintf(" %s %s, expected %s", verb, number(actual, digits), number(expected[at], digits))
+	usual := ""
+	if spread > 0 && finite(spread) {
+		usual = " ± " + number(spread, int(max(0, min(9, 1-math.Floor(math.Log10(spread))))))
+	}
+	return fmt.Sprintf(" %s %s%s, expected %s%s%s", verb, number(actual, digits), unit, number(expected[at], digits), usual, unit)
 }
 
 // finds says what a detector's high score means.

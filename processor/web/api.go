@@ -82,6 +82,7 @@ type Anomaly struct {
 	Series       string    `json:"series" doc:"Series key."`
 	Detector     string    `json:"detector" doc:"Name of the detector; silence for a series without samples."`
 	Member       string    `json:"member,omitempty" doc:"Of an ensemble with COMBINE=any, the member that expected, actual, contribution, field and fields are of."`
+	CarriedBy    string    `json:"carried_by,omitempty" doc:"Of an ensemble that sums, the member that expected, actual, contribution, field and fields are of."`
 	Severity     int       `json:"severity" doc:"0 to 100."`
 	Band         string    `json:"band" doc:"info, minor, major or critical."`
 	Start        time.Time `json:"start" doc:"Event time of its first sample."`
@@ -99,6 +100,8 @@ type Anomaly struct {
 	Actual       []Number  `json:"actual,omitempty" doc:"What was measured at peak_time."`
 	Contribution []Number  `json:"contribution,omitempty" doc:"Share of each field in the peak's score."`
 	Field        string    `json:"field,omitempty" doc:"Field with the largest share."`
+	Spread       Number    `json:"spread,omitempty" doc:"How far readings of the field usually are from what the detector expects, as a standard deviation."`
+	Unit         string    `json:"unit,omitempty" doc:"Unit of the field."`
 	Summary      string    `json:"summary,omitempty" doc:"What its record says, as a sentence for people."`
 	// Escalation is there if its severity has reached a higher band.
 	Escalation *Escalation `json:"escalation,omitempty" doc:"The part of it since its severity reached its present band, where that is higher than at its start."`

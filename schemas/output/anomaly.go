@@ -61,6 +61,10 @@ type Anomaly struct {
 	Escalation *Escalation // nil: none (null)
 	Summary    string      // for people
 
+	CarriedBy string  // empty: none (null)
+	Spread    float64 // 0: not known (null)
+	Unit      string  // empty: none (null)
+
 	Sample *int32 // as in Score
 }
 
@@ -123,7 +127,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1 + 1 + 4*binary.MaxVarintLen64
+		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1 + 1 + 4*binary.MaxVarintLen64 + 2*(1+binary.MaxVarintLen64) + 9
 	return e
 }
 
@@ -152,7 +156,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		key = hexKey(key)
 	}
 	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
-		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room()+len(a.Summary))
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room()+len(a.Summary)+len(a.CarriedBy)+len(a.Unit))
 	dst = append(dst, e.head...)
 	dst = avro.AppendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
@@ -177,11 +181,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 	for _, list := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
 		dst = appendDoubles(dst, list)
 	}
-	if a.Field == "" {
-		dst = append(dst, 0)
-	} else {
-		dst = avro.AppendText(append(dst, 2), a.Field)
-	}
+	dst = appendOptionalText(dst, a.Field)
 	dst = append(dst, e.source...)
 	dst = avro.AppendLong(dst, a.Offset)
 	if a.Region == nil {
@@ -221,6 +221,13 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		dst = avro.AppendLong(avro.AppendLong(avro.AppendLong(append(dst, 2), e.Start), e.PeakTime), e.Since)
 	}
 	dst = avro.AppendText(dst, a.Summary)
+	dst = appendOptionalText(dst, a.CarriedBy)
+	if a.Spread == 0 {
+		dst = append(dst, 0)
+	} else {
+		dst = binary.LittleEndian.AppendUint64(append(dst, 2), math.Float64bits(a.Spread))
+	}
+	dst = appendOptionalText(dst, a.Unit)
 	switch {
 	case !e.numbered:
 		return dst
@@ -228,6 +235,14 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		return append(dst, 0)
 	}
 	return avro.AppendLong(append(dst, 2), int64(*a.Sample))
+}
+
+// appendOptionalText appends a text, null if it is empty.
+func appendOptionalText(dst []byte, text string) []byte {
+	if text == "" {
+		return append(dst, 0)
+	}
+	return avro.AppendText(append(dst, 2), text)
 }
 
 // room returns more bytes than append needs.
@@ -357,7 +372,7 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	return a, err
 }
 
-// decodeAnomaly reads a record without its framing, with or without the last fields, escalation and summary.
+// decodeAnomaly reads a record without its framing, with or without the last fields, from escalation on.
 func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 	r := avro.NewFieldReader(b)
 	if id := r.Text(); r.OK() {
@@ -416,6 +431,15 @@ func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 	}
 	if last && r.More() { // likewise
 		a.Summary = string(r.Text())
+	}
+	if last && r.More() && r.Index(2) == 1 { // likewise
+		a.CarriedBy = string(r.Text())
+	}
+	if last && r.More() && r.Index(2) == 1 { // likewise
+		a.Spread = r.Double()
+	}
+	if last && r.More() && r.Index(2) == 1 { // likewise
+		a.Unit = string(r.Text())
 	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {

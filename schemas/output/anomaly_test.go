@@ -71,6 +71,9 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 	if r.IntN(3) > 0 {
 		a.Summary = "press-7 \"bearing\" rose to 97.2, expected 72.4 ±"
 	}
+	if r.IntN(3) > 0 {
+		a.CarriedBy, a.Spread, a.Unit = []string{"", "near"}[r.IntN(2)], float64(r.IntN(2))*r.ExpFloat64(), []string{"", "°C"}[r.IntN(2)]
+	}
 	if r.IntN(3) == 0 {
 		a.Like = &Like{Count: r.Int64N(1000), Most: r.NormFloat64()}
 		for range r.IntN(4) {
@@ -82,9 +85,10 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 
 // sameAnomaly holds NaN equal to NaN.
 func sameAnomaly(a, b Anomaly) bool {
-	numbers := equal([]float64{a.PeakScore, a.Threshold, a.Rank, a.Range}, []float64{b.PeakScore, b.Threshold, b.Rank, b.Range})
+	numbers := equal([]float64{a.PeakScore, a.Threshold, a.Rank, a.Range, a.Spread},
+		[]float64{b.PeakScore, b.Threshold, b.Rank, b.Range, b.Spread})
 	for _, n := range []*Anomaly{&a, &b} {
-		n.PeakScore, n.Threshold, n.Rank, n.Range = 0, 0, 0, 0
+		n.PeakScore, n.Threshold, n.Rank, n.Range, n.Spread = 0, 0, 0, 0, 0
 	}
 	if a.Region != nil && b.Region != nil {
 		x, y := *a.Region, *b.Region
@@ -154,7 +158,15 @@ func TestAnomalyEncoder(t *testing.T) {
 				"actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
 				"like": nil, "range": nil, "held": nil, "member": nil,
-				"escalation": nil, "summary": a.Summary,
+				"escalation": nil, "summary": a.Summary, "carried_by": nil, "spread": nil, "unit": nil,
+			}
+			for name, text := range map[string]string{"carried_by": a.CarriedBy, "unit": a.Unit} {
+				if text != "" {
+					want[name] = goavro.Union("string", text)
+				}
+			}
+			if a.Spread > 0 {
+				want["spread"] = goavro.Union("double", a.Spread)
 			}
 			if v := a.Escalation; v != nil {
 				want["escalation"] = goavro.Union("io.odradek.Escalation", map[string]any{"start": v.Start, "peak_time": v.PeakTime, "since": v.Since})
@@ -220,22 +232,20 @@ func TestAnomalyEncoder(t *testing.T) {
 			if err != nil || !sameAnomaly(a, back) {
 				t.Fatalf("%+v\n%+v %v", a, back, err)
 			}
+			// Records of earlier versions, which lack the last fields, null ones too.
 			early := a
-			early.Summary = ""
-			before := []int{len(e.Append(nil, &early)) - 1}
-			early.Escalation = nil
-			before = append(before, len(e.Append(nil, &early))-2)
-			early.Member = nil
-			before = append(before, len(e.Append(nil, &early))-3)
-			early.Held = 0
-			before = append(before, len(e.Append(nil, &early))-4)
-			early.Range = 0
-			before = append(before, len(e.Append(nil, &early))-5)
-			early.Like = nil
-			before = append(before, len(e.Append(nil, &early))-6)
+			var before []int
+			for n, without := range []func(){
+				func() { early.Unit = "" }, func() { early.Spread = 0 }, func() { early.CarriedBy = "" }, func() { early.Summary = "" },
+				func() { early.Escalation = nil }, func() { early.Member = nil }, func() { early.Held = 0 }, func() { early.Range = 0 },
+				func() { early.Like = nil },
+			} {
+				without()
+				before = append(before, len(e.Append(nil, &early))-1-n)
+			}
 			for cut := range len(b) {
 				if slices.Contains(before, cut) {
-					continue // a record of an earlier version, which has no summary, escalation, member, held, range or false alarms either, not even null
+					continue
 				}
 				if a, err := DecodeAnomaly(b[:cut]); err == nil {
 					t.Fatal(cut, a)
@@ -244,7 +254,7 @@ func TestAnomalyEncoder(t *testing.T) {
 			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 7)); err == nil {
 				t.Fatal("a byte more")
 			}
-			texts := len(a.Key) + len(a.Detector) + len(a.Field) + len(a.Summary) + 60 + a.Member.room()
+			texts := len(a.Key) + len(a.Detector) + len(a.Field) + len(a.Summary) + len(a.CarriedBy) + len(a.Unit) + 60 + a.Member.room()
 			if n := len(b); n > e.room+texts+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
 				t.Fatalf("%d bytes, more than the encoder makes room for", n)
 			}
@@ -285,6 +295,9 @@ func FuzzDecodeAnomaly(f *testing.F) {
 		}
 		if a.Range == 0 {
 			a.Range = 0 // -0 is written as null, too
+		}
+		if a.Spread == 0 {
+			a.Spread = 0
 		}
 		back.Key, a.Key = nil, nil // bytes that are not text are written otherwise
 		if err != nil || !sameAnomaly(a, back) {

@@ -475,6 +475,7 @@ func (k *checker) mapping() {
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
 		k.addAll(name, problems[name], "")
 	}
+	k.units()
 	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyInReadings() {
 		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is sent on to one of them",
 			"have the producers write each series to one partition")
@@ -482,6 +483,55 @@ func (k *checker) mapping() {
 	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyOfPartition() {
 		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD has @partition, so that no series is in two partitions", "unset one of them")
 	}
+}
+
+// units checks ODRADEK_UNITS.
+func (k *checker) units() {
+	m := &k.c.Mapping
+	fields := m.ValueFields
+	if len(m.SeriesFields) > 0 {
+		fields = m.SeriesFields
+	}
+	var problems []string
+	seen := map[string]bool{}
+	for _, u := range m.Units {
+		name, unit, ok := cutUnit(u)
+		switch {
+		case !ok || name == "" || unit == "":
+			problems = append(problems, fmt.Sprintf("%q is not FIELD=UNIT", u))
+		case seen[name]:
+			problems = append(problems, fmt.Sprintf("field %q has two units", name))
+		case len(unit) > mostUnit:
+			problems = append(problems, fmt.Sprintf("the unit of field %q has more than %d bytes", name, mostUnit))
+		case !slices.ContainsFunc(fields, func(f string) bool { return arrayLengthRE.ReplaceAllString(f, "") == name }):
+			problems = append(problems, fmt.Sprintf("no value has the field %q", name))
+		}
+		seen[name] = true
+	}
+	k.addAll("UNITS", problems, "name fields of "+strings.Join(fields, ", ")+", as in temperature=°C")
+}
+
+const mostUnit = 64
+
+func cutUnit(text string) (field, unit string, ok bool) {
+	field, unit, ok = strings.Cut(text, "=")
+	return strings.TrimSpace(field), strings.TrimSpace(unit), ok
+}
+
+// units returns the units of values as keystate.Config has them.
+func (c *Config) units() map[string]string {
+	if len(c.Mapping.Units) == 0 {
+		return nil
+	}
+	units := map[string]string{}
+	for _, u := range c.Mapping.Units {
+		field, unit, _ := cutUnit(u)
+		if len(c.Mapping.SeriesFields) > 0 {
+			field = "/" + field
+		}
+		units[field] = unit
+	}
+	return units
 }
 
 // seriesFields checks ODRADEK_SERIES_FIELDS, beside the paths themselves.

@@ -118,6 +118,7 @@ type mappingSettings struct {
 	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
 	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
 	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors: each is a series of its own, of one value, with the key <series key>/<field path>, as press-1/temperature. A record is as many samples, each with its own outcome. Instead of ODRADEK_VALUE_FIELDS; the one value is called value. See docs/records.md."`
+	Units         []string `env:"UNITS" doc:"Units of values, FIELD=UNIT as in temperature=°C,pressure=bar, of the fields of ODRADEK_VALUE_FIELDS or ODRADEK_SERIES_FIELDS; of accel[3] by the name accel. They are in anomalies (unit, summary) and on the page; no score depends on them."`
 	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, for records that hold several, each with its own time and values. Paths that begin with it lead into each reading (points.at with points), others into the record; @value is a record that is an array. Each reading is a sample, with its own outcome. See docs/records.md."`
 	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
 	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
@@ -265,7 +266,7 @@ func (c *Config) OutputTopics() outputs.Names {
 // trim removes the spaces and empty items of lists written by hand.
 func (c *Config) trim() {
 	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Mapping.SeriesFields,
-		&c.Detect.Names, &c.GPU.Devices} {
+		&c.Mapping.Units, &c.Detect.Names, &c.GPU.Devices} {
 		*l = cleanList(*l)
 	}
 }

@@ -87,6 +87,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		TTL:            c.Keys.TTL.Microseconds(),
 		MaxKeys:        c.Keys.MaxKeys,
 		DropMismatched: c.Cycle.StateMismatch == "reset",
+		Units:          c.units(),
 	}
 	var err error
 	if ks.Reading, err = c.Reading(); err != nil {

@@ -62,7 +62,8 @@ func (s *store) take(a *output.Anomaly, rec *record.Record, partition int32) {
 	e := &entry{a: *a, key: bytes.Clone(rec.Key), partition: partition, written: rec.Timestamp, opening: opening}
 	e.a.Key = bytes.Clone(a.Key)
 	const each = 600 // bytes of an entry without its texts and lists, about
-	e.bytes = each + len(e.key) + len(e.a.Key) + len(a.Summary) + 8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))
+	e.bytes = each + len(e.key) + len(e.a.Key) + len(a.Summary) + len(a.CarriedBy) + len(a.Unit) +
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))
 	e.at = s.listOf(e).PushBack(e)
 	s.byID[a.ID] = e
 	s.bytes += e.bytes
@@ -194,8 +195,9 @@ func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 		Start: timeOf(a.Start), End: timeOf(a.End), PeakTime: timeOf(a.PeakTime), OpenedAt: timeOf(a.OpenedAt), EventTime: timeOf(a.EventTime),
 		WrittenAt: writtenAt(e.written), Samples: a.Samples, PeakScore: web.Number(a.PeakScore), Threshold: web.Number(a.Threshold),
 		Rank: web.Number(a.Rank), Expected: numbers(a.Expected), Actual: numbers(a.Actual), Contribution: numbers(a.Contribution),
-		Field: a.Field, Summary: a.Summary, Source: web.Origin{Topic: a.Topic, Partition: a.Partition, Offset: a.Offset},
-		Label: feedback.labels[hex.EncodeToString(a.ID[:])],
+		Field: a.Field, Spread: web.Number(a.Spread), Unit: a.Unit, Summary: a.Summary,
+		Source: web.Origin{Topic: a.Topic, Partition: a.Partition, Offset: a.Offset},
+		Label:  feedback.labels[hex.EncodeToString(a.ID[:])],
 	}
 	if e.closed() {
 		w.State, w.Reason = "closed", output.CloseReasons[a.Reason]
@@ -203,6 +205,9 @@ func (s *store) complete(e *entry, feedback *feedbackStore) web.Anomaly {
 	speaker := a.Detector
 	if a.Member != nil {
 		w.Member, speaker = a.Member.Name, a.Member.Name
+	}
+	if a.CarriedBy != "" {
+		w.CarriedBy, speaker = a.CarriedBy, a.CarriedBy
 	}
 	if d := s.c.of(a.Topic).detector(speaker); d != nil && len(d.Fields) == max(len(a.Actual), len(a.Expected)) {
 		w.Fields = d.Fields

@@ -144,7 +144,8 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	if d.p.Novelty {
 		return d.novel(&r, fresh, expected, detectors.Largest(contribution)), true
 	}
-	return detectors.OneRow(r.Row(fresh)), true
+	most := detectors.Largest(contribution)
+	return detectors.OneReading(r.Row(fresh), row[most]-expected[most], contribution[most]*sum), true
 }
 
 // novel returns which of the samples before a fresh row are farthest from their median in a field, and sets expected to the medians.

@@ -303,7 +303,7 @@ func explain(
 		}
 		return detectors.DeviationOfShape(row, since, rows, mean, squares, expected, contribution)
 	}
-	return detectors.Deviation(row, since, mean, squares, expected, contribution)
+	return detectors.Deviation(row, since, len(points), mean, squares, expected, contribution)
 }
 
 // nearest returns the k points of q nearest to at, the nearest first, of equal ones the

@@ -404,7 +404,7 @@ func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contrib
 		}
 		return detectors.DeviationOfShape(row, since, rows, mean, squares, expected, contribution)
 	}
-	return detectors.Deviation(row, since, mean, squares, expected, contribution)
+	return detectors.Deviation(row, since, len(neighbours), mean, squares, expected, contribution)
 }
 
 // Describe returns the neighbours with their distances, and the densities whose ratio is the score.

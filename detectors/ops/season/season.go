@@ -168,7 +168,8 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	for c := range contribution {
 		contribution[c] /= sum
 	}
-	return detectors.OneRow(r.Row(fresh)), true
+	most := detectors.Largest(contribution)
+	return detectors.OneReading(r.Row(fresh), row[most]-expected[most], contribution[most]*sum), true
 }
 
 // Describe returns the bin of the row, and how far off its level the field with the largest score is.

@@ -138,7 +138,7 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	if s.znorm {
 		return detectors.DeviationOfShape(r.Row(fresh), since, s.rows(&r, fresh), mean, squares, expected, contribution)
 	}
-	return detectors.Deviation(r.Row(fresh), since, mean, squares, expected, contribution)
+	return detectors.Deviation(r.Row(fresh), since, len(points), mean, squares, expected, contribution)
 }
 
 // Describe returns the nearest points of the model and their distances, whose sum divided by the cut is the score.

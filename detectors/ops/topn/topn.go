@@ -282,7 +282,7 @@ func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contrib
 	if r.Scores[fresh] == 0 {
 		return detectors.Part{}, false
 	}
-	return detectors.Deviation(r.Row(fresh), since, mean, squares, expected, contribution)
+	return detectors.Deviation(r.Row(fresh), since, len(near), mean, squares, expected, contribution)
 }
 
 // nearest returns the points of the window, the point of a fresh row, and the numbers of its neighbours, none where a value

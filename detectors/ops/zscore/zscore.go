@@ -88,7 +88,8 @@ func (z *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	for c := range contribution {
 		contribution[c] /= sum
 	}
-	return detectors.OneRow(row), true
+	most := detectors.Largest(contribution)
+	return detectors.OneReading(row, float64(r.X[row*r.Dim+most])-expected[most], contribution[most]*sum), true
 }
 
 // Describe returns the values before, and the mean and the deviation of those of the field with the largest score.

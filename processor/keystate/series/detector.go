@@ -7,6 +7,7 @@ import (
 	"odradek/detectors/bins"
 	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
+	"odradek/processor/events"
 	"odradek/processor/keystate/guard"
 	"odradek/processor/keystate/ruling"
 )
@@ -46,6 +47,7 @@ type Setup struct {
 	Ruled    *ruling.Ruling    // in force for the sample that Fold takes next
 	former   []*threshold.Rule // of other histories
 	Combined *ensemble.Params  // of an ensemble; nil: it is none
+	Carriers []events.Term     // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
 	Explain  detectors.Explainer
 	Locate   detectors.Locator
 	Blocker  detectors.Blocker
@@ -120,8 +122,28 @@ func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
 		d.From = max(d.From, m.From+m.smoothed())
 	}
 	d.Combined = c.Ensemble.Combination(func(i int) *DetectorConfig { return &setups[i].DetectorConfig })
-	d.judge()
+	if d.judge(); d.Judged && d.Events != nil && !c.Ensemble.Any {
+		d.carry(setups)
+	}
 	return d
+}
+
+// carry has the members that know the reading of a score say so.
+func (d *Setup) carry(setups []*Setup) {
+	known := false
+	terms := make([]events.Term, d.Dim)
+	for k, i := range d.Ensemble.Members {
+		m := setups[i]
+		m.Explain, _ = m.Detector.(detectors.Explainer)
+		m.Locate, _ = m.Detector.(detectors.Locator)
+		if m.Explain != nil || m.Locate != nil || !m.Steady {
+			m.Valued, known = true, true
+		}
+		terms[k] = events.Term{Member: m.Name, Lagged: d.Combined.Lags != nil && d.Combined.Lags[k] > 0, Ahead: m.Every > 1}
+	}
+	if known {
+		d.Carriers = terms
+	}
 }
 
 // judge sets up how scores are judged.

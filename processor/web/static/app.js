@@ -57,6 +57,8 @@ function lasting(a) {
 // field returns the index of the field that an anomaly is about.
 const fieldOf = (a) => Math.max(0, (a.fields || []).indexOf(a.field));
 const part = (list, a) => (list && list[fieldOf(a)] != null ? number(list[fieldOf(a)]) : "–");
+const unit = (a) => (a.unit ? ` ${a.unit}` : "");
+const usual = (a) => (a.spread ? ` ± ${number(+a.spread.toPrecision(2))}` : "") + unit(a);
 const badge = (a) => el("span", { class: `badge ${a.band}` }, `${a.severity} ${a.band}`);
 const seriesLink = (a) => `#/series?${new URLSearchParams({ key: a.series, topic: a.source.topic, partition: a.source.partition, anomaly: a.id })}`;
 
@@ -245,8 +247,8 @@ function anomalyTable(caption) {
     { title: "Severity", sort: (a) => a.severity, cell: badge },
     { title: "Summary", text: true, span: true, cell: (a) => a.summary || "–" },
     { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: (a) => `${number(a.peak_score)} / ${number(a.threshold)}` },
-    { title: "Expected", number: true, nowrap: true, cell: (a) => part(a.expected, a) },
-    { title: "Actual", number: true, cell: (a) => part(a.actual, a) + (a.field && (a.fields || []).length > 1 ? ` (${a.field})` : "") },
+    { title: "Expected", number: true, nowrap: true, cell: (a) => part(a.expected, a) + usual(a) },
+    { title: "Actual", number: true, cell: (a) => part(a.actual, a) + unit(a) + (a.field && (a.fields || []).length > 1 ? ` (${a.field})` : "") },
     { title: "Id", span: true, cell: (a) => button(a.id.slice(0, 8) + "…", () => anomalyDialog(a), { class: "link id", title: a.id, "aria-label": `Details of anomaly ${a.id}` }) },
   ]);
 }
@@ -268,7 +270,7 @@ function details(a) {
     row("Summary", a.summary), row("Start", when(a.start)), row(`At this severity`, a.escalation && `${when(a.escalation.start)}, since the sample of ${when(a.escalation.since)}`), row("End so far", when(a.end)), row("Peak", when(a.peak_time)), row("Opened at", when(a.opened_at)),
     row("Samples over the threshold", whole(a.samples)), row("Score / threshold", `${number(a.peak_score)} / ${number(a.threshold)}`),
     row("Rank", a.rank == null ? null : `one in ${whole(Math.max(1, Math.round(1 / a.rank)))}`), row("Expected", list(a.expected)), row("Actual", list(a.actual)),
-    row("Contribution", list(a.contribution)), row("Group", a.group && el("code", {}, a.group)),
+    row("Contribution", list(a.contribution)), row("Carried by", a.carried_by), row("Usually within", a.spread && `${number(+a.spread.toPrecision(2))}${unit(a)}`), row("Group", a.group && el("code", {}, a.group)),
     row("Region", a.region && `columns ${a.region.column_from}–${a.region.column_to}, rows ${a.region.row_from}–${a.region.row_to}: ${whole(a.region.observed)} observed, ${number(a.region.expected)} expected`),
     row("Caused by", `${a.source.topic}, partition ${a.source.partition}, offset ${a.source.offset}`),
     row("Said of it", a.label && (a.label === "confirm" ? "confirmed" : "false alarm")));
