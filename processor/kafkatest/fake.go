@@ -23,6 +23,7 @@ type FakeOptions struct {
 	// TLS and SASL apply to the only kind of listener that a kfake has: with one
 	// of them set Cluster.Brokers speaks that, and nothing speaks plaintext.
 	TLS, SASL  bool
+	AutoCreate bool // the first record of a topic creates it
 	NoRegistry bool
 	Registry   []srfake.Option   // of the registry: authentication, compatibility
 	Config     map[string]string // broker configuration over the defaults here
@@ -94,6 +95,9 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 			s.Users = nil
 		}
 		c.Security = s
+	}
+	if o.AutoCreate {
+		opts = append(opts, kfake.AllowAutoTopicCreation())
 	}
 	opts = append(opts, o.Opts...)
 	// Ports are given, not asked for, so that Restart has the same ones. Another process may

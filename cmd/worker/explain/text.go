@@ -32,13 +32,15 @@ func plain(s string) string {
 	}, s)
 }
 
-// number writes a number in a few digits.
+// number writes a number of at most 10 digits whole, as readings are, and another one in a few digits.
 func number(n Number) string {
 	v := float64(n)
 	switch a := math.Abs(v); {
 	case v != v:
 		return "-"
 	case v == math.Trunc(v) && a < 1e9:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case len(strings.TrimLeft(strings.NewReplacer("-", "", ".", "").Replace(strconv.FormatFloat(v, 'f', -1, 64)), "0")) <= 10 && a >= 1e-4:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case a >= 1e7 || a < 1e-4:
 		return strconv.FormatFloat(v, 'e', 3, 64)

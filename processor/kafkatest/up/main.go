@@ -5,7 +5,7 @@
 //	go run ./processor/kafkatest/up kfake
 //
 // It prints what to export, and ends them all at an interrupt. kfake is a broker with a registry in memory, which needs Go
-// alone: to try the worker on a topic of one's own.
+// alone: to try the worker on a topic of one's own, which its first record creates.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 
 // runFake starts a broker and a registry in memory.
 func runFake(ctx context.Context) error {
-	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1, AutoCreate: true})
 	if err != nil {
 		return err
 	}
