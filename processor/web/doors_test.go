@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"odradek/cmd/worker/config"
 	"strings"
 	"sync"
 	"testing"
@@ -203,7 +204,7 @@ func TestHosts(t *testing.T) {
 	}
 	open, _ := apiHandler(Access{})
 	named, _ := apiHandler(Access{Hosts: []string{"plant.example"}})
-	anyone, _ := apiHandler(Access{Hosts: []string{AnyHost}})
+	anyone, _ := apiHandler(Access{Hosts: []string{config.AnyHost}})
 	token, _ := apiHandler(Access{Token: "secret"})
 	for _, c := range []struct {
 		host        string

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"odradek/cmd/worker/config"
 	"slices"
 	"strings"
 )
-
-// AnyHost among the hosts of an Access stands for all names.
-const AnyHost = "*"
 
 // hostFault returns why a request of a server without a token or certificates is refused by the name that it was sent to; nil for none. A
 // page of a browser whose own name is made to resolve to this address (DNS rebinding) counts as of the same origin, and would read
@@ -24,7 +22,7 @@ func hostFault(r *http.Request, allowed []string) error {
 	switch {
 	case host == "localhost", strings.HasSuffix(host, ".localhost"), net.ParseIP(address) != nil:
 		return nil
-	case slices.ContainsFunc(allowed, func(name string) bool { return name == AnyHost || strings.EqualFold(name, host) }):
+	case slices.ContainsFunc(allowed, func(name string) bool { return name == config.AnyHost || strings.EqualFold(name, host) }):
 		return nil
 	}
 	return &Error{http.StatusForbidden, fmt.Sprintf("web: host %q is neither localhost nor an address: without a token any page in a browser "+

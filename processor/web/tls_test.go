@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -43,12 +44,12 @@ func TestClientCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := issue(ours, "server")
-	config, err := NewTLS(TLSFiles{Cert: server[0], Key: server[1], ClientCA: ca})
+	tlsConfig, err := config.NewServerTLS(config.ServerTLS{Cert: server[0], Key: server[1], ClientCA: ca})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h, _ := apiHandler(Access{ClientCertificates: true})
-	s, err := Serve("127.0.0.1:0", h, config)
+	s, err := Serve("127.0.0.1:0", h, tlsConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +108,9 @@ func TestClientCertificates(t *testing.T) {
 	if _, name, err := ask(&mine, "DELETE"); err != nil || name != "renewed" {
 		t.Errorf("while the key is away the server is %q, %v", name, err)
 	}
-	for _, f := range []TLSFiles{{Cert: server[0], Key: server[1]}, {Cert: mine[0], Key: mine[1], ClientCA: mine[1]}, {Cert: mine[0],
+	for _, f := range []config.ServerTLS{{Cert: server[0], Key: server[1]}, {Cert: mine[0], Key: mine[1], ClientCA: mine[1]}, {Cert: mine[0],
 		Key: mine[1], ClientCA: "absent"}} {
-		if _, err := NewTLS(f); err == nil {
+		if _, err := config.NewServerTLS(f); err == nil {
 			t.Errorf("%+v is taken", f)
 		}
 	}

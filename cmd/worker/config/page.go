@@ -4,12 +4,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
-
-	"odradek/processor/web"
 )
 
 // minToken is the least length of the page's token in bytes: 128 random bits have 22 characters in base64.
 const minToken = 16
+
+// AnyHost among the hosts of an Access stands for all names.
+const AnyHost = "*"
 
 // page checks the settings of the page's server.
 func (k *checker) page() {
@@ -18,7 +19,7 @@ func (k *checker) page() {
 		k.add("PAGE_TOKEN", fmt.Sprintf("has %d characters", n), fmt.Sprintf("use %d random ones or more", minToken))
 	}
 	for _, name := range s.PageHosts {
-		if name == "" || name != web.AnyHost && strings.ContainsAny(name, ":/*@ ") {
+		if name == "" || name != AnyHost && strings.ContainsAny(name, ":/*@ ") {
 			k.add("PAGE_HOSTS", fmt.Sprintf("%q is not the name of a host", name), "write names without a port, such as odradek.example.com, or *")
 		}
 	}
@@ -44,7 +45,7 @@ func (c *Config) PageTLS() (*tls.Config, error) {
 	if s.PageCert == "" {
 		return nil, nil
 	}
-	return web.NewTLS(web.TLSFiles{Cert: s.PageCert, Key: s.PageKey, ClientCA: s.PageClientCA})
+	return NewServerTLS(ServerTLS{Cert: s.PageCert, Key: s.PageKey, ClientCA: s.PageClientCA})
 }
 
 // PageIsOpen reports whether others than this host may reach the page, and read without a token or a certificate.
