@@ -3,8 +3,8 @@ package processor
 import (
 	"time"
 
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 )
 
 // A partition that the group begins with fills its windows and histories from input before its
@@ -30,7 +30,7 @@ type backfill struct {
 func (b *backfill) covers(offset int64) bool { return offset < b.end }
 
 // reset begins with a state that was restored or rolled back to offset at.
-func (b *backfill) reset(s *keystate.State, at int64) {
+func (b *backfill) reset(s *state.State, at int64) {
 	*b = backfill{end: s.BackfillEnd(), began: time.Now(), from: at}
 	b.over = at >= b.end
 }
@@ -42,7 +42,7 @@ func (b *backfill) note(next int64, c *metrics.Counts) (ended bool) {
 		return false
 	}
 	b.unreadable += c.Unreadable
-	b.records += c.Backfilled + c.Outcomes[keystate.Backfilled]
+	b.records += c.Backfilled + c.Outcomes[state.Backfilled]
 	b.over = !b.covers(next)
 	return b.over
 }

@@ -16,8 +16,8 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
 	"odradek/processor/policy"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 )
 
@@ -250,7 +250,7 @@ func TestBackfill(t *testing.T) {
 			}
 			if offs, err := b.client.Committed(t.Context(), "again", tps); err != nil {
 				t.Fatal(err)
-			} else if f, err := keystate.ParseFloor(offs[tps[0]].Metadata); err != nil || f.Backfill != b.starts()[0] {
+			} else if f, err := state.ParseFloor(offs[tps[0]].Metadata); err != nil || f.Backfill != b.starts()[0] {
 				t.Fatalf("the metadata %q of an interrupted backfill, start %d: %v", offs[tps[0]].Metadata, b.starts()[0], err)
 			}
 		}

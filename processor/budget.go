@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
+	"odradek/processor/state"
 	"odradek/processor/trouble"
 )
 
@@ -21,14 +21,14 @@ type trimmer struct {
 }
 
 // note tells the budget what the state takes, and renews the limit.
-func (t *trimmer) note(s *keystate.State) { t.limit = t.budget.Limit(t.tp, s.Bytes()) }
+func (t *trimmer) note(s *state.State) { t.limit = t.budget.Limit(t.tp, s.Bytes()) }
 
 // always makes the next record trim, whatever the state takes.
 func (t *trimmer) always() { t.limit = -1 }
 
 // trim evicts keys before the record at offset, as many as the partition is over its
 // limit, and a few more, so that the next record need not evict again.
-func (t *trimmer) trim(s *keystate.State, offset int64) {
+func (t *trimmer) trim(s *state.State, offset int64) {
 	if n := s.Restore.Shed(offset); n > 0 {
 		t.log.Warn("series that did not fit when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
 			"offset", offset, "evicted", n)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
+	"odradek/processor/state"
 )
 
 // Each input topic with state has a changelog of as many partitions.
@@ -195,8 +195,8 @@ type growth struct {
 
 // compare sets due, before the record at offset at. owned is the number of partitions that
 // the changelog's owner knew of.
-func (g *growth) compare(s *keystate.State, at int64, owned int) {
-	if c := s.Decisions.Standing(keystate.Grown, nil, at); c != nil {
+func (g *growth) compare(s *state.State, at int64, owned int) {
+	if c := s.Decisions.Standing(state.Grown, nil, at); c != nil {
 		if n, err := strconv.Atoi(string(c)); err == nil {
 			owned = n
 		}
@@ -205,9 +205,9 @@ func (g *growth) compare(s *keystate.State, at int64, owned int) {
 }
 
 // decide decides that the topic had grown before the record at offset.
-func (g *growth) decide(s *keystate.State, offset int64, log *slog.Logger) {
+func (g *growth) decide(s *state.State, offset int64, log *slog.Logger) {
 	g.due = false
 	n := g.siblings.Load()
-	s.Decisions.Make(keystate.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
+	s.Decisions.Make(state.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
 	log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 	"odradek/processor/kafka"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
@@ -31,7 +31,7 @@ func TestGrownTopic(t *testing.T) {
 			rule := threshold.New(threshold.Fixed, 1e-6)
 			rule.Warmup = 0
 			cfg.State.Detectors[0].Threshold = &rule
-			cfg.State.Detectors[0].Events = &events.Rule{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1}
+			cfg.State.Detectors[0].Events = &anomaly.Rule{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1}
 			return cfg
 		}
 		b.produce(900)

@@ -8,7 +8,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 )
 
@@ -41,7 +41,7 @@ func (b *bench) toReplay(partitions int) (n int64) {
 		b.t.Fatal(err)
 	}
 	for tp, off := range offs {
-		f, err := keystate.ParseFloor(off.Metadata)
+		f, err := state.ParseFloor(off.Metadata)
 		if err != nil {
 			b.t.Fatal(tp, err)
 		}

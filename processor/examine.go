@@ -11,11 +11,11 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/outputs"
 	"odradek/processor/quarantine"
 	"odradek/processor/restore"
+	"odradek/processor/state"
 	"odradek/processor/trouble"
 )
 
@@ -102,7 +102,7 @@ func (h *host) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
 			return x, ctx.Err()
 		}
 		x.Notes = notes.lines
-		if !errors.Is(x.Err, keystate.ErrAhead) && !fetch.OffsetLost(x.Err) {
+		if !errors.Is(x.Err, state.ErrAhead) && !fetch.OffsetLost(x.Err) {
 			return x, nil
 		}
 		if err := restore.Sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {

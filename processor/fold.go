@@ -14,11 +14,11 @@ import (
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/reading"
 	"odradek/processor/mapping"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
 	"odradek/schemas"
 )
 
@@ -30,9 +30,9 @@ type folder struct {
 	mapping *mapping.Mapping // of the topic
 	log     *slog.Logger
 
-	state   *keystate.State
+	state   *state.State
 	batch   *detectors.Batch
-	reads   *reading.Reading // by which reader reads
+	reads   *rules.Reading // by which reader reads
 	reader  *reader
 	readers []*reader // of all readings so far
 	it      record.Iterator
@@ -104,7 +104,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			}
 			continue
 		}
-		if f.state.Decisions.Subjects(keystate.Verdict) > 0 {
+		if f.state.Decisions.Subjects(state.Verdict) > 0 {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
 		if f.reading.Len() == 0 {
@@ -169,10 +169,10 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 		}
 		sample := f.sample(rec, i)
 		switch s.Fold(&sample, f.batch) {
-		case keystate.Late:
+		case state.Late:
 			f.side.noteLate(rec, sample.Key)
 			f.late = append(f.late, i)
-		case keystate.Held:
+		case state.Held:
 			held = true
 		}
 		if len(s.Suspects.Refused) > 0 {
@@ -193,9 +193,9 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 }
 
 // sample returns the i-th sample of the reading of rec.
-func (f *folder) sample(rec *record.Record, i int) keystate.Sample {
+func (f *folder) sample(rec *record.Record, i int) state.Sample {
 	key, at, values := f.reader.sample(&f.reading, i)
-	return keystate.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.mapping.State.Place(rec.Offset, i), Values: values}
+	return state.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.mapping.State.Place(rec.Offset, i), Values: values}
 }
 
 // makeRoom scores until the batch has room for the tasks of one more sample.

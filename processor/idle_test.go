@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/outputs"
@@ -62,9 +62,9 @@ func (b *bench) silences() (opened, closed int) {
 		}
 		switch {
 		case a.Detector != "silence":
-		case events.Kind(a.Kind) == events.Open:
+		case anomaly.Kind(a.Kind) == anomaly.Open:
 			opened++
-		case events.Kind(a.Kind) == events.Close:
+		case anomaly.Kind(a.Kind) == anomaly.Close:
 			closed++
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/processor/anomaly"
 	"odradek/processor/cycle"
-	"odradek/processor/events"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
 	"odradek/processor/quarantine"
+	"odradek/processor/state"
 	"odradek/processor/status"
 )
 
@@ -72,13 +72,13 @@ func (pt *partition) addTo(c *cycle.Cycle[*partition], r *cycle.Result, bytes in
 
 // joined holds the counts of the state, which only grow, as of the last time that they joined a cycle.
 type joined struct {
-	outcomes       keystate.Counts // of the state
-	evicted, early int64           // its EvictedKeys and Early
-	skipped        record.Skipped  // of the chunk
+	outcomes       state.Counts   // of the state
+	evicted, early int64          // its EvictedKeys and Early
+	skipped        record.Skipped // of the chunk
 }
 
 // take sets the counts in c that are new since the last call.
-func (j *joined) take(s *keystate.State, skipped record.Skipped, c *metrics.Counts) {
+func (j *joined) take(s *state.State, skipped record.Skipped, c *metrics.Counts) {
 	for i := range c.Outcomes {
 		c.Outcomes[i] = s.Counts[i] - j.outcomes[i]
 	}
@@ -89,7 +89,7 @@ func (j *joined) take(s *keystate.State, skipped record.Skipped, c *metrics.Coun
 }
 
 // reset begins with the counts of a state that was restored or rolled back.
-func (j *joined) reset(s *keystate.State) {
+func (j *joined) reset(s *state.State) {
 	j.outcomes, j.evicted, j.early = s.Counts, s.EvictedKeys, s.Early
 }
 
@@ -149,7 +149,7 @@ type openAnomalies struct {
 }
 
 // change counts the anomalies that a chunk has opened and closed.
-func (o *openAnomalies) change(rows []keystate.EventRow) {
+func (o *openAnomalies) change(rows []state.EventRow) {
 	if o.by == nil || len(rows) == 0 {
 		return
 	}
@@ -159,9 +159,9 @@ func (o *openAnomalies) change(rows []keystate.EventRow) {
 			continue
 		}
 		switch row.Change.Kind {
-		case events.Open:
+		case anomaly.Open:
 			o.by[row.Name]++
-		case events.Close:
+		case anomaly.Close:
 			o.by[row.Name]--
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 )
@@ -115,7 +115,7 @@ func testLateReadings(t *testing.T, lateness int64) {
 	config := func() Config {
 		cfg := b.config("one")
 		cfg.Decoder, cfg.Numbered, cfg.Executor = dec, true, smallBatches{cfg.Executor}
-		cfg.State.SampleBits, cfg.State.Reading.Lateness, cfg.State.Reading.MaxJump = keystate.SeveralBits, lateness, 60e6
+		cfg.State.SampleBits, cfg.State.Reading.Lateness, cfg.State.Reading.MaxJump = state.SeveralBits, lateness, 60e6
 		h.record(&cfg)
 		return cfg
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
 	"odradek/processor/mapping"
+	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 )
@@ -47,10 +47,10 @@ func TestMappingsRestored(t *testing.T) {
 		cfg := b.config("one") // static: it has its partitions back at once
 		cfg.Group, cfg.Topics = group, topics
 		cfg.Changelog = func(topic string) string { return group + "-" + topic + "-changelog" }
-		state := *cfg.State
-		state.SampleBits, state.Reading.Lateness = keystate.SeveralBits, 400_000
-		state.Reading.Fields, state.Reading.Series = []string{"a", "b"}, true
-		own := &mapping.Mapping{Name: "WIDE", Decoder: dec, State: &state}
+		st := *cfg.State
+		st.SampleBits, st.Reading.Lateness = state.SeveralBits, 400_000
+		st.Reading.Fields, st.Reading.Series = []string{"a", "b"}, true
+		own := &mapping.Mapping{Name: "WIDE", Decoder: dec, State: &st}
 		cfg.ByName, cfg.NameOf = map[string]*mapping.Mapping{"WIDE": own}, func(topic string) string {
 			if topic == wide {
 				return "WIDE"

@@ -16,13 +16,13 @@ import (
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/limits"
 	"odradek/processor/mapping"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/processor/trouble"
 )
 
@@ -114,8 +114,8 @@ type Config struct {
 type Changeable struct {
 	// State is a configuration of the same detectors as that of the start, whose thresholds, guards and rules of
 	// anomalies hold from then on, by a decision of each partition (keystate.State.Reconfigure).
-	State  *keystate.Config            // of the topics without a mapping in ByName
-	ByName map[string]*keystate.Config // by the mappings' names
+	State  *state.Config            // of the topics without a mapping in ByName
+	ByName map[string]*state.Config // by the mappings' names
 	Scores outputs.ScoresMode
 }
 
@@ -162,10 +162,10 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	if err = errors.Join(err, logs.open(ctx)); err != nil {
 		return nil, err
 	}
-	p.cfg.EditStates(func(state *keystate.Config) {
-		state.Blocks = cfg.Outputs[outputs.Blocks] != ""
+	p.cfg.EditStates(func(st *state.Config) {
+		st.Blocks = cfg.Outputs[outputs.Blocks] != ""
 		for _, t := range topics.Changelogs() {
-			state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
+			st.MaxRecord = min(cmp.Or(st.MaxRecord, state.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
 		}
 	})
 	r := &recovery{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: limits.NewPace(cfg.TransactionTimeout),

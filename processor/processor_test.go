@@ -25,11 +25,11 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/mapping"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 )
@@ -114,7 +114,7 @@ func (b *bench) config(instance string) Config {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	var state keystate.Config
+	var state state.Config
 	state.Dim = 1
 	state.Windows = []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}}
 	state.Detectors = []series.DetectorConfig{{Name: "level", Detector: level, Stride: 3, Fingerprint: 2}}

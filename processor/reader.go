@@ -6,20 +6,20 @@ import (
 	"math"
 	"slices"
 
-	"odradek/processor/keystate/reading"
 	"odradek/processor/mapping"
 	"odradek/processor/restore"
+	"odradek/processor/state/rules"
 	"odradek/schemas"
 )
 
 // reader reads records by one reading. A replay reads each record by the one that was in force when it was live.
 type reader struct {
-	of    *reading.Reading
+	of    *rules.Reading
 	dec   schemas.Decoder
 	split *schemas.Splitter // of readings into samples
 	// translation of samples into those of the configured reading; nil: they are alike. foreign: they are of other series,
 	// and no window takes them.
-	translation reading.Translation
+	translation rules.Translation
 	foreign     bool
 	values      []float64
 }
@@ -30,7 +30,7 @@ func newReader(m *mapping.Mapping) *reader {
 }
 
 // readBy has the folder read records by a reading.
-func (f *folder) readBy(of *reading.Reading) error {
+func (f *folder) readBy(of *rules.Reading) error {
 	if of == f.reads {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 )
@@ -48,7 +48,7 @@ func TestReadingsRestored(t *testing.T) {
 	config := func() Config {
 		cfg := b.config("one") // static: it has its partitions back at once
 		cfg.Decoder, cfg.Numbered = dec, true
-		cfg.State.SampleBits, cfg.State.Reading.Lateness, cfg.State.Reading.MaxJump, cfg.State.MaxKeys = keystate.SeveralBits, 400_000, 60e6, 5
+		cfg.State.SampleBits, cfg.State.Reading.Lateness, cfg.State.Reading.MaxJump, cfg.State.MaxKeys = state.SeveralBits, 400_000, 60e6, 5
 		h.record(&cfg)
 		return cfg
 	}

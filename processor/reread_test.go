@@ -13,9 +13,9 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate/reading"
-	"odradek/processor/keystate/series"
 	"odradek/processor/mapping"
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
@@ -23,18 +23,18 @@ import (
 // change is a change of how records are read.
 type change struct {
 	name string
-	make func(r *rand.Rand, to *reading.Reading)
+	make func(r *rand.Rand, to *rules.Reading)
 }
 
 // changes has one of each field of a reading that a restart may change without losing state.
 var changes = []change{
-	{"lateness", func(r *rand.Rand, to *reading.Reading) { to.Lateness = []int64{0, 5e6, 60e6}[r.IntN(3)] }},
-	{"max_held", func(r *rand.Rand, to *reading.Reading) { to.MaxHeld = []int{0, 20, 1000}[r.IntN(3)] }},
-	{"max_jump", func(r *rand.Rand, to *reading.Reading) { to.MaxJump = []int64{0, 30e6, 600e6}[r.IntN(3)] }},
-	{"max_future", func(r *rand.Rand, to *reading.Reading) { to.MaxFuture = []int64{0, 1e6, 60e6}[r.IntN(3)] }},
-	{"missing", func(_ *rand.Rand, to *reading.Reading) { to.Hold = !to.Hold }},
-	{"duplicates", func(_ *rand.Rand, to *reading.Reading) { to.DropDuplicates = !to.DropDuplicates }},
-	{"value_fields", func(r *rand.Rand, to *reading.Reading) {
+	{"lateness", func(r *rand.Rand, to *rules.Reading) { to.Lateness = []int64{0, 5e6, 60e6}[r.IntN(3)] }},
+	{"max_held", func(r *rand.Rand, to *rules.Reading) { to.MaxHeld = []int{0, 20, 1000}[r.IntN(3)] }},
+	{"max_jump", func(r *rand.Rand, to *rules.Reading) { to.MaxJump = []int64{0, 30e6, 600e6}[r.IntN(3)] }},
+	{"max_future", func(r *rand.Rand, to *rules.Reading) { to.MaxFuture = []int64{0, 1e6, 60e6}[r.IntN(3)] }},
+	{"missing", func(_ *rand.Rand, to *rules.Reading) { to.Hold = !to.Hold }},
+	{"duplicates", func(_ *rand.Rand, to *rules.Reading) { to.DropDuplicates = !to.DropDuplicates }},
+	{"value_fields", func(r *rand.Rand, to *rules.Reading) {
 		to.Fields = [][]string{{"a"}, {"a", "b"}, {"b", "a"}, {"c[2]", "a"}}[r.IntN(4)]
 	}},
 }
@@ -66,7 +66,7 @@ func (b *bench) rereadRecords(n int) {
 }
 
 // reread returns the configuration of a worker that reads records by a reading.
-func (b *bench) reread(of reading.Reading) Config {
+func (b *bench) reread(of rules.Reading) Config {
 	b.t.Helper()
 	cfg := b.config("one")
 	cfg.State.Reading, cfg.State.Dim = of, of.Dim()
@@ -79,7 +79,7 @@ func (b *bench) reread(of reading.Reading) Config {
 	if cfg.Decoder, err = mapping.NewDecoder(&of, nil, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	cfg.Former = func(r *reading.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, nil, nil) }
+	cfg.Former = func(r *rules.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, nil, nil) }
 	cfg.ReplayLimit = 30 * time.Second
 	return cfg
 }
@@ -111,12 +111,12 @@ func (b *bench) fates() map[int64][]string {
 // with a former one. Each record has exactly the fate that it has in a group whose workers drain before each change, which
 // leaves nothing to replay: as many scores, dead letters and late records, and the same states at the end.
 func TestReadingsInSequence(t *testing.T) {
-	first := reading.Reading{Decoding: reading.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}}}
+	first := rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}}}
 	killed, drained := newBench(t, 1), newBench(t, 1)
 	rng := killed.rng
 	seed := rng.Uint64()
 	killed.rng, drained.rng = rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 1))
-	past, now, trail := []reading.Reading{first}, first, "first"
+	past, now, trail := []rules.Reading{first}, first, "first"
 	var mu sync.Mutex
 	last := map[*bench][]byte{} // states that were handed over
 	for phase := range 8 {

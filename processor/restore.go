@@ -11,12 +11,12 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
 	"odradek/processor/quarantine"
 	"odradek/processor/restore"
+	"odradek/processor/state"
 	"odradek/schemas"
 )
 
@@ -46,7 +46,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 			break
 		}
 		// Input that is deleted while it is replayed is missing in the next try.
-		if !errors.Is(err, keystate.ErrAhead) && (try == 20 || !fetch.OffsetLost(err)) {
+		if !errors.Is(err, state.ErrAhead) && (try == 20 || !fetch.OffsetLost(err)) {
 			return err
 		}
 		if try == 20 {
@@ -99,8 +99,8 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 }
 
 // newState returns an empty state of the partition.
-func (pt *partition) newState() *keystate.State {
-	s := keystate.New(pt.mapping.State)
+func (pt *partition) newState() *state.State {
+	s := state.New(pt.mapping.State)
 	pt.changed = nil // the new state has nothing of it
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
 	pt.windows.Close()
@@ -180,7 +180,7 @@ func (pt *partition) readCarried(ctx context.Context, end int64) error {
 
 // replay folds the input from floor to end, scoring where carries need it. It
 // begins to read at the first suspect of the floor.
-func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, end int64) error {
+func (pt *partition) replay(ctx context.Context, floor *state.Floor, from, end int64) error {
 	header := func(rec *record.Record) func(string) ([]byte, bool) {
 		if pt.header == nil {
 			pt.header = rec.Header

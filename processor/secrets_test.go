@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
 	"odradek/processor/policy"
+	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 )
@@ -146,7 +146,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	defer cancel()
 	err = p.Run(ctx)
 	var refused *policy.RefusedError
-	if !errors.As(err, &refused) || !strings.Contains(err.Error(), keystate.Digest([]byte(secret+"-1"))) {
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), state.Digest([]byte(secret+"-1"))) {
 		t.Errorf("state that cannot be read: %v", err)
 	}
 	told("the log of a refusal", strings.Join(log.with(""), "\n"))

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/processor/policy"
+	"odradek/processor/state"
 )
 
 // TestSwitchedToSeveral: after a clean drain a record is several samples where it was one, or the other way round. The offsets
 // in the state are in the other unit, so the start is refused, says why and what keeps or gives up the state; without the
 // state it goes on at the committed offset, where each record gets one score.
 func TestSwitchedToSeveral(t *testing.T) {
-	for name, several := range map[string][2]uint8{"to several": {0, keystate.SeveralBits}, "to one": {keystate.SeveralBits, 0}} {
+	for name, several := range map[string][2]uint8{"to several": {0, state.SeveralBits}, "to one": {state.SeveralBits, 0}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, 1)
 			config := func(bits uint8) Config {

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 	"odradek/processor/trouble"
 	"odradek/schemas"
 )
 
 // attachSuspect attaches a copy of rec to its sample where that is a suspect: if the
 // votes reject it, the record is a dead letter, byte for byte.
-func attachSuspect(s *keystate.State, rec *record.Record) {
+func attachSuspect(s *state.State, rec *record.Record) {
 	if s.Suspects.Len() == 0 || !s.Suspects.Has(rec.Offset) {
 		return
 	}
@@ -27,14 +27,14 @@ func attachSuspect(s *keystate.State, rec *record.Record) {
 
 // refused sends the records of the suspects of s that were not folded to the topics of late records and
 // of dead letters. A record is sent once, and counted as dead once for each of its samples.
-func (o *sideOutputs) refused(s *keystate.State, cfg *keystate.Config) {
+func (o *sideOutputs) refused(s *state.State, cfg *state.Config) {
 	refused := s.Suspects.Refused
 	var late []*record.Record
 	samples := map[*record.Record][]int{} // by late record: the numbers of its late samples
 	for i := range refused {
 		r := &refused[i]
 		rec := r.Record.(*record.Record)
-		if r.Outcome == keystate.Late {
+		if r.Outcome == state.Late {
 			if samples[rec] == nil {
 				late = append(late, rec)
 			}
@@ -48,7 +48,7 @@ func (o *sideOutputs) refused(s *keystate.State, cfg *keystate.Config) {
 		}
 		o.stop.Late()
 		past := "of a partition that has none yet"
-		if r.Max != keystate.NoTime {
+		if r.Max != state.NoTime {
 			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(cfg.Reading.MaxJump)*time.Microsecond)
 		}
 		o.sendDead(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
@@ -73,13 +73,13 @@ type suspectLog struct {
 }
 
 // suspectCounts returns the suspects of a state so far: held, accepted, rejected.
-func suspectCounts(s *keystate.State) metrics.Suspects {
-	return metrics.Suspects{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
+func suspectCounts(s *state.State) metrics.Suspects {
+	return metrics.Suspects{s.Suspects.Held, s.Suspects.Accepted, s.Counts[state.Rejected]}
 }
 
 // count returns the counts of s since the last call and logs them. before is the offset
 // of the next record.
-func (l *suspectLog) count(s *keystate.State, now time.Time, before int64, to *slog.Logger) (n metrics.Suspects) {
+func (l *suspectLog) count(s *state.State, now time.Time, before int64, to *slog.Logger) (n metrics.Suspects) {
 	all := suspectCounts(s)
 	for i := range n {
 		n[i], l.seen[i] = all[i]-l.seen[i], all[i]
@@ -91,7 +91,7 @@ func (l *suspectLog) count(s *keystate.State, now time.Time, before int64, to *s
 		return n
 	}
 	held := "event times far past the newest of the partition, held until the next records confirm or reject them"
-	if s.MaxTime() == keystate.NoTime {
+	if s.MaxTime() == state.NoTime {
 		held = "the first records of the partition wait for the next ones, whose event times must agree with theirs: one wrong clock " +
 			"alone must not set the partition's time"
 	}
@@ -114,13 +114,13 @@ func (l *suspectLog) count(s *keystate.State, now time.Time, before int64, to *s
 }
 
 // reset begins with the counts of a state that was rolled back or restored.
-func (l *suspectLog) reset(s *keystate.State) {
+func (l *suspectLog) reset(s *state.State) {
 	all := suspectCounts(s)
 	l.seen, l.logged = all, all
 }
 
 // lostSuspects reports suspects that a restore could not read again.
-func (pt *partition) lostSuspects(floor *keystate.Floor) {
+func (pt *partition) lostSuspects(floor *state.Floor) {
 	if n := pt.state.Suspects.Lost; n > 0 {
 		pt.host.cfg.Metrics.LostSuspects(pt.tp, n)
 		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more and are lost",

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
+	"odradek/processor/state"
 	"odradek/processor/status"
 	"odradek/schemas"
 )
@@ -78,13 +78,13 @@ const maxReason = 200
 // condemn reports whether a record becomes a dead letter because its schema is missing;
 // otherwise it waits. With refused the
 // dead letter would be one too many (deadletters.Stopper), and nothing is decided.
-func (v *verdicts) condemn(s *keystate.State, rec *record.Record, header headerOf, de *schemas.DecodeError, refused bool) bool {
+func (v *verdicts) condemn(s *state.State, rec *record.Record, header headerOf, de *schemas.DecodeError, refused bool) bool {
 	if !de.Absent {
 		return false // the registry has not answered that it lacks the schema
 	}
 	ref, _ := v.dec.Ref(rec.Value, header)
 	v.ref = ref.Append(v.ref[:0])
-	if s.Decisions.Standing(keystate.Verdict, v.ref, rec.Offset) != nil {
+	if s.Decisions.Standing(state.Verdict, v.ref, rec.Offset) != nil {
 		return true
 	}
 	if spent := v.patience.Spent(rec.Offset, v.grace, time.Now()); de.Retry && !spent {
@@ -94,8 +94,8 @@ func (v *verdicts) condemn(s *keystate.State, rec *record.Record, header headerO
 		return true
 	}
 	reason := []byte(de.Error())
-	s.Decisions.Make(keystate.Verdict, v.ref, reason[:min(len(reason), maxReason)], rec.Offset)
-	s.Decisions.Standing(keystate.Verdict, v.ref, rec.Offset)
+	s.Decisions.Make(state.Verdict, v.ref, reason[:min(len(reason), maxReason)], rec.Offset)
+	s.Decisions.Standing(state.Verdict, v.ref, rec.Offset)
 	return true
 }
 
@@ -107,19 +107,19 @@ func (v *verdicts) gone(rec *record.Record, de *schemas.DecodeError) bool {
 }
 
 // acquit withdraws the verdict on the schema of a record that could be read.
-func (v *verdicts) acquit(s *keystate.State, rec *record.Record, header headerOf, schema int32) {
+func (v *verdicts) acquit(s *state.State, rec *record.Record, header headerOf, schema int32) {
 	if v.condemned(s, rec, header) {
-		s.Decisions.Make(keystate.Verdict, v.ref, nil, rec.Offset)
+		s.Decisions.Make(state.Verdict, v.ref, nil, rec.Offset)
 		v.log.Info("the schema registry now has a schema that it lacked before", "offset", rec.Offset, "schema", schema)
 	}
 }
 
 // condemned reports whether a verdict stands on the schema of a record.
-func (v *verdicts) condemned(s *keystate.State, rec *record.Record, header headerOf) bool {
-	if s.Decisions.Subjects(keystate.Verdict) == 0 {
+func (v *verdicts) condemned(s *state.State, rec *record.Record, header headerOf) bool {
+	if s.Decisions.Subjects(state.Verdict) == 0 {
 		return false
 	}
 	ref, ok := v.dec.Ref(rec.Value, header)
 	v.ref = ref.Append(v.ref[:0])
-	return ok && s.Decisions.Standing(keystate.Verdict, v.ref, rec.Offset) != nil
+	return ok && s.Decisions.Standing(state.Verdict, v.ref, rec.Offset) != nil
 }

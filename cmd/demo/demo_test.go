@@ -14,7 +14,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/sensors"
 	"odradek/detectors"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 )
 
@@ -121,7 +121,7 @@ func foldStream(t *testing.T, c *config.Config, exec detectors.Executor, stream 
 		t.Fatal(err)
 	}
 	defer exec.Close()
-	s, b := keystate.New(cfg), exec.Batch()
+	s, b := state.New(cfg), exec.Batch()
 	s.SetSource(c.Group.Topics[0], 0)
 	apply := func() {
 		if len(b.Tasks) > 0 {
@@ -141,7 +141,7 @@ func foldStream(t *testing.T, c *config.Config, exec detectors.Executor, stream 
 		for !s.Fits(b) {
 			apply()
 		}
-		s.Fold(&keystate.Sample{Key: key, Time: us, Offset: offset, Values: values}, b)
+		s.Fold(&state.Sample{Key: key, Time: us, Offset: offset, Values: values}, b)
 		if offset++; offset%4096 == 0 {
 			for !s.Fits(b) {
 				apply()
@@ -207,7 +207,7 @@ func judgeSensors(truth *demoTruth, list []*demoAnomaly, steps int64) *demoResul
 }
 
 // demoRecord returns the record that a change becomes.
-func demoRecord(e *keystate.EventRow) output.Anomaly {
+func demoRecord(e *state.EventRow) output.Anomaly {
 	a := &e.Change.Anomaly
 	var region *output.Region
 	if r := a.Region; r != nil {

@@ -20,8 +20,8 @@ import (
 	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
 
@@ -293,7 +293,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	return err
 }
 
-func (o *backtestOptions) fileSource(c *config.Config, state *keystate.Config) (backtests.Source, error) {
+func (o *backtestOptions) fileSource(c *config.Config, state *state.Config) (backtests.Source, error) {
 	paths, err := tables.List(o.in)
 	if err != nil {
 		return nil, err

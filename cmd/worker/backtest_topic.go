@@ -11,13 +11,13 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
 )
 
 // topicSource opens the range of a topic that the flags name. The caller closes the client.
-func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client,
+func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, state *state.Config, client *kafka.Client,
 	registry *registry.Client) (backtests.Source, error) {
 	dec, err := c.NewDecoder(registry)
 	if err != nil {
@@ -37,7 +37,7 @@ func backtestFetch(c *config.Config) fetch.Config {
 }
 
 // topicPublisher makes a publisher to the topics of -to-topic.
-func topicPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *registry.Client,
+func topicPublisher(ctx context.Context, c *config.Config, state *state.Config, client *kafka.Client, registry *registry.Client,
 	o *backtestOptions, partitions int) (backtests.Publisher, error) {
 	p := &backtests.PublishConfig{State: state, Client: client, Name: o.toTopic, Partitions: partitions, Replication: c.Output.Replication,
 		MaxMessage: int(c.Output.MaxMessage), NoSchemaID: c.Output.NoSchemaID(), Numbered: o.numbered}

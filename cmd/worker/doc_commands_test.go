@@ -16,7 +16,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // docCommands returns the lines of the code blocks of a page, without comments; a line that ends with \ goes on in the next.
@@ -123,11 +123,11 @@ func TestReadmePreset(t *testing.T) {
 	must(t, err)
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
-	lane := replay.NewLane(cfg, exec, "t", 0, 0, func([]keystate.Row, []keystate.EventRow) error { return nil })
+	lane := replay.NewLane(cfg, exec, "t", 0, 0, func([]state.Row, []state.EventRow) error { return nil })
 	defer lane.Close()
 	rng := seedtest.New(t)
 	for i := range int64(17_000) {
-		sample := keystate.Sample{Key: []byte("line-1/press-3"), Time: i * 1e6, Offset: i, Values: []float64{rng.NormFloat64()}}
+		sample := state.Sample{Key: []byte("line-1/press-3"), Time: i * 1e6, Offset: i, Values: []float64{rng.NormFloat64()}}
 		if _, err := lane.Fold(t.Context(), &sample); err != nil {
 			t.Fatal(err)
 		}

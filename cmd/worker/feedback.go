@@ -22,10 +22,9 @@ import (
 	"odradek/cmd/worker/groupstate"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
-	"odradek/processor/keystate/learned"
-	"odradek/processor/keystate/mute"
-	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
 	"odradek/processor/web"
 	"odradek/schemas/output"
 )
@@ -309,7 +308,7 @@ func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output
 		defer s.Close()
 		err = s.Series(ctx, func(_ kafka.TP, series string) {
 			all++
-			if f.Keys == "" || mute.Match(f.Keys, []byte(series)) {
+			if f.Keys == "" || rules.MatchKey(f.Keys, []byte(series)) {
 				names = append(names, plain(series))
 			}
 		})
@@ -356,7 +355,7 @@ func (l *feedbackTool) rules(ctx context.Context, least int) error {
 }
 
 // printRule prints a line of `feedback rules`.
-func printRule(w io.Writer, topic string, r *learned.Rule) {
+func printRule(w io.Writer, topic string, r *rules.LearnedRule) {
 	name := plain(r.Series)
 	switch {
 	case r.All && r.Series == "":
@@ -563,7 +562,7 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 			continue
 		}
 		over := ""
-		if isMute && rule.To != mute.Forever && rule.To < time.Now().UnixMicro() {
+		if isMute && rule.To != rules.Forever && rule.To < time.Now().UnixMicro() {
 			over = " (over)"
 		}
 		where := cmp.Or(f.Topic, "all")

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
 )
@@ -27,7 +27,7 @@ func testIdleTopic(t *testing.T, c *kafkatest.Cluster) {
 			a, err := output.DecodeAnomaly(recs[i].Value)
 			must(t, err)
 			if a.Detector == "silence" {
-				open[string(a.Key)] = events.Kind(a.Kind) == events.Open
+				open[string(a.Key)] = anomaly.Kind(a.Kind) == anomaly.Open
 			}
 		}
 		n := 0

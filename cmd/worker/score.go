@@ -19,7 +19,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/quality"
 	"odradek/detectors"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 const scoreAbout = `Replays a labelled data set through the worker's own state, executor, thresholds and
@@ -120,8 +120,8 @@ type dataSet struct {
 	name    string
 	dim     int            // the most values of a sample
 	config  *config.Config // of its first series, as is state
-	state   *keystate.Config
-	states  map[int]*keystate.Config // by the values of a series, as configs
+	state   *state.Config
+	states  map[int]*state.Config // by the values of a series, as configs
 	configs map[int]*config.Config
 }
 
@@ -199,7 +199,7 @@ func newDataSetBy(
 	topic string,
 	also ...string,
 ) (*dataSet, error) {
-	states := map[int]*keystate.Config{}
+	states := map[int]*state.Config{}
 	d := &dataSet{name: name, states: states, configs: map[int]*config.Config{}}
 	var err error
 	for i := range kept {

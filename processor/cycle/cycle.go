@@ -18,10 +18,10 @@ import (
 	"sync"
 
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 )
 
 // Results holds the results of partitions in one cycle, or in several. P identifies a partition.
@@ -44,7 +44,7 @@ type Cycle[P comparable] struct {
 type Result struct {
 	Next         int64 // offset after the last record
 	Leader       record.Epoch
-	Floor        keystate.Floor
+	Floor        state.Floor
 	Incarnation  string // of the changelog
 	Window       limits.LetterWindow
 	Work         metrics.Work

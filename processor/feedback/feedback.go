@@ -17,7 +17,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate/learned"
+	"odradek/processor/state/rules"
 	"odradek/processor/trouble"
 	"odradek/schemas/output"
 )
@@ -189,8 +189,8 @@ func (r *Reader) take(rec *record.Record) {
 			r.rules[id] = m
 		}
 		if label, ok := LabelOf(&f); ok {
-			if r.labels[id] = (said{label, f.WrittenAt}); len(r.labels) > 2*learned.MaxLabels {
-				r.labels = newest(r.labels, learned.MaxLabels)
+			if r.labels[id] = (said{label, f.WrittenAt}); len(r.labels) > 2*rules.MaxLabels {
+				r.labels = newest(r.labels, rules.MaxLabels)
 			}
 		}
 	}
@@ -218,9 +218,9 @@ func (r *Reader) publish() {
 	if r.least > 0 {
 		now.labels = valid(r.labels)
 	}
-	if n := len(r.labels); n > learned.MaxLabels {
+	if n := len(r.labels); n > rules.MaxLabels {
 		r.log.Warn("there are more labels of anomalies than the workers learn from: the newest count; remove some (worker mute remove)",
-			"topic", r.topic, "labels", n, "most", learned.MaxLabels)
+			"topic", r.topic, "labels", n, "most", rules.MaxLabels)
 	}
 	old := r.current.Load()
 	if old != nil && old.equal(now) {

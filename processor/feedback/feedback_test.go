@@ -11,9 +11,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate/guard"
-	"odradek/processor/keystate/learned"
-	"odradek/processor/keystate/mute"
+	"odradek/processor/state/rules"
 	"odradek/schemas/output"
 )
 
@@ -36,14 +34,14 @@ func TestReader(t *testing.T) {
 	topic := kafkatest.Unique("feedback")
 	r := NewReader(client, topic, 3, slog.New(slog.DiscardHandler))
 	defer r.close()
-	want := func(what string, rules ...mute.Rule) {
+	want := func(what string, ruleList ...rules.MuteRule) {
 		t.Helper()
 		r.Poll(ctx)
 		m := r.Rules()
 		if m == nil {
 			t.Fatalf("%s: no rules are known", what)
 		}
-		if got, want := string(m.mutesOf(presses)), string(mute.List(rules).Sorted().Encode()); got != want {
+		if got, want := string(m.mutesOf(presses)), string(rules.MuteList(ruleList).Sorted().Encode()); got != want {
 			t.Errorf("%s: rules %x, want %x", what, got, want)
 		}
 	}
@@ -53,13 +51,13 @@ func TestReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rule := func(id, keys string, to int64) (mute.Rule, []byte) {
+	rule := func(id, keys string, to int64) (rules.MuteRule, []byte) {
 		f := output.Feedback{ID: id, Keys: keys, To: &to}
 		m, ok := MuteOf(&f)
 		if !ok || m.Scope != Anywhere {
 			t.Fatal("a mute is no rule everywhere")
 		}
-		return m.Rule, f.Append(nil, -1)
+		return m.MuteRule, f.Append(nil, -1)
 	}
 	create := func() {
 		t.Helper()
@@ -107,12 +105,12 @@ func TestReader(t *testing.T) {
 	if r.Poll(gone); len(r.Rules().mutesOf(presses)) == 0 {
 		t.Error("rules are gone with a topic that cannot be read")
 	}
-	for i := range 2 * mute.MaxRules {
-		r.rules[string(rune(i))] = Mute{Anywhere, mute.Rule{Keys: "*", From: 0, To: int64(i + 1)}}
+	for i := range 2 * rules.MaxMutes {
+		r.rules[string(rune(i))] = Mute{Anywhere, rules.MuteRule{Keys: "*", From: 0, To: int64(i + 1)}}
 	}
 	r.publish()
-	l, err := mute.Decode(r.Rules().mutesOf(presses))
-	if err != nil || len(l) != mute.MaxRules || l[0].To != mute.MaxRules+1 {
+	l, err := rules.DecodeMutes(r.Rules().mutesOf(presses))
+	if err != nil || len(l) != rules.MaxMutes || l[0].To != rules.MaxMutes+1 {
 		t.Errorf("%d rules of too many, %v", len(l), err)
 	}
 }
@@ -124,7 +122,7 @@ func TestAlarmOf(t *testing.T) {
 		Range: 2, Held: 4, Expected: []float64{1, 1}, Actual: []float64{2, 4}, Contribution: []float64{0.1, 0.9}}
 	last := output.Anomaly{Revision: 2, OpenedAt: 100, PeakTime: 130, PeakScore: 9, Samples: 8, Kind: 1, Range: 7, Held: 6,
 		Expected: []float64{1, 1}, Actual: []float64{2, 0}, Contribution: []float64{0.9, 0.1}}
-	want := output.Alarm{Detector: "d", Series: "a", Field: 1, Side: uint8(guard.Above), Opened: 5, Peak: 9, Rise: 30, First: 3, Apart: 3,
+	want := output.Alarm{Detector: "d", Series: "a", Field: 1, Side: uint8(rules.Above), Opened: 5, Peak: 9, Rise: 30, First: 3, Apart: 3,
 		Initial: 2, Range: 7, Early: 4, Held: 6}
 	if a := AlarmOf(&first, &last); a == nil || *a != want {
 		t.Errorf("%+v, want %+v", a, want)
@@ -169,10 +167,10 @@ func TestLabels(t *testing.T) {
 	alarm := func(opened float64) *output.Alarm {
 		return &output.Alarm{Detector: "d", Series: "a", Opened: opened, Peak: max(20, opened), Side: 1}
 	}
-	rules := func(what string, n int) learned.List {
+	ruleList := func(what string, n int) rules.LearnedList {
 		t.Helper()
 		r.publish()
-		l, err := learned.Decode(r.Rules().learnedOf("presses"))
+		l, err := rules.DecodeLearned(r.Rules().learnedOf("presses"))
 		if err != nil || len(l) != n {
 			t.Fatalf("%s: %+v, %v; want %d rules", what, l, err, n)
 		}
@@ -182,40 +180,40 @@ func TestLabels(t *testing.T) {
 	put("2", id(2), output.FeedbackFalseAlarm, 2, alarm(11))
 	put("3", id(2), output.FeedbackFalseAlarm, 3, alarm(11))
 	put("4", id(2), output.FeedbackFalseAlarm, 4, alarm(11))
-	rules("three labels of one anomaly and one of another", 0)
+	ruleList("three labels of one anomaly and one of another", 0)
 	put("5", id(5), output.FeedbackFalseAlarm, 5, nil)
 	put("6", "no id", output.FeedbackFalseAlarm, 6, alarm(10))
-	rules("labels of nothing known", 0)
+	ruleList("labels of nothing known", 0)
 	put("7", id(7), output.FeedbackFalseAlarm, 7, alarm(12))
-	if l := rules("three", 1); l[0].Count != 3 || l[0].Least >= 20 || l[0].Most <= 20 {
+	if l := ruleList("three", 1); l[0].Count != 3 || l[0].Least >= 20 || l[0].Most <= 20 {
 		t.Errorf("%+v", l)
 	}
 	before := r.Rules()
 	put("5", id(5), output.FeedbackFalseAlarm, 5, nil)
-	if rules("the same", 1); r.Rules() != before {
+	if ruleList("the same", 1); r.Rules() != before {
 		t.Error("rules that did not change are others")
 	}
 	put("8", id(1), output.FeedbackConfirm, 8, alarm(10))
-	rules("one is confirmed later", 0)
+	ruleList("one is confirmed later", 0)
 	put("9", id(1), output.FeedbackFalseAlarm, 9, alarm(10))
-	rules("and a false alarm again", 1)
+	ruleList("and a false alarm again", 1)
 	r.take(&record.Record{Key: []byte("7")})
-	rules("one is taken back", 0)
+	ruleList("one is taken back", 0)
 	put("7", id(7), output.FeedbackFalseAlarm, 7, alarm(12))
-	rules("and given again", 1)
+	ruleList("and given again", 1)
 	put("10", id(10), output.FeedbackConfirm, 10, alarm(11))
-	rules("a confirmed one among them", 0)
-	for i := range 5 * learned.MaxLabels / 2 {
+	ruleList("a confirmed one among them", 0)
+	for i := range 5 * rules.MaxLabels / 2 {
 		put("flood"+strconv.Itoa(i), id(100+i), output.FeedbackFalseAlarm, int64(100+i), alarm(30))
-		if len(r.labels) > 2*learned.MaxLabels {
+		if len(r.labels) > 2*rules.MaxLabels {
 			t.Fatalf("%d labels are kept", len(r.labels))
 		}
 	}
-	if l := rules("a flood", 1); l[0].Count != learned.MaxLabels || l[0].Least > 30 || l[0].Most > 40 {
+	if l := ruleList("a flood", 1); l[0].Count != rules.MaxLabels || l[0].Least > 30 || l[0].Most > 40 {
 		t.Errorf("%+v", l)
 	}
 	r.least = 0
-	rules("learning is off", 0)
+	ruleList("learning is off", 0)
 }
 
 // TestScope: series of one key in two topics are two series. A mute of one topic or partition holds there alone, and false alarms
@@ -235,11 +233,11 @@ func TestScope(t *testing.T) {
 	}
 	taught := func(topic string) int {
 		t.Helper()
-		l, err := learned.Decode(r.Rules().learnedOf(topic))
+		l, err := rules.DecodeLearned(r.Rules().learnedOf(topic))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if like := l.Like(&learned.Alarm{Detector: "near", Series: "pump-1", Field: -1, Opened: 10, Peak: 10}); like != nil {
+		if like := l.Like(&rules.Alarm{Detector: "near", Series: "pump-1", Field: -1, Opened: 10, Peak: 10}); like != nil {
 			return like.Count
 		}
 		return 0
@@ -267,7 +265,7 @@ func TestScope(t *testing.T) {
 	r.publish()
 	for tp, want := range map[kafka.TP]string{{Topic: "presses", Partition: 2}: "abc", {Topic: "presses", Partition: 1}: "ab",
 		{Topic: "pumps", Partition: 2}: "a"} {
-		l, err := mute.Decode(r.Rules().mutesOf(tp))
+		l, err := rules.DecodeMutes(r.Rules().mutesOf(tp))
 		got := ""
 		for i := range l {
 			got += l[i].Keys

@@ -7,21 +7,20 @@ import (
 	"math"
 	"slices"
 
-	"odradek/processor/events"
-	"odradek/processor/keystate/guard"
-	"odradek/processor/keystate/learned"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/rules"
 	"odradek/schemas/output"
 )
 
 // said is a label with the time at which it was written.
 type said struct {
-	learned.Label
+	rules.Label
 	at int64
 }
 
 // LabelOf returns the label that a record is; ok is false for other feedback, and for a label that does not say what its anomaly was
 // like.
-func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
+func LabelOf(f *output.Feedback) (l rules.Label, ok bool) {
 	if f.Alarm == nil || f.Kind != output.FeedbackConfirm && f.Kind != output.FeedbackFalseAlarm {
 		return l, false
 	}
@@ -30,10 +29,10 @@ func LabelOf(f *output.Feedback) (l learned.Label, ok bool) {
 		return l, false
 	}
 	a := f.Alarm
-	return learned.Label{
+	return rules.Label{
 		Anomaly: [16]byte(id), Fault: f.Kind == output.FeedbackConfirm,
-		Alarm: learned.Alarm{
-			Detector: a.Detector, Series: a.Series, Topic: a.Topic, Field: int(a.Field), Side: guard.Direction(a.Side),
+		Alarm: rules.Alarm{
+			Detector: a.Detector, Series: a.Series, Topic: a.Topic, Field: int(a.Field), Side: rules.Direction(a.Side),
 			Opened: a.Opened, Peak: a.Peak,
 			Samples: int(a.Samples), Rise: a.Rise, First: a.First, Apart: a.Apart,
 			Initial: a.Initial, Range: a.Range, Early: int(a.Early), Held: int(a.Held),
@@ -47,11 +46,11 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 	if opened == nil || opened.Revision != 1 || !(ownOf(last).Score >= ownOf(opened).Score) {
 		return nil
 	}
-	field, side := learned.SideOf(opened.Expected, opened.Actual, opened.Contribution)
+	field, side := rules.SideOf(opened.Expected, opened.Actual, opened.Contribution)
 	own := ownOf(opened)
 	a := &output.Alarm{
-		Detector: events.Speaker(opened.Detector, own.Name),
-		Series:   learned.SeriesOf(opened.Key),
+		Detector: anomaly.Speaker(opened.Detector, own.Name),
+		Series:   rules.SeriesOf(opened.Key),
 		Topic:    opened.Topic,
 		Field:    int32(field),
 		Side:     uint8(side),
@@ -88,7 +87,7 @@ func ownOf(a *output.Anomaly) output.Member {
 
 // deviationOf returns how far a value field was measured from what was expected; 0 where that is not known.
 func deviationOf(a *output.Anomaly, field int) float64 {
-	if d := events.DeviationOf(a.Expected, a.Actual, field); !math.IsInf(d, 0) {
+	if d := anomaly.DeviationOf(a.Expected, a.Actual, field); !math.IsInf(d, 0) {
 		return d
 	}
 	return 0
@@ -97,7 +96,7 @@ func deviationOf(a *output.Anomaly, field int) float64 {
 // TopicRules are the rules that labels teach for the series of one input topic.
 type TopicRules struct {
 	Topic string // "": of any topic that no label names
-	Rules learned.List
+	Rules rules.LearnedList
 }
 
 // Learn returns the rules that the labels among the records teach, each record with its key: for each topic that a label names, and
@@ -115,24 +114,24 @@ func Learn(records map[string]output.Feedback, least int) (all []TopicRules) {
 		topics[list[i].Topic] = true
 	}
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
-		all = append(all, TopicRules{topic, learned.Derive(topic, list, least)})
+		all = append(all, TopicRules{topic, rules.Derive(topic, list, least)})
 	}
 	return all
 }
 
 // valid returns the labels that count, by anomaly: the newest, and of several of an anomaly its newest.
-func valid(labels map[string]said) []learned.Label {
+func valid(labels map[string]said) []rules.Label {
 	of := map[[16]byte]string{} // the record's key
-	for id, l := range newest(labels, learned.MaxLabels) {
+	for id, l := range newest(labels, rules.MaxLabels) {
 		if have, ok := of[l.Anomaly]; !ok || order(labels, id, have) < 0 {
 			of[l.Anomaly] = id
 		}
 	}
-	list := make([]learned.Label, 0, len(of))
+	list := make([]rules.Label, 0, len(of))
 	for _, id := range of {
 		list = append(list, labels[id].Label)
 	}
-	slices.SortFunc(list, func(a, b learned.Label) int { return slices.Compare(a.Anomaly[:], b.Anomaly[:]) })
+	slices.SortFunc(list, func(a, b rules.Label) int { return slices.Compare(a.Anomaly[:], b.Anomaly[:]) })
 	return list
 }
 

@@ -9,10 +9,8 @@ import (
 	"sync"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/guard"
-	"odradek/processor/keystate/learned"
-	"odradek/processor/keystate/mute"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
 	"odradek/schemas/output"
 )
 
@@ -43,7 +41,7 @@ func ScopeOf(f *output.Feedback) Scope {
 // Mute is a mute rule for the series of a scope.
 type Mute struct {
 	Scope
-	mute.Rule
+	rules.MuteRule
 }
 
 // MuteOf returns the rule of a mute or a maintenance; ok is false for other feedback.
@@ -51,8 +49,8 @@ func MuteOf(f *output.Feedback) (m Mute, ok bool) {
 	if f.Kind != output.FeedbackMute && f.Kind != output.FeedbackMaintenance {
 		return m, false
 	}
-	m = Mute{ScopeOf(f), mute.Rule{Detector: f.Detector, Keys: f.Keys, From: math.MinInt64, To: mute.Forever,
-		Direction: guard.Direction(f.Direction)}}
+	m = Mute{ScopeOf(f), rules.MuteRule{Detector: f.Detector, Keys: f.Keys, From: math.MinInt64, To: rules.Forever,
+		Direction: rules.Direction(f.Direction)}}
 	if f.From != nil {
 		m.From = *f.From
 	}
@@ -64,29 +62,29 @@ func MuteOf(f *output.Feedback) (m Mute, ok bool) {
 
 // Check returns what is wrong with a mute; "" for nothing.
 func (m *Mute) Check() string {
-	if len(m.Topic) > mute.MaxText {
+	if len(m.Topic) > rules.MaxMuteText {
 		return "a topic's name of more bytes than Kafka allows"
 	}
-	return m.Rule.Check()
+	return m.MuteRule.Check()
 }
 
 func compareMutes(a, b Mute) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), mute.Compare(a.Rule, b.Rule))
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), rules.Compare(a.MuteRule, b.MuteRule))
 }
 
 // InForce returns the mutes of a list that are in force: as many as one decision holds, those that end last. They are sorted.
 func InForce(list []Mute) []Mute {
 	size := func(of []Mute) int {
-		rules := make(mute.List, len(of))
+		rules := make(rules.MuteList, len(of))
 		for i := range of {
-			rules[i] = of[i].Rule
+			rules[i] = of[i].MuteRule
 		}
 		return len(rules.Encode())
 	}
-	if len(list) > mute.MaxRules || size(list) > mute.MaxBytes {
+	if len(list) > rules.MaxMutes || size(list) > rules.MaxMuteBytes {
 		slices.SortFunc(list, func(a, b Mute) int { return cmp.Or(cmp.Compare(b.To, a.To), compareMutes(a, b)) })
-		list = list[:min(len(list), mute.MaxRules)]
-		for size(list) > mute.MaxBytes {
+		list = list[:min(len(list), rules.MaxMutes)]
+		for size(list) > rules.MaxMuteBytes {
 			list = list[:len(list)-1-len(list)/16]
 		}
 	}
@@ -96,9 +94,9 @@ func InForce(list []Mute) []Mute {
 
 // Rules are the mutes and the labels at one time, of which each partition takes what is about its series. Any goroutine may use them.
 type Rules struct {
-	mutes  []Mute          // sorted
-	labels []learned.Label // sorted by anomaly
-	least  int             // as of NewReader
+	mutes  []Mute        // sorted
+	labels []rules.Label // sorted by anomaly
+	least  int           // as of NewReader
 
 	mu      sync.Mutex
 	learned map[string][]byte // by topic: the rules that labels teach for its series, encoded
@@ -110,10 +108,10 @@ func (r *Rules) equal(o *Rules) bool {
 
 // mutesOf returns the mutes of a partition's series, encoded.
 func (r *Rules) mutesOf(tp kafka.TP) []byte {
-	var list mute.List
+	var list rules.MuteList
 	for i := range r.mutes {
 		if m := &r.mutes[i]; m.Covers(tp.Topic, tp.Partition) {
-			list = append(list, m.Rule)
+			list = append(list, m.MuteRule)
 		}
 	}
 	return list.Sorted().Encode()
@@ -129,7 +127,7 @@ func (r *Rules) learnedOf(topic string) []byte {
 	if r.learned == nil {
 		r.learned = map[string][]byte{}
 	}
-	r.learned[topic] = learned.Derive(topic, r.labels, r.least).Encode()
+	r.learned[topic] = rules.Derive(topic, r.labels, r.least).Encode()
 	return r.learned[topic]
 }
 
@@ -148,16 +146,16 @@ func (r *Rules) learnAs(old *Rules) {
 
 // Follow has the state of a partition follow the rules about its series from the record at offset on, unless last, which it follows
 // already, is the same, and returns the rules that it follows then. A nil r is not known yet.
-func (r *Rules) Follow(last *Rules, state *keystate.Decisions, tp kafka.TP, offset int64) *Rules {
+func (r *Rules) Follow(last *Rules, st *state.Decisions, tp kafka.TP, offset int64) *Rules {
 	if r == nil || r == last {
 		return last
 	}
 	for _, of := range [...]struct {
-		kind    keystate.Kind
+		kind    state.Kind
 		content []byte
-	}{{keystate.Mutes, r.mutesOf(tp)}, {keystate.Learned, r.learnedOf(tp.Topic)}} {
-		if !bytes.Equal(state.Standing(of.kind, nil, offset), of.content) {
-			state.Make(of.kind, nil, of.content, offset)
+	}{{state.Mutes, r.mutesOf(tp)}, {state.Learned, r.learnedOf(tp.Topic)}} {
+		if !bytes.Equal(st.Standing(of.kind, nil, offset), of.content) {
+			st.Make(of.kind, nil, of.content, offset)
 		}
 	}
 	return r

@@ -5,10 +5,10 @@ package mapping
 import (
 	"time"
 
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/reading"
 	"odradek/processor/limits"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
 	"odradek/schemas"
 )
 
@@ -17,10 +17,10 @@ type Mapping struct {
 	Name string // "" for the settings of no mapping
 
 	// State has the reading that Decoder reads records by. Its SampleBits is set if and only if a record may be several samples.
-	State   *keystate.Config
+	State   *state.Config
 	Decoder schemas.Decoder // cloned for each partition
 	// Former makes the decoder of another reading, by which records were read when they were live; nil: there is none.
-	Former func(*reading.Reading) (schemas.Decoder, error)
+	Former func(*rules.Reading) (schemas.Decoder, error)
 	// Settings are behind the fingerprints of State, an entry for each detector and
 	// one for held samples; nil: refusals of state name no setting.
 	Settings []provenance.StateSettings
@@ -51,8 +51,8 @@ func (s *Set) Of(topic string) *Mapping {
 }
 
 // EditStates replaces the configuration of each state by a copy that edit has changed.
-func (s *Set) EditStates(edit func(*keystate.Config)) {
-	edited := map[*keystate.Config]*keystate.Config{}
+func (s *Set) EditStates(edit func(*state.Config)) {
+	edited := map[*state.Config]*state.Config{}
 	replace := func(m *Mapping) {
 		if edited[m.State] == nil {
 			state := *m.State

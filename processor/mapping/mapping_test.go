@@ -4,16 +4,16 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // TestEditStates: each state is edited once, topics that share one still do, and those of the caller stay as they are.
 func TestEditStates(t *testing.T) {
-	usual, wide := &keystate.Config{Dim: 1}, &keystate.Config{Dim: 2}
+	usual, wide := &state.Config{Dim: 1}, &state.Config{Dim: 2}
 	given := Set{Mapping: Mapping{State: usual}, ByName: map[string]*Mapping{"A": {State: wide}, "B": {State: wide}, "C": {State: usual}},
 		NameOf: strings.ToUpper}
 	s, edits := given, 0
-	s.EditStates(func(c *keystate.Config) {
+	s.EditStates(func(c *state.Config) {
 		edits++
 		c.MaxRecord = 10 * c.Dim
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // statusCollector gives the gauges of the partitions that are assigned now; a
@@ -163,7 +163,7 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		if p.Lag == 0 && now.Sub(p.CommittedAt) > time.Minute {
 			idle++
 		}
-		if p.Watermark > keystate.NoTime {
+		if p.Watermark > state.NoTime {
 			gauge(watermarkDesc, float64(p.Watermark)/1e6)
 			gauge(behindDesc, now.Sub(time.UnixMicro(p.Watermark)).Seconds())
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
 )
@@ -346,14 +346,14 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Further, n.Further)
 	add(pm.DeadLettered, n.Dead)
 	add(pm.Forwarded, n.Forwarded)
-	add(pm.Scored, n.Outcomes[keystate.Scored])
-	add(pm.WarmingUp, n.Outcomes[keystate.WarmingUp])
-	add(pm.Missing, n.Outcomes[keystate.Missing]+n.Empty)
-	add(pm.Filtered, n.Outcomes[keystate.Filtered])
-	add(pm.Late, n.Outcomes[keystate.Late])
-	add(pm.Duplicate, n.Outcomes[keystate.Duplicate])
-	add(pm.HeldEvicted, n.Outcomes[keystate.Evicted])
-	add(pm.Backfilled, n.Backfilled+n.Outcomes[keystate.Backfilled])
+	add(pm.Scored, n.Outcomes[state.Scored])
+	add(pm.WarmingUp, n.Outcomes[state.WarmingUp])
+	add(pm.Missing, n.Outcomes[state.Missing]+n.Empty)
+	add(pm.Filtered, n.Outcomes[state.Filtered])
+	add(pm.Late, n.Outcomes[state.Late])
+	add(pm.Duplicate, n.Outcomes[state.Duplicate])
+	add(pm.HeldEvicted, n.Outcomes[state.Evicted])
+	add(pm.Backfilled, n.Backfilled+n.Outcomes[state.Backfilled])
 	add(pm.BackfillUnreadable, n.Unreadable)
 	add(pm.Aborted, n.Aborted)
 	add(pm.Control, n.Control)

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas/registry"
 )
 
@@ -98,7 +98,7 @@ func TestAccounting(t *testing.T) {
 			v(pm.DeadLettered) + v(pm.Forwarded) + v(pm.HeldEvicted) + v(pm.HeldRevoked) + float64(pm.held)
 		return in, out
 	}
-	commit := func(held int64, consumed, dead int64, outcomes map[keystate.Outcome]int64) {
+	commit := func(held int64, consumed, dead int64, outcomes map[state.Outcome]int64) {
 		t.Helper()
 		w := &Work{Fetched: time.Now(), Held: held}
 		w.Counts.Consumed, w.Counts.Dead = consumed, dead
@@ -111,15 +111,15 @@ func TestAccounting(t *testing.T) {
 		}
 	}
 	m.Restored(tp, 0, 0)
-	commit(4, 20, 2, map[keystate.Outcome]int64{keystate.Scored: 5, keystate.WarmingUp: 3, keystate.Missing: 1, keystate.Filtered: 2,
-		keystate.Late: 2, keystate.Duplicate: 1})
-	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 4})
+	commit(4, 20, 2, map[state.Outcome]int64{state.Scored: 5, state.WarmingUp: 3, state.Missing: 1, state.Filtered: 2,
+		state.Late: 2, state.Duplicate: 1})
+	commit(0, 0, 0, map[state.Outcome]int64{state.Scored: 4})
 	commit(6, 6, 0, nil)
 	m.DropPartition(tp)
 	m.Restored(tp, 9, 0) // another worker has had it
 	commit(10, 1, 0, nil)
 	m.Restored(tp, 10, 0) // restored in place
-	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 10})
+	commit(0, 0, 0, map[state.Outcome]int64{state.Scored: 10})
 	m.DropPartition(tp)
 	if in, out := sides(); in != out {
 		t.Errorf("%v in, %v out at the end", in, out)

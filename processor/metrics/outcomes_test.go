@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // TestOutcomes: outcomes of a topic are summed over its partitions, dead letters by reason.
@@ -13,8 +13,8 @@ func TestOutcomes(t *testing.T) {
 	m := New("scores")
 	for p := range int32(2) {
 		tp := kafka.TP{Topic: "in", Partition: p}
-		var by keystate.Counts
-		by[keystate.Scored], by[keystate.Late] = 5, int64(p)
+		var by state.Counts
+		by[state.Scored], by[state.Late] = 5, int64(p)
 		m.Worked(tp, &Work{Counts: Counts{Consumed: 10, Outcomes: by, Dead: 3}}, 0, 0, 0)
 		m.DeadLetters(tp, "magic", 2)
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // Work holds what a partition has done, which is counted once it is committed.
@@ -43,7 +43,7 @@ type Counts struct {
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
 	Suspects                         Suspects
-	Outcomes                         keystate.Counts
+	Outcomes                         state.Counts
 	Changes                          Changes
 	Shadow                           Changes // of anomalies in shadow mode
 	Marked                           Changes // of these in Changes, of anomalies like labelled false alarms

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 )
 
@@ -32,8 +32,8 @@ var bandIndex = func() (index [256]uint8) {
 var changeTopics = [...]Output{Anomalies, ShadowAnomalies}
 
 // writeChanges returns the write of a topic of changes of anomalies, which are rare beside the scores.
-func writeChanges(to Output) func(*Writer, *Payload, *keystate.State, *metrics.Work, time.Time) (int, error) {
-	return func(w *Writer, p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
+func writeChanges(to Output) func(*Writer, *Payload, *state.State, *metrics.Work, time.Time) (int, error) {
+	return func(w *Writer, p *Payload, s *state.State, work *metrics.Work, now time.Time) (bytes int, err error) {
 		if p.topics.Outputs[to].Name == "" {
 			return 0, nil
 		}
@@ -43,7 +43,7 @@ func writeChanges(to Output) func(*Writer, *Payload, *keystate.State, *metrics.W
 
 // writeChanges encodes the changes of one of the topics: those of anomalies in shadow mode, or the others. The status page
 // shows the others alone.
-func (w *Writer) writeChanges(to Output, p *Payload, list []keystate.EventRow, work *metrics.Work, now time.Time) (bytes int, err error) {
+func (w *Writer) writeChanges(to Output, p *Payload, list []state.EventRow, work *metrics.Work, now time.Time) (bytes int, err error) {
 	ms, shadow := now.UnixMilli(), to == ShadowAnomalies
 	for i := range list {
 		row := &list[i]
@@ -99,7 +99,7 @@ func (w *Writer) writeAnomaly(to Output, p *Payload, ms int64, a *output.Anomaly
 
 // AnomalyRecord returns a change of an anomaly as it is published, without topic and
 // partition, which its encoder adds.
-func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly {
+func AnomalyRecord(row *state.EventRow, cfg *state.Config) output.Anomaly {
 	ch := &row.Change
 	a := &ch.Anomaly
 	rank := float64(a.Rank)
@@ -147,7 +147,7 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
 		Escalation: escalation, CarriedBy: a.Carrier,
 	}
-	if field := events.Largest(a.Contribution); field >= 0 && field < len(a.Expected) {
+	if field := anomaly.Largest(a.Contribution); field >= 0 && field < len(a.Expected) {
 		out.Spread = a.Spread
 	}
 	out.Unit = cfg.UnitOf(row.Key.Name(), out.Field)
@@ -158,9 +158,9 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 // largestField returns the name of the field that contributes most to the peak; empty where
 // that is not known. An anomaly that closes because its detector's state was emptied may
 // be about other fields than the detector has now.
-func largestField(row *keystate.EventRow, cfg *keystate.Config) string {
+func largestField(row *state.EventRow, cfg *state.Config) string {
 	share := row.Change.Anomaly.Contribution
-	if row.Detector < 0 || row.Change.Kind == events.Close && row.Change.Reason == events.Reset {
+	if row.Detector < 0 || row.Change.Kind == anomaly.Close && row.Change.Reason == anomaly.Reset {
 		return ""
 	}
 	names := cfg.Detectors[row.Detector].Fields
@@ -177,7 +177,7 @@ func largestField(row *keystate.EventRow, cfg *keystate.Config) string {
 	if len(share) == 0 || len(names) != len(share) {
 		return ""
 	}
-	if most := events.Largest(share); most >= 0 {
+	if most := anomaly.Largest(share); most >= 0 {
 		return names[most]
 	}
 	return ""

@@ -6,37 +6,37 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/schemas/output"
 )
 
 func TestAnomalyNamesItsField(t *testing.T) {
-	cfg := &keystate.Config{Detectors: []series.DetectorConfig{{Name: "d", Fields: []string{"a", "b[0]", "b[1]"}}}}
+	cfg := &state.Config{Detectors: []series.DetectorConfig{{Name: "d", Fields: []string{"a", "b[0]", "b[1]"}}}}
 	for _, c := range []struct {
 		name     string
 		detector int32
 		share    []float64
-		kind     events.Kind
-		reason   events.Reason
+		kind     anomaly.Kind
+		reason   anomaly.Reason
 		want     string
 	}{
-		{"the largest share", 0, []float64{0.1, 0.2, 0.7}, events.Open, 0, "b[1]"},
-		{"equal shares", 0, []float64{0.2, 0.4, 0.4}, events.Update, 0, "b[0]"},
-		{"not a number", 0, []float64{0.2, math.NaN(), 0.4}, events.Close, events.Recovered, "b[1]"},
-		{"not a number, first", 0, []float64{math.NaN(), 0.2, 0.4}, events.Open, 0, "b[1]"},
-		{"no numbers", 0, []float64{math.NaN(), math.NaN(), math.NaN()}, events.Open, 0, ""},
-		{"no shares", 0, nil, events.Open, 0, ""},
-		{"another number of fields", 0, []float64{1}, events.Open, 0, ""},
-		{"state of other fields", 0, []float64{0.1, 0.2, 0.7}, events.Close, events.Reset, ""},
-		{"silence", keystate.SilenceDetector, nil, events.Open, 0, ""},
-		{"a detector that is gone", keystate.RemovedDetector, []float64{1, 0, 0}, events.Close, events.DetectorRemoved, ""},
+		{"the largest share", 0, []float64{0.1, 0.2, 0.7}, anomaly.Open, 0, "b[1]"},
+		{"equal shares", 0, []float64{0.2, 0.4, 0.4}, anomaly.Update, 0, "b[0]"},
+		{"not a number", 0, []float64{0.2, math.NaN(), 0.4}, anomaly.Close, anomaly.Recovered, "b[1]"},
+		{"not a number, first", 0, []float64{math.NaN(), 0.2, 0.4}, anomaly.Open, 0, "b[1]"},
+		{"no numbers", 0, []float64{math.NaN(), math.NaN(), math.NaN()}, anomaly.Open, 0, ""},
+		{"no shares", 0, nil, anomaly.Open, 0, ""},
+		{"another number of fields", 0, []float64{1}, anomaly.Open, 0, ""},
+		{"state of other fields", 0, []float64{0.1, 0.2, 0.7}, anomaly.Close, anomaly.Reset, ""},
+		{"silence", state.SilenceDetector, nil, anomaly.Open, 0, ""},
+		{"a detector that is gone", state.RemovedDetector, []float64{1, 0, 0}, anomaly.Close, anomaly.DetectorRemoved, ""},
 	} {
-		row := keystate.EventRow{Key: &keystate.Key{}, Detector: c.detector, Name: "d", Change: events.Change{Kind: c.kind, Reason: c.reason}}
+		row := state.EventRow{Key: &state.Key{}, Detector: c.detector, Name: "d", Change: anomaly.Change{Kind: c.kind, Reason: c.reason}}
 		row.Change.Anomaly.Contribution, row.Change.Anomaly.Rank = c.share, 0.25
 		if a := AnomalyRecord(&row, cfg); a.Field != c.want || a.Rank != 0.25 {
 			t.Errorf("%s: field %q, rank %v, want %q", c.name, a.Field, a.Rank, c.want)
@@ -44,14 +44,14 @@ func TestAnomalyNamesItsField(t *testing.T) {
 	}
 	cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{Name: "any", Fields: []string{"d", "e"}})
 	for member, want := range map[string]string{"d": "a", "gone": ""} {
-		row := keystate.EventRow{Key: &keystate.Key{}, Detector: 1, Name: "any", Change: events.Change{Anomaly: events.Anomaly{
-			Contribution: []float64{1, 0, 0}, Voice: &events.Voice{Member: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}}}}
+		row := state.EventRow{Key: &state.Key{}, Detector: 1, Name: "any", Change: anomaly.Change{Anomaly: anomaly.Anomaly{
+			Contribution: []float64{1, 0, 0}, Voice: &anomaly.Voice{Member: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}}}}
 		of := output.Member{Name: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}
 		if a := AnomalyRecord(&row, cfg); a.Field != want || *a.Member != of {
 			t.Errorf("member %s: field %q, want %q; %+v", member, a.Field, want, a.Member)
 		}
 	}
-	if a := AnomalyRecord(&keystate.EventRow{Key: &keystate.Key{}, Detector: -1}, cfg); a.Rank == a.Rank {
+	if a := AnomalyRecord(&state.EventRow{Key: &state.Key{}, Detector: -1}, cfg); a.Rank == a.Rank {
 		t.Errorf("the rank of a silence is %v", a.Rank)
 	}
 }
@@ -63,17 +63,17 @@ func TestCountsOfChanges(t *testing.T) {
 		topics.Outputs[to] = Topic{Name: string(rune('a' + i)), Partitions: 1, BatchBytes: 1 << 16}
 	}
 	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
-	w := NewWriter(topics, kafka.TP{Topic: "in"}, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil))
-	row := func(kind events.Kind, shadow bool, like *events.Like) (row keystate.EventRow) {
-		row = keystate.EventRow{Key: &keystate.Key{}, Detector: keystate.SilenceDetector, Name: "d", Change: events.Change{Kind: kind}}
+	w := NewWriter(topics, kafka.TP{Topic: "in"}, &state.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil))
+	row := func(kind anomaly.Kind, shadow bool, like *anomaly.Like) (row state.EventRow) {
+		row = state.EventRow{Key: &state.Key{}, Detector: state.SilenceDetector, Name: "d", Change: anomaly.Change{Kind: kind}}
 		row.Change.Anomaly.Shadow, row.Change.Anomaly.Like = shadow, like
 		return row
 	}
-	like := &events.Like{Count: 3}
+	like := &anomaly.Like{Count: 3}
 	var work metrics.Work
-	var s keystate.State
-	s.Events = []keystate.EventRow{row(events.Open, false, nil), row(events.Open, false, like), row(events.Close, false, like),
-		row(events.Open, true, nil)}
+	var s state.State
+	s.Events = []state.EventRow{row(anomaly.Open, false, nil), row(anomaly.Open, false, like), row(anomaly.Close, false, like),
+		row(anomaly.Open, true, nil)}
 	if _, err := w.Write(p, &s, &work, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}

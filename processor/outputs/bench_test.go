@@ -12,22 +12,22 @@ import (
 	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/schemas/output"
 )
 
 // scored returns a state with rows scores of some series.
-func scored(tb testing.TB, cfg *keystate.Config, rows int) *keystate.State {
+func scored(tb testing.TB, cfg *state.Config, rows int) *state.State {
 	tb.Helper()
 	level, err := zscore.New(8)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	*cfg = keystate.Config{Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+	*cfg = state.Config{Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{{Name: "level", Detector: level, Stride: 1, Fingerprint: 2}}}
-	s := keystate.New(cfg)
+	s := state.New(cfg)
 	s.SetSource("in", 0)
 	s.Mark(0)
 	executor := detectors.NewCPU(1)
@@ -46,7 +46,7 @@ func scored(tb testing.TB, cfg *keystate.Config, rows int) *keystate.State {
 		for !s.Fits(batch) {
 			score()
 		}
-		s.Fold(&keystate.Sample{Key: fmt.Appendf(nil, "plant/line/sensor-%03d", rng.IntN(200)), Time: offset * 1e6, Offset: offset,
+		s.Fold(&state.Sample{Key: fmt.Appendf(nil, "plant/line/sensor-%03d", rng.IntN(200)), Time: offset * 1e6, Offset: offset,
 			Values: []float64{math.Sin(float64(offset)) + rng.NormFloat64()}}, batch)
 		if offset%4096 == 4095 {
 			score()
@@ -64,7 +64,7 @@ func BenchmarkWrite(b *testing.B) {
 
 func benchmarkWrite(b *testing.B, id int32) {
 	const rows = 4096
-	var cfg keystate.Config
+	var cfg state.Config
 	s := scored(b, &cfg, rows)
 	topics := &Topics{}
 	topics.Outputs[Scores] = Topic{Name: "scores", Partitions: 8, BatchBytes: 900_000}

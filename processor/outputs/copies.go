@@ -9,8 +9,8 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 )
 
 // copiedRecord is a record of the input on its way to a topic of such records; its
@@ -168,8 +168,8 @@ func (w *Writer) Forward(rec *record.Record, series []byte, most int) error {
 }
 
 // writeCopies returns the writer of a topic of input records.
-func writeCopies(to Output) func(*Writer, *Payload, *keystate.State, *metrics.Work, time.Time) (int, error) {
-	return func(w *Writer, p *Payload, _ *keystate.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
+func writeCopies(to Output) func(*Writer, *Payload, *state.State, *metrics.Work, time.Time) (int, error) {
+	return func(w *Writer, p *Payload, _ *state.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
 		t, ms := &p.topics.Outputs[to], now.UnixMilli()
 		for i := range w.copies {
 			r := &w.copies[i]

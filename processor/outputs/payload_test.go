@@ -10,8 +10,8 @@ import (
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 )
 
 // valuesOf reads the values of the records in batches.
@@ -45,8 +45,8 @@ func TestPayloadShared(t *testing.T) {
 			rng := rand.New(rand.NewPCG(rng.Uint64(), 1))
 			wg.Go(func() {
 				tp := kafka.TP{Topic: "in", Partition: part}
-				w := NewWriter(topics, tp, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil))
-				var s keystate.State
+				w := NewWriter(topics, tp, &state.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil))
+				var s state.State
 				for i := range each {
 					id := strconv.Itoa(int(part)*each + i)
 					rec := &record.Record{Offset: int64(i), Key: []byte(strconv.Itoa(rng.IntN(5))), Value: []byte(id)}
@@ -104,12 +104,12 @@ func TestOrigins(t *testing.T) {
 	topics := NewTopics()
 	topics.Outputs[DeadLetters] = Topic{Name: "dlq", Partitions: 1 + rng.IntN(3), BatchBytes: 2 << 10}
 	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
-	var s keystate.State
+	var s state.State
 	var writers []*Writer
 	for part := range int32(3) {
 		writers = append(
 			writers,
-			NewWriter(topics, kafka.TP{Topic: "in", Partition: part}, &keystate.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil)),
+			NewWriter(topics, kafka.TP{Topic: "in", Partition: part}, &state.Config{}, &SchemaIDs{}, ScoresAll, NewCarried(nil)),
 		)
 	}
 	for _, apart := range []bool{false, true, false} {

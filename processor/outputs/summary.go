@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/processor/events"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/schemas/output"
 )
 
 // summary says what a record of an anomaly says, as a sentence for people: what was measured, what was expected, what the detector
 // finds, and how long it has lasted.
-func summary(row *keystate.EventRow, a *output.Anomaly, cfg *keystate.Config) string {
+func summary(row *state.EventRow, a *output.Anomaly, cfg *state.Config) string {
 	lasted := duration(a.End - a.Start)
 	if row.Name == series.SilenceName {
-		if row.Change.Kind == events.Close && row.Change.Reason == events.Recovered {
+		if row.Change.Kind == anomaly.Close && row.Change.Reason == anomaly.Recovered {
 			return fmt.Sprintf("%s sends again after %s", keyText(a.Key), lasted)
 		}
 		return fmt.Sprintf("%s has sent nothing for %s", keyText(a.Key), lasted) + ended(&row.Change)
@@ -57,11 +57,11 @@ func summary(row *keystate.EventRow, a *output.Anomaly, cfg *keystate.Config) st
 		text.WriteString(", most to " + a.Field)
 	}
 	switch {
-	case row.Change.Kind == events.Close && row.Change.Reason == events.Recovered:
+	case row.Change.Kind == anomaly.Close && row.Change.Reason == anomaly.Recovered:
 		fmt.Fprintf(&text, ". Over after %s", lasted)
-	case row.Change.Kind == events.Close:
+	case row.Change.Kind == anomaly.Close:
 		text.WriteString(ended(&row.Change))
-	case row.Change.Kind == events.Update:
+	case row.Change.Kind == anomaly.Update:
 		fmt.Fprintf(&text, ", for %s so far", lasted)
 	}
 	if a.Like != nil {
@@ -71,7 +71,7 @@ func summary(row *keystate.EventRow, a *output.Anomaly, cfg *keystate.Config) st
 }
 
 // named returns the detector of that name; nil: there is none.
-func named(cfg *keystate.Config, name string) *series.DetectorConfig {
+func named(cfg *state.Config, name string) *series.DetectorConfig {
 	for i := range cfg.Detectors {
 		if cfg.Detectors[i].Name == name {
 			return &cfg.Detectors[i]
@@ -106,7 +106,7 @@ func reading(actual float64, expected []float64, at int, spread float64, unit st
 }
 
 // finds says what a detector's high score means.
-func finds(d *series.DetectorConfig, cfg *keystate.Config, score, threshold float64) string {
+func finds(d *series.DetectorConfig, cfg *state.Config, score, threshold float64) string {
 	plain := fmt.Sprintf("score %s over %s", number(score, 3), number(threshold, 3))
 	switch {
 	case d == nil || d.Ensemble == nil && d.Detector == nil:
@@ -130,18 +130,18 @@ func finds(d *series.DetectorConfig, cfg *keystate.Config, score, threshold floa
 }
 
 // ended says why an anomaly has closed for another reason than that its scores are ordinary again.
-func ended(c *events.Change) string {
-	if c.Kind != events.Close {
+func ended(c *anomaly.Change) string {
+	if c.Kind != anomaly.Close {
 		return ""
 	}
 	switch c.Reason {
-	case events.Evicted, events.Expired:
+	case anomaly.Evicted, anomaly.Expired:
 		return ". No longer watched: the series was forgotten"
-	case events.DetectorRemoved:
+	case anomaly.DetectorRemoved:
 		return ". No longer watched: the detector is gone, or in another mode"
-	case events.Reset:
+	case anomaly.Reset:
 		return ". No longer watched: the state was reset"
-	case events.Moved:
+	case anomaly.Moved:
 		return ". No longer watched here: the series has moved to another partition"
 	}
 	return ""

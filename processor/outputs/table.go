@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 )
 
@@ -56,7 +56,7 @@ type Spec struct {
 	// write adds the records for the topic to the payload: what the state s has for it since
 	// the last write, or what w has copied. Where metrics count the records one by one,
 	// it counts them in work. It returns about how many bytes they take.
-	write func(w *Writer, p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error)
+	write func(w *Writer, p *Payload, s *state.State, work *metrics.Work, now time.Time) (bytes int, err error)
 }
 
 // Names are topic names by Output; "" where the topic is not written.

@@ -7,8 +7,8 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 )
 
@@ -27,7 +27,7 @@ const (
 type Writer struct {
 	tp     kafka.TP
 	topics *Topics
-	state  *keystate.Config
+	state  *state.Config
 	mode   ScoresMode
 
 	scores    *output.ScoreEncoder
@@ -42,7 +42,7 @@ type Writer struct {
 
 // NewWriter returns the writer of the input partition tp, whose state has the
 // configuration state. Its scores and anomalies have the headers in carried.
-func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaIDs, mode ScoresMode, carried *Carried) *Writer {
+func NewWriter(topics *Topics, tp kafka.TP, state *state.Config, ids *SchemaIDs, mode ScoresMode, carried *Carried) *Writer {
 	names := make([]string, len(state.Detectors))
 	for i := range names {
 		names[i] = state.Detectors[i].Name
@@ -77,7 +77,7 @@ func (w *Writer) Number() {
 // Write adds the results in s, and the copied records, to the payload. It returns about
 // how many bytes they take. After an error some of them are in the payload, which then
 // must not be committed.
-func (w *Writer) Write(p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
+func (w *Writer) Write(p *Payload, s *state.State, work *metrics.Work, now time.Time) (bytes int, err error) {
 	for i := range Table {
 		n, err := Table[i].write(w, p, s, work, now)
 		if err != nil {
@@ -108,7 +108,7 @@ const latencySamples = 16
 
 // writeScores encodes the rows of s. Rows of one output partition usually come
 // together, so its lock is held from row to row.
-func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
+func (w *Writer) writeScores(p *Payload, s *state.State, work *metrics.Work, now time.Time) (bytes int, err error) {
 	rows := s.Rows
 	if len(rows) == 0 {
 		return 0, nil
@@ -163,7 +163,7 @@ func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, 
 }
 
 // writeScore adds a row to b. It returns the bytes of the value, or how many it may have where they do not fit.
-func (w *Writer) writeScore(b *record.Batches, ms int64, row *keystate.Row, name []byte) (n int, err error) {
+func (w *Writer) writeScore(b *record.Batches, ms int64, row *state.Row, name []byte) (n int, err error) {
 	score, state, offset := float64(row.Score), output.ScoreState(row.State), w.state.Record(row.Offset)
 	headers := w.headersOf(Scores, offset, row.Behind)
 	if w.numbered {
@@ -199,7 +199,7 @@ const blockHeaders = 4 << 10
 
 // writeBlocks writes the blocks that detectors made of whole windows, byte for byte,
 // keyed by series. Headers say what a block is and of which samples.
-func (w *Writer) writeBlocks(p *Payload, s *keystate.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
+func (w *Writer) writeBlocks(p *Payload, s *state.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
 	t, sinks := &p.topics.Outputs[Blocks], p.sinks[Blocks]
 	if t.Name == "" {
 		return 0, nil

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/processor/policy"
+	"odradek/processor/state"
 )
 
 // State names the configuration that made it by fingerprints, which do not say what
@@ -50,7 +50,7 @@ type StateSettings struct {
 	Op       []Setting   `json:"op,omitempty"` // behind Params
 	// Earlier reports whether a version before made the fingerprint by which m
 	// differs from the same settings; nil: no.
-	Earlier func(m *keystate.Mismatch) bool `json:"-"`
+	Earlier func(m *state.Mismatch) bool `json:"-"`
 }
 
 // Fingerprint is the hash of a detector's settings or of a window's. It is written
@@ -137,7 +137,7 @@ func (s *Settings) Value() []byte {
 }
 
 // cause names the settings that differ between the state of m and the configuration.
-func (s *Settings) cause(m *keystate.Mismatch) string {
+func (s *Settings) cause(m *state.Mismatch) string {
 	find := func(list []StateSettings, ok func(*StateSettings) bool) *StateSettings {
 		i := slices.IndexFunc(list, func(s StateSettings) bool { return s.Detector == m.Detector && ok(&s) })
 		if i < 0 {
@@ -213,7 +213,7 @@ func quoted(value string) string {
 
 // Causes lists the changes of settings behind mismatches, each with the detectors
 // whose state it affects.
-func (s *Settings) Causes(list []keystate.Mismatch) string {
+func (s *Settings) Causes(list []state.Mismatch) string {
 	var causes []string
 	of := map[string][]string{}
 	for i := range list {
@@ -236,7 +236,7 @@ func (s *Settings) Causes(list []keystate.Mismatch) string {
 // settings.
 func (s *Settings) Refuse(tp kafka.TP, err error) error {
 	reason := err.Error()
-	var m *keystate.MismatchError
+	var m *state.MismatchError
 	if errors.As(err, &m) {
 		reason = fmt.Sprintf("the stored state of %d series was made with other settings: %s", m.Keys, s.Causes(m.List))
 		if m.Keys == 0 {
@@ -248,7 +248,7 @@ func (s *Settings) Refuse(tp kafka.TP, err error) error {
 }
 
 // Emptied lists what is emptied of state that was made with other settings.
-func Emptied(list []keystate.Mismatch) string {
+func Emptied(list []state.Mismatch) string {
 	var what []string
 	for i := range list {
 		m := &list[i]

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // withSettings returns the settings of a worker with one detector and held samples.
@@ -37,7 +37,7 @@ func TestSettingsRecord(t *testing.T) {
 	if n := len(s.stored); n != mostSettings+2 {
 		t.Errorf("the record has %d entries, want %d", n, mostSettings+2)
 	}
-	m := []keystate.Mismatch{{Detector: "x", Fields: true, Window: 100, Params: 7}, {Fields: true, Window: 200}}
+	m := []state.Mismatch{{Detector: "x", Fields: true, Window: 100, Params: 7}, {Fields: true, Window: 200}}
 	if got, want := s.Causes(m), fmt.Sprintf("KEY was %s and is %s (state of detector x, held samples)", strings.Repeat("b", 100),
 		strings.Repeat("b", 101)); got != want {
 		t.Errorf("why is\n%s, want\n%s", got, want)
@@ -48,16 +48,16 @@ func TestSettingsRecord(t *testing.T) {
 			t.Errorf("%s gives %+v", name, s.stored)
 		}
 	}
-	if got := s.Causes([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got,
+	if got := s.Causes([]state.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got,
 		"one of X_RANK=3 had another value") {
 		t.Errorf("without a record why is %q", got)
 	}
-	s.InForce[0].Earlier = func(m *keystate.Mismatch) bool { return m.Params == 8 }
-	if got := s.Causes([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "no setting was changed") {
+	s.InForce[0].Earlier = func(m *state.Mismatch) bool { return m.Params == 8 }
+	if got := s.Causes([]state.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "no setting was changed") {
 		t.Errorf("without a record, of another version of the op, why is %q", got)
 	}
 	s.Load([]byte(`{"version":1,"state":[{"detector":"x","window":"64","params":"8","fields":[],"op":[{"name":"X_RANK","value":"3"}]}]}`))
-	if got := s.Causes([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "no setting was changed") {
+	if got := s.Causes([]state.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "no setting was changed") {
 		t.Errorf("of another version of the op why is %q", got)
 	}
 }

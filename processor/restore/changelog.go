@@ -10,22 +10,22 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/limits"
 	"odradek/processor/policy"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
 )
 
 // Changelog reads the changelog of a partition: its state, and the records of the owner and of the settings.
 type Changelog struct {
 	*Logs
 	Group    string
-	Topic    func() string          // name of the changelog topic
-	Siblings *atomic.Int32          // partitions of the input topic
-	State    *keystate.Config       // of the states
-	Budget   *limits.Budget         // of the worker
-	NewState func() *keystate.State // an empty one
-	NewID    func() string          // a random one
+	Topic    func() string       // name of the changelog topic
+	Siblings *atomic.Int32       // partitions of the input topic
+	State    *state.Config       // of the states
+	Budget   *limits.Budget      // of the worker
+	NewState func() *state.State // an empty one
+	NewID    func() string       // a random one
 
 	Owner    provenance.Ownership // as of the last Load and Identify
 	Settings provenance.Settings
@@ -33,7 +33,7 @@ type Changelog struct {
 	Bytes int64 // of keys and values, read for the last restore
 	Took  time.Duration
 
-	state *keystate.State // while it is loaded
+	state *state.State // while it is loaded
 }
 
 // TP returns the partition of the changelog topic.
@@ -43,7 +43,7 @@ func (c *Changelog) TP() kafka.TP {
 
 // Load loads the partition's changelog into a new state. It returns
 // the keys stored in it only if they are wanted: they take memory.
-func (c *Changelog) Load(ctx context.Context, wanted bool) (state *keystate.State, stored map[string]struct{}, err error) {
+func (c *Changelog) Load(ctx context.Context, wanted bool) (state *state.State, stored map[string]struct{}, err error) {
 	defer func() { c.state = nil }()
 	var fit fitting
 	c.state = c.NewState()
@@ -176,7 +176,7 @@ func (c *Changelog) measure(ctx context.Context, f *fitting) error {
 	if err != nil {
 		return err
 	}
-	survey := keystate.NewSurvey(c.State)
+	survey := state.NewSurvey(c.State)
 	err = c.Read(ctx, tp, from, to, func(rec *record.Record) error {
 		if rec.Key != nil && !provenance.IsRecord(string(rec.Key)) {
 			survey.Add(rec.Key, rec.Value)

@@ -10,10 +10,10 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/policy"
 	"odradek/processor/provenance"
 	"odradek/processor/quarantine"
+	"odradek/processor/state"
 )
 
 // Restorer decides how a partition resumes from what is committed. All refusals are made
@@ -37,14 +37,14 @@ type Restorer struct {
 
 // Resumption is how a partition resumes.
 type Resumption struct {
-	State  *keystate.State // never nil
-	At     int64           // offset that the state is of, and that is committed or to be committed
-	Commit bool            // At has yet to be committed
-	Wipe   [][]byte        // changelog keys of state that was emptied, to be deleted with that commit
-	Leader record.Epoch    // that wrote the record before At
+	State  *state.State // never nil
+	At     int64        // offset that the state is of, and that is committed or to be committed
+	Commit bool         // At has yet to be committed
+	Wipe   [][]byte     // changelog keys of state that was emptied, to be deleted with that commit
+	Leader record.Epoch // that wrote the record before At
 	// From is the first offset to replay, with Floor, up to At; none where it is NoReplay.
 	From  int64
-	Floor keystate.Floor
+	Floor state.Floor
 }
 
 // NoReplay says that no input is to be replayed.
@@ -64,8 +64,8 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 		_, _, err := r.bounds(ctx, n, off)
 		return n, err
 	}
-	state, stored, err := r.Load(ctx, off.Offset < 0)
-	n.State = state
+	st, stored, err := r.Load(ctx, off.Offset < 0)
+	n.State = st
 	if err != nil {
 		return n, err
 	}
@@ -77,7 +77,7 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 		}
 		return n, r.begin(ctx, n)
 	}
-	floor, err := keystate.ParseFloor(off.Metadata)
+	floor, err := state.ParseFloor(off.Metadata)
 	if err != nil {
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)",
 			off.Offset), off.Offset, true)
@@ -93,7 +93,7 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: "+
 			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
 			r.TP(), off.Offset), off.Offset, true)
-	case floor.Bits != r.State.SampleBits && floor.MaxTime != keystate.NoTime:
+	case floor.Bits != r.State.SampleBits && floor.MaxTime != state.NoTime:
 		return n, r.stateLost(ctx, n, stored, r.renumbered(&floor, off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
@@ -101,11 +101,11 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 	}
 	if err := n.State.BeginReplay(floor, off.Offset, r.Ahead); err != nil {
 		switch {
-		case errors.Is(err, keystate.ErrReading):
+		case errors.Is(err, state.ErrReading):
 			return n, r.Unreadable(ctx, n, &UnreadableError{Why: err.Error()})
-		case errors.Is(err, keystate.ErrAhead):
+		case errors.Is(err, state.ErrAhead):
 			return n, err
-		case errors.Is(err, keystate.ErrMismatch):
+		case errors.Is(err, state.ErrMismatch):
 			return n, r.Settings.Refuse(r.Input, err)
 		}
 		return n, fmt.Errorf("processor: %s: restore: %w", r.Input, err)
@@ -120,7 +120,7 @@ func (r *Restorer) TakeUp(ctx context.Context, off kafka.Offset) (*Resumption, e
 
 // renumbered returns why state is refused whose offsets number the samples of records that are several, where a record is one
 // sample now, or the other way round. That is so after a drain, too: each head of a series has such offsets.
-func (r *Restorer) renumbered(floor *keystate.Floor, committed int64) string {
+func (r *Restorer) renumbered(floor *state.Floor, committed int64) string {
 	was, is := "one sample", "several (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS is set now)"
 	if floor.Bits > 0 {
 		was, is = "several samples (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS was set)", "one"
@@ -259,7 +259,7 @@ func (r *Restorer) backfillFrom(ctx context.Context, at int64) (int64, error) {
 // refilled begins a backfill again whose input was deleted before it was read: at the log's start, without
 // state, and with the same end. It reports false where the backfill is over, or records that follow it are
 // deleted too: ODRADEK_OFFSET_LOST and ODRADEK_STATE_LOST decide about those.
-func (r *Restorer) refilled(ctx context.Context, n *Resumption, off kafka.Offset, floor *keystate.Floor) (bool, error) {
+func (r *Restorer) refilled(ctx context.Context, n *Resumption, off kafka.Offset, floor *state.Floor) (bool, error) {
 	if off.Offset >= floor.Backfill {
 		return false, nil
 	}

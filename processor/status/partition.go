@@ -10,8 +10,8 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 )
 
 // Partition holds what one assigned partition shows. Its methods may be called by several
@@ -59,11 +59,11 @@ func New(tp kafka.TP) *Partition {
 }
 
 // SetState sets the numbers of the partition's state.
-func (p *Partition) SetState(s *keystate.State) {
+func (p *Partition) SetState(s *state.State) {
 	p.keys.Store(int64(s.Keys.Len()))
 	p.held.Store(int64(s.Held()))
 	p.suspects.Store(int64(s.Suspects.Len()))
-	p.late.Store(s.Counts[keystate.Late])
+	p.late.Store(s.Counts[state.Late])
 	p.bytes.Store(s.Bytes())
 	p.maxTime.Store(s.MaxTime())
 }
@@ -158,9 +158,9 @@ func (p *Partition) Status(at Progress, lateness int64) metrics.PartitionStatus 
 		Topic: p.tp.Topic, Partition: p.tp.Partition, Running: at.Running, Starting: at.Starting,
 		Position: at.Position, Committed: at.Committed, End: at.End, Quarantine: at.Quarantine,
 		Keys: p.keys.Load(), Held: p.held.Load(), Late: p.late.Load(), Suspects: p.suspects.Load(), Bytes: p.bytes.Load(),
-		Remaining: p.remaining.Load(), Watermark: keystate.NoTime,
+		Remaining: p.remaining.Load(), Watermark: state.NoTime,
 	}
-	if t := p.maxTime.Load(); t != 0 && t > keystate.NoTime+lateness {
+	if t := p.maxTime.Load(); t != 0 && t > state.NoTime+lateness {
 		s.Watermark = t - lateness
 	}
 	if open := p.open.Load(); open != nil {

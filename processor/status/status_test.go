@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 )
 
 // TestStatus follows a partition from its restore over a hold to a quarantine: what it shows,
@@ -27,7 +27,7 @@ func TestStatus(t *testing.T) {
 		}
 		return s
 	}
-	if s := check("assigned", "restored", false); s.LagKnown || s.HighLagKnown || s.Watermark != keystate.NoTime {
+	if s := check("assigned", "restored", false); s.LagKnown || s.HighLagKnown || s.Watermark != state.NoTime {
 		t.Errorf("of a partition that was just assigned the lag is known: %+v", s)
 	}
 	p.SetRestoring(40)

@@ -21,8 +21,8 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 )
 
 // Memory: 100,000 keys in the states of four partitions, driven as a worker
@@ -118,7 +118,7 @@ func memoryChild(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg := &keystate.Config{
+	cfg := &state.Config{
 		Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{{Name: "level", Detector: det, Stride: 1, Fingerprint: 1}},
 	}
@@ -129,7 +129,7 @@ func memoryChild(args []string, out io.Writer) error {
 		return host.ResidentBytes(os.Getpid())
 	}
 	r := memoryReport{Keys: keys}
-	states := make([]*keystate.State, testbed.Partitions)
+	states := make([]*state.State, testbed.Partitions)
 	for p := range states {
 		if states[p], err = memoryFill(cfg, exec, p, keys/testbed.Partitions); err != nil {
 			return err
@@ -155,9 +155,9 @@ func writeHeap(name string) error {
 	return pprof.WriteHeapProfile(f)
 }
 
-func memoryFill(cfg *keystate.Config, exec detectors.Executor, partition, keys int) (*keystate.State, error) {
+func memoryFill(cfg *state.Config, exec detectors.Executor, partition, keys int) (*state.State, error) {
 	const chunk = 10_000
-	s, batch := keystate.New(cfg), exec.Batch()
+	s, batch := state.New(cfg), exec.Batch()
 	defer exec.Release(batch)
 	ctx := context.Background()
 	score := func() error {
@@ -177,7 +177,7 @@ func memoryFill(cfg *keystate.Config, exec detectors.Executor, partition, keys i
 		for k := range keys {
 			name = fmt.Appendf(name[:0], "press-%d-%05d/temp", partition, k)
 			value[0] = float64(round*k%97) / 7
-			sm := keystate.Sample{Key: name, Time: offset, Offset: offset, Values: value}
+			sm := state.Sample{Key: name, Time: offset, Offset: offset, Values: value}
 			for !s.Fits(batch) {
 				if err := score(); err != nil {
 					return nil, err

@@ -12,8 +12,8 @@ import (
 	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
-	"odradek/processor/keystate"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
 )
 
 // DataSet is a Source of the series of a labelled data set. Each series is a partition of
@@ -32,13 +32,13 @@ type DataSet struct {
 
 	// Changes takes each change of an anomaly of a detector, those of a series in order and of several series at once;
 	// nil: nothing does.
-	Changes func(series int, e *keystate.EventRow)
+	Changes func(series int, e *state.EventRow)
 }
 
 // NewDataSet returns a Source of the series, in a format of package quality. states has the
 // state's configuration for each number of values that a series has, which may have other detectors. Series i stands for
 // partition i of the topic.
-func NewDataSet(set []quality.Series, format, topic string, states map[int]*keystate.Config) *DataSet {
+func NewDataSet(set []quality.Series, format, topic string, states map[int]*state.Config) *DataSet {
 	d := &DataSet{set: set, heard: map[int][]quality.Verdicts{}}
 	for i := range set {
 		d.parts = append(d.parts, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
@@ -55,7 +55,7 @@ func NewDataSet(set []quality.Series, format, topic string, states map[int]*keys
 
 // rateOf returns the rate of a detector's conformal threshold; 0 where it has none, or another one for series of other
 // numbers of values.
-func rateOf(states map[int]*keystate.Config, name string) (asked float64) {
+func rateOf(states map[int]*state.Config, name string) (asked float64) {
 	first := true
 	for _, state := range states {
 		for i := range state.Detectors {
@@ -175,7 +175,7 @@ type judge struct {
 	train    int               // samples of the training part
 }
 
-func newJudge(s *quality.Series, state *keystate.Config) *judge {
+func newJudge(s *quality.Series, state *state.Config) *judge {
 	j := &judge{sampleAt: make(map[int64]int, s.Len()), best: make([]float32, len(state.Detectors)), train: s.Train}
 	for i := range state.Detectors {
 		said := quality.NewVerdicts(s.Len())
@@ -190,11 +190,11 @@ func newJudge(s *quality.Series, state *keystate.Config) *judge {
 	return j
 }
 
-func (j *judge) tell(rows []keystate.Row, changes []keystate.EventRow) {
+func (j *judge) tell(rows []state.Row, changes []state.EventRow) {
 	for i := range rows {
 		r := &rows[i]
 		v := &j.said[r.Detector]
-		if r.State == keystate.RowWarmingUp || math.IsNaN(float64(r.Judged)) {
+		if r.State == state.RowWarmingUp || math.IsNaN(float64(r.Judged)) {
 			continue
 		}
 		v.Scores[r.Offset], v.Exceeds[r.Offset] = float64(r.Judged), r.Exceeds
@@ -218,7 +218,7 @@ func (j *judge) tell(rows []keystate.Row, changes []keystate.EventRow) {
 			peak = int(e.Change.Offset)
 		}
 		switch e.Change.Kind {
-		case events.Open:
+		case anomaly.Open:
 			v.Opens, v.Peaks = append(v.Opens, int(e.Change.Offset)), append(v.Peaks, peak)
 			v.Opened[e.Change.Offset] = float64(a.Severity)
 		default:

@@ -14,7 +14,7 @@ import (
 	"odradek/cmd/worker/quality"
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // How many samples are scored together is of no account.
@@ -54,7 +54,7 @@ func TestReplayGivesTheScoresOfTheDetector(t *testing.T) {
 // dataSetOf returns the run of a data set with the settings of environment lines.
 func dataSetOf(t testing.TB, env []string, set ...quality.Series) (*DataSet, *Config) {
 	t.Helper()
-	states := map[int]*keystate.Config{}
+	states := map[int]*state.Config{}
 	for i := range set {
 		s := &set[i]
 		if s.Labels == nil {

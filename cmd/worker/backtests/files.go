@@ -10,7 +10,7 @@ import (
 
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas"
 )
 
@@ -18,8 +18,8 @@ import (
 type files struct {
 	paths []string
 	o     tables.Options
-	wide  []string         // names of the values of a row that are series of their own; nil: a row is one sample
-	state *keystate.Config // that numbers the samples of a row
+	wide  []string      // names of the values of a row that are series of their own; nil: a row is one sample
+	state *state.Config // that numbers the samples of a row
 	parts []Partition
 	next  []int64      // offset of the next row, by partition
 	total int64        // bytes of all files
@@ -33,7 +33,7 @@ type files struct {
 // and row by row, to a topic of the given partitions by their series keys: a worker that
 // read that topic would have the same results, to the bit. With wide, the names of the values of a row, each of them is
 // a series of its own, and state numbers the samples of a row. The error is of a file that cannot be opened, or lacks a column.
-func NewFiles(paths []string, o tables.Options, wide []string, state *keystate.Config, topic string, partitions int) (Source, error) {
+func NewFiles(paths []string, o tables.Options, wide []string, state *state.Config, topic string, partitions int) (Source, error) {
 	f := &files{paths: paths, o: o, wide: wide, state: state, next: make([]int64, partitions)}
 	for i := range partitions {
 		f.parts = append(f.parts, Partition{Topic: topic, Number: int32(i)})

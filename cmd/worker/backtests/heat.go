@@ -15,7 +15,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/discord"
 	"odradek/detectors/ops/discords"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // heat is the heatmap of a series by one detector: for each length, from the least on, and
@@ -37,7 +37,7 @@ const (
 
 // block merges the heatmap of a window of detector d into that of the series. It ignores blocks
 // of other kinds, and treats the samples of the window as evenly spaced.
-func (p *plot) block(d detectors.Detector, stride int, r *keystate.BlockRow) error {
+func (p *plot) block(d detectors.Detector, stride int, r *state.BlockRow) error {
 	if r.MediaType != discords.MediaType {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (h *heat) picture(buckets int) *image.Paletted {
 }
 
 // heatPanel draws the heatmap of a detector for the report, below the scores and with their time axis.
-func (s *series) heatPanel(h *heat, name string) (p Panel, err error) {
+func (s *seriesTrack) heatPanel(h *heat, name string) (p Panel, err error) {
 	var pixels bytes.Buffer
 	buckets := s.buckets()
 	if err := png.Encode(&pixels, h.picture(buckets)); err != nil {
@@ -151,7 +151,7 @@ func (s *series) heatPanel(h *heat, name string) (p Panel, err error) {
 func (h *heat) last() int { return h.Min + (h.Max-h.Min)/max(1, h.Step)*max(1, h.Step) }
 
 // heatmaps returns the panels of the report.
-func (s *series) heatmaps(detectors []string) (list []Panel, err error) {
+func (s *seriesTrack) heatmaps(detectors []string) (list []Panel, err error) {
 	for d, h := range s.plot.heat {
 		if h == nil {
 			continue
@@ -166,7 +166,7 @@ func (s *series) heatmaps(detectors []string) (list []Panel, err error) {
 }
 
 // tellBlocks takes the blocks of tasks.
-func (l *lane) tellBlocks(rows []keystate.BlockRow) error {
+func (l *lane) tellBlocks(rows []state.BlockRow) error {
 	for i := range rows {
 		r := &rows[i]
 		of := l.ofKey(r.Key)

@@ -56,7 +56,7 @@ const (
 	heatBar   = 2.4 * vg.Centimeter // width of the colour scale
 )
 
-func (s *series) writeHeatmap(path string, h *heat, detector string) error {
+func (s *seriesTrack) writeHeatmap(path string, h *heat, detector string) error {
 	picture := vgimg.New(heatWidth, heatTall)
 	if err := s.drawHeatmap(draw.New(picture), h, detector); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *series) writeHeatmap(path string, h *heat, detector string) error {
 // grid adapts a heatmap to the plotting library: seconds of event time, and lengths.
 type grid struct {
 	*heat
-	s       *series
+	s       *seriesTrack
 	buckets int
 }
 
@@ -91,11 +91,11 @@ func (g grid) X(column int) float64      { return g.s.seconds(float64(column) + 
 func (g grid) Y(row int) float64 {
 	return float64(g.Min) + float64(g.Max-g.Min)*float64(row)/float64(max(1, g.rows-1))
 }
-func (s *series) seconds(b float64) float64 {
+func (s *seriesTrack) seconds(b float64) float64 {
 	return (float64(s.plot.begin) + b*float64(int64(1)<<s.plot.width)) / 1e6
 }
 
-func (s *series) drawHeatmap(c draw.Canvas, h *heat, detector string) error {
+func (s *seriesTrack) drawHeatmap(c draw.Canvas, h *heat, detector string) error {
 	g := grid{h, s, s.buckets()}
 	if g.buckets < 2 || g.rows < 2 {
 		g = grid{h.twice(), s, max(2, g.buckets)} // the library wants two of each

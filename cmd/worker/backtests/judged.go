@@ -61,8 +61,8 @@ func (j *judged) time() (t int64) {
 
 // unjudged returns how many of the series with the detector have no judged score, and why that one has none which has the
 // most samples; "" where all have some.
-func (s *Summary) unjudged(name string, all []*series) (n int, why string) {
-	var most *series
+func (s *Summary) unjudged(name string, all []*seriesTrack) (n int, why string) {
+	var most *seriesTrack
 	var at int
 	for _, of := range all {
 		d := of.detector(name)
@@ -83,7 +83,7 @@ func (s *Summary) unjudged(name string, all []*series) (n int, why string) {
 }
 
 // whyUnjudged says why a detector has judged no score of a series.
-func (s *Summary) whyUnjudged(of *series, d int) string {
+func (s *Summary) whyUnjudged(of *seriesTrack, d int) string {
 	t, det, name := &of.dets[d], &of.state.Detectors[d], text(of.name)
 	switch {
 	case t.rows == 0:
@@ -104,7 +104,7 @@ func (s *Summary) whyUnjudged(of *series, d int) string {
 
 // detector returns the index of the series' detector of a name; -1 where it has none. Series of a data set with several
 // values may have other detectors than those with one.
-func (s *series) detector(name string) int {
+func (s *seriesTrack) detector(name string) int {
 	for i := range s.state.Detectors {
 		if s.state.Detectors[i].Name == name {
 			return i
@@ -114,7 +114,7 @@ func (s *series) detector(name string) int {
 }
 
 // detectors returns the names of the series' detectors.
-func (s *series) detectors() []string {
+func (s *seriesTrack) detectors() []string {
 	names := make([]string, len(s.state.Detectors))
 	for i := range names {
 		names[i] = s.state.Detectors[i].Name

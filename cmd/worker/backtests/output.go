@@ -10,11 +10,11 @@ import (
 	"sync"
 
 	"odradek/cmd/worker/tables"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/schemas/output"
 
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 )
 
 // Outputs are the tables that a run writes.
@@ -30,8 +30,8 @@ type Outputs struct {
 // Publisher takes scores and anomalies as the stream would publish them; it may be called
 // from several goroutines.
 type Publisher interface {
-	Scores(p *Partition, rows []keystate.Row) error
-	Anomaly(p *Partition, e *keystate.EventRow) error
+	Scores(p *Partition, rows []state.Row) error
+	Anomaly(p *Partition, e *state.EventRow) error
 	Close() error
 }
 
@@ -123,11 +123,11 @@ func (o *Outputs) close() error {
 // scoreBuffer collects rows of a lane, so that the lock of a shared table is taken once for many.
 type scoreBuffer struct {
 	o         *Outputs
-	cfg       *keystate.Config
+	cfg       *state.Config
 	partition *Partition
 	w         *tables.Writer // nil: scores are only published
 	mine      bool           // no other lane writes to w
-	rows      []keystate.Row
+	rows      []state.Row
 	warm      []Warmth
 	value     []tables.Value
 }
@@ -135,7 +135,7 @@ type scoreBuffer struct {
 // bufferRows is how many rows a scoreBuffer holds.
 const bufferRows = 4096
 
-func (o *Outputs) buffer(cfg *keystate.Config, p *Partition) *scoreBuffer {
+func (o *Outputs) buffer(cfg *state.Config, p *Partition) *scoreBuffer {
 	b := &scoreBuffer{o: o, cfg: cfg, partition: p, value: make([]tables.Value, len(scoreColumns)+1)}
 	switch {
 	case o.each:
@@ -148,7 +148,7 @@ func (o *Outputs) buffer(cfg *keystate.Config, p *Partition) *scoreBuffer {
 	return b
 }
 
-func (b *scoreBuffer) add(r *keystate.Row, w Warmth) error {
+func (b *scoreBuffer) add(r *state.Row, w Warmth) error {
 	b.rows, b.warm = append(b.rows, *r), append(b.warm, w)
 	if len(b.rows) < bufferRows {
 		return nil
@@ -181,7 +181,7 @@ func (b *scoreBuffer) flush() error {
 	return nil
 }
 
-func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
+func (b *scoreBuffer) values(r *state.Row, w Warmth) []tables.Value {
 	v := b.value
 	v[0].Text = text(r.Key.Name())
 	v[1].Whole, v[2].Whole = r.Time, r.About
@@ -202,13 +202,13 @@ func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
 }
 
 // anomaly writes one that is closed, or open at the end.
-func (o *Outputs) anomaly(a *Anomaly, cfg *keystate.Config) error {
+func (o *Outputs) anomaly(a *Anomaly, cfg *state.Config) error {
 	if o.anomalies == nil {
 		return nil
 	}
 	e := &a.Change.Anomaly
 	reason := ""
-	if a.Change.Kind == events.Close {
+	if a.Change.Kind == anomaly.Close {
 		reason = output.CloseReasons[a.Change.Reason]
 	}
 	row := []tables.Value{

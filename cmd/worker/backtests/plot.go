@@ -3,7 +3,7 @@ package backtests
 import (
 	"math"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // plot holds the curves of a series, its scores and thresholds, in a fixed number of buckets of equal width
@@ -114,7 +114,7 @@ func (p *plot) values(t int64, v []float64) {
 	}
 }
 
-func (p *plot) score(d int, r *keystate.Row) {
+func (p *plot) score(d int, r *state.Row) {
 	i := d*p.n + p.bucket(r.Time)
 	if !(p.top[i] >= r.Judged) {
 		p.top[i] = r.Judged

@@ -8,8 +8,8 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
@@ -19,7 +19,7 @@ const publishBytes = 4 << 20
 
 // PublishConfig says where a publisher writes to, and how.
 type PublishConfig struct {
-	State       *keystate.Config
+	State       *state.Config
 	Client      *kafka.Client
 	Name        string // the topics are <name>-scores and <name>-anomalies, which are created where they are missing
 	Partitions  int    // of a created topic, as is Replication
@@ -125,7 +125,7 @@ func (p *topicPublisher) flush() error {
 	return nil
 }
 
-func (p *topicPublisher) stateOf(of *Partition) *keystate.Config {
+func (p *topicPublisher) stateOf(of *Partition) *state.Config {
 	return of.stateOf(&Config{State: p.c.State})
 }
 
@@ -139,7 +139,7 @@ func (p *topicPublisher) names(of *Partition) (names []string) {
 }
 
 // Scores implements Publisher.
-func (p *topicPublisher) Scores(partition *Partition, rows []keystate.Row) error {
+func (p *topicPublisher) Scores(partition *Partition, rows []state.Row) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	enc := p.encs[partition.Number]
@@ -166,7 +166,7 @@ func (p *topicPublisher) Scores(partition *Partition, rows []keystate.Row) error
 }
 
 // Anomaly implements Publisher.
-func (p *topicPublisher) Anomaly(partition *Partition, e *keystate.EventRow) error {
+func (p *topicPublisher) Anomaly(partition *Partition, e *state.EventRow) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	enc := p.events[partition.Number]

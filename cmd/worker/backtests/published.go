@@ -8,7 +8,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	keyseries "odradek/processor/keystate/series"
+	"odradek/processor/state/series"
 	"odradek/schemas/output"
 )
 
@@ -49,7 +49,7 @@ func ReadPublished(ctx context.Context, client *kafka.Client, cfg fetch.Config, 
 	for _, tp := range tps {
 		err := f.ReadRange(ctx, tp, first[tp], end[tp], func(r *record.Record) (bool, error) {
 			a, err := output.DecodeAnomaly(r.Value)
-			if err != nil || a.Topic != source || a.Detector == keyseries.SilenceName || a.Revision <= last[a.ID].Revision {
+			if err != nil || a.Topic != source || a.Detector == series.SilenceName || a.Revision <= last[a.ID].Revision {
 				return true, nil //nolint:nilerr // of another program
 			}
 			last[a.ID] = output.Anomaly{Revision: a.Revision, Kind: a.Kind, Key: append([]byte(nil), r.Key...), Detector: a.Detector,
@@ -135,7 +135,7 @@ func (t *track) compare(span Span) {
 }
 
 // sumBeside sums up what compare has found of a detector.
-func (c *Config) sumBeside(name string, all []*series) *Beside {
+func (c *Config) sumBeside(name string, all []*seriesTrack) *Beside {
 	if c.Published == nil {
 		return nil
 	}

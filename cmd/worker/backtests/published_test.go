@@ -5,15 +5,15 @@ import (
 	"math"
 	"testing"
 
-	"odradek/processor/keystate"
-	keyseries "odradek/processor/keystate/series"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 )
 
 // TestBeside compares anomalies with published ones by hand-counted spans: of the detector of the same name, or of all
 // where none of that name has published, in the same series, within its rows.
 func TestBeside(t *testing.T) {
 	span := func(from, to, openedAt int64) publishedSpan { return publishedSpan{Span{from, to}, openedAt} }
-	c := &Config{State: &keystate.Config{Detectors: []keyseries.DetectorConfig{{Name: "level"}, {Name: "new"}}}, Published: Published{
+	c := &Config{State: &state.Config{Detectors: []series.DetectorConfig{{Name: "level"}, {Name: "new"}}}, Published: Published{
 		"level": {
 			"a": {span(10, 20, 12), span(30, math.MaxInt64, 31), span(1, 3, 2)}, // found, open, before the rows
 			"b": {span(10, 20, 12)},                                             // not found
@@ -21,7 +21,7 @@ func TestBeside(t *testing.T) {
 		},
 		"shape": {"a": {span(22, 25, 23)}},
 	}}
-	var all []*series
+	var all []*seriesTrack
 	for _, name := range []string{"a", "b"} {
 		s := newSeries([]byte(name), c, c.State, 0)
 		s.first, s.last = 5, 100

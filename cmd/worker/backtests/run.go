@@ -26,7 +26,7 @@ import (
 	"odradek/cmd/worker/replay"
 	"odradek/cmd/worker/tables"
 	"odradek/detectors"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // Source supplies the rows of a run.
@@ -49,12 +49,12 @@ type Partition struct {
 	Number int32
 	First  int64
 
-	state    *keystate.Config // nil: that of the Config
-	recorded *DataSet         // the data set that the partition is a series of; nil: none
+	state    *state.Config // nil: that of the Config
+	recorded *DataSet      // the data set that the partition is a series of; nil: none
 }
 
 // stateOf returns the state's configuration of the partition in a run.
-func (p *Partition) stateOf(c *Config) *keystate.Config {
+func (p *Partition) stateOf(c *Config) *state.Config {
 	if p.state != nil {
 		return p.state
 	}
@@ -74,7 +74,7 @@ type Share struct {
 
 // Config configures a run.
 type Config struct {
-	State    *keystate.Config // of a data set: that of its first series
+	State    *state.Config // of a data set: that of its first series
 	Executor detectors.Executor
 	Source   Source
 	Labels   Labels   // nil: none
@@ -158,16 +158,16 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 type lane struct {
 	c         *Config
 	partition *Partition
-	state     *keystate.Config
+	state     *state.Config
 	judge     *judge // nil: the partition is not a series of a data set
 	fold      *replay.Lane
 	warm      []warmth // by detector
-	series    []*series
-	byName    map[string]*series
-	atKey     []*series                       // of the present block, by index of the key
-	open      map[[16]byte]*keystate.EventRow // anomalies that are open
-	shown     []Anomaly                       // the gravest
-	scores    *scoreBuffer                    // nil: scores are not written
+	series    []*seriesTrack
+	byName    map[string]*seriesTrack
+	atKey     []*seriesTrack               // of the present block, by index of the key
+	open      map[[16]byte]*state.EventRow // anomalies that are open
+	shown     []Anomaly                    // the gravest
+	scores    *scoreBuffer                 // nil: scores are not written
 	counts    counts
 	troubles  []string // why records were left out, the first mostReasons
 	fault     error
@@ -177,7 +177,7 @@ type lane struct {
 type counts struct{ rows, left int64 }
 
 func newLane(c *Config, p *Partition) *lane {
-	l := &lane{c: c, partition: p, state: p.stateOf(c), byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
+	l := &lane{c: c, partition: p, state: p.stateOf(c), byName: map[string]*seriesTrack{}, open: map[[16]byte]*state.EventRow{}}
 	for i := range l.state.Detectors {
 		l.warm = append(l.warm, warmthOf(l.state, i))
 	}
@@ -247,9 +247,9 @@ func (s *Share) offset(i int) int64 {
 }
 
 // sample returns row i of the share.
-func (s *Share) sample(i int) keystate.Sample {
+func (s *Share) sample(i int) state.Sample {
 	row := s.row(i)
-	sm := keystate.Sample{Key: s.Block.Keys[s.Block.Key[row]], Time: s.Block.Times[row], Offset: s.offset(i), Values: s.Block.Row(row)}
+	sm := state.Sample{Key: s.Block.Keys[s.Block.Key[row]], Time: s.Block.Times[row], Offset: s.offset(i), Values: s.Block.Row(row)}
 	if s.Ahead != nil {
 		sm.Ahead = s.Ahead[row]
 	}
@@ -320,7 +320,7 @@ func (l *lane) leaveOut(offset int64, why error) {
 	}
 }
 
-func (l *lane) seriesOf(name []byte) *series {
+func (l *lane) seriesOf(name []byte) *seriesTrack {
 	of := l.byName[string(name)]
 	if of == nil {
 		of = newSeries(name, l.c, l.state, len(l.series))

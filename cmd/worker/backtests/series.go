@@ -6,8 +6,8 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
-	"odradek/processor/keystate"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
 )
 
 // Warmth is the degree to which a score still depends on the run's first offset.
@@ -29,7 +29,7 @@ type warmth struct{ rows, scores int64 }
 
 // warmthOf returns a window's rows, twice as many for a method with a carry or a summary, and
 // the history of the threshold.
-func warmthOf(cfg *keystate.Config, i int) (w warmth) {
+func warmthOf(cfg *state.Config, i int) (w warmth) {
 	d := &cfg.Detectors[i]
 	if d.Ensemble != nil {
 		for _, m := range d.Ensemble.Members {
@@ -64,14 +64,14 @@ func historyOf(r *threshold.Rule) int64 {
 }
 
 // series is the state of one series in a run.
-type series struct {
+type seriesTrack struct {
 	name        []byte
 	index       int // among those of its lane
 	samples     int64
 	first, last int64 // event times
 	dets        []track
-	state       *keystate.Config // its detectors are those of dets
-	plot        *plot            // nil: not drawn
+	state       *state.Config // its detectors are those of dets
+	plot        *plot         // nil: not drawn
 	labels      []labelled
 	labelOpen   bool // the last row was labelled
 }
@@ -98,8 +98,8 @@ type labelled struct {
 // plotSeries is the number of series of a lane with plots.
 const plotSeries = 20_000
 
-func newSeries(name []byte, c *Config, state *keystate.Config, before int) *series {
-	s := &series{name: slices.Clone(name), index: before, state: state, dets: make([]track, len(state.Detectors))}
+func newSeries(name []byte, c *Config, state *state.Config, before int) *seriesTrack {
+	s := &seriesTrack{name: slices.Clone(name), index: before, state: state, dets: make([]track, len(state.Detectors))}
 	if c.Plots > 0 && before < plotSeries {
 		n := 1024
 		if before >= 64 {
@@ -120,7 +120,7 @@ func newSeries(name []byte, c *Config, state *keystate.Config, before int) *seri
 }
 
 // add takes a row into account before it is folded.
-func (s *series) add(sm *keystate.Sample, anomalous bool) {
+func (s *seriesTrack) add(sm *state.Sample, anomalous bool) {
 	if s.samples == 0 {
 		s.first, s.last = sm.Time, sm.Time
 	}
@@ -146,7 +146,7 @@ func (s Span) meets(o Span) bool { return s.From <= o.To && o.From <= s.To }
 
 // Anomaly is an anomaly as it stood at the end of the run.
 type Anomaly struct {
-	keystate.EventRow
+	state.EventRow
 	Series    string
 	Partition int32
 	Warmth    Warmth // of the score that opened it, or later
@@ -154,10 +154,10 @@ type Anomaly struct {
 }
 
 // Over reports whether the anomaly was closed.
-func (a *Anomaly) Over() bool { return a.Change.Kind == events.Close }
+func (a *Anomaly) Over() bool { return a.Change.Kind == anomaly.Close }
 
 // tell takes finished rows and changes of anomalies; see replay.NewLane.
-func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
+func (l *lane) tell(rows []state.Row, changes []state.EventRow) error {
 	if l.judge != nil {
 		l.judge.tell(rows, changes)
 		if hear := l.partition.recorded.Changes; hear != nil {
@@ -202,7 +202,7 @@ func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
 				return err
 			}
 		}
-		if e.Change.Kind == events.Close {
+		if e.Change.Kind == anomaly.Close {
 			delete(l.open, id)
 			l.ended(&e)
 			continue
@@ -224,7 +224,7 @@ func (t *track) warm(w *warmth) Warmth {
 }
 
 // ofKey finds the series of a key of the state; the key's tag refers to it.
-func (l *lane) ofKey(k *keystate.Key) *series {
+func (l *lane) ofKey(k *state.Key) *seriesTrack {
 	if k.Tag > 0 {
 		return l.series[k.Tag-1]
 	}
@@ -235,11 +235,11 @@ func (l *lane) ofKey(k *keystate.Key) *series {
 
 // endOpen takes the anomalies that are open at the end.
 func (l *lane) endOpen() {
-	list := make([]*keystate.EventRow, 0, len(l.open))
+	list := make([]*state.EventRow, 0, len(l.open))
 	for _, e := range l.open {
 		list = append(list, e)
 	}
-	slices.SortFunc(list, func(a, b *keystate.EventRow) int {
+	slices.SortFunc(list, func(a, b *state.EventRow) int {
 		return slices.Compare(a.Change.Anomaly.ID[:], b.Change.Anomaly.ID[:])
 	})
 	for _, e := range list {
@@ -254,7 +254,7 @@ const shownMost = 200
 const spansMost = 1000
 
 // ended takes an anomaly that is closed, or open at the end of the run.
-func (l *lane) ended(e *keystate.EventRow) {
+func (l *lane) ended(e *state.EventRow) {
 	of := l.ofKey(e.Key)
 	a := &e.Change.Anomaly
 	out := Anomaly{EventRow: *e, Series: string(of.name), Partition: l.partition.Number, Warmth: Warm}
@@ -282,7 +282,7 @@ func (l *lane) ended(e *keystate.EventRow) {
 }
 
 // match compares an anomaly with the labels of its series.
-func (l *lane) match(of *series, d int, span Span, openedAt int64) (missed bool) {
+func (l *lane) match(of *seriesTrack, d int, span Span, openedAt int64) (missed bool) {
 	if len(of.labels) == 0 {
 		of.dets[d].falsePos++
 		return l.c.Labels != nil

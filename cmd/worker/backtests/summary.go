@@ -20,7 +20,7 @@ type Summary struct {
 	Troubles  []string   // left-out input
 	Partial   string     // why the run ended early; "" where it did not
 
-	plots []*series // to be drawn, in order
+	plots []*seriesTrack // to be drawn, in order
 }
 
 // DetectorResult has the results of one detector.
@@ -66,7 +66,7 @@ var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered
 
 func (c *Config) summary(lanes []*lane, names []string) *Summary {
 	s := &Summary{Outcomes: map[string]int64{}, Troubles: slices.Clone(c.Source.Troubles())}
-	var all []*series
+	var all []*seriesTrack
 	for _, l := range lanes {
 		s.Rows += l.counts.rows
 		s.Troubles = append(s.Troubles, l.troubles...)
@@ -87,7 +87,7 @@ func (c *Config) summary(lanes []*lane, names []string) *Summary {
 	}
 	s.Anomalies = gravest(s.Anomalies)
 	s.Series = len(all)
-	slices.SortFunc(all, func(a, b *series) int { return slices.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b *seriesTrack) int { return slices.Compare(a.name, b.name) })
 	hasLabels := c.Labels != nil
 	for i, of := range all {
 		if i == 0 {
@@ -106,7 +106,7 @@ func (c *Config) summary(lanes []*lane, names []string) *Summary {
 		s.Detectors[d].Beside = c.sumBeside(name, all)
 	}
 	if hasLabels && len(s.Detectors) > 1 {
-		s.Any = agreement(all, func(of *series) int { return len(of.dets) })
+		s.Any = agreement(all, func(of *seriesTrack) int { return len(of.dets) })
 		for _, d := range s.Detectors {
 			s.Any.Right += d.Right
 			s.Any.Wrong += d.Wrong
@@ -116,11 +116,11 @@ func (c *Config) summary(lanes []*lane, names []string) *Summary {
 	return s
 }
 
-func (s *Summary) detector(name string, all []*series, labels bool) DetectorResult {
+func (s *Summary) detector(name string, all []*seriesTrack, labels bool) DetectorResult {
 	r := DetectorResult{Name: name}
 	alarms := 0
 	if labels {
-		r.Agreement = agreement(all, func(of *series) int { return of.detector(name) })
+		r.Agreement = agreement(all, func(of *seriesTrack) int { return of.detector(name) })
 	}
 	for _, of := range all {
 		d := of.detector(name)
@@ -153,7 +153,7 @@ func (s *Summary) detector(name string, all []*series, labels bool) DetectorResu
 
 // agreement compares the labels of the series with what a detector has found: at returns its index in a series, the number
 // of detectors for any of them, or -1 for a series without it.
-func agreement(all []*series, at func(of *series) int) *Agreement {
+func agreement(all []*seriesTrack, at func(of *seriesTrack) int) *Agreement {
 	a := &Agreement{}
 	var delays []float64
 	for _, of := range all {
@@ -179,8 +179,8 @@ func agreement(all []*series, at func(of *series) int) *Agreement {
 
 // choose picks the series to draw: those with labels or anomalies first, the gravest
 // before others.
-func (s *Summary) choose(all []*series, most int) {
-	weight := func(of *series) (w int) {
+func (s *Summary) choose(all []*seriesTrack, most int) {
+	weight := func(of *seriesTrack) (w int) {
 		for i := range of.dets {
 			w = max(w, 1000*int(of.dets[i].worst)+min(999, of.dets[i].anomalies))
 		}
@@ -189,8 +189,8 @@ func (s *Summary) choose(all []*series, most int) {
 		}
 		return w
 	}
-	list := slices.DeleteFunc(slices.Clone(all), func(of *series) bool { return of.plot == nil })
-	slices.SortStableFunc(list, func(a, b *series) int { return cmp.Compare(weight(b), weight(a)) })
+	list := slices.DeleteFunc(slices.Clone(all), func(of *seriesTrack) bool { return of.plot == nil })
+	slices.SortStableFunc(list, func(a, b *seriesTrack) int { return cmp.Compare(weight(b), weight(a)) })
 	s.plots = list[:min(len(list), most)]
-	slices.SortFunc(s.plots, func(a, b *series) int { return slices.Compare(a.name, b.name) })
+	slices.SortFunc(s.plots, func(a, b *seriesTrack) int { return slices.Compare(a.name, b.name) })
 }

@@ -25,7 +25,7 @@ type Panel struct {
 }
 
 // panels draws a series: its fields, then the scores of each detector.
-func (s *series) panels(fields, detectors []string) []Panel {
+func (s *seriesTrack) panels(fields, detectors []string) []Panel {
 	p, buckets, x := s.plot, s.buckets(), s.x
 	var list []Panel
 	for c := range p.dim {
@@ -77,12 +77,12 @@ func (s *series) panels(fields, detectors []string) []Panel {
 }
 
 // buckets returns the number of the plot's buckets that the series covers.
-func (s *series) buckets() int {
+func (s *seriesTrack) buckets() int {
 	return max(1, min(int((s.last-s.plot.begin)>>s.plot.width)+1, s.plot.n))
 }
 
 // x returns the position of an event time in a panel.
-func (s *series) x(t int64) float64 {
+func (s *seriesTrack) x(t int64) float64 {
 	return panelWidth * min(1, max(0, float64(t-s.plot.begin)/float64(int64(s.buckets())<<s.plot.width)))
 }
 

@@ -12,8 +12,8 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 	"odradek/schemas"
 )
 
@@ -23,8 +23,8 @@ type TopicConfig struct {
 	Client  *kafka.Client
 	Fetch   fetch.Config
 	Decoder schemas.Decoder
-	Series  []string         // names of the values of a reading that are series of their own; nil: a reading is one sample
-	State   *keystate.Config // that the samples are folded by; it numbers those of a record
+	Series  []string      // names of the values of a reading that are series of their own; nil: a reading is one sample
+	State   *state.Config // that the samples are folded by; it numbers those of a record
 	Topic   string
 	// From and To are offsets of every partition, times in RFC 3339, or earliest and end,
 	// To excluded.
@@ -205,7 +205,7 @@ type topicBlock struct {
 	from    int64 // offset that it begins at
 	dec     schemas.Decoder
 	split   *schemas.Splitter
-	state   *keystate.Config
+	state   *state.Config
 	reading schemas.Reading
 }
 

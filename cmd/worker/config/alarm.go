@@ -10,7 +10,7 @@ import (
 	"odradek/cmd/worker/config/history"
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 	"odradek/processor/outputs"
 )
 
@@ -66,8 +66,8 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 }
 
 // rule returns the rule by which anomalies open and close.
-func (a *alarmSettings) rule() *events.Rule {
-	r := &events.Rule{
+func (a *alarmSettings) rule() *anomaly.Rule {
+	r := &anomaly.Rule{
 		OpenAfter: a.OpenAfter, CloseAfter: a.CloseAfter, Release: a.Release,
 		MinDuration: a.MinDuration.Microseconds(), MergeGap: a.MergeGap.Microseconds(),
 	}
@@ -81,9 +81,9 @@ func (a *alarmSettings) rule() *events.Rule {
 const autoUpdates = "auto"
 
 // setUpdates sets when an anomaly is updated.
-func setUpdates(r *events.Rule, text string) error {
+func setUpdates(r *anomaly.Rule, text string) error {
 	if text = strings.TrimSpace(text); text == autoUpdates {
-		r.UpdateAfter, r.UpdateShare = events.DefaultUpdateAfter, events.DefaultUpdateShare
+		r.UpdateAfter, r.UpdateShare = anomaly.DefaultUpdateAfter, anomaly.DefaultUpdateShare
 		return nil
 	}
 	if n, err := strconv.Atoi(text); err == nil {
@@ -108,7 +108,7 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 	case d.Alarm.Shadow && d.Alarm.Threshold == Off:
 		k.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
 	}
-	if err := setUpdates(new(events.Rule), d.Alarm.UpdateEvery); err != nil {
+	if err := setUpdates(new(anomaly.Rule), d.Alarm.UpdateEvery); err != nil {
 		k.add(short+"UPDATE_EVERY", err.Error(), "")
 	}
 	whatever := threshold.New(threshold.Quantile, 0.5)

@@ -18,8 +18,8 @@ import (
 	"odradek/cmd/worker/config/patterns"
 	"odradek/cmd/worker/config/secret"
 	"odradek/cmd/worker/config/size"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 )
 
 // Prefix begins the name of every setting.
@@ -326,7 +326,7 @@ func (c *Config) derive() {
 		c.Keys.Bytes = size.Bytes(memory.Limit() / 5 * 3)
 	}
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
-		c.Keys.MaxHeld = keystate.DefaultMaxHeld(c.SchemaMapping().Width())
+		c.Keys.MaxHeld = state.DefaultMaxHeld(c.SchemaMapping().Width())
 		if c.HasReadings() {
 			c.Keys.MaxHeld = max(1, c.Keys.MaxHeld/readingsHeld)
 		}

@@ -16,9 +16,9 @@ import (
 
 	"odradek/cmd/worker/config/presets"
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
-	"odradek/processor/keystate"
+	"odradek/processor/anomaly"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 	"odradek/schemas/formats"
 )
 
@@ -375,7 +375,7 @@ func TestDetectorFaultAlone(t *testing.T) {
 // Thresholds and the rules of anomalies reach the state as they are set; with
 // nobody to tell of verdicts nothing is judged.
 func TestAlarmSettings(t *testing.T) {
-	of := func(more ...string) (*Config, *keystate.Config) {
+	of := func(more ...string) (*Config, *state.Config) {
 		c, faults, warnings := Parse(minimal(append([]string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_B_OP=zscore"}, more...)...))
 		if len(faults)+len(warnings) != 0 {
 			t.Fatal(faults, warnings)
@@ -401,7 +401,7 @@ func TestAlarmSettings(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := *ks.Detectors[0].Events,
-		(events.Rule{OpenAfter: 2, CloseAfter: 3, Release: 0.5, MinDuration: 1e6, MergeGap: 2e6, UpdateEvery: 9}); got != want {
+		(anomaly.Rule{OpenAfter: 2, CloseAfter: 3, Release: 0.5, MinDuration: 1e6, MergeGap: 2e6, UpdateEvery: 9}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := *ks.Detectors[1].Threshold,

@@ -16,7 +16,7 @@ import (
 	"odradek/detectors"
 	_ "odradek/detectors/ops" // the settings are those of all ops
 	"odradek/detectors/threshold"
-	"odradek/processor/keystate/mute"
+	"odradek/processor/state/rules"
 	"odradek/schemas/formats"
 )
 
@@ -448,7 +448,7 @@ func fingerprint(canonical string) uint64 {
 // keyPatterns returns the patterns of a setting; none where they take all keys.
 func keyPatterns(list []string) ([]string, func(key []byte) bool, error) {
 	list = cleanList(list)
-	keys, err := mute.Selection(list)
+	keys, err := rules.Selection(list)
 	if keys == nil {
 		list = nil
 	}

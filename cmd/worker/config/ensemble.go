@@ -10,9 +10,9 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 )
 
 // ensembleSpec has the settings of an ensemble in the form of an op's. It is not an op: the state
@@ -65,7 +65,7 @@ func (c *Config) judgedByAny(d *DetectorSettings) bool {
 }
 
 // addEnsembles sets the configuration of the ensembles; that of their members is there.
-func (c *Config) addEnsembles(ks *keystate.Config) error {
+func (c *Config) addEnsembles(ks *state.Config) error {
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		if !d.isEnsemble() {
@@ -194,6 +194,6 @@ func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) provenanc
 	for _, p := range d.stateParams() {
 		op(p.name, formatValue(p.field))
 	}
-	s.Earlier = func(*keystate.Mismatch) bool { return false }
+	s.Earlier = func(*state.Mismatch) bool { return false }
 	return s
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/keystate"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
 )
 
 func ensembleOf(more ...string) []string {
@@ -17,7 +17,7 @@ func ensembleOf(more ...string) []string {
 }
 
 // stateOf returns a minimal configuration with these lines and that of the state, both without a fault.
-func stateOf(t *testing.T, what string, lines ...string) (*Config, *keystate.Config) {
+func stateOf(t *testing.T, what string, lines ...string) (*Config, *state.Config) {
 	t.Helper()
 	c, faults, _ := Parse(minimal(lines...))
 	if len(faults) > 0 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state/series"
 )
 
 // leastAlike is the least number of samples of a series that say how many are equal.

@@ -9,7 +9,7 @@ import (
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/seedtest"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state/series"
 )
 
 // TestCrowded has series of exact and of rounded readings: a detector by densities is warned of, where more than K of its window

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"odradek/detectors/ops/scan"
-	"odradek/processor/keystate/series"
 	"odradek/processor/provenance"
+	"odradek/processor/state/series"
 )
 
 // gridSettings make the samples of a detector of op scan events of a grid.

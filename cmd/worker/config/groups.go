@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"regexp"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // grouping returns the rule that puts anomalies into groups; nil without one.
-func (c *Config) grouping() (*keystate.Grouping, error) {
+func (c *Config) grouping() (*state.Grouping, error) {
 	d := &c.Detect
 	if d.GroupBy == "" || !d.Anomalies {
 		return nil, nil
@@ -27,7 +27,7 @@ func (c *Config) grouping() (*keystate.Grouping, error) {
 		}
 		return m[len(m)-1]
 	}
-	return &keystate.Grouping{By: by, Window: d.GroupWindow.Microseconds()}, nil
+	return &state.Grouping{By: by, Window: d.GroupWindow.Microseconds()}, nil
 }
 
 // groups checks the settings of groups.

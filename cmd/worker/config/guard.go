@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"odradek/detectors"
-	"odradek/processor/keystate/guard"
+	"odradek/processor/state/rules"
 )
 
 // guardSettings are conditions on which scores that are too high become anomalies.
@@ -41,18 +41,18 @@ func (g *guardSettings) empty() bool {
 }
 
 // guardOf returns the detector's guard, nil for none. names are those of its columns.
-func (d *DetectorSettings) guardOf(names []string) (*guard.Guard, error) {
+func (d *DetectorSettings) guardOf(names []string) (*rules.Guard, error) {
 	of := d.guards()
 	if of.empty() {
 		return nil, nil
 	}
-	g := &guard.Guard{Least: of.Least, Share: of.Share}
+	g := &rules.Guard{Least: of.Least, Share: of.Share}
 	var err error
-	if g.Direction, err = guard.ParseDirection(of.Direction); err != nil {
+	if g.Direction, err = rules.ParseDirection(of.Direction); err != nil {
 		return nil, err
 	}
 	for _, s := range cleanList(of.OnlyIf) {
-		gate, err := guard.ParseGate(s, names)
+		gate, err := rules.ParseGate(s, names)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func (k *checker) guard(short string, d *DetectorSettings) {
 	names := m.ColumnNames(columns)
 	var problems []string
 	for _, s := range cleanList(g.OnlyIf) {
-		if _, err := guard.ParseGate(s, names); err != nil {
+		if _, err := rules.ParseGate(s, names); err != nil {
 			problems = append(problems, err.Error())
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/processor/keystate/guard"
+	"odradek/processor/state/rules"
 )
 
 // TestGuardSettings: guards are built as they are written, change no fingerprint, and what means nothing is refused.
@@ -39,8 +39,8 @@ func TestGuardSettings(t *testing.T) {
 	if before.Detectors[0].Guard != nil || after.Detectors[0].Fingerprint != before.Detectors[0].Fingerprint {
 		t.Error("a guard is in the fingerprint, or where none is set")
 	}
-	want := guard.Guard{Direction: guard.Below, Least: 2, Share: 0.1,
-		Gates: []guard.Gate{{Field: 1, Bound: -3}, {Field: 0, Below: true, Bound: 4}}}
+	want := rules.Guard{Direction: rules.Below, Least: 2, Share: 0.1,
+		Gates: []rules.Gate{{Field: 1, Bound: -3}, {Field: 0, Below: true, Bound: 4}}}
 	if got := fmt.Sprintf("%+v", *after.Detectors[0].Guard); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("got %s, want %+v", got, want)
 	}

@@ -13,8 +13,8 @@ import (
 
 	"odradek/cmd/worker/config/history"
 	"odradek/cmd/worker/config/patterns"
-	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
+	"odradek/processor/state/series"
 )
 
 // Parse reads the configuration from environment lines (NAME=value) and from the settings

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // TestReadingsField: an array of readings makes several samples of a record; what does not fit it is a fault of its setting.
@@ -21,7 +21,7 @@ func TestReadingsField(t *testing.T) {
 		}
 		return c, strings.Join(names, " ")
 	}
-	state := func(settings ...string) *keystate.Config {
+	st := func(settings ...string) *state.Config {
 		t.Helper()
 		c, faults := parse(settings...)
 		if faults != "" {
@@ -33,17 +33,17 @@ func TestReadingsField(t *testing.T) {
 		}
 		return ks
 	}
-	batch := state("READINGS_FIELD=p", "VALUE_FIELDS=p.v")
-	if batch.SampleBits != keystate.SeveralBits || batch.Dim != 1 || batch.Reading.MaxHeld != keystate.DefaultMaxHeld(1)/16 {
+	batch := st("READINGS_FIELD=p", "VALUE_FIELDS=p.v")
+	if batch.SampleBits != state.SeveralBits || batch.Dim != 1 || batch.Reading.MaxHeld != state.DefaultMaxHeld(1)/16 {
 		t.Errorf("bits %d, dim %d, held %d", batch.SampleBits, batch.Dim, batch.Reading.MaxHeld)
 	}
-	if ks := state("READINGS_FIELD=p", "VALUE_FIELDS=p.v", "MAX_HELD=1000"); ks.Reading.MaxHeld != 1000 {
+	if ks := st("READINGS_FIELD=p", "VALUE_FIELDS=p.v", "MAX_HELD=1000"); ks.Reading.MaxHeld != 1000 {
 		t.Errorf("held %d", ks.Reading.MaxHeld)
 	}
-	if plain := state("VALUE_FIELDS=p.v"); plain.Windows[0].Fingerprint == batch.Windows[0].Fingerprint || plain.SampleBits != 0 {
+	if plain := st("VALUE_FIELDS=p.v"); plain.Windows[0].Fingerprint == batch.Windows[0].Fingerprint || plain.SampleBits != 0 {
 		t.Error("state of records of one reading is taken for that of several")
 	}
-	if both := state("READINGS_FIELD=p", "SERIES_FIELDS=p.a,p.b", "MAX_HELD=1000"); both.Reading.MaxHeld != 500 || both.Dim != 1 {
+	if both := st("READINGS_FIELD=p", "SERIES_FIELDS=p.a,p.b", "MAX_HELD=1000"); both.Reading.MaxHeld != 500 || both.Dim != 1 {
 		t.Errorf("held %d, dim %d", both.Reading.MaxHeld, both.Dim)
 	}
 	for settings, want := range map[string]string{

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"odradek/processor/keystate/reading"
 	"odradek/processor/mapping"
+	"odradek/processor/state/rules"
 	"odradek/schemas"
 	"odradek/schemas/avro"
 	"odradek/schemas/formats"
@@ -136,8 +136,8 @@ func (c *Config) NewDecoder(reg *registry.Client) (*formats.Decoder, error) {
 }
 
 // Former returns what makes the decoder of another reading of the same topics.
-func (c *Config) Former(reg *registry.Client) func(*reading.Reading) (schemas.Decoder, error) {
-	return func(r *reading.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, reg, c.subjects) }
+func (c *Config) Former(reg *registry.Client) func(*rules.Reading) (schemas.Decoder, error) {
+	return func(r *rules.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, reg, c.subjects) }
 }
 
 // DecoderOptions returns what a decoder of input records needs beside the mapping. It

@@ -9,7 +9,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // TestRemaining: a row of each op, and of ensembles, that is warming up says how many samples come until the first with a
@@ -57,7 +57,7 @@ func TestRemaining(t *testing.T) {
 	}
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
-	s, b := keystate.New(ks), exec.Batch()
+	s, b := state.New(ks), exec.Batch()
 	defer exec.Release(b)
 	flush := func() {
 		if err := exec.Execute(context.Background(), b); err != nil {
@@ -79,14 +79,14 @@ func TestRemaining(t *testing.T) {
 		if !s.Fits(b) || r.IntN(40) == 0 {
 			flush()
 		}
-		s.Fold(&keystate.Sample{Key: []byte(keys[i%3]), Time: i / 3 * 600e6, Offset: i, Values: []float64{v}}, b)
+		s.Fold(&state.Sample{Key: []byte(keys[i%3]), Time: i / 3 * 600e6, Offset: i, Values: []float64{v}}, b)
 	}
 	flush()
 	type series struct {
 		key      string
 		detector int32
 	}
-	rows := map[series][]keystate.Row{}
+	rows := map[series][]state.Row{}
 	for _, row := range s.Rows {
 		of := series{string(row.Key.Name()), row.Detector}
 		rows[of] = append(rows[of], row)
@@ -96,12 +96,12 @@ func TestRemaining(t *testing.T) {
 	}
 	for of, list := range rows {
 		name := ks.Detectors[of.detector].Name
-		first := slices.IndexFunc(list, func(row keystate.Row) bool { return row.Score == row.Score })
+		first := slices.IndexFunc(list, func(row state.Row) bool { return row.Score == row.Score })
 		if of.key == "random" && first < 1 && name != "flatline" && name != "flatline3" {
 			t.Errorf("%s: no score, or no sample before it", name)
 		}
 		for i, row := range list {
-			if (row.Remaining > 0) != (row.State == keystate.RowWarmingUp) || row.Remaining > 0 && row.Score == row.Score {
+			if (row.Remaining > 0) != (row.State == state.RowWarmingUp) || row.Remaining > 0 && row.Score == row.Score {
 				t.Fatalf("%s of %s: sample %d has the state %d, the score %v, and %d remain", name, of.key, row.Offset/3, row.State, row.Score,
 					row.Remaining)
 			}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // TestSeriesFields: each field is a series of one value, whose state does not depend on the other fields.
@@ -17,7 +17,7 @@ func TestSeriesFields(t *testing.T) {
 		c, faults, _ := Parse(environ)
 		return c, faults
 	}
-	state := func(c *Config, faults []Fault) *keystate.Config {
+	st := func(c *Config, faults []Fault) *state.Config {
 		t.Helper()
 		if len(faults) > 0 {
 			t.Fatal(faults)
@@ -29,18 +29,18 @@ func TestSeriesFields(t *testing.T) {
 		return ks
 	}
 	c, faults := parse("SERIES_FIELDS=a.x,b[2]", "MAX_HELD=1000")
-	two := state(c, faults)
+	two := st(c, faults)
 	if got := strings.Join(c.Series(), " "); got != "a.x b[0] b[1]" {
 		t.Errorf("series %s", got)
 	}
-	if two.Dim != 1 || two.SampleBits != keystate.SeveralBits || two.Reading.MaxHeld != 333 || two.Check() != nil {
+	if two.Dim != 1 || two.SampleBits != state.SeveralBits || two.Reading.MaxHeld != 333 || two.Check() != nil {
 		t.Errorf("dim %d, bits %d, held %d, %v", two.Dim, two.SampleBits, two.Reading.MaxHeld, two.Check())
 	}
-	one := state(parse("SERIES_FIELDS=c"))
+	one := st(parse("SERIES_FIELDS=c"))
 	if one.Reading.Layout() != two.Reading.Layout() || one.Windows[0].Fingerprint != two.Windows[0].Fingerprint {
 		t.Error("a field more empties the series of the others")
 	}
-	if plain := state(parse()); plain.Reading.Layout() == one.Reading.Layout() || plain.Windows[0].Fingerprint == one.Windows[0].Fingerprint ||
+	if plain := st(parse()); plain.Reading.Layout() == one.Reading.Layout() || plain.Windows[0].Fingerprint == one.Windows[0].Fingerprint ||
 		plain.SampleBits != 0 {
 		t.Error("state of records of one sample is taken for that of several")
 	}

@@ -9,10 +9,10 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/reading"
-	"odradek/processor/keystate/series"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
 	"odradek/schemas"
 )
 
@@ -54,7 +54,7 @@ func (c *Config) Series() []string {
 
 // Reading returns how records are read: all that decides how they become samples, and in which order these are folded. It
 // fails if the schema file cannot be read.
-func (c *Config) Reading() (r reading.Reading, err error) {
+func (c *Config) Reading() (r rules.Reading, err error) {
 	m, k := &c.Mapping, &c.Keys
 	r.Key, r.Time = m.keyAndTime()
 	r.Format, r.TimeUnit, r.Readings = m.Format, m.TimeUnit, m.ReadingsField
@@ -80,9 +80,9 @@ func (c *Config) Reading() (r reading.Reading, err error) {
 // detector that leaves out missing values has a separate window,
 // which includes the rows that lack some of several values. The error names the setting; there
 // is none after a Parse without faults.
-func (c *Config) KeystateConfig() (*keystate.Config, error) {
+func (c *Config) KeystateConfig() (*state.Config, error) {
 	mapping := c.SchemaMapping()
-	ks := &keystate.Config{
+	ks := &state.Config{
 		Dim:            mapping.Width(),
 		TTL:            c.Keys.TTL.Microseconds(),
 		MaxKeys:        c.Keys.MaxKeys,
@@ -94,7 +94,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		return nil, err
 	}
 	if ks.Reading.Several() {
-		ks.SampleBits = keystate.SeveralBits
+		ks.SampleBits = state.SeveralBits
 	}
 	if c.Detect.Anomalies {
 		ks.Silence = c.Detect.Silence.Microseconds()
@@ -172,7 +172,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 
 // StateSettings returns the settings behind the fingerprints of ks, which KeystateConfig
 // made: those in the texts of canonicalWindow and canonical.
-func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
+func (c *Config) StateSettings(ks *state.Config) []provenance.StateSettings {
 	source := map[string]string{}
 	for _, s := range c.settings {
 		source[s.name] = s.source
@@ -237,7 +237,7 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 			op("CALENDAR", "content, and the zone's, "+d.Season.sum())
 		}
 		whole := fingerprint(c.canonicalWindow(d.Fields)) // of versions without rows that lack values
-		s.Earlier = func(m *keystate.Mismatch) bool {
+		s.Earlier = func(m *state.Mismatch) bool {
 			return m.Fields && m.Window == whole || !m.Fields && d.earlier(m.Params)
 		}
 		list = append(list, s)

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/keystate"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
 )
 
 // TestEarlierFingerprint: state that a version before has made with the same settings
@@ -22,13 +22,13 @@ func TestEarlierFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := c.StateSettings(ks)
-	params := func(text string) *keystate.Mismatch { return &keystate.Mismatch{Params: fingerprint(text)} }
-	window := func(text string) *keystate.Mismatch {
-		return &keystate.Mismatch{Fields: true, Window: fingerprint(text)}
+	params := func(text string) *state.Mismatch { return &state.Mismatch{Params: fingerprint(text)} }
+	window := func(text string) *state.Mismatch {
+		return &state.Mismatch{Fields: true, Window: fingerprint(text)}
 	}
 	for _, tt := range []struct {
 		detector int
-		m        *keystate.Mismatch
+		m        *state.Mismatch
 		want     bool
 	}{
 		// before MIN_POINTS
@@ -49,7 +49,7 @@ func TestEarlierFingerprint(t *testing.T) {
 // TestCausesOfEnsembles: where a setting of the records or of a member has changed, the refusal names it for the ensemble,
 // too, whose fingerprint has those of its members.
 func TestCausesOfEnsembles(t *testing.T) {
-	load := func(extra ...string) (*keystate.Config, provenance.Settings) {
+	load := func(extra ...string) (*state.Config, provenance.Settings) {
 		c, faults, _ := Parse(minimal(append([]string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=both,near,level",
 			"ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=50", "ODRADEK_DETECTOR_LEVEL_OP=zscore",
 			"ODRADEK_DETECTOR_LEVEL_WINDOW=16", "ODRADEK_DETECTOR_BOTH_OP=ensemble", "ODRADEK_DETECTOR_BOTH_MEMBERS=near,level"},
@@ -71,12 +71,12 @@ func TestCausesOfEnsembles(t *testing.T) {
 	} {
 		now, s := load(tt.setting)
 		s.Load(then.Value())
-		var list []keystate.Mismatch
+		var list []state.Mismatch
 		for i := range was.Detectors {
 			d := &was.Detectors[i]
 			w := was.Windows[d.Window].Fingerprint
 			if n := &now.Detectors[i]; d.Fingerprint != n.Fingerprint || w != now.Windows[n.Window].Fingerprint {
-				list = append(list, keystate.Mismatch{Detector: d.Name, Fields: d.Fingerprint == n.Fingerprint, Window: w, Params: d.Fingerprint})
+				list = append(list, state.Mismatch{Detector: d.Name, Fields: d.Fingerprint == n.Fingerprint, Window: w, Params: d.Fingerprint})
 			}
 		}
 		if why := s.Causes(list); !strings.HasPrefix(why, tt.want+" (state of detector ") || !strings.Contains(why, "detector both") ||

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/events"
+	"odradek/processor/anomaly"
 )
 
 // TestUpdateEvery: updates are due by samples, by event time, or by default by both as shares.
 func TestUpdateEvery(t *testing.T) {
-	for text, want := range map[string]events.Rule{
+	for text, want := range map[string]anomaly.Rule{
 		"":     {UpdateAfter: 60e6, UpdateShare: 0.1},
 		"auto": {UpdateAfter: 60e6, UpdateShare: 0.1},
 		"0":    {},

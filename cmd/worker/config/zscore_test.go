@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // TestNullLeavesOutItsField: zscore of several fields scores a sample that lacks one
 // of them, in a window of its own; knn of the same fields leaves such a sample out.
 func TestNullLeavesOutItsField(t *testing.T) {
-	of := func(fields string, more ...string) *keystate.Config {
+	of := func(fields string, more ...string) *state.Config {
 		env := append([]string{"ODRADEK_VALUE_FIELDS=" + fields, "ODRADEK_DETECTORS=far,near", "ODRADEK_DETECTOR_FAR_OP=zscore",
 			"ODRADEK_DETECTOR_FAR_WINDOW=40",
 			"ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_K=5", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_MIN_POINTS=10",
@@ -36,7 +36,7 @@ func TestNullLeavesOutItsField(t *testing.T) {
 			t.Fatalf("windows %+v", ks.Windows)
 		}
 		exec := detectors.NewCPU(1)
-		s, b := keystate.New(ks), exec.Batch()
+		s, b := state.New(ks), exec.Batch()
 		nan := math.NaN()
 		for i := range int64(100) {
 			v := float64(1 - 2*(i%2))
@@ -50,7 +50,7 @@ func TestNullLeavesOutItsField(t *testing.T) {
 			if i == 99 {
 				row = []float64{nan, nan, nan}
 			}
-			s.Fold(&keystate.Sample{Key: []byte("a"), Time: i, Offset: i, Values: row}, b)
+			s.Fold(&state.Sample{Key: []byte("a"), Time: i, Offset: i, Values: row}, b)
 		}
 		if err := exec.Execute(context.Background(), b); err != nil {
 			t.Fatal(err)
@@ -58,14 +58,14 @@ func TestNullLeavesOutItsField(t *testing.T) {
 		s.Apply(b)
 		var scored [2]int
 		for _, r := range s.Rows {
-			if r.State == keystate.RowWarmingUp {
+			if r.State == state.RowWarmingUp {
 				continue
 			}
 			scored[r.Detector]++
 			if r.Offset == 96 && r.Detector == 0 && !(r.Score > 45 && r.Score < 55) {
 				t.Errorf("%s: a value 50 deviations off scores %v", hold, r.Score)
 			}
-			if want := r.Offset > 50 && r.Offset%3 == 0 && hold == "hold"; (r.State == keystate.RowImputed) != want {
+			if want := r.Offset > 50 && r.Offset%3 == 0 && hold == "hold"; (r.State == state.RowImputed) != want {
 				t.Errorf("%s: detector %d, sample %d: imputed %v", hold, r.Detector, r.Offset, !want)
 			}
 		}
@@ -74,8 +74,8 @@ func TestNullLeavesOutItsField(t *testing.T) {
 		if hold == "hold" {
 			want, missing = [2]int{61, 91}, 0
 		}
-		if scored != want || s.Counts[keystate.Missing] != missing {
-			t.Errorf("%s: %v scored, want %v; %d samples missing", hold, scored, want, s.Counts[keystate.Missing])
+		if scored != want || s.Counts[state.Missing] != missing {
+			t.Errorf("%s: %v scored, want %v; %d samples missing", hold, scored, want, s.Counts[state.Missing])
 		}
 		exec.Release(b)
 		exec.Close()

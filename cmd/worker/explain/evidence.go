@@ -7,8 +7,8 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 )
 
 // explainer takes the evidence of a score from a fold.
@@ -29,7 +29,7 @@ type explainer struct {
 }
 
 // narrow restricts x to the scores of an aligned window, whose rows are given, instead of those of all samples that were read.
-func (x *explainer) narrow(w *aligned, rows []keystate.Row, detector int) {
+func (x *explainer) narrow(w *aligned, rows []state.Row, detector int) {
 	n := len(w.samples)
 	x.real = make(map[int64]int64, n)
 	for k := w.filler; k < n; k++ {
@@ -52,7 +52,7 @@ func (x *explainer) place(offset int64) int64 {
 func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*Explanation, error) {
 	seen := map[int]*Explanation{}
 	var terms, shares []float64
-	watch := func(w *keystate.Watched) {
+	watch := func(w *state.Watched) {
 		if w.Offset != offset {
 			return
 		}
@@ -104,7 +104,7 @@ func clone(r *detectors.Rows) detectors.Rows {
 }
 
 // describe returns the explanation of a watched score.
-func (x *explainer) describe(detector int, w *keystate.Watched) *Explanation {
+func (x *explainer) describe(detector int, w *state.Watched) *Explanation {
 	d := &x.c.State.Detectors[detector]
 	e := &Explanation{Detector: d.Name, Op: opName(d), Settings: x.c.Settings(detector), Fields: d.Fields, Score: Number(w.Score),
 		Judged: Number(w.Judged), Threshold: Number(threshold.Published(w.Threshold)), Rank: positive(w.Rank),
@@ -176,9 +176,9 @@ func (x *explainer) valuesAt(offset int64) []float64 {
 
 // addWindow adds the samples of a task's rows, and which of them the evidence names. The detector's rows say which samples
 // were in its window, in order: each has one.
-func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *keystate.Watched, v *detectors.Evidence) {
+func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state.Watched, v *detectors.Evidence) {
 	rows := x.folded.rows[w.Detector]
-	i := slices.IndexFunc(rows, func(r keystate.Row) bool { return r.Offset == w.Offset })
+	i := slices.IndexFunc(rows, func(r state.Row) bool { return r.Offset == w.Offset })
 	if i < 0 {
 		return
 	}

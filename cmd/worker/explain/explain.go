@@ -26,8 +26,8 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
@@ -44,7 +44,7 @@ type Config struct {
 	Fetch     fetch.Config
 	Decoder   schemas.Decoder
 	Series    []string // names of the values of a reading that are series of their own; nil: a reading is one sample
-	State     *keystate.Config
+	State     *state.Config
 	Executor  detectors.Executor
 	Settings  func(detector int) string // of a detector, for people
 	Fields    []string                  // names of the values of a sample
@@ -236,14 +236,14 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 			"each sample lacks a value", d.Name, s.own)
 		return nil
 	}
-	r.Reproduced = slices.ContainsFunc(f.events, func(e keystate.EventRow) bool { return e.Change.Anomaly.ID == a.ID })
+	r.Reproduced = slices.ContainsFunc(f.events, func(e state.EventRow) bool { return e.Change.Anomaly.ID == a.ID })
 	i, same := c.peak(rows, a, a.Offset)
 	x := &explainer{c: c, of: of, s: s, samples: s.samples, first: s.from, folded: f, reads: reads, offsets: true}
 	memory := d.Ensemble != nil || remembers(d, c.dim(d))
 	if !same && !memory {
 		from, to := c.candidates(rows, a, i)
 		if _, steady := d.Detector.(series.Steady); i < 0 || !steady { // somewhere in the anomaly
-			from, to = slices.IndexFunc(rows, func(r keystate.Row) bool { return r.Time >= a.Start }), c.after(rows, a)
+			from, to = slices.IndexFunc(rows, func(r state.Row) bool { return r.Time >= a.Start }), c.after(rows, a)
 		}
 		w, err := c.align(ctx, s, detector, rows, from, to, a)
 		if err != nil {
@@ -316,7 +316,7 @@ func (r *Report) judge(c *Config, d *series.DetectorConfig, x *explainer, same, 
 }
 
 // history returns the scores up to row i, of twice as many samples as a window has.
-func (c *Config) history(rows []keystate.Row, i int, d *series.DetectorConfig) (h []Judged) {
+func (c *Config) history(rows []state.Row, i int, d *series.DetectorConfig) (h []Judged) {
 	for k := max(0, i-2*max(c.window(d), 256)); k <= i; k++ {
 		r := &rows[k]
 		h = append(h, Judged{Offset: c.State.Record(r.Offset), Time: at(r.Time), Score: Number(r.Judged),
@@ -327,7 +327,7 @@ func (c *Config) history(rows []keystate.Row, i int, d *series.DetectorConfig) (
 }
 
 // after returns the last row of the samples up to an anomaly's last change.
-func (c *Config) after(rows []keystate.Row, a *output.Anomaly) int {
+func (c *Config) after(rows []state.Row, a *output.Anomaly) int {
 	for i := len(rows) - 1; i > 0; i-- {
 		if c.State.Record(rows[i].Offset) <= a.Offset {
 			return i
@@ -337,7 +337,7 @@ func (c *Config) after(rows []keystate.Row, a *output.Anomaly) int {
 }
 
 // countUntil returns how many rows are of times up to an anomaly's peak.
-func (c *Config) countUntil(rows []keystate.Row, a *output.Anomaly) (n int) {
+func (c *Config) countUntil(rows []state.Row, a *output.Anomaly) (n int) {
 	for i := range rows {
 		if rows[i].Time <= a.PeakTime {
 			n++

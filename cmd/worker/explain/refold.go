@@ -10,15 +10,15 @@ import (
 
 	"odradek/cmd/worker/replay"
 	"odradek/detectors"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/schemas/output"
 )
 
 // folded holds what a fold of samples computed for the series.
 type folded struct {
-	rows   [][]keystate.Row // by detector, in the order of the samples
-	events []keystate.EventRow
+	rows   [][]state.Row // by detector, in the order of the samples
+	events []state.EventRow
 }
 
 // uncached hides an executor's window cache: rows are then in their tasks, where they can be read.
@@ -26,7 +26,7 @@ type uncached struct{ detectors.Executor }
 
 // of returns the configuration of a fold of one series by some of the detectors. Samples of other series only move the
 // watermark. Keys are neither limited nor in groups.
-func (c *Config) of(key []byte, reads func(detector int) bool, watch func(*keystate.Watched)) *keystate.Config {
+func (c *Config) of(key []byte, reads func(detector int) bool, watch func(*state.Watched)) *state.Config {
 	s := *c.State
 	s.Detectors = slices.Clone(s.Detectors)
 	for i := range s.Detectors {
@@ -39,10 +39,10 @@ func (c *Config) of(key []byte, reads func(detector int) bool, watch func(*keyst
 }
 
 // fold folds samples, the first of which is of the record at offset first, or of a later one.
-func (c *Config) fold(ctx context.Context, state *keystate.Config, s *source, samples []sample, first int64) (*folded, error) {
-	f := &folded{rows: make([][]keystate.Row, len(state.Detectors))}
-	lane := replay.NewLane(state, uncached{c.Executor}, s.tp.Topic, s.tp.Partition, first,
-		func(rows []keystate.Row, changes []keystate.EventRow) error {
+func (c *Config) fold(ctx context.Context, st *state.Config, s *source, samples []sample, first int64) (*folded, error) {
+	f := &folded{rows: make([][]state.Row, len(st.Detectors))}
+	lane := replay.NewLane(st, uncached{c.Executor}, s.tp.Topic, s.tp.Partition, first,
+		func(rows []state.Row, changes []state.EventRow) error {
 			for i := range rows {
 				d := rows[i].Detector
 				f.rows[d] = append(f.rows[d], rows[i])
@@ -52,7 +52,7 @@ func (c *Config) fold(ctx context.Context, state *keystate.Config, s *source, sa
 		})
 	defer lane.Close()
 	for i := range samples {
-		sm := keystate.Sample{Key: s.keys[samples[i].key], Time: samples[i].time, Ahead: samples[i].ahead, Offset: samples[i].offset,
+		sm := state.Sample{Key: s.keys[samples[i].key], Time: samples[i].time, Ahead: samples[i].ahead, Offset: samples[i].offset,
 			Values: samples[i].values}
 		if samples[i].key == 0 {
 			if err := lane.Misplaced(&sm); err != nil {
@@ -71,7 +71,7 @@ func (c *Config) fold(ctx context.Context, state *keystate.Config, s *source, sa
 
 // peak returns the row of the highest score of an anomaly, and whether its score equals the published one, bit for bit; -1: there is
 // none. An anomaly's peak time is one that its highest score is about. last is the offset of the anomaly's last record.
-func (c *Config) peak(rows []keystate.Row, a *output.Anomaly, last int64) (at int, same bool) {
+func (c *Config) peak(rows []state.Row, a *output.Anomaly, last int64) (at int, same bool) {
 	at = -1
 	for i := range rows {
 		r := &rows[i]
@@ -90,7 +90,7 @@ func (c *Config) peak(rows []keystate.Row, a *output.Anomaly, last int64) (at in
 
 // candidates returns the first and the last row about an anomaly's peak, among which that at i is: with another alignment, any of them
 // may have the score of the peak, for those about one spike are alike.
-func (c *Config) candidates(rows []keystate.Row, a *output.Anomaly, i int) (from, to int) {
+func (c *Config) candidates(rows []state.Row, a *output.Anomaly, i int) (from, to int) {
 	for from = i; from > 0 && rows[from-1].Until >= a.PeakTime; from-- {
 	}
 	for to = i; i >= 0 && to < c.after(rows, a) && rows[to+1].About <= a.PeakTime; to++ {
@@ -145,7 +145,7 @@ const searchTime = time.Minute
 // Samples that make up the number have left the window when the score is made, and may be any.
 // rows are the detector's, of the samples in its window; the peak is one of those from from to to. It returns nil if there is none.
 func (c *Config) align(
-	ctx context.Context, s *source, detector int, rows []keystate.Row, from, to int, a *output.Anomaly,
+	ctx context.Context, s *source, detector int, rows []state.Row, from, to int, a *output.Anomaly,
 ) (*aligned, error) {
 	d := &c.State.Detectors[detector]
 	n := period(d)
@@ -189,6 +189,6 @@ func (c *Config) align(
 }
 
 // inOrder has a fold take samples as they come, all of them.
-func inOrder(c *keystate.Config) {
+func inOrder(c *state.Config) {
 	c.Reading.Lateness, c.Reading.MaxJump, c.Silence, c.TTL, c.Reading.DropDuplicates = 0, 0, 0, 0, false
 }

@@ -13,7 +13,7 @@ import (
 	"odradek/processor/feedback"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/processor/keystate/mute"
+	"odradek/processor/state/rules"
 	"odradek/processor/web"
 	"odradek/schemas/output"
 )
@@ -153,12 +153,12 @@ func TestFeedbackBounds(t *testing.T) {
 	}
 	e := &entry{key: []byte("k1")}
 	s.muted(e)
-	rules := 0
+	ruleList := 0
 	for _, l := range s.muting {
-		rules += len(l)
+		ruleList += len(l)
 	}
-	if rules != mute.MaxRules {
-		t.Errorf("%d mutes count, %d are in force", rules, mute.MaxRules)
+	if ruleList != rules.MaxMutes {
+		t.Errorf("%d mutes count, %d are in force", ruleList, rules.MaxMutes)
 	}
 	for i := range 100 {
 		put(output.Feedback{ID: fmt.Sprint("large", i), Reason: strings.Repeat("x", 900<<10)})

@@ -11,8 +11,8 @@ import (
 
 	"odradek/processor/feedback"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate/mute"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
 	"odradek/processor/web"
 	"odradek/schemas/output"
 )
@@ -35,10 +35,10 @@ type feedbackRecord struct {
 type feedbackStore struct {
 	byID      map[string]*feedbackRecord
 	bytes     int
-	ofAnomaly map[string][]string          // ids of the labels of an anomaly
-	labels    map[string]string            // by anomaly: confirm or false_alarm
-	muting    map[feedback.Scope]mute.List // in force; nil: to be made
-	truncated bool                         // records have been left out
+	ofAnomaly map[string][]string               // ids of the labels of an anomaly
+	labels    map[string]string                 // by anomaly: confirm or false_alarm
+	muting    map[feedback.Scope]rules.MuteList // in force; nil: to be made
+	truncated bool                              // records have been left out
 }
 
 func newFeedbackStore() feedbackStore {
@@ -150,7 +150,7 @@ func (s *feedbackStore) forget(partition int32) {
 // muted reports whether a mute rule covers an anomaly's detector, series and peak.
 func (s *feedbackStore) muted(e *entry) bool {
 	if s.muting == nil {
-		s.muting = map[feedback.Scope]mute.List{}
+		s.muting = map[feedback.Scope]rules.MuteList{}
 		var all []feedback.Mute
 		for _, have := range s.byID {
 			if m, ok := feedback.MuteOf(&have.f); ok && m.Check() == "" {
@@ -158,7 +158,7 @@ func (s *feedbackStore) muted(e *entry) bool {
 			}
 		}
 		for _, m := range feedback.InForce(all) {
-			s.muting[m.Scope] = append(s.muting[m.Scope], m.Rule)
+			s.muting[m.Scope] = append(s.muting[m.Scope], m.MuteRule)
 		}
 	}
 	a := &e.a

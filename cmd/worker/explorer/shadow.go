@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"odradek/processor/keystate/series"
+	"odradek/processor/state/series"
 	"odradek/processor/web"
 )
 

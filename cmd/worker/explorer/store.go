@@ -12,7 +12,7 @@ import (
 
 	"odradek/processor/feedback"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate/mute"
+	"odradek/processor/state/rules"
 	"odradek/processor/web"
 	"odradek/schemas/output"
 )
@@ -164,7 +164,7 @@ func matches(e *entry, q *web.AnomalyQuery) bool {
 	case q.Series == "":
 		return true
 	case strings.ContainsAny(q.Series, "*?"):
-		return mute.Match(q.Series, []byte(seriesOf(a.Key)))
+		return rules.MatchKey(q.Series, []byte(seriesOf(a.Key)))
 	}
 	return strings.Contains(seriesOf(a.Key), q.Series)
 }

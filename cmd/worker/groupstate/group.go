@@ -21,9 +21,9 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
 )
 
 // Options are the flags of `worker state`.
@@ -43,7 +43,7 @@ type Options struct {
 
 // wants reports whether Key names the series, directly or by its digest.
 func (o *Options) wants(series string) bool {
-	return o.Key == "" || o.Key == series || o.Key == keystate.Digest([]byte(series))
+	return o.Key == "" || o.Key == series || o.Key == state.Digest([]byte(series))
 }
 
 // Offset reports whether To is an offset, and stores it in At.
@@ -248,7 +248,7 @@ func (s *Group) List(ctx context.Context) error {
 	}
 	for _, tp := range s.tps {
 		p := PartitionState{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: "none", Records: map[string]int{}}
-		if f, err := keystate.ParseFloor(committed[tp].Metadata); err == nil {
+		if f, err := state.ParseFloor(committed[tp].Metadata); err == nil {
 			p.Floor, p.Replay = strconv.FormatInt(f.Offset, 10), max(0, p.Committed-f.Offset)
 		}
 		keys := map[string]int64{}
@@ -304,7 +304,7 @@ func (s *Group) List(ctx context.Context) error {
 		}
 		slices.Sort(names)
 		for _, k := range names {
-			fmt.Fprintf(w, "\t\t\t\t%s\t%q\t\t%d\n", keystate.Digest([]byte(k)), k, p.Keys[k])
+			fmt.Fprintf(w, "\t\t\t\t%s\t%q\t\t%d\n", state.Digest([]byte(k)), k, p.Keys[k])
 		}
 	}
 	return nil
@@ -341,7 +341,7 @@ func (s *Group) Export(ctx context.Context) error {
 			if !s.o.wants(series) {
 				continue
 			}
-			if err := enc.Encode(Exported{tp.Topic, tp.Partition, r.offset, kind, series, keystate.Digest([]byte(series)), numbers, []byte(r.key),
+			if err := enc.Encode(Exported{tp.Topic, tp.Partition, r.offset, kind, series, state.Digest([]byte(series)), numbers, []byte(r.key),
 				r.value}); err != nil {
 				return err
 			}

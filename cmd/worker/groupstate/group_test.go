@@ -9,9 +9,9 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/reading"
-	"odradek/processor/keystate/series"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
 )
 
 // The command's idea of a changelog key is keystate's.
@@ -20,10 +20,10 @@ func TestRecordKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := keystate.New(
-		&keystate.Config{
+	s := state.New(
+		&state.Config{
 			Dim:       1,
-			Reading:   reading.Reading{Order: reading.Order{Lateness: 3000}},
+			Reading:   rules.Reading{Order: rules.Order{Lateness: 3000}},
 			Windows:   []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 			Detectors: []series.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}},
 		},
@@ -33,7 +33,7 @@ func TestRecordKeys(t *testing.T) {
 	s.Mark(0)
 	for i := range int64(6000) {
 		key := fmt.Sprintf("series/%d", i%3)
-		s.Fold(&keystate.Sample{Key: []byte(key), Time: i, Offset: i, Values: []float64{float64(i * i % 17)}}, b)
+		s.Fold(&state.Sample{Key: []byte(key), Time: i, Offset: i, Values: []float64{float64(i * i % 17)}}, b)
 		if err := exec.Execute(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -45,14 +45,14 @@ func TestRecordKeys(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	s.Decisions.Make(keystate.Verdict, []byte("a schema"), []byte("none"), 6000)
+	s.Decisions.Make(state.Verdict, []byte("a schema"), []byte("none"), 6000)
 	s.Mark(6001)
 	kinds := map[string]int{}
 	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {
 		kind, series, numbers := splitRecordKey(string(key))
 		kinds[kind]++
 		if kind == "decision" {
-			if series != "" || !slices.Equal(numbers, []uint64{uint64(keystate.Verdict), 6000}) {
+			if series != "" || !slices.Equal(numbers, []uint64{uint64(state.Verdict), 6000}) {
 				t.Errorf("decision of %q with %v", series, numbers)
 			}
 			return nil

@@ -9,9 +9,9 @@ import (
 	"odradek/cmd/worker/preflight"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
 )
 
 // resetting is the commit metadata during a reset: it has no replay floor, so a worker that
@@ -63,7 +63,7 @@ func (s *Group) Reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.commit(ctx, targets, func(at int64) string { return keystate.Floor{Offset: at, MaxTime: keystate.NoTime}.String() })
+	err = s.commit(ctx, targets, func(at int64) string { return state.Floor{Offset: at, MaxTime: state.NoTime}.String() })
 	if err != nil {
 		return fmt.Errorf("%w; the reset is not finished: run it again", err)
 	}

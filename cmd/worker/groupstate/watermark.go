@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
 )
 
 // PartitionWatermark is a line of Watermark.
@@ -45,9 +45,9 @@ func (s *Group) Watermark(ctx context.Context) error {
 		}
 		p := &PartitionWatermark{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: -1, commit: committed[tp]}
 		lines[tp], order = p, append(order, tp)
-		if f, err := keystate.ParseFloor(p.commit.Metadata); err == nil && p.Committed >= 0 {
+		if f, err := state.ParseFloor(p.commit.Metadata); err == nil && p.Committed >= 0 {
 			p.Floor, p.Suspects = f.Offset, len(f.Suspects)
-			if f.MaxTime != keystate.NoTime {
+			if f.MaxTime != state.NoTime {
 				newest := time.UnixMicro(f.MaxTime).UTC()
 				wm := newest.Add(-s.c.Of(tp.Topic).Keys.Lateness)
 				p.Newest, p.Watermark, p.Lag = &newest, &wm, now.Sub(wm).Seconds()
@@ -110,7 +110,7 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	state := keystate.New(cfg)
+	state := state.New(cfg)
 	for _, r := range recs {
 		if r.key == "" || provenance.IsRecord(r.key) {
 			continue
@@ -152,8 +152,8 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 		if late {
 			off := p.commit
 			var err error
-			if off.Metadata, err = keystate.Repaired(off.Metadata, to,
-				keystate.Jump{Most: s.c.Of(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
+			if off.Metadata, err = state.Repaired(off.Metadata, to,
+				state.Jump{Most: s.c.Of(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
 				return fmt.Errorf("state: %w", err)
 			}
 			offs[tp] = off

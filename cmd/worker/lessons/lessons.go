@@ -10,15 +10,14 @@ import (
 	"sync"
 
 	"odradek/cmd/worker/quality"
-	"odradek/processor/events"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/guard"
-	"odradek/processor/keystate/learned"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
 )
 
 // Alarm is an anomaly that a detector has opened after the training part of a series.
 type Alarm struct {
-	learned.Alarm
+	rules.Alarm
 	series  int
 	at      int // sample that opened it
 	fault   int // of the labelled anomalies of the series, that it opened in; -1: none
@@ -32,7 +31,7 @@ type Alarm struct {
 // step is how an alarm has gone until a score over the threshold, after the one that opened it, and the score's sample.
 type step struct {
 	at int
-	events.Course
+	anomaly.Course
 }
 
 // Log collects the anomalies of a run over a data set.
@@ -63,11 +62,11 @@ func NewLog(set []quality.Series, spans [][]quality.Span, of []int) *Log {
 }
 
 // Take takes a change of an anomaly of a series, which has an update for each sample. Any goroutine may call it.
-func (l *Log) Take(series int, e *keystate.EventRow) {
+func (l *Log) Take(series int, e *state.EventRow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := &e.Change.Anomaly
-	if e.Change.Kind != events.Open {
+	if e.Change.Kind != anomaly.Open {
 		if alarm := l.open[a.ID]; alarm != nil {
 			alarm.take(&e.Change)
 		}
@@ -89,8 +88,8 @@ func (l *Log) Take(series int, e *keystate.EventRow) {
 		}
 	}
 	own := a.Own()
-	alarm.Detector, alarm.Series = events.Speaker(e.Name, own.Member), l.set[series].Name
-	alarm.Field, alarm.Side = learned.SideOf(a.Expected, a.Actual, a.Contribution)
+	alarm.Detector, alarm.Series = anomaly.Speaker(e.Name, own.Member), l.set[series].Name
+	alarm.Field, alarm.Side = rules.SideOf(a.Expected, a.Actual, a.Contribution)
 	alarm.Opened, alarm.Peak = float64(own.Score), float64(own.Score)
 	alarm.since, alarm.over, alarm.far = own.Samples, a.Samples, a.Deviation(alarm.Field)
 	if !math.IsInf(alarm.far, 0) {
@@ -103,11 +102,11 @@ func (l *Log) Take(series int, e *keystate.EventRow) {
 }
 
 // take takes a later change of the alarm's anomaly: what a label would say of it, and its course.
-func (a *Alarm) take(c *events.Change) {
+func (a *Alarm) take(c *anomaly.Change) {
 	now, own := &c.Anomaly, c.Anomaly.Own()
 	if now.Samples > a.over {
 		a.over = now.Samples
-		a.course = append(a.course, step{int(c.Offset), events.Course{Peak: float64(own.Score), Samples: own.Samples, Since: a.since,
+		a.course = append(a.course, step{int(c.Offset), anomaly.Course{Peak: float64(own.Score), Samples: own.Samples, Since: a.since,
 			Elapsed: c.Time - now.OpenedAt, Deviation: a.far, Range: now.Range.Width(), Held: uint32(heldOf(now))}})
 	}
 	far := now.Deviation(a.Field)
@@ -117,12 +116,12 @@ func (a *Alarm) take(c *events.Change) {
 	if a.First > 0 && !math.IsInf(far, 0) {
 		a.Apart = max(a.First, far)
 	}
-	if c.Kind == events.Close {
+	if c.Kind == anomaly.Close {
 		a.Samples = int(own.Samples)
 	}
 }
 
-func heldOf(a *events.Anomaly) int {
+func heldOf(a *anomaly.Anomaly) int {
 	if a.Range == nil {
 		return 0
 	}
@@ -130,7 +129,7 @@ func heldOf(a *events.Anomaly) int {
 }
 
 // marked reports whether the rules mark an alarm when it opens, and until a sample.
-func (a *Alarm) marked(rules learned.List, until int) bool {
+func (a *Alarm) marked(rules rules.LearnedList, until int) bool {
 	opening := a.Alarm
 	opening.Peak = a.Opened
 	r := rules.Like(&opening)
@@ -175,7 +174,7 @@ type kind struct {
 	series   int // -1: any
 	detector string
 	field    int
-	side     guard.Direction
+	side     rules.Direction
 }
 
 // Own has an operator label the first false alarms of each kind in each series that has more of them, in all series at
@@ -188,22 +187,22 @@ func (l *Log) Own(least int, planted bool) Measures {
 			kinds[k] = append(kinds[k], a)
 		}
 	}
-	rules := make([][]taught, len(l.set))
+	ruleList := make([][]taught, len(l.set))
 	m := Measures{by: make([]Measures, len(l.set))}
 	for k, of := range kinds {
 		if len(of) <= least {
 			continue
 		}
 		s := &m.by[k.series]
-		list := learned.Derive("", labels(of[:least]), least)
+		list := rules.Derive("", labels(of[:least]), least)
 		s.Rules += len(list)
-		rules[k.series] = append(rules[k.series], taught{list, of[least-1].at})
+		ruleList[k.series] = append(ruleList[k.series], taught{list, of[least-1].at})
 		for _, a := range of[least:] {
 			s.Removed.add(a.marked(list, end))
 		}
 	}
 	l.lose(m.by, func(a *Alarm, until int) bool {
-		return slices.ContainsFunc(rules[a.series], func(t taught) bool { return a.at > t.after && a.marked(t.list, until) })
+		return slices.ContainsFunc(ruleList[a.series], func(t taught) bool { return a.at > t.after && a.marked(t.list, until) })
 	})
 	m.sum(m.by)
 	return m
@@ -211,7 +210,7 @@ func (l *Log) Own(least int, planted bool) Measures {
 
 // taught are rules that hold in a series after a sample.
 type taught struct {
-	list  learned.List
+	list  rules.LearnedList
 	after int
 }
 
@@ -250,7 +249,7 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 				break
 			}
 			drawn++
-			rules := learned.Derive("", labels(said), least)
+			rules := rules.Derive("", labels(said), least)
 			if len(rules) == 0 {
 				continue
 			}
@@ -268,9 +267,9 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 }
 
 // labels returns false-alarm labels of alarms.
-func labels(of []*Alarm) (list []learned.Label) {
+func labels(of []*Alarm) (list []rules.Label) {
 	for i, a := range of {
-		label := learned.Label{Alarm: a.Alarm}
+		label := rules.Label{Alarm: a.Alarm}
 		binary.BigEndian.PutUint64(label.Anomaly[:], uint64(i)+1)
 		list = append(list, label)
 	}

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/quality"
-	"odradek/processor/events"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/guard"
-	"odradek/processor/keystate/learned"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
 )
 
 func alarm(series, at int, opened, peak float64, planted bool, fault int) *Alarm {
 	name := string(rune('a' + series))
-	return &Alarm{Alarm: learned.Alarm{Detector: "d", Series: name, Opened: opened, Peak: peak},
+	return &Alarm{Alarm: rules.Alarm{Detector: "d", Series: name, Opened: opened, Peak: peak},
 		series: series, at: at, planted: planted, fault: fault}
 }
 
@@ -25,11 +24,11 @@ func TestMeasures(t *testing.T) {
 		l.runs[i] = []quality.Span{{From: 6, To: 7}, {From: 8, To: 9}, {From: 0, To: 0}, {From: 20, To: 30}}
 	}
 	late := alarm(0, 20, 10, 20, false, 3) // its score outgrows theirs within the anomaly
-	late.course = []step{{at: 30, Course: events.Course{Peak: 30, Samples: 9}}}
+	late.course = []step{{at: 30, Course: anomaly.Course{Peak: 30, Samples: 9}}}
 	later := alarm(0, 5, 10, 20, true, -1) // likewise: it calls someone, if later
-	later.course = []step{{at: 99, Course: events.Course{Peak: 20, Samples: 9}}, {at: 100, Course: events.Course{Peak: 30, Samples: 10}}}
+	later.course = []step{{at: 99, Course: anomaly.Course{Peak: 20, Samples: 9}}, {at: 100, Course: anomaly.Course{Peak: 30, Samples: 10}}}
 	toolate := alarm(0, 6, 10, 20, false, 0)
-	toolate.course = []step{{at: 8, Course: events.Course{Peak: 30, Samples: 9}}}
+	toolate.course = []step{{at: 8, Course: anomaly.Course{Peak: 30, Samples: 9}}}
 	l.alarms = []*Alarm{
 		// The first three teach scores up to 24.
 		alarm(0, 1, 10, 20, true, -1), alarm(0, 2, 11, 20, true, -1), alarm(0, 3, 10, 20, true, -1),
@@ -99,22 +98,22 @@ func TestFields(t *testing.T) {
 // TestTake: the course of an anomaly, and what a label says of it, from its changes: one for each sample.
 func TestTake(t *testing.T) {
 	l := NewLog([]quality.Series{{Name: "a", Dim: 1, Times: make([]int64, 50), Labels: make([]bool, 50)}}, make([][]quality.Span, 1), nil)
-	change := func(kind events.Kind, at int64, score float32, samples uint32, deviation, width float64) {
-		l.Take(0, &keystate.EventRow{Name: "d", Change: events.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: events.Anomaly{
+	change := func(kind anomaly.Kind, at int64, score float32, samples uint32, deviation, width float64) {
+		l.Take(0, &state.EventRow{Name: "d", Change: anomaly.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: anomaly.Anomaly{
 			ID: [16]byte{1}, OpenedAt: 1000, PeakTime: 1300, PeakScore: score, Samples: samples,
 			Expected: []float64{1}, Actual: []float64{1 + deviation}, Contribution: []float64{1},
-			Range: &events.Range{Low: 1, High: 1 + width, Held: uint32(2 * width)},
+			Range: &anomaly.Range{Low: 1, High: 1 + width, Held: uint32(2 * width)},
 		}}})
 	}
-	change(events.Open, 10, 5, 2, 3, 4)
-	change(events.Update, 11, 7, 3, 4, 5) // over the threshold
-	change(events.Update, 12, 7, 3, 4, 5) // not
-	change(events.Update, 13, 9, 4, 2, 8)
-	change(events.Close, 14, 9, 4, 2, 8)
-	want := learned.Alarm{Detector: "d", Series: "a", Side: guard.Above, Opened: 5, Peak: 9, Samples: 4, Rise: 300, First: 3, Apart: 3,
+	change(anomaly.Open, 10, 5, 2, 3, 4)
+	change(anomaly.Update, 11, 7, 3, 4, 5) // over the threshold
+	change(anomaly.Update, 12, 7, 3, 4, 5) // not
+	change(anomaly.Update, 13, 9, 4, 2, 8)
+	change(anomaly.Close, 14, 9, 4, 2, 8)
+	want := rules.Alarm{Detector: "d", Series: "a", Side: rules.Above, Opened: 5, Peak: 9, Samples: 4, Rise: 300, First: 3, Apart: 3,
 		Initial: 4, Range: 8, Early: 8, Held: 16}
-	course := []step{{11, events.Course{Peak: 7, Samples: 3, Since: 2, Elapsed: 100, Deviation: 3, Range: 5, Held: 10}},
-		{13, events.Course{Peak: 9, Samples: 4, Since: 2, Elapsed: 300, Deviation: 4, Range: 8, Held: 16}}}
+	course := []step{{11, anomaly.Course{Peak: 7, Samples: 3, Since: 2, Elapsed: 100, Deviation: 3, Range: 5, Held: 10}},
+		{13, anomaly.Course{Peak: 9, Samples: 4, Since: 2, Elapsed: 300, Deviation: 4, Range: 8, Held: 16}}}
 	if a := l.alarms[0]; a.Alarm != want || !slices.Equal(a.course, course) || a.at != 10 {
 		t.Errorf("%+v, want %+v with the course %+v", a, want, course)
 	}

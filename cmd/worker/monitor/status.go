@@ -7,8 +7,8 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor"
-	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 	"odradek/processor/web"
 )
 
@@ -76,7 +76,7 @@ func (w *Worker) partition(ps *metrics.PartitionStatus) web.Partition {
 	for _, n := range ps.Open {
 		part.Open += n
 	}
-	if ps.Watermark != keystate.NoTime {
+	if ps.Watermark != state.NoTime {
 		part.Watermark = time.UnixMicro(ps.Watermark).UTC()
 	}
 	return part

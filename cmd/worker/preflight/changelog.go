@@ -10,9 +10,9 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
 	"odradek/processor/provenance"
+	"odradek/processor/state"
 )
 
 // KeepChangelogs makes a group continue with changelogs named by an earlier version, which did
@@ -62,7 +62,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 		return false, err
 	}
 	if slices.ContainsFunc(inputs, func(tp kafka.TP) bool {
-		_, err := keystate.ParseFloor(committed[tp].Metadata)
+		_, err := state.ParseFloor(committed[tp].Metadata)
 		return committed[tp].Offset >= 0 && err == nil
 	}) {
 		return true, nil

@@ -16,10 +16,10 @@ import (
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
-	"odradek/processor/keystate"
 	"odradek/processor/mapping"
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
+	"odradek/processor/state"
 	"odradek/schemas/registry"
 )
 
@@ -478,7 +478,7 @@ func (e *examination) state(ctx context.Context) {
 		case processor.Quarantines(x.Err):
 			f.Level, f.Starts = LevelFault, true
 			add("the partition would be quarantined: " + x.Err.Error())
-		case errors.Is(x.Err, keystate.ErrAhead), fetch.OffsetLost(x.Err):
+		case errors.Is(x.Err, state.ErrAhead), fetch.OffsetLost(x.Err):
 			add("it changes while it is examined: the group is running")
 		case x.Err != nil:
 			add("cannot be examined: " + x.Err.Error())

@@ -16,9 +16,9 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 	"odradek/schemas/registry"
@@ -203,9 +203,9 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 		return nil, err
 	}
 	c := e.c.Of(in.Name)
-	var grids *keystate.Grids
+	var grids *state.Grids
 	if ks, err := c.KeystateConfig(); err == nil {
-		grids = &keystate.New(ks).Grids
+		grids = &state.New(ks).Grids
 	}
 	var reading schemas.Reading
 	for _, tp := range tps {

@@ -12,8 +12,8 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 	"odradek/schemas"
 )
 
@@ -30,7 +30,7 @@ const (
 type folded struct {
 	records  int
 	bytes    int64
-	counts   keystate.Counts
+	counts   state.Counts
 	samples  int
 	present  []int            // of each value
 	complete int              // samples that have all values
@@ -110,9 +110,9 @@ func (e *examination) fold(
 		lane = nil
 		return err
 	}
-	tell := func(rows []keystate.Row, _ []keystate.EventRow) error {
+	tell := func(rows []state.Row, _ []state.EventRow) error {
 		for i := range rows {
-			if r := &rows[i]; r.State == keystate.RowWarmingUp && r.Remaining > 0 && (x.nearest == 0 || r.Remaining < x.nearest) {
+			if r := &rows[i]; r.State == state.RowWarmingUp && r.Remaining > 0 && (x.nearest == 0 || r.Remaining < x.nearest) {
 				x.nearest = r.Remaining
 			}
 		}
@@ -131,7 +131,7 @@ func (e *examination) fold(
 			lane = replay.NewLane(ks, exec, tp.Topic, tp.Partition, 0, tell)
 		}
 		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *record.Record) (bool, error) {
-			if x.records++; x.counts[keystate.Scored] > 0 || x.bytes > foldBytes {
+			if x.records++; x.counts[state.Scored] > 0 || x.bytes > foldBytes {
 				x.whole = false
 				return false, nil
 			}
@@ -145,7 +145,7 @@ func (e *examination) fold(
 			}
 			for i := range split.Samples(&reading) {
 				key, at, values := split.Sample(&reading, i)
-				sm := keystate.Sample{Key: key, Time: at, Ahead: reading.Time - at, Offset: ks.Place(place, i), Values: values}
+				sm := state.Sample{Key: key, Time: at, Ahead: reading.Time - at, Offset: ks.Place(place, i), Values: values}
 				if lane.Misplaced(&sm) != nil {
 					continue
 				}
@@ -154,8 +154,8 @@ func (e *examination) fold(
 				if err != nil {
 					return false, err
 				}
-				if out == keystate.Scored {
-					x.counts[keystate.Scored]++ // and again at the lane's end
+				if out == state.Scored {
+					x.counts[state.Scored]++ // and again at the lane's end
 				}
 			}
 			place++
@@ -170,7 +170,7 @@ func (e *examination) fold(
 }
 
 // note takes a sample into account.
-func (x *folded) note(sm *keystate.Sample) {
+func (x *folded) note(sm *state.Sample) {
 	x.samples++
 	x.series[string(sm.Key)]++
 	if x.present == nil {
@@ -194,11 +194,11 @@ func (x *folded) report(r *Report, c *config.Config, what string) {
 		most = max(most, n)
 	}
 	read := fmt.Sprintf("%d samples of %d series", x.samples, len(x.series))
-	never := x.counts[keystate.Missing] + x.counts[keystate.Filtered]
+	never := x.counts[state.Missing] + x.counts[state.Filtered]
 	switch {
-	case x.counts[keystate.Scored] > 0:
+	case x.counts[state.Scored] > 0:
 		r.OK(what, "the first is among the newest %s", read)
-	case x.samples >= FewRecords && x.counts[keystate.Filtered] == int64(x.samples):
+	case x.samples >= FewRecords && x.counts[state.Filtered] == int64(x.samples):
 		r.wrong(what, fmt.Sprintf("none of %s is read by a detector, so there will be none", read), "correct KEYS of the detectors")
 	case x.samples >= FewRecords && never == int64(x.samples):
 		r.wrong(what, fmt.Sprintf("none of %s has all values of a detector, so there will be none%s", read, x.lacking(c)),

@@ -14,9 +14,9 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor/keystate"
-	"odradek/processor/keystate/series"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
+	"odradek/processor/state/series"
 )
 
 // Change is a setting with its values before and after.
@@ -33,8 +33,8 @@ type Plan struct {
 	// Empties says what a restart with the changed settings would empty.
 	Empties []string
 	// State and ByName are with the changed settings, as in processor.Changeable.
-	State  *keystate.Config
-	ByName map[string]*keystate.Config
+	State  *state.Config
+	ByName map[string]*state.Config
 }
 
 // Compare plans the way from one configuration to another, neither of which has faults. started is that of the
@@ -87,8 +87,8 @@ func Compare(started, was, is *config.Config) (*Plan, error) {
 }
 
 // states returns the configuration of the state by the name of each mapping, "" for the settings of none.
-func states(c *config.Config) (map[string]*keystate.Config, error) {
-	byName := map[string]*keystate.Config{}
+func states(c *config.Config) (map[string]*state.Config, error) {
+	byName := map[string]*state.Config{}
 	for _, of := range c.Mappings() {
 		state, err := of.KeystateConfig()
 		if err != nil {
@@ -119,7 +119,7 @@ func canPublish(started, is *config.Config) bool {
 }
 
 // turns reports whether a setting of a detector turns its judging on or off, which its state is made for.
-func turns(name string, old, now map[string]*keystate.Config) bool {
+func turns(name string, old, now map[string]*state.Config) bool {
 	for mapping, state := range old {
 		if now[mapping] != nil && slices.ContainsFunc(state.Detectors, func(d series.DetectorConfig) bool {
 			n := detector(now[mapping], d.Name)
@@ -132,7 +132,7 @@ func turns(name string, old, now map[string]*keystate.Config) bool {
 	return false
 }
 
-func detector(c *keystate.Config, name string) *series.DetectorConfig {
+func detector(c *state.Config, name string) *series.DetectorConfig {
 	for i := range c.Detectors {
 		if c.Detectors[i].Name == name {
 			return &c.Detectors[i]
@@ -142,7 +142,7 @@ func detector(c *keystate.Config, name string) *series.DetectorConfig {
 }
 
 // empties says what the state loses from one configuration to the other.
-func empties(old, now *keystate.Config) (list []string) {
+func empties(old, now *state.Config) (list []string) {
 	if old.SampleBits != now.SampleBits {
 		return []string{"all state (and is refused without " + config.Prefix + "STATE_LOST=reset)"}
 	}

@@ -9,7 +9,7 @@ import (
 	"math"
 
 	"odradek/detectors"
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 )
 
 // laneSamples is the most samples that a Lane scores together. Results do not depend on it.
@@ -20,14 +20,14 @@ const laneSamples = 4096
 type Lane struct {
 	// TellBlocks takes the blocks of tasks before tell takes their rows, with
 	// keystate.Config.Blocks; nil: they are dropped.
-	TellBlocks func(rows []keystate.BlockRow) error
+	TellBlocks func(rows []state.BlockRow) error
 
-	cfg    *keystate.Config
-	state  *keystate.State
+	cfg    *state.Config
+	state  *state.State
 	exec   detectors.Executor
 	batch  *detectors.Batch
 	cache  *detectors.WindowCache // nil: the executor has none
-	tell   func(rows []keystate.Row, events []keystate.EventRow) error
+	tell   func(rows []state.Row, events []state.EventRow) error
 	next   int64 // records with offsets below are folded
 	most   int   // samples to score together
 	folded int   // since the last were scored
@@ -36,9 +36,9 @@ type Lane struct {
 // NewLane returns a Lane that begins at offset first of a partition. Topic and partition are
 // part of the ids of anomalies. Rows and changes of anomalies are passed to tell in the order of the
 // samples; both slices are valid until it returns. The Lane must be closed.
-func NewLane(cfg *keystate.Config, exec detectors.Executor, topic string, partition int32, first int64,
-	tell func(rows []keystate.Row, events []keystate.EventRow) error) *Lane {
-	l := &Lane{cfg: cfg, state: keystate.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
+func NewLane(cfg *state.Config, exec detectors.Executor, topic string, partition int32, first int64,
+	tell func(rows []state.Row, events []state.EventRow) error) *Lane {
+	l := &Lane{cfg: cfg, state: state.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
 	l.state.SetSource(topic, partition)
 	if c, ok := exec.(detectors.CachingExecutor); ok {
 		if l.cache = c.WindowCache(); l.cache != nil {
@@ -58,14 +58,14 @@ func (l *Lane) Close() {
 
 // Counts returns the samples folded so far by outcome, and those still held for
 // ODRADEK_LATENESS or as suspects.
-func (l *Lane) Counts() (counts keystate.Counts, held int) { return l.state.Counts, l.state.Held() }
+func (l *Lane) Counts() (counts state.Counts, held int) { return l.state.Counts, l.state.Held() }
 
 // Bytes returns the memory that the state takes.
 func (l *Lane) Bytes() int64 { return l.state.Bytes() }
 
 // Misplaced returns why a grid of its series cannot count a sample; nil if all can. For the worker such a sample is a dead
 // letter; the caller must not fold it.
-func (l *Lane) Misplaced(sm *keystate.Sample) error {
+func (l *Lane) Misplaced(sm *state.Sample) error {
 	if e := l.state.Grids.Misplaced(sm.Key, sm.Values); e != nil {
 		return e
 	}
@@ -73,7 +73,7 @@ func (l *Lane) Misplaced(sm *keystate.Sample) error {
 }
 
 // Fold takes the next sample. Its offset is not below those before it.
-func (l *Lane) Fold(ctx context.Context, sm *keystate.Sample) (keystate.Outcome, error) {
+func (l *Lane) Fold(ctx context.Context, sm *state.Sample) (state.Outcome, error) {
 	if l.folded >= l.most && l.cfg.Number(sm.Offset) == 0 {
 		if err := l.Finish(ctx); err != nil {
 			return 0, err

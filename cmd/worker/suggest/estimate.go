@@ -16,8 +16,8 @@ import (
 	"odradek/cmd/worker/replay"
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
-	"odradek/processor/keystate"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
 )
 
 const day = 24 * time.Hour
@@ -83,7 +83,7 @@ func (h *history) run(ctx context.Context, detect []settingsfile.Setting) (*outc
 		if len(s.samples) > 0 {
 			from = ks.Record(s.samples[0].offset)
 		}
-		lane := replay.NewLane(ks, exec, s.tp.Topic, s.tp.Partition, from, func(rows []keystate.Row, changes []keystate.EventRow) error {
+		lane := replay.NewLane(ks, exec, s.tp.Topic, s.tp.Partition, from, func(rows []state.Row, changes []state.EventRow) error {
 			for i := range rows {
 				r := &rows[i]
 				if r.Threshold != r.Threshold {
@@ -101,7 +101,7 @@ func (h *history) run(ctx context.Context, detect []settingsfile.Setting) (*outc
 				j.last = max(j.last, r.Time)
 			}
 			for i := range changes {
-				if e := &changes[i]; e.Change.Kind != events.Open {
+				if e := &changes[i]; e.Change.Kind != anomaly.Open {
 					continue
 				} else if e.Detector >= 0 {
 					o.tallies[e.Detector].opened++
@@ -134,7 +134,7 @@ func (h *history) run(ctx context.Context, detect []settingsfile.Setting) (*outc
 			err = lane.Finish(ctx)
 		}
 		counts, _ := lane.Counts()
-		o.late += counts[keystate.Late]
+		o.late += counts[state.Late]
 		o.bytes += lane.Bytes()
 		lane.Close()
 		if err != nil {

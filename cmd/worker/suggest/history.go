@@ -14,8 +14,8 @@ import (
 	"odradek/cmd/worker/config/settingsfile"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/keystate"
 	"odradek/processor/outputs"
+	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 )
@@ -411,7 +411,7 @@ func (h *history) kept() (series, samples int) {
 }
 
 // sample returns a sample as the worker folds it.
-func (s *stretch) sample(i int) keystate.Sample {
+func (s *stretch) sample(i int) state.Sample {
 	x := &s.samples[i]
-	return keystate.Sample{Key: s.names[x.series], Time: x.time, Ahead: x.ahead, Offset: x.offset, Values: x.values}
+	return state.Sample{Key: s.names[x.series], Time: x.time, Ahead: x.ahead, Offset: x.offset, Values: x.values}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"odradek/processor/keystate/mute"
+	"odradek/processor/state/rules"
 )
 
 // Is reports whether an entry of a list of topics is a pattern.
@@ -26,7 +26,7 @@ func Best(entries []string, topic string) (best string) {
 		return topic
 	}
 	for _, e := range entries {
-		if !Is(e) || !mute.Match(e, []byte(topic)) {
+		if !Is(e) || !rules.MatchKey(e, []byte(topic)) {
 			continue
 		}
 		if len(e) > len(best) || len(e) == len(best) && e < best {

@@ -1,0 +1,48 @@
+// Package events turns judged scores of one key and detector into anomalies:
+// opened, updated, closed. It is pure.
+//
+// # The life of an anomaly
+//
+// A score is over if it exceeds its threshold, and under if it does not and is
+// at most Release times the threshold (for a threshold t < 0, t less the same
+// share of its size). One between the two is neither: it ends a row of either
+// kind. A score that is NaN changes nothing at all.
+//
+//	pending  a row of scores over has begun. Any score that is not over forgets it.
+//	open     OpenAfter scores in the row, and MinDuration of event time since its
+//	         first sample. The anomaly covers the row from the beginning.
+//	         Further scores over make it longer, a higher one is its new peak.
+//	         An update is published UpdateEvery samples after the last change; as soon as the
+//	         anomaly has become longer by UpdateAfter and, with UpdateShare, so large a share of its
+//	         duration or of its samples is new; and as soon as the severity is in a higher band than the one last published.
+//	         An update is also published where the score's region has changed.
+//	closed   CloseAfter scores under in a row, and the present score covers
+//	         times more than MergeGap after the anomaly's end. So a finding within
+//	         MergeGap of the last one belongs to the same anomaly, and nothing
+//	         that was closed is ever opened again.
+//
+// A score may be about a region of a grid. An anomaly follows it: it has the region of its last score over
+// the threshold. A score over the threshold whose region overlaps that one by less than Overlap is
+// of another anomaly: it closes this one (Leave), and begins another.
+//
+// A detector in shadow mode makes anomalies like any other, which are published apart. An anomaly belongs to the mode in
+// which it opened: the first score after a change of the mode closes it (Leave), and a score over the threshold
+// begins another. A row that is pending goes on, and opens in the mode of the score that completes it.
+//
+// Start, End and PeakTime are of the intervals that the scores cover, not of the
+// samples that made them possible, which come long after them with a change score.
+// A score of many samples may be high for the sake of one. The detector says which deviate (Part): the anomaly starts with the
+// first of those of the first score, or of a higher one, and its peak is the one that deviates most. Its end is the last sample
+// that a score over the threshold covers. Where the detector does not know, the peak is at the end of the highest score's
+// interval: scores of overlapping
+// intervals are highest first when a fault is in them as a whole, and then the newest
+// sample that they cover is the fault's.
+//
+// # Replay
+//
+// With emit false, scores move all counters, but nothing is opened, updated or
+// closed: the published changes stand. Where a replay's scores equal the live ones,
+// there is nothing to publish, because a change puts its key's state
+// into the same transaction. Where they differ, on another executor, a change
+// that is due is published with the next live score of its kind.
+package anomaly

@@ -1,0 +1,185 @@
+package anomaly
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"odradek/processor/state/changelog"
+)
+
+// Range is how far the values of a field went that the scores over the threshold of an anomaly cover.
+type Range struct {
+	Field     int // the value field with the largest contribution when the anomaly opened, or so far
+	Low, High float64
+
+	// Level is the median of the values before those that the first score covers, and Held the most values that one score covers and that
+	// are farther from it than half of the farthest of them; 0: neither is known.
+	Level float64
+	Held  uint32
+}
+
+// History is the number of values before those that a score covers, of which Cover takes the median.
+const History = 256
+
+// Cover returns the range of a field's values in the rows from one to another, which a score covers. value returns that of a row, from
+// first on. last is the range of the anomaly's earlier scores; nil: there are none. Low is above High where no value is known.
+func Cover(field, first, from, to int, value func(row int) float64, last *Range) Range {
+	r := Range{Field: field, Low: math.Inf(1), High: math.Inf(-1)}
+	for row := from; row <= to; row++ {
+		if v := value(row); v == v {
+			r.Low, r.High = min(r.Low, v), max(r.High, v)
+		}
+	}
+	switch {
+	case last == nil:
+		before := make([]float64, 0, History)
+		for row := max(first, from-History); row < from; row++ {
+			if v := value(row); v == v {
+				before = append(before, v)
+			}
+		}
+		if len(before) == 0 {
+			return r
+		}
+		slices.Sort(before)
+		r.Level = before[len(before)/2]
+	case last.Held == 0:
+		return r
+	default:
+		r.Level = last.Level
+	}
+	half := max(r.High-r.Level, r.Level-r.Low) / 2
+	for row := from; row <= to; row++ {
+		if math.Abs(value(row)-r.Level) > half {
+			r.Held++
+		}
+	}
+	if r.Held == 0 {
+		r.Level = 0
+	}
+	return r
+}
+
+func (r *Range) held() uint32 {
+	if r == nil {
+		return 0
+	}
+	return r.Held
+}
+
+// Width returns the distance of the highest value from the lowest; 0 where the range is not known, or not finite.
+func (r *Range) Width() float64 {
+	if r == nil {
+		return 0
+	}
+	if w := r.High - r.Low; w-w == 0 {
+		return w
+	}
+	return 0
+}
+
+// Largest returns the index of the largest contribution, the first of equal ones; -1 where there is none.
+func Largest(contribution []float64) int {
+	field := -1
+	for i, c := range contribution {
+		if c == c && (field < 0 || c > contribution[field]) {
+			field = i
+		}
+	}
+	return field
+}
+
+// reach returns the range of the anomaly with the values that a score over the threshold covers. Until it opens, its field is
+// that of its highest score.
+func (l *life) reach(in *Input) *Range {
+	r := l.Range
+	field := -1
+	switch {
+	case l.open && r != nil:
+		field = r.Field
+	case !l.open && in.Score > l.PeakScore:
+		field = Largest(in.Contribution)
+	case !l.open:
+		field = Largest(l.Contribution)
+	}
+	if r != nil && r.Field != field {
+		r = nil
+	}
+	if field < 0 || in.Values == nil {
+		return r
+	}
+	now := in.Values(field, r)
+	return r.with(&now)
+}
+
+// with returns a range with the values of another one, of the same field, if it has any.
+func (r *Range) with(now *Range) *Range {
+	switch {
+	case now == nil || !(now.Low <= now.High):
+		return r
+	case r == nil:
+		return now
+	case r.Field == now.Field && (now.Low < r.Low || now.High > r.High || now.Held > r.Held):
+		return &Range{r.Field, min(now.Low, r.Low), max(now.High, r.High), r.Level, max(now.Held, r.Held)}
+	}
+	return r
+}
+
+// ranged is added to the length of the expected values of an anomaly with a range, or with bounds of one, which end it; earlier
+// versions refuse it as they do alike.
+const ranged = 1 << 28
+
+// append encodes the range and, of an anomaly like false alarms, the bounds of ranges.
+func (r *Range) append(b []byte, like *Like) []byte {
+	if r == nil {
+		b = append(b, 0)
+	} else {
+		b = appendBits(binary.AppendUvarint(b, uint64(r.Field+1)), r.Low, r.High)
+	}
+	if like != nil {
+		b = appendBits(b, like.Narrow, like.Wide, like.Steep)
+	}
+	return b
+}
+
+// decodeRange reads what append wrote.
+func decodeRange(d *changelog.Decoder, a *Anomaly) {
+	number := func() float64 { return math.Float64frombits(d.Bits()) }
+	if field := d.Small(); field > 0 {
+		a.Range = &Range{Field: field - 1, Low: number(), High: number()}
+	}
+	if a.Like != nil {
+		a.Like.Narrow, a.Like.Wide, a.Like.Steep = number(), number(), number()
+	}
+}
+
+// held is added to the length of the expected values of an anomaly whose range has a level, or with bounds of Held, which end it; earlier
+// versions refuse it as they do alike.
+const held = 1 << 27
+
+// holds reports whether there is anything for appendHeld.
+func (a *Anomaly) holds() bool { return a.Range.held() > 0 || a.Like != nil && a.Like.Long > 0 }
+
+func (a *Anomaly) appendHeld(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(a.Range.held()))
+	if a.Range.held() > 0 {
+		b = appendBits(b, a.Range.Level)
+	}
+	if a.Like != nil {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.Like.Short)), uint64(a.Like.Long))
+	}
+	return b
+}
+
+// decodeHeld reads what appendHeld wrote.
+func decodeHeld(d *changelog.Decoder, a *Anomaly) {
+	if n := d.Uint32(); n > 0 && a.Range == nil {
+		d.Fail()
+	} else if n > 0 {
+		a.Range.Held, a.Range.Level = n, math.Float64frombits(d.Bits())
+	}
+	if a.Like != nil {
+		a.Like.Short, a.Like.Long = d.Uint32(), d.Uint32()
+	}
+}

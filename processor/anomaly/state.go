@@ -1,0 +1,307 @@
+package anomaly
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+
+	"odradek/detectors/threshold"
+)
+
+// Input is one judged score.
+type Input struct {
+	Time, Offset int64 // of the sample
+	About, Until int64 // first and last event time that the score covers
+	Score        float32
+	Threshold    float32
+	Rank         float32 // upper-tail rank of the score, 0 for none
+	Exceeds      bool
+	Severity     uint8
+	Ordinary     bool // does not exceed, and is under whatever the threshold
+	Shadow       bool // the detector is in shadow mode
+
+	// What an id is made of when the score opens an anomaly.
+	Detector    string
+	Key, Source []byte
+
+	// Of a score for which Peak is true, where the detector knows; kept, so they
+	// must not be changed later.
+	Expected, Actual, Contribution []float64
+	Carrier                        string // the member that they are of; empty: they are the detector's own
+	Part                           *Part
+	Located                        bool // the detector knows the Part of its scores; one without says nothing of the start
+
+	// Values returns the range of the values of a field that the score covers, the sample's included, as Cover does from that of earlier
+	// scores; nil: not known.
+	Values func(field int, last *Range) Range
+
+	Region *Region // that the score is about, kept; nil: none
+
+	// Said is what the members of an ensemble of any say that have such a score, in place of the values above.
+	Said []Said
+
+	// Like returns which false alarms an anomaly resembles that the score opens, nil if none; nil: none does.
+	Like func(*Anomaly) *Like
+}
+
+// State is the state between two scores. The zero value has nothing
+// open and nothing pending. A copy shares the anomaly: see Clone.
+type State struct {
+	life  *life
+	group *Group  // of the last anomaly that opened; nil: none
+	heard *[]Said // that Heard has not returned, replaced, never changed; nil: nothing
+}
+
+type life struct {
+	Anomaly
+	open  bool
+	told  uint8  // severity at the last change
+	run   uint32 // pending: scores over in a row; open: scores under in a row
+	since uint32 // open: samples since the last change
+	ended int64  // open: End at the last change
+	count uint32 // open: Samples at the last change
+	first int64  // pending: time of the row's first sample
+}
+
+// Idle reports whether nothing is open or pending.
+func (s *State) Idle() bool { return s.life == nil }
+
+// Open reports whether an anomaly is open.
+func (s *State) Open() bool { return s.life != nil && s.life.open }
+
+// Anomaly returns the open anomaly; nil if none is open.
+func (s *State) Anomaly() *Anomaly {
+	if !s.Open() {
+		return nil
+	}
+	return &s.life.Anomaly
+}
+
+// Since returns the start of the anomaly that is open or pending; false: none is.
+func (s *State) Since() (start int64, begun bool) {
+	if s.life == nil {
+		return 0, false
+	}
+	return s.life.Start, true
+}
+
+// Clone returns a copy that does not change with s.
+func (s *State) Clone() State {
+	c := *s
+	if s.life != nil {
+		l := *s.life
+		c.life = &l
+	}
+	return c
+}
+
+// Peak reports whether a score over the threshold would be the anomaly's highest.
+func (s *State) Peak(score float32) bool {
+	return s.life == nil || score > s.life.PeakScore
+}
+
+// Step takes the key's next score. With emit it returns the change of the anomaly that the score
+// causes, if any. The package comment describes replay.
+func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
+	l := s.life
+	switch {
+	case in.Score != in.Score:
+		return c, false
+	case l == nil:
+		if !in.Exceeds {
+			return c, false
+		}
+		l = begun(in.Time)
+		s.life = l
+	case !l.open && !in.Exceeds:
+		s.life = nil
+		return c, false
+	}
+	if l.open {
+		l.since++
+	}
+	moved := in.Exceeds && in.Region != nil && (l.Region == nil || !l.Region.same(in.Region))
+	if in.Exceeds {
+		l.over(in)
+	}
+	if !l.open {
+		l.run++
+		if !emit || int64(l.run) < int64(r.OpenAfter) || in.Time-l.first < r.MinDuration {
+			return c, false
+		}
+		l.open, l.run, l.OpenedAt, l.Shadow = true, 0, in.Time, in.Shadow
+		l.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
+		if in.Like != nil {
+			if l.Like = in.Like(&l.Anomaly); l.Like != nil {
+				l.Severity, l.Escalation = 0, nil
+			}
+		}
+		return l.change(Open, in.Time, in.Offset), true
+	}
+	switch {
+	case in.Exceeds:
+		l.run = 0
+	case in.under(r):
+		l.run++
+		if emit && int64(l.run) >= int64(r.CloseAfter) && (r.MergeGap == 0 || in.About-l.End > r.MergeGap) {
+			s.life = nil
+			return l.change(Close, in.Time, in.Offset), true
+		}
+	default:
+		l.run = 0
+	}
+	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) || in.Exceeds && l.stale(r) ||
+		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
+		return l.change(Update, in.Time, in.Offset), true
+	}
+	return c, false
+}
+
+// stale reports whether an update is due by event time, or because of the number of samples: with UpdateShare, neither the duration nor
+// the number of samples that was published last is to fall behind by more than this share.
+func (l *life) stale(r *Rule) bool {
+	more := l.End - l.ended
+	switch {
+	case r.UpdateAfter == 0 || more < r.UpdateAfter:
+		return false
+	case r.UpdateShare == 0:
+		return true
+	}
+	return float64(more) >= r.UpdateShare*float64(l.End-l.Start) || float64(l.Samples-l.count) >= r.UpdateShare*float64(l.Samples)
+}
+
+// Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one that is not like false
+// alarms any more, or one, open or pending, that is elsewhere, where the region of a score over the threshold
+// overlaps that of its last score by less than Overlap. The caller then calls Step with the same input, which Leave may have
+// changed so that it opens an anomaly that is like none. With emit, Leave
+// returns the close of an open anomaly; without, the anomaly stays open.
+func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
+	l := s.life
+	if l == nil || l.open && !emit {
+		return c, false
+	}
+	switch {
+	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
+		return s.End(DetectorRemoved, in.Time, in.Offset)
+	case in.Exceeds && l.outgrown(in):
+		c, changed = s.End(Recovered, in.Time, in.Offset)
+		// The next one opens with this score: there were enough of them in a row.
+		first := l.first
+		s.life = begun(first)
+		s.life.run = most
+		in.Like = nil
+		return c, changed
+	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
+		return s.End(Recovered, in.Time, in.Offset)
+	}
+	return c, false
+}
+
+// begun returns an anomaly that nothing has been taken into, of a row of scores that began at a time.
+func begun(first int64) *life {
+	return &life{first: first, Anomaly: Anomaly{Start: math.MaxInt64, End: math.MinInt64, PeakScore: float32(math.Inf(-1))}}
+}
+
+// Part is the part of the readings that a score covers in which they deviate from what was expected.
+type Part struct {
+	From int64 // event time of the first that deviates at least half as much as the one that deviates most
+	At   int64 // of the one that deviates most
+
+	// Spread is how far readings usually are from what was expected, in the value with the largest contribution; 0: not known.
+	Spread float64
+}
+
+// Carry takes what the member says that carries the score of an ensemble. Its score may cover samples after that of the ensemble's.
+func (in *Input) Carry(said *Said) {
+	in.Expected, in.Actual, in.Contribution, in.Part, in.Carrier = said.Expected, said.Actual, said.Contribution, said.Part, said.Member
+	in.Until = max(in.Until, said.Until)
+}
+
+// part returns the part of the score, which is inside of what the score covers; where the detector does not know it, all of that, with the
+// last reading.
+func (in *Input) part() Part {
+	p := in.Part
+	if said := Loudest(in.Said); said != nil && said.Part != nil {
+		p = said.Part
+	}
+	if p == nil {
+		return Part{From: in.About, At: in.Until}
+	}
+	return Part{From: max(in.About, min(in.Until, p.From)), At: max(in.About, min(in.Until, p.At)), Spread: p.Spread}
+}
+
+// over takes a score over the threshold into the anomaly.
+func (l *life) over(in *Input) {
+	part := in.part()
+	if in.Part != nil || !in.Located || l.Start == math.MaxInt64 {
+		l.Start = min(l.Start, part.From)
+	}
+	l.Samples++
+	if l.listen(in); l.Voice == nil {
+		l.Range = l.reach(in)
+	}
+	l.End = max(l.End, in.Until)
+	if l.Like == nil {
+		if l.Samples > 1 && threshold.Band(max(l.Severity, in.Severity)) != threshold.Band(l.Severity) {
+			l.Escalation = &Escalation{Start: part.From, Peak: part.At, Since: in.Time}
+		} else if e := l.Escalation; e != nil && in.Score > l.PeakScore {
+			l.Escalation = &Escalation{Start: e.Start, Peak: part.At, Since: e.Since}
+		}
+		l.Severity = max(l.Severity, in.Severity)
+	}
+	if in.Region != nil {
+		l.Region = in.Region
+	}
+	if in.Score > l.PeakScore {
+		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, part.At, in.Threshold, in.Rank
+		if l.Voice == nil {
+			l.Expected, l.Actual, l.Contribution, l.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
+			l.Spread = part.Spread
+			l.farther()
+		}
+	}
+}
+
+func (in *Input) under(r *Rule) bool {
+	t := float64(in.Threshold)
+	return in.Ordinary || float64(in.Score) <= t-(1-r.Release)*math.Abs(t)
+}
+
+// change returns the next revision.
+func (l *life) change(kind Kind, time, offset int64) Change {
+	l.Revision++
+	l.told, l.since, l.ended, l.count = l.Severity, 0, l.End, l.Samples
+	return Change{Kind: kind, Time: time, Offset: offset, Anomaly: l.Anomaly}
+}
+
+// End closes an open anomaly for a reason other than a score, and drops a pending one. It returns false if none was open.
+func (s *State) End(reason Reason, time, offset int64) (c Change, changed bool) {
+	l := s.life
+	if s.life = nil; l == nil || !l.open {
+		return c, false
+	}
+	c = l.change(Close, time, offset)
+	c.Reason = reason
+	return c, true
+}
+
+// ID names an anomaly: the first 16 bytes of the SHA-256 of the detector's name,
+// the key, the source (the input topic and partition), and the time and offset of
+// the sample that opened it, each but the last two preceded by its length. The
+// offset tells two of the same event time apart.
+func ID(detector string, key, source []byte, openedAt, offset int64) (id [16]byte) {
+	h := sha256.New()
+	var n [8]byte
+	number := func(v uint64) {
+		binary.BigEndian.PutUint64(n[:], v)
+		h.Write(n[:])
+	}
+	for _, b := range [][]byte{[]byte(detector), key, source} {
+		number(uint64(len(b)))
+		h.Write(b)
+	}
+	number(uint64(openedAt))
+	number(uint64(offset))
+	copy(id[:], h.Sum(nil))
+	return id
+}

@@ -1,0 +1,206 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"odradek/detectors/seedtest"
+	"odradek/processor/state/changelog"
+	"odradek/processor/state/series"
+)
+
+// words returns the samples of a list.
+func words(l *series.HeldSamples[string]) (all [][]uint64) {
+	for i := range l.Len() {
+		all = append(all, l.At(i))
+	}
+	return all
+}
+
+func equal(a, b *series.HeldSamples[string]) bool {
+	return slices.EqualFunc(words(a), words(b), slices.Equal)
+}
+
+// TestBlocks holds and releases samples at random and reads what was written. Between two
+// snapshots no sample is written twice, and each head can be read with the blocks that were
+// there when it was written.
+func TestBlocks(t *testing.T) {
+	rng := seedtest.New(t)
+	named, late := 0, 0
+	for range 100 {
+		f := HeldFormat{Layout: rng.Uint64(), Dim: 1 + rng.IntN(3)}
+		w := NewBlockWriter(f, 2*8*(2+f.Dim)*(1+rng.IntN(6)))
+		size := f.Size(2 * 8 * (2 + f.Dim) * w.size)
+		if size != w.size {
+			t.Fatalf("blocks of %d samples, want %d", w.size, size)
+		}
+		buffer := series.NewReorderBuffer[string](0, nil)
+		held := series.NewHeldSamples("k", f.Dim, 0)
+		records, blocks := map[BlockName][]byte{}, []HeldBlock(nil)
+		born, lastTime, offset := rng.Int64N(100), int64(math.MinInt64), int64(100)
+		for range 30 {
+			for range rng.IntN(10) {
+				offset += 1 + rng.Int64N(3)
+				values := make([]float64, f.Dim)
+				for i := range values {
+					values[i] = rng.NormFloat64()
+				}
+				buffer.Add(held, max(lastTime, -1000)+1+rng.Int64N(50), offset, values)
+			}
+			for range min(held.Len(), rng.IntN(12)) {
+				lastTime = held.First()
+				buffer.Release(held)
+			}
+			for held.Len() > 0 && held.First() <= lastTime {
+				buffer.Release(held)
+			}
+			if rng.IntN(8) == 0 && len(blocks) > 0 { // a sample from between those of a block
+				before, rest := SplitBlocks(blocks, blocks[len(blocks)-1].last-1)
+				if len(rest) != 1 || len(before) != len(blocks)-1 {
+					t.Fatalf("%d blocks are before the last one of %d", len(before), len(blocks))
+				}
+				blocks = before
+				late++
+			}
+			old := blocks
+			blocks = w.Blocks(old, held, lastTime, born, func(name BlockName, value []byte) {
+				if ContainsBlock(old, name) {
+					t.Fatalf("block %v is written again", name)
+				}
+				if BlockSum(value) != name.Sum {
+					t.Fatalf("block %v has another sum", name)
+				}
+				records[name] = slices.Clone(value)
+			})
+			if slices.ContainsFunc(blocks, func(b HeldBlock) bool { return b.newest <= lastTime }) {
+				t.Fatalf("blocks %v are named, samples up to %d are released", blocks, lastTime)
+			}
+			if rest := len(w.tail); rest >= w.size && held.Len() > 0 {
+				t.Fatalf("%d samples are in no block, which has %d", rest, w.size)
+			}
+			var e changelog.Encoder
+			w.AppendHead(&e, held, blocks)
+			find := func(name BlockName) []byte {
+				named++
+				if !ContainsBlock(blocks, name) {
+					t.Fatalf("the head names %v", name)
+				}
+				return records[name]
+			}
+			d := changelog.Decoder{B: e.B}
+			l := f.Read(&d, lastTime, born, find)
+			if d.Bad || len(d.B) > 0 || l.Other || l.Missing || !slices.Equal(l.Blocks, blocks) {
+				t.Fatalf("%+v, %d bytes are left, bad: %v", l, len(d.B), d.Bad)
+			}
+			if again := LoadedSamples("k", f.Dim, &l); !equal(again, held) {
+				t.Fatalf("%v is read as %v", words(held), words(again))
+			}
+			for end := range e.B {
+				d := changelog.Decoder{B: e.B[:end]}
+				if f.Read(&d, lastTime, born, find); !d.Bad {
+					t.Fatalf("%d of %d bytes are taken", end, len(e.B))
+				}
+			}
+			if len(blocks) == 0 {
+				continue
+			}
+			d = changelog.Decoder{B: e.B}
+			other := HeldFormat{f.Layout + 1, f.Dim}
+			if l := other.Read(&d, lastTime, born, nil); d.Bad || len(d.B) > 0 || !l.Other || l.Layout != f.Layout ||
+				len(l.Foreign) != len(blocks) || LoadedSamples("k", f.Dim, &l).Len() > 0 {
+				t.Fatalf("of another layout: %+v", l)
+			}
+			for i, find := range []func(BlockName) []byte{
+				func(BlockName) []byte { return nil },
+				func(name BlockName) []byte { return records[name][:len(records[name])-1] },
+				func(name BlockName) []byte { return append(slices.Clone(records[name]), 0) },
+			} {
+				d = changelog.Decoder{B: e.B}
+				if l := f.Read(&d, lastTime, born, find); d.Bad || !l.Missing {
+					t.Fatalf("%d: a block is missing: %+v", i, l)
+				}
+			}
+			d = changelog.Decoder{B: e.B}
+			if l := f.Read(&d, lastTime, born+1, find); d.Bad || !l.Missing {
+				t.Fatalf("the block of another life of the key is taken: %+v", l)
+			}
+		}
+	}
+	if named == 0 || late == 0 {
+		t.Errorf("%d blocks were named, %d broken up", named, late)
+	}
+}
+
+// TestFlat reads what a version without blocks has written, and refuses samples that are not
+// in order.
+func TestFlat(t *testing.T) {
+	f := HeldFormat{Layout: 7, Dim: 2}
+	encode := func(samples [][]uint64) []byte {
+		var e changelog.Encoder
+		if e.Uint(uint64(len(samples))); len(samples) > 0 {
+			e.Bits(f.Layout)
+			e.Uint(uint64(f.Dim))
+		}
+		for _, s := range samples {
+			e.Int(int64(s[0]))
+			e.Int(int64(s[1]))
+			e.Bits(s[2])
+			e.Bits(s[3])
+		}
+		return e.B
+	}
+	for _, c := range []struct {
+		samples [][]uint64
+		bad     bool
+	}{
+		{nil, false},
+		{[][]uint64{{5, 9, 1, 2}, {5, 10, 3, 4}, {6, 2, 5, 6}}, false},
+		{[][]uint64{{5, 9, 1, 2}, {5, 9, 3, 4}}, true},
+		{[][]uint64{{5, 9, 1, 2}, {4, 10, 3, 4}}, true},
+		{[][]uint64{{5, 1 << 63, 1, 2}}, true},
+	} {
+		text := fmt.Sprint(c.samples)
+		value := encode(c.samples)
+		d := changelog.Decoder{B: value}
+		l := f.ReadFlat(&d)
+		if d.Bad != c.bad || l.Other || !c.bad && (len(d.B) > 0 || fmt.Sprint(words(LoadedSamples("k", 2, &l))) != text) {
+			t.Errorf("%s is read as %+v, bad: %v", text, l, d.Bad)
+		}
+		if c.bad || c.samples == nil {
+			continue
+		}
+		d = changelog.Decoder{B: value}
+		if l := (&HeldFormat{f.Layout, 1}).ReadFlat(&d); d.Bad || len(d.B) > 0 || !l.Other || LoadedSamples("k", 1, &l) != nil {
+			t.Errorf("%s of another layout: %+v", text, l)
+		}
+	}
+}
+
+// TestNotReleased: samples that are held although they are not after the key's last one, as a
+// version without blocks left them, are in no block, nor are those behind them.
+func TestNotReleased(t *testing.T) {
+	f := HeldFormat{Layout: 7, Dim: 1}
+	w := NewBlockWriter(f, 2*8*3*2)
+	buffer, held := series.NewReorderBuffer[string](0, nil), series.NewHeldSamples("k", 1, 0)
+	for _, s := range [][2]int64{{20, 1}, {21, 2}, {22, 3}, {10, 4}, {23, 5}} {
+		buffer.Add(held, s[0], s[1], []float64{float64(s[1])})
+	}
+	blocks := w.Blocks(nil, held, 10, 0, func(name BlockName, _ []byte) { t.Errorf("block %v", name) })
+	var e changelog.Encoder
+	w.AppendHead(&e, held, blocks)
+	buffer.Release(held)
+	d := changelog.Decoder{B: e.B}
+	if l := f.Read(&d, 9, 0, nil); d.Bad || len(l.samples) != 5 {
+		t.Errorf("%+v", l)
+	}
+	written := 0
+	if blocks = w.Blocks(blocks, held, 10, 0, func(BlockName, []byte) { written++ }); len(blocks) != 2 || written != 2 || len(w.tail) != 0 {
+		t.Errorf("%d blocks, %d written", len(blocks), written)
+	}
+	buffer.Add(held, 5, 2, []float64{2}) // in the offsets of the first block
+	if blocks = w.Blocks(blocks, held, 10, 0, func(BlockName, []byte) { written++ }); len(blocks) != 2 || written != 2 || len(w.tail) != 1 {
+		t.Errorf("%d blocks, %d written, %d samples are in none", len(blocks), written, len(w.tail))
+	}
+}

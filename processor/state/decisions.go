@@ -1,0 +1,139 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"odradek/processor/state/changelog"
+	"odradek/processor/state/checkpoint"
+	"odradek/processor/state/rules"
+)
+
+// Kind says what a decision is about; see package decisions.
+type Kind = rules.Kind
+
+// The kinds of decisions; see package decisions.
+const (
+	Eviction   = rules.KindEviction      // see keys.go
+	Verdict    = rules.KindSchemaVerdict // of the caller
+	Grown      = rules.KindGrown         // of the caller; see sweeps.go
+	Thresholds = rules.KindThresholds    // of the state; see package rules
+	Learned    = rules.KindLearned       // of the caller; see package rules
+	Mutes      = rules.KindMutes         // of the caller; see package rules
+	Advance    = rules.KindAdvance       // see advance.go
+	Reading    = rules.KindReading       // of the state; see readings.go
+)
+
+var kinds = rules.KindTable{
+	Eviction: {Name: "eviction"},
+	Verdict:  {Name: "verdict", Standing: true, Lapses: true},
+	Grown:    {Name: "growth", Standing: true},
+	Thresholds: {
+		Name: "threshold", Standing: true, Acts: true,
+		Read: func(content []byte) (any, error) { return rules.DecodeRuling(content) },
+	},
+	Advance: {Name: "advance", Acts: true, Read: decodeAdvance},
+	Learned: {Name: "learned rules", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return rules.DecodeLearned(content) }},
+	Reading: {Name: "reading", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return rules.DecodeReading(content) }},
+	Mutes:   {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return rules.DecodeMutes(content) }},
+}
+
+// actions has a function for each kind of decision that changes the state when it takes effect. The others
+// are looked up where they matter: evictions by admit, which skips samples that an eviction
+// has forgotten; standing decisions by the caller, with Standing.
+var actions = [rules.NumKinds]func(*State, *rules.Decision){
+	Advance: func(s *State, d *rules.Decision) {
+		if d.Offset > s.next {
+			s.sweeps.pass(d.Offset)
+		}
+		s.newest = d.Offset
+		s.gate.advance(d.Value.(int64))
+		s.route()
+	},
+	Reading:    func(s *State, d *rules.Decision) { s.readings.force(d) },
+	Thresholds: func(s *State, d *rules.Decision) { s.Rules.Force(d) },
+	Learned:    func(s *State, d *rules.Decision) { s.learned.Force(d) },
+	Mutes: func(s *State, d *rules.Decision) {
+		s.mutes.Force(d)
+		s.silences.watch.Reset()
+		s.sweeps.planSilences()
+	},
+}
+
+// Decisions are what a partition's owner decides; see package decisions.
+type Decisions struct {
+	log     *rules.DecisionLog
+	at      *position
+	journal *journal
+	records *checkpoint.Writer
+	begin   func(offset int64)    // begins the state at an offset
+	act     func(*rules.Decision) // applies a decision of a kind that changes the state
+}
+
+// Make makes a decision, which takes effect before the record at offset; nothing of that record
+// may have been folded. It retains neither slice. The next Mark has to be above
+// the offset: a decision belongs to a record of the log, never to an idle moment. Only an advance
+// is decided in one.
+func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
+	if k == Eviction || k == Thresholds || k == Reading || kinds[k].Name == "" {
+		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
+	}
+	offset = s.at.first(offset)
+	if s.journal.Replaying || s.journal.Started() && offset < s.at.next {
+		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.at.turn()))
+	}
+	if !s.journal.Started() {
+		s.begin(offset)
+	}
+	d := &rules.Decision{Kind: k, Subject: slices.Clone(subject), Content: slices.Clone(content), Offset: offset}
+	if read := kinds[k].Read; read != nil {
+		var err error
+		if d.Value, err = read(d.Content); err != nil {
+			panic(fmt.Sprintf("keystate: decision of kind %d with content that cannot be read: %v", k, err))
+		}
+	}
+	s.log.Add(d)
+	if kinds[k].Acts {
+		s.act(d)
+	}
+}
+
+// Standing returns the content of the decision that holds for a subject at offset, nil
+// if none does. Call it for every record that the decision may concern: a verdict that
+// no record refers to any more lapses.
+func (s *Decisions) Standing(k Kind, subject []byte, offset int64) []byte {
+	offset = s.at.first(offset)
+	d := s.log.InForce(k, subject, offset)
+	if d == nil || len(d.Content) == 0 {
+		return nil
+	}
+	d.Ask(offset)
+	return d.Content
+}
+
+// Subjects returns the number of subjects with a decision of a kind that a replay may
+// need.
+func (s *Decisions) Subjects(k Kind) int { return s.log.Subjects(k) }
+
+// emit emits what was decided before the last mark, and deletes decisions that no
+// replay can need until maxBytes are emitted.
+func (s *Decisions) emit(c *changelog.Emitter, maxBytes int) {
+	out := &rules.DecisionOutput{
+		Put:   c.Put,
+		Evict: func(d *rules.Decision) { s.records.Delete(c, d.Value.(*Key)) },
+		Full:  func() bool { return c.Err != nil || maxBytes > 0 && c.Bytes >= maxBytes },
+	}
+	s.log.Emit(out, s.journal.Open.Start()+1) // with an advance
+	floor := s.journal.At(s.journal.Committed())
+	s.log.Forget(out, floor.From()) // a replay reads the suspects below the floor, too
+}
+
+// save records a step of a decision in the unit whose mark Snapshot follows, or in the
+// open one.
+func (s *Decisions) save(step rules.DecisionStep, d *rules.Decision) {
+	u := s.journal.Open
+	if step != rules.Made {
+		u = s.journal.Newest()
+	}
+	u.PushValues(opDecision, nil, int(step), 0, d)
+}

@@ -1,0 +1,429 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/seedtest"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/changelog"
+	"odradek/processor/state/rules"
+)
+
+// kindTest is a kind that acts on the state in its order: it moves the largest
+// event time to its content, as an idle partition's advance would. What moves
+// with the watermark beside held samples is not in it.
+const kindTest Kind = rules.NumKinds - 1
+
+func init() {
+	kinds[kindTest] = rules.KindRules{Name: "test", Acts: true}
+	actions[kindTest] = func(s *State, d *rules.Decision) {
+		s.maxTime = max(s.maxTime, int64(binary.BigEndian.Uint64(d.Content)))
+	}
+}
+
+// decided is a decision as the tests remember it.
+type decided struct {
+	kind    Kind
+	subject []byte
+	content []byte
+	offset  int64
+}
+
+// make makes the decision in an undisturbed fold. A verdict there is one for each
+// record that was condemned: no state of the package is asked.
+func (d *decided) make(s *State, condemned map[int64]bool) {
+	switch d.kind {
+	case Eviction:
+		s.Keys.evict(s.Keys.Get(d.subject), d.offset, anomaly.Evicted)
+	case Verdict:
+		condemned[d.offset] = true
+	case Thresholds:
+		makeRule(s, d)
+	case Advance:
+		s.Decisions.Make(Advance, nil, d.content, d.offset)
+	default:
+		s.Decisions.Make(d.kind, d.subject, d.content, d.offset)
+	}
+}
+
+// subjectOf returns what stands for the schema of a sample.
+func subjectOf(key []byte) []byte {
+	if len(key) == 0 {
+		return []byte("none")
+	}
+	return []byte{key[0] % 4}
+}
+
+// decide makes random decisions before a sample and reports whether it is
+// condemned.
+func (x *run) decide(sm *Sample) bool {
+	told := func(k Kind, subject, content []byte) {
+		x.cycle.decided = append(x.cycle.decided, decided{k, bytes.Clone(subject), content, sm.Offset})
+	}
+	subject := subjectOf(sm.Key)
+	for x.r.IntN(x.decides) == 0 {
+		switch x.r.IntN(6) {
+		case 5:
+			content := randomLearned(x.r, x.w.cfg).Encode()
+			x.s.Decisions.Make(Learned, nil, content, sm.Offset)
+			told(Learned, nil, content)
+		case 4:
+			content := randomMutes(x.r, x.w.cfg, sm.Time).Encode()
+			x.s.Decisions.Make(Mutes, nil, content, sm.Offset)
+			told(Mutes, nil, content)
+		case 3: // the topic grows
+			x.grown++
+			content := []byte{byte(x.grown)}
+			x.s.Decisions.Make(Grown, nil, content, sm.Offset)
+			told(Grown, nil, content)
+		case 0:
+			if x.s.Keys.Len() == 0 {
+				continue
+			}
+			x.s.Keys.evictOldest(sm.Offset)
+			unlogged := x.s.Decisions.log.Unlogged()
+			told(Eviction, unlogged[len(unlogged)-1].Subject, nil)
+		case 1: // the registry gets a schema, or loses it
+			x.absent[string(subject)] = !x.absent[string(subject)]
+		case 2:
+			if x.w.cfg.TTL > 0 || x.w.cfg.Silence > 0 || x.s.maxTime == NoTime || x.changes { // it does not release what it reaches
+				continue
+			}
+			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))
+			x.s.Decisions.Make(kindTest, nil, content, sm.Offset)
+			told(kindTest, nil, content)
+		}
+	}
+	absent, standing := x.absent[string(subject)], x.s.Decisions.Standing(Verdict, subject, sm.Offset) != nil
+	if absent != standing {
+		var content []byte
+		if absent {
+			content = []byte("no such schema")
+		}
+		x.s.Decisions.Make(Verdict, subject, content, sm.Offset)
+		x.verdicts++
+	}
+	if absent {
+		x.s.Decisions.Standing(Verdict, subject, sm.Offset)
+		told(Verdict, subject, nil)
+	}
+	return absent
+}
+
+// TestDecisions: with random decisions of every kind, at random offsets, the
+// state after aborts and crashes is that of one undisturbed fold of the same
+// samples and the decisions that were committed.
+func TestDecisions(t *testing.T) {
+	r := seedtest.New(t)
+	aborts, crashes, made, verdicts, silent := 0, 0, [rules.NumKinds]int{}, 0, 0
+	var modes [2]int // anomalies that a change of the mode has ended, live and in shadow
+	for range 40 {
+		cfg := randomConfig(r)
+		if r.IntN(2) == 0 {
+			cfg.TTL, cfg.Silence = 0, 0
+		}
+		w := newWorldOf(t, r, cfg, 200+r.IntN(600))
+		x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 5)), w)
+		clear(w.state)
+		x.decides = 5 + r.IntN(40)
+		x.mandatory = r.IntN(4) == 0
+		x.idles = r.IntN(5)
+		x.changes = r.IntN(2) == 0
+		x.all(5)
+		x.check("end", x.s)
+		s := w.fold(w.end)
+		compareRows(t, x.rows, flatten(s.Rows))
+		compareEvents(t, x.events, flattenEvents(s.Events))
+		if x.counts != s.Counts {
+			t.Fatalf("counted %v, undisturbed %v", x.counts, s.Counts)
+		}
+		n := checkModes(t, x.events)
+		modes[0], modes[1] = modes[0]+n[0], modes[1]+n[1]
+		aborts, crashes, verdicts = aborts+x.aborts, crashes+x.crashes, verdicts+x.verdicts
+		silent += x.silent
+		for _, d := range w.decided {
+			made[d.kind]++
+		}
+	}
+	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind, %d advances with %d silences, "+
+		"%d rulings that ended %d anomalies; %d aborts, %d crashes",
+		made[Eviction], verdicts, made[Verdict], made[kindTest], made[Advance], silent, made[Thresholds], modes, aborts, crashes)
+	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Learned] == 0 ||
+		made[Advance] == 0 ||
+		silent == 0 || aborts == 0 || crashes == 0 || verdicts == 0 || made[Thresholds] == 0 {
+		t.Error("something did not happen")
+	}
+}
+
+// steps drives a state of one key a sample at a time and keeps the changelog.
+type steps struct {
+	t   *testing.T
+	s   *State
+	b   *detectors.Batch
+	log []record
+}
+
+func newSteps(t *testing.T) *steps {
+	x := &steps{t: t, s: New(one(&fake{window: 4, least: 2}, 1)), b: &detectors.Batch{}}
+	x.s.Mark(0)
+	return x
+}
+
+// cycle folds a sample at offset unless it is condemned, commits and snapshots all
+// if want is.
+func (x *steps) cycle(offset int64, fold, all bool) {
+	if fold {
+		x.s.Fold(&Sample{Key: []byte("k"), Time: offset, Offset: offset, Values: []float64{1}}, x.b)
+	}
+	execute(x.b)
+	x.s.Apply(x.b)
+	x.b.Reset()
+	x.s.Rows = x.s.Rows[:0]
+	x.s.Mark(offset + 1)
+	want := int64(0)
+	if all {
+		want = offset + 1
+	}
+	if err := x.s.Snapshot(want, 0, func(k, v []byte) error {
+		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+		return nil
+	}); err != nil {
+		x.t.Fatal(err)
+	}
+	x.s.Committed(offset + 1)
+}
+
+// stored returns the number of decisions that the changelog has, but for the one on how records are read.
+func (x *steps) stored() (n int) {
+	for _, r := range compact(x.log, x.log, false) {
+		if r.key[0] == changelog.Decision && Kind(r.key[1]) != Reading {
+			n++
+		}
+	}
+	return n
+}
+
+// TestVerdictLapses: a verdict is kept while a replay may meet a record that it
+// condemned, and not for longer; its withdrawal holds for what comes after.
+func TestVerdictLapses(t *testing.T) {
+	x := newSteps(t)
+	id := []byte("id-7")
+	x.cycle(0, true, false)
+	if x.s.Decisions.Standing(Verdict, id, 1) != nil {
+		t.Fatal("a verdict that nobody made")
+	}
+	x.s.Decisions.Make(Verdict, id, []byte("no such schema"), 1)
+	if string(x.s.Decisions.Standing(Verdict, id, 1)) != "no such schema" || x.s.Decisions.Standing(Verdict, id, 0) != nil {
+		t.Fatal("the verdict does not stand from its offset on")
+	}
+	x.cycle(1, false, false)
+	for o := int64(2); o < 6; o++ { // one more that it condemns
+		x.s.Decisions.Standing(Verdict, id, o)
+		x.cycle(o, false, false)
+	}
+	if x.stored() != 1 {
+		t.Fatalf("%d decisions in the log", x.stored())
+	}
+	x.s.Decisions.Make(Verdict, id, nil, 6) // it is there now
+	if x.s.Decisions.Standing(Verdict, id, 6) != nil || x.s.Decisions.Standing(Verdict, id, 5) == nil {
+		t.Fatal("the withdrawal does not hold from its offset on")
+	}
+	x.cycle(6, true, false)
+	if x.stored() != 2 {
+		t.Fatalf("%d decisions in the log", x.stored())
+	}
+	again, err := replayed(x.log, Floor{MaxTime: NoTime}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for o, want := range []bool{false, true, true, true, true, true, false, false} {
+		if got := again.Decisions.Standing(Verdict, id, int64(o)) != nil; got != want {
+			t.Errorf("restored: condemned at %d is %v", o, got)
+		}
+	}
+	x.cycle(7, true, true) // the floor passes
+	x.cycle(8, true, true)
+	x.cycle(9, true, true)
+	if x.stored() != 0 || x.s.Decisions.Subjects(Verdict) != 0 {
+		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Decisions.Subjects(Verdict))
+	}
+}
+
+func replayed(log []record, f Floor, committed int64) (*State, error) {
+	s := New(one(&fake{window: 4, least: 2}, 1))
+	for _, r := range log {
+		if err := s.Restore.Load(r.key, r.value); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.BeginReplay(f, committed, false)
+}
+
+// TestDecisionsOfOthers: what a newer version decided is refused, not dropped; a
+// decision above the committed offset is of a commit that has not been seen.
+func TestDecisionsOfOthers(t *testing.T) {
+	key := func(k Kind) []byte { return changelog.AppendKey(nil, changelog.Decision, []byte{byte(k), 'x'}, 5) }
+	for _, k := range []Kind{0, Eviction, 7, 10, rules.NumKinds, 255} {
+		err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(k), []byte{changelog.Version, 1})
+		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
+			t.Errorf("kind %d: %v", k, err)
+		}
+		if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(k), nil); err != nil {
+			t.Errorf("deletion of kind %d: %v", k, err)
+		}
+	}
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(Verdict), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
+		t.Errorf("format: %v", err)
+	}
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(Verdict), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("cut off: %v", err)
+	}
+	log := []record{{key(Verdict), []byte{changelog.Version, 1, 'n', 'o'}}}
+	if _, err := replayed(log, Floor{MaxTime: NoTime}, 5); !errors.Is(err, ErrAhead) {
+		t.Errorf("decision at the committed offset: %v", err)
+	}
+	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Decisions.Standing(Verdict, []byte("x"), 5)) != "no" {
+		t.Errorf("decision below the committed offset: %v", err)
+	}
+}
+
+// TestDecisionOfAnUndoneCycle: at least once, the record of a decision that was
+// taken back may be in the changelog. If it is not made again, it is deleted.
+func TestDecisionOfAnUndoneCycle(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		x := newSteps(t)
+		x.cycle(0, true, false)
+		x.s.Decisions.Make(Verdict, []byte("x"), []byte("no"), 1)
+		x.s.Mark(2)
+		if err := x.s.Snapshot(0, 0, func(k, v []byte) error {
+			x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.s.Rollback(1); err != nil {
+			t.Fatal(err)
+		}
+		if x.s.Decisions.Standing(Verdict, []byte("x"), 1) != nil || x.stored() != 1 {
+			t.Fatal("the decision stands after the rollback, or was not logged")
+		}
+		if again {
+			x.s.Decisions.Make(Verdict, []byte("x"), []byte("no"), 1)
+		}
+		x.cycle(1, !again, false)
+		if want := map[bool]int{true: 1}[again]; x.stored() != want {
+			t.Errorf("made again %v: %d decisions in the log", again, x.stored())
+		}
+	}
+}
+
+// TestForgottenAndUndone: the cycle that deleted a decision may have been committed
+// although it is rolled back, where it had no new offset to tell by. If the decision
+// is asked for again, it has to be in the log again.
+func TestForgottenAndUndone(t *testing.T) {
+	x := newSteps(t)
+	id := []byte("id-7")
+	x.cycle(0, true, true)
+	x.s.Decisions.Make(Verdict, id, []byte("no such schema"), 1)
+	x.s.Decisions.Standing(Verdict, id, 1)
+	x.cycle(1, false, false)
+	if err := x.s.Snapshot(2, 0, func(k, v []byte) error { // without new input
+		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if x.stored() != 0 {
+		t.Fatalf("%d decisions in the log, it should be forgotten", x.stored())
+	}
+	if err := x.s.Rollback(2); err != nil {
+		t.Fatal(err)
+	}
+	if x.s.Decisions.Standing(Verdict, id, 2) == nil {
+		t.Fatal("the verdict does not stand after the rollback")
+	}
+	x.cycle(2, false, false)
+	again, err := replayed(x.log, x.s.Floor(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Decisions.Standing(Verdict, id, 2) == nil {
+		t.Error("restored: the verdict does not stand")
+	}
+}
+
+// TestDecisionAhead: at least once, a decision may be in the changelog whose offset
+// was not committed. It takes effect when its offset is reached, again after a
+// rollback, and at the committed offset itself, too.
+func TestDecisionAhead(t *testing.T) {
+	for _, committed := range []int64{2, 5} {
+		time := binary.BigEndian.AppendUint64(nil, 1000)
+		s, b := New(one(&fake{window: 4, least: 2}, 1)), &detectors.Batch{}
+		for _, r := range []record{
+			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{changelog.Version, 1, 'n', 'o'}},
+			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(kindTest)}, 5), append([]byte{changelog.Version, 2}, time...)},
+		} {
+			if err := s.Restore.Load(r.key, r.value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.BeginReplay(Floor{MaxTime: NoTime}, committed, true); err != nil {
+			t.Fatal(err)
+		}
+		s.Restore.EndInput(b)
+		s.EndReplay()
+		if s.maxTime == 1000 {
+			t.Fatal("applied before its offset")
+		}
+		for range 2 {
+			for o := committed; o < 8; o++ {
+				s.Fold(&Sample{Key: []byte("k"), Time: o, Offset: o, Values: []float64{1}}, b)
+				for !s.Fits(b) {
+					t.Fatal("no room")
+				}
+				if got := s.maxTime == 1000; got != (o >= 5) {
+					t.Errorf("committed %d: at %d applied is %v", committed, o, got)
+				}
+				if got := s.Decisions.Standing(Verdict, []byte("x"), o) != nil; got != (o >= 5) {
+					t.Errorf("committed %d: at %d the verdict stands is %v", committed, o, got)
+				}
+			}
+			execute(b)
+			s.Apply(b)
+			b.Reset()
+			if err := s.Rollback(committed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestCrowdOfDecisions: verdicts are as many as corrupt records want. They do not
+// pile up for as long as a key stays dirty.
+func TestCrowdOfDecisions(t *testing.T) {
+	x := newSteps(t)
+	x.cycle(0, true, false)
+	for i := range rules.MaxVerdicts + 10 {
+		o := int64(i + 1)
+		subject := binary.BigEndian.AppendUint32(nil, uint32(i))
+		x.s.Decisions.Make(Verdict, subject, []byte("no"), o)
+		x.s.Decisions.Standing(Verdict, subject, o)
+		if i%100 == 99 {
+			x.cycle(o, false, false)
+		}
+	}
+	x.cycle(rules.MaxVerdicts+20, false, false)
+	x.cycle(rules.MaxVerdicts+30, false, false)
+	if n := x.s.Decisions.Subjects(Verdict); n > 200 {
+		t.Errorf("%d verdicts wait", n)
+	}
+	if f := x.s.Floor(); f.Offset < rules.MaxVerdicts {
+		t.Errorf("the floor is at %d", f.Offset)
+	}
+}

@@ -1,0 +1,93 @@
+package state
+
+import (
+	"odradek/detectors"
+	"odradek/processor/state/series"
+)
+
+// detector is how the tasks of a detector are packed.
+type detector struct {
+	*series.Setup
+	block  int32          // consecutive rows that are the newest of windows with the same centers
+	shares bool           // tasks of a series in a batch share rows
+	wide   detectors.Wide // the rows of a full window where a change of level makes a task wide
+	linked bool           // a task needs the series' task before it, which has its carry or its rows
+	placed bool           // span is valid
+	span   detectors.Span // of the parameters in packer.batch
+	pool   *detectors.WindowPool
+	model  *detectors.Model // that its tasks read; nil: none
+	origin []float64        // the centers of its rows with a model
+	// sparing says how many rows a task reads; nil: those of the window.
+	sparing detectors.Sparing
+}
+
+// LeastShared is the least number of values of a full window whose rows tasks share:
+// packing fewer again takes less time than finding the series' previous task.
+const leastShared = 32
+
+func newDetector(d *series.Setup) detector {
+	shares := d.Elem != detectors.I64 && int(d.Full)*d.Dim >= leastShared
+	sparing, _ := d.Detector.(detectors.Sparing)
+	shares = shares && sparing == nil && d.Width == d.Dim
+	made := detector{
+		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
+	}
+	if m, ok := d.Detector.(detectors.Modelled); ok {
+		made.model, made.origin = m.Model(), m.Origin()
+	}
+	if of := d.Op.Spec().Wide; of != nil && made.model == nil && d.Summary == nil { // a model and a summary have float32
+		made.wide = of(d.Params)
+	}
+	return made
+}
+
+// need returns how much of a batch the tasks of one sample take at most: a task of each detector, parameters
+// included.
+func (p *packer) need() detectors.Need {
+	var n detectors.Need
+	for i := range p.detectors {
+		if p.detectors[i].Setup != nil {
+			p.detectors[i].addNeed(&n)
+		}
+	}
+	return n
+}
+
+func (d *detector) addNeed(n *detectors.Need) {
+	n.Tasks++
+	n.In += len(d.Params) + d.Most.Carry + 2 // both at even offsets
+	n.Out += d.Most.Scores + d.Most.Carry + d.Most.Detail
+	if d.Summary != nil {
+		n.In += d.Summary.Max * (d.Dim + 1)
+	}
+	x := int(d.Full) * d.Width
+	if d.pool != nil {
+		n.In += detectors.F64.Words(x) // where it is cached; it is more than where it travels
+		return
+	}
+	n.In += d.Elem.Words(x)
+	if d.wide != detectors.NotWide {
+		n.In += detectors.F64.Words(x) - x
+	}
+	if d.shares { // and room for other tasks' rows, see packX
+		room := int((d.block-1)/d.Fresh*d.Fresh) * d.Dim
+		if d.Elem == detectors.F64 {
+			room *= 2
+		}
+		n.In += room
+	}
+}
+
+// followers returns the number of tasks to leave room for behind one whose newest row is
+// the count-th of the series: the previous batch's number of tasks less those already packed,
+// or, beyond that, as many as are packed; at most those with the same centers.
+func (d *detector) followers(m *series.Packed, count int64) uint16 {
+	more := m.Tasks
+	if m.Before > m.Tasks {
+		more = m.Before - m.Tasks
+	} else if m.Tasks == 1 {
+		return 0
+	}
+	block := int64(d.block)
+	return min(more, uint16((block-1-count&(block-1))/int64(d.Fresh)))
+}

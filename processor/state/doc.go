@@ -1,0 +1,157 @@
+// Package keystate holds the state of one input partition: for every series key a
+// window of rows, what its detectors need of the past, and the samples that wait
+// for their turn. It is pure: no Kafka, no clock, no log.
+//
+// A State is a fold of the partition's samples and decisions in offset order and of
+// nothing else: it does not depend on how they were cut into chunks and batches, on when
+// scores came back, or on what was snapshotted or rolled back. Rows, state and evictions
+// are the same for the same log, to the bit, on one class of executor.
+//
+// # The path of a sample
+//
+//	Fold     held if its time may be wrong (package suspects)
+//	         key looked up, order and duplicates checked (fold.go, gate.go)
+//	         held until the watermark reaches it, if Lateness > 0 (package reorder)
+//	         row into the key's windows (package series), progress of its detectors counted,
+//	         tasks that became due packed into the batch (package tasks)
+//	Apply    scores of the executed batch judged and added to Rows, changes of
+//	         anomalies to Events (judge.go), carries to their keys (pack.go)
+//	Mark     the samples so far are an undo unit that ends at an offset (package undo)
+//	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
+//	Floor    where a replay has to begin if the cycle is committed
+//
+// and later either Committed, which forgets how to undo, or Rollback. A worker
+// that takes the partition over calls Restore.Load for every changelog record,
+// BeginReplay, Suspects.Recall for suspects below the floor, Fold for the input from the
+// floor to the committed offset, Restore.EndInput and EndReplay (replay.go). ReadingOf says before each record how it is
+// to be read: in a replay as when it was live. Rollback and
+// restore lead to the same bytes of Export.
+//
+// # How to drive it
+//
+//	for each sample {
+//		for !s.Fits(b) {
+//			execute(b); s.Apply(b); b.Reset()
+//		}
+//		s.Fold(&sample, b)
+//	}
+//	for !s.Fits(b) {
+//		execute(b); s.Apply(b); b.Reset()
+//	}
+//	execute(b); s.Apply(b); b.Reset() // s.Rows and s.Events have all of the chunk
+//	s.Mark(next)
+//	s.Snapshot(want, maxBytes, emit) // in every cycle: some records must be in this one
+//
+// Before the first sample, or the first changelog record, SetSource sets the input
+// partition, which is part of the ids of anomalies. Rows and Events are the
+// caller's to write and to empty, and Events belong to the cycle that commits the
+// mark after them.
+//
+// Fits is asked in a loop because one sample can move the watermark over more
+// held samples than a batch has room for; it releases the rest, a batch at a
+// time. A State is for one goroutine at a time.
+//
+// # Components
+//
+// A State is composed of the following; each has fields that it alone changes, and pointers to those that it
+// uses. The caller goes through the parts that are exported.
+//
+//	Keys       Keys       from a key's first sample to its eviction (keys.go); finds a key by its name (packages keys, series)
+//	Decisions  Decisions  what the partition's owner decides (decisions.go, package decisions)
+//	Advances   Advances   decisions that move the watermark of an idle partition (advance.go)
+//	Suspects   Suspects   leaps of event time and the votes on them (suspects.go, package suspects)
+//	Rules      Rulings    the rulings in force: thresholds, guards, rules of anomalies (package rules)
+//	Grids      Grids      which windows of grids are open (grid.go)
+//	Restore    Restore    keys from the changelog, and the replay of the input after them (restore.go, package load)
+//	Output     Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
+//	Tally      Tally      counts of samples and keys (state.go)
+//	position   position   how far the log is folded, and the watermark (position.go)
+//	scoring    scoring    tasks to the executor and their results back (pack.go)
+//	snapshots  snapshots  changed keys to the changelog, and the replay floor (snapshot.go, package snapshot)
+//	gate       gate       the slow path of Fold: which sample's turn it is (gate.go)
+//	held       held       held samples of all keys, by time and by offset (hold.go, package reorder)
+//	silences   silences   which keys fall silent (silence.go, package silence)
+//	readings   readings   how records are read: the configured reading and the one in force (readings.go, package reading)
+//	sweeps     sweeps     when keys past their TTL and silent ones are looked for (sweeps.go, package expiry)
+//	orphans    orphans    anomalies that nothing continues (orphans.go)
+//	folder     folder     samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which
+//	                      wait in a tasks.Queue (package tasks)
+//	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
+//	alerts     alerts     what the judge and the rules store for a key, saved before it changes (alerts.go)
+//	mutes      Mutes      the mute rules in force (package rules)
+//	learned    Learned    the rules in force that labels have taught (package rules)
+//	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
+//	reverter   reverter   undoes what the journal has (revert.go)
+//
+// The methods of State concern all of them: Fold and Fits (fold.go), marks, commits and
+// rollbacks (marks.go), begin and end of a replay (replay.go), Export. No package below this
+// one depends on State; besides those named here there are floor (where a replay begins),
+// changelog (how records are written), mismatch (what another configuration made), survey (which keys
+// fit into memory), heap and eventtime.
+//
+// # Decisions
+//
+// What the samples alone do not determine (a key evicted because memory is short, a schema that
+// the registry does not have) is decided once, live, and is then part of the log:
+// Decisions.Make makes a decision, Standing returns one that holds from an offset on. Package decisions
+// describes their offsets, life, changelog records and replay, and how to add a kind.
+//
+// # The changelog
+//
+// Keys are a type byte, the series key, and for some types numbers of eight
+// bytes, so that any bytes may be a series key:
+//
+//	H name                head: everything about the key but full segments
+//	P name fragment       a fragment of a head that is too large for one record
+//	S name window number  segment: rows of the window, written once when full
+//	B name offset sum     block: held samples, written once when full (package heldblock)
+//	E name                eviction: the key's samples below an offset are forgotten
+//	D kind subject offset another decision
+//
+// A value begins with a version byte; package snapshot defines what a head contains. A head names its segments, so
+// rows that it does not name are not there. Segments come before the head that
+// names them, deletions after it, so that also a prefix of what one Snapshot
+// emits is a state that can be restored.
+//
+// # Non-obvious
+//
+//   - A head says up to which offset it holds the input (asOf), which can be far
+//     past the key's last record: with Lateness the records of other keys
+//     release its held samples. Replay skips the key's records below asOf.
+//   - The replay floor takes only offsets of marks, whose largest event time and
+//     suspects are remembered; with them the watermark is the same in replay as
+//     when live.
+//   - Evictions are decisions. The order of least recent use needs keys that a replay does not see, so a
+//     replay takes evictions from the changelog and makes none; Snapshot always emits
+//     them in the cycle that commits them.
+//   - A change of an anomaly puts its key's head into the next Snapshot, whatever
+//     want and maxBytes are. So a replay, which begins after the head of each key,
+//     has no change to publish, and publishes none: those that were published stand even
+//     where the executor that replays would find them elsewhere.
+//   - A silence opens and closes by the times of samples alone (package silence). Its
+//     state changes at once, but the event is added to Events after those of the tasks that
+//     wait, as is the end of an evicted key, so that the order of Events does not
+//     depend on the batches either.
+//   - Anomalies of a detector that was removed, or replaced by one with another fingerprint, stay with
+//     their key until the first live sample closes them: a restore has no cycle
+//     to publish that in. A key whose last detector was removed stays until then.
+//   - An anomaly belongs to the mode, live or shadow, in which its detector opened it. A change of the mode is a
+//     decision (package ruling); the next score of each series ends what is open in the other mode, and
+//     the key's head says until then which it is.
+//   - A key's history of scores survives a change of the threshold, unless the new one
+//     has another number of scores; then it begins empty. Anomalies go on either way. Which scores
+//     entered a history depends on the thresholds, so those in force are decisions
+//     (package rules), and a key's history follows a change with its next score.
+//   - Samples before the offset at which a partition begins to publish are folded like any others, but
+//     their results are not published (backfill.go).
+//   - Warming-up rows go straight to Rows unless a task of this State waits for
+//     its scores; then they queue behind it, so that the order of rows does not
+//     depend on the batches.
+//   - A window's count of samples determines its rows and ring positions, so
+//     undo needs only the rows that were overwritten.
+//   - A summary of what has left a detector's window (package series) is folded when
+//     a task is due, so that it changes once a stride, and by a replay too.
+//   - A task's float32 rows are centred on a value of their own (package tasks). An earlier
+//     center could be a spike, or the level before a shift, and would cost digits for a
+//     whole window.
+package state

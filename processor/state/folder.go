@@ -1,0 +1,144 @@
+package state
+
+import (
+	"odradek/detectors"
+	"odradek/processor/state/series"
+)
+
+// folder folds samples, in their turn, into the windows of keys, and from there into tasks.
+type folder struct {
+	at      *position
+	journal *journal
+	keys    *series.KeyTable
+	edits   edits
+	judge   *judge
+	tasks   taskQueue[*Key]
+	grids   *Grids
+	point   []float64 // of a summary
+}
+
+// fold folds a sample in its turn: into the key's windows, and from there
+// into tasks.
+func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+	k.LastTime = time
+	out := Missing
+	set := k.Set
+	if d := &set.Windows[0].Detectors[0]; set.Simple && !d.Absent && d.Unread == nil {
+		sw := &set.Windows[0]
+		if v := values[sw.Columns[0]]; v-v == 0 {
+			return f.foldOne(k, sw, time, offset, v, b)
+		}
+	}
+	for i := range set.Windows {
+		sw, w := &set.Windows[i], &k.Windows[i]
+		if d := &sw.Detectors[0]; d.WindowAbsent || d.WindowUnread != nil && d.WindowUnread(k.Name()) {
+			continue
+		}
+		if sw.Grid != nil {
+			if o := f.foldCell(k, i, time, offset, values, b); out == Missing || o == Scored {
+				out = o
+			}
+			continue
+		}
+		word := uint64(offset) << 1 // with the lowest bit for imputed
+		if missing := sw.Missing(values); missing > 0 {
+			switch {
+			case f.at.order.Hold && w.Rows > 0:
+				word |= 1
+			case f.at.order.Hold || !sw.Incomplete || missing == len(sw.Columns):
+				continue
+			}
+		}
+		if w.Rows == sw.Need && !f.journal.Replaying {
+			saveRow(f.journal.Open, k, i, sw, w)
+		}
+		f.keys.Bytes += w.Reserve(sw)
+		w.PushRow(sw, time, values, word&1 != 0)
+		if out == Missing {
+			out = WarmingUp
+		}
+		for j := range sw.Detectors {
+			d := &sw.Detectors[j]
+			if d.Absent || d.Unread != nil && d.Unread(k.Name()) {
+				continue
+			}
+			if w.Rows < d.MinRows {
+				f.judge.warm(k, d, time, offset, k.Remaining(d, w.Rows))
+				continue
+			}
+			if w.Count >= d.Learnt {
+				out = Scored
+			}
+			m := &k.Progress[d.Place]
+			if m.Fresh+1 < d.Fresh {
+				w.Fresh(sw, d)[m.Fresh] = word
+				m.Fresh++
+				continue
+			}
+			f.summarise(k, w, d)
+			if f.packs(d) {
+				f.keys.Bytes += f.tasks.Pack(k, &k.Series, i, d, word, b, f.journal.Replaying)
+			}
+			m.Fresh = 0
+		}
+	}
+	return out
+}
+
+// foldOne is fold for the usual key of one window with one column and one
+// detector, where the value is not missing: the same without the loops.
+func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
+	w := &k.Windows[0]
+	if w.Rows == sw.Need {
+		if !f.journal.Replaying {
+			u := f.journal.Open
+			u.Words = w.AppendOldestValue(u.Words)
+			u.Push(opRow, k, 0, 2)
+		}
+	} else {
+		f.keys.Bytes += w.Reserve(sw)
+	}
+	w.PushValue(sw, time, v)
+	d := &sw.Detectors[0]
+	if w.Rows < d.MinRows {
+		f.judge.warm(k, d, time, offset, k.Remaining(d, w.Rows))
+		return WarmingUp
+	}
+	m := &k.Progress[0]
+	if word := uint64(offset) << 1; m.Fresh+1 < d.Fresh {
+		w.Fresh(sw, d)[m.Fresh] = word
+		m.Fresh++
+	} else {
+		f.summarise(k, w, d)
+		if f.packs(d) {
+			f.keys.Bytes += f.tasks.Pack(k, &k.Series, 0, d, word, b, f.journal.Replaying)
+		}
+		m.Fresh = 0
+	}
+	if w.Count < d.Learnt {
+		return WarmingUp
+	}
+	return Scored
+}
+
+// packs reports whether a task of a detector that has become due is packed: in a replay, and in turns of
+// a backfill, only if something remembers it.
+func (f *folder) packs(d *series.SetDetector) bool {
+	return d.Replays || !f.journal.Replaying && f.at.next > f.at.backfill
+}
+
+// setCarry sets a key's carry to that of its last task.
+func (f *folder) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
+	if m.Unit != uint32(f.journal.Number) {
+		m.Unit = uint32(f.journal.Number)
+		if !f.journal.Replaying {
+			saveCarry(f.journal.Open, k, d.Place, m.Carry)
+		}
+	}
+	if len(next) > cap(m.Carry) {
+		f.keys.Bytes += 4 * int64(len(next)-cap(m.Carry))
+		m.Carry = make(detectors.Words, len(next))
+	}
+	m.Carry = m.Carry[:len(next)]
+	copy(m.Carry, next)
+}

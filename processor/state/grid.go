@@ -1,0 +1,153 @@
+package state
+
+import (
+	"slices"
+
+	"odradek/detectors"
+	"odradek/processor/state/internal/heap"
+	"odradek/processor/state/series"
+)
+
+// Grids knows which windows of grids (series.Grid) are open: those with samples in their last stride. Such a
+// window ends where the watermark reaches its end: behind the held samples before that time, and before those at it. A heap has the
+// ends of the open windows; it follows from the keys. So a window closes with a sample of any key, like a
+// held one that is released, and with it one task of each of its detectors becomes due. A stride without
+// samples ends no window, and has no task.
+type Grids struct {
+	any  bool // a window is one of a grid
+	sets *series.Sets
+	keys *series.KeyTable
+	ends heap.Heap[*Key] // keys by the ends of their open windows
+}
+
+// newGrids returns the grids of a State without keys.
+func newGrids(windows []series.WindowConfig, sets *series.Sets, table *series.KeyTable) Grids {
+	return Grids{
+		any:  slices.ContainsFunc(windows, func(w series.WindowConfig) bool { return w.Grid != nil }),
+		sets: sets, keys: table, ends: heap.Heap[*Key]{Compare: series.ByName},
+	}
+}
+
+// Misplaced returns why a sample of a key is no event of a grid that one of the key's detectors has;
+// nil if it is one of each, or lacks a value. In a fold it counts as missing.
+func (g *Grids) Misplaced(key []byte, values []float64) *series.PlaceError {
+	if !g.any {
+		return nil
+	}
+	set := g.sets.For(key)
+	for i := 0; set != nil && i < len(set.Windows); i++ {
+		if grid := set.Windows[i].Grid; grid != nil && !set.Windows[i].Detectors[0].WindowAbsent {
+			if _, _, _, _, err := grid.Place(values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// due returns a key with a window that ends first, at the watermark or before.
+func (g *Grids) due(watermark int64) (k *Key, end int64, ok bool) {
+	for g.ends.Len() > 0 && g.ends.First().At <= watermark {
+		first := g.ends.First()
+		if k := first.Value; !k.Dead && k.ClosesAt(first.At) {
+			return k, first.At, true
+		}
+		g.ends.Pop()
+	}
+	return nil, 0, false
+}
+
+// opened adds the end of a key's window that has been opened.
+func (g *Grids) opened(k *Key, end int64) { g.ends.Push(end, 0, k) }
+
+// rebuild finds the open windows of the keys.
+func (g *Grids) rebuild() {
+	g.ends.Reset()
+	for k := range g.keys.All {
+		for i := range k.Windows {
+			if grid := k.Set.Windows[i].Grid; grid != nil {
+				if start, open := k.GridOpen(i); open {
+					g.ends.Append(grid.End(start), 0, k)
+				}
+			}
+		}
+	}
+	g.ends.Order()
+}
+
+// closeGrids closes the windows of a key that end at a time.
+func (f *folder) closeGrids(k *Key, end int64, b *detectors.Batch) {
+	if k.Unit != uint32(f.journal.Number) {
+		f.edits.touch(k)
+	}
+	for i := range k.Windows {
+		if g := k.Set.Windows[i].Grid; g != nil {
+			if start, open := k.GridOpen(i); open && g.End(start) == end {
+				f.closeGrid(k, i, b)
+			}
+		}
+	}
+}
+
+// closeGrid packs the tasks of a grid's window that ends.
+func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
+	sw, w := &k.Set.Windows[i], &k.Windows[i]
+	for j := range sw.Detectors {
+		d := &sw.Detectors[j]
+		word := w.Fresh(sw, d)[0]
+		k.Progress[d.Place].Fresh = 0
+		if left := w.Tables().Left(sw.Grid, w.Count); left > 0 {
+			start, _ := k.GridOpen(i)
+			f.judge.warm(k, d, start-1, int64(word>>1), left) // the window's last microsecond
+			continue
+		}
+		f.summarise(k, w, d)
+		if f.packs(d) {
+			f.keys.Bytes += f.tasks.Pack(k, &k.Series, i, d, word, b, f.journal.Replaying)
+		}
+	}
+}
+
+// foldCell adds a sample to its cell of the i-th window. A sample that was held and is released early may
+// be behind the window that is open: it closes it.
+func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+	sw, w := &k.Set.Windows[i], &k.Windows[i]
+	g := sw.Grid
+	cell, count, baseline, ok, err := g.Place(values)
+	if !ok || err != nil {
+		return Missing
+	}
+	start, open := k.GridOpen(i)
+	at := g.Start(time)
+	switch {
+	case at < start:
+		return Late
+	case open && at > start:
+		f.closeGrid(k, i, b)
+		open = false
+	}
+	if !open {
+		if w.Rows > 0 && !f.journal.Replaying {
+			from := len(f.journal.Open.Words)
+			f.journal.Open.Words = w.Tables().Append(f.journal.Open.Words, g, at)
+			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
+		}
+		f.keys.Bytes += g.Open(w, sw, at)
+		f.grids.opened(k, g.End(at))
+	}
+	row := g.Row(at, cell)
+	if !f.journal.Replaying {
+		f.journal.Open.Words = w.Tables().AppendCell(f.journal.Open.Words, row)
+		f.journal.Open.Push(opCell, k, i, 3)
+	}
+	w.Tables().Add(row, count, baseline)
+	for j := range sw.Detectors {
+		d := &sw.Detectors[j]
+		w.Fresh(sw, d)[0] = uint64(offset) << 1
+		k.Progress[d.Place].Fresh = 1
+	}
+	if w.Tables().Left(g, w.Count) > 0 {
+		return WarmingUp
+	}
+	return Scored
+}

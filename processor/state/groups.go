@@ -1,0 +1,89 @@
+// Package groups puts anomalies of several series that open together, within a window of event time, into one
+// group.
+//
+// Every series stores, for each detector, the group of its last anomaly (events.State), and that of its
+// silence while it is silent. An Index holds these groups by the part of the key that the series have in common.
+// It is derived from the series alone, and so restored with them. A group is forgotten
+// with the last series that stores it.
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"odradek/processor/anomaly"
+)
+
+// Index holds the groups that series store. In the zero value only anomalies of the same event time share
+// a group.
+type groupIndex struct {
+	Window int64 // microseconds that the openings of a group lie apart from its first, at most
+
+	names map[string][]groupEntry // in order
+}
+
+// entry is a group, and how often series store it.
+type groupEntry struct {
+	*anomaly.Group
+	n int
+}
+
+// compare orders groups by the time of their first opening.
+func (e groupEntry) compare(g *anomaly.Group) int {
+	return cmp.Or(cmp.Compare(e.Since, g.Since), bytes.Compare(e.ID[:], g.ID[:]))
+}
+
+// Reset forgets all groups.
+func (x *groupIndex) Reset() { clear(x.names) }
+
+// Join returns the group of an anomaly that opens at an event time: of the groups of that name that began within
+// the window of it, before or after, the last to begin, or else a new group with the anomaly's id.
+// It does not add the group.
+func (x *groupIndex) Join(name string, id [16]byte, time int64) *anomaly.Group {
+	list := x.names[name]
+	for i := len(list) - 1; i >= 0 && list[i].Since >= timeBefore(time, x.Window); i-- {
+		if timeBefore(list[i].Since, x.Window) <= time {
+			return list[i].Group
+		}
+	}
+	return &anomaly.Group{ID: id, Since: time}
+}
+
+// Add counts a group that is stored once more.
+func (x *groupIndex) Add(name string, g *anomaly.Group) {
+	list := x.names[name]
+	at, there := slices.BinarySearchFunc(list, g, groupEntry.compare)
+	if there {
+		list[at].n++
+		return
+	}
+	if x.names == nil {
+		x.names = map[string][]groupEntry{}
+	}
+	x.names[name] = slices.Insert(list, at, groupEntry{g, 1})
+}
+
+// Remove counts a group that is stored once less.
+func (x *groupIndex) Remove(name string, g *anomaly.Group) {
+	list := x.names[name]
+	at, there := slices.BinarySearchFunc(list, g, groupEntry.compare)
+	switch {
+	case !there:
+		panic("groups: a group that nothing remembers is forgotten")
+	case list[at].n > 1:
+		list[at].n--
+	case len(list) == 1:
+		delete(x.names, name)
+	default:
+		x.names[name] = slices.Delete(list, at, at+1)
+	}
+}
+
+// Len returns the number of groups.
+func (x *groupIndex) Len() (n int) {
+	for _, list := range x.names {
+		n += len(list)
+	}
+	return n
+}

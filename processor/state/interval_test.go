@@ -1,0 +1,169 @@
+package state
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/ar"
+	"odradek/detectors/ops/discord"
+	"odradek/detectors/ops/discords"
+	"odradek/detectors/ops/flatline"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/ops/topn"
+	"odradek/detectors/ops/zscore"
+	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/series"
+)
+
+// TestAnomalyCoversItsFault: with every op an anomaly's peak lies between its start
+// and its end at each of its changes, and the highest anomaly of a series covers the
+// fault that was planted. An op that has no settings here has its defaults, and may miss
+// the fault.
+func TestAnomalyCoversItsFault(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const n, fault = 900, 600
+	spike := func(i int) float64 {
+		if i == fault {
+			return 30
+		}
+		return 0
+	}
+	change := func(i int) float64 {
+		if i >= fault {
+			return 3 * math.Sin(float64(i)*2.1)
+		}
+		return 0
+	}
+	held := func(i int) float64 { return 0 }
+	must := func(d detectors.Detector, err error) detectors.Detector {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	type setting struct {
+		detectors.Detector
+		stride int
+		signal func(i int) float64
+	}
+	ops := map[detectors.Op][]setting{
+		zscore.Op: {{must(zscore.New(50)), 1, spike}, {must(zscore.New(50)), 7, spike}},
+		ikasst.Op: {
+			{must(ikasst.New(ikasst.Params{Window: 20})), 1, change},
+			{must(ikasst.New(ikasst.Params{Window: 16, Gamma: 50, Rank: 2})), 5, change},
+		},
+		svdsst.Op: {{must(svdsst.New(svdsst.Params{Window: 20})), 3, change}},
+		lof.Op: {
+			{must(lof.New(lof.Params{Window: 128, K: 10, Embed: 8})), 2, spike},
+			{must(lof.New(lof.Params{Window: 100, K: 10, Tumbling: true})), 100, spike},
+		},
+		flatline.Op: {{must(flatline.New(0)), 4, held}},
+		knn.Op: {
+			{must(knn.New(knn.Params{Window: 256, Embed: 16})), 1, spike},
+			{must(knn.New(knn.Params{Window: 100, K: 5, Tumbling: true})), 100, spike},
+		},
+		topn.Op: {
+			{must(topn.New(topn.Params{Window: 256, Top: 3})), 7, spike},
+			{must(topn.New(topn.Params{Window: 100, K: 5, Top: 1, Tumbling: true})), 100, spike},
+		},
+		ar.Op: {
+			{must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, spike},
+			{must(ar.New(ar.Params{Order: 4, Memory: 1000})), 7, spike},
+		},
+		discord.Op: {
+			{must(discord.New(discord.Params{Window: 256, Length: 16})), 1, spike},
+			{must(discord.New(discord.Params{Window: 200, Length: 8, MaxLength: 18, K: 2})), 7, spike},
+		},
+		discords.Op: {
+			{must(discords.New(discords.Params{Window: 200, MinLength: 10, MaxLength: 14, Step: 4})), 50, spike},
+			{must(discords.New(discords.Params{Window: 100, MinLength: 10, Tumbling: true})), 100, spike},
+		},
+	}
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	for _, op := range detectors.Ops() {
+		settings, finds := ops[op]
+		if !finds {
+			settings = []setting{{must(op.Spec().Build(nil, 1)), 1, spike}}
+		}
+		for _, set := range settings {
+			for _, dim := range []int{1, 3} {
+				rule := threshold.New(threshold.Quantile, 0.97)
+				if op == discords.Op || op == topn.Op {
+					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
+				}
+				cfg := &Config{
+					Dim: dim, Windows: []series.WindowConfig{{Columns: []int{0, 1, 2}[:dim], Fingerprint: 1}},
+					Detectors: []series.DetectorConfig{{
+						Name: "d", Detector: set.Detector, Stride: set.stride, Fingerprint: 1, Threshold: &rule,
+						Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2},
+					}},
+				}
+				s, b := New(cfg), exec.Batch()
+				s.Mark(0)
+				var best anomaly.Anomaly
+				changes, first, last := 0, int64(fault), int64(fault+1)
+				switch op {
+				case flatline.Op:
+					last += 40 // a run is long before its scores are high
+				case ikasst.Op, svdsst.Op:
+					first, last = first-10, last+10 // a few samples of the other side make no difference
+				}
+				for i := range int64(n) {
+					row := []float64{0, 0, 0}[:dim]
+					for c := range row {
+						row[c] = math.Sin(float64(i)*0.3+float64(c)) + 0.05*r.NormFloat64()
+					}
+					row[dim-1] += set.signal(int(i))
+					if op == flatline.Op && i > fault && i < fault+40 {
+						row[dim-1] = 0.5
+					}
+					s.Fold(&Sample{Key: []byte("a"), Time: 10 * i, Offset: i, Values: row}, b)
+					if i%64 < 63 && s.Fits(b) && i < n-1 {
+						continue
+					}
+					if err := exec.Execute(context.Background(), b); err != nil {
+						t.Fatal(err)
+					}
+					s.Apply(b)
+					b.Reset()
+					for _, e := range s.Events {
+						a := &e.Change.Anomaly
+						changes++
+						if a.PeakTime < a.Start || a.PeakTime > a.End || a.Start > a.End || a.End > a.OpenedAt && e.Change.Kind == anomaly.Open {
+							t.Fatalf("%v, stride %d, %d values: an anomaly from %d to %d, opened at %d, has its peak at %d", op, set.stride, dim, a.Start, a.End,
+								a.OpenedAt, a.PeakTime)
+						}
+						if a.PeakScore >= best.PeakScore {
+							best = *a
+						}
+					}
+					s.Events = s.Events[:0]
+				}
+				if finds && (changes == 0 || best.Start > 10*last || best.End < 10*first) {
+					t.Errorf("%v, stride %d, %d values: the fault at %d is not in the highest anomaly, %d to %d, of %d changes", op, set.stride, dim,
+						10*fault, best.Start, best.End, changes)
+				}
+				exec.Release(b)
+			}
+		}
+	}
+}
+
+// TestPeakOfEarlierVersions: the state of an anomaly whose peak was the time of the
+// sample that completed it is read with the nearest time inside.
+func TestPeakOfEarlierVersions(t *testing.T) {
+	for _, c := range [][2]int64{{70, 20}, {3, 10}, {15, 15}} {
+		a := anomaly.Anomaly{Revision: 1, Start: 10, End: 20, PeakTime: c[0]}
+		if back, _, err := anomaly.DecodeAnomaly(a.Append(nil)); err != nil || back.PeakTime != c[1] {
+			t.Errorf("peak %d of 10 to 20 is read as %d, want %d: %v", c[0], back.PeakTime, c[1], err)
+		}
+	}
+}

@@ -1,0 +1,553 @@
+package state
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/detectors/ensemble"
+	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/series"
+)
+
+// Scores are judged in Apply, in the order of the samples, by the detector's
+// threshold and then by its rule for anomalies. What both store for a key is
+// state like any other: it is in the journal, in the head and in Export, and a
+// replay judges again. A replay publishes no change (events.State.Step): a change
+// puts its key's head into the same cycle (Snapshot), so no sample after that
+// head has changed an anomaly, unless another executor computes a replay's scores.
+
+// judge makes the rows of scored tasks, judges their scores, and makes anomalies of those that exceed.
+type judge struct {
+	out     *Output
+	alerts  alerts
+	mutes   *muteRules
+	learned *learnedRules
+	finds   []detectors.Finding
+	watch   func(*Watched) // nil: none
+
+	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
+	counted       [ensemble.MaxMembers]float32
+	carriers      []anomaly.Term
+}
+
+var nan = float32(math.NaN())
+
+// warm makes the row of a sample for which the detector has too little history, remaining samples before the first score.
+func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
+	if j.out.withholds(offset) && len(d.Feeds) == 0 {
+		return
+	}
+	if !j.out.tasks.Empty() {
+		j.out.tasks.WarmUp(k, d, time, offset, remaining)
+		return
+	}
+	j.addWarmRow(k, d, time, offset, remaining)
+}
+
+func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
+	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Remaining: remaining, Score: nan, Judged: nan, Threshold: nan,
+		Offset: offset, Time: time, About: time, Until: time, Behind: j.out.behind(offset)}
+	if !j.out.withholds(offset) {
+		j.out.Rows = append(j.out.Rows, r)
+	}
+	j.feed(k, d, &r, nil)
+}
+
+// addRows makes the rows of a task: one for each fresh sample, without a score where
+// nothing was found; of a series.Spaced one for each that is scored.
+func (j *judge) addRows(p *pending, b *detectors.Batch) {
+	d := p.Detector
+	t := &b.Tasks[p.Index]
+	times, words := j.out.tasks.Times(&p.scoringTask)
+	if p.Steady {
+		fresh, about, until := RowTimes(d, times)
+		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
+		rows := j.out.Rows
+		for i, word := range words {
+			at, ok := d.Scored(i)
+			if !ok {
+				continue
+			}
+			rows = append(rows, Row{})
+			r := &rows[len(rows)-1]
+			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[at])
+			if r.State == RowWarmingUp {
+				r.Remaining = p.Remaining(b, scores, at)
+			}
+			r.Score, r.Judged, r.Threshold = scores[at], scores[at], nan
+			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
+			r.About, r.Until = int64(about[i]), int64(until[i])
+			r.Behind = j.out.behind(r.Offset)
+		}
+		if j.out.at.backfill > 0 {
+			made := rows[len(j.out.Rows):]
+			kept := slices.DeleteFunc(made, func(r Row) bool { return j.out.withholds(r.Offset) })
+			rows = rows[:len(rows)-len(made)+len(kept)]
+		}
+		j.out.Rows = rows
+		return
+	}
+	fresh := times[len(times)-len(words):]
+	j.finds = d.Detector.AppendFindings(j.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(j.finds)
+	for i, word := range words {
+		r := Row{
+			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan, Judged: nan, Threshold: nan,
+			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
+		}
+		if len(finds) > 0 && finds[0].Fresh == i {
+			r.setFinding(&finds[0], times)
+			r.Judged = r.Score
+			finds = finds[1:]
+		}
+		if r.inGrid(d); !j.out.withholds(r.Offset) {
+			r.Behind = j.out.behind(r.Offset)
+			j.out.Rows = append(j.out.Rows, r)
+		}
+	}
+}
+
+// stateOf returns the state of a row of a steady detector, from the word of its sample and its score.
+func stateOf(d *series.SetDetector, word uint64, score float32) RowState {
+	if d.Learner != nil && score != score {
+		return RowWarmingUp
+	}
+	return RowState(word&1) * RowImputed
+}
+
+// setFinding sets the score of a finding and the times that it is about.
+func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
+	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
+}
+
+// inGrid sets the times of a row of a grid, whose rows have that of the window's start: the score is
+// about the window, and has its last microsecond.
+func (r *Row) inGrid(d *series.SetDetector) {
+	if d.Grid != nil {
+		r.Until = r.About + d.Grid.Span - 1
+		r.Time = r.Until
+	}
+}
+
+// highest reduces the findings to one of each fresh row, in their order: that with the highest
+// score, the first of equal ones. Consumers know a score by its sample and its detector,
+// so a sample has one score of a detector, however many lengths or ranks the method has.
+func highest(f []detectors.Finding) []detectors.Finding {
+	slices.SortStableFunc(f, func(a, b detectors.Finding) int {
+		return cmp.Or(cmp.Compare(a.Fresh, b.Fresh), cmp.Compare(b.Score, a.Score))
+	})
+	return slices.CompactFunc(f, func(a, b detectors.Finding) bool { return a.Fresh == b.Fresh })
+}
+
+// judgeRows makes the rows of a task of a detector whose scores are judged or traced. In a
+// replay it judges and traces them and makes no rows.
+func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
+	d := p.Detector
+	times, words := j.out.tasks.Times(&p.scoringTask)
+	a := j.alerts.of(p.Key, d)
+	t := &b.Tasks[p.Index]
+	if p.Steady {
+		fresh, about, until := RowTimes(d, times)
+		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
+		for i, word := range words {
+			at, ok := d.Scored(i)
+			if !ok {
+				continue
+			}
+			r := Row{
+				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[at]), Score: scores[at],
+				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
+			}
+			if r.State == RowWarmingUp {
+				r.Remaining = p.Remaining(b, scores, at)
+			}
+			why := reasons{p: p, b: b, i: i}
+			j.judgeRow(p.Key, d, a, &r, &why)
+			j.feed(p.Key, d, &r, &why)
+		}
+		return
+	}
+	fresh := times[len(times)-len(words):]
+	j.finds = d.Detector.AppendFindings(j.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(j.finds)
+	for i, word := range words {
+		r := Row{
+			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan,
+			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
+		}
+		var f *detectors.Finding
+		if len(finds) > 0 && finds[0].Fresh == i {
+			f, finds = &finds[0], finds[1:]
+			r.setFinding(f, times)
+		}
+		r.inGrid(d)
+		why := reasons{p: p, b: b, i: i, finding: f}
+		j.judgeRow(p.Key, d, a, &r, &why)
+		j.feed(p.Key, d, &r, &why)
+	}
+}
+
+// reasons is what a score is explained from: a task's i-th fresh row with its finding, nil
+// for none, or for an ensemble the members' contributions.
+type reasons struct {
+	p       *pending
+	b       *detectors.Batch
+	i       int
+	finding *detectors.Finding
+	shares  []float64 // of a score of an ensemble; nil: none has any
+	// Of an ensemble of any: whether a member's score exceeds, the highest severity of such members, and what they say.
+	found    bool
+	severity uint8
+	said     []anomaly.Said
+	// Of an ensemble that sums: what the member says that carries the score; nil: none says anything.
+	carrier *anomaly.Said
+}
+
+// judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
+func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
+	var v threshold.Verdict
+	var region *detectors.Region
+	if why.finding != nil {
+		region = why.finding.Region
+	}
+	ordinary := false // whatever the threshold
+	in := anomaly.Input{}
+	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
+		_, state := d.Split(j.alerts.trace(k, d).State)
+		r.Judged = d.Smooth.Add(state, r.Score)
+	}
+	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
+		if !j.out.journal.Replaying {
+			j.out.journal.Open.Floats = a.Rule.Save(j.out.journal.Open.Floats, a.History)
+			j.out.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
+		}
+		if v = a.Rule.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
+			v.Severity = why.severity
+		}
+		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
+			v.Exceeds, ordinary = false, true
+		}
+		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !j.admitted(d, why, &a.Events, &in) {
+			v.Exceeds, ordinary = false, true
+		}
+		if v.Exceeds && len(j.mutes.Judged) > 0 && j.muted(k, d, r, why, &a.Events, &in) {
+			v.Exceeds, ordinary = false, true
+		}
+		if ordinary {
+			v.Severity = 0
+		}
+		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
+	}
+	if j.watch != nil {
+		j.watched(d, a, r, why, v.Tail)
+	}
+	withheld := j.out.withholds(r.Offset)
+	if !withheld {
+		r.Behind = j.out.behind(r.Offset)
+		j.out.Rows = append(j.out.Rows, *r)
+	}
+	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
+		return
+	}
+	if replaced(k, d) {
+		endReplaced(j, k, d, a, r, withheld)
+		return
+	}
+	in = anomaly.Input{
+		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part,
+		Located: d.Explain != nil || d.Locate != nil || d.Carriers != nil,
+		Time:    r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
+		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Said: why.said,
+	}
+	if v.Exceeds && len(j.learned.Judged) > 0 {
+		in.Like = func(a *anomaly.Anomaly) *anomaly.Like { return j.learned.Judged.LikeOf(d.Name, k.Name(), a) }
+	}
+	if v.Exceeds {
+		in.Values = why.values(j.out)
+	}
+	j.alerts.save(k, d.Alert, a)
+	if c, ok := a.Events.Leave(&in, !withheld); ok {
+		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+	}
+	if v.Exceeds && a.Events.Peak(r.Judged) {
+		switch {
+		case why.carrier != nil:
+			in.Carry(why.carrier)
+		case d.Ensemble != nil && why.said == nil:
+			in.Contribution = slices.Clone(why.shares)
+		case why.p != nil && why.p.Valued && in.Actual == nil:
+			j.explain(why, &a.Events, &in)
+		}
+	}
+	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
+		if c.Kind == anomaly.Open {
+			j.out.groups.opened(k, &a.Events, &c)
+		}
+		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+	}
+}
+
+// admitted reports whether a score passes the detector's guard. What was expected is then in in, if
+// the guard asks for it.
+func (j *judge) admitted(d *series.SetDetector, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
+	_, row := j.out.tasks.Values(&why.p.scoringTask, why.i)
+	if !d.Alarm.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
+		return false
+	}
+	if d.Alarm.Guard.Deviates() {
+		j.explain(why, of, in)
+	}
+	return d.Alarm.Guard.Admits(in.Expected, in.Actual, in.Contribution)
+}
+
+// muted reports whether a mute rule covers the score.
+func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
+	explained := func() (expected, actual, contribution []float64) {
+		// Only where the ruling in force has the values queued: a guard in the past may have, too.
+		if in.Actual == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
+			j.explain(why, of, in)
+		}
+		said := anomaly.Loudest(why.said)
+		if why.carrier != nil {
+			said = why.carrier
+		}
+		if said != nil {
+			return said.Expected, said.Actual, said.Contribution
+		}
+		return in.Expected, in.Actual, in.Contribution
+	}
+	return j.mutes.Judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
+}
+
+// explain takes the reading that the score of the i-th fresh row is about, and what was expected in its place, from the row's finding
+// or, where the finding has none, from the detector. The rows of the
+// task were centred and rounded to float32 when they were packed, so the measured values
+// are those that the queue has copied.
+func (j *judge) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
+	p, i, f := why.p, why.i, why.finding
+	d, rows := p.Detector, why.b.Rows(int(p.Index))
+	if d.Grid != nil {
+		return
+	}
+	v := make([]float64, 3*d.Dim)
+	expected, actual, contribution := v[:d.Dim:d.Dim], v[d.Dim:2*d.Dim:2*d.Dim], v[2*d.Dim:]
+	var part detectors.Part
+	newest, since, ok := rows.Len()-1, 0, false
+	if start, begun := of.Since(); begun {
+		since = newest - j.out.tasks.Since(&p.scoringTask, start)
+	}
+	switch {
+	case f != nil && f.Expected != nil:
+		copy(expected, f.Expected)
+		copy(contribution, f.Contribution)
+		part, ok = detectors.Part{Row: f.To, From: f.From, To: f.To}, true
+	case d.Explain != nil:
+		part, ok = d.Explain.Explain(rows, i, since, expected, contribution)
+	case d.Locate != nil:
+		part, ok = d.Locate.Locate(rows, i, contribution)
+		expected = nil
+	}
+	if !ok {
+		return
+	}
+	at, row := j.out.tasks.Row(&p.scoringTask, newest-part.Row)
+	from, _ := j.out.tasks.Row(&p.scoringTask, newest-part.From)
+	centers, _ := j.out.tasks.Values(&p.scoringTask, i)
+	for c := range d.Dim {
+		actual[c] = math.Float64frombits(row[c])
+		if expected != nil {
+			expected[c] = expected[c]*j.out.tasks.Scale(&p.scoringTask, c) + math.Float64frombits(centers[c])
+		}
+	}
+	if anomaly.Largest(contribution) < 0 {
+		contribution = nil
+	}
+	in.Expected, in.Actual, in.Contribution, in.Part = expected, actual, contribution, &anomaly.Part{From: from, At: at}
+	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {
+		if spread := part.Spread * j.out.tasks.Scale(&p.scoringTask, field); spread-spread == 0 {
+			in.Part.Spread = spread
+		}
+	}
+}
+
+// values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.
+func (why *reasons) values(out *Output) func(int, *anomaly.Range) anomaly.Range {
+	if p := why.p; p == nil || !p.Valued || !p.Steady || p.Detector.From == 0 || p.Detector.Explain == nil {
+		return nil
+	}
+	own := *why // so that why does not escape
+	return func(field int, last *anomaly.Range) anomaly.Range { return own.covered(out, field, last) }
+}
+
+// covered returns the range of a field's values in the rows that the score of the i-th fresh row covers, and in that row.
+func (why *reasons) covered(out *Output, field int, last *anomaly.Range) anomaly.Range {
+	p := why.p
+	rows := why.b.Rows(int(p.Index))
+	centers, _ := out.tasks.Values(&p.scoringTask, why.i)
+	scale, center := out.tasks.Scale(&p.scoringTask, field), math.Float64frombits(centers[field])
+	to := rows.Row(why.i)
+	// Older rows are in the task for the sake of other fresh ones.
+	first := max(0, to+1-p.Detector.Detector.Window())
+	return anomaly.Cover(field, first, max(0, to-p.Detector.From), to, func(row int) float64 {
+		return rows.Value(row, field)*scale + center
+	}, last)
+}
+
+// feed passes a detector's row to the ensembles that it is a member of, and makes their
+// rows of the samples for which all members have rows. An ensemble has no tasks: it scores the rows of its members,
+// warming-up ones included, in the order in which Apply makes them. That order does not depend on the batches, so its
+// rows do not either. Its state of a series is a Trace, which a replay computes again from the members' scores. why is nil
+// for a row without a score.
+func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
+	for _, f := range d.Feeds {
+		e := &k.Set.Ensembles[f.Ensemble]
+		state, _ := e.Split(j.alerts.trace(k, e).State)
+		said := ensemble.Row{
+			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
+		}
+		if e.Combined.Any {
+			said.Score, said.Severity, said.OpenAfter = ratio(r), r.Severity, 1
+			if d.Judged && d.Alarm.Events != nil {
+				said.OpenAfter = d.Alarm.Events.OpenAfter
+			}
+		}
+		if said.Score != said.Score {
+			said.Remaining = k.Awaited(d, r.Remaining, e.Combined.Any)
+		}
+		carries := e.Carriers != nil && mayCarry(k, e, e.Combined.Term(state, f.Member, r.Judged))
+		if (e.Combined.Add(state, f.Member, &said) || carries) && e.Judged && e.Alarm.Events != nil {
+			hear(j, k, e, &anomaly.Said{Member: d.Name, Ratio: said.Score}, r, why)
+		}
+		terms, shares, counted := j.terms[:e.Dim], j.shares[:e.Dim], j.counted[:e.Dim]
+		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms, counted); {
+			row := Row{
+				Key: k, Detector: e.Index, Score: out.Score, Offset: out.Offset, Time: out.Time, About: out.About, Until: out.Until,
+			}
+			switch {
+			case out.WarmingUp:
+				row.State, row.Remaining = RowWarmingUp, out.Remaining
+			case out.Imputed:
+				row.State = RowImputed
+			}
+			why := reasons{found: e.Combined.Any && out.Score > 1, severity: out.Severity}
+			if e.Combined.Shares(shares, terms) {
+				why.shares = shares
+			}
+			a := j.alerts.of(k, e)
+			if a != nil && a.Events.Waiting() {
+				j.alerts.save(k, e.Alert, a)
+				if e.Combined.Any {
+					why.said = a.Events.Heard(row.Time, row.Offset)
+				} else {
+					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, j.carriersOf(e, terms, counted))
+				}
+			}
+			j.judgeRow(k, e, a, &row, &why)
+		}
+	}
+}
+
+// mayCarry reports whether a sum that a member's term is the largest of could exceed the threshold: it has at least the sum's share
+// of it, or half of that, for the member's mean and the threshold may change until the sample is scored.
+func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
+	if !(term > 0) || k.Alerts == nil {
+		return false
+	}
+	a := &k.Alerts.Detectors[e.Alert]
+	history := a.History
+	if history != nil && !a.Rule.Like(e.Rule) { // the next score converts it
+		history = nil
+	}
+	return 2*float64(e.Dim)*term > float64(e.Rule.Least(history))
+}
+
+// carriersOf returns the members' parts in a sum, until the next call.
+func (j *judge) carriersOf(e *series.SetDetector, terms []float64, counted []float32) []anomaly.Term {
+	j.carriers = append(j.carriers[:0], e.Carriers...)
+	for i := range j.carriers {
+		j.carriers[i].Value, j.carriers[i].Score = terms[i], counted[i]
+	}
+	return j.carriers
+}
+
+// hear keeps what a member of an ensemble says with a score over its threshold, or one that may carry a sum, for when the ensemble
+// scores the sample.
+func hear(j *judge, k *Key, e *series.SetDetector, said *anomaly.Said, r *Row, why *reasons) {
+	// Without either, only a guard, of now or of before, has the values queued.
+	if p := why.p; p.Valued && (e.Carriers != nil || p.Detector.Alarm.Events != nil) {
+		var in anomaly.Input
+		j.explain(why, &k.Alerts.Detectors[e.Alert].Events, &in)
+		said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution
+		said.Part = in.Part
+	}
+	said.Time, said.Offset, said.Until, said.Score, said.Threshold = r.Time, r.Offset, r.Until, r.Judged, r.Threshold
+	a := &k.Alerts.Detectors[e.Alert]
+	j.alerts.save(k, e.Alert, a)
+	a.Events.Hear(said, why.values(j.out))
+}
+
+// replaced reports whether an ensemble of any makes the anomalies of a detector's scores in its place. One in
+// shadow mode does not.
+func replaced(k *Key, d *series.SetDetector) bool {
+	for _, f := range d.Feeds {
+		e := &k.Set.Ensembles[f.Ensemble]
+		if e.Combined.Any && e.Judged && e.Alarm.Events != nil && !e.Alarm.Shadow {
+			return true
+		}
+	}
+	return false
+}
+
+// endReplaced ends what a detector had open, or pending, when an ensemble took its place.
+func endReplaced(j *judge, k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
+	if a.Events.Idle() || r.Judged != r.Judged || withheld && a.Events.Open() {
+		return
+	}
+	j.alerts.save(k, d.Alert, a)
+	if c, ok := a.Events.End(anomaly.DetectorRemoved, r.Time, r.Offset); ok {
+		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+	}
+}
+
+// ratio returns the ratio of a member's score and its threshold; NaN for none, and for a score above the threshold that
+// a guard or a mute rule has turned away.
+func ratio(r *Row) float32 {
+	if r.Exceeds != (r.Judged > r.Threshold) {
+		return nan
+	}
+	return ensemble.Ratio(r.Judged, r.Threshold)
+}
+
+// endAlerts closes the open anomalies of the key's detectors.
+func (j *judge) endAlerts(k *Key, reason anomaly.Reason, time, offset int64) {
+	for d := range k.Set.All {
+		if !d.Judged {
+			continue
+		}
+		a := &k.Alerts.Detectors[d.Alert]
+		if a.Events.Idle() {
+			continue
+		}
+		j.alerts.save(k, d.Alert, a)
+		if c, ok := a.Events.End(reason, time, offset); ok {
+			j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+		}
+	}
+}
+
+// closeOrphans closes the anomalies of a key that nothing continues.
+func (j *judge) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, offset int64) {
+	a := k.Alerts
+	j.out.journal.Open.PushValues(opOrphans, k, 0, 0, a.Orphans)
+	for _, o := range a.Orphans {
+		o.Revision++
+		j.out.addEvent(&EventRow{Key: k, Detector: detector(&o), Name: o.Name, Change: anomaly.Change{
+			Kind: anomaly.Close, Reason: o.Reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
+		}})
+	}
+	a.Orphans = nil
+}

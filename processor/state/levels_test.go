@@ -1,0 +1,409 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/ops/ar"
+	"odradek/detectors/ops/discord"
+	"odradek/detectors/ops/discords"
+	"odradek/detectors/ops/flatline"
+	"odradek/detectors/ops/ikasst"
+	knnop "odradek/detectors/ops/knn"
+	lofop "odradek/detectors/ops/lof"
+	"odradek/detectors/ops/scan"
+	"odradek/detectors/ops/season"
+	"odradek/detectors/ops/solvingset"
+	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/ops/topn"
+	"odradek/detectors/ops/value"
+	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
+	"odradek/detectors/vec"
+	"odradek/processor/state/series"
+)
+
+// leveled is a detector, and its definition: the scores of the last fresh rows of a series in float64. carry is that of the
+// task, and loose says how far float32 may take each score from the definition, beyond the error of others, on one
+// level and on two that are less than 1,000 deviations apart.
+type leveled struct {
+	name     string
+	detector detectors.Detector
+	stride   int
+	define   func(x []float64, fresh int, carry detectors.Words) []float64
+	loose    func(x []float64, fresh int, carry detectors.Words) []float64 // nil: no farther than other scores
+	unit     float64                                                       // errors of scores below it are shares of it
+}
+
+// leveledDetectors are detectors of each op on windows of n points, with scores of each row and of whole windows. Errors are
+// compared with the score itself; with 1 for scores of 0 to 1, and for a zscore, which is a number of deviations; and for a share of
+// the largest weight that is ordinary, with that.
+func leveledDetectors(t *testing.T, n int) []leveled {
+	const k = 10
+	var list []leveled
+	add := func(what string, d detectors.Detector, stride int, define func(x []float64, fresh int) []float64) *leveled {
+		ignore := func(x []float64, fresh int, _ detectors.Words) []float64 { return define(x, fresh) }
+		list = append(list, leveled{name: fmt.Sprintf("%v %s by %d", d.Op(), what, stride), detector: d, stride: stride, define: ignore})
+		return &list[len(list)-1]
+	}
+	table := map[detectors.Op]func(){
+		knnop.Op: func() {
+			for _, p := range []knnop.Params{{}, {Embed: 4}, {Embed: 6, ZNorm: true}} {
+				p.Window, p.K = n, k
+				for _, stride := range []int{1, 7, n} {
+					p, m := p, max(1, p.Embed)
+					p.Tumbling = stride == n
+					define := func(x []float64, fresh int) (want []float64) {
+						x = x[max(0, len(x)-n-fresh-m+1):]
+						points := vec.Embed(nil, x, 1, m, p.ZNorm)
+						var s knn.WideScorer
+						for f := range fresh {
+							at := len(points)/m - fresh + f
+							q := knn.Query{At: at, From: max(0, at+1-n), To: at}
+							if p.Tumbling {
+								q.From, q.To = len(points)/m-n, len(points)/m
+							}
+							w, _ := s.Weight(points, m, 1, k, false, q)
+							want = append(want, w)
+						}
+						return want
+					}
+					made := add(fmt.Sprintf("of %d", p.Embed), detectors.Must(knnop.New(p)), stride, define)
+					if m == 1 && n > 500 {
+						made.loose = rounding(n, define)
+					}
+				}
+			}
+			for _, m := range []int{1, 4} {
+				reference := make([]float64, n+m-1)
+				rng := rand.New(rand.NewPCG(1, uint64(n)))
+				for i := range reference {
+					reference[i] = 3 + rng.NormFloat64()
+				}
+				points := vec.Embed(nil, reference, 1, m, false)
+				model, err := knnop.NewModel(knnop.Reference{Dim: 1, Embed: m, Points: points})
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, err := knnop.NewByModel(knnop.ModelParams{Model: model, K: k})
+				if err != nil {
+					t.Fatal(err)
+				}
+				add(fmt.Sprintf("of %d in a reference set", m), d, 1, func(x []float64, fresh int) (want []float64) {
+					var s knn.WideScorer
+					for f := range fresh {
+						to := len(x) - fresh + f + 1
+						w, _ := s.Weight(slices.Concat(points, x[to-m:to]), m, 1, k, false, knn.Query{At: n, To: n})
+						want = append(want, w)
+					}
+					return want
+				})
+			}
+		},
+		lofop.Op: func() {
+			for _, p := range []lofop.Params{{}, {Embed: 4}, {Embed: 6, ZNorm: true}} {
+				p.Window, p.K = n, k
+				for _, stride := range []int{1, 7, n} {
+					p, m := p, max(1, p.Embed)
+					p.Tumbling = stride == n
+					define := func(x []float64, fresh int) []float64 {
+						x = x[max(0, len(x)-max(n, fresh)-m+1):]
+						return lof.Define(&lof.Params{K: k}, vec.Embed(nil, x, 1, m, p.ZNorm), m, fresh, nil, nil)
+					}
+					add(fmt.Sprintf("of %d", p.Embed), detectors.Must(lofop.New(p)), stride, define).loose = rounding(n, define)
+				}
+			}
+		},
+		topn.Op: func() {
+			for _, stride := range []int{5, n} {
+				d := detectors.Must(topn.New(topn.Params{Window: n, K: k, Top: n / 2, Tumbling: stride == n}))
+				add("", d, stride, func(x []float64, fresh int) []float64 {
+					x = x[max(0, len(x)-max(n, fresh)):]
+					top, err := knn.Algorithms[0].Find(x, 1, knn.TopParams{N: n / 2, K: k})
+					want := make([]float64, len(x))
+					for _, o := range top.Outliers {
+						want[o.At] = o.Weight
+					}
+					if err != nil {
+						panic(err)
+					}
+					return want[len(x)-fresh:]
+				})
+			}
+		},
+		zscore.Op: func() {
+			add("", detectors.Must(zscore.New(n/4)), 1, func(x []float64, fresh int) (want []float64) {
+				for at := len(x) - fresh; at < len(x); at++ {
+					mean, sd := vec.Moments(x[at-n/4+1:at], 0, 1)
+					want = append(want, min(math.Abs(x[at]-mean)/sd, 1e6))
+				}
+				return want
+			}).unit = 1
+		},
+		svdsst.Op: func() {
+			for _, w := range []int{n / 16, n / 4} {
+				p := sst.SVDParams{Window: w}
+				if err := p.Defaults(); err != nil {
+					t.Fatal(err)
+				}
+				add(fmt.Sprintf("of %d", w), detectors.Must(svdsst.New(svdsst.Params{Window: w})), 3, func(x []float64, fresh int) []float64 {
+					want, _ := sst.DefineSVD(&p, x, fresh)
+					return want
+				}).unit = 1
+			}
+		},
+		ikasst.Op: func() {
+			for _, w := range []int{n / 16, n / 4} {
+				p := sst.Params{Window: w, A0: sst.Start(0, w)}
+				if err := p.Defaults(); err != nil {
+					t.Fatal(err)
+				}
+				feedback := func(carry detectors.Words) (a []float64) {
+					from := p.A0
+					if len(carry) > 0 {
+						from = carry.F32()
+					}
+					for _, v := range from {
+						a = append(a, float64(v))
+					}
+					return a
+				}
+				for _, stride := range []int{1, 8} {
+					d := add(fmt.Sprintf("of %d", w), detectors.Must(ikasst.New(ikasst.Params{Window: w})), stride, nil)
+					d.unit = 1
+					d.define = func(x []float64, fresh int, carry detectors.Words) []float64 {
+						want, _ := sst.Define(&p, x, fresh, feedback(carry))
+						return want
+					}
+					d.loose = func(x []float64, fresh int, carry detectors.Words) []float64 {
+						apart, _ := sst.Spread(&p, x, fresh, feedback(carry), sst.ManyErrors, rand.New(rand.NewPCG(1, 1)))
+						return apart
+					}
+				}
+			}
+		},
+	}
+	// The rows of other ops are not rounded: float64, or whole numbers. Their fast forms have the scores of their
+	// definitions on the same rows. The points of the model of solvingset are float32 in its definition, too.
+	exact := func(d detectors.Detector, stride int, unit float64) {
+		table[d.Op()] = func() {
+			add("", d, stride, nil)
+			made := &list[len(list)-1]
+			made.unit, made.define = unit, func(x []float64, fresh int, carry detectors.Words) []float64 {
+				return definedScores(d, x, fresh, carry)
+			}
+		}
+	}
+	exact(detectors.Must(ar.New(ar.Params{Order: 4, Memory: 200})), 1, 0)
+	exact(detectors.Must(discord.New(discord.Params{Window: n, Length: 8})), 4, 1)
+	exact(detectors.Must(discords.New(discords.Params{Window: n, MinLength: 8})), n/4, 1)
+	exact(detectors.Must(flatline.New(0)), 1, 0)
+	exact(detectors.Must(scan.New(scan.Params{Cells: n, Columns: 8, Model: scan.Normal, Variance: 1})), n, 0)
+	exact(detectors.Must(season.New(season.Params{Bins: 4, Memory: 50})), 1, 0)
+	exact(detectors.Must(solvingset.New(solvingset.Params{Window: n, K: k})), 1, 1)
+	exact(detectors.Must(value.New(1, false)), 1, 0)
+	for _, op := range detectors.Ops() {
+		if table[op] == nil {
+			t.Errorf("op %v: say by which definition its scores are judged", op)
+			continue
+		}
+		table[op]()
+	}
+	return list
+}
+
+// rounding returns how far scores of windows of n rows move where rows are rounded to float32: little, unless it decides which of two
+// points is the nearer, or where the nearest are less than a thousandth of the span of the window away.
+func rounding(n int, define func(x []float64, fresh int) []float64) func([]float64, int, detectors.Words) []float64 {
+	return func(x []float64, fresh int, _ detectors.Words) []float64 {
+		rng := rand.New(rand.NewPCG(1, 1))
+		want := define(x, fresh)
+		apart := make([]float64, fresh)
+		for range 64 {
+			rounded := slices.Clone(x)
+			level := x[max(0, len(x)-n/4):]
+			span := slices.Max(level) - slices.Min(level)
+			for i := range rounded {
+				rounded[i] += 0x1p-24 * span * rng.NormFloat64()
+			}
+			for i, v := range define(rounded, fresh) {
+				apart[i] = max(apart[i], math.Abs(v-want[i])/want[i])
+			}
+		}
+		return apart
+	}
+}
+
+// isOnOneLevel reports whether a task that ends before a sample, in a series whose level changes at one, is scored in float32: where
+// all rows are at one level, or those of its points and perhaps the center.
+func (d *leveled) isOnOneLevel(end, change int) bool {
+	rows := detectors.TaskRows(d.detector, d.stride)
+	if d.detector.Op().Spec().Wide(d.detector.Params()) == detectors.WideFresh {
+		rows /= 4 // the center follows when at least so many rows are at the new level
+	}
+	return end <= change || end-rows >= change
+}
+
+// definedScores are the scores of a task by its op's definition.
+func definedScores(d detectors.Detector, x []float64, fresh int, carry detectors.Words) []float64 {
+	dim := 1
+	_, timed := d.(detectors.Timed)
+	if timed {
+		dim++
+	}
+	rows := min(len(x), detectors.TaskRows(d, fresh))
+	size, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
+	if !ok {
+		return nil
+	}
+	if s, ok := d.(detectors.Sparing); ok {
+		rows = min(rows, s.Reads(detectors.Turn{Count: int64(len(x)), Fresh: fresh, Carried: len(carry) > 0}))
+	}
+	r := detectors.Rows{Dim: dim, Fresh: fresh, Params: d.Params(), Carry: carry,
+		Scores: make([]float32, size.Scores), Next: make(detectors.Words, size.Carry), Detail: make(detectors.Words, size.Detail)}
+	for i := len(x) - rows; i < len(x); i++ {
+		if timed {
+			r.X64 = append(r.X64, float64(i))
+		}
+		if d.Op().Elem() == detectors.I64 {
+			r.XI = append(r.XI, detectors.Count(x[i]))
+		} else {
+			r.X64 = append(r.X64, x[i])
+		}
+	}
+	d.Op().Spec().Score(r)
+	want := slices.Repeat([]float64{math.NaN()}, fresh)
+	for i, s := range r.Scores {
+		want[fresh-len(r.Scores)+i] = float64(s)
+	}
+	return want
+}
+
+// levelSeries is a series of n values with a change of level.
+func levelSeries(rng *rand.Rand, n int, from, to, fromNoise, toNoise float64) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		if x[i] = from + fromNoise*rng.NormFloat64(); i >= n/2 {
+			x[i] = to + toNoise*rng.NormFloat64()
+		}
+	}
+	return x
+}
+
+// TestScoresAfterAChangeOfLevel compares scores, from the first sample of another level on, with the definition in float64.
+func TestScoresAfterAChangeOfLevel(t *testing.T) {
+	rng := seedtest.New(t)
+	testLevels(t, rng, 64)
+	testLevels(t, rng, 1024)
+}
+
+// testLevels tests windows of n points: all ops on small ones; on large ones the weights that are
+// smaller the more points there are.
+func testLevels(t *testing.T, rng *rand.Rand, n int) {
+	length := 5 * n
+	if n > 500 {
+		length = 3 * n
+	}
+	type leveledCase struct {
+		x    []float64
+		step float64 // in deviations
+	}
+	cases := map[string]leveledCase{
+		"pump down":     {levelSeries(rng, length, 101325, 1e-3, 20, 1e-5), 1e10},
+		"start":         {levelSeries(rng, length, 0, 1500, 0.05, 0.05), 3e4},
+		"stop":          {levelSeries(rng, length, 1500, 0, 0.05, 0.05), 3e4},
+		"another range": {levelSeries(rng, length, 20, 2020, 1e-3, 1e-3), 2e6},
+	}
+	for exponent := range 10 {
+		if n > 500 && exponent%3 != 0 {
+			continue
+		}
+		step := math.Pow(10, float64(exponent))
+		cases[fmt.Sprintf("1e%d deviations", exponent)] = leveledCase{levelSeries(rng, length, 3, 3+step, 1, 1), step}
+	}
+	for name, c := range cases {
+		x := c.x
+		for _, d := range leveledDetectors(t, n) {
+			op := d.detector.Op()
+			if n > 500 && (op != knnop.Op && op != zscore.Op || d.stride == 7 || strings.Contains(d.name, "of 6")) {
+				continue
+			}
+			scores, most, of := 0, 0.0, 0
+			tasks := levelScores(t, d, x)
+			for _, task := range tasks {
+				var loose []float64
+				for i, want := range d.define(x[:task.end], d.stride, task.carry) {
+					got := task.scores[i]
+					if got != got && want != want {
+						continue
+					}
+					scores++
+					e := math.Abs(got-want) / max(want, d.unit)
+					if e > 1e-5 && d.loose != nil && (c.step < 1000 || d.isOnOneLevel(task.end, len(x)/2)) {
+						if loose == nil {
+							loose = d.loose(x[:task.end], d.stride, task.carry)
+						}
+						e = max(0, e-3*loose[i])
+					}
+					if !(e <= most) && got != want {
+						most, of = e, task.end-d.stride+i
+					}
+				}
+			}
+			if scores == 0 || !(most <= 1e-5) {
+				t.Errorf("%d points, %s, %s: %d scores, sample %d of %d has an error of %.2g of a score", n, name, d.name, scores, of, len(x), most)
+			}
+		}
+	}
+}
+
+// leveledTask is a task of a series: the number of samples before its end, the carry that it began with, and the scores of its
+// fresh rows, NaN where there is none.
+type leveledTask struct {
+	end    int
+	carry  detectors.Words
+	scores []float64
+}
+
+// levelScores returns the tasks of a series.
+func levelScores(t *testing.T, d leveled, x []float64) (tasks []leveledTask) {
+	t.Helper()
+	cfg := &Config{Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{Name: "d", Detector: d.detector, Stride: d.stride, Fingerprint: 1}}}
+	s, e := New(cfg), detectors.NewCPU(1)
+	b := e.Batch()
+	key := []byte("a")
+	for i, v := range x {
+		var carry detectors.Words
+		if k := s.Keys.Get(key); k != nil {
+			carry = slices.Clone(k.Progress[0].Carry)
+		}
+		s.Fold(&Sample{Key: key, Time: int64(i), Offset: int64(i), Values: []float64{v}}, b)
+		if len(b.Tasks) == 0 {
+			continue
+		}
+		if err := e.Execute(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		s.Rows = s.Rows[:0]
+		s.Apply(b)
+		b.Reset()
+		task := leveledTask{i + 1, carry, slices.Repeat([]float64{math.NaN()}, d.stride)}
+		for _, r := range s.Rows {
+			if r.State == RowScored {
+				task.scores[int(r.Offset)-(i+1-d.stride)] = float64(r.Score)
+			}
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}

@@ -1,0 +1,111 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// begin makes the first mark. A rollback to before it undoes an implicit one.
+func begin(s *State, f Floor, implicit bool) {
+	s.next, s.maxTime = f.Offset, f.MaxTime
+	s.Suspects.begin(f)
+	s.journal.Begin(f, implicit)
+	s.readings.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
+	s.sweeps.plan()
+}
+
+// Mark ends an undo unit: all samples below offset next, folded since the last mark, are one step that is committed or
+// rolled back as a whole. Their tasks must have been applied. The first Mark of a new State says where it begins.
+func (s *State) Mark(next int64) {
+	next = s.first(next)
+	if !s.journal.Started() {
+		begin(s, Floor{Offset: next, MaxTime: NoTime}, false)
+		s.route()
+		return
+	}
+	unlogged := s.Decisions.log.Unlogged()
+	switch {
+	case s.journal.Replaying:
+		panic("keystate: Mark during replay")
+	case !s.folder.tasks.Empty() || !s.gate.idle():
+		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
+	case len(unlogged) > 0 && unlogged[0].Offset < s.journal.Open.Start():
+		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
+	case s.changed.Before(s.journal.Open.Start()):
+		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
+	case next < s.next:
+		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
+	case next == s.journal.Open.Start():
+		return
+	case len(unlogged) > 0 && unlogged[len(unlogged)-1].Offset >= next && !unlogged[len(unlogged)-1].Kind.BetweenRecords():
+		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
+	}
+	s.sweeps.pass(next)
+	s.journal.Mark(s.Suspects.floor(next))
+	s.journal.SetFloor(s.snapshots.floor())
+	s.route()
+}
+
+// Committed notes that everything up to the mark at next is committed, with what
+// Snapshot has emitted for it, and discards what would undo it.
+func (s *State) Committed(next int64) {
+	next = s.first(next)
+	if unlogged := s.Decisions.log.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
+		panic("keystate: decisions were committed that Snapshot has not emitted")
+	}
+	if s.changed.Before(next) {
+		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
+	}
+	s.journal.Commit(next)
+	s.Restore.committed(next)
+}
+
+// Rollback undoes everything after the mark at to, which is the last one committed, or the first one of the state. It
+// drops tasks that are not applied; the caller resets their batch. It empties Rows.
+func (s *State) Rollback(to int64) error {
+	if !s.journal.Started() {
+		return nil
+	}
+	if s.journal.Replaying {
+		return errors.New("keystate: rollback during replay, restore again")
+	}
+	to = s.first(to)
+	if err := s.journal.Check(to); err != nil {
+		return fmt.Errorf("keystate: %w", err)
+	}
+	s.folder.tasks.Drop()
+	s.folder.tasks.Invalidate()
+	s.Output.reset()
+	s.Suspects.Refused = s.Suspects.Refused[:0]
+	s.Keys.evictor.Reset()
+	s.gate.reset()
+	if s.next = s.journal.Rollback(to); !s.journal.Started() {
+		s.next = math.MinInt64
+	}
+	s.newest = math.MinInt64
+	rebuild(s)
+	s.route()
+	return nil
+}
+
+// rebuild derives from the keys the queue of dirty ones, the heap of those with
+// held samples and the queues of decisions.
+func rebuild(s *State) {
+	s.dirty.Rebuild(&s.Keys.KeyTable)
+	s.Grids.rebuild()
+	s.held.rebuild()
+	s.silences.rebuild()
+	s.Keys.evictor.Reset()
+	s.orphans.rebuild()
+	s.groups.rebuild()
+	s.Decisions.log.Rebuild(s.next)
+	s.readings.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
+	s.sweeps.plan()
+}

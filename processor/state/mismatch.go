@@ -1,0 +1,15 @@
+package state
+
+import "odradek/processor/state/checkpoint"
+
+// Differences between the configuration and the one that stored state was made by.
+type (
+	// Mismatch is one difference; see mismatch.Mismatch.
+	Mismatch = checkpoint.Mismatch
+	// MismatchError is ErrMismatch with all differences; see mismatch.Error.
+	MismatchError = checkpoint.MismatchError
+)
+
+// ErrMismatch reports that the state was made by another configuration. Config.DropMismatched
+// drops just what the change covers.
+var ErrMismatch = checkpoint.ErrMismatch

@@ -1,0 +1,1194 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/scan"
+	"odradek/detectors/seedtest"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/series"
+)
+
+// model is the package in its plainest form: every row of every key is kept, the
+// past is searched, nothing is packed, undone or stored. It shares only Config
+// and the fake detector's arithmetic with the package.
+type model struct {
+	cfg   *Config
+	max   int64
+	keys  []*modelKey
+	held  []Sample
+	rows  []flat
+	told  []flatEvent
+	count Counts
+	early int64
+
+	suspects []modelSuspect
+	refused  []int64
+	severity int            // of the members of an ensemble of any that exceed
+	heard    []anomaly.Said // likewise, what they say
+	carries  *anomaly.Said  // what the member says that carries a sum; nil: none says anything
+	in       anomaly.Input  // of the last score that was judged, as far as it was explained
+}
+
+type modelSuspect struct {
+	Sample
+	votes, agree int
+}
+
+// offer takes a sample of the log: the suspects first.
+func (m *model) offer(sm Sample) {
+	all := append(slices.Clone(m.suspects), modelSuspect{Sample: sm})
+	for i := range all[:len(all)-1] {
+		all[i].votes++
+		if sm.Time >= all[i].Time-m.cfg.Reading.MaxJump {
+			all[i].agree++
+		}
+	}
+	top, taken := m.max, map[int64]bool{}
+	var line []Sample
+	for again := true; again; {
+		again = false
+		for _, u := range all {
+			near := m.cfg.Reading.MaxJump == 0 || top != NoTime && u.Time <= top+m.cfg.Reading.MaxJump
+			if !taken[u.Offset] && (u.agree >= 2 || near) {
+				taken[u.Offset], again = true, true
+				line, top = append(line, u.Sample), max(top, u.Time)
+			}
+		}
+	}
+	m.suspects = nil
+	for _, u := range all {
+		switch {
+		case taken[u.Offset]:
+		case u.votes-u.agree >= 2:
+			m.count[Rejected]++
+			m.refused = append(m.refused, u.Offset)
+		default:
+			m.suspects = append(m.suspects, u)
+		}
+	}
+	slices.SortFunc(line, func(a, b Sample) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	for _, taken := range line {
+		m.sample(taken, sm.Offset)
+	}
+	m.overdue(sm.Offset)
+}
+
+// older compares keys by their last turn.
+func (k *modelKey) older(o *modelKey) int {
+	return cmp.Or(cmp.Compare(k.offset, o.offset), bytes.Compare(k.name, o.name))
+}
+
+type modelKey struct {
+	name         []byte
+	last, offset int64
+	any          bool
+	wins         []modelWin
+	fresh        [][]modelRow // by detector
+	carry        []detectors.Words
+	history      [][]float32
+	scores       [][]float32 // all, by detector
+	line, scored [][]modelSaid
+	past, judged map[[2]int][]float32 // by ensemble and member
+	runs         map[[2]int]int       // of ratios above 1
+	overdue      map[[2]int][]flat    // such ratios, too late for their samples
+	heard        map[int][]anomaly.Said
+	summary      [][]float64
+	left         []int // rows in it
+	events       []anomaly.State
+	silent       *anomaly.Anomaly
+}
+
+type modelRow struct {
+	time, offset int64
+	imputed      bool
+	v            []float64
+}
+
+type modelWin struct {
+	rows []modelRow
+
+	// Of a grid: the samples of its open stride, empty without one; and of those before.
+	open, past []Sample
+}
+
+func (m *model) wm() int64 { return m.max - m.cfg.Reading.Lateness }
+
+func (m *model) key(name []byte) *modelKey {
+	for _, k := range m.keys {
+		if bytes.Equal(k.name, name) {
+			return k
+		}
+	}
+	return nil
+}
+
+func (m *model) looks(name []byte) (d []int) {
+	for i := range m.cfg.Detectors {
+		if m.cfg.Detectors[i].Ensemble == nil && m.reads(i, name) {
+			d = append(d, i)
+		}
+	}
+	return d
+}
+
+func (m *model) reads(i int, name []byte) bool {
+	d := &m.cfg.Detectors[i]
+	if d.Ensemble != nil {
+		for _, member := range d.Ensemble.Members {
+			if !m.reads(member, name) {
+				return false
+			}
+		}
+	}
+	return d.Keys == nil || d.Keys(name)
+}
+
+// modelSaid is what the members of an ensemble say of a sample; nil: nothing yet.
+type modelSaid struct {
+	time, offset int64
+	rows         map[int]flat // by member
+	past         map[int]bool
+}
+
+// said is a row of a detector. The ensembles score the samples that all members have got past.
+func (m *model) said(k *modelKey, i int, row flat) {
+	m.rows = append(m.rows, row)
+	in := m.in // before an ensemble's score is judged
+	for e := range m.cfg.Detectors {
+		d := &m.cfg.Detectors[e]
+		if d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i) || !m.reads(e, k.name) {
+			continue
+		}
+		own := row
+		row := m.delayed(k, e, i, row)
+		if d.Ensemble.Any {
+			said := anomaly.Said{Member: m.cfg.Detectors[i].Name, Time: row.time, Offset: row.offset, Until: row.till,
+				Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
+			row = m.counted(k, [2]int{e, i}, row)
+			if m.cfg.Detectors[i].Events != nil {
+				said.Expected, said.Actual, said.Contribution, said.Part = in.Expected, in.Actual, in.Contribution, in.Part
+			}
+			if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
+				k.heard[e] = append(k.heard[e], said)
+			}
+		}
+		sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
+		if score := math.Float32frombits(own.judged); sums && score == score && in.Part != nil {
+			bound := float64(d.Threshold.Least(k.history[e]))
+			if t := m.term(k, e, i, score); t > 0 && t*float64(2*len(d.Ensemble.Members)) > bound {
+				k.heard[e] = append(k.heard[e], anomaly.Said{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset, Until: own.till,
+					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part})
+			}
+		}
+		line := k.line[e]
+		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset }) {
+			line = append(line, modelSaid{row.time, row.offset, map[int]flat{}, map[int]bool{}})
+		}
+		slices.SortFunc(line, func(a, b modelSaid) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset)) })
+		for _, s := range line {
+			s.past[i] = s.past[i] || s.time < row.time || s.time == row.time && s.offset <= row.offset
+			if s.offset == row.offset {
+				s.rows[i] = row
+			}
+		}
+		// A new sample is one that those have got past that have got past a later one.
+		for n := len(line) - 2; n >= 0; n-- {
+			for j := range line[n+1].past {
+				line[n].past[j] = line[n].past[j] || line[n+1].past[j]
+			}
+		}
+		span := 1
+		for _, j := range d.Ensemble.Members {
+			span = max(span, m.cfg.Detectors[j].Stride)
+		}
+		scored := k.scored[e]
+		for len(line) > 0 {
+			first := line[0]
+			late := len(scored) > 0 && slices.ContainsFunc(scored, func(s modelSaid) bool {
+				return s.time > first.time || s.time == first.time && s.offset >= first.offset
+			})
+			all := !slices.ContainsFunc(d.Ensemble.Members, func(j int) bool { return !first.past[j] })
+			if !late && !all && len(line) <= span {
+				break
+			}
+			line = line[1:]
+			if !late {
+				scored = append(scored, first)
+			}
+			m.combine(k, e, first, late)
+		}
+		k.line[e], k.scored[e] = line, scored
+	}
+}
+
+// delayed returns what ensemble e combines where its member i has said a row: with Align the score of an earlier one of the member's.
+func (m *model) delayed(k *modelKey, e, i int, row flat) flat {
+	lag := m.lag(e, i)
+	if lag == 0 {
+		return row
+	}
+	all := append(k.judged[[2]int{e, i}], math.Float32frombits(row.judged))
+	k.judged[[2]int{e, i}] = all
+	row.judged, row.about, row.till = math.Float32bits(float32(math.NaN())), math.MaxInt64, math.MinInt64
+	if len(all) > lag {
+		row.judged = math.Float32bits(all[len(all)-1-lag])
+	}
+	return row
+}
+
+// term is a member's term in a sum, by the scores that are in its mean.
+func (m *model) term(k *modelKey, e, j int, score float32) float64 {
+	mean := 0.0
+	for n, s := range k.past[[2]int{e, j}] {
+		mean += (float64(s) - mean) / float64(min(n+1, m.cfg.Detectors[e].Ensemble.Memory))
+	}
+	ratio := 1.0
+	if score = max(0, min(math.MaxFloat32, score)); mean > 0 {
+		ratio = math.Max(0.1, math.Min(1e6, float64(score)/mean))
+	} else if score > 0 {
+		ratio = 1e6
+	}
+	return math.Log(ratio)
+}
+
+// carrier returns what the member says whose term in a sum is the largest of those that say anything of the scores that it was computed
+// from, and takes what they have said of samples up to this one.
+func (m *model) carrier(k *modelKey, e int, said modelSaid, terms []float64, about int64) (carrier *anomaly.Said) {
+	d, most := &m.cfg.Detectors[e], 0.0
+	var rest []anomaly.Said
+	for _, s := range k.heard[e] {
+		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
+		lagged := false
+		for n, j := range d.Ensemble.Members {
+			if m.cfg.Detectors[j].Name != s.Member {
+				continue
+			}
+			lagged = m.lag(e, j) > 0
+			row, there := said.rows[j]
+			if now && there && math.Float32frombits(row.judged) == s.Score && terms[n] > 0 && terms[n] >= most {
+				one := s
+				carrier, most = &one, terms[n]
+			}
+		}
+		if !now || lagged && s.Until >= about {
+			rest = append(rest, s)
+		}
+	}
+	k.heard[e] = rest
+	return carrier
+}
+
+// lag returns the number of scores by which a member of an ensemble is delayed.
+func (m *model) lag(e, i int) int {
+	d, most := m.cfg.Detectors[e].Ensemble, 0
+	middle := func(j int) int { return max(1, int(m.cfg.Detectors[j].Smooth)) - 1 } // fakes say nothing of their reach
+	for _, j := range d.Members {
+		most = max(most, middle(j))
+	}
+	if !d.Align {
+		return 0
+	}
+	return (most - middle(i)) / 2
+}
+
+// combine scores a sample by the definition in package ensemble.
+func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
+	d := &m.cfg.Detectors[e]
+	if d.Ensemble.Any {
+		m.highest(k, e, said, late)
+		return
+	}
+	missing := math.Float32bits(float32(math.NaN()))
+	out := flat{string(k.name), int32(e), RowScored, missing, said.offset, said.time, math.MaxInt64, math.MinInt64, false, 0, missing, missing,
+		0, 0}
+	sum, scored, imputed := 0.0, false, false
+	about, till := int64(math.MaxInt64), int64(math.MinInt64)
+	var terms []float64
+	for _, j := range d.Ensemble.Members {
+		past := k.past[[2]int{e, j}]
+		if !late && len(past) < d.Ensemble.MinPoints {
+			out.state = RowWarmingUp
+		}
+		row, there := said.rows[j]
+		imputed = imputed || there && row.state == RowImputed
+		score := math.Float32frombits(row.judged)
+		if !there || score != score {
+			terms = append(terms, 0)
+			continue
+		}
+		score = max(0, min(math.MaxFloat32, score))
+		terms = append(terms, m.term(k, e, j, score))
+		scored, sum = true, sum+terms[len(terms)-1]
+		about, till = min(about, row.about), max(till, row.till)
+		k.past[[2]int{e, j}] = append(past, score)
+	}
+	if late {
+		return
+	}
+	if about > till {
+		about, till = said.time, said.time
+	}
+	carrier := m.carrier(k, e, said, terms, about)
+	if out.about, out.till = about, till; out.state == RowWarmingUp {
+		m.rows = append(m.rows, out)
+		return
+	}
+	if imputed {
+		out.state = RowImputed
+	}
+	if scored {
+		out.score = math.Float32bits(float32(sum))
+		var shares []float64
+		if sum = 0; slices.Max(terms) > 0 {
+			for _, t := range terms {
+				sum += math.Max(0, t)
+			}
+			for _, t := range terms {
+				shares = append(shares, math.Max(0, t)/sum)
+			}
+		}
+		m.carries = carrier
+		out = m.judged(k, e, out, nil, func(in *anomaly.Input) { in.Contribution = shares })
+		m.carries = nil
+	}
+	m.rows = append(m.rows, out)
+}
+
+// replaced reports whether an ensemble of any makes a detector's events of a key.
+func (m *model) replaced(k *modelKey, i int) bool {
+	for e := range m.cfg.Detectors {
+		d := &m.cfg.Detectors[e]
+		if d.Ensemble != nil && d.Ensemble.Any && d.Events != nil && !d.Shadow && slices.Contains(d.Ensemble.Members, i) && m.reads(e, k.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// counted returns a member's row with its ratio in place of its score, and its severity if the ratio is above 1.
+func (m *model) counted(k *modelKey, of [2]int, row flat) flat {
+	score, bound := float64(math.Float32frombits(row.judged)), float64(math.Float32frombits(row.threshold))
+	ratio := math.NaN()
+	switch {
+	case math.IsInf(bound, 0) || row.exceeds != (score > bound): // warming up, or turned away
+	case bound > 0:
+		ratio = score / bound
+	case bound < 0:
+		ratio = 1 + (score-bound)/-bound
+	case bound == 0 && score == 0:
+		ratio = 1
+	case bound == 0 && score != 0:
+		ratio = max(0, 1e6*score/math.Abs(score))
+	}
+	ratio = max(0, min(1e6, ratio))
+	if severity := row.severity; row.exceeds && ratio == ratio {
+		ratio = max(ratio, 1+1.0/(1<<23))
+		row.severity = severity
+		k.runs[of]++
+		d := &m.cfg.Detectors[of[1]]
+		if d.Events != nil && k.runs[of] < d.Events.OpenAfter {
+			ratio, row.severity = 1, 0
+		}
+	} else if row.severity = 0; ratio == ratio {
+		ratio = min(ratio, 1)
+		k.runs[of] = 0
+	}
+	row.judged = math.Float32bits(float32(ratio))
+	return row
+}
+
+// highest scores a sample by the definition of any in package ensemble.
+func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
+	missing := math.Float32bits(float32(math.NaN()))
+	out := flat{string(k.name), int32(e), RowWarmingUp, missing, said.offset, said.time, said.time, said.time, false, 0, missing, missing,
+		0, 0}
+	members := m.cfg.Detectors[e].Ensemble.Members
+	var some, above []flat
+	ratios, imputed := make([]float64, len(members)), false
+	for _, j := range members {
+		of := [2]int{e, j}
+		row, there := said.rows[j]
+		imputed = imputed || there && row.state == RowImputed
+		ratio := math.Float32frombits(row.judged)
+		if !there || ratio != ratio {
+			continue
+		}
+		k.past[of] = append(k.past[of], ratio)
+		if late && ratio > 1 {
+			k.overdue[of] = append(k.overdue[of], row)
+		}
+		if some = append(some, row); ratio > 1 {
+			above = append(above, row)
+		}
+	}
+	if late {
+		return
+	}
+	var heard []anomaly.Said
+	k.heard[e] = slices.DeleteFunc(k.heard[e], func(s anomaly.Said) bool {
+		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
+		if now {
+			heard = append(heard, s)
+		}
+		return now
+	})
+	if len(above) > 0 {
+		some = above
+	}
+	for i, row := range some {
+		if i == 0 {
+			out.about, out.till = row.about, row.till
+		}
+		out.about, out.till = min(out.about, row.about), max(out.till, row.till)
+	}
+	best, severity := math.NaN(), -1
+	for n, j := range members {
+		of := [2]int{e, j}
+		rows := k.overdue[of]
+		for _, row := range rows {
+			out.about = min(out.about, row.about)
+		}
+		delete(k.overdue, of)
+		if row, there := said.rows[j]; there {
+			rows = append(rows, row)
+		}
+		for _, row := range rows {
+			ratio := float64(math.Float32frombits(row.judged))
+			if ratio != ratio {
+				continue
+			}
+			ratios[n] = max(ratios[n], ratio)
+			if !(best > ratio) {
+				best = ratio
+			}
+			if ratio > 1 {
+				severity = max(severity, int(row.severity))
+			}
+		}
+		if len(k.past[of]) > 0 {
+			out.state = RowScored
+		}
+	}
+	if imputed && out.state == RowScored {
+		out.state = RowImputed
+	}
+	if best == best {
+		out.score = math.Float32bits(float32(best))
+		sum := 0.0
+		for _, r := range ratios {
+			sum += math.Log(max(1, r))
+		}
+		shares := make([]float64, len(members))
+		for n, r := range ratios {
+			shares[n] = math.Log(max(1, r)) / sum
+		}
+		if sum == 0 {
+			clear(shares)
+			if shares[slices.Index(ratios, best)] = 1; best == 0 {
+				shares = nil
+			}
+		}
+		m.severity, m.heard = severity, heard
+		out = m.judged(k, e, out, nil, func(in *anomaly.Input) {
+			if heard == nil {
+				in.Contribution = shares
+			}
+		})
+		m.severity, m.heard = -1, nil
+	}
+	m.rows = append(m.rows, out)
+}
+
+// overdue releases what has waited for too many offsets.
+func (m *model) overdue(offset int64) {
+	for m.cfg.Reading.MaxHeld > 0 {
+		byOffset := slices.Clone(m.held)
+		slices.SortFunc(byOffset, func(a, b Sample) int { return cmp.Compare(a.Offset, b.Offset) })
+		if len(byOffset) == 0 || byOffset[0].Offset > offset-int64(m.cfg.Reading.MaxHeld) {
+			return
+		}
+		first := byOffset[0]
+		m.sort()
+		m.held = slices.DeleteFunc(m.held, func(h Sample) bool {
+			goes := bytes.Equal(h.Key, first.Key) && h.Time <= first.Time
+			if goes {
+				m.early++
+				m.row(h)
+			}
+			return goes
+		})
+	}
+}
+
+// sample takes a sample in its turn.
+func (m *model) sample(sm Sample, turn int64) {
+	filtered := len(m.looks(sm.Key)) == 0
+	late := !filtered && m.cfg.Reading.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
+	old := m.max
+	if sm.Time > m.max {
+		m.max = sm.Time
+	}
+	k := m.key(sm.Key)
+	switch same := func(o Sample) bool { return bytes.Equal(o.Key, sm.Key) && o.Time == sm.Time }; {
+	case filtered:
+	case late:
+	case k != nil && k.any && sm.Time < k.last, m.cfg.Reading.Lateness == 0 && m.closed(sm.Key, sm.Time, old):
+		late = true
+	case m.cfg.Reading.DropDuplicates && (k != nil && k.any && sm.Time == k.last || slices.ContainsFunc(m.held, same)):
+		m.count[Duplicate]++
+		return
+	}
+	if late {
+		m.count[Late]++
+		return
+	}
+	m.release()
+	var expired []*modelKey
+	if m.cfg.TTL > 0 && old != NoTime {
+		step := float64(max(1, m.cfg.TTL/8))
+		if math.Floor(float64(m.wm())/step) != math.Floor(float64(old-m.cfg.Reading.Lateness)/step) {
+			m.keys = slices.DeleteFunc(m.keys, func(k *modelKey) bool {
+				gone := m.newest(k) < m.wm()-m.cfg.TTL && k.offset < turn
+				if gone {
+					expired = append(expired, k)
+				}
+				return gone
+			})
+		}
+	}
+	slices.SortFunc(expired, (*modelKey).older)
+	for _, k := range expired {
+		m.end(k, anomaly.Expired, turn)
+	}
+	if m.cfg.Silence > 0 && m.max > old && old != NoTime {
+		m.silences(turn)
+	}
+	if filtered {
+		m.count[Filtered]++
+		return
+	}
+	if k = m.key(sm.Key); k == nil {
+		for m.cfg.MaxKeys > 0 && len(m.keys) >= m.cfg.MaxKeys {
+			i := 0
+			for j := range m.keys {
+				if m.keys[j].older(m.keys[i]) < 0 {
+					i = j
+				}
+			}
+			if m.keys[i].offset == turn {
+				break
+			}
+			m.held = slices.DeleteFunc(m.held, func(h Sample) bool {
+				gone := bytes.Equal(h.Key, m.keys[i].name)
+				if gone {
+					m.count[Evicted]++
+				}
+				return gone
+			})
+			m.end(m.keys[i], anomaly.Evicted, turn)
+			m.keys = slices.Delete(m.keys, i, i+1)
+		}
+		n := len(m.cfg.Detectors)
+		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
+			history: make([][]float32, n), scores: make([][]float32, n),
+			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, judged: map[[2]int][]float32{},
+			heard: map[int][]anomaly.Said{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
+			summary: make([][]float64, n), left: make([]int, n), events: make([]anomaly.State, n)}
+		m.keys = append(m.keys, k)
+	}
+	k.offset = turn
+	if k.silent != nil && sm.Time >= m.wm()-m.cfg.Silence {
+		m.sound(k, anomaly.Recovered, sm.Time, sm.Offset)
+	}
+	if m.cfg.Reading.Lateness > 0 && !(k.any && sm.Time == k.last) {
+		m.held = append(m.held, sm)
+		m.release()
+		return
+	}
+	m.row(sm)
+}
+
+func (m *model) sort() {
+	slices.SortFunc(m.held, func(a, b Sample) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+}
+
+func (m *model) release() {
+	m.sort()
+	for {
+		at := int64(math.MaxInt64)
+		if len(m.held) > 0 {
+			at = m.held[0].Time
+		}
+		if m.closeFirst(min(at, m.wm())) {
+			continue
+		}
+		if at > m.wm() || len(m.held) == 0 {
+			break
+		}
+		sm := m.held[0]
+		m.held = m.held[1:]
+		m.row(sm)
+	}
+}
+
+func (m *model) row(sm Sample) {
+	k := m.key(sm.Key)
+	k.last, k.any = sm.Time, true
+	looks := m.looks(sm.Key)
+	need := make([]int, len(m.cfg.Windows))
+	for _, i := range looks {
+		d := &m.cfg.Detectors[i]
+		f := d.Detector.(*fake)
+		need[d.Window] = max(need[d.Window], f.window+d.Stride-1)
+	}
+	in := make([]bool, len(m.cfg.Windows))
+	for wi := range k.wins {
+		w := &k.wins[wi]
+		if need[wi] == 0 {
+			continue
+		}
+		if g := m.cfg.Windows[wi].Grid; g != nil {
+			in[wi] = cellOf(g, sm) >= 0
+			continue
+		}
+		r := modelRow{time: sm.Time, offset: sm.Offset}
+		for j, c := range m.cfg.Windows[wi].Columns {
+			v := sm.Values[c]
+			if math.IsNaN(v) {
+				r.imputed = true
+				if len(w.rows) > 0 {
+					v = w.rows[len(w.rows)-1].v[j]
+				}
+			}
+			r.v = append(r.v, v)
+		}
+		if r.imputed && m.cfg.Windows[wi].Incomplete && !m.cfg.Reading.Hold {
+			r.imputed, r.v = false, nil
+			there := false
+			for _, c := range m.cfg.Windows[wi].Columns {
+				r.v = append(r.v, sm.Values[c])
+				there = there || !math.IsNaN(sm.Values[c])
+			}
+			if !there {
+				continue
+			}
+		}
+		if r.imputed && (!m.cfg.Reading.Hold || len(w.rows) == 0) {
+			continue
+		}
+		in[wi] = true
+		w.rows = append(w.rows, r)
+	}
+	out := Missing
+	for wi := range k.wins { // rows come window by window
+		if !in[wi] {
+			continue
+		}
+		if out == Missing {
+			out = WarmingUp
+		}
+		if g := m.cfg.Windows[wi].Grid; g != nil {
+			w := &k.wins[wi]
+			if end := endOf(g, w.open); len(w.open) > 0 && sm.Time >= end { // released early
+				m.close(k, wi)
+			}
+			if w.open = append(w.open, sm); len(startsBefore(g, w)) >= g.Learn {
+				out = Scored
+			}
+			continue
+		}
+		for _, i := range looks {
+			d := &m.cfg.Detectors[i]
+			f := d.Detector.(*fake)
+			if d.Window != wi {
+				continue
+			}
+			w := &k.wins[wi]
+			n := len(w.rows)
+			if n < f.least {
+				m.said(k, i, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
+					sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, int32(f.least - n)})
+				continue
+			}
+			out = Scored
+			k.fresh[i] = append(k.fresh[i], w.rows[n-1])
+			if len(k.fresh[i]) == d.Stride {
+				m.task(k, i, w)
+				k.fresh[i] = nil
+			}
+		}
+	}
+	m.count[out]++
+}
+
+// cellOf returns the cell that a sample is in; -1: none.
+func cellOf(g *series.Grid, sm Sample) int {
+	x, y := sm.Values[g.X], sm.Values[g.Y]
+	if !(x >= g.Box[0] && x < g.Box[2] && y >= g.Box[1] && y < g.Box[3]) {
+		return -1
+	}
+	return int((x-g.Box[0])/(g.Box[2]-g.Box[0])*float64(g.Columns)) + g.Columns*int((y-g.Box[1])/(g.Box[3]-g.Box[1])*float64(g.Rows))
+}
+
+// strideOf returns how long a stride of a grid is.
+func strideOf(g *series.Grid) int64 { return cmp.Or(g.Stride, g.Span) }
+
+// startsBefore are the starts of the strides with samples before the window that ends with that of a grid which is open.
+func startsBefore(g *series.Grid, w *modelWin) map[int64]bool {
+	starts := map[int64]bool{}
+	for _, sm := range w.past {
+		if end := endOf(g, []Sample{sm}); end <= endOf(g, w.open)-g.Span {
+			starts[end] = true
+		}
+	}
+	return starts
+}
+
+// endOf returns the end of the stride that samples are in.
+func endOf(g *series.Grid, open []Sample) int64 {
+	if len(open) == 0 {
+		return math.MaxInt64
+	}
+	return (int64(math.Floor(float64(open[0].Time)/float64(strideOf(g)))) + 1) * strideOf(g)
+}
+
+// closed reports whether a grid of a key takes no sample of that time any more.
+func (m *model) closed(name []byte, time, watermark int64) bool {
+	return slices.ContainsFunc(m.looks(name), func(i int) bool {
+		g := m.cfg.Windows[m.cfg.Detectors[i].Window].Grid
+		return g != nil && watermark != NoTime && endOf(g, []Sample{{Time: time}}) <= watermark
+	})
+}
+
+// closeFirst closes a window of a grid that ends first, at that time or before; false: there is none.
+func (m *model) closeFirst(until int64) bool {
+	byName := slices.Clone(m.keys)
+	slices.SortFunc(byName, func(a, b *modelKey) int { return bytes.Compare(a.name, b.name) })
+	var first *modelKey
+	which, end := 0, int64(math.MaxInt64)
+	for _, k := range byName {
+		for wi := range k.wins {
+			if g := m.cfg.Windows[wi].Grid; g != nil && endOf(g, k.wins[wi].open) < end {
+				first, which, end = k, wi, endOf(g, k.wins[wi].open)
+			}
+		}
+	}
+	if first == nil || end > until {
+		return false
+	}
+	m.close(first, which)
+	return true
+}
+
+// close closes the window of a key's grid: a task of each detector, and the next one's past.
+func (m *model) close(k *modelKey, wi int) {
+	w, g := &k.wins[wi], m.cfg.Windows[wi].Grid
+	end, last := endOf(g, w.open), w.open[len(w.open)-1]
+	for _, i := range m.looks(k.name) {
+		d := &m.cfg.Detectors[i]
+		if d.Ensemble != nil || d.Window != wi {
+			continue
+		}
+		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), last.Offset, end - 1, end - g.Span, end - 1,
+			false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, 0}
+		if len(startsBefore(g, w)) < g.Learn {
+			row.state, row.about = RowWarmingUp, end-1
+			row.remaining = int32(max(1, g.Learn-len(startsBefore(g, &modelWin{past: w.past}))))
+			m.rows = append(m.rows, row)
+			continue
+		}
+		b := &detectors.Batch{}
+		t := detectors.Task{Op: scan.Op, Dim: 2, Fresh: 1}
+		t.Params = b.Put(d.Detector.Params())
+		var dst []int64
+		t.X, dst = b.GrowI64(2 * g.Cells())
+		for cell := range g.Cells() {
+			dst[2*cell+1] = 1
+		}
+		for _, sm := range slices.Concat(w.past, w.open) {
+			if sm.Time >= end-g.Span {
+				dst[2*cellOf(g, sm)]++
+			} else if g.Learn > 0 {
+				dst[2*cellOf(g, sm)+1]++
+			}
+		}
+		b.GrowOutputs(&t, detectors.Outputs{Scores: 1})
+		b.Tasks = append(b.Tasks, t)
+		execute(b)
+		row.score = math.Float32bits(b.Rows(0).Scores[0])
+		m.rows = append(m.rows, m.judged(k, i, row, nil, func(*anomaly.Input) {}))
+	}
+	w.past, w.open = append(w.past, w.open...), nil
+}
+
+// centered returns the rows that the last of all of a key's rows is centred on, as one of
+// a full window: those that all full windows of its block have; nil: there are none.
+func centered(all []modelRow, full, dim int) []modelRow {
+	if len(all) < full {
+		return nil
+	}
+	block := 1
+	for 2*block <= full/2 && block < 128 {
+		block *= 2
+	}
+	first := len(all) // the number of the block's first row, from 1
+	for first%block > 0 {
+		first--
+	}
+	common := all[first+block-1-full : first] // of the windows that end at first to first+block-1
+	for c := range dim {
+		if !slices.ContainsFunc(common, func(r modelRow) bool { return !math.IsNaN(r.v[c]) }) {
+			return nil
+		}
+	}
+	return common
+}
+
+// middleOf returns the center of a column of rows.
+func middleOf(rows []modelRow, c int) float64 {
+	three := []float64{rows[0].v[c], rows[len(rows)/2].v[c], rows[len(rows)-1].v[c]}
+	sorted := slices.Clone(three)
+	slices.Sort(sorted) // NaN first
+	if !math.IsNaN(sorted[0]) {
+		return sorted[1]
+	}
+	for r := range rows {
+		three = append(three, rows[r].v[c])
+	}
+	if i := slices.IndexFunc(three, func(v float64) bool { return v == v }); i >= 0 {
+		return three[i]
+	}
+	return 0
+}
+
+// scaleOf returns the range of a column.
+func scaleOf(rows []modelRow, c int) float64 {
+	var all []float64
+	for _, r := range rows {
+		all = append(all, r.v[c])
+	}
+	if s := slices.Max(all) - slices.Min(all); s > 0 {
+		return s
+	}
+	return 1
+}
+
+func (m *model) task(k *modelKey, i int, w *modelWin) {
+	d := &m.cfg.Detectors[i]
+	f := d.Detector.(*fake)
+	x := w.rows[max(0, len(w.rows)-(f.window+d.Stride-1)):]
+	dim := len(m.cfg.Windows[d.Window].Columns)
+	b := &detectors.Batch{}
+	b.GrowF32(3) // arenas are not empty
+	t := detectors.Task{Op: f.Op(), Dim: uint32(dim), Fresh: uint32(d.Stride)}
+	var dst []float32
+	t.Params = b.Put(f.Params())
+	t.X, dst = b.GrowF32(len(x) * dim)
+	around := centered(w.rows, f.window+d.Stride-1, dim)
+	if around == nil {
+		around = x
+	}
+	centers := make([]float64, dim)
+	scales := make([]float64, dim)
+	for c := range dim {
+		centers[c], scales[c] = middleOf(around, c), 1
+		if d.Scale {
+			scales[c] = scaleOf(around, c)
+		}
+		for r := range x {
+			dst[r*dim+c] = float32((x[r].v[c] - centers[c]) / scales[c])
+		}
+	}
+	if p := f.Summary(dim); p != nil {
+		for ; k.left[i] < len(w.rows)-(f.window-1); k.left[i]++ {
+			k.summary[i] = p.Add(k.summary[i], w.rows[k.left[i]].v)
+		}
+		t.Bins, dst = b.GrowF32(p.Count(k.summary[i]) * (dim + 1))
+		p.Pack(dst, k.summary[i], centers)
+	}
+	t.Carry = b.Put(k.carry[i])
+	size, _ := f.Size(detectors.View{Dim: dim, Rows: len(x), Fresh: d.Stride})
+	b.GrowOutputs(&t, size)
+	b.Tasks = append(b.Tasks, t)
+	execute(b)
+	rows := b.Rows(0)
+	k.carry[i] = slices.Clone(rows.Next)
+	finds := f.AppendFindings(nil, rows)
+	for j, r := range k.fresh[i] {
+		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time, false, 0,
+			math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, 0}
+		if r.imputed {
+			row.state = RowImputed
+		}
+		var best *detectors.Finding // of the sample: a score is known by sample and detector
+		for n := range finds {
+			if f := &finds[n]; f.Fresh == j && (best == nil || f.Score > best.Score) {
+				best = f
+			}
+		}
+		if best != nil {
+			row.score, row.about, row.till = math.Float32bits(float32(best.Score)), x[best.From].time, x[best.To].time
+			row = m.judged(k, i, row, r.v, func(in *anomaly.Input) {
+				at := rows.Len() - rows.Fresh + j
+				for c := range rows.Dim {
+					if f.id%2 == 0 {
+						in.Expected = append(in.Expected, float64(rows.X[max(0, at-1)*rows.Dim+c])*scales[c]+centers[c])
+						in.Actual = append(in.Actual, r.v[c])
+						in.Contribution = append(in.Contribution, 1/float64(rows.Dim))
+						in.Part = &anomaly.Part{From: r.time, At: r.time}
+					}
+				}
+			})
+		}
+		m.said(k, i, row)
+	}
+}
+
+// meanOf returns the bits of the mean of the last n scores, or of NaN while there are fewer.
+func meanOf(scores []float32, n int) uint32 {
+	if n = max(n, 1); n == 1 {
+		return math.Float32bits(scores[len(scores)-1])
+	}
+	if len(scores) < n {
+		return math.Float32bits(float32(math.NaN()))
+	}
+	sum := 0.0
+	for _, s := range scores[len(scores)-n:] {
+		sum += math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s)))
+	}
+	return math.Float32bits(float32(sum / float64(n)))
+}
+
+// judged returns a row with its verdict, and what becomes of the key's anomaly. values are the sample's, as the
+// detector's window has them.
+func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain func(*anomaly.Input)) flat {
+	d := &m.cfg.Detectors[i]
+	k.scores[i] = append(k.scores[i], math.Float32frombits(row.score))
+	row.judged = meanOf(k.scores[i], int(d.Smooth))
+	var in anomaly.Input
+	explain(&in)
+	m.in = in
+	if score := math.Float32frombits(row.judged); d.Threshold == nil || score != score {
+		return row
+	}
+	if k.history[i] == nil {
+		k.history[i] = make([]float32, d.Threshold.Size())
+	}
+	score := math.Float32frombits(row.judged)
+	rule := *d.Threshold
+	if rule.Decluster == 0 {
+		rule.Decluster = max(1, int(d.Smooth)) // fakes say nothing of their reach
+		if d.Ensemble != nil {
+			reach := 1
+			for _, j := range d.Ensemble.Members {
+				reach = max(reach, int(m.cfg.Detectors[j].Smooth))
+			}
+			rule.Decluster += reach - 1
+		}
+	}
+	v := rule.JudgeAt(k.history[i], score, row.time)
+	if d.Ensemble != nil && d.Ensemble.Any && v.Exceeds && m.severity >= 0 {
+		v.Severity = uint8(m.severity)
+	}
+	turned := false
+	if g := d.Guard; g != nil && v.Exceeds {
+		turned = !g.Open(func(i int) float64 { return values[i] }) || !g.Admits(in.Expected, in.Actual, in.Contribution)
+	}
+	if turned {
+		v.Exceeds, v.Severity = false, 0
+	}
+	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
+	if d.Events == nil || m.replaced(k, i) {
+		return row
+	}
+	if !k.events[i].Peak(score) && (d.Guard == nil || !d.Guard.Deviates()) {
+		in.Part = nil // it is not asked for
+	}
+	in = anomaly.Input{
+		Part: in.Part, Located: d.Ensemble == nil || !d.Ensemble.Any, Ordinary: turned, Shadow: d.Shadow,
+		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
+		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Said: m.heard,
+	}
+	if m.carries != nil && v.Exceeds && k.events[i].Peak(score) {
+		in.Carry(m.carries)
+	}
+	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
+		if d.Shadow && c.Kind == anomaly.Open {
+			k.events[i].SetGroup(nil)
+		} else if g := m.group(k, c.Anomaly.ID, c.Time); g != nil && c.Kind == anomaly.Open {
+			k.events[i].SetGroup(g)
+			c.Anomaly.Group = g
+		}
+		m.tell(k, int32(i), d.Name, c)
+	}
+	return row
+}
+
+// group is that of an anomaly that opens: the last to begin, within the window, of those that the keys of the
+// group remember.
+func (m *model) group(k *modelKey, id [16]byte, time int64) *anomaly.Group {
+	if m.cfg.Grouping == nil {
+		return nil
+	}
+	name := m.cfg.Grouping.By(k.name)
+	if name == nil {
+		return nil
+	}
+	var last *anomaly.Group
+	see := func(g *anomaly.Group) {
+		if g != nil && max(g.Since-time, time-g.Since) <= m.cfg.Grouping.Window && (last == nil || g.Since > last.Since ||
+			g.Since == last.Since && bytes.Compare(g.ID[:], last.ID[:]) > 0) {
+			last = g
+		}
+	}
+	for _, other := range m.keys {
+		if !bytes.Equal(m.cfg.Grouping.By(other.name), name) {
+			continue
+		}
+		for i := range other.events {
+			see(other.events[i].Group())
+		}
+		if other.silent != nil {
+			see(other.silent.Group)
+		}
+	}
+	if last != nil {
+		return last
+	}
+	return &anomaly.Group{ID: id, Since: time}
+}
+
+func (m *model) tell(k *modelKey, det int32, name string, c anomaly.Change) {
+	m.told = append(m.told, flatEvent{string(k.name), name, det, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil)), 0})
+}
+
+// end is the end of a key.
+func (m *model) end(k *modelKey, reason anomaly.Reason, offset int64) {
+	for wi := range m.cfg.Windows {
+		for _, i := range m.looks(k.name) {
+			if m.cfg.Detectors[i].Window != wi {
+				continue
+			}
+			if c, ok := k.events[i].End(reason, m.wm(), offset); ok {
+				m.tell(k, int32(i), m.cfg.Detectors[i].Name, c)
+			}
+		}
+	}
+	for i := range m.cfg.Detectors {
+		if m.cfg.Detectors[i].Ensemble == nil || !m.reads(i, k.name) {
+			continue
+		}
+		if c, ok := k.events[i].End(reason, m.wm(), offset); ok {
+			m.tell(k, int32(i), m.cfg.Detectors[i].Name, c)
+		}
+	}
+	if k.silent != nil {
+		m.sound(k, reason, m.wm(), offset)
+	}
+}
+
+// newest returns the time of a key's newest sample.
+func (m *model) newest(k *modelKey) int64 {
+	last := int64(math.MinInt64)
+	if k.any {
+		last = k.last
+	}
+	for _, h := range m.held {
+		if bytes.Equal(h.Key, k.name) {
+			last = max(last, h.Time)
+		}
+	}
+	return last
+}
+
+// silences opens those that are due.
+func (m *model) silences(offset int64) {
+	byOffset := slices.Clone(m.keys)
+	slices.SortFunc(byOffset, (*modelKey).older)
+	for _, k := range byOffset {
+		from := m.newest(k)
+		if k.silent != nil || from >= m.wm()-m.cfg.Silence {
+			continue
+		}
+		k.silent = &anomaly.Anomaly{ID: anomaly.ID("silence", k.name, nil, m.wm(), offset), Start: from, OpenedAt: m.wm(),
+			Threshold: float32(float64(m.cfg.Silence) / 1e6)}
+		k.silent.Group = m.group(k, k.silent.ID, m.wm())
+		m.silence(k, anomaly.Change{Kind: anomaly.Open, Time: m.wm(), Offset: offset})
+	}
+}
+
+// sound ends a silence.
+func (m *model) sound(k *modelKey, reason anomaly.Reason, time, offset int64) {
+	m.silence(k, anomaly.Change{Kind: anomaly.Close, Reason: reason, Time: time, Offset: offset})
+	k.silent = nil
+}
+
+func (m *model) silence(k *modelKey, c anomaly.Change) {
+	a := k.silent
+	a.Revision++
+	a.End, a.PeakTime = c.Time, c.Time
+	a.PeakScore = float32(float64(c.Time-a.Start) / 1e6)
+	a.Severity = 50
+	for times := int64(2); c.Time-a.Start >= times*m.cfg.Silence && a.Severity < 100; times *= 2 {
+		a.Severity = min(100, a.Severity+17)
+	}
+	c.Anomaly = *a
+	m.tell(k, SilenceDetector, series.SilenceName, c)
+}
+
+// TestModel compares the undisturbed fold with the model.
+func TestModel(t *testing.T) {
+	r := seedtest.New(t)
+	rejected, changes, silent, kinds, reasons, early := 0, 0, 0, [3]int{}, [5]int{}, int64(0)
+	for range 60 {
+		w := newWorld(t, r, 100+r.IntN(900))
+		m := &model{cfg: w.cfg, max: NoTime}
+		for _, sm := range w.log {
+			m.offer(sm)
+		}
+		for i := range w.rows {
+			w.rows[i].behind = 0 // that is a matter of the fold, and of no consequence to it
+			if w.cfg.Detectors[w.rows[i].det].Ensemble != nil {
+				w.rows[i].remaining = 0 // see checkRemaining, and package ensemble
+			}
+		}
+		for i := range w.told {
+			w.told[i].behind = 0
+		}
+		compareRows(t, w.rows, m.rows)
+		compareEvents(t, w.told, m.told)
+		changes += len(w.told)
+		for _, c := range w.told {
+			kinds[c.kind]++
+			reasons[c.reason]++
+			if c.det == SilenceDetector {
+				silent++
+			}
+		}
+		if w.count != m.count || w.held != len(m.held)+len(m.suspects) || w.early != m.early {
+			t.Fatalf("counts %v, %d held and %d early, the model has %v, %d and %d", w.count, w.held, w.early, m.count,
+				len(m.held)+len(m.suspects), m.early)
+		}
+		early += m.early
+		var refused []int64
+		for _, u := range w.refused {
+			refused = append(refused, u.Offset)
+		}
+		if !slices.Equal(refused, m.refused) {
+			t.Fatalf("suspects %v are refused, the model has %v", refused, m.refused)
+		}
+		rejected += len(refused)
+	}
+	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early", rejected,
+		changes, silent, kinds, reasons, early)
+	if early == 0 {
+		t.Error("no sample was released early: the test tests too little")
+	}
+}

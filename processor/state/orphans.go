@@ -1,0 +1,69 @@
+package state
+
+import (
+	"slices"
+
+	"odradek/processor/anomaly"
+	"odradek/processor/state/series"
+)
+
+// orphans are the keys with orphaned anomalies: their detector was removed, or has another
+// fingerprint now, so nothing continues them. The first live sample after a restore closes them.
+type orphans struct {
+	list    []*Key
+	cfg     *Config
+	keys    *Keys
+	judge   *judge
+	journal *journal
+	edits   edits
+}
+
+// closeAll closes the anomalies with a live sample. A key without detectors is forgotten.
+func (s *orphans) closeAll(sm *Sample) {
+	list := s.list
+	slices.SortFunc(list, series.ByName)
+	for _, k := range list {
+		s.close(k, sm.Time, sm.Offset)
+		if k.Set == series.None {
+			s.keys.evict(k, sm.Offset, anomaly.DetectorRemoved)
+		}
+	}
+	clear(list)
+	s.list = list[:0]
+}
+
+// close closes the orphaned anomalies of a key.
+func (s *orphans) close(k *Key, time, offset int64) {
+	if k.Unit != uint32(s.journal.Number) {
+		s.edits.touch(k)
+	}
+	s.judge.closeOrphans(k, s.cfg.detectorOf, time, offset)
+}
+
+// drop removes a key from the list.
+func (s *orphans) drop(k *Key) {
+	s.list = slices.DeleteFunc(s.list, func(o *Key) bool { return o == k })
+}
+
+// rebuild lists the keys.
+func (s *orphans) rebuild() {
+	s.list = s.list[:0]
+	for k := range s.keys.All {
+		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
+			s.list = append(s.list, k)
+		}
+	}
+}
+
+// detectorOf returns EventRow.Detector for an orphan.
+func (c *Config) detectorOf(o *series.Orphan) int32 {
+	if o.Silence {
+		return SilenceDetector
+	}
+	for i := range c.Detectors {
+		if c.Detectors[i].Name == o.Name {
+			return int32(i)
+		}
+	}
+	return RemovedDetector
+}

@@ -1,0 +1,92 @@
+package state
+
+import (
+	"fmt"
+	"math"
+
+	"odradek/detectors"
+	"odradek/processor/state/series"
+)
+
+// Output is the results of a State.
+type Output struct {
+	// Rows are finished rows in the order of the samples. The caller empties it.
+	Rows []Row
+	// Events are changes of anomalies in the order of the samples. The caller
+	// empties it as it does Rows; Rollback does, too.
+	Events []EventRow
+	// Blocks are what detectors made of whole tasks, in the order of the samples, with
+	// Config.Blocks. The caller empties it as it does Events.
+	Blocks []BlockRow
+
+	source  []byte    // the input partition, a part of the ids of anomalies
+	groups  *grouping // of anomalies; nil: there are none
+	changed series.ChangedKeys
+	at      *position
+	applied *scoringTask // what Apply does now; nil: nothing
+	journal *journal
+	tasks   *taskQueue[*Key]
+}
+
+// SetSource sets the input partition that the state is of. It goes into the ids of
+// anomalies and into nothing else, and has to be set before the first sample.
+func (o *Output) SetSource(topic string, partition int32) {
+	o.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
+}
+
+// reset empties what belongs to a cycle that is rolled back.
+func (o *Output) reset() {
+	o.Rows, o.Events, o.Blocks = o.Rows[:0], o.Events[:0], o.Blocks[:0]
+	o.changed.Reset()
+}
+
+// addEvent adds a change to Events and has its key snapshotted in the same cycle. That of
+// an evicted key is in the record of its eviction.
+func (o *Output) addEvent(e *EventRow) {
+	e.Behind = o.behind(e.Change.Offset)
+	o.Events = append(o.Events, *e)
+	if !e.Key.Dead {
+		o.changed.Add(e.Key, o.journal.Open.Start())
+	}
+}
+
+// behind returns how many records the sample at offset is behind the newest one of the turn in which it is scored.
+func (o *Output) behind(offset int64) uint32 {
+	turn := o.at.newest
+	if o.applied != nil {
+		turn = o.applied.Turn
+	}
+	if turn <= offset {
+		return 0
+	}
+	return uint32(min(turn>>o.at.bits-offset>>o.at.bits, math.MaxUint32))
+}
+
+// inTurn calls a function after the results of the tasks that were packed before.
+func (o *Output) inTurn(do func()) {
+	if o.tasks.Empty() {
+		do()
+		return
+	}
+	o.tasks.Defer(do)
+}
+
+// addBlock adds the block of a task to Blocks, if its detector made one.
+func (o *Output) addBlock(p *pending, b *detectors.Batch) {
+	media, data := p.Detector.Blocker.Block(b.Rows(int(p.Index)))
+	if data == nil {
+		return
+	}
+	if len(data) > detectors.MaxBlock {
+		panic(fmt.Sprintf("keystate: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
+	}
+	times, words := o.tasks.Times(&p.scoringTask)
+	offset := int64(words[len(words)-1] >> 1)
+	if o.withholds(offset) {
+		return
+	}
+	o.Blocks = append(o.Blocks, BlockRow{
+		Key: p.Key, Detector: p.Detector.Index, Offset: offset,
+		About: int64(times[0]), Until: int64(times[len(times)-1]), MediaType: media, Data: data,
+	})
+}

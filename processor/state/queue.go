@@ -1,0 +1,247 @@
+// Package tasks packs the tasks of a partition's series into batches, and queues them until
+// they have scores.
+//
+// A task's rows are those of a full window (Setup.Full), or as many as the window has yet. Packed
+// as float32 they are centred on a value that blocks of consecutive windows have in common
+// (detectors.CenterRows), so that their tasks can share rows in a batch. A window that changes its level is packed
+// as float64 (detectors.ChangesLevel).
+//
+// The ring of a window is overwritten before the scores come. So the queue has the times of
+// a task's rows and, for a detector that may explain its scores, their values.
+package state
+
+import (
+	"math"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/processor/state/series"
+)
+
+// Queue holds the tasks that are packed but not scored, and rows and calls that wait behind them. K
+// identifies a series.
+type taskQueue[K comparable] struct {
+	cachePacker
+	copies
+	turn     *int64
+	pending  []pendingTasks[K]
+	numbered uint32 // the number of entries that were in it before, modulo 2^32
+	deferred []func()
+}
+
+// Pending is an entry of the queue.
+type pendingTasks[K comparable] struct {
+	Key K
+	scoringTask
+}
+
+// Task is a task without scores yet, or something that waits behind one.
+// copies.words has from at on: times, the words of the fresh rows and, for a detector that
+// explains or has a guard, the columns' centers, and values and times of the fresh rows and of those before that a score covers; of a
+// warming-up row what WarmedUp returns. The first times are those of X, or of a steady detector only those that its rows are
+// about (RowTimes).
+type scoringTask struct {
+	Detector *series.SetDetector
+	Turn     int64 // the offset in whose turn it was added
+	Index    int32 // in the batch, or one of the below
+	times    int32 // number of times in words
+	copied   int32 // number of rows whose values are in words, if it is Valued
+	at       uint32
+	Steady   bool   // it has a score for each fresh row, or for those that Setup.Scored names, in order
+	Valued   bool   // it has the values: of a detector that explains, or has a guard
+	room     uint16 // number of tasks whose rows still fit behind X
+}
+
+// Values of Task.Index that are no task of the batch.
+const (
+	taskWarmingUp = -1 - iota // a row without a score
+	Deferred                  // a function to be called
+)
+
+// maxPending bounds the memory of tasks that wait for their scores, in words.
+const maxPending = 1 << 18
+
+// New returns an empty queue for tasks of these detectors, whose Index counts them. turn is where the
+// offset is in whose turn tasks are added.
+func newTaskQueue[K comparable](dets []*series.Setup, turn *int64) taskQueue[K] {
+	q := taskQueue[K]{turn: turn, cachePacker: cachePacker{packer: packer{detectors: make([]detector, len(dets))}}}
+	for i, d := range dets {
+		if d.Ensemble != nil {
+			continue // it has no tasks
+		}
+		q.detectors[i] = newDetector(d)
+	}
+	q.most = q.need()
+	return q
+}
+
+// Fits reports whether b and the queue have room for the tasks of a sample.
+func (q *taskQueue[K]) Fits(b *detectors.Batch) bool {
+	return len(b.Tasks) == 0 || len(q.pending) < maxPending/8 && len(q.words) < maxPending && b.Fits(q.most)
+}
+
+// Pending returns the entries in the order in which they were added.
+func (q *taskQueue[K]) Pending() []pendingTasks[K] { return q.pending }
+
+// Empty reports whether nothing waits.
+func (q *taskQueue[K]) Empty() bool { return len(q.pending) == 0 }
+
+// Defer adds a function, to be called in its turn.
+func (q *taskQueue[K]) Defer(do func()) {
+	q.pending = append(q.pending, pendingTasks[K]{scoringTask: scoringTask{Index: Deferred, Turn: *q.turn, at: uint32(len(q.deferred))}})
+	q.deferred = append(q.deferred, do)
+}
+
+// Do calls the function of a Deferred entry.
+func (q *taskQueue[K]) Do(t *scoringTask) { q.deferred[t.at]() }
+
+// WarmUp adds a sample that comes too early for a score; the first one with a score comes remaining samples later.
+func (q *taskQueue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64, remaining int32) {
+	q.pending = append(q.pending, pendingTasks[K]{k, scoringTask{Detector: d, Turn: *q.turn, Index: taskWarmingUp, at: uint32(len(q.words))}})
+	q.words = append(q.words, uint64(time), uint64(offset), uint64(remaining))
+}
+
+// Pack packs the task that the newest row of the i-th window, with offset and imputed bit in
+// word, has made due for the detector d of that window. In a replay, which overwrites rows
+// that nothing remembers, the window travels even if there is a cache. Pack returns the bytes
+// that this added to the series.
+func (q *taskQueue[K]) Pack(
+	key K, k *series.Series, i int, d *series.SetDetector, word uint64, b *detectors.Batch, replaying bool,
+) (added int64) {
+	w, m, p := &k.Windows[i], &k.Progress[d.Place], &q.detectors[d.Index]
+	rows, size := min(w.Rows, d.Full), d.Size
+	if rows != d.Full {
+		size, _ = d.Detector.Size(detectors.View{Dim: d.Width, Rows: int(rows), Fresh: int(d.Fresh)})
+	}
+	var before *scoringTask
+	room := uint16(0)
+	if p.linked {
+		before = q.last(key, d, m)
+		m.Packed.Last = q.numbered + uint32(len(q.pending)) + 1
+		if before == nil {
+			m.Packed.Before, m.Packed.Tasks = m.Packed.Tasks, 1
+		} else if m.Packed.Tasks < math.MaxUint16 {
+			m.Packed.Tasks++
+		}
+	}
+	if p.sparing != nil {
+		turn := detectors.Turn{Count: w.Count, Fresh: int(d.Fresh), Carried: before != nil || len(m.Carry) > 0}
+		if d.Width > d.Dim {
+			turn.Before, turn.Newest = int64(w.Time(d.Fresh)), int64(w.Time(0))
+		}
+		rows = min(rows, int32(p.sparing.Reads(turn)))
+	}
+	params := q.params(p, b)
+	b.Tasks = append(b.Tasks, detectors.Task{})
+	t := &b.Tasks[len(b.Tasks)-1]
+	t.Op, t.Dim, t.Fresh, t.Params = d.Op, uint32(d.Width), uint32(d.Fresh), params
+	q.centers = q.centers[:0]
+	begin := int64(0) // of a grid's window
+	switch d.Elem {
+	case detectors.F32:
+		if p.wide != detectors.NotWide && q.packLevels(t, w, p, rows, b) {
+			break
+		}
+		if p.pool != nil && !replaying && rows == d.Full {
+			var cached bool
+			if cached, added = q.packCached(t, w, p, m, b); cached {
+				break
+			}
+		}
+		if p.model != nil {
+			t.Model = b.Model(p.model)
+		} else if !p.shares && d.Dim == 1 {
+			q.packOne(t, w, p, rows, b)
+			break
+		}
+		room = q.packX(t, w, p, m, before, rows, b)
+	case detectors.F64:
+		if d.Width > d.Dim {
+			packTimed(t, w, p, rows, b)
+			break
+		}
+		room = q.packWide(t, w, p, m, before, rows, b)
+	case detectors.I64:
+		if d.Grid == nil {
+			packCounts(t, w, p, rows, b)
+		} else {
+			begin = q.packGrid(t, w, d.Grid, b)
+		}
+	}
+	if d.Summary != nil {
+		q.packSummary(t, p, k.Summary(d.Place), b)
+	}
+	if d.Most.Carry > 0 {
+		if before != nil {
+			t.After = uint32(before.Index) + 1
+		} else if len(m.Carry) > 0 {
+			t.Carry = b.Put(m.Carry)
+		}
+	}
+	if t.Scores = b.GrowOut(size.Scores); size.Carry|size.Detail != 0 {
+		b.GrowMore(t, size)
+	}
+	q.pending = append(q.pending, pendingTasks[K]{})
+	e := &q.pending[len(q.pending)-1]
+	e.Key, e.Detector, e.Turn, e.Index = key, d, *q.turn, int32(len(b.Tasks))-1
+	e.Steady, e.at, e.room = d.Steady && size.Scores == d.Scores(), uint32(len(q.words)), room
+	switch {
+	case d.Grid != nil:
+		q.words = append(q.words, slices.Repeat([]uint64{uint64(begin)}, int(rows))...)
+	case !e.Steady:
+		q.addTimes(w, rows, 0)
+	case d.Fresh == 1 && d.From == 0:
+		q.words = append(q.words, uint64(k.LastTime))
+	case d.Fresh == 1:
+		q.words = append(q.words, uint64(k.LastTime), w.Time(int32(d.From)), w.Time(int32(d.To)))
+	default:
+		q.addTimes(w, d.Fresh, 0)
+		if d.From > 0 {
+			q.addTimes(w, d.Fresh, int32(d.From))
+			q.addTimes(w, d.Fresh, int32(d.To))
+		}
+	}
+	e.times = int32(len(q.words)) - int32(e.at)
+	if m.Fresh > 0 {
+		q.words = append(q.words, w.Fresh(&k.Set.Windows[i], d)[:m.Fresh]...)
+	}
+	q.words = append(q.words, word)
+	if e.Valued = d.Valued; d.Valued {
+		switch e.copied = d.Fresh; {
+		case d.Explain == nil && d.Locate == nil:
+		case e.Steady:
+			e.copied = min(w.Rows, d.Fresh+int32(d.From))
+		default:
+			e.copied = min(w.Rows, d.Full)
+		}
+		q.addValues(w, d, e.copied, q.centers, q.scales)
+	}
+	return added
+}
+
+// last returns the series' last task of the detector that waits for its scores, nil without
+// one. Task numbers go on from batch to batch, so that a series' progress need not change
+// when its task is applied or dropped.
+func (q *taskQueue[K]) last(k K, d *series.SetDetector, m *series.Progress) *scoringTask {
+	if i := m.Packed.Last - q.numbered - 1; i < uint32(len(q.pending)) {
+		if p := &q.pending[i]; p.Key == k && p.Detector == d {
+			return &p.scoringTask
+		}
+	}
+	return nil
+}
+
+// Last reports whether the i-th entry is the last task of its series and detector; m is
+// that progress. The detector must have a carry.
+func (q *taskQueue[K]) Last(i int, m *series.Progress) bool {
+	return m.Packed.Last == q.numbered+uint32(i)+1
+}
+
+// Drop empties the queue.
+func (q *taskQueue[K]) Drop() {
+	q.numbered += uint32(len(q.pending))
+	q.pending, q.words, q.cached = q.pending[:0], q.words[:0], q.cached[:0]
+	clear(q.deferred)
+	q.deferred = q.deferred[:0]
+	q.batch = nil
+}

@@ -1,0 +1,377 @@
+package state
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/ar"
+	"odradek/detectors/ops/discord"
+	"odradek/detectors/ops/discords"
+	"odradek/detectors/ops/flatline"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/scan"
+	"odradek/detectors/ops/season"
+	"odradek/detectors/ops/solvingset"
+	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/ops/topn"
+	"odradek/detectors/ops/value"
+	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
+	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/series"
+)
+
+// plantedFaults change one value of a series from a row on.
+var plantedFaults = map[string]struct {
+	rows int                                                 // that the fault lasts, 1 or to the end
+	at   func(rng *rand.Rand) func(i int, x float64) float64 // the value of its i-th row in place of x
+}{
+	"spike": {1, func(rng *rand.Rand) func(int, float64) float64 {
+		by := 6 + 30*rng.Float64()
+		return func(_ int, x float64) float64 { return x + by }
+	}},
+	"drop": {1, func(rng *rand.Rand) func(int, float64) float64 {
+		by := 6 + 30*rng.Float64()
+		return func(_ int, x float64) float64 { return x - by }
+	}},
+	"step": {70, func(rng *rand.Rand) func(int, float64) float64 {
+		by := 4 + 10*rng.Float64()
+		return func(_ int, x float64) float64 { return x + by }
+	}},
+	"shape": {70, func(rng *rand.Rand) func(int, float64) float64 {
+		slow := 0.9 + 0.3*rng.Float64()
+		return func(i int, x float64) float64 { return 20 + 1.5*math.Sin(slow*float64(i)) + 0.1*(x-20) }
+	}},
+	"stuck": {70, func(*rand.Rand) func(int, float64) float64 {
+		held := math.NaN()
+		return func(_ int, x float64) float64 {
+			if held != held {
+				held = x
+			}
+			return held
+		}
+	}},
+}
+
+// TestAnomalyShowsItsFault plants faults of several kinds for every op, and requires of the highest anomaly that its peak time is a
+// reading of the fault, that its actual values are those of this reading, and of a fault of one reading, where the op finds it, that
+// the anomaly does not start before it. It does so for ensembles by each combination, too, of an anomaly that the ensemble makes.
+func TestAnomalyShowsItsFault(t *testing.T) {
+	rng := seedtest.New(t)
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	must := func(d detectors.Detector, err error) detectors.Detector {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	all := []string{"spike", "drop", "step", "shape", "stuck"}
+	run, both := []string{"spike", "drop", "shape"}, []string{"spike", "drop"}
+	type setting struct {
+		d      detectors.Detector
+		stride int
+		finds  []string
+	}
+	shows := func(t *testing.T, settings []setting, of func(*setting) *watchedBy) {
+		var all shown
+		for n, set := range settings {
+			for _, dim := range []int{1, 3} {
+				for _, kind := range set.finds {
+					one := showsFault(t, rng, exec, of(&set), dim, kind)
+					t.Logf("settings %d, %d values, %s: %+v", n, dim, kind, one)
+					if one.found < one.planted/4 {
+						t.Errorf("settings %d, %d values, %s: %d of %d were found", n, dim, kind, one.found, one.planted)
+					}
+					all.planted, all.found, all.places = all.planted+one.planted, all.found+one.found, all.places+one.places
+					all.values, all.spikes, all.starts = all.values+one.values, all.spikes+one.spikes, all.starts+one.starts
+				}
+			}
+		}
+		if least := 0.95; all.share(all.places) < least || all.share(all.values) < least || float64(all.starts) < least*float64(all.spikes) {
+			t.Errorf("%+v", all)
+		}
+	}
+	ops := map[detectors.Op][]setting{
+		zscore.Op:   {{must(zscore.New(50)), 1, both}, {must(zscore.New(50)), 7, both}},
+		value.Op:    {{must(value.New(1, false)), 1, []string{"spike", "step"}}, {must(value.New(1, true)), 3, []string{"drop"}}},
+		flatline.Op: {{must(flatline.New(0)), 1, []string{"stuck"}}, {must(flatline.New(0)), 4, []string{"stuck"}}},
+		knn.Op: {
+			{must(knn.New(knn.Params{Window: 256, Embed: 32})), 1, all[:4]},
+			{must(knn.New(knn.Params{Window: 256, Embed: 16})), 16, all[:4]},
+			{must(knn.New(knn.Params{Window: 256, Embed: 16, ZNorm: true})), 4, run},
+			{must(knn.New(knn.Params{Window: 256, Embed: 4})), 1, both},
+		},
+		lof.Op: {
+			{must(lof.New(lof.Params{Window: 256, K: 10, Embed: 16})), 2, run},
+			{must(lof.New(lof.Params{Window: 256, K: 10, Embed: 16, ZNorm: true})), 2, run},
+			{must(lof.New(lof.Params{Window: 256, K: 10})), 1, both},
+		},
+		topn.Op: {
+			{must(topn.New(topn.Params{Window: 256, Top: 3, Embed: 8})), 7, run},
+			{must(topn.New(topn.Params{Window: 100, K: 5, Top: 1, Embed: 4, Tumbling: true})), 100, both},
+		},
+		solvingset.Op: {
+			{must(solvingset.New(solvingset.Params{Window: 256, Embed: 16})), 1, all[:4]},
+			{must(solvingset.New(solvingset.Params{Window: 256, Embed: 16, ZNorm: true})), 5, run},
+		},
+		ar.Op: {
+			{must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, all[:3]},
+			{must(ar.New(ar.Params{Order: 8, Memory: 400, Novelty: true})), 3, both},
+		},
+		season.Op: {{must(season.New(season.Params{Bins: 24, Memory: 30, MinPoints: 48})), 1, all[:3]}},
+		discord.Op: {
+			{must(discord.New(discord.Params{Window: 512, Length: 50, K: 2})), 16, []string{"spike", "drop", "shape", "stuck"}},
+			{must(discord.New(discord.Params{Window: 512, Length: 24})), 1, all},
+			{must(discord.New(discord.Params{Window: 512, Length: 20, MaxLength: 60, Lengths: 3, Every: 8, MinPoints: 120})), 8, run},
+		},
+		discords.Op: {
+			{must(discords.New(discords.Params{Window: 200, MinLength: 16, MaxLength: 24, Step: 8})), 50, run},
+			{must(discords.New(discords.Params{Window: 100, MinLength: 16, Tumbling: true})), 100, both},
+		},
+		ikasst.Op: {{must(ikasst.New(ikasst.Params{Window: 20})), 1, []string{"shape"}}},
+		svdsst.Op: {{must(svdsst.New(svdsst.Params{Window: 20})), 3, []string{"shape"}}},
+	}
+	for _, op := range detectors.Ops() {
+		if op == scan.Op {
+			continue // its anomalies are of regions, of no reading
+		}
+		if len(ops[op]) == 0 {
+			t.Errorf("op %v has no settings here", op)
+		}
+		t.Run(op.String(), func(t *testing.T) {
+			shows(t, ops[op], func(set *setting) *watchedBy { return watchedByOne(set.d, set.stride) })
+		})
+	}
+	near, past := must(knn.New(knn.Params{Window: 256, K: 9, Embed: 32})),
+		must(discord.New(discord.Params{Window: 512, Length: 20, MaxLength: 60, Lengths: 3, Every: 8, MinPoints: 120}))
+	jump, level := must(ar.New(ar.Params{Order: 8, Memory: 400})), must(zscore.New(50))
+	sum := series.Ensemble{Memory: 400, MinPoints: 16}
+	weighted, aligned, either := sum, sum, series.Ensemble{Any: true}
+	weighted.Weights, aligned.Align = []float64{1, 4}, true
+	for name, of := range map[string]struct {
+		ensemble series.Ensemble
+		members  []setting
+		judged   bool // the members make anomalies of their own, too
+		finds    []string
+	}{
+		"sum":          {sum, []setting{{d: near, stride: 16}, {d: past, stride: 8}}, false, run},
+		"weighted":     {weighted, []setting{{d: near, stride: 16}, {d: past, stride: 8}}, true, run},
+		"aligned":      {aligned, []setting{{d: near, stride: 1}, {d: jump, stride: 4}}, false, both},
+		"single":       {sum, []setting{{d: jump, stride: 1}, {d: level, stride: 7}}, true, both},
+		"any":          {either, []setting{{d: near, stride: 16}, {d: jump, stride: 1}}, true, both},
+		"any in steps": {either, []setting{{d: past, stride: 8}, {d: level, stride: 7}}, true, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shows(t, []setting{{finds: of.finds}}, func(*setting) *watchedBy {
+				w := &watchedBy{stride: 1}
+				own := of.ensemble
+				for i, m := range of.members {
+					c := watchedByOne(m.d, m.stride).detectors[0]
+					if c.Name = string(rune('a' + i)); !of.judged {
+						c.Threshold, c.Events = nil, nil
+					}
+					c.Fingerprint += uint64(i)
+					w.detectors, w.stride, own.Members = append(w.detectors, c), max(w.stride, m.stride), append(own.Members, i)
+				}
+				rule := threshold.New(threshold.Fixed, 2.5)
+				if own.Any {
+					rule = threshold.New(threshold.Fixed, 1)
+				}
+				w.detectors = append(w.detectors, series.DetectorConfig{Name: "both", Ensemble: &own, Fingerprint: 9, Threshold: &rule,
+					Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2}})
+				return w
+			})
+		})
+	}
+}
+
+// watchedBy are the detectors of a series, the last of which makes the anomalies that are looked at, and the largest stride.
+type watchedBy struct {
+	detectors []series.DetectorConfig
+	stride    int
+}
+
+func watchedByOne(d detectors.Detector, stride int) *watchedBy {
+	rule := threshold.New(threshold.Quantile, 0.97)
+	rule.Warmup = 16
+	switch d.Op() {
+	case discords.Op, topn.Op:
+		rule = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
+	}
+	return &watchedBy{stride: stride, detectors: []series.DetectorConfig{{Name: "d", Detector: d, Stride: stride, Fingerprint: 1,
+		Threshold: &rule, Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2}}}}
+}
+
+// shown counts planted faults: those that were found, those of them whose peak is in the fault, whose actual values are those of the
+// reading there, those of one reading, and those of these that do not start before it.
+type shown struct{ planted, found, places, values, spikes, starts int }
+
+func (s *shown) share(n int) float64 { return float64(n) / float64(s.found) }
+
+func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watchedBy, dim int, kind string) (of shown) {
+	const trials, hour = 20, int64(3600e6)
+	stride, op := by.stride, detectors.Op(0)
+	if len(by.detectors) == 1 {
+		op = by.detectors[0].Detector.Op()
+	}
+	changes := op == ikasst.Op || op == svdsst.Op
+	for range trials {
+		of.planted++
+		planted := plantedFaults[kind]
+		fault := 650 + rng.IntN(40)
+		n := fault + planted.rows
+		if planted.rows == 1 {
+			n += stride + 60
+		}
+		n += (stride - n%stride) % stride
+		if op == discords.Op || op == topn.Op { // the window, or the last of several, with the fault
+			n += stride
+		}
+		at, phase, wrong := rng.IntN(dim), 6*rng.Float64(), planted.at(rng)
+		rows := make([][]float64, n)
+		for i := range rows {
+			rows[i] = make([]float64, dim)
+			for c := range dim {
+				rows[i][c] = 20 + math.Sin(2*math.Pi*float64(i)/24+phase+float64(c)) + 0.1*rng.NormFloat64()
+			}
+			if i == fault || i > fault && planted.rows > 1 {
+				rows[i][at] = wrong(i-fault, rows[i][at])
+			}
+		}
+		best := highestAnomaly(t, exec, by, dim, rows, hour)
+		if best == nil {
+			continue
+		}
+		first, last := int64(fault)*hour, int64(n-1)*hour
+		if planted.rows == 1 {
+			last = first
+		}
+		if changes { // the present, of 39 samples, need not be of the fault as a whole for the highest score
+			first -= 39 * hour
+		}
+		ahead := int64(0) // a member of a sum that scores one of several samples scores those before, too
+		if e := by.detectors[len(by.detectors)-1].Ensemble; e != nil && !e.Any {
+			ahead = int64(stride) * hour
+		}
+		if best.OpenedAt < first-ahead || best.End < first || best.Start > last {
+			continue // it has not found the fault
+		}
+		of.found++
+		if best.PeakTime < best.Start || best.PeakTime > best.End {
+			t.Fatalf("peak %d of %d to %d", best.PeakTime, best.Start, best.End)
+		}
+		inside := best.PeakTime >= first && best.PeakTime <= last
+		if inside {
+			of.places++
+		}
+		if row := rows[best.PeakTime/hour]; inside && best.Actual != nil && best.Actual[at] == row[at] &&
+			(changes && dim > 1 || anomaly.Largest(best.Contribution) == at) {
+			of.values++
+		}
+		if planted.rows == 1 {
+			of.spikes++
+			if best.Start == first {
+				of.starts++
+			}
+		}
+	}
+	return of
+}
+
+// TestAnomalySaysItsSpread plants spikes in a sine with noise, and requires that the spread is that of the noise where the method knows
+// the sine, that of all readings where it does not, and between them with neighbours, of which some are apart in phase. The scale of the
+// readings is that of the spread.
+func TestAnomalySaysItsSpread(t *testing.T) {
+	rng := seedtest.New(t)
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	const noise, hour = 0.1, int64(3600e6)
+	sine := math.Sqrt(0.5 + noise*noise) // its deviation, with the noise
+	for _, c := range []struct {
+		d         detectors.Detector
+		stride    int
+		low, high float64
+	}{
+		{detectors.Must(zscore.New(50)), 1, 0.8 * sine, 1.25 * sine},
+		{detectors.Must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, 0.8 * noise, 2 * noise},
+		{detectors.Must(season.New(season.Params{Bins: 24, Memory: 30, MinPoints: 48})), 1, 0.6 * noise, 2 * noise},
+		{detectors.Must(knn.New(knn.Params{Window: 256, Embed: 32})), 4, 0.6 * noise, sine},
+		{detectors.Must(knn.New(knn.Params{Window: 256, Embed: 32, ZNorm: true})), 4, 0.5 * noise, sine},
+		{detectors.Must(lof.New(lof.Params{Window: 256, K: 10, Embed: 16})), 1, 0.5 * noise, sine},
+		{detectors.Must(topn.New(topn.Params{Window: 256, Top: 3, Embed: 16})), 7, 0.5 * noise, sine},
+		{detectors.Must(discord.New(discord.Params{Window: 512, Length: 50, K: 2})), 16, 0.5 * noise, sine},
+		{detectors.Must(flatline.New(0)), 1, 0, 0},
+		{detectors.Must(value.New(1, false)), 1, 0, 0},
+	} {
+		for _, dim := range []int{1, 2} {
+			at, by := 700, 10+10*rng.Float64()
+			scales := []float64{1000, 1}[:dim] // the spike is in the first
+			rows := make([][]float64, at+120)
+			for i := range rows {
+				rows[i] = make([]float64, dim)
+				for f := range rows[i] {
+					rows[i][f] = scales[f] * (20 + math.Sin(2*math.Pi*float64(i)/24+float64(f)) + noise*rng.NormFloat64())
+				}
+				if i == at {
+					rows[i][0] += scales[0] * by
+				}
+				if c.d.Op() == flatline.Op && i > at {
+					rows[i][0] = rows[at][0]
+				}
+			}
+			a := highestAnomaly(t, exec, watchedByOne(c.d, c.stride), dim, rows, hour)
+			if a == nil || a.PeakTime < int64(at)*hour {
+				t.Errorf("%v of %d values: %+v is not the spike", c.d.Op(), dim, a)
+				continue
+			}
+			if s := a.Spread / scales[0]; !(s >= c.low && s <= c.high) {
+				t.Errorf("%v of %d values: spread %v, want %v to %v", c.d.Op(), dim, s, c.low, c.high)
+			}
+		}
+	}
+}
+
+// settled is the row from which on anomalies count: the first scores of a method that has seen little are high.
+const settled = 600
+
+// highestAnomaly returns the anomaly with the highest score of a series with a sample an hour; nil: there is none.
+func highestAnomaly(t *testing.T, exec detectors.Executor, by *watchedBy, dim int, rows [][]float64, hour int64,
+) (best *anomaly.Anomaly) {
+	t.Helper()
+	cfg := &Config{
+		Dim: dim, Windows: []series.WindowConfig{{Columns: []int{0, 1, 2}[:dim], Fingerprint: 1}},
+		Detectors: by.detectors,
+	}
+	s, b := New(cfg), exec.Batch()
+	defer exec.Release(b)
+	s.Mark(0)
+	for i, row := range rows {
+		s.Fold(&Sample{Key: []byte("a"), Time: int64(i) * hour, Offset: int64(i), Values: row}, b)
+		if i%64 < 63 && s.Fits(b) && i < len(rows)-1 {
+			continue
+		}
+		if err := exec.Execute(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		s.Apply(b)
+		b.Reset()
+		for i := range s.Events {
+			a := &s.Events[i].Change.Anomaly
+			if s.Events[i].Detector != int32(len(by.detectors)-1) || a.OpenedAt < settled*hour {
+				continue
+			}
+			if best == nil || a.PeakScore >= best.PeakScore {
+				own := *a
+				best = &own
+			}
+		}
+		s.Events = s.Events[:0]
+	}
+	return best
+}

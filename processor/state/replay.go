@@ -1,0 +1,43 @@
+package state
+
+import "math"
+
+// BeginReplay ends loading. f is the floor in the metadata of the committed
+// offset. The caller then passes the input from f.From to f.Offset to Suspects.Recall, and that up to
+// committed to Fold, and calls EndReplay. With ahead (at least once) the changelog may be ahead of the
+// offset: samples that a key's state already contains are then not folded again, and count
+// as Duplicate. The state cannot be used after an error.
+func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
+	f, committed = f.Samples(s.bits), s.first(committed)
+	if err := s.Restore.finish(f, committed, ahead); err != nil {
+		return err
+	}
+	begin(s, f, false)
+	for k := range s.Restore.loader.Rewritten {
+		s.folder.edits.markDirty(k)
+	}
+	s.Restore.forget()
+	rebuild(s) // finds what is silent or orphaned, too
+	s.held.recount()
+	s.route()
+	return nil
+}
+
+// EndReplay ends the replay; the state is that of the committed offset, which
+// is the first mark. Restore.EndInput comes before it. All tasks must have been applied, and Fits been true.
+func (s *State) EndReplay() {
+	if !s.journal.Replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
+		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
+	}
+	s.Suspects.endReplay()
+	s.next, s.newest = s.Restore.end, math.MinInt64
+	s.journal.EndReplay(s.Suspects.floor(s.next))
+	s.readings.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
+	s.Keys.evictor.Reset()
+	s.silences.watch.Reset()
+	s.sweeps.plan()
+	s.route()
+}

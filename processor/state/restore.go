@@ -1,0 +1,241 @@
+package state
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/checkpoint"
+	"odradek/processor/state/series"
+)
+
+// Errors of a restore.
+var (
+	// ErrAhead reports that the changelog has state of offsets that are not committed. Another
+	// member has committed since the offset was read, or offset and changelog do
+	// not belong together. Read the committed offset again.
+	ErrAhead = errors.New("the changelog is ahead of the committed offset")
+)
+
+// Survey measures a changelog without building its state; see survey.Survey.
+type Survey = checkpoint.Survey
+
+// NewSurvey begins the survey of a changelog of a State of cfg.
+func NewSurvey(cfg *Config) *Survey {
+	return checkpoint.NewSurvey(series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()))
+}
+
+// Restore restores a State from its changelog and a replay of the input.
+type Restore struct {
+	// Mismatched is what BeginReplay has dropped because another configuration made
+	// it (Config.DropMismatched).
+	Mismatched []Mismatch
+
+	loader   *checkpoint.Loader     // while loading
+	drops    func(name []byte) bool // keys that are not loaded; nil: none
+	dropped  []*Key                 // keys that were not loaded, until their evictions are committed
+	shedAt   int64                  // offset of the last decision to drop keys
+	end      int64                  // of the replay
+	replayed int
+
+	cfg       *Config
+	at        *position
+	journal   *journal
+	keys      *Keys
+	orphans   *orphans
+	suspects  *Suspects
+	decisions *Decisions
+	advances  *Advances
+	readings  *readings
+}
+
+// ErrReading reports that records which a replay needs cannot be read as they were when they were live.
+var ErrReading = errors.New("the former way of reading them cannot be rebuilt")
+
+// Load reads a record of the changelog into a new State; call it for all records, in the
+// order of the log. value is nil for a deletion. Load retains neither slice. Compaction may
+// have removed records, and may go on while the log is read, so only the last head of a key
+// has to be complete; BeginReplay reports one that is not. Load accepts any bytes, and returns
+// ErrCorrupt for those that no Snapshot has emitted.
+func (s *Restore) Load(key, value []byte) error {
+	if s.journal.Started() {
+		return errors.New("keystate: Load into a state that has begun")
+	}
+	s.begin()
+	return s.loader.Load(key, value)
+}
+
+// begin begins loading.
+func (s *Restore) begin() {
+	if s.loader == nil {
+		to := checkpoint.LoadTarget{Keys: &s.keys.KeyTable, Records: s.decisions.records, Decisions: s.decisions.log, Translate: s.readings.held}
+		s.loader = checkpoint.NewLoader(to, s.keys.sets, s.cfg.Silence > 0, s.drops)
+	}
+}
+
+// DropLoaded sets, before the first Load, the keys that do not fit into memory. Load keeps of these
+// only what their eviction needs: the names of their records, and the anomalies that are open. They
+// take no samples, and Shed evicts them.
+func (s *Restore) DropLoaded(v *Survey) { s.drops = v.Drops }
+
+// LeftOut returns how many of State.Bytes are of dropped keys while loading.
+func (s *Restore) LeftOut() int64 {
+	if s.loader == nil {
+		return 0
+	}
+	return s.loader.LeftOut
+}
+
+// bytes returns the memory of records that wait for their key's head.
+func (s *Restore) bytes() int64 {
+	if s.loader == nil {
+		return 0
+	}
+	return s.loader.Bytes()
+}
+
+// finish ends loading, for a replay of the input from f to the committed offset.
+func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
+	if s.journal.Started() {
+		return errors.New("keystate: replay into a state that has begun")
+	}
+	if f.Offset > committed {
+		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", s.cfg.Record(f.Offset),
+			s.cfg.Record(committed), ErrAhead)
+	}
+	s.begin()
+	if err := s.loader.Finish(); err != nil {
+		return err
+	}
+	var drop []*Key
+	var differ checkpoint.Mismatches
+	top := int64(math.MinInt64)
+	for k := range s.keys.All {
+		if d := s.decisions.log.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
+			if drop = append(drop, k); k.InLog {
+				// An eviction that was cut off before it had deleted the key.
+				d.Value = k
+				s.decisions.log.Resume(d)
+			}
+			continue
+		}
+		if top = max(top, k.AsOf); k.AsOf > committed && !ahead {
+			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), s.cfg.Record(k.AsOf),
+				s.cfg.Record(committed), ErrAhead)
+		}
+		if err := s.loader.Incomplete(k); err != nil {
+			return fmt.Errorf("keystate: key %s: %w", Digest(k.Name()), err)
+		}
+		differ.Add(k.Name(), s.loader.Mismatches(k))
+	}
+	list, unreadable := s.readings.mismatches(f.Offset, committed)
+	if unreadable {
+		return fmt.Errorf("keystate: the records from offset %d to %d were read for a grid that is not configured any more: %w",
+			s.cfg.Record(f.Offset), s.cfg.Record(committed), ErrReading)
+	}
+	for _, m := range list {
+		differ.Note(m)
+	}
+	if err := differ.Err(); err != nil && !s.cfg.DropMismatched {
+		return err
+	}
+	s.Mismatched = differ.Sorted()
+	if d := s.decisions.log.Begin(f.Offset); d != nil {
+		if top = max(top, d.Offset); (d.Offset > committed || d.Offset == committed && !d.Kind.BetweenRecords()) && !ahead {
+			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
+				s.cfg.Record(committed), ErrAhead)
+		}
+	}
+	s.readings.loseHeld(s.loader.RewriteHeld)
+	for _, k := range drop {
+		if stale := s.loader.Unload(k); k.InLog {
+			s.decisions.records.AddStale(k, stale...)
+		}
+	}
+	s.journal.Replaying, s.end, s.at.backfill = true, committed, f.Backfill
+	if top > committed {
+		s.at.ahead = top
+	}
+	return nil
+}
+
+// forget releases what only loading needs, and lists the dropped keys.
+func (s *Restore) forget() {
+	s.loader, s.drops = nil, nil
+	for k := range s.keys.All {
+		if k.Dropped {
+			s.dropped = append(s.dropped, k)
+		}
+	}
+	slices.SortFunc(s.dropped, func(a, b *Key) int {
+		return cmp.Or(cmp.Compare(a.LastOffset, b.LastOffset), cmp.Compare(string(a.Name()), string(b.Name())))
+	})
+}
+
+// Dropped returns the number of keys that wait for Shed.
+func (s *Restore) Dropped() (n int) {
+	for _, k := range s.dropped {
+		if !k.Dead {
+			n++
+		}
+	}
+	return n
+}
+
+// Shed evicts the keys that were dropped while loading, before the record at offset,
+// as Keys.Trim does. After a Rollback it has to be called again.
+func (s *Restore) Shed(offset int64) (n int) {
+	offset = s.at.first(offset)
+	if s.journal.Replaying || offset < s.at.next {
+		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
+	}
+	for _, k := range s.dropped {
+		if k.Dead {
+			continue
+		}
+		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
+			s.orphans.close(k, s.at.maxTime, offset)
+			s.orphans.drop(k)
+		}
+		s.keys.evict(k, offset, anomaly.Evicted)
+		n++
+	}
+	s.shedAt = offset
+	return n
+}
+
+// committed notes that everything up to the mark at next is committed.
+func (s *Restore) committed(next int64) {
+	if s.shedAt < next {
+		s.dropped, s.shedAt = nil, math.MaxInt64
+	}
+}
+
+// replayStride is the number of samples between two marks of a replay. They let
+// the floor rise as soon as the keys that were dirty first are snapshotted.
+var replayStride = 4096 // changed by tests
+
+// step sees each sample of a replay before it is folded.
+func (s *Restore) step(sm *Sample) {
+	if sm.Offset >= s.end {
+		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.end))
+	}
+	s.suspects.replay(sm.Offset)
+	if s.replayed++; s.replayed >= replayStride && s.cfg.Number(sm.Offset) == 0 { // a mark is between two records
+		s.replayed = 0
+		s.journal.Pass(s.suspects.floor(sm.Offset))
+	}
+}
+
+// EndInput ends the input of a replay: it applies the decisions behind the last sample, with those at its end that were
+// made between records. Fits has to be asked once more after it.
+func (s *Restore) EndInput(b *detectors.Batch) {
+	s.advances.replay(s.end-1, b)
+	for d := s.decisions.log.NextBetween(s.end); d != nil; d = s.decisions.log.NextBetween(s.end) {
+		s.advances.act(d, b)
+	}
+}

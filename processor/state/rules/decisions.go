@@ -1,0 +1,131 @@
+// Package decisions records the decisions of a partition's owner. The owner decides once, live, what the input
+// does not determine, and every later owner reads the decision from the changelog. The package knows which
+// decisions hold at an offset, which have to be written to the changelog, and which no replay needs any
+// more. The state of a partition is a fold of its samples and its decisions.
+//
+// A decision is an offset, a kind, a subject and a content.
+//
+//   - It takes effect before the record at its offset, and after everything about
+//     the records below. There need not be a sample at that offset, nor a record.
+//   - The content is whole: it says what holds from the offset on, not what is
+//     different from before, so that no decision needs an earlier one.
+//   - A decision of an instant (an eviction) acts once. A standing one (a verdict)
+//     holds until a later one of its kind and subject; empty content withdraws
+//     it, and what holds without any decision holds again.
+//
+// Its life:
+//
+//	Add        makes it, live, at an offset of which nothing has been folded. It is one step of
+//	           the open undo unit: Undo reverts it, and the owner decides again after the
+//	           rollback, perhaps differently.
+//	Emit       writes it in the cycle that commits its offset, with everything it
+//	           brings about.
+//	Load       reads it, whatever compaction has left of the changelog.
+//	Begin      ends loading. A decision at or above the committed offset is there where
+//	           offset and changelog were read at different times, or, at least once,
+//	           where its cycle was cut off; it is then not decided again but takes
+//	           effect when its offset is reached.
+//	Next       returns those of kinds that act on the state at their offsets, in the
+//	           order in which they were made. InForce and Latest find the others.
+//	Forget     deletes it from the changelog once no replay can need it: the committed
+//	           floor has passed what it covers.
+//
+// The offsets that a decision covers end
+//
+//   - for one of an instant, at its offset: once the floor is above, its effect is in snapshots, or is the
+//     deletion of records;
+//   - for a standing one, where the next of its subject takes effect;
+//   - for a standing one of a kind that lapses, after the last record for which it
+//     was looked up (Ask). If a record has its subject again, the owner decides again.
+//
+// To add a kind, give it a number here, and a row in the Table of package keystate.
+package rules
+
+import "math"
+
+// Kind says what a decision is about. The numbers are in changelogs and never
+// change.
+type Kind uint8
+
+// The kinds. Numbers that are named in the comments are reserved.
+const (
+	// Eviction forgets the series that is the subject, with its samples below the
+	// offset. There is no content.
+	KindEviction Kind = 1
+	// Verdict sends records of the schema that is the subject to the dead-letter topic, because
+	// the registry does not have it. The content is the reason that the dead
+	// letters give. It is withdrawn when the registry has the schema after all.
+	KindSchemaVerdict Kind = 2
+	// Grown says that the input topic has got more partitions, so keys have moved from this
+	// partition to others. The content is the number of partitions; there is one subject. The state of a key
+	// without a sample from the offset on is a stale copy: its TTL evicts it, and its anomalies close
+	// because the key has moved.
+	KindGrown Kind = 3
+	// Thresholds sets how the scores of the detector that is the subject are judged, and which of
+	// them make anomalies. The content is a ruling (package ruling).
+	KindThresholds Kind = 4
+	// Mutes sets the rules that keep scores from becoming anomalies (package mute). The content
+	// is all rules in force; there is one subject.
+	KindMutes Kind = 8
+	// Advance: nothing has come for long, and the largest event time is at least the content. One subject;
+	// of several at one offset the last is in the changelog.
+	KindAdvance Kind = 5
+	// Learned sets the rules by which anomalies are like false alarms (package learned). The content is all rules
+	// in force; there is one subject.
+	KindLearned Kind = 6
+	// 7: a calendar.
+
+	// Reading sets how records are read, from which samples follow, and their order (package reading). One subject.
+	KindReading Kind = 9
+
+	NumKinds = 16 // none is as large
+)
+
+// BetweenRecords reports whether decisions of a kind may be committed with the offset at which they take effect, before
+// a record of that offset: they are made while nothing of a record is folded.
+func (k Kind) BetweenRecords() bool { return k == KindAdvance || k == KindReading }
+
+// Rules are how decisions of one kind behave.
+type KindRules struct {
+	Name     string // in errors; "": there is no such kind
+	Standing bool   // holds until the next one of its subject
+	Lapses   bool   // standing, and forgotten when a replay reads no record that it covers
+	// Acts reports that a loaded decision changes the state at its offset, so that Next returns
+	// it. The change must not depend on anything that undo does not restore.
+	Acts bool
+	// Read returns the Value of a loaded decision, or what is wrong with its content; nil:
+	// any content is right, and there is no Value.
+	Read func(content []byte) (value any, err error)
+}
+
+// Table has the rules of all kinds.
+type KindTable [NumKinds]KindRules
+
+// Decision is a decision that a replay may need.
+type Decision struct {
+	Kind    Kind
+	Subject []byte
+	Content []byte
+	Offset  int64
+	// Value is the owner's: what it has made of the content, or of an eviction, the series
+	// whose changelog records are to be deleted.
+	Value any
+
+	seq    uint64    // order of those at one offset
+	asked  int64     // if it lapses: the offset after the last record that it was looked up for
+	due    int64     // its place in Log.queue: no later than its end
+	before *Decision // of the same kind and subject
+}
+
+// Before returns the decision of the same kind and subject before d; nil without one.
+func (d *Decision) Before() *Decision { return d.before }
+
+// Ask notes that d was looked up for the record at offset: until the floor has passed
+// that record, d does not lapse.
+func (d *Decision) Ask(offset int64) { d.asked = max(d.asked, offset+1) }
+
+// undone is the offset of a decision that was taken back.
+const undone = math.MaxInt64
+
+// never is the due of a decision that nothing has superseded.
+const never = math.MaxInt64

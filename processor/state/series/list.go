@@ -1,0 +1,158 @@
+package series
+
+import (
+	"math"
+	"sort"
+)
+
+// List holds one key's samples in order of time and offset, each a row of words:
+// time, offset, the bits of the values. A nil list is empty.
+type HeldSamples[K any] struct {
+	rows
+	key K
+
+	time, offset int64 // of its entry in the buffer's heap of lists; other entries are stale
+	dropped      bool  // the buffer does not have it
+}
+
+// rows holds samples of one size in order, and has room at the front for those released.
+type rows struct {
+	size  int // words of a sample
+	words []uint64
+	gone  int // words of released samples at the front
+}
+
+// NewList returns an empty list of a key's samples of dim values, with room for n.
+func NewHeldSamples[K any](key K, dim, n int) *HeldSamples[K] {
+	l := &HeldSamples[K]{key: key, rows: rows{size: 2 + dim}}
+	if n > 0 {
+		l.words = make([]uint64, 0, n*l.size)
+	}
+	return l
+}
+
+// Len returns the number of samples.
+func (l *HeldSamples[K]) Len() int {
+	if l == nil {
+		return 0
+	}
+	return l.count()
+}
+
+func (r *rows) count() int { return (len(r.words) - r.gone) / r.size }
+
+// At returns the i-th sample.
+func (r *rows) At(i int) []uint64 {
+	return r.words[r.gone+i*r.size:][:r.size:r.size]
+}
+
+// First returns the time of the first sample.
+func (l *HeldSamples[K]) First() int64 { return int64(l.words[l.gone]) }
+
+// Newest returns the time of the last sample.
+func (l *HeldSamples[K]) Newest() int64 { return int64(l.At(l.Len() - 1)[0]) }
+
+// Has reports whether a sample of that time is held.
+func (l *HeldSamples[K]) Has(time int64) bool {
+	i := l.after(time)
+	return i > 0 && int64(l.At(i - 1)[0]) == time
+}
+
+// Bytes returns the memory of the samples, 0 for a nil list.
+func (l *HeldSamples[K]) Bytes() int64 {
+	if l == nil {
+		return 0
+	}
+	return 8 * int64(cap(l.words))
+}
+
+// Append adds a sample that comes after all others; its values follow through Value.
+func (l *HeldSamples[K]) Append(time, offset int64) {
+	l.words = append(l.words, uint64(time), uint64(offset))
+}
+
+// Value adds a value to the sample that Append has begun.
+func (l *HeldSamples[K]) Value(bits uint64) { l.words = append(l.words, bits) }
+
+// Translated returns the list with samples of dim values, which translate writes to dst; nil for a nil list.
+func (l *HeldSamples[K]) Translated(dim int, translate func(dst, values []float64)) *HeldSamples[K] {
+	if l == nil {
+		return nil
+	}
+	to := NewHeldSamples(l.key, dim, l.Len())
+	values, dst := make([]float64, l.size-2), make([]float64, dim)
+	for i := range l.Len() {
+		w := l.At(i)
+		for j := range values {
+			values[j] = math.Float64frombits(w[2+j])
+		}
+		translate(dst, values)
+		to.Append(int64(w[0]), int64(w[1]))
+		for _, v := range dst {
+			to.Value(math.Float64bits(v))
+		}
+	}
+	return to
+}
+
+// Restore puts a released sample back in front of the others.
+func (l *HeldSamples[K]) Restore(sample []uint64) { copy(l.open(0), sample) }
+
+// Remove takes a sample out, and reports whether it was there.
+func (l *HeldSamples[K]) Remove(time, offset int64) bool {
+	i := l.after(time) - 1
+	if i < 0 || int64(l.At(i)[1]) != offset {
+		return false
+	}
+	l.drop(i)
+	return true
+}
+
+// insert inserts a sample in order, behind all of the same time.
+func (l *HeldSamples[K]) insert(time, offset int64, values []float64) (at int) {
+	at = l.after(time)
+	w := l.open(at)
+	w[0], w[1] = uint64(time), uint64(offset)
+	for j, v := range values {
+		w[2+j] = math.Float64bits(v)
+	}
+	return at
+}
+
+// after returns the number of samples whose time is not later than time.
+func (l *HeldSamples[K]) after(time int64) int {
+	n := l.Len()
+	if n == 0 || int64(l.At(n - 1)[0]) <= time {
+		return n // in order, as most come
+	}
+	return sort.Search(n, func(i int) bool { return int64(l.At(i)[0]) > time })
+}
+
+// open makes a gap of one sample before the i-th and returns it.
+func (r *rows) open(i int) []uint64 {
+	if i == 0 && r.gone > 0 {
+		r.gone -= r.size
+		return r.At(0)
+	}
+	if len(r.words)+r.size > cap(r.words) && 2*r.gone >= len(r.words) {
+		r.words = r.words[:copy(r.words, r.words[r.gone:])]
+		r.gone = 0
+	}
+	n := len(r.words)
+	for range r.size {
+		r.words = append(r.words, 0)
+	}
+	from := r.gone + i*r.size
+	copy(r.words[from+r.size:], r.words[from:n])
+	return r.At(i)
+}
+
+// drop removes the i-th sample.
+func (r *rows) drop(i int) {
+	if i == 0 {
+		r.gone += r.size
+		return
+	}
+	from := r.gone + i*r.size
+	r.words = append(r.words[:from], r.words[from+r.size:]...)
+}

@@ -1,0 +1,400 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"odradek/processor/anomaly"
+	"odradek/processor/state/checkpoint"
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
+)
+
+// NoTime is the largest event time of a partition without a sample.
+const NoTime = checkpoint.NoTime
+
+type (
+	// Floor is the replay floor of a partition; see floor.Floor.
+	Floor = checkpoint.Floor
+	// Jump is a largest leap of event time; see floor.Jump.
+	Jump = checkpoint.Jump
+	// HeldSuspect is a sample that may be a leap of event time; see floor.HeldSuspect.
+	HeldSuspect = checkpoint.HeldSuspect
+)
+
+// ParseFloor parses the text of a floor; see floor.Parse.
+func ParseFloor(text string) (Floor, error) { return checkpoint.ParseFloor(text) }
+
+// Repaired returns the text of a floor with another time; see floor.Repaired.
+func Repaired(text string, maxTime int64, jump Jump) (string, error) {
+	return checkpoint.Repaired(text, maxTime, jump)
+}
+
+// MaxRecord is the default of Config.MaxRecord, in bytes.
+const MaxRecord = 512 << 10
+
+// leastReading is a number of bytes that a reading may have in the changelog even where MaxRecord is less.
+const leastReading = 8 << 10
+
+// Sample is a row of values of one key at one instant.
+type Sample struct {
+	Key    []byte    // any bytes; not retained
+	Time   int64     // event time in microseconds since the epoch
+	Ahead  int64     // of the latest sample of its record, microseconds after Time: a record is judged as one
+	Offset int64     // Config.Place of its record and its number there; rises from sample to sample
+	Values []float64 // Config.Dim values, NaN or infinite where missing; not retained
+}
+
+// Config configures a State. Nothing changes it after New.
+type Config struct {
+	Dim       int // values a sample
+	Windows   []series.WindowConfig
+	Detectors []series.DetectorConfig
+
+	// Reading is how records are read, but for its Windows and Detectors, which follow from those below. It holds from the
+	// next live record on (package reading).
+	Reading rules.Reading
+
+	TTL     int64 // microseconds without a sample after which a key is forgotten; 0: never
+	MaxKeys int   // keys of the partition; 0: no limit
+
+	// Silence in microseconds is how far a key's last sample may be behind the
+	// watermark before a silence of the key is opened; 0: never. See package silence.
+	Silence int64
+
+	// Grouping puts anomalies that open together into groups; nil: there are none.
+	Grouping *Grouping
+
+	DropMismatched bool // stored state of another fingerprint is dropped instead of refused
+	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
+
+	// Units are the units of values by the name of their field, of an array without the index of an element. Those that begin with
+	// a slash are of series whose key ends in them (one sensor of a record that holds many).
+	Units map[string]string
+
+	// Watch takes each judged score with what it was computed from; nil: nothing does. It is part of neither the state nor
+	// the results.
+	Watch func(*Watched)
+
+	// SampleBits is the number of bits that number the samples of a record, where a record may be several
+	// (Place); 0: a record is one sample. The methods of a State and its floors take and give offsets of
+	// records; Sample, Row, EventRow and BlockRow have those of samples.
+	SampleBits uint8
+
+	// MaxRecord bounds key and value of a changelog record in bytes, as long as
+	// a key's name and one row leave a choice; 0: the constant MaxRecord.
+	MaxRecord int
+}
+
+// UnitOf returns the unit of a field of a series; empty: none is known.
+func (c *Config) UnitOf(key []byte, field string) string {
+	name, _, _ := strings.Cut(field, "[")
+	if unit, ok := c.Units[name]; ok || field == "" {
+		return unit
+	}
+	path, _, _ := strings.Cut(string(key[max(0, bytes.LastIndexByte(key, '/')):]), "[")
+	return c.Units[path]
+}
+
+func (c *Config) maxRecord() int {
+	if c.MaxRecord > 0 {
+		return c.MaxRecord
+	}
+	return MaxRecord
+}
+
+// SeveralBits is the SampleBits of records that are several samples, at most MaxSamples of them. It leaves
+// offsets up to 2^42.
+const SeveralBits = 20
+
+// MaxSamples is the most samples of a record.
+const MaxSamples = 1 << SeveralBits
+
+// Place returns the offset of a sample: of the record's sample of that number, from 0.
+func (c *Config) Place(record int64, number int) int64 { return record<<c.SampleBits | int64(number) }
+
+// Record returns the offset of the record that the sample at offset is of.
+func (c *Config) Record(offset int64) int64 { return offset >> c.SampleBits }
+
+// Number returns the number of the sample at offset among those of its record.
+func (c *Config) Number(offset int64) int { return int(offset & (1<<c.SampleBits - 1)) }
+
+// Check returns all faults of the configuration at once.
+func (c *Config) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("keystate: "+format, args...))
+	}
+	if c.Dim < 1 || c.Dim > series.MaxDim {
+		bad("%d values a sample, use 1 to %d", c.Dim, series.MaxDim)
+	}
+	if r := &c.Reading; len(r.Fields) > 0 && r.Dim() != c.Dim {
+		bad("%d values a sample, but the fields %q", c.Dim, r.Fields)
+	}
+	if r := &c.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 {
+		bad("lateness, limit of held samples, jump and future must not be negative")
+	}
+	if n, most := len(c.decided().Encode()), max(c.maxRecord(), leastReading); n > most {
+		bad("the settings of how records are read take %d bytes in the changelog, %d at most: shorten the schema file or the value fields",
+			n, most)
+	}
+	if c.Grouping != nil && (c.Grouping.By == nil || c.Grouping.Window < 0) {
+		bad("groups without a name, or of a negative window")
+	}
+	if c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
+		bad("ttl, silence, key limit and record limit must not be negative")
+	}
+	for _, err := range series.Check(c.Dim, c.Windows, c.Detectors) {
+		errs = append(errs, fmt.Errorf("keystate: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// DefaultMaxHeld returns the number of samples of dim values that fit into about 16 MiB.
+func DefaultMaxHeld(dim int) int { return series.DefaultMaxHeld(dim) }
+
+// Outcome says how a sample was processed.
+type Outcome uint8
+
+// The outcomes. All samples ever folded are the sum of Counts and Held.
+const (
+	Scored     Outcome = iota // at least one detector has, or will have with its stride, a score for it
+	WarmingUp                 // no detector has enough of the past
+	Held                      // waits for the watermark, or is a suspect; counted as something else when released
+	Missing                   // every window lacks a value
+	Filtered                  // no detector reads its key
+	Late                      // older than Config.Lateness allows, or than its key's newest; not folded
+	Duplicate                 // same key and time as another; not folded
+	Evicted                   // was held when its key was evicted; never returned by Fold
+	Rejected                  // was held as a suspect, and was refused; never returned by Fold
+	Backfilled                // any of these, of the backfill (BackfillTo); never returned by Fold
+	outcomes
+)
+
+// Counts are records by outcome. Counts[Held] is always 0: see State.Held.
+type Counts [outcomes]int64
+
+// RowState says whether a row has a score, and why not.
+type RowState uint8
+
+// The states of a row.
+const (
+	RowScored    RowState = iota
+	RowWarmingUp          // no score: too little of the past
+	RowImputed            // scored, but a value of the sample was missing and repeated
+)
+
+// Row is one score, or the lack of one, of one sample by one detector.
+type Row struct {
+	Key      *Key
+	Detector int32 // index into Config.Detectors
+	State    RowState
+	Exceeds  bool    // the score is above the detector's threshold
+	Severity uint8   // 0 to 100, see threshold.Verdict; 0 without a threshold
+	Score    float32 // NaN where there is none
+	// Judged is the score that the threshold judges: Score, or with DetectorConfig.Smooth the mean of
+	// the last ones; NaN where there is none.
+	Judged float32
+	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
+	// NaN where it was not judged.
+	Threshold float32
+	Behind    uint32 // how many records the one at Offset was behind the newest one when its score fell due
+	// Remaining is how many further samples of the key come, at the least, until the first with a score: 1 where it is the next.
+	// 0 unless State is RowWarmingUp.
+	Remaining int32
+	Offset    int64 // of the scored sample
+	Time      int64 // of the scored sample
+	// About and Until are the times of the first and the last sample that the
+	// score is about.
+	About, Until int64
+}
+
+// Values of EventRow.Detector that are no index into Config.Detectors.
+const (
+	SilenceDetector = -1 // the key had no sample for Config.Silence
+	RemovedDetector = -2 // a detector that is not configured any more: see Name
+)
+
+// EventRow is a change of one anomaly of one key and detector.
+type EventRow struct {
+	Key      *Key
+	Detector int32  // index into Config.Detectors, SilenceDetector or RemovedDetector
+	Name     string // of the detector
+	Change   anomaly.Change
+	Behind   uint32 // of Change.Offset, as of a Row
+}
+
+// BlockRow is the block that a detector made of one task; see detectors.Blocker.
+type BlockRow struct {
+	Key      *Key
+	Detector int32 // index into Config.Detectors
+	Offset   int64 // of the task's newest sample
+	// About and Until are the times of the first and the last sample of the task's X.
+	About, Until int64
+	MediaType    string
+	Data         []byte
+}
+
+// pending is a task without scores, or what waits behind one.
+type pending = pendingTasks[*Key]
+
+// Tally counts samples and keys since New, less what was rolled back. Replay counts nothing.
+type Tally struct {
+	// Counts are the samples by outcome.
+	Counts Counts
+	// Early are the held samples released because MaxHeld offsets had passed them, before the watermark had.
+	Early int64
+	// EvictedKeys are the keys evicted.
+	EvictedKeys int64
+}
+
+// State is the fold of one partition's samples.
+type State struct {
+	Output
+
+	Tally
+	// Keys are those that have samples.
+	Keys Keys
+	// Decisions are what the partition's owner decides.
+	Decisions Decisions
+	// Advances move the watermark where no sample does.
+	Advances Advances
+	// Suspects are the samples that may be leaps of event time.
+	Suspects Suspects
+	// Rules are the thresholds, guards and rules of anomalies in force.
+	Rules rulings
+	// Grids are the windows of grids that are open.
+	Grids Grids
+	// Restore is what the state is restored from.
+	Restore Restore
+
+	cfg  *Config
+	dets []*series.Setup
+	sets *series.Sets
+
+	position
+	scoring
+	snapshots
+	slow bool // Fold has to take its slow path
+
+	readings readings
+	gate     gate
+	held     held
+	silences silences
+	sweeps   sweeps
+	orphans  orphans
+	folder   folder
+	judge    judge
+	mutes    muteRules
+	learned  learnedRules
+	journal  journal
+	reverter reverter
+	dirty    series.DirtyQueue
+	records  checkpoint.Writer
+}
+
+// New returns an empty State. It panics on a configuration that Check refuses.
+func New(cfg *Config) *State {
+	if err := cfg.Check(); err != nil {
+		panic(err)
+	}
+	s := &State{
+		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), slow: true,
+		position: position{
+			bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, released: NoTime,
+			sweepAt: math.MaxInt64, ahead: math.MinInt64,
+		},
+	}
+	s.dets = s.sets.Setups
+	s.records = checkpoint.NewWriter(checkpoint.HeldFormat{Layout: cfg.Reading.Layout(), Dim: cfg.Dim}, cfg.maxRecord())
+	compose(s)
+	s.journal = s.reverter.journal()
+	s.readings.rebuild(s.next)
+	s.Rules.Rebuild(s.next)
+	s.mutes.Rebuild(s.next)
+	s.learned.Rebuild(s.next)
+	return s
+}
+
+// compose creates the parts of the State, each with the others that it uses.
+func compose(s *State) {
+	cfg, at, journal, table := s.cfg, &s.position, &s.journal, &s.Keys.KeyTable
+	edits := edits{journal, &s.dirty}
+	s.Decisions = Decisions{
+		log: rules.NewDecisionLog(&kinds, s.Decisions.save), at: at, journal: journal, records: &s.records,
+		begin: func(offset int64) {
+			begin(s, Floor{Offset: offset, MaxTime: NoTime}, true)
+			s.route()
+		},
+		act: func(d *rules.Decision) {
+			s.newest = d.Offset
+			actions[d.Kind](s, d)
+		},
+	}
+	s.Output.at = at
+	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
+	s.Suspects = newSuspects(cfg.SampleBits, at, &s.Tally, journal)
+	s.held = newHeld(cfg.Dim, table, journal)
+	s.readings = newReadings(cfg, s)
+	s.Suspects.readings = &s.readings
+	s.judge.watch = cfg.Watch
+	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
+	s.judge.learned = &s.learned
+	s.Rules = newRulings(s.dets, s.Decisions.log, &s.folder.tasks, at.turn, s.route)
+	s.mutes, s.learned = newMuteRules(s.Decisions.log, &s.folder.tasks), newLearnedRules(s.Decisions.log, &s.folder.tasks)
+	s.Grids = newGrids(cfg.Windows, s.sets, table)
+	s.folder = folder{
+		at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids,
+		tasks: newTaskQueue[*Key](s.dets, &at.newest),
+	}
+	s.silences = newSilences(cfg.Silence, table)
+	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out, s.silences.mutes = at, journal, edits, &s.Output, &s.mutes
+	s.Keys = Keys{
+		KeyTable: series.NewKeyTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
+		silences: &s.silences, decisions: s.Decisions.log, records: &s.records, judge: &s.judge, evictor: newEvictor(cfg.TTL, table),
+	}
+	s.reverter = reverter{
+		at: at, tally: &s.Tally, keys: &s.Keys,
+		held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,
+		decisions: s.Decisions.log,
+	}
+	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.Decisions.log}
+	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
+	s.Restore = Restore{
+		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, orphans: &s.orphans, suspects: &s.Suspects,
+		decisions: &s.Decisions, advances: &s.Advances, readings: &s.readings,
+	}
+	s.scoring = scoring{
+		blocks: cfg.Blocks, tasks: &s.folder.tasks, folder: &s.folder, judge: &s.judge, out: &s.Output, journal: journal,
+	}
+	s.Advances = Advances{
+		cfg: cfg, at: at, journal: journal, held: &s.held, grids: &s.Grids, silences: &s.silences, decisions: &s.Decisions, gate: &s.gate,
+	}
+	s.snapshots = snapshots{
+		at: at, journal: journal, dirty: &s.dirty, out: &s.Output, suspects: &s.Suspects, decisions: &s.Decisions,
+	}
+	s.gate = gate{
+		at: at, readings: &s.readings, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects,
+		orphans:  &s.orphans,
+		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
+	}
+}
+
+// Held returns the number of samples that wait for the watermark or are suspects.
+func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
+
+// Bytes estimates the memory of keys, windows, carries and held samples and, while
+// loading, of records that wait for their key's head.
+func (s *State) Bytes() int64 {
+	return s.Keys.size() + s.Restore.bytes()
+}
+
+// route chooses between the two ways through Fold.
+func (s *State) route() {
+	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
+		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
+		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
+}

@@ -1,0 +1,158 @@
+package state
+
+import (
+	"slices"
+
+	"odradek/processor/state/checkpoint"
+)
+
+// A suspect (package suspects) is folded in the turn of the sample whose vote decides it: after that sample, unless
+// that is a suspect itself, and in order of time and offset. Its rows, scores and events have the offset of its own
+// record. Whatever needs an order in the log (how far a snapshot goes, what an eviction has forgotten, which key was
+// used least recently) has the offset of the turn, so that a replay comes to the same result. A record of several
+// samples is judged by the latest time of any of them and is one suspect: its samples are held together, are accepted
+// or refused together, and do not vote on each other. No key is evicted in the turn in which it had a sample.
+
+// jurors is the number of samples that vote on a suspect, and the most suspects that are held at once.
+const jurors = checkpoint.Jurors
+
+// suspect is a sample that waits for the votes.
+type suspect = leapSuspect[attached]
+
+// attached is a sample with the record that Attach was given.
+type attached struct {
+	Sample
+	record any
+}
+
+// SuspectCounts are the samples that were held as suspects since New, and those of them that were accepted, less what
+// was rolled back. Counts[Rejected] has those that were rejected.
+type SuspectCounts struct{ Held, Accepted int64 }
+
+// Refusal is a suspect that was not folded: it is Rejected, or Late where its key had a later sample.
+type Refusal struct {
+	Offset, Time int64
+	Max          int64 // the partition's largest event time; NoTime without one
+	Outcome      Outcome
+	Key          []byte
+	Record       any // from Attach
+}
+
+func (sm *Sample) clone() Sample {
+	c := *sm
+	c.Key, c.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
+	return c
+}
+
+// Suspects holds the samples of a partition that may be leaps of event time until the votes decide.
+type Suspects struct {
+	// SuspectCounts are the samples that were held as suspects.
+	SuspectCounts
+	// Refused are suspects that were not folded, in the order of the samples that
+	// decided it. The caller empties it as it does Rows; Rollback does, too.
+	Refused []Refusal
+	// Lost is how many suspects of the floor the replay did not find.
+	Lost int
+
+	jury     leapVotes[attached]
+	bits     uint8 // Config.SampleBits
+	at       *position
+	tally    *Tally
+	journal  *journal
+	readings *readings
+}
+
+// newSuspects returns the suspects of a new State.
+func newSuspects(bits uint8, at *position, tally *Tally, j *journal) Suspects {
+	return Suspects{
+		jury: newLeapVotes(0, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
+		bits: bits, at: at, tally: tally, journal: j,
+	}
+}
+
+// Len returns the number of samples that are held as suspects; State.Held includes them.
+func (s *Suspects) Len() (n int) {
+	for _, u := range s.jury.List() {
+		n += 1 + len(u.More)
+	}
+	return n
+}
+
+// Has reports whether samples of the record at offset are held as a suspect.
+func (s *Suspects) Has(offset int64) bool { return s.jury.Find(first(s.bits, offset)) != nil }
+
+// Attach adds record to a suspect, for the Refusal. It has to follow the Fold or the Recall of the record's samples.
+func (s *Suspects) Attach(offset int64, record any) {
+	if u := s.jury.Find(first(s.bits, offset)); u != nil {
+		u.Sample.record = record
+		for i := range u.More {
+			u.More[i].record = record
+		}
+	}
+}
+
+// Recall takes a sample of the input below the floor of BeginReplay, before the first that goes to Fold, from
+// Floor.From on: suspects that were held at the floor are held again. The others are ignored.
+func (s *Suspects) Recall(sm *Sample) {
+	if !s.journal.Replaying || sm.Offset >= s.at.next {
+		panic("keystate: Recall of a sample that is not below the floor of a replay")
+	}
+	sm = s.readings.without(sm, s.readings.lostSince(sm.Offset+1))
+	s.jury.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})
+}
+
+// begin sets the suspects that are undecided at the floor where the state begins.
+func (s *Suspects) begin(f Floor) { s.jury.Begin(f) }
+
+// vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
+// reports whether sm is a suspect from now on.
+func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
+	held = s.jury.Join(sm.Offset, attached{Sample: *sm}) || s.judge(sm, take)
+	if held && !s.journal.Replaying {
+		s.Held++
+	}
+	return held
+}
+
+// judge is vote where the sample is of a record of its own.
+func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
+	return s.jury.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
+		if u.Offset != sm.Offset && !s.journal.Replaying {
+			s.Accepted += int64(1 + len(u.More))
+		}
+		take(&u.Sample)
+		for i := range u.More {
+			take(&u.More[i])
+		}
+	}, func(u *suspect) {
+		s.refuse(&u.Sample, Rejected)
+		for i := range u.More {
+			s.refuse(&u.More[i], Rejected)
+		}
+	})
+}
+
+// refuse reports a suspect that is not folded to the caller (Refused).
+func (s *Suspects) refuse(a *attached, out Outcome) {
+	if s.journal.Replaying {
+		return
+	}
+	if out == Rejected { // others are counted where they are judged
+		s.tally.Counts[s.at.counted(Rejected, a.Offset)]++
+	}
+	if a.Offset < s.at.backfill {
+		return
+	}
+	s.Refused = append(s.Refused, Refusal{a.Offset, a.Time, s.at.maxTime, out, a.Key, a.record})
+}
+
+// replay prepares for the sample of a replay at offset.
+func (s *Suspects) replay(offset int64) { s.Lost += s.jury.Replay(offset) }
+
+// endReplay ends a replay.
+func (s *Suspects) endReplay() { s.Lost += s.jury.EndReplay() }
+
+// floor returns the floor of a mark at offset, without Jump.
+func (s *Suspects) floor(offset int64) Floor {
+	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.jury.Held()}
+}

@@ -1,0 +1,427 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/seedtest"
+	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/changelog"
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
+)
+
+// changeRules gives the next worker other thresholds, or keeps them.
+func (x *run) changeRules() {
+	cfg := *x.cfg
+	cfg.Detectors = slices.Clone(cfg.Detectors)
+	for i := range cfg.Detectors {
+		d := &cfg.Detectors[i]
+		if d.Threshold == nil || x.r.IntN(3) == 0 {
+			continue
+		}
+		if d.Shadow = x.r.IntN(2) == 0; x.r.IntN(2) == 0 {
+			continue
+		}
+		other := series.DetectorConfig{}
+		randomAlerts(x.r, &other)
+		if x.r.IntN(2) == 0 {
+			other.Threshold.History = d.Threshold.History
+		}
+		d.Threshold = other.Threshold
+		if d.Events != nil && other.Events != nil && x.r.IntN(2) == 0 {
+			d.Events = other.Events
+		}
+		if d.Guard = nil; d.Ensemble == nil && cfg.Windows[d.Window].Grid == nil && x.r.IntN(2) == 0 {
+			d.Guard = randomGuard(x.r, len(cfg.Windows[d.Window].Columns))
+		}
+	}
+	x.cfg = &cfg
+}
+
+// noteRules notes what the worker has decided of thresholds at offset.
+func (x *run) noteRules(offset int64) {
+	for _, d := range x.s.Decisions.log.Unlogged() {
+		if d.Kind == Thresholds && d.Offset == offset {
+			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.Subject, d.Content, offset})
+		}
+	}
+}
+
+// makeRule has the state decide with the next sample, as if its configuration were
+// another one.
+func makeRule(s *State, d *decided) {
+	rule, err := rules.DecodeRuling(d.content)
+	if err != nil {
+		panic(err)
+	}
+	list := make([]series.DetectorConfig, len(s.dets))
+	for i, det := range s.dets {
+		list[i] = det.DetectorConfig
+		if det.Name == string(d.subject) {
+			list[i].Threshold, list[i].MaxP, list[i].Guard, list[i].Events = rule.Threshold, rule.Alarm.MaxP, rule.Alarm.Guard, rule.Alarm.Events
+			list[i].Shadow = rule.Alarm.Shadow
+		}
+	}
+	s.Rules.Reconfigure(list)
+}
+
+// TestThresholdsChange: workers with thresholds, guards and rules of anomalies of their own take over
+// from each other, and change them while they run. After each crash and abort the state is that of one
+// undisturbed fold in which they change where they did.
+func TestThresholdsChange(t *testing.T) {
+	r := seedtest.New(t)
+	aborts, crashes, made, reconfigured := 0, 0, 0, 0
+	var modes [2]int // anomalies that a change of the mode has ended, live and in shadow
+	for range 40 {
+		w := newTrimmedWorld(t, r, 200+r.IntN(600))
+		x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 6)), w)
+		clear(w.state)
+		x.changes = true
+		x.mandatory = r.IntN(4) == 0
+		x.all(8)
+		x.check("end", x.s)
+		s := w.fold(w.end)
+		compareRows(t, x.rows, flatten(s.Rows))
+		compareEvents(t, x.events, flattenEvents(s.Events))
+		n := checkModes(t, x.events)
+		modes[0], modes[1] = modes[0]+n[0], modes[1]+n[1]
+		aborts, crashes, made, reconfigured = aborts+x.aborts, crashes+x.crashes, made+len(w.decided), reconfigured+x.reconfigured
+	}
+	t.Logf("%d decisions, %d aborts, %d crashes, %d changes of a worker's own settings, %d anomalies ended by demotion and promotion",
+		made, aborts, crashes, reconfigured, modes)
+	if made < 40 || aborts == 0 || crashes == 0 || reconfigured == 0 || modes[0]+modes[1] == 0 {
+		t.Error("something did not happen")
+	}
+}
+
+// chain is a log that workers with rules of their own take over from each other.
+type chain struct {
+	t         *testing.T
+	s         *State
+	b         *detectors.Batch
+	log       []record
+	floor     Floor
+	next      int64
+	committed int64
+	quiet     bool // the detector makes no anomalies, which have their keys snapshotted
+	other     bool // the next worker has another detector in its place
+}
+
+func ruleOf(kind threshold.Kind, value float64, history, decluster int) *threshold.Rule {
+	return &threshold.Rule{Kind: kind, Value: value, History: history, Warmup: 5, Decluster: decluster}
+}
+
+// worker is a state under a rule: a new one, or one restored from what is committed.
+func (c *chain) worker(rule *threshold.Rule, ahead bool) *State {
+	c.t.Helper()
+	cfg := watched()
+	cfg.Detectors[0].Threshold = rule
+	if c.quiet {
+		cfg.Detectors[0].Events = nil
+	}
+	if c.other {
+		cfg.Detectors[0].Name = "other"
+	}
+	s := New(cfg)
+	s.SetSource("in", 3)
+	if c.committed == 0 && !ahead {
+		s.Mark(0)
+		return s
+	}
+	for _, r := range c.log {
+		if err := s.Restore.Load(r.key, r.value); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if err := s.BeginReplay(c.floor, c.committed, ahead); err != nil {
+		c.t.Fatal(err)
+	}
+	c.feed(s, c.floor.Offset, c.committed)
+	s.Restore.EndInput(c.b)
+	c.flush(s)
+	s.EndReplay()
+	return s
+}
+
+// feed folds the samples from one offset to another: three keys with bursts.
+func (c *chain) feed(s *State, from, to int64) {
+	for o := from; o < to; o++ {
+		s.Fold(&Sample{Key: []byte{'a' + byte(o%3)}, Time: o, Offset: o, Values: []float64{c.value(o)}}, c.b)
+		if o%5 == 0 {
+			c.flush(s)
+		}
+	}
+	c.flush(s)
+}
+
+func (c *chain) value(o int64) float64 { return float64(o*o%17) + 40*float64(o/7%4/3) }
+
+func (c *chain) flush(s *State) {
+	levels(c.b)
+	s.Apply(c.b)
+	c.b.Reset()
+	s.Rows, s.Events = s.Rows[:0], s.Events[:0]
+}
+
+// cycle folds n samples and snapshots the keys that are dirty at want and below.
+func (c *chain) cycle(n, want int64, lost bool) {
+	c.t.Helper()
+	c.feed(c.s, c.next, c.next+n)
+	c.next += n
+	c.s.Mark(c.next)
+	if err := c.s.Snapshot(want, 0, func(k, v []byte) error {
+		c.log = append(c.log, record{bytes.Clone(k), bytes.Clone(v)})
+		return nil
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	if lost {
+		return
+	}
+	c.floor, c.committed = c.s.Floor(), c.next
+	c.s.Committed(c.next)
+}
+
+// check compares a state restored under any rule, and the live one rolled back to the
+// committed offset, with the live one.
+func (c *chain) check(what string, rules []*threshold.Rule) {
+	c.t.Helper()
+	want := c.s.Export(nil)
+	for i, rule := range rules {
+		if got := c.worker(rule, false).Export(nil); !bytes.Equal(got, want) {
+			c.t.Fatalf("%s: restored at %d, floor %d, under rule %d: another state than the live one", what, c.committed, c.floor.Offset, i)
+		}
+	}
+	c.feed(c.s, c.next, c.next+20)
+	if err := c.s.Rollback(c.committed); err != nil {
+		c.t.Fatal(err)
+	}
+	if !bytes.Equal(want, c.s.Export(nil)) {
+		c.t.Fatalf("%s: rolled back to %d: another state", what, c.committed)
+	}
+}
+
+// TestRestartWithAnotherThreshold: histories are equal to the byte after a restart with
+// a changed threshold, whatever of the log was snapshotted, and whatever the next
+// restart has configured: a replay judges by what was in force.
+func TestRestartWithAnotherThreshold(t *testing.T) {
+	rules := []*threshold.Rule{
+		ruleOf(threshold.Fixed, 10, 40, 3),
+		ruleOf(threshold.Fixed, 30, 40, 3),
+		ruleOf(threshold.Fixed, 10, 40, 7), // spaced otherwise
+		ruleOf(threshold.Mean, 1.5, 40, 3),
+		ruleOf(threshold.Quantile, 0.8, 64, 2), // another number of scores
+		ruleOf(threshold.MAD, 2, 40, 1),
+		ruleOf(threshold.PerDay, 1e9, 40, 3),
+	}
+	for i, first := range rules {
+		for j, second := range rules {
+			for _, behind := range []int64{0, 40, 75, 1000} {
+				c := &chain{t: t, b: &detectors.Batch{}}
+				c.s = c.worker(first, false)
+				for range 4 {
+					c.cycle(50, c.next+50-behind, false)
+				}
+				c.check("before", rules)
+				c.s = c.worker(second, false)
+				c.check("not decided yet", rules)
+				for n := range 4 {
+					c.cycle(37, c.next+37-behind, false)
+					c.check("after", rules)
+					if n == 1 { // and back
+						c.s = c.worker(first, false)
+					}
+				}
+				if made, want := decidedIn(c.log), map[bool]int{true: 1, false: 3}[i == j]; made != want {
+					t.Fatalf("%d decisions, want %d", made, want)
+				}
+			}
+		}
+	}
+}
+
+// decidedIn returns how many decisions on thresholds were written to a changelog.
+func decidedIn(log []record) (n int) {
+	for _, r := range log {
+		if r.value != nil && r.key[0] == changelog.Decision && Kind(r.key[1]) == Thresholds {
+			n++
+		}
+	}
+	return n
+}
+
+// TestChangelogWithoutThresholds: a changelog of a version that made no decisions on
+// thresholds is loaded, and its input replayed, as that version judged it: every score
+// is in the history. From the first live sample on runs are declustered. Later
+// restores agree, whatever they have configured.
+func TestChangelogWithoutThresholds(t *testing.T) {
+	text, err := os.ReadFile("testdata/before-declustering.json") // written by that version, rule mean:1.5, HISTORY=40, WARMUP=5
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old struct {
+		Floor     string
+		Committed int64
+		Log       []struct{ Key, Value []byte }
+	}
+	if err := json.Unmarshal(text, &old); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range []*threshold.Rule{ruleOf(threshold.Mean, 1.5, 40, 3), ruleOf(threshold.MAD, 3, 40, 3),
+		ruleOf(threshold.Fixed, 20, 50, 3)} {
+		c := &chain{t: t, b: &detectors.Batch{}, quiet: true, committed: old.Committed, next: old.Committed}
+		for _, r := range old.Log {
+			c.log = append(c.log, record{r.Key, r.Value})
+		}
+		if c.floor, err = ParseFloor(old.Floor); err != nil || c.floor.Offset >= c.committed {
+			t.Fatalf("floor %v: %v", c.floor, err)
+		}
+		c.s = c.worker(rule, false)
+		if rule.Kind == threshold.Mean {
+			all := *rule
+			all.Decluster = 0
+			for k := range c.s.Keys.All {
+				want := make([]float32, all.Size())
+				last, exceed := 0.0, 0
+				for o := int64(0); o < c.committed; o++ {
+					if v := c.value(o); 'a'+byte(o%3) == k.Name()[0] {
+						if o >= 3 && all.Judge(want, float32(v-last)).Exceeds {
+							exceed++
+						}
+						last = v
+					}
+				}
+				if got := k.Alerts.Detectors[0].History; !slices.Equal(got, want) || exceed < 5 {
+					t.Errorf("key %s, %d exceeding: history\n%v\nwant\n%v", k.Name(), exceed, got, want)
+				}
+			}
+		}
+		rules := []*threshold.Rule{rule, ruleOf(threshold.Quantile, 0.9, 64, 2), ruleOf(threshold.Mean, 2, 40, 1)}
+		c.check("loaded", []*threshold.Rule{rule})
+		for range 4 {
+			c.cycle(30, c.next-200, false)
+			c.check("after", rules)
+		}
+		if decidedIn(c.log) != 1 {
+			t.Errorf("%d decisions", decidedIn(c.log))
+		}
+	}
+}
+
+// TestThresholdAhead: at least once, the changelog may have a decision of a cycle whose
+// offset was not committed. It takes effect at its offset, and the worker that runs
+// then decides for its own configuration.
+func TestThresholdAhead(t *testing.T) {
+	first, cut, own := ruleOf(threshold.Fixed, 10, 40, 3), ruleOf(threshold.Fixed, 20, 40, 2), ruleOf(threshold.Mean, 2, 40, 5)
+	for _, at := range []int64{40, 45} {
+		c := &chain{t: t, b: &detectors.Batch{}}
+		c.s = c.worker(first, false)
+		c.cycle(40, 40, false)
+		c.s = c.worker(cut, false)
+		c.next = at // what is between are no samples
+		c.cycle(20, 0, true)
+		c.next = 40
+		for _, rule := range []*threshold.Rule{own, cut, first} {
+			d := &chain{t: t, b: &detectors.Batch{}, log: slices.Clone(c.log), floor: c.floor, committed: 40, next: 40}
+			d.s = d.worker(rule, true)
+			for i := range 30 {
+				d.cycle(1, 0, false)
+				if got := *d.s.dets[0].Ruled.Threshold; got != *rule {
+					t.Fatalf("at %d the rule is %v, not %v", 40+i, got, *rule)
+				}
+			}
+			if n := decidedIn(d.log[len(c.log):]); n > 2 || rule == own && n != map[int64]int{40: 1, 45: 2}[at] {
+				t.Errorf("decision at %d: %d more", at, n)
+			}
+			want := d.s.Export(nil)
+			if got := d.worker(own, false).Export(nil); !bytes.Equal(got, want) {
+				t.Errorf("decision at %d: restored to another state", at)
+			}
+		}
+	}
+}
+
+// TestThresholdOfARemovedDetector: its decision stays. When it comes back, its keys go
+// on where they were left, under it, until the first live sample decides otherwise.
+func TestThresholdOfARemovedDetector(t *testing.T) {
+	first, again := ruleOf(threshold.Fixed, 10, 40, 3), ruleOf(threshold.MAD, 2, 50, 2)
+	c := &chain{t: t, b: &detectors.Batch{}, quiet: true}
+	c.s = c.worker(first, false)
+	c.cycle(61, 61, false)
+	before := slices.Clone(c.s.Keys.Get([]byte("a")).Alerts.Detectors[0].History)
+	c.other = true
+	c.s = c.worker(first, false)
+	c.cycle(2, 0, false) // of the other keys
+	if c.s.dets[0].Name == "high" || c.s.Decisions.Subjects(Thresholds) != 2 {
+		t.Fatalf("%d decisions", c.s.Decisions.Subjects(Thresholds))
+	}
+	c.other = false
+	for _, rule := range []*threshold.Rule{first, again} {
+		s := c.worker(rule, false)
+		if got := s.Keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled.Threshold != *first {
+			t.Errorf("under %v: another history, or another rule in force: %v", rule, s.dets[0].Ruled)
+		}
+		c.feed(s, 63, 70)
+		if *s.dets[0].Ruled.Threshold != *rule || len(s.Keys.Get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
+			t.Errorf("the rule in force is %v, want %v", s.dets[0].Ruled, rule)
+		}
+	}
+}
+
+// TestContentOfAThreshold: what cannot be a rule is damage, and a later format is a newer
+// version's.
+func TestContentOfAThreshold(t *testing.T) {
+	good := (&rules.Ruling{Threshold: ruleOf(threshold.Quantile, 0.9, 40, 3)}).Encode()
+	alarm := (&rules.Ruling{Threshold: ruleOf(threshold.Quantile, 0.9, 40, 3), Alarm: &rules.RulingAlarm{
+		Guard:  &rules.Guard{Direction: rules.Above, Gates: []rules.Gate{{Field: 1, Bound: 7}}},
+		Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1},
+	}}).Encode()
+	for _, c := range []struct {
+		content []byte
+		want    error
+	}{
+		{good, nil},
+		{alarm, nil},
+		{alarm[:len(alarm)-1], ErrCorrupt},
+		{append(slices.Clone(alarm), 0), ErrCorrupt},
+		{bytes.Replace(alarm, []byte{1, 1, 0}, []byte{1, 9, 0}, 1), ErrCorrupt},        // a direction
+		{append(slices.Clone(alarm[:len(alarm)-13]), make([]byte, 13)...), ErrCorrupt}, // events of no samples
+		{nil, ErrCorrupt},
+		{append([]byte{0}, good[1:]...), ErrCorrupt},
+		{good[:len(good)-1], ErrCorrupt},
+		{append(slices.Clone(good), 0), ErrCorrupt},
+		{append([]byte{rules.ShadowFormat}, alarm[1:]...), nil},
+		{append([]byte{rules.ShadowFormat}, good[1:]...), ErrCorrupt},
+		{append([]byte{rules.UpdatesFormat + 1}, alarm[1:]...), ErrNewer},
+		{append([]byte{rules.ThresholdFormat, 99}, good[2:]...), ErrCorrupt},
+		{(&rules.Ruling{Threshold: &threshold.Rule{}}).Encode(), ErrCorrupt},
+		{(&rules.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil}, // a version before may have let it pass
+	} {
+		err := New(watched()).Restore.Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
+			append([]byte{changelog.Version, 1}, c.content...))
+		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("%q: %v, want %v", c.content, err, c.want)
+		}
+	}
+	c := &chain{t: t, b: &detectors.Batch{}}
+	c.s = c.worker(ruleOf(threshold.Fixed, 10, 40, 3), false)
+	c.cycle(40, 40, false)
+	for _, r := range c.log {
+		if at := bytes.Index(r.value, []byte{byte(threshold.Fixed) | threshold.Layout<<4, 0, 0, 0, 0, 0, 0, 0x24, 0x40}); at >= 0 {
+			r.value[at] += 1 << 4
+			if err := New(watched()).Restore.Load(r.key, r.value); !errors.Is(err, ErrNewer) {
+				t.Errorf("a history of a later layout: %v", err)
+			}
+			return
+		}
+	}
+	t.Error("no head has a history")
+}

@@ -1,0 +1,51 @@
+package state
+
+import (
+	"math"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/series"
+)
+
+// Watched is a judged score with what it was computed from.
+type Watched struct {
+	Row
+	Rank float32 // upper-tail rank of the score in the history, as in events.Input; 0: none
+	// Task is the finished task of a detector with a method, valid until Watch returns, and Fresh the row in it. A task of an
+	// executor with a window cache lacks X.
+	Task  detectors.Rows
+	Fresh int
+	// Scales are those that the columns of X were divided by; nil: none.
+	Scales []float64
+	// Expected, Actual and Contribution are as in events.Anomaly; nil: not known.
+	Expected, Actual, Contribution []float64
+	Part                           *anomaly.Part // of the score, likewise
+	// Terms and Shares are those of an ensemble's members, in their order: the score is the sum of the terms.
+	Terms, Shares []float64
+	Open          bool // an anomaly of the detector was open before the score
+}
+
+// watched passes a judged score to Config.Watch.
+func (j *judge) watched(d *series.SetDetector, a *series.Alert, r *Row, why *reasons, rank float32) {
+	w := Watched{Row: *r, Rank: rank, Open: a.Events.Open()}
+	if p := why.p; p == nil {
+		w.Terms, w.Shares = slices.Clone(j.terms[:d.Dim]), slices.Clone(why.shares)
+	} else {
+		w.Task, w.Fresh = why.b.Rows(int(p.Index)), why.i
+		if p.Valued {
+			in := anomaly.Input{}
+			j.explain(why, &a.Events, &in)
+			w.Expected, w.Actual, w.Contribution, w.Part = in.Expected, in.Actual, in.Contribution, in.Part
+			if d.Scale {
+				for c := range d.Dim {
+					w.Scales = append(w.Scales, j.out.tasks.Scale(&p.scoringTask, c))
+				}
+			}
+		}
+	}
+	if !math.IsNaN(float64(r.Score)) {
+		j.watch(&w)
+	}
+}
