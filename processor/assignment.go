@@ -6,25 +6,23 @@ import (
 	"slices"
 	"sync"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
-	"odradek/processor/policy"
-	"odradek/processor/quarantine"
 )
 
 // assignment holds the partitions that the group has assigned to the worker. Only the main goroutine
 // changes it; any goroutine may read the status of its partitions.
 type assignment struct {
 	partitions map[kafka.TP]*partition // main goroutine only
-	budget     *limits.Budget
+	budget     *cycle.Budget
 	metrics    *metrics.Metrics
 
 	mu     sync.Mutex
 	status map[kafka.TP]*partition // for list
 }
 
-func newAssignment(budget *limits.Budget, m *metrics.Metrics) *assignment {
+func newAssignment(budget *cycle.Budget, m *metrics.Metrics) *assignment {
 	return &assignment{partitions: map[kafka.TP]*partition{}, budget: budget, metrics: m, status: map[kafka.TP]*partition{}}
 }
 
@@ -64,12 +62,12 @@ func (a *assignment) remove(pt *partition) {
 }
 
 // undecided returns why each partition is in quarantine until an operator decides, or nil if one is not.
-func (a *assignment) undecided() policy.RefusedErrors {
-	var all policy.RefusedErrors
+func (a *assignment) undecided() RefusedErrors {
+	var all RefusedErrors
 	for _, tp := range slices.SortedFunc(maps.Keys(a.partitions), kafka.TP.Compare) {
 		pt := a.partitions[tp]
 		refusal := pt.refusal.Load()
-		if q := pt.confined.Load(); q == nil || q.Reason != quarantine.Undecided || refusal == nil {
+		if q := pt.confined.Load(); q == nil || q.Reason != Undecided || refusal == nil {
 			return nil
 		}
 		all = append(all, refusal)

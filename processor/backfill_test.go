@@ -16,7 +16,6 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/policy"
 	"odradek/processor/state"
 	"odradek/schemas/output"
 )
@@ -348,7 +347,7 @@ func counters(t *testing.T, cfg Config) map[string]string {
 func TestBackfillDeleted(t *testing.T) {
 	b := newBackfillBench(t, 1, 3000, 300)
 	start := b.starts()[0]
-	cfg := func(lost policy.OnLoss) Config {
+	cfg := func(lost OnLoss) Config {
 		cfg := b.warmed("g")
 		cfg.Fetch.PartitionBytes, cfg.CommitInterval, cfg.OffsetLost = 2<<10, 20*time.Millisecond, lost
 		return cfg
@@ -362,7 +361,7 @@ func TestBackfillDeleted(t *testing.T) {
 		return offs[tp]
 	}
 	b.slow(10 * time.Millisecond)
-	_, _, stop := b.startWith(cfg(policy.Fail))
+	_, _, stop := b.startWith(cfg(FailOnLoss))
 	for committed().Offset < 100 {
 		time.Sleep(time.Millisecond)
 	}
@@ -376,7 +375,7 @@ func TestBackfillDeleted(t *testing.T) {
 	if err := b.c.Admin().DeleteRecords(t.Context(), b.input, 0, (at+start)/2); err != nil {
 		t.Fatal(err)
 	}
-	b.finish(cfg(policy.Fail))
+	b.finish(cfg(FailOnLoss))
 	got := b.scores("g")
 	for id, s := range got {
 		if id[1] < start {
@@ -393,7 +392,7 @@ func TestBackfillDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.produce(50)
-	b.refused(cfg(policy.Fail), "retention has deleted input")
+	b.refused(cfg(FailOnLoss), "retention has deleted input")
 }
 
 // TestBackfillLatest: with StartLatest the backfill ends where the log does when the partition is first assigned.

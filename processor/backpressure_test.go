@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/trouble"
 )
@@ -19,7 +19,7 @@ func TestBackpressure(t *testing.T) {
 	var log logBuffer
 	m := metrics.New("scores")
 	s := &commits{recovery: &recovery{cfg: &Config{Metrics: m}, log: slog.New(slog.NewTextHandler(&log, nil)), trouble: &trouble.Log{},
-		pace: limits.NewPace(4 * time.Second), assigned: newAssignment(&limits.Budget{}, m)}}
+		pace: cycle.NewPace(4 * time.Second), assigned: newAssignment(&cycle.Budget{}, m)}}
 	pt := &partition{folder: folder{tp: kafka.TP{Topic: "in"}}}
 	s.assigned.partitions[pt.tp] = pt
 	gauges := func(want string) {

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/detectors"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/schemas/output"
 )
 
@@ -49,7 +49,7 @@ func TestBlocks(t *testing.T) {
 	})
 	config := func() Config {
 		cfg := b.config("one")
-		cfg.Outputs[outputs.Blocks] = "blocks"
+		cfg.Outputs[cycle.Blocks] = "blocks"
 		d := &cfg.State.Detectors[0]
 		d.Detector = scoreBlocks{d.Detector}
 		return cfg
@@ -137,7 +137,7 @@ func TestBlocksTopicTooSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.Outputs[outputs.Blocks] = "blocks"
+	cfg.Outputs[cycle.Blocks] = "blocks"
 	if p, err := New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ODRADEK_BLOCKS_TOPIC") {
 		t.Errorf("New gives %v, %v", p, err)
 	}

@@ -4,15 +4,15 @@ import (
 	"log/slog"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/limits"
 	"odradek/processor/state"
 	"odradek/processor/trouble"
 )
 
 // trimmer holds the state of a partition within its share of the worker's budget.
 type trimmer struct {
-	budget *limits.Budget
+	budget *cycle.Budget
 	tp     kafka.TP
 	log    *slog.Logger
 	limit  int64 // of the state's bytes, as of the last call; see limits.Budget

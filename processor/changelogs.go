@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
 	"odradek/processor/state"
 )
 
@@ -26,8 +25,8 @@ import (
 // close because the keys have moved.
 
 // refuseGrown returns the refusal of a changelog that does not fit its input topic.
-func refuseGrown(cfg *Config, in string, t *outputs.Topic, partitions int) error {
-	e := &policy.RefusedError{TP: kafka.TP{Topic: in},
+func refuseGrown(cfg *Config, in string, t *cycle.Topic, partitions int) error {
+	e := &RefusedError{TP: kafka.TP{Topic: in},
 		Reason: fmt.Sprintf("it has %d partitions and its changelog %s has %d; keys may have moved between partitions", partitions,
 			t.Name, t.Partitions),
 		Decide: "worker state reset -topic " + in}
@@ -36,7 +35,7 @@ func refuseGrown(cfg *Config, in string, t *outputs.Topic, partitions int) error
 	case cfg.Of(in).State.TTL == 0: // whether STATE_LOST=reset is set or not: alone it is refused
 		e.Reason += ", and without ODRADEK_TTL their state in the old ones would stay for ever"
 		e.Decide = "ODRADEK_TTL with ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
-	case cfg.StateLost != policy.Reset:
+	case cfg.StateLost != Reset:
 		e.Decide = "ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
 	}
 	return e
@@ -45,17 +44,17 @@ func refuseGrown(cfg *Config, in string, t *outputs.Topic, partitions int) error
 // MisfitOf returns why a worker does not start with an input topic and a changelog of
 // these numbers of partitions; nil where it does, or extends the changelog.
 func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int) error {
-	if partitions == have || partitions > have && cfg.StateLost == policy.Reset && cfg.Of(in).State.TTL > 0 {
+	if partitions == have || partitions > have && cfg.StateLost == Reset && cfg.Of(in).State.TTL > 0 {
 		return nil
 	}
-	return refuseGrown(cfg, in, &outputs.Topic{Name: changelog, Partitions: have}, partitions)
+	return refuseGrown(cfg, in, &cycle.Topic{Name: changelog, Partitions: have}, partitions)
 }
 
 // changelogs keeps the changelogs of the input topics as wide as these.
 type changelogs struct {
 	cfg      *Config
 	log      *slog.Logger
-	topics   *outputs.Topics
+	topics   *cycle.Topics
 	assigned *assignment
 	session  *session
 	counted  int32            // generation in which partitions were counted
@@ -68,7 +67,7 @@ func (l *changelogs) open(ctx context.Context) error {
 	var errs []error
 	cfg := l.cfg
 	inputs := cfg.Topics
-	if rekeyed := cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
+	if rekeyed := cfg.Outputs[cycle.Rekeyed]; rekeyed != "" {
 		inputs = []string{rekeyed}
 	}
 	l.shrunk = map[string]error{}
@@ -76,7 +75,7 @@ func (l *changelogs) open(ctx context.Context) error {
 	for _, in := range inputs {
 		t, err := lookupChangelog(ctx, cfg, in)
 		l.topics.SetChangelog(in, &t)
-		var refused *policy.RefusedError
+		var refused *RefusedError
 		if errors.As(err, &refused) {
 			refusals++
 			if infos, e := cfg.Client.Topics(ctx, in); e == nil && infos[in].Partitions < t.Partitions {
@@ -87,7 +86,7 @@ func (l *changelogs) open(ctx context.Context) error {
 	}
 	if refusals < len(inputs) { // partitions of the others are fine
 		errs = slices.DeleteFunc(errs, func(err error) bool {
-			var refused *policy.RefusedError
+			var refused *RefusedError
 			return errors.As(err, &refused)
 		})
 	}
@@ -95,8 +94,8 @@ func (l *changelogs) open(ctx context.Context) error {
 }
 
 // lookupChangelog asks the brokers for the changelog of an input topic, which must exist, and extends it if that has grown.
-func lookupChangelog(ctx context.Context, cfg *Config, in string) (outputs.Topic, error) {
-	t, err := outputs.Lookup(ctx, cfg.Client.Admin, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
+func lookupChangelog(ctx context.Context, cfg *Config, in string) (cycle.Topic, error) {
+	t, err := cycle.LookupTopic(ctx, cfg.Client.Admin, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
 	infos, terr := cfg.Client.Topics(ctx, in)
 	switch {
 	case terr != nil:
@@ -132,7 +131,7 @@ func (l *changelogs) unfit(ctx context.Context, tp kafka.TP) error {
 }
 
 // fit extends the changelog t to the partitions of its input topic, or returns why not.
-func fit(ctx context.Context, cfg *Config, in string, t *outputs.Topic, partitions int) error {
+func fit(ctx context.Context, cfg *Config, in string, t *cycle.Topic, partitions int) error {
 	if partitions == t.Partitions {
 		return nil
 	}
@@ -155,7 +154,7 @@ func fit(ctx context.Context, cfg *Config, in string, t *outputs.Topic, partitio
 // passes the numbers on to the assigned partitions. Where it cannot, the new partitions are unfit.
 func (l *changelogs) recount(ctx context.Context) {
 	for in, t := range l.topics.Changelogs() {
-		if l.cfg.StateLost == policy.Reset {
+		if l.cfg.StateLost == Reset {
 			tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			infos, err := l.cfg.Client.Topics(tctx, in)
 			if err == nil && infos[in].Partitions > t.Partitions {
@@ -178,7 +177,7 @@ func (l *changelogs) recount(ctx context.Context) {
 // new partitions has no other sign of them.
 func (l *changelogs) recountOnce(ctx context.Context) {
 	gen := l.session.member.Load().Generation().ID
-	if l.cfg.StateLost != policy.Reset || gen == l.counted {
+	if l.cfg.StateLost != Reset || gen == l.counted {
 		return
 	}
 	l.counted = gen

@@ -9,9 +9,8 @@ import (
 
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
 	"odradek/schemas/output"
 )
 
@@ -26,7 +25,7 @@ func TestGrownTopic(t *testing.T) {
 		}
 		config := func() Config {
 			cfg := b.config("")
-			cfg.StateLost, cfg.Outputs[outputs.Anomalies], cfg.SchemaIDs[outputs.Anomalies] = policy.Reset, "anomalies", -1
+			cfg.StateLost, cfg.Outputs[cycle.Anomalies], cfg.SchemaIDs[cycle.Anomalies] = Reset, "anomalies", -1
 			cfg.State.TTL = 600e6
 			rule := threshold.New(threshold.Fixed, 1e-6)
 			rule.Warmup = 0
@@ -58,8 +57,8 @@ func TestGrownTopic(t *testing.T) {
 		}
 		if !running { // the refusals, and what two workers do at once
 			cfg := config()
-			cfg.StateLost = policy.Fail
-			var refused *policy.RefusedError
+			cfg.StateLost = FailOnLoss
+			var refused *RefusedError
 			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "ODRADEK_STATE_LOST=reset") {
 				t.Errorf("with the policy fail: %v", err)
 			}
@@ -127,7 +126,7 @@ func TestGrownTopic(t *testing.T) {
 			t.Errorf("%d scores of keys that stayed; %d keys moved, the anomalies of %d closed", stayed, len(moved), len(closed))
 		}
 		cfg := config()
-		cfg.StateLost = policy.Fail // the changelog fits
+		cfg.StateLost = FailOnLoss // the changelog fits
 		b.run(cfg)
 	}
 }
@@ -152,7 +151,7 @@ func TestGrownRefusals(t *testing.T) {
 		}
 	}
 	for _, ttl := range []int64{0, 600e6} {
-		for _, lost := range []policy.OnLoss{policy.Fail, policy.Reset} {
+		for _, lost := range []OnLoss{FailOnLoss, Reset} {
 			cfg := b.config("one")
 			cfg.State.TTL, cfg.StateLost = ttl, lost
 			err := MisfitOf(&cfg, b.input, 6, b.changelog(), 2)
@@ -160,7 +159,7 @@ func TestGrownRefusals(t *testing.T) {
 				continue
 			}
 			if strings.Contains(err.Error(), "ODRADEK_STATE_LOST=reset") {
-				cfg.StateLost = policy.Reset
+				cfg.StateLost = Reset
 			}
 			if strings.Contains(err.Error(), "to decide: ODRADEK_TTL") {
 				cfg.State.TTL = 600e6

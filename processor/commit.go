@@ -8,7 +8,6 @@ import (
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/quarantine"
 )
 
 // One of two types commits the cycles (exactlyonce.go, atleastonce.go), and it alone begins
@@ -146,7 +145,7 @@ func (s *commits) flushOffsets(ctx context.Context) error {
 // discard drops a cycle that holds a part of a partition's results. It returns only
 // errors that end the worker.
 func (s *commits) discard(ctx context.Context, c *cycle.Cycle[*partition]) error {
-	var stuck *quarantine.Error
+	var stuck *QuarantineError
 	if !errors.As(c.Spoilt, &stuck) {
 		return c.Spoilt
 	}

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 
-	"odradek/processor/deadletters"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
 	"odradek/processor/trouble"
 	"odradek/schemas"
 )
@@ -24,10 +23,10 @@ type sideOutputs struct {
 	metrics *metrics.Metrics
 	log     *slog.Logger
 	trouble *trouble.Log
-	writer  *outputs.Writer
+	writer  *cycle.Writer
 	counts  *metrics.Counts // of the chunk
 	fill    *backfill
-	stop    deadletters.Stopper
+	stop    deadLetterStop
 	lates   trouble.Series
 	// most is the largest batch of the internal topic, as of the chunk's begin.
 	most int

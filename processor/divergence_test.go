@@ -11,11 +11,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
 	"odradek/schemas/output"
 )
 
@@ -51,14 +50,14 @@ func (b *bench) truncated(at int64) (asked *atomic.Int64) {
 }
 
 // runRefused runs a processor until it refuses.
-func (b *bench) runRefused(cfg Config) *policy.RefusedError {
+func (b *bench) runRefused(cfg Config) *RefusedError {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	p, err := New(ctx, cfg)
 	if err == nil {
 		err = p.Run(ctx)
 	}
-	refused := &policy.RefusedError{}
+	refused := &RefusedError{}
 	if !errors.As(err, &refused) {
 		b.t.Errorf("Run: %v; want a refusal", err)
 	}
@@ -84,7 +83,7 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 	b.produce(500)
 	config := func() Config {
 		cfg := b.config("one")
-		cfg.Guarantee, cfg.OffsetLost = guarantee, policy.Fail
+		cfg.Guarantee, cfg.OffsetLost = guarantee, FailOnLoss
 		return cfg
 	}
 	diverge := func() (asked *atomic.Int64) {
@@ -92,9 +91,9 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 		b.produce(400)
 		return asked
 	}
-	var refused *policy.RefusedError
+	var refused *RefusedError
 	if running {
-		ended := make(chan *policy.RefusedError, 1)
+		ended := make(chan *RefusedError, 1)
 		go func() { ended <- b.runRefused(config()) }()
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
@@ -127,7 +126,7 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 	// Where the two logs part, with empty state: the 200 offsets that were read are
 	// read again, because they are other records now.
 	cfg := config()
-	cfg.OffsetLost = policy.Earliest
+	cfg.OffsetLost = Earliest
 	b.run(cfg)
 	if at := b.committedAt(); at != 900 {
 		t.Errorf("offset %d is committed, the log has 900", at)
@@ -236,7 +235,7 @@ func TestUncleanElection(t *testing.T) {
 	config := func() Config {
 		cfg := b.config("")
 		cfg.Group = group
-		cfg.Outputs = outputs.Names{outputs.Scores: group + "-scores", outputs.DeadLetters: group + "-dlq", outputs.Late: group + "-late"}
+		cfg.Outputs = cycle.TopicNames{cycle.Scores: group + "-scores", cycle.DeadLetters: group + "-dlq", cycle.Late: group + "-late"}
 		cfg.Changelog = func(string) string { return group + "-changelog" }
 		return cfg
 	}
@@ -275,7 +274,7 @@ func TestUncleanElection(t *testing.T) {
 	}
 	t.Log(refused)
 	cfg := config()
-	cfg.OffsetLost = policy.Earliest
+	cfg.OffsetLost = Earliest
 	_, stop = b.start(cfg)
 	committed(1200)
 	stop(nil)

@@ -9,12 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
-	"odradek/processor/limits"
-	"odradek/processor/outputs"
-	"odradek/processor/quarantine"
-	"odradek/processor/restore"
 	"odradek/processor/state"
 	"odradek/processor/trouble"
 )
@@ -34,7 +31,7 @@ type Examined struct {
 
 // Quarantines reports whether err pauses one partition and leaves the others running.
 func Quarantines(err error) bool {
-	var stuck *quarantine.Error
+	var stuck *QuarantineError
 	return errors.As(err, &stuck)
 }
 
@@ -45,11 +42,11 @@ func Quarantines(err error) bool {
 // outputs.
 func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examined)) error {
 	if cfg.Metrics == nil {
-		cfg.Metrics = outputs.NewMetrics()
+		cfg.Metrics = cycle.NewMetrics()
 	}
-	topics := outputs.NewTopics()
+	topics := cycle.NewTopics()
 	for _, tp := range tps {
-		if topics.Changelog(tp.Topic) != nil || cfg.Outputs[outputs.Rekeyed] != "" && tp.Topic != cfg.Outputs[outputs.Rekeyed] {
+		if topics.Changelog(tp.Topic) != nil || cfg.Outputs[cycle.Rekeyed] != "" && tp.Topic != cfg.Outputs[cycle.Rekeyed] {
 			continue
 		}
 		name := cfg.Changelog(tp.Topic)
@@ -57,11 +54,11 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 		if err != nil {
 			return fmt.Errorf("processor: examine: %w", err)
 		}
-		topics.SetChangelog(tp.Topic, &outputs.Topic{Name: name, Partitions: infos[name].Partitions})
+		topics.SetChangelog(tp.Topic, &cycle.Topic{Name: name, Partitions: infos[name].Partitions})
 	}
 	log := slog.New(slog.DiscardHandler)
 	s := &session{cfg: &cfg, log: log, trouble: new(trouble.Log), fatal: make(fatal, 1)}
-	h := newHost(&cfg, log, topics, nil, &limits.Budget{Total: cfg.StateBytes}, s)
+	h := newHost(&cfg, log, topics, nil, &cycle.Budget{Total: cfg.StateBytes}, s)
 	h.fetcher = fetch.New(cfg.Client, cfg.Fetch)
 	defer h.fetcher.Close()
 	for _, tp := range tps {
@@ -105,7 +102,7 @@ func (h *host) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
 		if !errors.Is(x.Err, state.ErrAhead) && !fetch.OffsetLost(x.Err) {
 			return x, nil
 		}
-		if err := restore.Sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
+		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
 			return x, err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 // finder finds the input topics of patterns while the worker runs. The goroutine of the membership calls find; the group
@@ -19,7 +19,7 @@ type finder struct {
 
 // subscription returns the topics to subscribe to.
 func (f *finder) subscription(inputs []string) []string {
-	if rekeyed := f.cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
+	if rekeyed := f.cfg.Outputs[cycle.Rekeyed]; rekeyed != "" {
 		return append(slices.Clone(inputs), rekeyed)
 	}
 	return inputs
@@ -44,7 +44,7 @@ func (f *finder) find(ctx context.Context) ([]string, error) {
 
 // adopt looks up the changelog of a topic that is new.
 func (f *finder) adopt(ctx context.Context, in string) error {
-	if f.cfg.Outputs[outputs.Rekeyed] != "" || f.changelogs.topics.Changelog(in) != nil {
+	if f.cfg.Outputs[cycle.Rekeyed] != "" || f.changelogs.topics.Changelog(in) != nil {
 		return nil
 	}
 	t, err := lookupChangelog(ctx, f.cfg, in)
@@ -62,7 +62,7 @@ func (f *finder) adopt(ctx context.Context, in string) error {
 
 // gone reports whether an input topic of patterns does not exist any more, as every broker says: nothing of it can be committed.
 func (f *finder) gone(ctx context.Context, topic string) bool {
-	if f == nil || f.cfg.FindTopics == nil || topic == f.cfg.Outputs[outputs.Rekeyed] {
+	if f == nil || f.cfg.FindTopics == nil || topic == f.cfg.Outputs[cycle.Rekeyed] {
 		return false
 	}
 	infos, err := f.cfg.Client.Topics(ctx, topic)

@@ -9,14 +9,11 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/processor/clocks"
 	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/mapping"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/processor/state/rules"
 	"odradek/schemas"
@@ -27,7 +24,7 @@ import (
 type folder struct {
 	host    *host
 	tp      kafka.TP
-	mapping *mapping.Mapping // of the topic
+	mapping *Mapping // of the topic
 	log     *slog.Logger
 
 	state   *state.State
@@ -46,11 +43,11 @@ type folder struct {
 	trimmer  trimmer
 	growth   growth
 	fill     backfill
-	carried  *outputs.Carried
+	carried  *cycle.Carried
 	traces   cycle.Traceparents
-	clock    clocks.Comparison // of event times with Kafka's timestamps
-	changed  *Changeable       // what the state and the writer have taken up of Config.Changeable
-	rules    *feedback.Rules   // operators' rules that the state follows; nil: not known at the chunk's begin
+	clock    ClockComparison // of event times with Kafka's timestamps
+	changed  *Changeable     // what the state and the writer have taken up of Config.Changeable
+	rules    *feedback.Rules // operators' rules that the state follows; nil: not known at the chunk's begin
 
 	again   bool // fold the iterator's current record once more
 	more    bool // the chunk has more records than a cycle had room for
@@ -67,7 +64,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 	for f.counts.Consumed+f.counts.Further < limit && (f.again || f.side.next(&f.it)) {
 		f.again = false
 		rec := f.it.Record()
-		rec.Timestamp = outputs.Timestamp(rec)
+		rec.Timestamp = cycle.Timestamp(rec)
 		if f.header == nil {
 			f.header = rec.Header // one method value: the iterator reuses its record
 		}

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"odradek/processor/policy"
 )
 
 // TestOtherGuarantee: a worker that writes at least once ends between the state and the offset of a cycle. Exactly once is
@@ -40,7 +38,7 @@ func TestOtherGuarantee(t *testing.T) {
 
 	next := b.config("one")
 	_, ended, _ := b.startWith(next)
-	var refused *policy.RefusedError
+	var refused *RefusedError
 	var err error
 	select {
 	case err = <-ended:

@@ -14,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/anomaly"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -44,7 +44,7 @@ func (b *bench) idle() Config {
 	cfg.IdleAfter = 100 * time.Millisecond
 	cfg.State.Detectors[0].Stride = 1
 	cfg.State.Reading.Lateness, cfg.State.Silence = 50_000, 400_000
-	cfg.Outputs[outputs.Anomalies] = "anomalies"
+	cfg.Outputs[cycle.Anomalies] = "anomalies"
 	return cfg
 }
 

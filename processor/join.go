@@ -9,12 +9,8 @@ import (
 	"odradek/processor/anomaly"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka/record"
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
-	"odradek/processor/quarantine"
 	"odradek/processor/state"
-	"odradek/processor/status"
 )
 
 // This file adds the results of a partition to the open cycle. The main goroutine closes
@@ -44,7 +40,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		if pt.fill.note(next, &r.Work.Counts) {
 			pt.backfilled(next)
 		}
-		logLate(pt.log, &pt.side.lates, fetched, pt.mapping.State.Reading.Lateness, pt.host.cfg.Outputs[outputs.Late])
+		logLate(pt.log, &pt.side.lates, fetched, pt.mapping.State.Reading.Lateness, pt.host.cfg.Outputs[cycle.Late])
 		pt.reset()
 		pt.side.stop.Join(next, pt.committed.Load())
 		pt.addTo(c, &r, bytes)
@@ -55,7 +51,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 // into has add add results to c, and signals that to the main goroutine. If add fails, or panics, c has a part of the
 // results, and must not be committed without the others.
 func (pt *partition) into(c *cycle.Cycle[*partition], add func() error) error {
-	err := quarantine.OfWrite(quarantine.Contain(add))
+	err := QuarantineOfWrite(Contain(add))
 	if err != nil {
 		pt.entry.Spoil(c, err)
 		return err
@@ -136,7 +132,7 @@ func (pt *partition) writeState(c *cycle.Cycle[*partition], want int64, limit in
 // its state to the changelog; until then a restart has to replay the backfill.
 func (pt *partition) backfilled(next int64) {
 	b := &pt.fill
-	pt.arrivals = limits.Arrivals{}
+	pt.arrivals = cycle.Arrivals{}
 	pt.arrivals.Add(b.end, time.Time{})
 	pt.log.Info("backfilled", "start", b.end, "offset", next, "from", b.from, "records", b.records, "unreadable", b.unreadable,
 		"keys", pt.state.Keys.Len(), "took", time.Since(b.began).Round(time.Millisecond))
@@ -144,7 +140,7 @@ func (pt *partition) backfilled(next int64) {
 
 // openAnomalies counts the open anomalies of a partition by detector, for Status.
 type openAnomalies struct {
-	status *status.Partition
+	status *partitionStatus
 	by     map[string]int64 // nil: anomalies are not written
 }
 
@@ -171,7 +167,7 @@ func (o *openAnomalies) change(rows []state.EventRow) {
 // countOpen takes the number of open anomalies from the state, which has been
 // restored or rolled back.
 func (pt *partition) countOpen() {
-	if pt.host.cfg.Outputs[outputs.Anomalies] != "" {
+	if pt.host.cfg.Outputs[cycle.Anomalies] != "" {
 		pt.open.by = pt.state.Keys.OpenAnomalies()
 		pt.status.SetOpen(pt.open.by)
 	}

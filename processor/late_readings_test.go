@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -130,7 +130,7 @@ func testLateReadings(t *testing.T, lateness int64) {
 			suspects += int64(gathered(t, cfg.Metrics, "odradek_suspects_total"))
 		})
 	}
-	topic := b.config("one").Outputs[outputs.Late]
+	topic := b.config("one").Outputs[cycle.Late]
 	published, several, seen := int64(0), 0, map[[2]int64]bool{}
 	for _, r := range b.read(topic) {
 		partition, _ := r.Header("odradek.source.partition")

@@ -12,9 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -124,7 +124,7 @@ func TestReleasedEarly(t *testing.T) {
 	}
 	b.send(in...)
 	cfg := b.config("one")
-	cfg.State.Reading.Lateness, cfg.State.Reading.MaxHeld, cfg.Metrics = 60e6, 10, outputs.NewMetrics()
+	cfg.State.Reading.Lateness, cfg.State.Reading.MaxHeld, cfg.Metrics = 60e6, 10, cycle.NewMetrics()
 	status := b.run(cfg)
 	if len(status) != 1 || status[0].Held != 10 {
 		t.Errorf("status %+v, 10 are to be held", status)

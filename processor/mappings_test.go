@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"odradek/processor/kafkatest"
-	"odradek/processor/mapping"
 	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -50,8 +49,8 @@ func TestMappingsRestored(t *testing.T) {
 		st := *cfg.State
 		st.SampleBits, st.Reading.Lateness = state.SeveralBits, 400_000
 		st.Reading.Fields, st.Reading.Series = []string{"a", "b"}, true
-		own := &mapping.Mapping{Name: "WIDE", Decoder: dec, State: &st}
-		cfg.ByName, cfg.NameOf = map[string]*mapping.Mapping{"WIDE": own}, func(topic string) string {
+		own := &Mapping{Name: "WIDE", Decoder: dec, State: &st}
+		cfg.ByName, cfg.NameOf = map[string]*Mapping{"WIDE": own}, func(topic string) string {
 			if topic == wide {
 				return "WIDE"
 			}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/processor/trouble"
 )
 
@@ -30,7 +30,7 @@ type missing struct {
 	cfg      *Config
 	log      *slog.Logger
 	trouble  *trouble.Log
-	topics   *outputs.Topics
+	topics   *cycle.Topics
 	assigned *assignment
 
 	found map[string]bool // faults that are logged, by topic; only run's goroutine has it
@@ -62,16 +62,16 @@ func (m *missing) err() error {
 // writtenTopic is a topic that the worker writes.
 type writtenTopic struct {
 	name       string
-	partitions int            // 0: not compared
-	output     outputs.Output // -1: a changelog
-	input      string         // of a changelog
+	partitions int          // 0: not compared
+	output     cycle.Output // -1: a changelog
+	input      string       // of a changelog
 }
 
 // written lists the output topics, and the changelogs of the inputs of which the worker has partitions.
 func (m *missing) written() (list []writtenTopic) {
 	for i := range m.topics.Outputs {
 		if t := &m.topics.Outputs[i]; t.Name != "" {
-			list = append(list, writtenTopic{name: t.Name, partitions: t.Partitions, output: outputs.Output(i)})
+			list = append(list, writtenTopic{name: t.Name, partitions: t.Partitions, output: cycle.Output(i)})
 		}
 	}
 	listed := map[string]bool{}
@@ -181,7 +181,7 @@ func (m *missing) deleted(ctx context.Context, t *writtenTopic) error {
 				"decide", decideState(t.input))
 		}
 		return fmt.Errorf("processor: changelog %s does not exist any more", t.name)
-	case t.output == outputs.Rekeyed:
+	case t.output == cycle.Rekeyed:
 		if first {
 			m.log.Error("the internal topic of ODRADEK_REKEY was deleted: it is not created again, because records that were not processed are lost",
 				"topic", t.name, "decide", decideState(t.name))

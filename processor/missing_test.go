@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"odradek/detectors/seedtest"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -102,11 +102,11 @@ func newKafkaBench(t *testing.T, partitions int, dead map[string]string, in ...s
 	b := &bench{t: t, c: c, client: client, rng: seedtest.New(t), input: c.Topic(t, "in", partitions, in...)}
 	cfg := b.config("")
 	cfg.Group = b.input + "-g"
-	cfg.Outputs = outputs.Names{}
-	for of, name := range map[outputs.Output]string{outputs.Scores: "scores", outputs.DeadLetters: "dlq", outputs.Late: "late"} {
+	cfg.Outputs = cycle.TopicNames{}
+	for of, name := range map[cycle.Output]string{cycle.Scores: "scores", cycle.DeadLetters: "dlq", cycle.Late: "late"} {
 		cfg.Outputs[of] = cfg.Group + "-" + name
 		var configs map[string]string
-		if of == outputs.DeadLetters {
+		if of == cycle.DeadLetters {
 			configs = dead
 		}
 		must(t, client.CreateTopic(t.Context(), cfg.Outputs[of], 1, 1, configs))
@@ -119,13 +119,13 @@ func newKafkaBench(t *testing.T, partitions int, dead map[string]string, in ...s
 
 // outputDeleted deletes the scores topic of a worker with this configuration.
 func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
-	scores, group := cfg.Outputs[outputs.Scores], cfg.Group
+	scores, group := cfg.Outputs[cycle.Scores], cfg.Group
 	b.remake(scores, 3)
 	cfg.Guarantee = d.guarantee
 	cfg.State.Detectors[0].Stride = 1 // a score for each record
 	create := make(chan struct{})     // closed: the topic may be created
 	if d.allowed {
-		cfg.CreateOutput = func(ctx context.Context, of outputs.Output, partitions int) error {
+		cfg.CreateOutput = func(ctx context.Context, of cycle.Output, partitions int) error {
 			select {
 			case <-create:
 			case <-ctx.Done():
@@ -212,7 +212,7 @@ func TestChangelogDeleted(t *testing.T) {
 	b := newBench(t, 2)
 	cfg := b.config("")
 	cfg.Hooks.MetadataInterval = 100 * time.Millisecond
-	cfg.CreateOutput = func(context.Context, outputs.Output, int) error {
+	cfg.CreateOutput = func(context.Context, cycle.Output, int) error {
 		t.Error("a topic is created")
 		return nil
 	}

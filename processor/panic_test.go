@@ -13,7 +13,6 @@ import (
 	"odradek/detectors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/quarantine"
 	"odradek/schemas/output"
 )
 
@@ -91,7 +90,7 @@ func TestPanicOfOnePartition(t *testing.T) {
 				if err := b.c.Admin().WaitCommittedTo(ctx, "g", b.input, ends); err != nil {
 					t.Errorf("%s owner: %v", owner, err)
 				}
-				if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != quarantine.Panicked {
+				if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != Panicked {
 					t.Errorf("%s owner: in quarantine: %+v; want partition 1, panic", owner, q)
 				}
 				for _, s := range p.Status() {

@@ -11,18 +11,10 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/cycle"
-	"odradek/processor/deadletters"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
-	"odradek/processor/provenance"
-	"odradek/processor/quarantine"
-	"odradek/processor/restore"
-	"odradek/processor/status"
 	"odradek/processor/trouble"
 	"odradek/schemas"
 )
@@ -34,24 +26,24 @@ import (
 type partition struct {
 	folder // owned by the goroutine alone
 
-	status   *status.Partition
+	status   *partitionStatus
 	holds    holds
-	restorer restore.Restorer
+	restorer restorer
 
 	cancel context.CancelFunc // drop everything now (lost partition)
 	done   chan struct{}
 
 	commands *commands // of the main goroutine
 
-	committed atomic.Int64                        // offset of the last definite commit, or where it started
-	fresh     atomic.Bool                         // the group has no committed offset for it yet
-	starting  atomic.Bool                         // its start or the owner of its changelog is not committed yet
-	running   atomic.Bool                         // restored; has or may have uncommitted results
-	position  atomic.Int64                        // next offset to fold
-	end       atomic.Int64                        // last stable offset seen
-	advance   atomic.Int32                        // of the watermark while the partition is idle: noAdvance ...
-	confined  atomic.Pointer[metrics.Quarantine]  // nil: not in quarantine
-	refusal   atomic.Pointer[policy.RefusedError] // what an operator has to decide, in quarantine for that
+	committed atomic.Int64                       // offset of the last definite commit, or where it started
+	fresh     atomic.Bool                        // the group has no committed offset for it yet
+	starting  atomic.Bool                        // its start or the owner of its changelog is not committed yet
+	running   atomic.Bool                        // restored; has or may have uncommitted results
+	position  atomic.Int64                       // next offset to fold
+	end       atomic.Int64                       // last stable offset seen
+	advance   atomic.Int32                       // of the watermark while the partition is idle: noAdvance ...
+	confined  atomic.Pointer[metrics.Quarantine] // nil: not in quarantine
+	refusal   atomic.Pointer[RefusedError]       // what an operator has to decide, in quarantine for that
 
 	// Owned by the goroutine.
 	windows  *detectors.WindowCache // nil: the executor caches none
@@ -64,7 +56,7 @@ type partition struct {
 	idle     idleness
 	waiting  bool     // for the commit of the start: nothing is fetched
 	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
-	arrivals limits.Arrivals
+	arrivals cycle.Arrivals
 	until    time.Time // when writeRest stops; the main goroutine sets it before it sends stopSoon; zero: never
 	work     restoreWork
 	suspects suspectLog
@@ -75,10 +67,10 @@ type partition struct {
 type host struct {
 	cfg     *Config
 	log     *slog.Logger
-	outputs *outputs.Topics
+	outputs *cycle.Topics
 	fetcher *fetch.Fetcher
 	cycles  *cycle.Current[*partition]
-	budget  *limits.Budget
+	budget  *cycle.Budget
 	warned  *sync.Map // topics whose event times were logged
 	// committed reads the committed offsets of partitions, and waits until they are known.
 	committed func(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error)
@@ -91,12 +83,12 @@ type host struct {
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {
-	cfg, rekeyed, m := h.cfg, h.cfg.Outputs[outputs.Rekeyed], h.cfg.Of(tp.Topic)
+	cfg, rekeyed, m := h.cfg, h.cfg.Outputs[cycle.Rekeyed], h.cfg.Of(tp.Topic)
 	pt := &partition{
 		folder: folder{host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
 			forward: rekeyed != "" && tp.Topic != rekeyed,
-			carried: outputs.NewCarried(cfg.CarryHeaders), traces: cycle.Traceparents{Wanted: cfg.Traced != nil}},
-		status:   status.New(tp),
+			carried: cycle.NewCarried(cfg.CarryHeaders), traces: cycle.Traceparents{Wanted: cfg.Traced != nil}},
+		status:   newPartitionStatus(tp),
 		done:     make(chan struct{}),
 		commands: newCommands(),
 		entry:    cycle.Entry[*partition]{Cycles: h.cycles},
@@ -109,18 +101,18 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	pt.reads, pt.readers = pt.reader.of, []*reader{pt.reader}
 	pt.verdicts = verdicts{dec: pt.reader.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
 	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
-		stop:   deadletters.NewStopper(tp, m.StopAbove, cfg.Resume),
-		writer: outputs.NewWriter(h.outputs, tp, m.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
+		stop:   newDeadLetterStop(tp, m.StopAbove, cfg.Resume),
+		writer: cycle.NewWriter(h.outputs, tp, m.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
 	if cfg.Numbered {
 		pt.side.writer.Number()
 	}
-	pt.restorer = restore.Restorer{
-		Changelog: &restore.Changelog{
-			Logs:     &restore.Logs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
-			Group:    cfg.Group,
-			Topic:    func() string { return h.outputs.Changelog(tp.Topic).Name },
-			Siblings: &pt.growth.siblings, State: m.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
-			Settings: provenance.Settings{InForce: m.Settings},
+	pt.restorer = restorer{
+		changelogReader: &changelogReader{
+			restoreLogs: &restoreLogs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
+			Group:       cfg.Group,
+			Topic:       func() string { return h.outputs.Changelog(tp.Topic).Name },
+			Siblings:    &pt.growth.siblings, State: m.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
+			Settings: StoredSettings{InForce: m.Settings},
 		},
 		OffsetLost: cfg.OffsetLost, StateLost: cfg.StateLost, Start: cfg.Start, Backfill: cfg.Backfill,
 		Ahead: cfg.Guarantee == AtLeastOnce, Forward: pt.forward,
@@ -141,7 +133,7 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 		offs, err := offsets()
 		if kafka.Unauthorized(err) { // of one topic, and the request may have included others
 			if offs, err = pt.host.committed(ctx, []kafka.TP{pt.tp}); kafka.Unauthorized(err) {
-				err = quarantine.OfPermission(err)
+				err = QuarantineOfPermission(err)
 			}
 		}
 		if err == nil || pt.quarantine(err) {
@@ -177,7 +169,7 @@ func (pt *partition) restart(fully bool) {
 // run does the work of the partition's goroutine.
 func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 	if pt.confined.Load() == nil {
-		if err := quarantine.Contain(func() error { return pt.restore(ctx, off) }); err != nil && !pt.quarantine(err) {
+		if err := Contain(func() error { return pt.restore(ctx, off) }); err != nil && !pt.quarantine(err) {
 			return err
 		}
 	}
@@ -194,7 +186,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 		case <-pt.resumeTick():
 			pt.resumeIfAllowed()
 		case <-idle:
-			switch err := quarantine.Contain(func() error { return pt.advanceIdle(ctx) }); {
+			switch err := Contain(func() error { return pt.advanceIdle(ctx) }); {
 			case errors.Is(err, cycle.ErrStale):
 				pt.closeSource() // as below
 			case err != nil && !pt.quarantine(err):
@@ -217,7 +209,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			case goOn:
 				pt.started()
 			case goBack:
-				if err := quarantine.Contain(func() error { return pt.rollback(ctx) }); err != nil && !pt.quarantine(err) {
+				if err := Contain(func() error { return pt.rollback(ctx) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			case startOver:
@@ -225,14 +217,14 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				if err != nil {
 					return err
 				}
-				if err := quarantine.Contain(func() error { return pt.restore(ctx, offs[pt.tp]) }); err != nil && !pt.quarantine(err) {
+				if err := Contain(func() error { return pt.restore(ctx, offs[pt.tp]) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			default:
 				if pt.running.Load() {
 					pt.exportState(false)
 				}
-				if err := quarantine.Contain(func() error { return pt.writeRest(ctx) }); err != nil && !pt.quarantine(err) {
+				if err := Contain(func() error { return pt.writeRest(ctx) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 				return nil
@@ -243,7 +235,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				pt.source = nil
 				continue
 			}
-			err := quarantine.Contain(func() error { return pt.process(ctx, c) })
+			err := Contain(func() error { return pt.process(ctx, c) })
 			c.Release()
 			switch {
 			case errors.Is(err, cycle.ErrStale):
@@ -338,7 +330,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	}
 	pt.end.Store(c.LastStable) // after BehindNow: Stalled reads them the other way round
 	if pt.forward {
-		pt.host.cycles.Read(func() { pt.side.most = pt.host.outputs.Outputs[outputs.Rekeyed].BatchBytes })
+		pt.host.cycles.Read(func() { pt.side.most = pt.host.outputs.Outputs[cycle.Rekeyed].BatchBytes })
 	}
 	pt.it.Reset(&c.Chunk)
 	pt.joined.skipped = record.Skipped{}
@@ -386,7 +378,7 @@ func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 			return nil
 		}
 		if pt.it.Err() != nil {
-			return quarantine.OfFetch(retry)
+			return QuarantineOfFetch(retry)
 		}
 		// The writer schema of this record is not known (yet): the partition is held
 		// here, and everything before it has joined a cycle.

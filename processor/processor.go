@@ -16,11 +16,7 @@ import (
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/record"
-	"odradek/processor/limits"
-	"odradek/processor/mapping"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 	"odradek/processor/trouble"
@@ -54,13 +50,13 @@ type Config struct {
 	// Backfill is how far before its start, by Kafka timestamps, a partition without a committed offset and
 	// without state reads input to fill windows and histories; 0: not at all. See backfill.go.
 	Backfill   time.Duration
-	OffsetLost policy.OnLoss // a committed offset that is not in the log, or follows records that are not: Fail, Earliest, Latest
-	StateLost  policy.OnLoss // state that cannot be rebuilt: Fail, Reset
+	OffsetLost OnLoss // a committed offset that is not in the log, or follows records that are not: Fail, Earliest, Latest
+	StateLost  OnLoss // state that cannot be rebuilt: Fail, Reset
 
 	Session, Rebalance, Heartbeat time.Duration
 	Drain                         time.Duration // how long a drain may take; 0: as long as a rebalance
 
-	mapping.Set // how the records of each input topic become samples
+	MappingSet // how the records of each input topic become samples
 
 	// Numbered says that records of some topic are arrays of readings: scores and anomalies have the number of their sample.
 	Numbered bool
@@ -84,11 +80,11 @@ type Config struct {
 	CommitInterval     time.Duration // least time from one commit's begin to the next, unless there is much to commit
 	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
 
-	Scores  outputs.ScoresMode
-	Outputs outputs.Names // "" for topics that are not written
+	Scores  cycle.ScoresMode
+	Outputs cycle.TopicNames // "" for topics that are not written
 	// CreateOutput creates the topic of an output that was deleted while the worker runs; nil: that is not allowed.
-	CreateOutput func(ctx context.Context, of outputs.Output, partitions int) error
-	SchemaIDs    outputs.SchemaIDs
+	CreateOutput func(ctx context.Context, of cycle.Output, partitions int) error
+	SchemaIDs    cycle.SchemaIDs
 	// Traced is called with every cycle after its commit, by the goroutine that commits; nil: with none.
 	Traced func(*cycle.Trace)
 	// CarryHeaders names the headers of input records that scores and anomalies have, too.
@@ -116,7 +112,7 @@ type Changeable struct {
 	// anomalies hold from then on, by a decision of each partition (keystate.State.Reconfigure).
 	State  *state.Config            // of the topics without a mapping in ByName
 	ByName map[string]*state.Config // by the mappings' names
-	Scores outputs.ScoresMode
+	Scores cycle.ScoresMode
 }
 
 // detectors returns those of a mapping.
@@ -154,21 +150,21 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	budget := &limits.Budget{Total: cfg.StateBytes}
+	budget := &cycle.Budget{Total: cfg.StateBytes}
 	p.assigned = newAssignment(budget, cfg.Metrics)
 	p.session = &session{cfg: &p.cfg, log: p.log, trouble: &p.trouble, fatal: make(fatal, 1)}
-	topics, err := outputs.Open(ctx, cfg.Client.Admin, &cfg.Outputs, cfg.MaxMessageBytes)
+	topics, err := cycle.OpenTopics(ctx, cfg.Client.Admin, &cfg.Outputs, cfg.MaxMessageBytes)
 	logs := &changelogs{cfg: &p.cfg, log: p.log, topics: topics, assigned: p.assigned, session: p.session}
 	if err = errors.Join(err, logs.open(ctx)); err != nil {
 		return nil, err
 	}
 	p.cfg.EditStates(func(st *state.Config) {
-		st.Blocks = cfg.Outputs[outputs.Blocks] != ""
+		st.Blocks = cfg.Outputs[cycle.Blocks] != ""
 		for _, t := range topics.Changelogs() {
-			st.MaxRecord = min(cmp.Or(st.MaxRecord, state.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
+			st.MaxRecord = min(cmp.Or(st.MaxRecord, state.MaxRecord), max(t.BatchBytes-256, cycle.LeastBatch/2))
 		}
 	})
-	r := &recovery{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: limits.NewPace(cfg.TransactionTimeout),
+	r := &recovery{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: cycle.NewPace(cfg.TransactionTimeout),
 		outputs: topics, assigned: p.assigned, committer: newCommitter(cfg.Guarantee, p.session)}
 	newBatches := func(maxBytes int) *record.Batches { return r.committer.newBatches(maxBytes, cfg.Codec) }
 	r.cycles = cycle.NewCurrent(func() *cycle.Cycle[*partition] { return cycle.New[*partition](topics, newBatches) }, r.pace.Room(1))
@@ -179,7 +175,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 }
 
 // newHost returns the partitions' view of the worker, without a fetcher.
-func newHost(cfg *Config, log *slog.Logger, topics *outputs.Topics, cs *cycle.Current[*partition], budget *limits.Budget,
+func newHost(cfg *Config, log *slog.Logger, topics *cycle.Topics, cs *cycle.Current[*partition], budget *cycle.Budget,
 	s *session) *host {
 	return &host{cfg: cfg, log: log, outputs: topics, cycles: cs, budget: budget, warned: new(sync.Map),
 		committed: s.committedOffsets, fail: s.fatal.fail, refused: make(chan struct{}, 1),

@@ -22,12 +22,11 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
 	"odradek/detectors/seedtest"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
-	"odradek/processor/mapping"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 	"odradek/schemas/formats"
@@ -121,14 +120,14 @@ func (b *bench) config(instance string) Config {
 	return Config{
 		Client: b.client, Group: "g", InstanceID: instance, Topics: []string{b.input}, Start: StartEarliest,
 		Session: 10 * time.Second, Rebalance: 10 * time.Second, Heartbeat: 100 * time.Millisecond,
-		Set: mapping.Set{Mapping: mapping.Mapping{Decoder: dec, State: &state}}, Executor: detectors.NewCPU(1),
+		MappingSet: MappingSet{Mapping: Mapping{Decoder: dec, State: &state}}, Executor: detectors.NewCPU(1),
 		TransactionTimeout: 10 * time.Second, ReplayLimit: 300 * time.Millisecond,
-		SchemaIDs:       outputs.SchemaIDs{outputs.Scores: -1, outputs.Anomalies: -1},
-		Outputs:         outputs.Names{outputs.Scores: "scores", outputs.DeadLetters: "dlq", outputs.Late: "late"},
+		SchemaIDs:       cycle.SchemaIDs{cycle.Scores: -1, cycle.Anomalies: -1},
+		Outputs:         cycle.TopicNames{cycle.Scores: "scores", cycle.DeadLetters: "dlq", cycle.Late: "late"},
 		Changelog:       func(topic string) string { return "g-" + topic + "-changelog" },
 		MaxMessageBytes: 900_000,
 		Fetch:           fetch.Config{ReadCommitted: true, MaxWait: 20 * time.Millisecond, PartitionBytes: 8 << 10},
-		Metrics:         outputs.NewMetrics(),
+		Metrics:         cycle.NewMetrics(),
 		Log:             slog.New(slog.NewTextHandler(testWriter{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }

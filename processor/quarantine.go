@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"odradek/processor/metrics"
-	"odradek/processor/policy"
-	"odradek/processor/quarantine"
 )
 
 // Quarantine pauses a partition that fails by itself, while the others continue. Its
@@ -27,11 +25,11 @@ import (
 
 // quarantine pauses the partition if err is a *quarantine.Error or a refusal, and reports whether it is.
 func (pt *partition) quarantine(err error) bool {
-	var refused *policy.RefusedError
+	var refused *RefusedError
 	if errors.As(err, &refused) && !pt.host.gone(context.Background(), pt.tp.Topic) {
 		pt.running.Store(false)
 		pt.refusal.Store(refused)
-		err = &quarantine.Error{Reason: quarantine.Undecided, Err: err}
+		err = &QuarantineError{Reason: Undecided, Err: err}
 		defer func() {
 			select {
 			case pt.host.refused <- struct{}{}:
@@ -39,13 +37,13 @@ func (pt *partition) quarantine(err error) bool {
 			}
 		}()
 	}
-	var stuck *quarantine.Error
+	var stuck *QuarantineError
 	if !errors.As(err, &stuck) {
 		return false
 	}
 	pt.closeSource()
 	pt.status.SetSource(nil)
-	if stuck.Reason == quarantine.Panicked {
+	if stuck.Reason == Panicked {
 		// Its state may be changed by half. It has no results any more that a cycle could lack, is not rolled back, and
 		// is of no use until it is restored. Goroutines that have not ended may still use its batch.
 		pt.running.Store(false)
@@ -62,27 +60,27 @@ func (pt *partition) confine(reason string, err error) {
 	}
 	at := pt.committed.Load()
 	switch reason {
-	case quarantine.Unreadable, quarantine.DeadLetters, quarantine.Panicked:
+	case Unreadable, DeadLetters, Panicked:
 		at = pt.position.Load()
 	}
 	pt.confined.Store(&metrics.Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
 	decide := "repair what the reason names; a restart or a rebalance tries the partition again"
-	var refused *policy.RefusedError
+	var refused *RefusedError
 	if errors.As(err, &refused) {
 		decide = refused.Decide
 	}
 	switch reason {
-	case quarantine.DeadLetters:
+	case DeadLetters:
 		decide = "correct the mapping or the schema and restart, or allow more dead letters: " +
 			fmt.Sprintf("worker state resume -topic %s -partition %d", pt.tp.Topic, pt.tp.Partition)
-	case quarantine.Panicked:
+	case Panicked:
 		decide = "report this line; another version, or other settings of what the stack names; a restart or a rebalance tries the " +
 			"partition again"
-	case quarantine.Unreadable:
+	case Unreadable:
 		decide = fmt.Sprintf("to skip the unreadable part: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)
 	}
 	attrs := []any{"reason", reason, "offset", at, "err", err, "decide", decide}
-	var defect *quarantine.PanicError
+	var defect *PanicError
 	if errors.As(err, &defect) {
 		attrs = append(attrs, "stack", string(defect.Stack))
 	}

@@ -21,7 +21,6 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/processor/metrics"
-	"odradek/processor/quarantine"
 	"odradek/schemas/output"
 )
 
@@ -232,7 +231,7 @@ func TestQuarantine(t *testing.T) {
 		})
 		waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) == 1 })
 		s := quarantined(p)[0]
-		if s.Partition != 1 || s.Quarantine.Reason != quarantine.Unreadable || s.Quarantine.Offset != at {
+		if s.Partition != 1 || s.Quarantine.Reason != Unreadable || s.Quarantine.Offset != at {
 			t.Errorf("%s owner: partition %d in quarantine: %+v; want 1 at %d", owner, s.Partition, s.Quarantine, at)
 		}
 		b.produceTo(0, 50)
@@ -272,13 +271,13 @@ func TestQuarantineReasons(t *testing.T) {
 		guarantee    Guarantee
 		prepare      func(b *bench)
 	}{
-		{"fetch not permitted", quarantine.Unauthorized, ExactlyOnce, fault(kmsg.Fetch, false, kerr.TopicAuthorizationFailed)},
-		{"offset refused", quarantine.Refused, ExactlyOnce, fault(kmsg.TxnOffsetCommit, false, kerr.OffsetMetadataTooLarge)},
-		{"offset refused, at least once", quarantine.Refused, AtLeastOnce, fault(kmsg.OffsetCommit, false, kerr.OffsetMetadataTooLarge)},
-		{"state refused", quarantine.Refused, ExactlyOnce, fault(kmsg.Produce, true, kerr.InvalidRecord)},
-		{"committed offset not permitted", quarantine.Unauthorized, ExactlyOnce, fault(kmsg.OffsetFetch, false, kerr.TopicAuthorizationFailed)},
-		{"score too large", quarantine.Unwritable, ExactlyOnce, longKey},
-		{"score too large, at least once", quarantine.Unwritable, AtLeastOnce, longKey},
+		{"fetch not permitted", Unauthorized, ExactlyOnce, fault(kmsg.Fetch, false, kerr.TopicAuthorizationFailed)},
+		{"offset refused", Refused, ExactlyOnce, fault(kmsg.TxnOffsetCommit, false, kerr.OffsetMetadataTooLarge)},
+		{"offset refused, at least once", Refused, AtLeastOnce, fault(kmsg.OffsetCommit, false, kerr.OffsetMetadataTooLarge)},
+		{"state refused", Refused, ExactlyOnce, fault(kmsg.Produce, true, kerr.InvalidRecord)},
+		{"committed offset not permitted", Unauthorized, ExactlyOnce, fault(kmsg.OffsetFetch, false, kerr.TopicAuthorizationFailed)},
+		{"score too large", Unwritable, ExactlyOnce, longKey},
+		{"score too large, at least once", Unwritable, AtLeastOnce, longKey},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, 3)

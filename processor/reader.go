@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"odradek/processor/mapping"
-	"odradek/processor/restore"
 	"odradek/processor/state/rules"
 	"odradek/schemas"
 )
@@ -25,8 +23,8 @@ type reader struct {
 }
 
 // newReader returns the reader of the configured reading.
-func newReader(m *mapping.Mapping) *reader {
-	return &reader{of: &m.State.Reading, dec: m.Decoder.Clone(), split: mapping.NewSplitter(&m.State.Reading)}
+func newReader(m *Mapping) *reader {
+	return &reader{of: &m.State.Reading, dec: m.Decoder.Clone(), split: NewSplitter(&m.State.Reading)}
 }
 
 // readBy has the folder read records by a reading.
@@ -36,13 +34,13 @@ func (f *folder) readBy(of *rules.Reading) error {
 	}
 	i := slices.IndexFunc(f.readers, func(r *reader) bool { return r.of.SameDecoding(of) })
 	if i < 0 {
-		r := &reader{of: of, split: mapping.NewSplitter(of), values: make([]float64, f.mapping.State.Dim)}
+		r := &reader{of: of, split: NewSplitter(of), values: make([]float64, f.mapping.State.Dim)}
 		err := errNoFormer
 		if f.mapping.Former != nil {
 			r.dec, err = f.mapping.Former(of)
 		}
 		if err != nil {
-			return &restore.UnreadableError{Why: fmt.Sprintf("the decoder of the former reading cannot be made: %v", err)}
+			return &UnreadableError{Why: fmt.Sprintf("the decoder of the former reading cannot be made: %v", err)}
 		}
 		var alike bool
 		r.translation, alike = f.mapping.State.Reading.Translate(of)

@@ -9,9 +9,6 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/limits"
-	"odradek/processor/outputs"
-	"odradek/processor/quarantine"
 	"odradek/processor/trouble"
 )
 
@@ -43,9 +40,9 @@ type recovery struct {
 	session   *session
 	committer committer
 	cycles    *cycle.Current[*partition]
-	pace      limits.Pace
-	pressure  limits.Backpressure
-	outputs   *outputs.Topics
+	pace      cycle.Pace
+	pressure  cycle.Backpressure
+	outputs   *cycle.Topics
 	assigned  *assignment
 	refusals  refusals
 }
@@ -119,7 +116,7 @@ func (r *recovery) named(cause error) error {
 func (r *recovery) abandonOpen() { r.cycles.Abandon(r.room()) }
 
 // room returns the capacity of the next cycle.
-func (r *recovery) room() limits.Room { return r.pace.Room(len(r.assigned.partitions)) }
+func (r *recovery) room() cycle.Room { return r.pace.Room(len(r.assigned.partitions)) }
 
 // shrink halves the batches of a topic whose max.message.bytes was lowered: batches of
 // the same size would be refused again.
@@ -191,9 +188,9 @@ func (r *recovery) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error
 		r.refusals.of(r, c, b, cause)
 		return true
 	}
-	reason := quarantine.Refused
+	reason := Refused
 	if b.Unauthorized {
-		reason = quarantine.Unauthorized
+		reason = Unauthorized
 	}
 	some := false
 	for tp, pt := range r.assigned.partitions {

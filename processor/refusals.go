@@ -6,7 +6,6 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/quarantine"
 )
 
 // A partition of an output topic has output of many input partitions, in the same batches, and a broker that refuses a
@@ -82,12 +81,12 @@ func (f *refusals) of(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, ca
 	f.found[topic] = append(f.found[topic], pt)
 	for _, other := range r.assigned.partitions {
 		if other != pt && other.confined.Load() == nil {
-			pt.confine(quarantine.Refused, cause)
+			pt.confine(Refused, cause)
 			return
 		}
 	}
 	if len(f.found[topic]) == 1 { // the only partition
-		pt.confine(quarantine.Refused, cause)
+		pt.confine(Refused, cause)
 		return
 	}
 	f.whole[topic] = true

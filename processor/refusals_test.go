@@ -11,10 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
-	"odradek/processor/quarantine"
 )
 
 // produceDead writes n records that cannot be read to each of the partitions.
@@ -74,7 +73,7 @@ func TestRefusedOutput(t *testing.T) {
 				if err := b.c.Admin().WaitCommittedTo(ctx, "g", b.input, ends); err != nil {
 					t.Error(err)
 				}
-				if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != quarantine.Refused {
+				if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != Refused {
 					t.Errorf("in quarantine: %+v; want partition 1, refused", q)
 				}
 				if lines := log.with("level=ERROR"); len(lines) != 1 {
@@ -145,7 +144,7 @@ func TestRefusedRekeyed(t *testing.T) {
 		kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "rekey", Err: kerr.InvalidTimestamp, Count: -1, When: holding("rekey", "poison")},
 	)
 	cfg := b.config("")
-	cfg.Outputs[outputs.Rekeyed] = "rekey"
+	cfg.Outputs[cycle.Rekeyed] = "rekey"
 	p, stop := b.start(cfg)
 	waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
 	b.produceTo(0, 50)
@@ -210,7 +209,7 @@ func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 			topics := []string{"dlq", "late"}
 			if rekey {
 				rekeyed(t, b, 1)
-				cfg.Outputs[outputs.Rekeyed] = "rekey"
+				cfg.Outputs[cycle.Rekeyed] = "rekey"
 				topics = append(topics, "rekey")
 			}
 			_, stop := b.start(cfg)
@@ -231,13 +230,13 @@ func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 					if at := got[i].Time; at < began || at > time.Now().UnixMilli() {
 						t.Errorf("%s: a record has the timestamp %s", topic, time.UnixMilli(at))
 					}
-					own := head(&got[i], outputs.TimestampHeader)
+					own := head(&got[i], cycle.TimestampHeader)
 					found := false
 					for j := range recs {
 						found = found || bytes.Equal(recs[j].Value, got[i].Value) && own == fmt.Sprint(recs[j].Time)
 					}
 					if !found {
-						t.Errorf("%s: header %s of %q is %s", topic, outputs.TimestampHeader, got[i].Value, own)
+						t.Errorf("%s: header %s of %q is %s", topic, cycle.TimestampHeader, got[i].Value, own)
 					}
 				}
 			}
@@ -263,11 +262,11 @@ func TestRefusedByKafka(t *testing.T) {
 	p, stop := b.start(cfg)
 	waitFor(t, "a quarantine", time.Minute, func() bool { return len(quarantined(p)) > 0 })
 	must(t, b.c.Admin().WaitCommittedTo(ctx, cfg.Group, b.input, map[int32]int64{0: 21, 2: 21}))
-	if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != quarantine.Refused {
+	if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != Refused {
 		t.Errorf("in quarantine: %+v; want partition 1, refused", q)
 	}
 	stop(nil)
-	dead, err := b.c.Admin().ReadAll(ctx, cfg.Outputs[outputs.DeadLetters], true)
+	dead, err := b.c.Admin().ReadAll(ctx, cfg.Outputs[cycle.DeadLetters], true)
 	must(t, err)
 	seen := map[string]bool{}
 	for i := range dead {
@@ -275,7 +274,7 @@ func TestRefusedByKafka(t *testing.T) {
 		if at < 0 || at > 3*time.Minute {
 			t.Errorf("the dead letter of %q is %v old", dead[i].Value, at)
 		}
-		seen[string(dead[i].Value)] = head(&dead[i], outputs.TimestampHeader) == fmt.Sprint(recs[20+21*int(dead[i].Value[4]-'0')].Time)
+		seen[string(dead[i].Value)] = head(&dead[i], cycle.TimestampHeader) == fmt.Sprint(recs[20+21*int(dead[i].Value[4]-'0')].Time)
 	}
 	if !seen["bad 0"] || !seen["bad 2"] {
 		t.Errorf("dead letters and whether they have their records' times: %v", seen)

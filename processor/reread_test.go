@@ -13,7 +13,6 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/mapping"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 	"odradek/schemas"
@@ -70,16 +69,16 @@ func (b *bench) reread(of rules.Reading) Config {
 	b.t.Helper()
 	cfg := b.config("one")
 	cfg.State.Reading, cfg.State.Dim = of, of.Dim()
-	columns, err := mapping.Of(&of).Columns([]string{"a"})
+	columns, err := Of(&of).Columns([]string{"a"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	cfg.State.Windows = []series.WindowConfig{{Columns: columns, Fingerprint: 1}}
 	cfg.State.Detectors[0].Stride = 1
-	if cfg.Decoder, err = mapping.NewDecoder(&of, nil, nil); err != nil {
+	if cfg.Decoder, err = NewDecoder(&of, nil, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	cfg.Former = func(r *rules.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, nil, nil) }
+	cfg.Former = func(r *rules.Reading) (schemas.Decoder, error) { return NewDecoder(r, nil, nil) }
 	cfg.ReplayLimit = 30 * time.Second
 	return cfg
 }

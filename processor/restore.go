@@ -8,14 +8,10 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/limits"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
-	"odradek/processor/quarantine"
-	"odradek/processor/restore"
 	"odradek/processor/state"
 	"odradek/schemas"
 )
@@ -34,7 +30,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.confined.Store(nil)
 	pt.advance.Store(noAdvance)
 	pt.closeSource()
-	pt.wipe, pt.arrivals, pt.work = nil, limits.Arrivals{}, restoreWork{}
+	pt.wipe, pt.arrivals, pt.work = nil, cycle.Arrivals{}, restoreWork{}
 	pt.restorer.Bytes = 0
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -50,7 +46,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 			return err
 		}
 		if try == 20 {
-			refused := &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
+			refused := &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
 				Decide: "worker state reset"}
 			if pt.host.cfg.Guarantee == ExactlyOnce {
 				refused.Reason = fmt.Sprintf("%v (%d): either the worker before had ODRADEK_GUARANTEE=at_least_once and ended between its "+
@@ -62,7 +58,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		}
 		// The changelog is ahead of the offset: another member, the owner until
 		// then, committed between the two reads. Read the offset again.
-		if err := restore.Sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
+		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
 			return err
 		}
 		offs, err := pt.host.committed(ctx, []kafka.TP{pt.tp})
@@ -124,9 +120,9 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	if n.From != restore.NoReplay {
+	if n.From != noReplay {
 		began := time.Now()
-		var unreadable *restore.UnreadableError
+		var unreadable *UnreadableError
 		switch err := pt.replay(ctx, &n.Floor, n.From, n.At); {
 		case errors.As(err, &unreadable):
 			if err := pt.restorer.Unreadable(ctx, n, unreadable); err != nil {
@@ -172,7 +168,7 @@ func (pt *partition) readCarried(ctx context.Context, end int64) error {
 	if err != nil {
 		return err
 	}
-	return pt.restorer.Read(ctx, pt.tp, max(first, end-outputs.CarryWindow), end, func(rec *record.Record) error {
+	return pt.restorer.Read(ctx, pt.tp, max(first, end-cycle.CarryWindow), end, func(rec *record.Record) error {
 		pt.carried.Note(rec)
 		return nil
 	})
@@ -200,21 +196,21 @@ func (pt *partition) replay(ctx context.Context, floor *state.Floor, from, end i
 		if pt.verdicts.condemned(s, rec, header(rec)) {
 			return nil // as before
 		}
-		rec.Timestamp = outputs.Timestamp(rec)
+		rec.Timestamp = cycle.Timestamp(rec)
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			err := pt.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && de.Retry && !pt.verdicts.gone(rec, de) {
 				why, _ := whyHeld(err)
 				pt.holds.begin(why, rec.Offset, err)
-				if err := restore.Sleep(ctx, wait); err != nil {
+				if err := sleep(ctx, wait); err != nil {
 					return err
 				}
 				continue
 			}
 			pt.holds.end()
 			if de != nil && de.Absent { // else a verdict would stand
-				return &restore.UnreadableError{Why: fmt.Sprintf("the schema registry has no schema any more for the record at offset %d: %v",
+				return &UnreadableError{Why: fmt.Sprintf("the schema registry has no schema any more for the record at offset %d: %v",
 					rec.Offset, de)}
 			}
 			if recall := rec.Offset < floor.Offset; err != nil || !recall && pt.checkReading(rec) != nil {
@@ -236,7 +232,7 @@ func (pt *partition) replay(ctx context.Context, floor *state.Floor, from, end i
 // is restored, which finds the gap and applies ODRADEK_OFFSET_LOST.
 func (pt *partition) fetchError(ctx context.Context, c *fetch.Chunk) error {
 	if !fetch.OffsetLost(c.Err) {
-		return quarantine.OfFetch(kafka.Lacks(fmt.Errorf("processor: fetch input %s: %w", pt.tp, c.Err), kafka.OpRead, pt.tp.Topic))
+		return QuarantineOfFetch(kafka.Lacks(fmt.Errorf("processor: fetch input %s: %w", pt.tp, c.Err), kafka.OpRead, pt.tp.Topic))
 	}
 	for pt.committed.Load() < pt.position.Load() {
 		pt.entry.Announce()

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"odradek/processor/kafkatest"
-	"odradek/processor/policy"
 	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -145,7 +144,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	err = p.Run(ctx)
-	var refused *policy.RefusedError
+	var refused *RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), state.Digest([]byte(secret+"-1"))) {
 		t.Errorf("state that cannot be read: %v", err)
 	}

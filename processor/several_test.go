@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/policy"
 	"odradek/processor/state"
 )
 
@@ -44,7 +43,7 @@ func TestSwitchedToSeveral(t *testing.T) {
 				}
 			}
 			cfg := config(several[1])
-			cfg.StateLost = policy.Reset
+			cfg.StateLost = Reset
 			b.run(cfg)
 			scored := map[int64]bool{}
 			for id := range b.ledger() {

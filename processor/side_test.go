@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -39,7 +39,7 @@ func TestRekeyLarge(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := b.config("")
-			cfg.Outputs[outputs.Rekeyed] = "rekey"
+			cfg.Outputs[cycle.Rekeyed] = "rekey"
 			_, stop := b.start(cfg)
 			wctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
@@ -101,7 +101,7 @@ func TestSidePartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.Outputs[outputs.DeadLetters], cfg.Outputs[outputs.Late] = "dead5", "late5"
+	cfg.Outputs[cycle.DeadLetters], cfg.Outputs[cycle.Late] = "dead5", "late5"
 	b.run(cfg)
 	n := 0
 	for _, topic := range []string{"dead5", "late5"} {

@@ -9,7 +9,6 @@ import (
 	"odradek/processor/cycle"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
-	"odradek/processor/provenance"
 )
 
 // A partition starts in a transaction of its own: its first offset is committed together
@@ -88,7 +87,7 @@ func (pt *partition) writeStart(c *cycle.Cycle[*partition]) (bytes int, err erro
 			put(key, nil)
 		}
 		if pt.restorer.Owner.Unwritten {
-			put([]byte(provenance.OwnerKey), pt.restorer.Owner.Value())
+			put([]byte(OwnerKey), pt.restorer.Owner.Value())
 		}
 		if err == nil && pt.restorer.Settings.Unwritten() {
 			var n int
@@ -112,7 +111,7 @@ const forwarded = "forwarded"
 func (pt *partition) metadata(r *cycle.Result) string {
 	text := forwarded
 	if !pt.forward {
-		text = provenance.Metadata(r.Floor.String(), r.Incarnation)
+		text = Metadata(r.Floor.String(), r.Incarnation)
 	}
 	if pt.side.stop.On() {
 		text = r.Window.AppendTo(text)

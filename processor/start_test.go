@@ -13,10 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
-	"odradek/processor/provenance"
 	"odradek/schemas/output"
 )
 
@@ -49,7 +47,7 @@ func (b *bench) refused(cfg Config, words ...string) {
 	_, ended, stop := b.startWith(cfg)
 	select {
 	case err := <-ended:
-		var refused *policy.RefusedError
+		var refused *RefusedError
 		if !errors.As(err, &refused) {
 			b.t.Fatalf("Run ended with %v, not with a refusal", err)
 		}
@@ -100,25 +98,25 @@ func TestChangelogLost(t *testing.T) {
 			t.Run(name+map[Guarantee]string{ExactlyOnce: " exactly once", AtLeastOnce: " at least once"}[g], func(t *testing.T) {
 				b := newBench(t, 1)
 				b.produce(1000)
-				cfg := func(lost policy.OnLoss) Config {
+				cfg := func(lost OnLoss) Config {
 					cfg := b.config("one")
 					cfg.Guarantee, cfg.StateLost = g, lost
 					return cfg
 				}
-				b.run(cfg(policy.Fail))
+				b.run(cfg(FailOnLoss))
 				if err := lose(b); err != nil {
 					t.Fatal(err)
 				}
 				b.produce(60)
-				b.refused(cfg(policy.Fail), b.changelog(), "made again", "state reset", "ODRADEK_STATE_LOST=reset")
-				b.run(cfg(policy.Reset))
+				b.refused(cfg(FailOnLoss), b.changelog(), "made again", "state reset", "ODRADEK_STATE_LOST=reset")
+				b.run(cfg(Reset))
 				if n := b.warming(1000); n == 0 {
 					t.Error("nothing warms up again after ODRADEK_STATE_LOST=reset")
 				}
 				b.produce(1000)
-				b.run(cfg(policy.Fail)) // the offset is of the new changelog
+				b.run(cfg(FailOnLoss)) // the offset is of the new changelog
 				b.produce(100)
-				b.run(cfg(policy.Fail))
+				b.run(cfg(FailOnLoss))
 				if n := b.warming(2060); n > 0 {
 					t.Errorf("%d of the last records warm up after a plain restart", n)
 				}
@@ -142,7 +140,7 @@ func TestStateBeforeOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := offs[tp]
-		named := provenance.Incarnation(c.Metadata)
+		named := Incarnation(c.Metadata)
 		if named == "" {
 			t.Fatalf("the metadata %q names no incarnation", c.Metadata)
 		}
@@ -150,7 +148,7 @@ func TestStateBeforeOwners(t *testing.T) {
 		if err := b.c.Admin().SetOffsets(t.Context(), "g", map[kafkatest.TP]kafkatest.Committed{tp: c}); err != nil {
 			t.Fatal(err)
 		}
-		b.tombstone(provenance.OwnerKey)
+		b.tombstone(OwnerKey)
 
 		p, _, stop := b.startWith(cfg)
 		b.ready(p, 1) // without a record to read
@@ -160,7 +158,7 @@ func TestStateBeforeOwners(t *testing.T) {
 		if offs, err = b.c.Admin().Offsets(t.Context(), "g", true); err != nil {
 			t.Fatal(err)
 		}
-		if id := provenance.Incarnation(offs[tp].Metadata); id == "" || id == named {
+		if id := Incarnation(offs[tp].Metadata); id == "" || id == named {
 			t.Errorf("the metadata after the restart is %q, the incarnation before was %s", offs[tp].Metadata, named)
 		}
 		b.produce(100)
@@ -194,7 +192,7 @@ func TestStartCommitted(t *testing.T) {
 				cfg.Start, cfg.Guarantee = StartLatest, c.guarantee
 				cfg.CommitInterval = 50 * time.Millisecond
 				if c.rekey {
-					cfg.Outputs[outputs.Rekeyed], cfg.State.Reading.Lateness, assigned = "keyed", 1, partitions+2
+					cfg.Outputs[cycle.Rekeyed], cfg.State.Reading.Lateness, assigned = "keyed", 1, partitions+2
 				}
 				return cfg
 			}
@@ -314,7 +312,7 @@ func TestStartRefusedCommits(t *testing.T) {
 		t.Fatalf("no offset is committed: %v", stop())
 	}
 	recs, err := b.c.Admin().ReadAll(t.Context(), b.changelog(), true)
-	if err != nil || len(recs) != 1 || string(recs[0].Key) != provenance.OwnerKey {
+	if err != nil || len(recs) != 1 || string(recs[0].Key) != OwnerKey {
 		t.Fatalf("the changelog has %d records, want the owner record (%v)", len(recs), err)
 	}
 	b.produce(300)
@@ -323,7 +321,7 @@ func TestStartRefusedCommits(t *testing.T) {
 	if recs, err = b.c.Admin().ReadAll(t.Context(), b.changelog(), true); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(slices.DeleteFunc(recs, func(r kafkatest.Record) bool { return string(r.Key) != provenance.OwnerKey })); n != 1 {
+	if n := len(slices.DeleteFunc(recs, func(r kafkatest.Record) bool { return string(r.Key) != OwnerKey })); n != 1 {
 		t.Errorf("%d owner records were written", n)
 	}
 }
@@ -341,7 +339,7 @@ func TestForeignChangelog(t *testing.T) {
 	}
 	other := func(group string) Config {
 		cfg := b.config("")
-		cfg.Group, cfg.StateLost, cfg.OffsetLost = group, policy.Reset, policy.Earliest
+		cfg.Group, cfg.StateLost, cfg.OffsetLost = group, Reset, Earliest
 		cfg.Changelog = func(string) string { return log }
 		return cfg
 	}
@@ -367,8 +365,8 @@ func TestSettingsOutgrowTopic(t *testing.T) {
 	}
 	b.produce(300)
 	cfg := b.config("")
-	cfg.Settings = []provenance.StateSettings{{Detector: "level", Window: 1, Params: 2,
-		Fields: []provenance.Setting{{Name: "KEY", Value: strings.Repeat("k", 3000)}}}}
+	cfg.Settings = []StateSettings{{Detector: "level", Window: 1, Params: 2,
+		Fields: []StoredSetting{{Name: "KEY", Value: strings.Repeat("k", 3000)}}}}
 	b.run(cfg)
 	b.run(cfg)
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"odradek/processor/metrics"
-	"odradek/processor/status"
 )
 
 // Status lists the assigned partitions, by topic and partition.
 func (p *Processor) Status() []metrics.PartitionStatus { return p.assigned.list() }
 
-func (pt *partition) progress() status.Progress {
-	return status.Progress{Running: pt.running.Load(), Starting: pt.starting.Load(), Position: pt.position.Load(),
+func (pt *partition) progress() progress {
+	return progress{Running: pt.running.Load(), Starting: pt.starting.Load(), Position: pt.position.Load(),
 		Committed: pt.committed.Load(), End: pt.end.Load(), Quarantine: pt.confined.Load()}
 }
 
@@ -29,7 +28,7 @@ func (p *Processor) NotReady() error {
 			return errors.New("processor: not in the group")
 		}
 	}
-	if err := status.NotReady(parts); err != nil {
+	if err := notReadyError(parts); err != nil {
 		return err
 	}
 	return p.missing.err()
@@ -37,4 +36,4 @@ func (p *Processor) NotReady() error {
 
 // Stalled names a partition that has had input for longer than limit without committing
 // any, see status.Stalled; nil when there is none.
-func (p *Processor) Stalled(limit time.Duration) error { return status.Stalled(p.Status(), limit) }
+func (p *Processor) Stalled(limit time.Duration) error { return stalledError(p.Status(), limit) }

@@ -3,8 +3,6 @@ package processor
 import (
 	"errors"
 	"time"
-
-	"odradek/processor/quarantine"
 )
 
 // A partition with as many dead letters as Config.StopAbove allows is paused; see deadletters.Stopper.
@@ -15,7 +13,7 @@ const resumeEvery = 200 * time.Millisecond
 // stopped reports whether the partition is paused for its dead letters.
 func (pt *partition) stopped() bool {
 	q := pt.confined.Load()
-	return q != nil && q.Reason == quarantine.DeadLetters
+	return q != nil && q.Reason == DeadLetters
 }
 
 // resumeTick returns when to check for an operator's resume; nil where none is awaited.
@@ -48,8 +46,8 @@ func (pt *partition) endStop() {
 
 // tooMany returns the error of a chunk that ends before a dead letter too many; nil for others.
 func tooMany(retry error) error {
-	var stuck *quarantine.Error
-	if errors.As(retry, &stuck) && stuck.Reason == quarantine.DeadLetters {
+	var stuck *QuarantineError
+	if errors.As(retry, &stuck) && stuck.Reason == DeadLetters {
 		return retry
 	}
 	return nil

@@ -12,12 +12,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
-	"odradek/processor/quarantine"
 	"odradek/schemas/output"
 )
 
@@ -55,7 +54,7 @@ func (b *bench) operated() Config {
 	done := make(chan struct{})
 	go func() { defer close(done); reader.Run(ctx) }()
 	b.t.Cleanup(func() { cancel(); <-done })
-	cfg.StopAbove, cfg.Resume = limits.DeadLetters{Most: 5, Of: 20}, reader.Resume
+	cfg.StopAbove, cfg.Resume = cycle.DeadLetterLimit{Most: 5, Of: 20}, reader.Resume
 	return cfg
 }
 
@@ -86,7 +85,7 @@ func TestStopAbove(t *testing.T) {
 	cfg := b.operated()
 	p, stop := b.start(cfg)
 	s := b.paused(p, 38)
-	if s.Quarantine.Reason != quarantine.DeadLetters || !strings.Contains(s.Quarantine.Detail, "5 of 20 records (ODRADEK_STOP_ABOVE)") {
+	if s.Quarantine.Reason != DeadLetters || !strings.Contains(s.Quarantine.Detail, "5 of 20 records (ODRADEK_STOP_ABOVE)") {
 		t.Errorf("paused for %+v", s.Quarantine)
 	}
 	if n := len(b.dead()); n != 5 {
@@ -114,7 +113,7 @@ func TestStopAbove(t *testing.T) {
 		t.Errorf("%d dead letters after a resume, want 10", n)
 	}
 	stop(nil)
-	if text := b.commitOf(0).Metadata; limits.LetterWindowOf(text) != (limits.LetterWindow{Dead: 5, Records: 5}) {
+	if text := b.commitOf(0).Metadata; cycle.LetterWindowOf(text) != (cycle.LetterWindow{Dead: 5, Records: 5}) {
 		t.Errorf("the metadata is %q", text)
 	}
 
@@ -197,7 +196,7 @@ func TestStopAboveOfMissingSchema(t *testing.T) {
 	b.produceTo(0, 10)
 	operated := b.operated()
 	p, stop := r.begin(b, 100*time.Millisecond, func(cfg *Config) {
-		cfg.StopAbove, cfg.Resume = limits.DeadLetters{Most: 1, Of: 20}, operated.Resume
+		cfg.StopAbove, cfg.Resume = cycle.DeadLetterLimit{Most: 1, Of: 20}, operated.Resume
 	})
 	b.paused(p, 11)
 	if n := len(b.dead()); n != 1 {

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -66,7 +66,7 @@ func (b *bench) rejected(rec kafkatest.Record, offset int64) {
 	class, _ := d.Header("odradek.error.class")
 	at, _ := d.Header("__streams.errors.offset")
 	site, _ := d.Header("site")
-	stamp, _ := d.Header(outputs.TimestampHeader)
+	stamp, _ := d.Header(cycle.TimestampHeader)
 	if !bytes.Equal(d.Key, rec.Key) || !bytes.Equal(d.Value, rec.Value) || string(stamp) != fmt.Sprint(rec.Time) || string(site) != "x" ||
 		string(class) != "future_time" || string(at) != fmt.Sprint(offset) {
 		b.t.Errorf("the dead letter has key %q, %d bytes, time %s of %d, class %s, offset %s", d.Key, len(d.Value), stamp, rec.Time, class, at)

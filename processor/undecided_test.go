@@ -11,8 +11,6 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
-	"odradek/processor/policy"
-	"odradek/processor/quarantine"
 )
 
 // TestUndecided: one topic of two needs a decision of the operator. Its partition is quarantined, with the decision in one
@@ -106,7 +104,7 @@ func TestUndecided(t *testing.T) {
 				return slices.ContainsFunc(p.Status(), func(s metrics.PartitionStatus) bool { return s.Topic == b.input && s.Committed == 400 })
 			})
 			if q := quarantined(p); len(q) != 1 || q[0].TP() != (kafka.TP{Topic: other, Partition: tc.at}) ||
-				q[0].Quarantine.Reason != quarantine.Undecided {
+				q[0].Quarantine.Reason != Undecided {
 				t.Errorf("in quarantine: %+v; want %s/%d, undecided", q, other, tc.at)
 			}
 			if lines := log.with("level=ERROR"); len(lines) != 1 || !strings.Contains(lines[0], tc.decide) {
@@ -137,8 +135,8 @@ func TestAllUndecided(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the worker does not end")
 	}
-	var all policy.RefusedErrors
-	var one *policy.RefusedError
+	var all RefusedErrors
+	var one *RefusedError
 	if !errors.As(err, &all) || !errors.As(err, &one) || len(all) != 3 {
 		t.Fatalf("Run: %v; want the refusals of three partitions", err)
 	}

@@ -5,10 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka/record"
-	"odradek/processor/limits"
 	"odradek/processor/state"
-	"odradek/processor/status"
 	"odradek/schemas"
 )
 
@@ -30,7 +29,7 @@ const heldForRegistry = "the schema registry does not answer"
 
 // holds logs when a partition is held, and shows it to Status.
 type holds struct {
-	status *status.Partition
+	status *partitionStatus
 	log    *slog.Logger
 }
 
@@ -68,7 +67,7 @@ type verdicts struct {
 	grace    time.Duration // Config.SchemaGrace
 	forward  bool          // there is no state, and no replay
 	log      *slog.Logger
-	patience limits.Patience
+	patience cycle.Patience
 	ref      []byte // of the record's schema
 }
 

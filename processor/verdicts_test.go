@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/policy"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
@@ -246,7 +245,7 @@ func TestReplayOfDeletedSchema(t *testing.T) {
 	if n := r.requests(9); n < 2 {
 		t.Errorf("given up after %d answers", n)
 	}
-	cfg.StateLost = policy.Reset
+	cfg.StateLost = Reset
 	if status := b.run(cfg); status[0].Keys != 0 {
 		t.Errorf("%d series are left", status[0].Keys)
 	}

@@ -19,8 +19,8 @@ import (
 	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
@@ -203,7 +203,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 			return err
 		}
 	}
-	if rekey := c.Output.Topics[outputs.Rekeyed]; o.inTopic != "" && c.Cycle.Rekey && o.inTopic != rekey {
+	if rekey := c.Output.Topics[cycle.Rekeyed]; o.inTopic != "" && c.Cycle.Rekey && o.inTopic != rekey {
 		return fmt.Errorf("backtest: with ODRADEK_REKEY=true the worker scores what is in its internal topic, where all of a series is in "+
 			"one partition: give -in-topic %s, or ODRADEK_REKEY=false if the key of each record of %s is its series", rekey, o.inTopic)
 	}

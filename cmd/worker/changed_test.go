@@ -9,8 +9,8 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors/seedtest"
+	"odradek/processor"
 	"odradek/processor/kafkatest"
-	"odradek/processor/provenance"
 )
 
 // lines returns the lines of the worker's log that have the text.
@@ -85,7 +85,7 @@ func TestChangedSetting(t *testing.T) {
 
 	for p := range int32(partitions) {
 		_, err := c.ProduceAcked(ctx, []kafkatest.Record{{Topic: config.ChangelogName(config.ChangelogPrefix(f.group), input), Partition: p,
-			Key: []byte(provenance.SettingsKey)}})
+			Key: []byte(processor.SettingsKey)}})
 		must(t, err)
 	}
 	refused("no record", []string{"TIME_UNIT=s"},

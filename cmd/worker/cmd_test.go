@@ -18,7 +18,6 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor"
-	"odradek/processor/policy"
 )
 
 // minimal returns the least environment that is without fault.
@@ -162,7 +161,7 @@ func TestExitCodes(t *testing.T) {
 		code int
 	}{
 		{nil, 0}, {errors.New("x"), 1}, {fmt.Errorf("a: %w", processor.ErrInstanceFenced), 3},
-		{fmt.Errorf("a: %w", &policy.RefusedError{}), 4}, {errors.Join(errors.New("x"), &policy.RefusedError{}), 4}, {errDrainTimeout, 1},
+		{fmt.Errorf("a: %w", &processor.RefusedError{}), 4}, {errors.Join(errors.New("x"), &processor.RefusedError{}), 4}, {errDrainTimeout, 1},
 	} {
 		if got := exitCode(c.err); got != c.code {
 			t.Errorf("%v: %d, want %d", c.err, got, c.code)

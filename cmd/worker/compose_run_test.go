@@ -18,8 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -249,8 +249,8 @@ func TestCompose(t *testing.T) {
 		t.Errorf("the registry's topic has %d records (%v) and keeps them for %s ms", len(journal), err, keep["retention.ms"])
 	}
 	input := c.Group.Topics[0]
-	for topic, partitions := range map[string]int{input: 8, c.Output.Topics[outputs.Scores]: 8,
-		c.Output.Topics[outputs.DeadLetters]: 8, c.Output.Topics[outputs.Late]: 8,
+	for topic, partitions := range map[string]int{input: 8, c.Output.Topics[cycle.Scores]: 8,
+		c.Output.Topics[cycle.DeadLetters]: 8, c.Output.Topics[cycle.Late]: 8,
 		c.ChangelogTopic(input): 8} {
 		if list, err := kafka.Admin().Partitions(ctx, topic); err != nil || len(list) != partitions {
 			t.Errorf("setup made %d partitions of %s, want %d: %v", len(list), topic, partitions, err)
@@ -289,7 +289,7 @@ func TestCompose(t *testing.T) {
 
 	f := &fleet{t: t, c: kafka, registry: registry.URL, input: input, group: c.Group.Group}
 	for ; ; time.Sleep(500 * time.Millisecond) {
-		recs, err := kafka.Admin().ReadAll(ctx, c.Output.Topics[outputs.Scores], true)
+		recs, err := kafka.Admin().ReadAll(ctx, c.Output.Topics[cycle.Scores], true)
 		if err != nil {
 			t.Fatal(err)
 		}

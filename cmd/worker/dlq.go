@@ -19,9 +19,9 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/deadletters"
 	"odradek/cmd/worker/preflight"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 	"odradek/schemas/registry"
@@ -174,7 +174,7 @@ func (o *dlqOptions) targetFault(c *config.Config) string {
 	if fault := config.TopicFault(o.target); fault != "" {
 		return fmt.Sprintf("-to: %q %s", o.target, fault)
 	}
-	dlq := c.Output.Topics[outputs.DeadLetters]
+	dlq := c.Output.Topics[cycle.DeadLetters]
 	if slices.Contains(c.Output.Topics[:], o.target) || o.target == deadletters.LedgerTopic(dlq) {
 		return fmt.Sprintf("-to: %s is where the group itself writes; name an input topic or a new one", o.target)
 	}
@@ -208,7 +208,7 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 	if _, err := preflight.FindTopics(ctx, c, d.client.Admin); err != nil {
 		return err
 	}
-	if d.topic, err = deadletters.Open(ctx, d.client, c.Output.Topics[outputs.DeadLetters]); err != nil {
+	if d.topic, err = deadletters.Open(ctx, d.client, c.Output.Topics[cycle.DeadLetters]); err != nil {
 		return err
 	}
 	defer d.topic.Close()
@@ -455,7 +455,7 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 		Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun,
 		MaxMessage: int(d.c.Output.MaxMessage), Codec: codec, Replication: d.c.Output.Replication, Partitions: 1}
 	if d.c.Cycle.Rekey {
-		r.Sources = append(slices.Clone(r.Sources), d.c.Output.Topics[outputs.Rekeyed])
+		r.Sources = append(slices.Clone(r.Sources), d.c.Output.Topics[cycle.Rekeyed])
 	}
 	if !d.o.all {
 		r.Reader = func(topic string) (schemas.Decoder, time.Duration) {

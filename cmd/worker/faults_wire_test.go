@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor"
 	"odradek/processor/kafkatest"
-	"odradek/processor/provenance"
 )
 
 // wire stands between workers and brokers and disturbs connections. It has a
@@ -328,7 +328,7 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 	changelog := config.ChangelogName(o.group+"-", o.input)
 	recs, err := c.Admin().ReadAll(o.ctx, changelog, true)
 	must(t, err)
-	recs = slices.DeleteFunc(recs, func(r kafkatest.Record) bool { return !provenance.IsRecord(string(r.Key)) })
+	recs = slices.DeleteFunc(recs, func(r kafkatest.Record) bool { return !processor.IsRecord(string(r.Key)) })
 	for range 2 { // the first ones keep the log's start where it is, and the last batch is not compacted
 		for _, r := range recs {
 			_, err = c.ProduceAcked(o.ctx, []kafkatest.Record{{Topic: changelog, Key: r.Key, Value: r.Value}})

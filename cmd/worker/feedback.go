@@ -20,9 +20,9 @@ import (
 	"odradek/cmd/worker/explain"
 	"odradek/cmd/worker/explorer"
 	"odradek/cmd/worker/groupstate"
+	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
-	"odradek/processor/outputs"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 	"odradek/processor/web"
@@ -253,7 +253,7 @@ func (t terminal) feedback(ctx context.Context, args []string) int {
 			if action == "rules" {
 				return "", nil, l.rules(ctx, c.Detect.LearnFrom)
 			}
-			if err := l.describe(ctx, c.Output.Topics[outputs.Anomalies], &f); err != nil {
+			if err := l.describe(ctx, c.Output.Topics[cycle.Anomalies], &f); err != nil {
 				return "", nil, err
 			}
 			return "write it?", func(ctx context.Context) error { return l.write(ctx, &f) }, nil

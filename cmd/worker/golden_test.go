@@ -32,8 +32,8 @@ import (
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/ops/svdsst"
 	"odradek/detectors/ops/zscore"
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -407,7 +407,7 @@ func goldenRun(t *testing.T, env []string, newSource func(t *testing.T, registry
 	if cfg, faults, _ := config.Parse(f.settings()); len(faults) > 0 {
 		t.Fatal(faults)
 	} else if cfg.Blocks() {
-		topics = append(topics, cfg.Output.Topics[outputs.Blocks])
+		topics = append(topics, cfg.Output.Topics[cycle.Blocks])
 	}
 	for _, topic := range topics {
 		if err := c.Admin().WaitStable(ctx, topic); err != nil {

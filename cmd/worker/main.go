@@ -16,7 +16,6 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor"
-	"odradek/processor/policy"
 )
 
 // The exit codes. A worker that was ended by a second signal exits with 130
@@ -201,7 +200,7 @@ func withDrainLimit(ctx context.Context, limit time.Duration, f func(context.Con
 
 // exitCode returns the exit code for an error.
 func exitCode(err error) int {
-	var refused *policy.RefusedError
+	var refused *processor.RefusedError
 	switch {
 	case err == nil:
 		return exitOK

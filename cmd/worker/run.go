@@ -20,7 +20,6 @@ import (
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/registry"
@@ -41,7 +40,7 @@ func cmdRun(ctx context.Context, args []string) int {
 	level := new(slog.LevelVar)
 	log := newLogger(t.err, c, level, faults)
 	log.Debug("effective configuration", "config", c.Print())
-	metrics := outputs.NewMetrics()
+	metrics := cycle.NewMetrics()
 	settings := reload.New(t.environ, c, log, level, metrics)
 	defer settings.Watch(ctx)()
 	if err := runWorker(ctx, settings, log, metrics, faults); err != nil {
@@ -166,7 +165,7 @@ func newProcessor(
 	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
-	var ids outputs.SchemaIDs
+	var ids cycle.SchemaIDs
 	for i := range ids {
 		ids[i] = c.Output.NoSchemaID()
 	}

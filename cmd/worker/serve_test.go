@@ -10,7 +10,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/preflight"
 	"odradek/cmd/worker/reload"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/processor/web"
 )
 
@@ -55,7 +55,7 @@ func TestPageServer(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	w := &worker{c: c, started: time.Now(), metrics: outputs.NewMetrics(), faults: web.NewFaults(10)}
+	w := &worker{c: c, started: time.Now(), metrics: cycle.NewMetrics(), faults: web.NewFaults(10)}
 	w.settings = reload.New(nil, c, slog.New(slog.DiscardHandler), new(slog.LevelVar), w.metrics)
 	stop, err := w.serve(slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
-	"odradek/processor/limits"
 )
 
 // TestStateResume: a worker that ODRADEK_STOP_ABOVE has paused goes on when worker state resume says so, while it runs.
@@ -50,7 +50,7 @@ func testStateResume(t *testing.T, c *kafkatest.Cluster) {
 		for {
 			offs, err := c.Admin().Offsets(ctx, topic+"-g", true)
 			must(t, err)
-			if w := limits.LetterWindowOf(offs[kafkatest.TP{Topic: topic, Partition: 2}].Metadata); w.Dead == 5 {
+			if w := cycle.LetterWindowOf(offs[kafkatest.TP{Topic: topic, Partition: 2}].Metadata); w.Dead == 5 {
 				recs, err := c.Admin().ReadAll(ctx, topic+"-g-dlq", true)
 				must(t, err)
 				if len(recs) == letters {

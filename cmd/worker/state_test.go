@@ -15,14 +15,14 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/groupstate"
 	"odradek/cmd/worker/reload"
+	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/processor/web"
 )
 
 // runWith runs a worker in this process, whose settings do not change.
 func runWith(ctx context.Context, environ []string, c *config.Config, log *slog.Logger) error {
-	m := outputs.NewMetrics()
+	m := cycle.NewMetrics()
 	return runWorker(ctx, reload.New(environ, c, log, new(slog.LevelVar), m), log, m, web.NewFaults(10))
 }
 

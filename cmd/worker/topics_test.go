@@ -9,9 +9,9 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/preflight"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 )
 
 // TestOutputCreator: a topic that was deleted is created with the partitions that are asked for and the configuration of a
@@ -32,10 +32,10 @@ func TestOutputCreator(t *testing.T) {
 		t.Fatal(faults)
 	}
 	create := preflight.OutputCreator(cfg, client)
-	if err := create(ctx, outputs.DeadLetters, 5); err != nil {
+	if err := create(ctx, cycle.DeadLetters, 5); err != nil {
 		t.Fatal(err)
 	}
-	name := cfg.OutputTopics()[outputs.DeadLetters]
+	name := cfg.OutputTopics()[cycle.DeadLetters]
 	wantTopic(t, client, name, 5)
 	if cfg, _, _ = config.Parse(append(environ, "ODRADEK_CREATE_TOPICS=false")); preflight.OutputCreator(cfg, client) != nil {
 		t.Error("a worker that may not create topics creates some")
@@ -64,7 +64,7 @@ func TestTopicsForInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	topics := &cfg.Output.Topics
-	for _, name := range []string{topics[outputs.Rekeyed], topics[outputs.DeadLetters], topics[outputs.Late]} {
+	for _, name := range []string{topics[cycle.Rekeyed], topics[cycle.DeadLetters], topics[cycle.Late]} {
 		wantTopic(t, client, name, 3)
 	}
 	var log strings.Builder
@@ -77,7 +77,7 @@ func TestTopicsForInput(t *testing.T) {
 	if start(); strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("the next start says %q", &log)
 	}
-	if err := c.Admin().SetTopicConfig(ctx, topics[outputs.Rekeyed], map[string]string{"max.message.bytes": "1000000"}); err != nil {
+	if err := c.Admin().SetTopicConfig(ctx, topics[cycle.Rekeyed], map[string]string{"max.message.bytes": "1000000"}); err != nil {
 		t.Fatal(err)
 	}
 	if start(); !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "3000000") {

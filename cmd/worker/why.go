@@ -16,9 +16,9 @@ import (
 	"odradek/cmd/worker/executors"
 	"odradek/cmd/worker/explain"
 	"odradek/cmd/worker/former"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
-	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
 )
@@ -63,7 +63,7 @@ func (o *whyOptions) check(c *config.Config) (faults []string) {
 	}
 	if o.topic == "" {
 		o.usual = true
-		if o.topic = c.Output.Topics[outputs.Anomalies]; o.topic == config.Off || !c.Detect.Anomalies {
+		if o.topic = c.Output.Topics[cycle.Anomalies]; o.topic == config.Off || !c.Detect.Anomalies {
 			wrong("the workers of these settings publish no anomalies; -topic names the topic of others")
 		}
 	}
@@ -166,7 +166,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 	}
 	r, err = w.Explain(ctx, o.id)
 	if unknown := (*explain.UnknownError)(nil); errors.As(err, &unknown) && o.usual && c.Shadow() {
-		w.Anomalies = c.Output.Topics[outputs.ShadowAnomalies]
+		w.Anomalies = c.Output.Topics[cycle.ShadowAnomalies]
 		r, err = w.Explain(ctx, o.id)
 	}
 	return r, err

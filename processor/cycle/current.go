@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-
-	"odradek/processor/limits"
 )
 
 // Current holds the cycle that is open: partitions add their results to it, and the main
@@ -28,7 +26,7 @@ type Current[P comparable] struct {
 var ErrStale = errors.New("cycle: the result is of an abandoned epoch")
 
 // NewCurrent opens the first cycle, with room for r; empty returns an empty one.
-func NewCurrent[P comparable](empty func() *Cycle[P], r limits.Room) *Current[P] {
+func NewCurrent[P comparable](empty func() *Cycle[P], r Room) *Current[P] {
 	cs := &Current[P]{open: empty(), swapped: make(chan struct{}), ready: make(chan struct{}, 1), make: empty}
 	cs.open.Room = r
 	return cs
@@ -78,7 +76,7 @@ func (cs *Current[P]) now() uint64 {
 }
 
 // Room returns the capacity of the open cycle.
-func (cs *Current[P]) Room() limits.Room {
+func (cs *Current[P]) Room() Room {
 	cs.mu.RLock()
 	defer cs.mu.RUnlock()
 	return cs.open.Room
@@ -121,7 +119,7 @@ func (cs *Current[P]) Prompt() bool {
 }
 
 // Close returns the open cycle and puts an empty one with room for r in its place.
-func (cs *Current[P]) Close(r limits.Room) *Cycle[P] {
+func (cs *Current[P]) Close(r Room) *Cycle[P] {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	c := cs.open
@@ -134,7 +132,7 @@ func (cs *Current[P]) Close(r limits.Room) *Cycle[P] {
 }
 
 // Abandon begins a new epoch with an empty open cycle.
-func (cs *Current[P]) Abandon(r limits.Room) {
+func (cs *Current[P]) Abandon(r Room) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.epoch++
@@ -143,7 +141,7 @@ func (cs *Current[P]) Abandon(r limits.Room) {
 }
 
 // swap gives the new open cycle room for r, and wakes those that wait for it. mu is held.
-func (cs *Current[P]) swap(r limits.Room) {
+func (cs *Current[P]) swap(r Room) {
 	cs.open.Room = r
 	close(cs.swapped)
 	cs.swapped = make(chan struct{})

@@ -18,9 +18,7 @@ import (
 	"sync"
 
 	"odradek/processor/kafka/record"
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 )
 
@@ -29,8 +27,8 @@ type Results[P comparable] = map[P]*Result
 
 // Cycle collects the results of one transaction. Its counts are for its committer: they are complete once it is closed.
 type Cycle[P comparable] struct {
-	Payload *outputs.Payload // outputs and snapshots
-	Room    limits.Room
+	Payload *Payload // outputs and snapshots
+	Room    Room
 
 	mu      sync.Mutex
 	Results Results[P]
@@ -46,7 +44,7 @@ type Result struct {
 	Leader       record.Epoch
 	Floor        state.Floor
 	Incarnation  string // of the changelog
-	Window       limits.LetterWindow
+	Window       LetterWindow
 	Work         metrics.Work
 	Advance      bool     // an idle partition's watermark advances, at the offset that is committed already
 	Traceparents []string // see Trace
@@ -62,8 +60,8 @@ func (have *Result) Extend(r *Result) {
 }
 
 // New returns an empty cycle, whose batches newBatches builds.
-func New[P comparable](topics *outputs.Topics, newBatches func(maxBytes int) *record.Batches) *Cycle[P] {
-	return &Cycle[P]{Payload: outputs.NewPayload(topics, newBatches), Results: Results[P]{}}
+func New[P comparable](topics *Topics, newBatches func(maxBytes int) *record.Batches) *Cycle[P] {
+	return &Cycle[P]{Payload: NewPayload(topics, newBatches), Results: Results[P]{}}
 }
 
 // Reset empties the cycle for another transaction.

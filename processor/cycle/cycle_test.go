@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"odradek/processor/limits"
 	"odradek/processor/metrics"
 )
 
@@ -30,9 +29,9 @@ func TestExtend(t *testing.T) {
 		w.Counts.Consumed = consumed
 		return w
 	}
-	have := Result{Next: 10, Leader: 1, Incarnation: "a", Window: limits.LetterWindow{Dead: 1}, Work: work(10), Advance: true,
+	have := Result{Next: 10, Leader: 1, Incarnation: "a", Window: LetterWindow{Dead: 1}, Work: work(10), Advance: true,
 		Traceparents: []string{"x"}}
-	have.Extend(&Result{Next: 15, Leader: 2, Incarnation: "b", Window: limits.LetterWindow{Dead: 3}, Work: work(5),
+	have.Extend(&Result{Next: 15, Leader: 2, Incarnation: "b", Window: LetterWindow{Dead: 3}, Work: work(5),
 		Traceparents: make([]string, MaxTraceparents)})
 	if have.Next != 15 || have.Leader != 2 || have.Incarnation != "b" || have.Window.Dead != 3 || have.Work.Counts.Consumed != 15 ||
 		!have.Advance || len(have.Traceparents) != MaxTraceparents || have.Traceparents[0] != "x" {
@@ -43,9 +42,9 @@ func TestExtend(t *testing.T) {
 // TestStaleEntry: an entry of an epoch that was abandoned gets no cycle until it is renewed, and one that waits for room
 // is woken by the next cycle.
 func TestStaleEntry(t *testing.T) {
-	c := NewCurrent(func() *Cycle[int] { return &Cycle[int]{Results: Results[int]{}} }, limits.Room{})
+	c := NewCurrent(func() *Cycle[int] { return &Cycle[int]{Results: Results[int]{}} }, Room{})
 	e := Entry[int]{Cycles: c}
-	c.Abandon(limits.Room{})
+	c.Abandon(Room{})
 	if _, err := e.Enter(t.Context()); !errors.Is(err, ErrStale) || !e.Stale() {
 		t.Fatalf("a stale entry: %v", err)
 	}
@@ -71,7 +70,7 @@ func TestStaleEntry(t *testing.T) {
 		}
 		got <- next
 	}()
-	if closed := c.Close(limits.Room{}); closed != open {
+	if closed := c.Close(Room{}); closed != open {
 		t.Error("another cycle is closed than was open")
 	}
 	if next := <-got; next == open {

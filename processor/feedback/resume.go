@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/limits"
 	"odradek/schemas/output"
 )
 
 // Resumption says which partitions go on that are paused for their dead letters.
 type Resumption struct {
-	Limit     limits.DeadLetters
+	Limit     cycle.DeadLetterLimit
 	Committed map[kafka.TP]kafka.Offset // by the group
 	Ends      map[kafka.TP]int64        // of the log, for read-committed consumers
 	Until     map[kafka.TP]int64        // the offset up to which a partition is not paused again
@@ -24,7 +24,7 @@ type Resumption struct {
 // Of returns the records for the feedback topic that have partitions of tps go on: their owners read them.
 func (r *Resumption) Of(tps []kafka.TP) (list []output.Feedback, err error) {
 	for _, tp := range tps {
-		at, w := r.Committed[tp].Offset, limits.LetterWindowOf(r.Committed[tp].Metadata)
+		at, w := r.Committed[tp].Offset, cycle.LetterWindowOf(r.Committed[tp].Metadata)
 		if at < 0 || !r.Named && (at >= r.Ends[tp] || !r.Limit.Full(w)) {
 			continue
 		}
@@ -41,7 +41,7 @@ func (r *Resumption) Of(tps []kafka.TP) (list []output.Feedback, err error) {
 // Text describes a record of Of.
 func (r *Resumption) Text(f *output.Feedback) string {
 	tp := kafka.TP{Topic: f.Resume.Topic, Partition: f.Resume.Partition}
-	w := limits.LetterWindowOf(r.Committed[tp].Metadata)
+	w := cycle.LetterWindowOf(r.Committed[tp].Metadata)
 	how := fmt.Sprintf("a window of %v begins there", r.Limit)
 	if f.Resume.Until > f.Resume.Offset {
 		how = fmt.Sprintf("the records before offset %d do not pause it again", f.Resume.Until)

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/output"
@@ -177,7 +177,7 @@ func (p *topicPublisher) Anomaly(partition *Partition, e *state.EventRow) error 
 		}
 		p.events[partition.Number] = enc
 	}
-	a := outputs.AnomalyRecord(e, p.stateOf(partition))
+	a := cycle.AnomalyRecord(e, p.stateOf(partition))
 	p.value = enc.Append(p.value[:0], &a)
 	return p.put(&p.anomalies, a.Key)
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"odradek/cmd/worker/tables"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/schemas"
 )
@@ -240,7 +240,7 @@ func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *re
 	if r.HeaderCount == 0 {
 		header = nil
 	}
-	began, ms := time.Now(), outputs.Timestamp(r)
+	began, ms := time.Now(), cycle.Timestamp(r)
 	for {
 		err := b.dec.Decode(ctx, r.Key, r.Value, ms, header, &b.reading)
 		var de *schemas.DecodeError

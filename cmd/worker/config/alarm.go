@@ -11,7 +11,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 // alarmSettings decide which scores of a detector are too high, and when they make an
@@ -162,7 +162,7 @@ func (c *Config) Shadow() bool {
 }
 
 // AnomaliesTopic returns the name of the topic of the anomalies.
-func (c *Config) AnomaliesTopic() string { return c.Output.Topics[outputs.Anomalies] }
+func (c *Config) AnomaliesTopic() string { return c.Output.Topics[cycle.Anomalies] }
 
 // Blocks reports whether there can be blocks, so that their topic is needed.
 func (c *Config) Blocks() bool {

@@ -15,7 +15,7 @@ import (
 
 	"odradek/cmd/worker/config/patterns"
 	"odradek/cmd/worker/config/secret"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/schemas/formats"
 )
 
@@ -338,11 +338,11 @@ func (k *checker) topics() {
 		named[topic] = Prefix + setting
 	}
 	for i, name := range k.c.OutputTopics() {
-		check(outputs.Table[i].Setting, name)
+		check(cycle.Outputs[i].Setting, name)
 	}
 	for _, t := range k.c.Group.Topics {
 		if k.ok("TOPICS") && o.ChangelogPrefix != "" && !patterns.Is(t) {
-			check(outputs.Changelog.Setting, k.c.ChangelogTopic(t))
+			check(cycle.ChangelogSpec.Setting, k.c.ChangelogTopic(t))
 		}
 	}
 	if k.c.Detect.Feedback != Off {

@@ -18,7 +18,7 @@ import (
 	"odradek/cmd/worker/config/patterns"
 	"odradek/cmd/worker/config/secret"
 	"odradek/cmd/worker/config/size"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/processor/state"
 )
 
@@ -153,7 +153,7 @@ type outputSettings struct {
 	Format       string   `env:"OUTPUT_FORMAT" derived:"json where all records are (FORMAT=json) and there is no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback: Avro, with the schema's id of the registry or without a registry in single-object encoding, or plain JSON with the same fields, which needs no registry. See docs/outputs.md. Give new topics to a group that changes it: consumers would find both."`
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
 	// Topics are the names of outputs.Table, whose rows are also their tags.
-	Topics          outputs.Names
+	Topics          cycle.TopicNames
 	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it. A changelog that exists as <group>-<topic>-changelog keeps its name."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing, and an output topic again that is deleted while the worker runs. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
@@ -247,14 +247,14 @@ type setting struct {
 }
 
 // OutputTopics returns the names of the topics that are written with these settings.
-func (c *Config) OutputTopics() outputs.Names {
+func (c *Config) OutputTopics() cycle.TopicNames {
 	names := c.Output.Topics
-	for o, used := range map[outputs.Output]bool{
-		outputs.Scores:          c.Output.Scores != "none",
-		outputs.Anomalies:       c.Anomalies(),
-		outputs.ShadowAnomalies: c.Shadow(),
-		outputs.Blocks:          c.Blocks(),
-		outputs.Rekeyed:         c.Cycle.Rekey,
+	for o, used := range map[cycle.Output]bool{
+		cycle.Scores:          c.Output.Scores != "none",
+		cycle.Anomalies:       c.Anomalies(),
+		cycle.ShadowAnomalies: c.Shadow(),
+		cycle.Blocks:          c.Blocks(),
+		cycle.Rekeyed:         c.Cycle.Rekey,
 	} {
 		if !used {
 			names[o] = ""
@@ -308,8 +308,8 @@ func (c *Config) derive() {
 			*p = v
 		}
 	}
-	for i := range outputs.Table {
-		set(&o.Topics[i], g+"-"+outputs.Table[i].Name)
+	for i := range cycle.Outputs {
+		set(&o.Topics[i], g+"-"+cycle.Outputs[i].Name)
 	}
 	set(&o.ChangelogPrefix, ChangelogPrefix(g))
 	set(&c.Detect.Feedback, g+"-feedback")

@@ -17,7 +17,7 @@ import (
 	"odradek/cmd/worker/config/presets"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/processor/state"
 	"odradek/schemas/formats"
 )
@@ -43,10 +43,10 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("faults %v, warnings %v", faults, warnings)
 	}
 	for got, want := range map[string]string{
-		c.Output.Topics[outputs.Scores]: "g-scores", c.Output.Topics[outputs.Anomalies]: "g-anomalies",
-		c.Output.Topics[outputs.DeadLetters]: "g-dlq", c.Output.Topics[outputs.Late]: "g-late",
-		c.Output.Topics[outputs.Rekeyed]: "g-rekey",
-		c.ChangelogTopic("a"):            "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
+		c.Output.Topics[cycle.Scores]: "g-scores", c.Output.Topics[cycle.Anomalies]: "g-anomalies",
+		c.Output.Topics[cycle.DeadLetters]: "g-dlq", c.Output.Topics[cycle.Late]: "g-late",
+		c.Output.Topics[cycle.Rekeyed]: "g-rekey",
+		c.ChangelogTopic("a"):          "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
 		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
 	} {
 		if got != want {

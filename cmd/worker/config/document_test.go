@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config/presets"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 //go:generate go test -run TestConfigurationDoc -update .
@@ -89,7 +89,7 @@ detectors:
 		row(s)
 	}
 	b.WriteString("\n### What the output topics hold\n\n| topic | name | key | values |\n|---|---|---|---|\n")
-	for _, spec := range append(slices.Clone(outputs.Table[:]), outputs.Changelog) {
+	for _, spec := range append(slices.Clone(cycle.Outputs[:]), cycle.ChangelogSpec) {
 		values := "bytes"
 		switch {
 		case spec.Schema != "":

@@ -10,7 +10,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
-	"odradek/processor/provenance"
+	"odradek/processor"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 )
@@ -177,10 +177,10 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 
 // ensembleSettings returns the settings behind the fingerprint of an ensemble, but for those of its members,
 // whose fingerprints it has.
-func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) provenance.StateSettings {
-	s := provenance.StateSettings{Detector: d.Name, Params: provenance.Fingerprint(dc.Fingerprint)}
+func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) processor.StateSettings {
+	s := processor.StateSettings{Detector: d.Name, Params: processor.Fingerprint(dc.Fingerprint)}
 	op := func(name, value string) {
-		s.Op = append(s.Op, provenance.Setting{Name: DetectorPrefix(d.Name) + name, Value: value})
+		s.Op = append(s.Op, processor.StoredSetting{Name: DetectorPrefix(d.Name) + name, Value: value})
 	}
 	op("OP", d.Op)
 	op("MEMBERS", strings.Join(d.Members, ","))

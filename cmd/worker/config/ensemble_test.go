@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/provenance"
+	"odradek/processor"
 	"odradek/processor/state"
 )
 
@@ -91,12 +91,12 @@ func TestEnsembleOfAny(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := func(list []provenance.Setting) bool {
-		return slices.ContainsFunc(list, func(s provenance.Setting) bool {
+	said := func(list []processor.StoredSetting) bool {
+		return slices.ContainsFunc(list, func(s processor.StoredSetting) bool {
 			return s.Name == "ODRADEK_DETECTOR_BOTH_COMBINE" && s.Value == "any"
 		})
 	}
-	if !slices.ContainsFunc(c.StateSettings(ks), func(s provenance.StateSettings) bool { return said(s.Op) }) {
+	if !slices.ContainsFunc(c.StateSettings(ks), func(s processor.StateSettings) bool { return said(s.Op) }) {
 		t.Error("the settings behind the fingerprint do not say COMBINE=any")
 	}
 }

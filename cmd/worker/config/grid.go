@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"odradek/detectors/ops/scan"
-	"odradek/processor/provenance"
+	"odradek/processor"
 	"odradek/processor/state/series"
 )
 
@@ -155,9 +155,9 @@ func gridText(g *series.Grid) string {
 }
 
 // gridSettingsOf lists the settings behind a grid's part of a window's fingerprint.
-func gridSettingsOf(d *DetectorSettings, g *series.Grid) (list []provenance.Setting) {
+func gridSettingsOf(d *DetectorSettings, g *series.Grid) (list []processor.StoredSetting) {
 	add := func(name, value string) {
-		list = append(list, provenance.Setting{Name: DetectorPrefix(d.Name) + name, Value: value})
+		list = append(list, processor.StoredSetting{Name: DetectorPrefix(d.Name) + name, Value: value})
 	}
 	add("GRID", d.Grid.Span.String())
 	if g.Tables() > 1 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config/patterns"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 // HasPatterns reports whether ODRADEK_TOPICS has patterns, so that the input topics are known only from the brokers.
@@ -29,6 +29,6 @@ func (c *Config) isOwn(topic string) bool {
 
 // writes reports whether the program writes a topic, or would with other settings, apart from changelogs.
 func (c *Config) writes(topic string) bool {
-	return topic == c.Detect.Feedback || topic == outputs.Ledger(c.Output.Topics[outputs.DeadLetters]) ||
+	return topic == c.Detect.Feedback || topic == cycle.Ledger(c.Output.Topics[cycle.DeadLetters]) ||
 		slices.Contains(c.Output.Topics[:], topic)
 }

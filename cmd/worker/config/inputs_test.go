@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 // TestPatterns: patterns match the topics that there are, but none of the group's own nor Kafka's, and a mapping of a pattern holds
@@ -21,7 +21,7 @@ func TestPatterns(t *testing.T) {
 		t.Errorf("inputs %q before any was looked for", got)
 	}
 	own := []string{"p-says", "p-g--p-x-changelog", "p-g-p-x-changelog", "__consumer_offsets", "_x"}
-	own = append(append(own, c.Output.Topics[:]...), c.Output.Topics[outputs.DeadLetters]+"-redriven")
+	own = append(append(own, c.Output.Topics[:]...), c.Output.Topics[cycle.DeadLetters]+"-redriven")
 	all := append([]string{"q", "p-x", "p-", "pp-x", "p-other-changelog", "p-ab1", "p-abc2"}, own...)
 	if !c.SetInputs(all) || c.SetInputs(all) {
 		t.Error("the first look changes the inputs, and the same look does not")

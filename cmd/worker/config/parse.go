@@ -13,7 +13,7 @@ import (
 
 	"odradek/cmd/worker/config/history"
 	"odradek/cmd/worker/config/patterns"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/processor/state/series"
 )
 
@@ -99,8 +99,8 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		c.settings = append(c.settings, list...)
 	}
 	into(c, Prefix, "")
-	for i := range outputs.Table {
-		c.Output.Topics[i] = vars[Prefix+outputs.Table[i].Setting]
+	for i := range cycle.Outputs {
+		c.Output.Topics[i] = vars[Prefix+cycle.Outputs[i].Setting]
 	}
 	c.trim()
 	c.expandPreset(vars, faults)
@@ -231,7 +231,7 @@ func collect(v reflect.Value, pre, section string) []setting {
 		if !t.IsExported() && !t.Anonymous {
 			continue
 		}
-		if f.Type() == reflect.TypeFor[outputs.Names]() {
+		if f.Type() == reflect.TypeFor[cycle.TopicNames]() {
 			list = append(list, topicSettings(f, pre, section)...)
 			continue
 		}
@@ -258,8 +258,8 @@ func collect(v reflect.Value, pre, section string) []setting {
 
 // topicSettings lists the settings of the output topics' names.
 func topicSettings(names reflect.Value, pre, section string) (list []setting) {
-	for i := range outputs.Table {
-		spec := &outputs.Table[i]
+	for i := range cycle.Outputs {
+		spec := &cycle.Outputs[i]
 		def := "<group>-" + spec.Name
 		list = append(list, setting{section: section, name: pre + spec.Setting, def: def, field: names.Index(i),
 			tag: reflect.StructTag(fmt.Sprintf("derived:%q doc:%q", def, spec.Doc))})

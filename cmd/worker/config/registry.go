@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"odradek/processor/mapping"
+	"odradek/processor"
 	"odradek/processor/state/rules"
 	"odradek/schemas"
 	"odradek/schemas/avro"
@@ -132,19 +132,19 @@ func (c *Config) NewDecoder(reg *registry.Client) (*formats.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapping.NewDecoder(&r, reg, c.subjects)
+	return processor.NewDecoder(&r, reg, c.subjects)
 }
 
 // Former returns what makes the decoder of another reading of the same topics.
 func (c *Config) Former(reg *registry.Client) func(*rules.Reading) (schemas.Decoder, error) {
-	return func(r *rules.Reading) (schemas.Decoder, error) { return mapping.NewDecoder(r, reg, c.subjects) }
+	return func(r *rules.Reading) (schemas.Decoder, error) { return processor.NewDecoder(r, reg, c.subjects) }
 }
 
 // DecoderOptions returns what a decoder of input records needs beside the mapping. It
 // fails if the schema file cannot be read.
 func (c *Config) DecoderOptions() (opts formats.Options, err error) {
 	r, err := c.Reading()
-	return mapping.Options(&r, c.subjects), err
+	return processor.Options(&r, c.subjects), err
 }
 
 // subjects returns those of the topics that these settings read.

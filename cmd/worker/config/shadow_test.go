@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 // TestShadowSettings: the mode is in no fingerprint; its topic is needed where a detector has the setting, whatever it is;
@@ -17,7 +17,7 @@ func TestShadowSettings(t *testing.T) {
 		return c, fmt.Sprint(faults)
 	}
 	plain, faults := parse()
-	if faults != "[]" || plain.OutputTopics()[outputs.ShadowAnomalies] != "" {
+	if faults != "[]" || plain.OutputTopics()[cycle.ShadowAnomalies] != "" {
 		t.Fatal(faults, plain.OutputTopics())
 	}
 	before, err := plain.KeystateConfig()
@@ -27,7 +27,7 @@ func TestShadowSettings(t *testing.T) {
 	for _, name := range []string{"x", "e"} {
 		for _, value := range []string{"true", "false"} {
 			c, faults := parse("ODRADEK_DETECTOR_" + strings.ToUpper(name) + "_SHADOW=" + value)
-			if faults != "[]" || c.OutputTopics()[outputs.ShadowAnomalies] != "g-anomalies-shadow" {
+			if faults != "[]" || c.OutputTopics()[cycle.ShadowAnomalies] != "g-anomalies-shadow" {
 				t.Errorf("%s: %s, topics %q", name, faults, c.OutputTopics())
 			}
 			after, err := c.KeystateConfig()

@@ -9,7 +9,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor/provenance"
+	"odradek/processor"
 	"odradek/processor/state"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
@@ -172,46 +172,46 @@ func (c *Config) KeystateConfig() (*state.Config, error) {
 
 // StateSettings returns the settings behind the fingerprints of ks, which KeystateConfig
 // made: those in the texts of canonicalWindow and canonical.
-func (c *Config) StateSettings(ks *state.Config) []provenance.StateSettings {
+func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 	source := map[string]string{}
 	for _, s := range c.settings {
 		source[s.name] = s.source
 	}
 	key, at := c.Mapping.keyAndTime()
-	mapping := []provenance.Setting{
+	mapping := []processor.StoredSetting{
 		{Name: Prefix + "KEY_FIELD", Value: key}, {Name: Prefix + "TIME_FIELD", Value: at},
 		{Name: Prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
 	}
 	if len(c.Mapping.SeriesFields) > 0 {
-		mapping = append(mapping, provenance.Setting{Name: Prefix + "SERIES_FIELDS", Value: "each a series"})
+		mapping = append(mapping, processor.StoredSetting{Name: Prefix + "SERIES_FIELDS", Value: "each a series"})
 	}
 	if c.HasReadings() {
-		mapping = append(mapping, provenance.Setting{Name: Prefix + "READINGS_FIELD", Value: c.Mapping.ReadingsField})
+		mapping = append(mapping, processor.StoredSetting{Name: Prefix + "READINGS_FIELD", Value: c.Mapping.ReadingsField})
 	}
-	held := append(slices.Clone(mapping), provenance.Setting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
-	var list []provenance.StateSettings
+	held := append(slices.Clone(mapping), processor.StoredSetting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
+	var list []processor.StateSettings
 	for i := range c.Detectors {
 		d, dc := &c.Detectors[i], &ks.Detectors[i]
 		if d.isEnsemble() {
 			list = append(list, d.ensembleSettings(dc))
 			continue
 		}
-		fields := provenance.Setting{Name: DetectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
+		fields := processor.StoredSetting{Name: DetectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
 		if source[fields.Name] == "default" {
 			fields.Shown = Prefix + "VALUE_FIELDS"
 		}
 		held = append(held, fields)
-		s := provenance.StateSettings{Detector: d.Name, Window: provenance.Fingerprint(ks.Windows[dc.Window].Fingerprint),
-			Params: provenance.Fingerprint(dc.Fingerprint),
+		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint),
+			Params: processor.Fingerprint(dc.Fingerprint),
 			Fields: append(slices.Clone(mapping), fields)}
 		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
-			s.Fields = append(s.Fields, provenance.Setting{Name: DetectorPrefix(d.Name) + "OP", Value: d.Op})
+			s.Fields = append(s.Fields, processor.StoredSetting{Name: DetectorPrefix(d.Name) + "OP", Value: d.Op})
 		}
 		if g := ks.Windows[dc.Window].Grid; g != nil {
 			s.Fields = append(s.Fields, gridSettingsOf(d, g)...)
 		}
 		op := func(name, value string) {
-			s.Op = append(s.Op, provenance.Setting{Name: DetectorPrefix(d.Name) + name, Value: value})
+			s.Op = append(s.Op, processor.StoredSetting{Name: DetectorPrefix(d.Name) + name, Value: value})
 		}
 		op("OP", d.Op)
 		op("WINDOW", strconv.Itoa(d.Window))
@@ -249,7 +249,7 @@ func (c *Config) StateSettings(ks *state.Config) []provenance.StateSettings {
 			}
 		}
 	}
-	return append(list, provenance.StateSettings{Window: provenance.Fingerprint(ks.Reading.Layout()), Fields: held})
+	return append(list, processor.StateSettings{Window: processor.Fingerprint(ks.Reading.Layout()), Fields: held})
 }
 
 // keyAndTime returns the two fields, a default by its name.

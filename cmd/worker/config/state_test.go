@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/provenance"
+	"odradek/processor"
 	"odradek/processor/state"
 )
 
@@ -49,7 +49,7 @@ func TestEarlierFingerprint(t *testing.T) {
 // TestCausesOfEnsembles: where a setting of the records or of a member has changed, the refusal names it for the ensemble,
 // too, whose fingerprint has those of its members.
 func TestCausesOfEnsembles(t *testing.T) {
-	load := func(extra ...string) (*state.Config, provenance.Settings) {
+	load := func(extra ...string) (*state.Config, processor.StoredSettings) {
 		c, faults, _ := Parse(minimal(append([]string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=both,near,level",
 			"ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=50", "ODRADEK_DETECTOR_LEVEL_OP=zscore",
 			"ODRADEK_DETECTOR_LEVEL_WINDOW=16", "ODRADEK_DETECTOR_BOTH_OP=ensemble", "ODRADEK_DETECTOR_BOTH_MEMBERS=near,level"},
@@ -61,7 +61,7 @@ func TestCausesOfEnsembles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ks, provenance.Settings{InForce: c.StateSettings(ks)}
+		return ks, processor.StoredSettings{InForce: c.StateSettings(ks)}
 	}
 	was, then := load()
 	for _, tt := range []struct{ setting, want string }{

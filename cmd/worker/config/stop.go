@@ -1,15 +1,15 @@
 package config
 
-import "odradek/processor/limits"
+import "odradek/processor/cycle"
 
 // StopAbove returns the bound of ODRADEK_STOP_ABOVE on a partition's dead letters.
-func (c *Config) StopAbove() limits.DeadLetters {
-	limit, _ := limits.ParseDeadLetters(c.Mapping.StopAbove)
+func (c *Config) StopAbove() cycle.DeadLetterLimit {
+	limit, _ := cycle.ParseDeadLetterLimit(c.Mapping.StopAbove)
 	return limit
 }
 
 func (k *checker) stop() {
-	limit, err := limits.ParseDeadLetters(k.c.Mapping.StopAbove)
+	limit, err := cycle.ParseDeadLetterLimit(k.c.Mapping.StopAbove)
 	if err != nil {
 		k.add("STOP_ABOVE", err.Error(), "write it like 0.5/1000, or off")
 	}

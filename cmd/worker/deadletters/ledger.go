@@ -7,16 +7,16 @@ import (
 	"slices"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 )
 
 // LedgerTopic returns the name of the topic that says which letters of dlq were sent again.
 // Offsets of a consumer group would not do: brokers delete them seven days after the last member has
 // left (offsets.retention.minutes), and they cannot express that letters between others were not sent.
-func LedgerTopic(dlq string) string { return outputs.Ledger(dlq) }
+func LedgerTopic(dlq string) string { return cycle.Ledger(dlq) }
 
 // LedgerConfigs is the configuration of a new ledger, whose records are never deleted.
 var LedgerConfigs = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 )
 
 // Headers of a letter. The first of the worker's own is either exceptionHeader or, of a letter
@@ -122,7 +122,7 @@ func (l *Letter) note(key, value string) {
 		l.Message = value
 	case classHeader:
 		l.Class = value
-	case outputs.TimestampHeader:
+	case cycle.TimestampHeader:
 		l.Timestamp = number()
 	case fieldHeader:
 		l.Field = value

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -40,7 +40,7 @@ type Redrive struct {
 	Replication int // of new topics
 
 	reading  schemas.Reading
-	targets  map[string]*outputs.Topic
+	targets  map[string]*cycle.Topic
 	producer *kafka.Producer
 	out      map[kafka.TP]*record.Batches
 	marks    map[sentTo]*runs // letters in out
@@ -104,7 +104,7 @@ const endLimit = 30 * time.Second
 // at any point and run again: a letter is in the ledger if and only if its record is where it was sent.
 // Of two at a time the one that began first ends with an error.
 func (r *Redrive) Run(ctx context.Context) (done Tally, err error) {
-	r.targets, r.out, r.marks = map[string]*outputs.Topic{}, map[kafka.TP]*record.Batches{}, map[sentTo]*runs{}
+	r.targets, r.out, r.marks = map[string]*cycle.Topic{}, map[kafka.TP]*record.Batches{}, map[sentTo]*runs{}
 	if !r.Dry {
 		if err := r.begin(ctx); err != nil {
 			return done, err
@@ -202,7 +202,7 @@ func (r *Redrive) take(ctx context.Context, l *Letter) (why, class string, err e
 		r.out[tp] = b
 	}
 	ms := l.Timestamp
-	if _, copied := l.Header(outputs.TimestampHeader); copied { // a record of the internal topic of ODRADEK_REKEY
+	if _, copied := l.Header(cycle.TimestampHeader); copied { // a record of the internal topic of ODRADEK_REKEY
 		ms = time.Now().UnixMilli()
 	}
 	if err := b.Append(ms, l.Key, l.Value, headers); err != nil {
@@ -254,17 +254,17 @@ func (r *Redrive) refused(ctx context.Context, l *Letter) (class string, err err
 	return "", nil
 }
 
-func (r *Redrive) target(ctx context.Context, name string) (*outputs.Topic, error) {
+func (r *Redrive) target(ctx context.Context, name string) (*cycle.Topic, error) {
 	if t := r.targets[name]; t != nil {
 		return t, nil
 	}
 	infos, err := r.Client.Topics(ctx, name)
 	if err == nil && !infos[name].Exists && r.Dry { // redrive creates it
-		return &outputs.Topic{Name: name, Partitions: 1, BatchBytes: r.MaxMessage}, nil
+		return &cycle.Topic{Name: name, Partitions: 1, BatchBytes: r.MaxMessage}, nil
 	}
-	var t outputs.Topic
+	var t cycle.Topic
 	if err == nil {
-		t, err = outputs.Lookup(ctx, r.Client.Admin, name, "-to", r.MaxMessage, 1<<30)
+		t, err = cycle.LookupTopic(ctx, r.Client.Admin, name, "-to", r.MaxMessage, 1<<30)
 	}
 	if err != nil {
 		return nil, err

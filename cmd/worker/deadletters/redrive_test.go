@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"odradek/detectors/seedtest"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -30,7 +30,7 @@ func letterOf(dlq, source string, partition int32, n int, class string, own ...k
 		kafkatest.Header{Key: streamsPrefix + "partition", Value: strconv.AppendInt(nil, int64(partition), 10)},
 		kafkatest.Header{Key: streamsPrefix + "offset", Value: strconv.AppendInt(nil, int64(n), 10)},
 		kafkatest.Header{Key: classHeader, Value: []byte(class)},
-		kafkatest.Header{Key: outputs.TimestampHeader, Value: strconv.AppendInt(nil, timeOf(n), 10)})
+		kafkatest.Header{Key: cycle.TimestampHeader, Value: strconv.AppendInt(nil, timeOf(n), 10)})
 	return kafkatest.Record{Topic: dlq, Partition: partition, Time: time.Now().UnixMilli(), Key: fmt.Appendf(nil, "k%d", n),
 		Value: fmt.Appendf(nil, "%s %d", class, n), Headers: h}
 }

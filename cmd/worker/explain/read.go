@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -177,7 +177,7 @@ func (c *Config) decode(ctx context.Context, dec schemas.Decoder, split *schemas
 	if r.HeaderCount == 0 {
 		header = nil
 	}
-	began, ms := time.Now(), outputs.Timestamp(r)
+	began, ms := time.Now(), cycle.Timestamp(r)
 	for {
 		err := dec.Decode(ctx, r.Key, r.Value, ms, header, to)
 		var de *schemas.DecodeError

@@ -7,9 +7,9 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/detectors/ops/discords"
 	"odradek/detectors/threshold"
+	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
-	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
 )
@@ -27,8 +27,8 @@ func FeedbackTopic(c *config.Config, client *kafka.Client, registry *registry.Cl
 // Configure returns what an Explorer of a configuration reads; registry is nil without one.
 func Configure(c *config.Config, client *kafka.Client, registry *registry.Client, log *slog.Logger) (*Config, error) {
 	topics := c.OutputTopics()
-	out := &Config{Client: client, Inputs: map[string]*Input{}, NameOf: c.MappingOf, Anomalies: topics[outputs.Anomalies],
-		Shadow: topics[outputs.ShadowAnomalies], Scores: topics[outputs.Scores], Blocks: topics[outputs.Blocks],
+	out := &Config{Client: client, Inputs: map[string]*Input{}, NameOf: c.MappingOf, Anomalies: topics[cycle.Anomalies],
+		Shadow: topics[cycle.ShadowAnomalies], Scores: topics[cycle.Scores], Blocks: topics[cycle.Blocks],
 		Partial: c.Output.Scores == "anomalous",
 		Log:     log}
 	if c.Detect.Feedback != config.Off {

@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"time"
 
+	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/output"
@@ -286,7 +286,7 @@ func (r *reading) samples(ctx context.Context) error {
 		if rec.HeaderCount == 0 {
 			header = nil
 		}
-		if err := dec.Decode(ctx, rec.Key, rec.Value, outputs.Timestamp(rec), header, &reading); err != nil {
+		if err := dec.Decode(ctx, rec.Key, rec.Value, cycle.Timestamp(rec), header, &reading); err != nil {
 			bad++
 			return
 		}

@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/provenance"
 )
 
 // Read returns the settings that a changelog partition has recorded, the latest last; none if it has no record of them.
-func Read(ctx context.Context, client *kafka.Client, cfg fetch.Config, log kafka.TP) (list []provenance.StateSettings, err error) {
+func Read(ctx context.Context, client *kafka.Client, cfg fetch.Config, log kafka.TP) (list []processor.StateSettings, err error) {
 	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("former: changelog %s: %w", log, err)
@@ -28,8 +28,8 @@ func Read(ctx context.Context, client *kafka.Client, cfg fetch.Config, log kafka
 	f := fetch.New(client, cfg)
 	defer f.Close()
 	err = f.ReadRange(ctx, log, first[log], end[log], func(r *record.Record) (bool, error) {
-		if string(r.Key) == provenance.SettingsKey {
-			list = provenance.ParseSettings(r.Value)
+		if string(r.Key) == processor.SettingsKey {
+			list = processor.ParseSettings(r.Value)
 		}
 		return true, nil
 	})
@@ -48,7 +48,7 @@ type Settings struct {
 
 // Of returns the recorded settings of a detector that differ from those of environ, the latest first. Where each field is a
 // series of its own, the record does not say which fields there were: Of takes the field from key, the key of a series.
-func Of(environ []string, topic, detector, key string, recorded []provenance.StateSettings) (list []Settings, err error) {
+func Of(environ []string, topic, detector, key string, recorded []processor.StateSettings) (list []Settings, err error) {
 	now, err := presentOf(environ, topic, detector)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func Of(environ []string, topic, detector, key string, recorded []provenance.Sta
 		if was.Detector != detector {
 			continue
 		}
-		changed := provenance.Differences(all(&was), all(&now.of))
+		changed := processor.Differences(all(&was), all(&now.of))
 		if was.Window == now.of.Window && was.Params == now.of.Params {
 			if now.series == nil || slices.Contains(now.series, field) {
 				continue
@@ -76,10 +76,10 @@ func Of(environ []string, topic, detector, key string, recorded []provenance.Sta
 
 // present holds the settings in force.
 type present struct {
-	of      provenance.StateSettings // of the detector
+	of      processor.StateSettings // of the detector
 	members []string
 	series  []string
-	all     []provenance.StateSettings
+	all     []processor.StateSettings
 }
 
 // presentOf returns the settings in force for a detector on a topic.
@@ -94,7 +94,7 @@ func presentOf(environ []string, topic, detector string) (p present, err error) 
 		return p, fmt.Errorf("former: %w", err)
 	}
 	p.all, p.series = c.StateSettings(ks), c.Series()
-	i := slices.IndexFunc(p.all, func(s provenance.StateSettings) bool { return s.Detector == detector })
+	i := slices.IndexFunc(p.all, func(s processor.StateSettings) bool { return s.Detector == detector })
 	if i < 0 {
 		return p, fmt.Errorf("former: no detector %s is configured", detector)
 	}
@@ -104,8 +104,8 @@ func presentOf(environ []string, topic, detector string) (p present, err error) 
 
 // rebuild returns the configuration of a topic with the recorded settings of a detector, and of its members the latest that
 // differ from the present ones.
-func rebuild(environ []string, topic, detector, field string, was *provenance.StateSettings, now present,
-	recorded []provenance.StateSettings) (*config.Config, error) {
+func rebuild(environ []string, topic, detector, field string, was *processor.StateSettings, now present,
+	recorded []processor.StateSettings) (*config.Config, error) {
 	lines := slices.Clone(environ)
 	names := append([]string{detector}, now.members...)
 	for _, name := range names {
@@ -116,10 +116,10 @@ func rebuild(environ []string, topic, detector, field string, was *provenance.St
 		if of == nil {
 			continue
 		}
-		for _, s := range append([]provenance.Setting{{Name: config.DetectorPrefix(name) + "SMOOTH", Value: "1"},
+		for _, s := range append([]processor.StoredSetting{{Name: config.DetectorPrefix(name) + "SMOOTH", Value: "1"},
 			{Name: config.DetectorPrefix(name) + "SCALE", Value: "off"}}, of.Op...) {
 			if strings.HasPrefix(s.Value, "content") {
-				if i := slices.IndexFunc(now.of.Op, func(p provenance.Setting) bool { return p.Name == s.Name }); i < 0 ||
+				if i := slices.IndexFunc(now.of.Op, func(p processor.StoredSetting) bool { return p.Name == s.Name }); i < 0 ||
 					now.of.Op[i].Value != s.Value {
 					return nil, fmt.Errorf("the content of %s is not recorded", s.Name)
 				}
@@ -148,9 +148,9 @@ func rebuild(environ []string, topic, detector, field string, was *provenance.St
 }
 
 // latestOther returns the latest recorded settings of a detector that differ from the present ones; nil if there are none.
-func latestOther(detector string, recorded, now []provenance.StateSettings) *provenance.StateSettings {
+func latestOther(detector string, recorded, now []processor.StateSettings) *processor.StateSettings {
 	for i, was := range slices.Backward(recorded) {
-		if was.Detector == detector && !slices.ContainsFunc(now, func(s provenance.StateSettings) bool {
+		if was.Detector == detector && !slices.ContainsFunc(now, func(s processor.StateSettings) bool {
 			return s.Detector == detector && s.Window == was.Window && s.Params == was.Params
 		}) {
 			return &recorded[i]
@@ -161,7 +161,7 @@ func latestOther(detector string, recorded, now []provenance.StateSettings) *pro
 
 // remap sets the mapping of records to samples to the recorded one, which is part of a window's fingerprint. An ensemble
 // has no window, and no mapping is recorded for it.
-func remap(c *config.Config, recorded []provenance.Setting, field string) {
+func remap(c *config.Config, recorded []processor.StoredSetting, field string) {
 	if len(recorded) == 0 {
 		return
 	}
@@ -197,6 +197,6 @@ func remap(c *config.Config, recorded []provenance.Setting, field string) {
 }
 
 // all returns the settings behind both fingerprints.
-func all(s *provenance.StateSettings) []provenance.Setting {
+func all(s *processor.StateSettings) []processor.StoredSetting {
 	return append(slices.Clone(s.Fields), s.Op...)
 }

@@ -18,11 +18,11 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/preflight"
+	"odradek/processor"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
-	"odradek/processor/provenance"
 	"odradek/processor/state"
 )
 
@@ -93,8 +93,8 @@ func (s *Group) find(ctx context.Context) error {
 	}
 	topics := s.c.Inputs()
 	if s.c.Cycle.Rekey {
-		topics = append(slices.Clone(topics), s.c.Output.Topics[outputs.Rekeyed])
-		s.stateOf[s.c.Output.Topics[outputs.Rekeyed]] = true
+		topics = append(slices.Clone(topics), s.c.Output.Topics[cycle.Rekeyed])
+		s.stateOf[s.c.Output.Topics[cycle.Rekeyed]] = true
 	} else {
 		for _, t := range topics {
 			s.stateOf[t] = true
@@ -181,7 +181,7 @@ func (s *Group) read(ctx context.Context, log kafka.TP, values bool) ([]*stored,
 		switch {
 		case rec.Value == nil:
 			r.bytes = -1 // a tombstone
-		case values || r.key == provenance.OwnerKey:
+		case values || r.key == processor.OwnerKey:
 			r.value = append([]byte{}, rec.Value...)
 		}
 		return true, nil
@@ -204,7 +204,7 @@ func splitRecordKey(key string) (kind, series string, numbers []uint64) {
 	if key == "" {
 		return "unknown", key, nil
 	}
-	if key == provenance.SettingsKey {
+	if key == processor.SettingsKey {
 		return "settings", "", nil
 	}
 	k, ok := recordKinds[key[0]]
@@ -266,11 +266,11 @@ func (s *Group) List(ctx context.Context) error {
 					p.Series++
 				}
 				p.Records[kind]++
-				if provenance.IsRecord(r.key) && r.key != provenance.OwnerKey {
+				if processor.IsRecord(r.key) && r.key != processor.OwnerKey {
 					continue
 				}
-				if r.key == provenance.OwnerKey {
-					owner, err := provenance.ParseOwner(r.value)
+				if r.key == processor.OwnerKey {
+					owner, err := processor.ParseOwner(r.value)
 					if err == nil {
 						p.Owner, err = owner.Group, owner.Foreign(log.Topic, s.c.Group.Group, tp)
 					}

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"odradek/cmd/worker/preflight"
+	"odradek/processor"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
-	"odradek/processor/provenance"
 	"odradek/processor/state"
 )
 
@@ -230,7 +230,7 @@ func (s *Group) remake(ctx context.Context, topic string) error {
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	configs := maps.Clone(outputs.Changelog.Configs)
+	configs := maps.Clone(cycle.ChangelogSpec.Configs)
 	for k := range configs {
 		if v := have[k]; v != "" {
 			configs[k] = v
@@ -286,7 +286,7 @@ func (s *Group) wipe(ctx context.Context, which func(tp kafka.TP, key string) bo
 		}
 		now := time.Now().UnixMilli()
 		for _, r := range live {
-			if provenance.IsRecord(r.key) || !which(tp, r.key) {
+			if processor.IsRecord(r.key) || !which(tp, r.key) {
 				continue
 			}
 			if err := b.Append(now, []byte(r.key), nil, nil); err != nil {

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"odradek/processor"
 	"odradek/processor/kafka"
-	"odradek/processor/provenance"
 	"odradek/processor/state"
 )
 
@@ -112,7 +112,7 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 	}
 	state := state.New(cfg)
 	for _, r := range recs {
-		if r.key == "" || provenance.IsRecord(r.key) {
+		if r.key == "" || processor.IsRecord(r.key) {
 			continue
 		}
 		if err := state.Restore.Load([]byte(r.key), r.value); err != nil {

@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
-	"odradek/processor/provenance"
 	"odradek/processor/state"
 )
 
@@ -26,7 +26,7 @@ func KeepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client,
 	}
 	topics := c.Inputs()
 	if c.Cycle.Rekey {
-		topics = []string{c.Output.Topics[outputs.Rekeyed]}
+		topics = []string{c.Output.Topics[cycle.Rekeyed]}
 	}
 	for _, topic := range topics {
 		now, before := config.ChangelogName(c.Output.ChangelogPrefix, topic), config.ChangelogName(group, topic)
@@ -80,7 +80,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 
 // ChangelogOwner reads the first owner record of a changelog partition, which is
 // near its front; nil without one.
-func ChangelogOwner(ctx context.Context, offsets *kafka.Offsets, f *fetch.Fetcher, log kafka.TP) (owner *provenance.Owner, err error) {
+func ChangelogOwner(ctx context.Context, offsets *kafka.Offsets, f *fetch.Fetcher, log kafka.TP) (owner *processor.Owner, err error) {
 	first, err := offsets.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, err
@@ -90,10 +90,10 @@ func ChangelogOwner(ctx context.Context, offsets *kafka.Offsets, f *fetch.Fetche
 		return nil, err
 	}
 	err = f.ReadRange(ctx, log, first[log], last[log], func(rec *record.Record) (bool, error) {
-		if string(rec.Key) != provenance.OwnerKey || rec.Value == nil {
+		if string(rec.Key) != processor.OwnerKey || rec.Value == nil {
 			return true, nil
 		}
-		o, err := provenance.ParseOwner(rec.Value)
+		o, err := processor.ParseOwner(rec.Value)
 		if err != nil {
 			return false, fmt.Errorf("changelog %s at offset %d: %w", log, rec.Offset, err)
 		}

@@ -14,11 +14,9 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/config/patterns"
 	"odradek/processor"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
-	"odradek/processor/mapping"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
 	"odradek/processor/state"
 	"odradek/schemas/registry"
 )
@@ -328,7 +326,7 @@ func (e *examination) outputs(ctx context.Context) {
 			need = append(need, kafka.OpRead)
 		}
 		e.may(what, "writing it", info.Operations, need...)
-		if p.output == outputs.Rekeyed {
+		if p.output == cycle.Rekeyed {
 			if short := tooSmall(ctx, e.c, e.client.Admin, e.inputs); short != "" {
 				e.r.Warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
 			}
@@ -411,9 +409,9 @@ func creationFix(err error) string {
 func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	what := "topic " + p.name
 	if ks, err := e.c.Of(p.of).KeystateConfig(); err == nil {
-		cfg := processor.Config{Set: mapping.Set{Mapping: mapping.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
+		cfg := processor.Config{MappingSet: processor.MappingSet{Mapping: processor.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
 		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
-		var refused *policy.RefusedError
+		var refused *processor.RefusedError
 		if errors.As(err, &refused) {
 			e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: err,
 				Starts: len(e.inputs) > 1}) // New refuses if no topic fits
@@ -444,7 +442,7 @@ func (e *examination) state(ctx context.Context) {
 			tps = append(tps, kafka.TP{Topic: in.Name, Partition: p})
 		}
 	}
-	if rekey := e.c.Output.Topics[outputs.Rekeyed]; e.c.Cycle.Rekey {
+	if rekey := e.c.Output.Topics[cycle.Rekeyed]; e.c.Cycle.Rekey {
 		infos, err := e.client.Topics(ctx, rekey)
 		if err != nil {
 			e.r.Warn("stored state", "cannot be examined: "+err.Error(), "")
@@ -458,7 +456,7 @@ func (e *examination) state(ctx context.Context) {
 	var same alike
 	err = processor.Examine(ctx, cfg, tps, func(x processor.Examined) {
 		seen++
-		var refused *policy.RefusedError
+		var refused *processor.RefusedError
 		f := Finding{Level: LevelWarn, What: "state of " + x.TP.String()}
 		add := func(detail string) {
 			f.Detail = detail

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"odradek/cmd/worker/config"
 	"odradek/processor"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/mapping"
-	"odradek/processor/outputs"
-	"odradek/processor/policy"
 	"odradek/schemas/registry"
 )
 
@@ -32,8 +30,8 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Inputs(),
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Drain: c.Program.DrainTimeout,
-		Set:   set, Numbered: c.AnyReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
+		Drain:      c.Program.DrainTimeout,
+		MappingSet: set, Numbered: c.AnyReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
 		CarryHeaders: c.Output.CarryHeaders,
@@ -44,14 +42,14 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		cfg.Guarantee = processor.AtLeastOnce
 	}
 	if c.Output.Scores == "anomalous" {
-		cfg.Scores = outputs.ScoresAnomalous
+		cfg.Scores = cycle.ScoresAnomalous
 	}
 	return cfg, nil
 }
 
 // mappingsOf returns how the records of each input topic become samples.
-func mappingsOf(c *config.Config, registry *registry.Client) (set mapping.Set, err error) {
-	set.ByName, set.NameOf = map[string]*mapping.Mapping{}, c.MappingOf
+func mappingsOf(c *config.Config, registry *registry.Client) (set processor.MappingSet, err error) {
+	set.ByName, set.NameOf = map[string]*processor.Mapping{}, c.MappingOf
 	for i, of := range c.Mappings() {
 		dec, err := of.NewDecoder(registry)
 		if err != nil {
@@ -61,7 +59,7 @@ func mappingsOf(c *config.Config, registry *registry.Client) (set mapping.Set, e
 		if err != nil {
 			return set, err
 		}
-		m := mapping.Mapping{Name: of.MappingName(), State: state, Decoder: dec, Former: of.Former(registry), Settings: of.StateSettings(state),
+		m := processor.Mapping{Name: of.MappingName(), State: state, Decoder: dec, Former: of.Former(registry), Settings: of.StateSettings(state),
 			TimeUnit: of.Mapping.TimeUnit, IdleAfter: of.Keys.IdleAfter, StopAbove: of.StopAbove()}
 		if i == 0 { // also where every input topic has a mapping
 			set.Mapping = m
@@ -75,7 +73,7 @@ func mappingsOf(c *config.Config, registry *registry.Client) (set mapping.Set, e
 
 // OutputSchema is one of the worker's schemas with the topic that has it.
 type OutputSchema struct {
-	Output  outputs.Output
+	Output  cycle.Output
 	What    string // what the topic holds
 	Topic   string
 	Setting string // that names the topic, less ODRADEK_
@@ -88,25 +86,25 @@ func OutputSchemas(c *config.Config) (list []OutputSchema) {
 		return nil
 	}
 	for i, name := range c.OutputTopics() {
-		if spec := &outputs.Table[i]; name != "" && spec.Schema != "" {
+		if spec := &cycle.Outputs[i]; name != "" && spec.Schema != "" {
 			schema := spec.Schema
 			if c.AnyReadings() {
 				schema = cmp.Or(spec.Numbered, schema)
 			}
-			list = append(list, OutputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, schema})
+			list = append(list, OutputSchema{cycle.Output(i), spec.Holds, name, spec.Setting, schema})
 		}
 	}
 	return list
 }
 
-func policyOf(s string) policy.OnLoss {
+func policyOf(s string) processor.OnLoss {
 	switch s {
 	case "earliest":
-		return policy.Earliest
+		return processor.Earliest
 	case "latest":
-		return policy.Latest
+		return processor.Latest
 	case "reset":
-		return policy.Reset
+		return processor.Reset
 	}
-	return policy.Fail
+	return processor.FailOnLoss
 }

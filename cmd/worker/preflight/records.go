@@ -12,11 +12,11 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/config/secret"
-	"odradek/processor/clocks"
+	"odradek/processor"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 	"odradek/schemas"
@@ -134,9 +134,9 @@ type liveSample struct {
 	failed  map[string]int    // by class, with the field of an event that is none of a grid
 	example map[string]string // of those
 	schemas map[int32]bool
-	future  int               // that are too far ahead of Kafka's timestamp
-	ahead   int               // of those, that the group would read
-	clock   clocks.Comparison // of event times with Kafka's timestamps
+	future  int                       // that are too far ahead of Kafka's timestamp
+	ahead   int                       // of those, that the group would read
+	clock   processor.ClockComparison // of event times with Kafka's timestamps
 
 	clockWrong, clockFix string // what it has found
 
@@ -215,7 +215,7 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 		from := max(first[tp], ends[tp]-sampleRecords)
 		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *record.Record) (bool, error) {
 			s.records++
-			ms := outputs.Timestamp(rec)
+			ms := cycle.Timestamp(rec)
 			unread := func(class, why string) {
 				if class != schemas.ClassTombstone && !s.started && rec.Offset >= begin[tp] {
 					s.unread++

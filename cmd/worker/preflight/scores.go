@@ -9,10 +9,10 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/replay"
 	"odradek/detectors"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/schemas"
 )
@@ -136,7 +136,7 @@ func (e *examination) fold(
 				return false, nil
 			}
 			x.bytes += int64(len(rec.Key) + len(rec.Value))
-			ms := outputs.Timestamp(rec)
+			ms := cycle.Timestamp(rec)
 			if dec.Decode(ctx, rec.Key, rec.Value, ms, rec.Header, &reading) != nil {
 				return true, nil //nolint:nilerr // reported of the records
 			}

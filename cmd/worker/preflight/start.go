@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"odradek/processor"
 	"odradek/processor/kafka"
-	"odradek/processor/policy"
 	"odradek/schemas/registry"
 )
 
@@ -72,7 +72,7 @@ func (e missingError) Error() string { return "topic " + e.topic + " does not ex
 // final reports whether no retry can remove err.
 func final(err error) bool {
 	var never PermanentError
-	var refused *policy.RefusedError
+	var refused *processor.RefusedError
 	var registry *registry.Error
 	return errors.As(err, &never) || errors.As(err, &refused) || kafka.ClassOf(err) == kafka.Fatal ||
 		errors.As(err, &registry) && (registry.Status == http.StatusUnauthorized || registry.Status == http.StatusForbidden)

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/outputs"
 )
 
 // CreateTopics creates missing output topics and changelogs, if that is allowed, and never
@@ -35,7 +35,7 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 	}
 	for _, p := range plans {
 		if p.info.Exists {
-			if p.output == outputs.Rekeyed {
+			if p.output == cycle.Rekeyed {
 				if short := tooSmall(ctx, c, client.Admin, inputs); short != "" {
 					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters",
 						"topic", p.name, "why", short)
@@ -83,7 +83,7 @@ func createChangelog(ctx context.Context, c *config.Config, client *kafka.Client
 	if err != nil || infos[name].Exists || !infos[in].Exists || !c.Output.CreateTopics || c.Cycle.Rekey {
 		return err
 	}
-	if err := client.CreateTopic(ctx, name, infos[in].Partitions, c.Output.Replication, maps.Clone(outputs.Changelog.Configs)); err != nil {
+	if err := client.CreateTopic(ctx, name, infos[in].Partitions, c.Output.Replication, maps.Clone(cycle.ChangelogSpec.Configs)); err != nil {
 		return err
 	}
 	log.Info("created topic", "topic", name, "partitions", infos[in].Partitions)
@@ -91,11 +91,11 @@ func createChangelog(ctx context.Context, c *config.Config, client *kafka.Client
 }
 
 // OutputCreator returns processor.Config.CreateOutput; nil where the worker may not create topics.
-func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context, outputs.Output, int) error {
+func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context, cycle.Output, int) error {
 	if !c.Output.CreateTopics {
 		return nil
 	}
-	return func(ctx context.Context, of outputs.Output, partitions int) error {
+	return func(ctx context.Context, of cycle.Output, partitions int) error {
 		var inputs []kafka.TopicInfo
 		for _, name := range c.Inputs() {
 			inputs = append(inputs, kafka.TopicInfo{Name: name})
@@ -110,8 +110,8 @@ func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context,
 }
 
 // outputConfigs returns the configuration of a new topic of an output.
-func outputConfigs(ctx context.Context, admin *kafka.Admin, of outputs.Output, inputs []kafka.TopicInfo) map[string]string {
-	spec := &outputs.Table[of]
+func outputConfigs(ctx context.Context, admin *kafka.Admin, of cycle.Output, inputs []kafka.TopicInfo) map[string]string {
+	spec := &cycle.Outputs[of]
 	configs := maps.Clone(spec.Configs)
 	if spec.Copies {
 		if configs == nil {
@@ -125,8 +125,8 @@ func outputConfigs(ctx context.Context, admin *kafka.Admin, of outputs.Output, i
 // topicPlan is a topic that the worker writes, as it exists or is to be created.
 type topicPlan struct {
 	name, setting string
-	output        outputs.Output // -1: a changelog
-	partitions    int            // of a new topic; required of a changelog
+	output        cycle.Output // -1: a changelog
+	partitions    int          // of a new topic; required of a changelog
 	configs       map[string]string
 	of            string          // input topic of a changelog
 	info          kafka.TopicInfo // of the existing topic
@@ -147,11 +147,11 @@ func topicPlans(ctx context.Context, c *config.Config, admin *kafka.Admin, input
 		if name == "" {
 			continue
 		}
-		plans = append(plans, topicPlan{name: name, setting: outputs.Table[i].Setting, output: outputs.Output(i), partitions: partitions,
-			configs: outputConfigs(ctx, admin, outputs.Output(i), inputs)})
+		plans = append(plans, topicPlan{name: name, setting: cycle.Outputs[i].Setting, output: cycle.Output(i), partitions: partitions,
+			configs: outputConfigs(ctx, admin, cycle.Output(i), inputs)})
 	}
 	stateOf := inputs
-	if name := written[outputs.Rekeyed]; name != "" {
+	if name := written[cycle.Rekeyed]; name != "" {
 		infos, err := admin.Topics(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("look up topic %q: %w", name, err)
@@ -163,8 +163,8 @@ func topicPlans(ctx context.Context, c *config.Config, admin *kafka.Admin, input
 		stateOf = []kafka.TopicInfo{rekeyed}
 	}
 	for _, in := range stateOf {
-		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: outputs.Changelog.Setting, output: -1,
-			partitions: in.Partitions, configs: maps.Clone(outputs.Changelog.Configs), of: in.Name})
+		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: cycle.ChangelogSpec.Setting, output: -1,
+			partitions: in.Partitions, configs: maps.Clone(cycle.ChangelogSpec.Configs), of: in.Name})
 	}
 	names := make([]string, len(plans))
 	for i := range plans {
@@ -210,7 +210,7 @@ func largestInput(ctx context.Context, admin *kafka.Admin, inputs []kafka.TopicI
 // tooSmall returns in which respect the existing internal topic of ODRADEK_REKEY takes smaller
 // records than the input; empty where it does not, or brokers do not show it.
 func tooSmall(ctx context.Context, c *config.Config, admin *kafka.Admin, inputs []kafka.TopicInfo) string {
-	conf, err := admin.TopicConfig(ctx, c.Output.Topics[outputs.Rekeyed])
+	conf, err := admin.TopicConfig(ctx, c.Output.Topics[cycle.Rekeyed])
 	if err != nil {
 		return ""
 	}

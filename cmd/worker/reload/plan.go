@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 )
@@ -165,14 +165,14 @@ func empties(old, now *state.Config) (list []string) {
 }
 
 // scoresMode returns which scores a configuration publishes.
-func scoresMode(c *config.Config) outputs.ScoresMode {
+func scoresMode(c *config.Config) cycle.ScoresMode {
 	switch c.Output.Scores {
 	case "anomalous":
-		return outputs.ScoresAnomalous
+		return cycle.ScoresAnomalous
 	case "none":
-		return outputs.ScoresNone
+		return cycle.ScoresNone
 	}
-	return outputs.ScoresAll
+	return cycle.ScoresAll
 }
 
 // Hash returns a hash of the settings that the workers of a group are to have in common: how records

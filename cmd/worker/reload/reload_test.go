@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 const base = `group: g
@@ -40,7 +40,7 @@ func newBench(t *testing.T, text string) *bench {
 	if len(faults)+len(warnings) > 0 {
 		t.Fatal(faults, warnings)
 	}
-	b.Reloader = New(environ, c, slog.New(slog.NewTextHandler(&b.log, nil)), &b.level, outputs.NewMetrics())
+	b.Reloader = New(environ, c, slog.New(slog.NewTextHandler(&b.log, nil)), &b.level, cycle.NewMetrics())
 	b.changed()
 	return b
 }
@@ -96,7 +96,7 @@ func TestLive(t *testing.T) {
 		}
 	}
 	now := b.Changeable()
-	if now == nil || now.Scores != outputs.ScoresAnomalous || b.level.Level() != slog.LevelDebug || b.gauge(successful) != 1 {
+	if now == nil || now.Scores != cycle.ScoresAnomalous || b.level.Level() != slog.LevelDebug || b.gauge(successful) != 1 {
 		t.Fatalf("%+v, log level %v", now, b.level.Level())
 	}
 	d := &now.State.Detectors[0]

@@ -12,9 +12,9 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/config/settingsfile"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/processor/state"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -258,7 +258,7 @@ func (h *history) read(ctx context.Context, f *fetch.Fetcher, dec schemas.Decode
 
 func (h *history) decode(ctx context.Context, dec schemas.Decoder, r *record.Record, header func(string) ([]byte, bool),
 	to *schemas.Reading) error {
-	ms := outputs.Timestamp(r)
+	ms := cycle.Timestamp(r)
 	if err := dec.Decode(ctx, r.Key, r.Value, ms, header, to); err != nil {
 		return err
 	}

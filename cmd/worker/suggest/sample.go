@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
-	"odradek/processor/outputs"
 	"odradek/schemas"
 )
 
@@ -187,7 +187,7 @@ func (t *topicSample) readChunk(ctx context.Context, f *fetch.Fetcher, p int, fr
 			t.whole = false
 			return false, nil
 		}
-		own := raw{offset: r.Offset, timestamp: outputs.Timestamp(r), key: clone(r.Key), value: clone(r.Value)}
+		own := raw{offset: r.Offset, timestamp: cycle.Timestamp(r), key: clone(r.Key), value: clone(r.Value)}
 		if r.HeaderCount > 0 {
 			if id, ok := r.Header(schemas.SchemaIDHeader); ok {
 				own.id = append([]byte{}, id...)

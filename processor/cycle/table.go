@@ -1,0 +1,115 @@
+// Package outputs writes what the worker publishes: a table of topics (Table), the
+// encoders that turn a partition's results into their records (Writer), and the
+// record batches of one transaction (Payload).
+//
+// It knows no cycle and no commit. A partition has its Writer add to the Payload that is
+// open; the commit sends its batches.
+package cycle
+
+import (
+	"time"
+
+	"odradek/detectors"
+	"odradek/processor/metrics"
+	"odradek/processor/state"
+	"odradek/schemas/output"
+)
+
+// Output names a topic that the worker writes: a row of Table.
+type Output int
+
+// The rows of Table.
+const (
+	Scores Output = iota
+	Anomalies
+	ShadowAnomalies
+	Blocks
+	DeadLetters
+	Late
+	Rekeyed
+	outputCount
+)
+
+// Spec describes a topic that the worker writes. Its creation, checks, settings,
+// schema, metrics and documentation follow from this row; only the function that writes
+// its records is separate.
+type TopicSpec struct {
+	Name    string // label of metrics; <group>-<Name> is the topic's name if none is set
+	Setting string // of the topic's name, after ODRADEK_
+	Holds   string // name of the records, in messages
+	Doc     string // of the setting
+	Key     string // key of the records, in the documentation
+	Schema  string // Avro schema of the values, which are in Avro or JSON; "" for values of another form
+	// Numbered is Schema with the number of a sample in its record (NewWriter).
+	Numbered string
+	// Copies marks a topic of input records with headers on top. A new one takes records as
+	// large as the input topics do, and no batch is split for the sake of
+	// ODRADEK_MAX_MESSAGE_BYTES.
+	Copies bool
+	// LargestRecord is the size of the largest record that the topic must accept; 0: any limit will do. Fix says what
+	// to do if the topic's limit is lower.
+	LargestRecord int
+	Fix           string
+	// Configs is the configuration of a new topic.
+	Configs map[string]string
+
+	// write adds the records for the topic to the payload: what the state s has for it since
+	// the last write, or what w has copied. Where metrics count the records one by one,
+	// it counts them in work. It returns about how many bytes they take.
+	write func(w *Writer, p *Payload, s *state.State, work *metrics.Work, now time.Time) (bytes int, err error)
+}
+
+// Names are topic names by Output; "" where the topic is not written.
+type TopicNames [outputCount]string
+
+// SchemaIDs are the registry's ids of the schemas of Table, by Output; output.SingleObject without a
+// registry, output.JSON where the records are JSON.
+type SchemaIDs [outputCount]int32
+
+// Table lists the topics that the worker writes, apart from the changelogs (Changelog).
+var Outputs = [outputCount]TopicSpec{
+	Scores: {Name: "scores", Setting: "SCORES_TOPIC", Holds: "the scores", Key: "series", Schema: output.ScoreSchema,
+		Numbered: output.NumberedScoreSchema,
+		Doc:      "Topic of the scores.",
+		write:    (*Writer).writeScores},
+	Anomalies: {Name: "anomalies", Setting: "ANOMALIES_TOPIC", Holds: "the anomalies", Key: "series", Schema: output.AnomalySchema,
+		Numbered: output.NumberedAnomalySchema,
+		Doc:      "Topic of the anomalies.",
+		write:    writeChanges(Anomalies)},
+	ShadowAnomalies: {Name: "anomalies-shadow", Setting: "SHADOW_TOPIC", Holds: "the anomalies of detectors in shadow mode", Key: "series",
+		Schema: output.AnomalySchema, Numbered: output.NumberedAnomalySchema,
+		Doc: "Topic of the anomalies of detectors in shadow mode (SHADOW): the same records as those of the anomalies topic. It is needed " +
+			"where a detector has SHADOW set, to true or false.",
+		write: writeChanges(ShadowAnomalies)},
+	Blocks: {Name: "blocks", Setting: "BLOCKS_TOPIC", Holds: "the blocks", Key: "series",
+		Doc: "Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those " +
+			"that say of which detector and samples it is.",
+		LargestRecord: detectors.MaxBlock + blockHeaders, Fix: "set ODRADEK_BLOCKS=false",
+		write: (*Writer).writeBlocks},
+	DeadLetters: {Name: "dlq", Setting: "DLQ_TOPIC", Holds: "the dead letters", Key: "as the input", Copies: true,
+		Doc:   "Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers.",
+		write: writeCopies(DeadLetters)},
+	Late: {Name: "late", Setting: "LATE_TOPIC", Holds: "the late records", Key: "as the input", Copies: true,
+		Doc:   "Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series.",
+		write: writeCopies(Late)},
+	Rekeyed: {Name: "rekey", Setting: "REKEY_TOPIC", Holds: "the records by series", Key: "series", Copies: true,
+		Doc:   "Internal topic of ODRADEK_REKEY.",
+		write: writeCopies(Rekeyed)},
+}
+
+// Changelog describes the topic that holds the state of an input topic: one for each, with
+// as many partitions. Its setting is the prefix of the name.
+var ChangelogSpec = TopicSpec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state", Key: "series",
+	Configs: map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}}
+
+// Ledger returns the name of the topic that says which letters of a dead-letter topic were sent again.
+func Ledger(deadLetters string) string { return deadLetters + "-redriven" }
+
+// NewMetrics returns metrics of the worker's outputs.
+func NewMetrics() *metrics.Metrics {
+	names := make([]string, 0, len(Outputs))
+	for i := range Outputs {
+		names = append(names, Outputs[i].Name)
+	}
+	return metrics.New(names...)
+}

@@ -1,0 +1,71 @@
+// Package mapping has what depends on how the records of a topic are read: a worker may have input topics of
+// several shapes, each read by the mapping that names it.
+package processor
+
+import (
+	"time"
+
+	"odradek/processor/cycle"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
+	"odradek/schemas"
+)
+
+// Mapping is how the records of a topic become samples, and the state that is made of these.
+type Mapping struct {
+	Name string // "" for the settings of no mapping
+
+	// State has the reading that Decoder reads records by. Its SampleBits is set if and only if a record may be several samples.
+	State   *state.Config
+	Decoder schemas.Decoder // cloned for each partition
+	// Former makes the decoder of another reading, by which records were read when they were live; nil: there is none.
+	Former func(*rules.Reading) (schemas.Decoder, error)
+	// Settings are behind the fingerprints of State, an entry for each detector and
+	// one for held samples; nil: refusals of state name no setting.
+	Settings []StateSettings
+
+	TimeUnit string // of event times, as ODRADEK_TIME_UNIT has it, for the log
+	// IdleAfter is how long a partition has been without records before its watermark goes on by the wall clock; 0: never.
+	IdleAfter time.Duration
+	// StopAbove bounds the dead letters of each partition; the zero value is no bound.
+	StopAbove cycle.DeadLetterLimit
+}
+
+// Set has a mapping for each topic.
+type MappingSet struct {
+	Mapping // of the topics for which NameOf has no name of ByName
+
+	ByName map[string]*Mapping
+	NameOf func(topic string) string // of the mapping of a topic; nil: there are none
+}
+
+// Of returns the mapping of a topic.
+func (s *MappingSet) Of(topic string) *Mapping {
+	if s.NameOf != nil {
+		if m := s.ByName[s.NameOf(topic)]; m != nil {
+			return m
+		}
+	}
+	return &s.Mapping
+}
+
+// EditStates replaces the configuration of each state by a copy that edit has changed.
+func (s *MappingSet) EditStates(edit func(*state.Config)) {
+	edited := map[*state.Config]*state.Config{}
+	replace := func(m *Mapping) {
+		if edited[m.State] == nil {
+			state := *m.State
+			edit(&state)
+			edited[m.State] = &state
+		}
+		m.State = edited[m.State]
+	}
+	replace(&s.Mapping)
+	byName := make(map[string]*Mapping, len(s.ByName))
+	for name, m := range s.ByName {
+		m := *m
+		replace(&m)
+		byName[name] = &m
+	}
+	s.ByName = byName
+}

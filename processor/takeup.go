@@ -1,0 +1,338 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka/record"
+	"odradek/processor/state"
+)
+
+// Restorer decides how a partition resumes from what is committed. All refusals are made
+// here, for a running worker and for `worker check` alike. It writes nothing.
+type restorer struct {
+	*changelogReader
+	OffsetLost, StateLost OnLoss
+	// Start is where a partition without a committed offset begins: kafka.Earliest,
+	// kafka.Latest or a Kafka timestamp in milliseconds.
+	Start int64
+	// Backfill is how far before its start such a partition reads input.
+	Backfill time.Duration
+	// Ahead reports that the changelog may be ahead of the committed offset: state that
+	// was written at least once.
+	Ahead bool
+	// Forward reports that records of the partition are only sent on: it has no state.
+	Forward bool
+	// Lost counts records that were deleted unread, or are not in the log any more.
+	Lost func(n int64)
+}
+
+// Resumption is how a partition resumes.
+type resumption struct {
+	State  *state.State // never nil
+	At     int64        // offset that the state is of, and that is committed or to be committed
+	Commit bool         // At has yet to be committed
+	Wipe   [][]byte     // changelog keys of state that was emptied, to be deleted with that commit
+	Leader record.Epoch // that wrote the record before At
+	// From is the first offset to replay, with Floor, up to At; none where it is NoReplay.
+	From  int64
+	Floor state.Floor
+}
+
+// NoReplay says that no input is to be replayed.
+const noReplay = math.MaxInt64
+
+// TakeUp decides how the partition resumes from its committed offset (negative: none), and
+// loads the state for it. The resumption is never nil; its State is the one to close also
+// after an error.
+func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, error) {
+	n := &resumption{State: r.NewState(), At: off.Offset, Leader: off.Epoch, From: noReplay}
+	if r.Forward {
+		if off.Offset < 0 {
+			at, err := r.startOffset(ctx)
+			n.At, n.Commit = at, true
+			return n, err
+		}
+		_, _, err := r.bounds(ctx, n, off)
+		return n, err
+	}
+	st, stored, err := r.Load(ctx, off.Offset < 0)
+	n.State = st
+	if err != nil {
+		return n, err
+	}
+	same := r.Identify(off.Metadata)
+	if off.Offset < 0 {
+		if len(stored) > 0 {
+			return n, r.stateLost(ctx, n, stored,
+				"the group has no committed offset for it (they expire when a group is away for long), but there is state", kafka.Earliest, false)
+		}
+		return n, r.begin(ctx, n)
+	}
+	floor, err := state.ParseFloor(off.Metadata)
+	if err != nil {
+		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)",
+			off.Offset), off.Offset, true)
+	}
+	if begun, err := r.refilled(ctx, n, off, &floor); begun || err != nil {
+		return n, err
+	}
+	starts, lost, err := r.bounds(ctx, n, off)
+	switch {
+	case lost || err != nil:
+		return n, err
+	case !same:
+		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: "+
+			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
+			r.TP(), off.Offset), off.Offset, true)
+	case floor.Bits != r.State.SampleBits && floor.MaxTime != state.NoTime:
+		return n, r.stateLost(ctx, n, stored, r.renumbered(&floor, off.Offset), off.Offset, true)
+	case floor.Offset < starts && floor.Offset < off.Offset:
+		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
+			starts), off.Offset, true)
+	}
+	if err := n.State.BeginReplay(floor, off.Offset, r.Ahead); err != nil {
+		switch {
+		case errors.Is(err, state.ErrReading):
+			return n, r.Unreadable(ctx, n, &UnreadableError{Why: err.Error()})
+		case errors.Is(err, state.ErrAhead):
+			return n, err
+		case errors.Is(err, state.ErrMismatch):
+			return n, r.Settings.Refuse(r.Input, err)
+		}
+		return n, fmt.Errorf("processor: %s: restore: %w", r.Input, err)
+	}
+	if m := n.State.Restore.Mismatched; len(m) > 0 {
+		r.Log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", Emptied(m),
+			"because", r.Settings.Causes(m))
+	}
+	n.Floor, n.From = floor, max(floor.From(), starts)
+	return n, nil
+}
+
+// renumbered returns why state is refused whose offsets number the samples of records that are several, where a record is one
+// sample now, or the other way round. That is so after a drain, too: each head of a series has such offsets.
+func (r *restorer) renumbered(floor *state.Floor, committed int64) string {
+	was, is := "one sample", "several (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS is set now)"
+	if floor.Bits > 0 {
+		was, is = "several samples (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS was set)", "one"
+	}
+	lost := fmt.Sprintf("everything up to offset %d is scored, but for samples that are held for their order", committed)
+	if floor.Offset < committed {
+		lost = fmt.Sprintf("what waits since offset %d is given up, too, unless a worker with the former setting is started and ended with "+
+			"SIGTERM before", floor.Offset)
+	}
+	return fmt.Sprintf("each offset in its state is of a record of %s, and a record is %s: windows, histories and open anomalies mean "+
+		"other samples, and all series begin anew; set it back to keep them; %s", was, is, lost)
+}
+
+// bounds returns the first offset of the log. lost reports that off is not in it, or
+// follows records that are not, and that ODRADEK_OFFSET_LOST has been applied to n.
+func (r *restorer) bounds(ctx context.Context, n *resumption, off kafka.Offset) (start int64, lost bool, err error) {
+	if lost, err := r.diverged(ctx, n, off); lost || err != nil {
+		return 0, lost, err
+	}
+	offset := off.Offset
+	if start, err = r.List(ctx, r.Input, kafka.Earliest); err != nil {
+		return 0, false, err
+	}
+	for try := 0; ; try++ {
+		end, err := r.List(ctx, r.Input, kafka.Latest)
+		switch {
+		case err != nil:
+			return 0, false, err
+		case offset < start:
+			return start, true, r.offsetLost(ctx, n, lostOffset{offset: offset, logStart: start, earliest: start, count: start - offset,
+				why: fmt.Sprintf("offset %d is not in the log, which begins at %d: retention has deleted input that was not read", offset, start)})
+		case offset <= end:
+			return start, false, nil
+		case try == 2: // a leader that has just been elected may not know its end
+			return start, true, r.offsetLost(ctx, n, lostOffset{offset: offset, logStart: start, earliest: start,
+				why: fmt.Sprintf("offset %d is not in the log, which ends at %d: the topic was created again, or its last records were lost",
+					offset, end)})
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return 0, false, err
+		}
+	}
+}
+
+// UnreadableError reports that a record which a replay needs cannot be read as it was when it was live.
+type UnreadableError struct{ Why string }
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("its state needs records that cannot be read again as they were read before: %s; where they can be, a start with the "+
+		"former settings, ended with SIGTERM, writes all state, and the start after it reads no record again", e.Why)
+}
+
+// Unreadable applies ODRADEK_STATE_LOST to state whose replay has failed with e.
+func (r *restorer) Unreadable(ctx context.Context, n *resumption, e *UnreadableError) error {
+	n.From = noReplay
+	return r.stateLost(ctx, n, nil, e.Error(), n.At, true)
+}
+
+// stateLost applies ODRADEK_STATE_LOST to state that cannot be rebuilt: it is refused, or
+// emptied.
+func (r *restorer) stateLost(ctx context.Context, n *resumption, stored map[string]struct{}, reason string, at int64, known bool) error {
+	if r.StateLost == FailOnLoss {
+		return &RefusedError{TP: r.Input, Reason: reason, Decide: "worker state reset, or ODRADEK_STATE_LOST=reset"}
+	}
+	if !known {
+		var err error
+		if at, err = r.startOffset(ctx); err != nil {
+			return err
+		}
+	}
+	r.Log.Error("state cannot be rebuilt, resuming with empty state", "reason", reason, "at", at)
+	return r.empty(ctx, n, stored, at, 0)
+}
+
+// empty resumes at offset at without state, and with what is below backfill as a backfill. The
+// content of the changelog is deleted in the transaction that commits the start.
+func (r *restorer) empty(ctx context.Context, n *resumption, stored map[string]struct{}, at, backfill int64) error {
+	n.Leader, n.At, n.Commit = 0, at, true
+	if r.Forward {
+		return nil
+	}
+	if stored == nil {
+		var err error
+		if _, stored, err = r.Load(ctx, true); err != nil {
+			return err
+		}
+		r.Identify("")
+	}
+	n.State = r.NewState()
+	n.State.BackfillTo(backfill)
+	n.Wipe = make([][]byte, 0, len(stored))
+	for k := range stored {
+		n.Wipe = append(n.Wipe, []byte(k))
+	}
+	return nil
+}
+
+// startOffset returns the offset that ODRADEK_START names.
+func (r *restorer) startOffset(ctx context.Context) (int64, error) {
+	return r.List(ctx, r.Input, r.Start)
+}
+
+// begin starts a partition that has neither a committed offset nor state.
+func (r *restorer) begin(ctx context.Context, n *resumption) error {
+	at, err := r.startOffset(ctx)
+	if err != nil {
+		return err
+	}
+	from, err := r.backfillFrom(ctx, at)
+	if err != nil {
+		return err
+	}
+	if from < at {
+		n.State.BackfillTo(at)
+		r.Log.Info("new partition of the group: input before its start fills windows and histories", "from", from, "start", at)
+	}
+	n.At, n.Commit = from, true
+	return nil
+}
+
+// backfillFrom returns the first offset of the backfill of a partition that starts at offset at: of the
+// first record with a timestamp at most Backfill before the start's, which is now for kafka.Latest; at
+// where there is none. Before the log's first record there is nothing.
+func (r *restorer) backfillFrom(ctx context.Context, at int64) (int64, error) {
+	start := r.Start
+	if r.Backfill <= 0 || start == kafka.Earliest {
+		return at, nil
+	}
+	if start == kafka.Latest {
+		start = time.Now().UnixMilli()
+	}
+	from, err := r.List(ctx, r.Input, max(0, start-r.Backfill.Milliseconds()))
+	return min(from, at), err
+}
+
+// refilled begins a backfill again whose input was deleted before it was read: at the log's start, without
+// state, and with the same end. It reports false where the backfill is over, or records that follow it are
+// deleted too: ODRADEK_OFFSET_LOST and ODRADEK_STATE_LOST decide about those.
+func (r *restorer) refilled(ctx context.Context, n *resumption, off kafka.Offset, floor *state.Floor) (bool, error) {
+	if off.Offset >= floor.Backfill {
+		return false, nil
+	}
+	start, err := r.List(ctx, r.Input, kafka.Earliest)
+	if err != nil || start <= min(off.Offset, floor.From()) || start > floor.Backfill {
+		return false, err
+	}
+	r.Log.Warn("input of the backfill was deleted before it was read, it begins again with what is left", "offset", off.Offset,
+		"floor", floor.Offset, "log_start", start, "start", floor.Backfill)
+	return true, r.empty(ctx, n, nil, start, floor.Backfill)
+}
+
+// diverged reports whether the log lacks records that were read before a committed
+// position, and may have others at their offsets: a leader was elected that did not
+// have them (KIP-320). Then ODRADEK_OFFSET_LOST has been applied to n. The state was made
+// from records that do not exist any more, so it is emptied. "earliest" resumes at the
+// offset where the two logs diverge: the records before it were read, and none of those
+// after it.
+func (r *restorer) diverged(ctx context.Context, n *resumption, off kafka.Offset) (lost bool, err error) {
+	d, err := r.askDiverged(ctx, off)
+	if d == nil || err != nil {
+		return false, err
+	}
+	start, err := r.List(ctx, r.Input, kafka.Earliest)
+	if err != nil {
+		return false, err
+	}
+	return true, r.offsetLost(ctx, n, lostOffset{
+		offset: off.Offset, logStart: start, earliest: max(start, d.End), count: off.Offset - max(start, d.End), why: d.Reason(),
+	})
+}
+
+// askDiverged repeats fetch.Diverged until there is an answer: leaders move.
+func (r *restorer) askDiverged(ctx context.Context, off kafka.Offset) (*fetch.DivergedError, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		m, err := fetch.Diverged(cctx, r.Client.Cluster, map[kafka.TP]kafka.Offset{r.Input: off})
+		cancel()
+		switch {
+		case err == nil:
+			return m[r.Input], nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case kafka.ClassOf(err) == kafka.Fatal:
+			return nil, QuarantineOfPermission(kafka.Lacks(fmt.Errorf("processor: leader epochs of %s: %w", r.name(r.Input), err), kafka.OpDescribe,
+				r.Input.Topic))
+		}
+		r.Log.Warn("leader epochs cannot be read yet", "of", r.name(r.Input), "err", err)
+		if err := sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lostOffset is a position at which a partition cannot resume, and those at which it can.
+type lostOffset struct {
+	offset   int64
+	logStart int64
+	earliest int64 // where ODRADEK_OFFSET_LOST=earliest resumes
+	count    int64 // records that were deleted unread, or were read and are not in the log any more
+	why      string
+}
+
+// offsetLost applies ODRADEK_OFFSET_LOST.
+func (r *restorer) offsetLost(ctx context.Context, n *resumption, l lostOffset) error {
+	r.Lost(l.count)
+	at := l.earliest
+	switch r.OffsetLost {
+	case FailOnLoss:
+		return &RefusedError{TP: r.Input, Reason: l.why, Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
+	case Latest:
+		var err error
+		if at, err = r.List(ctx, r.Input, kafka.Latest); err != nil {
+			return err
+		}
+	}
+	r.Log.Error("offset lost, resuming with empty state", "offset", l.offset, "log_start", l.logStart, "at", at, "reason", l.why)
+	return r.empty(ctx, n, nil, at, 0)
+}
