@@ -9,7 +9,6 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 )
@@ -52,7 +51,7 @@ func (c *changelogReader) Load(ctx context.Context, wanted bool) (state *state.S
 				continue
 			}
 		}
-		if !fetch.OffsetLost(err) {
+		if !kafka.OffsetLost(err) {
 			return c.state, stored, err
 		}
 		// The log's start has moved past the position of the reader (compaction or

@@ -11,7 +11,6 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/state"
 	"odradek/processor/trouble"
 )
@@ -59,7 +58,7 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 	log := slog.New(slog.DiscardHandler)
 	s := &session{cfg: &cfg, log: log, trouble: new(trouble.Log), fatal: make(fatal, 1)}
 	h := newHost(&cfg, log, topics, nil, &cycle.Budget{Total: cfg.StateBytes}, s)
-	h.fetcher = fetch.New(cfg.Client, cfg.Fetch)
+	h.fetcher = kafka.NewFetcher(cfg.Client, cfg.Fetch)
 	defer h.fetcher.Close()
 	for _, tp := range tps {
 		x, err := h.examine(ctx, tp)
@@ -99,7 +98,7 @@ func (h *host) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
 			return x, ctx.Err()
 		}
 		x.Notes = notes.lines
-		if !errors.Is(x.Err, state.ErrAhead) && !fetch.OffsetLost(x.Err) {
+		if !errors.Is(x.Err, state.ErrAhead) && !kafka.OffsetLost(x.Err) {
 			return x, nil
 		}
 		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {

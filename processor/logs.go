@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/trouble"
 )
@@ -19,7 +18,7 @@ import (
 type restoreLogs struct {
 	Input   kafka.TP
 	Client  *kafka.Client
-	Fetcher *fetch.Fetcher
+	Fetcher *kafka.Fetcher
 	Log     *slog.Logger
 	Status  *partitionStatus
 	Trouble *trouble.Log
@@ -41,7 +40,7 @@ func (l *restoreLogs) Read(ctx context.Context, tp kafka.TP, from, to int64, fn 
 	defer l.Status.SetRemaining(0)
 	var it record.Iterator
 	for {
-		var c *fetch.Chunk
+		var c *kafka.Chunk
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -128,7 +127,7 @@ func (l *restoreLogs) name(tp kafka.TP) string {
 func (l *restoreLogs) unread(tp kafka.TP, err error) error {
 	var corrupt *record.CorruptError
 	switch {
-	case fetch.OffsetLost(err): // the caller handles it
+	case kafka.OffsetLost(err): // the caller handles it
 		return err
 	case tp != l.Input && errors.As(err, &corrupt):
 		return &RefusedError{TP: l.Input, Reason: fmt.Sprintf("its changelog cannot be read: %v", err),

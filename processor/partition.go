@@ -12,7 +12,6 @@ import (
 	"odradek/detectors"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/trouble"
@@ -47,7 +46,7 @@ type partition struct {
 
 	// Owned by the goroutine.
 	windows  *detectors.WindowCache // nil: the executor caches none
-	source   *fetch.Source
+	source   *kafka.FetchSource
 	leader   record.Epoch // that wrote the last record read
 	entry    cycle.Entry[*partition]
 	noted    int64 // committed offset that was last passed to the state
@@ -68,7 +67,7 @@ type host struct {
 	cfg     *Config
 	log     *slog.Logger
 	outputs *cycle.Topics
-	fetcher *fetch.Fetcher
+	fetcher *kafka.Fetcher
 	cycles  *cycle.Current[*partition]
 	budget  *cycle.Budget
 	warned  *sync.Map // topics whose event times were logged
@@ -176,7 +175,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 	idle, stop := pt.idleTicks()
 	defer stop()
 	for {
-		var chunks <-chan *fetch.Chunk
+		var chunks <-chan *kafka.Chunk
 		if pt.source != nil {
 			chunks = pt.source.C()
 		}
@@ -315,7 +314,7 @@ func (pt *partition) noteCommitted() {
 }
 
 // process folds, scores and joins one chunk.
-func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
+func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	if c.Err != nil {
 		return pt.fetchError(ctx, c)
 	}

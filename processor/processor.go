@@ -13,8 +13,6 @@ import (
 	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
-	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/state"
@@ -94,7 +92,7 @@ type Config struct {
 	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
 	MaxMessageBytes int
 
-	Fetch fetch.Config
+	Fetch kafka.FetchConfig
 
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
@@ -201,12 +199,12 @@ func (p *Processor) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("processor: start the producer %q: %w", pc.TransactionalID, err)
 	}
-	p.host.fetcher = fetch.New(p.cfg.Client, p.cfg.Fetch)
+	p.host.fetcher = kafka.NewFetcher(p.cfg.Client, p.cfg.Fetch)
 	defer p.host.fetcher.Close()
 
 	find := &finder{cfg: &p.cfg, log: p.log, changelogs: p.commits.changelogs}
 	p.session.finder = find
-	member := group.Config{
+	member := kafka.GroupConfig{
 		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: find.subscription(p.cfg.Topics), MetadataInterval: p.cfg.Hooks.MetadataInterval,
 		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
 		Log: p.log,
@@ -214,7 +212,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	if p.cfg.FindTopics != nil {
 		member.Find = find.find
 	}
-	p.session.member.Store(group.Join(work, p.cfg.Client, member))
+	p.session.member.Store(kafka.JoinGroup(work, p.cfg.Client, member))
 	var looks sync.WaitGroup
 	looks.Go(func() { p.missing.run(work) })
 	err := p.loop(ctx, work)

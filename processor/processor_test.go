@@ -24,7 +24,6 @@ import (
 	"odradek/detectors/seedtest"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
 	"odradek/processor/metrics"
 	"odradek/processor/state"
@@ -126,7 +125,7 @@ func (b *bench) config(instance string) Config {
 		Outputs:         cycle.TopicNames{cycle.Scores: "scores", cycle.DeadLetters: "dlq", cycle.Late: "late"},
 		Changelog:       func(topic string) string { return "g-" + topic + "-changelog" },
 		MaxMessageBytes: 900_000,
-		Fetch:           fetch.Config{ReadCommitted: true, MaxWait: 20 * time.Millisecond, PartitionBytes: 8 << 10},
+		Fetch:           kafka.FetchConfig{ReadCommitted: true, MaxWait: 20 * time.Millisecond, PartitionBytes: 8 << 10},
 		Metrics:         cycle.NewMetrics(),
 		Log:             slog.New(slog.NewTextHandler(testWriter{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/group"
 )
 
 // rebalancer starts and stops partitions as the group assigns them. The main goroutine owns it.
@@ -29,11 +28,11 @@ func (r *rebalancer) handOverEnd() time.Time {
 }
 
 // rebalance handles a group event. An error ends the worker.
-func (r *rebalancer) rebalance(ctx context.Context, ev group.Event) error {
+func (r *rebalancer) rebalance(ctx context.Context, ev kafka.GroupEvent) error {
 	defer ev.Done()
 	r.cycles.Reuse(nil) // it may hold memory for partitions that leave
 	switch ev.Kind {
-	case group.Assigned:
+	case kafka.Assigned:
 		r.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		r.cfg.Metrics.Rebalanced("assigned")
 		r.changelogs.recount(ctx)
@@ -55,11 +54,11 @@ func (r *rebalancer) rebalance(ctx context.Context, ev group.Event) error {
 			}
 			pt.start(ctx, offsets)
 		}
-	case group.Revoked:
+	case kafka.Revoked:
 		r.log.Info("revoked", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		r.cfg.Metrics.Rebalanced("revoked")
 		return r.handOver(ctx, ev.Partitions)
-	case group.Lost:
+	case kafka.Lost:
 		// Another member may own them already: their uncommitted results must not be
 		// committed, and the open cycle contains results of several partitions.
 		r.log.Warn("lost", "partitions", len(ev.Partitions))

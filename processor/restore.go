@@ -10,7 +10,6 @@ import (
 	"odradek/detectors"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 	"odradek/schemas"
@@ -42,7 +41,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 			break
 		}
 		// Input that is deleted while it is replayed is missing in the next try.
-		if !errors.Is(err, state.ErrAhead) && (try == 20 || !fetch.OffsetLost(err)) {
+		if !errors.Is(err, state.ErrAhead) && (try == 20 || !kafka.OffsetLost(err)) {
 			return err
 		}
 		if try == 20 {
@@ -230,8 +229,8 @@ func (pt *partition) replay(ctx context.Context, floor *state.Floor, from, end i
 // fetchError handles the error of a fetch. If the position is not in the log any more,
 // or the log is another one, everything before it is committed first. Then the partition
 // is restored, which finds the gap and applies ODRADEK_OFFSET_LOST.
-func (pt *partition) fetchError(ctx context.Context, c *fetch.Chunk) error {
-	if !fetch.OffsetLost(c.Err) {
+func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
+	if !kafka.OffsetLost(c.Err) {
 		return QuarantineOfFetch(kafka.Lacks(fmt.Errorf("processor: fetch input %s: %w", pt.tp, c.Err), kafka.OpRead, pt.tp.Topic))
 	}
 	for pt.committed.Load() < pt.position.Load() {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/group"
 	"odradek/processor/trouble"
 )
 
@@ -22,7 +21,7 @@ type session struct {
 	log      *slog.Logger
 	trouble  *trouble.Log
 	producer *kafka.Producer              // set by Run
-	member   atomic.Pointer[group.Member] // set by Run; Status reads it, too
+	member   atomic.Pointer[kafka.Member] // set by Run; Status reads it, too
 	finder   *finder                      // set by Run
 	fatal    fatal
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/metrics"
 	"odradek/processor/state"
 )
@@ -29,8 +28,8 @@ type partitionStatus struct {
 	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
 	remaining   atomic.Int64
 	open        atomic.Pointer[map[string]int64]
-	hold        atomic.Pointer[hold]         // nil: not held
-	source      atomic.Pointer[fetch.Source] // what is being fetched now: the partition, or its changelog
+	hold        atomic.Pointer[hold]              // nil: not held
+	source      atomic.Pointer[kafka.FetchSource] // what is being fetched now: the partition, or its changelog
 	restoring   ends
 }
 
@@ -78,7 +77,7 @@ func (p *partitionStatus) SetOpen(open map[string]int64) {
 }
 
 // SetSource sets what is being fetched; nil for nothing.
-func (p *partitionStatus) SetSource(s *fetch.Source) { p.source.Store(s) }
+func (p *partitionStatus) SetSource(s *kafka.FetchSource) { p.source.Store(s) }
 
 // SetRemaining sets the number of offsets that a restore has yet to read, of the log that
 // it is reading.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 )
@@ -290,10 +289,10 @@ func (r *restorer) diverged(ctx context.Context, n *resumption, off kafka.Offset
 }
 
 // askDiverged repeats fetch.Diverged until there is an answer: leaders move.
-func (r *restorer) askDiverged(ctx context.Context, off kafka.Offset) (*fetch.DivergedError, error) {
+func (r *restorer) askDiverged(ctx context.Context, off kafka.Offset) (*kafka.DivergedError, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		m, err := fetch.Diverged(cctx, r.Client.Cluster, map[kafka.TP]kafka.Offset{r.Input: off})
+		m, err := kafka.DivergedOffsets(cctx, r.Client.Cluster, map[kafka.TP]kafka.Offset{r.Input: off})
 		cancel()
 		switch {
 		case err == nil:

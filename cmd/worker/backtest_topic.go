@@ -9,7 +9,6 @@ import (
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 	"odradek/schemas/output"
@@ -31,8 +30,8 @@ func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, sta
 }
 
 // backtestFetch returns how the topics of a backtest are read.
-func backtestFetch(c *config.Config) fetch.Config {
-	return fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
+func backtestFetch(c *config.Config) kafka.FetchConfig {
+	return kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 		PartitionBytes: int(c.Fetch.PartitionBytes)}
 }
 

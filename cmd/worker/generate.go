@@ -18,7 +18,6 @@ import (
 	"odradek/cmd/worker/preflight"
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/web"
 	"odradek/schemas"
@@ -322,7 +321,7 @@ func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicI
 	}
 	ctx, cancel := context.WithTimeout(ctx, peekTime) // a fetch waits without limit for a partition without a leader
 	defer cancel()
-	f := fetch.New(client, fetch.Config{ReadCommitted: true})
+	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true})
 	defer f.Close()
 	for _, tp := range tps {
 		err := f.ReadRange(ctx, tp, max(first[tp], end[tp]-peeked), end[tp], func(r *record.Record) (bool, error) {

@@ -14,7 +14,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/preflight"
 	"odradek/cmd/worker/suggest"
-	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka"
 )
 
 const suggestAbout = `Proposes settings for one topic or several: it looks at records from the beginning, the middle
@@ -84,7 +84,7 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 		return t.fail(err)
 	}
 	s.Environ, s.Given, s.Bytes = environ, c, int64(size)
-	s.Fetch = fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
+	s.Fetch = kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 		PartitionBytes: int(c.Fetch.PartitionBytes)}
 	text, err := suggestText(ctx, s, topics)
 	if err == nil {

@@ -18,7 +18,6 @@ import (
 	"odradek/cmd/worker/former"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
 )
@@ -161,7 +160,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 			return t.earlier(ctx, client, c, registry, tp, detector, key)
 		},
 		Patience: c.Registry.Grace,
-		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
+		Fetch: kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
 			PartitionBytes: int(c.Fetch.PartitionBytes)},
 	}
 	r, err = w.Explain(ctx, o.id)
@@ -176,7 +175,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 func (t terminal) earlier(ctx context.Context, client *kafka.Client, c *config.Config, registry *registry.Client, tp kafka.TP,
 	detector, key string) (list []explain.Earlier, err error) {
 	log := kafka.TP{Topic: c.ChangelogTopic(tp.Topic), Partition: tp.Partition}
-	recorded, err := former.Read(ctx, client, fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait}, log)
+	recorded, err := former.Read(ctx, client, kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait}, log)
 	if err != nil {
 		return nil, err
 	}

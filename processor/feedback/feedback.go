@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state/rules"
 	"odradek/processor/trouble"
@@ -41,7 +40,7 @@ type Reader struct {
 	least   int // false alarms of a kind that teach a rule; 0: none do
 	log     *slog.Logger
 	trouble trouble.Log
-	fetcher *fetch.Fetcher // nil while there is no topic
+	fetcher *kafka.Fetcher // nil while there is no topic
 	tps     []kafka.TP
 	next    map[kafka.TP]int64
 	rules   map[string]Mute   // by the record's key
@@ -134,7 +133,7 @@ func (r *Reader) poll(ctx context.Context) error {
 		for p := range infos[r.topic].Partitions {
 			r.tps = append(r.tps, kafka.TP{Topic: r.topic, Partition: int32(p)})
 		}
-		r.fetcher = fetch.New(r.client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+		r.fetcher = kafka.NewFetcher(r.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	}
 	ends, err := r.client.ListStable(ctx, r.tps)
 	if err != nil {

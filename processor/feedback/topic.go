@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
 	"odradek/schemas/output"
@@ -112,7 +111,7 @@ func ReadAll(ctx context.Context, client *kafka.Client, topic string, bad func(e
 	if err != nil {
 		return nil, fmt.Errorf("feedback: %w", err)
 	}
-	fetcher := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	fetcher := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer fetcher.Close()
 	for _, tp := range tps {
 		err = fetcher.ReadRange(ctx, tp, first[tp], ends[tp], func(rec *record.Record) (bool, error) {

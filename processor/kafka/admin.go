@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"odradek/processor/kafka/backoff"
-	"odradek/processor/kafka/wire"
-
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/createpartitions"
@@ -59,7 +56,7 @@ func (a *Admin) Topics(ctx context.Context, names ...string) (map[string]TopicIn
 			info.Authorized = true
 		case kafkago.TopicAuthorizationFailed:
 		default:
-			return nil, fmt.Errorf("kafka: topic %q: %w", t.Name, wire.CodeError(code))
+			return nil, fmt.Errorf("kafka: topic %q: %w", t.Name, newCodeError(code))
 		}
 		info.Partitions = len(t.Partitions)
 		for _, p := range t.Partitions {
@@ -101,7 +98,7 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replic
 	if err := a.createTopic(ctx, name, partitions, replication, configs, false); err != nil {
 		return err
 	}
-	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
+	delay := newBackoff(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		// Another broker than the controller may not know the topic yet.
 		if err := a.cluster.Refresh(ctx, name); err != nil {
@@ -144,9 +141,9 @@ func (a *Admin) createTopic(ctx context.Context, name string, partitions, replic
 			switch code := kafkago.Error(r.ErrorCode); {
 			case code == 0 || code == kafkago.TopicAlreadyExists:
 			case r.ErrorMessage != "":
-				return fmt.Errorf("kafka: create topic %q: %s: %w", name, r.ErrorMessage, wire.CodeError(code))
+				return fmt.Errorf("kafka: create topic %q: %s: %w", name, r.ErrorMessage, newCodeError(code))
 			default:
-				return fmt.Errorf("kafka: create topic %q: %w", name, wire.CodeError(code))
+				return fmt.Errorf("kafka: create topic %q: %w", name, newCodeError(code))
 			}
 		}
 		return nil
@@ -169,9 +166,9 @@ func (a *Admin) CreatePartitions(ctx context.Context, name string, total int) er
 			switch code := kafkago.Error(r.ErrorCode); {
 			case code == 0:
 			case r.ErrorMessage != "":
-				return fmt.Errorf("kafka: partitions of topic %q: %s: %w", name, r.ErrorMessage, wire.CodeError(code))
+				return fmt.Errorf("kafka: partitions of topic %q: %s: %w", name, r.ErrorMessage, newCodeError(code))
 			default:
-				return fmt.Errorf("kafka: partitions of topic %q: %w", name, wire.CodeError(code))
+				return fmt.Errorf("kafka: partitions of topic %q: %w", name, newCodeError(code))
 			}
 		}
 		return nil
@@ -179,7 +176,7 @@ func (a *Admin) CreatePartitions(ctx context.Context, name string, total int) er
 	if err != nil && !errors.Is(err, kafkago.InvalidPartitionNumber) {
 		return err
 	}
-	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
+	delay := newBackoff(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		infos, terr := a.Topics(ctx, name)
 		if terr == nil && infos[name].Partitions >= total && infos[name].Leaderless == 0 {
@@ -207,7 +204,7 @@ func (a *Admin) awaitEverywhere(ctx context.Context, topic string) {
 	ctx, cancel := context.WithTimeout(ctx, everywhereLimit)
 	defer cancel()
 	left := a.cluster.metadata.ids()
-	delay := backoff.New(10*time.Millisecond, 200*time.Millisecond)
+	delay := newBackoff(10*time.Millisecond, 200*time.Millisecond)
 	for {
 		left = slices.DeleteFunc(left, func(broker int32) bool {
 			m, err := a.cluster.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
@@ -235,7 +232,7 @@ func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
 		}
 		for _, r := range m.(*deletetopics.Response).Responses {
 			if code := kafkago.Error(r.ErrorCode); code != 0 && code != kafkago.UnknownTopicOrPartition {
-				return fmt.Errorf("kafka: delete topic %q: %w", name, wire.CodeError(code))
+				return fmt.Errorf("kafka: delete topic %q: %w", name, newCodeError(code))
 			}
 		}
 		return nil
@@ -249,7 +246,7 @@ func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
 // toController calls f with the controller's id, and again after the controller has
 // changed.
 func (a *Admin) toController(ctx context.Context, f func(broker int32) error) error {
-	delay := backoff.New(20*time.Millisecond, time.Second)
+	delay := newBackoff(20*time.Millisecond, time.Second)
 	for {
 		err := f(a.cluster.metadata.controllerID())
 		var broken *BrokerError
@@ -278,7 +275,7 @@ func (a *Admin) BrokerConfig(ctx context.Context) (map[string]string, error) {
 }
 
 func (a *Admin) describeConfig(ctx context.Context, broker int32, resource int8, name, what string) (map[string]string, error) {
-	delay := backoff.New(20*time.Millisecond, 500*time.Millisecond)
+	delay := newBackoff(20*time.Millisecond, 500*time.Millisecond)
 	start := time.Now()
 	for {
 		m, err := a.cluster.roundTrip(ctx, broker, &describeconfigs.Request{
@@ -298,9 +295,9 @@ func (a *Admin) describeConfig(ctx context.Context, broker int32, resource int8,
 				}
 				return out, nil
 			case r.ErrorMessage != "":
-				err = fmt.Errorf("kafka: configuration of %s: %s: %w", what, r.ErrorMessage, wire.CodeError(code))
+				err = fmt.Errorf("kafka: configuration of %s: %s: %w", what, r.ErrorMessage, newCodeError(code))
 			default:
-				err = fmt.Errorf("kafka: configuration of %s: %w", what, wire.CodeError(code))
+				err = fmt.Errorf("kafka: configuration of %s: %w", what, newCodeError(code))
 			}
 		}
 		if err == nil {

@@ -11,9 +11,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
-
-	"odradek/processor/kafka/backoff"
-	"odradek/processor/kafka/wire"
 )
 
 // calls sends a producer's requests to coordinators, and repeats them while the answer is "later".
@@ -69,7 +66,7 @@ func (c *calls) init(ctx context.Context, req *initproducerid.Request) (*initpro
 		if movedCoordinator(code) {
 			c.coordinators.forget(txnCoordinator, c.transactionalID)
 		}
-		return nil, wire.CodeError(code)
+		return nil, newCodeError(code)
 	}
 	return res, nil
 }
@@ -121,7 +118,7 @@ type partitionError struct {
 	code kafkago.Error
 }
 
-func (e partitionError) Error() string { return fmt.Sprintf("%s: %v", e.tp, wire.CodeError(e.code)) }
+func (e partitionError) Error() string { return fmt.Sprintf("%s: %v", e.tp, newCodeError(e.code)) }
 func (e partitionError) Unwrap() error { return e.code }
 
 // worst picks the error to act on from those of one request: the gravest, the
@@ -150,11 +147,11 @@ func movedCoordinator(err error) bool {
 type patience struct {
 	limit time.Duration // 0: as long as the context lasts
 	began time.Time
-	slow  backoff.Delay
+	slow  backoff
 }
 
 func newPatience(limit time.Duration) *patience {
-	return &patience{limit: limit, began: time.Now(), slow: backoff.New(20*time.Millisecond, time.Second)}
+	return &patience{limit: limit, began: time.Now(), slow: newBackoff(20*time.Millisecond, time.Second)}
 }
 
 // markersDelay returns how long to wait before the next attempt while a coordinator is still
@@ -173,7 +170,7 @@ func (w *patience) wait(ctx context.Context, err error) error {
 	}
 	var end error
 	if errors.Is(err, kafkago.ConcurrentTransactions) { // coordinators and leaders take longer to move
-		end = backoff.Sleep(ctx, markersDelay(waited))
+		end = sleep(ctx, markersDelay(waited))
 	} else {
 		end = w.slow.Wait(ctx)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/internal/brokertest"
 )
 
@@ -22,7 +21,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := fetch.New(c, fetch.Config{MaxWait: 10 * time.Second})
+		f := kafka.NewFetcher(c, kafka.FetchConfig{MaxWait: 10 * time.Second})
 		for p := int32(0); p < 6; p++ {
 			<-f.Add(brokertest.TP("in", p), 0).C()
 		}

@@ -13,9 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
-	"odradek/processor/kafka/backoff"
 	"odradek/processor/kafka/record"
-	"odradek/processor/kafka/wire"
 )
 
 // Cluster is the part of a Client that knows brokers and leaders, and sends a request to a
@@ -168,7 +166,7 @@ func (c *Cluster) EachLeader(ctx context.Context, tps []TP,
 	f func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error)) error {
 	left := slices.Clone(tps)
 	slices.SortFunc(left, record.TP.Compare)
-	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
+	delay := newBackoff(10*time.Millisecond, 500*time.Millisecond)
 	start := time.Now()
 	for {
 		byLeader := map[int32][]TP{}
@@ -192,7 +190,7 @@ func (c *Cluster) EachLeader(ctx context.Context, tps []TP,
 					if err != nil {
 						failed[tp] = err
 					} else if code := codes[tp]; code != 0 {
-						failed[tp] = fmt.Errorf("kafka: %s: %w", tp, wire.CodeError(code))
+						failed[tp] = fmt.Errorf("kafka: %s: %w", tp, newCodeError(code))
 					}
 				}
 			})

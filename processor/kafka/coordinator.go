@@ -12,9 +12,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
-
-	"odradek/processor/kafka/backoff"
-	"odradek/processor/kafka/wire"
 )
 
 type coordinatorKey struct {
@@ -58,7 +55,7 @@ func (c *coordinators) find(ctx context.Context, kind int8, key string) (int32, 
 		if kind == txnCoordinator {
 			what = "transactional id"
 		}
-		return -1, fmt.Errorf("kafka: coordinator of %s %q: %w", what, key, wire.CodeError(res.ErrorCode))
+		return -1, fmt.Errorf("kafka: coordinator of %s %q: %w", what, key, newCodeError(res.ErrorCode))
 	}
 	c.mu.Lock()
 	c.known[k] = res.NodeID
@@ -76,7 +73,7 @@ func (c *coordinators) forget(kind int8, key string) {
 }
 
 // send sends a coordinator a request that holds its own response.
-func (c *coordinators) send(ctx context.Context, kind int8, key string, m wire.Message) error {
+func (c *coordinators) send(ctx context.Context, kind int8, key string, m wireMessage) error {
 	id, err := c.find(ctx, kind, key)
 	if err != nil {
 		return err
@@ -114,7 +111,7 @@ func (c *coordinators) retry(kind int8, key string, err error) bool {
 // findWithin is find, waiting while there is none yet: the first
 // request of a fresh cluster makes the internal topic.
 func (c *coordinators) findWithin(ctx context.Context, kind int8, key string) (int32, error) {
-	delay := backoff.New(20*time.Millisecond, 500*time.Millisecond)
+	delay := newBackoff(20*time.Millisecond, 500*time.Millisecond)
 	for {
 		id, err := c.find(ctx, kind, key)
 		if err == nil || !c.retry(kind, key, err) || delay.Wait(ctx) != nil {

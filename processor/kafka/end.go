@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"odradek/processor/kafka/wire"
-
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 )
@@ -95,7 +93,7 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 			var m protocol.Message
 			if m, err = c.cluster.RoundTripWithin(ctx, within, node, req); err == nil {
 				sent = true
-				err = wire.CodeError(m.(*endtxn.Response).ErrorCode)
+				err = newCodeError(m.(*endtxn.Response).ErrorCode)
 			} else {
 				sent = ClassOf(err) != Retriable
 			}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"odradek/processor/kafka/wire"
-
 	kafkago "github.com/segmentio/kafka-go"
 )
 
@@ -265,7 +263,7 @@ type ProduceError struct {
 }
 
 func (e *ProduceError) Error() string {
-	s := fmt.Sprintf("kafka: produce to %s: batch %d (%d records, %d bytes): %v", e.TP, e.Batch, e.Records, e.Bytes, wire.CodeError(e.Code))
+	s := fmt.Sprintf("kafka: produce to %s: batch %d (%d records, %d bytes): %v", e.TP, e.Batch, e.Records, e.Bytes, newCodeError(e.Code))
 	if e.Message != "" {
 		s += ": " + e.Message
 	}
@@ -288,7 +286,7 @@ type OffsetError struct {
 }
 
 func (e *OffsetError) Error() string {
-	s := fmt.Sprintf("kafka: commit of %s in group %q: %v", e.TP, e.Group, wire.CodeError(e.Code))
+	s := fmt.Sprintf("kafka: commit of %s in group %q: %v", e.TP, e.Group, newCodeError(e.Code))
 	switch e.Code {
 	case kafkago.OffsetMetadataTooLarge:
 		s += "; raise the brokers' offset.metadata.max.bytes"

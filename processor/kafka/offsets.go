@@ -14,9 +14,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
 
-	"odradek/processor/kafka/backoff"
 	"odradek/processor/kafka/record"
-	"odradek/processor/kafka/wire"
 )
 
 // Offset is a committed position: the next offset to read. -1: none committed.
@@ -58,8 +56,8 @@ func (*offsetFetch) ApiKey() protocol.ApiKey { return protocol.OffsetFetch }
 
 func (o *offsetFetch) Exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
 	be := binary.BigEndian
-	b := wire.AppendRequest(nil, protocol.OffsetFetch, offsetFetchVersion, correlation, clientID, true)
-	b = wire.AppendCompactString(b, o.group)
+	b := appendRequest(nil, protocol.OffsetFetch, offsetFetchVersion, correlation, clientID, true)
+	b = appendCompactString(b, o.group)
 	topics := 0
 	for i := range o.tps {
 		if i == 0 || o.tps[i].Topic != o.tps[i-1].Topic {
@@ -72,7 +70,7 @@ func (o *offsetFetch) Exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 		for n < len(rest) && rest[n].Topic == rest[0].Topic {
 			n++
 		}
-		b = wire.AppendCompactString(b, rest[0].Topic)
+		b = appendCompactString(b, rest[0].Topic)
 		b = binary.AppendUvarint(b, uint64(n+1))
 		for _, tp := range rest[:n] {
 			b = be.AppendUint32(b, uint32(tp.Partition))
@@ -81,12 +79,12 @@ func (o *offsetFetch) Exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 		rest = rest[n:]
 	}
 	b = append(b, 1, 0) // require_stable, no tagged fields
-	if err := wire.WriteRequest(rw, b); err != nil {
+	if err := writeRequest(rw, b); err != nil {
 		return nil, err
 	}
 
 	o.offsets, o.codes = map[TP]Offset{}, map[TP]kafkago.Error{}
-	var r wire.Reader
+	var r wireReader
 	if err := r.Begin(rw, correlation, true); err != nil {
 		return nil, err
 	}
@@ -133,7 +131,7 @@ func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP
 	}
 	tps = slices.Clone(tps)
 	slices.SortFunc(tps, record.TP.Compare)
-	delay := backoff.New(10*time.Millisecond, 200*time.Millisecond)
+	delay := newBackoff(10*time.Millisecond, 200*time.Millisecond)
 	var before error // the outcome of the last attempt
 	for {
 		res := &offsetFetch{group: group, tps: tps}
@@ -147,7 +145,7 @@ func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP
 				}
 				return out, nil
 			default:
-				err = fmt.Errorf("kafka: committed offsets of group %q: %w", group, wire.CodeError(res.code))
+				err = fmt.Errorf("kafka: committed offsets of group %q: %w", group, newCodeError(res.code))
 			}
 		}
 		for _, tp := range tps {
@@ -159,7 +157,7 @@ func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP
 			if !ok {
 				err = fmt.Errorf("kafka: committed offset of %s in group %q: missing from the broker's response", tp, group)
 			} else if code != 0 && code != kafkago.UnknownTopicOrPartition {
-				err = Lacks(fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, wire.CodeError(code)), OpDescribe, tp.Topic)
+				err = Lacks(fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, newCodeError(code)), OpDescribe, tp.Topic)
 			}
 			if code != 0 || off.Offset < 0 {
 				off = Offset{Offset: -1}
@@ -213,7 +211,7 @@ func (o *Offsets) CommitOffsets(ctx context.Context, gen Generation, group strin
 			CommittedMetadata:    offsets[tp].Metadata,
 		})
 	}
-	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
+	delay := newBackoff(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		id, err := o.coordinators.find(ctx, groupCoordinator, group)
 		var m protocol.Message

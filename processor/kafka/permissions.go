@@ -13,8 +13,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describegroups"
 	"github.com/segmentio/kafka-go/protocol/metadata"
-
-	"odradek/processor/kafka/backoff"
 )
 
 // Operation is what an ACL allows on a resource, numbered as in the protocol
@@ -144,7 +142,7 @@ func (p *Permissions) Operations(ctx context.Context, kind Resource, name string
 }
 
 func (p *Permissions) groupOperations(ctx context.Context, group string) (Operations, error) {
-	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
+	delay := newBackoff(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		id, err := p.coordinators.findWithin(ctx, groupCoordinator, group)
 		var m protocol.Message

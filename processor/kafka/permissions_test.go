@@ -11,9 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/clienttest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -77,7 +75,7 @@ func TestOperations(t *testing.T) {
 			}
 		}
 	}
-	f := fetch.New(c, fetch.Config{})
+	f := kafka.NewFetcher(c, kafka.FetchConfig{})
 	defer f.Close()
 	if ch := <-f.Add(brokertest.TP("hidden", 0), 0).C(); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) ||
 		kafka.ClassOf(ch.Err) != kafka.Fatal {
@@ -110,7 +108,7 @@ func TestBrokersSecurity(t *testing.T) {
 		}
 		ctx := brokertest.Within(t, 120*time.Second)
 		topic := k.Topic(t, "in", 1)
-		tlsCfg := clienttest.TLS(t, kafka.TLSConfig{CA: k.Security.CAFile})
+		tlsCfg := kafka.TLSForTest(t, kafka.TLSConfig{CA: k.Security.CAFile})
 		for _, mechanism := range kafkatest.Mechanisms {
 			u := k.Security.User(mechanism)
 			m, err := kafka.NewSASL(mechanism, u.Name, u.Password)
@@ -134,12 +132,12 @@ func TestBrokersSecurity(t *testing.T) {
 		}
 		for name, cfg := range map[string]kafka.Config{
 			"mTLS": {Brokers: k.Security.TLSBrokers,
-				TLS: clienttest.TLS(t, kafka.TLSConfig{CA: k.Security.CAFile, Cert: k.Security.CertFile, Key: k.Security.KeyFile})},
+				TLS: kafka.TLSForTest(t, kafka.TLSConfig{CA: k.Security.CAFile, Cert: k.Security.CertFile, Key: k.Security.KeyFile})},
 			"mTLS, no certificate":   {Brokers: k.Security.TLSBrokers, TLS: tlsCfg},
 			"no SASL":                {Brokers: k.Security.SASLBrokers, TLS: tlsCfg},
 			"plaintext to TLS":       {Brokers: k.Security.TLSBrokers, DialTimeout: 3 * time.Second},
 			"TLS to plaintext":       {Brokers: k.Brokers, TLS: tlsCfg, DialTimeout: 3 * time.Second},
-			"SASL to a port without": {Brokers: k.Brokers, SASL: clienttest.SASL(t, "PLAIN", "u", "p")},
+			"SASL to a port without": {Brokers: k.Brokers, SASL: kafka.SASLForTest(t, "PLAIN", "u", "p")},
 		} {
 			c, err := kafka.Open(ctx, cfg)
 			if name == "mTLS" {
@@ -177,7 +175,7 @@ func TestBrokersSecurity(t *testing.T) {
 		defer a.DropRules(ctx, kmsg.ACLResourceTypeTopic, topic)
 		defer a.DropRules(ctx, kmsg.ACLResourceTypeGroup, name)
 		defer a.DropRules(ctx, kmsg.ACLResourceTypeTransactionalId, txn)
-		c, err := kafka.Open(ctx, kafka.Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: clienttest.SASL(t, kafkatest.Plain,
+		c, err := kafka.Open(ctx, kafka.Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: kafka.SASLForTest(t, kafkatest.Plain,
 			u.Name, u.Password)})
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +192,7 @@ func TestBrokersSecurity(t *testing.T) {
 				t.Errorf("%d %s: %v, %v", q.kind, q.name, ops, err)
 			}
 		}
-		f := fetch.New(c, fetch.Config{})
+		f := kafka.NewFetcher(c, kafka.FetchConfig{})
 		defer f.Close()
 		if ch := <-f.Add(brokertest.TP(topic, 0), 0).C(); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
 			t.Errorf("%+v", ch)

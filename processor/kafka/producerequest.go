@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"odradek/processor/kafka/wire"
-
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -30,11 +28,11 @@ type produceRequest struct{ buf []byte }
 // begin starts a request in buf's memory. Topics follow in the given number.
 func (r *produceRequest) begin(buf []byte, clientID, transactionalID string, timeoutMs int32, topics int) {
 	be := binary.BigEndian
-	b := wire.AppendRequest(buf[:0], protocol.Produce, produceMaxVersion, 0, clientID, false)
+	b := appendRequest(buf[:0], protocol.Produce, produceMaxVersion, 0, clientID, false)
 	if transactionalID == "" {
 		b = be.AppendUint16(b, 0xffff) // null
 	} else {
-		b = wire.AppendString(b, transactionalID)
+		b = appendString(b, transactionalID)
 	}
 	b = be.AppendUint16(b, 0xffff) // acks = -1: all in-sync replicas
 	b = be.AppendUint32(b, uint32(timeoutMs))
@@ -42,7 +40,7 @@ func (r *produceRequest) begin(buf []byte, clientID, transactionalID string, tim
 }
 
 func (r *produceRequest) topic(name string, partitions int) {
-	r.buf = binary.BigEndian.AppendUint32(wire.AppendString(r.buf, name), uint32(partitions))
+	r.buf = binary.BigEndian.AppendUint32(appendString(r.buf, name), uint32(partitions))
 }
 
 // partition adds a sealed batch, which comes with its length before it.
@@ -59,7 +57,7 @@ func (r *produceRequest) Exchange(rw io.ReadWriter, version int16, correlation i
 	version = min(version, produceMaxVersion)
 	binary.BigEndian.PutUint16(r.buf[6:], uint16(version))
 	binary.BigEndian.PutUint32(r.buf[8:], uint32(correlation))
-	if err := wire.WriteRequest(rw, r.buf); err != nil {
+	if err := writeRequest(rw, r.buf); err != nil {
 		return nil, err
 	}
 	return readProduceResponse(rw, version, correlation)
@@ -77,7 +75,7 @@ type produceResult struct {
 }
 
 func readProduceResponse(from io.Reader, version int16, correlation int32) (*produceResponse, error) {
-	var r wire.Reader
+	var r wireReader
 	if err := r.Begin(from, correlation, false); err != nil {
 		return nil, err
 	}

@@ -16,10 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
-	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/clienttest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -42,13 +39,13 @@ func TestSecureRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := kafka.Open(brokertest.Within(t, 30*time.Second), kafka.Config{Brokers: fake.ListenAddrs()[:1], TLS: clienttest.TLS(t,
+			c, err := kafka.Open(brokertest.Within(t, 30*time.Second), kafka.Config{Brokers: fake.ListenAddrs()[:1], TLS: kafka.TLSForTest(t,
 				kafka.TLSConfig{CA: ca}), SASL: m})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			f := fetch.New(c, fetch.Config{})
+			f := kafka.NewFetcher(c, kafka.FetchConfig{})
 			defer f.Close()
 			for p := int32(0); p < 4; p++ {
 				n := 0
@@ -75,11 +72,11 @@ func TestBrokersReauthentication(t *testing.T) {
 			t.Skip("kfake has no sessions that end")
 		}
 		ctx := brokertest.Within(t, 60*time.Second)
-		tlsCfg := clienttest.TLS(t, kafka.TLSConfig{CA: k.Security.CAFile})
+		tlsCfg := kafka.TLSForTest(t, kafka.TLSConfig{CA: k.Security.CAFile})
 		var all sync.WaitGroup
 		for _, mechanism := range kafkatest.Mechanisms {
 			u := k.Security.User(mechanism)
-			c, err := kafka.Open(ctx, kafka.Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: clienttest.SASL(t, mechanism, u.Name,
+			c, err := kafka.Open(ctx, kafka.Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: kafka.SASLForTest(t, mechanism, u.Name,
 				u.Password)})
 			brokertest.Must(t, err)
 			defer c.Close()
@@ -96,12 +93,12 @@ func TestBrokersReauthentication(t *testing.T) {
 
 func workPastSessions(ctx context.Context, t *testing.T, c *kafka.Client, in, out string, d time.Duration) error {
 	name := kafkatest.Unique("g")
-	m := group.Join(ctx, c, group.Config{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: name, Topics: []string{in},
+	m := kafka.JoinGroup(ctx, c, kafka.GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: name, Topics: []string{in},
 		SessionTimeout: 10 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
 	assigned := make(chan struct{}, 10)
 	go func() {
 		for e := range m.Events() {
-			if e.Kind == group.Assigned {
+			if e.Kind == kafka.Assigned {
 				assigned <- struct{}{}
 			}
 			e.Done()
@@ -115,7 +112,7 @@ func workPastSessions(ctx context.Context, t *testing.T, c *kafka.Client, in, ou
 		}
 	}()
 	<-assigned
-	f := fetch.New(c, fetch.Config{ReadCommitted: true})
+	f := kafka.NewFetcher(c, kafka.FetchConfig{ReadCommitted: true})
 	defer f.Close()
 	var read atomic.Int64
 	for p := range int32(3) {

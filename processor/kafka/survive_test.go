@@ -17,9 +17,7 @@ import (
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/clienttest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -84,8 +82,8 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 	ctx := brokertest.Within(t, 4*time.Minute)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 4)
 	name, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
-	c := clienttest.Open(t, k.Brokers)
-	m := group.Join(ctx, c, group.Config{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: name, Topics: []string{in},
+	c := kafka.OpenForTest(t, k.Brokers)
+	m := kafka.JoinGroup(ctx, c, kafka.GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: name, Topics: []string{in},
 		InstanceID:     "i",
 		SessionTimeout: 20 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
 	lost := make(chan struct{}, 100)
@@ -93,9 +91,9 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 	go func() {
 		for e := range m.Events() {
 			switch e.Kind {
-			case group.Assigned:
+			case kafka.Assigned:
 				assigned <- struct{}{}
-			case group.Lost:
+			case kafka.Lost:
 				lost <- struct{}{}
 			}
 			e.Done()

@@ -15,7 +15,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 
 	"odradek/processor/kafka/record"
-	"odradek/processor/kafka/wire"
 )
 
 // transaction is what the open transaction of a producer contains, and what has failed in it.
@@ -160,7 +159,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 		p.txn.open()
 		err := p.calls.call(ctx, txnCoordinator, p.transactionalID, &addoffsetstotxn.Request{
 			TransactionalID: p.transactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, GroupID: group,
-		}, func(m protocol.Message) error { return wire.CodeError(m.(*addoffsetstotxn.Response).ErrorCode) })
+		}, func(m protocol.Message) error { return newCodeError(m.(*addoffsetstotxn.Response).ErrorCode) })
 		if err != nil {
 			return fmt.Errorf("kafka: add offsets of group %q to transaction of %q: %w", group, p.transactionalID, err)
 		}

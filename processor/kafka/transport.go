@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/processor/kafka/wire"
-
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
@@ -47,7 +45,7 @@ func (r *routed) Required(v map[protocol.ApiKey]int16) bool {
 func (r *routed) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	var m protocol.Message
 	var err error
-	if raw, ok := r.msg.(wire.Message); ok {
+	if raw, ok := r.msg.(wireMessage); ok {
 		m, err = raw.Exchange(rw, r.version, r.correlation, r.clientID)
 	} else {
 		if p, ok := r.msg.(protocol.PreparedMessage); ok {

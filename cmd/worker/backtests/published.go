@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state/series"
 	"odradek/schemas/output"
@@ -23,7 +22,7 @@ type publishedSpan struct {
 
 // ReadPublished reads the committed records of a topic of anomalies, and returns what they say of those of the input topic
 // source. Silences are no detector's, and are left out.
-func ReadPublished(ctx context.Context, client *kafka.Client, cfg fetch.Config, topic, source string) (Published, error) {
+func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchConfig, topic, source string) (Published, error) {
 	infos, err := client.Topics(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("backtests: topic %q: %w", topic, err)
@@ -43,7 +42,7 @@ func ReadPublished(ctx context.Context, client *kafka.Client, cfg fetch.Config, 
 	if err != nil {
 		return nil, fmt.Errorf("backtests: last offsets of %q: %w", topic, err)
 	}
-	f := fetch.New(client, cfg)
+	f := kafka.NewFetcher(client, cfg)
 	defer f.Close()
 	last := map[[16]byte]output.Anomaly{}
 	for _, tp := range tps {

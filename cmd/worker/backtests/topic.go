@@ -11,7 +11,6 @@ import (
 	"odradek/cmd/worker/tables"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 	"odradek/schemas"
@@ -21,7 +20,7 @@ import (
 // group.
 type TopicConfig struct {
 	Client  *kafka.Client
-	Fetch   fetch.Config
+	Fetch   kafka.FetchConfig
 	Decoder schemas.Decoder
 	Series  []string      // names of the values of a reading that are series of their own; nil: a reading is one sample
 	State   *state.Config // that the samples are folded by; it numbers those of a record
@@ -135,7 +134,7 @@ func (s *topicRange) Troubles() []string {
 // Read reads the partitions side by side. An error in one does not end the
 // others.
 func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) error {
-	f := fetch.New(s.c.Client, s.c.Fetch)
+	f := kafka.NewFetcher(s.c.Client, s.c.Fetch)
 	defer f.Close()
 	errs := make([]error, len(s.parts))
 	var wg sync.WaitGroup
@@ -150,7 +149,7 @@ func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 }
 
 // read reads a partition.
-func (s *topicRange) read(ctx context.Context, f *fetch.Fetcher, i int, send func(int, *Share) error) error {
+func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
 	p := &s.parts[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
 	b := &topicBlock{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State,
@@ -180,7 +179,7 @@ func (s *topicRange) read(ctx context.Context, f *fetch.Fetcher, i int, send fun
 		}
 		return true, flush()
 	})
-	var gone *fetch.OffsetOutOfRangeError
+	var gone *kafka.OffsetOutOfRangeError
 	switch {
 	case err == nil:
 		next = s.until[i]

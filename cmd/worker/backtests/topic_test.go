@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -56,7 +55,7 @@ func TestOffsetsThatExpireMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	src, err := NewTopic(ctx, &TopicConfig{Client: client, Decoder: dec, State: state, Topic: "in", From: "2023-11-14T22:13:30Z", To: "end",
-		Fetch: fetch.Config{ReadCommitted: true, MaxWait: 50 * time.Millisecond}})
+		Fetch: kafka.FetchConfig{ReadCommitted: true, MaxWait: 50 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

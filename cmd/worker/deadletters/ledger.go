@@ -9,7 +9,6 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 )
 
@@ -77,7 +76,7 @@ type sentTo struct {
 // readLedger reads which letters were sent again and where to; none where there is no ledger.
 // With wait it waits for transactions that are open: one whose outcome is not known says what must not be
 // sent again.
-func readLedger(ctx context.Context, client *kafka.Client, fetcher *fetch.Fetcher, dlq string, wait bool) (map[sentTo]runs, error) {
+func readLedger(ctx context.Context, client *kafka.Client, fetcher *kafka.Fetcher, dlq string, wait bool) (map[sentTo]runs, error) {
 	name := LedgerTopic(dlq)
 	infos, err := client.Topics(ctx, name)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 )
 
@@ -15,7 +14,7 @@ import (
 type Topic struct {
 	Name    string
 	client  *kafka.Client
-	fetcher *fetch.Fetcher
+	fetcher *kafka.Fetcher
 	first   map[kafka.TP]int64
 	ends    map[kafka.TP]int64 // stable ends when it was opened
 	sent    map[sentTo]runs    // letters that were sent again
@@ -32,7 +31,7 @@ func Open(ctx context.Context, client *kafka.Client, name string) (*Topic, error
 		return nil, fmt.Errorf("dlq: topic %q does not exist, or may not be described: is ODRADEK_DLQ_TOPIC, or ODRADEK_GROUP, that of "+
 			"the workers?", name)
 	}
-	t := &Topic{Name: name, client: client, fetcher: fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond,
+	t := &Topic{Name: name, client: client, fetcher: kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond,
 		MaxBytes: 16 << 20, PartitionBytes: 4 << 20})}
 	var tps []kafka.TP
 	for p := range infos[name].Partitions {

@@ -25,7 +25,6 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 	"odradek/schemas"
@@ -41,7 +40,7 @@ type Config struct {
 	// first; nil: only the present ones are tried.
 	Earlier   func(ctx context.Context, tp kafka.TP, detector, key string) ([]Earlier, error)
 	Client    *kafka.Client
-	Fetch     fetch.Config
+	Fetch     kafka.FetchConfig
 	Decoder   schemas.Decoder
 	Series    []string // names of the values of a reading that are series of their own; nil: a reading is one sample
 	State     *state.Config
@@ -69,7 +68,7 @@ func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 	if fault := CheckID(id); fault != "" {
 		return nil, errors.New("explain: " + fault)
 	}
-	f := fetch.New(c.Client, c.Fetch)
+	f := kafka.NewFetcher(c.Client, c.Fetch)
 	defer f.Close()
 	of, err := c.find(ctx, f, id)
 	if err != nil {
@@ -93,7 +92,7 @@ func (r *Report) agrees() bool { return r.Verdict == Equal || r.Verdict == Withi
 
 // explainEarlier explains an anomaly by the latest earlier settings that give the published score. If there are none, it
 // returns now, the report by the present settings, with notes that say why.
-func (c *Config) explainEarlier(ctx context.Context, f *fetch.Fetcher, of *found, now *Report) (*Report, error) {
+func (c *Config) explainEarlier(ctx context.Context, f *kafka.Fetcher, of *found, now *Report) (*Report, error) {
 	a := of.last()
 	tp := kafka.TP{Topic: a.Topic, Partition: a.Partition}
 	list, err := c.Earlier(ctx, tp, a.Detector, string(of.key))
@@ -132,7 +131,7 @@ func (c *Config) explainEarlier(ctx context.Context, f *fetch.Fetcher, of *found
 }
 
 // explain explains an anomaly by the settings of c.
-func (c *Config) explain(ctx context.Context, f *fetch.Fetcher, of *found) (*Report, error) {
+func (c *Config) explain(ctx context.Context, f *kafka.Fetcher, of *found) (*Report, error) {
 	r := c.reportOf(of)
 	detector := slices.IndexFunc(c.State.Detectors, func(d series.DetectorConfig) bool { return d.Name == of.last().Detector })
 	if detector < 0 && of.last().Detector != series.SilenceName {

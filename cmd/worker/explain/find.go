@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/schemas/output"
 )
@@ -51,7 +50,7 @@ func (f *found) last() *output.Anomaly { return &f.revisions[len(f.revisions)-1]
 // Find returns the first and the last record of an anomaly that its topic has, from any partition. The error is an *UnknownError if
 // there is none.
 func Find(ctx context.Context, client *kafka.Client, topic, id string) (first, last *output.Anomaly, err error) {
-	f := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer f.Close()
 	c := Config{Client: client, Anomalies: topic, Partition: -1}
 	of, err := c.find(ctx, f, id)
@@ -62,7 +61,7 @@ func Find(ctx context.Context, client *kafka.Client, topic, id string) (first, l
 }
 
 // find searches for the records of the anomaly whose id begins with the given digits.
-func (c *Config) find(ctx context.Context, f *fetch.Fetcher, id string) (*found, error) {
+func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found, error) {
 	infos, err := c.Client.Topics(ctx, c.Anomalies)
 	if err != nil {
 		return nil, fmt.Errorf("explain: topic %q: %w", c.Anomalies, err)

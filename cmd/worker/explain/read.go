@@ -9,7 +9,6 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
@@ -52,7 +51,7 @@ const retryPause = 500 * time.Millisecond
 
 // read reads the partition of an anomaly up to the record of its last change, and on until the series has had further samples, for
 // which tasks with a stride wait. It begins as early as the limits allow.
-func (c *Config) read(ctx context.Context, f *fetch.Fetcher, of *found, further int) (*source, error) {
+func (c *Config) read(ctx context.Context, f *kafka.Fetcher, of *found, further int) (*source, error) {
 	a := of.last()
 	s := &source{tp: kafka.TP{Topic: a.Topic, Partition: a.Partition}, keys: [][]byte{of.key}}
 	infos, err := c.Client.Topics(ctx, a.Topic)
@@ -87,7 +86,7 @@ func (c *Config) read(ctx context.Context, f *fetch.Fetcher, of *found, further 
 }
 
 // recordsWithin returns how many records the limits allow, by the size of those from an offset to another.
-func (c *Config) recordsWithin(ctx context.Context, f *fetch.Fetcher, tp kafka.TP, from, to int64) (int64, error) {
+func (c *Config) recordsWithin(ctx context.Context, f *kafka.Fetcher, tp kafka.TP, from, to int64) (int64, error) {
 	n, size := int64(0), int64(0)
 	err := f.ReadRange(ctx, tp, from, to, func(r *record.Record) (bool, error) {
 		n++
@@ -104,7 +103,7 @@ func (c *Config) recordsWithin(ctx context.Context, f *fetch.Fetcher, tp kafka.T
 	return most, nil
 }
 
-func (c *Config) readSamples(ctx context.Context, f *fetch.Fetcher, s *source, last, lastTime int64, further int, most int64) error {
+func (c *Config) readSamples(ctx context.Context, f *kafka.Fetcher, s *source, last, lastTime int64, further int, most int64) error {
 	index := map[string]int32{string(s.keys[0]): 0}
 	dec, split := c.Decoder.Clone(), schemas.NewSplitter(c.Series)
 	reading := schemas.Reading{Partition: s.tp.Partition}
@@ -154,7 +153,7 @@ func (c *Config) readSamples(ctx context.Context, f *fetch.Fetcher, s *source, l
 		}
 		return r.Offset < last || !enough() && s.records < 2*most, nil
 	})
-	var gone *fetch.OffsetOutOfRangeError
+	var gone *kafka.OffsetOutOfRangeError
 	if errors.As(err, &gone) {
 		return fmt.Errorf("explain: offsets from %d on of %s expired while they were read: try again", gone.Offset, s.tp)
 	}

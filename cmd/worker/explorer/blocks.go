@@ -11,7 +11,6 @@ import (
 	"odradek/detectors/discord"
 	"odradek/detectors/ops/discords"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/web"
 )
@@ -50,7 +49,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*web.Blocks, error) {
 		return nil, errors.New("explorer: a series is being read; try again")
 	}
 	r := &blockReading{e: e, of: of, detector: d, out: out}
-	r.fetcher = fetch.New(e.c.Client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer r.fetcher.Close()
 	if err := r.read(ctx); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ type blockReading struct {
 	e        *Explorer
 	of       *entry
 	detector *Detector
-	fetcher  *fetch.Fetcher
+	fetcher  *kafka.Fetcher
 	out      *web.Blocks
 
 	scored *block // the first block whose samples include the peak

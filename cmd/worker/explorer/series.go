@@ -16,7 +16,6 @@ import (
 	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/web"
 	"odradek/schemas"
@@ -50,7 +49,7 @@ func (e *Explorer) Series(ctx context.Context, q *web.SeriesQuery) (*web.Series,
 		out: &web.Series{Key: q.Key, Budget: budget, Fields: []string{}, Times: []float64{},
 			Values: [][]web.Number{}, Usual: []web.Band{}, Scores: []web.Scores{}, Anomalies: []web.Anomaly{}, Notes: []string{}},
 	}
-	r.fetcher = fetch.New(e.c.Client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer r.fetcher.Close()
 	if err := r.find(ctx, q.Anomaly); err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ type reading struct {
 	scope   feedback.Scope // of the series; from find on, its partition
 	raw     []byte         // the key as it is
 	most    int
-	fetcher *fetch.Fetcher
+	fetcher *kafka.Fetcher
 	out     *web.Series
 
 	anomalies []*entry // of the series

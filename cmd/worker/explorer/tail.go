@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 )
 
@@ -17,7 +16,7 @@ type tail struct {
 	most    int64 // records before the end that are read at first, and after a pause, over all partitions
 	forget  func(partition int32)
 	take    func(*record.Record, int32)
-	fetcher *fetch.Fetcher // nil while there is no topic
+	fetcher *kafka.Fetcher // nil while there is no topic
 	tps     []kafka.TP
 	next    map[kafka.TP]int64
 
@@ -92,7 +91,7 @@ func (t *tail) open(ctx context.Context) error {
 	if t.next == nil {
 		t.next = map[kafka.TP]int64{}
 	}
-	t.fetcher = fetch.New(t.client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	t.fetcher = kafka.NewFetcher(t.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	return nil
 }
 

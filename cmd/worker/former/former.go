@@ -11,12 +11,11 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 )
 
 // Read returns the settings that a changelog partition has recorded, the latest last; none if it has no record of them.
-func Read(ctx context.Context, client *kafka.Client, cfg fetch.Config, log kafka.TP) (list []processor.StateSettings, err error) {
+func Read(ctx context.Context, client *kafka.Client, cfg kafka.FetchConfig, log kafka.TP) (list []processor.StateSettings, err error) {
 	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("former: changelog %s: %w", log, err)
@@ -25,7 +24,7 @@ func Read(ctx context.Context, client *kafka.Client, cfg fetch.Config, log kafka
 	if err != nil {
 		return nil, fmt.Errorf("former: changelog %s: %w", log, err)
 	}
-	f := fetch.New(client, cfg)
+	f := kafka.NewFetcher(client, cfg)
 	defer f.Close()
 	err = f.ReadRange(ctx, log, first[log], end[log], func(r *record.Record) (bool, error) {
 		if string(r.Key) == processor.SettingsKey {

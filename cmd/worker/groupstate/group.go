@@ -21,7 +21,6 @@ import (
 	"odradek/processor"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 )
@@ -60,7 +59,7 @@ type Group struct {
 	out     io.Writer // results
 	err     io.Writer // what is done
 	client  *kafka.Client
-	fetcher *fetch.Fetcher
+	fetcher *kafka.Fetcher
 	tps     []kafka.TP      // selected input partitions
 	counts  map[string]int  // partitions of each of their topics
 	logs    map[string]int  // partitions of each changelog, 0 where there is none
@@ -77,7 +76,7 @@ func Open(ctx context.Context, c *config.Config, o *Options, out, errs io.Writer
 	if s.client, err = kafka.Open(ctx, kc); err != nil {
 		return nil, err
 	}
-	s.fetcher = fetch.New(s.client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond, MaxBytes: 16 << 20,
+	s.fetcher = kafka.NewFetcher(s.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond, MaxBytes: 16 << 20,
 		PartitionBytes: 4 << 20})
 	if err := s.find(ctx); err != nil {
 		s.Close()

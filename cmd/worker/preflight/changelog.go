@@ -10,7 +10,6 @@ import (
 	"odradek/processor"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 )
@@ -67,7 +66,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 	}) {
 		return true, nil
 	}
-	f := fetch.New(client, fetch.Config{ReadCommitted: true})
+	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true})
 	defer f.Close()
 	for _, tp := range inputs {
 		o, err := ChangelogOwner(ctx, client.Offsets, f, kafka.TP{Topic: changelog, Partition: tp.Partition})
@@ -80,7 +79,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 
 // ChangelogOwner reads the first owner record of a changelog partition, which is
 // near its front; nil without one.
-func ChangelogOwner(ctx context.Context, offsets *kafka.Offsets, f *fetch.Fetcher, log kafka.TP) (owner *processor.Owner, err error) {
+func ChangelogOwner(ctx context.Context, offsets *kafka.Offsets, f *kafka.Fetcher, log kafka.TP) (owner *processor.Owner, err error) {
 	first, err := offsets.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,6 @@ import (
 	"odradek/processor"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/state"
 	"odradek/schemas/registry"
 )
@@ -476,7 +475,7 @@ func (e *examination) state(ctx context.Context) {
 		case processor.Quarantines(x.Err):
 			f.Level, f.Starts = LevelFault, true
 			add("the partition would be quarantined: " + x.Err.Error())
-		case errors.Is(x.Err, state.ErrAhead), fetch.OffsetLost(x.Err):
+		case errors.Is(x.Err, state.ErrAhead), kafka.OffsetLost(x.Err):
 			add("it changes while it is examined: the group is running")
 		case x.Err != nil:
 			add("cannot be examined: " + x.Err.Error())

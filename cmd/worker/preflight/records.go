@@ -15,7 +15,6 @@ import (
 	"odradek/processor"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
@@ -160,7 +159,7 @@ func (e *examination) records(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
 	defer cancel()
-	f := fetch.New(e.client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	f := kafka.NewFetcher(e.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer f.Close()
 	for _, in := range e.inputs {
 		dec, err := e.c.Of(in.Name).NewDecoder(e.reg)
@@ -177,7 +176,7 @@ func (e *examination) records(ctx context.Context) {
 	}
 }
 
-func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
+func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
 	s := &liveSample{
 		equal:   config.EqualSamples{},
 		failed:  map[string]int{},

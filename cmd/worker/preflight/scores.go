@@ -11,7 +11,6 @@ import (
 	"odradek/detectors"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 	"odradek/schemas"
@@ -47,7 +46,7 @@ func (e *examination) scores(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, foldLimit)
 	defer cancel()
-	f := fetch.New(e.client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	f := kafka.NewFetcher(e.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer f.Close()
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
@@ -68,7 +67,7 @@ func (e *examination) scores(ctx context.Context) {
 // fold folds the newest records of a topic, until one has a score.
 func (e *examination) fold(
 	ctx context.Context,
-	f *fetch.Fetcher,
+	f *kafka.Fetcher,
 	exec detectors.Executor,
 	c *config.Config,
 	in kafka.TopicInfo,

@@ -13,7 +13,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/config/settingsfile"
 	"odradek/processor/cycle"
-	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 	"odradek/schemas"
@@ -107,7 +107,7 @@ func (m *mapping) readHistory(ctx context.Context) (*history, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.c.Time)
 	defer cancel()
-	f := fetch.New(m.c.Client, m.c.Fetch)
+	f := kafka.NewFetcher(m.c.Client, m.c.Fetch)
 	defer f.Close()
 	parts, each := h.choose()
 	for _, p := range parts {
@@ -192,7 +192,7 @@ func (o *of) met(t int64, values []float64) (double, twin bool) {
 }
 
 // read reads the records of a partition.
-func (h *history) read(ctx context.Context, f *fetch.Fetcher, dec schemas.Decoder, s *stretch, parts int) error {
+func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decoder, s *stretch, parts int) error {
 	room := h.m.c.Samples / parts / max(1, h.width/4)
 	keep := max(leastSeries, h.m.c.Samples/depth) / parts
 	size := h.m.c.Bytes / int64(parts)
@@ -248,7 +248,7 @@ func (h *history) read(ctx context.Context, f *fetch.Fetcher, dec schemas.Decode
 	if size <= 0 || len(s.samples) >= room {
 		h.whole = false
 	}
-	var gone *fetch.OffsetOutOfRangeError
+	var gone *kafka.OffsetOutOfRangeError
 	if errors.As(err, &gone) {
 		h.whole = false
 		return nil

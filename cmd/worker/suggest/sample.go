@@ -10,7 +10,6 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
@@ -117,7 +116,7 @@ func (c *Config) readSample(ctx context.Context) (*topicSample, error) {
 	if t.total == 0 {
 		return nil, fmt.Errorf("suggest: topic %q has no records: let the producer write some minutes of them first", c.Topic)
 	}
-	f := fetch.New(c.Client, c.Fetch)
+	f := kafka.NewFetcher(c.Client, c.Fetch)
 	defer f.Close()
 	places := min(filled, samplePartitions)
 	most, size := int64(max(leastChunk, c.Records/(3*places))), c.Bytes/int64(3*places)
@@ -179,7 +178,7 @@ func (c *Config) noTopic(ctx context.Context) error {
 }
 
 // readChunk reads the records of a partition from an offset to another, and no more than a number of bytes.
-func (t *topicSample) readChunk(ctx context.Context, f *fetch.Fetcher, p int, from, to, size int64) error {
+func (t *topicSample) readChunk(ctx context.Context, f *kafka.Fetcher, p int, from, to, size int64) error {
 	t.chunks = append(t.chunks, chunk{part: p})
 	ch := &t.chunks[len(t.chunks)-1]
 	err := f.ReadRange(ctx, t.parts[p].tp, from, to, func(r *record.Record) (bool, error) {
@@ -196,7 +195,7 @@ func (t *topicSample) readChunk(ctx context.Context, f *fetch.Fetcher, p int, fr
 		ch.records = append(ch.records, own)
 		return true, nil
 	})
-	var gone *fetch.OffsetOutOfRangeError
+	var gone *kafka.OffsetOutOfRangeError
 	if errors.As(err, &gone) { // retention is faster
 		t.whole = false
 		return nil

@@ -26,7 +26,6 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/config/settingsfile"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/schemas/formats"
 	"odradek/schemas/registry"
 )
@@ -35,7 +34,7 @@ import (
 type Config struct {
 	Client   *kafka.Client
 	Registry *registry.Client // nil: none
-	Fetch    fetch.Config
+	Fetch    kafka.FetchConfig
 	// Environ has the settings that are given, and Given is what they are parsed to. They are kept.
 	Environ []string
 	Given   *config.Config

@@ -1,0 +1,43 @@
+// Package backoff spaces the attempts of a request that may succeed later.
+package kafka
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Delay doubles from one attempt to the next, with jitter so that workers do not retry
+// all at once.
+type backoff struct{ first, most, next time.Duration }
+
+// New returns a Delay that begins at first and grows up to most.
+func newBackoff(first, most time.Duration) backoff { return backoff{first: first, most: most} }
+
+// Next returns how long to wait before the next attempt: between half of the delay and all of it.
+func (d *backoff) Next() time.Duration {
+	if d.next == 0 {
+		d.next = d.first
+	}
+	now := d.next
+	d.next = min(2*now, d.most)
+	return now/2 + rand.N(now/2+1)
+}
+
+// Reset returns the delay to its first value after a success.
+func (d *backoff) Reset() { d.next = 0 }
+
+// Wait sleeps for Next, or returns the cause of the context's end.
+func (d *backoff) Wait(ctx context.Context) error { return sleep(ctx, d.Next()) }
+
+// Sleep waits for d, or returns the cause of the context's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,9 +1,0 @@
-package fetch
-
-import (
-	"testing"
-
-	"odradek/processor/kafkatest"
-)
-
-func TestMain(m *testing.M) { kafkatest.Main(m) }
