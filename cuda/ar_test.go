@@ -11,9 +11,8 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ar"
-	arop "odradek/detectors/ops/ar"
-	"odradek/detectors/ops/signals"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/signals"
 )
 
 // TestARWarpsEmulated scores random shapes, for every kernel, alone and among others.
@@ -82,9 +81,9 @@ type arRun struct {
 
 // newARRun is a chain on series of all kinds, of which the given number of samples are learnt before.
 func newARRun(rng *rand.Rand, order, dim int, fresh []int, learnt int, define bool) *arRun {
-	p := arop.Params{Order: order, Memory: 2 + rng.IntN(400), Novelty: rng.IntN(3) == 0}
+	p := ar.OpParams{Order: order, Memory: 2 + rng.IntN(400), Novelty: rng.IntN(3) == 0}
 	p.MinPoints = 1 + rng.IntN(min(p.Memory, 20))
-	d, err := arop.New(p)
+	d, err := ar.New(p)
 	if err != nil {
 		panic(err)
 	}
@@ -139,7 +138,7 @@ func arExecute(t *testing.T, e *Executor, runs ...*arRun) (results [][]detectors
 			if !ok {
 				t.Fatalf("%s: no task", r.name)
 			}
-			task := detectors.Task{Op: arop.Op, Dim: uint32(r.dim), Fresh: uint32(f), After: after, Params: params, Carry: carry}
+			task := detectors.Task{Op: ar.Op, Dim: uint32(r.dim), Fresh: uint32(f), After: after, Params: params, Carry: carry}
 			span, x := b.GrowF64(rows * r.dim)
 			copy(x, r.x[(end-rows)*r.dim:])
 			task.X = span
@@ -162,11 +161,11 @@ func arExecute(t *testing.T, e *Executor, runs ...*arRun) (results [][]detectors
 					Detail: make(detectors.Words, len(got.Detail))}
 				rows.Scores, rows.Next, rows.Detail = want.Scores, want.Next, want.Detail
 				if r.define {
-					arop.Op.Spec().Score(rows)
+					ar.Op.Spec().Score(rows)
 				} else {
-					arop.Op.Spec().CPU(context.Background(), &rows, detectors.Sequential)
+					ar.Op.Spec().CPU(context.Background(), &rows, detectors.Sequential)
 				}
-				if err := arop.Op.Spec().Compare(&rows, got, want); err != nil {
+				if err := ar.Op.Spec().Compare(&rows, got, want); err != nil {
 					t.Errorf("%s, task %d: %v", r.name, k, err)
 				}
 			}

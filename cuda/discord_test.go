@@ -15,7 +15,7 @@ import (
 
 	"odradek/cmd/worker/quality"
 	"odradek/detectors"
-	"odradek/detectors/ops/discord"
+	"odradek/detectors/discord"
 	"odradek/detectors/seedtest"
 )
 

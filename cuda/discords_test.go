@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/discords"
+	"odradek/detectors/discord"
 	"odradek/detectors/seedtest"
 )
 
@@ -43,12 +43,12 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, dec
 		runs = append(runs, newDiscordsSpikes(rng))
 	}
 	if long { // one length, and with eight or more, lengths between anchors
-		for _, p := range []discords.Params{{Precision: 64}, {Precision: 32}} {
+		for _, p := range []discord.TopParams{{Precision: 64}, {Precision: 32}} {
 			runs = append(runs, newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, p), newDiscordsLong(rng, 4097+rng.IntN(100), 64+rng.IntN(30), 8, p))
 		}
 		// More discords than exist, and values beyond the range of float32: the profile is in float64.
-		runs = append(runs, newDiscordsLong(rng, 4097, 300, 1, discords.Params{Precision: 32, Top: 20}))
-		huge := newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, discords.Params{Precision: 32})
+		runs = append(runs, newDiscordsLong(rng, 4097, 300, 1, discord.TopParams{Precision: 32, Top: 20}))
+		huge := newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, discord.TopParams{Precision: 32})
 		for i := range huge.x {
 			huge.x[i] *= 0x1p100
 			if i >= 1000 && i < 2000 {
@@ -59,7 +59,7 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, dec
 	}
 	runs = append(runs, others...)
 	if long {
-		for _, p := range []discords.Params{{Precision: 64}, {Precision: 32}} {
+		for _, p := range []discord.TopParams{{Precision: 64}, {Precision: 32}} {
 			discordsAgain(t, e, newDiscordsLong(rng, 4200+rng.IntN(300), 20+rng.IntN(100), 1, p))
 		}
 	}
@@ -156,8 +156,8 @@ func twinsOf(x []float64, m, i, j int) (first int, ok bool) {
 // newDiscordsTwins is a task on a wave with an anomaly that occurs twice, with noise.
 func newDiscordsTwins(rng *rand.Rand, n, lengths int) *discordsRun {
 	m := 12 + rng.IntN(16)
-	p := discords.Params{Window: n, MinLength: m, MaxLength: m + lengths - 1, Top: 1, Precision: 32 << rng.IntN(2)}
-	r := &discordsRun{name: fmt.Sprintf("%d rows, %+v", n, p), d: detectors.Must(discords.New(p)), dim: 1, fresh: 1, x: make([]float64, n)}
+	p := discord.TopParams{Window: n, MinLength: m, MaxLength: m + lengths - 1, Top: 1, Precision: 32 << rng.IntN(2)}
+	r := &discordsRun{name: fmt.Sprintf("%d rows, %+v", n, p), d: detectors.Must(discord.NewTop(p)), dim: 1, fresh: 1, x: make([]float64, n)}
 	scale, turn := math.Pow(10, 20*rng.Float64()-10), 0.3+0.4*rng.Float64()
 	for i := range r.x {
 		r.x[i] = scale * (math.Sin(turn*float64(i)) + 0.01*rng.NormFloat64())
@@ -183,12 +183,12 @@ type discordsRun struct {
 
 // newDiscordsRun is a task on n rows with subsequences of length m and more.
 func newDiscordsRun(rng *rand.Rand, n, dim, m int) *discordsRun {
-	p := discords.Params{Window: n, MinLength: m, MaxLength: min(n/2, m+rng.IntN(4)), Step: 1 + rng.IntN(2), Top: 1 + rng.IntN(4),
+	p := discord.TopParams{Window: n, MinLength: m, MaxLength: min(n/2, m+rng.IntN(4)), Step: 1 + rng.IntN(2), Top: 1 + rng.IntN(4),
 		Exclusion: 1 + rng.IntN(4)*rng.IntN(2), ExcludeFlat: rng.IntN(2) == 0, Tumbling: rng.IntN(3) == 0, Precision: 32 << rng.IntN(2)}
 	if n < 100 {
 		p.K = 1 + rng.IntN(2)
 	}
-	d, err := discords.New(p)
+	d, err := discord.NewTop(p)
 	if err != nil {
 		panic(err)
 	}
@@ -218,8 +218,8 @@ func newDiscordsSpikes(rng *rand.Rand) *discordsRun {
 	m := 4 + rng.IntN(20)
 	r := newDiscordsRun(rng, 100+rng.IntN(140), 1, m)
 	n := len(r.x)
-	p := discords.Params{Window: n, MinLength: m, MaxLength: m, Step: 1, Top: 4, ExcludeFlat: true, Precision: 64}
-	d, err := discords.New(p)
+	p := discord.TopParams{Window: n, MinLength: m, MaxLength: m, Step: 1, Top: 4, ExcludeFlat: true, Precision: 64}
+	d, err := discord.NewTop(p)
 	if err != nil {
 		panic(err)
 	}
@@ -239,13 +239,13 @@ func newDiscordsSpikes(rng *rand.Rand) *discordsRun {
 
 // newDiscordsLong is a task on a series that is too long for a block, of count lengths from m on, with
 // the precision of p and its number of discords, if it has one.
-func newDiscordsLong(rng *rand.Rand, n, m, count int, p discords.Params) *discordsRun {
+func newDiscordsLong(rng *rand.Rand, n, m, count int, p discord.TopParams) *discordsRun {
 	r := newDiscordsRun(rng, n, 1, m)
 	p.Window, p.MinLength, p.MaxLength, p.Exclusion, p.ExcludeFlat = n, m, m+count-1, 1+3*rng.IntN(2), rng.IntN(2) == 0
 	if p.Top == 0 {
 		p.Top = 1 + rng.IntN(3)
 	}
-	d, err := discords.New(p)
+	d, err := discord.NewTop(p)
 	if err != nil {
 		panic(err)
 	}
@@ -277,7 +277,7 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 	b := e.Batch()
 	defer e.Release(b)
 	for _, r := range runs {
-		task := detectors.Task{Op: discords.Op, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: b.Put(r.d.Params())}
+		task := detectors.Task{Op: discord.OpTop, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: b.Put(r.d.Params())}
 		span, x := b.GrowF64(len(r.x))
 		copy(x, r.x)
 		task.X = span
@@ -308,11 +308,11 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 		}
 		rows.Scores, rows.Next, rows.Detail = want.Scores, want.Next, want.Detail
 		if len(r.x) <= 4096 {
-			discords.Op.Spec().Score(rows)
+			discord.OpTop.Spec().Score(rows)
 		} else { // the definition would take minutes; the conformance suite covers this case
-			discords.Op.Spec().CPU(context.Background(), &rows, detectors.Sequential)
+			discord.OpTop.Spec().CPU(context.Background(), &rows, detectors.Sequential)
 		}
-		if err := discords.Op.Spec().Compare(&rows, got, want); err != nil {
+		if err := discord.OpTop.Spec().Compare(&rows, got, want); err != nil {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/scan"
+	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 )
 
@@ -23,7 +23,7 @@ func grids(t *testing.T, rng *rand.Rand, b *detectors.Batch, n, most int) []dete
 	cells := scanCells(rng)
 	for i := range n {
 		rows, cols := 2+rng.IntN(most), 2+rng.IntN(most)
-		p := scan.Params{Cells: rows * cols, Columns: cols, Top: 1 + rng.IntN(4), Seed: rng.IntN(1 << 30), Replicates: 1 + rng.IntN(40)}
+		p := scan.OpParams{Cells: rows * cols, Columns: cols, Top: 1 + rng.IntN(4), Seed: rng.IntN(1 << 30), Replicates: 1 + rng.IntN(40)}
 		if i%2 > 0 { // the rectangles are divided, not the null maps
 			p.Top, p.Replicates = 1, 0
 		}
@@ -32,7 +32,7 @@ func grids(t *testing.T, rng *rand.Rand, b *detectors.Batch, n, most int) []dete
 		}
 		kind := []string{"null", "ties", "cluster", "zero baselines", "sparse", "equal", "cases", "many cases"}[rng.IntN(8)]
 		if strings.HasSuffix(kind, "cases") {
-			p.Model = scan.Bernoulli
+			p.Model = scan.ModelBernoulli
 		}
 		cell := cells[kind]
 		addGrid(t, b, p, 1, cell)

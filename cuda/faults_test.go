@@ -21,8 +21,8 @@ import (
 
 	"odradek/cuda/child"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // load is a batch of random tasks, packed again before each execution, and the CPU's results.
@@ -36,7 +36,7 @@ type load struct {
 }
 
 func newLoad(t testing.TB, rng *rand.Rand, keys, chain int) *load {
-	d, err := ikasst.New(ikasst.Params{Window: 12})
+	d, err := sst.NewIKA(sst.IKAOpParams{Window: 12})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,9 @@ import (
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/scan"
+	"odradek/detectors/knn"
+	"odradek/detectors/scan"
+	"odradek/detectors/sst"
 	"odradek/detectors/vec"
 )
 
@@ -317,7 +317,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.Tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.Tasks)
 			}
-			if tasks[tile.First].Op != ikasst.Op { // the part of IKA-SST's tiles gives the chains of a block
+			if tasks[tile.First].Op != sst.OpIKA { // the part of IKA-SST's tiles gives the chains of a block
 				if uint64(tile.Scratch)*plan.Alignment > q.ScratchBytes {
 					return fmt.Errorf("launch %d, tile %d: scratch at %d of %d bytes", i, k, tile.Scratch*plan.Alignment, q.ScratchBytes)
 				}
@@ -331,7 +331,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 				}
 				state[n] = 1
 				t := &tasks[n]
-				if more > 1 && t.Op == ikasst.Op {
+				if more > 1 && t.Op == sst.OpIKA {
 					if status[n] = moreRounds(t, &l, out, more, int(q.Rounds)); status[n] == plan.StatusMore {
 						continue
 					}

@@ -12,8 +12,8 @@ import (
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // TestIKASSTEmulated scores random shapes, for every kernel and number of lanes:
@@ -34,7 +34,7 @@ func ikasstShapesOn(t *testing.T, o Options, shapes int) {
 	var runs []*ikasstRun
 	type shape struct{ rows, lanes uint32 } // of the kernel for w
 	shapeOf := func(w int) (shape, bool) {
-		d, err := ikasst.New(ikasst.Params{Window: w, Rank: 1, Krylov: min(w, 5), PowerSteps: 2})
+		d, err := sst.NewIKA(sst.IKAOpParams{Window: w, Rank: 1, Krylov: min(w, 5), PowerSteps: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,14 +86,14 @@ type ikasstRun struct {
 }
 
 func newIKASSTRun(rng *rand.Rand, w int) *ikasstRun {
-	p := ikasst.Params{Window: w, Rank: 1 + rng.IntN(min(w-1, 4)), Seed: rng.Uint32(), PowerSteps: 1 + rng.IntN(3)}
+	p := sst.IKAOpParams{Window: w, Rank: 1 + rng.IntN(min(w-1, 4)), Seed: rng.Uint32(), PowerSteps: 1 + rng.IntN(3)}
 	if w > 8 && rng.IntN(4) == 0 {
 		p.Krylov = p.Rank + 1 + rng.IntN(min(w, 32)-p.Rank)
 	}
 	if rng.IntN(2) == 0 {
 		p.Gamma = 1 + rng.IntN(3*w)
 	}
-	d, err := ikasst.New(p)
+	d, err := sst.NewIKA(p)
 	if err != nil {
 		panic(err)
 	}
@@ -132,7 +132,7 @@ func ikasstExecute(t *testing.T, e *Executor, runs ...*ikasstRun) {
 		for _, f := range r.fresh {
 			end += f
 			rows := r.d.Window() + f - 1
-			task := detectors.Task{Op: ikasst.Op, Dim: uint32(r.dim), Fresh: uint32(f), After: after, Params: params}
+			task := detectors.Task{Op: sst.OpIKA, Dim: uint32(r.dim), Fresh: uint32(f), After: after, Params: params}
 			span, x := b.GrowF32(rows * r.dim)
 			copy(x, r.x[(end-rows)*r.dim:end*r.dim])
 			task.X, task.Scores, task.Next = span, b.GrowOut(f), b.GrowOut(r.dim*r.d.Params().Int(0))
@@ -152,8 +152,8 @@ func ikasstExecute(t *testing.T, e *Executor, runs ...*ikasstRun) {
 			if len(runs) == 1 {
 				want := detectors.Result{Scores: make([]float32, len(got.Scores)), Next: make(detectors.Words, len(got.Next))}
 				rows.Carry, rows.Scores, rows.Next = carry, want.Scores, want.Next
-				ikasst.Op.Spec().Score(rows)
-				if err := ikasst.Op.Spec().Compare(&rows, got, want); err != nil {
+				sst.OpIKA.Spec().Score(rows)
+				if err := sst.OpIKA.Spec().Compare(&rows, got, want); err != nil {
 					t.Errorf("%s: task %d: %v", r.name, task, err)
 				}
 			}

@@ -14,7 +14,6 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/executortest"
 	"odradek/detectors/knn"
-	knnop "odradek/detectors/ops/knn"
 	"odradek/detectors/seedtest"
 )
 
@@ -35,29 +34,29 @@ func TestKNNEmulated(t *testing.T) {
 			b := e.Batch()
 			defer e.Release(b)
 			var names []string
-			add := func(p knnop.Params, n, dim, fresh int) {
+			add := func(p knn.Params, n, dim, fresh int) {
 				p.Neighbours, p.IncludeSelf = rng.IntN(3) > 0, rng.IntN(3) == 0
 				executortest.KNNTask(t, b, p, n, dim, fresh, draw)
 				names = append(names, fmt.Sprintf("n=%d dim=%d %+v fresh=%d", n, dim, p, fresh))
 			}
 			for range 2 {
 				n := 1 + rng.IntN(300)
-				add(knnop.Params{K: 1 + rng.IntN(n), Tumbling: true}, n, 1+rng.IntN(10), n)
-				add(knnop.Params{K: 1 + rng.IntN(n)}, n, 1+rng.IntN(10), 1+rng.IntN(min(n, 9)))
+				add(knn.Params{K: 1 + rng.IntN(n), Tumbling: true}, n, 1+rng.IntN(10), n)
+				add(knn.Params{K: 1 + rng.IntN(n)}, n, 1+rng.IntN(10), 1+rng.IntN(min(n, 9)))
 			}
 			for range 2 {
 				n := []int{32, 33, 64, 65, 128, 129, 256, 257, 512, 513}[rng.IntN(10)]
-				add(knnop.Params{K: 1 + rng.IntN(min(n/2, 40)), Tumbling: true}, n, 1+rng.IntN(8), n)
+				add(knn.Params{K: 1 + rng.IntN(min(n/2, 40)), Tumbling: true}, n, 1+rng.IntN(8), n)
 			}
-			add(knnop.Params{K: 1 + rng.IntN(20), Embed: 1 + rng.IntN(16), Tumbling: true}, 200, 1+rng.IntN(3), 200)
+			add(knn.Params{K: 1 + rng.IntN(20), Embed: 1 + rng.IntN(16), Tumbling: true}, 200, 1+rng.IntN(3), 200)
 			// Sets for knn_scan: many neighbours, or many points.
 			many := 300 + rng.IntN(300)
-			add(knnop.Params{K: 129 + rng.IntN(100), Tumbling: true}, many, 1+rng.IntN(64), many)
+			add(knn.Params{K: 129 + rng.IntN(100), Tumbling: true}, many, 1+rng.IntN(64), many)
 			switch n := 2049 + rng.IntN(100); rng.IntN(3) {
 			case 0:
-				add(knnop.Params{K: 1 + rng.IntN(30), Tumbling: true}, n, 1+rng.IntN(17), n)
+				add(knn.Params{K: 1 + rng.IntN(30), Tumbling: true}, n, 1+rng.IntN(17), n)
 			case 1:
-				add(knnop.Params{K: 1 + rng.IntN(20), Tumbling: true, Embed: 1 + rng.IntN(6)}, n, 1+rng.IntN(6), n)
+				add(knn.Params{K: 1 + rng.IntN(20), Tumbling: true, Embed: 1 + rng.IntN(6)}, n, 1+rng.IntN(6), n)
 			}
 			if err := e.Execute(context.Background(), b); err != nil {
 				t.Fatal(err)
@@ -66,8 +65,8 @@ func TestKNNEmulated(t *testing.T) {
 				r := b.Rows(i)
 				want := r
 				want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
-				knnop.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
-				if err := knnop.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
+				knn.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+				if err := knn.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
 					detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -97,7 +96,7 @@ func knnChain(t *testing.T, o Options) {
 	for range chains {
 		n := 40 + rng.IntN(60)
 		for i := range links {
-			p := knnop.Params{K: 5, Embed: 2, Neighbours: true}
+			p := knn.Params{K: 5, Embed: 2, Neighbours: true}
 			fresh := 4 + rng.IntN(9)
 			n += fresh
 			task := executortest.KNNTask(t, b, p, n, 1, fresh, draw)
@@ -113,8 +112,8 @@ func knnChain(t *testing.T, o Options) {
 		r := b.Rows(i)
 		want := r
 		want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
-		knnop.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
-		if err := knnop.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
+		knn.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+		if err := knn.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
 			detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 			t.Errorf("task %d of %d rows, %d fresh: %v", i, r.Len(), r.Fresh, err)
 		}
@@ -149,7 +148,7 @@ func TestDeviceKNN(t *testing.T) {
 			b := e.Batch()
 			defer e.Release(b)
 			listed := c.n*c.k <= 1<<24
-			executortest.KNNTask(t, b, knnop.Params{K: c.k, Tumbling: true, Neighbours: listed}, c.n, c.dim, c.n, c.draw)
+			executortest.KNNTask(t, b, knn.Params{K: c.k, Tumbling: true, Neighbours: listed}, c.n, c.dim, c.n, c.draw)
 			began := time.Now()
 			if err := e.Execute(context.Background(), b); err != nil {
 				t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/executortest"
 	"odradek/detectors/knn"
-	knnop "odradek/detectors/ops/knn"
 	"odradek/detectors/seedtest"
 )
 
@@ -71,7 +70,7 @@ func TestKNNIndexEmulated(t *testing.T) {
 		t.Run("two rows of nodes", func(t *testing.T) {
 			b := e.Batch()
 			defer e.Release(b)
-			p := knnop.Params{K: 50, Tumbling: true}
+			p := knn.Params{K: 50, Tumbling: true}
 			n := 33*1024 + rng.IntN(100) - 50
 			executortest.KNNTask(t, b, p, n, 2, n, pointDraws(rng, 2)["outliers"])
 			if err := e.Execute(context.Background(), b); err != nil {
@@ -110,7 +109,7 @@ func knnIndex(t *testing.T, e *Executor, rng *rand.Rand, most int, size func() i
 		if rng.IntN(2) == 0 {
 			k = []int{10, 11, 20, 21, 32, 33, 50, 51, 64}[rng.IntN(9)]
 		}
-		p := knnop.Params{K: max(k, 2), Tumbling: true, IncludeSelf: rng.IntN(3) == 0}
+		p := knn.Params{K: max(k, 2), Tumbling: true, IncludeSelf: rng.IntN(3) == 0}
 		t.Run(fmt.Sprintf("%s %dx%d k=%d", kind, n, dim, p.K), func(t *testing.T) {
 			b := e.Batch()
 			defer e.Release(b)
@@ -129,13 +128,13 @@ func knnIndex(t *testing.T, e *Executor, rng *rand.Rand, most int, size func() i
 		b := e.Batch()
 		defer e.Release(b)
 		bad := rng.IntN(3 * 9000)
-		executortest.KNNTask(t, b, knnop.Params{K: 5, Tumbling: true}, 9000, 3, 9000, func(i int) float32 {
+		executortest.KNNTask(t, b, knn.Params{K: 5, Tumbling: true}, 9000, 3, 9000, func(i int) float32 {
 			if i == bad {
 				return float32(math.NaN())
 			}
 			return float32(rng.NormFloat64())
 		})
-		executortest.KNNTask(t, b, knnop.Params{K: 5, Tumbling: true}, 8300, 2, 8300, lofs["noise"])
+		executortest.KNNTask(t, b, knn.Params{K: 5, Tumbling: true}, 8300, 2, 8300, lofs["noise"])
 		if err := e.Execute(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -150,13 +149,13 @@ func knnIndex(t *testing.T, e *Executor, rng *rand.Rand, most int, size func() i
 
 // knnAsCPU compares the weights of the first task with the CPU's, and some with the
 // definition's.
-func knnAsCPU(t *testing.T, rng *rand.Rand, b *detectors.Batch, p knnop.Params) {
+func knnAsCPU(t *testing.T, rng *rand.Rand, b *detectors.Batch, p knn.Params) {
 	t.Helper()
 	r := b.Rows(0)
 	want := r
 	want.Scores = make([]float32, len(r.Scores))
-	knnop.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
-	if err := knnop.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
+	knn.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+	if err := knn.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
 		t.Error(err)
 	}
 	x := make([]float64, len(r.X))

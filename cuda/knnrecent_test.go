@@ -12,7 +12,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	knnop "odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 )
 
@@ -51,7 +51,7 @@ func knnRecent(t *testing.T, o Options, times int) {
 			defer e.Release(b)
 			var names []string
 			add := func(n, k, embed, fresh int) {
-				p := knnop.Params{K: max(1, min(k, n)), Embed: embed, IncludeSelf: rng.IntN(3) == 0}
+				p := knn.Params{K: max(1, min(k, n)), Embed: embed, IncludeSelf: rng.IntN(3) == 0}
 				executortest.KNNTask(t, b, p, n, 1, min(fresh, n), draws[kind])
 				names = append(names, fmt.Sprintf("n=%d %+v fresh=%d", n, p, fresh))
 			}
@@ -68,8 +68,8 @@ func knnRecent(t *testing.T, o Options, times int) {
 				r := b.Rows(i)
 				want := r
 				want.Scores = make([]float32, len(r.Scores))
-				knnop.Op.Spec().Score(want)
-				if err := knnop.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
+				knn.Op.Spec().Score(want)
+				if err := knn.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

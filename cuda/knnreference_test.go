@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"odradek/detectors"
-	knnop "odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 )
 
@@ -81,17 +81,17 @@ type referenceBatch struct {
 }
 
 // model returns a detector by a model of n points.
-func (r *referenceBatch) model(t *testing.T, n, dim, embed, k int, draw func(int) float32) *knnop.ModelDetector {
+func (r *referenceBatch) model(t *testing.T, n, dim, embed, k int, draw func(int) float32) *knn.ModelDetector {
 	t.Helper()
-	s := knnop.Reference{Dim: dim, Embed: embed, Points: make([]float64, n*dim*embed), ZNorm: embed > 2 && r.rng.IntN(3) == 0}
+	s := knn.Reference{Dim: dim, Embed: embed, Points: make([]float64, n*dim*embed), ZNorm: embed > 2 && r.rng.IntN(3) == 0}
 	for i := range s.Points {
 		s.Points[i] = float64(draw(i))
 	}
-	m, err := knnop.NewModel(s)
+	m, err := knn.NewModel(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := knnop.NewByModel(knnop.ModelParams{Model: m, K: k, IncludeSelf: r.rng.IntN(3) == 0, Neighbours: r.rng.IntN(2) == 0})
+	d, err := knn.NewByModel(knn.ModelParams{Model: m, K: k, IncludeSelf: r.rng.IntN(3) == 0, Neighbours: r.rng.IntN(2) == 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,10 +99,10 @@ func (r *referenceBatch) model(t *testing.T, n, dim, embed, k int, draw func(int
 }
 
 // add adds a task of fresh rows of dim values: some are points of the model, some are not finite.
-func (r *referenceBatch) add(d *knnop.ModelDetector, of *detectors.Model, dim, fresh int, draw func(int) float32) {
+func (r *referenceBatch) add(d *knn.ModelDetector, of *detectors.Model, dim, fresh int, draw func(int) float32) {
 	r.b.Put(make(detectors.Words, r.rng.IntN(3)))
 	embed := d.Window()
-	task := detectors.Task{Op: knnop.Op, Dim: uint32(dim), Fresh: uint32(fresh), Params: r.b.Put(d.Params()), Model: r.b.Model(of)}
+	task := detectors.Task{Op: knn.Op, Dim: uint32(dim), Fresh: uint32(fresh), Params: r.b.Put(d.Params()), Model: r.b.Model(of)}
 	before := r.rng.IntN(2) * r.rng.IntN(3) // more rows than there have to be
 	var x []float32
 	task.X, x = r.b.GrowF32((before + fresh + embed - 1) * dim)
@@ -136,7 +136,7 @@ func (r *referenceBatch) check(t *testing.T) {
 		got := r.b.Rows(i)
 		want := got
 		want.Scores, want.Detail = make([]float32, len(got.Scores)), make(detectors.Words, len(got.Detail))
-		knnop.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+		knn.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
 		for a, w := range want.Scores {
 			if g := got.Scores[a]; math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
 				t.Errorf("%s: point %d has weight %v, want %v", name, a, g, w)
@@ -170,7 +170,7 @@ func knnReference(t *testing.T, o Options, tasks int, size func(*rand.Rand) int)
 		draw := draws[kind]
 		run(kind, func(t *testing.T, r *referenceBatch) {
 			type of struct {
-				d   *knnop.ModelDetector
+				d   *knn.ModelDetector
 				dim int
 			}
 			var models []of
@@ -201,7 +201,7 @@ func knnReference(t *testing.T, o Options, tasks int, size func(*rand.Rand) int)
 		}
 	})
 	run("many", func(t *testing.T, r *referenceBatch) { // blocks of two warps, then of four
-		models := []*knnop.ModelDetector{r.model(t, 40+rng.IntN(100), 2, 1, 7, noise), r.model(t, 130, 2, 1, 3, draws["tied"])}
+		models := []*knn.ModelDetector{r.model(t, 40+rng.IntN(100), 2, 1, 7, noise), r.model(t, 130, 2, 1, 3, draws["tied"])}
 		for range 160 + rng.IntN(2)*200 {
 			m := models[rng.IntN(2)]
 			r.add(m, m.Model(), 2, 14+rng.IntN(5), draws["tied"])

@@ -14,7 +14,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	knnop "odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 )
 
@@ -68,7 +68,7 @@ func knnTensor(t *testing.T, e *Executor, rng *rand.Rand, most int, without []st
 		if rng.IntN(2) == 0 {
 			k = []int{1, 20, 24, 25, 50, 64, 65, 128}[rng.IntN(8)]
 		}
-		p := knnop.Params{K: k, Tumbling: true, IncludeSelf: k > 1 && rng.IntN(3) == 0, Neighbours: rng.IntN(2) == 0}
+		p := knn.Params{K: k, Tumbling: true, IncludeSelf: k > 1 && rng.IntN(3) == 0, Neighbours: rng.IntN(2) == 0}
 		if dim%2 == 0 && rng.IntN(3) == 0 {
 			p.Embed, dim = 2, dim/2
 		}
@@ -96,8 +96,8 @@ func knnTensor(t *testing.T, e *Executor, rng *rand.Rand, most int, without []st
 				r := b.Rows(i)
 				want := r
 				want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
-				knnop.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
-				if err := knnop.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
+				knn.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+				if err := knn.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
 					detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 					t.Errorf("task %d: %v", i, err)
 				}

@@ -13,10 +13,10 @@ import (
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // layoutParams is a table of parameters of all types: LayoutParams in fault.cu.
@@ -119,7 +119,7 @@ func TestDeviceLayout(t *testing.T) {
 }
 
 // layoutOps are the ops whose rows of the table a test replaces, by the type of X.
-var layoutOps = []detectors.Op{detectors.F32: ikasst.Op, detectors.F64: lof.Op, detectors.I64: knn.Op}
+var layoutOps = []detectors.Op{detectors.F32: sst.OpIKA, detectors.F64: lof.Op, detectors.I64: knn.Op}
 
 func layoutOnKernel(t *testing.T, o Options) {
 	for _, op := range layoutOps {

@@ -13,9 +13,8 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	lofdef "odradek/detectors/lof"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
 )
 
@@ -91,7 +90,7 @@ func onLine(t *testing.T, o Options, times, most int) {
 				}
 				k = min(k, 1<<10)
 				fresh := []int{1, 1 + rng.IntN(min(n, 16)), 1 + rng.IntN(n), n}[rng.IntN(4)]
-				l := lof.Params{Window: max(n, 2*k), K: k, Embed: 1, Warmup: 2, Floor: lofdef.Floor(rng.IntN(3))}
+				l := lof.OpParams{Window: max(n, 2*k), K: k, Embed: 1, Warmup: 2, Floor: lof.Floor(rng.IntN(3))}
 				executortest.LOFTask(t, b, l, n, 1, fresh, 0, draw)
 				names = append(names, fmt.Sprintf("lof n=%d k=%d fresh=%d", n, k, fresh))
 				p := knn.Params{K: k, Embed: 1, Tumbling: rng.IntN(2) == 0, IncludeSelf: rng.IntN(3) == 0}

@@ -12,8 +12,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	lofdef "odradek/detectors/lof"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
 )
 
@@ -53,8 +52,8 @@ func TestLOFEmulated(t *testing.T) {
 			defer e.Release(b)
 			var names []string
 			add := func(n, dim, embed, k, fresh, virtuals int) {
-				p := lof.Params{
-					Window: max(n, 2*k), K: k, Embed: embed, Warmup: 2, Floor: lofdef.Floor(rng.IntN(3)),
+				p := lof.OpParams{
+					Window: max(n, 2*k), K: k, Embed: embed, Warmup: 2, Floor: lof.Floor(rng.IntN(3)),
 					ZNorm: embed > 2 && rng.IntN(2) == 0, Alpha: float64(rng.IntN(2)) * rng.Float64(),
 				}
 				executortest.LOFTask(t, b, p, n, dim, fresh, virtuals, draw)

@@ -13,8 +13,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	lofdef "odradek/detectors/lof"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
 )
 
@@ -44,7 +43,7 @@ func lofSets(t *testing.T, o Options, most, size int) {
 		if rng.IntN(2) == 0 {
 			embed = 1 + rng.IntN(64/dim)
 		}
-		p := lof.Params{Window: n, K: 1 + rng.IntN(60), Embed: embed, Floor: lofdef.Floor(rng.IntN(3)), Warmup: n}
+		p := lof.OpParams{Window: n, K: 1 + rng.IntN(60), Embed: embed, Floor: lof.Floor(rng.IntN(3)), Warmup: n}
 		fresh := n - rng.IntN(n/2)
 		t.Run(fmt.Sprintf("%s %dx%d %+v fresh=%d", kind, n, dim, p, fresh), func(t *testing.T) {
 			b := e.Batch()

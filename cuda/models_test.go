@@ -10,8 +10,8 @@ import (
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // withModels returns a load in which every other task has one of the test's models. A Go child fails
@@ -44,7 +44,7 @@ func TestModels(t *testing.T) {
 		}
 	}
 	t.Run("once", func(t *testing.T) {
-		defer plan.SetModels(ikasst.Op)()
+		defer plan.SetModels(sst.OpIKA)()
 		e := open(t, goChildOptions(t, ""))
 		defer e.Close()
 		withModels(t, keys).run(t, e, 4)
@@ -54,7 +54,7 @@ func TestModels(t *testing.T) {
 		none(t, e)
 	})
 	t.Run("little room", func(t *testing.T) {
-		defer plan.SetModels(ikasst.Op)()
+		defer plan.SetModels(sst.OpIKA)()
 		o := goChildOptions(t, "")
 		// The largest has 2,800 bytes, all have 10,000. Wherever one lies, another finds room before or
 		// after it.
@@ -70,7 +70,7 @@ func TestModels(t *testing.T) {
 		none(t, e)
 	})
 	t.Run("no room", func(t *testing.T) {
-		defer plan.SetModels(ikasst.Op)()
+		defer plan.SetModels(sst.OpIKA)()
 		o := goChildOptions(t, "")
 		o.Models = 4 << 10
 		e := open(t, o)
@@ -82,7 +82,7 @@ func TestModels(t *testing.T) {
 	})
 	t.Run("split", func(t *testing.T) {
 		splitAlways(t)
-		defer plan.SetModels(ikasst.Op)()
+		defer plan.SetModels(sst.OpIKA)()
 		o := goChildOptions(t, "")
 		o.Devices = indices(2)
 		e := open(t, o)
@@ -94,7 +94,7 @@ func TestModels(t *testing.T) {
 		none(t, e)
 	})
 	t.Run("a new child", func(t *testing.T) {
-		defer plan.SetModels(ikasst.Op)()
+		defer plan.SetModels(sst.OpIKA)()
 		e := open(t, goChildOptions(t, ""))
 		defer e.Close()
 		l := withModels(t, keys)
@@ -110,8 +110,8 @@ func TestModels(t *testing.T) {
 		}
 	})
 	t.Run("rounds", func(t *testing.T) {
-		defer plan.SetModels(ikasst.Op)()
-		defer plan.SetRounds(ikasst.Op, 5, false)()
+		defer plan.SetModels(sst.OpIKA)()
+		defer plan.SetRounds(sst.OpIKA, 5, false)()
 		e := open(t, roundsOn(t, "", 3))
 		defer e.Close()
 		withModels(t, keys).run(t, e, 1)

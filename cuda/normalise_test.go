@@ -10,7 +10,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	knnop "odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 )
 
@@ -24,7 +24,7 @@ func normalisedBatch(t *testing.T, rng *rand.Rand, b *detectors.Batch, keys, mos
 		kind := kinds[rng.IntN(len(kinds))]
 		embed := 3 + rng.IntN(14)
 		dim := 1 + rng.IntN(min(3, 64/embed))
-		p := knnop.Params{K: 1 + rng.IntN(12), Embed: embed, ZNorm: true, Neighbours: rng.IntN(2) == 0, IncludeSelf: rng.IntN(3) == 0}
+		p := knn.Params{K: 1 + rng.IntN(12), Embed: embed, ZNorm: true, Neighbours: rng.IntN(2) == 0, IncludeSelf: rng.IntN(3) == 0}
 		n := 2*p.K + embed + rng.IntN(most) // rows
 		switch rng.IntN(4) {
 		case 0:
@@ -99,8 +99,8 @@ func normalised(t *testing.T, o Options, keys, most int) {
 			r := b.Rows(i)
 			want := r
 			want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
-			knnop.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
-			if err := knnop.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
+			knn.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+			if err := knn.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
 				detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 				t.Errorf("%s: %v", names[i], err)
 			}

@@ -9,8 +9,8 @@ import (
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // roundsOn returns the options of an executor on a Go child whose tasks take the given number of
@@ -39,7 +39,7 @@ func TestRounds(t *testing.T) {
 		{"no rounds at all", 5, 0, false, 1, keys, keys},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer plan.SetRounds(ikasst.Op, c.rounds, c.repeats)()
+			defer plan.SetRounds(sst.OpIKA, c.rounds, c.repeats)()
 			e := open(t, roundsOn(t, "", c.more))
 			defer e.Close()
 			newLoad(t, seedtest.New(t), keys, 1).run(t, e, runs)
@@ -52,7 +52,7 @@ func TestRounds(t *testing.T) {
 		})
 	}
 	t.Run("lost in the third round", func(t *testing.T) {
-		defer plan.SetRounds(ikasst.Op, 5, false)()
+		defer plan.SetRounds(sst.OpIKA, 5, false)()
 		o := roundsOn(t, "die@3", 5)
 		o.Devices = indices(2)
 		e := open(t, o)
@@ -64,7 +64,7 @@ func TestRounds(t *testing.T) {
 	})
 	t.Run("split", func(t *testing.T) {
 		splitAlways(t)
-		defer plan.SetRounds(ikasst.Op, 5, false)()
+		defer plan.SetRounds(sst.OpIKA, 5, false)()
 		o := roundsOn(t, "", 5)
 		o.Devices = indices(2)
 		e := open(t, o)
@@ -84,7 +84,7 @@ const manyRounds = 625
 // TestRoundsCost requires that the rounds that the child repeats are one request.
 func TestRoundsCost(t *testing.T) {
 	requests := func(repeats bool) uint64 {
-		defer plan.SetRounds(ikasst.Op, manyRounds, repeats)()
+		defer plan.SetRounds(sst.OpIKA, manyRounds, repeats)()
 		e := open(t, roundsOn(t, "", manyRounds))
 		defer e.Close()
 		l := newLoad(t, seedtest.New(t), 1, 1)

@@ -12,8 +12,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/scan"
-	method "odradek/detectors/scan"
+	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 )
 
@@ -112,7 +111,7 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 }
 
 // addGrid adds a task with a grid of cells.
-func addGrid(t *testing.T, b *detectors.Batch, p scan.Params, fresh int, cell scanCell) {
+func addGrid(t *testing.T, b *detectors.Batch, p scan.OpParams, fresh int, cell scanCell) {
 	t.Helper()
 	d, err := scan.New(p)
 	if err != nil {
@@ -152,8 +151,8 @@ func onScan(t *testing.T, o Options, times, most int) {
 			defer e.Release(b)
 			var names []string
 			add := func(rows, cols int) {
-				p := scan.Params{Cells: rows * cols, Columns: cols, Top: 1 + rng.IntN(4), Seed: rng.IntN(1 << 30),
-					Direction: method.Direction(rng.IntN(3)), Learnt: rng.IntN(2) == 0}
+				p := scan.OpParams{Cells: rows * cols, Columns: cols, Top: 1 + rng.IntN(4), Seed: rng.IntN(1 << 30),
+					Direction: scan.Direction(rng.IntN(3)), Learnt: rng.IntN(2) == 0}
 				if rng.IntN(2) == 0 {
 					p.MaxRows, p.MaxColumns = rng.IntN(rows+2), rng.IntN(cols+2)
 				}
@@ -168,9 +167,9 @@ func onScan(t *testing.T, o Options, times, most int) {
 				}
 				switch {
 				case slices.Contains([]string{"cases", "many cases", "all cases", "rare cases", "more cases"}, kind):
-					p.Model = scan.Bernoulli
+					p.Model = scan.ModelBernoulli
 				case slices.Contains([]string{"many trials", "large cases", "cases beside"}, kind):
-					p.Model = scan.Bernoulli
+					p.Model = scan.ModelBernoulli
 					fallthrough
 				case kind == "large counts", kind == "beside":
 					if p.Replicates > 0 {

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/svdsst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // svdsstMaxRank is the largest rank of a kernel.
@@ -94,11 +94,11 @@ func clusters() (runs []*svdsstRun) {
 		}
 		words := strings.Fields(string(file))
 		r := &svdsstRun{name: name, dim: 1, fresh: 1}
-		var p svdsst.Params
+		var p sst.SVDOpParams
 		if _, err = fmt.Sscan(words[0]+" "+words[1], &p.Window, &p.Rank); err != nil {
 			break
 		}
-		if r.d, err = svdsst.New(p); err != nil {
+		if r.d, err = sst.NewSVD(p); err != nil {
 			break
 		}
 		for _, word := range words[2:] {
@@ -119,7 +119,7 @@ func clusters() (runs []*svdsstRun) {
 // onBound returns noise with a singular value on a bound of the kernel's bisection up to rounding: a
 // count there took it for one of the other sign.
 func onBound() *svdsstRun {
-	d, err := svdsst.New(svdsst.Params{Window: 31, Rank: 6})
+	d, err := sst.NewSVD(sst.SVDOpParams{Window: 31, Rank: 6})
 	if err != nil {
 		panic(err)
 	}
@@ -141,11 +141,11 @@ var boundNoise = []int32{
 }
 
 func newSVDSSTRun(rng *rand.Rand, w int, device bool) *svdsstRun {
-	p := svdsst.Params{Window: w, Rank: 1 + rng.IntN(min(w-1, svdsstMaxRank)), Negligible: []float64{0, 1e-3, 0.01}[rng.IntN(3)]}
+	p := sst.SVDOpParams{Window: w, Rank: 1 + rng.IntN(min(w-1, svdsstMaxRank)), Negligible: []float64{0, 1e-3, 0.01}[rng.IntN(3)]}
 	if rng.IntN(2) == 0 {
 		p.Gamma = 1 + rng.IntN(3*w)
 	}
-	d, err := svdsst.New(p)
+	d, err := sst.NewSVD(p)
 	if err != nil {
 		panic(err)
 	}
@@ -172,7 +172,7 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 	defer e.Release(b)
 	for _, r := range runs {
 		params := b.Put(r.d.Params())
-		task := detectors.Task{Op: svdsst.Op, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: params}
+		task := detectors.Task{Op: sst.OpSVD, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: params}
 		span, x := b.GrowF32(len(r.x))
 		copy(x, r.x)
 		task.X, task.Scores = span, b.GrowOut(r.fresh)
@@ -190,8 +190,8 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 		got := detectors.Result{Scores: r.scores}
 		want := detectors.Result{Scores: make([]float32, r.fresh)}
 		rows.Scores = want.Scores
-		svdsst.Op.Spec().Score(rows)
-		if err := svdsst.Op.Spec().Compare(&rows, got, want); err != nil {
+		sst.OpSVD.Spec().Score(rows)
+		if err := sst.OpSVD.Spec().Compare(&rows, got, want); err != nil {
 			t.Errorf("%s: %v", r.name, err)
 		}
 		for k, s := range got.Scores {
@@ -219,7 +219,7 @@ func svdsstRoundsOn(t *testing.T, o Options, w int) {
 	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
-	d, err := svdsst.New(svdsst.Params{Window: w})
+	d, err := sst.NewSVD(sst.SVDOpParams{Window: w})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	"odradek/detectors/ops/topn"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 )
 
@@ -81,7 +81,7 @@ func topN(t *testing.T, o Options, most int, size func(*rand.Rand) int) {
 				if dim*embed > 16 { // the CPU compares all pairs where all weights are asked for, which takes minutes
 					n = min(n, 20_000)
 				}
-				p := topn.Params{K: 1 + rng.IntN(1<<rng.IntN(8)), Embed: embed, Top: 1 + rng.IntN(20), IncludeSelf: rng.IntN(3) == 0, Tumbling: true}
+				p := knn.TopNParams{K: 1 + rng.IntN(1<<rng.IntN(8)), Embed: embed, Top: 1 + rng.IntN(20), IncludeSelf: rng.IntN(3) == 0, Tumbling: true}
 				fresh := n
 				switch rng.IntN(4) {
 				case 0:
@@ -109,7 +109,7 @@ func topN(t *testing.T, o Options, most int, size func(*rand.Rand) int) {
 		defer e.Release(b)
 		const n = 3001 // a prime
 		dim, step := 1+rng.IntN(4), 1+rng.IntN(n-1)
-		executortest.TopNTask(t, b, topn.Params{K: 1, Tumbling: true}, n, dim, n, func(i int) float32 {
+		executortest.TopNTask(t, b, knn.TopNParams{K: 1, Tumbling: true}, n, dim, n, func(i int) float32 {
 			if i%dim > 0 {
 				return 5
 			}
@@ -129,13 +129,13 @@ func topN(t *testing.T, o Options, most int, size func(*rand.Rand) int) {
 		defer e.Release(b)
 		bad := rng.IntN(3 * 900)
 		noise := func(int) float32 { return float32(rng.NormFloat64()) }
-		executortest.TopNTask(t, b, topn.Params{K: 5, Tumbling: true}, 900, 3, 900, func(i int) float32 {
+		executortest.TopNTask(t, b, knn.TopNParams{K: 5, Tumbling: true}, 900, 3, 900, func(i int) float32 {
 			if i == bad {
 				return float32(math.Inf(-1))
 			}
 			return noise(i)
 		})
-		executortest.TopNTask(t, b, topn.Params{K: 5, Tumbling: true}, 830, 2, 830, noise)
+		executortest.TopNTask(t, b, knn.TopNParams{K: 5, Tumbling: true}, 830, 2, 830, noise)
 		if err := e.Execute(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +152,8 @@ func topnAsCPU(t *testing.T, b *detectors.Batch, task int, name string) {
 	r := b.Rows(task)
 	want := r
 	want.Scores = make([]float32, len(r.Scores))
-	topn.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
-	if err := topn.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
+	knn.OpTopN.Spec().CPU(t.Context(), &want, detectors.Sequential)
+	if err := knn.OpTopN.Spec().Compare(&r, detectors.Result{Scores: r.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
 		t.Errorf("%s: %v; the largest are %v, want %v", name, err, ranking(r.Scores), ranking(want.Scores))
 	}
 }

@@ -18,9 +18,8 @@ import (
 	"odradek/cuda/tune"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	knnop "odradek/detectors/ops/knn"
-	"odradek/detectors/ops/scan"
-	"odradek/detectors/ops/topn"
+	"odradek/detectors/knn"
+	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 )
 
@@ -53,27 +52,27 @@ type tuningSizes struct{ topn, knn, rows, nullRows, maps int }
 func sameBits(t *testing.T, rng *rand.Rand, o Options, sizes tuningSizes) {
 	noise := func(int) float32 { return float32(rng.NormFloat64()) }
 	size, dim, k := rng.IntN(400), rng.IntN(4), rng.IntN(20)
-	grid := func(b *detectors.Batch, replicates int, model scan.Model) {
+	grid := func(b *detectors.Batch, replicates int, model scan.OpModel) {
 		rows, cols := sizes.rows+size%12, sizes.rows-9+size/12%12
 		if replicates > 0 {
 			rows, cols = sizes.nullRows+size%8, sizes.nullRows+size/8%8
 		}
-		p := scan.Params{Cells: rows * cols, Columns: cols, Top: 1 + k%3, Seed: rng.IntN(1 << 30), Replicates: replicates, Model: model}
+		p := scan.OpParams{Cells: rows * cols, Columns: cols, Top: 1 + k%3, Seed: rng.IntN(1 << 30), Replicates: replicates, Model: model}
 		addGrid(t, b, p, 1, func(int, int) (int64, int64) { n := rng.Int64N(9); return rng.Int64N(n + 1), n })
 	}
 	for name, add := range map[string]func(b *detectors.Batch){
 		"topn": func(b *detectors.Batch) {
 			n, dim := sizes.topn+size, 1+dim
-			executortest.TopNTask(t, b, topn.Params{K: 1 + k, Top: 1 + k, Tumbling: true}, n, dim, n, noise)
+			executortest.TopNTask(t, b, knn.TopNParams{K: 1 + k, Top: 1 + k, Tumbling: true}, n, dim, n, noise)
 		},
 		"knn": func(b *detectors.Batch) {
 			n, dim := sizes.knn+size, 1+dim
-			executortest.KNNTask(t, b, knnop.Params{K: 1 + k, Tumbling: true}, n, dim, n, noise)
+			executortest.KNNTask(t, b, knn.Params{K: 1 + k, Tumbling: true}, n, dim, n, noise)
 		},
-		"scan":                       func(b *detectors.Batch) { grid(b, 0, scan.Poisson) },
-		"scan, Bernoulli":            func(b *detectors.Batch) { grid(b, 0, scan.Bernoulli) },
-		"scan, null maps":            func(b *detectors.Batch) { grid(b, sizes.maps+k, scan.Poisson) },
-		"scan, null maps, Bernoulli": func(b *detectors.Batch) { grid(b, sizes.maps+k, scan.Bernoulli) },
+		"scan":                       func(b *detectors.Batch) { grid(b, 0, scan.ModelPoisson) },
+		"scan, Bernoulli":            func(b *detectors.Batch) { grid(b, 0, scan.ModelBernoulli) },
+		"scan, null maps":            func(b *detectors.Batch) { grid(b, sizes.maps+k, scan.ModelPoisson) },
+		"scan, null maps, Bernoulli": func(b *detectors.Batch) { grid(b, sizes.maps+k, scan.ModelBernoulli) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := o
@@ -131,7 +130,7 @@ func TestTuning(t *testing.T) {
 		b := e.Batch()
 		for range batches {
 			b.Reset()
-			executortest.TopNTask(t, b, topn.Params{K: 2, Tumbling: true}, n, 1, n, func(int) float32 { return rng.Float32() })
+			executortest.TopNTask(t, b, knn.TopNParams{K: 2, Tumbling: true}, n, 1, n, func(int) float32 { return rng.Float32() })
 			if err := e.Execute(context.Background(), b); err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +182,7 @@ func TestTuningMixed(t *testing.T) {
 			b := e.Batch()
 			defer e.Release(b)
 			for _, n := range c.sizes {
-				executortest.TopNTask(t, b, topn.Params{K: 2, Tumbling: true}, n, 1, n, func(int) float32 { return rng.Float32() })
+				executortest.TopNTask(t, b, knn.TopNParams{K: 2, Tumbling: true}, n, 1, n, func(int) float32 { return rng.Float32() })
 			}
 			for range 3 {
 				if err := e.Execute(context.Background(), b); err != nil {
@@ -244,7 +243,7 @@ func disturbed(t *testing.T, rng *rand.Rand) (e *Executor, execute func()) {
 	b := e.Batch()
 	t.Cleanup(func() { e.Release(b); e.Close() })
 	const n = 60_000
-	executortest.TopNTask(t, b, topn.Params{K: 20, Tumbling: true}, n, 3, n, func(int) float32 { return rng.Float32() })
+	executortest.TopNTask(t, b, knn.TopNParams{K: 20, Tumbling: true}, n, 3, n, func(int) float32 { return rng.Float32() })
 	return e, func() {
 		t.Helper()
 		if err := e.Execute(context.Background(), b); err != nil {

@@ -17,8 +17,8 @@ import (
 
 	"odradek/cuda/child"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // owner has the windows of some series, as keystate has those of a partition.
@@ -140,7 +140,7 @@ func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
 // whose windows are copied, and requires the same bits. It calls between before each round.
 func windowCacheTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 	between func(round int, e *Executor, kept *owner)) (hits, misses uint64, repacked int) {
-	d, err := ikasst.New(ikasst.Params{Window: 8})
+	d, err := sst.NewIKA(sst.IKAOpParams{Window: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestDeviceWindowCache(t *testing.T) {
 // BenchmarkWrite measures the work of Execute on a core before a device begins: 4,096 tasks of one
 // fresh sample, planned and written, with windows that are copied and that are cached.
 func BenchmarkWrite(b *testing.B) {
-	d, err := ikasst.New(ikasst.Params{Window: 100})
+	d, err := sst.NewIKA(sst.IKAOpParams{Window: 100})
 	if err != nil {
 		b.Fatal(err)
 	}

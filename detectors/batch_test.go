@@ -7,8 +7,7 @@ import (
 	"unsafe"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/flatline"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 )
 
 // TestWordViews requires that each type has its bits in the words, the less significant word first, in
@@ -55,13 +54,13 @@ func TestBatchGrows(t *testing.T) {
 			p := piece{first: float64(float32(v))}
 			if rng.IntN(2) == 0 {
 				var x []float32
-				p.op = zscore.Op
+				p.op = simple.OpZScore
 				if p.at, x = b.GrowF32(n); n > 0 {
 					x[0] = float32(v)
 				}
 			} else {
 				var x []float64
-				p.op, p.first = flatline.Op, v
+				p.op, p.first = simple.OpFlatline, v
 				if p.at, x = b.GrowF64(n); n > 0 {
 					x[0] = v
 				}
@@ -79,7 +78,7 @@ func TestBatchGrows(t *testing.T) {
 		for _, p := range pieces {
 			b.Tasks = append(b.Tasks, detectors.Task{Op: p.op, Dim: 1, Fresh: 1, X: p.at})
 			r := b.Rows(len(b.Tasks) - 1)
-			if r.Len() != int(p.at.Len) || p.op == zscore.Op && float64(r.X[0]) != p.first || p.op == flatline.Op && r.X64[0] != p.first {
+			if r.Len() != int(p.at.Len) || p.op == simple.OpZScore && float64(r.X[0]) != p.first || p.op == simple.OpFlatline && r.X64[0] != p.first {
 				t.Fatalf("%v at %v: %v %v, want %v first", p.op, p.at, r.X, r.X64, p.first)
 			}
 		}

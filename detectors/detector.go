@@ -3,8 +3,6 @@ package detectors
 import (
 	"math"
 	"slices"
-
-	"odradek/detectors/bins"
 )
 
 // View gives the dimensions of a key's window for a detector: its number of rows, of which the
@@ -167,7 +165,7 @@ type Summarizer interface {
 	// of dim values; nil for none. Rows join it when they are no longer among the last
 	// Window()-1 ones; its virtual points are in a task's Bins (bins.Params.Pack), on the scale
 	// of X.
-	Summary(dim int) *bins.Params
+	Summary(dim int) *BinParams
 }
 
 // Sparing is a Detector of which only some tasks read the whole window.

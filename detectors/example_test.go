@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 )
 
 // A batch of one task: the last three rows of a series, each compared with the four
@@ -14,7 +14,7 @@ func Example() {
 	series := []float64{10, 11, 10, 11, 10, 11, 30}
 	const fresh = 3
 
-	detector, err := zscore.New(5)
+	detector, err := simple.NewZScore(5)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 )
 
 // TestBatchModel requires that a batch finds its models by content, gives each a place, and forgets
@@ -32,7 +32,7 @@ func TestBatchModel(t *testing.T) {
 		if n != 2 {
 			t.Errorf("%d models, want 2", n)
 		}
-		b.Tasks = append(b.Tasks, detectors.Task{Op: zscore.Op, Dim: 1, Model: b.Model(same)}, detectors.Task{Op: zscore.Op, Dim: 1})
+		b.Tasks = append(b.Tasks, detectors.Task{Op: simple.OpZScore, Dim: 1, Model: b.Model(same)}, detectors.Task{Op: simple.OpZScore, Dim: 1})
 		if r := b.Rows(0); len(r.Model) != 3 || r.Model[2] != 3 {
 			t.Errorf("the task's model is %v", r.Model)
 		}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/sst"
 )
 
 // room is CacheMemory for a number of windows.
@@ -25,7 +25,7 @@ func TestWindowCacheOfTwoBatches(t *testing.T) {
 	memory := &room{left: 4}
 	k := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
 	defer k.Close()
-	d := detectors.Must(ikasst.New(ikasst.Params{Window: 4}))
+	d := detectors.Must(sst.NewIKA(sst.IKAOpParams{Window: 4}))
 	s := k.Pool(d, 1, 1)
 	var p detectors.SlotRef
 	var batches [2]detectors.Batch
@@ -55,7 +55,7 @@ func TestUpdatesOfALaterUse(t *testing.T) {
 	memory := &room{left: 4}
 	cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
 	defer cache.Close()
-	d := detectors.Must(ikasst.New(ikasst.Params{Window: 4}))
+	d := detectors.Must(sst.NewIKA(sst.IKAOpParams{Window: 4}))
 	pool := cache.Pool(d, 1, 1)
 	var ref detectors.SlotRef
 	var b detectors.Batch

@@ -20,8 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
@@ -108,7 +108,7 @@ func (b *bench) config(instance string) Config {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	level, err := zscore.New(8)
+	level, err := simple.NewZScore(8)
 	if err != nil {
 		b.t.Fatal(err)
 	}

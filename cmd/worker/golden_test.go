@@ -25,13 +25,11 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
-	"odradek/detectors/ops/ar"
-	"odradek/detectors/ops/flatline"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/svdsst"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/ar"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
@@ -59,7 +57,7 @@ const (
 
 // goldenOps are the ops of the first ledger; the order decides which threshold rule an
 // op's detectors have.
-var goldenOps = []detectors.Op{zscore.Op, ikasst.Op, lof.Op, flatline.Op, knn.Op, svdsst.Op}
+var goldenOps = []detectors.Op{simple.OpZScore, sst.OpIKA, lof.Op, simple.OpFlatline, knn.Op, sst.OpSVD}
 
 var update = flag.Bool("update", false, "write the golden ledgers anew")
 

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 // TestWindowPool compares the windows that a pool considers cached with those that it was given, under
 // random operations.
 func TestWindowPool(t *testing.T) {
-	d, err := ikasst.New(ikasst.Params{Window: 8})
+	d, err := sst.NewIKA(sst.IKAOpParams{Window: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@ package plan
 
 import (
 	"odradek/detectors"
-	"odradek/detectors/ops/ar"
+	"odradek/detectors/ar"
 )
 
 // arKernels are the kernels, by Variant: for tasks with one fresh row or any number, and for one order or any up to twice the lanes

@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	arop "odradek/detectors/ops/ar"
+	"odradek/detectors/ar"
 )
 
 // arTask returns a task of the given dimension and fresh rows, and the parameters of its detector.
 func arTask(t *testing.T, order, dim, fresh int) (*detectors.Task, detectors.Words) {
 	t.Helper()
-	d, err := arop.New(arop.Params{Order: order, Memory: 1000})
+	d, err := ar.New(ar.OpParams{Order: order, Memory: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func arTask(t *testing.T, order, dim, fresh int) (*detectors.Task, detectors.Wor
 	if !ok {
 		t.Fatalf("order %d: no task of %d rows", order, rows)
 	}
-	task := &detectors.Task{Op: arop.Op, Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)}}
+	task := &detectors.Task{Op: ar.Op, Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)}}
 	task.Scores.Len, task.Next.Len, task.Detail.Len = uint32(n.Scores), uint32(n.Carry), uint32(n.Detail)
 	return task, d.Params()
 }

@@ -2,7 +2,7 @@ package plan
 
 import (
 	"odradek/detectors"
-	"odradek/detectors/ops/discord"
+	"odradek/detectors/discord"
 )
 
 // Limits of the kernels in discord.cu.

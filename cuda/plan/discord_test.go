@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/discord"
+	"odradek/detectors/discord"
 )
 
 // discordTask returns a task of the given rows, and the parameters of its detector.

@@ -2,7 +2,7 @@ package plan
 
 import (
 	"odradek/detectors"
-	"odradek/detectors/ops/discords"
+	"odradek/detectors/discord"
 )
 
 // Limits of the kernels in discords.cu.
@@ -24,15 +24,15 @@ const (
 
 // The offsets of the parameters of a task, in words.
 var (
-	discordsParamMin   = discords.Op.Spec().Word("MIN_LENGTH")
-	discordsParamMax   = discords.Op.Spec().Word("MAX_LENGTH")
-	discordsParamStep  = discords.Op.Spec().Word("LENGTH_STEP")
-	discordsParamTop   = discords.Op.Spec().Word("TOP")
-	discordsParamK     = discords.Op.Spec().Word("K")
-	discordsParamApart = discords.Op.Spec().Word("EXCLUSION")
-	discordsParamRows  = discords.Op.Spec().Word("ROWS")
-	discordsParamBits  = discords.Op.Spec().Word("PRECISION")
-	discordsParamCount = len(discords.Op.Spec().Words())
+	discordsParamMin   = discord.OpTop.Spec().Word("MIN_LENGTH")
+	discordsParamMax   = discord.OpTop.Spec().Word("MAX_LENGTH")
+	discordsParamStep  = discord.OpTop.Spec().Word("LENGTH_STEP")
+	discordsParamTop   = discord.OpTop.Spec().Word("TOP")
+	discordsParamK     = discord.OpTop.Spec().Word("K")
+	discordsParamApart = discord.OpTop.Spec().Word("EXCLUSION")
+	discordsParamRows  = discord.OpTop.Spec().Word("ROWS")
+	discordsParamBits  = discord.OpTop.Spec().Word("PRECISION")
+	discordsParamCount = len(discord.OpTop.Spec().Words())
 )
 
 // discordsShape has the sizes that follow from a task's parameters and rows.
@@ -147,7 +147,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		if s.k > 1 { // all pairs, each by its products
 			cost = s.n * s.n / 4000 * (s.least + s.most) * s.lengths()
 		}
-		return Class{Op: discords.Op, Variant: discordsIsWindow, A: uint32(kb)}, s.dim * cost, true
+		return Class{Op: discord.OpTop, Variant: discordsIsWindow, A: uint32(kb)}, s.dim * cost, true
 	}
 	cost, anchors := 0, s.anchors()
 	for m := s.least; m <= s.most; m += s.step {
@@ -161,7 +161,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		left := s.left(s.least + l*s.step)
 		cost += left * left / 4000
 	}
-	return Class{Op: discords.Op, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
+	return Class{Op: discord.OpTop, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
 }
 
 // discordsShared is the shared memory of discordsLaunches.
@@ -306,7 +306,7 @@ func (s *discordsShape) addLengths(p *builder, task uint32, anchors []int) {
 }
 
 var discordsPlan = opPlan{
-	op: discords.Op,
+	op: discord.OpTop,
 	kernels: []string{"discords_describe", "discords_step", "discords_probe",
 		"discords_scan", "discords_finish", "discords_pick", "discords_window",
 		"discords_near", "discords_rest", "discords_among", "discords_choose",

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/sst"
 )
 
 // ikasstMaxWindow is the largest w of the kernels, ikasstMaxKrylov the largest k.
@@ -16,10 +16,10 @@ const (
 
 // The offsets of the parameters of a task, in words.
 var (
-	ikasstParamWindow = ikasst.Op.Spec().Word("WINDOW")
-	ikasstParamKrylov = ikasst.Op.Spec().Word("KRYLOV")
-	ikasstParamGamma  = ikasst.Op.Spec().Word("GAMMA")
-	ikasstParamSteps  = ikasst.Op.Spec().Word("POWER_STEPS")
+	ikasstParamWindow = sst.OpIKA.Spec().Word("WINDOW")
+	ikasstParamKrylov = sst.OpIKA.Spec().Word("KRYLOV")
+	ikasstParamGamma  = sst.OpIKA.Spec().Word("GAMMA")
+	ikasstParamSteps  = sst.OpIKA.Spec().Word("POWER_STEPS")
 )
 
 // ikasstRows lists the kernels by the rows of a vector that a lane has.
@@ -80,7 +80,7 @@ const ikasstFull = 4096
 // ikasstPlan is the plan of op ikasst. In its classes, Variant is the kernel's rows, A the dimension, B
 // lanes | k << 8.
 var ikasstPlan = opPlan{
-	op:      ikasst.Op,
+	op:      sst.OpIKA,
 	kernels: ikasstKernels(),
 	caches:  true,
 	class: func(t *detectors.Task, params detectors.Words) (Class, int, bool) {
@@ -91,7 +91,7 @@ var ikasstPlan = opPlan{
 			return Class{}, 0, false
 		}
 		s, ps := ikasstBest(w, k, steps)
-		return Class{Op: ikasst.Op, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
+		return Class{Op: sst.OpIKA, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
 	shared: func(c Class) int { return ikasstShared(int(c.Variant), int(c.B&0xff), int(c.B>>8)) },
 	launches: func(c Class, p *builder, chains []chain) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 )
 
 // Limits of the kernels in knn.cu.

@@ -6,7 +6,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	"odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 )
 

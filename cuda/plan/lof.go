@@ -2,7 +2,7 @@ package plan
 
 import (
 	"odradek/detectors"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/lof"
 )
 
 // Limits of the kernels in lof.cu.

@@ -5,7 +5,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
 )
 
@@ -22,7 +22,7 @@ func TestLOFClass(t *testing.T) {
 		{1024, 8, 1, 129, 1, 0, false}, {1024, 8, 1, 20, 1, 257, false}, {2, 1, 1, 1, 2, 0, true}, {1, 1, 1, 1, 1, 0, true},
 	} {
 		b := &detectors.Batch{}
-		task := executortest.LOFTask(t, b, lof.Params{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim,
+		task := executortest.LOFTask(t, b, lof.OpParams{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim,
 			c.fresh, c.virtuals, draw)
 		if _, _, ok := lofClass(task, b.Rows(0).Params); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
@@ -34,7 +34,7 @@ func TestLOFClass(t *testing.T) {
 		dim := 1 + rng.IntN(1<<(1+rng.IntN(6)))
 		fresh, virtuals := 1+rng.IntN(n), rng.IntN(2)*rng.IntN(257)
 		b := &detectors.Batch{}
-		task := executortest.LOFTask(t, b, lof.Params{Window: max(n, 2*k), K: k, Warmup: 2}, n, dim, fresh, virtuals, draw)
+		task := executortest.LOFTask(t, b, lof.OpParams{Window: max(n, 2*k), K: k, Warmup: 2}, n, dim, fresh, virtuals, draw)
 		c, cost, ok := lofClass(task, b.Rows(0).Params)
 		if !ok {
 			if dim <= lofDim {

@@ -2,7 +2,7 @@ package plan
 
 import (
 	"odradek/detectors"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/lof"
 )
 
 // Limits of the sets whose points op KNN's kernels search for op LOF.

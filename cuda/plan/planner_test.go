@@ -13,11 +13,11 @@ import (
 	"unsafe"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 )
 
 // TestLayout compares the structs of task.h with their twins in Go: fields, their order, their places.
@@ -138,7 +138,7 @@ func planned(p *Planner, b *detectors.Batch) string {
 }
 
 func TestPlan(t *testing.T) {
-	const A, B = ikasst.Op, zscore.Op // B has no kernel
+	const A, B = sst.OpIKA, simple.OpZScore // B has no kernel
 	type task struct {
 		op                 detectors.Op
 		fresh, rows, after int
@@ -196,7 +196,7 @@ func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
 // TestPlanRandom makes random batches, in which kernels decline random tasks: every task must run once,
 // after the one that its carry comes from, on its own side, and the plan must be in the right order.
 func TestPlanRandom(t *testing.T) {
-	testPlan(t, ikasst.Op, lof.Op)
+	testPlan(t, sst.OpIKA, lof.Op)
 	rng := seedtest.New(t)
 	var p Planner
 	for range 300 {
@@ -213,7 +213,7 @@ func TestPlanRandom(t *testing.T) {
 			if rng.IntN(10) == 0 {
 				fresh = 13
 			}
-			addTask(b, []detectors.Op{ikasst.Op, lof.Op, knn.Op}[rng.IntN(3)], fresh, 1+rng.IntN(5)*rng.IntN(100), after)
+			addTask(b, []detectors.Op{sst.OpIKA, lof.Op, knn.Op}[rng.IntN(3)], fresh, 1+rng.IntN(5)*rng.IntN(100), after)
 			if rng.IntN(5) == 0 {
 				b.Tasks[len(b.Tasks)-1].Next.Len = 0
 			}
@@ -338,7 +338,7 @@ func BenchmarkPlan(b *testing.B) {
 
 // ikasstBatch returns a batch of n tasks of four fresh rows, each of a separate key.
 func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
-	d, err := ikasst.New(ikasst.Params{Window: 12})
+	d, err := sst.NewIKA(sst.IKAOpParams{Window: 12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,17 +362,17 @@ func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
 // TestRounds requires that a task that requests another round has it, with its Next as carry, in the
 // class that again returns, up to its largest number of rounds, and that the tasks after it wait.
 func TestRounds(t *testing.T) {
-	testPlan(t, ikasst.Op)
-	op := byOp[ikasst.Op]
+	testPlan(t, sst.OpIKA)
+	op := byOp[sst.OpIKA]
 	op.rounds = 3
 	op.shared = func(Class) int { return 0 }
 	op.again = func(t *detectors.Task, params detectors.Words, round int, next detectors.Words) (Class, int, bool) {
 		return Class{Op: t.Op, A: uint32(10 * round), B: next[0]}, 1, true
 	}
 	b := &detectors.Batch{}
-	addTask(b, ikasst.Op, 1, 9, 0)
-	addTask(b, ikasst.Op, 1, 9, 1) // takes its carry from the first
-	addTask(b, ikasst.Op, 1, 5, 0)
+	addTask(b, sst.OpIKA, 1, 9, 0)
+	addTask(b, sst.OpIKA, 1, 9, 1) // takes its carry from the first
+	addTask(b, sst.OpIKA, 1, 5, 0)
 	for i := range b.Out {
 		b.Out[i] = uint32(70 + i)
 	}
@@ -395,7 +395,7 @@ func TestRounds(t *testing.T) {
 			if task.Carry != b.Tasks[0].Next || p.later != 1 {
 				t.Errorf("its carry is %+v, want what it has left at %+v", task.Carry, b.Tasks[0].Next)
 			}
-			if want := (Class{ikasst.Op, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes[len(p.classes)-1] != want {
+			if want := (Class{sst.OpIKA, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes[len(p.classes)-1] != want {
 				t.Errorf("its class is %+v, want %+v", p.classes, want)
 			}
 		}
@@ -417,12 +417,12 @@ func TestRounds(t *testing.T) {
 // TestRepeats requires that launches name the tasks for which the child repeats them, and the plan how
 // often.
 func TestRepeats(t *testing.T) {
-	testPlan(t, ikasst.Op, lof.Op)
-	byOp[ikasst.Op].rounds, byOp[ikasst.Op].repeats = 7, true
+	testPlan(t, sst.OpIKA, lof.Op)
+	byOp[sst.OpIKA].rounds, byOp[sst.OpIKA].repeats = 7, true
 	b := &detectors.Batch{}
 	addTask(b, lof.Op, 1, 9, 0)
-	addTask(b, ikasst.Op, 1, 9, 0)
-	addTask(b, ikasst.Op, 1, 9, 0)
+	addTask(b, sst.OpIKA, 1, 9, 0)
+	addTask(b, sst.OpIKA, 1, 9, 0)
 	addTask(b, lof.Op, 2, 9, 0)
 	var p Planner
 	p.Start(b)

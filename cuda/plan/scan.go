@@ -5,7 +5,7 @@ import (
 	"math/bits"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/scan"
+	"odradek/detectors/scan"
 )
 
 // Limits of the kernels in scan.cu.
@@ -57,8 +57,8 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		return Class{}, 0, false
 	}
 	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
-	model, direction := scan.Model(params.Int(scanParamModel)), params.Int(scanParamDirection)
-	if direction < 0 || direction > int(scan.Both) || model != scan.Poisson && model != scan.Bernoulli || rows < 1 || columns < 1 ||
+	model, direction := scan.OpModel(params.Int(scanParamModel)), params.Int(scanParamDirection)
+	if direction < 0 || direction > int(scan.Both) || model != scan.ModelPoisson && model != scan.ModelBernoulli || rows < 1 || columns < 1 ||
 		rows > scanSide || columns > scanSide ||
 		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop ||
 		int(t.Detail.Len) != top*scanWords {
@@ -128,11 +128,11 @@ func scanStrips(c Class) int {
 }
 
 // scanModel returns the model of a class.
-func scanModel(c Class) scan.Model { return scan.Model(c.Variant >> 28 & 3) }
+func scanModel(c Class) scan.OpModel { return scan.OpModel(c.Variant >> 28 & 3) }
 
 // scanForm returns the ending of the names of a class's kernels.
 func scanForm(c Class) string {
-	if scanModel(c) == scan.Poisson && c.Variant>>30 == uint32(scan.Above) {
+	if scanModel(c) == scan.ModelPoisson && c.Variant>>30 == uint32(scan.Above) {
 		return ""
 	}
 	return "_general"
@@ -149,7 +149,7 @@ func scanNulls(c Class, full, tasks int) int {
 // scanNullTable returns the scratch memory of a block that draws null maps.
 func scanNullTable(c Class) int {
 	table := Alignment + 2*Align(4*int(c.A&0xffff+1)*int(c.A>>16+1)) // its job, and two tables
-	if scanModel(c) == scan.Bernoulli {
+	if scanModel(c) == scan.ModelBernoulli {
 		table += Align(scanTrials/8 + 4)
 	}
 	return table

@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 )
 
 // TestCut requires that parts have similar costs, contain each task once, and that no chain crosses
 // from one into the next.
 func TestCut(t *testing.T) {
-	testPlan(t, ikasst.Op, lof.Op)
+	testPlan(t, sst.OpIKA, lof.Op)
 	rng := seedtest.New(t)
 	var p Planner
 	cuts := 0
@@ -26,7 +26,7 @@ func TestCut(t *testing.T) {
 			if back := 1 + rng.IntN(reach); back <= i && rng.IntN(3) > 0 {
 				after = i - back + 1
 			}
-			addTask(b, []detectors.Op{ikasst.Op, lof.Op, zscore.Op}[rng.IntN(3)], 1+rng.IntN(3), 20+rng.IntN(30), after)
+			addTask(b, []detectors.Op{sst.OpIKA, lof.Op, simple.OpZScore}[rng.IntN(3)], 1+rng.IntN(3), 20+rng.IntN(30), after)
 		}
 		unlink(b)
 		p.Start(b)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/sst"
 )
 
 // svdsstMaxWindow is the largest w of the kernels, svdsstMaxRank the largest r.
@@ -15,9 +15,9 @@ const (
 
 // The offsets of the parameters of a task, in words.
 var (
-	svdsstParamWindow = svdsst.Op.Spec().Word("WINDOW")
-	svdsstParamRank   = svdsst.Op.Spec().Word("RANK")
-	svdsstParamGamma  = svdsst.Op.Spec().Word("GAMMA")
+	svdsstParamWindow = sst.OpSVD.Spec().Word("WINDOW")
+	svdsstParamRank   = sst.OpSVD.Spec().Word("RANK")
+	svdsstParamGamma  = sst.OpSVD.Spec().Word("GAMMA")
 )
 
 // svdsstShape is a kernel of svdsst.cu: rows of a vector a lane, warps a block, and blocks that fit on
@@ -137,7 +137,7 @@ const svdsstAgain = 1 << 16
 // takes a multiprocessor's shared memory and makes other lanes wait even without work: hence it is not
 // a second launch of the first round.
 var svdsstPlan = opPlan{
-	op:      svdsst.Op,
+	op:      sst.OpSVD,
 	kernels: svdsstKernels(),
 	class:   svdsstClass,
 	rounds:  2,
@@ -228,6 +228,6 @@ func svdsstClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		return Class{}, 0, false
 	}
 	cost := 100 + w*w*(40+2*rank)/5000
-	return Class{Op: svdsst.Op, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
+	return Class{Op: sst.OpSVD, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
 		int(t.Dim*t.Fresh) * cost, true
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/svdsst"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/sst"
 )
 
 func TestSVDSSTShapes(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSVDSSTDense(t *testing.T) {
 // TestSVDSSTTiles requires that every row of every task is in one tile.
 func TestSVDSSTTiles(t *testing.T) {
 	rng := seedtest.New(t)
-	d, err := svdsst.New(svdsst.Params{Window: 20})
+	d, err := sst.NewSVD(sst.SVDOpParams{Window: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestSVDSSTTiles(t *testing.T) {
 		params := b.Put(d.Params())
 		for range 1 + rng.IntN(2500) {
 			fresh := 1 + rng.IntN(1+rng.IntN(20))*rng.IntN(1+rng.IntN(20))
-			task := detectors.Task{Op: svdsst.Op, Dim: 1, Fresh: uint32(fresh), Params: params,
+			task := detectors.Task{Op: sst.OpSVD, Dim: 1, Fresh: uint32(fresh), Params: params,
 				X: detectors.Span{Len: uint32(d.Window() + fresh - 1)}}
 			task.Scores = b.GrowOut(fresh)
 			b.Tasks = append(b.Tasks, task)
@@ -96,7 +96,7 @@ func TestSVDSSTTiles(t *testing.T) {
 func TestSVDSSTRounds(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, w := range []int{20, 200} { // matrices in shared memory, and in scratch
-		d, err := svdsst.New(svdsst.Params{Window: w})
+		d, err := sst.NewSVD(sst.SVDOpParams{Window: w})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestSVDSSTRounds(t *testing.T) {
 		params := b.Put(d.Params())
 		for range 300 {
 			dim, fresh := 1+rng.IntN(3), 1+rng.IntN(5)
-			task := detectors.Task{Op: svdsst.Op, Dim: uint32(dim), Fresh: uint32(fresh), Params: params}
+			task := detectors.Task{Op: sst.OpSVD, Dim: uint32(dim), Fresh: uint32(fresh), Params: params}
 			task.X, _ = b.GrowF32(dim * (d.Window() + fresh - 1))
 			task.Scores = b.GrowOut(fresh)
 			b.Tasks = append(b.Tasks, task)

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/topn"
+	"odradek/detectors/knn"
 )
 
 // Limits of the kernels in topn.cu.
 const (
-	topnPoints = topn.MaxWindow // of a set
-	topnDim    = 64             // numbers a point
-	topnOthers = 128            // neighbours
+	topnPoints = knn.MaxTopNWindow // of a set
+	topnDim    = 64                // numbers a point
+	topnOthers = 128               // neighbours
 )
 
 // Constants of topn_set.h.
@@ -33,12 +33,12 @@ var topnWide = []int{2, 4, 8, 12, 16, 32, 64}
 
 // The offsets of the parameters of a task, in words.
 var (
-	topnParamK      = topn.Op.Spec().Word("K")
-	topnParamPoints = topn.Op.Spec().Word("POINTS")
-	topnParamEmbed  = topn.Op.Spec().Word("EMBED")
-	topnParamTop    = topn.Op.Spec().Word("TOP")
-	topnParamSelf   = topn.Op.Spec().Word("INCLUDE_SELF")
-	topnParamCount  = len(topn.Op.Spec().Words())
+	topnParamK      = knn.OpTopN.Spec().Word("K")
+	topnParamPoints = knn.OpTopN.Spec().Word("POINTS")
+	topnParamEmbed  = knn.OpTopN.Spec().Word("EMBED")
+	topnParamTop    = knn.OpTopN.Spec().Word("TOP")
+	topnParamSelf   = knn.OpTopN.Spec().Word("INCLUDE_SELF")
+	topnParamCount  = len(knn.OpTopN.Spec().Words())
 )
 
 // topnClass returns a class of topn: Variant is a padded width (topnWide); A is the blocks that a task has work for, rounded
@@ -72,7 +72,7 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	scratch := Align(topnHeader) + Align(4*1024*row) + Align(min(blocks, knnSortBlocks)*256*4) + 2*Align(8*n) + 2*Align(4*n) +
 		Align(4*wide*knnLeaf*leaves) + Align(8*wide*leaves) + Align(8*wide*nodes) + Align(knnLeaf*leaves) + Align(4*n) +
 		Align(4*topnStrong) + Align(8*n) + Align(4*n)
-	c := Class{Op: topn.Op, Variant: uint32(wide), A: uint32(blocks), B: uint32(knnRounded(scratch))}
+	c := Class{Op: knn.OpTopN, Variant: uint32(wide), A: uint32(blocks), B: uint32(knnRounded(scratch))}
 	return c, n*(2+width) + min(n, 1<<17)*min(n, 1<<17)/1000*width/100 + 50_000, true
 }
 
@@ -105,7 +105,7 @@ func topnKnob(c Class) knob {
 }
 
 var topnPlan = opPlan{
-	op: topn.Op,
+	op: knn.OpTopN,
 	kernels: append([]string{"topn_begin", "topn_survey", "topn_keys", "topn_tally", "topn_scatter", "topn_step"},
 		topnKernels()...),
 	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches, knob: topnKnob,

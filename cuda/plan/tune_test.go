@@ -6,9 +6,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/scan"
-	"odradek/detectors/ops/topn"
+	"odradek/detectors/knn"
+	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 )
 
@@ -48,7 +47,7 @@ func TestBlocks(t *testing.T) {
 		n, tasks := 1<<13+rng.IntN(1<<(13+rng.IntN(8))), 1+rng.IntN(3)
 		sms := []int{0, 132, 1 + rng.IntN(1<<rng.IntN(9))}[rng.IntN(3)]
 		rows, columns := 2+rng.IntN(200), 2+rng.IntN(200)
-		grid := scan.Params{Cells: rows * columns, Columns: columns, Top: 1}
+		grid := scan.OpParams{Cells: rows * columns, Columns: columns, Top: 1}
 		nulls := grid
 		nulls.Replicates = 1 + rng.IntN(999)
 		points, strips, table := (n+127)/128, rows*(rows+1)/2, 256+2*Align(4*(rows+1)*(columns+1))
@@ -67,7 +66,7 @@ func TestBlocks(t *testing.T) {
 			blocks  func(full int) int // of a task
 			number  func([]Tile) int   // the same, from the tiles
 		}{
-			{"topn", must(topn.New(topn.Params{K: 5, Window: n, Tumbling: true})), topnBlocks, min(132*8, points),
+			{"topn", must(knn.NewTopN(knn.TopNParams{K: 5, Window: n, Tumbling: true})), topnBlocks, min(132*8, points),
 				func(full int) int { return min(full, work(132*8)) }, number},
 			{"knn", must(knn.New(knn.Params{K: 5, Window: n, Tumbling: true})), knnIndexBlocks, min(132*5, points),
 				func(full int) int { return min(max(full, 4), work(132*5)) }, number},

@@ -10,7 +10,7 @@ import (
 )
 
 // signals returns series that are easy and hard to predict.
-func signals(rng *rand.Rand, n int) map[string][]float64 {
+func testSignals(rng *rand.Rand, n int) map[string][]float64 {
 	all := map[string][]float64{}
 	add := func(name string, at func(i int) float64) {
 		x := make([]float64, n)
@@ -50,7 +50,7 @@ func signals(rng *rand.Rand, n int) map[string][]float64 {
 // TestStepIsTheDefinition compares the scores and the next state of both forms, from the same state.
 func TestStepIsTheDefinition(t *testing.T) {
 	rng := seedtest.New(t)
-	for name, x := range signals(rng, 300) {
+	for name, x := range testSignals(rng, 300) {
 		p := &Params{Order: 1 + rng.IntN(12), Memory: 2 + rng.IntN(400)}
 		words, back := make([]uint32, p.Words()), make([]uint32, p.Words())
 		var s, d State
@@ -152,7 +152,7 @@ func TestWeights(t *testing.T) {
 // 200,000 samples, and gives the scores of a state in float64.
 func TestLongRun(t *testing.T) {
 	rng := seedtest.New(t)
-	for name, x := range signals(rng, 200_000) {
+	for name, x := range testSignals(rng, 200_000) {
 		p := &Params{Order: 16, Memory: 1000}
 		words := make([]uint32, p.Words())
 		var s, wide State
@@ -189,7 +189,7 @@ func BenchmarkStep(b *testing.B) {
 	for _, order := range []int{8, 16, 32} {
 		b.Run(strconv.Itoa(order), func(b *testing.B) {
 			p := &Params{Order: order, Memory: 5000}
-			x := signals(seedtest.New(b), 4096)["noisy tone"]
+			x := testSignals(seedtest.New(b), 4096)["noisy tone"]
 			words := make([]uint32, p.Words())
 			var s State
 			s.Begin(p, x[:order])

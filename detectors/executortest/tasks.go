@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/topn"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
 )
 
 // LOFTask adds a task of n points and virtuals virtual points, drawn by draw, to a batch.
-func LOFTask(t testing.TB, b *detectors.Batch, p lof.Params, n, dim, fresh, virtuals int,
+func LOFTask(t testing.TB, b *detectors.Batch, p lof.OpParams, n, dim, fresh, virtuals int,
 	draw func(i int) float32) *detectors.Task {
 	t.Helper()
 	d, err := lof.New(p)
@@ -57,10 +56,10 @@ func KNNTask(t testing.TB, b *detectors.Batch, p knn.Params, n, dim, fresh int, 
 
 // TopNTask adds a task of op topn with n points of dim values, embedded as p has it, of which the last fresh are
 // scored; draw returns the next value of a row.
-func TopNTask(t testing.TB, b *detectors.Batch, p topn.Params, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
+func TopNTask(t testing.TB, b *detectors.Batch, p knn.TopNParams, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
 	t.Helper()
 	p.Window = max(n, 2*p.K, 2)
-	d, err := topn.New(p)
+	d, err := knn.NewTopN(p)
 	if err != nil {
 		t.Fatal(err)
 	}

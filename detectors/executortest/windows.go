@@ -15,10 +15,9 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/sst"
 )
 
 // Series is a piece of a recording, or of a synthetic series like one.
@@ -148,19 +147,19 @@ func settings() (all []setting) {
 		all = append(all, setting{fmt.Sprintf("%v %s, dim %d, fresh %d", d.Op(), name, dim, fresh), d, dim, fresh})
 	}
 	for _, w := range []int{20, 50, 100} {
-		d, err := svdsst.New(svdsst.Params{Window: w})
+		d, err := sst.NewSVD(sst.SVDOpParams{Window: w})
 		add(1, 1, fmt.Sprintf("w=%d r=3", w), d, err)
 	}
-	d, err := svdsst.New(svdsst.Params{Window: 100, Rank: 12, Negligible: 0.0032})
+	d, err := sst.NewSVD(sst.SVDOpParams{Window: 100, Rank: 12, Negligible: 0.0032})
 	add(1, 1, "w=100 r=12, negligible 0.0032", d, err)
-	d, err = svdsst.New(svdsst.Params{Window: 50})
+	d, err = sst.NewSVD(sst.SVDOpParams{Window: 50})
 	add(1, 16, "w=50 r=3", d, err)
 	for _, w := range []int{20, 100} {
-		d, err := ikasst.New(ikasst.Params{Window: w})
+		d, err := sst.NewIKA(sst.IKAOpParams{Window: w})
 		add(1, 16, fmt.Sprintf("w=%d r=3", w), d, err)
 	}
 	for _, dim := range []int{1, 8} {
-		d, err = lof.New(lof.Params{Window: 256, K: 20})
+		d, err = lof.New(lof.OpParams{Window: 256, K: 20})
 		add(dim, 1, "N=256 k=20", d, err)
 		d, err = knn.New(knn.Params{Window: 256, K: 10})
 		add(dim, 16, "N=256 k=10", d, err)
@@ -281,7 +280,7 @@ func (s *setting) score(t *testing.T, e Placer, of []*Series, places int, measur
 				worst = max(worst, d)
 			}
 		}
-		if op == svdsst.Op { // some scores of other ops depend on rounding
+		if op == sst.OpSVD { // some scores of other ops depend on rounding
 			if err := op.Spec().Compare(&r, detectors.Result{Scores: got}, detectors.Result{Scores: cpu.Scores}); err != nil {
 				t.Errorf("%s, task %d: %v", s.name, i, err)
 			}
@@ -290,7 +289,7 @@ func (s *setting) score(t *testing.T, e Placer, of []*Series, places int, measur
 	t.Logf("%s: %d of %d tasks declined (%.1f %%); %d of %d scores differ from the CPU's by more than 0.01, the most by %.2g; %.3g scores/s",
 		s.name, placed.Declined, tasks, 100*float64(placed.Declined)/float64(tasks), off, compared, worst, rate)
 	most := 0.0
-	if op == svdsst.Op {
+	if op == sst.OpSVD {
 		most = mostDeclined
 	}
 	if placed.Device+placed.CPU != uint64(tasks) || float64(placed.CPU) > most*float64(tasks) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
 )
 
 // longTasks returns tasks of the ops that share the work of one task.
@@ -39,7 +39,7 @@ func longTasks(t *testing.T, rng *rand.Rand) map[string]detectors.Rows {
 	for _, dim := range []int{2, 3} {
 		d, err := knn.New(knn.Params{Window: n, K: 7, Tumbling: true, Neighbours: true, IncludeSelf: dim == 3})
 		add("knn"+string(rune('0'+dim)), n, dim, d, err)
-		d, err = lof.New(lof.Params{Window: n, K: 7, Tumbling: true})
+		d, err = lof.New(lof.OpParams{Window: n, K: 7, Tumbling: true})
 		add("lof"+string(rune('0'+dim)), n, dim, d, err)
 	}
 	d, err := knn.New(knn.Params{Window: n, K: 7, Tumbling: true})

@@ -5,35 +5,30 @@ package ops
 
 import (
 	// Ops without shapes.
-	_ "odradek/detectors/ops/flatline"
-	_ "odradek/detectors/ops/season"
-	_ "odradek/detectors/ops/solvingset"
-	_ "odradek/detectors/ops/value"
-	_ "odradek/detectors/ops/zscore"
+	_ "odradek/detectors/knn"
+	_ "odradek/detectors/season"
+	_ "odradek/detectors/simple"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ar"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/discords"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/scan"
-	"odradek/detectors/ops/svdsst"
-	"odradek/detectors/ops/topn"
+	"odradek/detectors/ar"
+	"odradek/detectors/discord"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/scan"
+	"odradek/detectors/sst"
 )
 
 // shapes are functions, so that the linker leaves them out of programs without benchmarks.
 var shapes = map[detectors.Op]func() []detectors.Shape{
-	ikasst.Op:   ikasst.Shapes,
-	lof.Op:      lof.Shapes,
-	knn.Op:      knn.Shapes,
-	svdsst.Op:   svdsst.Shapes,
-	discords.Op: discords.Shapes,
-	discord.Op:  discord.Shapes,
-	scan.Op:     scan.Shapes,
-	topn.Op:     topn.Shapes,
-	ar.Op:       ar.Shapes,
+	sst.OpIKA:     sst.IKAShapes,
+	lof.Op:        lof.Shapes,
+	knn.Op:        knn.Shapes,
+	sst.OpSVD:     sst.SVDShapes,
+	discord.OpTop: discord.TopShapes,
+	discord.Op:    discord.Shapes,
+	scan.Op:       scan.Shapes,
+	knn.OpTopN:    knn.TopNShapes,
+	ar.Op:         ar.Shapes,
 }
 
 // Shapes returns the shapes that benchmarks measure of an op on a device. For an op without

@@ -8,15 +8,11 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/discords"
-	"odradek/detectors/ops/flatline"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/solvingset"
-	"odradek/detectors/ops/svdsst"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/discord"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 )
 
 func TestOpTable(t *testing.T) {
@@ -93,7 +89,7 @@ func TestCompareNotices(t *testing.T) {
 		}
 		if size.Detail > 0 {
 			word := 0
-			if op == discords.Op {
+			if op == discord.OpTop {
 				word = 2 // the place: before it is a distance, of which 1 is a rounding
 			}
 			f("a word of detail that is another", false, func(g *detectors.Result) { g.Detail[word] ^= 1 << 22 })
@@ -182,10 +178,10 @@ func TestBuild(t *testing.T) {
 		{lof.Op, detectors.Values{"FLOOR": "strict"}, `FLOOR is "strict", use one of resolution, added, none`},
 		{lof.Op, detectors.Values{"K": 40}, "use at least 2k = 80"},
 		{lof.Op, detectors.Values{"POINTS": 3}, "no parameter POINTS"},
-		{svdsst.Op, detectors.Values{"NEGLIGIBLE": 1e-9}, "use at least 1e-7"},
-		{solvingset.Op, detectors.Values{"MAX_AGE": detectors.Micros(-5e6)}, "MAX_AGE is -5s, use at least 0s"},
-		{solvingset.Op, detectors.Values{"MINE_INTERVAL": detectors.Micros(1e15)}, "use at most 87600h"},
-		{solvingset.Op, detectors.Values{"MINE_INTERVAL": int64(5)}, "MINE_INTERVAL has a value of type int64"},
+		{sst.OpSVD, detectors.Values{"NEGLIGIBLE": 1e-9}, "use at least 1e-7"},
+		{knn.OpSolvingSet, detectors.Values{"MAX_AGE": detectors.Micros(-5e6)}, "MAX_AGE is -5s, use at least 0s"},
+		{knn.OpSolvingSet, detectors.Values{"MINE_INTERVAL": detectors.Micros(1e15)}, "use at most 87600h"},
+		{knn.OpSolvingSet, detectors.Values{"MINE_INTERVAL": int64(5)}, "MINE_INTERVAL has a value of type int64"},
 		{discord.Op, detectors.Values{"LENGTH": 2}, "LENGTH is 2, use at least 3"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 60}, "use at least twice as many, 120"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 20, "MAX_LENGTH": 60}, "use at least twice as many, 120"},
@@ -204,14 +200,14 @@ func TestBuild(t *testing.T) {
 // of the table.
 func TestTaskParams(t *testing.T) {
 	for op, v := range map[detectors.Op]detectors.Values{
-		zscore.Op:   {"WINDOW": 17},
-		flatline.Op: {"TOLERANCE": 0.5},
-		ikasst.Op:   {"WINDOW": 40, "RANK": 4, "KRYLOV": 9, "GAMMA": 77, "POWER_STEPS": 5, "EPSILON": 0.25},
-		lof.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "FLOOR": "none", "ALPHA": 0.75},
-		knn.Op:      {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true, "ZNORM": true},
-		solvingset.Op: {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "TOP": 3, "MODEL_POINTS": 80, "MIN_POINTS": 20,
+		simple.OpZScore:   {"WINDOW": 17},
+		simple.OpFlatline: {"TOLERANCE": 0.5},
+		sst.OpIKA:         {"WINDOW": 40, "RANK": 4, "KRYLOV": 9, "GAMMA": 77, "POWER_STEPS": 5, "EPSILON": 0.25},
+		lof.Op:            {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "FLOOR": "none", "ALPHA": 0.75},
+		knn.Op:            {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true, "ZNORM": true},
+		knn.OpSolvingSet: {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "TOP": 3, "MODEL_POINTS": 80, "MIN_POINTS": 20,
 			"MAX_AGE": detectors.Micros(7e12)},
-		svdsst.Op:  {"WINDOW": 40, "RANK": 4, "GAMMA": 77, "NEGLIGIBLE": 0.25},
+		sst.OpSVD:  {"WINDOW": 40, "RANK": 4, "GAMMA": 77, "NEGLIGIBLE": 0.25},
 		discord.Op: {"WINDOW": 99, "LENGTH": 9, "K": 7, "EXCLUDE_FLAT": true},
 	} {
 		s := op.Spec()

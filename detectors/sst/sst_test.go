@@ -23,7 +23,7 @@ func newParams(t testing.TB, p Params) *Params {
 	return &p
 }
 
-func signals(rng *rand.Rand, n int) map[string][]float64 {
+func testSignals(rng *rand.Rand, n int) map[string][]float64 {
 	s := map[string][]float64{}
 	add := func(name string, f func(i int) float64) {
 		x := make([]float64, n)
@@ -57,7 +57,7 @@ func BenchmarkScore(b *testing.B) {
 	for _, c := range []struct{ w, fresh int }{{100, 16}, {100, 8}, {100, 1}, {50, 16}, {320, 16}, {320, 1}} {
 		b.Run(fmt.Sprintf("w=%d,fresh=%d", c.w, c.fresh), func(b *testing.B) {
 			p := newParams(b, Params{Window: c.w})
-			x := signals(rand.New(rand.NewPCG(1, 1)), p.Reads()+c.fresh-1)["tones and noise"]
+			x := testSignals(rand.New(rand.NewPCG(1, 1)), p.Reads()+c.fresh-1)["tones and noise"]
 			x32 := make([]float32, len(x))
 			for i := range x {
 				x32[i] = float32(x[i])
@@ -107,7 +107,7 @@ func TestFastIsTheDefinition(t *testing.T) {
 		if p.Window > 50 {
 			fresh = 9
 		}
-		for name, x := range signals(rng, p.Reads()+fresh-1) {
+		for name, x := range testSignals(rng, p.Reads()+fresh-1) {
 			x32 := narrow(x)
 			want, _ := Define(p, x, fresh, widen(p.A0))
 			spread, _ := Spread(p, x, fresh, widen(p.A0), FewErrors, rng)
@@ -236,7 +236,7 @@ func TestScorerIsForAnyParameters(t *testing.T) {
 	for range 100 {
 		p := newParams(t, Params{Window: 3 + rng.IntN(40), Rank: 1 + rng.IntN(2)})
 		fresh := 1 + rng.IntN(20)
-		x := narrow(signals(rng, p.Reads()+fresh-1)["noise"])
+		x := narrow(testSignals(rng, p.Reads()+fresh-1)["noise"])
 		got, a := make([]float32, fresh), append([]float32(nil), p.A0...)
 		shared.Score(p, got, x, a)
 		for i, want := range score(p, x, fresh, fresh) {
@@ -253,7 +253,7 @@ func TestUnitAndOffsetDoNotMatter(t *testing.T) {
 	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 30})
 	const fresh = 20
-	x := signals(rng, p.Reads()+fresh-1)["noise"]
+	x := testSignals(rng, p.Reads()+fresh-1)["noise"]
 	change := func(f func(v float64) float64) []float32 {
 		y := make([]float64, len(x))
 		for i, v := range x {

@@ -76,7 +76,7 @@ func TestFastSVDIsTheDefinition(t *testing.T) {
 		{Window: 50, Gamma: 20}, {Window: 60, Rank: 12}, {Window: 100, Rank: 16}} {
 		p := newSVD(t, c)
 		fresh := 5
-		for name, x := range signals(rng, p.Reads()+fresh-1) {
+		for name, x := range testSignals(rng, p.Reads()+fresh-1) {
 			x32 := narrow(x)
 			want, decompositions := DefineSVD(p, x, fresh)
 			got := make([]float32, fresh)
@@ -179,7 +179,7 @@ func BenchmarkSVDScore(b *testing.B) {
 		for _, name := range []string{"noise", "walk", "tones and noise"} {
 			b.Run(fmt.Sprintf("w=%d,r=%d,%s", c.w, c.r, name), func(b *testing.B) {
 				p := newSVD(b, SVDParams{Window: c.w, Rank: c.r})
-				x := narrow(signals(rand.New(rand.NewPCG(1, 1)), p.Reads())[name])
+				x := narrow(testSignals(rand.New(rand.NewPCG(1, 1)), p.Reads())[name])
 				scores := make([]float32, 1)
 				var s SVDScorer
 				b.ReportAllocs()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
@@ -21,7 +21,7 @@ import (
 // scored returns a state with rows scores of some series.
 func scored(tb testing.TB, cfg *state.Config, rows int) *state.State {
 	tb.Helper()
-	level, err := zscore.New(8)
+	level, err := simple.NewZScore(8)
 	if err != nil {
 		tb.Fatal(err)
 	}

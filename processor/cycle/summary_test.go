@@ -5,9 +5,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/flatline"
-	"odradek/detectors/ops/value"
+	"odradek/detectors/discord"
+	"odradek/detectors/simple"
 	"odradek/processor/anomaly"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
@@ -18,8 +17,8 @@ func TestSummary(t *testing.T) {
 	shape := detectors.Must(discord.New(discord.Params{Window: 20000, Length: 50}))
 	cfg := &state.Config{Detectors: []series.DetectorConfig{
 		{Name: "shape", Detector: shape, Fields: []string{"value"}},
-		{Name: "limit", Detector: detectors.Must(value.New(1, false)), Fields: []string{"temperature", "load"}},
-		{Name: "flat", Detector: detectors.Must(flatline.New(0)), Fields: []string{"flow"}},
+		{Name: "limit", Detector: detectors.Must(simple.NewValue(1, false)), Fields: []string{"temperature", "load"}},
+		{Name: "flat", Detector: detectors.Must(simple.NewFlatline(0)), Fields: []string{"flow"}},
 		{Name: "both", Ensemble: &series.Ensemble{Members: []int{0, 1}}, Fields: []string{"shape", "limit"}},
 		{Name: "many", Detector: shape, Fields: []string{"accel[0]", "accel[1]"}},
 	}, Units: map[string]string{"temperature": "°C", "accel": "m/s²", "/press-2": "bar", "flow": "l/min"}}

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/changelog"
@@ -378,7 +378,7 @@ func TestSilenceCovers(t *testing.T) {
 
 // TestExplanation: what was expected is on the scale of the samples, whether or not the rows were scaled.
 func TestExplanation(t *testing.T) {
-	z, err := zscore.New(5)
+	z, err := simple.NewZScore(5)
 	if err != nil {
 		t.Fatal(err)
 	}

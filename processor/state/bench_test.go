@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/lof"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 	"odradek/processor/state/series"
 )
 
@@ -26,7 +26,7 @@ func benchConfig(window, stride int) *Config {
 // sample: the least a detector does. It does not say so (see steady).
 type plain int
 
-func (p plain) Op() detectors.Op        { return zscore.Op }
+func (p plain) Op() detectors.Op        { return simple.OpZScore }
 func (p plain) Params() detectors.Words { return nil }
 func (p plain) Window() int             { return int(p) }
 func (p plain) Size(v detectors.View) (detectors.Outputs, bool) {
@@ -131,11 +131,11 @@ func BenchmarkFold(b *testing.B) {
 // each: what a worker with a GPU does itself of a record. The windows of 1,250 keys
 // are 20 MB.
 func BenchmarkFoldWide(b *testing.B) {
-	sst, err := ikasst.New(ikasst.Params{Window: 100, Rank: 3, PowerSteps: 2, Epsilon: 1e-3})
+	sst, err := sst.NewIKA(sst.IKAOpParams{Window: 100, Rank: 3, PowerSteps: 2, Epsilon: 1e-3})
 	if err != nil {
 		b.Fatal(err)
 	}
-	lof, err := lof.New(lof.Params{Window: 1024, K: 20})
+	lof, err := lof.New(lof.OpParams{Window: 1024, K: 20})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func BenchmarkFoldWide(b *testing.B) {
 // BenchmarkFoldTasks is BenchmarkFold with IKA-SST of 406 samples for each, by how
 // many tasks of a key come into a batch. The windows of 1,024 keys are 6.6 MB.
 func BenchmarkFoldTasks(b *testing.B) {
-	sst, err := ikasst.New(ikasst.Params{Window: 100, Rank: 3, PowerSteps: 2, Epsilon: 1e-3})
+	sst, err := sst.NewIKA(sst.IKAOpParams{Window: 100, Rank: 3, PowerSteps: 2, Epsilon: 1e-3})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/series"

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state"
@@ -16,7 +16,7 @@ import (
 // One series with a fault: samples are folded, their tasks executed, the scores
 // applied, and what follows is read and committed.
 func Example() {
-	zscore, err := zscore.New(8)
+	zscore, err := simple.NewZScore(8)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/processor/anomaly"
 )
 
@@ -17,7 +17,7 @@ func TestActualIsExact(t *testing.T) {
 		{-5, -5.25, 1e8}, {0.1, 0.3, 1e8}, {1e8, 1e8 + 1, 1e8 + 35}, {1e8 + 0.001, 1e8 + 0.002, 1e8 + 7.3},
 		{-5, -4, math.Pi * 1e15}, {1e8, 1e8 + 1, 0.1},
 	} {
-		z, err := zscore.New(5)
+		z, err := simple.NewZScore(5)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 )
 
 // finder is a detector whose findings say what its Explain would.
@@ -28,7 +28,7 @@ func (f finder) AppendFindings(dst []detectors.Finding, r detectors.Rows) []dete
 // TestFindingSaysWhatWasExpected: an anomaly has it from a finding as it has it from an
 // Explainer, with what was measured.
 func TestFindingSaysWhatWasExpected(t *testing.T) {
-	z, err := zscore.New(5)
+	z, err := simple.NewZScore(5)
 	if err != nil {
 		t.Fatal(err)
 	}

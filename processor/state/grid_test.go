@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/scan"
+	"odradek/detectors/scan"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/series"
 )
 
 // gridConfig returns a grid of 4 x 3 cells over windows of 10 microseconds. Samples are x, y, count, baseline.
-func gridConfig(t *testing.T, change func(g *series.Grid, p *scan.Params)) *Config {
+func gridConfig(t *testing.T, change func(g *series.Grid, p *scan.OpParams)) *Config {
 	t.Helper()
 	g := &series.Grid{Columns: 4, Rows: 3, X: 0, Y: 1, Count: 2, Baseline: 3, Fields: [4]string{"lon", "lat", "n", "risk"},
 		Box: [4]float64{0, 0, 4, 3}, Span: 10}
-	p := scan.Params{Cells: 12, Columns: 4}
+	p := scan.OpParams{Cells: 12, Columns: 4}
 	if change != nil {
 		change(g, &p)
 	}
@@ -105,7 +105,7 @@ func TestGridWindows(t *testing.T) {
 	end := []string{"other 99 0 0 1 1"}
 	for _, c := range []struct {
 		name    string
-		change  func(g *series.Grid, p *scan.Params)
+		change  func(g *series.Grid, p *scan.OpParams)
 		cfg     func(*Config)
 		samples string
 		rows    string // of k
@@ -114,13 +114,13 @@ func TestGridWindows(t *testing.T) {
 	}{
 		{name: "baselines of the samples", samples: join(even(3, 2, 1), end),
 			rows: "k11@9s", scores: []float32{ratio(5, 16, 16.0/12)}, told: "open@9 2-2,1-1 5/1.333"},
-		{name: "no baselines", change: func(g *series.Grid, _ *scan.Params) { g.Baseline = -1 }, samples: join(even(3, 0, 2), end),
+		{name: "no baselines", change: func(g *series.Grid, _ *scan.OpParams) { g.Baseline = -1 }, samples: join(even(3, 0, 2), end),
 			rows: "k11@9s", scores: []float32{ratio(5, 16, 16.0/12)}, told: "open@9 0-0,2-2 5/1.333"},
-		{name: "counts are samples", change: func(g *series.Grid, _ *scan.Params) { g.Count, g.Baseline = -1, -1 },
+		{name: "counts are samples", change: func(g *series.Grid, _ *scan.OpParams) { g.Count, g.Baseline = -1, -1 },
 			samples: join(even(3, 0, 2), []string{"k 4 1 1 0 0", "k 4 1 1 0 0"}, end),
 			rows:    "k13@9s", scores: []float32{ratio(3, 14, 14.0/12)}, told: "open@9 1-1,1-1 3/1.167"},
 		// 5 of 16, where the windows before had 1 + 5 + 5 of 12 + 16 + 16 = 44; elsewhere 5, where they had 3: 16 * 3/44.
-		{name: "learnt", change: func(g *series.Grid, _ *scan.Params) { g.Baseline, g.Learn = -1, 2 },
+		{name: "learnt", change: func(g *series.Grid, _ *scan.OpParams) { g.Baseline, g.Learn = -1, 2 },
 			samples: join(even(3, 2, 1), even(13, 2, 1), even(23, 2, 1), even(33, 0, 0), end),
 			rows:    "k11@9w k23@19w k35@29s k47@39s", scores: []float32{float32(math.NaN()), float32(math.NaN()),
 				ratio(11, 16, 16*33.0/44), ratio(5, 16, 16*4.0/60)}, told: "open@29"},
@@ -128,11 +128,11 @@ func TestGridWindows(t *testing.T) {
 			rows: "k11@9s k23@19s k35@49s", scores: slices.Repeat([]float32{ratio(5, 16, 16.0/12)}, 3),
 			told: "open@9 0-0,0-0 5/1.333; close@49 0-0,0-0 5/1.333; open@49 3-3,2-2 5/1.333"},
 		// The window from 0 to 10 has 22 of baselines of 26; that to 15 has only the last two samples, that to 45 the last.
-		{name: "windows overlap", change: func(g *series.Grid, _ *scan.Params) { g.Stride = 5 },
+		{name: "windows overlap", change: func(g *series.Grid, _ *scan.OpParams) { g.Stride = 5 },
 			samples: join(even(3, 2, 1), []string{"k 7 0 0 6 2", "k 12 3 2 9 2", "k 41 0 0 1 1"}, end),
 			rows:    "k11@4s k12@9s k13@14s k14@44s", scores: []float32{ratio(5, 16, 16.0/12), ratio(5, 22, 22*2/26.0), ratio(9, 15, 7.5), 0},
 			told: "open@4 2-2,1-1 5/1.333; close@14 2-2,1-1 5/1.692; open@14 3-3,2-2 9/7.5; close@44 3-3,2-2 9/7.5"},
-		{name: "windows overlap, learnt", change: func(g *series.Grid, _ *scan.Params) { g.Baseline, g.Learn, g.Stride = -1, 1, 5 },
+		{name: "windows overlap, learnt", change: func(g *series.Grid, _ *scan.OpParams) { g.Baseline, g.Learn, g.Stride = -1, 1, 5 },
 			samples: join(even(3, 2, 1), []string{"k 7 0 0 6 0", "k 12 0 0 4 0", "k 33 1 0 2 0"}, end),
 			// First 10 of 10 in a cell that had 2 of 28 before, then 2 of 2 in one that had 2 of 38.
 			rows: "k11@4w k12@9w k13@14s k14@34s", scores: []float32{float32(math.NaN()), float32(math.NaN()), float32(10 * math.Log(28.0/2)),
@@ -140,10 +140,10 @@ func TestGridWindows(t *testing.T) {
 		{name: "nothing stands out", samples: "k 3 0 0 2 4,k 3 1 0 3 6,other 99 0 0 1 1", rows: "k1@9s", scores: []float32{0}},
 		{name: "a count without a baseline has no score", samples: "k 3 0 0 2 0,k 3 1 0 3 6,other 99 0 0 1 1",
 			rows: "k1@9s", scores: []float32{float32(math.NaN())}},
-		{name: "chance explains it", change: func(_ *series.Grid, p *scan.Params) { p.Replicates = 99 },
+		{name: "chance explains it", change: func(_ *series.Grid, p *scan.OpParams) { p.Replicates = 99 },
 			cfg: func(c *Config) { c.Detectors[0].MaxP = 0.05 }, samples: "k 3 0 0 2 1,k 3 1 0 1 1,other 99 0 0 1 1",
 			rows: "k1@9s", scores: []float32{ratio(2, 3, 1.5)}},
-		{name: "and does not", change: func(_ *series.Grid, p *scan.Params) { p.Replicates = 99 },
+		{name: "and does not", change: func(_ *series.Grid, p *scan.OpParams) { p.Replicates = 99 },
 			cfg: func(c *Config) { c.Detectors[0].MaxP = 0.05 }, samples: "k 3 0 0 40 1,k 3 1 0 1 1,other 99 0 0 1 1",
 			rows: "k1@9s", scores: []float32{ratio(40, 41, 20.5)}, told: "open@9 0-0,0-0 40/20.5"},
 		{name: "before the epoch", samples: "k -13 0 0 40 1,k -11 1 0 1 1,k -10 1 0 1 1,other 99 0 0 1 1",
@@ -207,7 +207,7 @@ func TestGridOrder(t *testing.T) {
 }
 
 func TestMisplaced(t *testing.T) {
-	s := New(gridConfig(t, func(g *series.Grid, _ *scan.Params) { g.Box = [4]float64{-180, -90, 180, 90} }))
+	s := New(gridConfig(t, func(g *series.Grid, _ *scan.OpParams) { g.Box = [4]float64{-180, -90, 180, 90} }))
 	nan := math.NaN()
 	for _, c := range []struct {
 		values []float64
@@ -232,8 +232,8 @@ func TestMisplaced(t *testing.T) {
 			t.Errorf("%v: %+v, want %s of %s", c.values, err, c.class, c.field)
 		}
 	}
-	signed := New(gridConfig(t, func(g *series.Grid, p *scan.Params) {
-		g.Signed, p.Model, p.Variance = true, scan.Normal, 1
+	signed := New(gridConfig(t, func(g *series.Grid, p *scan.OpParams) {
+		g.Signed, p.Model, p.Variance = true, scan.ModelNormal, 1
 	}))
 	if err := signed.Grids.Misplaced([]byte("k"), []float64{0, 0, -1, 1}); err != nil {
 		t.Error(err)

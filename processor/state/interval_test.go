@@ -7,16 +7,12 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ar"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/discords"
-	"odradek/detectors/ops/flatline"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/svdsst"
-	"odradek/detectors/ops/topn"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/ar"
+	"odradek/detectors/discord"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/series"
@@ -54,36 +50,36 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		signal func(i int) float64
 	}
 	ops := map[detectors.Op][]setting{
-		zscore.Op: {{must(zscore.New(50)), 1, spike}, {must(zscore.New(50)), 7, spike}},
-		ikasst.Op: {
-			{must(ikasst.New(ikasst.Params{Window: 20})), 1, change},
-			{must(ikasst.New(ikasst.Params{Window: 16, Gamma: 50, Rank: 2})), 5, change},
+		simple.OpZScore: {{must(simple.NewZScore(50)), 1, spike}, {must(simple.NewZScore(50)), 7, spike}},
+		sst.OpIKA: {
+			{must(sst.NewIKA(sst.IKAOpParams{Window: 20})), 1, change},
+			{must(sst.NewIKA(sst.IKAOpParams{Window: 16, Gamma: 50, Rank: 2})), 5, change},
 		},
-		svdsst.Op: {{must(svdsst.New(svdsst.Params{Window: 20})), 3, change}},
+		sst.OpSVD: {{must(sst.NewSVD(sst.SVDOpParams{Window: 20})), 3, change}},
 		lof.Op: {
-			{must(lof.New(lof.Params{Window: 128, K: 10, Embed: 8})), 2, spike},
-			{must(lof.New(lof.Params{Window: 100, K: 10, Tumbling: true})), 100, spike},
+			{must(lof.New(lof.OpParams{Window: 128, K: 10, Embed: 8})), 2, spike},
+			{must(lof.New(lof.OpParams{Window: 100, K: 10, Tumbling: true})), 100, spike},
 		},
-		flatline.Op: {{must(flatline.New(0)), 4, held}},
+		simple.OpFlatline: {{must(simple.NewFlatline(0)), 4, held}},
 		knn.Op: {
 			{must(knn.New(knn.Params{Window: 256, Embed: 16})), 1, spike},
 			{must(knn.New(knn.Params{Window: 100, K: 5, Tumbling: true})), 100, spike},
 		},
-		topn.Op: {
-			{must(topn.New(topn.Params{Window: 256, Top: 3})), 7, spike},
-			{must(topn.New(topn.Params{Window: 100, K: 5, Top: 1, Tumbling: true})), 100, spike},
+		knn.OpTopN: {
+			{must(knn.NewTopN(knn.TopNParams{Window: 256, Top: 3})), 7, spike},
+			{must(knn.NewTopN(knn.TopNParams{Window: 100, K: 5, Top: 1, Tumbling: true})), 100, spike},
 		},
 		ar.Op: {
-			{must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, spike},
-			{must(ar.New(ar.Params{Order: 4, Memory: 1000})), 7, spike},
+			{must(ar.New(ar.OpParams{Order: 8, Memory: 400})), 1, spike},
+			{must(ar.New(ar.OpParams{Order: 4, Memory: 1000})), 7, spike},
 		},
 		discord.Op: {
 			{must(discord.New(discord.Params{Window: 256, Length: 16})), 1, spike},
 			{must(discord.New(discord.Params{Window: 200, Length: 8, MaxLength: 18, K: 2})), 7, spike},
 		},
-		discords.Op: {
-			{must(discords.New(discords.Params{Window: 200, MinLength: 10, MaxLength: 14, Step: 4})), 50, spike},
-			{must(discords.New(discords.Params{Window: 100, MinLength: 10, Tumbling: true})), 100, spike},
+		discord.OpTop: {
+			{must(discord.NewTop(discord.TopParams{Window: 200, MinLength: 10, MaxLength: 14, Step: 4})), 50, spike},
+			{must(discord.NewTop(discord.TopParams{Window: 100, MinLength: 10, Tumbling: true})), 100, spike},
 		},
 	}
 	exec := detectors.NewCPU(1)
@@ -96,7 +92,7 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		for _, set := range settings {
 			for _, dim := range []int{1, 3} {
 				rule := threshold.New(threshold.Quantile, 0.97)
-				if op == discords.Op || op == topn.Op {
+				if op == discord.OpTop || op == knn.OpTopN {
 					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
 				}
 				cfg := &Config{
@@ -111,9 +107,9 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 				var best anomaly.Anomaly
 				changes, first, last := 0, int64(fault), int64(fault+1)
 				switch op {
-				case flatline.Op:
+				case simple.OpFlatline:
 					last += 40 // a run is long before its scores are high
-				case ikasst.Op, svdsst.Op:
+				case sst.OpIKA, sst.OpSVD:
 					first, last = first-10, last+10 // a few samples of the other side make no difference
 				}
 				for i := range int64(n) {
@@ -122,7 +118,7 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 						row[c] = math.Sin(float64(i)*0.3+float64(c)) + 0.05*r.NormFloat64()
 					}
 					row[dim-1] += set.signal(int(i))
-					if op == flatline.Op && i > fault && i < fault+40 {
+					if op == simple.OpFlatline && i > fault && i < fault+40 {
 						row[dim-1] = 0.5
 					}
 					s.Fold(&Sample{Key: []byte("a"), Time: 10 * i, Offset: i, Values: row}, b)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ar"
+	"odradek/detectors/ar"
 	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
 	"odradek/processor/state/series"
@@ -18,7 +18,7 @@ func TestLearner(t *testing.T) {
 	for _, judged := range []bool{false, true} {
 		for _, stride := range []int{1, 3} {
 			const order, least, n = 4, 20, 90
-			det, err := ar.New(ar.Params{Order: order, Memory: 100, MinPoints: least})
+			det, err := ar.New(ar.OpParams{Order: order, Memory: 100, MinPoints: least})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,23 +10,14 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ar"
+	"odradek/detectors/discord"
 	"odradek/detectors/knn"
 	"odradek/detectors/lof"
-	"odradek/detectors/ops/ar"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/discords"
-	"odradek/detectors/ops/flatline"
-	"odradek/detectors/ops/ikasst"
-	knnop "odradek/detectors/ops/knn"
-	lofop "odradek/detectors/ops/lof"
-	"odradek/detectors/ops/scan"
-	"odradek/detectors/ops/season"
-	"odradek/detectors/ops/solvingset"
-	"odradek/detectors/ops/svdsst"
-	"odradek/detectors/ops/topn"
-	"odradek/detectors/ops/value"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/scan"
+	"odradek/detectors/season"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
 	"odradek/detectors/sst"
 	"odradek/detectors/vec"
 	"odradek/processor/state/series"
@@ -56,8 +47,8 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 		return &list[len(list)-1]
 	}
 	table := map[detectors.Op]func(){
-		knnop.Op: func() {
-			for _, p := range []knnop.Params{{}, {Embed: 4}, {Embed: 6, ZNorm: true}} {
+		knn.Op: func() {
+			for _, p := range []knn.Params{{}, {Embed: 4}, {Embed: 6, ZNorm: true}} {
 				p.Window, p.K = n, k
 				for _, stride := range []int{1, 7, n} {
 					p, m := p, max(1, p.Embed)
@@ -77,7 +68,7 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 						}
 						return want
 					}
-					made := add(fmt.Sprintf("of %d", p.Embed), detectors.Must(knnop.New(p)), stride, define)
+					made := add(fmt.Sprintf("of %d", p.Embed), detectors.Must(knn.New(p)), stride, define)
 					if m == 1 && n > 500 {
 						made.loose = rounding(n, define)
 					}
@@ -90,11 +81,11 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 					reference[i] = 3 + rng.NormFloat64()
 				}
 				points := vec.Embed(nil, reference, 1, m, false)
-				model, err := knnop.NewModel(knnop.Reference{Dim: 1, Embed: m, Points: points})
+				model, err := knn.NewModel(knn.Reference{Dim: 1, Embed: m, Points: points})
 				if err != nil {
 					t.Fatal(err)
 				}
-				d, err := knnop.NewByModel(knnop.ModelParams{Model: model, K: k})
+				d, err := knn.NewByModel(knn.ModelParams{Model: model, K: k})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,8 +100,8 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 				})
 			}
 		},
-		lofop.Op: func() {
-			for _, p := range []lofop.Params{{}, {Embed: 4}, {Embed: 6, ZNorm: true}} {
+		lof.Op: func() {
+			for _, p := range []lof.OpParams{{}, {Embed: 4}, {Embed: 6, ZNorm: true}} {
 				p.Window, p.K = n, k
 				for _, stride := range []int{1, 7, n} {
 					p, m := p, max(1, p.Embed)
@@ -119,13 +110,13 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 						x = x[max(0, len(x)-max(n, fresh)-m+1):]
 						return lof.Define(&lof.Params{K: k}, vec.Embed(nil, x, 1, m, p.ZNorm), m, fresh, nil, nil)
 					}
-					add(fmt.Sprintf("of %d", p.Embed), detectors.Must(lofop.New(p)), stride, define).loose = rounding(n, define)
+					add(fmt.Sprintf("of %d", p.Embed), detectors.Must(lof.New(p)), stride, define).loose = rounding(n, define)
 				}
 			}
 		},
-		topn.Op: func() {
+		knn.OpTopN: func() {
 			for _, stride := range []int{5, n} {
-				d := detectors.Must(topn.New(topn.Params{Window: n, K: k, Top: n / 2, Tumbling: stride == n}))
+				d := detectors.Must(knn.NewTopN(knn.TopNParams{Window: n, K: k, Top: n / 2, Tumbling: stride == n}))
 				add("", d, stride, func(x []float64, fresh int) []float64 {
 					x = x[max(0, len(x)-max(n, fresh)):]
 					top, err := knn.Algorithms[0].Find(x, 1, knn.TopParams{N: n / 2, K: k})
@@ -140,8 +131,8 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 				})
 			}
 		},
-		zscore.Op: func() {
-			add("", detectors.Must(zscore.New(n/4)), 1, func(x []float64, fresh int) (want []float64) {
+		simple.OpZScore: func() {
+			add("", detectors.Must(simple.NewZScore(n/4)), 1, func(x []float64, fresh int) (want []float64) {
 				for at := len(x) - fresh; at < len(x); at++ {
 					mean, sd := vec.Moments(x[at-n/4+1:at], 0, 1)
 					want = append(want, min(math.Abs(x[at]-mean)/sd, 1e6))
@@ -149,19 +140,19 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 				return want
 			}).unit = 1
 		},
-		svdsst.Op: func() {
+		sst.OpSVD: func() {
 			for _, w := range []int{n / 16, n / 4} {
 				p := sst.SVDParams{Window: w}
 				if err := p.Defaults(); err != nil {
 					t.Fatal(err)
 				}
-				add(fmt.Sprintf("of %d", w), detectors.Must(svdsst.New(svdsst.Params{Window: w})), 3, func(x []float64, fresh int) []float64 {
+				add(fmt.Sprintf("of %d", w), detectors.Must(sst.NewSVD(sst.SVDOpParams{Window: w})), 3, func(x []float64, fresh int) []float64 {
 					want, _ := sst.DefineSVD(&p, x, fresh)
 					return want
 				}).unit = 1
 			}
 		},
-		ikasst.Op: func() {
+		sst.OpIKA: func() {
 			for _, w := range []int{n / 16, n / 4} {
 				p := sst.Params{Window: w, A0: sst.Start(0, w)}
 				if err := p.Defaults(); err != nil {
@@ -178,7 +169,7 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 					return a
 				}
 				for _, stride := range []int{1, 8} {
-					d := add(fmt.Sprintf("of %d", w), detectors.Must(ikasst.New(ikasst.Params{Window: w})), stride, nil)
+					d := add(fmt.Sprintf("of %d", w), detectors.Must(sst.NewIKA(sst.IKAOpParams{Window: w})), stride, nil)
 					d.unit = 1
 					d.define = func(x []float64, fresh int, carry detectors.Words) []float64 {
 						want, _ := sst.Define(&p, x, fresh, feedback(carry))
@@ -203,14 +194,14 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 			}
 		}
 	}
-	exact(detectors.Must(ar.New(ar.Params{Order: 4, Memory: 200})), 1, 0)
+	exact(detectors.Must(ar.New(ar.OpParams{Order: 4, Memory: 200})), 1, 0)
 	exact(detectors.Must(discord.New(discord.Params{Window: n, Length: 8})), 4, 1)
-	exact(detectors.Must(discords.New(discords.Params{Window: n, MinLength: 8})), n/4, 1)
-	exact(detectors.Must(flatline.New(0)), 1, 0)
-	exact(detectors.Must(scan.New(scan.Params{Cells: n, Columns: 8, Model: scan.Normal, Variance: 1})), n, 0)
-	exact(detectors.Must(season.New(season.Params{Bins: 4, Memory: 50})), 1, 0)
-	exact(detectors.Must(solvingset.New(solvingset.Params{Window: n, K: k})), 1, 1)
-	exact(detectors.Must(value.New(1, false)), 1, 0)
+	exact(detectors.Must(discord.NewTop(discord.TopParams{Window: n, MinLength: 8})), n/4, 1)
+	exact(detectors.Must(simple.NewFlatline(0)), 1, 0)
+	exact(detectors.Must(scan.New(scan.OpParams{Cells: n, Columns: 8, Model: scan.ModelNormal, Variance: 1})), n, 0)
+	exact(detectors.Must(season.New(season.OpParams{Bins: 4, Memory: 50})), 1, 0)
+	exact(detectors.Must(knn.NewSolvingSet(knn.SolvingSetParams{Window: n, K: k})), 1, 1)
+	exact(detectors.Must(simple.NewValue(1, false)), 1, 0)
 	for _, op := range detectors.Ops() {
 		if table[op] == nil {
 			t.Errorf("op %v: say by which definition its scores are judged", op)
@@ -334,7 +325,7 @@ func testLevels(t *testing.T, rng *rand.Rand, n int) {
 		x := c.x
 		for _, d := range leveledDetectors(t, n) {
 			op := d.detector.Op()
-			if n > 500 && (op != knnop.Op && op != zscore.Op || d.stride == 7 || strings.Contains(d.name, "of 6")) {
+			if n > 500 && (op != knn.Op && op != simple.OpZScore || d.stride == 7 || strings.Contains(d.name, "of 6")) {
 				continue
 			}
 			scores, most, of := 0, 0.0, 0

@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/bins"
 	"odradek/detectors/lof"
-	lofop "odradek/detectors/ops/lof"
 	"odradek/detectors/seedtest"
 	"odradek/processor/state/series"
 )
@@ -17,12 +15,12 @@ import (
 // definition on the rows of the window and the summary of all rows before.
 func TestLOFWithSummary(t *testing.T) {
 	r := seedtest.New(t)
-	for _, p := range []lofop.Params{
+	for _, p := range []lof.OpParams{
 		{Window: 30, K: 4, Cells: 8, Decay: 0.7},
 		{Window: 30, K: 4, Cells: 1, Warmup: 12},
 		{Window: 24, K: 5, Cells: 6, Tumbling: true},
 	} {
-		det, err := lofop.New(p)
+		det, err := lof.New(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +70,7 @@ func TestLOFWithSummary(t *testing.T) {
 }
 
 // define is the definition of the last fresh of the rows.
-func define(p lofop.Params, rows []float64, fresh int, summary *bins.Params, state []float64) []float64 {
+func define(p lof.OpParams, rows []float64, fresh int, summary *detectors.BinParams, state []float64) []float64 {
 	n := summary.Count(state)
 	packed := make([]float32, 3*n)
 	center := []float64{1e6, 0}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/solvingset"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 	"odradek/processor/state/changelog"
 	"odradek/processor/state/series"
@@ -17,7 +17,7 @@ import (
 // TestMinedModels: models that series carry are the same, to the bit, after cycles that were
 // undone and after restores from a changelog whose heads are in fragments.
 func TestMinedModels(t *testing.T) {
-	p := solvingset.Params{Window: 40, K: 2, Embed: 3, Top: 2, ModelPoints: 20}
+	p := knn.SolvingSetParams{Window: 40, K: 2, Embed: 3, Top: 2, ModelPoints: 20}
 	t.Run("by samples", func(t *testing.T) {
 		p := p
 		p.MineEvery = 17
@@ -30,9 +30,9 @@ func TestMinedModels(t *testing.T) {
 	})
 }
 
-func testMinedModels(t *testing.T, p solvingset.Params) {
+func testMinedModels(t *testing.T, p knn.SolvingSetParams) {
 	r := seedtest.New(t)
-	det := detectors.Must(solvingset.New(p))
+	det := detectors.Must(knn.NewSolvingSet(p))
 	cfg := &Config{Dim: 1, MaxRecord: 320, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{{Name: "set", Detector: det, Stride: 1 + r.IntN(3), Fingerprint: 1}}}
 	if err := cfg.Check(); err != nil {

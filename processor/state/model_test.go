@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/scan"
+	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/series"

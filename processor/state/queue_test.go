@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
 	"odradek/processor/state/series"
 )
 
 // scorer scores full windows. Its carry is one word.
 type scorer struct{ window int }
 
-func (d scorer) Op() detectors.Op        { return zscore.Op }
+func (d scorer) Op() detectors.Op        { return simple.OpZScore }
 func (d scorer) Params() detectors.Words { return detectors.Words{7} }
 func (d scorer) Window() int             { return d.window }
 

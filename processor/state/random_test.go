@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"odradek/detectors/bins"
+	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/rules"
@@ -34,7 +34,7 @@ func randomConfig(r *rand.Rand) *Config {
 			f.carry = 1 + r.IntN(5)
 		}
 		if f.window > 1 && r.IntN(3) == 0 {
-			f.bins = &bins.Params{Dim: 1, Cells: 1 + r.IntN(9), Period: 1 + r.IntN(40), Max: 1 + r.IntN(10), Decay: 0.1 + 0.8*r.Float64()}
+			f.bins = &detectors.BinParams{Dim: 1, Cells: 1 + r.IntN(9), Period: 1 + r.IntN(40), Max: 1 + r.IntN(10), Decay: 0.1 + 0.8*r.Float64()}
 		}
 		d := series.DetectorConfig{
 			Name: fmt.Sprint("d", i), Detector: f, Window: r.IntN(len(cfg.Windows)),

@@ -6,21 +6,15 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/ar"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/discords"
-	"odradek/detectors/ops/flatline"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/scan"
-	"odradek/detectors/ops/season"
-	"odradek/detectors/ops/solvingset"
-	"odradek/detectors/ops/svdsst"
-	"odradek/detectors/ops/topn"
-	"odradek/detectors/ops/value"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/ar"
+	"odradek/detectors/discord"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/scan"
+	"odradek/detectors/season"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/series"
@@ -98,9 +92,9 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 		}
 	}
 	ops := map[detectors.Op][]setting{
-		zscore.Op:   {{must(zscore.New(50)), 1, both}, {must(zscore.New(50)), 7, both}},
-		value.Op:    {{must(value.New(1, false)), 1, []string{"spike", "step"}}, {must(value.New(1, true)), 3, []string{"drop"}}},
-		flatline.Op: {{must(flatline.New(0)), 1, []string{"stuck"}}, {must(flatline.New(0)), 4, []string{"stuck"}}},
+		simple.OpZScore:   {{must(simple.NewZScore(50)), 1, both}, {must(simple.NewZScore(50)), 7, both}},
+		simple.OpValue:    {{must(simple.NewValue(1, false)), 1, []string{"spike", "step"}}, {must(simple.NewValue(1, true)), 3, []string{"drop"}}},
+		simple.OpFlatline: {{must(simple.NewFlatline(0)), 1, []string{"stuck"}}, {must(simple.NewFlatline(0)), 4, []string{"stuck"}}},
 		knn.Op: {
 			{must(knn.New(knn.Params{Window: 256, Embed: 32})), 1, all[:4]},
 			{must(knn.New(knn.Params{Window: 256, Embed: 16})), 16, all[:4]},
@@ -108,34 +102,34 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 			{must(knn.New(knn.Params{Window: 256, Embed: 4})), 1, both},
 		},
 		lof.Op: {
-			{must(lof.New(lof.Params{Window: 256, K: 10, Embed: 16})), 2, run},
-			{must(lof.New(lof.Params{Window: 256, K: 10, Embed: 16, ZNorm: true})), 2, run},
-			{must(lof.New(lof.Params{Window: 256, K: 10})), 1, both},
+			{must(lof.New(lof.OpParams{Window: 256, K: 10, Embed: 16})), 2, run},
+			{must(lof.New(lof.OpParams{Window: 256, K: 10, Embed: 16, ZNorm: true})), 2, run},
+			{must(lof.New(lof.OpParams{Window: 256, K: 10})), 1, both},
 		},
-		topn.Op: {
-			{must(topn.New(topn.Params{Window: 256, Top: 3, Embed: 8})), 7, run},
-			{must(topn.New(topn.Params{Window: 100, K: 5, Top: 1, Embed: 4, Tumbling: true})), 100, both},
+		knn.OpTopN: {
+			{must(knn.NewTopN(knn.TopNParams{Window: 256, Top: 3, Embed: 8})), 7, run},
+			{must(knn.NewTopN(knn.TopNParams{Window: 100, K: 5, Top: 1, Embed: 4, Tumbling: true})), 100, both},
 		},
-		solvingset.Op: {
-			{must(solvingset.New(solvingset.Params{Window: 256, Embed: 16})), 1, all[:4]},
-			{must(solvingset.New(solvingset.Params{Window: 256, Embed: 16, ZNorm: true})), 5, run},
+		knn.OpSolvingSet: {
+			{must(knn.NewSolvingSet(knn.SolvingSetParams{Window: 256, Embed: 16})), 1, all[:4]},
+			{must(knn.NewSolvingSet(knn.SolvingSetParams{Window: 256, Embed: 16, ZNorm: true})), 5, run},
 		},
 		ar.Op: {
-			{must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, all[:3]},
-			{must(ar.New(ar.Params{Order: 8, Memory: 400, Novelty: true})), 3, both},
+			{must(ar.New(ar.OpParams{Order: 8, Memory: 400})), 1, all[:3]},
+			{must(ar.New(ar.OpParams{Order: 8, Memory: 400, Novelty: true})), 3, both},
 		},
-		season.Op: {{must(season.New(season.Params{Bins: 24, Memory: 30, MinPoints: 48})), 1, all[:3]}},
+		season.Op: {{must(season.New(season.OpParams{Bins: 24, Memory: 30, MinPoints: 48})), 1, all[:3]}},
 		discord.Op: {
 			{must(discord.New(discord.Params{Window: 512, Length: 50, K: 2})), 16, []string{"spike", "drop", "shape", "stuck"}},
 			{must(discord.New(discord.Params{Window: 512, Length: 24})), 1, all},
 			{must(discord.New(discord.Params{Window: 512, Length: 20, MaxLength: 60, Lengths: 3, Every: 8, MinPoints: 120})), 8, run},
 		},
-		discords.Op: {
-			{must(discords.New(discords.Params{Window: 200, MinLength: 16, MaxLength: 24, Step: 8})), 50, run},
-			{must(discords.New(discords.Params{Window: 100, MinLength: 16, Tumbling: true})), 100, both},
+		discord.OpTop: {
+			{must(discord.NewTop(discord.TopParams{Window: 200, MinLength: 16, MaxLength: 24, Step: 8})), 50, run},
+			{must(discord.NewTop(discord.TopParams{Window: 100, MinLength: 16, Tumbling: true})), 100, both},
 		},
-		ikasst.Op: {{must(ikasst.New(ikasst.Params{Window: 20})), 1, []string{"shape"}}},
-		svdsst.Op: {{must(svdsst.New(svdsst.Params{Window: 20})), 3, []string{"shape"}}},
+		sst.OpIKA: {{must(sst.NewIKA(sst.IKAOpParams{Window: 20})), 1, []string{"shape"}}},
+		sst.OpSVD: {{must(sst.NewSVD(sst.SVDOpParams{Window: 20})), 3, []string{"shape"}}},
 	}
 	for _, op := range detectors.Ops() {
 		if op == scan.Op {
@@ -150,7 +144,7 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 	}
 	near, past := must(knn.New(knn.Params{Window: 256, K: 9, Embed: 32})),
 		must(discord.New(discord.Params{Window: 512, Length: 20, MaxLength: 60, Lengths: 3, Every: 8, MinPoints: 120}))
-	jump, level := must(ar.New(ar.Params{Order: 8, Memory: 400})), must(zscore.New(50))
+	jump, level := must(ar.New(ar.OpParams{Order: 8, Memory: 400})), must(simple.NewZScore(50))
 	sum := series.Ensemble{Memory: 400, MinPoints: 16}
 	weighted, aligned, either := sum, sum, series.Ensemble{Any: true}
 	weighted.Weights, aligned.Align = []float64{1, 4}, true
@@ -201,7 +195,7 @@ func watchedByOne(d detectors.Detector, stride int) *watchedBy {
 	rule := threshold.New(threshold.Quantile, 0.97)
 	rule.Warmup = 16
 	switch d.Op() {
-	case discords.Op, topn.Op:
+	case discord.OpTop, knn.OpTopN:
 		rule = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
 	}
 	return &watchedBy{stride: stride, detectors: []series.DetectorConfig{{Name: "d", Detector: d, Stride: stride, Fingerprint: 1,
@@ -220,7 +214,7 @@ func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watch
 	if len(by.detectors) == 1 {
 		op = by.detectors[0].Detector.Op()
 	}
-	changes := op == ikasst.Op || op == svdsst.Op
+	changes := op == sst.OpIKA || op == sst.OpSVD
 	for range trials {
 		of.planted++
 		planted := plantedFaults[kind]
@@ -230,7 +224,7 @@ func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watch
 			n += stride + 60
 		}
 		n += (stride - n%stride) % stride
-		if op == discords.Op || op == topn.Op { // the window, or the last of several, with the fault
+		if op == discord.OpTop || op == knn.OpTopN { // the window, or the last of several, with the fault
 			n += stride
 		}
 		at, phase, wrong := rng.IntN(dim), 6*rng.Float64(), planted.at(rng)
@@ -298,16 +292,16 @@ func TestAnomalySaysItsSpread(t *testing.T) {
 		stride    int
 		low, high float64
 	}{
-		{detectors.Must(zscore.New(50)), 1, 0.8 * sine, 1.25 * sine},
-		{detectors.Must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, 0.8 * noise, 2 * noise},
-		{detectors.Must(season.New(season.Params{Bins: 24, Memory: 30, MinPoints: 48})), 1, 0.6 * noise, 2 * noise},
+		{detectors.Must(simple.NewZScore(50)), 1, 0.8 * sine, 1.25 * sine},
+		{detectors.Must(ar.New(ar.OpParams{Order: 8, Memory: 400})), 1, 0.8 * noise, 2 * noise},
+		{detectors.Must(season.New(season.OpParams{Bins: 24, Memory: 30, MinPoints: 48})), 1, 0.6 * noise, 2 * noise},
 		{detectors.Must(knn.New(knn.Params{Window: 256, Embed: 32})), 4, 0.6 * noise, sine},
 		{detectors.Must(knn.New(knn.Params{Window: 256, Embed: 32, ZNorm: true})), 4, 0.5 * noise, sine},
-		{detectors.Must(lof.New(lof.Params{Window: 256, K: 10, Embed: 16})), 1, 0.5 * noise, sine},
-		{detectors.Must(topn.New(topn.Params{Window: 256, Top: 3, Embed: 16})), 7, 0.5 * noise, sine},
+		{detectors.Must(lof.New(lof.OpParams{Window: 256, K: 10, Embed: 16})), 1, 0.5 * noise, sine},
+		{detectors.Must(knn.NewTopN(knn.TopNParams{Window: 256, Top: 3, Embed: 16})), 7, 0.5 * noise, sine},
 		{detectors.Must(discord.New(discord.Params{Window: 512, Length: 50, K: 2})), 16, 0.5 * noise, sine},
-		{detectors.Must(flatline.New(0)), 1, 0, 0},
-		{detectors.Must(value.New(1, false)), 1, 0, 0},
+		{detectors.Must(simple.NewFlatline(0)), 1, 0, 0},
+		{detectors.Must(simple.NewValue(1, false)), 1, 0, 0},
 	} {
 		for _, dim := range []int{1, 2} {
 			at, by := 700, 10+10*rng.Float64()
@@ -321,7 +315,7 @@ func TestAnomalySaysItsSpread(t *testing.T) {
 				if i == at {
 					rows[i][0] += scales[0] * by
 				}
-				if c.d.Op() == flatline.Op && i > at {
+				if c.d.Op() == simple.OpFlatline && i > at {
 					rows[i][0] = rows[at][0]
 				}
 			}

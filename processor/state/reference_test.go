@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/knn"
+	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
 	"odradek/processor/state/series"
 )

@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/svdsst"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/discord"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
+	"odradek/detectors/sst"
 	"odradek/processor/state/series"
 )
 
@@ -29,20 +28,20 @@ func realDetectors(t *testing.T, dim int) map[string]detectors.Detector {
 		}
 		out[name] = d
 	}
-	z, err := zscore.New(17)
+	z, err := simple.NewZScore(17)
 	add("zscore", z, err)
-	l, err := lof.New(lof.Params{Window: 40, K: 5, Embed: 4, ZNorm: true})
+	l, err := lof.New(lof.OpParams{Window: 40, K: 5, Embed: 4, ZNorm: true})
 	add("lof", l, err)
-	l, err = lof.New(lof.Params{Window: 33, K: 4})
+	l, err = lof.New(lof.OpParams{Window: 33, K: 4})
 	add("lof of samples", l, err)
 	n, err := knn.New(knn.Params{Window: 50, K: 3, Embed: 6})
 	add("knn", n, err)
 	o, err := discord.New(discord.Params{Window: 60, Length: 7, MinPoints: 20})
 	add("discord", o, err)
 	if dim == 1 {
-		i, err := ikasst.New(ikasst.Params{Window: 8, Rank: 2, PowerSteps: 2, Epsilon: 1e-3})
+		i, err := sst.NewIKA(sst.IKAOpParams{Window: 8, Rank: 2, PowerSteps: 2, Epsilon: 1e-3})
 		add("ikasst", i, err)
-		v, err := svdsst.New(svdsst.Params{Window: 6, Rank: 2})
+		v, err := sst.NewSVD(sst.SVDOpParams{Window: 6, Rank: 2})
 		add("svdsst", v, err)
 	}
 	return out

@@ -6,10 +6,9 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	discords "odradek/detectors/discord"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/discord"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/series"
@@ -27,7 +26,7 @@ func TestSpaced(t *testing.T) {
 	alarm := &anomaly.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1}
 	cfg := &Config{Dim: 1, MaxRecord: 320, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{
-			{Name: "near", Detector: detectors.Must(zscore.New(8)), Stride: 1 + r.IntN(4), Fingerprint: 1},
+			{Name: "near", Detector: detectors.Must(simple.NewZScore(8)), Stride: 1 + r.IntN(4), Fingerprint: 1},
 			{Name: "past", Detector: detectors.Must(discord.New(p)), Stride: stride, Fingerprint: 2, Smooth: 2, Threshold: &rule, Events: alarm},
 			{Name: "both", Stride: 1, Fingerprint: 3, Threshold: &rule, Events: alarm,
 				Ensemble: &series.Ensemble{Members: []int{0, 1}, Memory: 50, MinPoints: 3, Weights: []float64{1, 4}, Align: r.IntN(2) == 0}},
@@ -96,7 +95,7 @@ func TestSpaced(t *testing.T) {
 		}
 		x, want := series[max(0, i+1-p.Window):i+1], 0.0
 		for _, m := range []int{6, 9} {
-			want += discords.LeftQuery{M: m, K: 1, At: len(x) - m}.Define(x, 1) / 2
+			want += discord.LeftQuery{M: m, K: 1, At: len(x) - m}.Define(x, 1) / 2
 		}
 		if score := float64(math.Float32frombits(got[0])); math.Abs(score-want) > 1e-6 {
 			t.Fatalf("sample %d of a series has the score %v, the definition gives %v", i, score, want)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/changelog"
@@ -26,7 +26,7 @@ func heapOf() int64 {
 // keys that were used last, whole, and of the others just their evictions, which are
 // made once, undone and made again by a rollback, and close what is open.
 func TestRestoreWithinLimit(t *testing.T) {
-	z, err := zscore.New(20)
+	z, err := simple.NewZScore(20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 )
 
 // TestWatch: each judged score is watched once, with its task and what was expected, and the results are those without.
 func TestWatch(t *testing.T) {
-	z := detectors.Must(zscore.New(5))
+	z := detectors.Must(simple.NewZScore(5))
 	var seen []Watched
 	fold := func(watch func(*Watched)) (*State, []Row) {
 		cfg := watched()

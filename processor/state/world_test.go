@@ -8,9 +8,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/bins"
-	"odradek/detectors/ops/scan"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/scan"
+	"odradek/detectors/simple"
 	"odradek/processor/anomaly"
 )
 
@@ -20,11 +19,11 @@ func init() { replayStride = 50 } // the logs of the tests are short
 // was given, and in which order.
 type fake struct {
 	id, window, least, carry, lag int
-	bins                          *bins.Params // nil: no summary
-	counts                        bool         // of a grid
+	bins                          *detectors.BinParams // nil: no summary
+	counts                        bool                 // of a grid
 }
 
-func (f *fake) Summary(dim int) *bins.Params {
+func (f *fake) Summary(dim int) *detectors.BinParams {
 	if f.bins == nil {
 		return nil
 	}
@@ -37,7 +36,7 @@ func (f *fake) Op() detectors.Op {
 	if f.counts {
 		return scan.Op
 	}
-	return zscore.Op
+	return simple.OpZScore
 }
 
 func (f *fake) Params() detectors.Words {

@@ -13,7 +13,7 @@ import (
 
 	"odradek/cmd/bench/report"
 	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/sst"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -146,7 +146,7 @@ var ikasstProgram string
 
 // IKASST measures IKA-SST on one core, tasks of 16 fresh samples.
 func (b *Bench) IKASST(ctx context.Context) ([]report.Row, error) {
-	det, err := ikasst.New(ikasst.Params{Window: sstWindow, Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
+	det, err := sst.NewIKA(sst.IKAOpParams{Window: sstWindow, Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
 	if err != nil {
 		return nil, err
 	}

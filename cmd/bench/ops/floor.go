@@ -4,12 +4,10 @@ import (
 	"math"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/discord"
-	"odradek/detectors/ops/discords"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
-	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/discord"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
+	"odradek/detectors/sst"
 )
 
 // opsKrylov is the dimension of the Krylov space for rank sstRank.
@@ -18,8 +16,8 @@ const opsKrylov = 5
 // floors are the least known work of a task of each op, by its shape. A shape of another
 // op has its input alone.
 var floors = map[detectors.Op]func(s *detectors.Shape) work{
-	ikasst.Op: func(s *detectors.Shape) work { return sstWork(s.Values.Int(detectors.WindowParam), s.Fresh) },
-	svdsst.Op: func(s *detectors.Shape) work {
+	sst.OpIKA: func(s *detectors.Shape) work { return sstWork(s.Values.Int(detectors.WindowParam), s.Fresh) },
+	sst.OpSVD: func(s *detectors.Shape) work {
 		return svdWork(s.Values.Int(detectors.WindowParam), s.Values.Int("RANK"), s.Fresh)
 	},
 	lof.Op: func(s *detectors.Shape) work {
@@ -35,7 +33,7 @@ var floors = map[detectors.Op]func(s *detectors.Shape) work{
 		every := s.Values.Int("EVERY")
 		return discordWork(s.Values.Int(detectors.WindowParam), s.Values.Int("MAX_LENGTH"), s.Values.Int("LENGTHS"), (s.Fresh-1)/every+1, every)
 	},
-	discords.Op: func(s *detectors.Shape) work {
+	discord.OpTop: func(s *detectors.Shape) work {
 		n, least, most := s.Values.Int(detectors.WindowParam), s.Values.Int("MIN_LENGTH"), s.Values.Int("MAX_LENGTH")
 		if s.Fresh < n {
 			most = least // further lengths add next to nothing

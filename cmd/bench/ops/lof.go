@@ -15,7 +15,7 @@ import (
 
 	"odradek/cmd/bench/report"
 	"odradek/detectors"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/lof"
 )
 
 // The parameters of the lof figures.
@@ -72,7 +72,7 @@ func (b *Bench) lofRate(ctx context.Context, det detectors.Detector, keys, fresh
 
 // LOFWindows measures local outlier factors of whole windows on one core.
 func (b *Bench) LOFWindows(ctx context.Context) ([]report.Row, error) {
-	det, err := lof.New(lof.Params{Window: lofWindow, K: lofK, Tumbling: true})
+	det, err := lof.New(lof.OpParams{Window: lofWindow, K: lofK, Tumbling: true})
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (b *Bench) LOFWindows(ctx context.Context) ([]report.Row, error) {
 
 // LOFStride also requires the scores to equal those of the whole windows, to the bit.
 func (b *Bench) LOFStride(ctx context.Context) ([]report.Row, error) {
-	det, err := lof.New(lof.Params{Window: lofWindow, K: lofK})
+	det, err := lof.New(lof.OpParams{Window: lofWindow, K: lofK})
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ import (
 	"odradek/cmd/bench/report"
 	"odradek/cuda"
 	"odradek/detectors"
-	"odradek/detectors/ops/scan"
-	"odradek/detectors/ops/topn"
+	"odradek/detectors/knn"
+	"odradek/detectors/scan"
 )
 
 // The limits of an H100 or H200 behind the floors: its clock, lanes that add
@@ -363,7 +363,7 @@ func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]rep
 	if err != nil {
 		return nil, err
 	}
-	if in.op == topn.Op {
+	if in.op == knn.OpTopN {
 		if err := in.check(ctx, e); err != nil {
 			return nil, err
 		}

@@ -14,8 +14,7 @@ import (
 	"odradek/cmd/bench/gpu"
 	"odradek/cmd/bench/report"
 	"odradek/cuda"
-	"odradek/detectors/ops/ikasst"
-	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/sst"
 )
 
 // scaleShapes are shapes with different limits of several devices: arithmetic, the copies, and
@@ -24,7 +23,7 @@ import (
 func scaleShapes() []shape {
 	shapes := []shape{shapeNamed("lof N=1024 d=8 k=20")}
 	for _, s := range allShapes() {
-		if s.op != ikasst.Op && s.op != svdsst.Op || s.apart {
+		if s.op != sst.OpIKA && s.op != sst.OpSVD || s.apart {
 			continue
 		}
 		s.kernel, s.whole = 0, 0

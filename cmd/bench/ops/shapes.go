@@ -6,9 +6,9 @@ import (
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
+	"odradek/detectors/discord"
 	"odradek/detectors/ops"
-	"odradek/detectors/ops/discords"
-	"odradek/detectors/ops/scan"
+	"odradek/detectors/scan"
 )
 
 // shape is a shape of an op with the options of its measurement: one row of ops, or two.
@@ -170,7 +170,7 @@ func allShapes() []shape {
 }
 
 func newShape(op detectors.Op, s *detectors.Shape) shape {
-	profile := op == discords.Op && s.Fresh > 1 // of one long series
+	profile := op == discord.OpTop && s.Fresh > 1 // of one long series
 	nulls := op == scan.Op && s.Values.Int("REPLICATES") > 0
 	return shape{
 		op: op, name: fmt.Sprintf("%v %s", op, s.Name), unit: s.Unit, dim: s.Dim, fresh: s.Fresh, chain: s.Chain, tasks: s.Tasks,

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/discords"
+	"odradek/detectors/discord"
 )
 
 // TestCaseShapes: every op has cases that are benchmarks, and their shapes can be packed
@@ -30,7 +30,7 @@ func TestCaseShapes(t *testing.T) {
 				t.Errorf("%s: %v", in.name, err)
 			}
 			r := batch.Rows(0)
-			if op == discords.Op { // no score but where a discord is new
+			if op == discord.OpTop { // no score but where a discord is new
 				if r.Detail[2] == detectors.NoRow {
 					t.Errorf("%s: no discord", in.name)
 				}

@@ -9,7 +9,7 @@ import (
 
 	"odradek/cmd/bench/report"
 	"odradek/detectors"
-	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/sst"
 )
 
 // The parameters of the svdsst-cpu figure.
@@ -27,7 +27,7 @@ var svdsstProgram string
 // SVDSST measures SVD-SST on one core, tasks of one fresh sample.
 func (b *Bench) SVDSST(ctx context.Context) ([]report.Row, error) {
 	s := shape{dim: 1, fresh: 1, tasks: 64, det: func() (detectors.Detector, error) {
-		return svdsst.New(svdsst.Params{Window: svdWindow, Rank: svdRank})
+		return sst.NewSVD(sst.SVDOpParams{Window: svdWindow, Rank: svdRank})
 	}}
 	in, err := s.input()
 	if err != nil {

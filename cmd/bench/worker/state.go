@@ -20,7 +20,7 @@ import (
 	"odradek/cmd/bench/testbed"
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 )
@@ -114,7 +114,7 @@ func memoryChild(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	det, err := zscore.New(memoryWindow)
+	det, err := simple.NewZScore(memoryWindow)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/discord"
-	"odradek/detectors/ops/discords"
 	"odradek/processor/state"
 )
 
@@ -38,7 +37,7 @@ const (
 // block merges the heatmap of a window of detector d into that of the series. It ignores blocks
 // of other kinds, and treats the samples of the window as evenly spaced.
 func (p *plot) block(d detectors.Detector, stride int, r *state.BlockRow) error {
-	if r.MediaType != discords.MediaType {
+	if r.MediaType != discord.MediaType {
 		return nil
 	}
 	var h discord.Heatmap

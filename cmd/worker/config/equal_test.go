@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
+	"odradek/detectors/knn"
+	"odradek/detectors/lof"
 	"odradek/detectors/seedtest"
 	"odradek/processor/state/series"
 )
@@ -27,7 +27,7 @@ func TestCrowded(t *testing.T) {
 	of := func(d detectors.Detector) *series.DetectorConfig {
 		return &series.DetectorConfig{Name: "d", Detector: d}
 	}
-	density := of(detectors.Must(lof.New(lof.Params{Window: 256, K: 20})))
+	density := of(detectors.Must(lof.New(lof.OpParams{Window: 256, K: 20})))
 	for _, c := range []struct {
 		name    string
 		samples EqualSamples
@@ -37,8 +37,8 @@ func TestCrowded(t *testing.T) {
 		{"exact", exact, density, false},
 		{"rounded", rounded, density, true},
 		{"few", few, density, false},
-		{"a larger K", rounded, of(detectors.Must(lof.New(lof.Params{Window: 1024, K: 512}))), true},
-		{"a K as large as the share", rounded, of(detectors.Must(lof.New(lof.Params{Window: 40, K: 20}))), true},
+		{"a larger K", rounded, of(detectors.Must(lof.New(lof.OpParams{Window: 1024, K: 512}))), true},
+		{"a K as large as the share", rounded, of(detectors.Must(lof.New(lof.OpParams{Window: 40, K: 20}))), true},
 		{"by distances", rounded, of(detectors.Must(knn.New(knn.Params{Window: 256, K: 20}))), false},
 	} {
 		text := c.samples.Crowded(c.d, []int{1})

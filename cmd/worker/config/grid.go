@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/detectors/ops/scan"
+	"odradek/detectors/scan"
 	"odradek/processor"
 	"odradek/processor/state/series"
 )
@@ -43,7 +43,7 @@ func leastP(d *DetectorSettings) (float64, bool) {
 	v := d.values(none)
 	model, ok := v["MODEL"].(int)
 	replicates, _ := v["REPLICATES"].(int)
-	if !ok || model > int(scan.Bernoulli) || replicates == 0 {
+	if !ok || model > int(scan.ModelBernoulli) || replicates == 0 {
 		return 1, false
 	}
 	return 1 / float64(replicates+1), true
@@ -64,7 +64,7 @@ func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, e
 	}
 	model, _ := v["MODEL"].(int)
 	g := &series.Grid{Columns: width, Rows: d.Window / width, X: columns[0], Y: columns[1], Count: -1, Baseline: -1,
-		Span: d.Grid.Span.Microseconds(), Stride: d.Grid.Stride.Microseconds(), Learn: d.Grid.Learn, Signed: model == int(scan.Normal)}
+		Span: d.Grid.Span.Microseconds(), Stride: d.Grid.Stride.Microseconds(), Learn: d.Grid.Learn, Signed: model == int(scan.ModelNormal)}
 	g.Box = [4]float64{0, 0, float64(g.Columns), float64(g.Rows)}
 	copy(g.Fields[:], names)
 	if len(columns) > 2 {

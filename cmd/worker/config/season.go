@@ -13,7 +13,6 @@ import (
 	_ "time/tzdata" // for hosts and images without zones
 
 	"odradek/detectors"
-	ops "odradek/detectors/ops/season"
 	"odradek/detectors/season"
 )
 
@@ -152,12 +151,12 @@ func weekdayOf(name string) (time.Weekday, bool) {
 // seasonDetector returns the detector of op season of resolved settings and the op's own.
 func (d *DetectorSettings) seasonDetector() (detectors.Detector, error) {
 	v := d.values(none)
-	return ops.New(ops.Params{Week: d.Season.Period == "week", Bins: v.Int("BINS"), Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"),
+	return season.New(season.OpParams{Week: d.Season.Period == "week", Bins: v.Int("BINS"), Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"),
 		Offsets: d.Season.offsets, Days: d.Season.days})
 }
 
 // isSeason reports whether the detector reads the times of samples.
-func (d *DetectorSettings) isSeason() bool { return d.Op == ops.Op.String() }
+func (d *DetectorSettings) isSeason() bool { return d.Op == season.Op.String() }
 
 // season checks the settings of a detector's zone and calendar.
 func (k *checker) season(short string, d *DetectorSettings) {
@@ -165,7 +164,7 @@ func (k *checker) season(short string, d *DetectorSettings) {
 	if !d.isSeason() {
 		for name, set := range map[string]bool{"PERIOD": s.Period == "week", "ZONE": s.Zone != "UTC", "CALENDAR": s.Calendar != ""} {
 			if set {
-				k.add(short+name, "set, but op "+d.Op+" reads no times", "use "+Prefix+short+"OP="+ops.Op.String()+" or remove it")
+				k.add(short+name, "set, but op "+d.Op+" reads no times", "use "+Prefix+short+"OP="+season.Op.String()+" or remove it")
 			}
 		}
 		return

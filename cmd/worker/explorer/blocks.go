@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"odradek/detectors/discord"
-	"odradek/detectors/ops/discords"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/web"
@@ -167,7 +166,7 @@ func (r *blockReading) take(rec *record.Record) (more bool) {
 		v, _ := rec.Header(name)
 		return string(v)
 	}
-	if text("odradek.detector") != r.detector.Name || text("content-type") != discords.MediaType {
+	if text("odradek.detector") != r.detector.Name || text("content-type") != discord.MediaType {
 		return true
 	}
 	var faults []error

@@ -12,7 +12,6 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors/discord"
-	"odradek/detectors/ops/discords"
 	"odradek/processor/kafkatest"
 	"odradek/processor/web"
 	"odradek/schemas/output"
@@ -66,7 +65,7 @@ func (b *bed) blockRecord(key, detector string, i int, data []byte) kafkatest.Re
 	return kafkatest.Record{Topic: "blocks", Partition: -1, Key: []byte(key), Time: b.at(last) / 1000, Value: data,
 		Headers: []kafkatest.Header{header("odradek.source.topic", "in"), header("odradek.source.partition", "0"),
 			header("odradek.source.offset", strconv.Itoa(last)),
-			header("content-type", discords.MediaType), header("odradek.detector", detector),
+			header("content-type", discord.MediaType), header("odradek.detector", detector),
 			header("odradek.from", strconv.FormatInt(b.at(25*i), 10)), header("odradek.to", strconv.FormatInt(b.at(last), 10))}}
 }
 

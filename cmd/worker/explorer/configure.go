@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"odradek/cmd/worker/config"
-	"odradek/detectors/ops/discords"
+	"odradek/detectors/discord"
 	"odradek/detectors/threshold"
 	"odradek/processor/cycle"
 	"odradek/processor/feedback"
@@ -77,7 +77,7 @@ func inputOf(c *config.Config, registry *registry.Client) (*Input, error) {
 		}
 		in := &state.Detectors[i]
 		own := Detector{Name: d.Name, Op: d.Op, Rule: d.Alarm.Threshold, Fields: mapping.ColumnNames(columns), Fixed: fixed,
-			Heatmap: d.Op == discords.Op.String(), Judged: in.Threshold != nil, Shadow: in.Shadow, Reads: in.Keys}
+			Heatmap: d.Op == discord.OpTop.String(), Judged: in.Threshold != nil, Shadow: in.Shadow, Reads: in.Keys}
 		if own.Heatmap && in.Detector.Window() > 1 {
 			own.Lead = in.Stride - 1
 		}

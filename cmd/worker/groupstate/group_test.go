@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/processor/state"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
@@ -16,7 +16,7 @@ import (
 
 // The command's idea of a changelog key is keystate's.
 func TestRecordKeys(t *testing.T) {
-	det, err := zscore.New(600)
+	det, err := simple.NewZScore(600)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"odradek/detectors/ops/zscore"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
 	"odradek/processor/state/changelog"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
@@ -21,7 +21,7 @@ const (
 
 // setsOf returns the sets of detectors on windows of one to three columns.
 func setsOf(t *testing.T, fingerprint uint64) *series.Sets {
-	z, err := zscore.New(window)
+	z, err := simple.NewZScore(window)
 	if err != nil {
 		t.Fatal(err)
 	}

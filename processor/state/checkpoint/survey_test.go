@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/processor/state/changelog"
 	"odradek/processor/state/series"
 )
@@ -20,7 +20,7 @@ func head(last int64, bytes int) []byte {
 
 // TestCut keeps the keys that were used last, as many as fit.
 func TestCut(t *testing.T) {
-	z, err := zscore.New(1000)
+	z, err := simple.NewZScore(1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/detectors/ops/zscore"
+	"odradek/detectors/simple"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 )
 
 // TestCheck: each fault of a valid configuration is found, alone.
 func TestCheck(t *testing.T) {
-	z, err := zscore.New(5)
+	z, err := simple.NewZScore(5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/detectors/bins"
 	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
@@ -50,11 +49,11 @@ type Setup struct {
 	Explain  detectors.Explainer
 	Locate   detectors.Locator
 	Blocker  detectors.Blocker
-	Valued   bool         // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
-	Traced   bool         // a series has a Trace of its scores
-	Followed bool         // its scores are more than rows: they are judged, or traced
-	Replays  bool         // a state depends on the results of each task, so a replay scores it again
-	Summary  *bins.Params // of what leaves its window; nil: none
+	Valued   bool                 // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
+	Traced   bool                 // a series has a Trace of its scores
+	Followed bool                 // its scores are more than rows: they are judged, or traced
+	Replays  bool                 // a state depends on the results of each task, so a replay scores it again
+	Summary  *detectors.BinParams // of what leaves its window; nil: none
 }
 
 // NewSetup derives the setup of the detector at index in the configuration, on a window of

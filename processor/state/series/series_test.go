@@ -9,9 +9,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/bins"
-	"odradek/detectors/ops/zscore"
 	"odradek/detectors/seedtest"
+	"odradek/detectors/simple"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/changelog"
@@ -23,7 +22,7 @@ type scorer struct {
 	bins   bool // it has a summary
 }
 
-func (d scorer) Op() detectors.Op        { return zscore.Op }
+func (d scorer) Op() detectors.Op        { return simple.OpZScore }
 func (d scorer) Params() detectors.Words { return nil }
 func (d scorer) Window() int             { return d.window }
 
@@ -35,11 +34,11 @@ func (d scorer) AppendFindings(dst []detectors.Finding, _ detectors.Rows) []dete
 	return dst
 }
 
-func (d scorer) Summary(columns int) *bins.Params {
+func (d scorer) Summary(columns int) *detectors.BinParams {
 	if !d.bins {
 		return nil
 	}
-	p := &bins.Params{Dim: columns}
+	p := &detectors.BinParams{Dim: columns}
 	if err := p.Defaults(); err != nil {
 		panic(err)
 	}

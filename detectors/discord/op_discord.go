@@ -1,0 +1,492 @@
+// Package discord is op discord: the distance of the newest subsequence to its nearest
+// neighbour in the past. The method is package detectors/discord.
+package discord
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+
+	"odradek/detectors"
+	"odradek/detectors/signals"
+)
+
+// Op is the distance of the subsequence that ends at a sample to its nearest
+// neighbours in the past: left discords.
+const Op detectors.Op = 7
+
+var spec = detectors.Spec{
+	Name: "discord", Elem: detectors.F64,
+	Finds: "shape unlike the last {window} readings",
+	Help:  "left discords: how much the shape of the last samples differs from that of every earlier subsequence",
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 6, Max: MaxWindow,
+			Help: "samples that a score reads, those of its subsequence included; at least twice the longest subsequence"},
+		{Name: "LENGTH", Type: detectors.Int, Default: 64, Min: minLength, Max: MaxLength,
+			Help: "samples of a subsequence, the shortest where there are several lengths. As long as what repeats itself, or somewhat longer."},
+		{Name: "MAX_LENGTH", Type: detectors.Int, Default: 0, Max: MaxLength,
+			Help: "samples of the longest subsequence; 0 means LENGTH. The score of several lengths is the mean of theirs; for separate " +
+				"scores use a detector for each."},
+		{Name: "LENGTHS", Type: detectors.Int, Default: 0, Max: mostLengths,
+			Help: "number of lengths from LENGTH to MAX_LENGTH, each longer than the one before by the same factor; 0 makes the factor 1.5, or a " +
+				"little less."},
+		{Name: "K", Type: detectors.Int, Default: 1, Min: 1, Max: 64, Word: 1,
+			Help: "nearest subsequences that a subsequence is compared with, none of which overlaps another. With 2 a fault that has " +
+				"happened before is found once more."},
+		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window
+		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 3,
+			Help: "compare subsequences whose values are all equal with each other alone. Otherwise they are as unlike all others as two " +
+				"subsequences without correlation."},
+		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
+			Help: "samples of which one is scored: the newest of STRIDE, which is a multiple of it, and each EVERY-th before. So scores take that " +
+				"part of the time, and since those of neighbouring samples are similar, a large WINDOW with SMOOTH finds as much. " +
+				"Settings that count samples with a score count those alone, such as SMOOTH, HISTORY and CLOSE_AFTER."},
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
+			Help: "samples before the first score, from twice the longest subsequence to WINDOW; 0 means 8 times the longest " +
+				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
+		{Name: "M", Type: detectors.Ints, Word: 5}, // lengths
+	},
+	// As measured in docs/quality.md for knn: a fault is in the scores of one more subsequence.
+	Defaults: []detectors.Default{
+		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
+		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string {
+			every := max(1, v.Int(detectors.EveryParam))
+			return strconv.Itoa((max(8, 2*max(v.Int("LENGTH"), v.Int("MAX_LENGTH"))) + every - 1) / every)
+		}, Words: "the scores of twice the longest subsequence, at least 8 samples"},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Window: v.Int(detectors.WindowParam), Length: v.Int("LENGTH"), MaxLength: v.Int("MAX_LENGTH"),
+			Lengths: v.Int("LENGTHS"), K: v.Int("K"), ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Every: v.Int(detectors.EveryParam),
+			MinPoints: v.Int("MIN_POINTS")})
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// Limits of the op.
+const (
+	MaxWindow   = 1 << 20 // samples
+	MaxLength   = 1 << 15 // of a subsequence, in samples
+	minLength   = 3       // two normalised values are always alike
+	mostLengths = 16
+	maxEvery    = 1 << 12
+)
+
+// Params are the parameters of the op; 0 means the default.
+type Params struct {
+	Window int // rows that a score reads, its subsequence included; at least twice the longest subsequence. No default
+	// Length is the length of a subsequence, of the shortest if there are several. No default.
+	Length      int
+	MaxLength   int  // of the longest, default Length
+	Lengths     int  // number of lengths from Length to MaxLength, a factor apart; default: one of 1.5 or less
+	K           int  // neighbours, default 1
+	ExcludeFlat bool // flat subsequences are compared with each other alone
+	// Every is the number of fresh rows from one that is scored to the next, counted back from a task's newest; default 1.
+	Every int
+	// MinPoints is the number of rows from which there is a score, those of the scored
+	// subsequence included: at least twice the longest subsequence. Default 8 times that, but
+	// not more than Window.
+	MinPoints int
+}
+
+// lengths returns the subsequences' lengths, rising, for parameters without faults.
+func (p *Params) lengths() []int {
+	ratio := float64(p.MaxLength) / float64(p.Length)
+	n := p.Lengths
+	if n == 0 {
+		n = min(mostLengths, 1+int(math.Ceil(math.Log(ratio)/math.Log(1.5)-1e-9)))
+	}
+	var all []int
+	for i := range n {
+		exponent := 0.0
+		if n > 1 {
+			exponent = float64(i) / float64(n-1)
+		}
+		all = append(all, int(math.Round(float64(p.Length)*math.Pow(ratio, exponent))))
+	}
+	return slices.Compact(all)
+}
+
+type detector struct {
+	params  detectors.Words
+	p       Params
+	lengths []int
+}
+
+// The parameters of a task; the lengths are after them.
+const (
+	paramK = iota
+	paramPoints
+	paramExclude
+	paramEvery
+	paramHeader
+)
+
+// New returns the detector of the op, as discord.LeftQuery defines it. The
+// score of a row is the score of the subsequence that ends there. It is compared with those that end before
+// it begins and lie in the last Window rows up to it: the score is the mean of its distances to the K
+// nearest, divided by sqrt(2m). So it is 0 for a copy, 1 where all correlations are 0, and sqrt(2) at most,
+// whatever the length.
+//
+// With several lengths the score is the mean of theirs, since there is one threshold for
+// all; they are in Detail, a float32 for each score and length. A score is NaN where
+// one of the lengths has none: with a value that is not finite in the subsequence, or
+// where no earlier subsequence can be compared with it. There is no carry: a score depends on
+// the rows of its window alone. It covers the rows of the longest subsequence.
+//
+// The error names every fault of the parameters.
+func New(p Params) (detectors.Detector, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	p.MaxLength, p.K, p.Every = cmp.Or(p.MaxLength, p.Length), cmp.Or(p.K, 1), cmp.Or(p.Every, 1)
+	if p.Length < minLength || p.Length > MaxLength {
+		fault("subsequences of %d samples: use %d to %d", p.Length, minLength, MaxLength)
+	}
+	if p.MaxLength < p.Length || p.MaxLength > MaxLength {
+		fault("the longest subsequence is of %d samples, use the shortest's %d to %d", p.MaxLength, p.Length, MaxLength)
+	}
+	if p.Lengths < 0 || p.Lengths > mostLengths || p.Lengths > 1 && p.MaxLength == p.Length ||
+		p.Lengths == 1 && p.MaxLength > p.Length {
+		fault("%d lengths from %d to %d samples: use 2 to %d, or 0 for the default, and 1 only where the longest is the shortest", p.Lengths,
+			p.Length, p.MaxLength, mostLengths)
+	}
+	if p.Window < 2 || p.Window > MaxWindow {
+		fault("window is %d samples, use 6 to %d", p.Window, MaxWindow)
+	} else if p.Window < 2*p.MaxLength {
+		fault("window of %d samples is too small for subsequences of %d: use at least twice as many, %d, or a smaller subsequence", p.Window,
+			p.MaxLength, 2*p.MaxLength)
+	}
+	if p.K < 1 || p.K > 64 {
+		fault("k is %d, use 1 to 64", p.K)
+	}
+	if p.Every < 1 || p.Every > maxEvery {
+		fault("a score every %d samples, use 1 to %d", p.Every, maxEvery)
+	}
+	if p.MinPoints == 0 {
+		p.MinPoints = min(p.Window, 8*p.MaxLength)
+	} else if p.MinPoints < 2*p.MaxLength || p.MinPoints > p.Window {
+		fault("%d samples before a score are too few or too many: use twice the longest subsequence, %d, to the window, or 0 for the default",
+			p.MinPoints, 2*p.MaxLength)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: discord: %w", errors.Join(faults...))
+	}
+	d := &detector{make(detectors.Words, paramHeader), p, p.lengths()}
+	d.params.SetInt(paramK, p.K)
+	d.params.SetInt(paramPoints, p.Window)
+	d.params.SetBool(paramExclude, p.ExcludeFlat)
+	d.params.SetInt(paramEvery, p.Every)
+	for _, m := range d.lengths {
+		d.params = append(d.params, uint32(m))
+	}
+	return d, nil
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+func (d *detector) Window() int             { return d.p.Window }
+
+// Reach returns the rows of the longest subsequence.
+func (d *detector) Reach() (from, to int) { return d.p.MaxLength - 1, 0 }
+
+// Every returns the number of fresh rows of which one is scored.
+func (d *detector) Every() int { return d.p.Every }
+
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.p.MinPoints {
+		return detectors.Outputs{}, false
+	}
+	n.Scores = (v.Fresh-1)/d.p.Every + 1
+	if len(d.lengths) > 1 {
+		n.Detail = n.Scores * len(d.lengths)
+	}
+	return n, true
+}
+
+// AppendFindings sets Length to the length with the highest score.
+func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	for i, s := range r.Scores {
+		to := scored(&r, i)
+		dst = append(dst, detectors.Finding{Fresh: to - r.Len() + r.Fresh, From: to - d.p.MaxLength + 1, To: to, Score: float64(s),
+			Length: d.highest(&r, i)})
+	}
+	return dst
+}
+
+// scored returns the row of score i.
+func scored(r *detectors.Rows, i int) int {
+	return r.Len() - 1 - (len(r.Scores)-1-i)*r.Params.Int(paramEvery)
+}
+
+// scoreOf returns which score is that of a fresh row.
+func scoreOf(r *detectors.Rows, fresh int) int {
+	return len(r.Scores) - 1 - (r.Fresh-1-fresh)/r.Params.Int(paramEvery)
+}
+
+// highest returns the length with the highest of score i.
+func (d *detector) highest(r *detectors.Rows, i int) int {
+	n := len(d.lengths)
+	best := 0
+	for a := 1; a < n; a++ {
+		if r.Detail.Float32(i*n+a) > r.Detail.Float32(i*n+best) {
+			best = a
+		}
+	}
+	return d.lengths[best]
+}
+
+// query returns the query of score i with length m.
+func query(r *detectors.Rows, i, m int) LeftQuery {
+	end := scored(r, i) + 1
+	return LeftQuery{M: m, K: r.Params.Int(paramK), From: max(0, end-r.Params.Int(paramPoints)), At: end - m,
+		ExcludeFlat: r.Params.Bool(paramExclude)}
+}
+
+// Explain expects the shape of the nearest subsequence, at the level and the scale of the rows that fit it. A value's share is
+// its share of the squared distance.
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+	i := scoreOf(&r, fresh)
+	m := d.highest(&r, i)
+	q := query(&r, i, m)
+	memory := pool.Get().(*memory)
+	defer pool.Put(memory)
+	memory.left.Load(r.X64, r.Dim)
+	memory.left.Length(m, q.ExcludeFlat)
+	score, places := memory.left.Neighbours(&memory.own.left, q.From, q.At, 1)
+	if !(score > 0) {
+		return detectors.Part{}, false
+	}
+	off, ok := memory.left.Explain(expected, contribution, places[0], q.At, since)
+	return detectors.PartOf(q.At, since, off), ok
+}
+
+// Describe returns the nearest subsequences in the past, with the distances that the score is the mean of, 0 to the root of 2. Of
+// several lengths, they are those of the length with the highest score.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	i := scoreOf(&r, fresh)
+	m := d.highest(&r, i)
+	q := query(&r, i, m)
+	memory := pool.Get().(*memory)
+	defer pool.Put(memory)
+	memory.left.Load(r.X64, r.Dim)
+	memory.left.Length(m, q.ExcludeFlat)
+	e := detectors.Evidence{From: q.At, To: q.At + m - 1, Part: detectors.OneRow(q.At + m - 1)}
+	_, found := memory.left.Neighbours(&memory.own.left, q.From, q.At, q.K)
+	places, before := slices.Clone(found), 0.0
+	for k, at := range places {
+		sum := memory.left.Score(&memory.own.left, q.From, q.At, k+1) * float64(k+1)
+		e.Inputs = append(e.Inputs, detectors.Input{Role: detectors.Neighbour, From: at, To: at + m - 1, Distance: sum - before})
+		before = sum
+	}
+	e.Measures = []detectors.Measure{{Name: "samples of a subsequence", Field: detectors.AllFields, Value: float64(m)}}
+	for a, length := range d.lengths {
+		if len(d.lengths) > 1 {
+			e.Measures = append(e.Measures, detectors.Measure{Name: fmt.Sprintf("score of length %d", length), Field: detectors.AllFields,
+				Value: float64(r.Detail.Float32(i*len(d.lengths) + a))})
+		}
+	}
+	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
+	if len(places) > 0 {
+		if off, ok := memory.left.Explain(expected, shares, places[0], q.At, 0); ok {
+			e.Part, e.Fields = detectors.PartOf(q.At, 0, off), shares
+		}
+	}
+	return e
+}
+
+// lengths returns the lengths of a task.
+func lengths(r *detectors.Rows) detectors.Words { return r.Params[paramHeader:] }
+
+// setOutputs sets the outputs of score i and length a; lengths ascend between calls.
+func setOutputs(r *detectors.Rows, i, a, lengths int, score float64, sum *float64) {
+	if a == 0 {
+		*sum = 0
+	}
+	if *sum += score; lengths > 1 {
+		r.Detail.SetFloat32(i*lengths+a, float32(score))
+	}
+	if a == lengths-1 {
+		r.Scores[i] = float32(*sum / float64(lengths))
+	}
+}
+
+func score(r detectors.Rows) {
+	lengths := lengths(&r)
+	for i := range r.Scores {
+		sum := 0.0
+		for a, m := range lengths {
+			setOutputs(&r, i, a, len(lengths), query(&r, i, int(m)).Define(r.X64, r.Dim), &sum)
+		}
+	}
+}
+
+type memory struct {
+	left    LeftScorer
+	own     workspace
+	sums    []float64
+	lengths []int
+}
+
+// workspace is the memory of one goroutine that computes scores.
+type workspace struct {
+	left   LeftMemory
+	scores []float64 // by length
+}
+
+// searchers is separate from pool: its scratch memory contains no series.
+var (
+	pool      = sync.Pool{New: func() any { return new(memory) }}
+	searchers = sync.Pool{New: func() any { return new(workspace) }}
+)
+
+// chunkCost is the approximate cost in nanoseconds of one call of f in a long task.
+const chunkCost = 500_000
+
+// mostPrepared is the number of subsequences of all lengths, for a window, that are prepared at once: at 16 bytes each.
+const mostPrepared = 1 << 22
+
+func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
+	m := pool.Get().(*memory)
+	defer pool.Put(m)
+	m.left.Load(r.X64, r.Dim)
+	n := len(r.Scores)
+	m.sums = slices.Grow(m.sums[:0], n)[:n]
+	all := lengths(r)
+	cost := cost(r)
+	// The division of the lengths depends on the parameters alone.
+	together := max(1, mostPrepared/(r.Dim*r.Params.Int(paramPoints)))
+	for first := 0; first < len(all); first += together {
+		m.lengths = m.lengths[:0]
+		for _, length := range all[first:min(first+together, len(all))] {
+			m.lengths = append(m.lengths, int(length))
+		}
+		m.left.Lengths(m.lengths, r.Params.Int(paramK), r.Params.Bool(paramExclude))
+		score := func(w *workspace, from, to int) {
+			w.scores = slices.Grow(w.scores[:0], len(m.lengths))[:len(m.lengths)]
+			for i := from; i < to && ctx.Err() == nil; i++ {
+				q := query(r, i, m.lengths[0])
+				m.left.Scores(&w.left, w.scores, q.From, q.At+q.M)
+				for a, score := range w.scores {
+					setOutputs(r, i, first+a, len(all), score, &m.sums[i])
+				}
+			}
+		}
+		if cost < detectors.LongTask {
+			score(&m.own, 0, n)
+			continue
+		}
+		each := max(1, n*chunkCost/cost)
+		parallel((n+each-1)/each, func(k int) {
+			w := searchers.Get().(*workspace)
+			score(w, k*each, min((k+1)*each, n))
+			searchers.Put(w)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// cost is as measured, but for subsequences that are computed alone because they lie far from others.
+func cost(r *detectors.Rows) int {
+	lengths := lengths(r)
+	points := min(r.Len(), r.Params.Int(paramPoints))
+	row, speed := 1+len(lengths), 36 // of a row, in ns, and products a ns
+	if r.Dim > 1 || r.Params.Int(paramK) > 1 {
+		row += len(lengths) // for roots
+	} else if points > LeftFiltered {
+		speed = 58
+	}
+	longest := int(lengths[len(lengths)-1])
+	return r.Dim * (r.Len()*row + len(r.Scores)*points*(longest+8*len(lengths)+12)/speed)
+}
+
+// compare allows 1e-6 and a millionth: a correlation is exact to some 1e-15, and the
+// score of a copy, the square root of its difference from 1, to some 1e-7.
+func compare(_ *detectors.Rows, got, want detectors.Result) error {
+	const tol = 1e-6
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, tol), detectors.CompareScores(got.Detail.F32(), want.Detail.F32(),
+		tol, tol))
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(p Params, dim, extra int, fresh []int, values ...signals.Signal) *detectors.Case {
+		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	flip := func() bool { return rng.IntN(2) == 0 }
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 96, Length: 8, K: 1 + rng.IntN(3), ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 1, 5, 16}, s)
+	}
+	for _, s := range signals.All(rng) {
+		p := Params{Window: 80, Length: 5, MaxLength: 30, Lengths: 2 + rng.IntN(3), K: 1 + rng.IntN(2), ExcludeFlat: flip()}
+		add(p, 1, 0, []int{3, 1}, s)
+	}
+	for _, dim := range []int{2, 3, 5} {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 64, Length: 6, K: 1 + rng.IntN(3), ExcludeFlat: flip()}, dim, 0, []int{3, 1}, s...)
+		s = signals.All(rng)[:14] // finite
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 70, Length: 4, MaxLength: 20, ExcludeFlat: flip()}, dim, 0, []int{17, 1}, s...)
+	}
+	// Steps of 1e9, rests, and a window that is one period long.
+	step := signals.Signal{Name: "step of 1e9", At: func(i, n int) float64 { return 1e9*float64(i*3/n) + rng.NormFloat64() }}
+	rest := signals.Signal{Name: "rests", At: func(i, _ int) float64 { return rng.NormFloat64() * float64(i/40%2) }}
+	period := signals.Signal{Name: "period", At: func(i, _ int) float64 { return float64(i % 90 * (i % 13)) }}
+	for _, s := range []signals.Signal{step, rest, period} {
+		add(Params{Window: 90, Length: 16, K: 1 + rng.IntN(2), ExcludeFlat: flip()}, 1, 30, []int{1, 16, 4}, s)
+	}
+	// The smallest; windows that are not full yet; one pair only; lengths around those of
+	// vectors and warps.
+	add(Params{Window: 6, Length: 3}, 1, 0, []int{1, 9}, signals.All(rng)[0])
+	add(Params{Window: 40, Length: 20, K: 3}, 2, 0, []int{1, 5}, signals.All(rng)[rng.IntN(3)])
+	for _, missing := range []int{1, 60, 120} {
+		add(Params{Window: 160, Length: 9, MinPoints: 20}, 1, -missing, []int{1, 4}, signals.All(rng)[rng.IntN(3)])
+	}
+	for _, m := range []int{7, 15, 16, 17, 31, 33, 63, 65, 100} {
+		p := Params{Window: 2*m + 1 + rng.IntN(200), Length: m, K: 1 + rng.IntN(2)}
+		add(p, 1, 0, []int{1 + rng.IntN(20)}, signals.All(rng)[rng.IntN(3)])
+	}
+	add(Params{Window: 700, Length: 257, MinPoints: 700}, 1, 0, []int{1, 3}, signals.All(rng)[1])
+	// A score every few rows: of parts of that, and of more rows than a block of the kernel scores at once.
+	for _, every := range []int{2, 3, 16, 40} {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 120, Length: 7, K: 1 + rng.IntN(2), Every: every, ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 16, 5, 33}, s...)
+		add(Params{Window: 130, Length: 5, MaxLength: 20, Lengths: 3, Every: every}, 1, 0, []int{80, 1, 7}, s[:4]...)
+		add(Params{Window: 90, Length: 6, Every: every, ExcludeFlat: flip()}, 2, 0, []int{16, 2}, s...)
+	}
+	add(Params{Window: 2048, Length: 64}, 1, 0, []int{1}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 2048, Length: 64}, 1, 0, []int{16}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 1024, Length: 32, MaxLength: 128, Lengths: 3, K: 2}, 1, 0, []int{1}, signals.All(rng)[0]).Bench = true
+	return cases
+}
+
+// Shapes score a sample or 16 of a key in a batch, at once or one after the other; and one sample of 32 with three lengths and a large
+// window, where the rate is that of the samples, not of the scores.
+func Shapes() []detectors.Shape {
+	shape := func(fresh, chain, tasks int) detectors.Shape {
+		const window, m = 2048, 64
+		s := detectors.Shape{
+			Name: fmt.Sprintf("window=%d m=%d, %d fresh", window, m, fresh), Unit: "scores/s", Dim: 1, Fresh: fresh, Chain: chain, Tasks: tasks,
+			Values: detectors.Values{detectors.WindowParam: window, "LENGTH": m, "MAX_LENGTH": m, "LENGTHS": 1, "EVERY": 1},
+		}
+		if chain > 0 {
+			s.Name += fmt.Sprintf(", %d tasks a key", chain)
+		}
+		return s
+	}
+	return []detectors.Shape{shape(1, 0, 1<<13), shape(1, 16, 1<<17), shape(16, 0, 1<<13), {
+		Name: "window=20000 m=50,100,200, one of 32 scored, 32 fresh", Unit: "samples/s", Dim: 1, Fresh: 32, Tasks: 1 << 9,
+		Values: detectors.Values{detectors.WindowParam: 20000, "LENGTH": 50, "MAX_LENGTH": 200, "LENGTHS": 3, "EVERY": 32},
+	}}
+}

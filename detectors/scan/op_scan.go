@@ -1,0 +1,492 @@
+// Package scan is op scan: the most anomalous regions of a grid of counts. The method is package
+// detectors/scan.
+package scan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"odradek/detectors"
+	"odradek/detectors/signals"
+)
+
+// Op finds the most anomalous rectangles of a grid of counts.
+const Op detectors.Op = 9
+
+var spec = detectors.Spec{
+	Name: "scan", Elem: detectors.I64,
+	Finds: "more than its baseline in a region, or less",
+	Help: "rectangles of a grid whose counts exceed the counts expected by their baselines, or with DIRECTION fall short of them (spatial " +
+		"scan statistic), with p-values. " +
+		"WINDOW samples are the cells of a grid, row after row, of a count and, with a second field, a baseline; the first grid is a series' " +
+		"first WINDOW samples, and another is searched every STRIDE samples: with a multiple of COLUMNS below WINDOW, rows are in several",
+	Version: 2, // the first map is the first WINDOW samples; null maps are each map's own
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
+			Help: "cells of the grid, a multiple of COLUMNS"},
+		{Name: "COLUMNS", Type: detectors.Int, Default: 32, Min: 1, Max: MaxWindow, Word: 1,
+			Help: "cells of a row of the grid; WINDOW/COLUMNS is the number of rows."},
+		{Name: "ROWS", Type: detectors.Int, Word: 2},
+		{Name: "MODEL", Type: detectors.Int, Default: int(ModelPoisson), Max: float64(paramModels - 1), Word: 3,
+			Help: "0 Poisson: counts are events, at a rate in proportion to the baseline; 1 Bernoulli: cases among as many trials as the baseline " +
+				"says; 2 normal: sums of as many normal values; 3 exponential: sums of as many waiting times. Of 0 and 1 there are p-values."},
+		{Name: "TOP", Type: detectors.Int, Default: 1, Min: 1, Max: MaxTop, Word: 4,
+			Help: "rectangles that are found, which share no cell"},
+		{Name: "MAX_ROWS", Type: detectors.Int, Default: 0, Max: MaxWindow, Word: 5,
+			Help: "rows of the largest rectangle; 0 means all."},
+		{Name: "MAX_COLUMNS", Type: detectors.Int, Default: 0, Max: MaxWindow, Word: 6,
+			Help: "columns of the largest rectangle; 0 means all."},
+		{Name: "REPLICATES", Type: detectors.Int, Default: DefaultReplicates, Max: 99_999, Word: 7,
+			Help: "null maps that p-values are estimated from; 0 means none."},
+		{Name: "SEED", Type: detectors.Int, Default: 1, Max: math.MaxInt32, Word: 8,
+			Help: "seed of the null maps, which each grid has its own of: the same seed gives a grid the same p-values."},
+		{Name: "VARIANCE", Type: detectors.Float, Default: 1.0, Min: 1e-30, Max: 1e30, Word: 9,
+			Help: "with MODEL=2, the variance of one of the values."},
+		{Name: detectors.DirectionParam, Type: detectors.Int, Word: 10},
+		{Name: detectors.LearntParam, Type: detectors.Bool, Word: 11},
+	},
+	Defaults: []detectors.Default{
+		{Name: "STRIDE", Value: func(v detectors.Values) string { return strconv.Itoa(v.Int(detectors.WindowParam)) }, Words: "WINDOW"},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		direction, _ := v[detectors.DirectionParam].(int)
+		learnt, _ := v[detectors.LearntParam].(bool)
+		return New(
+			OpParams{
+				Direction:  Direction(direction),
+				Learnt:     learnt,
+				Cells:      v.Int(detectors.WindowParam),
+				Columns:    v.Int("COLUMNS"),
+				Model:      OpModel(v.Int("MODEL")),
+				Top:        v.Int("TOP"),
+				MaxRows:    v.Int("MAX_ROWS"),
+				MaxColumns: v.Int("MAX_COLUMNS"),
+				Replicates: v.Int("REPLICATES"),
+				Seed:       v.Int("SEED"),
+				Variance:   v.Float("VARIANCE"),
+			},
+		)
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// Limits of the op.
+const (
+	MaxWindow = 1 << 20
+	MaxTop    = 32
+)
+
+// Params are the parameters of the op.
+type OpParams struct {
+	Cells, Columns      int // of the grid; Cells is a multiple of Columns
+	Model               OpModel
+	Top                 int // regions; 0 is 1
+	MaxRows, MaxColumns int // of a region; 0 is all
+	Replicates          int // null maps of a p-value; 0 is no p-values
+	Seed                int
+	Variance            float64 // of Normal
+	Direction           Direction
+	Learnt              bool // the baselines are sums of earlier counts, see scan.Replicates
+}
+
+// Model is a model of counts.
+type OpModel int
+
+// The models of counts: the families of package scan.
+const (
+	ModelPoisson OpModel = iota
+	ModelBernoulli
+	ModelNormal
+	ModelExponential
+	paramModels
+)
+
+// The parameters of a task, int32 each.
+const (
+	paramColumns = iota
+	paramRows
+	paramModel
+	paramTop
+	paramMaxRows
+	paramMaxColumns
+	paramReplicates
+	paramSeed
+	paramVariance
+	paramDirection
+	paramLearnt
+	paramCount
+)
+
+// words is the number of words of a region in a task's Detail: y1, x1, y2, x2; the count and
+// the baseline, int64; the expected count, the ratio and the p-value, float64. Where there is no
+// region, y1 is detectors.NoRow and the others are 0.
+const words = 14
+
+// pAt is the place of the p-value among them.
+const pAt = 12
+
+type detector struct {
+	params detectors.Words
+	p      OpParams
+}
+
+// New returns the detector of the op: the Top most anomalous regions of a grid, see package scan. The
+// last Cells rows of a task are the cells of the grid, row after row. The first value of each is the
+// count and the second one the baseline, which is 1 without it; others are ignored.
+//
+// The score is the log-likelihood ratio of the first region, 0 without any, and belongs to the last
+// fresh row. The other fresh rows have no score (NaN), and a grid with a cell that the model excludes
+// (scan.Grid.Check) has none either. A finding is a region: the rows from its first cell to its last,
+// its rank and its Region, of rows and columns from 0 on; without any region, it is all cells with the
+// score 0. A p-value is NaN without Replicates, and for models without null maps (scan.NewReplicates).
+// There is no carry.
+//
+// The error names every fault of the parameters.
+func New(p OpParams) (detectors.Detector, error) {
+	p.Top = max(p.Top, 1)
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if p.Cells < 2 || p.Cells > MaxWindow {
+		fault("a grid of %d cells, use 2 to %d", p.Cells, MaxWindow)
+	}
+	if p.Columns < 1 || p.Cells%max(1, p.Columns) != 0 {
+		fault("rows of %d cells do not make a grid of %d: use a divisor of it", p.Columns, p.Cells)
+	}
+	if p.Top > MaxTop {
+		fault("%d regions, use at most %d", p.Top, MaxTop)
+	}
+	if min(p.MaxRows, p.MaxColumns, p.Replicates, p.Seed) < 0 {
+		fault("limits, replicates and the seed are at least 0")
+	}
+	if p.Model < 0 || p.Model >= paramModels {
+		fault("model %d, use 0 to %d", p.Model, paramModels-1)
+	}
+	if p.Direction > Both {
+		fault("direction %d, use 0 to %d", p.Direction, Both)
+	}
+	if p.Model == ModelNormal && !(p.Variance >= 1e-30 && p.Variance <= 1e30) {
+		fault("the variance is %v, use 1e-30 to 1e30", p.Variance)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: scan: %w", errors.Join(faults...))
+	}
+	d := &detector{params: make(detectors.Words, paramCount), p: p}
+	for i, v := range []int{p.Columns, p.Cells / p.Columns, int(p.Model), p.Top, p.MaxRows, p.MaxColumns, p.Replicates, p.Seed} {
+		d.params.SetInt(i, v)
+	}
+	d.params.SetFloat32(paramVariance, float32(p.Variance))
+	d.params.SetInt(paramDirection, int(p.Direction))
+	d.params.SetBool(paramLearnt, p.Learnt)
+	return d, nil
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+func (d *detector) Window() int             { return d.p.Cells }
+
+// Whole marks the detector as one that scores a grid as a whole.
+func (d *detector) Whole() {}
+
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows < max(v.Fresh, d.p.Cells) {
+		return detectors.Outputs{}, false
+	}
+	return detectors.Outputs{Scores: v.Fresh, Detail: d.p.Top * words}, true
+}
+
+func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	from := r.Len() - d.p.Cells
+	regions := foundRegions(&r)
+	if len(regions) == 0 && r.Scores[r.Fresh-1] == 0 {
+		return append(dst, detectors.Finding{Fresh: r.Fresh - 1, From: from, To: r.Len() - 1})
+	}
+	for i, s := range regions {
+		dst = append(dst, detectors.Finding{Fresh: r.Fresh - 1, From: from + s.Y1*d.p.Columns + s.X1, To: from + s.Y2*d.p.Columns + s.X2,
+			Score: float64(float32(s.Ratio)), Rank: i + 1, Region: &detectors.Region{
+				From: []int{s.Y1, s.X1}, To: []int{s.Y2, s.X2}, Observed: s.Count, Expected: s.Expected, Ratio: s.Ratio, P: s.p}})
+	}
+	return dst
+}
+
+// Describe returns the regions of the grid that the fresh row completes.
+func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	e := detectors.Evidence{From: r.Len() - d.p.Cells, To: r.Len() - 1}
+	if fresh != r.Fresh-1 {
+		return e
+	}
+	for _, f := range d.AppendFindings(nil, r) {
+		if f.Region != nil {
+			e.Regions = append(e.Regions, *f.Region)
+		}
+	}
+	var total [2]int64
+	for i := e.From * r.Dim; i < len(r.XI); i += r.Dim {
+		total[0] += r.XI[i]
+		if r.Dim > 1 {
+			total[1] += r.XI[i+1]
+		}
+	}
+	e.Measures = []detectors.Measure{{Name: "cells of the grid", Field: detectors.AllFields, Value: float64(d.p.Cells)},
+		{Name: "count of all cells", Field: 0, Value: float64(total[0])}}
+	if r.Dim > 1 {
+		e.Measures = append(e.Measures, detectors.Measure{Name: "baseline of all cells", Field: 1, Value: float64(total[1])})
+	}
+	return e
+}
+
+// MediaType is the media type of the op's blocks: a JSON array of [Region].
+const MediaType = "application/vnd.odradek.regions+json"
+
+// Region is a region in a block.
+type FoundRegion struct {
+	Rows     [2]int   `json:"rows"`    // the first and the last, from 0
+	Columns  [2]int   `json:"columns"` // likewise
+	Count    int64    `json:"count"`
+	Baseline int64    `json:"baseline"`
+	Expected float64  `json:"expected"`
+	Ratio    float64  `json:"llr"`
+	P        *float64 `json:"p,omitempty"`
+}
+
+// Block returns the regions of a task.
+func (d *detector) Block(r detectors.Rows) (mediaType string, block []byte) {
+	var regions []FoundRegion
+	for _, s := range foundRegions(&r) {
+		v := FoundRegion{Rows: [2]int{s.Y1, s.Y2}, Columns: [2]int{s.X1, s.X2}, Count: s.Count, Baseline: s.Baseline, Expected: s.Expected,
+			Ratio: s.Ratio}
+		if s.p == s.p {
+			v.P = &s.p
+		}
+		regions = append(regions, v)
+	}
+	if len(regions) == 0 {
+		return "", nil
+	}
+	block, err := json.Marshal(regions)
+	if err != nil {
+		panic(err) // all numbers are finite
+	}
+	return MediaType, block
+}
+
+// region is a region with its p-value.
+type region struct {
+	Region
+	p float64
+}
+
+// foundRegions reads the regions of a finished task.
+func foundRegions(r *detectors.Rows) []region {
+	var regions []region
+	for w := range slices.Chunk(r.Detail, words) {
+		if w[0] == detectors.NoRow {
+			break
+		}
+		regions = append(regions, region{Region{Rectangle: Rectangle{Y1: w.Int(0), X1: w.Int(1), Y2: w.Int(2), X2: w.Int(3)},
+			Sums: Sums{Count: w.Int64(4), Baseline: w.Int64(6)}, Expected: w.Float64(8), Ratio: w.Float64(10)}, w.Float64(pAt)})
+	}
+	return regions
+}
+
+// task is a task's grid and parameters.
+type task struct {
+	grid       Grid
+	family     Family
+	options    Options
+	replicates int
+	seed       uint64
+	learnt     bool
+}
+
+func of(r *detectors.Rows) task {
+	p := r.Params
+	t := task{Grid{Rows: p.Int(paramRows), Cols: p.Int(paramColumns)}, family(p),
+		Options{Top: p.Int(paramTop), MaxRows: p.Int(paramMaxRows), MaxCols: p.Int(paramMaxColumns),
+			Direction: Direction(p.Int(paramDirection))},
+		p.Int(paramReplicates), uint64(p.Int(paramSeed)), p.Bool(paramLearnt)}
+	cells := t.grid.Rows * t.grid.Cols
+	x := r.XI[(r.Len()-cells)*r.Dim:]
+	for i := range cells {
+		baseline := int64(1)
+		if r.Dim > 1 {
+			baseline = x[i*r.Dim+1]
+		}
+		t.grid.Count, t.grid.Baseline = append(t.grid.Count, x[i*r.Dim]), append(t.grid.Baseline, baseline)
+	}
+	return t
+}
+
+func family(params detectors.Words) Family {
+	switch OpModel(params.Int(paramModel)) {
+	case ModelBernoulli:
+		return Bernoulli{}
+	case ModelNormal:
+		return Normal{Variance: float64(params.Float32(paramVariance))}
+	case ModelExponential:
+		return Exponential{}
+	}
+	return Poisson{}
+}
+
+// write writes the results of a task: search finds the regions, p their p-values.
+func (t *task) write(r *detectors.Rows, search func() []Region, p func(*Replicates, []Region) []float64) {
+	for i := range r.Scores {
+		r.Scores[i] = float32(math.NaN())
+	}
+	clear(r.Detail)
+	for w := range slices.Chunk(r.Detail, words) {
+		w[0] = detectors.NoRow
+	}
+	if t.grid.Check(t.family) != nil {
+		return
+	}
+	found := search()
+	r.Scores[r.Fresh-1] = 0
+	if len(found) == 0 {
+		return
+	}
+	r.Scores[r.Fresh-1] = float32(found[0].Ratio)
+	ps := slices.Repeat([]float64{math.NaN()}, len(found))
+	if null, err := NewReplicates(&t.grid, t.family, t.seed, t.learnt); err == nil && t.replicates > 0 {
+		ps = p(null, found)
+	}
+	for i, f := range found {
+		w := r.Detail[i*words:][:words]
+		for j, v := range []int{f.Y1, f.X1, f.Y2, f.X2} {
+			w.SetInt(j, v)
+		}
+		w.SetInt64(4, f.Count)
+		w.SetInt64(6, f.Baseline)
+		w.SetFloat64(8, f.Expected)
+		w.SetFloat64(10, f.Ratio)
+		w.SetFloat64(pAt, ps[i])
+	}
+}
+
+func score(r detectors.Rows) {
+	t := of(&r)
+	t.write(&r, func() []Region { return Define(&t.grid, t.family, t.options) },
+		func(null *Replicates, found []Region) []float64 {
+			return null.DefinePValues(t.family, t.options, found, t.replicates)
+		})
+}
+
+func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
+	t := of(r)
+	if cost(r) < detectors.LongTask {
+		parallel = detectors.Sequential
+	}
+	t.write(r, func() []Region { return Search(&t.grid, t.family, t.options, Parallel(parallel)) },
+		func(null *Replicates, found []Region) []float64 {
+			if ctx.Err() != nil {
+				return make([]float64, len(found))
+			}
+			return null.PValues(t.family, t.options, found, t.replicates, Parallel(parallel))
+		})
+}
+
+// cost is fitted to measurements of 8 to 512 columns.
+func cost(r *detectors.Rows) int {
+	rows, columns := r.Params.Int(paramRows), r.Params.Int(paramColumns)
+	strips := rows * (rows + 1) / 2
+	if limit := r.Params.Int(paramMaxRows); limit > 0 {
+		strips = min(strips, rows*limit)
+	}
+	if r.Params.Int(paramDirection) == int(Both) {
+		strips *= 2
+	}
+	return 20_000 + (r.Params.Int(paramTop)+r.Params.Int(paramReplicates))*(10_000+strips*(50+8*columns)+100*rows*columns)
+}
+
+// compare requires the definition's regions and p-values to the bit: both forms compute ratios from
+// exact sums by the same function. The score is rounded from them.
+func compare(_ *detectors.Rows, got, want detectors.Result) error {
+	if !slices.Equal(got.Detail, want.Detail) {
+		return fmt.Errorf("detectors: the regions are %v, the definition has %v", got.Detail, want.Detail)
+	}
+	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(p OpParams, dim, extra int, fresh []int, values ...signals.Signal) {
+		c := signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...)
+		c.CPU = p.Model != ModelPoisson && p.Model != ModelBernoulli
+		cases = append(cases, c)
+	}
+	counts := func(name string, mean float64) signals.Signal {
+		return signals.Signal{Name: name, At: func(int, int) float64 { return math.Floor(rng.ExpFloat64() * mean) }}
+	}
+	baselines := signals.Signal{Name: "baselines", At: func(int, int) float64 { return float64(1 + rng.IntN(30)) }}
+	zeros := signals.Signal{Name: "zero baselines", At: func(i, _ int) float64 { return float64(i % 3 * 5) }}
+	cluster := signals.Signal{Name: "a cluster", At: func(i, n int) float64 {
+		return float64(rng.IntN(3)) + math.Floor(20*max(0, math.Sin(float64(i)*6.3/8)))
+	}}
+	tied := signals.Signal{Name: "two values", At: func(int, int) float64 { return float64(1 + rng.IntN(2)) }}
+	nothing := signals.Signal{Name: "nothing", At: func(int, int) float64 { return 0 }}
+	equal := signals.Signal{Name: "equal", At: func(int, int) float64 { return 3 }}
+	third := signals.Signal{Name: "counts of a third", At: func(i, _ int) float64 { return float64(i % 3 * rng.IntN(6)) }}
+	trials := signals.Signal{Name: "trials", At: func(int, int) float64 { return float64(40 + rng.IntN(9)) }}
+	draw := func() OpParams {
+		columns := 1 + rng.IntN(9)
+		return OpParams{Cells: columns * (2 + rng.IntN(6)), Columns: columns, Top: 1 + rng.IntN(3), MaxRows: rng.IntN(5),
+			MaxColumns: rng.IntN(5), Replicates: rng.IntN(12), Seed: rng.IntN(100), Direction: Direction(rng.IntN(3)),
+			Learnt: rng.IntN(3) == 0}
+	}
+	for _, s := range []signals.Signal{counts("counts", 4), cluster, tied, nothing, equal, signals.All(rng)[0]} {
+		add(draw(), 1, rng.IntN(3), []int{1 + rng.IntN(20), 1, 30}, s)
+		add(draw(), 2, rng.IntN(3), []int{1 + rng.IntN(20)}, s, baselines)
+		p := draw()
+		p.Model = ModelBernoulli
+		add(p, 2, 0, []int{1}, s, trials)
+		p.Model, p.Variance = ModelNormal, 1+rng.Float64()
+		add(p, 1, 0, []int{9}, signals.All(rng)[rng.IntN(10)])
+		p.Model = ModelExponential
+		add(p, 2, 0, []int{9}, tied, baselines)
+	}
+	add(draw(), 2, 0, []int{7}, third, zeros)
+	add(draw(), 2, 0, []int{7}, counts("counts over nothing", 4), zeros)
+	add(draw(), 1, 0, []int{1}, signals.Signal{Name: "huge", At: func(int, int) float64 { return 1e18 }})
+	add(OpParams{Cells: 2, Columns: 1}, 1, 0, []int{1, 2}, tied)
+	add(OpParams{Cells: 24 * 24, Columns: 24, Top: 2}, 2, 0, []int{24 * 24}, cluster, baselines)
+	add(OpParams{Cells: 32 * 32, Columns: 32, Model: ModelNormal, Variance: 1}, 1, 0, []int{1}, cluster)
+	cases[len(cases)-1].Bench = true
+	return cases
+}
+
+// Shapes are square grids: many, one alone, and one with null maps.
+func Shapes() []detectors.Shape {
+	shape := func(n, limit, replicates, tasks int, model OpModel) detectors.Shape {
+		s := detectors.Shape{
+			Name: fmt.Sprintf("n=%d", n), Unit: "maps/s", Dim: 2, Fresh: 1, Tasks: tasks,
+			Values: detectors.Values{detectors.WindowParam: n * n, "COLUMNS": n, "MAX_ROWS": limit, "MAX_COLUMNS": limit, "REPLICATES": replicates,
+				"MODEL": int(model)},
+		}
+		if limit > 0 {
+			s.Name += fmt.Sprintf(", up to %d x %d", limit, limit)
+		}
+		if replicates > 0 {
+			s.Name += fmt.Sprintf(", %d replicates", replicates)
+		}
+		if tasks == 1 {
+			s.Name += ", one map"
+		}
+		if model == ModelBernoulli {
+			s.Name += ", Bernoulli"
+		}
+		return s
+	}
+	return []detectors.Shape{
+		shape(128, 0, 0, 64, ModelPoisson), shape(128, 0, 0, 1, ModelPoisson), shape(128, 0, DefaultReplicates, 1, ModelPoisson),
+		shape(256, 0, 0, 1, ModelPoisson), shape(512, 0, 0, 1, ModelPoisson), shape(1024, 128, 0, 1, ModelPoisson),
+		shape(128, 0, 0, 64, ModelBernoulli), shape(128, 0, DefaultReplicates, 1, ModelBernoulli),
+	}
+}

@@ -1,0 +1,139 @@
+// Package value is op value: the reading itself as the score, for limits of a sensor and for scores
+// that another program has computed. It also contains the method.
+package simple
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"odradek/detectors"
+	"odradek/detectors/signals"
+)
+
+// Op scores a sample by its own value.
+const OpValue detectors.Op = 10
+
+var valueSpec = detectors.Spec{
+	Name: "value", Elem: detectors.F64,
+	Finds: "beyond its limit, {threshold}",
+	Help: "the value itself, of several fields the largest of those that are not missing: an upper limit, or the score of another program; " +
+		"a THRESHOLD with a margin needs values above 0",
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1, Min: 1, Max: 1 << 16, Word: 2,
+			Help: "samples that a score covers, up to and including its own: those that the other program computed it from"},
+		{Name: "BELOW", Type: detectors.Bool, Default: false, Word: 1,
+			Help: "the score is the smallest value with its sign changed, so a lower limit of 5 is THRESHOLD=fixed:-5."},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return NewValue(v.Int(detectors.WindowParam), v.Bool("BELOW"))
+	},
+	Score: scoreValue, CPU: valueCPU, Cost: valueCost, Compare: compareValue, Cases: valueCases,
+}
+
+func init() { detectors.Register(OpValue, &valueSpec) }
+
+type value struct {
+	detectors.Steady
+	params detectors.Words
+}
+
+// New returns the detector of the op, whose scores cover window rows, 1 to 65,536. The score of a row
+// is the largest of its values, or with below the largest of their negatives, rounded to float32; a
+// larger number becomes the largest float32. A NaN is a missing value; a row of missing values scores
+// NaN. There is no carry.
+func NewValue(window int, below bool) (detectors.Detector, error) {
+	if window < 1 || window > 1<<16 {
+		return nil, fmt.Errorf("detectors: value: window is %d, use 1 to %d", window, 1<<16)
+	}
+	words := detectors.Words{0, uint32(window)}
+	if below {
+		words[0] = 1
+	}
+	return &value{detectors.Steady{Least: window, From: window - 1}, words}, nil
+}
+
+func (d *value) Op() detectors.Op        { return OpValue }
+func (d *value) Params() detectors.Words { return d.params }
+func (d *value) Window() int             { return d.Least }
+
+// Incomplete marks the detector as one that leaves out missing values.
+func (d *value) Incomplete() {}
+
+// Locate returns the scored row: a score of another program is about all that it covers, to the same degree.
+func (d *value) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+	e := d.Describe(r, fresh)
+	copy(contribution, e.Fields)
+	return e.Part, e.Fields != nil
+}
+
+// Describe returns the value with the largest score.
+func (d *value) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+	row := r.Row(fresh)
+	e := detectors.Evidence{From: row - d.Least + 1, To: row, Part: detectors.Part{Row: row, From: row - d.Least + 1, To: row}}
+	most, at := math.NaN(), 0
+	for c, x := range r.X64[row*r.Dim:][:r.Dim] {
+		if r.Params[0] != 0 {
+			x = -x
+		}
+		if x > most || most != most {
+			most, at = x, c
+		}
+	}
+	if most == most {
+		e.Fields = detectors.OneHot(r.Dim, at)
+		e.Measures = []detectors.Measure{{Name: "value", Field: at, Value: r.X64[row*r.Dim+at]}}
+	}
+	return e
+}
+
+// score is the definition.
+func scoreValue(r detectors.Rows) {
+	first := r.Len() - r.Fresh
+	for i := range r.Scores {
+		most := math.NaN()
+		for c := range r.Dim {
+			x := r.X64[(first+i)*r.Dim+c]
+			if r.Params[0] != 0 {
+				x = -x
+			}
+			if x > most || most != most {
+				most = x
+			}
+		}
+		r.Scores[i] = float32(max(-math.MaxFloat32, min(most, math.MaxFloat32)))
+	}
+}
+
+func valueCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { scoreValue(*r) }
+
+func valueCost(r *detectors.Rows) int { return 10 + 2*r.Fresh*r.Dim }
+
+// compare requires equal values, up to a rounding.
+func compareValue(_ *detectors.Rows, got, want detectors.Result) error {
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6),
+		detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))
+}
+
+func valueCases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	for _, below := range []bool{false, true} {
+		name := "above"
+		if below {
+			name = "below"
+		}
+		for _, s := range signals.All(rng) {
+			cases = append(cases, signals.Case(name, detectors.Must(NewValue(1, below)), 1, rng.IntN(3), []int{1, 1, 5, 16}, s))
+		}
+		for _, dim := range []int{2, 3, 9} {
+			s := signals.All(rng)
+			rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+			d := detectors.Must(NewValue(1+rng.IntN(20), below))
+			cases = append(cases, signals.Case(name, d, dim, rng.IntN(3), []int{3, 1, 40}, s...))
+		}
+	}
+	cases[0].Bench = true
+	return cases
+}
