@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/quality"
 	"odradek/detectors"
 	"odradek/detectors/discord"
+	"odradek/detectors/quality"
 	"odradek/detectors/seedtest"
 )
 

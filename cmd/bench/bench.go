@@ -13,14 +13,10 @@ import (
 	"time"
 
 	"odradek/cmd/bench/fleet"
-	"odradek/cmd/bench/gpu"
-	"odradek/cmd/bench/host"
-	"odradek/cmd/bench/measure"
 	"odradek/cmd/bench/ops"
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
 	"odradek/cmd/bench/worker"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -30,7 +26,7 @@ type benchmark struct {
 	name, what string
 	kafka      bool // needs brokers
 	asked      bool // only where it is named
-	run        func(context.Context) ([]report.Row, error)
+	run        func(context.Context) ([]testbed.Row, error)
 }
 
 // settingList collects -set flags.
@@ -128,7 +124,7 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	b.ops.GPUs, b.fleet.GPUs = gpus, gpus
-	table := &report.Report{Out: t.out, JSON: asJSON, Command: strings.Join(append([]string{"bench"}, args...), " "), CPU: host.CPUName()}
+	table := &testbed.Report{Out: t.out, JSON: asJSON, Command: strings.Join(append([]string{"bench"}, args...), " "), CPU: testbed.CPUName()}
 	return b.run(ctx, wanted, table)
 }
 
@@ -160,8 +156,8 @@ func benchNames(fs *flag.FlagSet, args []string, known map[string]bool) (wanted 
 // benchmarks by package.
 type bench struct {
 	t       terminal
-	options *measure.Options
-	gpu     *gpu.Options
+	options *testbed.Measuring
+	gpu     *testbed.GPUOptions
 	bed     *testbed.Bed
 	ops     *ops.Bench
 	worker  *worker.Bench
@@ -169,9 +165,9 @@ type bench struct {
 }
 
 func newBench(t terminal) *bench {
-	b := &bench{t: t, options: &measure.Options{Log: t.err}, gpu: &gpu.Options{}}
-	b.bed = &testbed.Bed{Options: b.options}
-	b.ops = &ops.Bench{Options: b.options, GPU: b.gpu}
+	b := &bench{t: t, options: &testbed.Measuring{Log: t.err}, gpu: &testbed.GPUOptions{}}
+	b.bed = &testbed.Bed{Measuring: b.options}
+	b.ops = &ops.Bench{Measuring: b.options, GPU: b.gpu}
 	b.worker = &worker.Bench{Bed: b.bed}
 	b.fleet = &fleet.Bench{Bed: b.bed, GPU: b.gpu}
 	return b
@@ -215,7 +211,7 @@ func (b *bench) benchmarks() []benchmark {
 }
 
 // run measures the wanted benchmarks in the order of the list.
-func (b *bench) run(ctx context.Context, wanted []string, table *report.Report) int {
+func (b *bench) run(ctx context.Context, wanted []string, table *testbed.Report) int {
 	t := b.t
 	dir, err := os.MkdirTemp("", "odradek-bench-")
 	if err != nil {
@@ -259,11 +255,11 @@ func (b *bench) run(ctx context.Context, wanted []string, table *report.Report) 
 		}
 		if err != nil {
 			// A missing part of the machine is no failure; every other error is.
-			if missing := (*kafkatest.MissingError)(nil); !errors.As(err, &missing) && !errors.Is(err, gpu.ErrNone) {
+			if missing := (*kafkatest.MissingError)(nil); !errors.As(err, &missing) && !errors.Is(err, testbed.ErrNone) {
 				code = exitFailed
 				fmt.Fprintf(t.err, "bench: %s: %v\n", m.name, err)
 			}
-			rows = append(rows, report.Row{Name: m.name, Skipped: report.FirstLine(err.Error())})
+			rows = append(rows, testbed.Row{Name: m.name, Skipped: testbed.FirstLine(err.Error())})
 		}
 		table.Add(rows)
 	}
@@ -271,7 +267,7 @@ func (b *bench) run(ctx context.Context, wanted []string, table *report.Report) 
 	return code
 }
 
-func (b *bench) one(ctx context.Context, m benchmark) ([]report.Row, error) {
+func (b *bench) one(ctx context.Context, m benchmark) ([]testbed.Row, error) {
 	b.options.Say("%s: %s", m.name, m.what)
 	if m.kafka {
 		if err := b.bed.Open(ctx); err != nil {

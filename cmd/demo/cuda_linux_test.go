@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/sensors"
+	"odradek/cmd/internal/sensors"
 	"odradek/cuda"
 	"odradek/detectors"
 	"odradek/detectors/seedtest"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 )

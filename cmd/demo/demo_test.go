@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/sensors"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/sensors"
 	"odradek/detectors"
 	"odradek/processor/state"
 	"odradek/schemas/output"

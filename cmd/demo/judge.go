@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"odradek/cmd/worker/sensors"
+	"odradek/cmd/internal/sensors"
 	"odradek/schemas/output"
 )
 

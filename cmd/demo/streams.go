@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/sensors"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/sensors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"

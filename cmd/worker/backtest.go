@@ -14,15 +14,13 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/worker/backtests"
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/executors"
-	"odradek/cmd/worker/quality"
-	"odradek/cmd/worker/tables"
+	"odradek/cmd/internal/backtest"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
+	"odradek/detectors/quality"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/state"
-	"odradek/processor/web"
 	"odradek/schemas/registry"
 
 	"golang.org/x/term"
@@ -190,7 +188,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	if err != nil {
 		return err
 	}
-	run := &backtests.Config{State: state, Plots: o.plots, Progress: new(backtests.Progress)}
+	run := &backtest.Config{State: state, Plots: o.plots, Progress: new(backtest.Progress)}
 	if o.report == "" && o.heatmaps == "" {
 		run.Plots = 0
 	}
@@ -199,7 +197,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		set.makeBlocks(state.Blocks)
 	}
 	if o.labels != "" {
-		if run.Labels, err = backtests.ReadLabels(o.labels); err != nil {
+		if run.Labels, err = backtest.ReadLabels(o.labels); err != nil {
 			return err
 		}
 	}
@@ -220,7 +218,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	switch {
 	case o.inTopic != "":
 		if o.published != "" {
-			if run.Published, err = backtests.ReadPublished(ctx, client, backtestFetch(c), o.published, o.inTopic); err != nil {
+			if run.Published, err = backtest.ReadPublished(ctx, client, backtestFetch(c), o.published, o.inTopic); err != nil {
 				return err
 			}
 		}
@@ -236,23 +234,23 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		return err
 	}
 	parts := len(run.Source.Partitions())
-	var publish backtests.Publisher
+	var publish backtest.Publisher
 	if o.toTopic != "" {
 		if publish, err = topicPublisher(ctx, c, state, client, registry, o, parts); err != nil {
 			return err
 		}
 	}
-	log := newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1))
+	log := newLogger(t.err, c, new(slog.LevelVar), page.NewFaults(1))
 	if o.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	exec, kind, err := executors.New(c, log)
+	exec, kind, err := New(c, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
 	run.Executor = exec
-	if run.Out, err = backtests.NewOutputs(o.scores, o.anomalies, parts, publish, c.HasReadings()); err != nil {
+	if run.Out, err = backtest.NewOutputs(o.scores, o.anomalies, parts, publish, c.HasReadings()); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -260,23 +258,23 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	if !o.quiet {
 		stop = run.Progress.Show(t.err, isTerminal(t.err))
 	}
-	s, err := backtests.Run(ctx, run)
+	s, err := backtest.Run(ctx, run)
 	stop()
 	var measures []quality.Result
 	if set != nil && err == nil && s.Partial == "" {
 		measures = set.results(s, time.Since(began))
 	}
 	if o.report != "" {
-		r := backtests.Report{Title: "Backtest of " + title(o.in), Inputs: append([]string(nil), o.in...), Version: buildVersion(),
+		r := backtest.Report{Title: "Backtest of " + title(o.in), Inputs: append([]string(nil), o.in...), Version: buildVersion(),
 			Took: time.Since(began), Measures: measures}
-		r.Settings = append(r.Settings, backtests.Setting{Detector: "executor", Settings: kind})
+		r.Settings = append(r.Settings, backtest.Setting{Detector: "executor", Settings: kind})
 		for i := range s.Detectors {
 			name := s.Detectors[i].Name
 			changed := set.changed(name)
 			if set == nil {
 				changed = c.ChangedOf(name)
 			}
-			r.Settings = append(r.Settings, backtests.Setting{Detector: "detector " + name, Settings: changed})
+			r.Settings = append(r.Settings, backtest.Setting{Detector: "detector " + name, Settings: changed})
 		}
 		err = errors.Join(err, writeReport(o.report, s, fields, r))
 	}
@@ -293,12 +291,12 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	return err
 }
 
-func (o *backtestOptions) fileSource(c *config.Config, state *state.Config) (backtests.Source, error) {
-	paths, err := tables.List(o.in)
+func (o *backtestOptions) fileSource(c *config.Config, state *state.Config) (backtest.Source, error) {
+	paths, err := backtest.List(o.in)
 	if err != nil {
 		return nil, err
 	}
-	return backtests.NewFiles(paths, tables.Options{Mapping: c.RecordMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
+	return backtest.NewFiles(paths, backtest.Options{Mapping: c.RecordMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
 		c.Series(), state, o.topic, o.partitions)
 }
 
@@ -323,7 +321,7 @@ func title(in []string) string {
 	return strings.Join(names, ", ")
 }
 
-func writeReport(path string, s *backtests.Summary, fields []string, r backtests.Report) error {
+func writeReport(path string, s *backtest.Summary, fields []string, r backtest.Report) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("backtest: %w", err)

@@ -17,8 +17,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/cmd/worker/backtests"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/backtest"
+	"odradek/cmd/internal/config"
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
@@ -111,13 +111,13 @@ var interrupted = regexp.MustCompile(`interrupted: the results are of the (\d+) 
 
 // deleting is a Source that calls a function with the first share of a partition.
 type deleting struct {
-	backtests.Source
+	backtest.Source
 	partition int
 	then      func()
 }
 
-func (d *deleting) Read(ctx context.Context, send func(int, *backtests.Share) error) error {
-	return d.Source.Read(ctx, func(p int, s *backtests.Share) error {
+func (d *deleting) Read(ctx context.Context, send func(int, *backtest.Share) error) error {
+	return d.Source.Read(ctx, func(p int, s *backtest.Share) error {
 		if p == d.partition && d.then != nil {
 			d.then()
 			d.then = nil
@@ -157,7 +157,7 @@ func TestBacktestOfExpiringOffsets(t *testing.T) {
 		must(t, err)
 		exec := detectors.NewCPU(1)
 		defer exec.Close()
-		s, err := backtests.Run(ctx, &backtests.Config{State: state, Executor: exec, Source: &deleting{Source: src, partition: 0,
+		s, err := backtest.Run(ctx, &backtest.Config{State: state, Executor: exec, Source: &deleting{Source: src, partition: 0,
 			then: func() { must(t, c.Admin().DeleteRecords(ctx, input, 0, each-left)) }}})
 		if err == nil || s.Partial != err.Error() {
 			t.Fatalf("%v, partial %q", err, s.Partial)

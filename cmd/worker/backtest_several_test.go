@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"

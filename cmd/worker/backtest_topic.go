@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"odradek/cmd/worker/backtests"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/backtest"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
@@ -17,12 +17,12 @@ import (
 
 // topicSource opens the range of a topic that the flags name. The caller closes the client.
 func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, state *state.Config, client *kafka.Client,
-	registry *registry.Client) (backtests.Source, error) {
+	registry *registry.Client) (backtest.Source, error) {
 	dec, err := c.NewDecoder(registry)
 	if err != nil {
 		return nil, err
 	}
-	return backtests.NewTopic(ctx, &backtests.TopicConfig{
+	return backtest.NewTopic(ctx, &backtest.TopicConfig{
 		Client: client, Decoder: dec, Series: c.Series(), State: state, Topic: o.inTopic, From: o.from, To: o.to,
 		MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
 		Fetch: backtestFetch(c),
@@ -37,8 +37,8 @@ func backtestFetch(c *config.Config) kafka.FetchConfig {
 
 // topicPublisher makes a publisher to the topics of -to-topic.
 func topicPublisher(ctx context.Context, c *config.Config, state *state.Config, client *kafka.Client, registry *registry.Client,
-	o *backtestOptions, partitions int) (backtests.Publisher, error) {
-	p := &backtests.PublishConfig{State: state, Client: client, Name: o.toTopic, Partitions: partitions, Replication: c.Output.Replication,
+	o *backtestOptions, partitions int) (backtest.Publisher, error) {
+	p := &backtest.PublishConfig{State: state, Client: client, Name: o.toTopic, Partitions: partitions, Replication: c.Output.Replication,
 		MaxMessage: int(c.Output.MaxMessage), NoSchemaID: c.Output.NoSchemaID(), Numbered: o.numbered}
 	for _, topic := range p.Topics() {
 		if fault := config.TopicFault(topic); fault != "" {
@@ -58,7 +58,7 @@ func topicPublisher(ctx context.Context, c *config.Config, state *state.Config, 
 	if p.Compression, err = record.ParseCodec(c.Output.Compression); err != nil {
 		return nil, err
 	}
-	return backtests.NewTopicPublisher(ctx, p)
+	return backtest.NewTopicPublisher(ctx, p)
 }
 
 // backtestCluster opens the client and the registry that a topic needs; the returned function

@@ -15,7 +15,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
 	"odradek/processor"
 	"odradek/processor/kafkatest"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 

@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"odradek/cmd/worker/executors"
-	"odradek/cmd/worker/preflight"
+	"odradek/cmd/internal/admin"
 )
 
 func (t terminal) check(ctx context.Context, args []string) int {
@@ -21,12 +20,12 @@ the scores and the stored state.`,
 	if code, done := parse(fs, args); done {
 		return code
 	}
-	var r preflight.Report
-	c := preflight.Offline(&r, t.environ, executors.Check)
+	var r admin.Report
+	c := admin.Offline(&r, t.environ, Check)
 	if *online {
 		ctx, cancel := context.WithTimeout(ctx, *timeout)
 		defer cancel()
-		preflight.Online(ctx, &r, c)
+		admin.Online(ctx, &r, c)
 	}
 	if *asJSON {
 		if err := r.PrintJSON(t.out); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
 )
@@ -45,7 +45,7 @@ func TestCheckOffline(t *testing.T) {
 		term, out, _ = console(c.environ...)
 		term.check(context.Background(), []string{"-json"})
 		for line := range strings.SplitSeq(strings.TrimSpace(out.String()), "\n") {
-			var f preflight.Finding
+			var f admin.Finding
 			if err := json.Unmarshal([]byte(line), &f); err != nil || f.Level == "" || f.What == "" {
 				t.Errorf("%s: %q: %v", c.name, line, err)
 			}

@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 )
 
 func (t terminal) config(_ context.Context, args []string) int {

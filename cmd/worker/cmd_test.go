@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"

@@ -16,8 +16,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/executors"
+	"odradek/cmd/internal/config"
 )
 
 const composeFile = "../../docker-compose.yml"
@@ -203,7 +202,7 @@ func TestComposeFile(t *testing.T) {
 	}
 	// What the comment on worker-gpu says: it runs without a GPU, too.
 	c, _, _ := config.Parse(environOf(p.Services["worker-gpu"]))
-	exec, kind, err := executors.New(c, slog.New(slog.DiscardHandler))
+	exec, kind, err := New(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 

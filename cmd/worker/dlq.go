@@ -16,9 +16,8 @@ import (
 	"time"
 	"unicode"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/deadletters"
-	"odradek/cmd/worker/preflight"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -53,7 +52,7 @@ type dlqOptions struct {
 	yes      bool
 	all      bool
 	timeout  time.Duration
-	filter   deadletters.Filter
+	filter   admin.Filter
 	most     int
 	target   string
 	attempts int
@@ -135,7 +134,7 @@ func (o *dlqOptions) check() (faults []string) {
 }
 
 func (t terminal) dlq(ctx context.Context, args []string) int {
-	o := dlqOptions{filter: deadletters.Filter{Partition: -1}}
+	o := dlqOptions{filter: admin.Filter{Partition: -1}}
 	fs := t.flags("dlq list|show|redrive", dlqAbout, dlqExamples)
 	o.flags(fs)
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -175,7 +174,7 @@ func (o *dlqOptions) targetFault(c *config.Config) string {
 		return fmt.Sprintf("-to: %q %s", o.target, fault)
 	}
 	dlq := c.Output.Topics[cycle.DeadLetters]
-	if slices.Contains(c.Output.Topics[:], o.target) || o.target == deadletters.LedgerTopic(dlq) {
+	if slices.Contains(c.Output.Topics[:], o.target) || o.target == admin.LedgerTopic(dlq) {
 		return fmt.Sprintf("-to: %s is where the group itself writes; name an input topic or a new one", o.target)
 	}
 	return ""
@@ -189,7 +188,7 @@ type dlqTool struct {
 	client   *kafka.Client
 	registry *registry.Client            // nil without one
 	decoders map[string]*formats.Decoder // by the name of the mapping
-	topic    *deadletters.Topic
+	topic    *admin.Topic
 }
 
 func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (err error) {
@@ -205,10 +204,10 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 			return err
 		}
 	}
-	if _, err := preflight.FindTopics(ctx, c, d.client.Admin); err != nil {
+	if _, err := admin.FindTopics(ctx, c, d.client.Admin); err != nil {
 		return err
 	}
-	if d.topic, err = deadletters.Open(ctx, d.client, c.Output.Topics[cycle.DeadLetters]); err != nil {
+	if d.topic, err = admin.OpenDeadLetters(ctx, d.client, c.Output.Topics[cycle.DeadLetters]); err != nil {
 		return err
 	}
 	defer d.topic.Close()
@@ -223,23 +222,23 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 
 // letterLine is a line of `dlq list -json`, and the beginning of one of `dlq show -json`.
 type letterLine struct {
-	Partition    int32              `json:"partition"` // of the dead-letter topic
-	Offset       int64              `json:"offset"`
-	Time         time.Time          `json:"time"`
-	Reason       string             `json:"reason"`
-	Field        string             `json:"field,omitempty"`
-	Message      string             `json:"message"`
-	Topic        string             `json:"source_topic"`
-	From         int32              `json:"source_partition"`
-	SourceOffset int64              `json:"source_offset"`
-	Batch        *deadletters.Batch `json:"batch,omitempty"`
-	Truncated    bool               `json:"truncated,omitempty"`
-	Attempts     int                `json:"attempts,omitempty"` // how often the record was sent again before it became this letter
-	Sent         []string           `json:"sent,omitempty"`     // topics that the letter was sent to
-	Bytes        int                `json:"bytes"`              // of the value
+	Partition    int32        `json:"partition"` // of the dead-letter topic
+	Offset       int64        `json:"offset"`
+	Time         time.Time    `json:"time"`
+	Reason       string       `json:"reason"`
+	Field        string       `json:"field,omitempty"`
+	Message      string       `json:"message"`
+	Topic        string       `json:"source_topic"`
+	From         int32        `json:"source_partition"`
+	SourceOffset int64        `json:"source_offset"`
+	Batch        *admin.Batch `json:"batch,omitempty"`
+	Truncated    bool         `json:"truncated,omitempty"`
+	Attempts     int          `json:"attempts,omitempty"` // how often the record was sent again before it became this letter
+	Sent         []string     `json:"sent,omitempty"`     // topics that the letter was sent to
+	Bytes        int          `json:"bytes"`              // of the value
 }
 
-func (d *dlqTool) line(l *deadletters.Letter) letterLine {
+func (d *dlqTool) line(l *admin.Letter) letterLine {
 	return letterLine{l.TP.Partition, l.Offset, time.UnixMilli(l.Timestamp).UTC(), l.Class, l.Field, l.Message, l.Source.Topic,
 		l.Source.Partition, l.SourceOffset, l.Batch, l.Truncated, l.Attempts, d.topic.Sent(l), len(l.Value)}
 }
@@ -256,7 +255,7 @@ func (d *dlqTool) list(ctx context.Context) error {
 		fmt.Fprintln(w, "letter\ttime\treason\tfield\tsource\tbytes\tattempts\tsent to")
 	}
 	counts, all, sent := map[string]int{}, 0, 0
-	err := d.topic.Each(ctx, &d.o.filter, func(l *deadletters.Letter) (bool, error) {
+	err := d.topic.Each(ctx, &d.o.filter, func(l *admin.Letter) (bool, error) {
 		counts[l.Class]++
 		line := d.line(l)
 		if len(line.Sent) > 0 {
@@ -317,7 +316,7 @@ func (d *dlqTool) show(ctx context.Context) error {
 		most = 10
 	}
 	n := 0
-	err := d.topic.Each(ctx, &d.o.filter, func(l *deadletters.Letter) (bool, error) {
+	err := d.topic.Each(ctx, &d.o.filter, func(l *admin.Letter) (bool, error) {
 		n++
 		return n < most, d.showLetter(ctx, l)
 	})
@@ -332,7 +331,7 @@ func (d *dlqTool) decoderOf(topic string) *formats.Decoder {
 	return cmp.Or(d.decoders[d.c.MappingOf(topic)], d.decoders[d.c.Mappings()[0].MappingName()])
 }
 
-func (d *dlqTool) showLetter(ctx context.Context, l *deadletters.Letter) error {
+func (d *dlqTool) showLetter(ctx context.Context, l *admin.Letter) error {
 	s := letterText{letterLine: d.line(l), Key: l.Key, Value: l.Value, SchemaID: -1}
 	decoder := d.decoderOf(l.Source.Topic)
 	for _, h := range l.Headers {
@@ -451,7 +450,7 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &deadletters.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Inputs(), To: d.o.target,
+	r := &admin.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Inputs(), To: d.o.target,
 		Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun,
 		MaxMessage: int(d.c.Output.MaxMessage), Codec: codec, Replication: d.c.Output.Replication, Partitions: 1}
 	if d.c.Cycle.Rekey {
@@ -528,7 +527,7 @@ func (d *dlqTool) schema(ctx context.Context) (id int32, first bool, err error) 
 }
 
 // report prints what became of letters, or with would what would become of them.
-func (d *dlqTool) report(t *deadletters.Tally, would bool) {
+func (d *dlqTool) report(t *admin.Tally, would bool) {
 	if d.o.asJSON && would == d.o.dryRun {
 		_ = json.NewEncoder(d.t.out).Encode(t)
 		return

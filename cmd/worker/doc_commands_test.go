@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/replay"
+	"odradek/cmd/internal/backtest"
+	"odradek/cmd/internal/config"
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
@@ -123,7 +123,7 @@ func TestReadmePreset(t *testing.T) {
 	must(t, err)
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
-	lane := replay.NewLane(cfg, exec, "t", 0, 0, func([]state.Row, []state.EventRow) error { return nil })
+	lane := backtest.NewLane(cfg, exec, "t", 0, 0, func([]state.Row, []state.EventRow) error { return nil })
 	defer lane.Close()
 	rng := seedtest.New(t)
 	for i := range int64(17_000) {

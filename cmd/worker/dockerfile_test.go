@@ -22,7 +22,7 @@ import (
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 )
 
 const repository = "../.."

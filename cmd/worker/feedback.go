@@ -16,16 +16,15 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/explain"
-	"odradek/cmd/worker/explorer"
-	"odradek/cmd/worker/groupstate"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
+	"odradek/cmd/internal/why"
 	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
-	"odradek/processor/web"
 	"odradek/schemas/output"
 )
 
@@ -235,7 +234,7 @@ func (t terminal) feedback(ctx context.Context, args []string) int {
 		faults = append(faults, fmt.Sprintf("say confirm, false-alarm or rules, not %q; worker feedback -h tells more", action))
 	}
 	f.Anomaly = strings.ToLower(f.Anomaly)
-	if fault := explain.CheckID(f.Anomaly); action != "rules" && fault != "" {
+	if fault := why.CheckID(f.Anomaly); action != "rules" && fault != "" {
 		faults = append(faults, "-anomaly "+fault)
 	}
 	c, code, ok := t.configFor()
@@ -267,8 +266,8 @@ const wholeID = 32
 // describe completes a label with the id of its anomaly and what that was like, and prints it. It warns where that cannot be
 // known.
 func (l *feedbackTool) describe(ctx context.Context, topic string, f *output.Feedback) error {
-	first, last, err := explain.Find(ctx, l.topic.Client, topic, f.Anomaly)
-	var unknown *explain.UnknownError
+	first, last, err := why.Find(ctx, l.topic.Client, topic, f.Anomaly)
+	var unknown *why.UnknownError
 	switch {
 	case errors.As(err, &unknown) && len(f.Anomaly) == wholeID:
 		fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: %v\n", err)
@@ -303,7 +302,7 @@ func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output
 	ctx, cancel := context.WithTimeout(ctx, muteReading)
 	defer cancel()
 	all, names := 0, []string(nil)
-	s, err := groupstate.Open(ctx, c, &groupstate.Options{Topic: f.Topic, Partition: partition}, io.Discard, l.t.err)
+	s, err := admin.OpenGroup(ctx, c, &admin.Options{Topic: f.Topic, Partition: partition}, io.Discard, l.t.err)
 	if err == nil {
 		defer s.Close()
 		err = s.Series(ctx, func(_ kafka.TP, series string) {
@@ -435,7 +434,7 @@ func (t terminal) withFeedback(ctx context.Context, c *config.Config, name strin
 	if err != nil {
 		return t.fail(err)
 	}
-	question, write, err := action(limited, &feedbackTool{t, explorer.FeedbackTopic(c, client, registry)})
+	question, write, err := action(limited, &feedbackTool{t, page.FeedbackTopic(c, client, registry)})
 	if err == nil && write != nil {
 		if err = t.agree(ctx, yes, question); err == nil {
 			limited, cancel := context.WithTimeout(ctx, timeout)
@@ -552,9 +551,9 @@ func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
 		if r := f.Resume; r != nil {
 			f.Keys = fmt.Sprintf("%s/%d at offset %d", r.Topic, r.Partition, r.Offset)
 		}
-		from, to := explorer.Span(&f)
+		from, to := page.Span(&f)
 		line := feedbackLine{id, output.FeedbackKinds[f.Kind], f.Anomaly, f.Detector, f.Keys, f.Topic, f.Partition, from, to,
-			output.FeedbackDirections[f.Direction], f.Author, f.Reason, web.TimeOf(f.WrittenAt)}
+			output.FeedbackDirections[f.Direction], f.Author, f.Reason, page.TimeOf(f.WrittenAt)}
 		if asJSON {
 			if err := enc.Encode(line); err != nil {
 				return err

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
-	"odradek/cmd/worker/sensors"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
+	"odradek/cmd/internal/sensors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
@@ -249,7 +249,7 @@ type generateTarget struct {
 func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *generateTarget, err error) {
 	kc, err := c.KafkaConfig()
 	if err != nil {
-		return nil, preflight.Permanent(err)
+		return nil, admin.Permanent(err)
 	}
 	client, err := kafka.Open(ctx, kc)
 	if err != nil {
@@ -283,7 +283,7 @@ func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *gener
 	}
 	reg, err := c.NewRegistry()
 	if err != nil {
-		return nil, preflight.Permanent(err)
+		return nil, admin.Permanent(err)
 	}
 	if reg == nil {
 		return to, nil
@@ -328,7 +328,7 @@ func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicI
 			if sensors.Generated(r.Key, r.Value) {
 				return true, nil
 			}
-			return false, preflight.Permanent(
+			return false, admin.Permanent(
 				fmt.Errorf("generate: others write to topic %s: the record with the key %.40q in partition %d at offset %d "+
 					"is not of generate; name another -topic, or write among such records with -force", tp.Topic, r.Key, tp.Partition, r.Offset),
 			)
@@ -344,7 +344,7 @@ func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicI
 }
 
 func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generateOptions, stream maker) (err error) {
-	log := newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1))
+	log := newLogger(t.err, c, new(slog.LevelVar), page.NewFaults(1))
 	p := newPulse(o.Rate)
 	if o.http != "" {
 		stop, err := p.serve(o.http)
@@ -354,12 +354,12 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 		defer stop()
 	}
 	var to *generateTarget
-	err = preflight.Retry(ctx, log, time.Now().Add(preflight.StartLimit), func(ctx context.Context) error {
+	err = admin.Retry(ctx, log, time.Now().Add(admin.StartLimit), func(ctx context.Context) error {
 		to, err = o.open(ctx, c)
 		return err
 	})
 	if err != nil {
-		return preflight.EndOf(ctx, err)
+		return admin.EndOf(ctx, err)
 	}
 	defer to.client.Close()
 	codec, err := record.ParseCodec(c.Output.Compression)
@@ -376,7 +376,7 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 		g.LabelFile = bufio.NewWriter(w)
 		defer func() { err = errors.Join(err, g.LabelFile.Flush(), w.Close()) }()
 	}
-	producer := to.client.NewProducer(kafka.ProducerConfig{Timeout: preflight.StartLimit})
+	producer := to.client.NewProducer(kafka.ProducerConfig{Timeout: admin.StartLimit})
 	if err := producer.Init(ctx); err != nil {
 		return err
 	}

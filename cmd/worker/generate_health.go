@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cmd/internal/page"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/web"
 )
 
 // generatorStall is the longest pause between writes of a healthy generator; at low rates
@@ -54,7 +54,7 @@ func (p *pulse) serve(addr string) (stop func(), err error) {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	s, err := web.Serve(addr, mux, nil)
+	s, err := page.Serve(addr, mux, nil)
 	if err != nil {
 		return nil, fmt.Errorf("generate: -http: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/sensors"
+	"odradek/cmd/internal/sensors"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 	"odradek/schemas/formats"

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor"
 )
 

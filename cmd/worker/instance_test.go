@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 )
 
 // TestInstanceID: the id of the setting, or one that the state folder keeps, which no other worker has meanwhile.

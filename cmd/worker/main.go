@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/cmd/worker/explain"
+	"odradek/cmd/internal/why"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
@@ -164,7 +164,7 @@ func (f *fleet) otherCommandsByTopic(wide, plain string) {
 				continue
 			}
 			r, code, errs := runWhy(t, f.settings(), idOf(&list[i]))
-			if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
+			if code != exitOK || r.Verdict != why.Equal || !r.Reproduced {
 				t.Errorf("why of %s in %s: exit %d, %s, reproduced %v: %v %s", list[i].Detector, list[i].Topic, code, r.Verdict, r.Reproduced,
 					r.Notes, errs)
 			}

@@ -3,13 +3,13 @@ package main
 import (
 	"runtime/debug"
 
-	"odradek/cmd/worker/config/memory"
+	"odradek/cmd/internal/config"
 )
 
 // limitHeap sets the garbage collector's memory limit below that of the process, unless
 // GOMEMLIMIT is set.
 func limitHeap(getenv func(string) string) {
-	if n := memory.Limit(); n > 0 && getenv("GOMEMLIMIT") == "" {
+	if n := config.Limit(); n > 0 && getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(n / 10 * 9)
 	}
 }

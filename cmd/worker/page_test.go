@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/internal/page"
 	"odradek/processor/kafkatest"
-	"odradek/processor/web"
 	"odradek/schemas/output"
 )
 
@@ -59,7 +59,7 @@ func testPageOfGroup(t *testing.T, c *kafkatest.Cluster) {
 			}
 			last[hex.EncodeToString(a.ID[:])] = a
 		}
-		var list web.AnomalyList
+		var list page.AnomalyList
 		for list.Open+list.Closed < opened || list.Loading {
 			if code := ask("GET", "/anomalies?limit=2000", "", &list); code != 200 || ctx.Err() != nil {
 				t.Fatalf("%d: %d open, %d closed of %d: %s", code, list.Open, list.Closed, opened, list.Fault)
@@ -77,7 +77,7 @@ func testPageOfGroup(t *testing.T, c *kafkatest.Cluster) {
 			}
 		}
 		one := list.Anomalies[0]
-		var s web.Series
+		var s page.Series
 		if code := ask("GET", "/series?key="+one.Series+"&anomaly="+one.ID+"&samples=20000", "", &s); code != 200 {
 			t.Fatalf("series: %d", code)
 		}
@@ -92,7 +92,7 @@ func testPageOfGroup(t *testing.T, c *kafkatest.Cluster) {
 		if len(s.Scores) != 1 || len(s.Scores[0].Scores) != scored || len(s.Times) < scored || len(s.Anomalies) == 0 {
 			t.Errorf("%d samples, %d scores of %d, %d anomalies, %q", len(s.Times), len(s.Scores), scored, len(s.Anomalies), s.Notes)
 		}
-		var said web.Feedback
+		var said page.Feedback
 		if code := ask("POST", "/feedback", fmt.Sprintf(`{"kind":"mute","keys":%q}`, one.Series), &said); code != 200 || said.ID == "" {
 			t.Fatalf("mute: %d %+v", code, said)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v4"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 )
 
 var (

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/worker/backtests"
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/quality"
+	"odradek/cmd/internal/backtest"
+	"odradek/cmd/internal/config"
 	"odradek/detectors"
+	"odradek/detectors/quality"
 )
 
 // askedRates are the false-alarm rates of worker score -rates.
@@ -125,7 +125,7 @@ func (t terminal) ratesAt(ctx context.Context, rate float64, name, format string
 	exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
 	defer exec.Close()
 	began := time.Now()
-	s, err := backtests.Run(ctx, &backtests.Config{State: d.state, Executor: exec, Source: d})
+	s, err := backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d})
 	if err == nil && s.Partial != "" {
 		err = errors.New("score: " + s.Partial)
 	}

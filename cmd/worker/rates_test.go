@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/cmd/worker/quality"
+	"odradek/detectors/quality"
 )
 
 // TestRates: worker score -rates judges every detector by each rate, whatever threshold it has,

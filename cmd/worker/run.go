@@ -8,19 +8,15 @@ import (
 	"runtime"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/executors"
-	"odradek/cmd/worker/instance"
-	"odradek/cmd/worker/preflight"
-	"odradek/cmd/worker/reload"
-	"odradek/cmd/worker/tracing"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
 	"odradek/detectors"
 	"odradek/processor"
 	"odradek/processor/cycle"
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
-	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/registry"
 )
@@ -36,12 +32,12 @@ func cmdRun(ctx context.Context, args []string) int {
 	if !ok {
 		return code
 	}
-	faults := web.NewFaults(100)
+	faults := page.NewFaults(100)
 	level := new(slog.LevelVar)
 	log := newLogger(t.err, c, level, faults)
 	log.Debug("effective configuration", "config", c.Print())
 	metrics := cycle.NewMetrics()
-	settings := reload.New(t.environ, c, log, level, metrics)
+	settings := config.New(t.environ, c, log, level, metrics)
 	defer settings.Watch(ctx)()
 	if err := runWorker(ctx, settings, log, metrics, faults); err != nil {
 		log.Error("worker ended", "err", err)
@@ -51,19 +47,19 @@ func cmdRun(ctx context.Context, args []string) int {
 }
 
 // runWorker runs one worker until ctx ends and it has drained.
-func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger, metrics *metrics.Metrics, faults *web.Faults) error {
+func runWorker(ctx context.Context, settings *config.Reloader, log *slog.Logger, metrics *metrics.Metrics, faults *page.Faults) error {
 	limitHeap(os.Getenv)
 	c := settings.Started()
-	exec, kind, err := executors.New(c, log)
+	exec, kind, err := New(c, log)
 	if err != nil {
 		return err
 	}
 	defer exec.Close()
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
 	log.Info("outputs", "format", c.Output.Format, "written", c.OutputText())
-	executors.Watch(metrics, exec)
+	Watch(metrics, exec)
 
-	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: executors.GPUs(exec), faults: faults}
+	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: GPUs(exec), faults: faults}
 	id, release := instanceID(c, log)
 	defer release()
 	w.instance = id
@@ -80,17 +76,17 @@ func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger,
 			client.Close()
 		}
 	}()
-	until := w.started.Add(preflight.StartLimit)
-	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
+	until := w.started.Add(admin.StartLimit)
+	err = admin.Retry(ctx, log, until, func(ctx context.Context) error {
 		cfg, err := c.KafkaConfig()
 		if err != nil {
-			return preflight.Permanent(err)
+			return admin.Permanent(err)
 		}
 		client, err = kafka.Open(ctx, cfg)
 		return err
 	})
 	if err != nil {
-		return preflight.EndOf(ctx, err)
+		return admin.EndOf(ctx, err)
 	}
 	registry, err := c.NewRegistry()
 	if err != nil {
@@ -102,21 +98,21 @@ func runWorker(ctx context.Context, settings *reload.Reloader, log *slog.Logger,
 		}
 		metrics.WatchRegistry(registry.Stats)
 	}
-	traced, stopTraces, err := tracing.Start(ctx, os.Getenv, c.Group.Group, buildVersion(), log)
+	traced, stopTraces, err := Start(ctx, os.Getenv, c.Group.Group, buildVersion(), log)
 	if err != nil {
 		return err
 	}
 	defer stopTraces()
 	reader := feedbackReader(c, client, log)
 	var p *processor.Processor
-	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
-		if err = preflight.Examine(ctx, c, client, registry, log); err == nil {
+	err = admin.Retry(ctx, log, until, func(ctx context.Context) error {
+		if err = admin.Examine(ctx, c, client, registry, log); err == nil {
 			p, err = newProcessor(ctx, settings, id, client, registry, exec, metrics, log, reader, traced)
 		}
 		return err
 	})
 	if err != nil {
-		return preflight.EndOf(ctx, err)
+		return admin.EndOf(ctx, err)
 	}
 	defer readFeedback(ctx, reader)()
 	stopExplorer, err := w.explore(ctx, client, registry, log)
@@ -135,7 +131,7 @@ func instanceID(c *config.Config, log *slog.Logger) (id string, release func()) 
 	if c.Group.InstanceDir == "" {
 		return c.Group.InstanceID, func() {}
 	}
-	id, release, err := instance.Claim(c.Group.InstanceDir, c.Group.Group)
+	id, release, err := Claim(c.Group.InstanceDir, c.Group.Group)
 	if err != nil {
 		log.Warn("no instance id: the membership is dynamic (ODRADEK_INSTANCE_ID)", "err", err)
 		return "", func() {}
@@ -151,7 +147,7 @@ var hooks processor.Hooks
 // newProcessor creates missing topics, registers the schemas and builds the processor.
 func newProcessor(
 	ctx context.Context,
-	settings *reload.Reloader,
+	settings *config.Reloader,
 	instance string,
 	client *kafka.Client,
 	registry *registry.Client,
@@ -162,14 +158,14 @@ func newProcessor(
 	traced func(*cycle.Trace),
 ) (*processor.Processor, error) {
 	c := settings.Started()
-	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
+	if err := admin.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
 	var ids cycle.SchemaIDs
 	for i := range ids {
 		ids[i] = c.Output.NoSchemaID()
 	}
-	for _, out := range preflight.OutputSchemas(c) {
+	for _, out := range admin.OutputSchemas(c) {
 		if registry == nil {
 			break
 		}
@@ -180,9 +176,9 @@ func newProcessor(
 		}
 		ids[out.Output] = id
 	}
-	cfg, err := preflight.ProcessorConfig(c, client, registry)
+	cfg, err := admin.ProcessorConfig(c, client, registry)
 	if err != nil {
-		return nil, preflight.Permanent(err)
+		return nil, admin.Permanent(err)
 	}
 	cfg.InstanceID, cfg.Executor, cfg.Metrics, cfg.Log = instance, exec, metrics, log
 	cfg.SchemaIDs = ids
@@ -192,8 +188,8 @@ func newProcessor(
 	}
 	cfg.Changeable = settings.Changeable
 	cfg.Traced = traced
-	cfg.FindTopics = preflight.Finder(c, client, log)
-	cfg.CreateOutput = preflight.OutputCreator(c, client)
+	cfg.FindTopics = admin.Finder(c, client, log)
+	cfg.CreateOutput = admin.OutputCreator(c, client)
 	return processor.New(ctx, cfg)
 }
 

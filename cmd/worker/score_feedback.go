@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"runtime"
 
-	"odradek/cmd/worker/backtests"
-	"odradek/cmd/worker/lessons"
-	"odradek/cmd/worker/quality"
+	"odradek/cmd/internal/backtest"
 	"odradek/detectors"
+	"odradek/detectors/quality"
 )
 
 // lessonsSeed places the events that are planted.
@@ -27,13 +26,13 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 	var of []int
 	alone, line, none := "", "", "" // of fields: a column more
 	if fields {
-		set, of = lessons.Fields(set)
+		set, of = backtest.Fields(set)
 		alone, line, none = " lost, each field alone |", "---|", " |"
 	}
 	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | "+
 		"removed, other series | lost |"+alone)
 	fmt.Fprintln(t.out, "|---|---|---|---|---|---|---|"+line)
-	run := func(set []quality.Series, spans [][]quality.Span) (*lessons.Log, error) {
+	run := func(set []quality.Series, spans [][]quality.Span) (*backtest.Log, error) {
 		d, err := newDataSet(t.environ, name, format, set, "backtest")
 		if err != nil {
 			return nil, err
@@ -46,10 +45,10 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 				}
 			}
 		}
-		log := lessons.NewLog(set, spans, of)
+		log := backtest.NewLog(set, spans, of)
 		d.Changes = log.Take
 		exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
-		_, err = backtests.Run(ctx, &backtests.Config{State: d.state, Executor: exec, Source: d})
+		_, err = backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d})
 		return log, errors.Join(err, ctx.Err(), exec.Close())
 	}
 	log, err := run(set, make([][]quality.Span, len(set)))
@@ -58,17 +57,17 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 	}
 	natural := log.Own(least, false)
 	for _, vary := range []bool{true, false} {
-		var own, others lessons.Measures
+		var own, others backtest.Measures
 		drawn := 0
-		for shape := range lessons.Shapes {
-			planted, spans := lessons.Plant(set, shape, lessonsSeed, vary)
+		for shape := range backtest.Shapes {
+			planted, spans := backtest.Plant(set, shape, lessonsSeed, vary)
 			if log, err = run(planted, spans); err != nil {
 				return err
 			}
 			mine := log.Own(least, true)
 			other, n := log.Others(least, lessonsSeed)
 			if vary {
-				t.lessonRow(lessons.Shapes[shape].Name, &mine, othersOf(&other, n, fields))
+				t.lessonRow(backtest.Shapes[shape].Name, &mine, othersOf(&other, n, fields))
 			}
 			own.Add(&mine)
 			others.Add(&other)
@@ -85,7 +84,7 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 }
 
 // othersOf returns what rules for all series do, of a number of draws, and with alone what is lost if each has to find all.
-func othersOf(m *lessons.Measures, drawn int, alone bool) string {
+func othersOf(m *backtest.Measures, drawn int, alone bool) string {
 	removed, lost := m.Intervals()
 	text := fmt.Sprintf("%d, %d | %s (%.3f to %.3f) | %s (%.3f to %.3f)", drawn, m.Rules,
 		shareOf(m.Removed), removed[0], removed[1], shareOf(m.Lost), lost[0], lost[1])
@@ -95,10 +94,12 @@ func othersOf(m *lessons.Measures, drawn int, alone bool) string {
 	return text
 }
 
-func shareOf(s lessons.Share) string { return fmt.Sprintf("%d of %d, %.3f", s.Part, s.Of, s.Ratio()) }
+func shareOf(s backtest.LessonShare) string {
+	return fmt.Sprintf("%d of %d, %.3f", s.Part, s.Of, s.Ratio())
+}
 
 // lessonRow prints a row of the table of lessons.
-func (t terminal) lessonRow(name string, own *lessons.Measures, others string) {
+func (t terminal) lessonRow(name string, own *backtest.Measures, others string) {
 	removed, lost := own.Intervals()
 	fmt.Fprintf(t.out, "| %s | %d | %s (%.3f to %.3f) | %s (%.3f to %.3f) | %s |\n", name, own.Rules,
 		shareOf(own.Removed), removed[0], removed[1], shareOf(own.Lost), lost[0], lost[1], others)

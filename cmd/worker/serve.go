@@ -12,36 +12,33 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/explorer"
-	"odradek/cmd/worker/monitor"
-	"odradek/cmd/worker/preflight"
-	"odradek/cmd/worker/reload"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
-	"odradek/processor/web"
 	"odradek/schemas/registry"
 )
 
 // worker has the state behind the status page and the probes.
 type worker struct {
 	c        *config.Config // of the start
-	settings *reload.Reloader
+	settings *config.Reloader
 	started  time.Time
 	metrics  *metrics.Metrics
 	instance string // id of a static member
 	executor string
-	gpus     func() []web.GPU // nil without any
-	faults   *web.Faults
+	gpus     func() []page.GPU // nil without any
+	faults   *page.Faults
 	p        atomic.Pointer[processor.Processor] // nil until it is built
-	explorer atomic.Pointer[explorer.Explorer]   // nil until there is one, and where the page has none
+	explorer atomic.Pointer[page.Explorer]       // nil until there is one, and where the page has none
 }
 
 func stdTerminal() terminal { return terminal{os.Stdout, os.Stderr, os.Environ()} }
 
 // newLogger returns the logger of a configuration, whose level it sets.
-func newLogger(w io.Writer, c *config.Config, level *slog.LevelVar, faults *web.Faults) *slog.Logger {
+func newLogger(w io.Writer, c *config.Config, level *slog.LevelVar, faults *page.Faults) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.Program.LogLevel)) // checked with the configuration
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
@@ -59,7 +56,7 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 			f()
 		}
 	}
-	start := func(addr string, h http.Handler, serve func(string, http.Handler, *tls.Config) (*web.Server, error), t *tls.Config) error {
+	start := func(addr string, h http.Handler, serve func(string, http.Handler, *tls.Config) (*page.Server, error), t *tls.Config) error {
 		if addr == config.Off || addr == "" {
 			return nil
 		}
@@ -74,23 +71,23 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: ODRADEK_PAGE_TLS_CERT_FILE: %w", err)
 	}
-	src := web.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry,
-		Access: web.Access{Token: w.c.Program.PageToken.Reveal(), ClientCertificates: w.c.Program.PageClientCA != "",
+	src := page.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry,
+		Access: page.Access{Token: w.c.Program.PageToken.Reveal(), ClientCertificates: w.c.Program.PageClientCA != "",
 			Hosts: w.c.Program.PageHosts}}
 	if w.c.Program.PageExplorer {
 		src.Explorer = w.group
 	}
-	probes := web.Probes(src)
+	probes := page.Probes(src)
 	if w.c.Program.PageAddr == w.c.Program.HTTPAddr {
-		probes = web.Handler(src)
-	} else if err := start(w.c.Program.PageAddr, web.Handler(src), web.Serve, pageTLS); err != nil {
+		probes = page.Handler(src)
+	} else if err := start(w.c.Program.PageAddr, page.Handler(src), page.Serve, pageTLS); err != nil {
 		return nil, errors.Join(errors.New("worker: ODRADEK_PAGE_ADDR"), err)
 	}
-	if err := start(w.c.Program.HTTPAddr, probes, web.Serve, nil); err != nil {
+	if err := start(w.c.Program.HTTPAddr, probes, page.Serve, nil); err != nil {
 		stop()
 		return nil, errors.Join(errors.New("worker: ODRADEK_HTTP_ADDR"), err)
 	}
-	if err := start(w.c.Program.PprofAddr, web.Pprof(), web.ServeLoopback, nil); err != nil {
+	if err := start(w.c.Program.PprofAddr, page.Pprof(), page.ServeLoopback, nil); err != nil {
 		stop()
 		return nil, errors.Join(errors.New("worker: ODRADEK_PPROF_ADDR"), err)
 	}
@@ -113,7 +110,7 @@ func (w *worker) ready() error {
 func (w *worker) healthy() error {
 	p := w.p.Load()
 	if p == nil {
-		if time.Since(w.started) > preflight.StartLimit+preflight.StartGrace { // otherwise the start ends by itself
+		if time.Since(w.started) > admin.StartLimit+admin.StartGrace { // otherwise the start ends by itself
 			return errors.New("worker: not started yet")
 		}
 		return nil
@@ -121,8 +118,8 @@ func (w *worker) healthy() error {
 	return p.Stalled(w.c.Program.StallTimeout)
 }
 
-func (w *worker) status() web.Status {
-	m := monitor.Worker{
+func (w *worker) status() page.Status {
+	m := page.Worker{
 		Config: w.settings.Settings(), Instance: w.instance, Version: buildVersion(), Started: w.started, Metrics: w.metrics,
 		Executor: w.executor, GPUs: w.gpus,
 		Faults: w.faults,
@@ -135,17 +132,17 @@ func (w *worker) explore(ctx context.Context, client *kafka.Client, registry *re
 	if !w.c.Program.PageExplorer || w.c.Program.PageAddr == config.Off {
 		return func() {}, nil
 	}
-	cfg, err := explorer.Configure(w.c, client, registry, log)
+	cfg, err := page.Configure(w.c, client, registry, log)
 	if err != nil {
 		return nil, err
 	}
-	e, stop := explorer.Start(ctx, cfg)
+	e, stop := page.Start(ctx, cfg)
 	w.explorer.Store(e)
 	return stop, nil
 }
 
 // group returns the explorer; nil before there is one.
-func (w *worker) group() web.Explorer {
+func (w *worker) group() page.DataSource {
 	if e := w.explorer.Load(); e != nil {
 		return e
 	}

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
-	"odradek/cmd/worker/reload"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
 	"odradek/processor/cycle"
-	"odradek/processor/web"
 )
 
 // The worker ends by itself when brokers or registry do not answer within
@@ -26,18 +25,18 @@ func TestHealthyWhileStarting(t *testing.T) {
 		healthy  bool
 	}{
 		{0, 2, true},
-		{preflight.StartLimit, 1, true},
-		{preflight.StartLimit + preflight.StartGrace/2, 1, true},
-		{preflight.StartLimit + preflight.StartGrace + time.Second, 1, false},
+		{admin.StartLimit, 1, true},
+		{admin.StartLimit + admin.StartGrace/2, 1, true},
+		{admin.StartLimit + admin.StartGrace + time.Second, 1, false},
 	} {
 		w := &worker{started: began.Add(-c.started)}
 		if err := w.healthy(); (err == nil) != c.healthy {
 			t.Errorf("started %s ago: %v", c.started, err)
 		}
 		attempts := 0
-		err := preflight.Retry(t.Context(), log, w.started.Add(preflight.StartLimit), func(context.Context) error {
+		err := admin.Retry(t.Context(), log, w.started.Add(admin.StartLimit), func(context.Context) error {
 			if attempts++; attempts == 2 {
-				return preflight.Permanent(down)
+				return admin.Permanent(down)
 			}
 			return down
 		})
@@ -50,13 +49,13 @@ func TestHealthyWhileStarting(t *testing.T) {
 // TestPageServer holds that the page, which shows names of series, is served only where
 // PAGE_ADDR says, and metrics and probes where HTTP_ADDR says and there.
 func TestPageServer(t *testing.T) {
-	probes, page := freeAddr(t), freeAddr(t)
-	c, faults, _ := config.Parse(append(minimal(), "ODRADEK_HTTP_ADDR="+probes, "ODRADEK_PAGE_ADDR="+page))
+	probes, body := freeAddr(t), freeAddr(t)
+	c, faults, _ := config.Parse(append(minimal(), "ODRADEK_HTTP_ADDR="+probes, "ODRADEK_PAGE_ADDR="+body))
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	w := &worker{c: c, started: time.Now(), metrics: cycle.NewMetrics(), faults: web.NewFaults(10)}
-	w.settings = reload.New(nil, c, slog.New(slog.DiscardHandler), new(slog.LevelVar), w.metrics)
+	w := &worker{c: c, started: time.Now(), metrics: cycle.NewMetrics(), faults: page.NewFaults(10)}
+	w.settings = config.New(nil, c, slog.New(slog.DiscardHandler), new(slog.LevelVar), w.metrics)
 	stop, err := w.serve(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +63,7 @@ func TestPageServer(t *testing.T) {
 	defer stop()
 	for url, want := range map[string]int{probes + "/": 404, probes + "/status.json": 404, probes + "/metrics": 200, probes + "/healthz": 200,
 		probes + "/readyz": 503,
-		page + "/":         200, page + "/status.json": 200, page + "/metrics": 200, page + "/healthz": 200} {
+		body + "/":         200, body + "/status.json": 200, body + "/metrics": 200, body + "/healthz": 200} {
 		res, err := client.Get("http://" + url)
 		if err != nil {
 			t.Fatal(err)

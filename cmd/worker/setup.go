@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
 	"odradek/processor/kafka"
-	"odradek/processor/web"
 	"odradek/schemas"
 )
 
@@ -42,9 +42,9 @@ registry do not answer it tries again, for two minutes.`,
 		return code
 	}
 	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS is for run
-	log := newLogger(t.err, c, new(slog.LevelVar), web.NewFaults(1))
-	until := time.Now().Add(preflight.StartLimit)
-	if err := preflight.Retry(ctx, log, until, func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
+	log := newLogger(t.err, c, new(slog.LevelVar), page.NewFaults(1))
+	until := time.Now().Add(admin.StartLimit)
+	if err := admin.Retry(ctx, log, until, func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
 		return t.fail(fmt.Errorf("setup: %w", err))
 	}
 	return exitOK
@@ -53,7 +53,7 @@ registry do not answer it tries again, for two minutes.`,
 func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	cfg, err := c.KafkaConfig()
 	if err != nil {
-		return preflight.Permanent(err)
+		return admin.Permanent(err)
 	}
 	client, err := kafka.Open(ctx, cfg)
 	if err != nil {
@@ -75,18 +75,18 @@ func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logg
 			log.Info("created topic", "topic", topic, "partitions", o.inputPartitions)
 		}
 	}
-	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
+	if err := admin.CreateTopics(ctx, c, client, log); err != nil {
 		return err
 	}
 	registry, err := c.NewRegistry()
 	if err != nil {
-		return preflight.Permanent(err)
+		return admin.Permanent(err)
 	}
 	if registry == nil {
 		return nil
 	}
 	defer registry.Close()
-	for _, out := range preflight.OutputSchemas(c) {
+	for _, out := range admin.OutputSchemas(c) {
 		subject := schemas.Subject(out.Topic)
 		id, err := registry.Register(ctx, subject, out.Schema)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"

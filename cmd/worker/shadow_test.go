@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/explain"
+	"odradek/cmd/internal/why"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
@@ -114,7 +114,7 @@ func TestShadowMode(t *testing.T) {
 			}
 		}
 		if r, code, errs := runWhy(t, calm.settings(), shadow[len(shadow)-1].id); code != exitOK || r.Anomaly.ID != shadow[len(shadow)-1].id ||
-			r.Verdict != explain.Equal {
+			r.Verdict != why.Equal {
 			t.Errorf("why of an anomaly in shadow mode: exit %d, %+v, %s", code, r.Anomaly, errs)
 		}
 		ids := map[string]bool{}

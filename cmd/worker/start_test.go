@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 )
@@ -97,11 +97,11 @@ func TestUnsettledInputTopic(t *testing.T) {
 				return res, nil, true
 			})
 			for range 20 { // some are answered by the broker that knows it
-				found, faults, err := preflight.InputTopics(t.Context(), cfg, client.Admin)
+				found, faults, err := admin.InputTopics(t.Context(), cfg, client.Admin)
 				if len(faults) > 0 {
 					t.Fatalf("faults %v", faults)
 				}
-				var final preflight.PermanentError
+				var final admin.PermanentError
 				if err != nil && (errors.As(err, &final) || kafka.ClassOf(err) == kafka.Fatal) || err == nil && len(found) != 1 {
 					t.Fatalf("%v, %v", found, err)
 				}

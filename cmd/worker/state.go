@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/worker/groupstate"
+	"odradek/cmd/internal/admin"
 )
 
 const stateAbout = `Shows or resets the state of a group: its changelog topics and its committed offsets.
@@ -35,7 +35,7 @@ const stateWatermarkExamples = `
 
 func (t terminal) state(ctx context.Context, args []string) int {
 	yes := false
-	o := groupstate.Options{Author: userName()}
+	o := admin.Options{Author: userName()}
 	o.Agree = func(question string) error { return t.agree(ctx, yes, question) } // without the time limit
 	var action string
 	var timeout time.Duration
@@ -95,7 +95,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	s, err := groupstate.Open(ctx, c, &o, t.out, t.err)
+	s, err := admin.OpenGroup(ctx, c, &o, t.out, t.err)
 	if err != nil {
 		return t.fail(err)
 	}

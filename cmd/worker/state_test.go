@@ -12,18 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/groupstate"
-	"odradek/cmd/worker/reload"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
 	"odradek/processor/cycle"
 	"odradek/processor/kafkatest"
-	"odradek/processor/web"
 )
 
 // runWith runs a worker in this process, whose settings do not change.
 func runWith(ctx context.Context, environ []string, c *config.Config, log *slog.Logger) error {
 	m := cycle.NewMetrics()
-	return runWorker(ctx, reload.New(environ, c, log, new(slog.LevelVar), m), log, m, web.NewFaults(10))
+	return runWorker(ctx, config.New(environ, c, log, new(slog.LevelVar), m), log, m, page.NewFaults(10))
 }
 
 // runUntil runs a worker in this process until the group has committed the
@@ -64,7 +63,7 @@ func stateFixture(t *testing.T, c *kafkatest.Cluster) (topic string, environ []s
 		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_HEARTBEAT_INTERVAL=200ms", "ODRADEK_REPLAY_LIMIT=100ms")
 }
 
-func stateLines(t *testing.T, environ []string, args ...string) (lines []groupstate.PartitionState, text string) {
+func stateLines(t *testing.T, environ []string, args ...string) (lines []admin.PartitionState, text string) {
 	t.Helper()
 	term, out, errs := console(environ...)
 	if code := term.state(context.Background(), append([]string{"list", "-json"}, args...)); code != exitOK {
@@ -72,7 +71,7 @@ func stateLines(t *testing.T, environ []string, args ...string) (lines []groupst
 	}
 	text = out.String()
 	for dec := json.NewDecoder(out); ; {
-		var p groupstate.PartitionState
+		var p admin.PartitionState
 		if err := dec.Decode(&p); err == io.EOF {
 			return lines, text
 		} else if err != nil {
@@ -127,7 +126,7 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 	if code := term.state(context.Background(), []string{"export", "-key", "sensor-00003"}); code != exitOK {
 		t.Errorf("export: exit %d, %s", code, errs)
 	}
-	var e groupstate.Exported
+	var e admin.Exported
 	if err := json.Unmarshal(bytes.SplitN(out.Bytes(), []byte("\n"), 2)[0], &e); err != nil || e.Series != "sensor-00003" ||
 		e.Kind != "head" || len(e.Value) == 0 {
 		t.Errorf("export: %v %+v", err, e)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/groupstate"
+	"odradek/cmd/internal/admin"
 	"odradek/processor/kafkatest"
 )
 
@@ -45,14 +45,14 @@ func TestStateWatermark(t *testing.T) {
 		}
 		return len(recs)
 	}
-	watermark := func(args ...string) (lines []groupstate.PartitionWatermark, said string) {
+	watermark := func(args ...string) (lines []admin.PartitionWatermark, said string) {
 		t.Helper()
 		term, out, errs := console(environ...)
 		if code := term.state(ctx, append([]string{"watermark", "-json", "-topic", topic}, args...)); code != exitOK {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
 		for dec := json.NewDecoder(out); ; {
-			var p groupstate.PartitionWatermark
+			var p admin.PartitionWatermark
 			if err := dec.Decode(&p); err == io.EOF {
 				return lines, errs.String()
 			} else if err != nil {

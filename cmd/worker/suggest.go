@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
-	"odradek/cmd/worker/suggest"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/suggest"
 	"odradek/processor/kafka"
 )
 
@@ -105,7 +105,7 @@ func suggestText(ctx context.Context, s *suggest.Config, topics []string) (text 
 	s.Client, s.Registry = client, registry
 	all := topics
 	if s.Given.HasPatterns() {
-		if _, err := preflight.FindTopics(ctx, s.Given, client.Admin); err != nil {
+		if _, err := admin.FindTopics(ctx, s.Given, client.Admin); err != nil {
 			return "", fmt.Errorf("suggest: %w", err)
 		}
 		if all = s.Given.Inputs(); len(all) == 0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"

@@ -19,7 +19,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
@@ -31,13 +31,13 @@ func TestOutputCreator(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	create := preflight.OutputCreator(cfg, client)
+	create := admin.OutputCreator(cfg, client)
 	if err := create(ctx, cycle.DeadLetters, 5); err != nil {
 		t.Fatal(err)
 	}
 	name := cfg.OutputTopics()[cycle.DeadLetters]
 	wantTopic(t, client, name, 5)
-	if cfg, _, _ = config.Parse(append(environ, "ODRADEK_CREATE_TOPICS=false")); preflight.OutputCreator(cfg, client) != nil {
+	if cfg, _, _ = config.Parse(append(environ, "ODRADEK_CREATE_TOPICS=false")); admin.OutputCreator(cfg, client) != nil {
 		t.Error("a worker that may not create topics creates some")
 	}
 }
@@ -60,7 +60,7 @@ func TestTopicsForInput(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if err := preflight.CreateTopics(ctx, cfg, client, slog.New(slog.DiscardHandler)); err != nil {
+	if err := admin.CreateTopics(ctx, cfg, client, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	topics := &cfg.Output.Topics
@@ -70,7 +70,7 @@ func TestTopicsForInput(t *testing.T) {
 	var log strings.Builder
 	start := func() {
 		t.Helper()
-		if err := preflight.CreateTopics(ctx, cfg, client, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		if err := admin.CreateTopics(ctx, cfg, client, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 			t.Fatal(err)
 		}
 	}

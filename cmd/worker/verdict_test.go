@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/preflight"
+	"odradek/cmd/internal/admin"
+	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
@@ -46,19 +46,19 @@ func (f *fleet) verdict(name string, env ...string) (refusal string, code int) {
 
 // checked returns what check finds with the settings of a worker of the fleet: the faults by
 // which run does not start, and everything as it is printed.
-func (f *fleet) checked(env ...string) (stops []preflight.Finding, code int, all string) {
+func (f *fleet) checked(env ...string) (stops []admin.Finding, code int, all string) {
 	f.t.Helper()
 	term, out, errs := console(f.settings(append(env, "HTTP_ADDR=127.0.0.1:1")...)...)
 	code = term.check(context.Background(), []string{"-online", "-json"})
 	for line := range bytes.Lines(out.Bytes()) {
-		var x preflight.Finding
+		var x admin.Finding
 		if err := json.Unmarshal(line, &x); err != nil {
 			f.t.Fatalf("%q: %v", line, err)
 		}
-		if x.Level == preflight.LevelFault && !x.Starts {
+		if x.Level == admin.LevelFault && !x.Starts {
 			stops = append(stops, x)
 		}
-		if x.Level != preflight.LevelOK {
+		if x.Level != admin.LevelOK {
 			all += fmt.Sprintf("%s %s: %s -> %s\n", x.Level, x.What, x.Detail, x.Fix)
 		}
 	}
@@ -161,7 +161,7 @@ func TestOneVerdict(t *testing.T) {
 		{"a topic of JSON", func(b *bed) { asJSON(b, 20) }, nil, refuses,
 			[]string{"20 of 20 would be dead letters (magic)", "looks like JSON", "ODRADEK_SCHEMA_FILE", "START=latest"}},
 		{"a topic of JSON, from its end", func(b *bed) { asJSON(b, 20) }, []string{"START=latest"}, starts, []string{"looks like JSON"}},
-		{"a few records of JSON", func(b *bed) { asJSON(b, preflight.FewRecords-1) }, nil, starts, []string{"looks like JSON"}},
+		{"a few records of JSON", func(b *bed) { asJSON(b, admin.FewRecords-1) }, nil, starts, []string{"looks like JSON"}},
 		{"JSON behind good records", func(b *bed) { produce(b, 100); asJSON(b, 20) }, nil, starts, []string{"looks like JSON"}},
 		{"JSON before good records", func(b *bed) { asJSON(b, 20); produce(b, 20) }, nil, starts, []string{"looks like JSON"}},
 		{"JSON since the group began", func(b *bed) { ran(b); asJSON(b, 60) }, nil, starts, []string{"looks like JSON"}},

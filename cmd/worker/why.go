@@ -12,13 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/executors"
-	"odradek/cmd/worker/explain"
-	"odradek/cmd/worker/former"
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/page"
+	"odradek/cmd/internal/why"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/web"
 	"odradek/schemas/registry"
 )
 
@@ -57,7 +55,7 @@ func (o *whyOptions) check(c *config.Config) (faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if o.id == "" {
 		wrong("name the anomaly by its id; worker why -h tells more")
-	} else if fault := explain.CheckID(o.id); fault != "" {
+	} else if fault := why.CheckID(o.id); fault != "" {
 		wrong("%s", fault)
 	}
 	if o.topic == "" {
@@ -132,31 +130,31 @@ func (t terminal) why(ctx context.Context, args []string) int {
 	if err != nil {
 		return t.fail(err)
 	}
-	if r.Verdict != explain.Equal && r.Verdict != explain.Within {
+	if r.Verdict != why.Equal && r.Verdict != why.Within {
 		return exitFailed
 	}
 	return exitOK
 }
 
 // explain explains the anomaly that the options name.
-func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) (r *explain.Report, err error) {
+func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) (r *why.Report, err error) {
 	client, registry, closeBoth, err := backtestCluster(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeBoth()) }()
 	level := new(slog.LevelVar)
-	log := newLogger(t.err, c, level, web.NewFaults(1))
+	log := newLogger(t.err, c, level, page.NewFaults(1))
 	level.Set(max(level.Level(), slog.LevelWarn)) // the report says which executor it was
-	exec, _, err := executors.New(c, log)
+	exec, _, err := New(c, log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
-	w := &explain.Config{
-		Client: client, Executor: exec, Select: func(w *explain.Config, topic string) error { return selectMapping(w, c.Of(topic), registry) },
+	w := &why.Config{
+		Client: client, Executor: exec, Select: func(w *why.Config, topic string) error { return selectMapping(w, c.Of(topic), registry) },
 		Anomalies: o.topic, Partition: int32(o.partition), From: o.since, MaxRecords: o.maxRecords, MaxBytes: int64(o.bytes),
-		Earlier: func(ctx context.Context, tp kafka.TP, detector, key string) ([]explain.Earlier, error) {
+		Earlier: func(ctx context.Context, tp kafka.TP, detector, key string) ([]why.Earlier, error) {
 			return t.earlier(ctx, client, c, registry, tp, detector, key)
 		},
 		Patience: c.Registry.Grace,
@@ -164,7 +162,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 			PartitionBytes: int(c.Fetch.PartitionBytes)},
 	}
 	r, err = w.Explain(ctx, o.id)
-	if unknown := (*explain.UnknownError)(nil); errors.As(err, &unknown) && o.usual && c.Shadow() {
+	if unknown := (*why.UnknownError)(nil); errors.As(err, &unknown) && o.usual && c.Shadow() {
 		w.Anomalies = c.Output.Topics[cycle.ShadowAnomalies]
 		r, err = w.Explain(ctx, o.id)
 	}
@@ -173,17 +171,17 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 
 // earlier returns the settings of a detector that the changelog of a source partition has recorded.
 func (t terminal) earlier(ctx context.Context, client *kafka.Client, c *config.Config, registry *registry.Client, tp kafka.TP,
-	detector, key string) (list []explain.Earlier, err error) {
+	detector, key string) (list []why.Earlier, err error) {
 	log := kafka.TP{Topic: c.ChangelogTopic(tp.Topic), Partition: tp.Partition}
-	recorded, err := former.Read(ctx, client, kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait}, log)
+	recorded, err := why.ReadFormer(ctx, client, kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait}, log)
 	if err != nil {
 		return nil, err
 	}
-	found, err := former.Of(t.environ, tp.Topic, detector, key, recorded)
+	found, err := why.Of(t.environ, tp.Topic, detector, key, recorded)
 	for _, s := range found {
-		e := explain.Earlier{Changed: s.Changed, Why: s.Why}
+		e := why.Earlier{Changed: s.Changed, Why: s.Why}
 		if s.Config != nil {
-			e.Select = func(w *explain.Config) error { return selectMapping(w, s.Config, registry) }
+			e.Select = func(w *why.Config) error { return selectMapping(w, s.Config, registry) }
 		}
 		list = append(list, e)
 	}
@@ -191,7 +189,7 @@ func (t terminal) earlier(ctx context.Context, client *kafka.Client, c *config.C
 }
 
 // selectMapping sets what depends on the settings of the topic.
-func selectMapping(w *explain.Config, c *config.Config, registry *registry.Client) (err error) {
+func selectMapping(w *why.Config, c *config.Config, registry *registry.Client) (err error) {
 	if w.State, err = c.KeystateConfig(); err != nil {
 		return err
 	}
@@ -204,7 +202,7 @@ func selectMapping(w *explain.Config, c *config.Config, registry *registry.Clien
 }
 
 // write prints the report and writes its files.
-func (o *whyOptions) write(t terminal, r *explain.Report) error {
+func (o *whyOptions) write(t terminal, r *why.Report) error {
 	for _, f := range []struct {
 		path  string
 		write func(*bytes.Buffer) error

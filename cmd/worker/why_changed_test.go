@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/explain"
+	"odradek/cmd/internal/why"
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
@@ -79,7 +79,7 @@ func TestWhyChanged(t *testing.T) {
 				}
 				r, code, errs := runWhy(t, environ, idOf(a))
 				notes := strings.Join(r.Notes, "; ")
-				if code != exitOK || r.Verdict != explain.Equal || !strings.Contains(notes, want) || want == "" && notes != "" {
+				if code != exitOK || r.Verdict != why.Equal || !strings.Contains(notes, want) || want == "" && notes != "" {
 					t.Errorf("%s: exit %d, verdict %q, notes %q, %s; want %q", of, code, r.Verdict, notes, errs, want)
 				}
 			}
@@ -115,8 +115,8 @@ func TestWhyNotRecorded(t *testing.T) {
 		}
 	}
 	// The command has other settings than the workers had.
-	is("the change: ODRADEK_DETECTOR_LEVEL_WINDOW was 12 and is 40", explain.Equal, "ODRADEK_DETECTOR_LEVEL_WINDOW=40")
-	is("but they do not fit the other present settings: ", explain.Differ, "ODRADEK_DETECTOR_LEVEL_OP=lof", "ODRADEK_DETECTOR_LEVEL_BINS=8",
+	is("the change: ODRADEK_DETECTOR_LEVEL_WINDOW was 12 and is 40", why.Equal, "ODRADEK_DETECTOR_LEVEL_WINDOW=40")
+	is("but they do not fit the other present settings: ", why.Differ, "ODRADEK_DETECTOR_LEVEL_OP=lof", "ODRADEK_DETECTOR_LEVEL_BINS=8",
 		"ODRADEK_DETECTOR_LEVEL_WINDOW=40")
 	// A score that no settings give.
 	altered := list[len(list)-1]
@@ -131,7 +131,7 @@ func TestWhyNotRecorded(t *testing.T) {
 		{"ODRADEK_DETECTOR_LEVEL_WINDOW=40", "but they do not give the published score either"},
 	} {
 		r, code, errs := runWhy(t, append(f.settings(), c.setting), id, "-topic", topic)
-		if notes := strings.Join(r.Notes, "; "); code != exitFailed || r.Verdict != explain.Differ || !strings.Contains(notes, c.want) {
+		if notes := strings.Join(r.Notes, "; "); code != exitFailed || r.Verdict != why.Differ || !strings.Contains(notes, c.want) {
 			t.Errorf("%s: exit %d, verdict %q, notes %q, %s", c.setting, code, r.Verdict, notes, errs)
 		}
 	}
@@ -139,7 +139,7 @@ func TestWhyNotRecorded(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		r, _, _ := runWhy(t, append(f.settings(), "ODRADEK_DETECTOR_LEVEL_WINDOW=40"), id)
 		notes := strings.Join(r.Notes, "; ")
-		if strings.Contains(notes, "the earlier settings of level are not known: ") && r.Verdict == explain.Differ {
+		if strings.Contains(notes, "the earlier settings of level are not known: ") && r.Verdict == why.Differ {
 			break
 		}
 		if time.Now().After(end) {

@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/worker/explain"
-	"odradek/cmd/worker/sensors"
+	"odradek/cmd/internal/sensors"
+	"odradek/cmd/internal/why"
 	"odradek/detectors"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
 )
 
 // runWhy runs `worker why` with -json and returns its report.
-func runWhy(t *testing.T, environ []string, args ...string) (r explain.Report, code int, errs string) {
+func runWhy(t *testing.T, environ []string, args ...string) (r why.Report, code int, errs string) {
 	t.Helper()
 	term, out, bad := console(environ...)
 	code = term.why(t.Context(), append(args, "-json"))
@@ -85,10 +85,10 @@ func whyFleet(t *testing.T, c *kafkatest.Cluster, env []string, steps int,
 }
 
 // whyEqual explains an anomaly whose source is all there: its score is to be equal, and the fold is to open the same anomaly.
-func whyEqual(t *testing.T, environ []string, what string, a *output.Anomaly) explain.Report {
+func whyEqual(t *testing.T, environ []string, what string, a *output.Anomaly) why.Report {
 	t.Helper()
 	r, code, errs := runWhy(t, environ, idOf(a))
-	if code != exitOK || r.Verdict != explain.Equal || !r.Reproduced {
+	if code != exitOK || r.Verdict != why.Equal || !r.Reproduced {
 		t.Errorf("%s: exit %d, verdict %q, reproduced %v: %v %s", what, code, r.Verdict, r.Reproduced, r.Notes, errs)
 	}
 	return r
@@ -142,7 +142,7 @@ func TestWhyEveryOp(t *testing.T) {
 		r, code, errs := runWhy(t, environ, idOf(&a))
 		notes := strings.Join(r.Notes, "; ")
 		if a.Offset < gone {
-			if code != exitFailed || r.Verdict != explain.Absent || !strings.Contains(notes, "the records of the anomaly are gone") {
+			if code != exitFailed || r.Verdict != why.Absent || !strings.Contains(notes, "the records of the anomaly are gone") {
 				t.Errorf("%s, all records gone: exit %d, verdict %q: %s %s", name, code, r.Verdict, notes, errs)
 			}
 			continue
@@ -153,11 +153,11 @@ func TestWhyEveryOp(t *testing.T) {
 		switch r.Anomaly.Op {
 		case "ar", "discords", "flatline", "ikasst", "season", "solvingset": // they have a carry
 		default:
-			if r.Verdict != explain.Equal {
+			if r.Verdict != why.Equal {
 				t.Errorf("%s, without the first records: verdict %q: %s %s", name, r.Verdict, notes, errs)
 			}
 		}
-		if !slices.Contains([]int{exitOK, exitFailed}, code) || (code == exitOK) != slices.Contains([]string{explain.Equal, explain.Within},
+		if !slices.Contains([]int{exitOK, exitFailed}, code) || (code == exitOK) != slices.Contains([]string{why.Equal, why.Within},
 			r.Verdict) {
 			t.Errorf("%s: exit %d, verdict %q", name, code, r.Verdict)
 		}
@@ -182,7 +182,7 @@ func TestWhyDevice(t *testing.T) {
 	verdicts := map[string]int{}
 	for name, list := range all {
 		r, _, errs := runWhy(t, append(slices.Clone(environ), "ODRADEK_EXECUTOR=cpu"), idOf(&list[len(list)-1]))
-		if r.Verdict != explain.Equal && r.Verdict != explain.Within && !strings.HasPrefix(name, "ikasst") {
+		if r.Verdict != why.Equal && r.Verdict != why.Within && !strings.HasPrefix(name, "ikasst") {
 			t.Errorf("%s on the CPU: verdict %q: %v %s", name, r.Verdict, r.Notes, errs)
 		}
 		verdicts[r.Anomaly.Op+" "+r.Verdict]++
@@ -240,55 +240,55 @@ func TestWhyFields(t *testing.T) {
 func testWhyOtherwise(t *testing.T, c *kafkatest.Cluster, environ []string, all map[string][]output.Anomaly) {
 	near := &all["near"][len(all["near"])-1]
 	id := idOf(near)
-	is := func(r explain.Report, code int, errs, verdict, note string, wantCode int) {
+	is := func(r why.Report, code int, errs, verdict, note string, wantCode int) {
 		t.Helper()
 		if code != wantCode || r.Verdict != verdict || !strings.Contains(strings.Join(r.Notes, "; ")+errs, note) {
 			t.Errorf("exit %d, verdict %q, notes %q %s: want %d, %q, %q", code, r.Verdict, r.Notes, errs, wantCode, verdict, note)
 		}
 	}
-	why := func(env []string, args ...string) (explain.Report, int, string) {
+	runWhy := func(env []string, args ...string) (why.Report, int, string) {
 		return runWhy(t, append(slices.Clone(environ), env...), args...)
 	}
-	r, code, errs := why(nil, id[:12])
-	is(r, code, errs, explain.Equal, "", exitOK)
+	r, code, errs := runWhy(nil, id[:12])
+	is(r, code, errs, why.Equal, "", exitOK)
 	unknown := strings.Repeat("0123456789abcdef", 2)
-	r, code, errs = why(nil, unknown)
+	r, code, errs = runWhy(nil, unknown)
 	is(r, code, errs, "", "is of anomaly "+unknown, exitFailed)
-	r, code, errs = why(nil, id, "-from", "2100-01-01T00:00:00Z")
+	r, code, errs = runWhy(nil, id, "-from", "2100-01-01T00:00:00Z")
 	is(r, code, errs, "", "none of the 0 records", exitFailed)
-	r, code, errs = why(nil, id, "-topic", "nothing-here")
+	r, code, errs = runWhy(nil, id, "-topic", "nothing-here")
 	is(r, code, errs, "", "topic \"nothing-here\" does not exist", exitFailed)
-	r, code, errs = why(nil, id, "-partition", "99")
+	r, code, errs = runWhy(nil, id, "-partition", "99")
 	is(r, code, errs, "", "has no partition 99", exitFailed)
-	r, code, errs = why([]string{"ODRADEK_DETECTOR_NEAR_K=20"}, id)
-	is(r, code, errs, explain.Equal, "the change: ODRADEK_DETECTOR_NEAR_K was 27 and is 20", exitOK)
-	r, code, errs = why([]string{"ODRADEK_PRESET=", "ODRADEK_DETECTORS=other", "ODRADEK_DETECTOR_OTHER_OP=zscore"}, id)
-	is(r, code, errs, explain.Absent, "detector near is not among those of the settings", exitFailed)
+	r, code, errs = runWhy([]string{"ODRADEK_DETECTOR_NEAR_K=20"}, id)
+	is(r, code, errs, why.Equal, "the change: ODRADEK_DETECTOR_NEAR_K was 27 and is 20", exitOK)
+	r, code, errs = runWhy([]string{"ODRADEK_PRESET=", "ODRADEK_DETECTORS=other", "ODRADEK_DETECTOR_OTHER_OP=zscore"}, id)
+	is(r, code, errs, why.Absent, "detector near is not among those of the settings", exitFailed)
 	// Scores of another executor differ a little; they are in another topic here.
-	for factor, want := range map[float64]string{1: explain.Equal, 1 + 4e-7: explain.Within, 1.001: explain.Differ} {
+	for factor, want := range map[float64]string{1: why.Equal, 1 + 4e-7: why.Within, 1.001: why.Differ} {
 		a := *near
 		a.PeakScore = float64(float32(a.PeakScore * factor))
 		topic := a.Topic + "-altered"
 		enc := output.NewAnomalyEncoder(output.SingleObject, a.Topic, a.Partition)
 		must(t, c.Admin().CreateTopic(t.Context(), topic, 1, 0, nil))
 		must(t, c.Admin().ProduceBatch(t.Context(), topic, 0, []kafkatest.Record{{Topic: topic, Key: a.Key, Value: enc.Append(nil, &a)}}))
-		r, code, errs = why(nil, id, "-topic", topic)
+		r, code, errs = runWhy(nil, id, "-topic", topic)
 		wantCode := exitOK
-		if want == explain.Differ {
+		if want == why.Differ {
 			wantCode = exitFailed
 		}
 		is(r, code, errs, want, "retention has deleted those before", wantCode)
 		must(t, c.Admin().DeleteTopic(t.Context(), topic))
 	}
 	// The window is there, the first samples are not: how many the series had before is found again.
-	r, code, errs = why(nil, id, "-max-records", "18000")
-	is(r, code, errs, explain.Equal, "were not read: -max-records 18000", exitOK)
-	r, code, errs = why(nil, id, "-max-bytes", "900KiB")
-	is(r, code, errs, explain.Equal, "-max-bytes 921600", exitOK)
-	r, code, errs = why(nil, id, "-max-records", "3000")
-	is(r, code, errs, explain.Differ, "the window has 2079 samples", exitFailed)
+	r, code, errs = runWhy(nil, id, "-max-records", "18000")
+	is(r, code, errs, why.Equal, "were not read: -max-records 18000", exitOK)
+	r, code, errs = runWhy(nil, id, "-max-bytes", "900KiB")
+	is(r, code, errs, why.Equal, "-max-bytes 921600", exitOK)
+	r, code, errs = runWhy(nil, id, "-max-records", "3000")
+	is(r, code, errs, why.Differ, "the window has 2079 samples", exitFailed)
 	if both := all["both"]; len(both) > 0 {
-		r, code, errs = why(nil, idOf(&both[len(both)-1]), "-max-records", "3000")
+		r, code, errs = runWhy(nil, idOf(&both[len(both)-1]), "-max-records", "3000")
 		is(r, code, errs, r.Verdict, "were not read", exitFailed)
 	}
 }

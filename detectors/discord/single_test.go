@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/cmd/worker/quality"
+	"odradek/detectors/quality"
 	"odradek/detectors/seedtest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"odradek/cmd/worker/quality"
+	"odradek/detectors/quality"
 )
 
 // vote returns the discord with the most votes of lengths, and their total weight; ok is false without

@@ -20,8 +20,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"odradek/cmd/bench/report"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/bench/testbed"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -40,7 +40,7 @@ var backtestSettings = []string{
 
 // Backtest measures rows a second of `worker backtest` over a fleet of sensors, in Parquet
 // files of a day each, in order of time: reading, folding, scoring, anomalies out.
-func (b *Bench) Backtest(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) Backtest(ctx context.Context) ([]testbed.Row, error) {
 	dir, err := os.MkdirTemp("", "odradek-backtest")
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (b *Bench) Backtest(ctx context.Context) ([]report.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	measure := func(name string, args ...string) (report.Row, error) {
+	measure := func(name string, args ...string) (testbed.Row, error) {
 		cmd := exec.CommandContext(ctx, worker, append([]string{"backtest", "-in", input, "-report", filepath.Join(dir, "report.html"),
 			"-anomalies", filepath.Join(dir, "anomalies.parquet")}, args...)...)
 		cmd.Env = os.Environ()
@@ -71,19 +71,19 @@ func (b *Bench) Backtest(ctx context.Context) ([]report.Row, error) {
 		cmd.Env = append(cmd.Env, b.Settings...)
 		out, err := outputOf(cmd)
 		if err != nil {
-			return report.Row{}, err
+			return testbed.Row{}, err
 		}
 		rate := backtestRate.FindStringSubmatch(out)
 		if rate == nil {
-			return report.Row{}, fmt.Errorf("backtest: no rate in %q", out)
+			return testbed.Row{}, fmt.Errorf("backtest: no rate in %q", out)
 		}
 		v, err := strconv.ParseFloat(rate[2], 64)
-		r := report.NewRow(name, v, "rows/s")
+		r := testbed.NewRow(name, v, "rows/s")
 		r.Note = fmt.Sprintf("%d sensors x %d days, %d rows, %d MB of Parquet, zscore 64, ikasst 16, discord of 32 in 256; %s s",
 			sensors, b.Days, rows, bytes>>20, rate[1])
 		return r, err
 	}
-	var all []report.Row
+	var all []testbed.Row
 	for _, c := range []struct {
 		name string
 		args []string

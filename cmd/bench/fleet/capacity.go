@@ -7,13 +7,13 @@ import (
 	"math"
 	"time"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/processor/kafkatest"
 )
 
 // Capacity finds how many sensors with a sample every 100 ms a worker serves with a p99 below
 // the limit: it doubles their number until it is too large, and then bisects.
-func (b *Bench) Capacity(ctx context.Context) (rows []report.Row, err error) {
+func (b *Bench) Capacity(ctx context.Context) (rows []testbed.Row, err error) {
 	lof := b.LOF
 	if lof < 0 {
 		lof = capacityLOF
@@ -29,7 +29,7 @@ func (b *Bench) Capacity(ctx context.Context) (rows []report.Row, err error) {
 	cpu := math.NaN()
 	for _, side := range b.sides() {
 		if side.err != nil {
-			rows = append(rows, report.Row{Case: side.name, Skipped: report.FirstLine(side.err.Error())})
+			rows = append(rows, testbed.Row{Case: side.name, Skipped: testbed.FirstLine(side.err.Error())})
 			continue
 		}
 		c, err := b.capacityOf(ctx, f, &side, settings, window, start)
@@ -40,14 +40,14 @@ func (b *Bench) Capacity(ctx context.Context) (rows []report.Row, err error) {
 			}
 			c.says += "; the search broke off"
 		}
-		r := report.NewRow(side.name, float64(c.fits), "sensors").Noted("%s", c.says).Noted("%s", note)
+		r := testbed.NewRow(side.name, float64(c.fits), "sensors").Noted("%s", c.says).Noted("%s", note)
 		if side.gpus == 0 {
 			cpu, start = float64(c.fits), max(start, c.fits)
 		} else {
 			if cpu > 0 {
 				r = r.Against("the CPU executor", cpu, false)
 			}
-			r = r.Want(fmt.Sprintf(">= %s, the paper's cluster", report.Figure(capacityPaper)), c.fits >= capacityPaper)
+			r = r.Want(fmt.Sprintf(">= %s, the paper's cluster", testbed.Figure(capacityPaper)), c.fits >= capacityPaper)
 		}
 		r.Device = side.device
 		rows = append(rows, r)
@@ -86,7 +86,7 @@ func (b *Bench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, 
 		if more := n - f.sensors(); more > 0 {
 			began := time.Now()
 			if c.fits > 0 && began.Add(time.Duration(more)*perSensor).After(end) {
-				over = fmt.Sprintf("no time was left to fill the windows of %s", report.Figure(float64(n)))
+				over = fmt.Sprintf("no time was left to fill the windows of %s", testbed.Figure(float64(n)))
 				break
 			}
 			if err := b.addSensors(ctx, r, n, window); err != nil {
@@ -113,14 +113,14 @@ func (b *Bench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, 
 		case len(l.Micros) == 0:
 			why = "no score became visible"
 		case l.Rate < 0.97*rate:
-			why = fmt.Sprintf("the generator reached %s of %s records/s", report.Figure(l.Rate), report.Figure(rate))
+			why = fmt.Sprintf("the generator reached %s of %s records/s", testbed.Figure(l.Rate), testbed.Figure(rate))
 		case p99 > capacityLimit:
 			why = fmt.Sprintf("p99 %.0f ms", p99)
 		default:
-			c.fits, c.says = n, fmt.Sprintf("p50 %.1f ms, p99 %.1f ms at %s records/s", l.Quantile(0.5), p99, report.Figure(l.Rate))
+			c.fits, c.says = n, fmt.Sprintf("p50 %.1f ms, p99 %.1f ms at %s records/s", l.Quantile(0.5), p99, testbed.Figure(l.Rate))
 		}
 		if why != "" {
-			tooMany, over = n, fmt.Sprintf("%s sensors were too many: %s", report.Figure(float64(n)), why)
+			tooMany, over = n, fmt.Sprintf("%s sensors were too many: %s", testbed.Figure(float64(n)), why)
 		}
 		switch {
 		case tooMany == 0:

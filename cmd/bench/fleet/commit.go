@@ -7,8 +7,7 @@ import (
 	"os"
 	"time"
 
-	"odradek/cmd/bench/host"
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas/output"
@@ -36,7 +35,7 @@ func (t *commitTimings) all() time.Duration { return t.markers + t.appends + t.e
 
 // Commit measures transactions as the worker sends them, one after the other, without reading and scoring: the time of
 // a cycle that brokers and network take.
-func (b *Bench) Commit(ctx context.Context) (rows []report.Row, err error) {
+func (b *Bench) Commit(ctx context.Context) (rows []testbed.Row, err error) {
 	for _, n := range []int{commitRecords, commitLight} {
 		runs, size, err := b.commits(ctx, b.Scale(n))
 		if err != nil {
@@ -47,10 +46,10 @@ func (b *Bench) Commit(ctx context.Context) (rows []report.Row, err error) {
 			for i := range runs {
 				all = append(all, of(&runs[i]).Seconds()*1000)
 			}
-			mid, _ := report.Median(all)
+			mid, _ := testbed.Median(all)
 			return mid
 		}
-		r := report.NewRow(fmt.Sprintf("%s records", report.Figure(float64(b.Scale(n)))), ms((*commitTimings).all), "ms")
+		r := testbed.NewRow(fmt.Sprintf("%s records", testbed.Figure(float64(b.Scale(n)))), ms((*commitTimings).all), "ms")
 		if b.Scale(n) == commitRecords {
 			r = r.Want(fmt.Sprintf("<= %d ms", commitTarget), r.Value <= commitTarget)
 		}
@@ -128,7 +127,7 @@ func (b *Bench) commitOnce(ctx context.Context, prod *kafka.Producer, group stri
 		tps = append(tps, tp)
 		offsets[kafka.TP{Topic: group, Partition: tp.Partition}] = kafka.Offset{Offset: offset}
 	}
-	cpu, broker := host.ProcessCPU(os.Getpid()), b.BrokerCPU()
+	cpu, broker := testbed.ProcessCPU(os.Getpid()), b.BrokerCPU()
 	began := time.Now()
 	if err := prod.AddPartitions(ctx, tps); err != nil {
 		return t, err
@@ -142,7 +141,7 @@ func (b *Bench) commitOnce(ctx context.Context, prod *kafka.Producer, group stri
 		return t, err
 	}
 	t = commitTimings{markers: added.Sub(began), appends: sent.Sub(added), end: time.Since(sent)}
-	t.cpu, t.broker = host.ProcessCPU(os.Getpid())-cpu, b.BrokerCPU()-broker
+	t.cpu, t.broker = testbed.ProcessCPU(os.Getpid())-cpu, b.BrokerCPU()-broker
 	return t, nil
 }
 

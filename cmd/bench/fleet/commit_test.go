@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/bench/measure"
 	"odradek/cmd/bench/testbed"
 )
 
@@ -19,7 +18,7 @@ func TestBenchCommit(t *testing.T) {
 		t.Skip("writes a hundred megabytes")
 	}
 	var log bytes.Buffer
-	b := &Bench{Bed: &testbed.Bed{Options: &measure.Options{Quick: true, Log: &log}, Kafka: "kfake", Dir: t.TempDir()},
+	b := &Bench{Bed: &testbed.Bed{Measuring: &testbed.Measuring{Quick: true, Log: &log}, Kafka: "kfake", Dir: t.TempDir()},
 		Partitions: 4}
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

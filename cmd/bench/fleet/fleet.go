@@ -15,11 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/cmd/bench/gpu"
-	"odradek/cmd/bench/host"
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -46,7 +43,7 @@ const (
 // Bench has the flags of the benchmarks of fleets of sensors.
 type Bench struct {
 	*testbed.Bed
-	GPU                 *gpu.Options
+	GPU                 *testbed.GPUOptions
 	Executors, GPUs     string // to compare: names, and numbers of GPUs
 	Sensors, Partitions int
 	Preset              string        // of the worker; empty: IKA-SST and LOF
@@ -237,14 +234,14 @@ func (r *fleetRun) throughput(ctx context.Context, span time.Duration) (m measur
 	}
 	util := r.b.sampleUtilization(ctx, r.side)
 	gpu0, err0 := r.Metrics(gpuBusy, gpuTasks, cpuTasks, gpuBatches, gpuFaults)
-	from, own := r.b.Tick(r.Process, 0), host.ProcessCPU(os.Getpid())
+	from, own := r.b.Tick(r.Process, 0), testbed.ProcessCPU(os.Getpid())
 	err = r.b.fillFleet(ctx, r.f, 0, len(r.f.Keys[0]), total/parts)
 	filled := time.Since(from.At)
 	if err == nil {
 		err = r.caughtUp(ctx, 5*time.Minute)
 	}
 	to := r.b.Tick(r.Process, int64(total))
-	own = host.ProcessCPU(os.Getpid()) - own // the generator's: not another's
+	own = testbed.ProcessCPU(os.Getpid()) - own // the generator's: not another's
 	gpu1, err1 := r.Metrics(gpuBusy, gpuTasks, cpuTasks, gpuBatches, gpuFaults)
 	m.gpuUtil = util()
 	if err := errors.Join(err, err0, err1); err != nil {
@@ -330,13 +327,13 @@ func (r *fleetRun) delays(ctx context.Context, sensors int, rate float64, warm, 
 	}
 	l.Rate, l.Others = float64(n1-n0)/span.Seconds(), after.OthersSince(before)
 	r.b.Say("%s: p50 %.1f ms, p99 %.1f ms of %d scores at %s of %s records/s", r.side.name, l.Quantile(0.5), l.Quantile(0.99), len(l.Micros),
-		report.Figure(l.Rate), report.Figure(rate))
+		testbed.Figure(l.Rate), testbed.Figure(rate))
 	return l, nil
 }
 
 // Fleet is the whole worker, on the CPU and on GPUs, one after the other on the
 // same topic, in the same group.
-func (b *Bench) Fleet(ctx context.Context) (rows []report.Row, err error) {
+func (b *Bench) Fleet(ctx context.Context) (rows []testbed.Row, err error) {
 	lof := b.LOF
 	if lof < 0 {
 		lof = fleetLOF
@@ -355,7 +352,7 @@ func (b *Bench) Fleet(ctx context.Context) (rows []report.Row, err error) {
 	cpu := math.NaN()
 	for _, side := range b.sides() {
 		if side.err != nil {
-			rows = append(rows, report.Row{Case: side.name, Skipped: report.FirstLine(side.err.Error())})
+			rows = append(rows, testbed.Row{Case: side.name, Skipped: testbed.FirstLine(side.err.Error())})
 			continue
 		}
 		more, rate, err := b.fleetSide(ctx, f, &side, settings, cpu)
@@ -375,7 +372,7 @@ func (b *Bench) Fleet(ctx context.Context) (rows []report.Row, err error) {
 }
 
 func (b *Bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, settings []string,
-	cpu float64) (rows []report.Row, rate float64, err error) {
+	cpu float64) (rows []testbed.Row, rate float64, err error) {
 	r, err := b.startFleet(ctx, f, side, settings)
 	if err != nil {
 		return nil, 0, err
@@ -388,17 +385,17 @@ func (b *Bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 	if err != nil {
 		return nil, 0, err
 	}
-	all := report.NewRow(side.name, m.Rate, "records/s").Noted("worker %s us of processor time a record, broker %s us; cores %.0f%% idle",
-		report.Figure(m.CPU/1000), report.Figure(m.Broker/1000), 100*m.Idle)
+	all := testbed.NewRow(side.name, m.Rate, "records/s").Noted("worker %s us of processor time a record, broker %s us; cores %.0f%% idle",
+		testbed.Figure(m.CPU/1000), testbed.Figure(m.Broker/1000), 100*m.Idle)
 	if m.filling > 0.5 {
 		all = all.Noted("the generator wrote for %.0f%% of the time and may be the limit", 100*m.filling)
 	}
 	if side.gpus > 0 {
-		all = all.Noted("%.2f batches at a time on a GPU, %s tasks each", m.gpuBusy, report.Figure(m.batch))
+		all = all.Noted("%.2f batches at a time on a GPU, %s tasks each", m.gpuBusy, testbed.Figure(m.batch))
 		if m.onCPU > 0 {
 			all = all.Noted("%.2g%% of the tasks scored on the CPU", 100*m.onCPU)
 		}
-		target := fmt.Sprintf(">= %s and %d times", report.Figure(fleetRate), fleetRatio)
+		target := fmt.Sprintf(">= %s and %d times", testbed.Figure(fleetRate), fleetRatio)
 		if math.IsNaN(cpu) { // the ratio is unknown
 			all = all.Without("the CPU executor", errors.New("not measured in this run"))
 			all.Target = target
@@ -412,7 +409,7 @@ func (b *Bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 	}
 	rows = append(rows, all)
 	if !math.IsNaN(m.gpuUtil) {
-		rows = append(rows, report.NewRow(side.name+", GPU busy", m.gpuUtil, "of the time").Noted("mean of what nvidia-smi says"))
+		rows = append(rows, testbed.NewRow(side.name+", GPU busy", m.gpuUtil, "of the time").Noted("mean of what nvidia-smi says"))
 	}
 	l, err := r.delays(ctx, f.sensors(), m.Rate/2, b.Span(6*time.Second), b.Span(20*time.Second))
 	if err != nil {
@@ -427,7 +424,7 @@ func (b *Bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 		name string
 		at   float64
 	}{{"p50", 0.5}, {"p99", 0.99}} {
-		r := l.Reached(report.NewRow(side.name+", event to score, "+q.name, l.Quantile(q.at), "ms"), m.Rate/2)
+		r := l.Reached(testbed.NewRow(side.name+", event to score, "+q.name, l.Quantile(q.at), "ms"), m.Rate/2)
 		if behind > fleetBehind {
 			r = r.Noted("NOT SUSTAINED: the worker was %v behind at the end, so the records/s are not what it can do",
 				behind.Round(time.Millisecond))
@@ -441,10 +438,10 @@ func (b *Bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 	if err != nil {
 		return rows, m.Rate, err
 	}
-	return append(rows, report.NewRow(side.name+", backlog", caught.Rate, "records/s").Noted(
+	return append(rows, testbed.NewRow(side.name+", backlog", caught.Rate, "records/s").Noted(
 		"records that were there before the worker started, from a tenth to nine tenths of them; "+
 			"worker %s us of processor time a record, broker %s us; cores %.0f%% idle",
-		report.Figure(caught.CPU/1000), report.Figure(caught.Broker/1000), 100*caught.Idle)), m.Rate, nil
+		testbed.Figure(caught.CPU/1000), testbed.Figure(caught.Broker/1000), 100*caught.Idle)), m.Rate, nil
 }
 
 // backlog writes n records while no worker runs, starts one, and returns its pace of

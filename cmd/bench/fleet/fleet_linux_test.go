@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/bench/gpu"
-	"odradek/cmd/bench/measure"
 	"odradek/cmd/bench/testbed"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
@@ -47,9 +45,9 @@ func TestBenchFleet(t *testing.T) {
 	child := goChildProgram(t)
 	var log bytes.Buffer
 	b := &Bench{
-		Bed: &testbed.Bed{Options: &measure.Options{Quick: true, Verbose: true, Log: &log}, Kafka: "kfake",
+		Bed: &testbed.Bed{Measuring: &testbed.Measuring{Quick: true, Verbose: true, Log: &log}, Kafka: "kfake",
 			WorkerProgram: workerBinary(t), Dir: t.TempDir()},
-		GPU: &gpu.Options{Child: child}, Executors: "cpu,cuda", GPUs: "1,0,2", Partitions: 3, SST: 8,
+		GPU: &testbed.GPUOptions{Child: child}, Executors: "cpu,cuda", GPUs: "1,0,2", Partitions: 3, SST: 8,
 	}
 	defer b.Close()
 	defer func() {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
 	"odradek/detectors/sst"
 	"odradek/processor/kafkatest"
@@ -47,7 +47,7 @@ func perItem(d time.Duration, n int, f func()) (ns, allocs float64) {
 
 // Decode reads key, time and value of Confluent-framed records: with the
 // projection, and with goavro and its maps.
-func (b *Bench) Decode(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) Decode(ctx context.Context) ([]testbed.Row, error) {
 	codec, err := goavro.NewCodec(nestedSchema)
 	if err != nil {
 		return nil, err
@@ -118,12 +118,12 @@ func (b *Bench) Decode(ctx context.Context) ([]report.Row, error) {
 	if fault != nil {
 		return nil, fault
 	}
-	v, spread := report.Median(ours)
-	base, _ := report.Median(theirs)
-	allocs, _ := report.Median(ourAllocs)
-	r := report.NewRow("", v, "ns/record").Against("goavro", base, true)
+	v, spread := testbed.Median(ours)
+	base, _ := testbed.Median(theirs)
+	allocs, _ := testbed.Median(ourAllocs)
+	r := testbed.NewRow("", v, "ns/record").Against("goavro", base, true)
 	r = r.Want(">= 20 times, 0 allocations", *r.Ratio >= 20 && allocs < 0.01)
-	return []report.Row{r.Noted("%d bytes, %.2f allocations a record; median of %d, spread %.0f%%", len(records[0]), allocs,
+	return []testbed.Row{r.Noted("%d bytes, %.2f allocations a record; median of %d, spread %.0f%%", len(records[0]), allocs,
 		b.Repeat, spread)}, nil
 }
 
@@ -145,7 +145,7 @@ const (
 var ikasstProgram string
 
 // IKASST measures IKA-SST on one core, tasks of 16 fresh samples.
-func (b *Bench) IKASST(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) IKASST(ctx context.Context) ([]testbed.Row, error) {
 	det, err := sst.NewIKA(sst.IKAOpParams{Window: sstWindow, Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
 	if err != nil {
 		return nil, err
@@ -198,15 +198,15 @@ func (b *Bench) IKASST(ctx context.Context) ([]report.Row, error) {
 		}
 		rates = append(rates, 1e9/ns)
 	}
-	v, spread := report.Median(rates)
+	v, spread := testbed.Median(rates)
 	name := "numpy"
 	base, err := b.numpy(ctx)
 	if err != nil {
 		b.Say("numpy: %v", err)
-		name, base = "numpy, stored figure ("+report.FirstLine(err.Error())+")", sstNumpy
+		name, base = "numpy, stored figure ("+testbed.FirstLine(err.Error())+")", sstNumpy
 	}
-	r := report.NewRow("", v, "scores/s").Against(name, base, false).Want(">= 100,000", v >= 100_000)
-	return []report.Row{r.Noted("w=%d r=%d k=5, %d power steps, %d fresh samples a task, %d keys; median of %d, spread %.0f%%",
+	r := testbed.NewRow("", v, "scores/s").Against(name, base, false).Want(">= 100,000", v >= 100_000)
+	return []testbed.Row{r.Noted("w=%d r=%d k=5, %d power steps, %d fresh samples a task, %d keys; median of %d, spread %.0f%%",
 		sstWindow, sstRank, sstSteps, sstFresh, keys, b.Repeat, spread)}, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"time"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
 	"odradek/detectors/knn"
 )
@@ -26,7 +26,7 @@ const (
 
 // KNNTrees measures all weights of normal points and the largest of a table, each tree built
 // anew, on all cores.
-func (b *Bench) KNNTrees(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) KNNTrees(ctx context.Context) ([]testbed.Row, error) {
 	points := knnPoints
 	if b.Quick {
 		points /= 10
@@ -49,7 +49,7 @@ func (b *Bench) KNNTrees(ctx context.Context) ([]report.Row, error) {
 			}
 			all = append(all, time.Since(began).Seconds())
 		}
-		seconds, spread = report.Median(all)
+		seconds, spread = testbed.Median(all)
 		return seconds, spread, nil
 	}
 	seconds, spread, err := took(func() {
@@ -60,12 +60,12 @@ func (b *Bench) KNNTrees(ctx context.Context) ([]report.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := report.NewRow("all weights", seconds, "s").Noted("%d x %d, k=%d, tree included, %d cores; median of %d, spread %.0f%%",
+	all := testbed.NewRow("all weights", seconds, "s").Noted("%d x %d, k=%d, tree included, %d cores; median of %d, spread %.0f%%",
 		points, knnDim, knnK, workers, b.Repeat, spread)
 
 	args := []any{points, knnDim, knnK, workers}
 	file := filepath.Join(b.Tables, "10_cover.npz")
-	top := report.Row{Case: "top 10 of cover", Skipped: "no " + file}
+	top := testbed.Row{Case: "top 10 of cover", Skipped: "no " + file}
 	if _, err := os.Stat(file); err == nil {
 		wide, dim, err := readNPZ(file, "X")
 		if err != nil {
@@ -83,7 +83,7 @@ func (b *Bench) KNNTrees(ctx context.Context) ([]report.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		top = report.NewRow(top.Case, seconds, "s").Noted("%d x %d, k=%d, tree included, %d cores; median of %d, spread %.0f%%",
+		top = testbed.NewRow(top.Case, seconds, "s").Noted("%d x %d, k=%d, tree included, %d cores; median of %d, spread %.0f%%",
 			len(table)/dim, dim, knnK, workers, b.Repeat, spread)
 		args = append(args, file)
 	}
@@ -91,11 +91,11 @@ func (b *Bench) KNNTrees(ctx context.Context) ([]report.Row, error) {
 	if err != nil || len(base) != len(args)-3 {
 		b.Say("scipy and scikit-learn: %v", err)
 		all.Target, top.Target = ">= 1.5 times the baseline", ">= 20 times the baseline"
-		return []report.Row{all, top}, nil
+		return []testbed.Row{all, top}, nil
 	}
 	all = all.Against("scipy's cKDTree, as many workers", base[0], true).WantRatio(1.5)
 	if len(base) > 1 {
 		top = top.Against("scikit-learn's kneighbors, as many jobs", base[1], true).WantRatio(20)
 	}
-	return []report.Row{all, top}, nil
+	return []testbed.Row{all, top}, nil
 }

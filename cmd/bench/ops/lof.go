@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
 	"odradek/detectors/lof"
 )
@@ -66,12 +66,12 @@ func (b *Bench) lofRate(ctx context.Context, det detectors.Detector, keys, fresh
 		})
 		rates = append(rates, 1e9/ns)
 	}
-	rate, spread = report.Median(rates)
+	rate, spread = testbed.Median(rates)
 	return rate, spread, err
 }
 
 // LOFWindows measures local outlier factors of whole windows on one core.
-func (b *Bench) LOFWindows(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) LOFWindows(ctx context.Context) ([]testbed.Row, error) {
 	det, err := lof.New(lof.OpParams{Window: lofWindow, K: lofK, Tumbling: true})
 	if err != nil {
 		return nil, err
@@ -85,18 +85,18 @@ func (b *Bench) LOFWindows(ctx context.Context) ([]report.Row, error) {
 	base, fast, err := b.sklearn(ctx)
 	if err != nil {
 		b.Say("scikit-learn: %v", err)
-		name, base = "scikit-learn, stored figure ("+report.FirstLine(err.Error())+")", lofSklearn
+		name, base = "scikit-learn, stored figure ("+testbed.FirstLine(err.Error())+")", lofSklearn
 	} else {
 		brute = fmt.Sprintf("; %.1f times its algorithm=brute", v/fast)
 	}
-	r := report.NewRow("", v, "points/s").Against(name, base, false)
+	r := testbed.NewRow("", v, "points/s").Against(name, base, false)
 	r = r.Want(">= 6 times", *r.Ratio >= 6)
-	return []report.Row{r.Noted("N=%d d=%d k=%d, whole windows of %d keys; median of %d, spread %.0f%%%s", lofWindow, lofDim, lofK, keys,
+	return []testbed.Row{r.Noted("N=%d d=%d k=%d, whole windows of %d keys; median of %d, spread %.0f%%%s", lofWindow, lofDim, lofK, keys,
 		b.Repeat, spread, brute)}, nil
 }
 
 // LOFStride also requires the scores to equal those of the whole windows, to the bit.
-func (b *Bench) LOFStride(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) LOFStride(ctx context.Context) ([]testbed.Row, error) {
 	det, err := lof.New(lof.OpParams{Window: lofWindow, K: lofK})
 	if err != nil {
 		return nil, err
@@ -125,8 +125,8 @@ func (b *Bench) LOFStride(ctx context.Context) ([]report.Row, error) {
 			return nil, fmt.Errorf("the score of one sample is %v, among the whole window's %v", got, want)
 		}
 	}
-	r := report.NewRow("", v, "records/s").Want(">= 8,000", v >= 8000)
-	return []report.Row{r.Noted(
+	r := testbed.NewRow("", v, "records/s").Want(">= 8,000", v >= 8000)
+	return []testbed.Row{r.Noted(
 		"N=%d d=%d k=%d, one fresh sample a task, %d keys, equal to the bit to the whole window's; median of %d, spread %.0f%%",
 		lofWindow, lofDim, lofK, keys, b.Repeat, spread)}, nil
 }

@@ -19,9 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/cmd/bench/gpu"
-	"odradek/cmd/bench/measure"
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/cuda"
 	"odradek/detectors"
 	"odradek/detectors/knn"
@@ -39,8 +37,8 @@ const (
 
 // Bench has the flags of the benchmarks of ops.
 type Bench struct {
-	*measure.Options
-	GPU       *gpu.Options
+	*testbed.Measuring
+	GPU       *testbed.GPUOptions
 	GPUs      string         // numbers of GPUs of ops-scale; "": 1, 2, 4 and so on
 	Shapes    *regexp.Regexp // of the names to measure; nil: all
 	Recording string         // file of a recorded series; "": none
@@ -58,13 +56,13 @@ func (b *Bench) wants(shape string) bool {
 
 // OnDevice measures the ops on a GPU: launches alone on cold buffers, and all of
 // Execute with packing and transfers by as many goroutines as there are cores.
-func (b *Bench) OnDevice(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) OnDevice(ctx context.Context) ([]testbed.Row, error) {
 	e, err := b.GPU.Open(cuda.Options{Tuning: b.Tune})
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	var rows []report.Row
+	var rows []testbed.Row
 	defer func() {
 		name := e.Stats().Devices[0].Name
 		for i := range rows {
@@ -358,7 +356,7 @@ func (in *input) warmUp(ctx context.Context, e detectors.Executor, batch *detect
 	return nil
 }
 
-func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]report.Row, error) {
+func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]testbed.Row, error) {
 	in, err := s.input()
 	if err != nil {
 		return nil, err
@@ -371,10 +369,10 @@ func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]rep
 	if in.large() {
 		kernel, err := b.opsKernel(ctx, e, in)
 		if err != nil || in.asked {
-			return []report.Row{kernel}, err
+			return []testbed.Row{kernel}, err
 		}
 		whole, err := b.opsWhole(ctx, e, in)
-		return []report.Row{kernel, whole}, err
+		return []testbed.Row{kernel, whole}, err
 	}
 	cpu, err := b.opsCPU(ctx, in)
 	if err != nil {
@@ -390,7 +388,7 @@ func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]rep
 	if err != nil {
 		return nil, err
 	}
-	return []report.Row{kernel, whole.Against(baseline, cpu, false)}, nil
+	return []testbed.Row{kernel, whole.Against(baseline, cpu, false)}, nil
 }
 
 // check returns an error if the device's scores of a task differ from the CPU's.
@@ -437,7 +435,7 @@ func (b *Bench) opsCPU(ctx context.Context, in *input) (rate float64, err error)
 }
 
 // opsKernel measures the launches of one batch of all tasks.
-func (b *Bench) opsKernel(ctx context.Context, e *cuda.Executor, in *input) (r report.Row, err error) {
+func (b *Bench) opsKernel(ctx context.Context, e *cuda.Executor, in *input) (r testbed.Row, err error) {
 	batch := e.Batch()
 	defer e.Release(batch)
 	if err := in.warmUp(ctx, e, batch, in.tasks); err != nil {
@@ -464,9 +462,9 @@ func (b *Bench) opsKernel(ctx context.Context, e *cuda.Executor, in *input) (r r
 	}
 	items := float64(in.tasks * in.fresh)
 	rate := items / m.Median.Seconds()
-	r = report.NewRow(in.name+", kernel", rate, in.unit)
+	r = testbed.NewRow(in.name+", kernel", rate, in.unit)
 	if in.kernel > 0 {
-		r = r.Want(">= "+report.Figure(in.kernel), rate >= in.kernel)
+		r = r.Want(">= "+testbed.Figure(in.kernel), rate >= in.kernel)
 	}
 	least, bound := in.least(e.Stats().Devices[0].SMs, bytes)
 	fraction := least / m.Median.Seconds()
@@ -522,12 +520,12 @@ func (s *shape) least(sms, bytes int) (seconds float64, bound string) {
 
 // opsWhole measures Execute from Go: goroutines, each with a batch of its own,
 // pack and execute again and again.
-func (b *Bench) opsWhole(ctx context.Context, e *cuda.Executor, in *input) (r report.Row, err error) {
+func (b *Bench) opsWhole(ctx context.Context, e *cuda.Executor, in *input) (r testbed.Row, err error) {
 	return b.opsExecute(ctx, e, in, max(in.tasks/runtime.GOMAXPROCS(0), 1))
 }
 
 // opsExecute is opsWhole with the given number of tasks in a batch.
-func (b *Bench) opsExecute(ctx context.Context, e *cuda.Executor, in *input, tasks int) (r report.Row, err error) {
+func (b *Bench) opsExecute(ctx context.Context, e *cuda.Executor, in *input, tasks int) (r testbed.Row, err error) {
 	n := min(runtime.GOMAXPROCS(0), in.tasks)
 	batches := make([]*detectors.Batch, n)
 	for i := range batches {
@@ -561,10 +559,10 @@ func (b *Bench) opsExecute(ctx context.Context, e *cuda.Executor, in *input, tas
 		rates = append(rates, float64(executed.Load())*float64(in.fresh)/time.Since(began).Seconds())
 	}
 	after := e.Stats()
-	rate, spread := report.Median(rates)
-	r = report.NewRow(in.name+", Execute", rate, in.unit)
+	rate, spread := testbed.Median(rates)
+	r = testbed.NewRow(in.name+", Execute", rate, in.unit)
 	if in.whole > 0 {
-		r = r.Want(">= "+report.Figure(in.whole), rate >= in.whole)
+		r = r.Want(">= "+testbed.Figure(in.whole), rate >= in.whole)
 	}
 	if off := after.CPUTasks - before.CPUTasks; off > 0 {
 		r = r.Noted("%d tasks were scored on the CPU", off)
@@ -574,7 +572,7 @@ func (b *Bench) opsExecute(ctx context.Context, e *cuda.Executor, in *input, tas
 }
 
 // opsLatency measures one batch at a time, alone on the device.
-func (b *Bench) opsLatency(ctx context.Context, e *cuda.Executor) (rows []report.Row, err error) {
+func (b *Bench) opsLatency(ctx context.Context, e *cuda.Executor) (rows []testbed.Row, err error) {
 	s := shapeNamed(latencyShape)
 	in, err := s.input()
 	if err != nil {
@@ -602,7 +600,7 @@ func (b *Bench) opsLatency(ctx context.Context, e *cuda.Executor) (rows []report
 		slices.Sort(packed)
 		slices.Sort(executed)
 		p99 := executed[rounds*99/100]
-		r := report.NewRow(fmt.Sprintf("%s, %d tasks, Execute p99", s.name, tasks), p99, "us")
+		r := testbed.NewRow(fmt.Sprintf("%s, %d tasks, Execute p99", s.name, tasks), p99, "us")
 		if tasks == 1000 {
 			r = r.Want("<= 1,000", p99 <= 1000)
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
 	"odradek/detectors/scan"
 )
@@ -65,8 +65,8 @@ func gridMap(n int) *scan.Grid {
 }
 
 // Regions finds the most anomalous rectangle of maps by all algorithms, and holds the results against each other.
-func (b *Bench) Regions(ctx context.Context) ([]report.Row, error) {
-	var rows []report.Row
+func (b *Bench) Regions(ctx context.Context) ([]testbed.Row, error) {
+	var rows []testbed.Row
 	sides := []int{32, 64, 128}
 	if b.Quick {
 		sides = []int{16, 32}
@@ -81,7 +81,7 @@ func (b *Bench) Regions(ctx context.Context) ([]report.Row, error) {
 					continue
 				}
 				if n > way.most && b.Shapes == nil {
-					rows = append(rows, report.Row{Case: name, Skipped: fmt.Sprintf("more than %d cells a side: -shapes selects it", way.most)})
+					rows = append(rows, testbed.Row{Case: name, Skipped: fmt.Sprintf("more than %d cells a side: -shapes selects it", way.most)})
 					continue
 				}
 				if ctx.Err() != nil {
@@ -100,7 +100,7 @@ func (b *Bench) Regions(ctx context.Context) ([]report.Row, error) {
 				if !slices.Equal(found, got) {
 					return rows, fmt.Errorf("%s finds %+v, another algorithm %+v", name, got, found)
 				}
-				r := report.NewRow(name, took, "s")
+				r := testbed.NewRow(name, took, "s")
 				if all := work.Rectangles; all > 0 {
 					r = r.Noted("%d rectangles, %d cells read, %.4g%% of the ratios computed", all, work.Cells,
 						100*float64(work.Ratios)/float64(all))

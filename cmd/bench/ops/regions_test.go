@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/cmd/bench/measure"
+	"odradek/cmd/bench/testbed"
 )
 
 // TestRegions: all algorithms find one rectangle, that of the hot region, and the benchmark has a row for each.
 func TestRegions(t *testing.T) {
-	b := &Bench{Options: &measure.Options{Quick: true, Log: io.Discard}}
+	b := &Bench{Measuring: &testbed.Measuring{Quick: true, Log: io.Discard}}
 	rows, err := b.Regions(context.Background())
 	if err != nil || len(rows) != 2*len(gridFamilies)*len(gridWays) {
 		t.Fatalf("%d rows, %v", len(rows), err)

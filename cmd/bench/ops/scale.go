@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/bench/gpu"
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/cuda"
 	"odradek/detectors/sst"
 )
@@ -56,7 +55,7 @@ var scaleTargets = map[int]float64{2: 1.9, 4: 3.6}
 
 // OnDevices measures the rate of Execute on some of this host's devices, with as many
 // goroutines as there are cores, and with one batch at a time.
-func (b *Bench) OnDevices(ctx context.Context) (rows []report.Row, err error) {
+func (b *Bench) OnDevices(ctx context.Context) (rows []testbed.Row, err error) {
 	counts, err := b.scaleCounts()
 	if err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func (b *Bench) OnDevices(ctx context.Context) (rows []report.Row, err error) {
 		if err != nil {
 			return rows, err
 		}
-		add := func(what string, s shape, measure func(in *input) (report.Row, error)) {
+		add := func(what string, s shape, measure func(in *input) (testbed.Row, error)) {
 			if !b.wants(s.name) {
 				return
 			}
@@ -85,7 +84,7 @@ func (b *Bench) OnDevices(ctx context.Context) (rows []report.Row, err error) {
 			}
 			b.Say("%s, %d GPUs", s.name, n)
 			before := e.Stats()
-			var r report.Row
+			var r testbed.Row
 			if r, err = measure(in); err != nil {
 				err = fmt.Errorf("%s: %w", s.name, err)
 				return
@@ -109,12 +108,12 @@ func (b *Bench) OnDevices(ctx context.Context) (rows []report.Row, err error) {
 					after.Lost-before.Lost, after.Refused-before.Refused, after.CPUTasks-before.CPUTasks))
 		}
 		for i := 0; i < len(shapes) && err == nil; i++ {
-			add("Execute", shapes[i], func(in *input) (report.Row, error) {
+			add("Execute", shapes[i], func(in *input) (testbed.Row, error) {
 				return b.opsExecute(ctx, e, in, max(in.tasks/16, 1))
 			})
 		}
 		for i := 0; i < len(alone) && err == nil; i++ {
-			add("one batch at a time", alone[i], func(in *input) (report.Row, error) { return b.scaleAlone(ctx, e, in) })
+			add("one batch at a time", alone[i], func(in *input) (testbed.Row, error) { return b.scaleAlone(ctx, e, in) })
 		}
 		name := e.Stats().Devices[0].Name
 		if closed := e.Close(); err == nil {
@@ -138,7 +137,7 @@ func (b *Bench) scaleCounts() (counts []int, err error) {
 	}
 	listed, err := exec.Command(child, "-list").Output()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", gpu.ErrNone, err)
+		return nil, fmt.Errorf("%w: %w", testbed.ErrNone, err)
 	}
 	there := bytes.Count(listed, []byte("\n"))
 	if b.GPUs == "" {
@@ -159,14 +158,14 @@ func (b *Bench) scaleCounts() (counts []int, err error) {
 		}
 	}
 	if len(counts) == 0 {
-		return nil, fmt.Errorf("%w: %d are here, -gpus %s asks for more", gpu.ErrNone, there, b.GPUs)
+		return nil, fmt.Errorf("%w: %d are here, -gpus %s asks for more", testbed.ErrNone, there, b.GPUs)
 	}
 	slices.Sort(counts)
 	return counts, nil
 }
 
 // scaleAlone measures the rate of one batch after the other, packed before.
-func (b *Bench) scaleAlone(ctx context.Context, e *cuda.Executor, in *input) (r report.Row, err error) {
+func (b *Bench) scaleAlone(ctx context.Context, e *cuda.Executor, in *input) (r testbed.Row, err error) {
 	batch := e.Batch()
 	defer e.Release(batch)
 	if err := in.warmUp(ctx, e, batch, in.tasks); err != nil {
@@ -177,6 +176,6 @@ func (b *Bench) scaleAlone(ctx context.Context, e *cuda.Executor, in *input) (r 
 			err = e
 		}
 	})
-	return report.NewRow(in.name, 1e9/ns, in.unit).Noted("Execute alone of %d tasks, %d KB; %d cores",
+	return testbed.NewRow(in.name, 1e9/ns, in.unit).Noted("Execute alone of %d tasks, %d KB; %d cores",
 		in.tasks, 4*(len(batch.In)+len(batch.Out))>>10, runtime.GOMAXPROCS(0)), err
 }

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
 	"odradek/detectors/scan"
 )
@@ -30,9 +30,9 @@ const (
 )
 
 // ScanRegions measures the search of the most likely of all rectangles of Poisson maps on one core.
-func (b *Bench) ScanRegions(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) ScanRegions(ctx context.Context) ([]testbed.Row, error) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	var rows []report.Row
+	var rows []testbed.Row
 	for _, cluster := range []bool{false, true} {
 		g := poissonMap(rng, cluster)
 		var rates []float64
@@ -44,18 +44,18 @@ func (b *Bench) ScanRegions(ctx context.Context) ([]report.Row, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		v, spread := report.Median(rates)
+		v, spread := testbed.Median(rates)
 		name := "numpy"
 		seconds, err := b.scanNumpy(ctx, g, found[0].Ratio)
 		if err != nil {
 			b.Say("numpy: %v", err)
-			name, seconds = "numpy, stored figure ("+report.FirstLine(err.Error())+")", scanNumpy
+			name, seconds = "numpy, stored figure ("+testbed.FirstLine(err.Error())+")", scanNumpy
 		}
 		of, what := "", "null"
 		if cluster {
 			of, what = "cluster", "a cluster of 9 x 8 cells with twice the counts"
 		}
-		r := report.NewRow(of, v, "maps/s").Against(name, 1/seconds, false).Want(">= 25", v >= 25)
+		r := testbed.NewRow(of, v, "maps/s").Against(name, 1/seconds, false).Want(">= 25", v >= 25)
 		rows = append(rows, r.Noted("Poisson, n=%d, %d counts a cell, %s; %.1f ms a map; median of %d, spread %.0f%%", scanSide, scanMean, what,
 			1e3/v, b.Repeat, spread))
 	}

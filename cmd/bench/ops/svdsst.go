@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
 	"odradek/detectors/sst"
 )
@@ -25,7 +25,7 @@ const (
 var svdsstProgram string
 
 // SVDSST measures SVD-SST on one core, tasks of one fresh sample.
-func (b *Bench) SVDSST(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) SVDSST(ctx context.Context) ([]testbed.Row, error) {
 	s := shape{dim: 1, fresh: 1, tasks: 64, det: func() (detectors.Detector, error) {
 		return sst.NewSVD(sst.SVDOpParams{Window: svdWindow, Rank: svdRank})
 	}}
@@ -50,11 +50,11 @@ func (b *Bench) SVDSST(ctx context.Context) ([]report.Row, error) {
 		}
 		rates = append(rates, 1e9/ns)
 	}
-	v, spread := report.Median(rates)
+	v, spread := testbed.Median(rates)
 	name, base, others := svdForms[len(svdForms)-1], float64(svdPeer), ""
 	if out, err := b.runPython(ctx, "numpy", svdsstProgram, svdWindow, svdRank); err != nil {
 		b.Say("numpy: %v", err)
-		name += ", stored figure (" + report.FirstLine(err.Error()) + ")"
+		name += ", stored figure (" + testbed.FirstLine(err.Error()) + ")"
 	} else if len(out) > 0 && len(out) <= len(svdForms) {
 		base = slices.Max(out)
 		for i, rate := range out {
@@ -63,8 +63,8 @@ func (b *Bench) SVDSST(ctx context.Context) ([]report.Row, error) {
 			}
 		}
 	}
-	r := report.NewRow("", v, "scores/s").Against(name, base, false)
-	return []report.Row{r.Noted("w=%d r=%d, one fresh sample a task, %d keys; median of %d, spread %.0f%%%s", svdWindow, svdRank, in.tasks,
+	r := testbed.NewRow("", v, "scores/s").Against(name, base, false)
+	return []testbed.Row{r.Noted("w=%d r=%d, one fresh sample a task, %d keys; median of %d, spread %.0f%%%s", svdWindow, svdRank, in.tasks,
 		b.Repeat, spread, others)}, nil
 }
 

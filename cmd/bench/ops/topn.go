@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
 	"odradek/detectors/knn"
 )
@@ -69,8 +69,8 @@ func table(name string) func(*Bench) ([]float64, int, error) {
 
 // TopWeights finds the points of largest weight by all ways and holds the results against
 // each other.
-func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
-	var rows []report.Row
+func (b *Bench) TopWeights(ctx context.Context) ([]testbed.Row, error) {
+	var rows []testbed.Row
 	for _, set := range pointSets {
 		name := func(algorithm string, k int) string {
 			return fmt.Sprintf("%s n=%d k=%d, %s", set.name, topN, k, algorithm)
@@ -83,7 +83,7 @@ func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
 		}
 		x, dim, err := set.load(b)
 		if err != nil {
-			rows = append(rows, report.Row{Case: set.name, Skipped: report.FirstLine(err.Error())})
+			rows = append(rows, testbed.Row{Case: set.name, Skipped: testbed.FirstLine(err.Error())})
 			continue
 		}
 		narrow := make([]float32, len(x)) // what the tree takes, and so that all ways have the same points
@@ -104,7 +104,7 @@ func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
 				if ctx.Err() != nil {
 					return rows, ctx.Err()
 				}
-				r := report.NewRow(name(treeWay, k), time.Since(began).Seconds(), "s")
+				r := testbed.NewRow(name(treeWay, k), time.Since(began).Seconds(), "s")
 				rows = append(rows, r.Noted("%d points of %d values; %.3f s of it to build the tree",
 					points, dim, built.Seconds()))
 			}
@@ -114,7 +114,7 @@ func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
 					continue
 				}
 				if (all || set.alike) && points > bruteMost && b.Shapes == nil {
-					rows = append(rows, report.Row{Case: name(algorithm.Name, k),
+					rows = append(rows, testbed.Row{Case: name(algorithm.Name, k),
 						Skipped: fmt.Sprintf("%d points, more than %d: -shapes selects it", points, bruteMost)})
 					continue
 				}
@@ -136,7 +136,7 @@ func (b *Bench) TopWeights(ctx context.Context) ([]report.Row, error) {
 				}
 				pairs := float64(points) * float64(points-1)
 				first, last := found[0], found[len(found)-1]
-				r := report.NewRow(name(algorithm.Name, k), took, "s")
+				r := testbed.NewRow(name(algorithm.Name, k), took, "s")
 				r = r.Noted("%d points of %d values; %.4g%% of the distances", points, dim, 100*float64(top.Distances)/pairs)
 				r = r.Noted("point %d first, weight %.6f; point %d last, weight %.6f", first.At, first.Weight, last.At, last.Weight)
 				if top.SolvingSet != nil {

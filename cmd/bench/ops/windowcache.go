@@ -12,8 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"odradek/cmd/bench/host"
-	"odradek/cmd/bench/report"
+	"odradek/cmd/bench/testbed"
 	"odradek/cuda"
 	"odradek/detectors"
 )
@@ -159,7 +158,7 @@ func (o *cacheOwner) round(ctx context.Context, e detectors.Executor) error {
 }
 
 // WindowCache compares windows that the device caches with windows copied with each task.
-func (b *Bench) WindowCache(ctx context.Context) (rows []report.Row, err error) {
+func (b *Bench) WindowCache(ctx context.Context) (rows []testbed.Row, err error) {
 	keys, n := b.Scale(cacheKeys), b.Owners
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -217,7 +216,7 @@ func (b *Bench) WindowCache(ctx context.Context) (rows []report.Row, err error) 
 			}
 			r = r.Against("windows copied", float64(first[0]), false).Noted("the first %d scores have the same bits", len(base))
 			if c.room > int64(keys) {
-				r = r.Want(">= "+report.Figure(cacheWant), r.Value >= cacheWant)
+				r = r.Want(">= "+testbed.Figure(cacheWant), r.Value >= cacheWant)
 			}
 		}
 		rows = append(rows, r)
@@ -228,7 +227,7 @@ func (b *Bench) WindowCache(ctx context.Context) (rows []report.Row, err error) 
 // windowCacheForm returns the rate of pushing, packing, executing and copying the carries, by
 // all owners at once, and the scores of each owner's first rounds.
 func (b *Bench) windowCacheForm(ctx context.Context, e *cuda.Executor, owners []*cacheOwner, cached bool,
-	name string) (r report.Row, scores []float32, err error) {
+	name string) (r testbed.Row, scores []float32, err error) {
 	all := func(f func(o *cacheOwner) error) error {
 		faults := make([]error, len(owners))
 		var wait sync.WaitGroup
@@ -283,7 +282,7 @@ func (b *Bench) windowCacheForm(ctx context.Context, e *cuda.Executor, owners []
 	if err != nil {
 		return r, nil, err
 	}
-	spent, child := host.ProcessCPU(os.Getpid()), host.ProcessCPU(e.Stats().Devices[0].Pid)
+	spent, child := testbed.ProcessCPU(os.Getpid()), testbed.ProcessCPU(e.Stats().Devices[0].Pid)
 	for range b.Repeat {
 		began := time.Now()
 		end := began.Add(b.Span(time.Second))
@@ -305,9 +304,9 @@ func (b *Bench) windowCacheForm(ctx context.Context, e *cuda.Executor, owners []
 		total = sum
 	}
 	stop()
-	spent, child = host.ProcessCPU(os.Getpid())-spent, host.ProcessCPU(e.Stats().Devices[0].Pid)-child
-	rate, spread := report.Median(rates)
-	r = report.NewRow("", rate, "scores/s")
+	spent, child = testbed.ProcessCPU(os.Getpid())-spent, testbed.ProcessCPU(e.Stats().Devices[0].Pid)-child
+	rate, spread := testbed.Median(rates)
+	r = testbed.NewRow("", rate, "scores/s")
 	var pushed, packed, executed, taken time.Duration
 	var hits, misses uint64
 	for _, o := range owners {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"odradek/cmd/bench/report"
 	"odradek/schemas/output"
 )
 
@@ -79,12 +78,12 @@ func (l *Latencies) Read(ctx context.Context, brokers []string, topic string, fr
 
 // Reached adds to the row's note the rate, whether it is below the requested one, and a
 // disturbance.
-func (l *Latencies) Reached(r report.Row, rate float64) report.Row {
+func (l *Latencies) Reached(r Row, rate float64) Row {
 	if l.Others > MaxOthers {
 		r = r.Noted("DISTURBED: other processes took %.0f%% of the cores", 100*l.Others)
 	}
 	if l.Rate < 0.97*rate {
-		return r.Noted("at %s records/s: the generator did not reach %s", report.Figure(l.Rate), report.Figure(rate)).Want(r.Target, false)
+		return r.Noted("at %s records/s: the generator did not reach %s", Figure(l.Rate), Figure(rate)).Want(r.Target, false)
 	}
-	return r.Noted("at %s records/s", report.Figure(l.Rate))
+	return r.Noted("at %s records/s", Figure(l.Rate))
 }

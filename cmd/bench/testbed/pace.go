@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	"odradek/cmd/bench/host"
-	"odradek/cmd/bench/report"
 )
 
 // Tick is a measurement of a process at one moment.
@@ -31,7 +28,7 @@ type Pace struct {
 
 func (p Pace) String() string {
 	return fmt.Sprintf("%s records/s, %s ns a record, broker %s ns, over %v; cores %.0f%% idle, %.0f%% with others",
-		report.Figure(p.Rate), report.Figure(p.CPU), report.Figure(p.Broker), p.Span.Round(time.Millisecond), 100*p.Idle, 100*p.Others)
+		Figure(p.Rate), Figure(p.CPU), Figure(p.Broker), p.Span.Round(time.Millisecond), 100*p.Idle, 100*p.Others)
 }
 
 // Watch measures a process every 200 ms until it has done total records.
@@ -62,14 +59,14 @@ func (b *Bed) Watch(ctx context.Context, p *Process, total int64, limit time.Dur
 
 // Tick records the processor times when a process has done n records.
 func (b *Bed) Tick(p *Process, n int64) Tick {
-	busy, idle := host.MachineCPU()
+	busy, idle := MachineCPU()
 	return Tick{time.Now(), n, p.CPU(), b.BrokerCPU(), busy, idle}
 }
 
 // BrokerCPU returns the processor time of the brokers that this program started.
 func (b *Bed) BrokerCPU() (sum time.Duration) {
 	for _, n := range b.Cluster.Nodes() {
-		sum += host.ProcessCPU(n.PID())
+		sum += ProcessCPU(n.PID())
 	}
 	return sum
 }
@@ -106,8 +103,8 @@ type Load struct{ busy, idle, ours time.Duration }
 
 // Load returns the machine's processor times and those of worker, brokers and this process together.
 func (b *Bed) Load(w *Worker) Load {
-	busy, idle := host.MachineCPU()
-	return Load{busy, idle, w.CPU() + b.BrokerCPU() + host.ProcessCPU(os.Getpid())}
+	busy, idle := MachineCPU()
+	return Load{busy, idle, w.CPU() + b.BrokerCPU() + ProcessCPU(os.Getpid())}
 }
 
 // OthersSince returns the share of the cores that other processes took since m.

@@ -18,9 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"odradek/cmd/bench/host"
-	"odradek/cmd/bench/report"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -103,7 +101,7 @@ func (p *Process) Stop(limit time.Duration) error {
 
 // CPU returns the processor time that the process and its children have used, user and
 // system.
-func (p *Process) CPU() time.Duration { return host.FamilyCPU(p.cmd.Process.Pid) }
+func (p *Process) CPU() time.Duration { return FamilyCPU(p.cmd.Process.Pid) }
 
 // Worker is a worker under measurement: `worker run`.
 type Worker struct {
@@ -291,8 +289,8 @@ func (c Cycles) Since(before Cycles) Cycles {
 }
 
 func (c Cycles) String() string {
-	return fmt.Sprintf("%s cycles of %s records and %s KiB, %s ms a commit", report.Figure(c.Number), report.Figure(c.Records/c.Number),
-		report.Figure(c.Bytes/c.Number/1024), report.Figure(1000*c.Seconds/c.Number))
+	return fmt.Sprintf("%s cycles of %s records and %s KiB, %s ms a commit", Figure(c.Number), Figure(c.Records/c.Number),
+		Figure(c.Bytes/c.Number/1024), Figure(1000*c.Seconds/c.Number))
 }
 
 // SayCycles logs the size, time and number of the worker's cycles: what may limit it.

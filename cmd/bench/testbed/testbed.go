@@ -9,14 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/bench/measure"
 	"odradek/processor/kafkatest"
 )
 
 // Bed has the brokers, the registry and the processes of the benchmarks that run a
 // worker. What is exported, but for Dir and Cluster, is set by flags.
 type Bed struct {
-	*measure.Options
+	*Measuring
 	Kafka         string   // version of Kafka to start, or kfake
 	Brokers       string   // brokers to use instead, host:port,...
 	Procs         int      // GOMAXPROCS of the worker; 0: all cores

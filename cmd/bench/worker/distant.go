@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
 )
 
@@ -23,7 +22,7 @@ const (
 )
 
 // Distant measures the rate of a worker with a backlog whose requests to the brokers take a round trip more.
-func (b *Bench) Distant(ctx context.Context) (rows []report.Row, err error) {
+func (b *Bench) Distant(ctx context.Context) (rows []testbed.Row, err error) {
 	in, err := b.NewInput(ctx, "distant", pathKeys)
 	if err != nil {
 		return nil, err
@@ -36,12 +35,12 @@ func (b *Bench) Distant(ctx context.Context) (rows []report.Row, err error) {
 		if err != nil {
 			return rows, err
 		}
-		rows = append(rows, r.Want(fmt.Sprintf(">= %s", report.Figure(x.want)), r.Value >= x.want))
+		rows = append(rows, r.Want(fmt.Sprintf(">= %s", testbed.Figure(x.want)), r.Value >= x.want))
 	}
 	return rows, nil
 }
 
-func (b *Bench) distantRun(ctx context.Context, in *testbed.Input, trip time.Duration) (r report.Row, err error) {
+func (b *Bench) distantRun(ctx context.Context, in *testbed.Input, trip time.Duration) (r testbed.Row, err error) {
 	address, stop, err := b.Bed.Distant(trip)
 	if err != nil {
 		return r, err
@@ -76,6 +75,6 @@ func (b *Bench) distantRun(ctx context.Context, in *testbed.Input, trip time.Dur
 		c = now.Since(before)
 	}
 	rate := c.Records / time.Since(began).Seconds()
-	return report.NewRow(fmt.Sprintf("%d ms", trip.Milliseconds()), rate, "records/s").
+	return testbed.NewRow(fmt.Sprintf("%d ms", trip.Milliseconds()), rate, "records/s").
 		Noted("%v; %d keys, %d partitions, %s", c, pathKeys, testbed.Partitions, b.Cluster.Kind), nil
 }

@@ -4,16 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 )
 
 // eventsRecords is the input of events: LOF takes microseconds a score.
 const eventsRecords = 3_000_000
 
 // Events splits the path's processor time: each case adds one step to the one before it.
-func (b *Bench) Events(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) Events(ctx context.Context) ([]testbed.Row, error) {
 	in, err := b.NewInput(ctx, "events", pathKeys)
 	if err != nil {
 		return nil, err
@@ -32,7 +31,7 @@ func (b *Bench) Events(ctx context.Context) ([]report.Row, error) {
 		{"anomalies", "threshold (conformal), severity, anomalies and their state",
 			append(lof[:len(lof):len(lof)], config.Prefix+"ANOMALIES=true")},
 	}
-	var rows []report.Row
+	var rows []testbed.Row
 	before := 0.0
 	for _, c := range cases {
 		var cpus []float64
@@ -45,8 +44,8 @@ func (b *Bench) Events(ctx context.Context) ([]report.Row, error) {
 			b.Say("%s %d: %v", c.name, i+1, p)
 			cpus, disturbed = append(cpus, p.CPU), max(disturbed, p.Others)
 		}
-		cpu, spread := report.Median(cpus)
-		r := report.NewRow(c.name, cpu, "ns/record").Noted("median of %d, spread %.0f%%", b.Repeat, spread)
+		cpu, spread := testbed.Median(cpus)
+		r := testbed.NewRow(c.name, cpu, "ns/record").Noted("median of %d, spread %.0f%%", b.Repeat, spread)
 		if c.part != "" {
 			r = r.Noted("%.0f ns of it for %s", cpu-before, c.part)
 		}

@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 )
@@ -77,7 +76,7 @@ func (b *Bench) atRate(ctx context.Context, name string, mix func(*testbed.Input
 		return nil, err
 	}
 	b.Say("%s: p50 %.2f ms, p99 %.2f ms, max %.0f ms of %d scores at %s records/s; %.0f%% of the cores with others", name, l.Quantile(0.5),
-		l.Quantile(0.99), l.Quantile(1), len(l.Micros), report.Figure(l.Rate), 100*l.Others)
+		l.Quantile(0.99), l.Quantile(1), len(l.Micros), testbed.Figure(l.Rate), 100*l.Others)
 	return l, nil
 }
 
@@ -164,12 +163,12 @@ func (b *Bench) halfRate(ctx context.Context) (float64, error) {
 }
 
 // Latency measures event to visible score under both guarantees.
-func (b *Bench) Latency(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) Latency(ctx context.Context) ([]testbed.Row, error) {
 	rate, err := b.halfRate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var rows []report.Row
+	var rows []testbed.Row
 	for _, c := range []struct {
 		name, target string
 		limit        float64
@@ -183,7 +182,7 @@ func (b *Bench) Latency(ctx context.Context) ([]report.Row, error) {
 			return rows, err
 		}
 		p99 := l.Quantile(0.99)
-		r := report.NewRow(c.name+", p99", p99, "ms").Want(c.target, p99 <= c.limit).Noted(
+		r := testbed.NewRow(c.name+", p99", p99, "ms").Want(c.target, p99 <= c.limit).Noted(
 			"p50 %.3g ms, p99.9 %.3g ms, %d scores", l.Quantile(0.5), l.Quantile(0.999), len(l.Micros))
 		for _, s := range c.settings {
 			r = r.Noted("%s", s)
@@ -194,7 +193,7 @@ func (b *Bench) Latency(ctx context.Context) ([]report.Row, error) {
 }
 
 // Skew measures the latency of a partition beside one with a hot key, against even keys.
-func (b *Bench) Skew(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) Skew(ctx context.Context) ([]testbed.Row, error) {
 	rate, err := b.halfRate(ctx)
 	if err != nil {
 		return nil, err
@@ -209,8 +208,8 @@ func (b *Bench) Skew(ctx context.Context) ([]report.Row, error) {
 		return nil, err
 	}
 	v, base := skewed.Quantile(0.99), even.Quantile(0.99)
-	r := report.NewRow("p99 beside the hot partition", v, "ms").Against("even keys", base, true).Want("<= 2 times the baseline", v <= 2*base)
+	r := testbed.NewRow("p99 beside the hot partition", v, "ms").Against("even keys", base, true).Want("<= 2 times the baseline", v <= 2*base)
 	r = r.Noted("one key %.0f%% of the traffic, the others by Zipf; p50 %.3g ms, even %.3g ms", 100*hot,
 		skewed.Quantile(0.5), even.Quantile(0.5))
-	return []report.Row{skewed.Reached(r, rate)}, nil
+	return []testbed.Row{skewed.Reached(r, rate)}, nil
 }

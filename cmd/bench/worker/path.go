@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
@@ -87,9 +86,9 @@ func (b *Bench) path(ctx context.Context) (*pathResult, error) {
 		rates, cpus, brokers = append(rates, p.Rate), append(cpus, p.CPU), append(brokers, p.Broker)
 		disturbed = max(disturbed, p.Others)
 	}
-	r.rate, r.rateSpread = report.Median(rates)
-	r.cpu, _ = report.Median(cpus)
-	broker, _ := report.Median(brokers)
+	r.rate, r.rateSpread = testbed.Median(rates)
+	r.cpu, _ = testbed.Median(cpus)
+	broker, _ := testbed.Median(brokers)
 	r.note = fmt.Sprintf("exactly once, %d keys, %d partitions, %s; median of %d, spread %.0f%%", pathKeys, testbed.Partitions, b.Cluster.Kind,
 		b.Repeat, r.rateSpread)
 	if broker > 0 {
@@ -196,22 +195,22 @@ func (b *Bench) verify(ctx context.Context, w *testbed.Worker, in *testbed.Input
 }
 
 // PathCPU returns the processor time of a record, the worker's beside that of each peer.
-func (b *Bench) PathCPU(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) PathCPU(ctx context.Context) ([]testbed.Row, error) {
 	r, err := b.path(ctx)
 	if err != nil {
 		return nil, err
 	}
-	base := report.NewRow("", r.cpu, "ns/record").Want("<= 350 ns", r.cpu > 0 && r.cpu <= 350).Noted("%s", r.note)
+	base := testbed.NewRow("", r.cpu, "ns/record").Want("<= 350 ns", r.cpu > 0 && r.cpu <= 350).Noted("%s", r.note)
 	return r.rows(base, r.streams.CPU, r.franz.CPU, true), nil
 }
 
 // PathRate returns the records a second, the worker's beside those of each peer.
-func (b *Bench) PathRate(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) PathRate(ctx context.Context) ([]testbed.Row, error) {
 	r, err := b.path(ctx)
 	if err != nil {
 		return nil, err
 	}
-	base := report.NewRow("", r.rate, "records/s").Noted("%s", r.note)
+	base := testbed.NewRow("", r.rate, "records/s").Noted("%s", r.note)
 	rows := r.rows(base, r.streams.Rate, r.franz.Rate, false)
 	for i, least := range []float64{6, 4} {
 		enough := r.rate >= 1.5e6
@@ -222,12 +221,12 @@ func (b *Bench) PathRate(ctx context.Context) ([]report.Row, error) {
 }
 
 // rows puts the figure beside that of each peer.
-func (r *pathResult) rows(base report.Row, streams, franz float64, lower bool) []report.Row {
-	side := func(name string, figure float64, err error) report.Row {
+func (r *pathResult) rows(base testbed.Row, streams, franz float64, lower bool) []testbed.Row {
+	side := func(name string, figure float64, err error) testbed.Row {
 		if err != nil {
 			return base.Without(name, err)
 		}
 		return base.Against(name, figure, lower)
 	}
-	return []report.Row{side("kafka-streams", streams, r.streamsErr), side("franz-go", franz, r.franzErr)}
+	return []testbed.Row{side("kafka-streams", streams, r.streamsErr), side("franz-go", franz, r.franzErr)}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"odradek/cmd/bench/measure"
 	"odradek/cmd/bench/testbed"
 )
 
@@ -19,7 +18,7 @@ func TestBenchPath(t *testing.T) {
 	}
 	t.Setenv(runEnv, "1") // its own children are this test binary
 	var log bytes.Buffer
-	b := &Bench{Bed: &testbed.Bed{Options: &measure.Options{Quick: true, Repeat: 1, Log: &log}, Kafka: "kfake",
+	b := &Bench{Bed: &testbed.Bed{Measuring: &testbed.Measuring{Quick: true, Repeat: 1, Log: &log}, Kafka: "kfake",
 		WorkerProgram: workerBinary(t), Dir: t.TempDir()}}
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

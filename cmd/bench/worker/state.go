@@ -15,10 +15,8 @@ import (
 	"strconv"
 	"time"
 
-	"odradek/cmd/bench/host"
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/detectors"
 	"odradek/detectors/simple"
 	"odradek/processor/state"
@@ -41,8 +39,8 @@ type memoryReport struct {
 }
 
 // Memory measures the resident bytes of a key beyond its window, without brokers.
-func (b *Bench) Memory(ctx context.Context) ([]report.Row, error) {
-	if host.ProcessCPU(os.Getpid()) == 0 && host.ResidentBytes(os.Getpid()) == 0 {
+func (b *Bench) Memory(ctx context.Context) ([]testbed.Row, error) {
+	if testbed.ProcessCPU(os.Getpid()) == 0 && testbed.ResidentBytes(os.Getpid()) == 0 {
 		return nil, errors.New("resident memory is read from /proc: this needs Linux")
 	}
 	if b.Profile != "" {
@@ -67,8 +65,8 @@ func (b *Bench) Memory(ctx context.Context) ([]report.Row, error) {
 	const window = memoryWindow * (8 + 8) // a value and a time; zscore has no carry
 	per := func(a, b int64) float64 { return float64(a-b)/float64(all.Keys-few.Keys) - window }
 	v, once := per(all.Live, few.Live), float64(all.Live)-(per(all.Live, few.Live)+window)*float64(all.Keys)
-	r := report.NewRow("", v, "bytes/key").Want("<= 512", v <= 512)
-	return []report.Row{r.Noted("%d keys, window %d (%d bytes/key not counted); resident after a collection, against %d keys; %.0f MB beside "+
+	r := testbed.NewRow("", v, "bytes/key").Want("<= 512", v <= 512)
+	return []testbed.Row{r.Noted("%d keys, window %d (%d bytes/key not counted); resident after a collection, against %d keys; %.0f MB beside "+
 		"the keys; %.0f bytes/key more before the collection",
 		all.Keys, memoryWindow, window, few.Keys, once/1e6, per(all.Running, few.Running)-v)}, nil
 }
@@ -126,7 +124,7 @@ func memoryChild(args []string, out io.Writer) error {
 	resident := func() int64 {
 		runtime.GC()
 		debug.FreeOSMemory()
-		return host.ResidentBytes(os.Getpid())
+		return testbed.ResidentBytes(os.Getpid())
 	}
 	r := memoryReport{Keys: keys}
 	states := make([]*state.State, testbed.Partitions)
@@ -135,7 +133,7 @@ func memoryChild(args []string, out io.Writer) error {
 			return err
 		}
 	}
-	r.Running = host.ResidentBytes(os.Getpid())
+	r.Running = testbed.ResidentBytes(os.Getpid())
 	r.Live = resident()
 	if args[1] != "" {
 		if err := writeHeap(filepath.Join(args[1], "memory.heap")); err != nil {
@@ -213,7 +211,7 @@ const (
 )
 
 // Restore kills a worker with large state and measures how fast its successor restores that state.
-func (b *Bench) Restore(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) Restore(ctx context.Context) ([]testbed.Row, error) {
 	keys := b.Scale(restoreKeys)
 	in, err := b.NewInput(ctx, "restore", keys)
 	if err != nil {
@@ -249,7 +247,7 @@ func (b *Bench) Restore(ctx context.Context) ([]report.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Say("live: %s records/s; killed after %d", report.Figure(live.Rate), ticks[len(ticks)-1].Records)
+	b.Say("live: %s records/s; killed after %d", testbed.Figure(live.Rate), ticks[len(ticks)-1].Records)
 
 	began := time.Now()
 	again, err := b.StartWorker(in, group, settings...)
@@ -277,7 +275,7 @@ func (b *Bench) Restore(ctx context.Context) ([]report.Row, error) {
 	}
 	for i := range rows {
 		rows[i] = rows[i].Noted("%d keys, %d samples each; ready %.1f s after the start; live %s records/s", keys, restoreWindow,
-			took.Seconds(), report.Figure(live.Rate))
+			took.Seconds(), testbed.Figure(live.Rate))
 	}
 	return rows, again.Stop(30 * time.Second)
 }
@@ -292,16 +290,16 @@ type restored struct {
 
 // restoreRows makes the figures of the log: the partitions restore at the same
 // time, so bytes and records are summed and the longest time counts.
-func restoreRows(log []byte, live float64) ([]report.Row, error) {
+func restoreRows(log []byte, live float64) ([]testbed.Row, error) {
 	sum, err := readRestored(log)
 	if err != nil {
 		return nil, err
 	}
 	mb := sum.bytes / 1e6 / max(sum.changelogTook.Seconds(), 1e-3)
 	replay := sum.records / max(sum.replayTook.Seconds(), 1e-3)
-	return []report.Row{
-		report.NewRow("changelog", mb, "MB/s").Want(">= 200", mb >= 200).Noted("%.0f MB in %.1f s", sum.bytes/1e6, sum.changelogTook.Seconds()),
-		report.NewRow("replay", replay, "records/s").Against("live rate", live, false).WantRatio(5).Noted("%.0f records in %.1f s", sum.records,
+	return []testbed.Row{
+		testbed.NewRow("changelog", mb, "MB/s").Want(">= 200", mb >= 200).Noted("%.0f MB in %.1f s", sum.bytes/1e6, sum.changelogTook.Seconds()),
+		testbed.NewRow("replay", replay, "records/s").Against("live rate", live, false).WantRatio(5).Noted("%.0f records in %.1f s", sum.records,
 			sum.replayTook.Seconds()),
 	}, nil
 }

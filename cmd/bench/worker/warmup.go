@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"odradek/cmd/bench/report"
 	"odradek/cmd/bench/testbed"
-	"odradek/cmd/worker/config"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -24,7 +23,7 @@ const (
 
 // Warmup measures how fast a new group reads retained input to fill its windows, and the time from its start to
 // its first committed score.
-func (b *Bench) Warmup(ctx context.Context) ([]report.Row, error) {
+func (b *Bench) Warmup(ctx context.Context) ([]testbed.Row, error) {
 	if _, err := b.warmUp(ctx); err != nil { // the brokers
 		return nil, err
 	}
@@ -45,12 +44,12 @@ func (b *Bench) Warmup(ctx context.Context) ([]report.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := report.NewRow("first score", first.Seconds(), "s").Want("<= 5", first <= 5*time.Second)
+	r := testbed.NewRow("first score", first.Seconds(), "s").Want("<= 5", first <= 5*time.Second)
 	return append(rows, r.Noted("from the start of the process to the first committed score, with %d records to read", in.Records)), nil
 }
 
 // warmupRates returns the rate of a warm-up beside that of the replay of the same records.
-func (b *Bench) warmupRates(ctx context.Context, in *testbed.Input, settings []string) ([]report.Row, error) {
+func (b *Bench) warmupRates(ctx context.Context, in *testbed.Input, settings []string) ([]testbed.Row, error) {
 	group := in.Topic + "-rate"
 	settings = append([]string{config.Prefix + "INSTANCE_ID=bench"}, settings...)
 	w, err := b.StartWorker(in, group, settings...)
@@ -119,9 +118,9 @@ func (b *Bench) warmupRates(ctx context.Context, in *testbed.Input, settings []s
 		return nil, again.Failed(err)
 	}
 	rate := records / took.Seconds()
-	row := report.NewRow("rate", rate, "records/s").Want(">= 3,000,000", rate >= 3e6).
+	row := testbed.NewRow("rate", rate, "records/s").Want(">= 3,000,000", rate >= 3e6).
 		Against("replay", replay.records/max(replay.replayTook.Seconds(), 1e-3), false)
-	return []report.Row{row.Noted("%.0f records in %.1f s, %d keys, %d partitions, %.0f ns of the worker a record with its start; %s", records,
+	return []testbed.Row{row.Noted("%.0f records in %.1f s, %d keys, %d partitions, %.0f ns of the worker a record with its start; %s", records,
 		took.Seconds(), warmupKeys, testbed.Partitions, float64(cpu)/records, b.Cluster.Kind)}, again.Stop(30 * time.Second)
 }
 

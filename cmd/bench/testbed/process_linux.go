@@ -1,0 +1,83 @@
+package testbed
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// clockTick is the unit of /proc/<pid>/stat, the same on all of Linux's
+// architectures that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// ProcessCPU returns the user and system time of a process and all its threads.
+func ProcessCPU(pid int) time.Duration {
+	used, _ := processStat(pid)
+	return used
+}
+
+// processStat returns the user and system time of a process, and its parent.
+func processStat(pid int) (used time.Duration, parent int) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0
+	}
+	// The second field is the name in parentheses and may hold anything.
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	parent, _ = strconv.Atoi(string(fields[1]))
+	var ticks int64
+	for _, i := range []int{11, 12} { // utime, stime
+		n, _ := strconv.ParseInt(string(fields[i]), 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * clockTick, parent
+}
+
+// FamilyCPU is ProcessCPU of a process and those that it has started and that
+// are alive: a worker's child on each GPU.
+func FamilyCPU(pid int) time.Duration {
+	sum := ProcessCPU(pid)
+	all, _ := os.ReadDir("/proc")
+	for _, e := range all {
+		if p, err := strconv.Atoi(e.Name()); err == nil {
+			if used, parent := processStat(p); parent == pid {
+				sum += used
+			}
+		}
+	}
+	return sum
+}
+
+// MachineCPU returns the time that all cores together were busy and idle.
+func MachineCPU() (busy, idle time.Duration) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0
+	}
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	// cpu user nice system idle iowait irq softirq steal; guests are in user.
+	for i, f := range bytes.Fields(line) {
+		n, _ := strconv.ParseInt(string(f), 10, 64)
+		switch t := time.Duration(n) * clockTick; {
+		case i == 0 || i > 8:
+		case i == 4 || i == 5:
+			idle += t
+		default:
+			busy += t
+		}
+	}
+	return busy, idle
+}
+
+// ResidentBytes returns the resident memory of a process.
+func ResidentBytes(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(b)
+	n, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return n * int64(os.Getpagesize())
+}

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"cmp"
+	"odradek/cmd/internal/config"
+	"odradek/processor"
+	"odradek/processor/cycle"
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+	"odradek/schemas/registry"
+)
+
+// ProcessorConfig returns the configuration of the processor. An error is a fault of the
+// settings.
+func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
+	set, err := mappingsOf(c, registry)
+	if err != nil {
+		return cfg, err
+	}
+	codec, err := record.ParseCodec(c.Output.Compression)
+	if err != nil {
+		return cfg, err
+	}
+	start, err := c.StartAt()
+	if err != nil {
+		return cfg, err
+	}
+	cfg = processor.Config{
+		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Inputs(),
+		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
+		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
+		Drain:      c.Program.DrainTimeout,
+		MappingSet: set, Numbered: c.AnyReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
+		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
+		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
+		CarryHeaders: c.Output.CarryHeaders,
+		Fetch: kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
+			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
+	}
+	if c.Cycle.Guarantee == "at_least_once" {
+		cfg.Guarantee = processor.AtLeastOnce
+	}
+	if c.Output.Scores == "anomalous" {
+		cfg.Scores = cycle.ScoresAnomalous
+	}
+	return cfg, nil
+}
+
+// mappingsOf returns how the records of each input topic become samples.
+func mappingsOf(c *config.Config, registry *registry.Client) (set processor.MappingSet, err error) {
+	set.ByName, set.NameOf = map[string]*processor.Mapping{}, c.MappingOf
+	for i, of := range c.Mappings() {
+		dec, err := of.NewDecoder(registry)
+		if err != nil {
+			return set, err
+		}
+		state, err := of.KeystateConfig()
+		if err != nil {
+			return set, err
+		}
+		m := processor.Mapping{Name: of.MappingName(), State: state, Decoder: dec, Former: of.Former(registry), Settings: of.StateSettings(state),
+			TimeUnit: of.Mapping.TimeUnit, IdleAfter: of.Keys.IdleAfter, StopAbove: of.StopAbove()}
+		if i == 0 { // also where every input topic has a mapping
+			set.Mapping = m
+		}
+		if m.Name != "" {
+			set.ByName[m.Name] = &m
+		}
+	}
+	return set, nil
+}
+
+// OutputSchema is one of the worker's schemas with the topic that has it.
+type OutputSchema struct {
+	Output  cycle.Output
+	What    string // what the topic holds
+	Topic   string
+	Setting string // that names the topic, less ODRADEK_
+	Schema  string
+}
+
+// OutputSchemas lists the schemas of the topics that the worker writes in Avro.
+func OutputSchemas(c *config.Config) (list []OutputSchema) {
+	if c.Output.NeedsNoSchemas() {
+		return nil
+	}
+	for i, name := range c.OutputTopics() {
+		if spec := &cycle.Outputs[i]; name != "" && spec.Schema != "" {
+			schema := spec.Schema
+			if c.AnyReadings() {
+				schema = cmp.Or(spec.Numbered, schema)
+			}
+			list = append(list, OutputSchema{cycle.Output(i), spec.Holds, name, spec.Setting, schema})
+		}
+	}
+	return list
+}
+
+func policyOf(s string) processor.OnLoss {
+	switch s {
+	case "earliest":
+		return processor.Earliest
+	case "latest":
+		return processor.Latest
+	case "reset":
+		return processor.Reset
+	}
+	return processor.FailOnLoss
+}

@@ -1,0 +1,248 @@
+package backtest
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// csvRows is the number of rows of a block of a CSV file.
+const csvRows = 1 << 14
+
+// csvFile is a CSV file, compressed by gzip or not, whose first line names the columns.
+type csvFile struct {
+	f        *os.File
+	position counter   // in f
+	in       io.Reader // f, decompressed
+	r        *csv.Reader
+	o        *Options
+	size     int64 // bytes of f
+	columns  tableColumns
+	key      []int // indices of the columns of the series key
+	time     int   // index of the column; -1: the row number stands for the time
+	values   []int // indices of the columns
+	label    int   // index of the column; -1: there is none
+}
+
+// counter counts the bytes read through it.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+func openCSV(path string, o *Options) (File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &csvFile{f: f, o: o, time: -1, label: -1}
+	if err := c.open(path); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *csvFile) open(path string) error {
+	info, err := c.f.Stat()
+	if err != nil {
+		return err
+	}
+	c.size = info.Size()
+	c.position = counter{Reader: c.f}
+	c.in = &c.position
+	if hasEnding(path, ".gz") {
+		if c.in, err = gzip.NewReader(&c.position); err != nil {
+			return err
+		}
+	}
+	c.r = csv.NewReader(c.in)
+	c.r.ReuseRecord = true
+	c.r.FieldsPerRecord = -1
+	head, err := c.r.Read()
+	if errors.Is(err, io.EOF) {
+		return errors.New("the file is empty: its first line has to name the columns")
+	}
+	if err != nil {
+		return err
+	}
+	head = slices.Clone(head)
+	head[0] = strings.TrimPrefix(head[0], "\ufeff")
+	for i := range head {
+		head[i] = strings.TrimSpace(head[i])
+	}
+	if c.columns, err = columnsOf(c.o, head); err != nil {
+		return err
+	}
+	for _, k := range c.columns.key {
+		c.key = append(c.key, slices.Index(head, k))
+	}
+	if c.columns.time != "" {
+		c.time = slices.Index(head, c.columns.time)
+	}
+	for _, v := range c.columns.values {
+		c.values = append(c.values, slices.Index(head, v))
+	}
+	if c.columns.label != "" {
+		c.label = slices.Index(head, c.columns.label)
+	}
+	return nil
+}
+
+func (c *csvFile) Rows() int64    { return -1 }
+func (c *csvFile) Bytes() int64   { return c.size }
+func (c *csvFile) Labelled() bool { return c.label >= 0 }
+func (c *csvFile) Close() error   { return c.f.Close() }
+
+func (c *csvFile) Read(ctx context.Context, emit func(*Block) error) error {
+	pool := &sync.Pool{New: func() any { return new(Block) }}
+	for row, more := int64(0), true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b := pool.Get().(*Block)
+		b.pool = pool
+		b.reset(csvRows, len(c.values), c.label >= 0)
+		var err error
+		if row, more, err = c.fill(b, row); err != nil {
+			return fmt.Errorf("tables: %s: %w", c.f.Name(), err)
+		}
+		b.Bytes = c.position.n
+		if b.Len() == 0 && b.Bad == 0 {
+			continue
+		}
+		if err := emit(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads rows into the block; row is the number of those before it. It returns the number of rows read so far, and
+// whether there may be more.
+func (c *csvFile) fill(b *Block, row int64) (rows int64, more bool, err error) {
+	index := map[string]uint32{}
+	var parts [][]byte
+	var text []byte
+	n := 0
+	more = true
+	for n < csvRows && b.Bad < csvRows {
+		rec, err := c.r.Read()
+		var broken *csv.ParseError
+		switch {
+		case errors.Is(err, io.EOF):
+			more = false
+		case errors.As(err, &broken):
+			row++
+			b.bad(row, "1", err)
+			continue
+		case err != nil:
+			return row, false, err
+		}
+		if !more {
+			break
+		}
+		row++
+		text = text[:0]
+		if len(c.key) == 0 {
+			text = append(text, c.o.Name...)
+		} else {
+			parts = parts[:0]
+			for _, k := range c.key {
+				if f := field(rec, k); f != "" {
+					parts = append(parts, []byte(f))
+				}
+			}
+			if len(parts) < len(c.key) {
+				b.bad(row, strings.Join(c.columns.key, "+"), errors.New("the series key is empty"))
+				continue
+			}
+			text = joinKey(text, parts)
+		}
+		if len(text) > maxKey {
+			b.bad(row, strings.Join(c.columns.key, "+"), fmt.Errorf("the series key has %d bytes, %d at most", len(text), maxKey))
+			continue
+		}
+		t := (row - 1) * 1e6
+		if c.time >= 0 {
+			if t, err = parseTime(field(rec, c.time), c.o.Mapping.TimeUnit); err != nil {
+				b.bad(row, c.columns.time, err)
+				continue
+			}
+		}
+		bad := false
+		for j, v := range c.values {
+			x, err := parseNumber(field(rec, v))
+			if err != nil {
+				b.bad(row, c.columns.values[j], err)
+				bad = true
+				break
+			}
+			b.Values[n*b.Width+j] = x
+		}
+		if bad {
+			continue
+		}
+		if c.label >= 0 {
+			b.Labels[n] = parseLabel(field(rec, c.label))
+		}
+		at, ok := index[string(text)]
+		if !ok {
+			at = uint32(len(b.Keys))
+			b.Keys = append(b.Keys, slices.Clone(text))
+			index[string(text)] = at
+		}
+		b.Key[n], b.Times[n] = at, t
+		n++
+	}
+	b.Key, b.Times, b.Values = b.Key[:n], b.Times[:n], b.Values[:n*b.Width]
+	if c.label >= 0 {
+		b.Labels = b.Labels[:n]
+	}
+	return row, more, nil
+}
+
+// field returns a row's field, trimmed; empty where the row is too short.
+func field(rec []string, i int) string {
+	if i >= len(rec) {
+		return ""
+	}
+	return strings.TrimSpace(rec[i])
+}
+
+// parseNumber reads a value; an empty one, null and NaN are missing.
+func parseNumber(s string) (float64, error) {
+	switch s {
+	case "", "null", "NULL", "NaN", "nan":
+		return math.NaN(), nil
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return v, nil
+}
+
+// parseLabel reads a label: true unless it is empty, zero, null, NaN, or no in words.
+func parseLabel(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "0", "0.0", "false", "no", "null", "nan":
+		return false
+	}
+	return true
+}

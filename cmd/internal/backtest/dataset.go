@@ -1,0 +1,227 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"odradek/detectors/quality"
+	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
+)
+
+// DataSet is a Source of the series of a labelled data set. Each series is a partition of
+// its own, and the detectors' results are measured against its labels by the rules that
+// were published with the set.
+type DataSet struct {
+	set     []quality.Series
+	parts   []Partition
+	names   []string         // of the detectors
+	tallies []*quality.Tally // by detector, then of all together if there are several
+
+	mu    sync.Mutex
+	heard map[int][]quality.Verdicts // verdicts on series that wait for those before them
+	next  int                        // series to be measured next
+	hear  func(series int, said []quality.Verdicts)
+
+	// Changes takes each change of an anomaly of a detector, those of a series in order and of several series at once;
+	// nil: nothing does.
+	Changes func(series int, e *state.EventRow)
+}
+
+// NewDataSet returns a Source of the series, in a format of package quality. states has the
+// state's configuration for each number of values that a series has, which may have other detectors. Series i stands for
+// partition i of the topic.
+func NewDataSet(set []quality.Series, format, topic string, states map[int]*state.Config) *DataSet {
+	d := &DataSet{set: set, heard: map[int][]quality.Verdicts{}}
+	for i := range set {
+		d.parts = append(d.parts, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
+	}
+	d.names = detectorNames(nil, d.parts)
+	for _, name := range d.names {
+		d.tallies = append(d.tallies, quality.NewTally(format, name, rateOf(states, name)))
+	}
+	if len(d.tallies) > 1 {
+		d.tallies = append(d.tallies, quality.NewTally(format, Together, 0))
+	}
+	return d
+}
+
+// rateOf returns the rate of a detector's conformal threshold; 0 where it has none, or another one for series of other
+// numbers of values.
+func rateOf(states map[int]*state.Config, name string) (asked float64) {
+	first := true
+	for _, state := range states {
+		for i := range state.Detectors {
+			if state.Detectors[i].Name != name {
+				continue
+			}
+			rate := 0.0
+			if r := state.Detectors[i].Threshold; r != nil && r.Kind == threshold.Conformal {
+				rate = r.Value
+			}
+			if !first && rate != asked {
+				return 0
+			}
+			asked, first = rate, false
+		}
+	}
+	return asked
+}
+
+// Together is the name of the results of all detectors together, in place of a detector's name.
+const Together = "all together"
+
+// Partitions implements Source.
+func (d *DataSet) Partitions() []Partition { return d.parts }
+
+// Total implements Source, in samples.
+func (d *DataSet) Total() (n int64) {
+	for i := range d.set {
+		n += int64(d.set[i].Len())
+	}
+	return n
+}
+
+// Troubles implements Source.
+func (d *DataSet) Troubles() []string { return nil }
+
+// sharedRows is the number of samples of a series in one Share.
+const sharedRows = 4096
+
+// Read implements Source. It reads one series on each core at a time.
+func (d *DataSet) Read(ctx context.Context, send func(int, *Share) error) error {
+	var next, done atomic.Int64
+	errs := make([]error, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			for errs[w] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(d.set) {
+					return
+				}
+				errs[w] = d.read(ctx, i, &done, send)
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(errs...)
+}
+
+func (d *DataSet) read(ctx context.Context, i int, done *atomic.Int64, send func(int, *Share) error) error {
+	s := &d.set[i]
+	for from, to := 0, -1; to < s.Len() && ctx.Err() == nil; from = to {
+		to = min(from+sharedRows, s.Len())
+		b := &Block{Keys: [][]byte{[]byte(s.Name)}, Key: make([]uint32, to-from), Times: s.Times[from:to],
+			Width: s.Dim, Values: s.Values[from*s.Dim : to*s.Dim]}
+		if s.Labels != nil {
+			b.Labels = s.Labels[from:to]
+		}
+		if err := send(i, &Share{Block: b, First: int64(from), Done: done.Add(int64(to - from)), Last: to == s.Len()}); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Measures returns the results of the run, one for each detector, and where there are several one of what
+// they find together.
+func (d *DataSet) Measures() []quality.Result {
+	var list []quality.Result
+	for _, t := range d.tallies {
+		list = append(list, t.Result())
+	}
+	return list
+}
+
+// said takes the detectors' verdicts on a whole series. The series are measured in their order,
+// not as they end, so that sums are always rounded in the same way.
+func (d *DataSet) said(series int, v []quality.Verdicts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.heard[series] = v; d.heard[d.next] != nil; d.next++ {
+		said := d.heard[d.next]
+		state := d.parts[d.next].state
+		for i := range state.Detectors {
+			d.tallies[slices.Index(d.names, state.Detectors[i].Name)].Add(&d.set[d.next], &said[i])
+		}
+		if len(d.tallies) > len(d.names) {
+			all := quality.Together(said)
+			d.tallies[len(d.names)].Add(&d.set[d.next], &all)
+		}
+		if d.hear != nil {
+			d.hear(d.next, d.heard[d.next])
+		}
+		delete(d.heard, d.next)
+	}
+}
+
+// judge collects the verdicts of the detectors of a lane on a series of a data set, by sample.
+type judge struct {
+	said     []quality.Verdicts
+	sampleAt map[int64]int     // time -> first sample with it
+	about    []map[float32]int // by detector: score -> first sample that it is about
+	best     []float32         // by detector: the score of Place
+	train    int               // samples of the training part
+}
+
+func newJudge(s *quality.Series, state *state.Config) *judge {
+	j := &judge{sampleAt: make(map[int64]int, s.Len()), best: make([]float32, len(state.Detectors)), train: s.Train}
+	for i := range state.Detectors {
+		said := quality.NewVerdicts(s.Len())
+		if r := state.Detectors[i].Threshold; r != nil {
+			said.Warmup = r.Warmup
+		}
+		j.said, j.about = append(j.said, said), append(j.about, map[float32]int{})
+	}
+	for i, t := range slices.Backward(s.Times) {
+		j.sampleAt[t] = i
+	}
+	return j
+}
+
+func (j *judge) tell(rows []state.Row, changes []state.EventRow) {
+	for i := range rows {
+		r := &rows[i]
+		v := &j.said[r.Detector]
+		if r.State == state.RowWarmingUp || math.IsNaN(float64(r.Judged)) {
+			continue
+		}
+		v.Scores[r.Offset], v.Exceeds[r.Offset] = float64(r.Judged), r.Exceeds
+		at, ok := j.sampleAt[r.About]
+		if !ok {
+			continue
+		}
+		j.about[r.Detector][r.Judged] = at
+		if to, ok := j.sampleAt[r.Until]; ok && at >= j.train && (v.Place < 0 || r.Judged > j.best[r.Detector]) {
+			v.Place, j.best[r.Detector] = (at+to)/2, r.Judged
+		}
+	}
+	for i := range changes {
+		e := &changes[i]
+		if e.Detector < 0 {
+			continue
+		}
+		v, a := &j.said[e.Detector], &e.Change.Anomaly
+		peak, ok := j.about[e.Detector][a.PeakScore]
+		if !ok {
+			peak = int(e.Change.Offset)
+		}
+		switch e.Change.Kind {
+		case anomaly.Open:
+			v.Opens, v.Peaks = append(v.Opens, int(e.Change.Offset)), append(v.Peaks, peak)
+			v.Opened[e.Change.Offset] = float64(a.Severity)
+		default:
+			v.Peaks[len(v.Peaks)-1] = peak
+		}
+	}
+}

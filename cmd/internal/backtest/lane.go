@@ -1,0 +1,152 @@
+// Package replay runs recorded samples through the state of a partition, the executor,
+// the thresholds and the anomalies of the worker.
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"odradek/detectors"
+	"odradek/processor/state"
+)
+
+// laneSamples is the most samples that a Lane scores together. Results do not depend on it.
+const laneSamples = 4096
+
+// Lane folds the samples of one input partition as the worker does: state, executor,
+// thresholds and anomalies are the same code. It publishes and stores nothing. A Lane is for one goroutine at a time.
+type Lane struct {
+	// TellBlocks takes the blocks of tasks before tell takes their rows, with
+	// keystate.Config.Blocks; nil: they are dropped.
+	TellBlocks func(rows []state.BlockRow) error
+
+	cfg    *state.Config
+	state  *state.State
+	exec   detectors.Executor
+	batch  *detectors.Batch
+	cache  *detectors.WindowCache // nil: the executor has none
+	tell   func(rows []state.Row, events []state.EventRow) error
+	next   int64 // records with offsets below are folded
+	most   int   // samples to score together
+	folded int   // since the last were scored
+}
+
+// NewLane returns a Lane that begins at offset first of a partition. Topic and partition are
+// part of the ids of anomalies. Rows and changes of anomalies are passed to tell in the order of the
+// samples; both slices are valid until it returns. The Lane must be closed.
+func NewLane(cfg *state.Config, exec detectors.Executor, topic string, partition int32, first int64,
+	tell func(rows []state.Row, events []state.EventRow) error) *Lane {
+	l := &Lane{cfg: cfg, state: state.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
+	l.state.SetSource(topic, partition)
+	if c, ok := exec.(detectors.CachingExecutor); ok {
+		if l.cache = c.WindowCache(); l.cache != nil {
+			l.state.SetWindowCache(l.cache)
+		}
+	}
+	l.state.Mark(first)
+	l.state.Committed(first)
+	return l
+}
+
+// Close frees the memory of the executor.
+func (l *Lane) Close() {
+	l.cache.Close()
+	l.exec.Release(l.batch)
+}
+
+// Counts returns the samples folded so far by outcome, and those still held for
+// ODRADEK_LATENESS or as suspects.
+func (l *Lane) Counts() (counts state.Counts, held int) { return l.state.Counts, l.state.Held() }
+
+// Bytes returns the memory that the state takes.
+func (l *Lane) Bytes() int64 { return l.state.Bytes() }
+
+// Misplaced returns why a grid of its series cannot count a sample; nil if all can. For the worker such a sample is a dead
+// letter; the caller must not fold it.
+func (l *Lane) Misplaced(sm *state.Sample) error {
+	if e := l.state.Grids.Misplaced(sm.Key, sm.Values); e != nil {
+		return e
+	}
+	return nil
+}
+
+// Fold takes the next sample. Its offset is not below those before it.
+func (l *Lane) Fold(ctx context.Context, sm *state.Sample) (state.Outcome, error) {
+	if l.folded >= l.most && l.cfg.Number(sm.Offset) == 0 {
+		if err := l.Finish(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := l.makeRoom(ctx); err != nil {
+		return 0, err
+	}
+	out := l.state.Fold(sm, l.batch)
+	l.next = l.cfg.Record(sm.Offset) + 1
+	l.folded++
+	if len(l.state.Suspects.Refused) > 0 {
+		clear(l.state.Suspects.Refused)
+		l.state.Suspects.Refused = l.state.Suspects.Refused[:0]
+	}
+	return out, nil
+}
+
+func (l *Lane) makeRoom(ctx context.Context) error {
+	for !l.state.Fits(l.batch) {
+		if err := l.score(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish scores the folded samples and passes them to tell.
+func (l *Lane) Finish(ctx context.Context) error {
+	if err := l.makeRoom(ctx); err != nil {
+		return err
+	}
+	if err := l.score(ctx); err != nil {
+		return err
+	}
+	l.folded = 0
+	l.state.Mark(l.next)
+	// Decisions and keys with changed anomalies have to be in the cycle's snapshot.
+	if err := l.state.Snapshot(math.MinInt64, -1, func(_, _ []byte) error { return nil }); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	l.state.Committed(l.next)
+	return nil
+}
+
+// score executes the packed tasks, applies their results and passes them to tell.
+func (l *Lane) score(ctx context.Context) error {
+	if len(l.batch.Tasks) > 0 {
+		err := l.exec.Execute(ctx, l.batch)
+		if errors.Is(err, detectors.ErrCacheLost) {
+			l.state.Repack(l.batch)
+			err = l.exec.Execute(ctx, l.batch)
+		}
+		if err != nil {
+			return fmt.Errorf("replay: score: %w", err)
+		}
+	}
+	l.state.Apply(l.batch)
+	l.batch.Reset()
+	if blocks := l.state.Blocks; len(blocks) > 0 {
+		var err error
+		if l.TellBlocks != nil {
+			err = l.TellBlocks(blocks)
+		}
+		clear(blocks)
+		if l.state.Blocks = blocks[:0]; err != nil {
+			return err
+		}
+	}
+	if len(l.state.Rows)+len(l.state.Events) == 0 {
+		return nil
+	}
+	err := l.tell(l.state.Rows, l.state.Events)
+	l.state.Rows, l.state.Events = l.state.Rows[:0], l.state.Events[:0]
+	return err
+}

@@ -1,0 +1,328 @@
+package backtest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"odradek/detectors/quality"
+	"odradek/processor/anomaly"
+	"odradek/processor/state"
+	"odradek/processor/state/rules"
+)
+
+// Alarm is an anomaly that a detector has opened after the training part of a series.
+type Alarm struct {
+	rules.Alarm
+	series  int
+	at      int // sample that opened it
+	fault   int // of the labelled anomalies of the series, that it opened in; -1: none
+	planted bool
+
+	course      []step
+	since, over uint32  // scores over the threshold, until it opened and so far
+	far         float64 // the largest deviation so far; infinite: not known
+}
+
+// step is how an alarm has gone until a score over the threshold, after the one that opened it, and the score's sample.
+type step struct {
+	at int
+	anomaly.Course
+}
+
+// Log collects the anomalies of a run over a data set.
+type Log struct {
+	set   []quality.Series
+	first []int // of each series, the first one with which it has its labels in common
+	runs  [][]quality.Span
+	spans [][]quality.Span
+
+	mu     sync.Mutex
+	alarms []*Alarm
+	open   map[[16]byte]*Alarm
+}
+
+// NewLog returns an empty Log of a data set with planted events. Series with the same number in of have their labels in common, as
+// fields of one machine; nil: none have.
+func NewLog(set []quality.Series, spans [][]quality.Span, of []int) *Log {
+	l := &Log{set: set, spans: spans, open: map[[16]byte]*Alarm{}}
+	for i := range set {
+		first := i
+		if of != nil {
+			first = slices.Index(of, of[i])
+		}
+		l.first = append(l.first, first)
+		l.runs = append(l.runs, quality.Runs(set[i].Labels))
+	}
+	return l
+}
+
+// Take takes a change of an anomaly of a series, which has an update for each sample. Any goroutine may call it.
+func (l *Log) Take(series int, e *state.EventRow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &e.Change.Anomaly
+	if e.Change.Kind != anomaly.Open {
+		if alarm := l.open[a.ID]; alarm != nil {
+			alarm.take(&e.Change)
+		}
+		return
+	}
+	at := int(e.Change.Offset)
+	if at < l.set[series].Train {
+		return
+	}
+	alarm := &Alarm{series: series, at: at, fault: -1}
+	for i, r := range l.runs[series] {
+		if at >= r.From && at <= r.To {
+			alarm.fault = i
+		}
+	}
+	for _, p := range l.spans[series] {
+		if at >= p.From && at <= p.To+echo {
+			alarm.planted = true
+		}
+	}
+	own := a.Own()
+	alarm.Detector, alarm.Series = anomaly.Speaker(e.Name, own.Member), l.set[series].Name
+	alarm.Field, alarm.Side = rules.SideOf(a.Expected, a.Actual, a.Contribution)
+	alarm.Opened, alarm.Peak = float64(own.Score), float64(own.Score)
+	alarm.since, alarm.over, alarm.far = own.Samples, a.Samples, a.Deviation(alarm.Field)
+	if !math.IsInf(alarm.far, 0) {
+		alarm.First, alarm.Apart = alarm.far, alarm.far
+	}
+	alarm.Initial, alarm.Range = a.Range.Width(), a.Range.Width()
+	alarm.Early, alarm.Held = heldOf(a), heldOf(a)
+	l.alarms = append(l.alarms, alarm)
+	l.open[a.ID] = alarm
+}
+
+// take takes a later change of the alarm's anomaly: what a label would say of it, and its course.
+func (a *Alarm) take(c *anomaly.Change) {
+	now, own := &c.Anomaly, c.Anomaly.Own()
+	if now.Samples > a.over {
+		a.over = now.Samples
+		a.course = append(a.course, step{int(c.Offset), anomaly.Course{Peak: float64(own.Score), Samples: own.Samples, Since: a.since,
+			Elapsed: c.Time - now.OpenedAt, Deviation: a.far, Range: now.Range.Width(), Held: uint32(heldOf(now))}})
+	}
+	far := now.Deviation(a.Field)
+	a.far = max(a.far, far)
+	a.Peak, a.Rise = float64(own.Score), max(0, own.PeakTime-now.OpenedAt)
+	a.Range, a.Held = max(a.Initial, now.Range.Width()), max(a.Early, heldOf(now))
+	if a.First > 0 && !math.IsInf(far, 0) {
+		a.Apart = max(a.First, far)
+	}
+	if c.Kind == anomaly.Close {
+		a.Samples = int(own.Samples)
+	}
+}
+
+func heldOf(a *anomaly.Anomaly) int {
+	if a.Range == nil {
+		return 0
+	}
+	return int(a.Range.Held)
+}
+
+// marked reports whether the rules mark an alarm when it opens, and until a sample.
+func (a *Alarm) marked(rules rules.LearnedList, until int) bool {
+	opening := a.Alarm
+	opening.Peak = a.Opened
+	r := rules.Like(&opening)
+	return r != nil && !slices.ContainsFunc(a.course, func(s step) bool { return s.at <= until && !r.Within(&s.Course) })
+}
+
+// end is after all samples.
+const end = math.MaxInt
+
+// sorted returns the alarms by series and time.
+func (l *Log) sorted() []*Alarm {
+	slices.SortFunc(l.alarms, func(a, b *Alarm) int {
+		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.at, b.at), cmp.Compare(a.Detector, b.Detector))
+	})
+	return l.alarms
+}
+
+// Share is a part of a number.
+type LessonShare struct{ Part, Of int }
+
+func (s *LessonShare) add(yes bool) {
+	s.Of++
+	if yes {
+		s.Part++
+	}
+}
+
+func (s *LessonShare) plus(o LessonShare) { s.Part, s.Of = s.Part+o.Part, s.Of+o.Of }
+
+// Measures say what labels have taught.
+type Measures struct {
+	Rules   int
+	Removed LessonShare // of the later false alarms of the labelled kind
+	Lost    LessonShare // of the labelled anomalies that were found without rules
+	Alone   LessonShare // likewise, where each series with these labels has to find them by itself
+
+	by []Measures // of each series
+}
+
+// kind is what the labels of a simulated operator have in common.
+type kind struct {
+	series   int // -1: any
+	detector string
+	field    int
+	side     rules.Direction
+}
+
+// Own has an operator label the first false alarms of each kind in each series that has more of them, in all series at
+// once; planted says whether of the planted events, or of the others. Removed are later ones of the same series.
+func (l *Log) Own(least int, planted bool) Measures {
+	kinds := map[kind][]*Alarm{}
+	for _, a := range l.sorted() {
+		if a.fault < 0 && a.planted == planted {
+			k := kind{a.series, a.Detector, a.Field, a.Side}
+			kinds[k] = append(kinds[k], a)
+		}
+	}
+	ruleList := make([][]taught, len(l.set))
+	m := Measures{by: make([]Measures, len(l.set))}
+	for k, of := range kinds {
+		if len(of) <= least {
+			continue
+		}
+		s := &m.by[k.series]
+		list := rules.Derive("", labels(of[:least]), least)
+		s.Rules += len(list)
+		ruleList[k.series] = append(ruleList[k.series], taught{list, of[least-1].at})
+		for _, a := range of[least:] {
+			s.Removed.add(a.marked(list, end))
+		}
+	}
+	l.lose(m.by, func(a *Alarm, until int) bool {
+		return slices.ContainsFunc(ruleList[a.series], func(t taught) bool { return a.at > t.after && a.marked(t.list, until) })
+	})
+	m.sum(m.by)
+	return m
+}
+
+// taught are rules that hold in a series after a sample.
+type taught struct {
+	list  rules.LearnedList
+	after int
+}
+
+// draws is the number of times that Others draws labels of a kind.
+const draws = 60
+
+// Others has an operator label one planted false alarm in each of as many series as a rule needs, drawn for each kind. It measures
+// only the draws that make a rule for all series: Removed are alarms of other series, Lost are labelled anomalies of all series, in which
+// the rule holds from the start. It returns the number of draws, too.
+func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
+	kinds := map[kind][]*Alarm{}
+	for _, a := range l.sorted() {
+		if a.fault < 0 && a.planted {
+			k := kind{-1, a.Detector, a.Field, a.Side}
+			kinds[k] = append(kinds[k], a)
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(kinds), func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.detector, b.detector), cmp.Compare(a.field, b.field), cmp.Compare(a.side, b.side))
+	})
+	m.by = make([]Measures, len(l.set))
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, k := range keys {
+		for range draws {
+			list := slices.Clone(kinds[k])
+			rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			of := map[int]bool{}
+			var said []*Alarm
+			for _, a := range list {
+				if len(said) < least && !of[a.series] {
+					of[a.series] = true
+					said = append(said, a)
+				}
+			}
+			if len(said) < least {
+				break
+			}
+			drawn++
+			rules := rules.Derive("", labels(said), least)
+			if len(rules) == 0 {
+				continue
+			}
+			m.Rules++
+			for _, a := range list {
+				if !of[a.series] {
+					m.by[a.series].Removed.add(a.marked(rules, end))
+				}
+			}
+			l.lose(m.by, func(a *Alarm, until int) bool { return a.marked(rules, until) })
+		}
+	}
+	m.sum(m.by)
+	return m, drawn
+}
+
+// labels returns false-alarm labels of alarms.
+func labels(of []*Alarm) (list []rules.Label) {
+	for i, a := range of {
+		label := rules.Label{Alarm: a.Alarm}
+		binary.BigEndian.PutUint64(label.Anomaly[:], uint64(i)+1)
+		list = append(list, label)
+	}
+	return list
+}
+
+// lose counts, by series, the labelled anomalies in which an alarm opened, and those of them whose alarms are all
+// removed until the anomaly ends: one that stops being like false alarms within it opens another, which finds it. Series that have their
+// labels in common find an anomaly together, which counts for the first of them, and each alone.
+func (l *Log) lose(by []Measures, removed func(a *Alarm, until int) bool) {
+	together, alone := map[[2]int]bool{}, map[[2]int]bool{} // whether it still is
+	for _, a := range l.sorted() {
+		if a.fault >= 0 {
+			still := !removed(a, l.runs[a.series][a.fault].To)
+			all, own := [2]int{l.first[a.series], a.fault}, [2]int{a.series, a.fault}
+			together[all], alone[own] = together[all] || still, alone[own] || still
+		}
+	}
+	for at, still := range together {
+		by[at[0]].Lost.add(!still)
+	}
+	for at, still := range alone {
+		by[at[0]].Alone.add(!still)
+	}
+}
+
+func (m *Measures) sum(of []Measures) {
+	for i := range of {
+		o := &of[i]
+		m.Rules += o.Rules
+		m.Removed.plus(o.Removed)
+		m.Lost.plus(o.Lost)
+		m.Alone.plus(o.Alone)
+	}
+}
+
+// Add adds the measures of another run, whose series are others.
+func (m *Measures) Add(o *Measures) {
+	m.sum([]Measures{*o})
+	m.by = append(m.by, o.by...)
+}
+
+// Intervals returns the intervals of both shares by quality.Bootstrap.
+func (m *Measures) Intervals() (removed, lost quality.Interval) {
+	of := quality.Bootstrap(len(m.by), func(pick func(int) int) map[string]float64 {
+		var sum Measures
+		for i := range m.by {
+			sum.sum(m.by[pick(i):][:1])
+		}
+		return map[string]float64{"removed": sum.Removed.Ratio(), "lost": sum.Lost.Ratio()}
+	})
+	return of["removed"], of["lost"]
+}
+
+// Ratio returns the share, 0 of nothing.
+func (s LessonShare) Ratio() float64 { return float64(s.Part) / float64(max(1, s.Of)) }

@@ -1,0 +1,196 @@
+package backtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Summary has the results of a run.
+type Summary struct {
+	Rows      int64
+	Series    int
+	Days      float64 // series-days that were judged, by the detector that judged a series for the longest
+	First     int64   // event times of the first and the last row
+	Last      int64
+	Outcomes  map[string]int64 // rows by outcome
+	Detectors []DetectorResult
+	Any       *Agreement // of the detectors together; nil without labels, or with one detector
+	Anomalies []Anomaly  // the gravest
+	Troubles  []string   // left-out input
+	Partial   string     // why the run ended early; "" where it did not
+
+	plots []*seriesTrack // to be drawn, in order
+}
+
+// DetectorResult has the results of one detector.
+type DetectorResult struct {
+	Name      string
+	Anomalies int
+	Silent    int // series without one, of those that were judged
+	// Judged and Unjudged are numbers of series. Why says of the unjudged ones why they were not.
+	Judged, Unjudged int
+	Why              string
+	Days             float64 // series-days that were judged
+	*Agreement
+	Beside *Beside // nil: it is compared with none
+	// AlarmsPerDay is the number of anomalies (if there are labels, of those that overlap none) per judged day of a series.
+	AlarmsPerDay float64
+}
+
+// Agreement compares anomalies with labels. An anomaly is right if it overlaps a label of its series, from its first
+// sample to its last or to the one that opened it.
+type Agreement struct {
+	Labelled, Found int
+	Right, Wrong    int // anomalies
+	// The median and the longest delay of the found labels, in seconds from the label's start to the opening; 0 if the
+	// anomaly opened before the label.
+	DelayMedian, DelayMax float64
+}
+
+// Precision returns the share of the anomalies that overlap a label, 0 without anomalies.
+func (a *Agreement) Precision() float64 { return ratio(a.Right, a.Right+a.Wrong) }
+
+// Recall returns the share of the labelled anomalies that were found, 0 without labels.
+func (a *Agreement) Recall() float64 { return ratio(a.Found, a.Labelled) }
+
+func ratio(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// outcomeNames are in the order of keystate's outcomes.
+var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected", "backfilled"}
+
+func (c *Config) summary(lanes []*lane, names []string) *Summary {
+	s := &Summary{Outcomes: map[string]int64{}, Troubles: slices.Clone(c.Source.Troubles())}
+	var all []*seriesTrack
+	for _, l := range lanes {
+		s.Rows += l.counts.rows
+		s.Troubles = append(s.Troubles, l.troubles...)
+		if n := l.counts.left; n > int64(len(l.troubles)) {
+			s.Troubles = append(s.Troubles, fmt.Sprintf("%d records of %s/%d were left out in all", n, l.partition.Topic, l.partition.Number))
+		}
+		counts, held := l.fold.Counts()
+		for i, n := range counts {
+			if n > 0 {
+				s.Outcomes[outcomeNames[i]] += n
+			}
+		}
+		if held > 0 {
+			s.Outcomes["held at the end"] += int64(held)
+		}
+		all = append(all, l.series...)
+		s.Anomalies = append(s.Anomalies, l.shown...)
+	}
+	s.Anomalies = gravest(s.Anomalies)
+	s.Series = len(all)
+	slices.SortFunc(all, func(a, b *seriesTrack) int { return slices.Compare(a.name, b.name) })
+	hasLabels := c.Labels != nil
+	for i, of := range all {
+		if i == 0 {
+			s.First, s.Last = of.first, of.last
+		}
+		s.First, s.Last = min(s.First, of.first), max(s.Last, of.last)
+		days := 0.0
+		for d := range of.dets {
+			days = max(days, float64(of.dets[d].time())/86_400e6)
+		}
+		s.Days += days
+		hasLabels = hasLabels || len(of.labels) > 0
+	}
+	for d, name := range names {
+		s.Detectors = append(s.Detectors, s.detector(name, all, hasLabels))
+		s.Detectors[d].Beside = c.sumBeside(name, all)
+	}
+	if hasLabels && len(s.Detectors) > 1 {
+		s.Any = agreement(all, func(of *seriesTrack) int { return len(of.dets) })
+		for _, d := range s.Detectors {
+			s.Any.Right += d.Right
+			s.Any.Wrong += d.Wrong
+		}
+	}
+	s.choose(all, c.Plots)
+	return s
+}
+
+func (s *Summary) detector(name string, all []*seriesTrack, labels bool) DetectorResult {
+	r := DetectorResult{Name: name}
+	alarms := 0
+	if labels {
+		r.Agreement = agreement(all, func(of *seriesTrack) int { return of.detector(name) })
+	}
+	for _, of := range all {
+		d := of.detector(name)
+		if d < 0 {
+			continue
+		}
+		t := &of.dets[d]
+		r.Anomalies += t.anomalies
+		alarms += t.falsePos
+		if t.judged.scores > 0 {
+			r.Judged++
+			r.Days += float64(t.time()) / 86_400e6
+			if t.anomalies == 0 {
+				r.Silent++
+			}
+		}
+		if labels {
+			r.Right += t.hits
+			r.Wrong += t.falsePos
+		}
+	}
+	if r.Unjudged, r.Why = s.unjudged(name, all); !labels {
+		alarms = r.Anomalies
+	}
+	if r.Days > 0 {
+		r.AlarmsPerDay = float64(alarms) / r.Days
+	}
+	return r
+}
+
+// agreement compares the labels of the series with what a detector has found: at returns its index in a series, the number
+// of detectors for any of them, or -1 for a series without it.
+func agreement(all []*seriesTrack, at func(of *seriesTrack) int) *Agreement {
+	a := &Agreement{}
+	var delays []float64
+	for _, of := range all {
+		d := at(of)
+		for i := range of.labels {
+			l := &of.labels[i]
+			if d < 0 || l.To < of.first || l.From > of.last {
+				continue // not the detector's, or outside of the rows
+			}
+			a.Labelled++
+			if when := l.foundAt[d]; when != 0 {
+				a.Found++
+				delays = append(delays, max(0, float64(when-l.From)/1e6))
+			}
+		}
+	}
+	if n := len(delays); n > 0 {
+		slices.Sort(delays)
+		a.DelayMedian, a.DelayMax = (delays[(n-1)/2]+delays[n/2])/2, delays[n-1]
+	}
+	return a
+}
+
+// choose picks the series to draw: those with labels or anomalies first, the gravest
+// before others.
+func (s *Summary) choose(all []*seriesTrack, most int) {
+	weight := func(of *seriesTrack) (w int) {
+		for i := range of.dets {
+			w = max(w, 1000*int(of.dets[i].worst)+min(999, of.dets[i].anomalies))
+		}
+		if len(of.labels) > 0 {
+			w += 1_000_000
+		}
+		return w
+	}
+	list := slices.DeleteFunc(slices.Clone(all), func(of *seriesTrack) bool { return of.plot == nil })
+	slices.SortStableFunc(list, func(a, b *seriesTrack) int { return cmp.Compare(weight(b), weight(a)) })
+	s.plots = list[:min(len(list), most)]
+	slices.SortFunc(s.plots, func(a, b *seriesTrack) int { return slices.Compare(a.name, b.name) })
+}

@@ -1,0 +1,330 @@
+// Package tables reads recorded samples from files and writes tables of results: CSV,
+// Apache Parquet and Avro object container files.
+//
+// A file is read as Blocks in the order of its rows. Several goroutines decode blocks
+// ahead; Parquet is decoded by columns, a part of a row group at a time.
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"odradek/schemas"
+)
+
+// Options define how the rows of a file become samples.
+type Options struct {
+	// Mapping names the columns as it names the fields of a record. A column that is
+	// nested has its names joined by dots. Where Key is "" or "@key", which a file does
+	// not have, the column "key" is taken, and without one, or with "@partition", the file's name
+	// is the key of all its rows. Where Time is "" or "@timestamp", the column "timestamp" or "time"
+	// is taken, and without one row n is n seconds after the epoch.
+	Mapping schemas.Mapping
+	Label   string // column that is not 0 or false in rows labelled as anomalous; "": none
+	Name    string // of the series of a file without a key column
+	Workers int    // goroutines that decode, 1 at least
+}
+
+// Block is a run of rows of a file. It is read only, and its memory is used again
+// after the last Release.
+type Block struct {
+	Keys   [][]byte  // series keys that the rows name; no two are equal
+	Key    []uint32  // by row, index of Keys
+	Times  []int64   // by row, microseconds since the epoch
+	Width  int       // values a row
+	Values []float64 // Width a row, NaN where missing
+	Labels []bool    // by row, anomalous; nil without labels
+
+	Bad   int64    // rows left out because they have no key or no time, or cannot be read
+	Why   []string // of the first of them: row, column and reason
+	Bytes int64    // of the file, up to the end of the block
+
+	users atomic.Int32
+	pool  *sync.Pool
+}
+
+// Len returns the number of rows.
+func (b *Block) Len() int { return len(b.Times) }
+
+// Row returns the values of row i.
+func (b *Block) Row(i int) []float64 { return b.Values[i*b.Width : (i+1)*b.Width] }
+
+// Retain announces n more users, each of which calls Release.
+func (b *Block) Retain(n int) { b.users.Add(int32(n)) }
+
+// Release ends one user's use of the block.
+func (b *Block) Release() {
+	if b.users.Add(-1) == 0 && b.pool != nil {
+		b.pool.Put(b)
+	}
+}
+
+// maxWhy is the number of bad rows of a block with an explanation.
+const maxWhy = 3
+
+func (b *Block) bad(row int64, column string, err error) {
+	if b.Bad++; len(b.Why) < maxWhy {
+		b.Why = append(b.Why, fmt.Sprintf("row %d, column %s: %v", row, column, err))
+	}
+}
+
+// reset empties the block for rows rows of width values.
+func (b *Block) reset(rows, width int, labels bool) {
+	b.Keys, b.Key = b.Keys[:0], slices.Grow(b.Key[:0], rows)[:rows]
+	b.Times = slices.Grow(b.Times[:0], rows)[:rows]
+	b.Width, b.Values = width, slices.Grow(b.Values[:0], rows*width)[:rows*width]
+	b.Labels = b.Labels[:0]
+	if labels {
+		b.Labels = slices.Grow(b.Labels, rows)[:rows]
+	}
+	b.Bad, b.Why, b.Bytes = 0, nil, 0
+	b.users.Store(1)
+}
+
+// drop leaves the rows out whose key or time is missing.
+func (b *Block) drop(missing []bool) {
+	n := 0
+	for i := range b.Times {
+		if missing[i] {
+			continue
+		}
+		if n != i {
+			b.Key[n], b.Times[n] = b.Key[i], b.Times[i]
+			copy(b.Values[n*b.Width:(n+1)*b.Width], b.Values[i*b.Width:])
+			if len(b.Labels) > 0 {
+				b.Labels[n] = b.Labels[i]
+			}
+		}
+		n++
+	}
+	b.Key, b.Times, b.Values = b.Key[:n], b.Times[:n], b.Values[:n*b.Width]
+	if len(b.Labels) > 0 {
+		b.Labels = b.Labels[:n]
+	}
+}
+
+// File is an open file of rows.
+type File interface {
+	// Rows returns the number of rows, -1 if it is unknown before reading.
+	Rows() int64
+	// Bytes returns the size of the file.
+	Bytes() int64
+	// Read passes the blocks of the file to emit, in order. Each has one user, which
+	// emit takes over.
+	Read(ctx context.Context, emit func(*Block) error) error
+	// Labelled reports whether the blocks have labels.
+	Labelled() bool
+	Close() error
+}
+
+// Endings are the endings of the names of files that Open reads.
+var Endings = []string{".csv", ".csv.gz", ".parquet", ".avro"}
+
+// Open opens a file by the ending of its name. The error names the column that is
+// missing, or has a type that holds no number, key or time, and the setting that names it.
+func OpenTable(path string, o Options) (f File, err error) {
+	o.Workers = max(1, o.Workers)
+	if o.Name == "" {
+		o.Name = baseName(path)
+	}
+	switch {
+	case hasEnding(path, ".csv", ".csv.gz"):
+		f, err = openCSV(path, &o)
+	case hasEnding(path, ".parquet"):
+		f, err = openParquet(path, &o)
+	case hasEnding(path, ".avro"):
+		f, err = openAvro(path, &o)
+	default:
+		err = fmt.Errorf("the name ends with none of %s", strings.Join(Endings, ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tables: %s: %w", path, err)
+	}
+	return f, nil
+}
+
+func hasEnding(path string, endings ...string) bool {
+	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(strings.ToLower(path), e) })
+}
+
+func baseName(path string) string {
+	name := filepath.Base(path)
+	for _, e := range Endings {
+		if strings.HasSuffix(strings.ToLower(name), e) {
+			return name[:len(name)-len(e)]
+		}
+	}
+	return name
+}
+
+// List returns the files that the paths name, in order: a file as it is, of a folder
+// all that Open reads, in the order of their names.
+func List(paths []string) ([]string, error) {
+	var files []string
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, fmt.Errorf("tables: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, p)
+			continue
+		}
+		n := len(files)
+		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && hasEnding(path, Endings...) {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("tables: %w", err)
+		}
+		if len(files) == n {
+			return nil, fmt.Errorf("tables: folder %s has no file that ends with %s", p, strings.Join(Endings, ", "))
+		}
+	}
+	return files, nil
+}
+
+// columns are the columns that a mapping names.
+type tableColumns struct {
+	key    []string // parts; none: the file's name
+	time   string   // "": the number of the row
+	values []string
+	label  string
+}
+
+// columnsOf finds the columns of a mapping among those of a file. The error names every
+// missing column.
+func columnsOf(o *Options, have []string) (c tableColumns, err error) {
+	var errs []error
+	find := func(path, setting string) string {
+		name := strings.ReplaceAll(path, `\`, "")
+		if strings.Contains(name, "[") {
+			errs = append(errs, fmt.Errorf("%s: %q is an array, which only Avro files have; name a column for each value", setting, path))
+			return ""
+		}
+		if !slices.Contains(have, name) {
+			errs = append(errs, fmt.Errorf("no column %q (%s); the file has %s", name, setting, strings.Join(have, ", ")))
+		}
+		return name
+	}
+	first := func(names ...string) string {
+		for _, n := range names {
+			if slices.Contains(have, n) {
+				return n
+			}
+		}
+		return ""
+	}
+	m := &o.Mapping
+	switch m.Key {
+	case "", "@key":
+		if k := first("key"); k != "" {
+			c.key = []string{k}
+		}
+	case "@partition":
+	default:
+		for _, part := range strings.Split(m.Key, "+") {
+			if part == "@key" || part == "@partition" {
+				errs = append(errs, fmt.Errorf("ODRADEK_KEY_FIELD: %s belongs to a Kafka record, which a file does not have; name a column", part))
+				continue
+			}
+			c.key = append(c.key, find(part, "ODRADEK_KEY_FIELD"))
+		}
+	}
+	if m.Time == "" || m.Time == "@timestamp" {
+		c.time = first("timestamp", "time")
+	} else {
+		c.time = find(m.Time, "ODRADEK_TIME_FIELD")
+	}
+	for _, v := range m.Fields {
+		c.values = append(c.values, find(v, "ODRADEK_VALUE_FIELDS"))
+	}
+	if o.Label != "" {
+		c.label = find(o.Label, "-label-field")
+	}
+	return c, errors.Join(errs...)
+}
+
+// maxKey is the longest series key that the worker takes, in bytes.
+const maxKey = 8 << 10
+
+// joinKey appends the parts of a series key as schemas.Mapping.Key defines it: one part as
+// it is, several with '/' between them, which '\' escapes inside a part.
+func joinKey(dst []byte, parts [][]byte) []byte {
+	if len(parts) == 1 {
+		return append(dst, parts[0]...)
+	}
+	for i, p := range parts {
+		if i > 0 {
+			dst = append(dst, '/')
+		}
+		for _, ch := range p {
+			if ch == '/' || ch == '\\' {
+				dst = append(dst, '\\')
+			}
+			dst = append(dst, ch)
+		}
+	}
+	return dst
+}
+
+// units are the microseconds of a unit of time; those of ns are less than one.
+var units = map[string]float64{"s": 1e6, "": 1e3, "auto": 1e3, "ms": 1e3, "us": 1, "ns": 1e-3}
+
+// micros converts a number in a unit of time to microseconds.
+func micros(v int64, unit string) (int64, bool) {
+	switch unit {
+	case "us":
+		return v, true
+	case "ns":
+		if v < 0 && v%1000 != 0 {
+			return v/1000 - 1, true
+		}
+		return v / 1000, true
+	}
+	f := int64(units[unit])
+	r := v * f
+	return r, r/f == v
+}
+
+// microsOf is micros for a number with a fraction.
+func microsOf(v float64, unit string) (int64, bool) {
+	v *= units[unit]
+	return int64(math.Round(v)), math.Abs(v) < 1<<62
+}
+
+// parseTime reads a time: RFC 3339, the same with a space and without a zone (UTC), a
+// date, or a number in the unit.
+func parseTime(s, unit string) (int64, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		if t, ok := micros(n, unit); ok {
+			return t, nil
+		}
+		return 0, fmt.Errorf("%q is beyond the range of times", s)
+	}
+	for _, layout := range []string{time.DateTime, time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UnixMicro(), nil
+		}
+	}
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		if t, ok := microsOf(f, unit); ok {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not a time: use RFC 3339, 2006-01-02 15:04:05 or a number (ODRADEK_TIME_UNIT)", s)
+}

@@ -1,0 +1,278 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"odradek/processor/cycle"
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+	"odradek/processor/state"
+	"odradek/schemas"
+)
+
+// TopicConfig selects the records of a topic. Reading them writes nothing and joins no
+// group.
+type TopicConfig struct {
+	Client  *kafka.Client
+	Fetch   kafka.FetchConfig
+	Decoder schemas.Decoder
+	Series  []string      // names of the values of a reading that are series of their own; nil: a reading is one sample
+	State   *state.Config // that the samples are folded by; it numbers those of a record
+	Topic   string
+	// From and To are offsets of every partition, times in RFC 3339, or earliest and end,
+	// To excluded.
+	From, To string
+	// MaxFuture bounds how far an event time is ahead of its record's timestamp; 0: no bound.
+	MaxFuture time.Duration
+	// Patience bounds the wait for a schema that the registry does not have.
+	Patience time.Duration
+}
+
+// topicRange is a Source of a topic.
+type topicRange struct {
+	c     *TopicConfig
+	parts []Partition
+	until []int64
+	total int64
+
+	mu   sync.Mutex
+	done int64
+	bad  int64
+	why  []string
+}
+
+// rowsOfTopic is the number of records of a block.
+const rowsOfTopic = 2048
+
+// NewTopic resolves the offsets of a range. The error names those that have expired.
+func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
+	infos, err := c.Client.Topics(ctx, c.Topic)
+	if err != nil {
+		return nil, fmt.Errorf("backtests: topic %q: %w", c.Topic, err)
+	}
+	if !infos[c.Topic].Exists {
+		return nil, fmt.Errorf("backtests: topic %q does not exist, or may not be described", c.Topic)
+	}
+	var tps []kafka.TP
+	for p := range infos[c.Topic].Partitions {
+		tps = append(tps, kafka.TP{Topic: c.Topic, Partition: int32(p)})
+	}
+	first, err := c.Client.ListOffsets(ctx, tps, kafka.Earliest)
+	if err != nil {
+		return nil, fmt.Errorf("backtests: first offsets of %q: %w", c.Topic, err)
+	}
+	end, err := c.Client.ListStable(ctx, tps)
+	if err != nil {
+		return nil, fmt.Errorf("backtests: last offsets of %q: %w", c.Topic, err)
+	}
+	bound := func(text, flag string) (map[kafka.TP]int64, error) {
+		switch text {
+		case "earliest":
+			return first, nil
+		case "end":
+			return end, nil
+		}
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+			all := map[kafka.TP]int64{}
+			for _, tp := range tps {
+				all[tp] = n
+			}
+			return all, nil
+		}
+		t, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return nil, fmt.Errorf("backtests: %s %q: use an offset, a time (RFC 3339), earliest or end", flag, text)
+		}
+		at, err := c.Client.ListOffsets(ctx, tps, t.UnixMilli())
+		if err != nil {
+			return nil, fmt.Errorf("backtests: offsets of %q at %s: %w", c.Topic, text, err)
+		}
+		return at, nil
+	}
+	from, err := bound(c.From, "-from")
+	if err != nil {
+		return nil, err
+	}
+	to, err := bound(c.To, "-to")
+	if err != nil {
+		return nil, err
+	}
+	s := &topicRange{c: c}
+	var errs []error
+	for _, tp := range tps {
+		a, b := from[tp], min(to[tp], end[tp])
+		if a < first[tp] && a < b {
+			errs = append(errs, fmt.Errorf("backtests: offsets %d to %d of %s have expired; the first one there is %d: use it, or -from earliest", a,
+				min(b, first[tp])-1, tp, first[tp]))
+		}
+		b = max(a, b)
+		s.parts = append(s.parts, Partition{Topic: c.Topic, Number: tp.Partition, First: a})
+		s.until = append(s.until, b)
+		s.total += b - a
+	}
+	return s, errors.Join(errs...)
+}
+
+func (s *topicRange) Partitions() []Partition { return s.parts }
+func (s *topicRange) Total() int64            { return s.total }
+
+func (s *topicRange) Troubles() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bad > int64(len(s.why)) {
+		return append(s.why[:len(s.why):len(s.why)], fmt.Sprintf("%d records were left out in all", s.bad))
+	}
+	return s.why
+}
+
+// Read reads the partitions side by side. An error in one does not end the
+// others.
+func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) error {
+	f := kafka.NewFetcher(s.c.Client, s.c.Fetch)
+	defer f.Close()
+	errs := make([]error, len(s.parts))
+	var wg sync.WaitGroup
+	for i := range s.parts {
+		wg.Go(func() { errs[i] = s.read(ctx, f, i, send) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(errs...)
+}
+
+// read reads a partition.
+func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
+	p := &s.parts[i]
+	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
+	b := &topicBlock{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State,
+		reading: schemas.Reading{Partition: tp.Partition}}
+	b.begin()
+	next := p.First
+	flush := func() error {
+		s.mu.Lock()
+		s.done += next - b.from
+		done := s.done
+		s.mu.Unlock()
+		b.from = next
+		if len(b.offsets) == 0 {
+			return nil
+		}
+		err := send(i, &Share{Block: b.block, Offsets: b.offsets, Ahead: b.ahead, Done: done})
+		b.begin()
+		return err
+	}
+	b.from = next
+	err := f.ReadRange(ctx, tp, p.First, s.until[i], func(r *record.Record) (bool, error) {
+		if err := s.take(ctx, tp, b, r); err != nil {
+			return false, err
+		}
+		if next = r.Offset + 1; len(b.offsets) < rowsOfTopic {
+			return true, nil
+		}
+		return true, flush()
+	})
+	var gone *kafka.OffsetOutOfRangeError
+	switch {
+	case err == nil:
+		next = s.until[i]
+	case errors.As(err, &gone) && gone.LogStart > gone.Offset:
+		err = fmt.Errorf("backtests: offsets %d to %d of %s expired before they were read; the first one there is %d now", gone.Offset,
+			min(gone.LogStart, s.until[i])-1, tp, gone.LogStart)
+	default:
+		err = fmt.Errorf("backtests: %s from offset %d on: %w", tp, next, err)
+	}
+	if e := flush(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// topicBlock is a block that grows record by record. It has all samples of a record or none.
+type topicBlock struct {
+	block   *Block
+	offsets []int64
+	ahead   []int64
+	index   map[string]uint32
+	from    int64 // offset that it begins at
+	dec     schemas.Decoder
+	split   *schemas.Splitter
+	state   *state.Config
+	reading schemas.Reading
+}
+
+func (b *topicBlock) begin() {
+	b.block, b.offsets, b.ahead, b.index = &Block{Width: b.state.Dim}, nil, nil, map[string]uint32{}
+}
+
+// add appends the samples of the record at offset, which reading has.
+func (b *topicBlock) add(offset int64) {
+	t := b.block
+	for i := range b.split.Samples(&b.reading) {
+		key, time, values := b.split.Sample(&b.reading, i)
+		at, ok := b.index[string(key)]
+		if !ok {
+			at = uint32(len(t.Keys))
+			own := append([]byte(nil), key...)
+			t.Keys = append(t.Keys, own)
+			b.index[string(own)] = at
+		}
+		t.Key, t.Times, t.Values = append(t.Key, at), append(t.Times, time), append(t.Values, values...)
+		b.offsets, b.ahead = append(b.offsets, b.state.Place(offset, i)), append(b.ahead, b.reading.Time-time)
+	}
+}
+
+// retryPause is the time between two attempts to get a schema.
+const retryPause = 500 * time.Millisecond
+
+// take decodes a record into the block; one that cannot be read, which would be a dead
+// letter of the worker, is left out.
+func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *record.Record) error {
+	header := r.Header
+	if r.HeaderCount == 0 {
+		header = nil
+	}
+	began, ms := time.Now(), cycle.Timestamp(r)
+	for {
+		err := b.dec.Decode(ctx, r.Key, r.Value, ms, header, &b.reading)
+		var de *schemas.DecodeError
+		if errors.As(err, &de) && de.Retry {
+			if time.Since(began) > s.c.Patience {
+				return fmt.Errorf("offset %d: %w", r.Offset, err)
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(retryPause):
+			}
+			continue
+		}
+		rd := &b.reading
+		if f := s.c.MaxFuture; err == nil && rd.Len() > 0 && f > 0 && ms >= 0 && rd.Time > ms*1000+f.Microseconds() {
+			err = errors.New("the event time is too far after the record's timestamp (ODRADEK_MAX_FUTURE)")
+		}
+		if n := b.split.KeyBytes(rd); err == nil && n > maxSeriesKey {
+			err = fmt.Errorf("the series key has %d bytes, %d at most", n, maxSeriesKey)
+		}
+		if err != nil {
+			s.mu.Lock()
+			if s.bad++; len(s.why) < mostReasons {
+				s.why = append(s.why, fmt.Sprintf("%s at offset %d: %v", tp, r.Offset, err))
+			}
+			s.mu.Unlock()
+			return nil
+		}
+		break
+	}
+	b.add(r.Offset)
+	return nil
+}
+
+// maxSeriesKey is the longest series key that the worker takes.
+const maxSeriesKey = 8 << 10

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"odradek/detectors"
+	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
+	"odradek/processor/cycle"
+)
+
+// alarmSettings decide which scores of a detector are too high, and when they make an
+// anomaly.
+type alarmSettings struct {
+	Threshold   string        `env:"THRESHOLD" live:"true" derived:"conformal:0.002{THRESHOLD}; with GRID fixed:0; with COMBINE=any fixed:1" doc:"Which scores are too high. fixed:3.5: those above 3.5. The other kinds are computed from the series' own earlier scores: conformal:0.002 has a false-alarm rate of one score in five hundred (below a rate of 1/(HISTORY+1) the threshold is extrapolated from the largest scores, with a margin: worker check warns that the rate is then not guaranteed, and below a tenth of that rate no score is too high), quantile:0.995 is the value that this share of the scores does not exceed (quantile:0.995*1.2 has a margin), mad:6 the median plus 6 scaled median absolute deviations, mean:1.5 a multiple of the mean, per-day:2 the same as ALARMS_PER_DAY=2. off judges no score."`
+	History     Length        `env:"HISTORY" live:"true" derived:"512{HISTORY}" values:"32 to 65536, or a time of up to 3660d" doc:"Number of scores of a series that its threshold and the severity are computed from; its state has them, at 8 bytes each. A conformal rate needs 1/rate of them, and a tenth of that at least. With a time, such as 3d, they are spread over it by event time: 2048 scores, or as many as a conformal rate needs, or with 3d:4096 that many. Until the history is full it takes every score, then the first of each part of the time, in place of the oldest; of a series with fewer scores than parts it has the last ones. Use a time where the data have a cycle, such as a day, and have it cover at least three cycles."`
+	PerDay      float64       `env:"ALARMS_PER_DAY" live:"true" envDefault:"0" min:"0" max:"1000000000" doc:"False alarms that a series may have a day, in place of THRESHOLD (2 is the same as THRESHOLD=per-day:2): the false-alarm rate is this number over the number of scores that the series has a day, by the event time of its last HISTORY scores. Consecutive scores that are too high are one anomaly, so there are fewer anomalies. It holds for series of up to HISTORY+1 scores for each alarm, which worker check computes. With up to ten times as many scores the threshold is extrapolated and the rate not guaranteed; with more scores than that there are more alarms, one in that many scores. It may be set beside a preset, whose threshold it replaces. 0: not set."`
+	Warmup      int           `env:"WARMUP" live:"true" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
+	OpenAfter   int           `env:"OPEN_AFTER" live:"true" envDefault:"1" min:"1" max:"65536" doc:"Number of consecutive samples with a score that is too high that opens an anomaly."`
+	CloseAfter  int           `env:"CLOSE_AFTER" live:"true" derived:"8{CLOSE_AFTER}; with GRID 1" min:"1" max:"65536" doc:"Number of consecutive samples with an ordinary score that closes it."`
+	Release     float64       `env:"RELEASE" live:"true" envDefault:"1" min:"0.01" max:"1" doc:"While an anomaly is open, a score is ordinary below this share of the threshold: a hysteresis for scores that vary about the threshold."`
+	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
+	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a further high score within it belongs to the same anomaly."`
+	UpdateEvery string        `env:"UPDATE_EVERY" live:"true" envDefault:"auto" values:"auto, 0 to 1000000000, or a time" doc:"When an open anomaly is updated: after this many samples, such as 100, or once it has become longer by this event time, such as 5m. auto: once it has become longer by a minute and its duration, or the number of its samples over the threshold, has grown by a ninth, so that a record is true to within a tenth of either. An anomaly whose severity reaches a higher band is always updated; 0: only that."`
+	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" doc:"Shadow mode, to try a detector beside the others: it scores and judges as ever, but its anomalies go to ODRADEK_SHADOW_TOPIC, in no group, and no alert counts them. The page compares them with those of the other detectors. Its scores go to the scores topic. Turning it off (promotion) or on keeps all state; see docs/operations.md."`
+}
+
+// The defaults of settings, but for ops that have others (detectors.Spec.Defaults).
+const (
+	closeAfter     = 8
+	usualThreshold = "conformal:0.002"
+)
+
+// deriveAlarm sets the defaults of d that depend on its other settings.
+func (c *Config) deriveAlarm(d *DetectorSettings) {
+	warmup := DetectorPrefix(d.Name) + "WARMUP"
+	for _, s := range c.settings {
+		if s.name == warmup && s.source == "default" {
+			if r, err := threshold.Parse(d.Alarm.Threshold); err == nil {
+				d.Alarm.Warmup = r.Warmup
+			}
+		}
+	}
+}
+
+// judges reports whether the verdicts on scores are used.
+func (c *Config) judges() bool { return c.Detect.Anomalies || c.Output.Scores == "anomalous" }
+
+// thresholdOf returns the detector's threshold, nil for none.
+func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
+	r, err := threshold.Parse(d.Alarm.Threshold)
+	if err != nil || r.Kind == threshold.Off || !c.judges() && !c.judgedByAny(d) {
+		return nil, err
+	}
+	d.Alarm.History.Apply(&r)
+	r.Warmup = d.Alarm.Warmup
+	if op, ok := detectors.OpByName(d.Op); ok {
+		r.Bounded = op.Spec().Bounded
+	}
+	return &r, r.Check()
+}
+
+// rule returns the rule by which anomalies open and close.
+func (a *alarmSettings) rule() *anomaly.Rule {
+	r := &anomaly.Rule{
+		OpenAfter: a.OpenAfter, CloseAfter: a.CloseAfter, Release: a.Release,
+		MinDuration: a.MinDuration.Microseconds(), MergeGap: a.MergeGap.Microseconds(),
+	}
+	if err := setUpdates(r, a.UpdateEvery); err != nil {
+		panic(err) // the checker has refused it
+	}
+	return r
+}
+
+// autoUpdates is the value of UPDATE_EVERY for events.DefaultUpdateAfter and events.DefaultUpdateShare.
+const autoUpdates = "auto"
+
+// setUpdates sets when an anomaly is updated.
+func setUpdates(r *anomaly.Rule, text string) error {
+	if text = strings.TrimSpace(text); text == autoUpdates {
+		r.UpdateAfter, r.UpdateShare = anomaly.DefaultUpdateAfter, anomaly.DefaultUpdateShare
+		return nil
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		if r.UpdateEvery = n; n < 0 || n > 1_000_000_000 {
+			return fmt.Errorf("%d samples, use 0 to 1000000000", n)
+		}
+		return nil
+	}
+	after, err := time.ParseDuration(text)
+	if err != nil || after < time.Millisecond || after > 8760*time.Hour {
+		return fmt.Errorf("%q is not %s, a number of samples such as 100, or a time from 1ms to 8760h such as 5m", text, autoUpdates)
+	}
+	r.UpdateAfter = after.Microseconds()
+	return nil
+}
+
+// alarm checks the alarm settings of a detector.
+func (k *checker) alarm(short string, d *DetectorSettings) {
+	switch {
+	case d.Alarm.Shadow && !k.c.Detect.Anomalies:
+		k.add(short+"SHADOW", "true, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
+	case d.Alarm.Shadow && d.Alarm.Threshold == Off:
+		k.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
+	}
+	if err := setUpdates(new(anomaly.Rule), d.Alarm.UpdateEvery); err != nil {
+		k.add(short+"UPDATE_EVERY", err.Error(), "")
+	}
+	whatever := threshold.New(threshold.Quantile, 0.5)
+	if d.Alarm.History.Apply(&whatever); whatever.Check() != nil {
+		k.add(short+"HISTORY", strings.TrimPrefix(whatever.Check().Error(), "threshold: "), "")
+	}
+	r, err := threshold.Parse(d.Alarm.Threshold)
+	perDay := !(d.Alarm.PerDay <= 0) // NaN, too
+	switch {
+	case perDay && !k.c.isDefault(short+"THRESHOLD"):
+		k.add(short+"ALARMS_PER_DAY", "set, and THRESHOLD="+d.Alarm.Threshold+" is another threshold", "keep one of them")
+		return
+	case perDay && err != nil:
+		k.add(short+"ALARMS_PER_DAY", strings.TrimPrefix(err.Error(), "threshold: "), "")
+		return
+	case err != nil:
+		k.add(short+"THRESHOLD", strings.TrimPrefix(err.Error(), "threshold: "), "")
+		return
+	case r.Kind == threshold.Off && k.c.Output.Scores == "anomalous":
+		k.add(short+"THRESHOLD", "off, but "+Prefix+"SCORES=anomalous", "set which scores are anomalous, such as conformal:0.002")
+		return
+	}
+	if r.Kind == threshold.Off || !k.ok(short+"HISTORY", short+"WARMUP") {
+		return
+	}
+	d.Alarm.History.Apply(&r)
+	if r.Warmup = d.Alarm.Warmup; r.Check() != nil {
+		k.add(short+"HISTORY", strings.TrimPrefix(r.Check().Error(), "threshold: "), "")
+	}
+	if k.ok(short+"CLOSE_AFTER", short+"RELEASE") && d.Alarm.Release < 1 && r.Value < 0 {
+		k.add(short+"RELEASE", fmt.Sprintf("a share of a threshold below 0 (%s) means nothing", d.Alarm.Threshold), "use 1")
+	}
+}
+
+// Anomalies reports whether there can be anomalies, so that their topic is needed.
+func (c *Config) Anomalies() bool {
+	if !c.Detect.Anomalies || c.Detect.Silence > 0 {
+		return c.Detect.Anomalies
+	}
+	return slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool { return d.Alarm.Threshold != Off })
+}
+
+// Shadow reports whether there can be anomalies in shadow mode, so that their topic is needed: a detector is in it, or is
+// said not to be, so that it can be without a restart.
+func (c *Config) Shadow() bool {
+	return c.Anomalies() && slices.ContainsFunc(c.Mappings(), func(of *Config) bool {
+		return slices.ContainsFunc(of.Detectors, func(d DetectorSettings) bool {
+			return d.Alarm.Shadow || !of.isDefault(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)+"SHADOW")
+		})
+	})
+}
+
+// AnomaliesTopic returns the name of the topic of the anomalies.
+func (c *Config) AnomaliesTopic() string { return c.Output.Topics[cycle.Anomalies] }
+
+// Blocks reports whether there can be blocks, so that their topic is needed.
+func (c *Config) Blocks() bool {
+	return c.Detect.Blocks && slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool {
+		if specOf(d.Op) == nil {
+			return false
+		}
+		det, err := d.Build()
+		_, ok := det.(detectors.Blocker)
+		return err == nil && ok
+	})
+}
+
+func (k *checker) silence() {
+	after, ttl := k.c.Detect.Silence, k.c.Keys.TTL
+	if after == 0 || !k.ok("SILENCE", "TTL", "ANOMALIES") {
+		return
+	}
+	switch {
+	case !k.c.Detect.Anomalies:
+		k.add("SILENCE", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
+	case ttl > 0 && after >= ttl:
+		k.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, Prefix, ttl),
+			"lower it, or raise "+Prefix+"TTL")
+	case after.Microseconds() == 0:
+		k.add("SILENCE", fmt.Sprintf("%v is less than a microsecond", after), "")
+	}
+}

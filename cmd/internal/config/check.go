@@ -1,0 +1,576 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"odradek/processor/cycle"
+	"odradek/schemas/formats"
+)
+
+// checker collects the faults of a configuration.
+type checker struct {
+	c      *Config
+	faults []Fault
+	bad    map[string]bool // settings with a fault: follow-up faults are not reported
+}
+
+// validate adds to the faults of parsing those of the values, in the order of
+// the settings.
+func (c *Config) validate(faults []Fault) []Fault {
+	k := &checker{c: c, faults: faults, bad: map[string]bool{}}
+	for _, f := range faults {
+		k.bad[strings.TrimSuffix(f.Name, fileSuffix)] = true
+	}
+	k.limits()
+	k.kafka()
+	k.group()
+	k.registry()
+	k.mapping()
+	k.stop()
+	k.detectors()
+	k.topics()
+	k.cycle()
+	k.program()
+	c.sort(k.faults)
+	return k.faults
+}
+
+// sort puts faults into the order of the settings.
+func (c *Config) sort(faults []Fault) {
+	order := map[string]int{}
+	for i, s := range c.settings {
+		order[s.name] = i - len(c.settings)
+		order[s.name+fileSuffix] = i - len(c.settings)
+	}
+	slices.SortStableFunc(faults, func(a, b Fault) int { return order[a.Name] - order[b.Name] })
+}
+
+// add records a fault of the setting called name without its prefix.
+func (k *checker) add(name, problem, fix string) {
+	name = Prefix + name
+	if k.bad[name] {
+		return
+	}
+	k.bad[name] = true
+	k.faults = append(k.faults, Fault{Name: name, Problem: problem, Fix: fix})
+}
+
+// addAll records the problems of a list's items as one fault.
+func (k *checker) addAll(name string, problems []string, fix string) {
+	if len(problems) > 0 {
+		k.add(name, strings.Join(problems, ", "), fix)
+	}
+}
+
+// ok reports that none of the settings has a fault.
+func (k *checker) ok(names ...string) bool {
+	for _, n := range names {
+		if k.bad[Prefix+n] {
+			return false
+		}
+	}
+	return true
+}
+
+// limits checks every setting against its tags oneof, min and max.
+func (k *checker) limits() {
+	for _, s := range k.c.settings {
+		if strings.HasPrefix(s.section, mappingSection) { // checked with the mapping
+			continue
+		}
+		short := strings.TrimPrefix(s.name, Prefix)
+		if allowed := s.tag.Get("oneof"); allowed != "" {
+			if v := s.field.String(); !slices.Contains(strings.Split(allowed, "|"), v) {
+				k.add(short, fmt.Sprintf("%q is not one of the values", v), "use "+strings.ReplaceAll(strings.TrimPrefix(allowed, "|"), "|", ", "))
+			}
+		}
+		v, ok := number(s.field)
+		if !ok {
+			continue
+		}
+		if v-v != 0 { // a NaN is neither below a limit nor above
+			k.add(short, formatValue(s.field)+" is not a finite number", "")
+			continue
+		}
+		if lo := s.tag.Get("min"); lo != "" && v < limit(s.field, lo) {
+			k.add(short, formatValue(s.field)+" is too small", "use at least "+lo)
+		}
+		if hi := s.tag.Get("max"); hi != "" && v > limit(s.field, hi) {
+			k.add(short, formatValue(s.field)+" is too large", "use at most "+hi)
+		}
+	}
+}
+
+func number(v reflect.Value) (float64, bool) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return 0, false
+		}
+		v = v.Elem()
+	}
+	switch {
+	case v.CanInt():
+		return float64(v.Int()), true
+	case v.CanFloat():
+		return v.Float(), true
+	}
+	return 0, false
+}
+
+// limit reads a limit tag in the terms of the field's type. A tag that cannot be
+// read is a fault of this program, which tests find.
+func limit(v reflect.Value, tag string) float64 {
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		d, err := time.ParseDuration(tag)
+		if err != nil {
+			panic(err)
+		}
+		return float64(d)
+	}
+	if v.Type() == reflect.TypeFor[ByteSize]() {
+		var s ByteSize
+		if err := s.UnmarshalText([]byte(tag)); err != nil {
+			panic(err)
+		}
+		return float64(s)
+	}
+	f, err := strconv.ParseFloat(tag, 64)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+func (k *checker) kafka() {
+	s := &k.c.Kafka
+	if len(s.Brokers) == 0 {
+		k.add("KAFKA_BROKERS", "no broker named", "set it to host:port, several separated by commas")
+	}
+	var problems []string
+	for _, b := range s.Brokers {
+		if why := hostPortFault(b); why != "" {
+			problems = append(problems, fmt.Sprintf("%q %s", b, why))
+		}
+	}
+	k.addAll("KAFKA_BROKERS", problems, "write host:port")
+	if !s.TLS {
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{{"TLS_CA_FILE", s.TLSCAFile != ""}, {"TLS_CERT_FILE", s.TLSCertFile != ""}, {"TLS_KEY_FILE", s.TLSKeyFile != ""},
+			{"TLS_SERVER_NAME", s.TLSServerName != ""}, {"TLS_INSECURE", s.TLSInsecure}} {
+			if f.set && k.ok("KAFKA_TLS") {
+				k.add("KAFKA_"+f.name, "set, but "+Prefix+"KAFKA_TLS is false", "set "+Prefix+"KAFKA_TLS=true or remove it")
+			}
+		}
+	}
+	switch {
+	case s.TLSCertFile != "" && s.TLSKeyFile == "":
+		k.add("KAFKA_TLS_KEY_FILE", "not set, but "+Prefix+"KAFKA_TLS_CERT_FILE is", "set both for mutual TLS")
+	case s.TLSCertFile == "" && s.TLSKeyFile != "":
+		k.add("KAFKA_TLS_CERT_FILE", "not set, but "+Prefix+"KAFKA_TLS_KEY_FILE is", "set both for mutual TLS")
+	}
+	if s.TLS && k.ok("KAFKA_TLS_CA_FILE", "KAFKA_TLS_CERT_FILE", "KAFKA_TLS_KEY_FILE") {
+		k.faults = append(k.faults, s.tlsFaults()...)
+	}
+	switch {
+	case s.SASLMechanism == "" && s.Username != "":
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_USERNAME is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+	case s.SASLMechanism == "" && s.Password.Reveal() != "":
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_PASSWORD is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+	case s.SASLMechanism != "":
+		if s.Username == "" {
+			k.add("KAFKA_USERNAME", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "")
+		}
+		if s.Password.Reveal() == "" {
+			k.add("KAFKA_PASSWORD", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "set it or "+Prefix+"KAFKA_PASSWORD_FILE")
+		}
+	}
+}
+
+func hostPortFault(s string) string {
+	host, port, err := net.SplitHostPort(s)
+	n, notNumber := strconv.Atoi(port)
+	switch {
+	case err != nil:
+		return "is not host:port"
+	case notNumber != nil || n < 1 || n > 65535:
+		return "has no port from 1 to 65535"
+	case host == "":
+		return "has no host"
+	}
+	return ""
+}
+
+func (k *checker) group() {
+	s := &k.c.Group
+	if s.Group == "" {
+		k.add("GROUP", "not set", "name the consumer group")
+	}
+	if len(s.Topics) == 0 {
+		k.add("TOPICS", "not set", "name the input topics, separated by commas")
+	}
+	problems := twice(s.Topics)
+	for _, t := range s.Topics {
+		if why := TopicFault(Literal(t)); why != "" {
+			problems = append(problems, fmt.Sprintf("%q %s", t, why))
+		}
+	}
+	k.addAll("TOPICS", problems, "")
+	switch s.Start {
+	case "earliest", "latest":
+	default:
+		if _, err := time.Parse(time.RFC3339Nano, s.Start); err != nil {
+			k.add("START", fmt.Sprintf("%q is neither earliest, latest nor a time", s.Start), "write a time like 2026-01-31T08:00:00Z")
+		}
+	}
+	switch {
+	case s.WarmupFrom <= 0:
+	case s.Start == "earliest":
+		k.add("WARMUP_FROM", "a partition that begins with its earliest record has nothing before its start",
+			"set "+Prefix+"START=latest or a time, or unset it")
+	case k.c.Cycle.Rekey:
+		k.add("WARMUP_FROM",
+			"the state is in the partitions of the internal topic of "+Prefix+"REKEY, to which nothing was sent before the start",
+			"unset one of them")
+	}
+	if k.ok("SESSION_TIMEOUT", "HEARTBEAT_INTERVAL") && 3*s.HeartbeatInterval > s.SessionTimeout {
+		k.add("HEARTBEAT_INTERVAL", fmt.Sprintf("%v is more than a third of the session timeout %v", s.HeartbeatInterval, s.SessionTimeout),
+			"so that one lost heartbeat does not end the membership, use at most "+(s.SessionTimeout/3).String())
+	}
+}
+
+// twice returns the items that a list has more than once.
+func twice(list []string) (problems []string) {
+	for i, item := range list {
+		if slices.Index(list, item) < i {
+			problems = append(problems, fmt.Sprintf("%q is named twice", item))
+		}
+	}
+	return problems
+}
+
+var topicRE = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// TopicFault returns why a name is not a legal topic name, to stand after the name in a
+// message; "" if it is one.
+func TopicFault(name string) string {
+	switch {
+	case name == "." || name == "..":
+		return "is not a topic name"
+	case len(name) > 249:
+		return "is too long for a topic name (249 bytes)"
+	case !topicRE.MatchString(name):
+		return "has a character that topic names may not have; letters, digits, '.', '_' and '-' are allowed"
+	}
+	return ""
+}
+
+func (k *checker) registry() {
+	s, m := &k.c.Registry, &k.c.Mapping
+	var problems []string
+	for _, u := range s.URLs {
+		p, err := url.Parse(u)
+		if err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" {
+			problems = append(problems, fmt.Sprintf("%q is not an http or https URL", RedactURLs(u)))
+		}
+	}
+	k.addAll("SCHEMA_REGISTRY_URL", problems, "write it like https://registry:8081")
+	if (s.Username == "") != (s.Password.Reveal() == "") {
+		missing, have := "PASSWORD", "USERNAME"
+		if s.Username == "" {
+			missing, have = have, missing
+		}
+		k.add("SCHEMA_REGISTRY_"+missing, "not set, but "+Prefix+"SCHEMA_REGISTRY_"+have+" is", "")
+	}
+	if s.Token.Reveal() != "" && s.Username != "" {
+		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+Prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
+	}
+	if s.CAFile != "" {
+		if _, err := certPool(s.CAFile); err != nil {
+			k.add("SCHEMA_REGISTRY_CA_FILE", err.Error(), "")
+		}
+	}
+	if m.SchemaFile != "" {
+		text, err := os.ReadFile(m.SchemaFile)
+		if err != nil {
+			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
+		} else if k.c.RecordMapping().Validate() == nil {
+			var problems []string
+			for _, err := range formats.CheckFile(m.Format, k.c.RecordMapping(), string(text)) {
+				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))
+			}
+			k.addAll("SCHEMA_FILE", problems, "")
+		}
+	} else if len(s.URLs) == 0 && !formats.Plain(m.Format) {
+		k.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "Avro records cannot be read without a schema: set one of them, or "+
+			Prefix+"FORMAT=json if the records are JSON")
+	}
+}
+
+func (k *checker) topics() {
+	o := &k.c.Output
+	named := map[string]string{}
+	for _, t := range k.c.Group.Topics {
+		named[t] = Prefix + "TOPICS"
+	}
+	check := func(setting, topic string) {
+		if topic == "" {
+			return
+		}
+		if why := TopicFault(topic); why != "" {
+			k.add(setting, fmt.Sprintf("%q %s", topic, why), "name the topic here; its default comes from "+Prefix+"GROUP")
+		} else if other := named[topic]; other != "" {
+			k.add(setting, fmt.Sprintf("topic %q is %s already", topic, other), "give each its own topic")
+		}
+		named[topic] = Prefix + setting
+	}
+	for i, name := range k.c.OutputTopics() {
+		check(cycle.Outputs[i].Setting, name)
+	}
+	for _, t := range k.c.Group.Topics {
+		if k.ok("TOPICS") && o.ChangelogPrefix != "" && !Is(t) {
+			check(cycle.ChangelogSpec.Setting, k.c.ChangelogTopic(t))
+		}
+	}
+	if k.c.Detect.Feedback != Off {
+		check("FEEDBACK_TOPIC", k.c.Detect.Feedback)
+	}
+	for _, t := range k.c.Group.Topics { // those that the settings above name are faults of these
+		if k.ok("TOPICS") && !Is(t) && k.c.writes(t) && named[t] == Prefix+"TOPICS" {
+			k.add("TOPICS", fmt.Sprintf("topic %q is one that the program writes for this group", t), "name topics of records to read")
+		}
+	}
+	k.carryHeaders()
+	if o.Replication == 0 {
+		k.add("REPLICATION", "0 is not a replication factor", "use -1 for the brokers' default, or at least 1")
+	}
+}
+
+// maxCarryHeaders bounds the headers that are carried.
+const maxCarryHeaders = 32
+
+func (k *checker) carryHeaders() {
+	names := k.c.Output.CarryHeaders
+	if len(names) > maxCarryHeaders {
+		k.add("CARRY_HEADERS", fmt.Sprintf("%d headers", len(names)), fmt.Sprintf("name at most %d", maxCarryHeaders))
+	}
+	for i, name := range names {
+		switch {
+		case name == "" || slices.Contains(names[:i], name):
+			k.add("CARRY_HEADERS", fmt.Sprintf("%q is empty or named twice", name), "name each header once")
+		case name == "content-type":
+			k.add("CARRY_HEADERS", "content-type describes the value of the written record", "leave it out")
+		}
+	}
+}
+
+func (k *checker) cycle() {
+	s := &k.c.Cycle
+	if s.Guarantee == "exactly_once" && k.ok("TRANSACTION_TIMEOUT", "COMMIT_INTERVAL", "SESSION_TIMEOUT") {
+		if s.TransactionTimeout > k.c.Group.SessionTimeout {
+			k.add("TRANSACTION_TIMEOUT", fmt.Sprintf("%v is more than the session timeout %v", s.TransactionTimeout, k.c.Group.SessionTimeout),
+				"lower it, or raise "+Prefix+"SESSION_TIMEOUT: a dead worker's open transaction holds its successor back")
+		}
+		if 2*s.CommitInterval > s.TransactionTimeout {
+			k.add("COMMIT_INTERVAL", fmt.Sprintf("%v is more than half of the transaction timeout %v", s.CommitInterval, s.TransactionTimeout), "")
+		}
+	}
+	if k.ok("COMMIT_INTERVAL", "REPLAY_LIMIT") && s.ReplayLimit < s.CommitInterval {
+		k.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval),
+			"state is written with commits: use several intervals")
+	}
+	if s.Rekey && k.ok("LATENESS") && k.c.Keys.Lateness == 0 {
+		k.add("REKEY", "true, but "+Prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come "+
+			"out of order and many would be late",
+			"set "+Prefix+"LATENESS to how far the source partitions may be apart in event time, for example 1m")
+	}
+	f := &k.c.Fetch
+	if k.ok("FETCH_MIN_BYTES", "FETCH_MAX_BYTES", "PARTITION_BYTES") {
+		if f.PartitionBytes > f.MaxBytes {
+			k.add("PARTITION_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.PartitionBytes, Prefix, f.MaxBytes), "")
+		}
+		if f.MinBytes > f.MaxBytes {
+			k.add("FETCH_MIN_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.MinBytes, Prefix, f.MaxBytes), "")
+		}
+	}
+	for i, d := range k.c.GPU.Devices {
+		if n, err := strconv.Atoi(d); err != nil || n < 0 || n > 255 {
+			k.add("CUDA_DEVICES", fmt.Sprintf("%q is not the index of a GPU", d), "write indices like 0,1")
+		} else if slices.Contains(k.c.GPU.Devices[:i], d) {
+			k.add("CUDA_DEVICES", fmt.Sprintf("GPU %s is there twice", d), "")
+		}
+	}
+}
+
+// Off is the value of an address or a folder that turns its feature off.
+const Off = "off"
+
+func (k *checker) program() {
+	s := &k.c.Program
+	if s.HTTPAddr != Off {
+		if _, port, err := net.SplitHostPort(s.HTTPAddr); err != nil || port == "" {
+			k.add("HTTP_ADDR", fmt.Sprintf("%q is not an address", s.HTTPAddr), "write :9464 or 127.0.0.1:9464, or off")
+		}
+	}
+	if s.PageAddr != Off {
+		if _, port, err := net.SplitHostPort(s.PageAddr); err != nil || port == "" {
+			k.add("PAGE_ADDR", fmt.Sprintf("%q is not an address", s.PageAddr), "write 127.0.0.1:9465, or off")
+		}
+	}
+	k.page()
+	if s.PprofAddr != Off && !loopback(s.PprofAddr) {
+		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr),
+			"profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")
+	}
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (k *checker) mapping() {
+	m := &k.c.Mapping
+	if len(m.ValueFields) == 0 {
+		k.add("VALUE_FIELDS", "no field named", "name the fields that hold a sample's values, separated by commas")
+	}
+	problems := map[string][]string{}
+	fields := "VALUE_FIELDS"
+	if len(m.SeriesFields) > 0 {
+		fields = "SERIES_FIELDS"
+		k.seriesFields()
+	}
+	for _, err := range unjoin(k.c.RecordMapping().Validate()) {
+		text := strings.TrimPrefix(err.Error(), "schemas: ")
+		name := fields
+		switch {
+		case strings.HasPrefix(text, "key "):
+			name = "KEY_FIELD"
+		case strings.HasPrefix(text, "readings "):
+			name = "READINGS_FIELD"
+		case strings.HasPrefix(text, "time unit "):
+			name = "TIME_UNIT"
+		case strings.HasPrefix(text, "time "):
+			name = "TIME_FIELD"
+		}
+		problems[name] = append(problems[name], text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		k.addAll(name, problems[name], "")
+	}
+	k.units()
+	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyInReadings() {
+		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is sent on to one of them",
+			"have the producers write each series to one partition")
+	}
+	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyOfPartition() {
+		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD has @partition, so that no series is in two partitions", "unset one of them")
+	}
+}
+
+// units checks ODRADEK_UNITS.
+func (k *checker) units() {
+	m := &k.c.Mapping
+	fields := m.ValueFields
+	if len(m.SeriesFields) > 0 {
+		fields = m.SeriesFields
+	}
+	var problems []string
+	seen := map[string]bool{}
+	for _, u := range m.Units {
+		name, unit, ok := cutUnit(u)
+		switch {
+		case !ok || name == "" || unit == "":
+			problems = append(problems, fmt.Sprintf("%q is not FIELD=UNIT", u))
+		case seen[name]:
+			problems = append(problems, fmt.Sprintf("field %q has two units", name))
+		case len(unit) > mostUnit:
+			problems = append(problems, fmt.Sprintf("the unit of field %q has more than %d bytes", name, mostUnit))
+		case !slices.ContainsFunc(fields, func(f string) bool { return arrayLengthRE.ReplaceAllString(f, "") == name }):
+			problems = append(problems, fmt.Sprintf("no value has the field %q", name))
+		}
+		seen[name] = true
+	}
+	k.addAll("UNITS", problems, "name fields of "+strings.Join(fields, ", ")+", as in temperature=°C")
+}
+
+const mostUnit = 64
+
+func cutUnit(text string) (field, unit string, ok bool) {
+	field, unit, ok = strings.Cut(text, "=")
+	return strings.TrimSpace(field), strings.TrimSpace(unit), ok
+}
+
+// units returns the units of values as keystate.Config has them.
+func (c *Config) units() map[string]string {
+	if len(c.Mapping.Units) == 0 {
+		return nil
+	}
+	units := map[string]string{}
+	for _, u := range c.Mapping.Units {
+		field, unit, _ := cutUnit(u)
+		if len(c.Mapping.SeriesFields) > 0 {
+			field = "/" + field
+		}
+		units[field] = unit
+	}
+	return units
+}
+
+// seriesFields checks ODRADEK_SERIES_FIELDS, beside the paths themselves.
+func (k *checker) seriesFields() {
+	if !slices.Equal(k.c.Mapping.ValueFields, []string{"value"}) {
+		k.add("VALUE_FIELDS", "set together with "+Prefix+"SERIES_FIELDS, which makes each field a series of one value", "keep one of them")
+	}
+	var problems []string
+	for _, f := range k.c.Mapping.SeriesFields {
+		if strings.Contains(f, "/") {
+			problems = append(problems, fmt.Sprintf("field %q has a '/', which separates a series key from the field", f))
+		}
+	}
+	k.addAll("SERIES_FIELDS", problems, "")
+}
+
+// unjoin splits the error of errors.Join.
+func unjoin(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		return j.Unwrap()
+	}
+	return []error{err}
+}
+
+// FaultsOf returns the faults of settings whose names, less Prefix, begin with one of
+// names, and those of the settings file; all faults if there are no names.
+func FaultsOf(faults []Fault, names []string) []Fault {
+	if len(names) == 0 {
+		return faults
+	}
+	var kept []Fault
+	for _, f := range faults {
+		for _, n := range names {
+			if strings.HasPrefix(f.Name, Prefix+n) || f.Name == configSetting {
+				kept = append(kept, f)
+				break
+			}
+		}
+	}
+	return kept
+}

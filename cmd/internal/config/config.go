@@ -1,0 +1,418 @@
+// Package config has the settings of the worker: it reads them from the environment,
+// sets the defaults, names every fault, and documents them.
+// Methods of Config turn them into the configuration of the Kafka client, the schema
+// registry, the decoder and the state.
+package config
+
+import (
+	"fmt"
+	"net"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"odradek/processor/cycle"
+	"odradek/processor/state"
+)
+
+// Prefix begins the name of every setting.
+const Prefix = "ODRADEK_"
+
+// Config has every setting of the worker. The tags are the single source of
+// names, defaults, limits and descriptions: docs/configuration.md, `config` and
+// the checks are all made from them.
+//
+//	env        name after the prefixes of the structs around it
+//	envDefault the one default; a field without it has none
+//	oneof      the values that are allowed
+//	min, max   limits of a number, a size or a duration, inclusive
+//	values     what is allowed, in words, where that is checked elsewhere
+//	doc        one or two sentences for docs/configuration.md
+//	stateless  of an op's parameter: no state depends on it
+//	live       a changed value holds without a restart (package reload)
+//	mapping    a mapping may give another value for its topics, as of each of the section ofRecords
+//	url        may carry a user and a password, which are never printed
+//	derived    the default in words, where it depends on other settings
+//
+// {ops}, {formats} and the like stand for texts from the tables of ops and of formats (tableTexts).
+type Config struct {
+	Kafka    kafkaSettings    `envPrefix:"KAFKA_" section:"Kafka"`
+	Group    groupSettings    `section:"Consumer group and input topics"`
+	Registry registrySettings `envPrefix:"SCHEMA_REGISTRY_" section:"Schemas"`
+	Mapping  mappingSettings  `section:"Records to samples"`
+	Keys     keySettings      `section:"State of a series"`
+	Detect   detectSettings   `section:"Detectors"`
+	Output   outputSettings   `section:"Output topics"`
+	Cycle    cycleSettings    `section:"Guarantee and commit cycle"`
+	Fetch    fetchSettings    `section:"Fetching and scoring"`
+	GPU      gpuSettings      `envPrefix:"CUDA_" section:"GPU"`
+	Program  programSettings  `section:"Program"`
+
+	// Detectors are the settings of each name of ODRADEK_DETECTORS, in order.
+	Detectors []DetectorSettings
+
+	changelogs map[string]string // by input topic: changelogs that keep the name of an earlier version
+
+	settings []setting // every setting with its value and source, in the order of the docs
+
+	mapped []mapped // by name
+	inputs *Found
+
+	// Of the settings of a mapping:
+	mappingName string
+	root        *Config  // the settings outside of mappings
+	picked      []string // of its DETECTORS
+	parsed      []Fault  // of parsing
+}
+
+type kafkaSettings struct {
+	Brokers       []string `env:"BROKERS" envDefault:"localhost:9092" doc:"Bootstrap brokers, host:port each."`
+	ClientID      string   `env:"CLIENT_ID" envDefault:"odradek" doc:"Client id, as brokers show it in their logs and quotas."`
+	TLS           bool     `env:"TLS" envDefault:"false" doc:"Use TLS to the brokers."`
+	TLSCAFile     string   `env:"TLS_CA_FILE" doc:"PEM file of the certificate authorities to trust; the system's are used without it."`
+	TLSCertFile   string   `env:"TLS_CERT_FILE" doc:"PEM file of the client certificate, for mutual TLS."`
+	TLSKeyFile    string   `env:"TLS_KEY_FILE" doc:"PEM file of the client certificate's key."`
+	TLSServerName string   `env:"TLS_SERVER_NAME" doc:"Name to expect in the brokers' certificate, where it differs from the address."`
+	TLSInsecure   bool     `env:"TLS_INSECURE" envDefault:"false" doc:"Do not verify the brokers' certificate. For tests only."`
+	SASLMechanism string   `env:"SASL_MECHANISM" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512" doc:"SASL mechanism; empty for none."`
+	Username      string   `env:"USERNAME" doc:"SASL user name."`
+	Password      Secret   `env:"PASSWORD" doc:"SASL password."`
+}
+
+type groupSettings struct {
+	Group             string        `env:"GROUP" doc:"Consumer group id. Required. The names of the output and changelog topics derive from it."`
+	InstanceID        string        `env:"INSTANCE_ID" derived:"from STATE_DIRECTORY, where that is set" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3). By default, where STATE_DIRECTORY names a folder, as for a systemd service and in docker-compose.yml, an id that is kept there; workers that share the folder have different ones. off, or no such folder: the membership is dynamic."`
+	Topics            []string      `env:"TOPICS" doc:"Input topics. Required. An entry with * (any characters, also none) or ? (one) is a pattern: the topics that it matches are input, also those that are created while the workers run, but never the group's own topics, nor Kafka's. See docs/records.md."`
+	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
+	WarmupFrom        time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a partition without a committed offset and without state reads to fill windows and histories, by the records' timestamps: with 24h and START=latest, what the topic has of the last day. Its results are not published. 0 for none. Needs START=latest or a time; not with REKEY. See docs/operations.md."`
+	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset, or an unclean leader election has lost records before it: fail stops the worker with exit code 4; earliest and latest empty the partition's state, resume at the first record that is left or at the end of the log, and report it."`
+	SessionTimeout    time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. Brokers accept 6s to 30m by default."`
+	RebalanceTimeout  time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
+	InstanceDir       string        `env:"-"` // that keeps the id; empty: InstanceID is it, or there is none
+	HeartbeatInterval time.Duration `env:"HEARTBEAT_INTERVAL" envDefault:"3s" min:"100ms" max:"10m" doc:"Time between heartbeats; at most a third of the session timeout."`
+}
+
+type registrySettings struct {
+	URLs     []string      `env:"URL" url:"true" doc:"Base URL of a schema registry with the Confluent API; several are tried in order. Needed for records in Confluent framing."`
+	Username string        `env:"USERNAME" doc:"User name for basic authentication."`
+	Password Secret        `env:"PASSWORD" doc:"Password for basic authentication."`
+	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`
+	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
+	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; off for none. By default schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder (XDG_CACHE_HOME, ~/.cache). One that cannot be written is a warning, no fault."`
+	Timeout  time.Duration `env:"TIMEOUT" envDefault:"5s" min:"10ms" max:"5m" doc:"Time limit of one request."`
+	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record waits, and its partition with it, for a schema that the registry says it does not have: a replica of the registry may lag. After that the record is a dead letter, and later ones of the same schema are at once. With 0 it is a dead letter at the first answer."`
+}
+
+type mappingSettings struct {
+	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
+	SchemaFile    string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against, with protobuf a .proto file of which records are the first message. With an Avro schema or a .proto file, Confluent framing is looked for in headers only."`
+	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is, and @partition the number of its partition, so that all records of a partition are one series, with one window."`
+	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
+	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
+	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
+	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors: each is a series of its own, of one value, with the key <series key>/<field path>, as press-1/temperature. A record is as many samples, each with its own outcome. Instead of ODRADEK_VALUE_FIELDS; the one value is called value. See docs/records.md."`
+	Units         []string `env:"UNITS" doc:"Units of values, FIELD=UNIT as in temperature=°C,pressure=bar, of the fields of ODRADEK_VALUE_FIELDS or ODRADEK_SERIES_FIELDS; of accel[3] by the name accel. They are in anomalies (unit, summary) and on the page; no score depends on them."`
+	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, for records that hold several, each with its own time and values. Paths that begin with it lead into each reading (points.at with points), others into the record; @value is a record that is an array. Each reading is a sample, with its own outcome. See docs/records.md."`
+	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
+	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
+	StopAbove     string   `env:"STOP_ABOVE" envDefault:"off" doc:"Pauses a partition instead of sending all of its records to the dead letters: with 0.5/1000, before the dead letter that would be more than 0.5 of a window of 1000 records, one window after another. worker state resume goes on. See docs/operations.md. off: no limit."`
+}
+
+type keySettings struct {
+	Lateness  time.Duration `env:"LATENESS" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
+	IdleAfter time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Once a partition has had no record for this long, its watermark goes on by the wall clock: the tail held for LATENESS is scored, grids close their windows, and all its series can become silent (SILENCE). A record that was delayed on its way for longer than that may then be late. See docs/operations.md. 0: only records move the watermark."`
+	MaxHeld   int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample is released early when the partition's log is this many offsets past it; a later sample that is older than the newest released one of its series is late. With ODRADEK_READINGS_FIELD it counts records, and a 16th of it is the default."`
+	TTL       time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
+	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker. A partition may use an equal share, and beyond it what the others leave; over that it evicts its least recently used series, also while it is restored. The default is derived from the memory limit of the container (cgroup) or service, else from the machine's memory. 0 for no limit."`
+	MaxKeys   int           `env:"MAX_KEYS" mapping:"true" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, whatever a series takes."`
+	MaxFuture time.Duration `env:"MAX_FUTURE" mapping:"true" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
+	MaxJump   time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past the newest of its partition is held until two of the next three records of the partition, of any series, agree with its time: it is accepted if they are not earlier than it by more than this, else it is a dead letter. The first records of a partition, which have nothing to be compared with, are held likewise. Set it above the usual pause between two records of a partition. By default 24h, or, with ODRADEK_LATENESS or ODRADEK_SILENCE, the larger of 10m and ten times those, and with ODRADEK_TTL no more than half of it, nor less than 10m. 0 for no limit."`
+}
+
+type detectSettings struct {
+	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
+	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish results of whole windows: the heatmaps of op discords, up to 256 KiB for each window. With false they are not computed."`
+	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of operators' feedback on anomalies: mutes, maintenance, and which paused partitions go on. The workers apply it within a second, without a restart. worker mute, worker feedback and worker state resume write it; it need not exist. off: none is read."`
+	LearnFrom   int           `env:"LEARN_FROM" envDefault:"3" min:"0" max:"100" doc:"False alarms of a kind (the same detector, field and side of the expected value, with scores alike) that operators label in ODRADEK_FEEDBACK_TOPIC before later ones like them are marked: they are published with severity 0 and the labels that they resemble. Labels of one series teach about that series; as many of different series teach about all. 0: labels teach nothing. docs/quality.md has what it removes and what it costs."`
+	Silence     time.Duration `env:"SILENCE" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0: no series becomes silent. The clock is the partition's newest event time: where all its series stop, they become silent only with ODRADEK_IDLE_AFTER. A record whose values are null counts as a sample here."`
+	GroupBy     string        `env:"GROUP_BY" doc:"Puts anomalies of several series that open together into a group: they have the same group in the anomalies topic. A regular expression (RE2) of the series key: the part in parentheses, or without any all that it matches, is what the series of a group have in common; a series that it does not match is in no group. ^[^/]+ takes the text before the first /, which is the site with ODRADEK_KEY_FIELD=site+line+sensor. Anomalies of other partitions are in other groups."`
+	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Largest event time from the opening of a group's first anomaly to that of another one in it, in either direction. Set it above the difference of the event times of a partition's series."`
+	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run where ODRADEK_DETECTORS names none. {presetHelp} A setting of one of them that is given, ODRADEK_DETECTOR_<NAME>_..., holds in place of the preset's; with another OP the detector has none of the preset's settings. worker config prints what the preset stands for."`
+	Names       []string      `env:"DETECTORS" mapping:"true" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
+}
+
+type outputSettings struct {
+	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
+	Format       string   `env:"OUTPUT_FORMAT" derived:"json where all records are (FORMAT=json) and there is no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback: Avro, with the schema's id of the registry or without a registry in single-object encoding, or plain JSON with the same fields, which needs no registry. See docs/outputs.md. Give new topics to a group that changes it: consumers would find both."`
+	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
+	// Topics are the names of outputs.Table, whose rows are also their tags.
+	Topics          cycle.TopicNames
+	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it. A changelog that exists as <group>-<topic>-changelog keeps its name."`
+	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing, and an output topic again that is deleted while the worker runs. If false, a missing one stops the start."`
+	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
+	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`
+	Compression     string   `env:"COMPRESSION" envDefault:"none" oneof:"none|snappy|lz4|zstd|gzip" doc:"Compression of what is produced."`
+	MaxMessage      ByteSize `env:"MAX_MESSAGE_BYTES" envDefault:"1000000" min:"1024" max:"1GiB" doc:"Largest batch sent; at most the topics' max.message.bytes."`
+}
+
+type cycleSettings struct {
+	Guarantee          string        `env:"GUARANTEE" envDefault:"exactly_once" oneof:"exactly_once|at_least_once" doc:"exactly_once publishes scores, state and offsets in one transaction. at_least_once has no transactions: after a crash some outputs come twice, with the same ids and the same bytes."`
+	TransactionTimeout time.Duration `env:"TRANSACTION_TIMEOUT" envDefault:"30s" min:"1s" max:"15m" doc:"The brokers abort a transaction open for longer. At most the session timeout, so that a dead worker's transaction does not outlive its membership."`
+	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" derived:"50ms; 5ms with at_least_once" min:"0s" max:"1m" doc:"Least time from one commit to the next while there is input; 0, or 4 MiB to commit, and the next begins as soon as the last is done. A transaction costs the brokers more than a plain commit."`
+	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
+	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, with TTL a grown partition count): fail stops the worker with exit code 4, reset continues with empty state."`
+	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or discard only the state that the change affects."`
+	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Send records through an internal topic keyed by series first. For inputs whose record key is not the series key, so that a series' records lie in several partitions. Needs ODRADEK_LATENESS above 0, because the internal topic interleaves the source partitions."`
+}
+
+type fetchSettings struct {
+	MaxWait        time.Duration `env:"FETCH_MAX_WAIT" envDefault:"100ms" min:"1ms" max:"30s" doc:"How long a broker may hold a fetch without data."`
+	MinBytes       ByteSize      `env:"FETCH_MIN_BYTES" envDefault:"1" min:"1" max:"64MiB" doc:"A broker answers a fetch as soon as it has this much."`
+	MaxBytes       ByteSize      `env:"FETCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" doc:"Most bytes of one fetch response."`
+	PartitionBytes ByteSize      `env:"PARTITION_BYTES" envDefault:"1MiB" min:"16KiB" max:"1GiB" doc:"Most bytes of one partition in a fetch response; twice this much is buffered per partition."`
+	Workers        int           `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0 means one per CPU (GOMAXPROCS)."`
+	Executor       string        `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a GPU where there is one that can be used, else the CPU, and the log says why; cuda does not start without. The CPU scores tasks that no kernel takes, and every batch while the GPU is out of service."`
+}
+
+type gpuSettings struct {
+	Child       string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that uses the GPU: a process of its own, so that a fault of the device does not end the worker."`
+	Devices     []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use, a child each."`
+	Memory      ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches for which there is none left are scored on the CPU."`
+	WindowCache ByteSize      `env:"RESIDENT" envDefault:"0" min:"0" max:"1024GiB" doc:"Memory of each GPU for its window cache, which holds windows between batches, so that a task transfers only its fresh samples; scores are the same to the bit. 0: every window is copied with its task. Detectors of op ikasst."`
+	Tuning      string        `env:"TUNING" doc:"File that keeps how many blocks of threads are the fastest on the GPUs here, for kinds and sizes of large sets and grids (ops topn, knn and scan). While it scores, the worker measures a few numbers, each on two batches that are alone on the GPU, and keeps the fastest; scores do not depend on it. A file that is damaged, of other kernels or cannot be written is a warning, no fault. By default nothing is measured."`
+	Fallback    string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"How batches are scored while a GPU is out of service: cpu scores them on the CPU, where scores may differ within the op's tolerance (and with them, rarely, the severity, the end or the samples of an anomaly); wait has them wait for the GPU, so that all scores come from one class of executor."`
+	Deadline    time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more, by their estimated work. A child that overruns it is killed and started again."`
+}
+
+type programSettings struct {
+	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off turns them off."`
+	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the page and the JSON API (docs/api.md), which show names and values of series; off turns them off. With the address of ODRADEK_HTTP_ADDR one server has all pages. Where others than this host reach it, set ODRADEK_PAGE_TOKEN or ODRADEK_PAGE_TLS_CLIENT_CA_FILE."`
+	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API, which a request brings as Authorization: Bearer <token>; the page asks for it. Without it, and without client certificates, everybody who reaches the address may read, and nobody may mute or label."`
+	PageHosts    []string      `env:"PAGE_HOSTS" doc:"Names by which the page and the JSON API are reached without a token and client certificates, beside localhost and addresses, such as the name of a proxy; * allows all. Requests for other names are refused: by a name that resolves to this worker, any page in a browser that reaches it could read."`
+	PageCert     string        `env:"PAGE_TLS_CERT_FILE" doc:"PEM file of the certificate of the page's server, which then speaks TLS. Read again when it changes."`
+	PageKey      string        `env:"PAGE_TLS_KEY_FILE" doc:"PEM file of its key."`
+	PageClientCA string        `env:"PAGE_TLS_CLIENT_CA_FILE" doc:"PEM file of the certificate authorities of clients. The page's server then requires a certificate of each client, which stands for the token."`
+	PageExplorer bool          `env:"PAGE_EXPLORER" envDefault:"true" doc:"Have the page and the JSON API show anomalies, series and feedback of the whole group. For that the worker reads the anomalies and feedback topics while somebody looks, and on request up to 64 MiB of the input and scores topics. false: they show this worker's partitions only."`
+	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
+	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
+	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML. Variables override it; the flag -config names it, too. See above."`
+	LogLevel     string        `env:"LOG_LEVEL" live:"true" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
+	LogFormat    string        `env:"LOG_FORMAT" envDefault:"text" oneof:"text|json" doc:"Format of the log on standard error."`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"25s" min:"1s" max:"1h" doc:"After SIGTERM: time to finish the cycle in hand, commit and leave the group. Keep it below the orchestrator's grace period."`
+}
+
+// Fault is one fault of the configuration.
+type Fault struct {
+	Name    string `json:"name"`    // the setting's full name; empty for a fault of several
+	Problem string `json:"problem"` // never has a secret's value
+	Fix     string `json:"fix,omitempty"`
+	At      string `json:"at,omitempty"` // file:line of the settings file where that has it
+}
+
+func (f Fault) String() string {
+	s := f.Problem
+	if f.Name != "" {
+		s = f.Name + ": " + s
+	}
+	if f.At != "" {
+		s = f.At + ": " + s
+	}
+	if f.Fix != "" {
+		s += "; " + f.Fix
+	}
+	return s
+}
+
+// detectorSection begins the section of the settings of a detector.
+const detectorSection = "Detector "
+
+// setting is one variable as configured.
+type setting struct {
+	section string
+	name    string // with all prefixes
+	value   string // effective, secrets hidden
+	def     string // the default, "" where there is none
+	source  string // "env", "file" (of a secret), file:line of the settings file, "preset" or "default"
+	secret  bool
+	kept    string // the file of a secret, "" for none
+	tag     reflect.StructTag
+	field   reflect.Value
+}
+
+// OutputTopics returns the names of the topics that are written with these settings.
+func (c *Config) OutputTopics() cycle.TopicNames {
+	names := c.Output.Topics
+	for o, used := range map[cycle.Output]bool{
+		cycle.Scores:          c.Output.Scores != "none",
+		cycle.Anomalies:       c.Anomalies(),
+		cycle.ShadowAnomalies: c.Shadow(),
+		cycle.Blocks:          c.Blocks(),
+		cycle.Rekeyed:         c.Cycle.Rekey,
+	} {
+		if !used {
+			names[o] = ""
+		}
+	}
+	return names
+}
+
+// trim removes the spaces and empty items of lists written by hand.
+func (c *Config) trim() {
+	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Mapping.SeriesFields,
+		&c.Mapping.Units, &c.Detect.Names, &c.GPU.Devices} {
+		*l = cleanList(*l)
+	}
+}
+
+func cleanList(l []string) []string {
+	out := make([]string, 0, len(l))
+	for _, s := range l {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// isDefault reports whether the setting of that name, without prefix, is not set.
+func (c *Config) isDefault(name string) bool {
+	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.name == Prefix+name && s.source == "default" })
+}
+
+// pageAddr returns the default address of the status page, on loopback because it shows names
+// of series.
+func pageAddr(http string) string {
+	if http == Off || loopback(http) {
+		return http
+	}
+	_, port, err := net.SplitHostPort(http)
+	n, bad := strconv.Atoi(port)
+	if err != nil || bad != nil || n >= 65535 {
+		return Off // HTTP_ADDR is a fault, or has no port after its own
+	}
+	return fmt.Sprintf("127.0.0.1:%d", n+1)
+}
+
+// derive sets the defaults that depend on other settings.
+func (c *Config) derive() {
+	g, o := c.Group.Group, &c.Output
+	set := func(p *string, v string) {
+		if *p == "" && g != "" {
+			*p = v
+		}
+	}
+	for i := range cycle.Outputs {
+		set(&o.Topics[i], g+"-"+cycle.Outputs[i].Name)
+	}
+	set(&o.ChangelogPrefix, ChangelogPrefix(g))
+	set(&c.Detect.Feedback, g+"-feedback")
+	if c.Program.PageAddr == "" {
+		c.Program.PageAddr = pageAddr(c.Program.HTTPAddr)
+	}
+	if c.isDefault("COMMIT_INTERVAL") {
+		c.Cycle.CommitInterval = 50 * time.Millisecond
+		if c.Cycle.Guarantee == "at_least_once" {
+			c.Cycle.CommitInterval = 5 * time.Millisecond
+		}
+	}
+	if c.Keys.Bytes == 0 && c.isDefault("STATE_BYTES") {
+		c.Keys.Bytes = Bytes(Limit() / 5 * 3)
+	}
+	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
+		c.Keys.MaxHeld = state.DefaultMaxHeld(c.SchemaMapping().Width())
+		if c.HasReadings() {
+			c.Keys.MaxHeld = max(1, c.Keys.MaxHeld/readingsHeld)
+		}
+	}
+	c.deriveMaxJump()
+	for i := range c.Detectors {
+		d := &c.Detectors[i]
+		d.Fields = cleanList(d.Fields)
+		if len(d.Fields) == 0 {
+			d.Fields = slices.Clone(c.Mapping.ValueFields)
+		}
+		c.deriveDetector(d)
+		c.deriveAlarm(d)
+		for i, f := range d.Fields { // accel stands for accel[3], so that both have one fingerprint
+			for _, v := range c.Mapping.ValueFields {
+				if f == arrayLengthRE.ReplaceAllString(v, "") {
+					d.Fields[i] = v
+				}
+			}
+		}
+	}
+}
+
+// deriveMaxJump sets the default of MAX_JUMP, which is larger where a watermark too far ahead
+// does less harm. With a lateness or a silence a record that far ahead makes others late, or
+// silent, for as long; with a TTL it evicts series that were quiet for the rest of it.
+func (c *Config) deriveMaxJump() {
+	if !c.isDefault("MAX_JUMP") {
+		return
+	}
+	k, least := &c.Keys, 10*time.Minute
+	k.MaxJump = 24 * time.Hour
+	silence := time.Duration(0)
+	if c.Detect.Anomalies {
+		silence = c.Detect.Silence
+	}
+	if of := max(k.Lateness, silence); of > 0 {
+		k.MaxJump = max(least, 10*of)
+	}
+	if k.TTL > 0 {
+		k.MaxJump = min(k.MaxJump, max(least, k.TTL/2))
+	}
+}
+
+var arrayLengthRE = regexp.MustCompile(`\[\d+\]`)
+
+// fill sets the settings' values for printing, secrets hidden.
+func (c *Config) fill() {
+	for i := range c.settings {
+		s := &c.settings[i]
+		s.value = formatValue(s.field)
+		if s.tag.Get("url") != "" {
+			s.value = RedactURLs(s.value)
+		}
+	}
+	for i := range c.Detectors {
+		for _, name := range slices.Concat(memberSettings, sumSettings) {
+			if d := &c.Detectors[i]; d.isAny() || d.isEnsemble() && !slices.Contains(sumSettings, name) {
+				c.settings[slices.IndexFunc(c.settings, func(s setting) bool { return s.name == DetectorPrefix(d.Name)+name })].value = ""
+			}
+		}
+	}
+}
+
+func formatValue(v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	switch x := v.Interface().(type) {
+	case []string:
+		return strings.Join(x, ",")
+	case float64:
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	case fmt.Stringer: // durations, sizes, secrets
+		return x.String()
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+// ByteSize is a number of bytes; in text also with KiB, MiB or GiB.
+type ByteSize = Bytes
+
+// collectParams lists an op's own parameters.
+func collectParams(params any, pre string) []setting {
+	if params == nil {
+		return nil
+	}
+	return collect(reflect.ValueOf(params).Elem(), pre, "")
+}

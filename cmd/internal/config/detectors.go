@@ -1,0 +1,454 @@
+package config
+
+import (
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"odradek/detectors"
+	_ "odradek/detectors/ops" // the settings are those of all ops
+	"odradek/detectors/threshold"
+	"odradek/processor/state/rules"
+	"odradek/schemas/formats"
+)
+
+// DetectorSettings are the settings of one detector.
+type DetectorSettings struct {
+	Name string
+	detectorCommon
+	params   any // the op's own, see opParams
+	referred referred
+}
+
+type detectorCommon struct {
+	Op        string   `env:"OP" envDefault:"knn" oneof:"{ops}" doc:"Method. {methods}"`
+	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Value fields that the detector scores."`
+	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the keys of the series that it scores: * matches any text, ? one byte; a pattern that begins with ! excludes. pump-*,!pump-test* selects the pumps but not the test pumps."`
+	Window    int      `env:"WINDOW" derived:"50{WINDOW}" min:"1" max:"16777216" doc:"Window of the method, in samples. {windows}"`
+	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score, with EVERY one of several; a larger stride costs less time, and scores come later{STRIDE}."`
+	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, one with EVERY has its next score count until there, and before each has MIN_POINTS scores there is none (COMBINE=sum)."`
+	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" doc:"ensemble: how the scores of MEMBERS are combined. sum: see OP; an anomaly has the expected and actual values and the field of the member with the largest term, and names it as carried_by. any: one anomaly for all that they find, opened when the score of any of them exceeds its threshold. The score of the ensemble is the highest of score / threshold (where a threshold is below 0, of 1 + (score - threshold) / |threshold|; where it is 0, 1000000 for a score above it), the severity that of the most severe member. An anomaly says, as member, which one opened it, and has the expected and actual values, the field and the range that an anomaly of this member has; labels of it teach. A member has a part in it once it has a threshold, which may not be off, unless its guard or a mute rule turns its score away, and from OPEN_AFTER scores in a row on (with ODRADEK_ANOMALIES=false from the first on). Members open no anomalies of the series that the ensemble reads, unless it is in shadow mode or has the threshold off; their scores are published as ever, and the rest of their rules, such as CLOSE_AFTER, hold for other series alone. A score that comes too late for its sample, where fields are missing, counts for the next one."`
+	Weights   []string `env:"WEIGHTS" derived:"1 each" doc:"ensemble: factors of the members' terms, above 0 to 1000, in the order of MEMBERS, with COMBINE=sum."`
+	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault that lasts for about that many samples stands out, one of a single sample less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. The state has them, at 8 bytes each."`
+	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that the unit of a field does not determine its weight. For the methods that compare samples with earlier ones in their own units, knn and lof (without BINS); a field that does not change in the window keeps its unit. off: as they are."`
+	Grid      gridSettings
+	Season    seasonSettings
+	Alarm     alarmSettings
+	Guard     guardSettings
+	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are compared with, instead of earlier ones: a golden batch, last week. A row is a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
+	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" doc:"How many samples of REFERENCE are themselves outliers. 1 or more: a sample is compared with a solving set of REFERENCE, which is much smaller and gives similar scores, and THRESHOLD is by default fixed at the weight of the last of these outliers."`
+}
+
+// usualWindow is the default of WINDOW for ops without their own.
+const usualWindow = 50
+
+// scaleRange is the value of SCALE that scales fields.
+const scaleRange = "range"
+
+// specOf returns the row of an op in the table; nil for none.
+func specOf(op string) *detectors.Spec {
+	if op == ensembleSpec.Name {
+		return ensembleSpec
+	}
+	if o, ok := detectors.OpByName(op); ok {
+		return o.Spec()
+	}
+	return nil
+}
+
+// opSpecs lists the ops, and the ensemble, by name.
+func opSpecs() []*detectors.Spec {
+	list := []*detectors.Spec{ensembleSpec}
+	for _, o := range detectors.Ops() {
+		list = append(list, o.Spec())
+	}
+	slices.SortFunc(list, func(a, b *detectors.Spec) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// opNames lists the ops.
+func opNames() []string {
+	var names []string
+	for _, s := range opSpecs() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// ownParam reports whether a row of an op's table is one of the op's own settings: WINDOW
+// is a setting of every detector.
+func ownParam(p *detectors.Param) bool { return p.Setting() && p.Name != detectors.WindowParam }
+
+// windowParam returns the op's row of WINDOW; nil for none.
+func windowParam(s *detectors.Spec) *detectors.Param {
+	for i := range s.Params {
+		if p := &s.Params[i]; p.Name == detectors.WindowParam {
+			return p
+		}
+	}
+	return nil
+}
+
+// opParams returns a pointer to a struct with a field for each setting of the op's own,
+// tagged as the fields of Config are, so that one parser and one checker read both.
+func opParams(s *detectors.Spec) any {
+	var fields []reflect.StructField
+	for i := range s.Params {
+		p := &s.Params[i]
+		if !ownParam(p) {
+			continue
+		}
+		var tag strings.Builder
+		add := func(key, value string) { fmt.Fprintf(&tag, "%s:%q ", key, value) }
+		add("env", p.Name)
+		if p.Derive == nil {
+			def := fmt.Sprint(p.Default)
+			if x, ok := p.Default.(float64); ok {
+				def = detectors.FormatNumber(x)
+			}
+			add("envDefault", def)
+		}
+		if p.Derived != "" {
+			add("derived", p.Derived)
+		}
+		switch p.Type {
+		case detectors.Bool:
+		case detectors.Choice:
+			add("oneof", strings.Join(p.Choices, "|"))
+		default:
+			add("min", p.Format(p.Min))
+			add("max", p.Format(p.Max))
+		}
+		if p.Stateless {
+			add("stateless", "true")
+		}
+		if p.Later {
+			add("later", "true")
+		}
+		add("doc", s.Name+": "+p.Help)
+		fields = append(fields, reflect.StructField{Name: p.Name, Type: goTypes[p.Type], Tag: reflect.StructTag(tag.String())})
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
+}
+
+var goTypes = map[detectors.ParamType]reflect.Type{
+	detectors.Int: reflect.TypeFor[int](), detectors.Long: reflect.TypeFor[int64](),
+	detectors.Choice: reflect.TypeFor[string](), detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](),
+	detectors.Time: reflect.TypeFor[time.Duration](),
+}
+
+// values returns the op's settings, without those in skip.
+func (d *DetectorSettings) values(skip func(name string) bool) detectors.Values {
+	v := detectors.Values{detectors.WindowParam: d.Window}
+	for _, s := range collectParams(d.params, "") {
+		if !skip(s.name) {
+			v[s.name] = s.field.Interface()
+		}
+	}
+	if d.searchesSide() {
+		v[detectors.DirectionParam] = max(0, slices.Index(detectors.Directions, d.Guard.Direction))
+		v[detectors.LearntParam] = d.Grid.Learn > 0
+	}
+	return v
+}
+
+func none(string) bool { return false }
+
+// tableTexts returns the texts that replace the placeholders of tags, such as {ops}.
+var tableTexts = sync.OnceValue(func() *strings.Replacer {
+	texts := map[string]string{}
+	var methods, windows, without []string
+	for _, s := range opSpecs() {
+		methods = append(methods, s.Name+": "+s.Help+".")
+		if p := windowParam(s); p == nil {
+			without = append(without, s.Name+" has none.")
+		} else {
+			windows = append(windows, fmt.Sprintf("%s: %s; %s to %s.", s.Name, p.Help, detectors.FormatNumber(p.Min), detectors.FormatNumber(p.Max)))
+			if p.Default != usualWindow {
+				texts["{WINDOW}"] += fmt.Sprintf("; with %s %v", s.Name, p.Default)
+			}
+		}
+		for _, d := range s.Defaults {
+			texts["{"+d.Name+"}"] += fmt.Sprintf("; with %s %s", s.Name, d.Words)
+		}
+	}
+	texts["{formats}"] = strings.Join(formats.Names(), "|")
+	texts["{ops}"], texts["{methods}"] = strings.Join(opNames(), "|"), strings.Join(methods, " ")
+	texts["{presetHelp}"], texts["{presets}"] = Texts()
+	texts["{windows}"] = strings.Join(append(windows, without...), " ")
+	var pairs []string
+	for mark, text := range texts {
+		quoted := strconv.Quote(text)
+		pairs = append(pairs, mark, quoted[1:len(quoted)-1])
+	}
+	return strings.NewReplacer(pairs...)
+})
+
+// deriveDetector sets the defaults of d that depend on its op and on its other settings.
+func (c *Config) deriveDetector(d *DetectorSettings) {
+	short := strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)
+	set := func(name string, value string) {
+		for _, s := range c.settings {
+			if s.name == Prefix+short+name && s.source == "default" {
+				if h, ok := s.field.Addr().Interface().(*Length); ok {
+					if err := h.UnmarshalText([]byte(value)); err != nil {
+						panic(err)
+					}
+				} else if s.field.Kind() == reflect.String {
+					s.field.SetString(value)
+				} else if x, err := strconv.ParseFloat(value, 64); err == nil && s.field.CanFloat() {
+					s.field.SetFloat(x)
+				} else if n, err := strconv.Atoi(value); err == nil {
+					s.field.SetInt(int64(n))
+				}
+			}
+		}
+	}
+	set("WINDOW", strconv.Itoa(usualWindow))
+	set("HISTORY", strconv.Itoa(threshold.DefaultHistory))
+	set("CLOSE_AFTER", strconv.Itoa(closeAfter))
+	set("THRESHOLD", usualThreshold)
+	set(detectors.DirectionParam, anySide)
+	if d.searchesSide() {
+		set(detectors.DirectionParam, detectors.Directions[0])
+	}
+	spec := specOf(d.Op)
+	if spec == nil {
+		deriveGrid(d, set)
+		return
+	}
+	if p := windowParam(spec); p != nil {
+		set(p.Name, fmt.Sprint(p.Default))
+	}
+	columns, _ := c.SchemaMapping().Columns(d.Fields) // validate reports a fault
+	given := d.values(func(name string) bool { return c.isDefault(short+name) && derives(spec, name) })
+	spec.Derive(given, len(columns))
+	for _, s := range collectParams(d.params, "") {
+		s.field.Set(reflect.ValueOf(given[s.name]))
+	}
+	for _, o := range spec.Defaults {
+		set(o.Name, o.Value(given))
+	}
+	if d.isSeason() {
+		d.Season.resolve()
+	}
+	if d.referred = d.refer(); d.referred.detector != nil && d.Outliers > 0 {
+		set("THRESHOLD", "fixed:"+strconv.FormatFloat(d.referred.Cut(), 'g', -1, 64))
+	}
+	deriveGrid(d, set)
+	if d.isAny() {
+		set("THRESHOLD", "fixed:1")
+	}
+	if !(d.Alarm.PerDay <= 0) {
+		set("THRESHOLD", "per-day:"+strconv.FormatFloat(d.Alarm.PerDay, 'g', -1, 64))
+	}
+}
+
+func derives(s *detectors.Spec, name string) bool {
+	return slices.ContainsFunc(s.Params, func(p detectors.Param) bool { return p.Name == name && p.Derive != nil })
+}
+
+// DetectorPrefix returns the prefix of the names of a detector's settings.
+func DetectorPrefix(name string) string {
+	return Prefix + "DETECTOR_" + envName(name) + "_"
+}
+
+func envName(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+
+var detectorNameRE = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,63}$`)
+
+func (k *checker) detectors() {
+	c := k.c
+	if len(c.Detect.Names) == 0 {
+		k.add("DETECTORS", "no detector named", "")
+	}
+	before := len(k.faults)
+	buildable := true
+	k.silence()
+	k.groups()
+	for i := range c.Detectors {
+		d := &c.Detectors[i]
+		k.detector(d)
+		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix))...)
+	}
+	ofDetector := func(f Fault) bool { return strings.HasPrefix(f.Name, Prefix+"DETECTOR_") }
+	if !k.ok("DETECTORS") || !buildable || len(k.faults) > before || slices.ContainsFunc(k.faults, ofDetector) ||
+		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS", "GROUP_WINDOW") {
+		return
+	}
+	ks, err := c.KeystateConfig()
+	if err == nil {
+		err = ks.Check()
+	}
+	for _, err := range unjoin(err) {
+		k.add("DETECTORS", strings.TrimPrefix(err.Error(), "keystate: "), "")
+	}
+}
+
+func (k *checker) detector(d *DetectorSettings) {
+	short := strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)
+	problems := twice(d.Fields)
+	for _, f := range d.Fields {
+		if !slices.Contains(k.c.Mapping.ValueFields, f) && k.ok("VALUE_FIELDS") {
+			problems = append(problems, fmt.Sprintf("%q is not one of %sVALUE_FIELDS", f, Prefix))
+		}
+	}
+	k.addAll(short+"FIELDS", problems, "use some of "+strings.Join(k.c.Mapping.ValueFields, ","))
+	if _, _, err := keyPatterns(d.Keys); err != nil {
+		k.add(short+"KEYS", err.Error(), "")
+	}
+	k.alarm(short, d)
+	k.guard(short, d)
+	k.ensemble(short, d)
+	k.grid(short, d)
+	k.season(short, d)
+	values := d.values(none)
+	if tumbling, _ := values[detectors.TumblingParam].(bool); tumbling && d.Stride != d.Window {
+		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window),
+			fmt.Sprintf("set it to %d", d.Window))
+	}
+	if every, _ := values[detectors.EveryParam].(int); every > 1 && d.Stride%every != 0 {
+		k.add(short+"STRIDE", fmt.Sprintf("is %d, no multiple of EVERY=%d, so scored samples would not be equally far apart", d.Stride, every),
+			fmt.Sprintf("set it to %d", (d.Stride/every+1)*every))
+	}
+	if spec := specOf(d.Op); spec != nil && !d.isEnsemble() && k.ok(d.settingNames(short)...) {
+		_, err := spec.New(values)
+		if d.isSeason() {
+			_, err = d.seasonDetector()
+		}
+		if d.Reference != "" {
+			if err = d.referred.err; err != nil {
+				k.add(short+"REFERENCE", packagesRE.ReplaceAllString(err.Error(), ""), "")
+			}
+			err = nil
+		} else if d.Outliers > 0 {
+			k.add(short+"OUTLIERS", fmt.Sprintf("%d outliers of no reference set", d.Outliers), "set "+DetectorPrefix(d.Name)+"REFERENCE")
+		}
+		if err != nil {
+			var problems []string
+			for line := range strings.Lines(err.Error()) {
+				problems = append(problems, packagesRE.ReplaceAllString(strings.TrimSpace(line), ""))
+			}
+			setting := short + "WINDOW"
+			if windowParam(spec) == nil {
+				setting = short + "OP"
+			}
+			k.addAll(setting, problems, "")
+		}
+	}
+}
+
+// packagesRE matches the prefix of a method's errors: the names of packages and of the op.
+var packagesRE = regexp.MustCompile(`^([a-z0-9]+: )+`)
+
+func (d *DetectorSettings) settingNames(short string) []string {
+	names := []string{short + "OP", short + "WINDOW", short + "STRIDE"}
+	for _, s := range collectParams(d.params, short) {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Build returns the detector of checked settings; nil for an ensemble.
+func (d *DetectorSettings) Build() (detectors.Detector, error) {
+	if d.isEnsemble() {
+		return nil, nil
+	}
+	if d.Reference != "" {
+		return d.referred.detector, d.referred.err
+	}
+	if d.isSeason() {
+		return d.seasonDetector()
+	}
+	return specOf(d.Op).New(d.values(none))
+}
+
+// canonical returns the text of the detector's fingerprint: all that its carry and its
+// history depend on, and nothing else (not the name, not the threshold).
+func (d *DetectorSettings) canonical() string {
+	return d.canonicalOf(specOf(d.Op).Version, d.stateParams())
+}
+
+func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
+	if version > 0 {
+		fmt.Fprintf(&b, ";version=%d", version)
+	}
+	for _, s := range params {
+		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+	}
+	if d.Smooth > 1 {
+		fmt.Fprintf(&b, ";smooth=%d", d.Smooth)
+	}
+	if d.Scale == scaleRange {
+		b.WriteString(";scale=range")
+	}
+	if d.searchesSide() && d.Guard.Direction != detectors.Directions[0] {
+		fmt.Fprintf(&b, ";direction=%s", d.Guard.Direction)
+	}
+	if sum := d.referred.sum(); sum != "" {
+		fmt.Fprintf(&b, ";reference=%s", sum)
+	}
+	if d.isSeason() {
+		fmt.Fprintf(&b, ";period=%s;tables=%s", d.Season.Period, d.Season.sum())
+	}
+	return b.String()
+}
+
+// stateParams returns the op's parameters that state depends on.
+func (d *DetectorSettings) stateParams() []setting {
+	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool {
+		return s.tag.Get("stateless") != "" || s.tag.Get("later") != "" && s.def == formatValue(s.field)
+	})
+}
+
+// earlier reports whether an earlier version made a fingerprint of the same settings: with
+// another version of the op, or without parameters that it did not have yet and that have
+// their defaults.
+func (d *DetectorSettings) earlier(former uint64) bool {
+	params := d.stateParams()
+	var free []int // parameters with their defaults
+	for i, s := range params {
+		if s.source == "default" || s.def == formatValue(s.field) {
+			free = append(free, i)
+		}
+	}
+	for version := range specOf(d.Op).Version + 1 {
+		for set := range 1 << len(free) {
+			var kept []setting
+			for i, s := range params {
+				if at := slices.Index(free, i); at < 0 || set>>at&1 == 0 {
+					kept = append(kept, s)
+				}
+			}
+			if fingerprint(d.canonicalOf(version, kept)) == former {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fingerprint returns FNV-1a of a canonical text.
+func fingerprint(canonical string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(canonical))
+	return h.Sum64()
+}
+
+// keyPatterns returns the patterns of a setting; none where they take all keys.
+func keyPatterns(list []string) ([]string, func(key []byte) bool, error) {
+	list = cleanList(list)
+	keys, err := rules.Selection(list)
+	if keys == nil {
+		list = nil
+	}
+	return list, keys, err
+}

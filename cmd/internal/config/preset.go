@@ -1,0 +1,109 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// noPreset is the preset of a configuration that names its detectors.
+const noPreset = ""
+
+// expandPreset adds the settings of the preset's detectors to vars if vars names no detector. It overwrites no setting
+// of vars; a detector with another OP gets none of the preset's settings.
+func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
+	name := Prefix + "PRESET"
+	if len(c.Detect.Names) > 0 {
+		if vars[name] != "" {
+			*faults = append(*faults, Fault{Name: name, Problem: "set, but so is " + Prefix + "DETECTORS",
+				Fix: "remove one of them; a setting of one of a preset's detectors is changed by itself, such as " + DetectorPrefix("near") + "K=10"})
+		}
+		c.Detect.Preset = noPreset
+		return
+	}
+	p := cmp.Or(Named(c.Detect.Preset), &All[0]) // validate reports one that does not exist
+	c.Detect.Preset = cmp.Or(c.Detect.Preset, p.Name)
+	values := len(c.Mapping.ValueFields)
+	if columns, err := c.SchemaMapping().Columns(c.Mapping.ValueFields); err == nil {
+		values = len(columns)
+	}
+	set := func(name, value string) {
+		if vars[name] == "" {
+			vars[name] = value
+		}
+	}
+	for _, d := range p.Detectors {
+		settings := strings.Fields(d.One)
+		if values > 1 {
+			settings = strings.Fields(d.Several)
+		}
+		if len(settings) == 0 {
+			continue
+		}
+		c.Detect.Names = append(c.Detect.Names, d.Name)
+		pre := DetectorPrefix(d.Name)
+		op, _ := strings.CutPrefix(settings[0], "OP=")
+		if given := vars[pre+"OP"]; given != "" && given != op {
+			continue
+		}
+		others := vars[pre+"MEMBERS"] != ""
+		for _, s := range settings {
+			name, value, _ := strings.Cut(s, "=")
+			perDay, err := strconv.ParseFloat(vars[pre+"ALARMS_PER_DAY"], 64)
+			switch {
+			case name == "THRESHOLD" && err == nil && perDay != 0: // that is a threshold of its own
+				continue
+			case name == "WEIGHTS" && others, // of other members
+				vars[pre+"COMBINE"] == combineAny && slices.Contains(sumSettings, name):
+				continue
+			}
+			set(pre+name, value)
+		}
+	}
+}
+
+// strayDetectors reports settings of detectors that a preset does not have.
+func (c *Config) strayDetectors(vars map[string]string, known map[string]bool) (faults []Fault) {
+	if c.Detect.Preset == noPreset {
+		return nil
+	}
+	var stray []string
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if strings.HasPrefix(name, Prefix+"DETECTOR_") && vars[name] != "" && !known[name] {
+			faults = append(faults, Fault{Name: name, Problem: c.noSuchDetector(), Fix: strayFix(name, known)})
+			stray = append(stray, name)
+		}
+	}
+	for _, name := range stray { // not warned of, too
+		known[name] = true
+	}
+	return faults
+}
+
+// noSuchDetector says that a setting is of none of the preset's detectors.
+func (c *Config) noSuchDetector() string {
+	return fmt.Sprintf("none of the detectors of %sPRESET=%s (%s) has this setting", Prefix, c.Detect.Preset,
+		strings.Join(c.Detect.Names, ", "))
+}
+
+func strayFix(name string, known map[string]bool) string {
+	if near, d := Nearest(name, known); d <= 2 {
+		return "did you mean " + near + "?"
+	}
+	return "name its detector in " + Prefix + "DETECTORS, or remove it"
+}
+
+// Expanded returns the preset in effect, "" for none, and what it stands for: the settings of each of its
+// detectors, those that the environment gives included.
+func (c *Config) Expanded() (preset string, list []string) {
+	if c.Detect.Preset == noPreset {
+		return "", nil
+	}
+	for i := range c.Detectors {
+		list = append(list, c.Detectors[i].Name+": "+c.Changed(&c.Detectors[i]))
+	}
+	return c.Detect.Preset, list
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPresets: each preset is a configuration without faults for samples of one value and of several, and
+// what it says is what its detectors have.
+func TestPresets(t *testing.T) {
+	for i := range All {
+		p := &All[i]
+		for _, fields := range []string{"value", "a,b", "accel[3]", "x0,x1,x2,x3,x4,x5,x6,x7,x8,x9"} {
+			c, faults, warnings := Parse(minimal("ODRADEK_PRESET="+p.Name, "ODRADEK_VALUE_FIELDS="+fields))
+			if len(faults)+len(warnings) > 0 {
+				t.Fatalf("%s of %s: faults %v, warnings %v", p.Name, fields, faults, warnings)
+			}
+			if _, err := c.KeystateConfig(); err != nil {
+				t.Fatal(p.Name, err)
+			}
+			preset, list := c.Expanded()
+			if preset != p.Name || len(list) == 0 || len(list) != len(c.Detectors) {
+				t.Errorf("%s of %s stands for %q, %q", p.Name, fields, preset, list)
+			}
+			at := 0
+			for _, d := range p.Detectors {
+				settings := d.One
+				if fields != "value" {
+					settings = d.Several
+				}
+				if settings == "" {
+					continue
+				}
+				got := strings.Fields(list[at])
+				if want := strings.Fields(settings); got[0] != d.Name+":" || len(got) != len(want)+1 ||
+					slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(got, s) }) {
+					t.Errorf("%s of %s: %q, want %s of %q", p.Name, fields, list[at], d.Name, settings)
+				}
+				at++
+			}
+		}
+	}
+	c, _, _ := Parse(minimal())
+	again, faults, warnings := Parse(strings.Split(c.PrintEnv(), "\n"))
+	if len(faults)+len(warnings) > 0 || again.PrintEnv() != strings.Replace(c.PrintEnv(), "# ODRADEK_PRESET=default\n", "", 1) {
+		t.Errorf("faults %v, warnings %v; printed again:\n%s", faults, warnings, again.PrintEnv())
+	}
+	if c, _, _ := Parse(minimal()); c.Detect.Preset != "default" {
+		t.Errorf("the default preset is %q", c.Detect.Preset)
+	}
+	if c, _, _ := Parse(minimal("ODRADEK_DETECTORS=x")); c.Detect.Preset != "" || len(c.Detectors) != 1 {
+		t.Errorf("with a detector: preset %q, %d detectors", c.Detect.Preset, len(c.Detectors))
+	}
+}
+
+// TestPresetAndDetectors: what is given beside a preset changes its detectors, or is a fault that says what
+// to do.
+func TestPresetAndDetectors(t *testing.T) {
+	c, faults, warnings := Parse(minimal("ODRADEK_DETECTOR_NEAR_K=10", "ODRADEK_DETECTOR_SHAPE_OP=zscore"))
+	if len(faults)+len(warnings) > 0 {
+		t.Fatal(faults, warnings)
+	}
+	if _, list := c.Expanded(); !strings.Contains(list[0], "K=10") || !strings.Contains(list[0], "EMBED=32") || list[1] != "shape: OP=zscore" {
+		t.Errorf("%q", list)
+	}
+	// Weights are of the preset's members, and of a sum.
+	for settings, weights := range map[string]string{
+		"": "1,4", "BOTH_MEMBERS=near,shape": "", "BOTH_COMBINE=any": "", "BOTH_WEIGHTS=2,1": "2,1",
+	} {
+		lines := []string{}
+		if settings != "" {
+			lines = append(lines, "ODRADEK_DETECTOR_"+settings)
+		}
+		c, faults, warnings := Parse(minimal(lines...))
+		if i := slices.Index(c.Detect.Names, "both"); len(faults)+len(warnings) > 0 || strings.Join(c.Detectors[i].Weights, ",") != weights {
+			t.Errorf("%q: weights %v, faults %v, warnings %v", settings, c.Detectors[i].Weights, faults, warnings)
+		}
+	}
+	for _, tt := range []struct{ settings, name, fix string }{
+		{"ODRADEK_PRESET=default ODRADEK_DETECTORS=x", "ODRADEK_PRESET", "remove one of them"},
+		{"ODRADEK_PRESET=fats", "ODRADEK_PRESET", "use default, fast, sensitive, vector, change"},
+		{"ODRADEK_DETECTOR_CHANGE_OP=ikasst", "ODRADEK_DETECTOR_CHANGE_OP", "name its detector in ODRADEK_DETECTORS"},
+		{"ODRADEK_DETECTOR_NEAR_WINDO=9", "ODRADEK_DETECTOR_NEAR_WINDO", "did you mean ODRADEK_DETECTOR_NEAR_WINDOW?"},
+	} {
+		_, faults, warnings := Parse(minimal(strings.Fields(tt.settings)...))
+		if len(faults) != 1 || len(warnings) != 0 || faults[0].Name != tt.name || !strings.Contains(faults[0].Fix, tt.fix) {
+			t.Errorf("%s: faults %v, warnings %v", tt.settings, faults, warnings)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Package presets has the sets of detectors that a configuration may name instead of detectors of its own.
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// Preset is a named set of detectors with complete settings.
+type Preset struct {
+	Name      string
+	Help      string // a phrase
+	Detectors []Detector
+}
+
+// Detector is a detector of a preset: its settings where a sample has one value, and where it has
+// several. They are NAME=value, separated by spaces; "" leaves the detector out.
+type Detector struct{ Name, One, Several string }
+
+// All are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find, and
+// what else was tried.
+var All = []Preset{
+	{"default", "readings, sequences and shapes unlike earlier ones, and readings that do not change", []Detector{
+		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
+			"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=16"},
+		{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
+		{"flat", stuck, ""},
+		{"past", past, ""},
+		{"both", "OP=ensemble MEMBERS=near,past WEIGHTS=1,4 MIN_POINTS=16 THRESHOLD=conformal:0.0003 HISTORY=2048 CLOSE_AFTER=100", ""},
+	}},
+	{"fast", "the same, compared with a quarter of the earlier samples in a third of the time", []Detector{
+		{"near", "OP=knn WINDOW=512 K=10 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
+			"OP=knn WINDOW=512 K=10 EMBED=2 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=16"},
+		{"shape", "OP=discord WINDOW=256 LENGTH=50 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
+		{"flat", stuck, ""},
+	}},
+	{"sensitive", "lower thresholds, and single readings far from their prediction by those just before; at least twice the false anomalies",
+		[]Detector{
+			{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=100",
+				"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.004 HISTORY=2048 CLOSE_AFTER=16"},
+			{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.3 OPEN_AFTER=8 HISTORY=2048 CLOSE_AFTER=100", ""},
+			{"flat", stuck, ""},
+			{"past", past, ""},
+			{"jump", "OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100",
+				"OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100"},
+		}},
+	{"vector", "samples of several values unlike earlier ones, in sequences of eight", []Detector{
+		{"near", "OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32",
+			"OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32"},
+	}},
+	{"change", "changes of level, also in series of about fifty samples", []Detector{
+		{"level", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16"},
+	}},
+}
+
+// stuck are the settings of a detector of readings that do not change for much longer than is usual
+// for their series.
+const stuck = "OP=flatline STRIDE=16 THRESHOLD=quantile:0.95*2 OPEN_AFTER=32 WARMUP=512 HISTORY=2048 CLOSE_AFTER=8"
+
+// past are the settings of a detector of shapes of several lengths that are unlike all of the last 20,000 samples.
+const past = "OP=discord WINDOW=20000 LENGTH=50 MAX_LENGTH=150 LENGTHS=4 EVERY=32 STRIDE=32 SMOOTH=3 " +
+	"THRESHOLD=conformal:0.002 CLOSE_AFTER=8"
+
+// Named returns a preset, nil for none of this name.
+func Named(name string) *Preset {
+	if i := slices.IndexFunc(All, func(p Preset) bool { return p.Name == name }); i >= 0 {
+		return &All[i]
+	}
+	return nil
+}
+
+// Texts returns what the presets are, and their names.
+func Texts() (help, names string) {
+	var texts, list []string
+	for i := range All {
+		p := &All[i]
+		list = append(list, p.Name)
+		texts = append(texts, p.Name+": "+p.Help+".")
+	}
+	return strings.Join(texts, " "), strings.Join(list, "|")
+}

@@ -1,0 +1,56 @@
+// Package secret keeps passwords and tokens out of whatever is printed.
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// Hidden replaces a secret wherever it would be printed.
+const Hidden = "(hidden)"
+
+// Value is a text that no formatting prints. Code that has to send it calls Reveal.
+type Value struct{ text string }
+
+// Reveal returns the secret itself.
+func (v Value) Reveal() string { return v.text }
+
+// UnmarshalText takes the text as it is.
+func (v *Value) UnmarshalText(b []byte) error {
+	v.text = string(b)
+	return nil
+}
+
+func (v Value) String() string {
+	if v.text == "" {
+		return ""
+	}
+	return Hidden
+}
+
+// Format hides the secret from every verb, %#v and %+v included.
+func (v Value) Format(f fmt.State, _ rune) { fmt.Fprint(f, v.String()) }
+
+// MarshalText hides the secret from JSON and its like.
+func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// LogValue hides the secret from slog.
+func (v Value) LogValue() slog.Value { return slog.StringValue(v.String()) }
+
+// RedactURLs returns a comma-separated list of URLs with each user and password hidden.
+func RedactURLs(list string) string {
+	parts := strings.Split(list, ",")
+	for i, p := range parts {
+		at := strings.LastIndexByte(p, '@')
+		if at < 0 {
+			continue
+		}
+		scheme := strings.Index(p, "://")
+		if scheme < 0 || scheme > at {
+			scheme = -len("://")
+		}
+		parts[i] = p[:scheme+len("://")] + Hidden + p[at:]
+	}
+	return strings.Join(parts, ",")
+}

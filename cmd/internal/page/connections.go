@@ -1,0 +1,75 @@
+package page
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// limits are those of a server. A request with its body, and an answer, take so long at most, so that a client that sends or reads
+// slowly holds a connection no longer.
+type limits struct {
+	connections       int
+	read, write, idle time.Duration
+}
+
+// The answer of a page waits longest for the brokers (seriesTimeout). A profile lasts as long as it is asked for.
+var (
+	usualLimits   = limits{connections: 256, read: 10 * time.Second, write: time.Minute, idle: 2 * time.Minute}
+	profileLimits = limits{connections: 32, read: 10 * time.Second, write: 10 * time.Minute, idle: 2 * time.Minute}
+)
+
+// connections bounds a server's connections. When there are as many as allowed, a new one takes the place of the one that has waited
+// longest for a request; where all have one in hand, the new one is closed. So idle connections, however many, do not keep probes out.
+type connections struct {
+	most int
+	mu   sync.Mutex
+	open map[net.Conn]*connection
+	turn uint64
+}
+
+// connection is an open connection.
+type connection struct {
+	since  uint64 // turn of its last change
+	active bool   // a request is in hand
+}
+
+// track is the server's ConnState. The server calls it for a new connection before it reads of it.
+func (s *connections) track(c net.Conn, state http.ConnState) {
+	if old := s.change(c, state); old != nil {
+		_ = old.Close()
+	}
+}
+
+// change notes the state of a connection and returns one to close; nil: none.
+func (s *connections) change(c net.Conn, state http.ConnState) (out net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	switch state {
+	case http.StateClosed, http.StateHijacked:
+		delete(s.open, c)
+		return nil
+	case http.StateNew:
+		if len(s.open) < s.most {
+			break
+		}
+		var oldest *connection
+		for other, at := range s.open {
+			if !at.active && (oldest == nil || at.since < oldest.since) {
+				out, oldest = other, at
+			}
+		}
+		if oldest == nil {
+			return c
+		}
+		delete(s.open, out)
+	default:
+		if s.open[c] == nil { // it was closed
+			return nil
+		}
+	}
+	s.open[c] = &connection{s.turn, state == http.StateActive}
+	return out
+}

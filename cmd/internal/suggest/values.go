@@ -1,0 +1,352 @@
+package suggest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/config/settingsfile"
+	"odradek/schemas"
+)
+
+// role is what a field of numbers is.
+type role uint8
+
+const (
+	moves       role = iota // a value
+	constantIn              // the same all the time, or in each series
+	counter                 // only grows
+	identifier              // another in nearly each record
+	enumeration             // few whole numbers, or true and false
+	otherTime               // a time
+	seldom                  // nearly never there
+)
+
+var roleTexts = map[role]string{constantIn: "does not change", counter: "only grows", identifier: "is another in each record, like an id",
+	enumeration: "has few whole values", otherTime: "is a time", seldom: "is hardly ever there"}
+
+// numeric is a field of numbers and what it is.
+type numeric struct {
+	*field
+	role     role
+	n        int // points that have it
+	distinct int
+	scale    float64 // the middle half of its values, in width
+	text     string
+}
+
+const (
+	fewValues  = 8  // whole numbers that may be an enumeration
+	manySeries = 64 // series that a field is judged by
+	wideFrom   = 4  // values of a record from which each is a series of its own
+)
+
+// numerics says what each field of numbers is.
+func (m *mapping) numerics() (list []*numeric) {
+	n := len(m.t.points)
+	for _, f := range m.t.fields {
+		k := f.kinds(n)
+		numbers := k[schemas.LeafInt] + k[schemas.LeafFloat] + k[schemas.LeafBool]
+		if numbers == 0 {
+			continue
+		}
+		c := &numeric{field: f, n: numbers}
+		list = append(list, c)
+		switch {
+		case m.momentsOf(f) != nil || m.seldomTime(f):
+			c.role = otherTime
+		case numbers < max(2, n/100):
+			c.role = seldom
+		default:
+			m.judge(c, k[schemas.LeafBool] > 0)
+		}
+		c.text = roleTexts[c.role]
+		if c.role == enumeration {
+			c.text = fmt.Sprintf("has %s", count(c.distinct, "whole value"))
+			if k[schemas.LeafBool] > 0 {
+				c.text = "is true or false"
+			}
+		}
+	}
+	return list
+}
+
+// seldomTime reports whether the numbers of a field are times, though they do not advance with the records or are not in most of
+// them, such as the time of the last service. A number of seconds may as well be a value; it is a time only by its name.
+func (m *mapping) seldomTime(f *field) bool {
+	votes := map[string]int{}
+	n := 0
+	named := hint(f.path, timeWords, nil) > 0 || hint(f.path, lateWords, nil) > 0
+	for i := range m.t.points {
+		cell := f.at(i)
+		if !cell.number() {
+			continue
+		}
+		n++
+		leaf := schemas.Leaf{Kind: cell.kind, Int: cell.int, Float: cell.float}
+		if _, unit, ok := timeOf(&leaf, m.t.points[i].timestamp); ok && (named || unit != "s") {
+			votes[unit]++
+		}
+	}
+	for _, k := range votes {
+		if k >= n*95/100 {
+			return true
+		}
+	}
+	return false
+}
+
+// judge tells values from counters, identifiers and the like, by how the field changes within series.
+func (m *mapping) judge(c *numeric, boolean bool) {
+	type place struct {
+		last    float64
+		n       int
+		changed int
+	}
+	of := map[int32]*place{}
+	values := map[float64]int{}
+	whole, up, down, pairs := true, 0, 0, 0
+	for _, i := range m.order {
+		cell := c.at(i)
+		if !cell.number() && cell.kind != schemas.LeafBool {
+			continue
+		}
+		v := cell.float
+		values[v]++
+		whole = whole && v == math.Trunc(v)
+		p := of[m.series[i]]
+		if p == nil {
+			p = &place{last: v}
+			of[m.series[i]] = p
+		}
+		if p.n++; p.n > 1 {
+			pairs++
+			switch {
+			case v > p.last:
+				up++
+			case v < p.last:
+				down++
+			}
+			if v != p.last {
+				p.changed++
+			}
+		}
+		p.last = v
+	}
+	c.distinct = len(values)
+	changing := 0
+	for _, p := range of {
+		if p.changed > 0 {
+			changing++
+		}
+	}
+	sorted := sortedKeys(values)
+	c.scale = sorted[len(sorted)*3/4] - sorted[len(sorted)/4]
+	idName := hint(c.path, words("id uuid seq sequence offset lsn xmin no nr number serial version"), nil) > 0
+	switch {
+	case c.distinct == 1 || pairs > 0 && changing == 0:
+		c.role = constantIn
+	case boolean || whole && c.distinct <= fewValues && c.n >= 10*c.distinct:
+		c.role = enumeration
+	case pairs >= 20 && down == 0 && up > pairs/5, pairs >= 200 && down <= pairs/500 && up > pairs/5:
+		c.role = counter
+	case whole && c.n >= 20 && c.distinct > c.n*9/10 && (idName || c.scale > 1e6*float64(c.n)):
+		c.role = identifier
+	default:
+		c.role = moves
+	}
+}
+
+// chooseValues says which fields are the values.
+func (m *mapping) chooseValues() error {
+	all := m.numerics()
+	var moving []*numeric
+	var left, slashed []string
+	seen := map[string]bool{}
+	for _, c := range all {
+		switch {
+		case c.role == moves && m.readings != "" && !c.item:
+			left = append(left, c.path+" (of the record, not of a reading)")
+		case c.role == moves && strings.Contains(c.path, "/"):
+			slashed = append(slashed, c.path)
+			moving = append(moving, c)
+		case c.role == moves:
+			moving = append(moving, c)
+		default:
+			left = append(left, c.path+" ("+c.text+")")
+		}
+	}
+	quoted := m.quotedNumbers()
+	if len(moving) == 0 {
+		return m.givenValues(left, quoted)
+	}
+	var paths []string
+	for _, c := range moving {
+		m.ranges = append(m.ranges, c.scale)
+		if !seen[c.whole] {
+			seen[c.whole] = true
+			paths = append(paths, c.whole)
+		}
+	}
+	complete := 0
+	for i := range m.t.points {
+		if !slices.ContainsFunc(moving, func(c *numeric) bool { return !c.at(i).number() }) {
+			complete++
+		}
+	}
+	n := len(m.t.points)
+	comment := fmt.Sprintf("%d of %s of numbers %s", len(moving), count(len(all), "field"),
+		map[bool]string{true: "moves", false: "move"}[len(moving) == 1])
+	if len(left) > 0 {
+		comment += "; left out: " + strings.Join(left[:min(12, len(left))], ", ")
+		if len(left) > 12 {
+			comment += fmt.Sprintf(" and %d more", len(left)-12)
+		}
+	}
+	comment += "."
+	if len(quoted) > 0 {
+		comment += fmt.Sprintf(" %s: numbers in quotes, which are no values until the producer writes them as numbers.",
+			strings.Join(quoted, ", "))
+	}
+	wide := len(moving) >= wideFrom || len(moving) > 1 && complete < n*9/10
+	_, givenValues := m.s.given["value_fields"]
+	_, givenSeries := m.s.given["series_fields"]
+	if givenValues || len(slashed) > 0 || m.hasArrays(moving) {
+		wide = false
+	}
+	wide = wide || givenSeries
+	together := settingsfile.Setting{Key: "value_fields", Value: strings.Join(paths, ","), List: true}
+	each := settingsfile.Setting{Key: "series_fields", Value: strings.Join(paths, ","), List: true}
+	present := fmt.Sprintf("%s of %s have all of them.", share(complete, n), count(n, m.noun()))
+	if len(moving) == 1 && complete < n {
+		present = fmt.Sprintf("%s of %s have it; the others count as missing.", share(complete, n), count(n, m.noun()))
+	}
+	switch {
+	case wide:
+		each.Comment = comment + " " + present + fmt.Sprintf(" Each field is a series of its own, with the key <key>/<field>: %s of one value.",
+			count(m.keys*len(paths), "series"))
+		together.Off, together.Comment = true, "Or one sample of all of them, for detectors that look at them together:"
+		m.sensors, m.width = len(moving), 1
+		m.settings = append(m.settings, each, together)
+	default:
+		together.Comment = comment + " " + present
+		m.sensors, m.width = 1, len(moving)
+		m.settings = append(m.settings, together)
+		if len(moving) > 1 && len(slashed) == 0 {
+			each.Off, each.Comment = true, "Or each a series of its own, if they have nothing to do with each other:"
+			m.settings = append(m.settings, each)
+		}
+	}
+	if given, ok := m.s.given["value_fields"]; ok {
+		m.width = len(strings.Split(given.Value, ","))
+	}
+	return m.putRekey()
+}
+
+// givenValues takes the values that are given where no number moves. Without any it returns what is wrong.
+func (m *mapping) givenValues(left, quoted []string) error {
+	none := m.noValues(left, quoted)
+	m.sensors, m.width = 1, 1
+	for _, key := range []string{"value_fields", "series_fields"} {
+		given, ok := m.s.given[key]
+		if !ok {
+			continue
+		}
+		none = nil
+		n := len(strings.Split(given.Value, ","))
+		if key == "series_fields" {
+			m.sensors = n
+		} else {
+			m.width = n
+		}
+		given.Comment = fmt.Sprintf("As it was given. No number moves in %s", count(len(m.t.points), m.noun()))
+		if len(left) > 0 {
+			given.Comment += ": " + strings.Join(left[:min(8, len(left))], ", ")
+		}
+		given.Comment += "."
+		m.settings = append(m.settings, given)
+	}
+	if none != nil {
+		return none
+	}
+	return m.putRekey()
+}
+
+// hasArrays reports whether a value is an array, which is one field.
+func (m *mapping) hasArrays(list []*numeric) bool {
+	return slices.ContainsFunc(list, func(c *numeric) bool { return c.whole != c.path })
+}
+
+// scales returns the least and the largest scale of the values.
+func (m *mapping) scales() (low, high float64) {
+	for _, r := range m.ranges {
+		if r > 0 && (low == 0 || r < low) {
+			low = r
+		}
+		high = max(high, r)
+	}
+	return low, high
+}
+
+// quotedNumbers returns the fields whose numbers are texts.
+func (m *mapping) quotedNumbers() (list []string) {
+	for _, f := range m.t.fields {
+		if f.kinds(len(m.t.points))[schemas.LeafText] > len(m.t.points)/2 && textNumbers(f) && m.momentsOf(f) == nil {
+			list = append(list, f.path)
+		}
+	}
+	return list
+}
+
+// noValues returns the error for records without a number that moves.
+func (m *mapping) noValues(left, quoted []string) error {
+	what := "they have no field of numbers"
+	if len(left) > 0 {
+		what = "of their numbers " + strings.Join(left[:min(8, len(left))], ", ")
+	}
+	if len(quoted) > 0 {
+		what += "; " + strings.Join(quoted, ", ") + " are numbers in quotes, which a producer or a transformation has to write as numbers"
+	}
+	return fmt.Errorf("suggest: topic %q: no number that moves in %s: %s. Name the values yourself with %sVALUE_FIELDS", m.c.Topic,
+		count(len(m.t.points), m.noun()), what, config.Prefix)
+}
+
+// putRekey says whether the series of the key are whole in each partition.
+func (m *mapping) putRekey() error {
+	parted, without := m.parted(m.series), 0
+	for i := range m.t.points {
+		if m.t.points[i].key == nil {
+			without++
+		}
+	}
+	if len(m.sample.parts) < 2 || parted == 0 && without == 0 {
+		return nil
+	}
+	comment := fmt.Sprintf("%s of %s were seen in several partitions", count(parted, "key"), count(m.keys, ""))
+	if without > 0 {
+		comment += fmt.Sprintf(", and %s have no record key, so they may go to any", share(without, len(m.t.points)))
+	}
+	set := settingsfile.Setting{Key: "rekey", Value: "true", Comment: comment + ": an internal topic brings a series together."}
+	if m.readings != "" && m.keyInReadings() {
+		set.Off = true
+		set.Comment = comment + ": each partition has a part of a series. Rekey is not possible where the key is in the readings; let the " +
+			"producer key the records."
+	}
+	m.settings = append(m.settings, set)
+	return nil
+}
+
+func (m *mapping) keyInReadings() bool {
+	for _, s := range m.settings {
+		if s.Key == "key_field" && !s.Off {
+			for _, p := range strings.Split(s.Value, "+") {
+				if f := m.t.index[p]; f != nil && f.item {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,51 @@
+package why
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// section is an explanation on the page.
+type section struct {
+	Title, About string
+	Tables       []table
+}
+
+// WriteHTML writes the report as one page that loads nothing else.
+func (r *Report) WriteHTML(w io.Writer) error {
+	picture, err := r.svg()
+	if err != nil {
+		return err
+	}
+	var sections []section
+	var add func(e *Explanation)
+	add = func(e *Explanation) {
+		if e == nil {
+			return
+		}
+		sections = append(sections, section{e.title(), e.about(), e.tables()})
+		for i := range e.Members {
+			add(e.Members[i].Of)
+		}
+	}
+	add(r.Explanation)
+	var silence []string
+	if r.Silence != nil {
+		silence = r.Silence.lines()
+	}
+	err = page.Execute(w, map[string]any{
+		"Title": r.Anomaly.summary(), "Facts": r.facts(), "Silence": silence, "Sections": sections,
+		"Picture": template.HTML(picture), //nolint:gosec // the library escapes the texts of an SVG
+	})
+	if err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	return nil
+}
