@@ -78,7 +78,7 @@
 // several devices.
 //
 // Several tasks of a series in a batch share the rows of their windows: their X overlap
-// (package processor/keystate/tasks). A part of a cut batch brings all of In from its first X to its
+// (package processor/state). A part of a cut batch brings all of In from its first X to its
 // last, so rows that tasks of two parts share are copied to both devices.
 //
 // # The window cache

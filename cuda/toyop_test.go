@@ -147,7 +147,7 @@ var makeToyModule = sync.OnceValues(func() (dir string, err error) {
 	if err := line("cuda/plan/planner.go", "var plans = [...]*opPlan{\n", "\t&toyPlan,\n"); err != nil {
 		return "", err
 	}
-	for pkg, name := range map[string]string{"./cuda/kernels": "TestParams", "./cmd/worker/config": "TestConfigurationDoc"} {
+	for pkg, name := range map[string]string{"./cuda/kernels": "TestParams", "./cmd/internal/config": "TestConfigurationDoc"} {
 		generate := exec.Command("go", "test", "-vet=off", pkg, "-run", name, "-update")
 		generate.Dir = dir
 		if out, err := generate.CombinedOutput(); err != nil {

@@ -6,7 +6,7 @@
 //
 // # The path of a batch
 //
-//  1. The window's owner (processor/keystate) takes an empty [Batch] from an
+//  1. The window's owner (processor/state) takes an empty [Batch] from an
 //     [Executor], in the executor's own memory.
 //  2. A key becomes due by its own history. [Detector.Size] says whether the window
 //     has enough rows, and how much a task returns; [Batch.Fits] whether the batch

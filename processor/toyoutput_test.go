@@ -20,7 +20,7 @@ func TestToyOutput(t *testing.T) {
 		t.Skip("no go to build a copy of the module with")
 	}
 	dir := t.TempDir()
-	for _, part := range []string{"processor", "detectors", "schemas", "cmd/worker/config", "docs"} {
+	for _, part := range []string{"processor", "detectors", "schemas", "cmd/internal/config", "docs"} {
 		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join("..", part))); err != nil {
 			t.Fatal(err)
 		}
@@ -50,12 +50,12 @@ func TestToyOutput(t *testing.T) {
 		}
 		write(name, []byte(strings.Replace(text, before, line+before, 1)))
 	}
-	const table = "processor/outputs/table.go"
+	const table = "processor/cycle/table.go"
 	line(table, "\toutputCount\n", "\tToy\n")
 	line(table, "}\n\n// Changelog describes", "\tToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", Key: \"none\", "+
 		"Doc: \"Topic of a toy.\", write: (*Writer).writeToy},\n")
 	line("README.md", "| `<group>-late` |", "| `<group>-toy` | how many scores a chunk has |\n")
-	write("processor/outputs/toy.go", read("testdata/toyoutput/toy.go"))
+	write("processor/cycle/toy.go", read("testdata/toyoutput/toy.go"))
 	write("processor/toy_test.go", read("testdata/toyoutput/toy_test.go"))
 	run := func(want string, args ...string) {
 		t.Helper()
@@ -65,11 +65,11 @@ func TestToyOutput(t *testing.T) {
 			t.Fatalf("%v: %v\n%s", c.Args, err, out)
 		}
 	}
-	run("ok", "./cmd/worker/config", "-run", "TestConfigurationDoc", "-update")
+	run("ok", "./cmd/internal/config", "-run", "TestConfigurationDoc", "-update")
 	if text := read(filepath.Join(dir, "docs/configuration.md")); !bytes.Contains(text, []byte("`ODRADEK_TOY_TOPIC` | &lt;group>-toy")) {
 		t.Error("the documentation of the settings does not have the toy's")
 	}
-	run("--- PASS: TestOutputs", "-v", "./processor/outputs", "-run", "^TestOutputs$")
+	run("--- PASS: TestOutputs", "-v", "./processor/cycle", "-run", "^TestOutputs$")
 	run("--- PASS: TestToy", "-v", "./processor", "-run", "^TestToy$")
 
 	changed := map[string]int{}
@@ -94,7 +94,7 @@ func TestToyOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"README.md", "docs/configuration.md", table, "processor/outputs/toy.go", "processor/toy_test.go"}
+	want := []string{"README.md", "docs/configuration.md", table, "processor/cycle/toy.go", "processor/toy_test.go"}
 	var all []string
 	for name := range changed {
 		all = append(all, name)

@@ -11,7 +11,7 @@ constexpr int referenceMost = 4 * referenceQueries;    // of a block
 constexpr int referenceStep = 64;                      // points
 constexpr int referencePad = 4;                        // numbers between the rows of a tile: lanes that write use different banks
 
-// Words of a model before the origins of its values: package detectors/ops/knn.
+// Words of a model before the origins of its values: package detectors/knn.
 enum { modelDim, modelEmbed, modelPoints, modelZNorm, modelCut, modelHead = modelCut + 2 };
 
 // Listed is an entry of a query's list: the bits of a float32 square of a distance, scaled, and the point.

@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"odradek/cmd/worker/quality"
+	"odradek/detectors/quality"
 )
 
 const (

@@ -28,7 +28,7 @@ func TestConfigurationDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the tags say: run go generate ./cmd/worker/config", file)
+		t.Errorf("%s is not what the tags say: run go generate ./cmd/internal/config", file)
 	}
 	c, _, _ := Parse(minimal("ODRADEK_DETECTORS=change"))
 	for _, s := range c.settings {

@@ -16,7 +16,7 @@ func configurationDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-<!-- made by go generate ./cmd/worker/config from the tags there; do not edit -->
+<!-- made by go generate ./cmd/internal/config from the tags there; do not edit -->
 
 Every setting is an environment variable, or an entry of a settings file. ` + "`worker check`" + ` names every fault of a
 configuration at once, ` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.

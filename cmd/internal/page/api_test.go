@@ -106,7 +106,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	if file, err := os.ReadFile(documentFile); err != nil || !bytes.Equal(file, served) {
-		t.Errorf("%s is not what the routes say (%v): run go generate ./processor/web", documentFile, err)
+		t.Errorf("%s is not what the routes say (%v): run go generate ./cmd/internal/page", documentFile, err)
 	}
 	var doc struct {
 		Paths      map[string]map[string]operation

@@ -88,7 +88,7 @@ func (b *browser) readable(what string) {
 
 // TestChartLabels: labels of charts can be read whole, for values of every size, spans from milliseconds to years, and long names.
 func TestChartLabels(t *testing.T) {
-	server := httptest.NewServer(http.FileServer(http.Dir(repository + "/processor/web/static")))
+	server := httptest.NewServer(http.FileServer(http.Dir(repository + "/cmd/internal/page/static")))
 	t.Cleanup(server.Close)
 	b := open(t)
 	b.do(chromedp.Navigate(server.URL))

@@ -11,7 +11,7 @@ import (
 
 // TestNumbers: numbers on the page have the digits that they were written with, or as many as tell computed values apart.
 func TestNumbers(t *testing.T) {
-	server := httptest.NewServer(http.FileServer(http.Dir(repository + "/processor/web/static")))
+	server := httptest.NewServer(http.FileServer(http.Dir(repository + "/cmd/internal/page/static")))
 	t.Cleanup(server.Close)
 	b := open(t)
 	b.do(chromedp.Navigate(server.URL))

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"odradek/processor/keystate"
+	"odradek/processor/state"
 	"odradek/processor/metrics"
 )
 

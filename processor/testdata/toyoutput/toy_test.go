@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/outputs"
+	"odradek/processor/cycle"
 )
 
 // TestToy holds that the toy's records are in the same transactions as the scores: their

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/detectors/ops/signals"
+	"odradek/detectors/signals"
 )
 
 // Op is the difference between a sample and the one LAG samples before it, in float64.
