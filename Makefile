@@ -78,9 +78,8 @@ long: ## before a release: all tests, all of them required, on three versions of
 	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -count=1 ./...
 	$(MAKE) fuzz FUZZTIME=2m
 
-# Without keystate, whose states are each for one goroutine.
-RACE := ./cuda ./processor ./processor/cycle ./processor ./processor/metrics ./processor/kafka ./processor/kafka ./processor/kafka \
-	./cmd/internal/page ./cmd/internal/config ./cmd/internal/page ./processor/kafkatest ./detectors ./schemas/formats ./schemas/registry
+# Without processor/state, whose states are each for one goroutine.
+RACE := ./cuda ./processor ./processor/cycle ./processor/metrics ./processor/kafka ./cmd/internal/config ./cmd/internal/page ./processor/kafkatest ./detectors ./schemas/formats ./schemas/registry
 
 race: ## what has goroutines, several of them, under the race detector, on kfake alone; needs a C compiler
 	CGO_ENABLED=1 ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \

@@ -94,7 +94,7 @@
 // brings all rows the same way. The owner invalidates the cache when it rolls back, when a
 // batch was packed and not executed, and when the child is gone; then Execute returns
 // detectors.ErrCacheLost, since such a batch cannot be scored anywhere else, and the owner
-// packs it again (keystate.State.Repack). Owners take the device's memory by the megabyte.
+// packs it again (state.State.Repack). Owners take the device's memory by the megabyte.
 // Where there are more windows than slots, windows keep their slots: series take turns, so the
 // least recently used window is the next to be read. One new window in eight advances the hand
 // of a clock that finds unused slots.

@@ -21,7 +21,7 @@ import (
 	"odradek/detectors/sst"
 )
 
-// owner has the windows of some series, as keystate has those of a partition.
+// owner has the windows of some series, as package state has those of a partition.
 type owner struct {
 	t        testing.TB
 	rng      *rand.Rand

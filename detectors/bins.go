@@ -1,4 +1,12 @@
-// Package bins keeps a binned summary of the points that have left a key's window: Yu,
+package detectors
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// This file keeps a binned summary of the points that have left a key's window: Yu,
 // GPU-powered outlier detection on stream data, 2017, sections 3.2 and 3.4. Each
 // dimension's range is cut into cells; a bin is a cell of all dimensions with
 // the count C of the points that fell into it and their mean M. The means serve
@@ -43,18 +51,11 @@
 //
 // There are never more than Max bins. A further one replaces the bin with the least
 // C + c, the oldest of equals.
-package detectors
-
-import (
-	"errors"
-	"fmt"
-	"math"
-)
 
 // rare is the share of the mean count of a period's bins below which a bin is rare.
 const rare = 0.5
 
-// Params are the parameters of a summary. The zero value of a field after Dim means its default.
+// BinParams are the parameters of a summary. The zero value of a field after Dim means its default.
 type BinParams struct {
 	Dim    int     // numbers of a point
 	Cells  int     // cells a dimension, 1 to 1024; default 10

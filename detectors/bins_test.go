@@ -18,7 +18,7 @@ func params(t testing.TB, p BinParams) *BinParams {
 	return &p
 }
 
-// virtual unpacks the virtual points.
+// virtualPoints unpacks the virtual points.
 func virtualPoints(p *BinParams, state []float64) (points [][]float32, counts []float32) {
 	n := p.Count(state)
 	dst := make([]float32, n*(p.Dim+1))

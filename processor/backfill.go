@@ -11,7 +11,7 @@ import (
 // start, if Config.Backfill says so. The transaction that commits the start (start.go) commits the
 // first offset of the backfill, with the backfill's end in the replay floor: so both bounds are fixed
 // before anything is read, and every later restore takes the same. From there on the backfill is input
-// like any other, folded by foldChunk in cycles that commit offsets and state. The only difference is that keystate
+// like any other, folded by foldChunk in cycles that commit offsets and state. The only difference is that the state
 // withholds its results and that its dead letters and late records are dropped here. It is no replay
 // of a restore, which makes no decisions: a replay evicts no series and condemns no schema, so that the next one
 // has the same result.

@@ -13,7 +13,7 @@ import (
 	"odradek/processor/state"
 )
 
-// Changelog reads the changelog of a partition: its state, and the records of the owner and of the settings.
+// changelogReader reads the changelog of a partition: its state, and the records of the owner and of the settings.
 type changelogReader struct {
 	*restoreLogs
 	Group    string
@@ -126,7 +126,7 @@ func (c *changelogReader) Identify(metadata string) (same bool) {
 // smaller than it was, or partitions of several workers have moved to one. So it is
 // loaded within the partition's limit. Nearly always everything fits. Where it does not,
 // loading ends and the changelog is read once more for the size of each key
-// (keystate.Survey). Then the keys that were used last are loaded, and the others evicted
+// (state.Survey). Then the keys that were used last are loaded, and the others evicted
 // with the first record that is folded. If even these do not fit, the next try loads
 // fewer.
 

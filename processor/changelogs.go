@@ -21,7 +21,7 @@ import (
 // state. With ODRADEK_STATE_LOST=reset the changelog is extended, and existing state
 // stays where it is: keys that have moved warm up in their new partition, and leave the
 // old one by their time to live. Each old partition decides once at which offset the
-// topic had grown (keystate.Grown): the anomalies of keys without a sample since then
+// topic had grown (state.Grown): the anomalies of keys without a sample since then
 // close because the keys have moved.
 
 // refuseGrown returns the refusal of a changelog that does not fit its input topic.

@@ -1,4 +1,3 @@
-// Package clocks compares the event times of records with the timestamps that Kafka has of them.
 package processor
 
 import (
@@ -6,6 +5,8 @@ import (
 	"slices"
 	"time"
 )
+
+// This file compares the event times of records with the timestamps that Kafka has of them.
 
 const (
 	// enough is how many records decide about the unit, and how many about the clock.
@@ -31,7 +32,7 @@ var (
 // units are the time units in order, each a thousand of the one before.
 var units = []string{"ns", "us", "ms", "s"}
 
-// Comparison compares the event times of a topic or partition with Kafka's timestamps. Its
+// ClockComparison compares the event times of a topic or partition with Kafka's timestamps. Its
 // zero value is ready. One goroutine uses it.
 type ClockComparison struct {
 	records int

@@ -4,14 +4,14 @@
 // # The path of a record
 //
 //  1. fetch.Fetcher asks each leader for its partitions, a few requests ahead,
-//     and delivers raw chunks (kafka/fetch). A full buffer pauses a partition.
+//     and delivers raw chunks (kafka/fetch.go). A full buffer pauses a partition.
 //  2. partition.process takes a chunk; record.Iterator walks its batches, and drops
 //     control and aborted ones (kafka/record). A batch that it cannot read becomes
 //     one dead letter (deadletters.go).
 //  3. schemas.Decoder reads the mapped fields of a record. A record that it cannot
 //     read becomes a dead letter.
-//  4. keystate.State.Fold appends the sample to its key's window and packs the
-//     tasks that became due into a batch (fold.go; keystate/fold.go, pack.go).
+//  4. state.State.Fold appends the sample to its key's window and packs the
+//     tasks that became due into a batch (fold.go; state/fold.go, pack.go).
 //  5. Executor.Execute scores the batch; State.Apply takes scores and carries.
 //  6. partition.join has outputs.Writer encode the results into the open cycle's
 //     batches, and adds snapshots of the keys that hold the replay floor back
@@ -21,12 +21,8 @@
 //  8. partition.noteCommitted lets the state discard what would undo committed
 //     changes.
 //
-// The packages below have one part each, and none imports this one: cycle (what a transaction contains), outputs (topics,
-// encoders, batches), provenance (whose state a changelog has, made
-// by which settings), limits (sizes of cycles and states), status (what partitions
-// show), policy (what an operator decides), restore (what a partition resumes from), quarantine (the errors that pause
-// one partition), deadletters (how many a partition may have before it is paused), trouble (log lines of failures),
-// keystate and events (the state), kafka (the client), metrics and web.
+// The packages below import nothing of this one: cycle (what a transaction contains and how large it becomes), state and
+// anomaly (the state), feedback (labels and mutes), kafka (the client), metrics and trouble (log lines of failures).
 //
 // When a commit is not a definite success, recovery.recover abandons the producer
 // and every partition returns to its committed offset: by partition.rollback in
@@ -43,7 +39,7 @@
 // partition's owner, at the offset of a record. The decision is written to the changelog
 // in the transaction that commits that offset, read by every replay, and deleted once no
 // replay can need it. A replay asks neither the registry nor the clock.
-// keystate/decisions has the rules and the kinds.
+// state/rules has the rules and the kinds.
 //
 // # Non-obvious
 //

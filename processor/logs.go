@@ -1,4 +1,3 @@
-// Package restore reads what the state of a partition is rebuilt from: its changelog and its input.
 package processor
 
 import (
@@ -13,7 +12,9 @@ import (
 	"odradek/processor/trouble"
 )
 
-// Logs reads the two logs of a partition: of its input, and of its changelog. Its methods
+// This file reads what the state of a partition is rebuilt from: its changelog and its input.
+
+// restoreLogs reads the two logs of a partition: of its input, and of its changelog. Its methods
 // belong to one goroutine.
 type restoreLogs struct {
 	Input   kafka.TP
@@ -148,7 +149,7 @@ func nextReplayed(it *record.Iterator) bool {
 	return true
 }
 
-// Sleep waits for d, or returns why ctx has ended.
+// sleep waits for d, or returns why ctx has ended.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

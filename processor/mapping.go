@@ -1,5 +1,3 @@
-// Package mapping has what depends on how the records of a topic are read: a worker may have input topics of
-// several shapes, each read by the mapping that names it.
 package processor
 
 import (
@@ -10,6 +8,9 @@ import (
 	"odradek/processor/state/rules"
 	"odradek/schemas"
 )
+
+// This file has what depends on how the records of a topic are read: a worker may have input topics of
+// several shapes, each read by the mapping that names it.
 
 // Mapping is how the records of a topic become samples, and the state that is made of these.
 type Mapping struct {
@@ -31,7 +32,7 @@ type Mapping struct {
 	StopAbove cycle.DeadLetterLimit
 }
 
-// Set has a mapping for each topic.
+// MappingSet has a mapping for each topic.
 type MappingSet struct {
 	Mapping // of the topics for which NameOf has no name of ByName
 

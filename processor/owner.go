@@ -1,7 +1,3 @@
-// Package provenance has the two records of a changelog partition that describe the
-// state in it: the owner record names the group and the topic that it belongs to,
-// the settings record the settings that it was made with. A restore compares both
-// with the configuration, and refuses state that it would misread.
 package processor
 
 import (
@@ -12,6 +8,11 @@ import (
 
 	"odradek/processor/kafka"
 )
+
+// This file has the two records of a changelog partition that describe the
+// state in it: the owner record names the group and the topic that it belongs to,
+// the settings record the settings that it was made with. A restore compares both
+// with the configuration, and refuses state that it would misread.
 
 // The owner record of a changelog partition names the group and the input topic
 // whose state it holds, and an incarnation: a random id that the partition gets
@@ -25,12 +26,12 @@ import (
 // where a deletion of old records takes it first.
 
 // OwnerKey is the key of the owner record. The keys of all records that IsRecord
-// reports begin with it, and no key of keystate does.
+// reports begin with it, and no key of package state does.
 const OwnerKey = "O"
 
 // IsRecord reports whether key is of a record that describes a changelog as a
 // whole: the owner record, the settings record, or one of a later version. All
-// others are keystate's.
+// others are of package state.
 func IsRecord(key string) bool { return strings.HasPrefix(key, OwnerKey) }
 
 // Owner is the value of an owner record.

@@ -1,4 +1,3 @@
-// Package policy defines the decisions that an operator makes by settings, in advance or after a worker has refused to continue.
 package processor
 
 import (
@@ -9,11 +8,13 @@ import (
 	"odradek/processor/kafka"
 )
 
+// This file defines the decisions that an operator makes by settings, in advance or after a worker has refused to continue.
+
 // OnLoss decides what happens where continuing would lose something silently.
 type OnLoss int
 
 const (
-	// Fail stops the worker with a *RefusedError.
+	// FailOnLoss stops the worker with a *RefusedError.
 	FailOnLoss OnLoss = iota
 	// Earliest resumes at the first retained record, with empty state.
 	Earliest

@@ -1,4 +1,3 @@
-// Package quarantine has the errors that pause one partition of a worker while the others continue.
 package processor
 
 import (
@@ -10,6 +9,8 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 )
+
+// This file has the errors that pause one partition of a worker while the others continue.
 
 // The reasons of a quarantine, as the metric has them.
 const (
@@ -23,7 +24,7 @@ const (
 	DeadLetters  = "dead_letters" // more of its records than an operator allows (ODRADEK_STOP_ABOVE)
 )
 
-// Error stops one partition, for one of the reasons.
+// QuarantineError stops one partition, for one of the reasons.
 type QuarantineError struct {
 	Reason string
 	Err    error
@@ -32,7 +33,7 @@ type QuarantineError struct {
 func (e *QuarantineError) Error() string { return e.Err.Error() }
 func (e *QuarantineError) Unwrap() error { return e.Err }
 
-// OfFetch returns an error of the fetcher as an *Error.
+// QuarantineOfFetch returns an error of the fetcher as an *Error.
 func QuarantineOfFetch(err error) error {
 	reason := Unfetchable
 	var corrupt *record.CorruptError
@@ -45,7 +46,7 @@ func QuarantineOfFetch(err error) error {
 	return &QuarantineError{reason, err}
 }
 
-// OfWrite returns the error of a record that fits no batch as an *Error, and others as
+// QuarantineOfWrite returns the error of a record that fits no batch as an *Error, and others as
 // they are.
 func QuarantineOfWrite(err error) error {
 	if errors.Is(err, record.ErrTooLarge) {
@@ -54,7 +55,7 @@ func QuarantineOfWrite(err error) error {
 	return err
 }
 
-// OfPermission returns an error that names a missing permission as an *Error, and others
+// QuarantineOfPermission returns an error that names a missing permission as an *Error, and others
 // as they are.
 func QuarantineOfPermission(err error) error {
 	if kafka.Unauthorized(err) {

@@ -24,7 +24,7 @@ import (
 // SettingsKey is the key of the settings record.
 const SettingsKey = OwnerKey + "settings"
 
-// Setting is a setting that stored state depends on.
+// StoredSetting is a setting that stored state depends on.
 type StoredSetting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -40,7 +40,7 @@ func (s *StoredSetting) shown() string {
 }
 
 // StateSettings are the settings behind the fingerprints of one detector's state, or,
-// with an empty name, of held samples (keystate.Mismatch).
+// with an empty name, of held samples (state.Mismatch).
 type StateSettings struct {
 	Detector string          `json:"detector,omitempty"`
 	Window   Fingerprint     `json:"window"`
@@ -93,7 +93,7 @@ const (
 	mostSettings    = 64 // entries of a record beside those in force
 )
 
-// Settings are the settings in force beside those of a changelog's settings record.
+// StoredSettings are the settings in force beside those of a changelog's settings record.
 type StoredSettings struct {
 	InForce []StateSettings
 	stored  []StateSettings

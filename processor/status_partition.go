@@ -1,5 +1,3 @@
-// Package status holds what the partitions of a worker show to an operator: their
-// goroutines set it, and metrics, pages and probes read it at any time.
 package processor
 
 import (
@@ -13,7 +11,10 @@ import (
 	"odradek/processor/state"
 )
 
-// Partition holds what one assigned partition shows. Its methods may be called by several
+// This file holds what the partitions of a worker show to an operator: their
+// goroutines set it, and metrics, pages and probes read it at any time.
+
+// partitionStatus holds what one assigned partition shows. Its methods may be called by several
 // goroutines.
 type partitionStatus struct {
 	tp kafka.TP
@@ -25,7 +26,7 @@ type partitionStatus struct {
 	held        atomic.Int64
 	suspects    atomic.Int64
 	late        atomic.Int64
-	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
+	maxTime     atomic.Int64 // largest event time folded, us; state.NoTime without one
 	remaining   atomic.Int64
 	open        atomic.Pointer[map[string]int64]
 	hold        atomic.Pointer[hold]              // nil: not held
@@ -48,7 +49,7 @@ type hold struct {
 	offset int64 // of the record that waits
 }
 
-// New returns the status of tp, of which nothing is known yet.
+// newPartitionStatus returns the status of tp, of which nothing is known yet.
 func newPartitionStatus(tp kafka.TP) *partitionStatus {
 	p := &partitionStatus{tp: tp}
 	p.restoring.committed.Store(-1)
@@ -142,7 +143,7 @@ func (p *partitionStatus) FollowEnds(ctx context.Context, offsets *kafka.Offsets
 	}
 }
 
-// Progress is how far a partition has come, as its goroutine and the one that commits
+// progress is how far a partition has come, as its goroutine and the one that commits
 // know it.
 type progress struct {
 	Running, Starting        bool

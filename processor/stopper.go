@@ -1,4 +1,3 @@
-// Package deadletters bounds the dead letters of a partition.
 package processor
 
 import (
@@ -10,7 +9,9 @@ import (
 	"odradek/processor/kafka"
 )
 
-// Stopper counts the dead letters of a partition against a limit. The partition is paused in quarantine before the record
+// This file bounds the dead letters of a partition.
+
+// deadLetterStop counts the dead letters of a partition against a limit. The partition is paused in quarantine before the record
 // that would be one too many: everything before it is committed, and nothing of it is written. So a restart, which takes
 // the window's counts from the metadata of the committed offset, pauses the partition at the same record again, unless
 // the record can be read by then.
@@ -35,7 +36,7 @@ type mark struct {
 	window cycle.LetterWindow
 }
 
-// NewStopper returns the Stopper of a partition. resume returns what an operator allows in it; nil: nothing.
+// newDeadLetterStop returns the Stopper of a partition. resume returns what an operator allows in it; nil: nothing.
 func newDeadLetterStop(tp kafka.TP, limit cycle.DeadLetterLimit, resume func(kafka.TP) (feedback.Resume, bool)) deadLetterStop {
 	return deadLetterStop{limit: limit, resume: resume, tp: tp}
 }

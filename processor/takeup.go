@@ -12,7 +12,7 @@ import (
 	"odradek/processor/state"
 )
 
-// Restorer decides how a partition resumes from what is committed. All refusals are made
+// restorer decides how a partition resumes from what is committed. All refusals are made
 // here, for a running worker and for `worker check` alike. It writes nothing.
 type restorer struct {
 	*changelogReader
@@ -31,7 +31,7 @@ type restorer struct {
 	Lost func(n int64)
 }
 
-// Resumption is how a partition resumes.
+// resumption is how a partition resumes.
 type resumption struct {
 	State  *state.State // never nil
 	At     int64        // offset that the state is of, and that is committed or to be committed
@@ -43,7 +43,7 @@ type resumption struct {
 	Floor state.Floor
 }
 
-// NoReplay says that no input is to be replayed.
+// noReplay says that no input is to be replayed.
 const noReplay = math.MaxInt64
 
 // TakeUp decides how the partition resumes from its committed offset (negative: none), and

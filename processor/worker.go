@@ -7,7 +7,7 @@ import (
 	"odradek/processor/metrics"
 )
 
-// NotReady returns why partitions do not do their work: one is being restored, its start
+// notReadyError returns why partitions do not do their work: one is being restored, its start
 // is not committed yet, or the brokers do not answer. A partition in quarantine does not
 // count, unless for its dead letters: a rollout of settings that cannot read the records stops there.
 func notReadyError(parts []metrics.PartitionStatus) error {
@@ -27,7 +27,7 @@ func notReadyError(parts []metrics.PartitionStatus) error {
 	return nil
 }
 
-// Stalled names a partition that has had input for longer than limit without
+// stalledError names a partition that has had input for longer than limit without
 // committing any; nil when there is none. One that is held or in quarantine does not
 // count, nor one whose broker does not answer: a restarted worker is no better off.
 func stalledError(parts []metrics.PartitionStatus, limit time.Duration) error {

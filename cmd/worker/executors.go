@@ -1,4 +1,3 @@
-// Package executors makes the executor that the settings ask for: a GPU's, through its child program, or the CPU's.
 package main
 
 import (
@@ -17,6 +16,8 @@ import (
 	"odradek/detectors"
 	"odradek/processor/metrics"
 )
+
+// This file makes the executor that the settings ask for: a GPU's, through its child program, or the CPU's.
 
 // childProgram is the name of the GPU's child program, which is looked for beside
 // the worker's own.

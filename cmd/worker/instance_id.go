@@ -1,4 +1,3 @@
-// Package instance gives a worker an instance id that it gets again after a restart, from a folder that outlives it.
 package main
 
 import (
@@ -11,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 )
+
+// This file gives a worker an instance id that it gets again after a restart, from a folder that outlives it.
 
 // mostWorkers bounds the workers of a group that share a folder.
 const mostWorkers = 1024

@@ -1,4 +1,3 @@
-// Package tracing exports the cycles of a worker as spans of OpenTelemetry.
 package main
 
 import (
@@ -19,6 +18,8 @@ import (
 
 	"odradek/processor/cycle"
 )
+
+// This file exports the cycles of a worker as spans of OpenTelemetry.
 
 // The variables of OpenTelemetry that turn the export on, and the one that names its protocol. The exporter and the SDK read
 // these and all others of the specification: headers, certificates, sampling, limits of queues.

@@ -9,7 +9,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// signals returns series that are easy and hard to predict.
+// testSignals returns series that are easy and hard to predict.
 func testSignals(rng *rand.Rand, n int) map[string][]float64 {
 	all := map[string][]float64{}
 	add := func(name string, at func(i int) float64) {

@@ -1,4 +1,3 @@
-// Package ar is op ar: the distance of a sample from an online autoregressive prediction. The method is package detectors/ar.
 package ar
 
 import (
@@ -14,6 +13,8 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/signals"
 )
+
+// This file is op ar: the distance of a sample from an online autoregressive prediction. The method is package detectors/ar.
 
 // Op scores how far a sample is from the value predicted from those just before it.
 const Op detectors.Op = 8
@@ -42,7 +43,7 @@ var spec = detectors.Spec{
 
 func init() { detectors.Register(Op, &spec) }
 
-// Params are the parameters of the op; 0 means the default where there is one.
+// OpParams are the parameters of the op; 0 means the default where there is one.
 type OpParams struct {
 	Order     int  // samples that the next one is predicted from
 	Memory    int  // samples, see ar.Params

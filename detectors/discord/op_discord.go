@@ -1,5 +1,3 @@
-// Package discord is op discord: the distance of the newest subsequence to its nearest
-// neighbour in the past. The method is package detectors/discord.
 package discord
 
 import (
@@ -16,6 +14,9 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/signals"
 )
+
+// This file is op discord: the distance of the newest subsequence to its nearest
+// neighbour in the past. The method is package detectors/discord.
 
 // Op is the distance of the subsequence that ends at a sample to its nearest
 // neighbours in the past: left discords.

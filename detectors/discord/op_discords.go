@@ -1,5 +1,3 @@
-// Package discords is op discords: the top discords of a window, of every length. The method is
-// package detectors/discord.
 package discord
 
 import (
@@ -15,7 +13,10 @@ import (
 	"odradek/detectors/signals"
 )
 
-// Op finds the subsequences of a window that are least like any other of it, for every length of a
+// This file is op discords: the top discords of a window, of every length. The method is
+// package detectors/discord.
+
+// OpTop finds the subsequences of a window that are least like any other of it, for every length of a
 // range.
 const OpTop detectors.Op = 6
 
@@ -79,7 +80,7 @@ const (
 	MaxLengths   = 1 << 10
 )
 
-// Params are the parameters of the op; 0 means the default.
+// TopParams are the parameters of the op; 0 means the default.
 type TopParams struct {
 	Window      int  // rows that are searched, no default
 	Tumbling    bool // see New
@@ -151,7 +152,7 @@ func (s *settings) options(m int) Options {
 	return Options{Exclusion: max(1, m/s.divisor), K: s.k, ExcludeFlat: s.excludeFlat, Single: s.single}
 }
 
-// New returns the detector of the op: the first Top discords of each of the
+// NewTop returns the detector of the op: the first Top discords of each of the
 // lengths from MinLength to MaxLength, see package discord, in the last Window rows of
 // each task, searched together. Each value of a row has its own.
 //
@@ -484,7 +485,7 @@ func topCost(r *detectors.Rows) int {
 	return 1000 + r.Dim*(lengths*pairs+100*s.count*n)
 }
 
-// compare requires the definition's distance at each rank. It accepts any of several
+// compareTop requires the definition's distance at each rank. It accepts any of several
 // discords at about the same distance; those of later ranks may then differ too, and must
 // have the distance that the definition's profile has for them.
 func compareTop(r *detectors.Rows, got, want detectors.Result) error {
@@ -586,7 +587,7 @@ func topCases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes are profiles of long series, of the lengths of SCAMP's own benchmark and
+// TopShapes are profiles of long series, of the lengths of SCAMP's own benchmark and
 // of a meter's year, and windows of many keys.
 func TopShapes() []detectors.Shape {
 	profile := func(n, least, most int) detectors.Shape {

@@ -1,5 +1,3 @@
-// Package knn is op knn: the weight of a point among its nearest neighbours, in its window or in
-// a model. The method is package detectors/knn.
 package knn
 
 import (
@@ -17,6 +15,9 @@ import (
 	"odradek/detectors/signals"
 	"odradek/detectors/vec"
 )
+
+// This file is op knn: the weight of a point among its nearest neighbours, in its window or in
+// a model. The method is package detectors/knn.
 
 // Op is the sum of the distances of a sample, or of a run of samples, to the nearest of
 // those before it, or of all of a window.

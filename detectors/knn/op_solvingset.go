@@ -1,5 +1,3 @@
-// Package solvingset is op solvingset: the weight of a point among a reference set that is mined from
-// the series' own past, and again after a number of rows. The method is package detectors/knn.
 package knn
 
 import (
@@ -16,7 +14,10 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Op is the weight of a sample, or of a run of samples, among a solving set of the samples before it,
+// This file is op solvingset: the weight of a point among a reference set that is mined from
+// the series' own past, and again after a number of rows. The method is package detectors/knn.
+
+// OpSolvingSet is the weight of a sample, or of a run of samples, among a solving set of the samples before it,
 // as a share of the weight of the last outlier among these.
 const OpSolvingSet detectors.Op = 11
 
@@ -72,7 +73,7 @@ var setSpec = detectors.Spec{
 
 func init() { detectors.Register(OpSolvingSet, &setSpec) }
 
-// embedding is the default of EMBED, as for op knn.
+// setEmbedding is the default of EMBED, as for op knn.
 func setEmbedding(_ detectors.Values, dim int) any { return max(1, min(16, 64/max(1, dim))) }
 
 // Limits of the op.
@@ -86,7 +87,7 @@ const (
 	maxTime             = 87600 * 3600e6
 )
 
-// Params are the parameters of the op; 0 means the default.
+// SolvingSetParams are the parameters of the op; 0 means the default.
 type SolvingSetParams struct {
 	Window      int  // points from which a set is mined, at least 2K. No default
 	K           int  // neighbours, default 10
@@ -130,7 +131,7 @@ const (
 	setParamCount
 )
 
-// New returns the detector of the op: the weight of each point, see package knn, among the
+// NewSolvingSet returns the detector of the op: the weight of each point, see package knn, among the
 // points of its series' model, divided by the model's cut. It is capped at the largest float32;
 // where the cut is 0 it is 0 or that. A point with a value that is not finite has no score (NaN).
 //
@@ -289,7 +290,7 @@ func (s *settings) split(m *setMemory, rows []float64, dim int) (values []float6
 	return m.values, oldest
 }
 
-// memory is scratch.
+// setMemory is scratch.
 type setMemory struct {
 	scorer  Scorer
 	rows    []float64 // of fresh points, one after the other
@@ -311,7 +312,7 @@ func setCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel)
 	})
 }
 
-// score is the definition of the weights. Both forms take the model of New's text, because its set is
+// scoreSet is the definition of the weights. Both forms take the model of New's text, because its set is
 // the result of an algorithm.
 func scoreSet(r detectors.Rows) {
 	scoreFresh(&r, new(setMemory), nil, detectors.Sequential, func(points []float32, width, n, k int) []float64 {
@@ -370,7 +371,7 @@ func setCost(r *detectors.Rows) int {
 	return c
 }
 
-// compare requires the same model.
+// compareSet requires the same model.
 func compareSet(_ *detectors.Rows, got, want detectors.Result) error {
 	if len(got.Next) != len(want.Next) {
 		return fmt.Errorf("detectors: a model of %d words where the definition gives %d", len(got.Next), len(want.Next))

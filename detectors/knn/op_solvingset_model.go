@@ -21,7 +21,7 @@ const (
 // words returns the size of a model.
 func (s *settings) words(dim int) int { return modelOrigin + dim*(2+s.most*s.embed) }
 
-// model is the content of a model.
+// setModel is the content of a model.
 type setModel struct {
 	cut    float64
 	origin detectors.Words // a float64 a value

@@ -33,7 +33,7 @@ func task(t testing.TB, d detectors.Detector, x []float64, dim, fresh int, carry
 	return r
 }
 
-// TestModel requires of each window that no point outside of the model, except the outliers, has a
+// TestSolvingSetModel requires of each window that no point outside of the model, except the outliers, has a
 // score above 1 by the definition of the weight among the whole window; that the cut is the last
 // outlier's (or more where the model is cut short); and that the scores between two models use the
 // older one.
@@ -76,7 +76,7 @@ func TestSolvingSetModel(t *testing.T) {
 	}
 }
 
-// byModel is the score of the last point of rows.
+// setByModel is the score of the last point of rows.
 func setByModel(p *SolvingSetParams, rows []float64, dim int, m setModel) float64 {
 	width := p.Embed * dim
 	var x []float64

@@ -1,4 +1,3 @@
-// Package topn is op topn: the points of largest weight of a window. The method is package detectors/knn.
 package knn
 
 import (
@@ -14,7 +13,9 @@ import (
 	"odradek/detectors/signals"
 )
 
-// Op scores the points of largest weight of a window by their weights, and all other points as 0.
+// This file is op topn: the points of largest weight of a window. The method is package detectors/knn.
+
+// OpTopN scores the points of largest weight of a window by their weights, and all other points as 0.
 const OpTopN detectors.Op = 13
 
 var topnSpec = detectors.Spec{
@@ -57,7 +58,7 @@ const (
 	topnMinPoints = 256 // before the first score, as for op knn
 )
 
-// Params are the parameters of the op; 0 means the default.
+// TopNParams are the parameters of the op; 0 means the default.
 type TopNParams struct {
 	Window      int  // points among which the largest weights are found, at least 2K. No default
 	K           int  // neighbours, default 10
@@ -83,7 +84,7 @@ const (
 	topnParamCount
 )
 
-// New returns the detector of the op: the weight, see package knn, of the Top points of largest weight
+// NewTopN returns the detector of the op: the weight, see package knn, of the Top points of largest weight
 // among the last Window points, or among all points if there are fewer; of points with equal weights
 // the first ones. Other points have the score 0. Where a value in the window is not finite, all scores are NaN.
 //
@@ -159,10 +160,10 @@ func points[F float32 | float64](r *detectors.Rows, rows []F) (x []F, n, width i
 	return x, n, width
 }
 
-// wide is the Spec's Wide: the points of all levels compete for the TOP.
+// topnWide is the Spec's Wide: the points of all levels compete for the TOP.
 func topnWide(detectors.Words) detectors.Wide { return detectors.WideAll }
 
-// widePoints is points in float64, of a wide task or another.
+// topnWidePoints is points in float64, of a wide task or another.
 func topnWidePoints(r *detectors.Rows) (x []float64, n, width int) {
 	if r.X64 != nil {
 		return points(r, r.X64)
@@ -185,14 +186,14 @@ func write(r *detectors.Rows, n int, top []Outlier) {
 	}
 }
 
-// undefined sets all scores to NaN.
+// topnUndefined sets all scores to NaN.
 func topnUndefined(r *detectors.Rows) {
 	for i := range r.Scores {
 		r.Scores[i] = float32(math.NaN())
 	}
 }
 
-// score is the definition: the weights of all points, in order.
+// scoreTopN is the definition: the weights of all points, in order.
 func scoreTopN(r detectors.Rows) {
 	x, n, width := topnWidePoints(&r)
 	k, self := r.Params.Int(topnParamK), r.Params.Bool(topnParamSelf)
@@ -226,7 +227,7 @@ func topnCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel
 	write(r, n, tree.Top(TopParams{N: r.Params.Int(topnParamTop), K: r.Params.Int(topnParamK), Self: r.Params.Bool(topnParamSelf)}, parallel))
 }
 
-// cpuWide is the CPU form of a wide task, by the paper's algorithm with a solving set, in float64.
+// topnCPUWide is the CPU form of a wide task, by the paper's algorithm with a solving set, in float64.
 func topnCPUWide(ctx context.Context, r *detectors.Rows) {
 	x, n, width := points(r, r.X64)
 	if n == 1 && !r.Params.Bool(topnParamSelf) {
@@ -251,7 +252,7 @@ func topnCost(r *detectors.Rows) int {
 	return n * (300 + 30*width + 10*r.Params.Int(topnParamK))
 }
 
-// compare requires the points of the definition.
+// compareTopN requires the points of the definition.
 func compareTopN(_ *detectors.Rows, got, want detectors.Result) error {
 	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
 }
@@ -349,7 +350,7 @@ func topnCases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes returns the shapes that benchmarks measure: the largest weights of large sets.
+// TopNShapes returns the shapes that benchmarks measure: the largest weights of large sets.
 func TopNShapes() []detectors.Shape {
 	shape := func(n, dim, k int) detectors.Shape {
 		return detectors.Shape{

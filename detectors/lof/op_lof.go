@@ -1,5 +1,3 @@
-// Package lof is op lof: the local outlier factor, in a window and against a summary of what
-// came before. The method is package detectors/lof.
 package lof
 
 import (
@@ -16,6 +14,9 @@ import (
 	"odradek/detectors/signals"
 	"odradek/detectors/vec"
 )
+
+// This file is op lof: the local outlier factor, in a window and against a summary of what
+// came before. The method is package detectors/lof.
 
 // Op is the local outlier factor of a sample, or of a run of samples, among those
 // of a window and a summary of what has left it.
@@ -72,7 +73,7 @@ var spec = detectors.Spec{
 
 func init() { detectors.Register(Op, &spec) }
 
-// Params are the parameters of the op; 0 means the default. See package lof
+// OpParams are the parameters of the op; 0 means the default. See package lof
 // for what they do.
 type OpParams struct {
 	Window   int  // points among which a score is computed, including its own; at least 2K. No default

@@ -1,5 +1,3 @@
-// Package scan is op scan: the most anomalous regions of a grid of counts. The method is package
-// detectors/scan.
 package scan
 
 import (
@@ -15,6 +13,9 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/signals"
 )
+
+// This file is op scan: the most anomalous regions of a grid of counts. The method is package
+// detectors/scan.
 
 // Op finds the most anomalous rectangles of a grid of counts.
 const Op detectors.Op = 9
@@ -84,7 +85,7 @@ const (
 	MaxTop    = 32
 )
 
-// Params are the parameters of the op.
+// OpParams are the parameters of the op.
 type OpParams struct {
 	Cells, Columns      int // of the grid; Cells is a multiple of Columns
 	Model               OpModel
@@ -97,7 +98,7 @@ type OpParams struct {
 	Learnt              bool // the baselines are sums of earlier counts, see scan.Replicates
 }
 
-// Model is a model of counts.
+// OpModel is a model of counts.
 type OpModel int
 
 // The models of counts: the families of package scan.
@@ -245,7 +246,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 // MediaType is the media type of the op's blocks: a JSON array of [Region].
 const MediaType = "application/vnd.odradek.regions+json"
 
-// Region is a region in a block.
+// FoundRegion is a region in a block.
 type FoundRegion struct {
 	Rows     [2]int   `json:"rows"`    // the first and the last, from 0
 	Columns  [2]int   `json:"columns"` // likewise

@@ -1,5 +1,3 @@
-// Package season is op season: the deviation of a sample from those of the same time of day or of week. The method is
-// package detectors/season.
 package season
 
 import (
@@ -13,6 +11,9 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/signals"
 )
+
+// This file is op season: the deviation of a sample from those of the same time of day or of week. The method is
+// package detectors/season.
 
 // Op scores how far a sample is from the level of its time of day or of week.
 const Op detectors.Op = 12
@@ -45,7 +46,7 @@ var spec = detectors.Spec{
 
 func init() { detectors.Register(Op, &spec) }
 
-// Params are the parameters of the op; 0 means the default where there is one.
+// OpParams are the parameters of the op; 0 means the default where there is one.
 type OpParams struct {
 	Week      bool  // the period is a week, not a day
 	Bins      int   // of the period, default 96 of a day and 168 of a week

@@ -1,5 +1,3 @@
-// Package flatline is op flatline: the number of samples for which a sensor has not changed. It also
-// contains the method.
 package simple
 
 import (
@@ -13,7 +11,10 @@ import (
 	"odradek/detectors/signals"
 )
 
-// Op counts samples without a change.
+// This file is op flatline: the number of samples for which a sensor has not changed. It also
+// contains the method.
+
+// OpFlatline counts samples without a change.
 const OpFlatline detectors.Op = 3
 
 var flatlineSpec = detectors.Spec{
@@ -45,7 +46,7 @@ type flatline struct {
 	params detectors.Words
 }
 
-// New returns the detector of the op. The score is the number of samples, up to
+// NewFlatline returns the detector of the op. The score is the number of samples, up to
 // and including the scored one, that have not changed. The first sample, and one that differs, score 0;
 // each one after that without a change scores one more.
 //
@@ -101,7 +102,7 @@ func (f *flatline) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	return e
 }
 
-// score is the definition: value by value, one row after the other.
+// scoreFlatline is the definition: value by value, one row after the other.
 func scoreFlatline(r detectors.Rows) {
 	tolerance := float64(r.Params.Float32(0))
 	first := r.Len() - r.Fresh
@@ -133,7 +134,7 @@ func scoreFlatline(r detectors.Rows) {
 	}
 }
 
-// cpu makes one pass over the rows.
+// flatlineCPU makes one pass over the rows.
 func flatlineCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 	tolerance, dim := r.Params.Float32(0), r.Dim
 	next, x := r.Next.F32(), r.X64
@@ -165,7 +166,7 @@ func flatlineCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 
 func flatlineCost(r *detectors.Rows) int { return 10 + 4*r.Fresh*r.Dim }
 
-// compare requires equal counts, up to a rounding.
+// compareFlatline requires equal counts, up to a rounding.
 func compareFlatline(_ *detectors.Rows, got, want detectors.Result) error {
 	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0,
 		1e-6))

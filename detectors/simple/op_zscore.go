@@ -1,5 +1,3 @@
-// Package zscore is op zscore: the distance of a sample to the mean of those before it. It also
-// contains the method.
 package simple
 
 import (
@@ -13,7 +11,10 @@ import (
 	"odradek/detectors/signals"
 )
 
-// Op is the distance of a sample to the mean of the samples before it, in
+// This file is op zscore: the distance of a sample to the mean of those before it. It also
+// contains the method.
+
+// OpZScore is the distance of a sample to the mean of the samples before it, in
 // their standard deviations.
 const OpZScore detectors.Op = 0
 
@@ -41,7 +42,7 @@ type zscore struct {
 	params detectors.Words
 }
 
-// New returns the detector of the op with the given window in rows, the
+// NewZScore returns the detector of the op with the given window in rows, the
 // scored one included; at least 3.
 //
 // The score of a value x is min(|x - mean| / sd, 1e6), mean and (population)
@@ -122,7 +123,7 @@ func (z *zscore) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 // least returns the number of the n earlier values that a score needs.
 func least(n int) int { return max(2, (n+1)/2) }
 
-// score is the definition: the values that are not missing, in two passes.
+// scoreZScore is the definition: the values that are not missing, in two passes.
 func scoreZScore(r detectors.Rows) {
 	n := r.Params.Int(0) - 1
 	for i := range r.Scores {
@@ -170,7 +171,7 @@ func defined(before []float64, x float64, least int) float64 {
 	return min(math.Abs(x-mean)/math.Sqrt(ss/n), maxScore)
 }
 
-// cpu makes one pass over differences from the window's first row x0.
+// zscoreCPU makes one pass over differences from the window's first row x0.
 // With q the sum of squares about x0 and s the sum, n*var = q - s*s/n; as x0 is
 // one of the n rows, (mean-x0)^2 <= (n-1) var (Samuelson 1968), so at most a
 // factor n of precision is lost, and a constant window gives exactly 0. A missing

@@ -1,5 +1,3 @@
-// Package value is op value: the reading itself as the score, for limits of a sensor and for scores
-// that another program has computed. It also contains the method.
 package simple
 
 import (
@@ -13,7 +11,10 @@ import (
 	"odradek/detectors/signals"
 )
 
-// Op scores a sample by its own value.
+// This file is op value: the reading itself as the score, for limits of a sensor and for scores
+// that another program has computed. It also contains the method.
+
+// OpValue scores a sample by its own value.
 const OpValue detectors.Op = 10
 
 var valueSpec = detectors.Spec{
@@ -40,7 +41,7 @@ type value struct {
 	params detectors.Words
 }
 
-// New returns the detector of the op, whose scores cover window rows, 1 to 65,536. The score of a row
+// NewValue returns the detector of the op, whose scores cover window rows, 1 to 65,536. The score of a row
 // is the largest of its values, or with below the largest of their negatives, rounded to float32; a
 // larger number becomes the largest float32. A NaN is a missing value; a row of missing values scores
 // NaN. There is no carry.
@@ -89,7 +90,7 @@ func (d *value) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	return e
 }
 
-// score is the definition.
+// scoreValue is the definition.
 func scoreValue(r detectors.Rows) {
 	first := r.Len() - r.Fresh
 	for i := range r.Scores {
@@ -111,7 +112,7 @@ func valueCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { scor
 
 func valueCost(r *detectors.Rows) int { return 10 + 2*r.Fresh*r.Dim }
 
-// compare requires equal values, up to a rounding.
+// compareValue requires equal values, up to a rounding.
 func compareValue(_ *detectors.Rows, got, want detectors.Result) error {
 	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6),
 		detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))

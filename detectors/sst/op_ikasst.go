@@ -1,5 +1,3 @@
-// Package ikasst is op ikasst: change scores by an implicit Krylov approximation. The method is
-// package detectors/sst.
 package sst
 
 import (
@@ -13,7 +11,10 @@ import (
 	"odradek/detectors/signals"
 )
 
-// Op is the change score by the implicit Krylov approximation of the singular
+// This file is op ikasst: change scores by an implicit Krylov approximation. The method is
+// package detectors/sst.
+
+// OpIKA is the change score by the implicit Krylov approximation of the singular
 // spectrum transformation.
 const OpIKA detectors.Op = 1
 
@@ -49,7 +50,7 @@ var ikaSpec = detectors.Spec{
 
 func init() { detectors.Register(OpIKA, &ikaSpec) }
 
-// Params are the parameters of the op; 0 means the default. See
+// IKAOpParams are the parameters of the op; 0 means the default. See
 // package sst for what they do.
 type IKAOpParams struct {
 	Window     int     // w; a score reads 2w-1+gamma rows. No default
@@ -70,7 +71,7 @@ type ikaDetector struct {
 // header is the number of parameters before a0.
 const header = 6
 
-// New returns the detector of the op. Its error names every fault of the
+// NewIKA returns the detector of the op. Its error names every fault of the
 // parameters.
 //
 // Each value of a row is a separate series, with a feedback vector each (the carry, Window numbers a
@@ -91,7 +92,7 @@ func NewIKA(p IKAOpParams) (detectors.Detector, error) {
 	return &ikaDetector{detectors.Steady{Least: sp.Reads(), From: -from, To: -to}, append(params, detectors.WordsOf(sp.A0)...), sp}, nil
 }
 
-// params reads a task's parameters.
+// ikaParams reads a task's parameters.
 func ikaParams(w detectors.Words) Params {
 	return Params{
 		Window: w.Int(0), Rank: w.Int(1), Krylov: w.Int(2), Gamma: w.Int(3), Steps: w.Int(4),
@@ -131,7 +132,7 @@ func column(r *detectors.Rows, p *Params, c int) (x, a []float64) {
 	return x, a
 }
 
-// score is the definition.
+// scoreIKA is the definition.
 func scoreIKA(r detectors.Rows) {
 	p := ikaParams(r.Params)
 	columns(&r, &p, func(c int, x, a []float64) {
@@ -166,7 +167,7 @@ func (d *ikaDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	})
 }
 
-// memory is the scratch memory of the CPU form.
+// ikaMemory is the scratch memory of the CPU form.
 type ikaMemory struct {
 	scorer         Scorer
 	column, scores []float32
@@ -222,7 +223,7 @@ func ikaCost(r *detectors.Rows) int {
 	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
 }
 
-// compare allows 1e-6 and, where the definition itself moves further when its products are inexact
+// compareIKA allows 1e-6 and, where the definition itself moves further when its products are inexact
 // (sst.Spread), three times that, but no more than 0.01 of a score or a carry. It returns ErrOpen where
 // that inexactness explains every larger difference.
 func compareIKA(r *detectors.Rows, got, want detectors.Result) error {
@@ -315,7 +316,7 @@ func ikaCases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes are mostly windows of Ueno and Suzumura's table.
+// IKAShapes are mostly windows of Ueno and Suzumura's table.
 func IKAShapes() []detectors.Shape {
 	shape := func(w, fresh, chain, tasks int) detectors.Shape {
 		s := detectors.Shape{

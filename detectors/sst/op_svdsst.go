@@ -1,5 +1,3 @@
-// Package svdsst is op svdsst: change scores by exact singular vectors. The method is package
-// detectors/sst.
 package sst
 
 import (
@@ -13,7 +11,10 @@ import (
 	"odradek/detectors/signals"
 )
 
-// Op is the change score by the singular spectrum transformation with exact
+// This file is op svdsst: change scores by exact singular vectors. The method is package
+// detectors/sst.
+
+// OpSVD is the change score by the singular spectrum transformation with exact
 // singular vectors.
 const OpSVD detectors.Op = 5
 
@@ -41,7 +42,7 @@ var svdSpec = detectors.Spec{
 
 func init() { detectors.Register(OpSVD, &svdSpec) }
 
-// Params are the parameters of the op; 0 means the default. See
+// SVDOpParams are the parameters of the op; 0 means the default. See
 // sst.SVDParams for what they do.
 type SVDOpParams struct {
 	Window int // w; a score reads 2w-1+gamma rows. No default
@@ -58,7 +59,7 @@ type svdDetector struct {
 	sst    SVDParams
 }
 
-// New returns the detector of the op. Its error names every fault of the
+// NewSVD returns the detector of the op. Its error names every fault of the
 // parameters.
 //
 // Each value of a row is a separate series; the row's score is the largest of theirs. It covers the
@@ -73,7 +74,7 @@ func NewSVD(p SVDOpParams) (detectors.Detector, error) {
 	return &svdDetector{detectors.Steady{Least: sp.Reads(), From: -from, To: -to}, params, sp}, nil
 }
 
-// params reads a task's parameters.
+// svdParams reads a task's parameters.
 func svdParams(p detectors.Words) SVDParams {
 	return SVDParams{Window: int(p[0]), Rank: int(p[1]), Gamma: int(p[2]), Negligible: float64(p.Float32(3))}
 }
@@ -92,7 +93,7 @@ func define(r *detectors.Rows, f func(p *SVDParams, scores []float64, of []SVD))
 	}
 }
 
-// score is the definition.
+// definitionSVD is the definition.
 func definitionSVD(r detectors.Rows) {
 	clear(r.Scores)
 	define(&r, func(_ *SVDParams, scores []float64, _ []SVD) {
@@ -116,7 +117,7 @@ func (d *svdDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	})
 }
 
-// memory is the scratch memory of the CPU form.
+// svdMemory is the scratch memory of the CPU form.
 type svdMemory struct {
 	scorer         SVDScorer
 	column, scores []float32
@@ -162,7 +163,7 @@ func svdCost(r *detectors.Rows) int {
 	return r.Dim * r.Fresh * (50_000 + 15*p.Window*p.Window)
 }
 
-// compare allows 1e-5 and, for a score that rounding decides, its whole range
+// compareSVD allows 1e-5 and, for a score that rounding decides, its whole range
 // (sst.SVDRange).
 func compareSVD(r *detectors.Rows, got, want detectors.Result) error {
 	const tol = 1e-5
@@ -264,7 +265,7 @@ func svdCases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes are windows of Ueno and Suzumura's table, and one of more directions.
+// SVDShapes are windows of Ueno and Suzumura's table, and one of more directions.
 func SVDShapes() []detectors.Shape {
 	shape := func(w, rank, tasks int) detectors.Shape {
 		return detectors.Shape{

@@ -1,5 +1,3 @@
-// Package trajectories says what a change score was computed from: the trajectories of past and present that the singular
-// spectrum transformations compare, whichever way they do.
 package sst
 
 import (
@@ -7,6 +5,9 @@ import (
 
 	"odradek/detectors"
 )
+
+// This file says what a change score was computed from: the trajectories of past and present that the singular
+// spectrum transformations compare, whichever way they do.
 
 // Compared gives the rows of a change score, in numbers of rows.
 type Compared struct {

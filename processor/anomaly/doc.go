@@ -1,4 +1,4 @@
-// Package events turns judged scores of one key and detector into anomalies:
+// Package anomaly turns judged scores of one key and detector into anomalies:
 // opened, updated, closed. It is pure.
 //
 // # The life of an anomaly

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// DeadLetters bounds the dead letters of a partition: at most Most among each Of records, counted in windows of Of
+// DeadLetterLimit bounds the dead letters of a partition: at most Most among each Of records, counted in windows of Of
 // records, one after another. Of 0: no bound.
 type DeadLetterLimit struct{ Most, Of int64 }
 
@@ -16,7 +16,7 @@ type LetterWindow struct{ Dead, Records int64 }
 // maxWindow is the largest window, in records.
 const maxWindow = 1_000_000_000
 
-// ParseDeadLetters reads a share of a window, such as 0.5/1000; off is no bound.
+// ParseDeadLetterLimit reads a share of a window, such as 0.5/1000; off is no bound.
 func ParseDeadLetterLimit(text string) (l DeadLetterLimit, err error) {
 	if text == "off" {
 		return l, nil

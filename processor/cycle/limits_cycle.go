@@ -1,13 +1,14 @@
-// Package limits computes the limits that a worker adapts while it runs: the bytes of a
-// cycle (Pace, Backpressure), the memory of each partition's state (Budget), the input that a restore
-// may have to replay (Arrivals), and the time that records wait for their schemas
-// (Patience). Each follows from measurements that its caller passes; none has a clock.
 package cycle
 
 import (
 	"math"
 	"time"
 )
+
+// This file computes the limits that a worker adapts while it runs: the bytes of a
+// cycle (Pace, Backpressure), the memory of each partition's state (Budget), the input that a restore
+// may have to replay (Arrivals), and the time that records wait for their schemas
+// (Patience). Each follows from measurements that its caller passes; none has a clock.
 
 // A cycle has a size at which partitions wait for the next one. The requests of a transaction take a fixed time whatever
 // its size, 10 to 30 ms beside the brokers and seconds where they are distant or throttled, so small cycles leave

@@ -1,9 +1,3 @@
-// Package outputs writes what the worker publishes: a table of topics (Table), the
-// encoders that turn a partition's results into their records (Writer), and the
-// record batches of one transaction (Payload).
-//
-// It knows no cycle and no commit. A partition has its Writer add to the Payload that is
-// open; the commit sends its batches.
 package cycle
 
 import (
@@ -14,6 +8,13 @@ import (
 	"odradek/processor/state"
 	"odradek/schemas/output"
 )
+
+// This file writes what the worker publishes: a table of topics (Table), the
+// encoders that turn a partition's results into their records (Writer), and the
+// record batches of one transaction (Payload).
+//
+// It knows no cycle and no commit. A partition has its Writer add to the Payload that is
+// open; the commit sends its batches.
 
 // Output names a topic that the worker writes: a row of Table.
 type Output int
@@ -30,7 +31,7 @@ const (
 	outputCount
 )
 
-// Spec describes a topic that the worker writes. Its creation, checks, settings,
+// TopicSpec describes a topic that the worker writes. Its creation, checks, settings,
 // schema, metrics and documentation follow from this row; only the function that writes
 // its records is separate.
 type TopicSpec struct {
@@ -59,14 +60,14 @@ type TopicSpec struct {
 	write func(w *Writer, p *Payload, s *state.State, work *metrics.Work, now time.Time) (bytes int, err error)
 }
 
-// Names are topic names by Output; "" where the topic is not written.
+// TopicNames are topic names by Output; "" where the topic is not written.
 type TopicNames [outputCount]string
 
 // SchemaIDs are the registry's ids of the schemas of Table, by Output; output.SingleObject without a
 // registry, output.JSON where the records are JSON.
 type SchemaIDs [outputCount]int32
 
-// Table lists the topics that the worker writes, apart from the changelogs (Changelog).
+// Outputs lists the topics that the worker writes, apart from the changelogs (Changelog).
 var Outputs = [outputCount]TopicSpec{
 	Scores: {Name: "scores", Setting: "SCORES_TOPIC", Holds: "the scores", Key: "series", Schema: output.ScoreSchema,
 		Numbered: output.NumberedScoreSchema,
@@ -97,7 +98,7 @@ var Outputs = [outputCount]TopicSpec{
 		write: writeCopies(Rekeyed)},
 }
 
-// Changelog describes the topic that holds the state of an input topic: one for each, with
+// ChangelogSpec describes the topic that holds the state of an input topic: one for each, with
 // as many partitions. Its setting is the prefix of the name.
 var ChangelogSpec = TopicSpec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state", Key: "series",
 	Configs: map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}}

@@ -59,7 +59,7 @@ const LeastBatch = 512
 // topicSlack is left of max.message.bytes for the batch header and estimates.
 const topicSlack = 4 << 10
 
-// Open asks the brokers for the output topics, which must exist. maxBytes bounds a batch, also below
+// OpenTopics asks the brokers for the output topics, which must exist. maxBytes bounds a batch, also below
 // a topic's max.message.bytes. The error joins the faults of all topics. There are no
 // changelogs yet.
 func OpenTopics(ctx context.Context, admin *kafka.Admin, names *TopicNames, maxBytes int) (*Topics, error) {
@@ -77,7 +77,7 @@ func OpenTopics(ctx context.Context, admin *kafka.Admin, names *TopicNames, maxB
 	return t, errors.Join(errs...)
 }
 
-// Lookup asks the brokers for a topic, which must exist; an empty name gives none.
+// LookupTopic asks the brokers for a topic, which must exist; an empty name gives none.
 // setting says in errors where the name comes from. A batch is bounded by maxBytes
 // where the topic's max.message.bytes is not known, and else by that and by most.
 func LookupTopic(ctx context.Context, admin *kafka.Admin, name, setting string, maxBytes, most int) (Topic, error) {

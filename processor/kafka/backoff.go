@@ -1,4 +1,3 @@
-// Package backoff spaces the attempts of a request that may succeed later.
 package kafka
 
 import (
@@ -7,11 +6,13 @@ import (
 	"time"
 )
 
-// Delay doubles from one attempt to the next, with jitter so that workers do not retry
+// This file spaces the attempts of a request that may succeed later.
+
+// backoff doubles from one attempt to the next, with jitter so that workers do not retry
 // all at once.
 type backoff struct{ first, most, next time.Duration }
 
-// New returns a Delay that begins at first and grows up to most.
+// newBackoff returns a Delay that begins at first and grows up to most.
 func newBackoff(first, most time.Duration) backoff { return backoff{first: first, most: most} }
 
 // Next returns how long to wait before the next attempt: between half of the delay and all of it.
@@ -30,7 +31,7 @@ func (d *backoff) Reset() { d.next = 0 }
 // Wait sleeps for Next, or returns the cause of the context's end.
 func (d *backoff) Wait(ctx context.Context) error { return sleep(ctx, d.Next()) }
 
-// Sleep waits for d, or returns the cause of the context's end.
+// sleep waits for d, or returns the cause of the context's end.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -40,7 +40,7 @@ type codeError struct {
 func (e *codeError) Error() string { return fmt.Sprintf("[%d] %s", int(e.code), e.name) }
 func (e *codeError) Unwrap() error { return e.code }
 
-// CodeError returns the error of a response's code, nil of 0. It wraps a kafkago.Error.
+// newCodeError returns the error of a response's code, nil of 0. It wraps a kafkago.Error.
 func newCodeError[C ~int | ~int16](code C) error {
 	if code == 0 {
 		return nil

@@ -149,7 +149,7 @@ func (p *epochEnd) diverged() *DivergedError {
 	return nil
 }
 
-// Diverged asks the leaders whether the logs still have what was read before
+// DivergedOffsets asks the leaders whether the logs still have what was read before
 // positions, and returns those that have not. A position without an epoch is not
 // asked about.
 func DivergedOffsets(ctx context.Context, c *Cluster, positions map[record.TP]Offset) (map[record.TP]*DivergedError, error) {

@@ -14,7 +14,7 @@ import (
 	"odradek/processor/kafka/record"
 )
 
-// Config says how to fetch. The zero value reads uncommitted data too.
+// FetchConfig says how to fetch. The zero value reads uncommitted data too.
 type FetchConfig struct {
 	ReadCommitted bool // only committed transactions, up to the last stable offset
 
@@ -66,7 +66,7 @@ type Fetcher struct {
 	closed     bool
 }
 
-// Source is a partition that is fetched from a position on. A new position takes a new
+// FetchSource is a partition that is fetched from a position on. A new position takes a new
 // Source, which gets no chunk of the old one.
 type FetchSource struct {
 	f  *Fetcher
@@ -159,7 +159,7 @@ func (c *Chunk) Release() {
 	s.f.mu.Unlock()
 }
 
-// New returns a Fetcher without partitions.
+// NewFetcher returns a Fetcher without partitions.
 func NewFetcher(c *Client, cfg FetchConfig) *Fetcher {
 	if cfg.MaxWait <= 0 {
 		cfg.MaxWait = 500 * time.Millisecond

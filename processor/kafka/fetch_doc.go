@@ -1,4 +1,6 @@
-// Package fetch reads partitions, each from its leader, ahead of their consumer.
+package kafka
+
+// This file reads partitions, each from its leader, ahead of their consumer.
 //
 // # The path of a chunk
 //
@@ -28,4 +30,3 @@
 //
 // The list of aborted transactions comes with each response (KIP-98) and is complete for
 // its range, also for transactions that began before it. It is not in order.
-package kafka

@@ -16,7 +16,7 @@ import (
 	"odradek/processor/kafka/record"
 )
 
-// request is a Fetch of v4 to v11 for partitions of one broker, outside
+// fetchRequest is a Fetch of v4 to v11 for partitions of one broker, outside
 // fetch sessions (KIP-227). It holds its response: the records of each partition
 // in a buffer of their own, so that a partition whose consumer is slow keeps no
 // other partition's bytes. After an error it may still be written to by the

@@ -1,4 +1,3 @@
-// Package clienttest opens the client for the tests of the packages that use it.
 package kafka
 
 import (
@@ -11,7 +10,9 @@ import (
 	"odradek/processor/kafka/internal/brokertest"
 )
 
-// Open returns a client that is closed with the test.
+// This file opens the client for the tests of the packages that use it.
+
+// OpenForTest returns a client that is closed with the test.
 func OpenForTest(t testing.TB, brokers []string) *Client {
 	t.Helper()
 	c, err := Open(brokertest.Within(t, 20*time.Second), Config{Brokers: brokers})
@@ -22,7 +23,7 @@ func OpenForTest(t testing.TB, brokers []string) *Client {
 	return c
 }
 
-// Producer returns an initialised producer; "" makes one without transactions.
+// ProducerForTest returns an initialised producer; "" makes one without transactions.
 func ProducerForTest(t testing.TB, c *Client, id string) *Producer {
 	t.Helper()
 	p := c.NewProducer(ProducerConfig{TransactionalID: id})
@@ -32,7 +33,7 @@ func ProducerForTest(t testing.TB, c *Client, id string) *Producer {
 	return p
 }
 
-// TLS returns what kafka.NewTLS makes of files that are right.
+// TLSForTest returns what kafka.NewTLS makes of files that are right.
 func TLSForTest(t testing.TB, cfg TLSConfig) *tls.Config {
 	t.Helper()
 	out, err := NewTLS(cfg)
@@ -40,7 +41,7 @@ func TLSForTest(t testing.TB, cfg TLSConfig) *tls.Config {
 	return out
 }
 
-// SASL returns a mechanism with credentials that can be used.
+// SASLForTest returns a mechanism with credentials that can be used.
 func SASLForTest(t testing.TB, mechanism, user, password string) sasl.Mechanism {
 	t.Helper()
 	m, err := NewSASL(mechanism, user, password)

@@ -15,7 +15,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Config describes a membership.
+// GroupConfig describes a membership.
 type GroupConfig struct {
 	Group  string
 	Topics []string
@@ -49,7 +49,7 @@ const (
 	envSessionTimeout = "ODRADEK_SESSION_TIMEOUT"
 )
 
-// EventKind is what an Event means for its partitions.
+// GroupEventKind is what an Event means for its partitions.
 type GroupEventKind int
 
 const (
@@ -68,7 +68,7 @@ const (
 // String returns the kind in lower case.
 func (k GroupEventKind) String() string { return [...]string{"assigned", "revoked", "lost"}[k] }
 
-// Event is a change of the partitions that the member holds.
+// GroupEvent is a change of the partitions that the member holds.
 type GroupEvent struct {
 	Kind       GroupEventKind
 	Generation Generation
@@ -90,7 +90,7 @@ func (e GroupEvent) Done() {
 	}
 }
 
-// ErrLost says that a member has lost the partitions that it held in the generation
+// ErrMembershipLost says that a member has lost the partitions that it held in the generation
 // that was asked about.
 var ErrMembershipLost = errors.New("kafka: membership lost")
 
@@ -116,7 +116,7 @@ type Member struct {
 	missing    map[string]bool // topics that a plan has waited for in vain, until they are there
 }
 
-// Join starts a membership. It lasts until Leave, until the context ends
+// JoinGroup starts a membership. It lasts until Leave, until the context ends
 // (at once, without a hand-over: the group finds out after SessionTimeout) or
 // until an error that a retry cannot mend, which Err returns.
 func JoinGroup(ctx context.Context, c *Client, cfg GroupConfig) *Member {

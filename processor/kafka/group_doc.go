@@ -1,4 +1,6 @@
-// Package group implements a member of a consumer group: it reports which partitions are
+package kafka
+
+// This file implements a member of a consumer group: it reports which partitions are
 // assigned to this worker, and until when. It implements the classic protocol (JoinGroup, SyncGroup,
 // Heartbeat) with cooperative rebalancing (KIP-429) and static members (KIP-345).
 //
@@ -31,4 +33,3 @@
 //
 // A static leader that restarts is not named leader again (KIP-814), so that every
 // member compares the partition counts, see membership.compareCounts.
-package kafka

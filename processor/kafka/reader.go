@@ -10,7 +10,7 @@ import (
 // maxResponse is more than any broker sends: a size beyond it is not Kafka.
 const maxResponse = 1 << 30
 
-// Reader reads a response field by field from the connection, so that the records
+// wireReader reads a response field by field from the connection, so that the records
 // of a fetch go from the socket to their own buffer in one copy. The first error
 // sticks, and everything after it reads as zero: one look at Err, or at what End
 // returns, does for many fields. No length is believed beyond what the response has
@@ -22,7 +22,7 @@ type wireReader struct {
 	tmp  [256]byte
 }
 
-// NewReader reads from memory what has neither size nor header, such as what another
+// newWireReader reads from memory what has neither size nor header, such as what another
 // member of a group wrote: nothing in it is trusted.
 func newWireReader(b []byte) *wireReader { return &wireReader{r: bytes.NewReader(b), left: len(b)} }
 

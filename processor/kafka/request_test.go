@@ -159,7 +159,7 @@ func FuzzFetchResponse(f *testing.F) {
 	})
 }
 
-// TestFuzzCorpusIsKept: what fuzzing found stays in the repository, and runs with
+// TestFetchFuzzCorpusIsKept: what fuzzing found stays in the repository, and runs with
 // every test.
 func TestFetchFuzzCorpusIsKept(t *testing.T) {
 	for _, target := range []string{"FuzzFetchResponse"} {

@@ -2,7 +2,7 @@ package kafka
 
 import "time"
 
-// Seen is what the responses to a source's requests say about its partition, also those
+// FetchSeen is what the responses to a source's requests say about its partition, also those
 // without records, and how long ago the last one was.
 type FetchSeen struct {
 	HighWatermark, LastStable int64 // -1: there is no response yet

@@ -7,7 +7,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// Message is a request that is written and read here and not by kafka-go: an API
+// wireMessage is a request that is written and read here and not by kafka-go: an API
 // version that kafka-go does not have, or a response that is to stay raw.
 type wireMessage interface {
 	protocol.Message
@@ -17,7 +17,7 @@ type wireMessage interface {
 	Exchange(rw io.ReadWriter, highest int16, correlation int32, clientID string) (protocol.Message, error)
 }
 
-// AppendRequest begins a request: a place for its size, and the header (v2 for
+// appendRequest begins a request: a place for its size, and the header (v2 for
 // a flexible version, KIP-482, else v1).
 func appendRequest(b []byte, key protocol.ApiKey, version int16, correlation int32, clientID string, flexible bool) []byte {
 	be := binary.BigEndian
@@ -33,20 +33,20 @@ func appendRequest(b []byte, key protocol.ApiKey, version int16, correlation int
 	return b
 }
 
-// WriteRequest fills in the size of what AppendRequest began and sends it.
+// writeRequest fills in the size of what AppendRequest began and sends it.
 func writeRequest(w io.Writer, b []byte) error {
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	_, err := w.Write(b)
 	return err
 }
 
-// AppendString appends a string with its length in two bytes.
+// appendString appends a string with its length in two bytes.
 func appendString(b []byte, s string) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
 	return append(b, s...)
 }
 
-// AppendCompactString appends a string with its length plus one as a varint (KIP-482).
+// appendCompactString appends a string with its length plus one as a varint (KIP-482).
 func appendCompactString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s)+1)), s...)
 }

@@ -18,7 +18,7 @@ type PartitionStatus struct {
 	Lag         int64
 	Keys        int64
 	Bytes       int64            // approximate memory of the state
-	Watermark   int64            // event time in us before which no sample is expected; keystate.NoTime without a sample
+	Watermark   int64            // event time in us before which no sample is expected; state.NoTime without a sample
 	Remaining   int64            // while restoring: offsets yet to be read
 	Open        map[string]int64 // anomalies that are open, by detector; read only
 	Held        int64

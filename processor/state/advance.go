@@ -42,7 +42,7 @@ func (a *Advances) Decide(to int64) bool {
 	}
 	record := a.cfg.Record(a.at.next)
 	if a.journal.Newest() != a.journal.Open || a.at.next != a.journal.Open.Start() {
-		panic(fmt.Sprintf("keystate: an advance at offset %d, behind samples that are not committed", record))
+		panic(fmt.Sprintf("state: an advance at offset %d, behind samples that are not committed", record))
 	}
 	a.decisions.Make(Advance, nil, encodeAdvance(to), record)
 	return true

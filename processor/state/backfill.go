@@ -24,7 +24,7 @@ import "math"
 // State. BeginReplay takes it from the floor.
 func (p *position) BackfillTo(offset int64) {
 	if p.next != math.MinInt64 {
-		panic("keystate: BackfillTo of a state that has begun")
+		panic("state: BackfillTo of a state that has begun")
 	}
 	p.backfill = p.first(offset)
 }

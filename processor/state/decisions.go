@@ -76,11 +76,11 @@ type Decisions struct {
 // is decided in one.
 func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || k == Reading || kinds[k].Name == "" {
-		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
+		panic(fmt.Sprintf("state: kind %d is not the caller's to decide", k))
 	}
 	offset = s.at.first(offset)
 	if s.journal.Replaying || s.journal.Started() && offset < s.at.next {
-		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.at.turn()))
+		panic(fmt.Sprintf("state: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.at.turn()))
 	}
 	if !s.journal.Started() {
 		s.begin(offset)
@@ -89,7 +89,7 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 	if read := kinds[k].Read; read != nil {
 		var err error
 		if d.Value, err = read(d.Content); err != nil {
-			panic(fmt.Sprintf("keystate: decision of kind %d with content that cannot be read: %v", k, err))
+			panic(fmt.Sprintf("state: decision of kind %d with content that cannot be read: %v", k, err))
 		}
 	}
 	s.log.Add(d)

@@ -21,7 +21,7 @@ type detector struct {
 	sparing detectors.Sparing
 }
 
-// LeastShared is the least number of values of a full window whose rows tasks share:
+// leastShared is the least number of values of a full window whose rows tasks share:
 // packing fewer again takes less time than finding the series' previous task.
 const leastShared = 32
 

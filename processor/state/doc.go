@@ -1,4 +1,4 @@
-// Package keystate holds the state of one input partition: for every series key a
+// Package state holds the state of one input partition: for every series key a
 // window of rows, what its detectors need of the past, and the samples that wait
 // for their turn. It is pure: no Kafka, no clock, no log.
 //
@@ -9,14 +9,14 @@
 //
 // # The path of a sample
 //
-//	Fold     held if its time may be wrong (package suspects)
+//	Fold     held if its time may be wrong (leapvotes.go)
 //	         key looked up, order and duplicates checked (fold.go, gate.go)
-//	         held until the watermark reaches it, if Lateness > 0 (package reorder)
+//	         held until the watermark reaches it, if Lateness > 0 (package series)
 //	         row into the key's windows (package series), progress of its detectors counted,
-//	         tasks that became due packed into the batch (package tasks)
+//	         tasks that became due packed into the batch (tasks.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
 //	         anomalies to Events (judge.go), carries to their keys (pack.go)
-//	Mark     the samples so far are an undo unit that ends at an offset (package undo)
+//	Mark     the samples so far are an undo unit that ends at an offset (undo.go)
 //	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
 //	Floor    where a replay has to begin if the cycle is committed
 //
@@ -75,7 +75,7 @@
 //	sweeps     sweeps     when keys past their TTL and silent ones are looked for (sweeps.go, package expiry)
 //	orphans    orphans    anomalies that nothing continues (orphans.go)
 //	folder     folder     samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which
-//	                      wait in a tasks.Queue (package tasks)
+//	                      wait in a tasks.Queue (tasks.go)
 //	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
 //	alerts     alerts     what the judge and the rules store for a key, saved before it changes (alerts.go)
 //	mutes      Mutes      the mute rules in force (package rules)
@@ -104,7 +104,7 @@
 //	H name                head: everything about the key but full segments
 //	P name fragment       a fragment of a head that is too large for one record
 //	S name window number  segment: rows of the window, written once when full
-//	B name offset sum     block: held samples, written once when full (package heldblock)
+//	B name offset sum     block: held samples, written once when full (package checkpoint)
 //	E name                eviction: the key's samples below an offset are forgotten
 //	D kind subject offset another decision
 //
@@ -128,7 +128,7 @@
 //     want and maxBytes are. So a replay, which begins after the head of each key,
 //     has no change to publish, and publishes none: those that were published stand even
 //     where the executor that replays would find them elsewhere.
-//   - A silence opens and closes by the times of samples alone (package silence). Its
+//   - A silence opens and closes by the times of samples alone (silencewatch.go). Its
 //     state changes at once, but the event is added to Events after those of the tasks that
 //     wait, as is the end of an evicted key, so that the order of Events does not
 //     depend on the batches either.
@@ -136,7 +136,7 @@
 //     their key until the first live sample closes them: a restore has no cycle
 //     to publish that in. A key whose last detector was removed stays until then.
 //   - An anomaly belongs to the mode, live or shadow, in which its detector opened it. A change of the mode is a
-//     decision (package ruling); the next score of each series ends what is open in the other mode, and
+//     decision (package rules); the next score of each series ends what is open in the other mode, and
 //     the key's head says until then which it is.
 //   - A key's history of scores survives a change of the threshold, unless the new one
 //     has another number of scores; then it begins empty. Anomalies go on either way. Which scores
@@ -151,7 +151,7 @@
 //     undo needs only the rows that were overwritten.
 //   - A summary of what has left a detector's window (package series) is folded when
 //     a task is due, so that it changes once a stride, and by a replay too.
-//   - A task's float32 rows are centred on a value of their own (package tasks). An earlier
+//   - A task's float32 rows are centred on a value of their own (tasks.go). An earlier
 //     center could be a spike, or the level before a shift, and would cost digits for a
 //     whole window.
 package state

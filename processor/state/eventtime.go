@@ -1,13 +1,14 @@
-// Package eventtime has the arithmetic of event times: microseconds since the epoch, any
-// int64 but the smallest, which stands for no time.
 package state
 
 import "math"
 
-// None stands for the event time of no sample.
+// This file has the arithmetic of event times: microseconds since the epoch, any
+// int64 but the smallest, which stands for no time.
+
+// noTime stands for the event time of no sample.
 const noTime = math.MinInt64
 
-// Before returns the time that is a number of microseconds before t, not negative, or the
+// timeBefore returns the time that is a number of microseconds before t, not negative, or the
 // smallest time if there is none as early.
 func timeBefore(t, microseconds int64) int64 {
 	if d := t - microseconds; d <= t && d > noTime {

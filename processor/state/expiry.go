@@ -1,5 +1,3 @@
-// Package expiry finds the series of a partition to evict: the least
-// recently used one where memory is short, and those past their TTL.
 package state
 
 import (
@@ -10,7 +8,10 @@ import (
 	"odradek/processor/state/internal/heap"
 )
 
-// Keys is what an Evictor knows of the keys of a partition.
+// This file finds the series of a partition to evict: the least
+// recently used one where memory is short, and those past their TTL.
+
+// evictable is what an Evictor knows of the keys of a partition.
 type evictable[K any] struct {
 	All     func(yield func(K) bool) // visits the keys, in any order
 	Len     func() int               // the number of keys
@@ -18,14 +19,14 @@ type evictable[K any] struct {
 	Compare func(a, b K) int // orders keys of which several had a sample at one offset
 }
 
-// Last is when a key was last used.
+// lastUse is when a key was last used.
 type lastUse struct {
 	Offset int64 // of its last sample
 	Time   int64 // of its newest sample
 	Gone   bool  // the key is not one of the partition any more
 }
 
-// Evictor finds the least recently used key, and the keys past their TTL.
+// evictor finds the least recently used key, and the keys past their TTL.
 type evictor[K any] struct {
 	keys evictable[K]
 	ttl  int64 // microseconds; 0: keys do not expire
@@ -37,7 +38,7 @@ type evictor[K any] struct {
 	oldest int64 // no key's newest sample is older
 }
 
-// New returns an Evictor of keys that expire after ttl microseconds (0: never).
+// newExpiry returns an Evictor of keys that expire after ttl microseconds (0: never).
 func newExpiry[K any](ttl int64, keys evictable[K]) evictor[K] {
 	return evictor[K]{
 		keys: keys, ttl: ttl, next: math.MaxInt64, oldest: math.MaxInt64,

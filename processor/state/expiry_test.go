@@ -16,7 +16,7 @@ type expiryTestKey struct {
 	gone         bool
 }
 
-// partition returns n keys.
+// expiryTestPartition returns n keys.
 func expiryTestPartition(n int) []*expiryTestKey {
 	keys := make([]*expiryTestKey, n)
 	for i := range keys {

@@ -14,7 +14,7 @@ import (
 // meaning.
 func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	if sm.Offset < s.next {
-		panic(fmt.Sprintf("keystate: offset %d is folded after %d", sm.Offset, s.next-1))
+		panic(fmt.Sprintf("state: offset %d is folded after %d", sm.Offset, s.next-1))
 	}
 	s.newest = sm.Offset
 	if s.slow || s.backfilling() && sm.Offset >= s.backfill {

@@ -1,10 +1,3 @@
-// Package groups puts anomalies of several series that open together, within a window of event time, into one
-// group.
-//
-// Every series stores, for each detector, the group of its last anomaly (events.State), and that of its
-// silence while it is silent. An Index holds these groups by the part of the key that the series have in common.
-// It is derived from the series alone, and so restored with them. A group is forgotten
-// with the last series that stores it.
 package state
 
 import (
@@ -15,7 +8,15 @@ import (
 	"odradek/processor/anomaly"
 )
 
-// Index holds the groups that series store. In the zero value only anomalies of the same event time share
+// This file puts anomalies of several series that open together, within a window of event time, into one
+// group.
+//
+// Every series stores, for each detector, the group of its last anomaly (events.State), and that of its
+// silence while it is silent. An Index holds these groups by the part of the key that the series have in common.
+// It is derived from the series alone, and so restored with them. A group is forgotten
+// with the last series that stores it.
+
+// groupIndex holds the groups that series store. In the zero value only anomalies of the same event time share
 // a group.
 type groupIndex struct {
 	Window int64 // microseconds that the openings of a group lie apart from its first, at most
@@ -23,7 +24,7 @@ type groupIndex struct {
 	names map[string][]groupEntry // in order
 }
 
-// entry is a group, and how often series store it.
+// groupEntry is a group, and how often series store it.
 type groupEntry struct {
 	*anomaly.Group
 	n int

@@ -61,7 +61,7 @@ func (h *held) take(k *Key, due bool) (time, offset int64, values []float64) {
 // undoHold undoes hold.
 func (h *held) undoHold(k *Key, time, offset int64) {
 	if !k.Held.Remove(time, offset) {
-		panic("keystate: a held sample to be taken back is not there")
+		panic("state: a held sample to be taken back is not there")
 	}
 	if k.Held.Len() == 0 {
 		h.keys.Bytes -= k.Held.Bytes()

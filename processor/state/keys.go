@@ -134,7 +134,7 @@ func (s *Keys) evictOldest(offset int64) bool {
 func (s *Keys) Trim(limit, offset int64) (n int) {
 	offset = s.at.first(offset)
 	if s.journal.Replaying || offset < s.at.next {
-		panic(fmt.Sprintf("keystate: Trim at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
+		panic(fmt.Sprintf("state: Trim at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
 	}
 	for s.size() > limit && s.Len() > 1 {
 		s.evictOldest(offset)

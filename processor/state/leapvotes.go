@@ -1,4 +1,12 @@
-// Package suspects decides which leaps of event time are accepted, so that one bad clock does not
+package state
+
+import (
+	"slices"
+
+	"odradek/processor/state/checkpoint"
+)
+
+// This file decides which leaps of event time are accepted, so that one bad clock does not
 // move the watermark of a partition.
 //
 // A sample whose time is more than a limit, the largest jump, past the partition's largest
@@ -8,15 +16,8 @@
 // jump. The majority accepts or rejects it; it is accepted, too, as soon as the largest time
 // has come within the jump of it. A suspect votes like any other sample, so a partition that
 // was quiet for a week accepts the third sample after.
-package state
 
-import (
-	"slices"
-
-	"odradek/processor/state/checkpoint"
-)
-
-// Suspect is a sample that waits for the votes.
+// leapSuspect is a sample that waits for the votes.
 type leapSuspect[S any] struct {
 	Offset, Time int64
 	Sample       S
@@ -27,7 +28,7 @@ type leapSuspect[S any] struct {
 // Votes returns the number of votes on the suspect, and how many of them are for it.
 func (u *leapSuspect[S]) Votes() (votes, agree uint8) { return u.votes, u.agree }
 
-// Jury holds the suspects of a partition and takes the votes on them.
+// leapVotes holds the suspects of a partition and takes the votes on them.
 type leapVotes[S any] struct {
 	clone    func(S) S
 	bits     uint8           // of an offset, that number the samples of a record
@@ -38,7 +39,7 @@ type leapVotes[S any] struct {
 	recall []checkpoint.HeldSuspect // those of the floor that Recall has not found yet
 }
 
-// New returns a Jury without suspects, where jump microseconds are the largest jump (0: any).
+// newLeapVotes returns a Jury without suspects, where jump microseconds are the largest jump (0: any).
 // The last bits of an offset number the samples of a record. clone copies the sample of a suspect, which
 // outlives the call that brings it.
 func newLeapVotes[S any](jump int64, bits uint8, clone func(S) S) leapVotes[S] {

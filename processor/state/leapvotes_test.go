@@ -135,7 +135,7 @@ func TestJury(t *testing.T) {
 	}
 }
 
-// TestReplay judges the samples of a replay by the jump of the reading in force, or of a repair below its offset, and counts
+// TestLeapVotesReplay judges the samples of a replay by the jump of the reading in force, or of a repair below its offset, and counts
 // the suspects that are lost.
 func TestLeapVotesReplay(t *testing.T) {
 	j := newJury(50)

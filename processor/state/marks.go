@@ -30,19 +30,19 @@ func (s *State) Mark(next int64) {
 	unlogged := s.Decisions.log.Unlogged()
 	switch {
 	case s.journal.Replaying:
-		panic("keystate: Mark during replay")
+		panic("state: Mark during replay")
 	case !s.folder.tasks.Empty() || !s.gate.idle():
-		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
+		panic("state: Mark with tasks that are not applied, or before Fits was true")
 	case len(unlogged) > 0 && unlogged[0].Offset < s.journal.Open.Start():
-		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
+		panic("state: Mark before Snapshot has emitted the decisions of the last mark")
 	case s.changed.Before(s.journal.Open.Start()):
-		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
+		panic("state: Mark before Snapshot has emitted the keys whose anomalies have changed")
 	case next < s.next:
-		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
+		panic(fmt.Sprintf("state: mark at %d, but %d is folded", next, s.next-1))
 	case next == s.journal.Open.Start():
 		return
 	case len(unlogged) > 0 && unlogged[len(unlogged)-1].Offset >= next && !unlogged[len(unlogged)-1].Kind.BetweenRecords():
-		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
+		panic(fmt.Sprintf("state: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
 	}
 	s.sweeps.pass(next)
 	s.journal.Mark(s.Suspects.floor(next))
@@ -55,10 +55,10 @@ func (s *State) Mark(next int64) {
 func (s *State) Committed(next int64) {
 	next = s.first(next)
 	if unlogged := s.Decisions.log.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
-		panic("keystate: decisions were committed that Snapshot has not emitted")
+		panic("state: decisions were committed that Snapshot has not emitted")
 	}
 	if s.changed.Before(next) {
-		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
+		panic("state: changes of anomalies were committed whose keys Snapshot has not emitted")
 	}
 	s.journal.Commit(next)
 	s.Restore.committed(next)
@@ -71,11 +71,11 @@ func (s *State) Rollback(to int64) error {
 		return nil
 	}
 	if s.journal.Replaying {
-		return errors.New("keystate: rollback during replay, restore again")
+		return errors.New("state: rollback during replay, restore again")
 	}
 	to = s.first(to)
 	if err := s.journal.Check(to); err != nil {
-		return fmt.Errorf("keystate: %w", err)
+		return fmt.Errorf("state: %w", err)
 	}
 	s.folder.tasks.Drop()
 	s.folder.tasks.Invalidate()

@@ -4,7 +4,7 @@ import (
 	"odradek/processor/state/rules"
 )
 
-// Standing holds the rules in force of one kind that an operator decides on. They are a decision of the partition's owner, as rulings are:
+// standing holds the rules in force of one kind that an operator decides on. They are a decision of the partition's owner, as rulings are:
 // a replay judges by the rules that were in force at the sample or, for one that was held, when it was released.
 type standing[L any] struct {
 	Folded L // for the sample that is folded next
@@ -15,18 +15,18 @@ type standing[L any] struct {
 	tasks     rulingQueue
 }
 
-// Mutes holds the mute rules in force.
+// muteRules holds the mute rules in force.
 type muteRules = standing[rules.MuteList]
 
-// Learned holds the rules in force that labels have taught.
+// learnedRules holds the rules in force that labels have taught.
 type learnedRules = standing[rules.LearnedList]
 
-// NewMutes returns the mute rules of a state.
+// newMuteRules returns the mute rules of a state.
 func newMuteRules(log *rules.DecisionLog, q rulingQueue) muteRules {
 	return muteRules{kind: rules.KindMutes, decisions: log, tasks: q}
 }
 
-// NewLearned returns the learned rules of a state.
+// newLearnedRules returns the learned rules of a state.
 func newLearnedRules(log *rules.DecisionLog, q rulingQueue) learnedRules {
 	return learnedRules{kind: rules.KindLearned, decisions: log, tasks: q}
 }

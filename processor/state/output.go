@@ -78,7 +78,7 @@ func (o *Output) addBlock(p *pending, b *detectors.Batch) {
 		return
 	}
 	if len(data) > detectors.MaxBlock {
-		panic(fmt.Sprintf("keystate: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
+		panic(fmt.Sprintf("state: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
 	}
 	times, words := o.tasks.Times(&p.scoringTask)
 	offset := int64(words[len(words)-1] >> 1)

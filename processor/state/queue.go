@@ -1,13 +1,3 @@
-// Package tasks packs the tasks of a partition's series into batches, and queues them until
-// they have scores.
-//
-// A task's rows are those of a full window (Setup.Full), or as many as the window has yet. Packed
-// as float32 they are centred on a value that blocks of consecutive windows have in common
-// (detectors.CenterRows), so that their tasks can share rows in a batch. A window that changes its level is packed
-// as float64 (detectors.ChangesLevel).
-//
-// The ring of a window is overwritten before the scores come. So the queue has the times of
-// a task's rows and, for a detector that may explain its scores, their values.
 package state
 
 import (
@@ -18,7 +8,18 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Queue holds the tasks that are packed but not scored, and rows and calls that wait behind them. K
+// This file packs the tasks of a partition's series into batches, and queues them until
+// they have scores.
+//
+// A task's rows are those of a full window (Setup.Full), or as many as the window has yet. Packed
+// as float32 they are centred on a value that blocks of consecutive windows have in common
+// (detectors.CenterRows), so that their tasks can share rows in a batch. A window that changes its level is packed
+// as float64 (detectors.ChangesLevel).
+//
+// The ring of a window is overwritten before the scores come. So the queue has the times of
+// a task's rows and, for a detector that may explain its scores, their values.
+
+// taskQueue holds the tasks that are packed but not scored, and rows and calls that wait behind them. K
 // identifies a series.
 type taskQueue[K comparable] struct {
 	cachePacker
@@ -29,13 +30,13 @@ type taskQueue[K comparable] struct {
 	deferred []func()
 }
 
-// Pending is an entry of the queue.
+// pendingTasks is an entry of the queue.
 type pendingTasks[K comparable] struct {
 	Key K
 	scoringTask
 }
 
-// Task is a task without scores yet, or something that waits behind one.
+// scoringTask is a task without scores yet, or something that waits behind one.
 // copies.words has from at on: times, the words of the fresh rows and, for a detector that
 // explains or has a guard, the columns' centers, and values and times of the fresh rows and of those before that a score covers; of a
 // warming-up row what WarmedUp returns. The first times are those of X, or of a steady detector only those that its rows are
@@ -61,7 +62,7 @@ const (
 // maxPending bounds the memory of tasks that wait for their scores, in words.
 const maxPending = 1 << 18
 
-// New returns an empty queue for tasks of these detectors, whose Index counts them. turn is where the
+// newTaskQueue returns an empty queue for tasks of these detectors, whose Index counts them. turn is where the
 // offset is in whose turn tasks are added.
 func newTaskQueue[K comparable](dets []*series.Setup, turn *int64) taskQueue[K] {
 	q := taskQueue[K]{turn: turn, cachePacker: cachePacker{packer: packer{detectors: make([]detector, len(dets))}}}

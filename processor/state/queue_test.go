@@ -27,7 +27,7 @@ func (d scorer) AppendFindings(dst []detectors.Finding, _ detectors.Rows) []dete
 	return dst
 }
 
-// entry is what a queue should have.
+// taskEntry is what a queue should have.
 type taskEntry struct {
 	key    int // index of the series; of a function its number
 	index  int32

@@ -27,7 +27,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 // is the first mark. Restore.EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
 	if !s.journal.Replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
-		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
+		panic("state: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.Suspects.endReplay()
 	s.next, s.newest = s.Restore.end, math.MinInt64

@@ -63,7 +63,7 @@ var ErrReading = errors.New("the former way of reading them cannot be rebuilt")
 // ErrCorrupt for those that no Snapshot has emitted.
 func (s *Restore) Load(key, value []byte) error {
 	if s.journal.Started() {
-		return errors.New("keystate: Load into a state that has begun")
+		return errors.New("state: Load into a state that has begun")
 	}
 	s.begin()
 	return s.loader.Load(key, value)
@@ -101,10 +101,10 @@ func (s *Restore) bytes() int64 {
 // finish ends loading, for a replay of the input from f to the committed offset.
 func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 	if s.journal.Started() {
-		return errors.New("keystate: replay into a state that has begun")
+		return errors.New("state: replay into a state that has begun")
 	}
 	if f.Offset > committed {
-		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", s.cfg.Record(f.Offset),
+		return fmt.Errorf("state: the replay floor %d is above the committed offset %d: %w", s.cfg.Record(f.Offset),
 			s.cfg.Record(committed), ErrAhead)
 	}
 	s.begin()
@@ -124,17 +124,17 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 			continue
 		}
 		if top = max(top, k.AsOf); k.AsOf > committed && !ahead {
-			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), s.cfg.Record(k.AsOf),
+			return fmt.Errorf("state: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), s.cfg.Record(k.AsOf),
 				s.cfg.Record(committed), ErrAhead)
 		}
 		if err := s.loader.Incomplete(k); err != nil {
-			return fmt.Errorf("keystate: key %s: %w", Digest(k.Name()), err)
+			return fmt.Errorf("state: key %s: %w", Digest(k.Name()), err)
 		}
 		differ.Add(k.Name(), s.loader.Mismatches(k))
 	}
 	list, unreadable := s.readings.mismatches(f.Offset, committed)
 	if unreadable {
-		return fmt.Errorf("keystate: the records from offset %d to %d were read for a grid that is not configured any more: %w",
+		return fmt.Errorf("state: the records from offset %d to %d were read for a grid that is not configured any more: %w",
 			s.cfg.Record(f.Offset), s.cfg.Record(committed), ErrReading)
 	}
 	for _, m := range list {
@@ -146,7 +146,7 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 	s.Mismatched = differ.Sorted()
 	if d := s.decisions.log.Begin(f.Offset); d != nil {
 		if top = max(top, d.Offset); (d.Offset > committed || d.Offset == committed && !d.Kind.BetweenRecords()) && !ahead {
-			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
+			return fmt.Errorf("state: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
 				s.cfg.Record(committed), ErrAhead)
 		}
 	}
@@ -191,7 +191,7 @@ func (s *Restore) Dropped() (n int) {
 func (s *Restore) Shed(offset int64) (n int) {
 	offset = s.at.first(offset)
 	if s.journal.Replaying || offset < s.at.next {
-		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
+		panic(fmt.Sprintf("state: Shed at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
 	}
 	for _, k := range s.dropped {
 		if k.Dead {
@@ -222,7 +222,7 @@ var replayStride = 4096 // changed by tests
 // step sees each sample of a replay before it is folded.
 func (s *Restore) step(sm *Sample) {
 	if sm.Offset >= s.end {
-		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.end))
+		panic(fmt.Sprintf("state: replay of offset %d, the committed offset is %d", sm.Offset, s.end))
 	}
 	s.suspects.replay(sm.Offset)
 	if s.replayed++; s.replayed >= replayStride && s.cfg.Number(sm.Offset) == 0 { // a mark is between two records

@@ -1,5 +1,3 @@
-// Package rules holds what a partition's scores are judged by: the rulings of its detectors (package ruling), the mute
-// rules (package mute) and the learned rules (package learned) in force. All are standing decisions (package decisions).
 package state
 
 import (
@@ -9,14 +7,17 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Queue holds the tasks that wait for their scores.
+// This file holds what a partition's scores are judged by: the rulings of its detectors (package ruling), the mute
+// rules (package mute) and the learned rules (package learned) in force. All are standing decisions (package decisions).
+
+// rulingQueue holds the tasks that wait for their scores.
 type rulingQueue interface {
 	Empty() bool
 	// Defer calls a function after the results of the tasks that are in the queue.
 	Defer(do func())
 }
 
-// Rulings holds the rulings in force of the detectors. Package ruling says why they are decisions, and when one
+// rulings holds the rulings in force of the detectors. Package ruling says why they are decisions, and when one
 // is made.
 type rulings struct {
 	// Missing: a configured ruling is not yet in force.
@@ -29,7 +30,7 @@ type rulings struct {
 	changed   func()
 }
 
-// NewRulings returns the rulings of a state's detectors. turn returns the offset of the newest sample; changed is called
+// newRulings returns the rulings of a state's detectors. turn returns the offset of the newest sample; changed is called
 // when another ruling is to be in force.
 func newRulings(dets []*series.Setup, log *rules.DecisionLog, q rulingQueue, turn func() int64, changed func()) rulings {
 	return rulings{dets: dets, decisions: log, tasks: q, turn: turn, changed: changed}

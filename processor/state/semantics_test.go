@@ -260,7 +260,7 @@ func TestMisusePanics(t *testing.T) {
 			cfg := one(&fake{window: 4, least: 2}, 1)
 			cfg.MaxKeys = 1
 			defer func() {
-				if v, ok := recover().(string); !ok || !strings.HasPrefix(v, "keystate: ") {
+				if v, ok := recover().(string); !ok || !strings.HasPrefix(v, "state: ") {
 					t.Errorf("panic %v", v)
 				}
 			}()

@@ -16,7 +16,7 @@ type silenceTestKey struct {
 	gone, silent bool
 }
 
-// partition returns n keys.
+// silenceTestPartition returns n keys.
 func silenceTestPartition(n int) []*silenceTestKey {
 	keys := make([]*silenceTestKey, n)
 	for i := range keys {
@@ -45,7 +45,7 @@ func watchOf(limit int64, keys *[]*silenceTestKey) silenceWatch[*silenceTestKey]
 	})
 }
 
-// TestWatch compares the keys that become silent with a search of all keys.
+// TestSilenceWatch compares the keys that become silent with a search of all keys.
 func TestSilenceWatch(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 50 {

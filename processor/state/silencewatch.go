@@ -1,17 +1,3 @@
-// Package silence finds the series that have fallen silent, and describes a silence as an
-// anomaly.
-//
-// With each sample that raises the watermark, those series become silent whose newest sample
-// is further behind it than a limit. A silence ends with the series' next sample that is not
-// as far behind, or with the series. It is an anomaly of its own, of which there are two
-// changes, open and close; it covers the time from the newest sample to the watermark (open)
-// or to the next sample (close). Its score is that time in seconds, its threshold the limit
-// in seconds, and its severity 50 plus 17 for each doubling of the threshold that the score has reached.
-//
-// The watermark moves with the samples of the partition, and with decisions of the partition's
-// owner while none comes (keystate.Advances). Without either no series becomes silent; where
-// one series is alone, its own next sample opens and closes the silence at once. A series whose
-// clock is further behind the others' than the limit is silent until it has caught up.
 package state
 
 import (
@@ -23,7 +9,22 @@ import (
 	"odradek/processor/state/internal/heap"
 )
 
-// Keys is what a Watch knows of the keys of a partition.
+// This file finds the series that have fallen silent, and describes a silence as an
+// anomaly.
+//
+// With each sample that raises the watermark, those series become silent whose newest sample
+// is further behind it than a limit. A silence ends with the series' next sample that is not
+// as far behind, or with the series. It is an anomaly of its own, of which there are two
+// changes, open and close; it covers the time from the newest sample to the watermark (open)
+// or to the next sample (close). Its score is that time in seconds, its threshold the limit
+// in seconds, and its severity 50 plus 17 for each doubling of the threshold that the score has reached.
+//
+// The watermark moves with the samples of the partition, and with decisions of the partition's
+// owner while none comes (state.Advances). Without either no series becomes silent; where
+// one series is alone, its own next sample opens and closes the silence at once. A series whose
+// clock is further behind the others' than the limit is silent until it has caught up.
+
+// watchable is what a Watch knows of the keys of a partition.
 type watchable[K any] struct {
 	All     func(yield func(K) bool) // visits the keys, in any order
 	Len     func() int               // the number of keys
@@ -33,7 +34,7 @@ type watchable[K any] struct {
 	Compare func(a, b K) int         // the order in which keys become silent at one watermark
 }
 
-// Watch finds the keys that become silent.
+// silenceWatch finds the keys that become silent.
 //
 // The keys that are not silent are in a heap by a time that is not later than their
 // newest sample. An entry moves only when its time is further behind than the limit although its key
@@ -47,7 +48,7 @@ type silenceWatch[K any] struct {
 	next  int64        // see Next
 }
 
-// New returns a Watch of keys that become silent when their newest sample is more than
+// newSilenceWatch returns a Watch of keys that become silent when their newest sample is more than
 // limit microseconds behind the watermark (0: never).
 func newSilenceWatch[K any](limit int64, keys watchable[K]) silenceWatch[K] {
 	return silenceWatch[K]{keys: keys, limit: limit, next: math.MaxInt64}

@@ -54,10 +54,10 @@ func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []by
 		return nil
 	}
 	if s.journal.Replaying || s.at.next != s.journal.Open.Start() {
-		panic("keystate: Snapshot while a unit is open: Mark comes first")
+		panic("state: Snapshot while a unit is open: Mark comes first")
 	}
 	if s.journal.Snapshotted() {
-		panic("keystate: a second Snapshot before the first is Committed")
+		panic("state: a second Snapshot before the first is Committed")
 	}
 	if s.decisions.log.Crowded() {
 		want = math.MaxInt64
@@ -83,7 +83,7 @@ func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []by
 	}
 	s.journal.Snapshot(s.floor())
 	if c.Err != nil {
-		return fmt.Errorf("keystate: snapshot: %w", c.Err)
+		return fmt.Errorf("state: snapshot: %w", c.Err)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (c *Config) Number(offset int64) int { return int(offset & (1<<c.SampleBits
 func (c *Config) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("keystate: "+format, args...))
+		errs = append(errs, fmt.Errorf("state: "+format, args...))
 	}
 	if c.Dim < 1 || c.Dim > series.MaxDim {
 		bad("%d values a sample, use 1 to %d", c.Dim, series.MaxDim)
@@ -148,7 +148,7 @@ func (c *Config) Check() error {
 		bad("ttl, silence, key limit and record limit must not be negative")
 	}
 	for _, err := range series.Check(c.Dim, c.Windows, c.Detectors) {
-		errs = append(errs, fmt.Errorf("keystate: %w", err))
+		errs = append(errs, fmt.Errorf("state: %w", err))
 	}
 	return errors.Join(errs...)
 }

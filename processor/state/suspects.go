@@ -95,7 +95,7 @@ func (s *Suspects) Attach(offset int64, record any) {
 // Floor.From on: suspects that were held at the floor are held again. The others are ignored.
 func (s *Suspects) Recall(sm *Sample) {
 	if !s.journal.Replaying || sm.Offset >= s.at.next {
-		panic("keystate: Recall of a sample that is not below the floor of a replay")
+		panic("state: Recall of a sample that is not below the floor of a replay")
 	}
 	sm = s.readings.without(sm, s.readings.lostSince(sm.Offset+1))
 	s.jury.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})

@@ -1,10 +1,3 @@
-// Package undo has what it takes to undo the uncommitted changes of a partition's state, and
-// the marks to which they can be undone.
-//
-// A mark is an offset of the input. What changes between two marks is a unit, which is
-// committed or undone as a whole. A change is an operation, which the owner adds to the open
-// unit before it changes anything. Marks are also where a replay can begin, so each is a
-// replay floor, and those from the last committed floor on are kept.
 package state
 
 import (
@@ -15,7 +8,15 @@ import (
 	"odradek/processor/state/checkpoint"
 )
 
-// Owner is the state whose changes a Log undoes.
+// This file has what it takes to undo the uncommitted changes of a partition's state, and
+// the marks to which they can be undone.
+//
+// A mark is an offset of the input. What changes between two marks is a unit, which is
+// committed or undone as a whole. A change is an operation, which the owner adds to the open
+// unit before it changes anything. Marks are also where a replay can begin, so each is a
+// replay floor, and those from the last committed floor on are kept.
+
+// undoOwner is the state whose changes a Log undoes.
 type undoOwner[K, S any] struct {
 	Save    func() S                         // what is restored with a whole unit
 	Restore func(S)                          // restores what Save has returned
@@ -24,7 +25,7 @@ type undoOwner[K, S any] struct {
 	Renew   func()                           // unit numbers, of which keys have the lower half, begin again
 }
 
-// Log holds the marks, and a unit from each to the next.
+// undoLog holds the marks, and a unit from each to the next.
 type undoLog[K, S any] struct {
 	// Number is that of the open unit. Keys have its lower half, and so know whether the
 	// unit has a copy of them.
@@ -42,7 +43,7 @@ type undoLog[K, S any] struct {
 	committed int64 // the last committed floor
 }
 
-// New returns a Log without a mark.
+// newUndoLog returns a Log without a mark.
 func newUndoLog[K, S any](owner undoOwner[K, S]) undoLog[K, S] {
 	l := undoLog[K, S]{Number: 1, owner: owner, base: math.MinInt64, committed: math.MinInt64}
 	l.units.begin(0, owner.Save())

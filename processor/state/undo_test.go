@@ -254,7 +254,7 @@ func TestImplicit(t *testing.T) {
 	}
 }
 
-// TestReplay: the marks of a replay are floors, but nothing can be undone to them.
+// TestUndoReplay: the marks of a replay are floors, but nothing can be undone to them.
 func TestUndoReplay(t *testing.T) {
 	s := newOwner()
 	s.Begin(checkpoint.Floor{Offset: 1}, false)

@@ -2,16 +2,16 @@ package state
 
 import "odradek/processor/state/checkpoint"
 
-// Kind says what an operation changes. The owner of a Log defines the kinds.
+// undoKind says what an operation changes. The owner of a Log defines the kinds.
 type undoKind uint8
 
-// Floats is set in kinds whose numbers are on the stack Unit.Floats, not on Unit.Words.
+// undoFloats is set in kinds whose numbers are on the stack Unit.Floats, not on Unit.Words.
 const undoFloats undoKind = 1 << 7
 
-// Released is set in kinds whose operations Owner.Release is called for.
+// undoReleased is set in kinds whose operations Owner.Release is called for.
 const undoReleased undoKind = 1 << 6
 
-// Op is a change that can be undone.
+// undoOp is a change that can be undone.
 type undoOp[K any] struct {
 	Key    K
 	Kind   undoKind
@@ -20,7 +20,7 @@ type undoOp[K any] struct {
 	n      uint32 // numbers on their stack
 }
 
-// Operands are what an operation needs to be undone: numbers on the stack of its kind, and the
+// undoOperands are what an operation needs to be undone: numbers on the stack of its kind, and the
 // values that it was pushed with. The others are undefined.
 type undoOperands struct {
 	Words  []uint64
@@ -28,7 +28,7 @@ type undoOperands struct {
 	Values []any
 }
 
-// Unit is what it takes to undo the changes between two marks. Operations are
+// undoUnit is what it takes to undo the changes between two marks. Operations are
 // undone last first; what they need lies on stacks, and is popped.
 type undoUnit[K, S any] struct {
 	// Words and Floats are where the numbers of an operation are appended before Push.

@@ -88,7 +88,7 @@ func (o *cacheOwner) push(n int) {
 	}
 }
 
-// pack packs the tasks of n keys, as keystate does.
+// pack packs the tasks of n keys, as package state does.
 func (o *cacheOwner) pack(n int) {
 	b := o.batch
 	b.Reset()

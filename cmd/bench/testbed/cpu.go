@@ -1,4 +1,3 @@
-// Package host reads the processor of this machine, and the processor time and memory of processes.
 package testbed
 
 import (
@@ -7,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 )
+
+// This file reads the processor of this machine, and the processor time and memory of processes.
 
 // CPUName returns the processor's name and the number of usable cores.
 func CPUName() string {

@@ -1,4 +1,3 @@
-// Package gpu finds and opens the GPUs that benchmarks measure.
 package testbed
 
 import (
@@ -12,10 +11,12 @@ import (
 	"odradek/cuda"
 )
 
+// This file finds and opens the GPUs that benchmarks measure.
+
 // ErrNone reports that this machine has no GPU, or no child program; that is no failure.
 var ErrNone = errors.New("no GPU to measure")
 
-// Options say how the GPUs of this machine are opened.
+// GPUOptions say how the GPUs of this machine are opened.
 type GPUOptions struct {
 	Child string // program of the GPU; "": odradek-cuda beside this program
 	Lanes int    // batches in flight on a GPU; 0: the executor's default

@@ -1,4 +1,3 @@
-// Package measure has the options of all benchmarks: how much and how often they measure, and their log.
 package testbed
 
 import (
@@ -7,7 +6,9 @@ import (
 	"time"
 )
 
-// Options are the flags that every benchmark obeys.
+// This file has the options of all benchmarks: how much and how often they measure, and their log.
+
+// Measuring are the flags that every benchmark obeys.
 type Measuring struct {
 	Quick   bool      // a tenth of the records, a quarter of the time
 	Repeat  int       // times to measure what varies

@@ -1,4 +1,3 @@
-// Package report prints the rows that benchmarks return, figures with their baselines and targets, as a table or as JSON.
 package testbed
 
 import (
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 )
+
+// This file prints the rows that benchmarks return, figures with their baselines and targets, as a table or as JSON.
 
 // Row is one figure with what it is compared with. Ratio is how many times
 // better than the baseline: above 1 this worker is ahead, whether the unit is a

@@ -1,5 +1,3 @@
-// Package groupstate reads, resets and repairs what a consumer group has stored: its changelog topics and its
-// committed offsets. `worker state` is its command line.
 package admin
 
 import (
@@ -23,6 +21,9 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
 )
+
+// This file reads, resets and repairs what a consumer group has stored: its changelog topics and its
+// committed offsets. `worker state` is its command line.
 
 // Options are the flags of `worker state`.
 type Options struct {
@@ -65,7 +66,7 @@ type Group struct {
 	stateOf map[string]bool // input topics that have state; the others only offsets
 }
 
-// Open connects to the cluster and finds the selected partitions.
+// OpenGroup connects to the cluster and finds the selected partitions.
 func OpenGroup(ctx context.Context, c *config.Config, o *Options, out, errs io.Writer) (*Group, error) {
 	s := &Group{c: c, o: o, out: out, err: errs, counts: map[string]int{}, logs: map[string]int{}, stateOf: map[string]bool{}}
 	kc, err := c.KafkaConfig()
@@ -188,7 +189,7 @@ func (s *Group) read(ctx context.Context, log kafka.TP, values bool) ([]*stored,
 }
 
 // recordKinds names the types of changelog records: the first byte of a key, and
-// how many numbers of 8 bytes follow the series in it (keystate's codec).
+// how many numbers of 8 bytes follow the series in it (the codec of package changelog).
 var recordKinds = map[byte]struct {
 	name    string
 	numbers int

@@ -14,7 +14,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// The command's idea of a changelog key is keystate's.
+// The command's idea of a changelog key is the one of package state.
 func TestRecordKeys(t *testing.T) {
 	det, err := simple.NewZScore(600)
 	if err != nil {

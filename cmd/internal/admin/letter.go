@@ -1,9 +1,3 @@
-// Package deadletters reads the dead letters of a group and sends them again, each once.
-//
-// A letter is a record that the worker could not read, byte for byte, behind whose headers
-// the worker has put its own: the reason, and the coordinates of the record (docs/operations.md lists them).
-// Redrive writes the records that can be read by now to where they came from, or to another topic,
-// and in the same transactions to a topic of its own which letters those were (ledger).
 package admin
 
 import (
@@ -17,6 +11,13 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 )
+
+// This file reads the dead letters of a group and sends them again, each once.
+//
+// A letter is a record that the worker could not read, byte for byte, behind whose headers
+// the worker has put its own: the reason, and the coordinates of the record (docs/operations.md lists them).
+// Redrive writes the records that can be read by now to where they came from, or to another topic,
+// and in the same transactions to a topic of its own which letters those were (ledger).
 
 // Headers of a letter. The first of the worker's own is either exceptionHeader or, of a letter
 // that was cut off, one that begins with truncatedPrefix.

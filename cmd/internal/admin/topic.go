@@ -20,7 +20,7 @@ type Topic struct {
 	sent    map[sentTo]runs    // letters that were sent again
 }
 
-// Open finds where the letters are and which were sent again. What comes later is not
+// OpenDeadLetters finds where the letters are and which were sent again. What comes later is not
 // part of it. The caller closes the client after Close.
 func OpenDeadLetters(ctx context.Context, client *kafka.Client, name string) (*Topic, error) {
 	infos, err := client.Topics(ctx, name)

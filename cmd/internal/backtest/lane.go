@@ -1,5 +1,3 @@
-// Package replay runs recorded samples through the state of a partition, the executor,
-// the thresholds and the anomalies of the worker.
 package backtest
 
 import (
@@ -12,6 +10,9 @@ import (
 	"odradek/processor/state"
 )
 
+// This file runs recorded samples through the state of a partition, the executor,
+// the thresholds and the anomalies of the worker.
+
 // laneSamples is the most samples that a Lane scores together. Results do not depend on it.
 const laneSamples = 4096
 
@@ -19,7 +20,7 @@ const laneSamples = 4096
 // thresholds and anomalies are the same code. It publishes and stores nothing. A Lane is for one goroutine at a time.
 type Lane struct {
 	// TellBlocks takes the blocks of tasks before tell takes their rows, with
-	// keystate.Config.Blocks; nil: they are dropped.
+	// state.Config.Blocks; nil: they are dropped.
 	TellBlocks func(rows []state.BlockRow) error
 
 	cfg    *state.Config

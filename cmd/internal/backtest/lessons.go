@@ -147,7 +147,7 @@ func (l *Log) sorted() []*Alarm {
 	return l.alarms
 }
 
-// Share is a part of a number.
+// LessonShare is a part of a number.
 type LessonShare struct{ Part, Of int }
 
 func (s *LessonShare) add(yes bool) {

@@ -1,6 +1,3 @@
-// Package lessons measures what labels teach (package learned): events of known shapes are planted into the series of a
-// labelled data set, where they are false alarms, some of them are labelled, and the later ones are counted that the
-// rules remove, beside the labelled anomalies that are lost.
 package backtest
 
 import (
@@ -12,6 +9,10 @@ import (
 
 	"odradek/detectors/quality"
 )
+
+// This file measures what labels teach (package learned): events of known shapes are planted into the series of a
+// labelled data set, where they are false alarms, some of them are labelled, and the later ones are counted that the
+// rules remove, beside the labelled anomalies that are lost.
 
 // Shapes are the events that Plant knows. The amplitude is one for most of the range of the field.
 var Shapes = []struct {

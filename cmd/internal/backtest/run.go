@@ -1,4 +1,4 @@
-// Package backtests runs the configured detectors over recorded samples, from files or a range of a topic, through the
+// Package backtest runs the configured detectors over recorded samples, from files or a range of a topic, through the
 // same fold as the stream, and writes tables of scores and anomalies and a report.
 //
 // # The path of a row
@@ -64,8 +64,8 @@ type Share struct {
 	Block   *Block   // with a user of its own for the share
 	Rows    []uint32 // of the block, rising; nil: all
 	First   int64    // offset of the first row; the others follow it
-	Offsets []int64  // if they do not: of each row of the block, as keystate.Config.Place has them; those of a record are together
-	Ahead   []int64  // keystate.Sample.Ahead of each row of the block; nil: 0
+	Offsets []int64  // if they do not: of each row of the block, as state.Config.Place has them; those of a record are together
+	Ahead   []int64  // state.Sample.Ahead of each row of the block; nil: 0
 	Done    int64    // how much of the source has been read with this share
 	Last    bool     // the partition ends with it
 }

@@ -63,7 +63,7 @@ func historyOf(r *threshold.Rule) int64 {
 	return int64(r.History)
 }
 
-// series is the state of one series in a run.
+// seriesTrack is the state of one series in a run.
 type seriesTrack struct {
 	name        []byte
 	index       int // among those of its lane

@@ -61,7 +61,7 @@ func ratio(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
-// outcomeNames are in the order of keystate's outcomes.
+// outcomeNames are in the order of the outcomes of package state.
 var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected", "backfilled"}
 
 func (c *Config) summary(lanes []*lane, names []string) *Summary {

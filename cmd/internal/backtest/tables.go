@@ -1,8 +1,3 @@
-// Package tables reads recorded samples from files and writes tables of results: CSV,
-// Apache Parquet and Avro object container files.
-//
-// A file is read as Blocks in the order of its rows. Several goroutines decode blocks
-// ahead; Parquet is decoded by columns, a part of a row group at a time.
 package backtest
 
 import (
@@ -22,6 +17,12 @@ import (
 
 	"odradek/schemas"
 )
+
+// This file reads recorded samples from files and writes tables of results: CSV,
+// Apache Parquet and Avro object container files.
+//
+// A file is read as Blocks in the order of its rows. Several goroutines decode blocks
+// ahead; Parquet is decoded by columns, a part of a row group at a time.
 
 // Options define how the rows of a file become samples.
 type Options struct {
@@ -131,7 +132,7 @@ type File interface {
 // Endings are the endings of the names of files that Open reads.
 var Endings = []string{".csv", ".csv.gz", ".parquet", ".avro"}
 
-// Open opens a file by the ending of its name. The error names the column that is
+// OpenTable opens a file by the ending of its name. The error names the column that is
 // missing, or has a type that holds no number, key or time, and the setting that names it.
 func OpenTable(path string, o Options) (f File, err error) {
 	o.Workers = max(1, o.Workers)
@@ -198,7 +199,7 @@ func List(paths []string) ([]string, error) {
 	return files, nil
 }
 
-// columns are the columns that a mapping names.
+// tableColumns are the columns that a mapping names.
 type tableColumns struct {
 	key    []string // parts; none: the file's name
 	time   string   // "": the number of the row

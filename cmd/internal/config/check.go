@@ -516,7 +516,7 @@ func cutUnit(text string) (field, unit string, ok bool) {
 	return strings.TrimSpace(field), strings.TrimSpace(unit), ok
 }
 
-// units returns the units of values as keystate.Config has them.
+// units returns the units of values as state.Config has them.
 func (c *Config) units() map[string]string {
 	if len(c.Mapping.Units) == 0 {
 		return nil

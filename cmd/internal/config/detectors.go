@@ -287,7 +287,7 @@ func (k *checker) detectors() {
 		err = ks.Check()
 	}
 	for _, err := range unjoin(err) {
-		k.add("DETECTORS", strings.TrimPrefix(err.Error(), "keystate: "), "")
+		k.add("DETECTORS", strings.TrimPrefix(err.Error(), "state: "), "")
 	}
 }
 

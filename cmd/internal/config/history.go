@@ -1,4 +1,3 @@
-// Package history has the length of a threshold's history as settings write it.
 package config
 
 import (
@@ -9,6 +8,8 @@ import (
 
 	"odradek/detectors/threshold"
 )
+
+// This file has the length of a threshold's history as settings write it.
 
 // Length is the length of a threshold's history: a number of scores, or a time that they are spread over.
 type Length struct {

@@ -1,6 +1,3 @@
-// Package mappings finds the settings of mappings among variables: ODRADEK_MAPPING_<NAME>_TOPICS names the topics whose
-// records are read by the mapping, and ODRADEK_MAPPING_<NAME>_KEY_FIELD, say, holds for them in place of
-// ODRADEK_KEY_FIELD. It knows no setting: package config says which names there are.
 package config
 
 import (
@@ -10,6 +7,10 @@ import (
 	"slices"
 	"strings"
 )
+
+// This file finds the settings of mappings among variables: ODRADEK_MAPPING_<NAME>_TOPICS names the topics whose
+// records are read by the mapping, and ODRADEK_MAPPING_<NAME>_KEY_FIELD, say, holds for them in place of
+// ODRADEK_KEY_FIELD. It knows no setting: package config says which names there are.
 
 // The settings of a mapping that are other than those that they are named after: TOPICS says which of the input topics
 // the mapping is for, and DETECTORS which of the detectors look at them.
@@ -32,7 +33,7 @@ type Mapping struct {
 	Given     map[string]string // the name of the variable of each setting that is given
 }
 
-// Fault is what is wrong with a variable.
+// MappingFault is what is wrong with a variable.
 type MappingFault struct{ Name, Problem, Fix string }
 
 // Names are those of the settings that mappings have.

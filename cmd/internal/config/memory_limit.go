@@ -1,4 +1,3 @@
-// Package memory tells how much memory the process may use.
 package config
 
 import (
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"sync"
 )
+
+// This file tells how much memory the process may use.
 
 // Limit returns how many bytes of memory the process may use: the least limit of
 // its cgroup and those above it, or the machine's memory; 0 where neither is known. It

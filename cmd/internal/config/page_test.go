@@ -46,7 +46,7 @@ func TestPageSettings(t *testing.T) {
 		{[]string{clientCA}, "PAGE_TLS_CLIENT_CA_FILE: set, but the page's server has no certificate", false},
 		{append(pair, "ODRADEK_PAGE_ADDR=127.0.0.1:9464", "ODRADEK_HTTP_ADDR=127.0.0.1:9464"), "PAGE_TLS_CERT_FILE: set, but probes", false},
 		{append(pair, "ODRADEK_PAGE_TLS_CLIENT_CA_FILE="+files["bad"]), "holds no PEM certificate", false},
-		{[]string{"ODRADEK_PAGE_TLS_CERT_FILE=" + files["bad"], pair[1]}, "PAGE_TLS_CERT_FILE: web: ", false},
+		{[]string{"ODRADEK_PAGE_TLS_CERT_FILE=" + files["bad"], pair[1]}, "PAGE_TLS_CERT_FILE: config: ", false},
 	} {
 		parsed, faults, _ := Parse(minimal(c.environ...))
 		text := ""

@@ -1,5 +1,3 @@
-// Package patterns matches names of topics. A pattern has a * for any characters, also none, or a ? for one; all others stand
-// for themselves. A name without either is no pattern.
 package config
 
 import (
@@ -9,6 +7,9 @@ import (
 
 	"odradek/processor/state/rules"
 )
+
+// This file matches names of topics. A pattern has a * for any characters, also none, or a ? for one; all others stand
+// for themselves. A name without either is no pattern.
 
 // Is reports whether an entry of a list of topics is a pattern.
 func Is(entry string) bool { return strings.ContainsAny(entry, "*?") }

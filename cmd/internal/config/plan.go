@@ -1,7 +1,3 @@
-// Package reload has a running worker take up changed settings: on SIGHUP, and when the content of its
-// settings file changes. Thresholds, guards, the rules of anomalies, which scores are published and the
-// log level hold at once. Where another setting has changed nothing is taken up, so that a worker never
-// runs with settings that no file has.
 package config
 
 import (
@@ -17,6 +13,11 @@ import (
 	"odradek/processor/state"
 	"odradek/processor/state/series"
 )
+
+// This file has a running worker take up changed settings: on SIGHUP, and when the content of its
+// settings file changes. Thresholds, guards, the rules of anomalies, which scores are published and the
+// log level hold at once. Where another setting has changed nothing is taken up, so that a worker never
+// runs with settings that no file has.
 
 // Change is a setting with its values before and after.
 type Change struct{ Name, Was, Is string }

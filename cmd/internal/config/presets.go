@@ -1,10 +1,11 @@
-// Package presets has the sets of detectors that a configuration may name instead of detectors of its own.
 package config
 
 import (
 	"slices"
 	"strings"
 )
+
+// This file has the sets of detectors that a configuration may name instead of detectors of its own.
 
 // Preset is a named set of detectors with complete settings.
 type Preset struct {

@@ -1,4 +1,3 @@
-// Package reference reads files of samples that new ones are compared with.
 package config
 
 import (
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 )
+
+// This file reads files of samples that new ones are compared with.
 
 // Read reads the samples of a CSV file, a column for each field: by the names of
 // the first line, or without names in the order of fields. NaN and an empty cell are missing.

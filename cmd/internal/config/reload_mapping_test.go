@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// mapped is base with a mapping of one of two topics.
+// reloadMapped is base with a mapping of one of two topics.
 const reloadMapped = base + `mappings:
   wide: {topics: [wide], format: json, series_fields: [a, b]}
 `

@@ -1,4 +1,3 @@
-// Package secret keeps passwords and tokens out of whatever is printed.
 package config
 
 import (
@@ -6,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 )
+
+// This file keeps passwords and tokens out of whatever is printed.
 
 // Hidden replaces a secret wherever it would be printed.
 const Hidden = "(hidden)"

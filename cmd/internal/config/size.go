@@ -1,4 +1,3 @@
-// Package size has numbers of bytes as settings write them.
 package config
 
 import (
@@ -6,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 )
+
+// This file has numbers of bytes as settings write them.
 
 // Bytes is a number of bytes; in text also with KiB, MiB or GiB.
 type Bytes int64

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Explorer answers for the whole group, from the topics that its workers write. Its methods may be called by several
+// DataSource answers for the whole group, from the topics that its workers write. Its methods may be called by several
 // goroutines. An error is a *Error where the status code matters.
 type DataSource interface {
 	// Await returns when the topics of anomalies and feedback have been read, or cannot be read, or ctx has ended. They are not

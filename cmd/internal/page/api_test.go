@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write docs/openapi.json")
 
 // documentFile is the published copy of the API's description.
-const documentFile = "../../docs/openapi.json"
+const documentFile = "../../../docs/openapi.json"
 
 // group is an Explorer that notes what it is asked.
 type group struct {

@@ -1,10 +1,3 @@
-// Package explorer answers what the page asks of a whole group, from the topics that its workers write and read:
-// anomalies, the feedback of operators on them, and the values and scores of one series. It joins no group and shares
-// nothing with the partitions of the worker but the Kafka client.
-//
-// The anomalies and feedback topics are read only on demand: from a request until idle later, in one
-// goroutine (Run). Memory is bounded (store). A series is read when it is asked for, one at a time, in the request's own
-// goroutine, 64 MiB at most (series.go); so is the block of an anomaly, 16 MiB at most (blocks.go).
 package page
 
 import (
@@ -27,6 +20,14 @@ import (
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
+
+// This file answers what the page asks of a whole group, from the topics that its workers write and read:
+// anomalies, the feedback of operators on them, and the values and scores of one series. It joins no group and shares
+// nothing with the partitions of the worker but the Kafka client.
+//
+// The anomalies and feedback topics are read only on demand: from a request until idle later, in one
+// goroutine (Run). Memory is bounded (store). A series is read when it is asked for, one at a time, in the request's own
+// goroutine, 64 MiB at most (series.go); so is the block of an anomaly, 16 MiB at most (blocks.go).
 
 // Config says which topics an Explorer reads.
 type Config struct {

@@ -1,4 +1,3 @@
-// Package monitor makes what the page shows of one worker: its partitions, what has become of their records, its detectors.
 package page
 
 import (
@@ -10,6 +9,8 @@ import (
 	"odradek/processor/metrics"
 	"odradek/processor/state"
 )
+
+// This file makes what the page shows of one worker: its partitions, what has become of their records, its detectors.
 
 // Worker is what a status is made of.
 type Worker struct {

@@ -1,4 +1,4 @@
-// Package web serves what an operator asks of a running worker: a page and its JSON API, liveness, readiness, metrics, and
+// Package page serves what an operator asks of a running worker: a page and its JSON API, liveness, readiness, metrics, and
 // on loopback the profiler.
 //
 // The page (static) is fixed text, without data: its script asks the API (routes.go), whose description is made of the

@@ -98,7 +98,7 @@ type Quarantine struct {
 	Since  time.Time `json:"since" doc:"Since when it is paused."`
 }
 
-// Detector is one configured detector.
+// DetectorInfo is one configured detector.
 type DetectorInfo struct {
 	Name   string `json:"name" doc:"Its name."`
 	Op     string `json:"op" doc:"Its method."`

@@ -1,4 +1,4 @@
-// Package explain says why an anomaly was published. It finds the anomaly's records by its id, reads
+// Package why says why an anomaly was published. It finds the anomaly's records by its id, reads
 // back the partition of the source that they name, and folds the samples of the series through the state,
 // executor and thresholds of the worker up to the anomaly's peak. From that task it takes what the score was
 // computed from, and compares the score with the published one:

@@ -1,5 +1,3 @@
-// Package former rebuilds the former settings of a detector. Each partition of a changelog has a record of the settings behind
-// the fingerprints of its state, those in force and earlier ones (provenance.Settings).
 package why
 
 import (
@@ -14,7 +12,10 @@ import (
 	"odradek/processor/kafka/record"
 )
 
-// Read returns the settings that a changelog partition has recorded, the latest last; none if it has no record of them.
+// This file rebuilds the former settings of a detector. Each partition of a changelog has a record of the settings behind
+// the fingerprints of its state, those in force and earlier ones (provenance.Settings).
+
+// ReadFormer returns the settings that a changelog partition has recorded, the latest last; none if it has no record of them.
 func ReadFormer(ctx context.Context, client *kafka.Client, cfg kafka.FetchConfig, log kafka.TP) (list []processor.StateSettings, err error) {
 	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 // sample is a sample of the source partition.
 type sample struct {
-	offset int64 // keystate.Config.Place of its record and its number there
+	offset int64 // state.Config.Place of its record and its number there
 	time   int64
-	ahead  int64     // keystate.Sample.Ahead
+	ahead  int64     // state.Sample.Ahead
 	key    int32     // index into source.keys
 	values []float64 // nil for samples of other series
 }

@@ -1,8 +1,3 @@
-// Package browser tests the page of a worker in headless Chromium, and takes its pictures for docs:
-//
-//	go test ./... -pictures ../../../docs/pictures
-//
-// It is a module of its own, so that what drives the browser is no dependency of the worker.
 package browser
 
 import (
@@ -28,6 +23,12 @@ import (
 
 	"odradek/processor/kafkatest"
 )
+
+// This file tests the page of a worker in headless Chromium, and takes its pictures for docs:
+//
+//	go test ./... -pictures ../../../docs/pictures
+//
+// It is a module of its own, so that what drives the browser is no dependency of the worker.
 
 var pictures = flag.String("pictures", "", "`folder` to write pictures of the page to")
 

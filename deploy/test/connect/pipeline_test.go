@@ -1,4 +1,3 @@
-// Package connect runs the pipelines of deploy/connect.
 package connect
 
 import (
@@ -24,6 +23,8 @@ import (
 
 	"odradek/processor/kafkatest"
 )
+
+// This file runs the pipelines of deploy/connect.
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
 

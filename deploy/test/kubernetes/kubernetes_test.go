@@ -1,6 +1,3 @@
-// Package kubernetes tests the manifests of deploy/kubernetes: what kustomize builds of
-// them is held to the schemas of Kubernetes and KEDA, and to the settings of the worker.
-// It is a module of its own, so that none of this is a dependency of the worker.
 package kubernetes
 
 import (
@@ -21,6 +18,10 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
+
+// This file tests the manifests of deploy/kubernetes: what kustomize builds of
+// them is held to the schemas of Kubernetes and KEDA, and to the settings of the worker.
+// It is a module of its own, so that none of this is a dependency of the worker.
 
 const (
 	repository = "../../.."

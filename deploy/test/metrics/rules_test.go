@@ -1,6 +1,3 @@
-// Package metrics tests what deploy makes of the worker's metrics: the alerts with promtool,
-// and the dashboards against a running worker. It is a module of its own, so that
-// Prometheus is no dependency of the worker.
 package metrics
 
 import (
@@ -12,6 +9,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 )
+
+// This file tests what deploy makes of the worker's metrics: the alerts with promtool,
+// and the dashboards against a running worker. It is a module of its own, so that
+// Prometheus is no dependency of the worker.
 
 const repository = "../../.."
 

@@ -1,4 +1,3 @@
-// Package traces runs a worker in front of the OTLP receiver of OpenTelemetry's own collector.
 package traces
 
 import (
@@ -23,6 +22,8 @@ import (
 
 	"odradek/processor/kafkatest"
 )
+
+// This file runs a worker in front of the OTLP receiver of OpenTelemetry's own collector.
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
 

@@ -1,5 +1,5 @@
 // Package changelog encodes and decodes the records of a changelog: their keys, and the
-// numbers in their values. Package keystate defines the content of the values.
+// numbers in their values. Package state defines the content of the values.
 package changelog
 
 import (
@@ -57,5 +57,5 @@ func SplitKey(key []byte) (kind byte, name []byte, suffix [2]uint64, err error) 
 			return kind, key[1:end], suffix, nil
 		}
 	}
-	return 0, nil, suffix, fmt.Errorf("keystate: changelog key %s: %w", Digest(key), ErrCorrupt)
+	return 0, nil, suffix, fmt.Errorf("state: changelog key %s: %w", Digest(key), ErrCorrupt)
 }

@@ -1,5 +1,3 @@
-// Package floor encodes and decodes the replay floor of a partition, which the metadata
-// of an offset commit carries.
 package checkpoint
 
 import (
@@ -10,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 )
+
+// This file encodes and decodes the replay floor of a partition, which the metadata
+// of an offset commit carries.
 
 // NoTime stands for the largest event time of a partition without a sample.
 const NoTime = math.MinInt64
@@ -232,7 +233,7 @@ func (f *Floor) parseSuspects(text string) bool {
 	return true
 }
 
-// Parse reads the output of MarshalText.
+// ParseFloor reads the output of MarshalText.
 func ParseFloor(text string) (f Floor, err error) {
 	err = f.UnmarshalText([]byte(text))
 	return f, err

@@ -1,4 +1,15 @@
-// Package heldblock writes the held samples of a key to the changelog, and reads them.
+package checkpoint
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"odradek/processor/state/changelog"
+)
+
+// This file writes the held samples of a key to the changelog, and reads them.
 //
 // Like the rows of a window, held samples are in records of their own (blocks), written once when full,
 // so that a key that holds many does not write them with every snapshot. A block has samples
@@ -11,43 +22,33 @@
 // The name of a block is its first offset and a checksum of its content. A block
 // that is written again with other content, after a rollback or by another member, so
 // leaves the one that an older head names.
-package checkpoint
 
-import (
-	"cmp"
-	"hash/fnv"
-	"math"
-	"slices"
-
-	"odradek/processor/state/changelog"
-)
-
-// Block is a block that a key's head names.
+// HeldBlock is a block that a key's head names.
 type HeldBlock struct {
 	first, last int64 // offsets
 	newest      int64 // time
 	sum         uint64
 }
 
-// Name is the end of the key of a block's record: its first offset and its checksum.
+// BlockName is the end of the key of a block's record: its first offset and its checksum.
 type BlockName struct{ First, Sum uint64 }
 
 // Name returns the name of a block.
 func (b *HeldBlock) Name() BlockName { return BlockName{uint64(b.first), b.sum} }
 
-// Sum returns the checksum of a block's value.
+// BlockSum returns the checksum of a block's value.
 func BlockSum(value []byte) uint64 {
 	h := fnv.New64a()
 	h.Write(value)
 	return h.Sum64()
 }
 
-// Contains reports whether one of the blocks has the name.
+// ContainsBlock reports whether one of the blocks has the name.
 func ContainsBlock(blocks []HeldBlock, name BlockName) bool {
 	return slices.ContainsFunc(blocks, func(b HeldBlock) bool { return b.Name() == name })
 }
 
-// Split separates the blocks that end before an offset from those that do not.
+// SplitBlocks separates the blocks that end before an offset from those that do not.
 func SplitBlocks(blocks []HeldBlock, offset int64) (before, rest []HeldBlock) {
 	n := len(blocks)
 	for n > 0 && blocks[n-1].last > offset {
@@ -56,13 +57,13 @@ func SplitBlocks(blocks []HeldBlock, offset int64) (before, rest []HeldBlock) {
 	return blocks[:n:n], blocks[n:]
 }
 
-// Format is how samples are written.
+// HeldFormat is how samples are written.
 type HeldFormat struct {
 	Layout uint64 // fingerprint of the values
 	Dim    int    // values a sample
 }
 
-// bytes is the size of a block where records may be as large.
+// blockBytes is the size of a block where records may be as large.
 const blockBytes = 16 << 10
 
 // Size returns the number of samples of a block where a record has at most maxRecord bytes.
@@ -70,13 +71,13 @@ func (f *HeldFormat) Size(maxRecord int) int {
 	return max(1, min(blockBytes, maxRecord/2)/(8*(2+f.Dim)))
 }
 
-// Samples are held samples in order of time and offset: a reorder.List.
+// HeldSamples are held samples in order of time and offset: a reorder.List.
 type HeldSamples interface {
 	Len() int
 	At(i int) []uint64 // time, offset, the bits of the values
 }
 
-// Writer writes the held samples of a key: Blocks, and then the rest with the head.
+// BlockWriter writes the held samples of a key: Blocks, and then the rest with the head.
 type BlockWriter struct {
 	HeldFormat
 	size int
@@ -90,7 +91,7 @@ type entry struct {
 	at     int // among the held samples of its key
 }
 
-// NewWriter returns a Writer for records of at most maxRecord bytes.
+// NewBlockWriter returns a Writer for records of at most maxRecord bytes.
 func NewBlockWriter(f HeldFormat, maxRecord int) BlockWriter {
 	return BlockWriter{HeldFormat: f, size: f.Size(maxRecord)}
 }

@@ -1,5 +1,3 @@
-// Package load reads the keys of a partition from its changelog: the opposite of package snapshot. The caller knows
-// which keys must be complete, and what the input after the changelog adds to them.
 package checkpoint
 
 import (
@@ -10,7 +8,10 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Target is what a Loader fills.
+// This file reads the keys of a partition from its changelog: the opposite of package snapshot. The caller knows
+// which keys must be complete, and what the input after the changelog adds to them.
+
+// LoadTarget is what a Loader fills.
 type LoadTarget struct {
 	Keys      *series.KeyTable
 	Records   *Writer
@@ -34,7 +35,7 @@ type Loader struct {
 	whole   bool  // everything is loaded
 }
 
-// New returns a Loader for the series that sets has detectors for. drops reports the keys of which only
+// NewLoader returns a Loader for the series that sets has detectors for. drops reports the keys of which only
 // what their eviction needs is loaded; nil: none.
 func NewLoader(to LoadTarget, sets *series.Sets, silence bool, drops func(name []byte) bool) *Loader {
 	return &Loader{to: to, sets: sets, silence: silence, drops: drops, staging: newStaging(), findings: newFindings()}
@@ -67,7 +68,7 @@ func (l *Loader) Load(key, value []byte) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("keystate: changelog record %c of key %s: %w", kind, changelog.Digest(name), err)
+		return fmt.Errorf("state: changelog record %c of key %s: %w", kind, changelog.Digest(name), err)
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func (l *Loader) Finish() error {
 	l.whole = true
 	for k, b := range l.broken {
 		if err := l.loadHead(k.Name(), b.value); err != nil {
-			return fmt.Errorf("keystate: changelog record H of key %s: %w", changelog.Digest(k.Name()), err)
+			return fmt.Errorf("state: changelog record H of key %s: %w", changelog.Digest(k.Name()), err)
 		}
 	}
 	return nil

@@ -1,4 +1,3 @@
-// Package mismatch reports where the configuration differs from the one that stored state was made by.
 package checkpoint
 
 import (
@@ -12,7 +11,9 @@ import (
 	"odradek/processor/state/changelog"
 )
 
-// Err reports that the state was made by another configuration.
+// This file reports where the configuration differs from the one that stored state was made by.
+
+// ErrMismatch reports that the state was made by another configuration.
 var ErrMismatch = errors.New("the stored state was made by another configuration")
 
 // Mismatch is a difference between the configuration that stored state was made by
@@ -24,7 +25,7 @@ type Mismatch struct {
 	// their values; otherwise the detector's own fingerprint differs.
 	Fields bool
 	// Window and Params are the stored fingerprints of the window and of the
-	// detector; of held samples, of their values (keystate.Config.Layout) and 0.
+	// detector; of held samples, of their values (state.Config.Layout) and 0.
 	Window, Params uint64
 	Keys           int // whose state it is
 }
@@ -40,7 +41,7 @@ func (m *Mismatch) String() string {
 	return fmt.Sprintf("the parameters of detector %s have changed", m.Detector)
 }
 
-// Error is Err with all differences.
+// MismatchError is Err with all differences.
 type MismatchError struct {
 	List    []Mismatch
 	Keys    int    // with any of them
@@ -53,14 +54,14 @@ func (e *MismatchError) Error() string {
 		texts[i] = e.List[i].String()
 	}
 	if e.Keys == 0 {
-		return fmt.Sprintf("keystate: %s (in records that are read again): %v", strings.Join(texts, ", "), ErrMismatch)
+		return fmt.Sprintf("state: %s (in records that are read again): %v", strings.Join(texts, ", "), ErrMismatch)
 	}
-	return fmt.Sprintf("keystate: %s (%d keys, for example %s): %v", strings.Join(texts, ", "), e.Keys, e.Example, ErrMismatch)
+	return fmt.Sprintf("state: %s (%d keys, for example %s): %v", strings.Join(texts, ", "), e.Keys, e.Example, ErrMismatch)
 }
 
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
-// List gathers the differences of keys.
+// Mismatches gathers the differences of keys.
 type Mismatches struct {
 	keys    map[Mismatch]int
 	changed int

@@ -9,7 +9,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Loaded is what a head says of held samples.
+// LoadedBlocks is what a head says of held samples.
 type LoadedBlocks struct {
 	// Layout is the fingerprint of the values. Where Other is set, it is not the present one,
 	// and of the rest there is only Foreign, the names of the blocks.
@@ -171,7 +171,7 @@ func readSamples(d *changelog.Decoder, dst []sample, dim int) []sample {
 	return dst
 }
 
-// List returns the samples that a key holds; nil without any.
+// LoadedSamples returns the samples that a key holds; nil without any.
 func LoadedSamples[K any](key K, dim int, l *LoadedBlocks) *series.HeldSamples[K] {
 	if l.Other || len(l.samples) == 0 {
 		return nil

@@ -1,6 +1,3 @@
-// Package snapshot writes the keys of a partition to the changelog, and tracks which records of a key
-// the changelog has beside its head: the blocks of held samples that the head names, and records that
-// no head names any more.
 package checkpoint
 
 import (
@@ -10,6 +7,10 @@ import (
 	"odradek/processor/state/changelog"
 	"odradek/processor/state/series"
 )
+
+// This file writes the keys of a partition to the changelog, and tracks which records of a key
+// the changelog has beside its head: the blocks of held samples that the head names, and records that
+// no head names any more.
 
 // Record names a record of a key that no head names: a segment of a window that was removed or has segments of
 // another size, a block of held samples, or a fragment of a former head.
@@ -28,7 +29,7 @@ func (r *Record) remove(c *changelog.Emitter, name []byte) {
 	c.Put(r.Kind, name, nil, r.Window, r.ID)
 }
 
-// Block returns the record of a block of held samples.
+// BlockRecord returns the record of a block of held samples.
 func BlockRecord(name BlockName) Record { return Record{changelog.Held, name.First, name.Sum} }
 
 // records tracks which records of keys are in the changelog beside their heads.
@@ -248,7 +249,7 @@ func (w *Writer) emitHead(c *changelog.Emitter, k *series.Key, asOf int64) {
 	body := append([]byte(nil), e.B[start:]...)
 	n := (len(body) + limit - 1) / limit
 	if n > changelog.MaxFragments {
-		c.Err = fmt.Errorf("keystate: the state of key %s has %d bytes, more than %d records of %d", changelog.Digest(k.Name()), len(body),
+		c.Err = fmt.Errorf("state: the state of key %s has %d bytes, more than %d records of %d", changelog.Digest(k.Name()), len(body),
 			changelog.MaxFragments, limit)
 		return
 	}

@@ -1,5 +1,3 @@
-// Package survey measures a changelog without building its state: it finds which keys fit
-// into a limit where all of them do not.
 package checkpoint
 
 import (
@@ -12,6 +10,9 @@ import (
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
+
+// This file measures a changelog without building its state: it finds which keys fit
+// into a limit where all of them do not.
 
 // Survey measures the keys of a changelog. It takes about 50 bytes a key.
 type Survey struct {
@@ -31,7 +32,7 @@ type surveyed struct {
 	size     int64 // estimate of its memory
 }
 
-// New returns a Survey for the series that sets has detectors for.
+// NewSurvey returns a Survey for the series that sets has detectors for.
 func NewSurvey(sets *series.Sets) *Survey {
 	return &Survey{sets: sets, seed: maphash.MakeSeed(), keys: map[uint64]surveyed{}, histories: map[string]int{}}
 }

@@ -1,4 +1,8 @@
-// Package decisions records the decisions of a partition's owner. The owner decides once, live, what the input
+package rules
+
+import "math"
+
+// This file records the decisions of a partition's owner. The owner decides once, live, what the input
 // does not determine, and every later owner reads the decision from the changelog. The package knows which
 // decisions hold at an offset, which have to be written to the changelog, and which no replay needs any
 // more. The state of a partition is a fold of its samples and its decisions.
@@ -38,10 +42,7 @@
 //   - for a standing one of a kind that lapses, after the last record for which it
 //     was looked up (Ask). If a record has its subject again, the owner decides again.
 //
-// To add a kind, give it a number here, and a row in the Table of package keystate.
-package rules
-
-import "math"
+// To add a kind, give it a number here, and a row in the Table of package state.
 
 // Kind says what a decision is about. The numbers are in changelogs and never
 // change.
@@ -49,33 +50,33 @@ type Kind uint8
 
 // The kinds. Numbers that are named in the comments are reserved.
 const (
-	// Eviction forgets the series that is the subject, with its samples below the
+	// KindEviction forgets the series that is the subject, with its samples below the
 	// offset. There is no content.
 	KindEviction Kind = 1
-	// Verdict sends records of the schema that is the subject to the dead-letter topic, because
+	// KindSchemaVerdict sends records of the schema that is the subject to the dead-letter topic, because
 	// the registry does not have it. The content is the reason that the dead
 	// letters give. It is withdrawn when the registry has the schema after all.
 	KindSchemaVerdict Kind = 2
-	// Grown says that the input topic has got more partitions, so keys have moved from this
+	// KindGrown says that the input topic has got more partitions, so keys have moved from this
 	// partition to others. The content is the number of partitions; there is one subject. The state of a key
 	// without a sample from the offset on is a stale copy: its TTL evicts it, and its anomalies close
 	// because the key has moved.
 	KindGrown Kind = 3
-	// Thresholds sets how the scores of the detector that is the subject are judged, and which of
+	// KindThresholds sets how the scores of the detector that is the subject are judged, and which of
 	// them make anomalies. The content is a ruling (package ruling).
 	KindThresholds Kind = 4
-	// Mutes sets the rules that keep scores from becoming anomalies (package mute). The content
+	// KindMutes sets the rules that keep scores from becoming anomalies (package mute). The content
 	// is all rules in force; there is one subject.
 	KindMutes Kind = 8
-	// Advance: nothing has come for long, and the largest event time is at least the content. One subject;
+	// KindAdvance: nothing has come for long, and the largest event time is at least the content. One subject;
 	// of several at one offset the last is in the changelog.
 	KindAdvance Kind = 5
-	// Learned sets the rules by which anomalies are like false alarms (package learned). The content is all rules
+	// KindLearned sets the rules by which anomalies are like false alarms (package learned). The content is all rules
 	// in force; there is one subject.
 	KindLearned Kind = 6
 	// 7: a calendar.
 
-	// Reading sets how records are read, from which samples follow, and their order (package reading). One subject.
+	// KindReading sets how records are read, from which samples follow, and their order (package reading). One subject.
 	KindReading Kind = 9
 
 	NumKinds = 16 // none is as large
@@ -85,7 +86,7 @@ const (
 // a record of that offset: they are made while nothing of a record is folded.
 func (k Kind) BetweenRecords() bool { return k == KindAdvance || k == KindReading }
 
-// Rules are how decisions of one kind behave.
+// KindRules are how decisions of one kind behave.
 type KindRules struct {
 	Name     string // in errors; "": there is no such kind
 	Standing bool   // holds until the next one of its subject
@@ -98,7 +99,7 @@ type KindRules struct {
 	Read func(content []byte) (value any, err error)
 }
 
-// Table has the rules of all kinds.
+// KindTable has the rules of all kinds.
 type KindTable [NumKinds]KindRules
 
 // Decision is a decision that a replay may need.

@@ -1,8 +1,3 @@
-// Package guard decides which scores above their threshold can be anomalies: those of
-// samples that deviate in the right direction, by enough, and under the conditions that an operator knows.
-//
-// A guard has no state. A score that it does not admit is ordinary: it is published unchanged,
-// and counts towards closing an open anomaly.
 package rules
 
 import (
@@ -13,6 +8,12 @@ import (
 	"strconv"
 	"strings"
 )
+
+// This file decides which scores above their threshold can be anomalies: those of
+// samples that deviate in the right direction, by enough, and under the conditions that an operator knows.
+//
+// A guard has no state. A score that it does not admit is ordinary: it is published unchanged,
+// and counts towards closing an open anomaly.
 
 // Direction says on which side of what was expected a value has to be.
 type Direction uint8

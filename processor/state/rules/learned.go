@@ -1,4 +1,14 @@
-// Package learned has the rules that false alarms teach: anomalies like at least three that operators have labelled as
+package rules
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"odradek/processor/anomaly"
+)
+
+// This file has the rules that false alarms teach: anomalies like at least three that operators have labelled as
 // false are marked, and no severity calls anyone.
 //
 // # What is alike
@@ -31,15 +41,6 @@
 // Derive is a pure function of the labels and of an input topic, so all workers that have read the same labels have the same rules. The
 // rules that a partition's owner finds are a decision with their whole content (package decisions), as mutes are. They are about series
 // of the partition's own topic, so they name none.
-package rules
-
-import (
-	"cmp"
-	"math"
-	"slices"
-
-	"odradek/processor/anomaly"
-)
 
 // Limits. Rules are one record of the changelog.
 const (
@@ -127,7 +128,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// Rule recognises the anomalies of a kind.
+// LearnedRule recognises the anomalies of a kind.
 type LearnedRule struct {
 	Detector string
 	Series   string
@@ -142,7 +143,7 @@ type LearnedRule struct {
 	Labels [][16]byte // the ids of the first of them, at most three
 }
 
-// List holds the rules in force.
+// LearnedList holds the rules in force.
 type LearnedList []LearnedRule
 
 // Like returns the rule that an anomaly is like, by its score so far; nil: none.

@@ -56,7 +56,7 @@ func (l LearnedList) Encode() []byte {
 	return e.B
 }
 
-// Decode reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+// DecodeLearned reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
 func DecodeLearned(content []byte) (LearnedList, error) {
 	if len(content) == 0 {
 		return nil, nil

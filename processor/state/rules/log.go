@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Log holds the decisions in the changelog, and those to be written to it or
+// DecisionLog holds the decisions in the changelog, and those to be written to it or
 // deleted from it.
 type DecisionLog struct {
 	schedule
@@ -19,7 +19,7 @@ type DecisionLog struct {
 	seq      uint64
 }
 
-// Step is a step in the life of a decision, which Undo reverts.
+// DecisionStep is a step in the life of a decision, which Undo reverts.
 type DecisionStep uint8
 
 // The steps.
@@ -32,12 +32,12 @@ const (
 	Relogged                      // or emitted again after its deletion was undone
 )
 
-// New returns an empty Log. step is called with each step that Undo may have to revert.
+// NewDecisionLog returns an empty Log. step is called with each step that Undo may have to revert.
 func NewDecisionLog(kinds *KindTable, step func(DecisionStep, *Decision)) *DecisionLog {
 	return &DecisionLog{schedule: schedule{kinds: *kinds}, step: step}
 }
 
-// Output is where Emit and Forget write.
+// DecisionOutput is where Emit and Forget write.
 type DecisionOutput struct {
 	// Put writes a record of the changelog; a nil value deletes it.
 	Put func(kind byte, name, value []byte, suffix ...uint64)

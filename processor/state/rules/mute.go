@@ -1,8 +1,3 @@
-// Package mute has the rules that keep scores above their threshold from becoming anomalies for a time: scores of a
-// detector, of some series or in one direction, while a machine is maintained or a fault is known.
-//
-// A partition's owner decides which rules hold from an offset on. The decision contains all of
-// them (package decisions), so that a replay mutes what was muted, whatever the rules are by then.
 package rules
 
 import (
@@ -15,6 +10,12 @@ import (
 	"odradek/processor/state/changelog"
 )
 
+// This file has the rules that keep scores above their threshold from becoming anomalies for a time: scores of a
+// detector, of some series or in one direction, while a machine is maintained or a fault is known.
+//
+// A partition's owner decides which rules hold from an offset on. The decision contains all of
+// them (package decisions), so that a replay mutes what was muted, whatever the rules are by then.
+
 // Limits of a list: it is one record of the changelog.
 const (
 	MaxMutes     = 1000
@@ -25,7 +26,7 @@ const (
 // Forever is the To of a rule without an end.
 const Forever = math.MaxInt64
 
-// Rule mutes the scores of a detector for the series that match a pattern.
+// MuteRule mutes the scores of a detector for the series that match a pattern.
 type MuteRule struct {
 	Detector  string // "": all
 	Keys      string // pattern of the series key, see Match; "": all
@@ -39,7 +40,7 @@ func (r *MuteRule) covers(detector string, key []byte, about, until int64) bool 
 	return (r.Detector == "" || r.Detector == detector) && about < r.To && until >= r.From && (r.Keys == "" || MatchKey(r.Keys, key))
 }
 
-// List holds the rules in force.
+// MuteList holds the rules in force.
 type MuteList []MuteRule
 
 // Covers reports whether any rule mutes a score that covers the event times from about to until. explained
@@ -62,7 +63,7 @@ func (l MuteList) Covers(detector string, key []byte, about, until int64, explai
 	return false
 }
 
-// format is the first byte of an encoded list.
+// muteFormat is the first byte of an encoded list.
 const muteFormat = 1
 
 // Silences returns until when a silence of a series that the watermark would open is muted; ok is false if
@@ -95,7 +96,7 @@ func (l MuteList) Encode() []byte {
 	return e.B
 }
 
-// Decode reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+// DecodeMutes reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
 func DecodeMutes(content []byte) (MuteList, error) {
 	if len(content) == 0 {
 		return nil, nil
@@ -174,7 +175,7 @@ func Selection(list []string) (func(key []byte) bool, error) {
 	return func(key []byte) bool { return matches(include, key) && !matches(exclude, key) }, nil
 }
 
-// Match reports whether a pattern matches a whole key: * any bytes, ? one byte. It goes back only to the
+// MatchKey reports whether a pattern matches a whole key: * any bytes, ? one byte. It goes back only to the
 // last star, so its time is at most len(pattern)*len(key).
 func MatchKey(pattern string, key []byte) bool {
 	p, k, star, mark := 0, 0, -1, 0

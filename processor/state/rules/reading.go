@@ -1,20 +1,3 @@
-// Package reading has what decides how the records of a partition become samples, and in which order these are folded.
-//
-// # Readings are decisions
-//
-// A reading is an input of the fold, as records are: with another lateness other samples are late, with other value fields
-// other records are dead letters. A user may change it between two runs, and then a restart replays records that were
-// folded under the former one. So the reading in force is a standing decision of the partition's owner (package
-// decisions). The owner decides before the first record that it reads under another reading than the one in force, in the
-// transaction that commits this record, and a replay reads each record as it was read when it was live: decoders, the
-// order of samples and the windows that they go to follow the reading at the record's offset.
-//
-// # What belongs to it
-//
-// Reading is the one list: decoders are made from it (package mapping), and the state takes the order of samples from it.
-// Encode writes all of its fields, so that a setting which becomes a field here is decided on without further code. What
-// only says which scores are anomalies (thresholds, guards, mutes, groups) is not in it, nor what evicts a series: those
-// are decisions of their own, or act when live alone.
 package rules
 
 import (
@@ -32,6 +15,24 @@ import (
 
 	"odradek/processor/state/changelog"
 )
+
+// This file has what decides how the records of a partition become samples, and in which order these are folded.
+//
+// # Readings are decisions
+//
+// A reading is an input of the fold, as records are: with another lateness other samples are late, with other value fields
+// other records are dead letters. A user may change it between two runs, and then a restart replays records that were
+// folded under the former one. So the reading in force is a standing decision of the partition's owner (package
+// decisions). The owner decides before the first record that it reads under another reading than the one in force, in the
+// transaction that commits this record, and a replay reads each record as it was read when it was live: decoders, the
+// order of samples and the windows that they go to follow the reading at the record's offset.
+//
+// # What belongs to it
+//
+// Reading is the one list: decoders are made from it (package mapping), and the state takes the order of samples from it.
+// Encode writes all of its fields, so that a setting which becomes a field here is decided on without further code. What
+// only says which scores are anomalies (thresholds, guards, mutes, groups) is not in it, nor what evicts a series: those
+// are decisions of their own, or act when live alone.
 
 // Reading is how records are read. The zero value of Fields stands for values without names.
 type Reading struct {
@@ -75,13 +76,13 @@ type Order struct {
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
 }
 
-// Window is a window that takes samples.
+// WindowReading is a window that takes samples.
 type WindowReading struct {
 	Fingerprint uint64
 	Grid        bool // of a grid, which refuses records outside of it
 }
 
-// Detector is a detector that scores samples.
+// DetectorReading is a detector that scores samples.
 type DetectorReading struct {
 	Name                string
 	Window, Fingerprint uint64
@@ -185,7 +186,7 @@ func (r *Reading) Dim() (n int) {
 	return n
 }
 
-// width returns the number of values of a field: N of a path with [N].
+// fieldWidth returns the number of values of a field: N of a path with [N].
 func fieldWidth(field string) int {
 	_, rest, ok := strings.Cut(field, "[")
 	count, _, closed := strings.Cut(rest, "]")
@@ -238,7 +239,7 @@ func (d *Decided) Encode() []byte {
 // maxContent bounds the uncompressed content of a decision.
 const maxContent = 64 << 20
 
-// Decode reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+// DecodeReading reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
 func DecodeReading(content []byte) (*Decided, error) {
 	if len(content) == 0 {
 		return nil, changelog.ErrCorrupt

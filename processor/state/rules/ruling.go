@@ -1,4 +1,16 @@
-// Package ruling has what a detector's scores are judged by: which are too high, and which of these
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
+	"odradek/processor/state/changelog"
+)
+
+// This file has what a detector's scores are judged by: which are too high, and which of these
 // make an anomaly. It encodes it as the content of a decision (package decisions).
 //
 // # Rulings are decisions
@@ -26,17 +38,6 @@
 //
 // A detector that is removed leaves its decision in the changelog. If it is configured again,
 // its keys use it again, with the histories that they still have.
-package rules
-
-import (
-	"bytes"
-	"fmt"
-	"math"
-
-	"odradek/detectors/threshold"
-	"odradek/processor/anomaly"
-	"odradek/processor/state/changelog"
-)
 
 // Ruling is what is in force for a detector.
 type Ruling struct {
@@ -44,7 +45,7 @@ type Ruling struct {
 	Alarm     *RulingAlarm // nil: decided by a version that left it to the configuration
 }
 
-// Alarm says which scores above the threshold make anomalies, and how.
+// RulingAlarm says which scores above the threshold make anomalies, and how.
 type RulingAlarm struct {
 	MaxP   float64       // see series.DetectorConfig
 	Guard  *Guard        // nil: none
@@ -132,7 +133,7 @@ func (a *RulingAlarm) encode(e *changelog.Encoder) {
 	}
 }
 
-// Decode reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+// DecodeRuling reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
 func DecodeRuling(content []byte) (*Ruling, error) {
 	d := changelog.Decoder{B: content}
 	v := d.Byte()

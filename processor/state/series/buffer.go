@@ -1,5 +1,3 @@
-// Package reorder holds samples until the watermark reaches them: a List for each key,
-// and for all keys a Buffer that determines which sample is released next.
 package series
 
 import (
@@ -8,7 +6,10 @@ import (
 	"odradek/processor/state/internal/heap"
 )
 
-// Buffer orders the lists of a partition's keys by their earliest samples, and their
+// This file holds samples until the watermark reaches them: a List for each key,
+// and for all keys a Buffer that determines which sample is released next.
+
+// ReorderBuffer orders the lists of a partition's keys by their earliest samples, and their
 // samples by offset.
 type ReorderBuffer[K any] struct {
 	// N is the number of held samples. Drop and Rebuild leave it as it is: the caller
@@ -22,7 +23,7 @@ type ReorderBuffer[K any] struct {
 	waits[K]
 }
 
-// NewBuffer returns an empty buffer. A sample waits until most offsets have passed it
+// NewReorderBuffer returns an empty buffer. A sample waits until most offsets have passed it
 // (0: no limit). released reports whether a key's samples up to a time are not held
 // any more.
 func NewReorderBuffer[K any](most int, released func(key K, time int64) bool) ReorderBuffer[K] {

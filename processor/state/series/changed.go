@@ -1,6 +1,6 @@
 package series
 
-// Changed lists the keys with an anomaly that has changed since the last snapshot: the next one must
+// ChangedKeys lists the keys with an anomaly that has changed since the last snapshot: the next one must
 // contain them.
 type ChangedKeys struct {
 	Keys  []*Key

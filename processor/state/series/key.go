@@ -1,12 +1,13 @@
-// Package keys holds the series keys of a partition: the state of one (Key), the table that finds it by
-// its name (Table), the keys with changes that no snapshot has (DirtyQueue), and those that the next
-// snapshot must contain (Changed).
 package series
 
 import (
 	"bytes"
 	"cmp"
 )
+
+// This file holds the series keys of a partition: the state of one (Key), the table that finds it by
+// its name (Table), the keys with changes that no snapshot has (DirtyQueue), and those that the next
+// snapshot must contain (Changed).
 
 // Key is the state of one series key.
 type Key struct {
@@ -27,10 +28,10 @@ type Key struct {
 	Dropped    bool // while loading, because it does not fit into memory
 }
 
-// Overhead is the size of a Key, with its slot in the table; TestSizes compares it.
+// KeyOverhead is the size of a Key, with its slot in the table; TestSizes compares it.
 const KeyOverhead = 176 + 32 + 8
 
-// New makes a key without samples that is in no table.
+// NewKey makes a key without samples that is in no table.
 func NewKey(name []byte, set *Set) *Key {
 	// One allocation for the usual key of one window and one detector.
 	one := &struct {

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// List holds one key's samples in order of time and offset, each a row of words:
+// HeldSamples holds one key's samples in order of time and offset, each a row of words:
 // time, offset, the bits of the values. A nil list is empty.
 type HeldSamples[K any] struct {
 	rows
@@ -22,7 +22,7 @@ type rows struct {
 	gone  int // words of released samples at the front
 }
 
-// NewList returns an empty list of a key's samples of dim values, with room for n.
+// NewHeldSamples returns an empty list of a key's samples of dim values, with room for n.
 func NewHeldSamples[K any](key K, dim, n int) *HeldSamples[K] {
 	l := &HeldSamples[K]{key: key, rows: rows{size: 2 + dim}}
 	if n > 0 {

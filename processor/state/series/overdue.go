@@ -20,7 +20,7 @@ import (
 // At marks, the held samples of a key are those that arrived with a time after that of
 // the last one folded; release and judge maintain this.
 
-// DefaultMost returns the number of samples of dim values that fit into about 16 MiB.
+// DefaultMaxHeld returns the number of samples of dim values that fit into about 16 MiB.
 func DefaultMaxHeld(dim int) int {
 	return (16 << 20) / (8*(2+dim) + arrivalBytes)
 }

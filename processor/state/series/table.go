@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// Table finds keys by name: open addressing with linear probing. A map would
+// KeyTable finds keys by name: open addressing with linear probing. A map would
 // hold every name twice and cost more memory than the names. The seed is random,
 // as a map's; nothing depends on the order of slots.
 type KeyTable struct {
@@ -24,7 +24,7 @@ type tableSlot struct {
 	key  *Key
 }
 
-// NewTable returns an empty table.
+// NewKeyTable returns an empty table.
 func NewKeyTable() KeyTable {
 	t := KeyTable{slots: make([]tableSlot, 16), seed: maphash.MakeSeed()}
 	t.a, t.b = maphash.String(t.seed, "a"), maphash.String(t.seed, "b")

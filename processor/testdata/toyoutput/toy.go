@@ -9,7 +9,7 @@ import (
 )
 
 // writeToy writes how many scores a chunk has, without a key.
-func (w *Writer) writeToy(p *Payload, s *keystate.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
+func (w *Writer) writeToy(p *Payload, s *state.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
 	t, sinks := &p.topics.Outputs[Toy], p.sinks[Toy]
 	if t.Name == "" || len(s.Rows) == 0 {
 		return 0, nil

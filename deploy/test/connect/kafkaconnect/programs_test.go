@@ -1,5 +1,3 @@
-// Package kafkaconnect runs the settings of deploy/connect/kafka-connect: a worker's anomalies go through Kafka Connect's own runtime
-// into a real database. Connect, its connectors and the databases come from Maven Central.
 package kafkaconnect
 
 import (
@@ -23,6 +21,9 @@ import (
 
 	"odradek/processor/kafkatest"
 )
+
+// This file runs the settings of deploy/connect/kafka-connect: a worker's anomalies go through Kafka Connect's own runtime
+// into a real database. Connect, its connectors and the databases come from Maven Central.
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
 
