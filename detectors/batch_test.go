@@ -78,7 +78,8 @@ func TestBatchGrows(t *testing.T) {
 		for _, p := range pieces {
 			b.Tasks = append(b.Tasks, detectors.Task{Op: p.op, Dim: 1, Fresh: 1, X: p.at})
 			r := b.Rows(len(b.Tasks) - 1)
-			if r.Len() != int(p.at.Len) || p.op == simple.OpZScore && float64(r.X[0]) != p.first || p.op == simple.OpFlatline && r.X64[0] != p.first {
+			if r.Len() != int(p.at.Len) || p.op == simple.OpZScore && float64(r.X[0]) != p.first ||
+				p.op == simple.OpFlatline && r.X64[0] != p.first {
 				t.Fatalf("%v at %v: %v %v, want %v first", p.op, p.at, r.X, r.X64, p.first)
 			}
 		}

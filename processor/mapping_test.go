@@ -10,8 +10,11 @@ import (
 // TestEditStates: each state is edited once, topics that share one still do, and those of the caller stay as they are.
 func TestEditStates(t *testing.T) {
 	usual, wide := &state.Config{Dim: 1}, &state.Config{Dim: 2}
-	given := MappingSet{Mapping: Mapping{State: usual}, ByName: map[string]*Mapping{"A": {State: wide}, "B": {State: wide}, "C": {State: usual}},
-		NameOf: strings.ToUpper}
+	given := MappingSet{
+		Mapping: Mapping{State: usual},
+		ByName:  map[string]*Mapping{"A": {State: wide}, "B": {State: wide}, "C": {State: usual}},
+		NameOf:  strings.ToUpper,
+	}
 	s, edits := given, 0
 	s.EditStates(func(c *state.Config) {
 		edits++

@@ -52,7 +52,7 @@ func TestToyOutput(t *testing.T) {
 	}
 	const table = "processor/cycle/table.go"
 	line(table, "\toutputCount\n", "\tToy\n")
-	line(table, "}\n\n// Changelog describes", "\tToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", Key: \"none\", "+
+	line(table, "}\n\n// ChangelogSpec describes", "\tToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", Key: \"none\", "+
 		"Doc: \"Topic of a toy.\", write: (*Writer).writeToy},\n")
 	line("README.md", "| `<group>-late` |", "| `<group>-toy` | how many scores a chunk has |\n")
 	write("processor/cycle/toy.go", read("testdata/toyoutput/toy.go"))

@@ -33,8 +33,14 @@ var layers = []struct{ dir, imports string }{
 	{"processor/state/changelog", "detectors"},
 	{"processor/state/internal/...", ""},
 	{"processor/state/rules", "processor/anomaly processor/state/changelog detectors/..."},
-	{"processor/state/series", "processor/anomaly processor/state/changelog processor/state/internal/... processor/state/rules detectors/..."},
-	{"processor/state/checkpoint", "processor/anomaly processor/state/changelog processor/state/rules processor/state/series detectors/..."},
+	{
+		"processor/state/series",
+		"processor/anomaly processor/state/changelog processor/state/internal/... processor/state/rules detectors/...",
+	},
+	{
+		"processor/state/checkpoint",
+		"processor/anomaly processor/state/changelog processor/state/rules processor/state/series detectors/...",
+	},
 	{"processor/state", "processor/anomaly processor/state/... detectors/..."},
 	{"processor/...", "processor/... detectors/... schemas/..."},
 	{"detectors", "detectors/vec"},
@@ -243,7 +249,8 @@ func TestProduct(t *testing.T) {
 	}
 	list := strings.Fields(string(out))
 	for _, p := range list {
-		if strings.HasSuffix(p, "test") && !anyMatches("internal/... "+module+"/cmd/internal/backtest", p) || // internal/synctest is the runtime's
+		if strings.HasSuffix(p, "test") &&
+			!anyMatches("internal/... "+module+"/cmd/internal/backtest", p) || // internal/synctest is the runtime's
 			anyMatches("testing/... github.com/twmb/... "+module+"/cmd/demo/... "+module+"/cmd/bench/...", p) {
 			t.Errorf("the worker contains %s", p)
 		}

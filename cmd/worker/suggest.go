@@ -55,7 +55,10 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 	if len(topics) > 0 { // a worker needs no settings but these and a group
 		environ = append(slices.Clip(environ), config.Prefix+"TOPICS="+strings.Join(topics, ","))
 		if c.Group.Group == "" {
-			environ = append(environ, config.Prefix+"GROUP=odradek-"+strings.Trim(strings.NewReplacer("*", "", "?", "").Replace(topics[0]), "-._"))
+			environ = append(
+				environ,
+				config.Prefix+"GROUP=odradek-"+strings.Trim(strings.NewReplacer("*", "", "?", "").Replace(topics[0]), "-._"),
+			)
 		}
 		c, faults, warnings = config.Parse(environ)
 	}
@@ -84,8 +87,13 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 		return t.fail(err)
 	}
 	s.Environ, s.Given, s.Bytes = environ, c, int64(size)
-	s.Fetch = kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
-		PartitionBytes: int(c.Fetch.PartitionBytes)}
+	s.Fetch = kafka.FetchConfig{
+		ReadCommitted:  true,
+		MaxWait:        c.Fetch.MaxWait,
+		MinBytes:       int(c.Fetch.MinBytes),
+		MaxBytes:       int(c.Fetch.MaxBytes),
+		PartitionBytes: int(c.Fetch.PartitionBytes),
+	}
 	text, err := suggestText(ctx, s, topics)
 	if err == nil {
 		err = writeNew(t.out, out, text)

@@ -64,9 +64,20 @@ var setSpec = detectors.Spec{
 			Words: "4 times EMBED, at least 8"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
-		return NewSolvingSet(SolvingSetParams{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"), Top: v.Int("TOP"),
-			ModelPoints: v.Int("MODEL_POINTS"), MineEvery: v.Int("MINE_EVERY"), MinPoints: v.Int("MIN_POINTS"),
-			MineInterval: v.Micros("MINE_INTERVAL"), MaxAge: v.Micros("MAX_AGE")})
+		return NewSolvingSet(
+			SolvingSetParams{
+				Window:       v.Int(detectors.WindowParam),
+				K:            v.Int("K"),
+				Embed:        v.Int("EMBED"),
+				ZNorm:        v.Bool("ZNORM"),
+				Top:          v.Int("TOP"),
+				ModelPoints:  v.Int("MODEL_POINTS"),
+				MineEvery:    v.Int("MINE_EVERY"),
+				MinPoints:    v.Int("MIN_POINTS"),
+				MineInterval: v.Micros("MINE_INTERVAL"),
+				MaxAge:       v.Micros("MAX_AGE"),
+			},
+		)
 	},
 	Score: scoreSet, CPU: setCPU, Cost: setCost, Compare: compareSet, Cases: setCases,
 }
@@ -178,7 +189,12 @@ func NewSolvingSet(p SolvingSetParams) (detectors.Detector, error) {
 	case p.Window < 2*p.K:
 		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
 	case p.Window*p.K > maxNear:
-		fault("window of %d points with k = %d takes too much memory to mine: use a window of %d, or a smaller k", p.Window, p.K, maxNear/p.K)
+		fault(
+			"window of %d points with k = %d takes too much memory to mine: use a window of %d, or a smaller k",
+			p.Window,
+			p.K,
+			maxNear/p.K,
+		)
 	}
 	if p.Embed < 1 || p.Embed > setMaxEmbed {
 		fault("embedding is %d rows, use 1 to %d", p.Embed, setMaxEmbed)
@@ -189,7 +205,14 @@ func NewSolvingSet(p SolvingSetParams) (detectors.Detector, error) {
 		fault("%d outliers of a window of %d points, use 1 to %d", p.Top, p.Window, max(1, (p.Window-1)/4))
 	}
 	if p.ModelPoints < 2*p.K || p.ModelPoints > maxModel || p.ModelPoints*p.Embed > maxRows {
-		fault("a model of %d points of %d rows, use 2k = %d points to %d, and %d rows at most", p.ModelPoints, p.Embed, 2*p.K, maxModel, maxRows)
+		fault(
+			"a model of %d points of %d rows, use 2k = %d points to %d, and %d rows at most",
+			p.ModelPoints,
+			p.Embed,
+			2*p.K,
+			maxModel,
+			maxRows,
+		)
 	}
 	if p.MineEvery < 1 || p.MineEvery > MaxSolvingSetWindow {
 		fault("a model every %d rows, use 1 to %d", p.MineEvery, MaxSolvingSetWindow)
@@ -208,7 +231,11 @@ func NewSolvingSet(p SolvingSetParams) (detectors.Detector, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: solvingset: %w", errors.Join(faults...))
 	}
-	d := &setDetector{Steady: detectors.Steady{Least: p.MinPoints + p.Embed, From: p.Embed - 1}, params: make(detectors.Words, setParamCount), p: p}
+	d := &setDetector{
+		Steady: detectors.Steady{Least: p.MinPoints + p.Embed, From: p.Embed - 1},
+		params: make(detectors.Words, setParamCount),
+		p:      p,
+	}
 	for i, v := range map[int]int{paramWindow: p.Window, setParamK: p.K, setParamEmbed: p.Embed, paramTop: p.Top, paramMost: p.ModelPoints,
 		paramMinPoints: p.MinPoints} {
 		d.params.SetInt(i, v)
@@ -265,8 +292,16 @@ type settings struct {
 }
 
 func of(w detectors.Words) settings {
-	s := settings{window: w.Int(paramWindow), k: w.Int(setParamK), embed: w.Int(setParamEmbed), top: w.Int(paramTop), most: w.Int(paramMost),
-		least: w.Int(paramMinPoints), znorm: w.Bool(setParamZNorm), maxAge: float64(w.Int64(paramMaxAge))}
+	s := settings{
+		window: w.Int(paramWindow),
+		k:      w.Int(setParamK),
+		embed:  w.Int(setParamEmbed),
+		top:    w.Int(paramTop),
+		most:   w.Int(paramMost),
+		least:  w.Int(paramMinPoints),
+		znorm:  w.Bool(setParamZNorm),
+		maxAge: float64(w.Int64(paramMaxAge)),
+	}
 	if w.Bool(paramTimed) {
 		s.timed = 1
 	}

@@ -20,14 +20,33 @@ func setCases(rng *rand.Rand) []detectors.Case {
 		add(SolvingSetParams{Window: 60, K: 3, Embed: 4, Top: 2, MineEvery: 7}, 1, rng.IntN(3), []int{1, 1, 5, 1, 1, 1, 16, 2}, s)
 	}
 	for _, s := range signals.All(rng) {
-		p := SolvingSetParams{Window: 60, K: 1 + rng.IntN(5), Embed: 3 + rng.IntN(5), ZNorm: true, Top: 1 + rng.IntN(3), ModelPoints: 10, MineEvery: 5}
+		p := SolvingSetParams{
+			Window:      60,
+			K:           1 + rng.IntN(5),
+			Embed:       3 + rng.IntN(5),
+			ZNorm:       true,
+			Top:         1 + rng.IntN(3),
+			ModelPoints: 10,
+			MineEvery:   5,
+		}
 		add(p, 1, 0, []int{2, 2, 2, 9}, s)
 	}
 	for _, dim := range []int{2, 3, 8} {
 		s := signals.All(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
-		add(SolvingSetParams{Window: 50, K: 1 + rng.IntN(8), Embed: 1 + rng.IntN(4), Top: 1 + rng.IntN(10), ModelPoints: 16 + rng.IntN(40), MineEvery: 4},
-			dim, 0, []int{3, 1, 1, 1, 1}, s...)
+		add(
+			SolvingSetParams{
+				Window:      50,
+				K:           1 + rng.IntN(8),
+				Embed:       1 + rng.IntN(4),
+				Top:         1 + rng.IntN(10),
+				ModelPoints: 16 + rng.IntN(40),
+				MineEvery:   4,
+			},
+			dim,
+			0,
+			[]int{3, 1, 1, 1, 1},
+			s...)
 	}
 	// By event time: rows begin with their times, and several may be equal.
 	for _, s := range signals.All(rng) {

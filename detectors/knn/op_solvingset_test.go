@@ -186,7 +186,8 @@ func TestExplain(t *testing.T) {
 	if _, ok := d.Explain(r, 0, 0, expected, contribution); ok {
 		t.Error("a missing value is explained")
 	}
-	d = detectors.Must(NewSolvingSet(SolvingSetParams{Window: 20, K: 1, Embed: 4, ZNorm: true, Top: 1, MinPoints: 4, ModelPoints: 20})).(*setDetector)
+	p := SolvingSetParams{Window: 20, K: 1, Embed: 4, ZNorm: true, Top: 1, MinPoints: 4, ModelPoints: 20}
+	d = detectors.Must(NewSolvingSet(p)).(*setDetector)
 	r = task(t, d, []float64{0, 1, 0, 1, 0, 1, 0, 1, 10, 20, 10, 16}, 1, 1, nil)
 	// The nearest has the shape 0, 1, 0, 1: with the first three values it is 10, 20, 10, 20.
 	if _, ok := d.Explain(r, 0, 0, expected[:1], contribution[:1]); !ok || !setNear(expected[:1], 20) || contribution[0] != 1 {
@@ -265,8 +266,17 @@ func TestEventTime(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 6 {
 		dim, embed, k, fresh := 1+rng.IntN(3), 1+rng.IntN(4), 1+rng.IntN(4), 1+rng.IntN(3)
-		p := SolvingSetParams{Window: 80 + rng.IntN(100), K: k, Embed: embed, Top: 2, MinPoints: 2*k + rng.IntN(20), ModelPoints: 2*k + rng.IntN(60),
-			MineInterval: 1 + rng.Int64N(60e6), MaxAge: rng.Int64N(2) * (1 + rng.Int64N(120e6)), ZNorm: embed > 2 && rng.IntN(2) == 0}
+		p := SolvingSetParams{
+			Window:       80 + rng.IntN(100),
+			K:            k,
+			Embed:        embed,
+			Top:          2,
+			MinPoints:    2*k + rng.IntN(20),
+			ModelPoints:  2*k + rng.IntN(60),
+			MineInterval: 1 + rng.Int64N(60e6),
+			MaxAge:       rng.Int64N(2) * (1 + rng.Int64N(120e6)),
+			ZNorm:        embed > 2 && rng.IntN(2) == 0,
+		}
 		d := detectors.Must(NewSolvingSet(p))
 		without := p
 		without.MineInterval, without.MaxAge = 0, 0
@@ -290,7 +300,11 @@ func TestEventTime(t *testing.T) {
 		for to := p.MinPoints + embed + fresh - 1; to <= len(times); to += fresh {
 			r := task(t, d, timedRows[:to*(dim+1)], dim+1, fresh, carry)
 			from := to - fresh
-			crossed := math.Floor(float64(times[to-1])/float64(p.MineInterval)) != math.Floor(float64(times[from-1])/float64(p.MineInterval))
+			crossed := math.Floor(
+				float64(times[to-1])/float64(p.MineInterval),
+			) != math.Floor(
+				float64(times[from-1])/float64(p.MineInterval),
+			)
 			end := 0 // of the rows of the points that are mined
 			if carry == nil {
 				end = from

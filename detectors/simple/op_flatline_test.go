@@ -28,15 +28,23 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 		{"one of two values", 0, 2, []float64{1, 9, 2, 9, 3, 9, 3, 8}, []float32{0, 1, 2, 1}},
 		{"minus zero is zero", 0, 1, []float64{0, math.Copysign(0, -1), 0}, []float32{0, 1, 2}},
 	} {
-		for _, score := range []func(detectors.Rows){scoreFlatline, func(r detectors.Rows) { flatlineCPU(t.Context(), &r, detectors.Sequential) }} {
+		fast := func(r detectors.Rows) { flatlineCPU(t.Context(), &r, detectors.Sequential) }
+		for _, score := range []func(detectors.Rows){scoreFlatline, fast} {
 			n := len(c.x) / c.dim
 			for cut := 1; cut <= n; cut++ { // however the rows are cut into tasks
 				var got []float32
 				var carry detectors.Words
 				for from := 0; from < n; from += cut {
 					to := min(from+cut, n)
-					r := detectors.Rows{Dim: c.dim, Fresh: to - from, Params: detectors.WordsOf([]float32{float32(c.tolerance)}), Carry: carry,
-						X64: c.x[max(0, from-1)*c.dim : to*c.dim], Scores: make([]float32, to-from), Next: make(detectors.Words, 2*c.dim)}
+					r := detectors.Rows{
+						Dim:    c.dim,
+						Fresh:  to - from,
+						Params: detectors.WordsOf([]float32{float32(c.tolerance)}),
+						Carry:  carry,
+						X64:    c.x[max(0, from-1)*c.dim : to*c.dim],
+						Scores: make([]float32, to-from),
+						Next:   make(detectors.Words, 2*c.dim),
+					}
 					score(r)
 					got, carry = append(got, r.Scores...), r.Next
 				}

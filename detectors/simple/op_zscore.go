@@ -263,14 +263,20 @@ func of(d, s, q, inv float64) float64 {
 func zscoreCost(r *detectors.Rows) int { return 10 + r.Fresh*(6+(r.Params.Int(0)-1)*r.Dim) }
 
 func compareZScore(_ *detectors.Rows, got, want detectors.Result) error {
-	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-5), detectors.CompareScores(got.Next.F32(), want.Next.F32(),
-		0, 0))
+	return errors.Join(
+		detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-5),
+		detectors.CompareScores(got.Next.F32(), want.Next.F32(),
+			0, 0),
+	)
 }
 
 func zscoreCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	add := func(window, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("window %d", window), detectors.Must(NewZScore(window)), dim, rng.IntN(3), fresh, values...))
+		cases = append(
+			cases,
+			signals.Case(fmt.Sprintf("window %d", window), detectors.Must(NewZScore(window)), dim, rng.IntN(3), fresh, values...),
+		)
 		return &cases[len(cases)-1]
 	}
 	for _, s := range signals.All(rng) {

@@ -35,7 +35,14 @@ var svdSpec = detectors.Spec{
 				"lower rank explains nothing. 0.0032 leaves out what float32 cannot tell: on a device fewer scores take the slower float64."},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
-		return NewSVD(SVDOpParams{Window: v.Int(detectors.WindowParam), Rank: v.Int("RANK"), Gamma: v.Int("GAMMA"), Negligible: v.Float("NEGLIGIBLE")})
+		return NewSVD(
+			SVDOpParams{
+				Window:     v.Int(detectors.WindowParam),
+				Rank:       v.Int("RANK"),
+				Gamma:      v.Int("GAMMA"),
+				Negligible: v.Float("NEGLIGIBLE"),
+			},
+		)
 	},
 	Score: definitionSVD, CPU: svdCPU, Cost: svdCost, Compare: compareSVD, Cases: svdCases,
 }
@@ -65,7 +72,7 @@ type svdDetector struct {
 // Each value of a row is a separate series; the row's score is the largest of theirs. It covers the
 // same rows as a score of IKASST with the same window and gamma. There is no carry.
 func NewSVD(p SVDOpParams) (detectors.Detector, error) {
-	sp := SVDParams{Window: p.Window, Rank: p.Rank, Gamma: p.Gamma, Negligible: p.Negligible}
+	sp := SVDParams(p)
 	if err := sp.Defaults(); err != nil {
 		return nil, fmt.Errorf("detectors: svdsst: %w", err)
 	}
@@ -240,7 +247,12 @@ func svdCases(rng *rand.Rand) []detectors.Case {
 	add(SVDOpParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals.All(rng)[1])
 	// Around the sizes of the kernels.
 	for _, w := range []int{5, 17, 32, 33, 63, 64, 65, 100, 128, 129} {
-		add(SVDOpParams{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)}, 1, []int{3, 2}, signals.All(rng)[rng.IntN(3)])
+		add(
+			SVDOpParams{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)},
+			1,
+			[]int{3, 2},
+			signals.All(rng)[rng.IntN(3)],
+		)
 	}
 	// Singular values that are equal, many times, up to small differences.
 	for _, p := range []SVDOpParams{{Window: 11, Rank: 1}, {Window: 34, Rank: 15}, {Window: 61, Rank: 12}} {

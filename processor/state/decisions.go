@@ -33,7 +33,12 @@ var kinds = rules.KindTable{
 		Read: func(content []byte) (any, error) { return rules.DecodeRuling(content) },
 	},
 	Advance: {Name: "advance", Acts: true, Read: decodeAdvance},
-	Learned: {Name: "learned rules", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return rules.DecodeLearned(content) }},
+	Learned: {
+		Name:     "learned rules",
+		Standing: true,
+		Acts:     true,
+		Read:     func(content []byte) (any, error) { return rules.DecodeLearned(content) },
+	},
 	Reading: {Name: "reading", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return rules.DecodeReading(content) }},
 	Mutes:   {Name: "mutes", Standing: true, Acts: true, Read: func(content []byte) (any, error) { return rules.DecodeMutes(content) }},
 }

@@ -10,7 +10,11 @@ import (
 // randomMutes returns a list of rules about series, detectors and times of a random log.
 func randomMutes(r *rand.Rand, cfg *Config, around int64) (l rules.MuteList) {
 	for range r.IntN(4) {
-		rule := rules.MuteRule{From: around - int64(r.IntN(300)), To: around + 1 + int64(r.IntN(600)), Direction: rules.Direction(max(0, r.IntN(5)-2))}
+		rule := rules.MuteRule{
+			From:      around - int64(r.IntN(300)),
+			To:        around + 1 + int64(r.IntN(600)),
+			Direction: rules.Direction(max(0, r.IntN(5)-2)),
+		}
 		if r.IntN(3) == 0 {
 			rule.To = rules.Forever
 		}

@@ -87,13 +87,17 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 				}
 			}
 		}
-		if least := 0.95; all.share(all.places) < least || all.share(all.values) < least || float64(all.starts) < least*float64(all.spikes) {
+		if least := 0.95; all.share(all.places) < least || all.share(all.values) < least ||
+			float64(all.starts) < least*float64(all.spikes) {
 			t.Errorf("%+v", all)
 		}
 	}
 	ops := map[detectors.Op][]setting{
-		simple.OpZScore:   {{must(simple.NewZScore(50)), 1, both}, {must(simple.NewZScore(50)), 7, both}},
-		simple.OpValue:    {{must(simple.NewValue(1, false)), 1, []string{"spike", "step"}}, {must(simple.NewValue(1, true)), 3, []string{"drop"}}},
+		simple.OpZScore: {{must(simple.NewZScore(50)), 1, both}, {must(simple.NewZScore(50)), 7, both}},
+		simple.OpValue: {
+			{must(simple.NewValue(1, false)), 1, []string{"spike", "step"}},
+			{must(simple.NewValue(1, true)), 3, []string{"drop"}},
+		},
 		simple.OpFlatline: {{must(simple.NewFlatline(0)), 1, []string{"stuck"}}, {must(simple.NewFlatline(0)), 4, []string{"stuck"}}},
 		knn.Op: {
 			{must(knn.New(knn.Params{Window: 256, Embed: 32})), 1, all[:4]},

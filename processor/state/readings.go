@@ -257,7 +257,10 @@ func (r *readings) mismatches(from, committed int64) (list []checkpoint.Mismatch
 		now := &r.configured.Detectors[i]
 		if was := in.Detector(now.Name); was != nil &&
 			(was.Window != now.Window || was.Fingerprint != now.Fingerprint) {
-			list = append(list, checkpoint.Mismatch{Detector: now.Name, Fields: was.Window != now.Window, Window: was.Window, Params: was.Fingerprint})
+			list = append(
+				list,
+				checkpoint.Mismatch{Detector: now.Name, Fields: was.Window != now.Window, Window: was.Window, Params: was.Fingerprint},
+			)
 		}
 	}
 	for d := last; d != nil; d = d.Before() {

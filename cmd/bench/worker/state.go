@@ -66,9 +66,11 @@ func (b *Bench) Memory(ctx context.Context) ([]testbed.Row, error) {
 	per := func(a, b int64) float64 { return float64(a-b)/float64(all.Keys-few.Keys) - window }
 	v, once := per(all.Live, few.Live), float64(all.Live)-(per(all.Live, few.Live)+window)*float64(all.Keys)
 	r := testbed.NewRow("", v, "bytes/key").Want("<= 512", v <= 512)
-	return []testbed.Row{r.Noted("%d keys, window %d (%d bytes/key not counted); resident after a collection, against %d keys; %.0f MB beside "+
-		"the keys; %.0f bytes/key more before the collection",
-		all.Keys, memoryWindow, window, few.Keys, once/1e6, per(all.Running, few.Running)-v)}, nil
+	return []testbed.Row{
+		r.Noted("%d keys, window %d (%d bytes/key not counted); resident after a collection, against %d keys; %.0f MB beside "+
+			"the keys; %.0f bytes/key more before the collection",
+			all.Keys, memoryWindow, window, few.Keys, once/1e6, per(all.Running, few.Running)-v),
+	}, nil
 }
 
 // memoryOf runs the process.
@@ -298,9 +300,14 @@ func restoreRows(log []byte, live float64) ([]testbed.Row, error) {
 	mb := sum.bytes / 1e6 / max(sum.changelogTook.Seconds(), 1e-3)
 	replay := sum.records / max(sum.replayTook.Seconds(), 1e-3)
 	return []testbed.Row{
-		testbed.NewRow("changelog", mb, "MB/s").Want(">= 200", mb >= 200).Noted("%.0f MB in %.1f s", sum.bytes/1e6, sum.changelogTook.Seconds()),
-		testbed.NewRow("replay", replay, "records/s").Against("live rate", live, false).WantRatio(5).Noted("%.0f records in %.1f s", sum.records,
-			sum.replayTook.Seconds()),
+		testbed.NewRow("changelog", mb, "MB/s").
+			Want(">= 200", mb >= 200).
+			Noted("%.0f MB in %.1f s", sum.bytes/1e6, sum.changelogTook.Seconds()),
+		testbed.NewRow("replay", replay, "records/s").
+			Against("live rate", live, false).
+			WantRatio(5).
+			Noted("%.0f records in %.1f s", sum.records,
+				sum.replayTook.Seconds()),
 	}, nil
 }
 

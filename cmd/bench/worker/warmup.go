@@ -120,8 +120,12 @@ func (b *Bench) warmupRates(ctx context.Context, in *testbed.Input, settings []s
 	rate := records / took.Seconds()
 	row := testbed.NewRow("rate", rate, "records/s").Want(">= 3,000,000", rate >= 3e6).
 		Against("replay", replay.records/max(replay.replayTook.Seconds(), 1e-3), false)
-	return []testbed.Row{row.Noted("%.0f records in %.1f s, %d keys, %d partitions, %.0f ns of the worker a record with its start; %s", records,
-		took.Seconds(), warmupKeys, testbed.Partitions, float64(cpu)/records, b.Cluster.Kind)}, again.Stop(30 * time.Second)
+	return []testbed.Row{
+			row.Noted("%.0f records in %.1f s, %d keys, %d partitions, %.0f ns of the worker a record with its start; %s", records,
+				took.Seconds(), warmupKeys, testbed.Partitions, float64(cpu)/records, b.Cluster.Kind),
+		}, again.Stop(
+			30 * time.Second,
+		)
 }
 
 // firstScore returns the time from the start of a worker of a new group to its first committed score.

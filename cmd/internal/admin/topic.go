@@ -31,8 +31,12 @@ func OpenDeadLetters(ctx context.Context, client *kafka.Client, name string) (*T
 		return nil, fmt.Errorf("dlq: topic %q does not exist, or may not be described: is ODRADEK_DLQ_TOPIC, or ODRADEK_GROUP, that of "+
 			"the workers?", name)
 	}
-	t := &Topic{Name: name, client: client, fetcher: kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond,
-		MaxBytes: 16 << 20, PartitionBytes: 4 << 20})}
+	t := &Topic{
+		Name:   name,
+		client: client,
+		fetcher: kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond,
+			MaxBytes: 16 << 20, PartitionBytes: 4 << 20}),
+	}
 	var tps []kafka.TP
 	for p := range infos[name].Partitions {
 		tps = append(tps, kafka.TP{Topic: name, Partition: int32(p)})

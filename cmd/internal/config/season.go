@@ -109,7 +109,10 @@ func readCalendar(file string) (t season.Table, err error) {
 		if len(words) > 1 {
 			var ok bool
 			if e.weekday, ok = weekdayOf(words[1]); !ok || len(words) > 2 {
-				faults = append(faults, fmt.Sprintf("line %d: %q is no day of the week, write it like Saturday", n, strings.Join(words[1:], " ")))
+				faults = append(
+					faults,
+					fmt.Sprintf("line %d: %q is no day of the week, write it like Saturday", n, strings.Join(words[1:], " ")),
+				)
 				continue
 			}
 		}
@@ -151,8 +154,10 @@ func weekdayOf(name string) (time.Weekday, bool) {
 // seasonDetector returns the detector of op season of resolved settings and the op's own.
 func (d *DetectorSettings) seasonDetector() (detectors.Detector, error) {
 	v := d.values(none)
-	return season.New(season.OpParams{Week: d.Season.Period == "week", Bins: v.Int("BINS"), Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"),
-		Offsets: d.Season.offsets, Days: d.Season.days})
+	return season.New(
+		season.OpParams{Week: d.Season.Period == "week", Bins: v.Int("BINS"), Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"),
+			Offsets: d.Season.offsets, Days: d.Season.days},
+	)
 }
 
 // isSeason reports whether the detector reads the times of samples.

@@ -188,7 +188,10 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 	if c.HasReadings() {
 		mapping = append(mapping, processor.StoredSetting{Name: Prefix + "READINGS_FIELD", Value: c.Mapping.ReadingsField})
 	}
-	held := append(slices.Clone(mapping), processor.StoredSetting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
+	held := append(
+		slices.Clone(mapping),
+		processor.StoredSetting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")},
+	)
 	var list []processor.StateSettings
 	for i := range c.Detectors {
 		d, dc := &c.Detectors[i], &ks.Detectors[i]

@@ -31,10 +31,16 @@ func testSource() (Source, *bool, *error) {
 					{Topic: "in", Partition: 4, Hold: "the <registry> is away", HoldSince: time.Now().Add(-time.Hour)},
 					{Topic: "in", Partition: 5, Running: true, FetchAge: Duration(90 * time.Second), Lost: true},
 				},
-				Outcomes:  []Outcome{{Topic: "in", Consumed: 1000, Parts: []OutcomePart{{"scored", 990, 0.99}, {"dead: <magic>", 10, 0.01}}}},
-				Detectors: []DetectorInfo{{Name: "change", Op: "ikasst", Fields: "value", Keys: "*", Window: 50, Stride: 1, Threshold: "conformal:0.001"}},
-				Anomalies: []AnomalyChange{{Time: time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC), Kind: "open", Series: "pump<1>", Detector: "change",
-					Severity: 83, Band: "critical"}},
+				Outcomes: []Outcome{
+					{Topic: "in", Consumed: 1000, Parts: []OutcomePart{{"scored", 990, 0.99}, {"dead: <magic>", 10, 0.01}}},
+				},
+				Detectors: []DetectorInfo{
+					{Name: "change", Op: "ikasst", Fields: "value", Keys: "*", Window: 50, Stride: 1, Threshold: "conformal:0.001"},
+				},
+				Anomalies: []AnomalyChange{
+					{Time: time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC), Kind: "open", Series: "pump<1>", Detector: "change",
+						Severity: 83, Band: "critical"},
+				},
 				Faults: []FaultRecord{{Time: time.Now(), Level: "WARN", Text: "dead letter & <b>", Count: 7}},
 			}
 		},
@@ -121,7 +127,8 @@ func TestPprofIsLoopbackOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if code, body := get(t, "http://"+s.Addr, "/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(body, "goroutine profile") {
+	if code, body := get(t, "http://"+s.Addr, "/debug/pprof/goroutine?debug=1"); code != 200 ||
+		!strings.Contains(body, "goroutine profile") {
 		t.Errorf("%d %.80q", code, body)
 	}
 }

@@ -16,7 +16,12 @@ import (
 // the fingerprints of its state, those in force and earlier ones (provenance.Settings).
 
 // ReadFormer returns the settings that a changelog partition has recorded, the latest last; none if it has no record of them.
-func ReadFormer(ctx context.Context, client *kafka.Client, cfg kafka.FetchConfig, log kafka.TP) (list []processor.StateSettings, err error) {
+func ReadFormer(
+	ctx context.Context,
+	client *kafka.Client,
+	cfg kafka.FetchConfig,
+	log kafka.TP,
+) (list []processor.StateSettings, err error) {
 	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("former: changelog %s: %w", log, err)

@@ -42,7 +42,11 @@ type record struct{ key, value []byte }
 // newLoader returns a Loader, and what it fills.
 func newLoader(sets *series.Sets, drops func([]byte) bool) (*Loader, *LoadTarget) {
 	table, out := series.NewKeyTable(), NewWriter(HeldFormat{Layout: 1, Dim: 3}, maxRecord)
-	to := LoadTarget{Keys: &table, Records: &out, Decisions: rules.NewDecisionLog(&rules.KindTable{}, func(rules.DecisionStep, *rules.Decision) {})}
+	to := LoadTarget{
+		Keys:      &table,
+		Records:   &out,
+		Decisions: rules.NewDecisionLog(&rules.KindTable{}, func(rules.DecisionStep, *rules.Decision) {}),
+	}
 	return NewLoader(to, sets, false, drops), &to
 }
 
@@ -272,7 +276,14 @@ func TestDropped(t *testing.T) {
 	}
 	whole, dropped := to.Keys.Get(w.keys[0].Name()), to.Keys.Get(w.keys[1].Name())
 	if whole.Dropped || !dropped.Dropped || dropped.Size() >= whole.Size() || l.LeftOut != dropped.Size() {
-		t.Errorf("dropped %v and %v, of %d and %d bytes, %d left out", whole.Dropped, dropped.Dropped, whole.Size(), dropped.Size(), l.LeftOut)
+		t.Errorf(
+			"dropped %v and %v, of %d and %d bytes, %d left out",
+			whole.Dropped,
+			dropped.Dropped,
+			whole.Size(),
+			dropped.Size(),
+			l.LeftOut,
+		)
 	}
 	if l.Unload(dropped); to.Keys.Len() != 1 || l.LeftOut != 0 || to.Keys.Bytes != whole.Size() {
 		t.Errorf("%d keys of %d bytes, %d left out", to.Keys.Len(), to.Keys.Bytes, l.LeftOut)

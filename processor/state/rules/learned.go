@@ -186,10 +186,12 @@ func (r *LearnedRule) keeps(a *Alarm) bool {
 
 // sound reports whether a label can teach anything.
 func (l *Label) sound() bool {
-	return l.Detector != "" && len(l.Detector) <= MaxLearnedText && len(l.Series) <= MaxLearnedText && !math.IsInf(l.Opened, 0) && !math.IsInf(l.Peak, 0) &&
+	return l.Detector != "" && len(l.Detector) <= MaxLearnedText && len(l.Series) <= MaxLearnedText &&
+		!math.IsInf(l.Opened, 0) && !math.IsInf(l.Peak, 0) &&
 		l.Opened <= l.Peak && l.Side <= Below && l.Field >= -1 && l.Samples >= 0 && l.Samples < 1<<31 && l.Rise >= 0 &&
 		l.First >= 0 && l.First <= l.Apart && !math.IsInf(l.Apart, 1) && l.Initial >= 0 && l.Initial <= l.Range && !math.IsInf(l.Range, 1) &&
-		l.Early >= 0 && l.Early <= l.Held && l.Held < 1<<31
+		l.Early >= 0 && l.Early <= l.Held &&
+		l.Held < 1<<31
 }
 
 // Derive returns the rules that the labels teach for the series of an input topic, in an order of their own. A rule needs
@@ -203,7 +205,13 @@ func Derive(topic string, labels []Label, least int) LearnedList {
 	of := map[kind][]*Label{}
 	faults := map[kind][]*Label{} // by what they have in common but the series
 	for i := range labels {
-		one := kind{detector: labels[i].Detector, series: labels[i].Series, topic: labels[i].Topic, field: labels[i].Field, side: labels[i].Side}
+		one := kind{
+			detector: labels[i].Detector,
+			series:   labels[i].Series,
+			topic:    labels[i].Topic,
+			field:    labels[i].Field,
+			side:     labels[i].Side,
+		}
 		if one.topic == topic {
 			one.topic = ""
 		}
@@ -272,7 +280,8 @@ func (r *LearnedRule) kind() kind {
 // has reports whether a rule is in the list, apart from the labels that it names.
 func (l LearnedList) has(r *LearnedRule) bool {
 	return slices.ContainsFunc(l, func(o LearnedRule) bool {
-		return o.kind() == r.kind() && o.Bounds == r.Bounds && o.From == r.From && o.To == r.To && o.Initial == r.Initial && o.Early == r.Early
+		return o.kind() == r.kind() && o.Bounds == r.Bounds && o.From == r.From && o.To == r.To && o.Initial == r.Initial &&
+			o.Early == r.Early
 	})
 }
 
@@ -422,7 +431,19 @@ func (r LearnedRule) within(series string, own *LearnedRule, known bool) Learned
 	r.From, r.To = max(r.From, own.From), min(r.To, own.To)
 	r.Initial, r.Early = max(r.Initial, own.Initial), max(r.Early, own.Early)
 	r.Most, r.Least = min(r.Most, own.Most), max(r.Least, own.Least)
-	r.First, r.Apart, r.Narrow, r.Short = max(r.First, own.First), max(r.Apart, own.Apart), max(r.Narrow, own.Narrow), max(r.Short, own.Short)
+	r.First, r.Apart, r.Narrow, r.Short = max(
+		r.First,
+		own.First,
+	), max(
+		r.Apart,
+		own.Apart,
+	), max(
+		r.Narrow,
+		own.Narrow,
+	), max(
+		r.Short,
+		own.Short,
+	)
 	r.Far, r.Wide, r.Steep = tighter(r.Far, own.Far), tighter(r.Wide, own.Wide), tighter(r.Steep, own.Steep)
 	r.Samples, r.Long = tighter(r.Samples, own.Samples), tighter(r.Long, own.Long)
 	return r

@@ -208,7 +208,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("eviction %q: %v", value, err)
 		}
 	}
-	if err := l.Load([]byte("\x02x"), []byte("\x01\x07no"), 5); err != nil || string(l.InForce(KindSchemaVerdict, []byte("x"), 5).Content) != "no" {
+	if err := l.Load([]byte("\x02x"), []byte("\x01\x07no"), 5); err != nil ||
+		string(l.InForce(KindSchemaVerdict, []byte("x"), 5).Content) != "no" {
 		t.Errorf("%v", err)
 	}
 	if err := l.Load([]byte("\x02x"), nil, 5); err != nil || l.Latest(KindSchemaVerdict, []byte("x")) != nil {

@@ -46,7 +46,12 @@ type MuteList []MuteRule
 // Covers reports whether any rule mutes a score that covers the event times from about to until. explained
 // returns the expected and the measured values, and each field's contribution; it is called for rules with a
 // direction only. A score without an explanation has neither direction.
-func (l MuteList) Covers(detector string, key []byte, about, until int64, explained func() (expected, actual, contribution []float64)) bool {
+func (l MuteList) Covers(
+	detector string,
+	key []byte,
+	about, until int64,
+	explained func() (expected, actual, contribution []float64),
+) bool {
 	for i := range l {
 		r := &l[i]
 		if !r.covers(detector, key, about, until) {

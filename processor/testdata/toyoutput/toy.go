@@ -1,11 +1,11 @@
-package outputs
+package cycle
 
 import (
 	"strconv"
 	"time"
 
-	"odradek/processor/state"
 	"odradek/processor/metrics"
+	"odradek/processor/state"
 )
 
 // writeToy writes how many scores a chunk has, without a key.

@@ -43,7 +43,7 @@ func TestToy(t *testing.T) {
 	})
 	cfg := b.config("one")
 	cfg.CommitInterval = 5 * time.Millisecond
-	cfg.Outputs[outputs.Toy] = "toy"
+	cfg.Outputs[cycle.Toy] = "toy"
 	b.run(cfg)
 	recs, err := b.c.Admin().ReadAll(ctx, "toy", true)
 	if err != nil {
