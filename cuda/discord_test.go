@@ -232,7 +232,7 @@ func ucrPeak(t *testing.T, e detectors.Executor, d detectors.Detector, longest i
 // TestDeviceDiscordUCR finds the anomalies of 79 series of the UCR archive online: the middle of the
 // rows that the highest score covers must be within the anomaly or within its length, at least 100
 // rows, on either side of it. An independent program, a recurrence along diagonals, gives the number to
-// find. docs/quality.md has the figures.
+// find.
 func TestDeviceDiscordUCR(t *testing.T) {
 	o := deviceOptions(t)
 	o.Memory, o.Deadline = 4<<30, time.Minute

@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 var (
-	pageLink   = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	pageLink   = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	pageFile   = regexp.MustCompile(`\b(?:cmd|processor|detectors|cuda|schemas|docs|scripts|deploy|\.ci)/[a-zA-Z0-9_/.-]*\.(?:go|md|sh|py|yml|avsc|cu|cpp|h|c|s)\b`)
 	pageTarget = regexp.MustCompile("(?m)(?:`|^    )make ([a-z-]+)")
 	pageTest   = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+\b`)
@@ -18,7 +20,37 @@ var (
 	testFunc   = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
 )
 
-// TestPages holds that what pages for people name is there: links, source files, tests
+// headings returns the anchors of a page's headings: in lower case, with - for a space and without punctuation; a heading that is
+// there already gets a number.
+func headings(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	must(t, err)
+	anchors, fenced := map[string]bool{}, false
+	for line := range strings.Lines(string(b)) {
+		fenced = fenced != strings.HasPrefix(line, "```")
+		text := strings.TrimLeft(line, "#")
+		if fenced || text == line || !strings.HasPrefix(text, " ") {
+			continue
+		}
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(text))
+		for n, first := 1, anchor; anchors[anchor]; n++ {
+			anchor = first + "-" + strconv.Itoa(n)
+		}
+		anchors[anchor] = true
+	}
+	return anchors
+}
+
+// TestPages holds that what pages for people name is there: links with their anchors, source files, tests
 // and targets of make. All of these move, and a page does not notice.
 func TestPages(t *testing.T) {
 	root := filepath.Join("..", "..")
@@ -60,8 +92,14 @@ func TestPages(t *testing.T) {
 				continue
 			}
 			links++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: the link to %s: %v", rel, m[1], err)
+			} else if m[2] != "" && filepath.Ext(target) == ".md" && !headings(t, target)[m[2]] {
+				t.Errorf("%s: the link to %s#%s: no heading of that page has this anchor", rel, m[1], m[2])
 			}
 		}
 		if rel == "CHANGELOG.md" { // tells of what was

@@ -53,7 +53,7 @@ var spec = detectors.Spec{
 				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
 		{Name: "M", Type: detectors.Ints, Word: 5}, // lengths
 	},
-	// As measured in docs/quality.md for knn: a fault is in the scores of one more subsequence.
+	// As for knn: a fault is in the scores of one more subsequence.
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
 		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string {

@@ -13,7 +13,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// singleSeries are series of n values by name, in the order of the table in docs/quality.md.
+// singleSeries are series of n values by name.
 func singleSeries(rng *rand.Rand, n int) (names []string, series [][]float64) {
 	walk := 0.0
 	add := func(name string, f func(i int) float64) {
@@ -130,7 +130,7 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 }
 
 // TestSinglePrecision measures the error of distances to neighbours that were found in float32, and
-// that discords by them are those of float64. With -v it writes the table of docs/quality.md.
+// that discords by them are those of float64. With -v it writes a table of the errors.
 func TestSinglePrecision(t *testing.T) {
 	rng := seedtest.New(t)
 	n := 30_000

@@ -9,7 +9,7 @@ import (
 
 // TestRatesOfAShortHistory checks the rates of conformal bounds while a history is short: of
 // exchangeable scores no more exceed than the rate, and a rate far below the history's ranks is not
-// judged at all. It logs the table of docs/quality.md. The scores of AR(0.99) are not exchangeable:
+// judged at all. It logs the rates. The scores of AR(0.99) are not exchangeable:
 // only their first 256 have a bound, where the margin outweighs their dependence.
 func TestRatesOfAShortHistory(t *testing.T) {
 	rnd := seedtest.New(t)

@@ -4,8 +4,9 @@
 // A score is judged against the history and then added to it. Of consecutive scores that exceed, only
 // the first and then each Decluster-th is added: neighbouring scores that cover the same samples repeat
 // one event, and would take the ranks of the next event. With none of them in the history, every sample
-// after a change of level would be an anomaly forever (docs/quality.md has the figures). So a key's
-// state depends on the rule that judged its scores.
+// after a change of level would be an anomaly forever: on NAB's dev streams knn falls from 60.6 to
+// 39.9. With all of them in it, knn finds 13 of 29 changes of level 400 to 1,200 samples apart; with
+// this rule it finds 29. So a key's state depends on the rule that judged its scores.
 //
 // A key's state is a flat []float32 that starts all zero: the count of the
 // scores added, the place in a run of those that exceed, a running mean, a ring of

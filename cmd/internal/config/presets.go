@@ -18,8 +18,19 @@ type Preset struct {
 // several. They are NAME=value, separated by spaces; "" leaves the detector out.
 type Detector struct{ Name, One, Several string }
 
-// All are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find, and
-// what else was tried.
+// All are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find. Why the default preset has these
+// detectors, with figures of worker score on NAB's 38 dev streams where nothing else is said:
+//
+//   - shape finds recurring faults that near misses: a conformal rate of 0.0015 lets three of 2,048 scores exceed, so near alone finds a
+//     fifth to a third of the demo's spikes. A quantile threshold of near finds nearly all, at 239 false anomalies and 47.0 on NAB.
+//     Distances between normalised shapes hardly vary in noise, so few exceed 1.5 times their quantile (33 false).
+//   - OPEN_AFTER=16: an unusual shape has high scores as long as a part of it is in the subsequence. With 1 sample SMAP and MSL have
+//     some 410 false anomalies, with 16 275. With 32 the demo has 40, with 16 one.
+//   - flat compares run lengths with the series' own. A fixed number of samples is an anomaly without an end in a field that is
+//     constant.
+//   - past and both rank shapes by the last 20,000 samples; 8,192 rank 46 of UCR's 79 series first at the anomaly, 20,000 rank 53.
+//   - Further detectors beside these add nothing: a smoothed z-score -0.3 to +0.7, smoothed ar 0, another knn -2 to -3, ar of single
+//     readings -8 to -24.
 var All = []Preset{
 	{"default", "readings, sequences and shapes unlike earlier ones, and readings that do not change", []Detector{
 		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",

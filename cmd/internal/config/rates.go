@@ -11,7 +11,7 @@ import (
 
 // Unsupported returns a warning for each detector whose configured false-alarm rate needs a longer history than it has.
 // Settings of a preset get no warning. A rate of 1/1000 needs a thousand scores; below that the threshold comes from an
-// extrapolated tail, whose realised rates differ by up to four times (docs/quality.md, realised rates).
+// extrapolated tail, whose realised rates differ by up to four times (docs/quality.md, false alarms).
 func (c *Config) Unsupported() (list []Fault) {
 	given := map[string]bool{}
 	for _, s := range c.settings {

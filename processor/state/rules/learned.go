@@ -29,7 +29,9 @@ import (
 // one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores,
 // or whose ranges, are within a factor of 1.5. It bounds what has no scale: how many values are held (events.Range), and the highest
 // score or its ratio to the range. In a series of one of its labels, whose scores do compare, it holds only as far as that series' labels
-// go by themselves. docs/quality.md has what the rules remove and what they lose, and what else was tried.
+// go by themselves. docs/quality.md has what the rules remove and what they lose. Deviations from the expected value, in place of
+// ranges, removed 0.76 of NAB's planted alarms and lost 0.023 of its anomalies, where ranges have 0.89 and 0.012: they do not know the
+// height of a shape.
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
