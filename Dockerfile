@@ -4,7 +4,7 @@
 # library that the child and the driver need. The driver itself is the host's: the
 # NVIDIA container toolkit puts it in (docker run --gpus all).
 #
-#   docker build --build-arg VERSION=$(git describe --always --dirty) -t odradek:local .
+#   docker build --build-arg COMMIT=$(git describe --always --dirty --exclude '*') -t odradek:local .
 #   docker run --rm odradek:local version
 FROM golang:1.26.5-bookworm AS build
 WORKDIR /src
@@ -12,8 +12,8 @@ ENV CGO_ENABLED=0 GOFLAGS=-mod=readonly
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=devel
-RUN go build -ldflags "-s -w -X main.version=${VERSION}" -o /out/worker ./cmd/worker
+ARG COMMIT
+RUN go build -ldflags "-s -w -X main.commit=${COMMIT}" -o /out/worker ./cmd/worker
 RUN mkdir -p /out/cache
 
 FROM golang:1.26.5-bookworm AS child

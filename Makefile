@@ -123,7 +123,7 @@ up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
 	$(GO) run ./processor/kafkatest/up
 
 image: ## the container image odradek:local; needs Docker
-	docker build --build-arg VERSION=$$(git describe --tags --always --dirty) -t odradek:local .
+	docker build --build-arg COMMIT=$$(git describe --always --dirty --exclude '*') -t odradek:local .
 
 clean:
 	rm -rf bin

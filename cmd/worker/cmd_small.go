@@ -41,7 +41,7 @@ func (t terminal) config(_ context.Context, args []string) int {
 }
 
 func (t terminal) version(_ context.Context, args []string) int {
-	fs := t.flags("version", "Prints the version.", "")
+	fs := t.flags("version", "Prints the version, and the commit that it was built from.", "")
 	if code, done := parse(fs, args); done {
 		return code
 	}
@@ -49,35 +49,39 @@ func (t terminal) version(_ context.Context, args []string) int {
 	return exitOK
 }
 
-// version is the version of a build outside of a repository, set by
-// -ldflags "-X main.version=v1.2.3", as in the Dockerfile.
-var version string
+// release is the version that this source becomes, with -dev until it has that version's tag.
+const release = "0.1.0-dev"
 
-// buildVersion returns version, the module's version, or the commit of the build.
+// commit is set by -ldflags "-X main.commit=..." where the sources are built without their repository, as in the Dockerfile.
+var commit string
+
+// buildVersion returns the release and the commit of this build.
 func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	var commit, dirty string
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(commit, info)
+}
+
+// versionOf returns the release with the commit as build metadata, as in 0.1.0-dev+cf1f81349abc. Without one, as in a test, it is the
+// release alone; a build of changed files says so.
+func versionOf(commit string, info *debug.BuildInfo) string {
+	changed := false
+	if commit == "" && info != nil {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				commit = s.Value[:min(12, len(s.Value))]
+			case "vcs.modified":
+				changed = s.Value == "true"
+			}
 		}
 	}
-	switch v := info.Main.Version; {
-	case v != "" && v != "(devel)":
-		return v
-	case commit != "":
-		return commit + dirty
+	switch {
+	case commit == "":
+		return release
+	case changed:
+		commit += ".changed"
 	}
-	return "devel"
+	return release + "+" + commit
 }
 
 func (t terminal) healthcheck(ctx context.Context, args []string) int {

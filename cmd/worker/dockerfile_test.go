@@ -330,8 +330,8 @@ func (m *image) command(ctx context.Context, env []string, args ...string) *exec
 	return cmd
 }
 
-// imageVersion is the version that the tests' image is built with.
-const imageVersion = "v9.8.7-test"
+// imageCommit is the commit that the tests' image is built of.
+const imageCommit = "9876543-dirty"
 
 // built is the image of the repository's Dockerfile, made once for all tests.
 var built struct {
@@ -360,7 +360,7 @@ func buildImage(t *testing.T) *image {
 		defer cancel()
 		began := time.Now()
 		built.img, built.err = replayDockerfile(ctx, filepath.Join(repository, "Dockerfile"), repository, built.dir,
-			map[string]string{"VERSION": imageVersion})
+			map[string]string{"COMMIT": imageCommit})
 		t.Logf("the Dockerfile's steps took %v", time.Since(began).Round(time.Millisecond))
 	})
 	if built.err != nil {
@@ -412,7 +412,7 @@ func TestDockerfile(t *testing.T) {
 		t.Error(f)
 	}
 	out, err := img.command(t.Context(), nil, "version").CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "odradek "+imageVersion+" go") {
+	if err != nil || !strings.HasPrefix(string(out), "odradek "+release+"+"+imageCommit+" go") {
 		t.Errorf("version: %v, %q", err, out)
 	}
 	b, err := os.ReadFile(filepath.Join(repository, "Dockerfile"))
