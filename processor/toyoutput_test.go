@@ -12,7 +12,7 @@ import (
 )
 
 // TestToyOutput holds that a new output topic is a row of outputs.Table, the function that writes
-// its records and a line of README: a copy of the module gets those of a toy
+// its records and a line of docs/outputs.md: a copy of the module gets those of a toy
 // (testdata/toyoutput), go generate makes the rest, the toy's records are in the same
 // transactions as the scores, and no other file has changed.
 func TestToyOutput(t *testing.T) {
@@ -39,7 +39,7 @@ func TestToyOutput(t *testing.T) {
 		}
 		return text
 	}
-	for _, name := range []string{"go.mod", "go.sum", "README.md"} {
+	for _, name := range []string{"go.mod", "go.sum"} {
 		write(name, read(filepath.Join("..", name)))
 	}
 	line := func(name, before, line string) {
@@ -54,7 +54,7 @@ func TestToyOutput(t *testing.T) {
 	line(table, "\toutputCount\n", "\tToy\n")
 	line(table, "}\n\n// ChangelogSpec describes", "\tToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", Key: \"none\", "+
 		"Doc: \"Topic of a toy.\", write: (*Writer).writeToy},\n")
-	line("README.md", "| `<group>-late` |", "| `<group>-toy` | how many scores a chunk has |\n")
+	line("docs/outputs.md", "| `<group>-late` |", "| `<group>-toy` | how many scores a chunk has |\n")
 	write("processor/cycle/toy.go", read("testdata/toyoutput/toy.go"))
 	write("processor/toy_test.go", read("testdata/toyoutput/toy_test.go"))
 	run := func(want string, args ...string) {
@@ -94,13 +94,13 @@ func TestToyOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"README.md", "docs/configuration.md", table, "processor/cycle/toy.go", "processor/toy_test.go"}
+	want := []string{"docs/configuration.md", "docs/outputs.md", table, "processor/cycle/toy.go", "processor/toy_test.go"}
 	var all []string
 	for name := range changed {
 		all = append(all, name)
 	}
 	slices.Sort(all)
-	if !slices.Equal(all, want) || changed[table] != 2 || changed["README.md"] != 1 {
+	if !slices.Equal(all, want) || changed[table] != 2 || changed["docs/outputs.md"] != 1 {
 		t.Errorf("a new output touches %v", changed)
 	}
 }

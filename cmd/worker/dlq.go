@@ -60,7 +60,7 @@ type dlqOptions struct {
 }
 
 func (o *dlqOptions) flags(fs *flag.FlagSet) {
-	fs.StringVar(&o.reasons, "reason", "", "only these reasons, separated by commas; docs/operations.md lists them")
+	fs.StringVar(&o.reasons, "reason", "", "only these reasons, separated by commas; docs/operations/dead-letters.md lists them")
 	fs.StringVar(&o.filter.Topic, "topic", "", "only records of this input topic")
 	fs.Func("partition", "only records of this input partition", func(s string) error {
 		n, err := strconv.ParseInt(s, 10, 32)

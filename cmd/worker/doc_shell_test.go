@@ -57,17 +57,16 @@ func docBlocks(t *testing.T, page string) (blocks []docBlock) {
 
 // notCommands are the blocks without a language that are no commands, by page: how they begin, and what they are.
 var notCommands = map[string][][2]string{
-	"README.md":                {{"200976 readings", "output of the demo"}, {"         fault   planted", "output of the demo"}},
 	"deploy/connect/README.md": {{"CRITICAL level", "a message"}},
 	"docs/backtest.md":         {{"56380 rows", "output of backtest"}, {"level: 41 published", "output of backtest"}},
 	"docs/first-hour.md": {{"1a15d587a91b", "output of a consumer"}, {"what       near", "output of why"}, {"level=INFO", "a line of the log"},
 		{"241 letters", "output of dlq"}, {"message   presses", "output of dlq"}, {"sent 240", "output of dlq"}},
-	"docs/grids.md":   {{"ODRADEK_KEY_FIELD=region", "settings"}},
-	"docs/metrics.md": {{"records_consumed", "a sum of metrics"}},
-	"docs/operations.md": {{"[Service]", "a unit of systemd"}, {"level=ERROR", "a line of the log"},
-		{"ODRADEK_DETECTORS=vibration", "settings"},
-		{"anomaly    5064", "output of why"}},
-	"docs/outputs.md": {{`"score": null`, "a part of a record"}, {`{"id":`, "a record"}},
+	"docs/grids.md":                      {{"ODRADEK_KEY_FIELD=region", "settings"}},
+	"docs/metrics.md":                    {{"records_consumed", "a sum of metrics"}},
+	"docs/operations/change-settings.md": {{"level=ERROR", "a line of the log"}, {"ODRADEK_DETECTORS=vibration", "settings"}},
+	"docs/operations/start.md":           {{"[Service]", "a unit of systemd"}},
+	"docs/operations/why.md":             {{"anomaly    5064", "output of why"}},
+	"docs/outputs.md":                    {{`"score": null`, "a part of a record"}, {`{"id":`, "a record"}},
 }
 
 // docPrograms are the programs that pages may show, each with what is held of a command; nil: nothing is, for the reason beside it.
@@ -183,7 +182,7 @@ func (c *docCheck) worker(r docRun) error {
 	cancel()
 	environ := []string{"ODRADEK_KAFKA_BROKERS=127.0.0.1:1", "ODRADEK_GROUP=plant", "ODRADEK_TOPICS=sensors,presses,machines",
 		"ODRADEK_SCHEMA_REGISTRY_URL=http://127.0.0.1:1"}
-	if strings.HasPrefix(r.at, "docs/operations.md") { // its mutes name a detector
+	if strings.HasPrefix(r.at, "docs/operations/alarms.md") { // its mutes name a detector
 		environ = append(environ, "ODRADEK_DETECTORS=spikes")
 	}
 	args := r.args

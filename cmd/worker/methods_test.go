@@ -12,19 +12,15 @@ import (
 	"odradek/detectors/knn"
 )
 
-// TestReadmeMethods: README's list of methods names settings that exist, those of an op as its table has them, benchmarks that
+// TestMethodsPage: the list of docs/methods.md names settings that exist, those of an op as its table has them, benchmarks that
 // exist, every op of the papers and every way to the top n.
-func TestReadmeMethods(t *testing.T) {
+func TestMethodsPage(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
 		must(t, err)
 		return string(text)
 	}
-	_, list, ok := strings.Cut(read("README.md"), "### Methods and the settings that run them")
-	list, _, end := strings.Cut(list, "\n## ")
-	if !ok || !end {
-		t.Fatal("README has no list of methods")
-	}
+	list := read("docs/methods.md")
 	settings, benchmarks := read("docs/configuration.md"), read("cmd/bench/bench.go")
 	token := regexp.MustCompile("`[^`]+`")
 	rows := 0
@@ -89,25 +85,28 @@ func TestReadmeMethods(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands: README's tables have every command of the worker and every op, and nothing else.
-func TestReadmeCommands(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	must(t, err)
-	first := func(heading, pattern string) (names []string) {
-		_, section, _ := strings.Cut(string(text), "\n"+heading+"\n")
+// TestTables: the table of docs/commands.md has every command of the worker, README's table of faults every op, and neither
+// anything else.
+func TestTables(t *testing.T) {
+	names := func(page, heading, row, name string) (names []string) {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(page)))
+		must(t, err)
+		_, section, _ := strings.Cut("\n"+string(text), "\n"+heading+"\n")
 		section, _, _ = strings.Cut(section, "\n#")
-		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(section, -1) {
-			names = append(names, m[1])
+		for _, cells := range regexp.MustCompile(row).FindAllString(section, -1) {
+			for _, m := range regexp.MustCompile(name).FindAllStringSubmatch(cells, -1) {
+				names = append(names, m[1])
+			}
 		}
 		slices.Sort(names)
-		return names
+		return slices.Compact(names)
 	}
 	var named []string
 	for _, c := range commands() {
 		named = append(named, c.name)
 	}
 	slices.Sort(named)
-	if got := first("## Commands", "(?m)^\\| `worker ([a-z]+)"); !slices.Equal(got, named) {
+	if got := names("docs/commands.md", "# Commands", "(?m)^\\| `worker .*", "^\\| `worker ([a-z]+)"); !slices.Equal(got, named) {
 		t.Errorf("commands %v, want %v", got, named)
 	}
 	ops := []string{"ensemble"} // not in the table of ops: it combines scores of others
@@ -115,7 +114,7 @@ func TestReadmeCommands(t *testing.T) {
 		ops = append(ops, o.String())
 	}
 	slices.Sort(ops)
-	if got := first("### Ops", "(?m)^\\| `([a-z]+)` "); !slices.Equal(got, ops) {
+	if got := names("README.md", "## Ops by fault", "(?m)^\\| .*", "`([a-z]+)`"); !slices.Equal(got, ops) {
 		t.Errorf("ops %v, want %v", got, ops)
 	}
 }

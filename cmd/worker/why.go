@@ -27,7 +27,7 @@ score with the published one, and says whether they are equal bit for bit, or wi
 has taken.
 
 The settings are those of the workers. Nothing is written to Kafka, no group is joined. The id, or its first 8 digits or
-more, is in the records of the anomalies topic, on the page of a worker and in its API. docs/operations.md explains the output.`
+more, is in the records of the anomalies topic, on the page of a worker and in its API. docs/operations/why.md explains the output.`
 
 const whyExamples = `  worker why 6e1f0c2a91b4d07733a8f25b9c6d1e40
   worker why 6e1f0c2a -png why.png -html why.html

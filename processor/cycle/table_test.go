@@ -7,9 +7,9 @@ import (
 )
 
 // TestOutputs holds that each row is whole, that no two share a name or a setting, and
-// that README says what the topic holds.
+// that docs/outputs.md says what the topic holds.
 func TestOutputs(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/outputs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +26,8 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("%s and %s are not this row's alone", o.Name, o.Setting)
 		}
 		seen[o.Name], seen[o.Setting] = true, true
-		if !strings.Contains(string(readme), "| `<group>-"+o.Name+"` | ") {
-			t.Errorf("README does not say what <group>-%s holds", o.Name)
+		if !strings.Contains(string(page), "| `<group>-"+o.Name+"` | ") {
+			t.Errorf("docs/outputs.md does not say what <group>-%s holds", o.Name)
 		}
 	}
 }

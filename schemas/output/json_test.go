@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -185,6 +186,34 @@ func TestJSONExamples(t *testing.T) {
 		}
 		if got, err := again(want.Bytes()); err != nil || !bytes.Equal(got, want.Bytes()) {
 			t.Errorf("the page has\n%s\nthe worker writes\n%s\n%v", want.Bytes(), got, err)
+		}
+	}
+}
+
+// The record in README has fields of the anomaly in docs/outputs.md, with their values.
+func TestReadmeExample(t *testing.T) {
+	example := func(page string, index int) (fields map[string]any) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split(string(text), "```json\n")
+		if len(blocks) <= index {
+			t.Fatalf("%s has %d examples", page, len(blocks)-1)
+		}
+		block, _, _ := strings.Cut(blocks[index], "```")
+		if err := json.Unmarshal([]byte(block), &fields); err != nil {
+			t.Fatal(page, err)
+		}
+		return fields
+	}
+	whole, short := example("../../docs/outputs.md", 2), example("../../README.md", 1)
+	if len(short) < 10 {
+		t.Errorf("README has %d fields", len(short))
+	}
+	for name, value := range short {
+		if want, ok := whole[name]; !ok || !reflect.DeepEqual(value, want) {
+			t.Errorf("README has %s: %v, docs/outputs.md %v", name, value, want)
 		}
 	}
 }

@@ -57,7 +57,7 @@ detectors:
 - An empty value counts as not set. YAML's anchors and aliases may be used, its tags and merge keys may not.
 - A file with a secret that others may read is warned of; ` + "`kafka_password_file`" + ` names a file of its own.
 - A running worker takes up a changed file: settings marked *live* hold at once, and with any other change nothing is taken up
-  ([operations.md](operations.md#changing-settings-while-the-worker-runs)).
+  ([change settings](operations/change-settings.md)).
 - ` + "`worker config -yaml`" + ` prints the effective configuration as a settings file with a comment on each setting.
 `)
 	c := new(Config)
