@@ -51,7 +51,7 @@ func headings(t *testing.T, page string) map[string]bool {
 }
 
 // TestPages holds that what pages for people name is there: links with their anchors, source files, tests
-// and targets of make. All of these move, and a page does not notice.
+// and targets of make. All of these move, and a page does not notice. README and the pages of one task each are short.
 func TestPages(t *testing.T) {
 	root := filepath.Join("..", "..")
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
@@ -101,6 +101,9 @@ func TestPages(t *testing.T) {
 			} else if m[2] != "" && filepath.Ext(target) == ".md" && !headings(t, target)[m[2]] {
 				t.Errorf("%s: the link to %s#%s: no heading of that page has this anchor", rel, m[1], m[2])
 			}
+		}
+		if n := len(strings.Fields(text)); n > 1500 && (rel == "README.md" || filepath.Dir(rel) == filepath.Join("docs", "operations")) {
+			t.Errorf("%s has %d words, more than 1,500", rel, n)
 		}
 		if rel == "CHANGELOG.md" { // tells of what was
 			continue
