@@ -15,7 +15,7 @@ import (
 // This file reads the dead letters of a group and sends them again, each once.
 //
 // A letter is a record that the worker could not read, byte for byte, behind whose headers
-// the worker has put its own: the reason, and the coordinates of the record (docs/operations.md lists them).
+// the worker has put its own: the reason, and the coordinates of the record (docs/operations/dead-letters.md lists them).
 // Redrive writes the records that can be read by now to where they came from, or to another topic,
 // and in the same transactions to a topic of its own which letters those were (ledger).
 
