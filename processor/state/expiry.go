@@ -16,7 +16,8 @@ type evictable[K any] struct {
 	All     func(yield func(K) bool) // visits the keys, in any order
 	Len     func() int               // the number of keys
 	Last    func(K) lastUse
-	Compare func(a, b K) int // orders keys of which several had a sample at one offset
+	Stays   func(k K, offset int64) bool // the key is not evicted at the sample at offset, whenever it was used
+	Compare func(a, b K) int             // orders keys of which several had a sample at one offset
 }
 
 // lastUse is when a key was last used.
@@ -63,7 +64,7 @@ func (e *evictor[K]) Reset() {
 }
 
 // LeastUsed returns the least recently used key and removes it from the Evictor; false where
-// that is a key of the sample at offset or of another whose turn came with it.
+// that is a key of the sample at offset or of another whose turn came with it. Keys that stay are passed over.
 func (e *evictor[K]) LeastUsed(offset int64) (key K, ok bool) {
 	if !e.built || e.used.Len() > 2*e.keys.Len()+64 {
 		e.used.Reset()
@@ -73,7 +74,13 @@ func (e *evictor[K]) LeastUsed(offset int64) (key K, ok bool) {
 		e.used.Order()
 		e.built = true
 	}
-	for {
+	var stay []K
+	defer func() {
+		for _, k := range stay {
+			e.used.Push(e.keys.Last(k).Offset, 0, k)
+		}
+	}()
+	for e.used.Len() > 0 {
 		first := e.used.First()
 		k := first.Value
 		switch last := e.keys.Last(k); {
@@ -83,11 +90,15 @@ func (e *evictor[K]) LeastUsed(offset int64) (key K, ok bool) {
 			e.used.SetFirst(last.Offset, 0)
 		case last.Offset == offset:
 			return key, false
+		case e.keys.Stays(k, offset):
+			e.used.Pop()
+			stay = append(stay, k)
 		default:
 			e.used.Pop()
 			return k, true
 		}
 	}
+	return key, false
 }
 
 // Next returns the watermark at which Expired has to be called.
@@ -115,7 +126,7 @@ func (e *evictor[K]) Plan(watermark int64, expire bool) {
 }
 
 // Expired returns the keys whose newest sample is more than the TTL behind the watermark, but
-// not those of the sample at offset, in order of their last sample.
+// not those of the sample at offset or that stay, in order of their last sample.
 func (e *evictor[K]) Expired(watermark, offset int64) []K {
 	limit := timeBefore(watermark, e.ttl)
 	if e.oldest >= limit {
@@ -125,7 +136,7 @@ func (e *evictor[K]) Expired(watermark, offset int64) []K {
 	e.oldest = math.MaxInt64
 	for k := range e.keys.All {
 		last := e.keys.Last(k)
-		if last.Time < limit && last.Offset < offset {
+		if last.Time < limit && last.Offset < offset && !e.keys.Stays(k, offset) {
 			gone = append(gone, k)
 		} else {
 			e.oldest = min(e.oldest, last.Time)

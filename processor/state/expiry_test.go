@@ -13,6 +13,7 @@ import (
 type expiryTestKey struct {
 	name         string
 	offset, time int64
+	stays        int64 // an offset
 	gone         bool
 }
 
@@ -42,28 +43,43 @@ func TestEvictor(t *testing.T) {
 			},
 			Len:     func() int { return len(keys) },
 			Last:    func(k *expiryTestKey) lastUse { return lastUse{k.offset, k.time, k.gone} },
+			Stays:   func(k *expiryTestKey, offset int64) bool { return k.stays == offset },
 			Compare: byName,
 		})
 		e.Reset()
 		for offset := int64(1); offset < 200; offset++ {
 			k := keys[rng.IntN(len(keys))]
 			k.offset, k.time = offset, offset+rng.Int64N(50)-200*(rng.Int64N(4)/3)
+			for _, k := range keys {
+				if rng.IntN(4) == 0 {
+					k.stays = offset
+				}
+			}
 			if len(keys) > 3 && rng.IntN(20) == 0 {
 				var want *expiryTestKey
 				for _, k := range keys {
+					if k.stays == offset {
+						continue
+					}
 					if want == nil || cmp.Or(cmp.Compare(k.offset, want.offset), byName(k, want)) < 0 {
 						want = k
 					}
 				}
+				if want != nil && want.offset == offset {
+					want = nil
+				}
 				got, ok := e.LeastUsed(offset)
-				if got != want || !ok {
+				if got != want || ok != (want != nil) {
 					t.Fatalf("the least recently used is %v, want %v", got, want)
+				}
+				if !ok {
+					continue
 				}
 				got.gone = true
 				keys = slices.DeleteFunc(keys, func(k *expiryTestKey) bool { return k == got })
 			}
 			watermark := offset + 10
-			want := slices.DeleteFunc(slices.Clone(keys), func(k *expiryTestKey) bool { return k.time >= watermark-100 || k.offset >= offset })
+			want := slices.DeleteFunc(slices.Clone(keys), func(k *expiryTestKey) bool { return k.time >= watermark-100 || k.offset >= offset || k.stays == offset })
 			slices.SortFunc(want, func(a, b *expiryTestKey) int { return cmp.Or(cmp.Compare(a.offset, b.offset), byName(a, b)) })
 			if got := e.Expired(watermark, offset); !slices.Equal(got, want) {
 				t.Fatalf("%d keys are past their TTL, want %d", len(got), len(want))

@@ -92,10 +92,12 @@ func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
 func (g *gate) weigh(sm *Sample) (held bool) {
 	held = g.suspects.vote(sm, func(a *attached) { g.line = append(g.line, turn{attached: *a}) })
 	slices.SortFunc(g.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	g.keys.refusing = refusing{turn: g.at.turn()}
 	for i := range g.line {
 		t := &g.line[i]
 		t.out = g.admit(&t.Sample)
 		if t.out != Held && t.out != Scored {
+			g.keys.refusing.add(g.keys.Get(t.Key))
 			continue
 		}
 		for j := i - 1; g.at.order.DropDuplicates && j >= 0 && g.line[j].Time == t.Time; j-- {

@@ -28,14 +28,42 @@ type Keys struct {
 	records   *checkpoint.Writer
 	judge     *judge
 	evictor   evictor[*Key]
+	refusing  refusing
 }
 
-// newEvictor returns an evictor of the keys in a table that expire after ttl microseconds (0: never).
-func newEvictor(ttl int64, table *series.KeyTable) evictor[*Key] {
+// refusing are the keys that have refused a sample in a turn of several, which does not evict them (suspects.go).
+type refusing struct {
+	turn int64 // the offset of the turn
+	keys map[*Key]struct{}
+}
+
+// add adds a key; nil is none.
+func (r *refusing) add(k *Key) {
+	if k == nil {
+		return
+	}
+	if r.keys == nil {
+		r.keys = map[*Key]struct{}{}
+	}
+	r.keys[k] = struct{}{}
+}
+
+// has reports whether a key has refused a sample in the turn of an offset.
+func (r *refusing) has(k *Key, offset int64) bool {
+	if r.turn != offset {
+		return false
+	}
+	_, is := r.keys[k]
+	return is
+}
+
+// newEvictor returns the evictor of keys that expire after ttl microseconds (0: never).
+func (s *Keys) newEvictor(ttl int64) evictor[*Key] {
 	return newExpiry(ttl, evictable[*Key]{
-		All:     table.All,
-		Len:     table.Len,
+		All:     s.All,
+		Len:     s.Len,
 		Last:    func(k *Key) lastUse { return lastUse{Offset: k.LastOffset, Time: k.Newest(), Gone: k.Dead} },
+		Stays:   s.refusing.has,
 		Compare: series.ByName,
 	})
 }

@@ -354,8 +354,9 @@ func compose(s *State) {
 	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out, s.silences.mutes = at, journal, edits, &s.Output, &s.mutes
 	s.Keys = Keys{
 		KeyTable: series.NewKeyTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
-		silences: &s.silences, decisions: s.Decisions.log, records: &s.records, judge: &s.judge, evictor: newEvictor(cfg.TTL, table),
+		silences: &s.silences, decisions: s.Decisions.log, records: &s.records, judge: &s.judge,
 	}
+	s.Keys.evictor = s.Keys.newEvictor(cfg.TTL)
 	s.reverter = reverter{
 		at: at, tally: &s.Tally, keys: &s.Keys,
 		held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,

@@ -11,7 +11,8 @@ import (
 // record. Whatever needs an order in the log (how far a snapshot goes, what an eviction has forgotten, which key was
 // used least recently) has the offset of the turn, so that a replay comes to the same result. A record of several
 // samples is judged by the latest time of any of them and is one suspect: its samples are held together, are accepted
-// or refused together, and do not vote on each other. No key is evicted in the turn in which it had a sample.
+// or refused together, and do not vote on each other. No key is evicted in the turn in which it had a sample, or refused one as
+// late or as a duplicate: a replay begins without the keys that are evicted, and would accept that sample.
 
 // jurors is the number of samples that vote on a suspect, and the most suspects that are held at once.
 const jurors = checkpoint.Jurors

@@ -32,14 +32,19 @@ func (f *partitionLog) flush() {
 
 func (f *partitionLog) add(key string, times ...int64) {
 	for _, at := range times {
-		sm := Sample{Key: []byte(key), Time: at, Offset: f.next, Values: []float64{float64(f.next)}}
-		f.next++
-		f.log = append(f.log, sm)
-		for !f.Fits(f.b) {
-			f.flush()
-		}
-		f.Fold(&sm, f.b)
+		f.addSample(Sample{Key: []byte(key), Time: at})
 	}
+}
+
+// addSample adds a sample of the next offset.
+func (f *partitionLog) addSample(sm Sample) {
+	sm.Offset, sm.Values = f.next, []float64{float64(f.next)}
+	f.next++
+	f.log = append(f.log, sm)
+	for !f.Fits(f.b) {
+		f.flush()
+	}
+	f.Fold(&sm, f.b)
 	for !f.Fits(f.b) {
 		f.flush()
 	}
@@ -294,6 +299,63 @@ func TestChangedMaxJump(t *testing.T) {
 			if !bytes.Equal(h.Export(nil), g.Export(nil)) {
 				t.Fatalf("restored again with floor %s the state is another", floor)
 			}
+		})
+	}
+}
+
+// TestRefusedInTheTurnOfAnEviction: the turn of suspects that let a key expire, or take its place, is that of a sample, too, that the
+// key refuses. A replay, for which the key may not be there any more, refuses it as well.
+func TestRefusedInTheTurnOfAnEviction(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*Config)
+		time    int64 // of the sample
+		outcome Outcome
+	}{
+		{"late, TTL", func(c *Config) { c.TTL = hour }, 5 * second, Late},
+		{"duplicate, TTL", func(c *Config) { c.TTL, c.Reading.DropDuplicates = hour, true }, 9 * second, Duplicate},
+		{"late, key limit", func(c *Config) { c.MaxKeys = 2 }, 5 * second, Late},
+		{"duplicate, key limit", func(c *Config) { c.MaxKeys, c.Reading.DropDuplicates = 2, true }, 9 * second, Duplicate},
+		{"late for the watermark, TTL", func(c *Config) { c.TTL, c.Reading.Lateness = hour, 2*second }, 5 * second, Late},
+	} {
+		first := func() (cfg *Config, f *partitionLog) {
+			cfg = jumpConfig(600 * second)
+			c.change(cfg)
+			f = newPartitionLog(cfg)
+			f.add("a", timesFrom(0, second, 10)...)
+			f.add("other", timesFrom(9*second, second, 2)...)
+			return cfg, f
+		}
+		check := func(t *testing.T, cfg *Config, f *partitionLog, log []record) {
+			t.Helper()
+			if n := f.Counts[c.outcome]; n != 1 {
+				t.Fatalf("%d samples are refused, want 1: the test tests nothing", n)
+			}
+			more, floor := f.commit(t, false)
+			g := f.restored(t, cfg, append(log, more...), floor, 0)
+			if !bytes.Equal(g.Export(nil), f.Export(nil)) {
+				t.Errorf("restored with floor %s the state is another", floor)
+			}
+			if f.add("b", timesFrom(5*hour, second, 3)...); c.outcome == Late && f.EvictedKeys == 0 {
+				t.Error("no key is evicted later")
+			}
+		}
+		t.Run(c.name+", a record that leaps", func(t *testing.T) {
+			cfg, f := first()
+			f.addSample(Sample{Key: []byte("a"), Time: c.time, Ahead: 2*hour - c.time})
+			log, _ := f.commit(t, true)
+			f.add("b", 2*hour, 2*hour+second)
+			check(t, cfg, f, log)
+		})
+		t.Run(c.name+", no limit of jumps any more", func(t *testing.T) {
+			cfg, f := first()
+			f.add("b", 2*hour)
+			log, floor := f.commit(t, true)
+			after := *cfg
+			after.Reading.MaxJump = 0
+			f = f.restored(t, &after, log, floor, 0)
+			f.add("a", c.time)
+			check(t, &after, f, log)
 		})
 	}
 }
