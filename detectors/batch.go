@@ -21,7 +21,7 @@ type Task struct {
 	After  uint32
 	Params Span // in In
 	X      Span // in In: rows*Dim elements of the op's Elem, oldest row first
-	Bins   Span // in In; empty without a summary
+	Bins   Span // in In; empty without a summary; of a wide task float64s, at an even offset
 	Carry  Span // in In; empty at the key's first task
 	Scores Span // in Out
 	Next   Span // in Out: the carry after this task
@@ -199,6 +199,7 @@ type Rows struct {
 	X64        []float64
 	XI         []int64
 	Bins       []float32
+	Bins64     []float64 // in place of Bins where the task is wide
 	Carry      Words
 	Model      Words
 	Scores     []float32
@@ -220,7 +221,11 @@ func (b *Batch) resolve(i int, r *Rows) {
 	t := &b.Tasks[i]
 	r.Dim, r.Fresh = int(t.Dim), int(t.Fresh)
 	r.Params = at(b.In, t.Params)
-	r.Bins = at(b.In, t.Bins).F32()
+	if r.Bins, r.Bins64 = nil, nil; t.Wide() {
+		r.Bins64 = at(b.In, t.Bins).F64()
+	} else {
+		r.Bins = at(b.In, t.Bins).F32()
+	}
 	r.Scores = at(b.Out, t.Scores).F32()
 	r.Next = at(b.Out, t.Next)
 	r.Detail = at(b.Out, t.Detail)

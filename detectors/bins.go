@@ -181,7 +181,12 @@ func (p *BinParams) count(state []float64) int {
 
 // Pack puts the virtual points, less centre, into dst, and after them their
 // counts: Count(state)*(Dim+1) numbers.
-func (p *BinParams) Pack(dst []float32, state, centre []float64) {
+func (p *BinParams) Pack(dst []float32, state, centre []float64) { packBins(p, dst, state, centre) }
+
+// PackF64 is Pack without a centre and without rounding.
+func (p *BinParams) PackF64(dst, state []float64) { packBins(p, dst, state, make([]float64, p.Dim)) }
+
+func packBins[F float32 | float64](p *BinParams, dst []F, state, centre []float64) {
 	counts := dst[len(dst)/(p.Dim+1)*p.Dim:]
 	for i := range p.count(state) {
 		b := p.bin(state, i)
@@ -189,9 +194,9 @@ func (p *BinParams) Pack(dst []float32, state, centre []float64) {
 			continue
 		}
 		for c, v := range b[atMean : atMean+p.Dim] {
-			dst[c] = float32(v - centre[c])
+			dst[c] = F(v - centre[c])
 		}
-		counts[0] = float32(b[atCount])
+		counts[0] = F(b[atCount])
 		dst, counts = dst[p.Dim:], counts[1:]
 	}
 }

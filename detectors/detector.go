@@ -204,6 +204,8 @@ type Modelled interface {
 	Origin() []float64
 	// Cut returns the score above which a row is an outlier; 0 where the model has none.
 	Cut() float64
+	// Wide is Spec.Wide of tasks with the model.
+	Wide() Wide
 }
 
 // Finding is one score and the rows that it covers: a sample (From == To), or an

@@ -30,6 +30,8 @@ const (
 	WideFresh              // in the fresh rows, whose points and those near them have the scores
 	WideAll                // in all rows: a point of each level has a part in a score
 	WideCourse             // in all rows, also where there are one to three of another level: they have a part in the course of the window
+	WideSet                // as WideCourse, but not in rows that are nearer to the center than half of the others: of sets of any size
+	AlwaysWide             // of any window: the model that tasks compare with has points of float64
 )
 
 // Spec is one row of the op table: everything that an executor and its tests need to know about an op.

@@ -1,6 +1,9 @@
 package detectors
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Float32 rows have the digits of their distance to the center. After a change of level the center is still
 // a row of the level before, up to half a window later, and differences at the new level lose what float32
@@ -63,10 +66,12 @@ func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) b
 	switch wide {
 	case NotWide:
 		return false
+	case AlwaysWide:
+		return true
 	case WideFresh:
 	case WideAll:
 		fresh = rows
-	case WideCourse:
+	case WideCourse, WideSet:
 		fresh = rows
 		if rows < levelEdge+levelBeside {
 			break
@@ -78,14 +83,33 @@ func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) b
 		}
 	}
 	for c, center := range centers {
+		least := 0.0
+		if wide == WideSet {
+			least = usual(x, y, dim, c, center) / 2
+		}
 		for row := rows - 1; row >= rows-fresh; row -= levelEvery {
 			far := math.Abs(valueOf(x, y, row*dim+c) - center)
-			if far > 0 && far <= math.MaxFloat64 && far > times*deviation(x, y, dim, c, row) && !isContinuous(x, y, dim, c, center, far) {
+			if far > least && far <= math.MaxFloat64 && far > times*deviation(x, y, dim, c, row) && !isContinuous(x, y, dim, c, center, far) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// usual returns the median distance of a column's values from the center.
+func usual(x, y []uint64, dim, c int, center float64) float64 {
+	var far []float64
+	for i := c; i < len(x)+len(y); i += dim {
+		if d := math.Abs(valueOf(x, y, i) - center); d <= math.MaxFloat64 {
+			far = append(far, d)
+		}
+	}
+	if len(far) == 0 {
+		return 0
+	}
+	slices.Sort(far)
+	return far[len(far)/2]
 }
 
 // leaves reports whether a row is much farther from rows than these, levelBeside of them from row from on, are from each other.

@@ -366,7 +366,11 @@ func setNeighbours(r *detectors.Rows, i, count int, number func(a int) int) {
 
 func score(r detectors.Rows) {
 	if r.X64 != nil {
-		x, dim, m := widePoints(&r)
+		x, dim, m, ok := widePoints(nil, &r)
+		if !ok {
+			undefined(&r)
+			return
+		}
 		setWeights(&r, func(q Query) (float64, []int) {
 			return Define(x, dim, m, r.Params.Int(paramK), r.Params.Bool(paramSelf), q)
 		}, 0, len(r.Scores))
@@ -411,18 +415,32 @@ func wide(params detectors.Words) detectors.Wide {
 }
 
 // widePoints returns the rows of a wide task, with their number of values and the number of rows of a point; or its
-// normalised points as its rows.
-func widePoints(r *detectors.Rows) (x []float64, dim, m int) {
+// points as its rows where they are normalised or compared with a model's, in memory. It returns false where the model does
+// not fit the rows.
+func widePoints(memory []float64, r *detectors.Rows) (x []float64, dim, m int, ok bool) {
 	m = r.Params.Int(paramEmbed)
-	if r.Params.Bool(paramZNorm) {
-		return vec.Embed(nil, r.X64, r.Dim, m, true), r.Dim * m, 1
+	switch {
+	case len(r.Model) > 0:
+		x, dim, ok = againstWide(memory, r)
+		return x, dim, 1, ok
+	case r.Params.Bool(paramZNorm):
+		return vec.Embed(memory, r.X64, r.Dim, m, true), r.Dim * m, 1, true
 	}
-	return r.X64, r.Dim, m
+	return r.X64, r.Dim, m, true
 }
 
 // cpuWide is the CPU form of a wide task.
 func cpuWide(r *detectors.Rows, parallel detectors.Parallel) {
-	x, dim, m := widePoints(r)
+	memory := pool.Get().(*memory)
+	defer pool.Put(memory)
+	x, dim, m, ok := widePoints(memory.wide[:0], r)
+	if !ok {
+		undefined(r)
+		return
+	}
+	if len(r.Model) > 0 || r.Params.Bool(paramZNorm) {
+		memory.wide = x
+	}
 	k, self := r.Params.Int(paramK), r.Params.Bool(paramSelf)
 	each := len(r.Scores)
 	if cost := cost(r); cost >= detectors.LongTask {
@@ -440,6 +458,7 @@ type memory struct {
 	line    Line
 	weights []float64
 	against []float32 // a model's points, and those to score; or all, normalised
+	wide    []float64 // against of wide tasks
 }
 
 // searchers is separate from pool: its scratch memory contains no points.
@@ -558,6 +577,9 @@ func hasNonFinite(x []float32) bool {
 func cost(r *detectors.Rows) int {
 	n, width := r.Len(), r.Dim*r.Params.Int(paramEmbed)
 	if r.X64 != nil {
+		if m, ok := readModel(r.Model); ok {
+			n += m.n
+		}
 		return r.Fresh * (500 + n*(6+width))
 	}
 	if onLine(r) {

@@ -20,24 +20,31 @@ type Reference struct {
 	Embed  int       // successive rows that make a point; 0 means 1
 	Points []float64 // points of Embed rows, one after the other, at least one; all finite
 	ZNorm  bool      // points are normalised, see Params; Embed must be at least 3
+	Wide   bool      // keep points as float64, which far levels need (detectors.ChangesLevel): tasks are wide, and only CPUs score them
 	// Cut is the weight w* of the n-th outlier of the set that the reference represents: a point of a
 	// larger weight is an outlier. 0 or more.
 	Cut float64
 }
 
-// The words of a model, before the origin (a float64 a value) and the points
-// (float32s, relative to the origin, or normalised).
+// The words of a model, before the origin (a float64 a value) and the points: float32s,
+// relative to the origin, or float64s as they came; or either, normalised.
 const (
 	paramModelDim = iota
 	paramModelEmbed
 	paramModelPoints
-	paramModelZNorm
+	paramModelForm // bits of the next
 	paramModelCut  // a float64
 	paramModelHead = paramModelCut + 2
 )
 
-// NewModel returns the model of a reference set. Points are kept as float32s relative to
-// the mean of their values. The error names every fault of the set.
+// Bits of the word paramModelForm.
+const (
+	formZNorm = 1 << iota
+	formWide
+)
+
+// NewModel returns the model of a reference set. Unless Wide, points are kept as float32s relative
+// to the mean of their values. The error names every fault of the set.
 func NewModel(s Reference) (*detectors.Model, error) {
 	if s.Embed == 0 {
 		s.Embed = 1
@@ -64,39 +71,63 @@ func NewModel(s Reference) (*detectors.Model, error) {
 	case n > MaxWindow:
 		fault("%d points, use %d at most", n, MaxWindow)
 	}
-	origin := make([]float64, s.Dim)
-	for i, v := range s.Points {
-		// Divided first: the sum of large values is finite.
-		origin[i%s.Dim] += v / float64(max(1, n*s.Embed))
+	origin := originOf(s.Points, s.Dim)
+	at, form, size := paramModelHead+2*s.Dim, 0, 1
+	if s.ZNorm {
+		form |= formZNorm
 	}
-	w := make(detectors.Words, paramModelHead+2*s.Dim+len(s.Points))
+	if s.Wide {
+		form |= formWide
+		size = 2
+	}
+	w := make(detectors.Words, at+size*len(s.Points))
 	w.SetInt(paramModelDim, s.Dim)
 	w.SetInt(paramModelEmbed, s.Embed)
 	w.SetInt(paramModelPoints, n)
-	w.SetBool(paramModelZNorm, s.ZNorm)
+	w.SetInt(paramModelForm, form)
 	w.SetFloat64(paramModelCut, s.Cut)
 	for c, v := range origin {
 		w.SetFloat64(paramModelHead+2*c, v)
 	}
-	points := w[paramModelHead+2*s.Dim:].F32()
-	for i, v := range s.Points {
-		if points[i] = float32(v - origin[i%s.Dim]); notFinite(v) {
-			fault("value %d of point %d is %v: leave out points with values that are missing or infinite", i%width, i/width, v)
-			break
+	if i := slices.IndexFunc(s.Points, notFinite); i >= 0 {
+		fault("value %d of point %d is %v: leave out points with values that are missing or infinite", i%width, i/width, s.Points[i])
+	}
+	if s.Wide {
+		copy(w[at:].F64(), s.Points)
+	} else {
+		points := w[at:].F32()
+		for i, v := range s.Points {
+			points[i] = float32(v - origin[i%s.Dim])
 		}
-	}
-	if len(faults) == 0 && !Finite(points) {
-		fault("values are too far from their mean for float32")
-	}
-	if s.ZNorm && len(faults) == 0 {
-		for p := range slices.Chunk(points, width) {
-			vec.Normalise(p, s.Dim)
+		if len(faults) == 0 && !Finite(points) {
+			fault("values are too far from their mean for float32")
 		}
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: knn model: %w", errors.Join(faults...))
 	}
+	if s.ZNorm && s.Wide {
+		normalise(w[at:].F64(), width, s.Dim)
+	} else if s.ZNorm {
+		normalise(w[at:].F32(), width, s.Dim)
+	}
 	return detectors.NewModel(w), nil
+}
+
+// originOf returns the mean of each value of points.
+func originOf(points []float64, dim int) []float64 {
+	origin, n := make([]float64, dim), float64(max(1, len(points)/dim))
+	for i, v := range points {
+		origin[i%dim] += v / n // divided first: the sum of large values is finite
+	}
+	return origin
+}
+
+// normalise normalises points of width numbers.
+func normalise[F float32 | float64](points []F, width, dim int) {
+	for p := range slices.Chunk(points, width) {
+		vec.Normalise(p, dim)
+	}
 }
 
 // newReferred returns the detector that judges by all runs of EMBED rows without a missing value, or
@@ -127,9 +158,7 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 		x := ref.Points
 		if ref.ZNorm {
 			x = slices.Clone(x)
-			for p := range slices.Chunk(x, width) {
-				vec.Normalise(p, dim)
-			}
+			normalise(x, width, dim)
 		}
 		top, err := algorithm.Find(x, width, TopParams{N: outliers, K: v.Int("K"), Self: v.Bool("INCLUDE_SELF")})
 		if err != nil {
@@ -137,11 +166,28 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 		}
 		ref.Points, ref.Cut = top.Reference(ref.Points, width)
 	}
+	ref.Wide = changesLevel(rows, dim, originOf(ref.Points, dim))
 	m, err := NewModel(ref)
 	if err != nil {
 		return nil, err
 	}
 	return NewByModel(ModelParams{Model: m, K: v.Int("K"), IncludeSelf: v.Bool("INCLUDE_SELF")})
+}
+
+// changesLevel reports whether float32s relative to an origin have too few digits of points of these rows: the rows change their
+// level (detectors.ChangesLevel), or the origin is far from all of them, as where there are spikes in its mean.
+func changesLevel(rows []float64, dim int, origin []float64) bool {
+	n := len(rows) / dim
+	if n == 0 {
+		return false
+	}
+	bits := make([]uint64, n*dim)
+	for i := range bits {
+		bits[i] = math.Float64bits(rows[i])
+	}
+	centers, _ := detectors.Centers(nil, bits, nil, dim, 0, n)
+	return detectors.ChangesLevel(detectors.WideSet, bits, nil, dim, n, centers) ||
+		detectors.ChangesLevel(detectors.WideSet, bits, nil, dim, n, origin)
 }
 
 // model is the content of a model.
@@ -151,6 +197,7 @@ type model struct {
 	cut           float64
 	origin        detectors.Words // a float64 a value
 	points        []float32       // of dim*embed numbers
+	wide          []float64       // in place of points
 }
 
 // readModel reads a model's content; false if it is not a model of this op.
@@ -159,12 +206,21 @@ func readModel(w detectors.Words) (m model, ok bool) {
 		return m, false
 	}
 	m.dim, m.embed, m.n, m.cut = w.Int(paramModelDim), w.Int(paramModelEmbed), w.Int(paramModelPoints), w.Float64(paramModelCut)
+	form, size := w.Int(paramModelForm), 1
+	if form&formWide != 0 {
+		size = 2
+	}
 	if m.dim < 1 || m.dim > math.MaxUint16 || m.embed < 1 || m.embed > maxEmbed || m.n < 1 || m.n > MaxWindow ||
-		len(w) != paramModelHead+2*m.dim+m.n*m.dim*m.embed {
+		len(w) != paramModelHead+2*m.dim+size*m.n*m.dim*m.embed {
 		return model{}, false
 	}
-	m.znorm = w.Bool(paramModelZNorm)
-	m.origin, m.points = w[paramModelHead:paramModelHead+2*m.dim], w[paramModelHead+2*m.dim:].F32()
+	m.znorm = form&formZNorm != 0
+	points := w[paramModelHead+2*m.dim:]
+	if m.origin = w[paramModelHead : paramModelHead+2*m.dim]; size == 2 {
+		m.wide = points.F64()
+	} else {
+		m.points = points.F32()
+	}
 	return m, true
 }
 
@@ -205,7 +261,7 @@ func NewByModel(p ModelParams) (*ModelDetector, error) {
 		for c := range d.model.dim {
 			d.origin = append(d.origin, d.model.origin.Float64(2*c))
 		}
-		if !ok || slices.ContainsFunc(d.origin, notFinite) || !Finite(d.model.points) || !(d.model.cut >= 0) {
+		if !ok || slices.ContainsFunc(d.origin, notFinite) || !Finite(d.model.points) || slices.ContainsFunc(d.model.wide, notFinite) || !(d.model.cut >= 0) {
 			faults = append(faults, errors.New("the model's content is not that of a reference set: make it with NewModel"))
 		}
 	}
@@ -234,6 +290,17 @@ func (d *ModelDetector) Origin() []float64 { return d.origin }
 // Cut returns the weight above which a point is an outlier.
 func (d *ModelDetector) Cut() float64 { return d.model.cut }
 
+// Wide returns AlwaysWide for a model of float64. Normalised rows of any level may be near the model's points.
+func (d *ModelDetector) Wide() detectors.Wide {
+	switch {
+	case d.model.wide != nil:
+		return detectors.AlwaysWide
+	case d.model.znorm:
+		return detectors.WideAll
+	}
+	return detectors.NotWide
+}
+
 // Window returns the rows of one point.
 func (d *ModelDetector) Window() int { return d.p.Embed }
 
@@ -251,11 +318,33 @@ func (d *ModelDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 
 // Explain expects the mean of the nearest points of the model. A value's share is its share of the squared distances to them.
 func (d *ModelDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
-	x, width, ok := against(nil, &r)
+	x, origin, width, ok := nearRow(&r, fresh)
 	if !ok || hasNonFinite(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {
 		return detectors.Part{}, false
 	}
-	return explain(x, width, &r, d.p, query(&r, fresh), fresh, since, expected, contribution)
+	p, ok := explain(x, width, &r, d.p, query(&r, fresh), fresh, since, expected, contribution)
+	for c, v := range origin {
+		expected[c] += v
+	}
+	return p, ok
+}
+
+// nearRow is against for a row: of a wide task it makes r one of float32 (Rows.Near), origin is the row, and the points of x are
+// relative to it, unless they are normalised.
+func nearRow(r *detectors.Rows, fresh int) (x []float32, origin []float64, width int, ok bool) {
+	if r.X64 == nil {
+		x, width, ok = against(nil, r)
+		return x, nil, width, ok
+	}
+	points, width, ok := againstWide(nil, r)
+	*r, origin = r.Near(fresh)
+	for i, v := range points {
+		if !r.Params.Bool(paramZNorm) {
+			v -= origin[i%r.Dim]
+		}
+		x = append(x, float32(v))
+	}
+	return x, origin, width, ok
 }
 
 // Describe returns the nearest points of the model and their distances, whose sum is the score.
@@ -263,7 +352,7 @@ func (d *ModelDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence
 	row := r.Row(fresh)
 	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row}
 	e.Part, e.Fields = shares(d, r, fresh)
-	x, width, ok := against(nil, &r)
+	x, _, width, ok := nearRow(&r, fresh)
 	if !ok {
 		return e
 	}
@@ -288,11 +377,27 @@ func (d *ModelDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence
 // numbers each. It returns false where the model does not fit the rows.
 func against(dst []float32, r *detectors.Rows) (x []float32, width int, ok bool) {
 	m, ok := readModel(r.Model)
-	if !ok || m.dim != r.Dim || m.embed != r.Params.Int(paramEmbed) {
+	if !ok || m.wide != nil || m.dim != r.Dim || m.embed != r.Params.Int(paramEmbed) {
 		return dst, 0, false
 	}
 	x, width = append(dst, m.points...), m.dim*m.embed
 	return vec.Embed(x, r.X[(r.Len()-r.Fresh+1-m.embed)*m.dim:], m.dim, m.embed, m.znorm), width, true
+}
+
+// againstWide is against for a wide task.
+func againstWide(dst []float64, r *detectors.Rows) (x []float64, width int, ok bool) {
+	m, ok := readModel(r.Model)
+	if !ok || m.dim != r.Dim || m.embed != r.Params.Int(paramEmbed) {
+		return dst, 0, false
+	}
+	x, width = append(dst, m.wide...), m.dim*m.embed
+	for i, v := range m.points {
+		x = append(x, float64(v))
+		if !m.znorm {
+			x[i] += m.origin.Float64(2 * (i % m.dim))
+		}
+	}
+	return vec.Embed(x, r.X64[(r.Len()-r.Fresh+1-m.embed)*m.dim:], m.dim, m.embed, m.znorm), width, true
 }
 
 // undefined sets the result of a task whose rows do not fit its model.

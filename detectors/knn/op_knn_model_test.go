@@ -24,10 +24,14 @@ func byModel(t *testing.T, d *ModelDetector, x []float64, dim int) []float32 {
 	defer e.Release(b)
 	n := len(x) / dim
 	task := detectors.Task{Op: Op, Dim: uint32(dim), Fresh: uint32(n - d.Window() + 1), Params: b.Put(d.Params()), Model: b.Model(d.Model())}
-	var rows []float32
-	task.X, rows = b.GrowF32(len(x))
-	for i, v := range x {
-		rows[i] = float32(v - d.Origin()[i%len(d.Origin())])
+	if d.Wide() == detectors.AlwaysWide {
+		b.PackWide(&task, bitsOf(x), nil)
+	} else {
+		var rows []float32
+		task.X, rows = b.GrowF32(len(x))
+		for i, v := range x {
+			rows[i] = float32(v - d.Origin()[i%len(d.Origin())])
+		}
 	}
 	size, ok := d.Size(detectors.View{Dim: dim, Rows: n, Fresh: int(task.Fresh)})
 	if !ok {
@@ -40,6 +44,131 @@ func byModel(t *testing.T, d *ModelDetector, x []float64, dim int) []float32 {
 	}
 	r := b.Rows(0)
 	return slices.Clone(r.Scores)
+}
+
+func bitsOf(x []float64) []uint64 {
+	bits := make([]uint64, len(x))
+	for i, v := range x {
+		bits[i] = math.Float64bits(v)
+	}
+	return bits
+}
+
+// TestKNNModelOfLevels requires that a reference set of two far levels keeps points of float64, whole or as a solving set, with the
+// definition's weights at both levels, and evidence that makes these; and that one of a single level keeps float32.
+func TestKNNModelOfLevels(t *testing.T) {
+	rng := seedtest.New(t)
+	const k = 3
+	for _, znorm := range []bool{false, true} {
+		for _, outliers := range []int{0, 4} {
+			for _, step := range []float64{0, 1e9} {
+				dim, m := 1+rng.IntN(3), 3+rng.IntN(4)
+				width := dim * m
+				draw := func(n int) (x []float64) {
+					for i := range n {
+						for range dim {
+							x = append(x, 50+rng.NormFloat64()+step*float64(2*i/n))
+						}
+					}
+					return x
+				}
+				rows, fresh := draw(300), draw(40)
+				v := detectors.Values{"K": k, "EMBED": m, "ZNORM": znorm, "INCLUDE_SELF": false, detectors.TumblingParam: false}
+				made, err := newReferred(v, dim, rows, outliers)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := made.(*ModelDetector)
+				if wide := d.Wide() == detectors.AlwaysWide; wide != (step > 0) {
+					t.Fatalf("a step of %v: wide is %v", step, wide)
+				}
+				if step == 0 {
+					continue
+				}
+				points := vec.Embed(nil, rows, dim, m, znorm)
+				if outliers > 0 {
+					top, err := Algorithms[2].Find(points, width, TopParams{N: outliers, K: k})
+					if err != nil {
+						t.Fatal(err)
+					}
+					points, _ = top.Reference(points, width)
+				}
+				n := len(points) / width
+				r := detectors.Rows{Dim: dim, Fresh: 40 - m + 1, Params: d.Params(), X64: fresh, Model: d.Model().Words()}
+				for i, got := range byModel(t, d, fresh, dim) {
+					point := vec.Embed(nil, fresh[i*dim:(i+m)*dim], dim, m, znorm)
+					want, _ := Define(slices.Concat(points, point), width, 1, k, false, Query{At: n, To: n})
+					sum := 0.0
+					e := d.Describe(r, i)
+					for _, in := range e.Inputs {
+						sum += in.Distance
+					}
+					if !(math.Abs(float64(got)-want) <= 1e-6*want) || !(math.Abs(sum-want) <= 1e-5*want) || e.Fields == nil {
+						t.Errorf("znorm %v, %d outliers: row %d has weight %v, evidence %v, want %v", znorm, outliers, i, got, sum, want)
+					}
+					expected, contribution := make([]float64, dim), make([]float64, dim)
+					part, ok := d.Explain(r, i, 0, expected, contribution)
+					if actual := fresh[part.Row*dim]; !ok || !(math.Abs(expected[0]-actual) < 10) && (i >= 20 || i+m <= 20) {
+						t.Errorf("znorm %v: row %d: expected %v, actual %v", znorm, i, expected, actual)
+					}
+				}
+				narrow := detectors.Rows{Dim: dim, Fresh: 1, Params: d.Params(), X: make([]float32, width), Model: d.Model().Words(), Scores: []float32{0}}
+				if opCPU(context.Background(), &narrow, nil); narrow.Scores[0] == narrow.Scores[0] {
+					t.Error("rows of float32 have a weight among points of float64")
+				}
+			}
+		}
+	}
+}
+
+// TestModelsOfOrdinarySeries requires that sets of series on one level keep float32, and so their bits, but where spikes move their
+// mean away from all other rows.
+func TestModelsOfOrdinarySeries(t *testing.T) {
+	rng := seedtest.New(t)
+	const sets = 300
+	for name, draw := range map[string]func(n int) func(i int) float64{
+		"noise":   func(int) func(int) float64 { return func(int) float64 { return rng.NormFloat64() } },
+		"uniform": func(int) func(int) float64 { return func(int) float64 { return rng.Float64() } },
+		"rounded": func(int) func(int) float64 { return func(int) float64 { return math.Round(3*rng.NormFloat64()) / 10 } },
+		"wave": func(int) func(int) float64 {
+			turn, noise := math.Exp(-7*rng.Float64()), math.Pow(10, -4*rng.Float64())
+			return func(i int) float64 { return math.Sin(turn*float64(i)) + noise*rng.NormFloat64() }
+		},
+		"trend": func(n int) func(int) float64 {
+			noise := math.Pow(10, -4*rng.Float64())
+			return func(i int) float64 { return float64(i)/float64(n) + noise*rng.NormFloat64() }
+		},
+		"walk": func(int) func(int) float64 {
+			v := 0.0
+			return func(int) float64 { v += rng.NormFloat64(); return v }
+		},
+		"constant": func(int) func(int) float64 { return func(int) float64 { return 0.1 } },
+		"states":   func(int) func(int) float64 { return func(i int) float64 { return float64(i / 9 % 3) } },
+		"spike": func(n int) func(int) float64 {
+			at := rng.IntN(n)
+			return func(i int) float64 {
+				if i == at {
+					return 1e6
+				}
+				return rng.NormFloat64()
+			}
+		},
+	} {
+		wide := 0
+		for range sets {
+			x := make([]float64, 64<<rng.IntN(9))
+			value := draw(len(x))
+			for i := range x {
+				x[i] = value(i)
+			}
+			if changesLevel(x, 1, originOf(x, 1)) {
+				wide++
+			}
+		}
+		if name == "spike" && wide < sets || name != "spike" && 50*wide > sets {
+			t.Errorf("%s: %d of %d sets are of float64", name, wide, sets)
+		}
+	}
 }
 
 // TestKNNModelOfASolvingSet requires that the solving set of a batch, with its cut, has no outlier

@@ -257,25 +257,36 @@ func wide(params detectors.Words) detectors.Wide {
 	return detectors.WideFresh
 }
 
-// widePoints returns the points of a wide task, and the number of their values. It has no virtual points.
-func widePoints(r *detectors.Rows, m, points int) (x []float64, dim int) {
+// wideTask is task for rows of float64.
+type wideTask struct {
+	p                        Params
+	points, virtuals, counts []float64
+	dim                      int // of a point
+}
+
+// newWideTask is newTask for a wide task.
+func newWideTask(r *detectors.Rows) (t wideTask) {
+	t.p = taskParams(r.Params)
+	m := r.Params.Int(paramEmbed)
 	rows := r.Len()
-	if points > 0 {
+	if points := r.Params.Int(paramPoints); points > 0 {
 		rows = min(rows, max(points, r.Fresh)+m-1)
 	}
-	x = r.X64[len(r.X64)-rows*r.Dim:]
+	t.dim = r.Dim * m
+	t.points = r.X64[len(r.X64)-rows*r.Dim:]
 	if m > 1 {
-		x = vec.Embed(nil, x, r.Dim, m, r.Params.Bool(paramZNorm))
+		t.points = vec.Embed(nil, t.points, r.Dim, m, r.Params.Bool(paramZNorm))
 	}
-	return x, r.Dim * m
+	n := len(r.Bins64) / (t.dim + 1)
+	t.virtuals, t.counts = r.Bins64[:n*t.dim], r.Bins64[n*t.dim:]
+	return t
 }
 
 // score is the definition.
 func score(r detectors.Rows) {
 	if r.X64 != nil {
-		x, dim := widePoints(&r, r.Params.Int(paramEmbed), r.Params.Int(paramPoints))
-		p := taskParams(r.Params)
-		for i, s := range Define(&p, x, dim, r.Fresh, nil, nil) {
+		t := newWideTask(&r)
+		for i, s := range Define(&t.p, t.points, t.dim, r.Fresh, t.virtuals, t.counts) {
 			r.Scores[i] = float32(min(s, math.MaxFloat32))
 		}
 		return
@@ -309,9 +320,9 @@ func opCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) 
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
 	if r.X64 != nil {
-		x, dim := widePoints(r, r.Params.Int(paramEmbed), r.Params.Int(paramPoints))
-		p, each := taskParams(r.Params), max(len(x)/dim*chunkCost/cost(r), 1)
-		m.wide.Score(&p, r.Scores, x, dim, each, parallel, func() bool { return ctx.Err() != nil })
+		t := newWideTask(r)
+		each := max(len(t.points)/t.dim*chunkCost/cost(r), 1)
+		m.wide.Score(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts, each, parallel, func() bool { return ctx.Err() != nil })
 		for i, s := range r.Scores {
 			r.Scores[i] = min(s, math.MaxFloat32)
 		}
@@ -340,9 +351,13 @@ func cost(r *detectors.Rows) int {
 	if points := r.Params.Int(paramPoints); points > 0 {
 		n = min(n, points)
 	}
-	n += len(r.Bins) / (r.Dim*m + 1)
+	n += (len(r.Bins) + len(r.Bins64)) / (r.Dim*m + 1)
 	if r.X64 != nil {
-		return n*(100+r.Fresh*k) + min(n, r.Fresh*4*(k+1))*n*(4+r.Dim*m)*min(1, r.Dim*m-1)
+		searched := min(n, r.Fresh*4*(k+1))
+		if len(r.Bins64) > 0 {
+			searched = n
+		}
+		return n*(100+r.Fresh*k) + searched*n*(4+r.Dim*m)*min(1, r.Dim*m-1)
 	}
 	if r.Dim*m == 1 && len(r.Bins) == 0 {
 		if r.Fresh == 1 {
@@ -365,12 +380,29 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 
 // Explain expects the mean of the neighbours. A value's share is its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
-	r, origin := r.Near(fresh)
+	r, origin := nearRow(&r, fresh)
 	p, ok := d.explain(r, fresh, since, expected, contribution)
 	for c, v := range origin {
 		expected[c] += v
 	}
 	return p, ok
+}
+
+// nearRow is Rows.Near with virtual points.
+func nearRow(r *detectors.Rows, fresh int) (near detectors.Rows, origin []float64) {
+	near, origin = r.Near(fresh)
+	if len(r.Bins64) == 0 {
+		return near, origin
+	}
+	t := newWideTask(r)
+	near.Bins64 = nil
+	for i, v := range t.virtuals {
+		near.Bins = append(near.Bins, float32(v-origin[i%r.Dim]))
+	}
+	for _, v := range t.counts {
+		near.Bins = append(near.Bins, float32(v))
+	}
+	return near, origin
 }
 
 // explain is Explain for rows of float32.
@@ -408,7 +440,7 @@ func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contrib
 
 // Describe returns the neighbours with their distances, and the densities whose ratio is the score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
-	r, _ = r.Near(fresh)
+	r, _ = nearRow(&r, fresh)
 	t := newTask(&r, nil)
 	n, row := len(t.points)/t.dim, r.Row(fresh)
 	first := r.Len() - n - d.p.Embed + 1 // row of the first point

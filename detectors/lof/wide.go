@@ -11,26 +11,33 @@ import (
 type WideScorer struct {
 	line onLine
 
-	points []float64
+	points []float64 // and virtual ones
 	dim, k int
 	lists  [][]neighbour // by point, in the order of points; nil: not needed yet
 	kdist  []float64     // squared
+	lrd    []float64     // NaN: not needed yet
 	found  []neighbour
 }
 
-// Score sets scores to those of the last len(scores) points of points, dim numbers each. Many searches are run by parallel:
+// Score sets scores to those of the last len(scores) points of points, dim numbers each, among them and the virtual points,
+// whose counts are counts. Many searches are run by parallel:
 // f(0) to f(n-1), perhaps several at a time, each of at most `each` points. Once done reports true it returns early, and scores
 // are undefined.
-func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim int, each int, parallel func(n int, f func(i int)),
-	done func() bool) {
+func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim int, virtuals, counts []float64, each int,
+	parallel func(n int, f func(i int)), done func() bool) {
 	n := len(points) / dim
-	for _, v := range points {
+	all := points
+	if len(counts) > 0 {
+		all = slices.Concat(points, virtuals)
+	}
+	total := len(all) / dim
+	for _, v := range all {
 		if v-v != 0 {
 			fill(scores, float32(math.NaN()))
 			return
 		}
 	}
-	if s.k = min(p.K, n-1); s.k < 1 {
+	if s.k = min(p.K, total-1); s.k < 1 {
 		fill(scores, 1)
 		return
 	}
@@ -41,7 +48,7 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 		}
 		return least
 	}
-	if dim == 1 {
+	if dim == 1 && len(counts) == 0 {
 		l := &s.line
 		l.SortWide(points)
 		l.resolution = resolved
@@ -54,13 +61,15 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 		l.score(p, s.k, from, to, n-len(scores), scores)
 		return
 	}
-	s.points, s.dim = points, dim
-	s.lists, s.kdist = slices.Grow(s.lists[:0], n)[:n], grown(s.kdist, n)
+	s.points, s.dim = all, dim
+	s.lists, s.kdist = slices.Grow(s.lists[:0], total)[:total], grown(s.kdist, total)
 	clear(s.lists)
-	if len(scores) > 1 { // mostly all are needed
-		parallel((n+each-1)/each, func(i int) {
+	if dim == 1 {
+		s.searchLine()
+	} else if len(scores) > 1 || len(counts) > 0 { // mostly all are needed
+		parallel((total+each-1)/each, func(i int) {
 			var found []neighbour
-			for at := i * each; at < min((i+1)*each, n); at++ {
+			for at := i * each; at < min((i+1)*each, total); at++ {
 				found = s.search(at, found)
 			}
 		})
@@ -68,19 +77,37 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 			return
 		}
 	}
-	lrd := map[int32]float64{}
+	s.lrd = grown(s.lrd, total)
+	for i := range s.lrd {
+		s.lrd[i] = math.NaN()
+	}
 	density := func(i int32) float64 {
-		d, ok := lrd[i]
-		if !ok {
+		if s.lrd[i] != s.lrd[i] {
 			sum := 0.0
 			for _, o := range s.listOf(i) {
 				s.listOf(o.at)
 				sum += math.Sqrt(max(s.kdist[o.at], o.square))
 			}
-			d = p.Density(sum, s.k, resolved)
-			lrd[i] = d
+			s.lrd[i] = p.Density(sum, s.k, resolved)
 		}
-		return d
+		return s.lrd[i]
+	}
+	if len(counts) > 0 {
+		var median, medianLog float64
+		if p.Alpha == 0 {
+			densities, logs := make([]float64, n), make([]float64, len(counts))
+			for i := range densities {
+				densities[i] = density(int32(i))
+			}
+			for i, c := range counts {
+				logs[i] = math.Log1p(c)
+			}
+			median, medianLog = medianOf(densities), medianOf(logs)
+		}
+		a, literal := p.scale(median, medianLog)
+		for i, c := range counts {
+			s.lrd[n+i] = virtual(a, literal, c)
+		}
 	}
 	for f := range scores {
 		i := int32(n - len(scores) + f)
@@ -105,21 +132,48 @@ func (s *WideScorer) listOf(i int32) []neighbour {
 	return s.lists[i]
 }
 
-// search makes point i's list, and sets its k-distance. found is its memory.
-func (s *WideScorer) search(i int, found []neighbour) []neighbour {
-	found = found[:0]
-	at := s.points[i*s.dim:][:s.dim]
-	for j := range s.lists {
-		if j == i {
+// searchLine is search of all points, of one coordinate.
+func (s *WideScorer) searchLine() {
+	l := &s.line
+	l.SortWide(s.points)
+	l.Near(s.k, 0, len(l.X))
+	for i, at := range l.At {
+		if l.Far[i] == 0 { // of more points on its spot, the first are its neighbours
+			s.found = s.search(int(at), s.found)
 			continue
 		}
+		list := make([]neighbour, 0, s.k)
+		for _, j := range l.neighbours(i) {
+			d := l.X[j] - l.X[i]
+			list = append(list, neighbour{d * d, l.At[j]})
+		}
+		s.lists[at], s.kdist[at] = list, l.Far[i]*l.Far[i]
+	}
+}
+
+// search makes point i's list, and sets its k-distance. found is its memory.
+func (s *WideScorer) search(i int, found []neighbour) []neighbour {
+	found = found[:0] // the k nearest so far, the nearest first, of equal ones the first
+	at := s.points[i*s.dim:][:s.dim]
+	for j := range s.lists {
 		square := 0.0
 		for c, v := range s.points[j*s.dim:][:s.dim] {
 			d := at[c] - v
 			square += float64(d * d)
 		}
-		found = append(found, neighbour{square, int32(j)})
+		if j == i || len(found) == s.k && square >= found[s.k-1].square {
+			continue
+		}
+		if len(found) < s.k {
+			found = append(found, neighbour{})
+		}
+		to := len(found) - 1
+		for ; to > 0 && found[to-1].square > square; to-- {
+			found[to] = found[to-1]
+		}
+		found[to] = neighbour{square, int32(j)}
 	}
+	slices.SortFunc(found, func(a, b neighbour) int { return int(a.at) - int(b.at) })
 	list := make([]neighbour, s.k)
 	s.kdist[i] = nearest(list, found)
 	s.lists[i] = list

@@ -33,10 +33,11 @@ func newDetector(d *series.Setup) detector {
 		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
 	}
 	if m, ok := d.Detector.(detectors.Modelled); ok {
-		made.model, made.origin = m.Model(), m.Origin()
-	}
-	if of := d.Op.Spec().Wide; of != nil && made.model == nil && d.Summary == nil { // a model and a summary have float32
-		made.wide = of(d.Params)
+		made.model, made.origin, made.wide = m.Model(), m.Origin(), m.Wide()
+	} else if of := d.Op.Spec().Wide; of != nil {
+		if made.wide = of(d.Params); made.wide == detectors.WideFresh && d.Summary != nil {
+			made.wide = detectors.WideAll // the densities of all rows set those of the summary
+		}
 	}
 	return made
 }
@@ -57,8 +58,10 @@ func (d *detector) addNeed(n *detectors.Need) {
 	n.Tasks++
 	n.In += len(d.Params) + d.Most.Carry + 2 // both at even offsets
 	n.Out += d.Most.Scores + d.Most.Carry + d.Most.Detail
-	if d.Summary != nil {
+	if d.Summary != nil && d.wide == detectors.NotWide {
 		n.In += d.Summary.Max * (d.Dim + 1)
+	} else if d.Summary != nil {
+		n.In += detectors.F64.Words(d.Summary.Max * (d.Dim + 1))
 	}
 	x := int(d.Full) * d.Width
 	if d.pool != nil {

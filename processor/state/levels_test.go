@@ -38,7 +38,7 @@ type leveled struct {
 // leveledDetectors are detectors of each op on windows of n points, with scores of each row and of whole windows. Errors are
 // compared with the score itself; with 1 for scores of 0 to 1, and for a zscore, which is a number of deviations; and for a share of
 // the largest weight that is ordinary, with that.
-func leveledDetectors(t *testing.T, n int) []leveled {
+func leveledDetectors(t *testing.T, n int, reference []float64) []leveled {
 	const k = 10
 	var list []leveled
 	add := func(what string, d detectors.Detector, stride int, define func(x []float64, fresh int) []float64) *leveled {
@@ -74,30 +74,30 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 					}
 				}
 			}
-			for _, m := range []int{1, 4} {
-				reference := make([]float64, n+m-1)
-				rng := rand.New(rand.NewPCG(1, uint64(n)))
-				for i := range reference {
-					reference[i] = 3 + rng.NormFloat64()
-				}
-				points := vec.Embed(nil, reference, 1, m, false)
-				model, err := knn.NewModel(knn.Reference{Dim: 1, Embed: m, Points: points})
-				if err != nil {
-					t.Fatal(err)
-				}
-				d, err := knn.NewByModel(knn.ModelParams{Model: model, K: k})
-				if err != nil {
-					t.Fatal(err)
-				}
-				add(fmt.Sprintf("of %d in a reference set", m), d, 1, func(x []float64, fresh int) (want []float64) {
-					var s knn.WideScorer
-					for f := range fresh {
-						to := len(x) - fresh + f + 1
-						w, _ := s.Weight(slices.Concat(points, x[to-m:to]), m, 1, k, false, knn.Query{At: n, To: n})
-						want = append(want, w)
+			oneLevel := make([]float64, n+5)
+			rng := rand.New(rand.NewPCG(1, uint64(n)))
+			for i := range oneLevel {
+				oneLevel[i] = 3 + rng.NormFloat64()
+			}
+			for what, rows := range map[string][]float64{"a reference set": oneLevel, "a reference set of both levels": reference} {
+				for _, m := range []int{1, 4, 6} {
+					d, err := knn.Op.Spec().BuildReferred(detectors.Values{"K": k, "EMBED": m, "ZNORM": m == 6}, 1, rows)
+					if err != nil {
+						t.Fatal(err)
 					}
-					return want
-				})
+					points := vec.Embed(nil, rows, 1, m, m == 6)
+					define := func(x []float64, fresh int) (want []float64) {
+						var s knn.WideScorer
+						for f := range fresh {
+							to := len(x) - fresh + f + 1
+							all := vec.Embed(slices.Clone(points), x[to-m:to], 1, m, m == 6)
+							w, _ := s.Weight(all, m, 1, k, false, knn.Query{At: len(points) / m, To: len(points) / m})
+							want = append(want, w)
+						}
+						return want
+					}
+					add(fmt.Sprintf("of %d in %s", m, what), d, 1, define)
+				}
 			}
 		},
 		lof.Op: func() {
@@ -112,6 +112,21 @@ func leveledDetectors(t *testing.T, n int) []leveled {
 					}
 					add(fmt.Sprintf("of %d", p.Embed), detectors.Must(lof.New(p)), stride, define).loose = rounding(n, define)
 				}
+			}
+			for _, stride := range []int{1, 7} {
+				d := detectors.Must(lof.New(lof.OpParams{Window: n, K: k, Cells: 8}))
+				summary := d.(detectors.Summarizer).Summary(1)
+				var state []float64
+				left := 0
+				add("with bins", d, stride, func(x []float64, fresh int) []float64 {
+					for ; left < len(x)-n; left++ { // tasks come in the order of the series
+						state = summary.Add(state, x[left:left+1])
+					}
+					packed := make([]float64, 2*summary.Count(state))
+					summary.PackF64(packed, state)
+					virtuals := len(packed) / 2
+					return lof.Define(&lof.Params{K: k}, x[max(0, len(x)-n):], 1, fresh, packed[:virtuals], packed[virtuals:])
+				})
 			}
 		},
 		knn.OpTopN: func() {
@@ -305,25 +320,28 @@ func testLevels(t *testing.T, rng *rand.Rand, n int) {
 		length = 3 * n
 	}
 	type leveledCase struct {
-		x    []float64
-		step float64 // in deviations
+		x, reference []float64
+		step         float64 // in deviations
+	}
+	newCase := func(step, from, to, fromNoise, toNoise float64) leveledCase {
+		return leveledCase{levelSeries(rng, length, from, to, fromNoise, toNoise), levelSeries(rng, n, from, to, fromNoise, toNoise), step}
 	}
 	cases := map[string]leveledCase{
-		"pump down":     {levelSeries(rng, length, 101325, 1e-3, 20, 1e-5), 1e10},
-		"start":         {levelSeries(rng, length, 0, 1500, 0.05, 0.05), 3e4},
-		"stop":          {levelSeries(rng, length, 1500, 0, 0.05, 0.05), 3e4},
-		"another range": {levelSeries(rng, length, 20, 2020, 1e-3, 1e-3), 2e6},
+		"pump down":     newCase(1e10, 101325, 1e-3, 20, 1e-5),
+		"start":         newCase(3e4, 0, 1500, 0.05, 0.05),
+		"stop":          newCase(3e4, 1500, 0, 0.05, 0.05),
+		"another range": newCase(2e6, 20, 2020, 1e-3, 1e-3),
 	}
 	for exponent := range 10 {
 		if n > 500 && exponent%3 != 0 {
 			continue
 		}
 		step := math.Pow(10, float64(exponent))
-		cases[fmt.Sprintf("1e%d deviations", exponent)] = leveledCase{levelSeries(rng, length, 3, 3+step, 1, 1), step}
+		cases[fmt.Sprintf("1e%d deviations", exponent)] = newCase(step, 3, 3+step, 1, 1)
 	}
 	for name, c := range cases {
 		x := c.x
-		for _, d := range leveledDetectors(t, n) {
+		for _, d := range leveledDetectors(t, n, c.reference) {
 			op := d.detector.Op()
 			if n > 500 && (op != knn.Op && op != simple.OpZScore || d.stride == 7 || strings.Contains(d.name, "of 6")) {
 				continue

@@ -140,6 +140,9 @@ func (q *taskQueue[K]) Pack(
 	begin := int64(0) // of a grid's window
 	switch d.Elem {
 	case detectors.F32:
+		if p.model != nil {
+			t.Model = b.Model(p.model)
+		}
 		if p.wide != detectors.NotWide && q.packLevels(t, w, p, rows, b) {
 			break
 		}
@@ -149,9 +152,7 @@ func (q *taskQueue[K]) Pack(
 				break
 			}
 		}
-		if p.model != nil {
-			t.Model = b.Model(p.model)
-		} else if !p.shares && d.Dim == 1 {
+		if p.model == nil && !p.shares && d.Dim == 1 {
 			q.packOne(t, w, p, rows, b)
 			break
 		}

@@ -17,10 +17,13 @@ import (
 // first EMBED samples on, and do not depend on which tasks are of one batch.
 func TestKNNByReference(t *testing.T) {
 	r := seedtest.New(t)
-	for _, p := range []struct{ dim, embed, stride, k int }{{1, 1, 1, 5}, {1, 40, 1, 3}, {2, 20, 3, 4}, {3, 1, 5, 1}} {
-		ref := knn.Reference{Dim: p.dim, Embed: p.embed}
-		for range 50 * p.dim * p.embed {
-			ref.Points = append(ref.Points, 1e7+r.NormFloat64())
+	for _, p := range []struct {
+		dim, embed, stride, k int
+		step                  float64
+	}{{1, 1, 1, 5, 0}, {1, 40, 1, 3, 0}, {2, 20, 3, 4, 0}, {3, 1, 5, 1, 0}, {1, 1, 1, 5, 1e9}, {2, 3, 4, 2, 1e9}} {
+		ref := knn.Reference{Dim: p.dim, Embed: p.embed, Wide: p.step > 0}
+		for i := range 50 * p.dim * p.embed {
+			ref.Points = append(ref.Points, 1e7+r.NormFloat64()+p.step*float64(i/(25*p.dim*p.embed)))
 		}
 		model, err := knn.NewModel(ref)
 		if err != nil {
@@ -46,7 +49,7 @@ func TestKNNByReference(t *testing.T) {
 			key := fmt.Sprint(i % 3)
 			x := make([]float64, p.dim)
 			for c := range x {
-				x[c] = 1e7 + 3*r.NormFloat64()
+				x[c] = 1e7 + 3*r.NormFloat64() + p.step*float64(i/100%2)
 			}
 			rows[key] = append(rows[key], x...)
 			samples[i] = Sample{Key: []byte(key), Time: int64(i), Offset: int64(i), Values: x}

@@ -233,13 +233,19 @@ func (p *packer) packGrid(t *detectors.Task, w *series.Window, g *series.Grid, b
 	return start
 }
 
-// packSummary puts the summary's virtual points into a task, centred as its rows are.
+// packSummary puts the summary's virtual points into a task, as float64 or centred as its rows are.
 func (p *packer) packSummary(t *detectors.Task, d *detector, m *series.Summary, b *detectors.Batch) {
 	if m.Empty() {
 		return
 	}
 	n := d.Summary.Count(m.State)
 	if n == 0 {
+		return
+	}
+	if t.Wide() {
+		span, dst := b.GrowF64(n * (d.Dim + 1))
+		t.Bins = detectors.Span{Off: 2 * span.Off, Len: 2 * span.Len}
+		d.Summary.PackF64(dst, m.State)
 		return
 	}
 	var dst []float32

@@ -98,7 +98,8 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 // clone copies a task's outputs and its inputs.
 func clone(r *detectors.Rows) detectors.Rows {
 	c := *r
-	c.X, c.X64, c.XI, c.Bins = slices.Clone(r.X), slices.Clone(r.X64), slices.Clone(r.XI), slices.Clone(r.Bins)
+	c.X, c.X64, c.XI = slices.Clone(r.X), slices.Clone(r.X64), slices.Clone(r.XI)
+	c.Bins, c.Bins64 = slices.Clone(r.Bins), slices.Clone(r.Bins64)
 	c.Carry, c.Scores, c.Next, c.Detail = slices.Clone(r.Carry), slices.Clone(r.Scores), slices.Clone(r.Next), slices.Clone(r.Detail)
 	return c
 }
