@@ -41,7 +41,8 @@ var setSpec = detectors.Spec{
 		{Name: "MODEL_POINTS", Type: detectors.Int, Default: 256, Min: 1, Max: maxModel, Word: 6,
 			Help: "most points of the set that are kept, at least 2K; times EMBED 65536 at most. The state of a series has 4 bytes for " +
 				"each value of them. Where the solving set has more, its first are kept, and the cut is raised so that no other point of the " +
-				"window but TOP has a score above 1."},
+				"window but TOP has a score above 1. From a window whose level changes half as many are kept, with twice the digits, if that is " +
+				"at least 2K; without, scores 1,000 deviations apart would be wrong by up to 0.1 %, and 1,000,000 apart by all."},
 		{Name: "MINE_EVERY", Type: detectors.Int, Min: 1, Max: MaxSolvingSetWindow,
 			Derive:  func(v detectors.Values, _ int) any { return max(1, v.Int(detectors.WindowParam)/4) },
 			Derived: "WINDOW/4",
@@ -331,7 +332,9 @@ type setMemory struct {
 	rows    []float64 // of fresh points, one after the other
 	values  []float64 // of rows that begin with their times
 	points  []float32
+	wide    []float64 // of a wide model, in place of points
 	weights []float64
+	search  WideScorer
 }
 
 var setPool = sync.Pool{New: func() any { return new(setMemory) }}
@@ -339,9 +342,15 @@ var setPool = sync.Pool{New: func() any { return new(setMemory) }}
 func setCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := setPool.Get().(*setMemory)
 	defer setPool.Put(m)
-	scoreFresh(r, m, func() bool { return ctx.Err() != nil }, parallel, func(points []float32, width, n, k int) []float64 {
-		m.scorer.Load(points, width, 1)
+	scoreFresh(r, m, func() bool { return ctx.Err() != nil }, parallel, func(points []float32, wide []float64, width, n, k int) []float64 {
 		m.weights = slices.Grow(m.weights[:0], r.Fresh)[:r.Fresh]
+		if wide != nil {
+			for i := range m.weights {
+				m.weights[i], _ = m.search.Weight(wide, width, 1, k, false, Query{At: n + i, To: n})
+			}
+			return m.weights
+		}
+		m.scorer.Load(points, width, 1)
 		m.scorer.Weights(m.weights, k, false, func(i int) Query { return Query{At: n + i, To: n} }, nil)
 		return m.weights
 	})
@@ -350,10 +359,10 @@ func setCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel)
 // scoreSet is the definition of the weights. Both forms take the model of New's text, because its set is
 // the result of an algorithm.
 func scoreSet(r detectors.Rows) {
-	scoreFresh(&r, new(setMemory), nil, detectors.Sequential, func(points []float32, width, n, k int) []float64 {
-		x, weights := make([]float64, len(points)), make([]float64, r.Fresh)
-		for i, v := range points {
-			x[i] = float64(v)
+	scoreFresh(&r, new(setMemory), nil, detectors.Sequential, func(points []float32, x []float64, width, n, k int) []float64 {
+		weights := make([]float64, r.Fresh)
+		for _, v := range points {
+			x = append(x, float64(v))
 		}
 		for i := range weights {
 			weights[i], _ = Define(x, width, 1, k, false, Query{At: n + i, To: n})
@@ -363,9 +372,9 @@ func scoreSet(r detectors.Rows) {
 }
 
 // scoreFresh scores a task's fresh rows and mines a model where it is due. weigh returns the weights of
-// the last Fresh of points among the first n.
+// the last Fresh of points among the first n; points is nil where the model is wide, and else wide.
 func scoreFresh(r *detectors.Rows, m *setMemory, stop func() bool, parallel detectors.Parallel,
-	weigh func(points []float32, width, n, k int) []float64) {
+	weigh func(points []float32, wide []float64, width, n, k int) []float64) {
 	s := of(r.Params)
 	dim := r.Dim - s.timed
 	width := s.embed * dim
@@ -377,12 +386,16 @@ func scoreFresh(r *detectors.Rows, m *setMemory, stop func() bool, parallel dete
 	model := read(r.Next, dim, width)
 	values, oldest := s.split(m, r.X64, r.Dim)
 	m.rows = vec.Embed(m.rows[:0], values[(first-s.embed+1)*dim:], dim, s.embed, s.znorm)
-	m.points = append(m.points[:0], model.points...)
-	for i, v := range m.rows {
-		m.points = append(m.points, float32(v-model.origin.Float64(2*(i%dim))))
+	m.points, m.wide = append(m.points[:0], model.points...), nil
+	n := r.Next.Int(modelPoints)
+	if model.wide != nil {
+		m.wide = append(model.wide, m.rows...)
+	} else {
+		for i, v := range m.rows {
+			m.points = append(m.points, float32(v-model.origin.Float64(2*(i%dim))))
+		}
 	}
-	n := len(model.points) / width
-	for i, w := range weigh(m.points, width, n, s.k) {
+	for i, w := range weigh(m.points, m.wide, width, n, s.k) {
 		r.Scores[i] = float32(min(w/model.cut, math.MaxFloat32))
 		switch {
 		case w == 0:
@@ -400,6 +413,9 @@ func setCost(r *detectors.Rows) int {
 	s := of(r.Params)
 	width := s.embed * (r.Dim - s.timed)
 	c := r.Fresh * (500 + s.most*(8+2*width)/100)
+	if len(r.Carry) > 0 && r.Carry.Bool(modelWide) {
+		c = r.Fresh * (500 + s.most*(6+width)/2)
+	}
 	if n := min(r.Len(), s.window); len(r.Carry) == 0 || r.Len() > s.embed+r.Fresh-1 {
 		c += n * (s.most*(2+width)/2 + 20*s.k)
 	}

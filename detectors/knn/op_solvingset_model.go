@@ -9,11 +9,12 @@ import (
 	"odradek/detectors/vec"
 )
 
-// A model is words: the number of its points, 0, the cut (a float64), the origin (a float64 a value of
-// a row), and the points (float32s, relative to the origin), padded with 0 up to the largest number of
-// points.
+// A model is words: the number of its points, 0 or 1, the cut (a float64), the origin (a float64 a value of
+// a row), and the points, padded with 0 up to the largest number of points: with 0 float32s, relative to the
+// origin; with 1 half as many float64s as they came, where the window changes its level.
 const (
 	modelPoints = 0
+	modelWide   = 1
 	modelCut    = 2
 	modelOrigin = 4
 )
@@ -26,11 +27,21 @@ type setModel struct {
 	cut    float64
 	origin detectors.Words // a float64 a value
 	points []float32
+	wide   []float64 // in place of points
 }
 
 func read(w detectors.Words, dim, width int) setModel {
-	at := modelOrigin + 2*dim
-	return setModel{w.Float64(modelCut), w[modelOrigin:at], w[at : at+w.Int(modelPoints)*width].F32()}
+	at, n := modelOrigin+2*dim, w.Int(modelPoints)*width
+	m := setModel{cut: w.Float64(modelCut), origin: w[modelOrigin:at]}
+	if !w.Bool(modelWide) {
+		m.points = w[at : at+n].F32()
+		return m
+	}
+	m.wide = make([]float64, n)
+	for i := range m.wide {
+		m.wide[i] = w.Float64(at + 2*i)
+	}
+	return m
 }
 
 // mine sets w to the model of the last points of rows. Without a point that it takes, or once stop
@@ -47,24 +58,30 @@ func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() 
 	if n == 0 {
 		return
 	}
-	origin := make([]float64, dim)
-	for i, v := range x {
-		origin[i%dim] += v / float64(n*s.embed) // divided first: the sum of large values is finite
+	origin := originOf(x, dim)
+	most, wide := s.most, false
+	if wide = !s.znorm && most >= 4*s.k && changesLevel(rows, dim, origin); wide {
+		most /= 2
 	}
-	set, cut, err := Model(x, width, s.most,
+	set, cut, err := Model(x, width, most,
 		TopParams{N: s.top, K: s.k, Candidates: max(1, min(100, s.most/16)), Stop: stop}, parallel)
 	if err != nil {
 		panic(err) // the points are finite, and New has checked the parameters
 	}
 	w.SetInt(modelPoints, len(set))
+	w.SetBool(modelWide, wide)
 	w.SetFloat64(modelCut, cut)
 	for c, v := range origin {
 		w.SetFloat64(modelOrigin+2*c, v)
 	}
-	to := w[modelOrigin+2*dim:].F32()
+	to := w[modelOrigin+2*dim:]
 	for at, i := range set {
 		for c, v := range x[i*width : (i+1)*width] {
-			to[at*width+c] = float32(v - origin[c%dim])
+			if wide {
+				to.SetFloat64(2*(at*width+c), v)
+			} else {
+				to.SetFloat32(at*width+c, float32(v-origin[c%dim]))
+			}
 		}
 	}
 }
@@ -84,9 +101,9 @@ func drop(x []float64, width int) []float64 {
 // nearPoint is a point of a model that is near a scored one.
 type nearPoint struct {
 	number int
-	point  []float32 // relative to the origin
+	point  []float64 // relative to the origin
 	apart  []float64 // the scored point less this one
-	weight float64   // the distance as it is in the score, of numbers that are rounded to float32
+	weight float64   // the distance as it is in the score: unless the model is wide, of numbers that are rounded to float32
 }
 
 // nearest returns the points of the model of a task that are nearest to that of a fresh row, the nearest first. They are
@@ -99,11 +116,19 @@ func (s *settings) nearest(r *detectors.Rows, fresh int) (m setModel, points []n
 	}
 	m = read(words, dim, width)
 	at := vec.Embed(nil, s.rows(r, fresh), dim, s.embed, s.znorm)
-	for point := range slices.Chunk(m.points, width) {
-		n := nearPoint{number: len(points), point: point, apart: make([]float64, width)}
-		for c := range point {
-			n.apart[c] = at[c] - m.origin.Float64(2*(c%dim)) - float64(point[c])
-			rounded := float64(float32(at[c]-m.origin.Float64(2*(c%dim)))) - float64(point[c])
+	for i := range words.Int(modelPoints) {
+		n := nearPoint{number: i, point: make([]float64, width), apart: make([]float64, width)}
+		for c := range width {
+			origin := m.origin.Float64(2 * (c % dim))
+			if m.wide != nil {
+				n.point[c] = m.wide[i*width+c] - origin
+				n.apart[c] = at[c] - m.wide[i*width+c]
+				n.weight += float64(n.apart[c] * n.apart[c])
+				continue
+			}
+			n.point[c] = float64(m.points[i*width+c])
+			n.apart[c] = at[c] - origin - n.point[c]
+			rounded := float64(float32(at[c]-origin)) - n.point[c]
 			n.weight += float64(rounded * rounded)
 		}
 		n.weight = math.Sqrt(n.weight)
@@ -131,7 +156,7 @@ func (d *setDetector) Explain(r detectors.Rows, fresh, since int, expected, cont
 	for _, n := range points {
 		for c, e := range n.apart {
 			squares[c] += e * e
-			mean[c] += float64(n.point[c]) / float64(len(points))
+			mean[c] += n.point[c] / float64(len(points))
 		}
 	}
 	if s.znorm {

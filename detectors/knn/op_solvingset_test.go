@@ -152,6 +152,55 @@ func TestDegenerate(t *testing.T) {
 	}
 }
 
+// TestSolvingSetOfLevels requires of a window of two levels that half of the points are kept in float64, with the definition's
+// scores and evidence that makes these; of other windows, and where half of the points are too few, that float32s are kept.
+func TestSolvingSetOfLevels(t *testing.T) {
+	rng := seedtest.New(t)
+	for _, c := range []struct {
+		step   float64
+		points int
+		wide   bool
+	}{{1e9, 40, true}, {1e9, 19, false}, {0, 40, false}} {
+		p := SolvingSetParams{Window: 200, K: 5, Embed: 2, Top: 3, ModelPoints: c.points}
+		d := detectors.Must(NewSolvingSet(p)).(*setDetector)
+		x := make([]float64, 2*250)
+		for i := range x {
+			x[i] = rng.NormFloat64() + c.step*float64(i/250)
+		}
+		first := task(t, d, x[:2*249], 2, 1, nil)
+		if wide := first.Next.Bool(modelWide); wide != c.wide {
+			t.Fatalf("%+v: wide is %v", c, wide)
+		}
+		if !c.wide {
+			continue
+		}
+		m := read(first.Next, 2, 4)
+		if n := len(m.wide) / 4; n != first.Next.Int(modelPoints) || n < 10 || n > 20 || m.points != nil {
+			t.Errorf("%d points in float64 of %d, and %d others", n, c.points, len(m.points))
+		}
+		for i := 0; i < len(m.wide); i += 4 {
+			at := slices.Index(x, m.wide[i])
+			if at < 0 || !slices.Equal(m.wide[i:i+4], x[at:at+4]) {
+				t.Errorf("%v are no values of the window", m.wide[i:i+4])
+			}
+		}
+		r := task(t, d, x, 2, 1, first.Next)
+		n := len(m.wide) / 4
+		want, _ := Define(slices.Concat(m.wide, x[len(x)-4:]), 4, 1, p.K, false, Query{At: n, To: n})
+		sum := 0.0
+		for _, in := range d.Describe(r, 0).Inputs {
+			sum += in.Distance
+		}
+		if got := float64(r.Scores[0]) * m.cut; !(math.Abs(got-want) <= 1e-6*want) || !(math.Abs(sum-want) <= 1e-6*want) {
+			t.Errorf("a weight of %v, evidence of %v, want %v", got, sum, want)
+		}
+		expected, contribution := make([]float64, 2), make([]float64, 2)
+		if _, ok := d.Explain(r, 0, 0, expected, contribution); !ok || !(math.Abs(expected[0]-c.step) < 5) {
+			t.Errorf("expected %v at a level of %v", expected, c.step)
+		}
+	}
+}
+
 // TestNormalised requires that points of one shape are alike whatever their scale and level, and that
 // equal values are at 0.
 func TestNormalised(t *testing.T) {
