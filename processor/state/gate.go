@@ -272,6 +272,12 @@ func (g *gate) releaseOverdue(b *detectors.Batch, limited bool) bool {
 		if !ok {
 			return true
 		}
+		if k.AsOf > g.at.next {
+			// The key was restored as of a later turn, where the sample was held: here it was a suspect. Another reading came
+			// between, whose MaxHeld lists the held samples anew.
+			g.held.PopOverdue()
+			continue
+		}
 		for !k.Dead && k.Held.Len() > 0 && k.Held.First() <= time {
 			if limited && !g.folder.tasks.Fits(b) {
 				return false

@@ -198,11 +198,16 @@ func TestSuspectsAreBounded(t *testing.T) {
 // commit marks and commits with snapshots or without, and returns the log of them.
 func (f *partitionLog) commit(t *testing.T, snapshots bool) (log []record, floor Floor) {
 	t.Helper()
-	f.Mark(f.next)
-	limit := -1
 	if snapshots {
-		limit = 0
+		return f.commitBytes(t, 0)
 	}
+	return f.commitBytes(t, -1)
+}
+
+// commitBytes is commit with snapshots of a number of bytes, as Snapshot has it.
+func (f *partitionLog) commitBytes(t *testing.T, limit int) (log []record, floor Floor) {
+	t.Helper()
+	f.Mark(f.next)
 	err := f.Snapshot(f.next, limit, func(k, v []byte) error {
 		log = append(log, record{bytes.Clone(k), bytes.Clone(v)})
 		return nil
@@ -357,6 +362,39 @@ func TestRefusedInTheTurnOfAnEviction(t *testing.T) {
 			f.add("a", c.time)
 			check(t, &after, f, log)
 		})
+	}
+}
+
+// TestSuspectThatIsOverdueInAReplay: another reading accepts a suspect, which is then held and written with its key. A replay from
+// below reads by the former reading, by which the sample has waited long enough, and leaves it held.
+func TestSuspectThatIsOverdueInAReplay(t *testing.T) {
+	cfg := jumpConfig(600 * second)
+	cfg.Reading.Lateness, cfg.Reading.MaxHeld = hour, 1
+	f := newPartitionLog(cfg)
+	f.add("a", timesFrom(0, second, 10)...)
+	log, _ := f.commit(t, false)
+	f.add("b", 10*second)
+	f.add("a", 2000*second) // the suspect
+	f.add("b", 11*second)
+	more, floor := f.commit(t, false)
+	log = append(log, more...)
+	after := *cfg
+	after.Reading.MaxJump, after.Reading.MaxHeld = 0, 0
+	f = f.restored(t, &after, log, floor, 0)
+	f.add("b", 12*second)
+	more, _ = f.commit(t, false) // the decision
+	log = append(log, more...)
+	f.add("b", 13*second)
+	more, floor = f.commitBytes(t, 1) // the key that is dirty since the lowest offset
+	if k := f.Keys.Get([]byte("a")); floor.Offset > 11 || k.Held.Len() != 1 || k.Held.First() != 2000*second {
+		t.Fatalf("the floor is %s, and the key holds %d samples: the test tests nothing", floor, k.Held.Len())
+	}
+	g := f.restored(t, &after, append(log, more...), floor, 0)
+	if k := g.Keys.Get([]byte("a")); k.AsOf != f.next {
+		t.Fatalf("the key is restored as of offset %d, want %d: the test tests nothing", k.AsOf, f.next)
+	}
+	if !bytes.Equal(g.Export(nil), f.Export(nil)) {
+		t.Errorf("%d samples are held after a restore, %d before", g.Held(), f.Held())
 	}
 }
 
