@@ -14,7 +14,6 @@ import (
 
 	"odradek/cuda/child"
 	"odradek/cuda/plan"
-	"odradek/cuda/tune"
 	"odradek/detectors"
 )
 
@@ -38,10 +37,6 @@ type attempt struct {
 	c    *child.Process
 	load int64 // planned work, part of the device's Load, ns
 
-	before uint64        // batches of the device before this one
-	alone  bool          // no other was there when the plan was written
-	took   time.Duration // on the device
-
 	models [][32]byte // in use on the device
 
 	refused, err error
@@ -59,7 +54,6 @@ type dispatcher struct {
 	devices       devices
 	memories      *memories
 	log           *slog.Logger
-	tuned         *tune.Table
 	lost, refused atomic.Uint64
 
 	logging       sync.Mutex
@@ -83,7 +77,7 @@ func (e *dispatcher) dispatch(ctx context.Context, h *batchState) (taken bool, e
 		return false, nil
 	}
 	run := func(t *attempt) {
-		t.took, t.refused, t.err = e.onChild(ctx, t.d, t.c, h.memory, t.plan.Request())
+		t.refused, t.err = e.onChild(ctx, t.d, t.c, h.memory, t.plan.Request())
 		t.stuck = t.err != nil && t.c.Failed() != nil && !t.c.Ends()
 	}
 	if len(attempts) == 1 {
@@ -94,9 +88,6 @@ func (e *dispatcher) dispatch(ctx context.Context, h *batchState) (taken bool, e
 			wait.Go(func() { run(t) })
 		}
 		wait.Wait()
-	}
-	for _, t := range attempts {
-		e.note(t)
 	}
 	release(attempts, true)
 	return e.outcome(ctx, h, attempts)
@@ -190,7 +181,7 @@ func (e *dispatcher) whole(h *batchState) []*attempt {
 		e.refuse(h, errors.New("its models are too large"))
 		return nil
 	}
-	e.tune(t, t.d.Load.Load() == 0)
+	t.plan.SMs = t.c.SMs
 	if !e.write(h, p) {
 		t.c.Models().Done(t.models, false)
 		e.refuse(h, errors.New("its plan is too large"))
@@ -217,7 +208,7 @@ func (e *dispatcher) split(h *batchState) []*attempt {
 		h.attempts = append(h.attempts, &t.attempt)
 	}
 	for _, t := range h.attempts {
-		e.tune(t, true)
+		t.plan.SMs = t.c.SMs
 	}
 	place := func(t *attempt) bool { return t.place(h.Batch) }
 	shared := len(parts) > 1 && (plan.Divide(p, h.Batch, &h.memory.Memory, cut) || p.Cut(h.Batch, cut))
@@ -243,21 +234,21 @@ func (h *batchState) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) 
 const mapTime = 5 * time.Second
 
 // onChild executes a request on a child. It returns the error of ctx, or one after which the child must
-// be replaced. Without an error, the status words are valid, and took is the time on the device.
+// be replaced. Without an error, the status words are valid.
 func (e *dispatcher) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (
-	took time.Duration, refused, err error,
+	refused, err error,
 ) {
 	l, err := c.Take(ctx)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	defer c.Give(l)
 	if refused, err = c.Map(l, m.ID, len(m.Bytes), m.path(), time.Now().Add(d.Allowance()+mapTime)); refused != nil || err != nil {
-		return 0, refused, err
+		return refused, err
 	}
 	if q.Models > 0 {
 		if refused, err = c.TakeModels(l, time.Now().Add(d.Allowance())); refused != nil || err != nil {
-			return 0, refused, err
+			return refused, err
 		}
 	}
 	status := m.status(q)
@@ -268,51 +259,19 @@ func (e *dispatcher) onChild(ctx context.Context, d *child.Device, c *child.Proc
 	q.RoundLimit = uint64(allowance)
 	r, err := c.Ask(l, &child.Request{Kind: child.KindExecute, Request: *q}, time.Now().Add(allowance*time.Duration(max(q.Rounds, 1))))
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	if r.Code != child.CodeOK {
-		return 0, errors.New(r.Text), nil
+		return errors.New(r.Text), nil
 	}
 	for k, s := range status {
 		if s > plan.StatusLeft && s != plan.StatusMore {
 			c.Fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
-			return 0, nil, c.Failed()
+			return nil, c.Failed()
 		}
 	}
 	d.Count(len(status)-q.Later, r.Nanos)
-	return time.Duration(r.Nanos), nil, nil
-}
-
-// leastTuned is the least planned time of a plan, in nanoseconds, whose launch parameter is measured.
-var leastTuned = 100_000
-
-// tune prepares an attempt's plan for its device. alone: no other batch is there.
-func (e *dispatcher) tune(t *attempt, alone bool) {
-	t.plan.Target = plan.Device{SMs: t.c.SMs}
-	if e.tuned == nil {
-		return
-	}
-	t.alone = alone
-	t.plan.Target.Choose = func(k plan.Knob) int {
-		t.before = t.d.Stats().Batches
-		return e.tuned.Choose(t.key(k), k.Choices, t.alone && k.Cost >= leastTuned)
-	}
-}
-
-// key returns the key of a launch parameter on an attempt's device.
-func (t *attempt) key(k plan.Knob) tune.Key {
-	return tune.Key{Device: t.c.Name, SMs: t.c.SMs, Class: k.Class}
-}
-
-// note passes on how long an attempt took, if no other batch was on its device meanwhile.
-func (e *dispatcher) note(t *attempt) {
-	if e.tuned == nil || t.err != nil || t.refused != nil {
-		return
-	}
-	k, choice := t.plan.Chosen()
-	if t.alone && k.Cost >= leastTuned && t.d.Load.Load() == t.load && t.d.Stats().Batches == t.before+1 {
-		e.tuned.Note(t.key(k), choice, t.took, k.Cost)
-	}
+	return nil, nil
 }
 
 // write writes plans without common tasks after the used part of In, each with its request. It returns

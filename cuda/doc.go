@@ -136,20 +136,12 @@
 // Rows that tasks share are normalised once. A device without room for the points, 4 bytes for each value of each
 // point, refuses the plan.
 //
-// # Launch parameters
+// # Blocks of large sets and grids
 //
-// The blocks that a large set or grid gets are a number for each multiprocessor of the device (opPlan.knob): op topn's
+// The blocks that a large set or grid gets are a number for each multiprocessor of the device: op topn's
 // blocks, those of kNN's index, and in op scan those that draw null maps or, without these, that search. No result depends
 // on it: blocks take items from one counter, or every n-th strip, and what they write or the best of what they find is the
-// same for any number (TestTuningEmulated). The blocks of knn_scan are constants, because its parts of a set are.
-//
-// With Options.Tuning the first batches of a class (kernel, size and number of tasks up to a power of two) take turns with
-// four numbers. A batch counts if its plan has tasks of this class alone, takes 100 us or more as planned, and no
-// other batch was on the device meanwhile. The time is the device's, with the copies, in proportion to the planned cost.
-// After two batches with each number the fastest one is kept, or the default where it takes less than 3 % longer, and is
-// written to the file, with the device's name, its multiprocessors and the sum of all kernels. No batch is executed for it.
-// Where other batches disturb it in 32 batches, the default stays until the next start. Package tune has the choices, and
-// knows no device; plan.Device.Choose asks it.
+// same for any number (TestBlocksEmulated). The blocks of knn_scan are constants, because its parts of a set are.
 //
 // # How to add a kernel
 //

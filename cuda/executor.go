@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"odradek/cuda/child"
-	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
-	"odradek/cuda/tune"
 	"odradek/detectors"
 )
 
@@ -69,7 +67,7 @@ func Open(o Options) (*Executor, error) {
 	e := &Executor{
 		o: o, stop: stop,
 		memories:   memories{log: o.Log, limit: o.Memory, mostFree: 2*o.Workers + 2},
-		dispatcher: dispatcher{log: o.Log, tuned: tune.Open(o.Tuning, kernels.Sum(), o.Log)},
+		dispatcher: dispatcher{log: o.Log},
 		fallback:   fallback{cpu: detectors.NewCPU(o.Workers), helpers: detectors.NewHelpers(o.Workers - 1)},
 	}
 	e.memories.begin()
@@ -115,7 +113,6 @@ func (e *Executor) Close() error {
 		faults = append(faults, d.Close(e.o.Deadline))
 	}
 	e.memories.end()
-	e.tuned.Close()
 	return errors.Join(append(faults, e.cpu.Close())...)
 }
 
@@ -127,7 +124,7 @@ func (e *Executor) Stats() Stats {
 	for _, d := range e.devices {
 		s.Devices = append(s.Devices, d.Stats())
 	}
-	s.Shared, s.Tuned = e.bytes(), e.tuned.Choices()
+	s.Shared = e.bytes()
 	return s
 }
 

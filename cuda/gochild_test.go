@@ -43,9 +43,8 @@ const (
 	childFault = "ODRADEK_TEST_CUDA_FAULT"
 	childOnce  = "ODRADEK_TEST_CUDA_ONCE"
 
-	childMore    = "ODRADEK_TEST_CUDA_MORE"    // rounds of IKA-SST's tasks, 0 or nothing: one
-	childFastest = "ODRADEK_TEST_CUDA_FASTEST" // a number of tiles: batches take 1 ms, and 10 us more for each more or less
-	childShared  = "ODRADEK_TEST_CUDA_SHARED"  // KiB of shared memory of its device, 0 or nothing: unknown
+	childMore   = "ODRADEK_TEST_CUDA_MORE"   // rounds of IKA-SST's tasks, 0 or nothing: one
+	childShared = "ODRADEK_TEST_CUDA_SHARED" // KiB of shared memory of its device, 0 or nothing: unknown
 )
 
 func TestMain(m *testing.M) {
@@ -191,10 +190,6 @@ func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
 			return fail(700, err)
 		}
 		r.Nanos = uint64(time.Since(began))
-		if fastest, err := strconv.Atoi(os.Getenv(childFastest)); err == nil {
-			tiles := int(plan.View[plan.Launch](b, int(q.LaunchesOff), 1)[0].Tiles)
-			r.Nanos = uint64(1_000_000 + 10_000*max(tiles-fastest, fastest-tiles))
-		}
 		if fault == "seq" {
 			r.Seq++
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"odradek/cuda/child"
-	"odradek/cuda/plan"
 	"odradek/detectors"
 )
 
@@ -17,17 +16,11 @@ import (
 type Measurement struct {
 	Median, Fastest time.Duration
 	Copies          int // of the buffers, used in turn so that the L2 is cold
-	// Class names the tasks that have one launch parameter, Choices are the ones that there are, the default first, and
-	// Blocks is the one that was measured. Without choices there is none.
-	Class   string
-	Choices []int
-	Blocks  int
 }
 
 // Measure executes the tasks of a batch that a device takes, then their launches repeat times
-// more, on up to rotate copies of the buffers in turn. blocks is the launch parameter of its tasks, one of the choices of a
-// Measurement; 0: the one that Execute would take, or the default. Benchmarks call it.
-func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate, blocks int) (m Measurement, err error) {
+// more, on up to rotate copies of the buffers in turn. Benchmarks call it.
+func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
 	h := e.of(b)
 	d, c := e.devices.pick()
 	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
@@ -40,9 +33,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
 	p := &h.plan
-	if e.tune(&attempt{plan: p, d: d, c: c}, false); blocks > 0 {
-		p.Target.Choose = func(plan.Knob) int { return blocks }
-	}
+	p.SMs = c.SMs
 	p.Start(b)
 	p.Assign(b)
 	t := attempt{d: d, c: c, plan: p}
@@ -78,6 +69,5 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
 	executed = true
-	knob, chosen := p.Chosen()
-	return Measurement{time.Duration(r.Nanos), time.Duration(r.A), int(r.B), knob.Class, knob.Choices, chosen}, nil
+	return Measurement{time.Duration(r.Nanos), time.Duration(r.A), int(r.B)}, nil
 }

@@ -24,13 +24,10 @@ func (e *Executor) Execute(context.Context, *detectors.Batch) error { panic("cud
 type Measurement struct {
 	Median, Fastest time.Duration
 	Copies          int
-	Class           string
-	Choices         []int
-	Blocks          int
 }
 
 // Measure returns an error.
-func (e *Executor) Measure(context.Context, *detectors.Batch, int, int, int) (m Measurement, err error) {
+func (e *Executor) Measure(context.Context, *detectors.Batch, int, int) (m Measurement, err error) {
 	return m, errors.New("cuda: not open")
 }
 

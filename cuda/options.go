@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"odradek/cuda/child"
-	"odradek/cuda/tune"
 )
 
 // Options configures Open. Zero values mean the defaults.
@@ -38,9 +37,6 @@ type Options struct {
 	// Models is the number of bytes of each device for models, taken with the first one,
 	// default 256 MiB. Batches whose models find no room are scored on the CPU.
 	Models int64
-	// Tuning is the file that keeps the launch parameters that are the fastest on these devices (package tune);
-	// default: they are not measured, and each has its default.
-	Tuning string
 	// Wait makes a batch wait for a device that is out of service, and for the next one after the loss
 	// of its device, so that one class of executor gives all scores; otherwise the CPU scores it. Tasks
 	// that no kernel takes, batches that find no room, and a batch that several children ended with go
@@ -62,15 +58,10 @@ type Stats struct {
 	// Declined tasks were planned for a device, whose kernel left them to the CPU.
 	Declined uint64
 	Shared   int64 // bytes of memory shared with the devices now
-	// Tuned are the launch parameters that were measured, or are being measured.
-	Tuned []Tuned
 }
 
 // Info is a child's description of its device.
 type Info = child.Info
-
-// Tuned is a launch parameter of a class of tasks.
-type Tuned = tune.Choice
 
 // DeviceStats are the counts of one device.
 type DeviceStats = child.Stats

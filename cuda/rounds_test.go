@@ -128,7 +128,7 @@ func TestDeviceRounds(t *testing.T) {
 		}
 		began := time.Now()
 		d := e.devices[0]
-		if _, refused, err := e.onChild(t.Context(), d, d.Serving(), m, &q); refused != nil || err != nil {
+		if refused, err := e.onChild(t.Context(), d, d.Serving(), m, &q); refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}
 		return m.status(&q)[0], words(m.Out, 2), time.Since(began)

@@ -97,8 +97,6 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		"`file` of a recording, a value a line, for the shapes of ops that search one; default: without them")
 	fs.StringVar(&b.ops.Tables, "tables", "../shared/data/tabular/dev",
 		"`folder` of the tables of topn and knn-cpu, npz files of the ADBench collection")
-	fs.StringVar(&b.ops.Tune, "tune", "",
-		"`file` of the launch parameters of the GPU, for ops: they are measured first, and the kernels with each; default: none are measured")
 	fs.IntVar(&b.ops.Owners, "owners", 0, "goroutines of ops-window-cache, with the keys' share each; 0: one a core")
 	fs.IntVar(&b.ops.Tasks, "tasks", 4096, "tasks of a batch of ops-window-cache")
 	fs.IntVar(&b.gpu.Lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")

@@ -87,25 +87,3 @@ func TestNew(t *testing.T) {
 		}
 	}
 }
-
-// TestTuning hands the file of launch parameters to the executor, which warns of one that is damaged.
-func TestTuning(t *testing.T) {
-	child, file := goChildProgram(t), filepath.Join(t.TempDir(), "gpu.json")
-	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg, faults, _ := config.Parse([]string{"ODRADEK_EXECUTOR=cuda", "ODRADEK_CUDA_CHILD=" + child, "ODRADEK_CUDA_TUNING=" + file,
-		"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081"})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	var said bytes.Buffer
-	e, _, err := New(cfg, slog.New(slog.NewTextHandler(&said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Close()
-	if want := "level=WARN msg=\"launch parameters of the GPU are not known"; !strings.Contains(said.String(), want) {
-		t.Errorf("the log says %q, want %s", said.String(), want)
-	}
-}

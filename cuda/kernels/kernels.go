@@ -3,7 +3,6 @@
 package kernels
 
 import (
-	"crypto/sha256"
 	"embed"
 	"fmt"
 	"hash/fnv"
@@ -19,12 +18,6 @@ var Tests = []string{"fault_rounds", "fault_models", "fault_layout"}
 
 //go:embed *.fatbin
 var fatbins embed.FS
-
-//go:embed SHA256SUMS
-var sums string
-
-// Sum identifies the code of all kernels.
-func Sum() string { return fmt.Sprintf("%x", sha256.Sum256([]byte(sums)))[:16] }
 
 // Fatbin returns the code built from NAME.cu: for several architectures, and as PTX for
 // later ones.

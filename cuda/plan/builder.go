@@ -2,10 +2,15 @@ package plan
 
 import "odradek/detectors"
 
+// usualSMs is the number of multiprocessors of an H100 or H200, and of a device that does not tell.
+const usualSMs = 132
+
 // builder collects what a device does for a plan: tiles, launches and the scratch memory that they take. The plans of the
 // ops add to it.
 type builder struct {
-	tuning
+	// SMs is the number of multiprocessors of the device; 0: 132, those of an H100 or H200. A large set or grid gets a number
+	// of blocks for each; no result depends on it.
+	SMs    int
 	shared int             // bytes of shared memory that a block may have, 0 for no limit
 	in     detectors.Words // of the batch
 	tasks  []Task          // in plan order, in the batch's memory
@@ -22,7 +27,9 @@ type builder struct {
 
 // begin empties the builder for a plan of tasks.
 func (p *builder) begin(tasks []Task, in detectors.Words, shared int) {
-	p.tuning.begin()
+	if p.SMs <= 0 {
+		p.SMs = usualSMs
+	}
 	p.tasks, p.in, p.shared = tasks, in, shared
 	p.tiles, p.launches, p.launched, p.scratchBytes, p.zeroes = p.tiles[:0], p.launches[:0], 0, 0, p.zeroes[:0]
 }

@@ -368,7 +368,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		return
 	}
 	if variant >= knnIsIndex {
-		blocks = uint32(knnKnob(c).blocks(p.full, 1))
+		blocks = uint32(min(max(knnIndexBlocks*p.SMs, knnIndexDim), int(c.A>>16))) // one for each coordinate, at least
 	}
 	p.launchInTurns(chains, blocks, blocks<<16, scratch, knnMemory, func(int) {
 		if variant >= knnIsIndex {
@@ -408,7 +408,7 @@ func knnSharedBytes(c Class) int {
 }
 
 var knnPlan = opPlan{
-	op: knn.Op, knob: knnKnob,
+	op: knn.Op,
 	kernels: []string{"knn_before", "knn_before_line", "knn_recent_1", "knn_recent_2", "knn_recent_4",
 		"knn_reference", "knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8", "knn_peaks", "knn_load", "knn_finish",
 		"knn_halves", "knn_tensor_16", "knn_tensor_32", "knn_tensor_48", "knn_tensor_80",

@@ -17,9 +17,10 @@ const (
 	knnSamples    = 1024 * knnIndexDim
 )
 
-// knnIndexBlocks are the choices of a set's blocks, for each multiprocessor. An H200 runs five at once, where the
-// neighbours are many.
-var knnIndexBlocks = []int{5, 3, 8, 12}
+// knnIndexBlocks is the most blocks of a set for each multiprocessor. An H200 runs five at once, where the neighbours are
+// many. Blocks take leaves from one counter, and write the weights of the points in them; the order of the points is the
+// same for any number of blocks.
+const knnIndexBlocks = 5
 
 // knnNearest are the kernels by neighbours, for points of two and of four coordinates.
 var knnNearest = []int{10, 20, 32, 50, 64}
@@ -47,7 +48,7 @@ func (s *knnShape) index(dim int, listed bool) (g knnIndex, ok bool) {
 		g.kernel += len(knnNearest)
 	}
 	g.passes = max(4, 2*dim)
-	if g.blocks = (s.n + knnLanes - 1) / knnLanes; g.blocks > usualSMs*knnIndexBlocks[0] {
+	if g.blocks = (s.n + knnLanes - 1) / knnLanes; g.blocks > usualSMs*knnIndexBlocks {
 		g.blocks = knnRounded(g.blocks * 256)
 	}
 	leaves := (s.n + knnLeaf - 1) / knnLeaf
@@ -55,20 +56,6 @@ func (s *knnShape) index(dim int, listed bool) (g knnIndex, ok bool) {
 	g.scratch = Align(24) + Align(g.blocks*48) + Align(4*knnSamples) + Align(min(g.blocks, knnSortBlocks)*256*4) +
 		2*Align(8*s.n) + 2*Align(4*s.n) + Align(4*wide*knnLeaf*leaves) + Align(8*wide*leaves) + Align(8*wide*nodes)
 	return g, true
-}
-
-// knnKnob is opPlan.knob. Blocks take leaves from one counter, and write the weights of the points in them; the order of
-// the points is the same for any number of blocks.
-func knnKnob(c Class) knob {
-	kind := int(c.Variant&0xff) - knnIsIndex
-	if kind < 0 {
-		return knob{}
-	}
-	blocks := int(c.A >> 16)
-	return knob{
-		kernel: knnNearestKernel(kind), of: "points", size: blocks * knnLanes, choices: knnIndexBlocks,
-		blocks: func(full, _ int) int { return min(max(full, knnIndexDim), blocks) }, // one for each coordinate, at least
-	}
 }
 
 // knnNearestKernel returns the name of a kernel by its number among its kind.

@@ -71,9 +71,6 @@ type opPlan struct {
 	// caches reports that the kernels take every task of their classes, whatever its values, so that
 	// the window cache may hold their windows (windowcache.go).
 	caches bool
-	// knob returns the launch parameter of a class (tune.go), one without choices where there is none; its choice is
-	// builder.full when launches is called. nil: no class has one.
-	knob func(c Class) knob
 	// rounds is the largest number of rounds of a task, which its kernel requests with the status more;
 	// after the last the task goes to the CPU. 0: the kernels request none.
 	rounds int
@@ -308,11 +305,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 			}
 		}
 		c := p.classes[g%len(p.classes)]
-		op, first, cost := byOp[c.Op], len(p.launches), 0
-		if len(p.classes) == 1 && p.waves == 0 && p.later == 0 && p.Updates() == 0 && !p.Divided() {
-			cost = p.cost
-		}
-		p.choose(op, c, p.chains, cost)
+		op, first := byOp[c.Op], len(p.launches)
 		op.launches(c, &p.builder, p.chains)
 		if op.repeats {
 			p.repeat(op, p.launches[first:], int(p.chains[0].first))

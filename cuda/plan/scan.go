@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"math/bits"
 
 	"odradek/detectors"
@@ -30,10 +29,11 @@ const (
 	scanTable       = 72 << 10 // bytes of a null map's table that is made in shared memory
 )
 
-// The choices of the blocks that search all grids, and of those that draw null maps, for each multiprocessor.
-var (
-	scanSearchBlocks = []int{32, 8, 16, 64}
-	scanNullBlocks   = []int{2, 1, 3, 4}
+// The blocks that search all grids, and those that draw null maps, for each multiprocessor. All blocks together take the
+// best of all rectangles, in an order without ties, and count null maps that depend on their numbers alone.
+const (
+	scanSearchBlocks = 32
+	scanNullBlocks   = 2
 )
 
 // The offsets of the parameters of a task, in words.
@@ -155,33 +155,15 @@ func scanNullTable(c Class) int {
 	return table
 }
 
-// scanKnob is opPlan.knob: the blocks that draw null maps if there are any, else those that search. All blocks together
-// take the best of all rectangles, in an order without ties, and count null maps that depend on their numbers alone.
-func scanKnob(c Class) knob {
-	columns, wide := int(c.A>>16), int(c.B>>11&0x7ff)
-	k := knob{kernel: "scan_search" + scanForm(c), of: "rectangles", size: scanStrips(c) * (wide * (2*columns - wide + 1) / 2)}
-	if n := scanReplicates(c); n > 0 {
-		k.kernel, k.choices = fmt.Sprintf("scan_null%s maps<=2^%d", scanForm(c), bits.Len(uint(n-1))), scanNullBlocks
-		k.blocks = func(full, tasks int) int { return scanNulls(c, full, tasks) }
-		return k
-	}
-	k.choices, k.blocks = scanSearchBlocks, func(full, tasks int) int { return scanSearchers(c, full, tasks, 1) }
-	return k
-}
-
 func scanLaunches(c Class, p *builder, chains []chain) {
-	rows, columns, replicates := int(c.A&0xffff), int(c.A>>16), scanReplicates(c)
+	rows, columns := int(c.A&0xffff), int(c.A>>16)
 	high, wide, top := int(c.B&0x7ff), int(c.B>>11&0x7ff), int(c.B>>22)
 	tasks := 0
 	for _, ch := range chains {
 		tasks += int(ch.count)
 	}
 	warps := scanThreads / 32
-	searchFull, nullFull := p.full, 0
-	if replicates > 0 {
-		searchFull, nullFull = scanSearchBlocks[0]*p.sms, p.full
-	}
-	searchers, nulls := scanSearchers(c, searchFull, tasks, p.portions), scanNulls(c, nullFull, tasks)
+	searchers, nulls := scanSearchers(c, scanSearchBlocks*p.SMs, tasks, p.portions), scanNulls(c, scanNullBlocks*p.SMs, tasks)
 	entries := (rows + 1) * (columns + 1)
 	search, null := kernel("scan_search"+scanForm(c)), kernel("scan_null"+scanForm(c))
 	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(24*rows) + nulls*scanNullTable(c)
@@ -227,7 +209,7 @@ var scanPlan = opPlan{
 	op: scan.Op,
 	kernels: []string{"scan_rows", "scan_columns", "scan_seed", "scan_search", "scan_search_general", "scan_guide",
 		"scan_null", "scan_null_general", "scan_finish"},
-	class: scanClass, launches: scanLaunches, knob: scanKnob,
+	class: scanClass, launches: scanLaunches,
 	shared: func(c Class) int {
 		if rows, columns := int(c.A&0xffff), int(c.A>>16); scanReplicates(c) > 0 {
 			return scanNullShared(rows, columns)

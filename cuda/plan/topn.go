@@ -24,9 +24,9 @@ const (
 // topnMemory is the most scratch memory of a launch of several tasks, in bytes.
 const topnMemory = 512 << 20
 
-// topnBlocks are the choices of a set's blocks, for each multiprocessor. Two, on an H100, are 9 % faster than eight for some
-// sets, and 40 % slower for others of the same size.
-var topnBlocks = []int{8, 4, 16}
+// topnBlocks is the most blocks of a set for each multiprocessor. They take the items of a launch from one counter, and what
+// they write is the same in any order. Two, on an H100, are 9 % faster for some sets, and 40 % slower for others of the same size.
+const topnBlocks = 8
 
 // topnWide lists the widths to which kernels pad a point, in numbers.
 var topnWide = []int{2, 4, 8, 12, 16, 32, 64}
@@ -64,7 +64,7 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		}
 	}
 	blocks := (n + topnThreads - 1) / topnThreads
-	if blocks > usualSMs*topnBlocks[0] {
+	if blocks > usualSMs*topnBlocks {
 		blocks = knnRounded(blocks * 256)
 	}
 	leaves := (n + knnLeaf - 1) / knnLeaf
@@ -78,7 +78,7 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 
 // topnLaunches is opPlan.launches: sorting and boxes as for the index of op knn, then searches and counts by turns.
 func topnLaunches(c Class, p *builder, chains []chain) {
-	wide, blocks, scratch := int(c.Variant), uint32(topnKnob(c).blocks(p.full, 1)), int(c.B)*256
+	wide, blocks, scratch := int(c.Variant), uint32(min(topnBlocks*p.SMs, int(c.A))), int(c.B)*256
 	p.launchInTurns(chains, blocks, blocks<<16, scratch, topnMemory, func(tasks int) {
 		grid := len(p.tiles) - p.launched
 		p.launchGrid(kernel("topn_begin"), tasks, 128, 0)
@@ -96,19 +96,11 @@ func topnLaunches(c Class, p *builder, chains []chain) {
 	})
 }
 
-// topnKnob is opPlan.knob. Blocks take the items of a launch from one counter, and what they write is the same in any order.
-func topnKnob(c Class) knob {
-	return knob{
-		kernel: fmt.Sprint("topn_search_", c.Variant), of: "points", size: int(c.A) * topnThreads, choices: topnBlocks,
-		blocks: func(full, _ int) int { return min(full, int(c.A)) },
-	}
-}
-
 var topnPlan = opPlan{
 	op: knn.OpTopN,
 	kernels: append([]string{"topn_begin", "topn_survey", "topn_keys", "topn_tally", "topn_scatter", "topn_step"},
 		topnKernels()...),
-	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches, knob: topnKnob,
+	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches,
 }
 
 // topnKernels returns the names of the kernels that there is one of for each padded width.

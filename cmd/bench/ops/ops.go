@@ -46,7 +46,6 @@ type Bench struct {
 	Tables    string         // folder of the tables
 	Owners    int            // goroutines of ops-window-cache; 0: one a core
 	Tasks     int            // of a batch of ops-window-cache
-	Tune      string         // file of launch parameters, which ops measures; "": the defaults
 }
 
 // wants reports whether a shape is to be measured.
@@ -57,7 +56,7 @@ func (b *Bench) wants(shape string) bool {
 // OnDevice measures the ops on a GPU: launches alone on cold buffers, and all of
 // Execute with packing and transfers by as many goroutines as there are cores.
 func (b *Bench) OnDevice(ctx context.Context) ([]testbed.Row, error) {
-	e, err := b.GPU.Open(cuda.Options{Tuning: b.Tune})
+	e, err := b.GPU.Open(cuda.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -450,13 +449,8 @@ func (b *Bench) opsKernel(ctx context.Context, e *cuda.Executor, in *input) (r t
 	if in.asked {
 		repeat = 1
 	}
-	if b.Tune != "" {
-		if err := in.tune(ctx, e, batch); err != nil {
-			return r, err
-		}
-	}
 	rotate := max(2, min(64, 512<<20/bytes))
-	m, err := e.Measure(ctx, batch, repeat, rotate, 0)
+	m, err := e.Measure(ctx, batch, repeat, rotate)
 	if err != nil {
 		return r, err
 	}
@@ -469,42 +463,8 @@ func (b *Bench) opsKernel(ctx context.Context, e *cuda.Executor, in *input) (r t
 	least, bound := in.least(e.Stats().Devices[0].SMs, bytes)
 	fraction := least / m.Median.Seconds()
 	r.Floor = &fraction
-	if b.Tune != "" && len(m.Choices) > 0 {
-		for i, blocks := range m.Choices {
-			one, err := e.Measure(ctx, batch, repeat, rotate, blocks)
-			if err != nil {
-				return r, err
-			}
-			what := fmt.Sprintf("%d: %v", blocks, one.Median.Round(time.Microsecond))
-			if i == 0 {
-				what = "kernels by blocks a multiprocessor, the default first: " + what
-			}
-			r = r.Noted("%s", what)
-		}
-		r = r.Noted("taken: %d, for %s", m.Blocks, m.Class)
-	}
 	return r.Noted("%d tasks in %v (fastest %v), %.2g%% of the floor (%s), %d copies of %d MB in turn",
 		in.tasks, m.Median.Round(time.Microsecond), m.Fastest.Round(time.Microsecond), 100*fraction, bound, m.Copies, bytes>>20), nil
-}
-
-// tune executes a batch until the launch parameter of its tasks is known, if there is one to measure.
-func (in *input) tune(ctx context.Context, e *cuda.Executor, batch *detectors.Batch) error {
-	m, err := e.Measure(ctx, batch, 1, 1, 0)
-	if err != nil || len(m.Choices) == 0 {
-		return err
-	}
-	const most = 100 // batches
-	for range most {
-		in.pack(batch, in.tasks)
-		if err := e.Execute(ctx, batch); err != nil {
-			return err
-		}
-		i := slices.IndexFunc(e.Stats().Tuned, func(c cuda.Tuned) bool { return c.Class == m.Class })
-		if i < 0 || e.Stats().Tuned[i].Blocks > 0 { // too little work to be measured, or known
-			return nil
-		}
-	}
-	return fmt.Errorf("the launch parameter of %s is not known after %d batches", m.Class, most)
 }
 
 // least returns the floor of a batch in seconds: its arithmetic at the rate of the

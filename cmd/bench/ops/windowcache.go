@@ -377,7 +377,7 @@ func (b *Bench) windowCacheKernels(ctx context.Context, e *cuda.Executor, o *cac
 		}
 		o.take(n)
 	}
-	m, err := e.Measure(ctx, o.batch, 20, 2, 0)
+	m, err := e.Measure(ctx, o.batch, 20, 2)
 	if err != nil {
 		return "", err
 	}
