@@ -64,8 +64,8 @@ type dispatcher struct {
 // device. After them the CPU scores it, or it waits for a device.
 const mostLosses = 2
 
-// dispatch executes the plan of this round: on the device with the windows that its tasks read; on all
-// idle devices where splitting pays; or on the device with the least work. The tasks of a lost device
+// dispatch executes the plan of this round: on all idle devices where splitting
+// pays, or on the device with the least work. The tasks of a lost device
 // wait for the next round. taken is false where no device takes the plan, or none may. The error is
 // that of ctx.
 func (e *dispatcher) dispatch(ctx context.Context, h *batchState) (taken bool, err error) {
@@ -121,8 +121,7 @@ func (e *dispatcher) outcome(ctx context.Context, h *batchState, attempts []*att
 				h.losses++
 			}
 			stuck = stuck || t.stuck
-			// The content of the window cache is lost with the device.
-			if taken = taken && p.Updates() == 0; taken {
+			if taken {
 				p.Lost(t.plan)
 			}
 		}
@@ -162,16 +161,12 @@ func (t *attempt) place(b *detectors.Batch) bool {
 	return true
 }
 
-// whole writes the plan of this round for the device with the windows that its tasks read, or the one
-// with the least work; it returns nil where there is none.
+// whole writes the plan of this round for the device with the least work; it returns nil where there
+// is none.
 func (e *dispatcher) whole(h *batchState) []*attempt {
 	p, t := &h.plan, &h.one
 	*t = attempt{plan: p}
-	if p.Updates() > 0 {
-		if s, ok := h.CacheMemory().(*child.WindowShare); ok && !s.Gone() && p.HasUpdatedTasks() {
-			t.d, t.c = s.Device, s.Process
-		}
-	} else if h.losses < mostLosses {
+	if h.losses < mostLosses {
 		t.d, t.c = e.devices.pick()
 	}
 	if t.d == nil {
@@ -197,7 +192,7 @@ func (e *dispatcher) whole(h *batchState) []*attempt {
 // tasks. It returns nil where fewer than two are idle, the plan is too small, or chains cross every cut.
 func (e *dispatcher) split(h *batchState) []*attempt {
 	p := &h.plan
-	if len(e.devices) < 2 || p.Updates() > 0 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
+	if len(e.devices) < 2 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
 		return nil
 	}
 	parts := e.devices.claim(h)

@@ -74,59 +74,20 @@
 //
 // On a host of several sockets a batch's memory lies where its owner first wrote to
 // it, and a device on the other socket copies across; this package places neither.
-// Section "The window cache" gives a device's need of host cores; bench ops-scale measures
+// Section "Host cores" gives a device's need of them; bench ops-scale measures
 // several devices.
 //
 // Several tasks of a series in a batch share the rows of their windows: their X overlap
 // (package processor/state). A part of a cut batch brings all of In from its first X to its
 // last, so rows that tasks of two parts share are copied to both devices.
 //
-// # The window cache
+// # Host cores
 //
-// With one fresh sample a task, and one task of a series in a batch, nearly all of the input
-// was copied in before. With Options.WindowCache, a device keeps windows as rings of float64
-// (windowcache.go): the owner's detectors.WindowPool is the directory of its slots, a task's
-// update brings the missing rows, and the kernel window_cache makes X from the ring, with the
-// operations of detectors.Pack, so that the bits are the same. X gets a new center after at most
-// 128 rows (detectors.CenterRows), from its own values, so float32 rows could not be
-// cached. The directory is the owner's, because only the owner can identify a window: a slot
-// has the window's address and the series' number of rows, anything else is a miss, and a miss
-// brings all rows the same way. The owner invalidates the cache when it rolls back, when a
-// batch was packed and not executed, and when the child is gone; then Execute returns
-// detectors.ErrCacheLost, since such a batch cannot be scored anywhere else, and the owner
-// packs it again (state.State.Repack). Owners take the device's memory by the megabyte.
-// Where there are more windows than slots, windows keep their slots: series take turns, so the
-// least recently used window is the next to be read. One new window in eight advances the hand
-// of a clock that finds unused slots.
-//
-// Floors at w=100 of IKA-SST, 406 rows, one fresh sample a task:
-//
-//	                             windows copied           window cache
-//	bytes in, a task             2,104                    536: X is 8 of a sample and 48 of a run
-//	bytes out                    408                      408
-//	link, 55 GB/s each way       26 M/s                   103 M/s in, 135 M/s out
-//	launches alone               101 M/s                  91 M/s: 4.9 KB more of the device's memory
-//	host memory, by cores        10 KB: ring, X, carries  2.5 KB: carries, the end of the ring
-//	on the device, a key         0                        3.3 KB
-//
-//	a core of the owner, packing  410 ns                   90 ns
-//	a core in Execute             72 ns                    102 ns
-//	16 cores of these two         33 M/s                   83 M/s
-//
-// (BenchmarkWindowCachePack of cmd/bench/ops with 200,000 keys and BenchmarkWrite, the least
-// of several runs on a busy EPYC: packing is bound by its 406 differences and roundings,
-// in cache or not.) So the link bounds copied windows (24.4 M/s
-// were measured, 93 %), and the owner's packing is not far beyond. With the directory in
-// the child the owner would still pack whole windows, and the cores would be the limit again.
-//
-// Measured with a million keys beside an H200 with 16 cores, samples, packing, Execute and
-// copying the carry back (docs/benchmarks.md): copied windows 11 to 14 M/s, cached 26 to 31
-// M/s, half of them cached 15 to 16 M/s, the same bits. So the cache gives 2.4 times the rate
-// for 3.3 GB of a device per million windows. The target of 60 M/s is out of reach of these
-// cores: they take 400 ns a task, of which packing is 165 to 200, copying the carry back 65,
-// Execute 100, the child 52. Goroutines beyond the cores, batches of 1,024 to 8,192 tasks and
-// eight lanes instead of four gave 17 to 31 M/s. The carry, 400 bytes in and out, could stay on
-// the device as well: 45 of the 400 ns.
+// With one fresh sample a task, and one task of a series in a batch, the host's cores and the link are the limit. Floors
+// at w=100 of IKA-SST, 406 rows: 2,104 bytes in and 408 bytes out a task, so that a link of 55 GB/s each way takes 26 M
+// tasks a second, where the launches alone do 101 M. A core of the owner takes 410 ns to pack a window (406 differences
+// and roundings, in cache or not), a core in Execute 72 ns (BenchmarkWrite): 16 cores do 33 M tasks a second. Measured
+// with a million keys beside an H200 with 16 cores: 11 to 14 M.
 //
 // # Normalised points
 //
@@ -181,8 +142,6 @@
 //     because its owner still has slices of it.
 //   - A batch that a killed child may still write to (its process does not end within
 //     five seconds) is moved, and that memory is never used again.
-//   - An X whose offset has the bit detectors.InCache is in no arena. The planner puts it
-//     after everything that is copied, where the kernel window_cache writes it.
 //   - Out goes to the device first only if it has gaps between the tasks' outputs, or in a
 //     second round: the device's copy comes back as one block, which would overwrite them.
 //
@@ -199,6 +158,10 @@
 //
 // # What was tried
 //
+//   - Windows that stay on the device, as rings of float64 that a task brings its fresh rows to, for op ikasst: 2.4
+//     times the rate of packing and Execute with a million keys, but -1, 4 and 11 % of a whole worker's on three hosts,
+//     for 3.3 GB of a device per million windows, another packing of tasks, and batches that have to be packed again
+//     when their device is lost.
 //   - Sorting 65,536 chains of two classes with slices.SortStableFunc: 8 ms at best. A
 //     counting sort by cost in steps of an eighth, then by class: 0.8 ms (one busy core
 //     of an EPYC). A whole plan takes 38 ns a task.

@@ -73,7 +73,7 @@ func Open(o Options) (*Executor, error) {
 	e.memories.begin()
 	children := child.Options{
 		Program: o.Child, Args: o.Args, Env: o.Env, Lanes: o.Lanes, Deadline: o.Deadline, StartTimeout: o.StartTimeout,
-		Retry: o.Retry, WindowCache: o.WindowCache, Models: o.Models, Log: o.Log,
+		Retry: o.Retry, Models: o.Models, Log: o.Log,
 	}
 	faults := make([]error, len(o.Devices))
 	for i, index := range o.Devices {
@@ -135,21 +135,17 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		return fmt.Errorf("cuda: execute: %w", err)
 	}
 	h := e.of(b)
-	whole := func() error { return e.onCPU(ctx, b) }
-	if len(b.Updates) > 0 {
-		whole = func() error { return fmt.Errorf("cuda: execute: %w", detectors.ErrCacheLost) }
-	}
 	if h == nil || !e.o.Wait && !e.devices.inService() {
-		return whole()
+		return e.onCPU(ctx, b)
 	}
 	for h.deaths = 0; ; {
-		lost, err := e.execute(ctx, h, whole)
+		lost, err := e.execute(ctx, h)
 		if !lost {
 			return err
 		}
 		// Wait a limited number of times: this batch may be the cause of the fault.
-		if len(b.Updates) > 0 || !e.o.Wait || h.deaths >= mostDeaths {
-			return whole()
+		if !e.o.Wait || h.deaths >= mostDeaths {
+			return e.onCPU(ctx, b)
 		}
 		if err := e.await(ctx); err != nil {
 			return fmt.Errorf("cuda: execute: wait for a GPU: %w", err)
@@ -172,9 +168,9 @@ func (e *Executor) await(ctx context.Context) error {
 	return nil
 }
 
-// execute is Execute on a device, or calls whole where no device takes the batch. lost reports that no
+// execute is Execute on a device, or on the CPU where no device takes the batch. lost reports that no
 // device completed the batch, which then has to be executed from the beginning.
-func (e *Executor) execute(ctx context.Context, h *batchState, whole func() error) (lost bool, err error) {
+func (e *Executor) execute(ctx context.Context, h *batchState) (lost bool, err error) {
 	b := h.Batch
 	p := &h.plan
 	p.Start(b)
@@ -185,7 +181,7 @@ func (e *Executor) execute(ctx context.Context, h *batchState, whole func() erro
 			if round == 0 {
 				if err := e.ensureShared(h); err != nil {
 					e.refuse(h, err)
-					return false, whole()
+					return false, e.onCPU(ctx, b)
 				}
 			}
 			end := e.scoreConcurrently(ctx, p, b)
@@ -199,13 +195,13 @@ func (e *Executor) execute(ctx context.Context, h *batchState, whole func() erro
 			case !taken && !h.refused && (p.NoneDone() || e.o.Wait):
 				return true, nil
 			case !taken && p.NoneDone():
-				return false, whole()
+				return false, e.onCPU(ctx, b)
 			case !taken:
 				p.AllToCPU()
 				continue
 			}
 		} else if round == 0 {
-			return false, whole()
+			return false, e.onCPU(ctx, b)
 		}
 		if p.Pending() == 0 {
 			break
@@ -215,6 +211,5 @@ func (e *Executor) execute(ctx context.Context, h *batchState, whole func() erro
 		}
 	}
 	e.declined.Add(uint64(p.Declined()))
-	b.Updated()
 	return false, nil
 }

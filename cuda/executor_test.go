@@ -9,6 +9,7 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
+	"odradek/detectors/sst"
 )
 
 // testLog writes to the test's log.
@@ -104,4 +105,39 @@ func TestConformance(t *testing.T) {
 	if tasks == 0 || declined == 0 {
 		t.Errorf("%d tasks were on the device, %d were declined", tasks, declined)
 	}
+}
+
+// BenchmarkWrite measures the work of Execute on a core before a device begins: 4,096 tasks of one
+// fresh sample, planned and written.
+func BenchmarkWrite(b *testing.B) {
+	d, err := sst.NewIKA(sst.IKAOpParams{Window: 100})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const tasks = 4096
+	m, err := newMemory(0, limits{1 << 22, 1 << 20, tasks})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.free()
+	h := &batchState{Batch: &detectors.Batch{}, memory: m}
+	m.take(h.Batch)
+	params := h.Put(d.Params())
+	for range tasks {
+		t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: params}
+		t.X, _ = h.GrowF32(d.Window())
+		t.Carry, _ = h.GrowF32(100)
+		t.Scores, t.Next = h.GrowOut(1), h.GrowOut(100)
+		h.Tasks = append(h.Tasks, t)
+	}
+	e, p := &dispatcher{memories: new(memories)}, &h.plan
+	for b.Loop() {
+		p.Start(h.Batch)
+		p.Assign(h.Batch)
+		if !e.write(h, p) {
+			b.Fatal("no room")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tasks, "ns/task")
+	b.ReportMetric(float64(p.Request().InBytes-p.Request().InFrom)/tasks, "B/task")
 }

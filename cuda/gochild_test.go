@@ -76,7 +76,6 @@ type goChild struct {
 	mu       sync.Mutex
 	maps     map[uint32][]byte
 	executes atomic.Int64
-	cache    []float64
 	models   []byte
 }
 
@@ -186,7 +185,7 @@ func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
 		if fault == "refuse" {
 			return fail(child.CodeNoMemory, errors.New("out of memory"))
 		}
-		if err := execute(b, &q, fault, c.cache, c.models); err != nil {
+		if err := execute(b, &q, fault, c.models); err != nil {
 			return fail(700, err)
 		}
 		r.Nanos = uint64(time.Since(began))
@@ -195,12 +194,6 @@ func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
 		}
 	case child.KindModels:
 		c.models = make([]byte, q.InBytes)
-	case child.KindWindowCache:
-		c.cache = make([]float64, q.InBytes/8)
-		for i := range c.cache {
-			c.cache[i] = math.NaN()
-		}
-		r.A = cacheAt
 	default:
 		return fail(700, fmt.Errorf("request of kind %d", q.Kind))
 	}
@@ -234,7 +227,7 @@ func (c *goChild) fault() string {
 }
 
 // execute executes a plan as a device does, and checks it.
-func execute(b []byte, q *child.Request, fault string, cache []float64, models []byte) error {
+func execute(b []byte, q *child.Request, fault string, models []byte) error {
 	if q.InOff != 0 || q.InBytes > q.OutOff || q.OutOff+q.OutBytes > uint64(len(b)) || q.StatusOff+4*q.Tasks != q.OutOff+q.OutBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
 	}
@@ -284,13 +277,6 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			continue
 		}
 		at += l.Tiles
-		if plan.Kernels()[l.Kernel] == "window_cache" {
-			updates := plan.View[plan.WindowUpdate](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.UpdateTiles)
-			if err := windowCache(words.F32(), updates, cache); err != nil {
-				return err
-			}
-			continue
-		}
 		if plan.Kernels()[l.Kernel] == "normalise" {
 			normalise(words.F32(), plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), 2*int(l.Grid)))
 			continue
@@ -501,50 +487,6 @@ func moreRounds(t *plan.Task, l *plan.Launch, out detectors.Words, more, most in
 		out[t.Next.Off] = had
 	}
 	return plan.StatusMore
-}
-
-// cacheAt is the address of the memory for windows on the simulated device.
-const cacheAt = 1 << 40
-
-// windowCache is the kernel of that name.
-func windowCache(f32 []float32, updates []plan.WindowUpdate, cache []float64) error {
-	done := map[uint32]bool{}
-	for i := range updates {
-		if updates[i].Flags != plan.UpdateWindow {
-			continue
-		}
-		for k := uint32(i); ; k = updates[k].Next - 1 {
-			r := &updates[k]
-			if done[k] || (k == uint32(i)) != (r.Flags&plan.UpdateLater == 0) || r.N > r.Rows || r.First >= r.Rows || r.Fresh%2 > 0 {
-				return fmt.Errorf("update %d is %+v", k, r)
-			}
-			done[k] = true
-			n := int(r.Rows * r.Dim)
-			ring, x := cache[(r.Ring-cacheAt)/8:][:n], f32[r.X:][:n]
-			first, old := int(r.First*r.Dim), int((r.Rows-r.N)*r.Dim)
-			for j := old; j < n; j++ {
-				lo, hi := math.Float32bits(f32[int(r.Fresh)+2*(j-old)]), math.Float32bits(f32[int(r.Fresh)+2*(j-old)+1])
-				ring[(first+j)%n] = math.Float64frombits(uint64(hi)<<32 | uint64(lo))
-			}
-			rows := append(slices.Clone(ring[first:]), ring[:first]...)
-			center(x, rows, int(r.Dim), int(r.Common), int(r.CommonN))
-			if r.Next == 0 {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// center writes the X of a window, centred on n rows from row from on.
-func center(x []float32, rows []float64, dim, from, n int) {
-	for c := range dim {
-		three := []float64{rows[from*dim+c], rows[(from+n/2)*dim+c], rows[(from+n-1)*dim+c]}
-		slices.Sort(three)
-		for i := c; i < len(rows); i += dim {
-			x[i] = float32(rows[i] - three[1])
-		}
-	}
 }
 
 // decline returns the status of a task, which may be declined for its values.

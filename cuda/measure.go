@@ -23,9 +23,6 @@ type Measurement struct {
 func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
 	h := e.of(b)
 	d, c := e.devices.pick()
-	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
-		d, c = s.Device, s.Process
-	}
 	if h == nil || d == nil {
 		return m, errors.New("cuda: measure: no device in service, or the batch is of another executor")
 	}

@@ -33,6 +33,3 @@ func (e *Executor) Measure(context.Context, *detectors.Batch, int, int) (m Measu
 
 // Stats returns no counts.
 func (e *Executor) Stats() Stats { return Stats{} }
-
-// WindowCache returns none.
-func (e *Executor) WindowCache() *detectors.WindowCache { return nil }

@@ -31,9 +31,6 @@ type Options struct {
 	// Memory is the limit of the memory shared with the devices by all batches, in bytes, default 1
 	// GiB; it is locked in RAM. Batches beyond it are scored on the CPU.
 	Memory int64
-	// WindowCache is the number of bytes of each device that cache windows between batches
-	// (Executor.WindowCache); default 0: every window is copied with its task.
-	WindowCache int64
 	// Models is the number of bytes of each device for models, taken with the first one,
 	// default 256 MiB. Batches whose models find no room are scored on the CPU.
 	Models int64

@@ -42,14 +42,6 @@ type Batch struct {
 
 	serial uint64 // 0: none yet
 	models []batchModel
-
-	// Updates bring cached windows up to date, from which the executor makes the X of
-	// their tasks, CachedX elements together: see WindowPool.
-	Updates []WindowUpdate
-	CachedX int
-	Cache   *WindowCache // nil without Updates
-	memory  CacheMemory
-	updated bool // the executor has applied Updates
 }
 
 // serials is the last Serial of any batch of the process.
@@ -57,7 +49,7 @@ var serials atomic.Uint64
 
 // Serial numbers the batch's content: no other batch of the process has the same number, and the batch
 // gets a new one after a Reset. It shows whether data noted for a batch (the spans of a detector's
-// parameters, the slot of a window's last update) are stale.
+// parameters) are stale.
 func (b *Batch) Serial() uint64 {
 	if b.serial == 0 {
 		b.serial = serials.Add(1)
@@ -88,33 +80,7 @@ func (b *Batch) Reset() {
 	clear(b.models)
 	b.models = b.models[:0]
 	b.serial = 0
-	if !b.updated {
-		b.Invalidate()
-	} else if b.Cache != nil {
-		b.dropUpdates()
-	}
-	b.updated = false
 }
-
-// Invalidate drops the Updates and invalidates their window cache. The X of their tasks
-// have to be packed before the batch is executed.
-func (b *Batch) Invalidate() {
-	if b.Cache != nil {
-		b.Cache.Invalidate()
-		b.dropUpdates()
-	}
-}
-
-func (b *Batch) dropUpdates() {
-	b.Updates, b.CachedX, b.Cache, b.memory, b.updated = b.Updates[:0], 0, nil, nil, false
-}
-
-// CacheMemory returns the memory of the Updates' windows; nil without Updates.
-func (b *Batch) CacheMemory() CacheMemory { return b.memory }
-
-// Updated records that the executor has applied the Updates; otherwise Reset invalidates
-// the window cache. Executors call it.
-func (b *Batch) Updated() { b.updated = true }
 
 // GrowF32 appends n float32s of undefined content to In and returns where they are.
 // The slice is valid until the next Grow of the same arena.
@@ -241,11 +207,10 @@ func (b *Batch) resolve(i int, r *Rows) {
 	r.X, r.X64, r.XI = nil, nil, nil
 	switch t.Op.Elem() {
 	case F32:
-		switch {
-		case t.X.Off < InWide:
-			r.X = at(b.In, t.X).F32()
-		case t.X.Off < InCache: // the others are in the executor's memory
+		if t.Wide() {
 			r.X64 = at(b.In, t.XWords()).F64()
+		} else {
+			r.X = at(b.In, t.X).F32()
 		}
 	case F64:
 		r.X64 = at(b.In, t.XWords()).F64()

@@ -70,7 +70,7 @@ type Explainer interface {
 // Locator is a Detector that says which reading a score is about, and expects no value in its place.
 type Locator interface {
 	Detector
-	// Locate is Explain without the expected row. It must not read X of an op that has a window cache.
+	// Locate is Explain without the expected row.
 	Locate(r Rows, fresh int, contribution []float64) (p Part, ok bool)
 }
 

@@ -26,13 +26,8 @@ func BlockRows(rows int) int {
 }
 
 // CenterRows returns the rows that a full window is centred on, n rows from row from on.
-// rows is the window's length, count the number of its newest row in the series, from 1.
-func CenterRows(rows int, count int64) (from, n int) {
-	return CenterRowsIn(BlockRows(rows), rows, count)
-}
-
-// CenterRowsIn is CenterRows with block = BlockRows(rows).
-func CenterRowsIn(block, rows int, count int64) (from, n int) {
+// rows is the window's length, block BlockRows of it, count the number of its newest row in the series, from 1.
+func CenterRows(block, rows int, count int64) (from, n int) {
 	behind := int(count & int64(block-1))
 	return block - 1 - behind, rows - block + 1
 }

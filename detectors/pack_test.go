@@ -32,7 +32,7 @@ func TestCenterRows(t *testing.T) {
 		block := int64(BlockRows(rows))
 		for first := (int64(rows) + block - 1) / block * block; first < int64(rows)+5*block; first += block {
 			for count := first; count < first+block; count++ {
-				from, n := CenterRows(rows, count)
+				from, n := CenterRows(BlockRows(rows), rows, count)
 				oldest := count - int64(rows) + 1 // of the window, by number
 				if oldest+int64(from) != first+block-int64(rows) || oldest+int64(from+n)-1 != first {
 					t.Fatalf("%d rows, the newest is number %d: rows %d to %d are common, want %d to %d", rows, count,

@@ -92,7 +92,6 @@ func (h *host) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
 		if err == nil && offs[tp].Offset < 0 {
 			x.From, x.Start = n.At, max(n.At, n.State.BackfillEnd())
 		}
-		pt.windows.Close()
 		h.budget.Leave(tp)
 		if ctx.Err() != nil {
 			return x, ctx.Err()

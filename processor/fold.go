@@ -219,10 +219,6 @@ func (f *folder) score(ctx context.Context) error {
 	if n := len(f.batch.Tasks); n > 0 {
 		began := time.Now()
 		err := f.host.cfg.Executor.Execute(ctx, f.batch)
-		if errors.Is(err, detectors.ErrCacheLost) {
-			f.state.Repack(f.batch)
-			err = f.host.cfg.Executor.Execute(ctx, f.batch)
-		}
 		if err != nil {
 			return fmt.Errorf("processor: %s/%d: score: %w", f.tp.Topic, f.tp.Partition, err)
 		}

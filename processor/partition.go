@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/detectors"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -45,7 +44,6 @@ type partition struct {
 	refusal   atomic.Pointer[RefusedError]       // what an operator has to decide, in quarantine for that
 
 	// Owned by the goroutine.
-	windows  *detectors.WindowCache // nil: the executor caches none
 	source   *kafka.FetchSource
 	leader   record.Epoch // that wrote the last record read
 	entry    cycle.Entry[*partition]
@@ -139,7 +137,6 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 			err = pt.run(ctx, offs[pt.tp])
 		}
 		pt.closeSource()
-		pt.windows.Close()
 		if pt.batch != nil {
 			pt.host.cfg.Executor.Release(pt.batch)
 		}

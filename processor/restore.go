@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"odradek/detectors"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -98,11 +97,6 @@ func (pt *partition) newState() *state.State {
 	s := state.New(pt.mapping.State)
 	pt.changed = nil // the new state has nothing of it
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
-	pt.windows.Close()
-	if c, ok := pt.host.cfg.Executor.(detectors.CachingExecutor); ok {
-		pt.windows = c.WindowCache()
-		s.SetWindowCache(pt.windows)
-	}
 	return s
 }
 

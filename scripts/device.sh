@@ -8,8 +8,7 @@
 #   bin/device/device.sh OUT [STEP...]    # there; results in OUT
 #
 # Steps, default all that the machine has the tools for: suite windows memcheck racecheck
-# bench torch demo; besides, window_cache (windows cached on the device, against
-# windows that travel) and scale (one GPU against several; GPUS=1,2,4).
+# bench torch demo; besides, scale (one GPU against several; GPUS=1,2,4).
 # SHAPES is a regular expression of the names of shapes that bench and scale measure.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -64,7 +63,7 @@ sanitize() {
 		exec compute-sanitizer --tool $tool --error-exitcode 86 --log-file "$out/$tool-%p.log" "$here/odradek-cuda" "\$@"
 	END
 	chmod +x "$out/child-$tool.sh"
-	ODRADEK_TEST_CUDA_DEADLINE=120s ODRADEK_CUDA_CHILD=$out/child-$tool.sh timeout "${SANITIZE_SECONDS:-240}" ./cuda.test -test.v -test.short -test.run '^TestDevice$/^(ar|discord|ikasst|lof|knn|svdsst|topn)$|^TestARDevice$|^TestDiscordDevice$|^TestDeviceWindowCache$|^TestDeviceLayout$|^TestSVDSSTRoundsDevice$|^TestKNNTensorDevice$|^TestTopNDevice$|^TestKNNReferenceDevice$' >"$log" 2>&1
+	ODRADEK_TEST_CUDA_DEADLINE=120s ODRADEK_CUDA_CHILD=$out/child-$tool.sh timeout "${SANITIZE_SECONDS:-240}" ./cuda.test -test.v -test.short -test.run '^TestDevice$/^(ar|discord|ikasst|lof|knn|svdsst|topn)$|^TestARDevice$|^TestDiscordDevice$|^TestDeviceLayout$|^TestSVDSSTRoundsDevice$|^TestKNNTensorDevice$|^TestTopNDevice$|^TestKNNReferenceDevice$' >"$log" 2>&1
 	code=$?
 	rm "$out/child-$tool.sh"
 	cat "$out/$tool"-*.log >>"$log" 2>/dev/null
@@ -79,13 +78,6 @@ bench() {
 	local code=$?
 	if grep -q '"skipped"' "$out/bench.jsonl"; then code=91; fi
 	result bench $code "$out/bench.txt"
-}
-
-window_cache() {
-	timeout 200 ./bench -json -v ops-window-cache >"$out/window_cache.jsonl" 2>"$out/window_cache.txt"
-	local code=$?
-	if grep -q '"skipped"' "$out/window_cache.jsonl"; then code=91; fi
-	result window_cache $code "$out/window_cache.txt"
 }
 
 scale() {
@@ -139,7 +131,7 @@ demo() {
 
 for step in $steps; do
 	case $step in
-	suite | windows | bench | window_cache | scale | torch | cpu | demo) $step ;;
+	suite | windows | bench | scale | torch | cpu | demo) $step ;;
 	memcheck | racecheck) sanitize "$step" ;;
 	*) echo "no step $step" >&2 && exit 2 ;;
 	esac

@@ -84,11 +84,11 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		"Python with numpy, for ikasst-cpu and svdsst-cpu, scipy, for svdsst-cpu, and scikit-learn, for lof-cpu; for knn-cpu with all "+
 			"of them")
 	fs.StringVar(&b.bed.Compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
-	fs.StringVar(&b.options.Profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-window-cache")
+	fs.StringVar(&b.options.Profile, "profile", "", "folder to write CPU profiles of the worker to")
 	fs.StringVar(&b.bed.WorkerProgram, "worker", "", "`program` to measure as the worker; default: worker, beside this program")
 	fs.StringVar(&b.gpu.Child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
 	fs.Func("shapes",
-		"of topn, regions, ops, ops-window-cache and ops-scale, only what matches this `regexp`; no latency", func(text string) error {
+		"of topn, regions, ops and ops-scale, only what matches this `regexp`; no latency", func(text string) error {
 			var err error
 			b.ops.Shapes, err = regexp.Compile(text)
 			return err
@@ -97,8 +97,6 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		"`file` of a recording, a value a line, for the shapes of ops that search one; default: without them")
 	fs.StringVar(&b.ops.Tables, "tables", "../shared/data/tabular/dev",
 		"`folder` of the tables of topn and knn-cpu, npz files of the ADBench collection")
-	fs.IntVar(&b.ops.Owners, "owners", 0, "goroutines of ops-window-cache, with the keys' share each; 0: one a core")
-	fs.IntVar(&b.ops.Tasks, "tasks", 4096, "tasks of a batch of ops-window-cache")
 	fs.IntVar(&b.gpu.Lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
 	fs.StringVar(&b.fleet.Executors, "executors", "cpu,cuda", "executors of fleet and capacity")
 	fs.StringVar(&gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, "+
@@ -116,10 +114,6 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	wanted, code, done := benchNames(fs, args, known)
 	if done {
 		return code
-	}
-	if b.ops.Owners < 0 || b.ops.Tasks < 1 {
-		fmt.Fprintf(t.err, "bench: -owners %d, -tasks %d: owners are 0 or more, tasks 1 or more\n", b.ops.Owners, b.ops.Tasks)
-		return exitUsage
 	}
 	b.ops.GPUs, b.fleet.GPUs = gpus, gpus
 	table := &testbed.Report{Out: t.out, JSON: asJSON, Command: strings.Join(append([]string{"bench"}, args...), " "), CPU: testbed.CPUName()}
@@ -187,8 +181,6 @@ func (b *bench) benchmarks() []benchmark {
 		{"regions", "the most anomalous rectangle of a map by BF, DM and AX of Pang et al. 2013, and by op scan: time, share of the ratios",
 			false, true, b.ops.Regions},
 		{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, false, b.ops.OnDevice},
-		{"ops-window-cache", "windows of a million keys in the GPU's window cache, against windows copied with every task", false, false,
-			b.ops.WindowCache},
 		{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, false, b.ops.OnDevices},
 		{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, false, b.worker.PathCPU},
 		{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, false, b.worker.PathRate},

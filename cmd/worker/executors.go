@@ -52,7 +52,7 @@ func New(c *config.Config, log *slog.Logger) (exec detectors.Executor, kind stri
 func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	g := &c.GPU
 	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory),
-		WindowCache: int64(g.WindowCache), Wait: g.Fallback == "wait", Log: log}
+		Wait: g.Fallback == "wait", Log: log}
 	if o.Child == "" {
 		self, err := os.Executable()
 		if err != nil {

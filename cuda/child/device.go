@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"odradek/cuda/plan"
 )
 
 // Device is a device and its present child.
@@ -91,9 +89,6 @@ func (d *Device) Open(ctx context.Context) error {
 // start is Open without another attempt.
 func (d *Device) start(ctx context.Context) error {
 	c, err := spawn(ctx, d.o, d.index)
-	if err == nil && d.o.WindowCache > 0 {
-		err = d.openCache(c)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stats.Starts++
@@ -105,25 +100,6 @@ func (d *Device) start(ctx context.Context) error {
 	d.stats.NextTry = time.Time{}
 	d.stats.Info, d.stats.Up, d.stats.Pid = c.Info, true, c.cmd.Process.Pid
 	return nil
-}
-
-// openCache takes the memory for the window cache of a child that has just started. A device without
-// enough memory works without a cache.
-func (d *Device) openCache(c *Process) error {
-	l, err := c.Take(context.Background())
-	if err != nil {
-		return err
-	}
-	size := d.o.WindowCache / plan.Alignment * plan.Alignment
-	r, err := c.Ask(l, &Request{Kind: KindWindowCache, Request: plan.Request{InBytes: uint64(size)}}, time.Now().Add(d.o.StartTimeout))
-	c.Give(l)
-	if err == nil && r.Code == CodeOK {
-		c.windows = newWindowMemory(d, c, r.A, size)
-	} else if err == nil {
-		d.o.Log.Warn("the GPU has no memory for the window cache: every batch copies its windows",
-			"device", d.index, "bytes", size, "err", r.Text)
-	}
-	return err
 }
 
 // backoff determines how long a device stays out of service. A batch that fails every time,

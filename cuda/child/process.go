@@ -39,8 +39,7 @@ type Process struct {
 	cause  error
 	mapped map[uint32]bool // memory by id
 
-	windows *WindowMemory // nil: none
-	models  Models
+	models Models
 
 	stderr tail // the end of its stderr
 }
@@ -232,9 +231,6 @@ func (c *Process) TakeModels(l *Lane, deadline time.Time) (refused, err error) {
 	m.taken = true
 	return nil, nil
 }
-
-// Windows returns the child's memory for cached windows; nil: none.
-func (c *Process) Windows() *WindowMemory { return c.windows }
 
 func (c *Process) closeLanes() {
 	for _, l := range c.all {

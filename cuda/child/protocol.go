@@ -32,11 +32,8 @@ const (
 	KindUnmap   Kind = 4
 	// KindMeasure executes, then repeats the launches on copies of the buffers, cold.
 	KindMeasure Kind = 5
-	// KindWindowCache takes InBytes of the device's memory for cached windows, until the child ends;
-	// the reply's A is their address on the device.
-	KindWindowCache Kind = 6
 	// KindModels takes InBytes of the device's memory for models, until the child ends.
-	KindModels Kind = 7
+	KindModels Kind = 6
 	// KindFault breaks the device, for tests; Launches has the fault. A child accepts it only with the
 	// flag -faults.
 	KindFault Kind = 9
@@ -104,7 +101,7 @@ type Reply struct {
 	// hello: kernels.Version of the child; execute: time from the copy in to the
 	// copy out; measure: the median time of the launches
 	Nanos uint64
-	A     uint64 // hello: memory; measure: the fastest; windowCache: the address
+	A     uint64 // hello: memory; measure: the fastest
 	B     uint64 // hello: SMs << 32, KiB of shared memory << 16, capability; measure: copies of the buffers
 	Text  string // hello: the device's name; else the error
 }

@@ -17,8 +17,6 @@ type Options struct {
 	StartTimeout time.Duration
 	// Retry is the first wait before the restart of a child that ended soon after its start.
 	Retry time.Duration
-	// WindowCache is the number of bytes of the device that cache windows; 0: none.
-	WindowCache int64
 	// Models is the number of bytes of the device for models, taken with the first one.
 	Models int64
 	Log    *slog.Logger

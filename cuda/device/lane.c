@@ -381,15 +381,6 @@ CUresult unmapBatch(const Request *q, Reply *r) {
     return CUDA_SUCCESS;
 }
 
-// windowCacheMemory takes memory for the window cache, once in a process, until it ends.
-CUresult windowCacheMemory(const Request *q, Reply *r) {
-    static CUdeviceptr taken;
-    if (taken) return refuse(r, "there is memory for the window cache already");
-    TRY(cuMemAlloc(&taken, q->inBytes));
-    r->a = taken;
-    return CUDA_SUCCESS;
-}
-
 // modelMemory takes memory for models, once in a process, until it ends.
 CUresult modelMemory(const Request *q, Reply *r) {
     if (models) return refuse(r, "there is memory for models already");

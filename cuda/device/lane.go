@@ -56,8 +56,6 @@ func (d *device) serve(fd int) error {
 			C.free(unsafe.Pointer(p))
 		case C.kindUnmap:
 			C.unmapBatch(&q, &r)
-		case C.kindWindowCache:
-			C.windowCacheMemory(&q, &r)
 		case C.kindModels:
 			C.modelMemory(&q, &r)
 		case C.kindFault:

@@ -42,7 +42,7 @@ enum { statusTodo = 2, statusMore = 3 };
 _Static_assert(sizeof(Request) == 192 && sizeof(Reply) == 192 && sizeof(Launch) == 32, "layout");
 
 enum { magic = 0x6f647261, badRequest = 10001 };
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindModels, kindFault = 9 };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindModels, kindFault = 9 };
 enum { taskBytes = 80, tileBytes = 16, scratchUnit = 256 };
 
 // Buffer is device memory that grows on demand and then loses its content.
@@ -76,7 +76,6 @@ int laneReply(int fd, const Request *q, Reply *r);
 void replyError(Reply *r, CUresult code, const char *doing);
 CUresult mapBatch(const Request *q, const char *path, Reply *r);
 CUresult unmapBatch(const Request *q, Reply *r);
-CUresult windowCacheMemory(const Request *q, Reply *r);
 CUresult modelMemory(const Request *q, Reply *r);
 CUresult allowShared(CUfunction f, int most, uint32_t *dynamic);
 CUresult launchFault(Lane *l, CUfunction f);

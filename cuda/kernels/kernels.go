@@ -10,7 +10,7 @@ import (
 )
 
 // layout changes with task.h and the protocol of parent and child.
-const layout = 6
+const layout = 7
 
 // Tests lists the kernels of fault.cu, which a child that was started with the flag -faults
 // loads after those of plan.Kernels.

@@ -135,9 +135,3 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 	c, _, ok = op.class(u, params)
 	return c, ok
 }
-
-// Caches reports whether devices cache the windows of these tasks.
-func (p *classifier) Caches(d detectors.Detector, dim, fresh int) bool {
-	c, ok := ClassOf(d, dim, fresh)
-	return ok && byOp[c.Op].caches && (p.Shared == 0 || byOp[c.Op].shared(c) <= p.Shared)
-}

@@ -82,7 +82,6 @@ const ikasstFull = 4096
 var ikasstPlan = opPlan{
 	op:      sst.OpIKA,
 	kernels: ikasstKernels(),
-	caches:  true,
 	class: func(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		w, k := params.Int(ikasstParamWindow), params.Int(ikasstParamKrylov)
 		gamma, steps := params.Int(ikasstParamGamma), params.Int(ikasstParamSteps)

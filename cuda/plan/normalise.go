@@ -142,21 +142,20 @@ func paramsOf(b *detectors.Batch, i int32) detectors.Words {
 	return b.In[s.Off : s.Off+s.Len]
 }
 
-// setPoints sets a task of the plan, of this batch index, to read its points. It returns false for a task that reads rows.
-func (z *normaliser) setPoints(i int32, t *Task) bool {
+// setPoints sets a task of the plan, of this batch index, to read its points, where it reads points.
+func (z *normaliser) setPoints(i int32, t *Task) {
 	if len(z.tasks) == 0 {
-		return false
+		return
 	}
 	at, ok := z.of[i]
 	if !ok {
-		return false
+		return
 	}
 	r := &z.runs[at.run]
 	width := r.dim * r.m
 	t.X = detectors.Span{Off: uint32(r.to + at.first*width), Len: uint32(at.count * width)}
 	t.Dim = uint32(width)
 	t.Params = detectors.Span{Off: uint32(z.tiles + 4*r.paramsTile), Len: uint32(len(r.rowParams))}
-	return true
 }
 
 // room returns the size in bytes of the input on the device with the points after it; 0 without points.

@@ -68,9 +68,6 @@ type opPlan struct {
 	// launches adds the tiles and launches of a class (builder.tile, builder.launch). The chains lie in
 	// plan order and by falling cost, so that the long ones begin first.
 	launches func(c Class, p *builder, chains []chain)
-	// caches reports that the kernels take every task of their classes, whatever its values, so that
-	// the window cache may hold their windows (windowcache.go).
-	caches bool
 	// rounds is the largest number of rounds of a task, which its kernel requests with the status more;
 	// after the last the task goes to the CPU. 0: the kernels request none.
 	rounds int
@@ -124,9 +121,7 @@ func init() {
 		names = append(names, p.kernels...)
 		sources = append(sources, p.op.String())
 	}
-	for _, own := range []string{windowCacheKernel, normaliseKernel} {
-		names, sources = append(names, own), append(sources, own)
-	}
+	names, sources = append(names, normaliseKernel), append(sources, normaliseKernel)
 }
 
 // Has reports whether there are kernels for an op.
@@ -192,7 +187,6 @@ type Planner struct {
 	segments
 	builder
 	models
-	updates
 	points normaliser
 
 	round   int
@@ -212,16 +206,14 @@ func (p *Planner) Start(b *detectors.Batch) {
 	p.classifier.begin()
 	p.progress.begin(n)
 	p.segments.begin(n)
-	p.updates.pending, p.Places, p.round = b.Updates, nil, 0
+	p.Places, p.round = nil, 0
 }
 
 // Assign finds a place for every task that is not done, and the segments of the device's tasks in this
 // round. A task waits for another round where the CPU has to score the task before it first, because
 // the side that scores a task depends on that task alone.
 func (p *Planner) Assign(b *detectors.Batch) {
-	if p.round++; p.round > 1 {
-		p.updates.pending = nil
-	}
+	p.round++
 	p.words, p.last = b.In, nil
 	p.cpu = p.cpu[:0]
 	p.segments.clear()
@@ -266,7 +258,6 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 	p.builder.begin(tasks, p.words, p.Shared)
 	p.order = p.order[:0]
 	p.outputs, p.later, p.repeats = 0, 0, 0
-	p.updates.launch(&p.builder)
 	p.points.launch(b, &p.segments, p.classes, &p.builder)
 	p.sort(len(p.classes))
 	for g := 0; g+1 < len(p.groups); g++ {
@@ -281,9 +272,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 			for i := s.head; i >= 0; i = p.next[i] {
 				t, of := &p.tasks[len(p.order)], &b.Tasks[i]
 				*t = Task(*of)
-				if !p.points.setPoints(i, t) && t.X.Off >= detectors.InCache {
-					t.X.Off += p.cachedX - detectors.InCache
-				}
+				p.points.setPoints(i, t)
 				if of.Model.Len > 0 {
 					t.Model.Off = p.modelAt[of.Model.Off]
 				}

@@ -69,11 +69,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if tiles > m.Out {
 		return tiles + 32*n, status
 	}
-	p.cachedX = uint32(m.Out / 4)
 	p.points.base, p.points.tiles = m.Out/4, tiles/4
-	if p.Updates() > 0 {
-		p.points.base += (b.CachedX + 3) &^ 3
-	}
 	p.placeModels()
 	p.own = uint32((status - m.Out) / 4)
 	p.lay(b, View[Task](m.Bytes, at, n))
@@ -93,9 +89,6 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		return end, status
 	}
 	copy(View[Tile](m.Bytes, tiles, len(p.tiles)), p.tiles)
-	if p.Updates() > 0 {
-		p.updates.write(b, View[WindowUpdate](m.Bytes, tiles, p.Updates()))
-	}
 	copy(View[Launch](m.Bytes, launches, len(p.launches)), p.launches)
 	copy(View[Zeroed](m.Bytes, zeroes, len(p.zeroes)), p.zeroes)
 	p.q = Request{
@@ -105,12 +98,8 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		Tasks: uint64(n), Later: p.later, ScratchBytes: p.scratchBytes,
 		InTo: uint64(at), OutFrom: uint64(m.Out), OutTo: uint64(status),
 		CopyOut: p.later > 0 || p.outputs != len(b.Out), // carries, gaps, and outputs of earlier rounds
-		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.zeroes)), ZeroesOff: uint64(zeroes),
+		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.zeroes)), ZeroesOff: uint64(zeroes), Room: p.points.room(),
 	}
-	if p.Updates() > 0 {
-		p.q.Room = uint64(m.Out + 4*b.CachedX)
-	}
-	p.q.Room = max(p.q.Room, p.points.room())
 	if p.part {
 		p.narrow(b, m, behind)
 	}

@@ -35,7 +35,7 @@ func Column(r *detectors.Rows, c int) []float64 {
 // most is the number of directions that Describe returns at least, where there are as many.
 const most = 8
 
-// Locate is detectors.Locator's. It reads no rows, which may be in a window cache.
+// Locate is detectors.Locator's. It reads no rows.
 func Locate(s *detectors.Steady, r *detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
 	for c := range contribution {
 		contribution[c] = math.NaN()

@@ -8,13 +8,12 @@ import (
 // detector is how the tasks of a detector are packed.
 type detector struct {
 	*series.Setup
-	block  int32          // consecutive rows that are the newest of windows with the same centers
-	shares bool           // tasks of a series in a batch share rows
-	wide   detectors.Wide // the rows of a full window where a change of level makes a task wide
-	linked bool           // a task needs the series' task before it, which has its carry or its rows
-	placed bool           // span is valid
-	span   detectors.Span // of the parameters in packer.batch
-	pool   *detectors.WindowPool
+	block  int32            // consecutive rows that are the newest of windows with the same centers
+	shares bool             // tasks of a series in a batch share rows
+	wide   detectors.Wide   // the rows of a full window where a change of level makes a task wide
+	linked bool             // a task needs the series' task before it, which has its carry or its rows
+	placed bool             // span is valid
+	span   detectors.Span   // of the parameters in packer.batch
 	model  *detectors.Model // that its tasks read; nil: none
 	origin []float64        // the centers of its rows with a model
 	// sparing says how many rows a task reads; nil: those of the window.
@@ -64,10 +63,6 @@ func (d *detector) addNeed(n *detectors.Need) {
 		n.In += detectors.F64.Words(d.Summary.Max * (d.Dim + 1))
 	}
 	x := int(d.Full) * d.Width
-	if d.pool != nil {
-		n.In += detectors.F64.Words(x) // where it is cached; it is more than where it travels
-		return
-	}
 	n.In += d.Elem.Words(x)
 	if d.wide != detectors.NotWide {
 		n.In += detectors.F64.Words(x) - x

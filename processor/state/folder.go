@@ -77,7 +77,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 			}
 			f.summarise(k, w, d)
 			if f.packs(d) {
-				f.keys.Bytes += f.tasks.Pack(k, &k.Series, i, d, word, b, f.journal.Replaying)
+				f.tasks.Pack(k, &k.Series, i, d, word, b)
 			}
 			m.Fresh = 0
 		}
@@ -111,7 +111,7 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 	} else {
 		f.summarise(k, w, d)
 		if f.packs(d) {
-			f.keys.Bytes += f.tasks.Pack(k, &k.Series, 0, d, word, b, f.journal.Replaying)
+			f.tasks.Pack(k, &k.Series, 0, d, word, b)
 		}
 		m.Fresh = 0
 	}

@@ -103,7 +103,7 @@ func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
 		}
 		f.summarise(k, w, d)
 		if f.packs(d) {
-			f.keys.Bytes += f.tasks.Pack(k, &k.Series, i, d, word, b, f.journal.Replaying)
+			f.tasks.Pack(k, &k.Series, i, d, word, b)
 		}
 	}
 }

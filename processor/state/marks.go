@@ -78,7 +78,6 @@ func (s *State) Rollback(to int64) error {
 		return fmt.Errorf("state: %w", err)
 	}
 	s.folder.tasks.Drop()
-	s.folder.tasks.Invalidate()
 	s.Output.reset()
 	s.Suspects.Refused = s.Suspects.Refused[:0]
 	s.Keys.evictor.Reset()

@@ -1,9 +1,6 @@
 package state
 
-import (
-	"odradek/detectors"
-	"odradek/processor/state/series"
-)
+import "odradek/detectors"
 
 // scoring passes tasks to an executor and takes their results.
 type scoring struct {
@@ -17,33 +14,6 @@ type scoring struct {
 
 // Need returns how much of a batch the tasks of one sample take at most. A batch with smaller limits cannot be used.
 func (s *scoring) Need() detectors.Need { return s.tasks.Need() }
-
-// SetWindowCache gives the State the executor's window cache; nil: there is none. A task then brings only the rows that
-// the executor does not have. The caller closes the cache after the State's last use.
-func (s *scoring) SetWindowCache(c *detectors.WindowCache) { s.tasks.SetWindowCache(c) }
-
-// Repack packs windows that the executor has cached, and lost (detectors.ErrCacheLost), into b as they were when their
-// tasks became due: Execute of b may then be tried again. Rows that were overwritten since are in the undo journal.
-func (s *scoring) Repack(b *detectors.Batch) {
-	b.Invalidate()
-	cached := s.tasks.Cached()
-	if len(cached) == 0 {
-		return
-	}
-	overwritten := make(map[*series.Window][][]uint64, len(cached))
-	for _, w := range cached {
-		overwritten[w] = nil
-	}
-	s.journal.Open.Each(func(o *undoOp[*Key], row []uint64) {
-		if o.Kind == opRow {
-			w := &o.Key.Windows[o.What]
-			if rows, ok := overwritten[w]; ok {
-				overwritten[w] = append(rows, row[1:])
-			}
-		}
-	})
-	s.tasks.Repack(b, overwritten)
-}
 
 // Apply takes the results of b after its execution: scores go to Rows, in the order of the samples, and carries to
 // their keys. The caller resets b afterwards. Apply ignores tasks of other States in b.

@@ -22,8 +22,9 @@ import (
 // taskQueue holds the tasks that are packed but not scored, and rows and calls that wait behind them. K
 // identifies a series.
 type taskQueue[K comparable] struct {
-	cachePacker
+	packer
 	copies
+	most     detectors.Need // of the tasks of one sample
 	turn     *int64
 	pending  []pendingTasks[K]
 	numbered uint32 // the number of entries that were in it before, modulo 2^32
@@ -65,7 +66,7 @@ const maxPending = 1 << 18
 // newTaskQueue returns an empty queue for tasks of these detectors, whose Index counts them. turn is where the
 // offset is in whose turn tasks are added.
 func newTaskQueue[K comparable](dets []*series.Setup, turn *int64) taskQueue[K] {
-	q := taskQueue[K]{turn: turn, cachePacker: cachePacker{packer: packer{detectors: make([]detector, len(dets))}}}
+	q := taskQueue[K]{turn: turn, packer: packer{detectors: make([]detector, len(dets))}}
 	for i, d := range dets {
 		if d.Ensemble != nil {
 			continue // it has no tasks
@@ -75,6 +76,9 @@ func newTaskQueue[K comparable](dets []*series.Setup, turn *int64) taskQueue[K] 
 	q.most = q.need()
 	return q
 }
+
+// Need returns how much of a batch the tasks of one sample take at most.
+func (q *taskQueue[K]) Need() detectors.Need { return q.most }
 
 // Fits reports whether b and the queue have room for the tasks of a sample.
 func (q *taskQueue[K]) Fits(b *detectors.Batch) bool {
@@ -103,12 +107,10 @@ func (q *taskQueue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64, re
 }
 
 // Pack packs the task that the newest row of the i-th window, with offset and imputed bit in
-// word, has made due for the detector d of that window. In a replay, which overwrites rows
-// that nothing remembers, the window travels even if there is a cache. Pack returns the bytes
-// that this added to the series.
+// word, has made due for the detector d of that window.
 func (q *taskQueue[K]) Pack(
-	key K, k *series.Series, i int, d *series.SetDetector, word uint64, b *detectors.Batch, replaying bool,
-) (added int64) {
+	key K, k *series.Series, i int, d *series.SetDetector, word uint64, b *detectors.Batch,
+) {
 	w, m, p := &k.Windows[i], &k.Progress[d.Place], &q.detectors[d.Index]
 	rows, size := min(w.Rows, d.Full), d.Size
 	if rows != d.Full {
@@ -145,12 +147,6 @@ func (q *taskQueue[K]) Pack(
 		}
 		if p.wide != detectors.NotWide && q.packLevels(t, w, p, rows, b) {
 			break
-		}
-		if p.pool != nil && !replaying && rows == d.Full {
-			var cached bool
-			if cached, added = q.packCached(t, w, p, m, b); cached {
-				break
-			}
 		}
 		if p.model == nil && !p.shares && d.Dim == 1 {
 			q.packOne(t, w, p, rows, b)
@@ -218,7 +214,6 @@ func (q *taskQueue[K]) Pack(
 		}
 		q.addValues(w, d, e.copied, q.centers, q.scales)
 	}
-	return added
 }
 
 // last returns the series' last task of the detector that waits for its scores, nil without
@@ -242,7 +237,7 @@ func (q *taskQueue[K]) Last(i int, m *series.Progress) bool {
 // Drop empties the queue.
 func (q *taskQueue[K]) Drop() {
 	q.numbered += uint32(len(q.pending))
-	q.pending, q.words, q.cached = q.pending[:0], q.words[:0], q.cached[:0]
+	q.pending, q.words = q.pending[:0], q.words[:0]
 	clear(q.deferred)
 	q.deferred = q.deferred[:0]
 	q.batch = nil

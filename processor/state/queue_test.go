@@ -93,7 +93,7 @@ func TestQueue(t *testing.T) {
 				m.Fresh++
 			default:
 				words := append(slices.Clone(w.Fresh(sw, d)[:m.Fresh]), word)
-				q.Pack(i, k, 0, d, word, b, false)
+				q.Pack(i, k, 0, d, word, b)
 				m.Fresh = 0
 				full := past[i][max(0, len(past[i])-int(d.Full)):]
 				want = append(want, taskEntry{i, int32(len(b.Tasks)) - 1, offset, words, slices.Clone(full)})

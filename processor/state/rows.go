@@ -135,7 +135,7 @@ func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows 
 	var center float64
 	ok := false
 	if rows == d.Full {
-		from, of := detectors.CenterRowsIn(int(d.block), n, w.Count)
+		from, of := detectors.CenterRows(int(d.block), n, w.Count)
 		center, ok = detectors.PackOne(dst, x, y, from, of)
 	}
 	if !ok {
@@ -155,7 +155,7 @@ func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) boo
 	}
 	if rows == d.Full {
 		var ok bool
-		from, n := detectors.CenterRowsIn(int(d.block), int(rows), count)
+		from, n := detectors.CenterRows(int(d.block), int(rows), count)
 		if p.centers, ok = detectors.Centers(p.centers[:0], x, y, d.Dim, from, n); ok {
 			return true
 		}
@@ -168,7 +168,7 @@ func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) boo
 func (p *packer) scale(x, y []uint64, d *detector, rows int32, count int64, common bool) {
 	from, n := 0, int(rows)
 	if common {
-		from, n = detectors.CenterRowsIn(int(d.block), n, count)
+		from, n = detectors.CenterRows(int(d.block), n, count)
 	}
 	p.scales = detectors.Scales(p.scales[:0], x, y, d.Dim, from, n)
 }

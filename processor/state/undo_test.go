@@ -197,10 +197,8 @@ func TestSnapshotWithoutMark(t *testing.T) {
 		}
 		s.pushText(s.Open, 1, s.keys[1])
 		s.keys[1] = fields{text: "after", word: 3}
-		words := []uint64{}
-		s.Open.Each(func(_ *undoOp[int], w []uint64) { words = append(words, w...) })
-		if !slices.Equal(words, []uint64{1, 2}) {
-			t.Errorf("words %v", words)
+		if !slices.Equal(s.Open.Words, []uint64{1, 2}) {
+			t.Errorf("words %v", s.Open.Words)
 		}
 		want := fields{text: "before", word: 1}
 		if commit {

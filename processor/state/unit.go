@@ -69,20 +69,6 @@ func (u *undoUnit[K, S]) PushValues(kind undoKind, k K, what int, n int, values 
 	u.ops[len(u.ops)-1].values = uint8(len(values))
 }
 
-// Each visits the operations, first to last, with their words.
-func (u *undoUnit[K, S]) Each(visit func(o *undoOp[K], words []uint64)) {
-	at := 0
-	for i := range u.ops {
-		o := &u.ops[i]
-		if o.Kind&undoFloats != 0 {
-			visit(o, nil)
-			continue
-		}
-		visit(o, u.Words[at:at+int(o.n)])
-		at += int(o.n)
-	}
-}
-
 // undo reverts the operations that are not final.
 func (u *undoUnit[K, S]) undo(revert func(*undoOp[K], *undoOperands)) {
 	with := new(undoOperands)

@@ -13,8 +13,7 @@ import (
 type Watched struct {
 	Row
 	Rank float32 // upper-tail rank of the score in the history, as in events.Input; 0: none
-	// Task is the finished task of a detector with a method, valid until Watch returns, and Fresh the row in it. A task of an
-	// executor with a window cache lacks X.
+	// Task is the finished task of a detector with a method, valid until Watch returns, and Fresh the row in it.
 	Task  detectors.Rows
 	Fresh int
 	// Scales are those that the columns of X were divided by; nil: none.

@@ -374,7 +374,6 @@ type run struct {
 	changes      bool // a worker may have other thresholds than the one before
 	maxBytes     int
 	mandatory    bool // only what Snapshot must emit, for long
-	cacher       *cacher
 }
 
 type part struct {
@@ -408,11 +407,7 @@ func newRun(t *testing.T, r *rand.Rand, w *world) *run {
 }
 
 func (x *run) flush() {
-	if x.cacher != nil {
-		x.cacher.execute(x.s, x.b)
-	} else {
-		execute(x.b)
-	}
+	execute(x.b)
 	x.s.Apply(x.b)
 	x.b.Reset()
 	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
@@ -685,9 +680,6 @@ func (x *run) crash() {
 	x.s = x.restored(x.compacted())
 	x.told = x.committed
 	x.restart()
-	if x.cacher != nil {
-		x.cacher.serve(x.s)
-	}
 	x.check("crash", x.s)
 }
 

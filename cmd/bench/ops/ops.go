@@ -44,8 +44,6 @@ type Bench struct {
 	Recording string         // file of a recorded series; "": none
 	Python    string         // program with numpy, scipy and scikit-learn
 	Tables    string         // folder of the tables
-	Owners    int            // goroutines of ops-window-cache; 0: one a core
-	Tasks     int            // of a batch of ops-window-cache
 }
 
 // wants reports whether a shape is to be measured.

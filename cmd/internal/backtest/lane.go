@@ -2,7 +2,6 @@ package backtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -27,7 +26,6 @@ type Lane struct {
 	state  *state.State
 	exec   detectors.Executor
 	batch  *detectors.Batch
-	cache  *detectors.WindowCache // nil: the executor has none
 	tell   func(rows []state.Row, events []state.EventRow) error
 	next   int64 // records with offsets below are folded
 	most   int   // samples to score together
@@ -41,11 +39,6 @@ func NewLane(cfg *state.Config, exec detectors.Executor, topic string, partition
 	tell func(rows []state.Row, events []state.EventRow) error) *Lane {
 	l := &Lane{cfg: cfg, state: state.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
 	l.state.SetSource(topic, partition)
-	if c, ok := exec.(detectors.CachingExecutor); ok {
-		if l.cache = c.WindowCache(); l.cache != nil {
-			l.state.SetWindowCache(l.cache)
-		}
-	}
 	l.state.Mark(first)
 	l.state.Committed(first)
 	return l
@@ -53,7 +46,6 @@ func NewLane(cfg *state.Config, exec detectors.Executor, topic string, partition
 
 // Close frees the memory of the executor.
 func (l *Lane) Close() {
-	l.cache.Close()
 	l.exec.Release(l.batch)
 }
 
@@ -123,12 +115,7 @@ func (l *Lane) Finish(ctx context.Context) error {
 // score executes the packed tasks, applies their results and passes them to tell.
 func (l *Lane) score(ctx context.Context) error {
 	if len(l.batch.Tasks) > 0 {
-		err := l.exec.Execute(ctx, l.batch)
-		if errors.Is(err, detectors.ErrCacheLost) {
-			l.state.Repack(l.batch)
-			err = l.exec.Execute(ctx, l.batch)
-		}
-		if err != nil {
+		if err := l.exec.Execute(ctx, l.batch); err != nil {
 			return fmt.Errorf("replay: score: %w", err)
 		}
 	}

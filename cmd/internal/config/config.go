@@ -178,12 +178,11 @@ type fetchSettings struct {
 }
 
 type gpuSettings struct {
-	Child       string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that uses the GPU: a process of its own, so that a fault of the device does not end the worker."`
-	Devices     []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use, a child each."`
-	Memory      ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches for which there is none left are scored on the CPU."`
-	WindowCache ByteSize      `env:"RESIDENT" envDefault:"0" min:"0" max:"1024GiB" doc:"Memory of each GPU for its window cache, which holds windows between batches, so that a task transfers only its fresh samples; scores are the same to the bit. 0: every window is copied with its task. Detectors of op ikasst."`
-	Fallback    string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"How batches are scored while a GPU is out of service: cpu scores them on the CPU, where scores may differ within the op's tolerance (and with them, rarely, the severity, the end or the samples of an anomaly); wait has them wait for the GPU, so that all scores come from one class of executor."`
-	Deadline    time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more, by their estimated work. A child that overruns it is killed and started again."`
+	Child    string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that uses the GPU: a process of its own, so that a fault of the device does not end the worker."`
+	Devices  []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use, a child each."`
+	Memory   ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches for which there is none left are scored on the CPU."`
+	Fallback string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"How batches are scored while a GPU is out of service: cpu scores them on the CPU, where scores may differ within the op's tolerance (and with them, rarely, the severity, the end or the samples of an anomaly); wait has them wait for the GPU, so that all scores come from one class of executor."`
+	Deadline time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more, by their estimated work. A child that overruns it is killed and started again."`
 }
 
 type programSettings struct {

@@ -21,9 +21,6 @@ type folded struct {
 	events []state.EventRow
 }
 
-// uncached hides an executor's window cache: rows are then in their tasks, where they can be read.
-type uncached struct{ detectors.Executor }
-
 // of returns the configuration of a fold of one series by some of the detectors. Samples of other series only move the
 // watermark. Keys are neither limited nor in groups.
 func (c *Config) of(key []byte, reads func(detector int) bool, watch func(*state.Watched)) *state.Config {
@@ -41,7 +38,7 @@ func (c *Config) of(key []byte, reads func(detector int) bool, watch func(*state
 // fold folds samples, the first of which is of the record at offset first, or of a later one.
 func (c *Config) fold(ctx context.Context, st *state.Config, s *source, samples []sample, first int64) (*folded, error) {
 	f := &folded{rows: make([][]state.Row, len(st.Detectors))}
-	lane := backtest.NewLane(st, uncached{c.Executor}, s.tp.Topic, s.tp.Partition, first,
+	lane := backtest.NewLane(st, c.Executor, s.tp.Topic, s.tp.Partition, first,
 		func(rows []state.Row, changes []state.EventRow) error {
 			for i := range rows {
 				d := rows[i].Detector

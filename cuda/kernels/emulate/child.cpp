@@ -46,7 +46,7 @@ struct Reply {
 static_assert(sizeof(Reply) == 192, "layout");
 
 constexpr uint32_t magic = 0x6f647261;
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindModels };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindModels };
 
 // A kernel takes the first six parameters, or all.
 typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *);
@@ -163,9 +163,6 @@ void answer(const Request &q, const std::string &path, Reply &r) {
         r.a = r.nanos = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began).count();
         return;
     }
-    case kindWindowCache:  // until the process ends, as NaN
-        r.a = reinterpret_cast<uint64_t>(memset(aligned_alloc(256, q.inBytes), 0xff, q.inBytes));
-        return;
     case kindModels:
         models.assign(q.inBytes, '\xff');
         return;

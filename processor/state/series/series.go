@@ -71,9 +71,6 @@ func (k *Series) Size() int64 {
 	}
 	for i := range k.Progress {
 		n += 4 * int64(cap(k.Progress[i].Carry))
-		if k.Progress[i].Packed.Slot != nil {
-			n += SlotBytes
-		}
 	}
 	if k.Alerts != nil {
 		n += k.Alerts.Size()
@@ -157,5 +154,4 @@ type Packed struct {
 	// Tasks in the last batch that had any, so far, and in the one before. The room that is
 	// left behind X depends on them, and no bit of a result.
 	Tasks, Before uint16
-	Slot          *detectors.SlotRef // of the window in the executor's cache; nil: none
 }

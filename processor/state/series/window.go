@@ -13,9 +13,7 @@ type Window struct {
 // Sizes of the types in memory; TestSizes compares them.
 const (
 	windowBytes   = 64
-	progressBytes = 48
-	// SlotBytes is a window's SlotRef, where the executor has a window cache.
-	SlotBytes = 32
+	progressBytes = 40
 )
 
 // grow makes room for more rows: 8, then twice as many, or all that are needed
