@@ -35,7 +35,7 @@ func goChildProgram(t *testing.T) string {
 		}
 		goChild.path = filepath.Join(dir, "gochild")
 		build := exec.Command("go", "test", "-c", "-o", goChild.path, "./cuda")
-		build.Dir = "../../.."
+		build.Dir = "../.."
 		if out, err := build.CombinedOutput(); err != nil {
 			goChild.err = fmt.Errorf("%w: %s", err, out)
 		}
