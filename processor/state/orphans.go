@@ -32,12 +32,12 @@ func (s *orphans) closeAll(sm *Sample) {
 	s.list = list[:0]
 }
 
-// close closes the orphaned anomalies of a key.
+// close closes the orphaned anomalies of a key, after what another reading has released of held samples.
 func (s *orphans) close(k *Key, time, offset int64) {
 	if k.Unit != uint32(s.journal.Number) {
 		s.edits.touch(k)
 	}
-	s.judge.closeOrphans(k, s.cfg.detectorOf, time, offset)
+	s.judge.out.inTurn(func() { s.judge.closeOrphans(k, s.cfg.detectorOf, time, offset) })
 }
 
 // drop removes a key from the list.
