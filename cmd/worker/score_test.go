@@ -17,6 +17,9 @@ import (
 	"odradek/detectors/seedtest"
 )
 
+// dataSets has small recordings with labels.
+const dataSets = "../../detectors/quality/testdata/"
+
 // score runs the subcommand and returns its lines.
 func score(t *testing.T, env []string, args ...string) []map[string]any {
 	t.Helper()
@@ -96,7 +99,7 @@ func TestScoreOfACorpus(t *testing.T) {
 
 func TestScoreOfTheOtherFormats(t *testing.T) {
 	for _, set := range []string{"tcpd", "rows", "nab", "ucr"} {
-		for _, l := range score(t, scoreEnv, "-data", "quality/testdata/"+set) {
+		for _, l := range score(t, scoreEnv, "-data", dataSets+set) {
 			if l["set"] != set || l["format"] != set {
 				t.Errorf("%v", l)
 			}
@@ -140,7 +143,7 @@ func TestScoreOfUCR(t *testing.T) {
 
 // TestScoreOfSeveral: settings of how records become samples change nothing in a data set, whose samples are of no record.
 func TestScoreOfSeveral(t *testing.T) {
-	const set = "quality/testdata/nab"
+	const set = dataSets+"nab"
 	tested := func(env []string) (measures []map[string]any, scores string) {
 		path := filepath.Join(t.TempDir(), "scores.csv")
 		var out, errs bytes.Buffer
@@ -178,13 +181,13 @@ func TestScoreRefuses(t *testing.T) {
 		}
 	}
 	f("-data is needed", nil)
-	f("no such file", nil, "-data", "quality/testdata/none")
-	f("no data set", nil, "-data", "quality/testdata/nab/data")
-	f("no series matches", nil, "-data", "quality/testdata/rows", "-series", "b")
-	f("DETECTOR_CHANGE_STRIDE", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_STRIDE=0"}, "-data", "quality/testdata/rows")
+	f("no such file", nil, "-data", dataSets+"none")
+	f("no data set", nil, "-data", dataSets+"nab/data")
+	f("no series matches", nil, "-data", dataSets+"rows", "-series", "b")
+	f("DETECTOR_CHANGE_STRIDE", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_STRIDE=0"}, "-data", dataSets+"rows")
 	f("SERIES_FIELDS makes each field a series of its own, and the 2 values of a sample of", []string{"ODRADEK_DETECTORS=change",
-		"ODRADEK_SERIES_FIELDS=a,b"}, "-data", "quality/testdata/rows")
-	f("mad:6", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", "quality/testdata/rows")
+		"ODRADEK_SERIES_FIELDS=a,b"}, "-data", dataSets+"rows")
+	f("mad:6", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", dataSets+"rows")
 }
 
 // Scores of other programs are judged and measured like a detector's: perfect ones have
@@ -257,7 +260,7 @@ func TestBacktestOfADataSet(t *testing.T) {
 		return code, took.ReplaceAllString(out.String(), ", n s\n"), errs.String()
 	}
 	for _, set := range []string{"tcpd", "rows", "nab", "ucr"} {
-		dir, page, anomalies := "quality/testdata/"+set, filepath.Join(t.TempDir(), "r.html"), filepath.Join(t.TempDir(), "a.csv")
+		dir, page, anomalies := dataSets+set, filepath.Join(t.TempDir(), "r.html"), filepath.Join(t.TempDir(), "a.csv")
 		_, want, _ := text(func(c terminal) int { return c.score(t.Context(), []string{"-data", dir}) })
 		code, got, errs := text(func(c terminal) int {
 			return c.backtest(t.Context(), []string{"-data", dir, "-quiet", "-report", page, "-anomalies", anomalies})
@@ -279,8 +282,8 @@ func TestBacktestOfADataSet(t *testing.T) {
 		"has labels of its own":     {"-data", "x", "-labels", "y"},
 		"syntax error in pattern":   {"-data", "x", "-series", "["},
 		"no such file":              {"-data", "x"},
-		"no series matches":         {"-data", "quality/testdata/rows", "-series", "b"},
-		"ODRADEK_EXECUTOR: \"gpu\"": {"-data", "quality/testdata/rows"},
+		"no series matches":         {"-data", dataSets+"rows", "-series", "b"},
+		"ODRADEK_EXECUTOR: \"gpu\"": {"-data", dataSets+"rows"},
 	} {
 		var out, errs bytes.Buffer
 		env := scoreEnv
