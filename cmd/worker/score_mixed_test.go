@@ -113,9 +113,9 @@ func TestScoreOfNothing(t *testing.T) {
 	environ := []string{"ODRADEK_DETECTORS=long", "ODRADEK_DETECTOR_LONG_OP=discord", "ODRADEK_DETECTOR_LONG_WINDOW=9000",
 		"ODRADEK_DETECTOR_LONG_LENGTH=4000"}
 	for _, command := range []func(terminal) int{
-		func(c terminal) int { return c.score(t.Context(), []string{"-data", dataSets+"nab"}) },
+		func(c terminal) int { return c.score(t.Context(), []string{"-data", dataSets + "nab"}) },
 		func(c terminal) int {
-			return c.backtest(t.Context(), []string{"-data", dataSets+"nab", "-quiet", "-report", filepath.Join(t.TempDir(), "r.html")})
+			return c.backtest(t.Context(), []string{"-data", dataSets + "nab", "-quiet", "-report", filepath.Join(t.TempDir(), "r.html")})
 		},
 	} {
 		out.Reset()

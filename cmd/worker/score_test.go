@@ -143,7 +143,7 @@ func TestScoreOfUCR(t *testing.T) {
 
 // TestScoreOfSeveral: settings of how records become samples change nothing in a data set, whose samples are of no record.
 func TestScoreOfSeveral(t *testing.T) {
-	const set = dataSets+"nab"
+	const set = dataSets + "nab"
 	tested := func(env []string) (measures []map[string]any, scores string) {
 		path := filepath.Join(t.TempDir(), "scores.csv")
 		var out, errs bytes.Buffer
@@ -282,8 +282,8 @@ func TestBacktestOfADataSet(t *testing.T) {
 		"has labels of its own":     {"-data", "x", "-labels", "y"},
 		"syntax error in pattern":   {"-data", "x", "-series", "["},
 		"no such file":              {"-data", "x"},
-		"no series matches":         {"-data", dataSets+"rows", "-series", "b"},
-		"ODRADEK_EXECUTOR: \"gpu\"": {"-data", dataSets+"rows"},
+		"no series matches":         {"-data", dataSets + "rows", "-series", "b"},
+		"ODRADEK_EXECUTOR: \"gpu\"": {"-data", dataSets + "rows"},
 	} {
 		var out, errs bytes.Buffer
 		env := scoreEnv

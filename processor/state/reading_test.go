@@ -307,7 +307,9 @@ func TestAnomalySaysItsSpread(t *testing.T) {
 		{detectors.Must(simple.NewFlatline(0)), 1, 0, 0},
 		{detectors.Must(simple.NewValue(1, false)), 1, 0, 0},
 	} {
-		for _, dim := range []int{1, 2} {
+		const tries = 5 // the spread is null where too few readings are left of a run, as chance has it
+		for try := 0; try < 2*tries; try++ {
+			dim := 1 + try/tries
 			at, by := 700, 10+10*rng.Float64()
 			scales := []float64{1000, 1}[:dim] // the spike is in the first
 			rows := make([][]float64, at+120)
@@ -328,6 +330,10 @@ func TestAnomalySaysItsSpread(t *testing.T) {
 				t.Errorf("%v of %d values: %+v is not the spike", c.d.Op(), dim, a)
 				continue
 			}
+			if a.Spread == 0 && c.high > 0 && try%tries < tries-1 {
+				continue
+			}
+			try = dim*tries - 1
 			if s := a.Spread / scales[0]; !(s >= c.low && s <= c.high) {
 				t.Errorf("%v of %d values: spread %v, want %v to %v", c.d.Op(), dim, s, c.low, c.high)
 			}
