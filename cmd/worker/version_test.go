@@ -36,7 +36,8 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := (terminal{&out, &errs, nil}).version(t.Context(), nil); code != exitOK || !strings.HasPrefix(out.String(), "odradek "+buildVersion()+" go") {
+	if code := (terminal{&out, &errs, nil}).version(t.Context(), nil); code != exitOK ||
+		!strings.HasPrefix(out.String(), "odradek "+buildVersion()+" go") {
 		t.Errorf("worker version ends with %d and prints %q %q", code, out.String(), errs.String())
 	}
 	b, err := os.ReadFile(filepath.Join("..", "..", "CHANGELOG.md"))

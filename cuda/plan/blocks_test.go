@@ -73,11 +73,29 @@ func TestBlocks(t *testing.T) {
 		} {
 			tiles, scratch := laid(t, c.d, 2, c.fresh, tasks, sms)
 			if got := c.number(tiles); got != c.blocks {
-				t.Errorf("%s, %d points or %d x %d cells, %d tasks, %d multiprocessors: %d blocks, want %d", c.name, n, rows, columns, tasks, sms, got, c.blocks)
+				t.Errorf(
+					"%s, %d points or %d x %d cells, %d tasks, %d multiprocessors: %d blocks, want %d",
+					c.name,
+					n,
+					rows,
+					columns,
+					tasks,
+					sms,
+					got,
+					c.blocks,
+				)
 			}
 			if c.name == "scan, null maps" && int(scratch) < c.blocks*table {
-				t.Errorf("%s, %d x %d cells, %d maps: %d bytes of scratch memory, want tables of %d bytes for %d blocks", c.name, rows, columns,
-					nulls.Replicates, scratch, table, c.blocks)
+				t.Errorf(
+					"%s, %d x %d cells, %d maps: %d bytes of scratch memory, want tables of %d bytes for %d blocks",
+					c.name,
+					rows,
+					columns,
+					nulls.Replicates,
+					scratch,
+					table,
+					c.blocks,
+				)
 			}
 		}
 	}

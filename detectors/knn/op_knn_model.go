@@ -261,7 +261,8 @@ func NewByModel(p ModelParams) (*ModelDetector, error) {
 		for c := range d.model.dim {
 			d.origin = append(d.origin, d.model.origin.Float64(2*c))
 		}
-		if !ok || slices.ContainsFunc(d.origin, notFinite) || !Finite(d.model.points) || slices.ContainsFunc(d.model.wide, notFinite) || !(d.model.cut >= 0) {
+		finite := Finite(d.model.points) && !slices.ContainsFunc(d.model.wide, notFinite) && !slices.ContainsFunc(d.origin, notFinite)
+		if !ok || !finite || !(d.model.cut >= 0) {
 			faults = append(faults, errors.New("the model's content is not that of a reference set: make it with NewModel"))
 		}
 	}

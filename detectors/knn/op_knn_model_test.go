@@ -23,7 +23,13 @@ func byModel(t *testing.T, d *ModelDetector, x []float64, dim int) []float32 {
 	b := e.Batch()
 	defer e.Release(b)
 	n := len(x) / dim
-	task := detectors.Task{Op: Op, Dim: uint32(dim), Fresh: uint32(n - d.Window() + 1), Params: b.Put(d.Params()), Model: b.Model(d.Model())}
+	task := detectors.Task{
+		Op:     Op,
+		Dim:    uint32(dim),
+		Fresh:  uint32(n - d.Window() + 1),
+		Params: b.Put(d.Params()),
+		Model:  b.Model(d.Model()),
+	}
 	if d.Wide() == detectors.AlwaysWide {
 		b.PackWide(&task, bitsOf(x), nil)
 	} else {
@@ -112,7 +118,14 @@ func TestKNNModelOfLevels(t *testing.T) {
 						t.Errorf("znorm %v: row %d: expected %v, actual %v", znorm, i, expected, actual)
 					}
 				}
-				narrow := detectors.Rows{Dim: dim, Fresh: 1, Params: d.Params(), X: make([]float32, width), Model: d.Model().Words(), Scores: []float32{0}}
+				narrow := detectors.Rows{
+					Dim:    dim,
+					Fresh:  1,
+					Params: d.Params(),
+					X:      make([]float32, width),
+					Model:  d.Model().Words(),
+					Scores: []float32{0},
+				}
 				if opCPU(context.Background(), &narrow, nil); narrow.Scores[0] == narrow.Scores[0] {
 					t.Error("rows of float32 have a weight among points of float64")
 				}

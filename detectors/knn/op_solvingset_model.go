@@ -59,8 +59,9 @@ func (s *settings) mine(w detectors.Words, rows []float64, dim int, stop func() 
 		return
 	}
 	origin := originOf(x, dim)
-	most, wide := s.most, false
-	if wide = !s.znorm && most >= 4*s.k && changesLevel(rows, dim, origin); wide {
+	most := s.most
+	wide := !s.znorm && most >= 4*s.k && changesLevel(rows, dim, origin)
+	if wide {
 		most /= 2
 	}
 	set, cut, err := Model(x, width, most,

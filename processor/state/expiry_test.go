@@ -79,7 +79,10 @@ func TestEvictor(t *testing.T) {
 				keys = slices.DeleteFunc(keys, func(k *expiryTestKey) bool { return k == got })
 			}
 			watermark := offset + 10
-			want := slices.DeleteFunc(slices.Clone(keys), func(k *expiryTestKey) bool { return k.time >= watermark-100 || k.offset >= offset || k.stays == offset })
+			want := slices.DeleteFunc(
+				slices.Clone(keys),
+				func(k *expiryTestKey) bool { return k.time >= watermark-100 || k.offset >= offset || k.stays == offset },
+			)
 			slices.SortFunc(want, func(a, b *expiryTestKey) int { return cmp.Or(cmp.Compare(a.offset, b.offset), byName(a, b)) })
 			if got := e.Expired(watermark, offset); !slices.Equal(got, want) {
 				t.Fatalf("%d keys are past their TTL, want %d", len(got), len(want))

@@ -30,8 +30,8 @@ import (
 // or whose ranges, are within a factor of 1.5. It bounds what has no scale: how many values are held (events.Range), and the highest
 // score or its ratio to the range. In a series of one of its labels, whose scores do compare, it holds only as far as that series' labels
 // go by themselves. docs/quality.md has what the rules remove and what they lose. Deviations from the expected value, in place of
-// ranges, removed 0.76 of NAB's planted alarms and lost 0.023 of its anomalies, when ranges removed 0.89 and lost 0.012: they do not know the
-// height of a shape.
+// ranges, removed 0.76 of NAB's planted alarms and lost 0.023 of its anomalies, when ranges removed 0.89 and lost 0.012: they do not know
+// the height of a shape.
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
