@@ -219,10 +219,10 @@ func (d *detector) Summary(dim int) *detectors.BinParams {
 	return &b
 }
 
-// task has a task's inputs in the form of package lof.
-type task struct {
+// task has a task's inputs in the form of package lof; of a wide task in float64.
+type task[F float32 | float64] struct {
 	p                        Params
-	points, virtuals, counts []float32
+	points, virtuals, counts []F
 	dim                      int // of a point
 }
 
@@ -232,7 +232,16 @@ func taskParams(w detectors.Words) Params {
 }
 
 // newTask reads a task; points of several rows are built in memory.
-func newTask(r *detectors.Rows, memory []float32) (t task) {
+func newTask(r *detectors.Rows, memory []float32) task[float32] {
+	return taskOf(r, r.X, r.Bins, memory)
+}
+
+// newWideTask reads a wide task.
+func newWideTask(r *detectors.Rows) task[float64] {
+	return taskOf(r, r.X64, r.Bins64, nil)
+}
+
+func taskOf[F float32 | float64](r *detectors.Rows, x, bins, memory []F) (t task[F]) {
 	t.p = taskParams(r.Params)
 	m := r.Params.Int(paramEmbed)
 	rows := r.Len()
@@ -240,12 +249,12 @@ func newTask(r *detectors.Rows, memory []float32) (t task) {
 		rows = min(rows, max(points, r.Fresh)+m-1)
 	}
 	t.dim = r.Dim * m
-	t.points = r.X[len(r.X)-rows*r.Dim:]
+	t.points = x[len(x)-rows*r.Dim:]
 	if m > 1 {
 		t.points = vec.Embed(memory, t.points, r.Dim, m, r.Params.Bool(paramZNorm))
 	}
-	n := len(r.Bins) / (t.dim + 1)
-	t.virtuals, t.counts = r.Bins[:n*t.dim], r.Bins[n*t.dim:]
+	n := len(bins) / (t.dim + 1)
+	t.virtuals, t.counts = bins[:n*t.dim], bins[n*t.dim:]
 	return t
 }
 
@@ -255,31 +264,6 @@ func wide(params detectors.Words) detectors.Wide {
 		return detectors.WideAll
 	}
 	return detectors.WideFresh
-}
-
-// wideTask is task for rows of float64.
-type wideTask struct {
-	p                        Params
-	points, virtuals, counts []float64
-	dim                      int // of a point
-}
-
-// newWideTask is newTask for a wide task.
-func newWideTask(r *detectors.Rows) (t wideTask) {
-	t.p = taskParams(r.Params)
-	m := r.Params.Int(paramEmbed)
-	rows := r.Len()
-	if points := r.Params.Int(paramPoints); points > 0 {
-		rows = min(rows, max(points, r.Fresh)+m-1)
-	}
-	t.dim = r.Dim * m
-	t.points = r.X64[len(r.X64)-rows*r.Dim:]
-	if m > 1 {
-		t.points = vec.Embed(nil, t.points, r.Dim, m, r.Params.Bool(paramZNorm))
-	}
-	n := len(r.Bins64) / (t.dim + 1)
-	t.virtuals, t.counts = r.Bins64[:n*t.dim], r.Bins64[n*t.dim:]
-	return t
 }
 
 // score is the definition.
