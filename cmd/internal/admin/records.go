@@ -175,6 +175,20 @@ func (e *examination) records(ctx context.Context) {
 	}
 }
 
+// bounds returns the partitions of a topic that are sampled, with the offsets that their logs begin at and are stable up to.
+func (e *examination) bounds(ctx context.Context, in kafka.TopicInfo) (tps []kafka.TP, first, ends map[kafka.TP]int64, err error) {
+	for p := range min(in.Partitions, samplePartitions) {
+		tps = append(tps, kafka.TP{Topic: in.Name, Partition: int32(p)})
+	}
+	if first, err = e.client.ListOffsets(ctx, tps, kafka.Earliest); err != nil {
+		return nil, nil, nil, err
+	}
+	if ends, err = e.client.ListStable(ctx, tps); err != nil {
+		return nil, nil, nil, err
+	}
+	return tps, first, ends, nil
+}
+
 func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
 	s := &liveSample{
 		equal:   config.EqualSamples{},
@@ -183,15 +197,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 		schemas: map[int32]bool{},
 		places:  map[string]int32{},
 	}
-	var tps []kafka.TP
-	for p := range min(in.Partitions, samplePartitions) {
-		tps = append(tps, kafka.TP{Topic: in.Name, Partition: int32(p)})
-	}
-	first, err := e.client.ListOffsets(ctx, tps, kafka.Earliest)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := e.client.ListStable(ctx, tps)
+	tps, first, ends, err := e.bounds(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -80,15 +80,7 @@ func (e *examination) fold(
 	if err != nil {
 		return nil, err
 	}
-	tps := make([]kafka.TP, min(in.Partitions, samplePartitions))
-	for p := range tps {
-		tps[p] = kafka.TP{Topic: in.Name, Partition: int32(p)}
-	}
-	first, err := e.client.ListOffsets(ctx, tps, kafka.Earliest)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := e.client.ListStable(ctx, tps)
+	tps, first, ends, err := e.bounds(ctx, in)
 	if err != nil {
 		return nil, err
 	}
