@@ -29,7 +29,7 @@ var layers = []struct{ dir, imports string }{
 	{"processor/kafka/internal/...", "processor/kafka/... processor/kafkatest"},
 	{"processor/kafka", "processor/kafka/record"},
 	{"processor/kafkatest/...", "processor/kafkatest"},
-	{"processor/anomaly", "processor/state/changelog detectors/threshold"},
+	{"processor/anomaly", "processor/state/changelog detectors/ensemble detectors/threshold"},
 	{"processor/state/changelog", "detectors"},
 	{"processor/state/internal/...", ""},
 	{"processor/state/rules", "processor/anomaly processor/state/changelog detectors/..."},

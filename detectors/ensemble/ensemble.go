@@ -236,7 +236,7 @@ var none = uint64(math.Float32bits(float32(math.NaN())))
 func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 	score, late := r.Score, p.Lags != nil && p.Lags[member] > 0
 	if late {
-		score = p.delayed(state, member, cut(score))
+		score = p.delayed(state, member, Counted(score))
 	}
 	m := state[atMembers+member*memberSize:]
 	severity, run := r.Severity, uint64(1)
@@ -289,7 +289,7 @@ func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 	if !late {
 		p.widen(e, r.About, r.Until, score > 1)
 	}
-	e[entryScores+member] = word(cut(score), severity)
+	e[entryScores+member] = word(Counted(score), severity)
 	return over
 }
 
@@ -337,8 +337,8 @@ func keepLate(m []uint64, score float32, severity uint8, about int64) {
 	m[memberLate], m[memberSince] = word(score, severity), uint64(about)
 }
 
-// cut limits a score to the range of those that count; NaN is none.
-func cut(score float32) float32 {
+// Counted limits a score to the range of those that count; NaN is none.
+func Counted(score float32) float32 {
 	if score != score {
 		return math.Float32frombits(uint32(none))
 	}
@@ -428,9 +428,6 @@ func (p *Params) Term(state []uint64, member int, score float32) float64 {
 	}
 	return p.weighted(member, Counted(score), state[atMembers+member*memberSize:])
 }
-
-// Counted limits a score to the range of those that count.
-func Counted(score float32) float32 { return cut(score) }
 
 // next returns the score that a member without one for the first entry of the queue has for one of the next Every-1 entries; NaN
 // for none. It extends the row's times back to those that this score is about.

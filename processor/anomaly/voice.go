@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"odradek/detectors/ensemble"
 	"odradek/processor/state/changelog"
 )
 
@@ -148,7 +149,7 @@ func (s *State) Carrier(time, offset, about int64, terms []Term) (carrier *Said)
 				continue
 			}
 			lagged = t.Lagged
-			if w.Part != nil && (passed || t.Ahead) && t.Value > 0 && t.Value >= most && max(0, min(math.MaxFloat32, w.Score)) == t.Score {
+			if w.Part != nil && (passed || t.Ahead) && t.Value > 0 && t.Value >= most && ensemble.Counted(w.Score) == t.Score {
 				carrier, most = w, t.Value
 			}
 		}
