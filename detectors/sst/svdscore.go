@@ -62,7 +62,7 @@ func scoreOneSVD[F float32 | float64](s *SVDScorer, p *SVDParams, x []F, sum fun
 		return math.NaN()
 	}
 	mean := total / float64(2*(2*w-1))
-	if !centreSVD(s.window, past, mean) || !centreSVD(s.window, current, mean) {
+	if !centreF64(s.window, past, mean) || !centreF64(s.window, current, mean) {
 		return 0
 	}
 	s.current.begin(s.window)
@@ -72,7 +72,7 @@ func scoreOneSVD[F float32 | float64](s *SVDScorer, p *SVDParams, x []F, sum fun
 	s.current.least = 1e-3
 	s.current.until(1, min(w, 16), nil)
 	s.current.leading(s.mu)
-	centreSVD(s.window, past, mean)
+	centreF64(s.window, past, mean)
 	s.past.begin(s.window)
 	if math.IsInf(s.past.energy, 1) {
 		return math.NaN()
@@ -86,8 +86,8 @@ func scoreOneSVD[F float32 | float64](s *SVDScorer, p *SVDParams, x []F, sum fun
 	return min(max(score, 0), 1)
 }
 
-// centreSVD sets the window to x less its mean. It returns false where all differences are 0.
-func centreSVD[F float32 | float64](window []float64, x []F, mean float64) bool {
+// centreF64 sets the window to x less its mean. It returns false where all differences are 0.
+func centreF64[F float32 | float64](window []float64, x []F, mean float64) bool {
 	some := false
 	for i, v := range x {
 		window[i] = float64(v) - mean

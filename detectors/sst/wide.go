@@ -31,7 +31,7 @@ func readWide(p *Params, x []float64) (m matrices) {
 	for _, v := range x {
 		m.bad = m.bad || v-v != 0
 	}
-	m.noPast, m.noCurrent = !centreSVD(h1, past, mean), !centreSVD(h2, current, mean)
+	m.noPast, m.noCurrent = !centreF64(h1, past, mean), !centreF64(h2, current, mean)
 	m.past, m.current = [][]float64{h1}, [][]float64{h2}
 	for i, v := range h1 {
 		m.floor += negligible * float64(min(i+1, len(h1)-i)) * v * v

@@ -364,7 +364,6 @@ func listOf(words []string) string {
 	return text
 }
 
-// answerJSON writes v, or the error as a Fault.
 // loader is an answer that may not be complete yet.
 type loader interface{ loads() bool }
 
@@ -372,6 +371,7 @@ func (l AnomalyList) loads() bool  { return l.Loading }
 func (l ShadowList) loads() bool   { return l.Loading }
 func (l FeedbackList) loads() bool { return l.Loading }
 
+// answerJSON writes v, or the error as a Fault.
 func answerJSON(w http.ResponseWriter, v any, err error) {
 	code := http.StatusOK
 	if err != nil {
