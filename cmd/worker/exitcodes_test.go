@@ -12,7 +12,7 @@ import (
 )
 
 // TestCrashCode: a crash of the Go runtime ends with a code that stands for nothing else, so that a restart policy can stop at faulty
-// settings and go on after a crash. The help and docs/commands.md name every code, and the docs what a policy should stop at.
+// settings and go on after a crash. The help and docs/operations.md name every code, and the docs what a policy should stop at.
 func TestCrashCode(t *testing.T) {
 	const crash = "ODRADEK_TEST_CRASH"
 	if os.Getenv(crash) != "" {
@@ -39,7 +39,7 @@ func TestCrashCode(t *testing.T) {
 		t.Errorf("faulty settings end with %d", code)
 	}
 	persist := []int{exitFenced, exitRefused, exitUsage}
-	for file, mark := range map[string]string{"../../docs/commands.md": "| %d |", "../../docs/operations/start.md": ""} {
+	for file, mark := range map[string]string{"../../docs/operations.md": "| %d |", "../../docs/operations/start.md": ""} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

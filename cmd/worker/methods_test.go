@@ -12,7 +12,7 @@ import (
 	"odradek/detectors/knn"
 )
 
-// TestMethodsPage: the list of docs/methods.md names settings that exist, those of an op as its table has them, benchmarks that
+// TestMethodsPage: the table of docs/detectors.md names settings that exist, those of an op as its table has them, benchmarks that
 // exist, every op of the papers and every way to the top n.
 func TestMethodsPage(t *testing.T) {
 	read := func(path string) string {
@@ -20,7 +20,7 @@ func TestMethodsPage(t *testing.T) {
 		must(t, err)
 		return string(text)
 	}
-	list := read("docs/methods.md")
+	list := read("docs/detectors.md")
 	settings, benchmarks := read("docs/configuration.md"), read("cmd/bench/bench.go")
 	token := regexp.MustCompile("`[^`]+`")
 	rows := 0
@@ -85,36 +85,25 @@ func TestMethodsPage(t *testing.T) {
 	}
 }
 
-// TestTables: the table of docs/commands.md has every command of the worker, README's table of faults every op, and neither
-// anything else.
+// TestTables: README's table of faults has every op, and nothing else.
 func TestTables(t *testing.T) {
-	names := func(page, heading, row, name string) (names []string) {
-		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(page)))
-		must(t, err)
-		_, section, _ := strings.Cut("\n"+string(text), "\n"+heading+"\n")
-		section, _, _ = strings.Cut(section, "\n#")
-		for _, cells := range regexp.MustCompile(row).FindAllString(section, -1) {
-			for _, m := range regexp.MustCompile(name).FindAllStringSubmatch(cells, -1) {
-				names = append(names, m[1])
-			}
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	must(t, err)
+	_, section, _ := strings.Cut(string(text), "\n## Ops by fault\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	var got []string
+	for _, row := range regexp.MustCompile(`(?m)^\| .*`).FindAllString(section, -1) {
+		for _, m := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(row, -1) {
+			got = append(got, m[1])
 		}
-		slices.Sort(names)
-		return slices.Compact(names)
 	}
-	var named []string
-	for _, c := range commands() {
-		named = append(named, c.name)
-	}
-	slices.Sort(named)
-	if got := names("docs/commands.md", "# Commands", "(?m)^\\| `worker .*", "^\\| `worker ([a-z]+)"); !slices.Equal(got, named) {
-		t.Errorf("commands %v, want %v", got, named)
-	}
+	slices.Sort(got)
 	ops := []string{"ensemble"} // not in the table of ops: it combines scores of others
 	for _, o := range detectors.Ops() {
 		ops = append(ops, o.String())
 	}
 	slices.Sort(ops)
-	if got := names("README.md", "## Ops by fault", "(?m)^\\| .*", "`([a-z]+)`"); !slices.Equal(got, ops) {
+	if got = slices.Compact(got); !slices.Equal(got, ops) {
 		t.Errorf("ops %v, want %v", got, ops)
 	}
 }
