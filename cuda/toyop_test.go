@@ -147,8 +147,9 @@ var makeToyModule = sync.OnceValues(func() (dir string, err error) {
 	if err := line("cuda/plan/planner.go", "var plans = [...]*opPlan{\n", "\t&toyPlan,\n"); err != nil {
 		return "", err
 	}
+	// Without -trimpath the copy's folder is part of what is compiled, and nothing is found in the build cache.
 	for pkg, name := range map[string]string{"./cuda/kernels": "TestParams", "./cmd/internal/config": "TestConfigurationDoc"} {
-		generate := exec.Command("go", "test", "-vet=off", pkg, "-run", name, "-update")
+		generate := exec.Command("go", "test", "-trimpath", "-vet=off", pkg, "-run", name, "-update")
 		generate.Dir = dir
 		if out, err := generate.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%v: %w\n%s", generate.Args, err, out)
@@ -162,7 +163,7 @@ var copied string // the folder of the copy
 // goTest runs tests of a package of the copy, whose output must contain passed.
 func goTest(t *testing.T, dir string, env []string, pkg, name, passed string) {
 	t.Helper()
-	test := exec.Command("go", "test", "-vet=off", "-count=1", "-v", pkg, "-run", name)
+	test := exec.Command("go", "test", "-trimpath", "-vet=off", "-count=1", "-v", pkg, "-run", name)
 	test.Dir = dir
 	test.Env = append(os.Environ(), env...)
 	out, err := test.CombinedOutput()

@@ -1,0 +1,15 @@
+package config
+
+import "testing"
+
+// TestToy holds that the setting has its default, and that its limits are checked.
+func TestToy(t *testing.T) {
+	c, faults, _ := Parse(minimal())
+	if len(faults) > 0 || c.Program.Toy.String() != "1s" {
+		t.Errorf("%v, faults %v", c.Program.Toy, faults)
+	}
+	_, faults, _ = Parse(minimal("ODRADEK_TOY=2h"))
+	if len(faults) != 1 || faults[0].Name != "ODRADEK_TOY" {
+		t.Errorf("a time above the limit: %v", faults)
+	}
+}
