@@ -99,7 +99,7 @@ id=$(cut -d' ' -f1 step.log)
 
 title "Why"
 LINES_SHOWN=24 step "worker why $id"
-step "worker why $id -png why.png -html why.html -json | head -c 300"
+step "worker why $id -html why.html -json | head -c 300"
 
 title "Feedback"
 step "worker feedback false-alarm -anomaly $first -reason 'the door was open' -yes"

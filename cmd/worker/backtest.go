@@ -52,7 +52,6 @@ type backtestOptions struct {
 	data, series              string
 	labels, labelField        string
 	report, scores, anomalies string
-	heatmaps                  string
 	topic                     string
 	partitions, plots         int
 	inTopic, from, to         string
@@ -91,7 +90,6 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 		"file for the scores, .csv, .parquet or .avro; a name that ends with / is a folder of Parquet files, "+
 			"a partition each")
 	fs.StringVar(&o.anomalies, "anomalies", "", "file for the anomalies, .csv, .parquet or .avro")
-	fs.StringVar(&o.heatmaps, "heatmaps", "", "folder for the heatmaps of discords of the series that are drawn, as PNG and SVG files")
 	fs.StringVar(&o.topic, "topic", "backtest", "topic that the rows of files stand for: it is in the ids of anomalies")
 	fs.IntVar(&o.partitions, "partitions", 64, "partitions to which the rows of files are distributed, by series key")
 	fs.IntVar(&o.plots, "plots", 20, "series to draw in the report, at most")
@@ -162,17 +160,12 @@ func (o *backtestOptions) check(w io.Writer) int {
 		return bad("-partitions %d: use 1 to 4096", o.partitions)
 	case o.plots < 0 || o.plots > 1000:
 		return bad("-plots %d: use 0 to 1000", o.plots)
-	case o.report == "" && o.scores == "" && o.anomalies == "" && o.heatmaps == "" && o.toTopic == "":
-		return bad("nothing is to be written: give -report, -scores, -anomalies, -heatmaps or -to-topic")
+	case o.report == "" && o.scores == "" && o.anomalies == "" && o.toTopic == "":
+		return bad("nothing is to be written: give -report, -scores, -anomalies or -to-topic")
 	}
 	if o.report != "" { // checked now, because it is written at the end of a long run
 		if dir, err := os.Stat(filepath.Dir(o.report)); err != nil || !dir.IsDir() {
 			return bad("-report %s: there is no such folder; make it, or name another", o.report)
-		}
-	}
-	if o.heatmaps != "" {
-		if err := os.MkdirAll(o.heatmaps, 0o755); err != nil {
-			return bad("-heatmaps %s: %v; name a folder that can be made", o.heatmaps, err)
 		}
 	}
 	return exitOK
@@ -189,7 +182,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		return err
 	}
 	run := &backtest.Config{State: state, Plots: o.plots, Progress: new(backtest.Progress)}
-	if o.report == "" && o.heatmaps == "" {
+	if o.report == "" {
 		run.Plots = 0
 	}
 	state.Blocks = run.Plots > 0 // heatmaps are made of blocks
@@ -277,9 +270,6 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 			r.Settings = append(r.Settings, backtest.Setting{Detector: "detector " + name, Settings: changed})
 		}
 		err = errors.Join(err, writeReport(o.report, s, fields, r))
-	}
-	if o.heatmaps != "" {
-		err = errors.Join(err, s.WriteHeatmaps(o.heatmaps))
 	}
 	for _, line := range s.Lines(time.Since(began)) {
 		fmt.Fprintln(t.out, line)

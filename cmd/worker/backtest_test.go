@@ -365,8 +365,7 @@ func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []
 	}
 }
 
-// TestBacktestReportFolder: a report, or heatmaps, that could not be written in the end stop
-// the start.
+// TestBacktestReportFolder: a report that could not be written in the end stops the start.
 func TestBacktestReportFolder(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "in.csv")
@@ -379,12 +378,6 @@ func TestBacktestReportFolder(t *testing.T) {
 		if code != exitUsage || out.Len() > 0 || !strings.Contains(errs.String(), "no such folder") {
 			t.Errorf("%s: exit code %d after %q, %q", report, code, out.String(), errs.String())
 		}
-	}
-	var out, errs bytes.Buffer
-	code := terminal{&out, &errs, nil}.backtest(t.Context(), []string{"-in", input, "-quiet", "-report", "", "-heatmaps",
-		filepath.Join(input, "maps")})
-	if code != exitUsage || out.Len() > 0 || !strings.Contains(errs.String(), "-heatmaps") {
-		t.Errorf("heatmaps: exit code %d after %q, %q", code, out.String(), errs.String())
 	}
 }
 

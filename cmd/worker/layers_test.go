@@ -68,7 +68,6 @@ var homes = []struct {
 	{"github.com/bufbuild/protocompile/...", "schemas/protobuf", true},
 	{"google.golang.org/protobuf/...", "schemas/protobuf", true},
 	{"github.com/parquet-go/parquet-go/...", "cmd/internal/backtest cmd/bench/fleet", true},
-	{"gonum.org/v1/plot/...", "cmd/internal/backtest cmd/internal/why", false},
 	{"github.com/caarlos0/env/...", "cmd/internal/config", false},
 	{"github.com/prometheus/...", "processor processor/metrics cmd/internal/page cmd/worker", true},
 	{"go.opentelemetry.io/...", "cmd/worker", false},

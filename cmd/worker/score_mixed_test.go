@@ -77,8 +77,7 @@ func TestScoreOfMixedSeries(t *testing.T) {
 		tables := t.TempDir()
 		var out, errs bytes.Buffer
 		code := terminal{&out, &errs, preset}.backtest(t.Context(), []string{"-data", dir, "-series", series, "-quiet", "-report",
-			filepath.Join(tables, "r.html"), "-scores", filepath.Join(tables, "s.csv"), "-anomalies", filepath.Join(tables, "a.csv"),
-			"-heatmaps", filepath.Join(tables, "maps")})
+			filepath.Join(tables, "r.html"), "-scores", filepath.Join(tables, "s.csv"), "-anomalies", filepath.Join(tables, "a.csv")})
 		if code != exitOK {
 			t.Fatalf("%s: exit %d: %s", series, code, errs.String())
 		}

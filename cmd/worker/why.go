@@ -30,7 +30,7 @@ The settings are those of the workers. Nothing is written to Kafka, no group is 
 more, is in the records of the anomalies topic, on the page of a worker and in its API. docs/operations/why.md explains the output.`
 
 const whyExamples = `  worker why 6e1f0c2a91b4d07733a8f25b9c6d1e40
-  worker why 6e1f0c2a -png why.png -html why.html
+  worker why 6e1f0c2a -html why.html
   worker why -json -from 2026-01-31T08:00:00Z 6e1f0c2a | jq .verdict`
 
 // whyOptions are the flags of `why`.
@@ -41,7 +41,7 @@ type whyOptions struct {
 	from       string
 	maxRecords int64
 	maxBytes   string
-	png, html  string
+	html       string
 	asJSON     bool
 	timeout    time.Duration
 
@@ -90,8 +90,7 @@ func (t terminal) why(ctx context.Context, args []string) int {
 	fs.StringVar(&o.from, "from", "", "look only at anomalies written then and later, like 2026-01-31T08:00:00Z")
 	fs.Int64Var(&o.maxRecords, "max-records", 2_000_000, "records of the input to read back from the anomaly, at most")
 	fs.StringVar(&o.maxBytes, "max-bytes", "1GiB", "bytes of the input to read back, about, at most")
-	fs.StringVar(&o.png, "png", "", "file for a drawing")
-	fs.StringVar(&o.html, "html", "", "file for a page that needs nothing beside it")
+	fs.StringVar(&o.html, "html", "", "file for a page with drawings that needs nothing beside it")
 	fs.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -201,23 +200,14 @@ func selectMapping(w *why.Config, c *config.Config, registry *registry.Client) (
 	return nil
 }
 
-// write prints the report and writes its files.
+// write prints the report and writes its page.
 func (o *whyOptions) write(t terminal, r *why.Report) error {
-	for _, f := range []struct {
-		path  string
-		write func(*bytes.Buffer) error
-	}{
-		{o.png, func(b *bytes.Buffer) error { return r.WritePNG(b) }},
-		{o.html, func(b *bytes.Buffer) error { return r.WriteHTML(b) }},
-	} {
-		if f.path == "" {
-			continue
-		}
+	if o.html != "" {
 		var b bytes.Buffer
-		if err := f.write(&b); err != nil {
+		if err := r.WriteHTML(&b); err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.path, b.Bytes(), 0o644); err != nil { //nolint:gosec // a report for people
+		if err := os.WriteFile(o.html, b.Bytes(), 0o644); err != nil { //nolint:gosec // a report for people
 			return fmt.Errorf("why: %w", err)
 		}
 	}

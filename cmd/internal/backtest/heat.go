@@ -1,17 +1,11 @@
 package backtest
 
 import (
-	"bytes"
-	"encoding/base64"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"math"
 	"strings"
 
-	"gonum.org/v1/plot/palette/moreland"
-
+	"odradek/cmd/internal/chart"
 	"odradek/detectors"
 	"odradek/detectors/discord"
 	"odradek/processor/state"
@@ -27,11 +21,10 @@ type heat struct {
 }
 
 const (
-	heatRows    = 64   // most lengths with a row of their own
-	heatSeries  = 1000 // series of a lane that have heatmaps
-	heatOfCell  = 127. // steps of a cell for a normalised distance of 1
-	heatHeight  = 96   // in the report, in units of the SVG
-	heatColours = 64
+	heatRows   = 64   // most lengths with a row of their own
+	heatSeries = 1000 // series of a lane that have heatmaps
+	heatOfCell = 127. // steps of a cell for a normalised distance of 1
+	heatHeight = 96   // in the report, in units of the SVG
 )
 
 // block merges the heatmap of a window of detector d into that of the series. It ignores blocks
@@ -104,64 +97,32 @@ func (h *heat) distance(row, column int) float64 {
 	return math.NaN()
 }
 
-// colours range from blue for 0 to red for the largest distance.
-func (h *heat) colours() color.Palette {
-	m := moreland.SmoothBlueRed()
-	m.SetMin(0)
-	m.SetMax(max(1e-9, h.most()))
-	return m.Palette(heatColours).Colors()
-}
-
-// picture returns an image with a pixel for each cell of the first buckets, the largest
-// length on top.
-func (h *heat) picture(buckets int) *image.Paletted {
-	img := image.NewPaletted(image.Rect(0, 0, buckets, h.rows), append(color.Palette{color.Transparent}, h.colours()...))
-	scale := (heatColours - 1) / max(1e-9, h.most())
-	for row := range h.rows {
-		for x := range buckets {
-			if d := h.distance(row, x); d == d {
-				img.SetColorIndex(x, h.rows-1-row, uint8(1+math.Round(d*scale)))
-			}
-		}
-	}
-	return img
-}
-
 // heatPanel draws the heatmap of a detector for the report, below the scores and with their time axis.
-func (s *seriesTrack) heatPanel(h *heat, name string) (p Panel, err error) {
-	var pixels bytes.Buffer
-	buckets := s.buckets()
-	if err := png.Encode(&pixels, h.picture(buckets)); err != nil {
-		return p, fmt.Errorf("backtests: draw a heatmap: %w", err)
-	}
+func (s *seriesTrack) heatPanel(h *heat, name string) Panel {
 	var b strings.Builder
 	open(&b, heatHeight, "heatmap of "+name)
-	fmt.Fprintf(&b, `<image width="%d" height="%d" preserveAspectRatio="none" image-rendering="pixelated" href="data:image/png;base64,%s"/>`,
-		panelWidth, heatHeight, base64.StdEncoding.EncodeToString(pixels.Bytes()))
+	buckets := s.buckets()
+	fmt.Fprintf(&b, `<g transform="scale(%g %g)">%s</g>`, panelWidth/float64(buckets), heatHeight/float64(h.rows),
+		chart.Cells(buckets, h.rows, func(column, row int) float64 { return h.distance(row, column) }, 0, h.most()))
 	for _, l := range s.labels {
 		band(&b, "mark", s.x(l.From), s.x(l.To), heatHeight)
 	}
 	b.WriteString("</svg>")
 	return Panel{Title: fmt.Sprintf("discords of %s: lengths %d (below) to %d", name, h.Min, h.last()), Low: "normalised distance 0",
-		Top: number(math.Round(h.most()*100) / 100), SVG: drawn(&b)}, nil
+		Top: number(math.Round(h.most()*100) / 100), SVG: drawn(&b)}
 }
 
 // last returns the largest length.
 func (h *heat) last() int { return h.Min + (h.Max-h.Min)/max(1, h.Step)*max(1, h.Step) }
 
 // heatmaps returns the panels of the report.
-func (s *seriesTrack) heatmaps(detectors []string) (list []Panel, err error) {
+func (s *seriesTrack) heatmaps(detectors []string) (list []Panel) {
 	for d, h := range s.plot.heat {
-		if h == nil {
-			continue
+		if h != nil {
+			list = append(list, s.heatPanel(h, detectors[d]))
 		}
-		p, err := s.heatPanel(h, detectors[d])
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, p)
 	}
-	return list, nil
+	return list
 }
 
 // tellBlocks takes the blocks of tasks.

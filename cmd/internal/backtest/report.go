@@ -51,11 +51,8 @@ func (s *Summary) WriteReport(w io.Writer, fields []string, r Report) error {
 	r.Summary = s
 	for _, of := range s.plots {
 		names := of.detectors()
-		d := Drawing{Name: text(of.name), From: moment(of.first), To: moment(of.last), Samples: of.samples, Panels: of.panels(fields, names)}
-		var err error
-		if d.Heatmaps, err = of.heatmaps(names); err != nil {
-			return err
-		}
+		d := Drawing{Name: text(of.name), From: moment(of.first), To: moment(of.last), Samples: of.samples, Panels: of.panels(fields, names),
+			Heatmaps: of.heatmaps(names)}
 		for i := range of.dets {
 			d.Anomalies += of.dets[i].anomalies
 		}

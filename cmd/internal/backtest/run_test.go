@@ -261,8 +261,8 @@ func TestPlot(t *testing.T) {
 	p.values(0, []float64{1}) // far before the begin: into the first bucket
 }
 
-// TestHeatmaps finds a planted shape in the heatmap of its series, in the report and in
-// files, at its time and its lengths, and nothing where no discord is.
+// TestHeatmaps finds a planted shape in the heatmap of its series, which is in the report, at its time and its lengths, and
+// nothing where no discord is.
 func TestHeatmaps(t *testing.T) {
 	rng, dir := seedtest.New(t), t.TempDir()
 	const n, fault = 5000, 3300
@@ -305,7 +305,7 @@ func TestHeatmaps(t *testing.T) {
 			}
 		}
 		length := 30 + 15*row
-		if from := int(of.seconds(float64(at))) - int(of.seconds(0)); from < fault-length-2*wide || from > fault+20+2*wide {
+		if from := int(float64(at) * float64(int64(1)<<of.plot.width) / 1e6); from < fault-length-2*wide || from > fault+20+2*wide {
 			t.Errorf("length %d: the highest cell is of second %d, the fault is at %d", length, from, fault)
 		}
 	}
@@ -313,18 +313,9 @@ func TestHeatmaps(t *testing.T) {
 	if err := s.WriteReport(&page, []string{"value"}, Report{Title: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"discords of shapes: lengths 30 (below) to 60", `href="data:image/png;base64,`} {
+	for _, want := range []string{"discords of shapes: lengths 30 (below) to 60", `<path d="M`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %s", want)
-		}
-	}
-	if err := s.WriteHeatmaps(filepath.Join(dir, "h")); err != nil {
-		t.Fatal(err)
-	}
-	for name, begin := range map[string]string{"a_b-shapes.png": "\x89PNG", "a_b-shapes.svg": "<?xml"} {
-		b, err := os.ReadFile(filepath.Join(dir, "h", name))
-		if err != nil || !strings.HasPrefix(string(b), begin) {
-			t.Errorf("%s: %.10q, %v", name, b, err)
 		}
 	}
 }

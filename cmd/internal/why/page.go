@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"odradek/cmd/internal/chart"
 )
 
 //go:embed page.html
@@ -20,10 +22,6 @@ type section struct {
 
 // WriteHTML writes the report as one page that loads nothing else.
 func (r *Report) WriteHTML(w io.Writer) error {
-	picture, err := r.svg()
-	if err != nil {
-		return err
-	}
 	var sections []section
 	var add func(e *Explanation)
 	add = func(e *Explanation) {
@@ -40,9 +38,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if r.Silence != nil {
 		silence = r.Silence.lines()
 	}
-	err = page.Execute(w, map[string]any{
+	err := page.Execute(w, map[string]any{
 		"Title": r.Anomaly.summary(), "Facts": r.facts(), "Silence": silence, "Sections": sections,
-		"Picture": template.HTML(picture), //nolint:gosec // the library escapes the texts of an SVG
+		"Picture": template.HTML(chart.SVG(r.panels())), //nolint:gosec // SVG escapes its texts
 	})
 	if err != nil {
 		return fmt.Errorf("explain: %w", err)
