@@ -23,9 +23,10 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 	k.LastTime = time
 	out := Missing
 	set := k.Set
-	if d := &set.Windows[0].Detectors[0]; set.Simple && !d.Absent && d.Unread == nil {
+	if set.Simple {
 		sw := &set.Windows[0]
-		if v := values[sw.Columns[0]]; v-v == 0 {
+		d := &sw.Detectors[0]
+		if v := values[sw.Columns[0]]; v-v == 0 && !d.Absent && d.Unread == nil {
 			return f.foldOne(k, sw, time, offset, v, b)
 		}
 	}

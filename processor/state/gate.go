@@ -8,7 +8,6 @@ import (
 	"odradek/detectors"
 	"odradek/processor/state/checkpoint"
 	"odradek/processor/state/rules"
-	"odradek/processor/state/series"
 )
 
 // gate orders the steps of a sample where Fold takes its slow path. A sample's turn begins when it is folded or, for a
@@ -113,7 +112,7 @@ func (g *gate) weigh(sm *Sample) (held bool) {
 // folder.fold will return.
 func (g *gate) admit(sm *Sample) Outcome {
 	k := g.keys.Get(sm.Key)
-	if (k == nil || k.Set == series.None) && g.keys.sets.For(sm.Key) == nil {
+	if g.keys.sets.For(sm.Key) == nil && (k == nil || !g.readings.readBefore(sm.Key)) {
 		return Filtered
 	}
 	if g.readings.foreign || g.readings.unread != nil && g.readings.unread(sm.Key) {

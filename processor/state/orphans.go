@@ -40,6 +40,18 @@ func (s *orphans) close(k *Key, time, offset int64) {
 	s.judge.out.inTurn(func() { s.judge.closeOrphans(k, s.cfg.detectorOf, time, offset) })
 }
 
+// dropHeld drops the held samples of the keys that no detector reads any more, as loading such a key does.
+func (s *orphans) dropHeld() {
+	for _, k := range s.list {
+		if n := k.Held.Len(); k.Set == series.None && n > 0 {
+			s.keys.held.N -= n
+			s.keys.held.Drop(k.Held)
+			s.keys.Bytes -= k.Held.Bytes()
+			k.Held = nil
+		}
+	}
+}
+
 // drop removes a key from the list.
 func (s *orphans) drop(k *Key) {
 	s.list = slices.DeleteFunc(s.list, func(o *Key) bool { return o == k })

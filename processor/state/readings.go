@@ -21,6 +21,8 @@ type readings struct {
 	foreign    bool // samples of the reading in force are of other series
 	// unread reports the keys that no detector of the reading in force reads; nil: those of the configuration.
 	unread func(key []byte) bool
+	// unreadThen reports the same without regard to the configuration; nil: a detector of the reading in force reads all keys.
+	unreadThen func(key []byte) bool
 	// lost are the values that samples of the reading in force have lost since: a reading between it and the configured one
 	// had no such field. So samples that were held then had none either.
 	lost []int
@@ -210,8 +212,9 @@ func (r *readings) follow(in *rules.Reading, watermark int64) {
 // followKeys has detectors read the series that those of a reading read.
 func (r *readings) followKeys(in *rules.Reading) {
 	other := r.configured.OtherKeys(in)
+	r.unreadThen = unreadBy(in, func(*rules.DetectorReading) bool { return true })
 	if r.unread = nil; other {
-		r.unread = unreadBy(in, func(*rules.DetectorReading) bool { return true })
+		r.unread = r.unreadThen
 	}
 	for _, d := range r.s.dets {
 		if d.Unread, d.WindowUnread = nil, nil; d.Ensemble != nil || !other {
@@ -221,6 +224,13 @@ func (r *readings) followKeys(in *rules.Reading) {
 		d.Unread = unreadBy(in, func(o *rules.DetectorReading) bool { return o.Name == d.Name })
 		d.WindowUnread = unreadBy(in, func(o *rules.DetectorReading) bool { return o.Window == window })
 	}
+}
+
+// readBefore reports whether a replay folds the samples of a key that no configured detector reads: whether a detector read them
+// that has been removed since, or reads other keys now. Such a key has no windows, but its anomalies are to be closed, and the
+// end of its silence and the order of evictions follow from its last sample.
+func (r *readings) readBefore(key []byte) bool {
+	return r.s.journal.Replaying && r.inForce != &r.configured && (r.unreadThen == nil || !r.unreadThen(key))
 }
 
 // unreadBy returns a test of the keys that none of some detectors of a reading reads; nil where one of them reads all.

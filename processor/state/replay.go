@@ -30,6 +30,7 @@ func (s *State) EndReplay() {
 		panic("state: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.Suspects.endReplay()
+	s.orphans.dropHeld()
 	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.Suspects.floor(s.next))
 	s.readings.rebuild(s.next)

@@ -231,13 +231,9 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 		})
 		do("window", 8, func() { c.Windows[r.IntN(len(c.Windows))].Fingerprint = uint64(9000 + try) })
 		do("removed detector", 8, func() {
-			i := r.IntN(len(c.Detectors))
-			left := slices.Delete(slices.Clone(c.Detectors), i, i+1)
-			// A series that no detector reads any more keeps the offset and the time of its last sample as its last snapshot has
-			// them: a replay passes by its records, so the state and the start of its silence are others than after a drain. This is
-			// a defect; until it is mended, a detector that reads all series stays.
-			if slices.ContainsFunc(left, func(d series.DetectorConfig) bool { return d.Keys == nil }) {
-				c.Detectors = left
+			if len(c.Detectors) > 1 {
+				i := r.IntN(len(c.Detectors))
+				c.Detectors = slices.Delete(c.Detectors, i, i+1)
 			}
 		})
 	}
@@ -328,6 +324,7 @@ func TestSettingsInSequence(t *testing.T) {
 			}
 		}
 		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
+		byPatterns(cfg, plainNames(w.log))
 		configs, trail := []*Config{cfg}, []string{"first"}
 		for len(configs) < 6 {
 			next, what := otherSettings(r, configs[len(configs)-1], cfg, 100*try+len(configs))
@@ -396,6 +393,74 @@ func compareInSequence(t *testing.T, r *rand.Rand, w *world, configs []*Config, 
 	return killed.replayed
 }
 
+// TestRemovedDetectorAfterACrash: the detector that reads all series is removed while the worker that is killed has records to read
+// again. What no other detector reads is followed by the replay all the same: the silences of these series end at the same
+// times, and the same keys are evicted.
+func TestRemovedDetectorAfterACrash(t *testing.T) {
+	r := seedtest.New(t)
+	replayed := 0
+	for tries := 0; tries < 100; {
+		cfg := randomConfig(r)
+		if len(cfg.Detectors) < 2 || slices.ContainsFunc(cfg.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble != nil }) ||
+			slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil }) {
+			continue
+		}
+		tries++
+		cfg.DropMismatched = true
+		cfg.Silence = 1 + r.Int64N(1500)
+		for i := range cfg.Dim {
+			cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
+		}
+		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
+		names := plainNames(w.log)
+		for i := range cfg.Detectors {
+			d := &cfg.Detectors[i]
+			d.Threshold, d.Guard, d.Events, d.Shadow = nil, nil, nil, false
+			d.Keys, d.Patterns = nil, nil
+			for _, name := range names {
+				if i > 0 && r.IntN(3) > 0 {
+					d.Patterns = append(d.Patterns, "!"+name)
+				}
+			}
+			d.Keys, _ = rules.Selection(d.Patterns)
+		}
+		c := *cfg
+		c.Detectors = slices.Clone(c.Detectors)[1:]
+		if c.Check() != nil {
+			continue
+		}
+		replayed += compareInSequence(t, r, w, []*Config{cfg, &c}, []string{"first", "removed detector"})
+	}
+	if replayed == 0 {
+		t.Error("nothing was replayed")
+	}
+}
+
+// plainNames returns the keys of a log that a pattern can name.
+func plainNames(log []Sample) (names []string) {
+	for i := range log {
+		name := string(log[i].Key)
+		if !slices.Contains(names, name) && utf8.ValidString(name) && name != "" && !strings.ContainsAny(name, "*?!") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// byPatterns has the detectors that do not read all keys leave out those of names that they do not read, by patterns: a replay
+// knows which keys a removed detector has read by its patterns alone.
+func byPatterns(cfg *Config, names []string) {
+	for i := range cfg.Detectors {
+		d := &cfg.Detectors[i]
+		for _, name := range names {
+			if d.Keys != nil && !d.Keys([]byte(name)) {
+				d.Patterns = append(d.Patterns, "!"+name)
+			}
+		}
+		d.Keys, _ = rules.Selection(d.Patterns)
+	}
+}
+
 // TestKeysAfterACrash: a detector gets other patterns of the series that it reads, while the worker that is killed has records to
 // replay. These go to the series and windows that read them when they were live, as after a drain.
 func TestKeysAfterACrash(t *testing.T) {
@@ -418,13 +483,7 @@ func TestKeysAfterACrash(t *testing.T) {
 			cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
 		}
 		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
-		var names []string
-		for i := range w.log {
-			name := string(w.log[i].Key)
-			if !slices.Contains(names, name) && utf8.ValidString(name) && name != "" && !strings.ContainsAny(name, "*?!") {
-				names = append(names, name)
-			}
-		}
+		names := plainNames(w.log)
 		if len(names) == 0 {
 			continue
 		}
