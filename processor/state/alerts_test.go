@@ -301,6 +301,46 @@ func TestOpenWhenTheConfigurationChanges(t *testing.T) {
 	}
 }
 
+// TestEvictedBeforeTheFirstSample: a key with an anomaly that nothing continues may be evicted before the first live sample has
+// closed it. The eviction closes it, once, and no sample comes back to the key.
+func TestEvictedBeforeTheFirstSample(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		change     func(*Config)
+	}{
+		{"removed", "a/high(-2) close removed@4#4 r2", func(c *Config) { c.Detectors[0].Name, c.Detectors[0].Fingerprint = "other", 8 }},
+		{"nothing looks at the key", "a/high(0) close removed@4#4 r2", func(c *Config) {
+			c.Detectors[0].Keys = func(k []byte) bool { return k[0] == 'b' }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := removed(t, c.change)
+			cfg, before := x.s.cfg, x.s.Export(nil)
+			for range 2 {
+				if err := x.s.Rollback(x.offset); err != nil || !bytes.Equal(before, x.s.Export(nil)) {
+					t.Fatalf("rolled back to another state: %v", err)
+				}
+				x.s.Keys.Trim(x.s.Bytes()-1, x.offset)
+				x.fold("b 5 0")
+				x.want(c.want)
+				x.offset--
+			}
+			x.offset++
+			x.commit()
+			x.all()
+			if x.s.Keys.Get([]byte("a")) != nil || x.s.Keys.Len() != 1 {
+				t.Errorf("%d keys", x.s.Keys.Len())
+			}
+			after := x.s.Export(nil)
+			if x.restart(cfg); !bytes.Equal(after, x.s.Export(nil)) {
+				t.Error("restored to another state")
+			}
+			x.fold("b 6 0")
+			x.want()
+		})
+	}
+}
+
 func TestSilenceThatIsNotConfiguredAnyMore(t *testing.T) {
 	cfg := watched()
 	cfg.Silence = 10

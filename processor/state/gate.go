@@ -68,7 +68,7 @@ func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
 	} else {
 		g.line = append(g.line, turn{attached{Sample: *sm}, g.admit(sm)})
 	}
-	if len(g.orphans.list) > 0 && !g.journal.Replaying && !suspect {
+	if len(g.orphans.orphaned) > 0 && !g.journal.Replaying && !suspect {
 		g.orphans.closeAll(sm)
 	}
 	g.outcome = Held

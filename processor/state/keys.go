@@ -27,6 +27,7 @@ type Keys struct {
 	decisions *rules.DecisionLog
 	records   *checkpoint.Writer
 	judge     *judge
+	orphans   *orphans
 	evictor   evictor[*Key]
 	refusing  refusing
 }
@@ -135,6 +136,7 @@ func (s *Keys) end(k *Key, reason anomaly.Reason, offset int64) {
 		return
 	}
 	wm := s.at.watermark()
+	s.orphans.close(k, wm, offset)
 	if len(a.Detectors) > 0 {
 		s.judge.out.inTurn(func() { s.judge.endAlerts(k, reason, wm, offset) })
 	}

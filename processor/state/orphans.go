@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 
 	"odradek/processor/anomaly"
@@ -8,32 +9,32 @@ import (
 )
 
 // orphans are the keys with orphaned anomalies: their detector was removed, or has another
-// fingerprint now, so nothing continues them. The first live sample after a restore closes them.
+// fingerprint now, so nothing continues them. The first live sample after a restore closes them, or an eviction before it.
 type orphans struct {
-	list    []*Key
-	cfg     *Config
-	keys    *Keys
-	judge   *judge
-	journal *journal
-	edits   edits
+	orphaned map[*Key]struct{}
+	cfg      *Config
+	keys     *Keys
+	judge    *judge
+	journal  *journal
+	edits    edits
 }
 
 // closeAll closes the anomalies with a live sample. A key without detectors is forgotten.
 func (s *orphans) closeAll(sm *Sample) {
-	list := s.list
-	slices.SortFunc(list, series.ByName)
-	for _, k := range list {
+	for _, k := range slices.SortedFunc(maps.Keys(s.orphaned), series.ByName) {
 		s.close(k, sm.Time, sm.Offset)
 		if k.Set == series.None {
 			s.keys.evict(k, sm.Offset, anomaly.DetectorRemoved)
 		}
 	}
-	clear(list)
-	s.list = list[:0]
 }
 
-// close closes the orphaned anomalies of a key, after what another reading has released of held samples.
+// close closes the orphaned anomalies of a key, if it has any, after what another reading has released of held samples.
 func (s *orphans) close(k *Key, time, offset int64) {
+	if _, has := s.orphaned[k]; !has {
+		return
+	}
+	delete(s.orphaned, k)
 	if k.Unit != uint32(s.journal.Number) {
 		s.edits.touch(k)
 	}
@@ -42,7 +43,7 @@ func (s *orphans) close(k *Key, time, offset int64) {
 
 // dropHeld drops the held samples of the keys that no detector reads any more, as loading such a key does.
 func (s *orphans) dropHeld() {
-	for _, k := range s.list {
+	for k := range s.orphaned {
 		if n := k.Held.Len(); k.Set == series.None && n > 0 {
 			s.keys.held.N -= n
 			s.keys.held.Drop(k.Held)
@@ -52,17 +53,12 @@ func (s *orphans) dropHeld() {
 	}
 }
 
-// drop removes a key from the list.
-func (s *orphans) drop(k *Key) {
-	s.list = slices.DeleteFunc(s.list, func(o *Key) bool { return o == k })
-}
-
-// rebuild lists the keys.
+// rebuild finds the keys.
 func (s *orphans) rebuild() {
-	s.list = s.list[:0]
+	clear(s.orphaned)
 	for k := range s.keys.All {
 		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
-			s.list = append(s.list, k)
+			s.orphaned[k] = struct{}{}
 		}
 	}
 }

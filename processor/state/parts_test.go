@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/anomaly"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
@@ -138,9 +139,10 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestOrphans: the list is that of the keys with anomalies that nothing continues.
+// TestOrphans finds the keys with anomalies that nothing continues.
 func TestOrphans(t *testing.T) {
 	s := New(benchConfig(4, 1))
+	s.Mark(0)
 	list := map[string]*Key{}
 	for _, name := range []string{"a", "b", "c"} {
 		k := series.NewKey([]byte(name), series.None)
@@ -152,9 +154,9 @@ func TestOrphans(t *testing.T) {
 		list[name] = k
 	}
 	s.orphans.rebuild()
-	s.orphans.drop(list["a"])
-	if l := s.orphans.list; len(l) != 1 || l[0] != list["c"] {
-		t.Errorf("orphans %v, not just c", l)
+	s.Keys.evict(list["a"], 0, anomaly.Expired)
+	if _, has := s.orphans.orphaned[list["c"]]; !has || len(s.orphans.orphaned) != 1 {
+		t.Errorf("orphans %v, not just c", s.orphans.orphaned)
 	}
 	if got := s.cfg.detectorOf(&list["c"].Alerts.Orphans[0]); got != RemovedDetector {
 		t.Errorf("the detector of an orphan is %d", got)

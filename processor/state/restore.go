@@ -46,7 +46,6 @@ type Restore struct {
 	at        *position
 	journal   *journal
 	keys      *Keys
-	orphans   *orphans
 	suspects  *Suspects
 	decisions *Decisions
 	advances  *Advances
@@ -196,10 +195,6 @@ func (s *Restore) Shed(offset int64) (n int) {
 	for _, k := range s.dropped {
 		if k.Dead {
 			continue
-		}
-		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
-			s.orphans.close(k, s.at.maxTime, offset)
-			s.orphans.drop(k)
 		}
 		s.keys.evict(k, offset, anomaly.Evicted)
 		n++

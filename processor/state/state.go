@@ -354,7 +354,7 @@ func compose(s *State) {
 	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out, s.silences.mutes = at, journal, edits, &s.Output, &s.mutes
 	s.Keys = Keys{
 		KeyTable: series.NewKeyTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
-		silences: &s.silences, decisions: s.Decisions.log, records: &s.records, judge: &s.judge,
+		silences: &s.silences, decisions: s.Decisions.log, records: &s.records, judge: &s.judge, orphans: &s.orphans,
 	}
 	s.Keys.evictor = s.Keys.newEvictor(cfg.TTL)
 	s.reverter = reverter{
@@ -363,9 +363,9 @@ func compose(s *State) {
 		decisions: s.Decisions.log,
 	}
 	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.Decisions.log}
-	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
+	s.orphans = orphans{orphaned: map[*Key]struct{}{}, cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
 	s.Restore = Restore{
-		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, orphans: &s.orphans, suspects: &s.Suspects,
+		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, suspects: &s.Suspects,
 		decisions: &s.Decisions, advances: &s.Advances, readings: &s.readings,
 	}
 	s.scoring = scoring{
@@ -396,6 +396,6 @@ func (s *State) Bytes() int64 {
 // route chooses between the two ways through Fold.
 func (s *State) route() {
 	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
-		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
+		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.orphaned) > 0 ||
 		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

@@ -733,8 +733,8 @@ func (x *run) invariants(s *State) {
 	if at := min(s.Keys.evictor.Next(), s.silences.watch.Next()); s.sweepAt != at {
 		x.t.Fatalf("the next sweep is at %d, due at %d", s.sweepAt, at)
 	}
-	if silent != s.silences.n || len(s.orphans.list) > 0 {
-		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphans.list))
+	if silent != s.silences.n || len(s.orphans.orphaned) > 0 {
+		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphans.orphaned))
 	}
 	if size != s.Keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
 		s.Keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.Keys.Len() > max(x.w.cfg.MaxKeys, jurors+1) {
