@@ -9,17 +9,17 @@ import (
 	"odradek/schemas/output"
 )
 
-// This file writes what the worker publishes: a table of topics (Table), the
+// This file writes what the worker publishes: a table of topics (Outputs), the
 // encoders that turn a partition's results into their records (Writer), and the
 // record batches of one transaction (Payload).
 //
 // It knows no cycle and no commit. A partition has its Writer add to the Payload that is
 // open; the commit sends its batches.
 
-// Output names a topic that the worker writes: a row of Table.
+// Output names a topic that the worker writes: a row of Outputs.
 type Output int
 
-// The rows of Table.
+// The rows of Outputs.
 const (
 	Scores Output = iota
 	Anomalies
@@ -63,7 +63,7 @@ type TopicSpec struct {
 // TopicNames are topic names by Output; "" where the topic is not written.
 type TopicNames [outputCount]string
 
-// SchemaIDs are the registry's ids of the schemas of Table, by Output; output.SingleObject without a
+// SchemaIDs are the registry's ids of the schemas of Outputs, by Output; output.SingleObject without a
 // registry, output.JSON where the records are JSON.
 type SchemaIDs [outputCount]int32
 
