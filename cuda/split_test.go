@@ -32,8 +32,8 @@ func indices(n int) (d []int) {
 	return d
 }
 
-// TestSplit runs the suite of all executors with batches that are split; TestConformance compares the
-// results of a Go child with the definitions. Whether a batch of the suite can be cut, and into how
+// TestSplit runs the suite of all executors with batches that are split, under the race detector in CI; TestConformance,
+// which CI runs without it, compares the results of a Go child with the definitions. Whether a batch of the suite can be cut, and into how
 // many parts, depends on its chains; a batch that can always be cut tests that every device has its
 // part.
 func TestSplit(t *testing.T) {
@@ -42,9 +42,9 @@ func TestSplit(t *testing.T) {
 		t.Run(strconv.Itoa(devices), func(t *testing.T) {
 			o := goChildOptions(t, "flag")
 			o.Devices = indices(devices)
-			without := []string{"definitions", "concurrent"}
+			without := []string{"definitions"}
 			if devices > 2 {
-				without = append(without, "sizes", "cancelled")
+				without = append(without, "sizes", "concurrent", "cancelled")
 			}
 			executortest.Run(t, func() detectors.Executor { return checked{open(t, o), t, noFault} }, without...)
 			const keys, chain, runs = 40, 3, 2
