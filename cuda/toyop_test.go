@@ -20,7 +20,7 @@ import (
 // toyOp is a method in three files (testdata/toyop), which needs two more lines.
 var toyOp = struct{ files, lines, generated []string }{
 	files:     []string{"cuda/kernels/toy.cu", "cuda/plan/toy.go", "detectors/ops/toy/toy.go"},
-	lines:     []string{"cuda/plan/planner.go", "detectors/ops/ops.go"},
+	lines:     []string{"cuda/plan/ops.go", "detectors/ops/ops.go"},
 	generated: []string{"cuda/kernels/toy_params.h", "docs/configuration.md"},
 }
 
@@ -63,7 +63,7 @@ func TestToyOpEmulated(t *testing.T) {
 	emulating(t)
 	dir := toyModule(t)
 	// Without the other ops' plans, their kernels, which take a minute, are not built.
-	plans := filepath.Join(dir, "cuda/plan/planner.go")
+	plans := filepath.Join(dir, "cuda/plan/ops.go")
 	text, err := os.ReadFile(plans)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ var makeToyModule = sync.OnceValues(func() (dir string, err error) {
 	if err := line("detectors/ops/ops.go", "\t// Ops without shapes.\n", "\t_ \"odradek/detectors/ops/toy\"\n"); err != nil {
 		return "", err
 	}
-	if err := line("cuda/plan/planner.go", "var plans = [...]*opPlan{\n", "\t&toyPlan,\n"); err != nil {
+	if err := line("cuda/plan/ops.go", "var plans = [...]*opPlan{\n", "\t&toyPlan,\n"); err != nil {
 		return "", err
 	}
 	// Without -trimpath the copy's folder is part of what is compiled, and nothing is found in the build cache.

@@ -226,7 +226,7 @@ func TestLayersBite(t *testing.T) {
 		{"detectors/lof/lof.go", "unsafe", false},
 		{"cuda/executor.go", "odradek/processor", false},
 		{"cuda/executor.go", "C", false},
-		{"cuda/plan/write.go", "os", false},
+		{"cuda/plan/planner.go", "os", false},
 		{"cmd/worker/run.go", "odradek/cmd/bench/ops", false},
 		{"cmd/worker/run.go", "github.com/caarlos0/env/v10", false},
 		{"cmd/internal/why/why.go", "odradek/cuda", false},

@@ -1,5 +1,5 @@
 // The memory of a batch as kernels read it. A test compares it with Go's detectors.Task and
-// cuda/plan/planner.go.
+// cuda/plan/request.go.
 #pragma once
 #include <stdint.h>
 

@@ -94,6 +94,20 @@ func (p *segments) Device() int {
 	return n
 }
 
+// Work estimates a device's time for the plan, in nanoseconds: its arithmetic plus copies of the given
+// bytes, which overlap only among batches.
+func (p *segments) Work(bytes int) int64 {
+	return int64(p.cost) + chainWeight*int64(p.longest) + int64(bytes)/copyRate
+}
+
+// chainWeight is the approximate number of chains that a device computes at once: a single chain costs
+// that factor more than its share of a full device. copyRate is the bytes a nanosecond to or from a
+// device (PCIe of the fifth generation, measured).
+const (
+	chainWeight = 128
+	copyRate    = 50
+)
+
 // sort orders the segments by wave and class, of which there are classes, then by falling cost in steps of an eighth, then by
 // index. It is a counting sort, since there may be 100,000.
 func (p *segments) sort(classes int) {
