@@ -5,9 +5,7 @@ package cuda
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,21 +30,15 @@ const maxParts = 16
 
 // attempt is a plan sent to a device, and its outcome.
 type attempt struct {
-	plan *plan.Planner
-	d    *child.Device
-	c    *child.Process
-	load int64 // planned work, part of the device's Load, ns
-
+	plan   *plan.Planner
+	device *child.Device
+	child  *child.Process
+	load   int64      // planned work, part of the device's Load, ns
 	models [][32]byte // in use on the device
 
+	status       []uint32 // of the plan's tasks
 	refused, err error
 	stuck        bool // the device's child does not end
-}
-
-// part is an attempt to execute a part of a plan.
-type part struct {
-	attempt
-	plan.Part
 }
 
 // dispatcher executes plans on devices.
@@ -54,6 +46,7 @@ type dispatcher struct {
 	devices       devices
 	memories      *memories
 	log           *slog.Logger
+	wait          bool // a batch may wait for a device
 	lost, refused atomic.Uint64
 
 	logging       sync.Mutex
@@ -64,95 +57,111 @@ type dispatcher struct {
 // device. After them the CPU scores it, or it waits for a device.
 const mostLosses = 2
 
+// next is how a batch goes on after a round on devices.
+type next int
+
+const (
+	nextRound  next = iota // the CPU scores its tasks of this round, then the others are planned again
+	restOnCPU              // the CPU scores all that is left, from the next round on
+	batchOnCPU             // the CPU scores the whole batch
+	startAgain             // no device has scored a task: the batch waits for one, or the CPU scores it
+)
+
 // dispatch executes the plan of this round: on all idle devices where splitting
-// pays, or on the device with the least work. The tasks of a lost device
-// wait for the next round. taken is false where no device takes the plan, or none may. The error is
-// that of ctx.
-func (e *dispatcher) dispatch(ctx context.Context, h *batchState) (taken bool, err error) {
-	attempts := e.split(h)
-	if attempts == nil {
-		attempts = e.whole(h)
+// pays, or on the device with the least work. The error is that of ctx.
+func (d *dispatcher) dispatch(ctx context.Context, h *batchState) (next, error) {
+	h.attempts, h.divided = h.attempts[:0], false
+	if len(d.devices) < 2 || !d.split(h) {
+		d.whole(h)
 	}
-	if attempts == nil {
-		return false, nil
+	execute := func(t *attempt) {
+		t.status, t.refused, t.err = t.device.Execute(ctx, t.child, &h.memory.Memory, &t.plan.Request)
+		t.stuck = t.err != nil && t.child.Failed() != nil && !t.child.Gone()
 	}
-	run := func(t *attempt) {
-		t.refused, t.err = e.onChild(ctx, t.d, t.c, h.memory, t.plan.Request())
-		t.stuck = t.err != nil && t.c.Failed() != nil && !t.c.Ends()
-	}
-	if len(attempts) == 1 {
-		run(attempts[0])
+	if len(h.attempts) == 1 {
+		execute(h.attempts[0])
 	} else {
 		var wait sync.WaitGroup
-		for _, t := range attempts {
-			wait.Go(func() { run(t) })
+		for _, t := range h.attempts {
+			wait.Go(func() { execute(t) })
 		}
 		wait.Wait()
 	}
-	release(attempts, true)
-	return e.outcome(ctx, h, attempts)
+	return d.outcome(ctx, h)
 }
 
-// outcome records the results of this round's plan. Scored tasks are done, declined ones go to the CPU,
-// those of a lost device wait for the next round, and a part without room goes to the CPU.
-func (e *dispatcher) outcome(ctx context.Context, h *batchState, attempts []*attempt) (taken bool, err error) {
-	p, whole := &h.plan, len(attempts) == 1
-	stuck := false
-	taken = true
+// outcome records the results of this round's attempts. Scored tasks are done, declined ones go to the CPU,
+// those of a lost device wait for the next round, and a part without room goes to the CPU. Without an attempt
+// no device takes the plan, or none may.
+func (d *dispatcher) outcome(ctx context.Context, h *batchState) (n next, err error) {
+	release(h.attempts, true)
+	progress, whole := &h.plan.Progress, len(h.attempts) == 1
+	taken, stuck := len(h.attempts) > 0, false
 	var portions []*plan.Planner // of a divided plan, done
-	for _, t := range attempts {
+	for _, t := range h.attempts {
 		switch {
 		case t.refused != nil:
-			e.refuse(h, t.refused)
+			d.refuse(h, t.refused)
 			if taken = taken && !whole; taken {
-				p.ToCPU(t.plan)
-				p.Lost(t.plan)
+				progress.ToCPU(t.plan)
+				progress.Lost(t.plan)
 			}
-		case t.err == nil && t.plan.Divided():
+		case t.err == nil && h.divided:
 			portions = append(portions, t.plan)
 		case t.err == nil:
-			p.ReadStatus(h.Batch, t.plan, h.memory.status(t.plan.Request()))
-		case ctx.Err() != nil && t.c.Failed() == nil:
+			progress.ReadStatus(h.batch, t.plan, t.status)
+		case ctx.Err() != nil && t.child.Failed() == nil:
 			err = t.err
 		default:
-			e.lost.Add(1)
+			d.lost.Add(1)
 			h.deaths++
 			if whole {
 				h.losses++
 			}
 			stuck = stuck || t.stuck
 			if taken {
-				p.Lost(t.plan)
+				progress.Lost(t.plan)
 			}
 		}
 	}
-	if len(portions) > 0 && len(portions) == len(attempts) {
-		p.ReadStatus(h.Batch, portions[0], plan.Merge(h.Batch, &h.memory.Memory, portions))
+	if len(portions) > 0 && len(portions) == len(h.attempts) {
+		progress.ReadStatus(h.batch, portions[0], plan.Merge(h.batch, &h.memory.Memory, portions))
 	}
-	if stuck && !e.memories.abandon(h) {
+	if stuck && !d.memories.abandon(h) {
 		taken = false // not in shared memory
 	}
-	return taken, err
+	switch {
+	case taken || err != nil:
+		return nextRound, err
+	case !h.refused && (progress.NoneDone() || d.wait):
+		return startAgain, nil
+	case progress.NoneDone():
+		return batchOnCPU, nil
+	}
+	progress.AllToCPU()
+	return restOnCPU, nil
 }
 
 // release subtracts attempts from their devices' load, and ends their use of models there.
 func release(attempts []*attempt, executed bool) {
 	for _, t := range attempts {
-		t.d.Load.Add(-t.load)
-		t.c.Models().Done(t.models, executed && t.err == nil && t.refused == nil)
-		t.models = nil
+		t.device.Load.Add(-t.load)
+		if t.models != nil {
+			t.child.Models().Done(t.models, executed && t.err == nil && t.refused == nil)
+			t.models = nil
+		}
 	}
 }
 
-// place finds places for the models that an attempt's plan needs on its device. It returns false where
+// placeModels finds places for the models that an attempt's plan needs on its device. It returns false where
 // there is no room.
-func (t *attempt) place(b *detectors.Batch) bool {
-	t.plan.Places = t.plan.Models(b)
-	for i := range t.plan.Places {
-		o := &t.plan.Places[i]
+func (t *attempt) placeModels(b *detectors.Batch) bool {
+	t.plan.Models = t.plan.ModelsOf(b)
+	for i := range t.plan.Models {
+		o := &t.plan.Models[i]
 		var ok bool
-		if o.At, o.Upload, ok = t.c.Models().Use(o.Model.Sum(), 4*len(o.Model.Words())); !ok {
-			t.c.Models().Done(t.models, false)
+		if o.At, o.Upload, ok = t.child.Models().Use(o.Model.Sum(), 4*len(o.Model.Words())); !ok {
+			t.child.Models().Done(t.models, false)
 			t.models = nil
 			return false
 		}
@@ -161,122 +170,68 @@ func (t *attempt) place(b *detectors.Batch) bool {
 	return true
 }
 
-// whole writes the plan of this round for the device with the least work; it returns nil where there
-// is none.
-func (e *dispatcher) whole(h *batchState) []*attempt {
+// whole writes the plan of this round for the device with the least work, if there is one.
+func (d *dispatcher) whole(h *batchState) {
 	p, t := &h.plan, &h.one
 	*t = attempt{plan: p}
 	if h.losses < mostLosses {
-		t.d, t.c = e.devices.pick()
+		t.device, t.child = d.devices.pick()
 	}
-	if t.d == nil {
-		return nil
+	if t.device == nil {
+		return
 	}
-	if !t.place(h.Batch) {
-		e.refuse(h, errors.New("its models are too large"))
-		return nil
+	if p.ReadsModels && !t.placeModels(h.batch) {
+		d.refuse(h, errors.New("its models are too large"))
+		return
 	}
-	t.plan.SMs = t.c.SMs
-	if !e.write(h, p) {
-		t.c.Models().Done(t.models, false)
-		e.refuse(h, errors.New("its plan is too large"))
-		return nil
+	p.SMs = t.child.SMs
+	if !d.write(h, p) {
+		release([]*attempt{t}, false)
+		d.refuse(h, errors.New("its plan is too large"))
+		return
 	}
-	t.load = h.work(p)
-	t.d.Load.Add(t.load)
-	h.attempts = append(h.attempts[:0], t)
-	return h.attempts
+	t.load = p.Work(h.batch)
+	t.device.Load.Add(t.load)
+	h.attempts = append(h.attempts, t)
 }
 
 // split writes parts of the plan of this round for all idle devices: portions of the work in each task, or runs of
-// tasks. It returns nil where fewer than two are idle, the plan is too small, or chains cross every cut.
-func (e *dispatcher) split(h *batchState) []*attempt {
+// tasks. It returns false where fewer than two are idle, the plan is too small, or chains cross every cut.
+func (d *dispatcher) split(h *batchState) bool {
 	p := &h.plan
-	if len(e.devices) < 2 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
-		return nil
+	if h.losses > 0 || !p.Progress.NoneDone() || p.Work(h.batch) < 2*leastPart {
+		return false
 	}
-	parts := e.devices.claim(h)
-	plans, cut := make([]*plan.Planner, len(parts)), make([]*plan.Part, len(parts))
-	h.attempts = h.attempts[:0]
-	for k, t := range parts {
-		plans[k], cut[k] = &t.Planner, &t.Part
-		h.attempts = append(h.attempts, &t.attempt)
+	d.devices.claim(h)
+	parts := make([]*plan.Planner, len(h.attempts))
+	for k, t := range h.attempts {
+		parts[k] = t.plan
+		t.plan.SMs = t.child.SMs
+	}
+	ok := len(parts) > 1
+	if ok {
+		h.divided = p.Divide(h.batch, &h.memory.Memory, parts)
+		ok = h.divided || p.Cut(h.batch, parts)
 	}
 	for _, t := range h.attempts {
-		t.plan.SMs = t.c.SMs
+		ok = ok && (!p.ReadsModels || t.placeModels(h.batch))
 	}
-	place := func(t *attempt) bool { return t.place(h.Batch) }
-	shared := len(parts) > 1 && (plan.Divide(p, h.Batch, &h.memory.Memory, cut) || p.Cut(h.Batch, cut))
-	if !shared || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
+	if !ok || !d.write(h, parts...) || !plan.Apart(parts) {
 		release(h.attempts, false)
-		return nil
+		h.attempts, h.divided = h.attempts[:0], false
+		return false
 	}
-	return h.attempts
-}
-
-// all reports whether do returns true for every attempt, and stops at the first false.
-func all(attempts []*attempt, do func(*attempt) bool) bool {
-	return !slices.ContainsFunc(attempts, func(t *attempt) bool { return !do(t) })
-}
-
-// notWritten is the status word before the device has written it.
-const notWritten = 0xffffffff
-
-// work estimates the time of a plan of the batch on a device, in nanoseconds.
-func (h *batchState) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(h.Out))) }
-
-// mapTime is the time allowed for locking a batch's memory: 1 GiB takes 0.3 s.
-const mapTime = 5 * time.Second
-
-// onChild executes a request on a child. It returns the error of ctx, or one after which the child must
-// be replaced. Without an error, the status words are valid.
-func (e *dispatcher) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (
-	refused, err error,
-) {
-	l, err := c.Take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Give(l)
-	if refused, err = c.Map(l, m.ID, len(m.Bytes), m.path(), time.Now().Add(d.Allowance()+mapTime)); refused != nil || err != nil {
-		return refused, err
-	}
-	if q.Models > 0 {
-		if refused, err = c.TakeModels(l, time.Now().Add(d.Allowance())); refused != nil || err != nil {
-			return refused, err
-		}
-	}
-	status := m.status(q)
-	for i := range status {
-		status[i] = notWritten
-	}
-	allowance := d.Allowance()
-	q.RoundLimit = uint64(allowance)
-	r, err := c.Ask(l, &child.Request{Kind: child.KindExecute, Request: *q}, time.Now().Add(allowance*time.Duration(max(q.Rounds, 1))))
-	if err != nil {
-		return nil, err
-	}
-	if r.Code != child.CodeOK {
-		return errors.New(r.Text), nil
-	}
-	for k, s := range status {
-		if s > plan.StatusLeft && s != plan.StatusMore {
-			c.Fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
-			return nil, c.Failed()
-		}
-	}
-	d.Count(len(status)-q.Later, r.Nanos)
-	return nil, nil
+	return true
 }
 
 // write writes plans without common tasks after the used part of In, each with its request. It returns
 // false where there is no room.
-func (e *dispatcher) write(h *batchState, plans ...*plan.Planner) bool {
+func (d *dispatcher) write(h *batchState, plans ...*plan.Planner) bool {
 	for {
 		m := h.memory
-		end, status := plan.Align(4*len(h.In)), m.Out+plan.Align(4*len(h.Out))
+		end, status := plan.Align(4*len(h.batch.In)), m.Out+plan.Align(4*len(h.batch.Out))
 		for _, p := range plans {
-			if end, status = p.Write(h.Batch, &m.Memory, end, status); end > m.Out {
+			if end, status = p.Write(h.batch, &m.Memory, end, status); end > m.Out {
 				break
 			}
 		}
@@ -285,24 +240,61 @@ func (e *dispatcher) write(h *batchState, plans ...*plan.Planner) bool {
 		}
 		bigger := m.limits
 		bigger.tasks += (end - m.Out + planBytes - 1) / planBytes
-		if e.memories.move(h, bigger, false) != nil {
+		if d.memories.move(h, bigger, false) != nil {
 			return false
 		}
 	}
 }
 
 // refuse counts and logs a batch that finds no room.
-func (e *dispatcher) refuse(h *batchState, why error) {
-	e.refused.Add(1)
+func (d *dispatcher) refuse(h *batchState, why error) {
+	d.refused.Add(1)
 	h.refused = true
-	e.logging.Lock()
-	quiet := time.Since(e.refusalLogged) < time.Minute
+	d.logging.Lock()
+	quiet := time.Since(d.refusalLogged) < time.Minute
 	if !quiet {
-		e.refusalLogged = time.Now()
+		d.refusalLogged = time.Now()
 	}
-	e.logging.Unlock()
+	d.logging.Unlock()
 	if !quiet {
-		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes",
-			4*(len(h.In)+len(h.Out)))
+		d.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.batch.Tasks), "bytes",
+			4*(len(h.batch.In)+len(h.batch.Out)))
+	}
+}
+
+// devices are the devices of an Executor.
+type devices []*child.Device
+
+// pick returns the device in service with the least work, and its child; nil where none is in service.
+func (ds devices) pick() (best *child.Device, c *child.Process) {
+	for _, d := range ds {
+		if s := d.Healthy(); s != nil && (best == nil || d.Load.Load() < best.Load.Load()) {
+			best, c = d, s
+		}
+	}
+	return best, c
+}
+
+// claim makes attempts on idle devices in service, as many as the work of the batch's plan is enough for, each with an
+// equal share of it.
+func (ds devices) claim(h *batchState) {
+	work := h.plan.Work(h.batch)
+	most := min(int(work/leastPart), maxParts)
+	for _, d := range ds {
+		c, n := d.Healthy(), len(h.attempts)
+		if n == most || c == nil || !d.Load.CompareAndSwap(0, leastPart) {
+			continue
+		}
+		if n == len(h.parts) {
+			h.parts = append(h.parts, &attempt{plan: &plan.Planner{}})
+		}
+		t := h.parts[n]
+		*t = attempt{plan: t.plan, device: d, child: c, load: leastPart}
+		h.attempts = append(h.attempts, t)
+	}
+	for _, t := range h.attempts {
+		share := work / int64(len(h.attempts))
+		t.device.Load.Add(share - t.load)
+		t.load = share
 	}
 }

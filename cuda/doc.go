@@ -14,18 +14,17 @@
 //  3. plan.Planner.Assign finds each task's class (opPlan.class) and links tasks
 //     to chains, whose carry stays on the device. Tasks of ops without a kernel, and of
 //     shapes that no kernel takes, go to the CPU.
-//  4. Planner.lay writes the tasks of a class side by side, chains by falling cost,
-//     right after the used part of In, and calls the op for tiles and launches
-//     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
-//  5. dispatcher.dispatch takes the device with the least planned work, or cuts a long
-//     plan into parts for all idle devices; Process.Take
-//     takes a lane. The first request of a memory maps it in the child (Process.Map).
+//  4. dispatcher.dispatch takes the device with the least planned work (devices.pick), or cuts a long
+//     plan into parts for all idle devices (dispatcher.split). Planner.Write writes the plan right after the used
+//     part of In, one block of memory to copy in: Planner.schedule has the tasks of a class side by side, chains by falling
+//     cost, and calls the op for tiles and launches (opPlan.launches).
+//  5. Device.Execute takes a lane (Process.Acquire). The first request of a memory maps it in the child (Process.Map).
 //  6. Process.Ask sends the request, 192 bytes on the lane's socket, and waits for the
 //     reply until the deadline. The child copies the block in, launches, and copies
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.
-//  7. Planner.ReadStatus reads the status words. A task that its kernel declined goes to
-//     the CPU, with the CPU's tasks that had to wait for the device (fallback.score);
+//  7. dispatcher.outcome says how the batch goes on: Progress.ReadStatus reads the status words. A task that its
+//     kernel declined goes to the CPU, with the CPU's tasks that had to wait for the device (fallback.score);
 //     the CPU has scored its other tasks meanwhile (fallback.scoreConcurrently).
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
 //     until all are done. Most batches have one round.

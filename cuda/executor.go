@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"odradek/cuda/child"
-	"odradek/cuda/plan"
 	"odradek/detectors"
 )
 
@@ -24,25 +23,10 @@ type Executor struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	memories
-	dispatcher
-	fallback
-	declined atomic.Uint64 // tasks that their kernels declined
-}
-
-// batchState is a batch with its memory.
-type batchState struct {
-	*detectors.Batch
-	memory  *memory   // nil: no shared memory was available, the batch is in the heap
-	retired []*memory // former memories, kept until the next Execute
-	plan    plan.Planner
-	refused bool // a device had no room for the plan
-	deaths  int  // children that ended with the batch in this Execute
-	losses  int  // consecutive losses of the whole batch
-
-	parts    []*part // of a plan that is split
-	one      attempt // at a plan that is not
-	attempts []*attempt
+	memories   *memories
+	dispatcher dispatcher
+	fallback   fallback
+	declined   atomic.Uint64 // tasks that their kernels declined
 }
 
 // Open starts a child for each device. It returns an error if no device can be used.
@@ -64,13 +48,12 @@ func Open(o Options) (*Executor, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	memories := newMemories(o.Log, o.Memory, 2*o.Workers+2)
 	e := &Executor{
-		o: o, stop: stop,
-		memories:   memories{log: o.Log, limit: o.Memory, mostFree: 2*o.Workers + 2},
-		dispatcher: dispatcher{log: o.Log},
+		o: o, stop: stop, memories: memories,
+		dispatcher: dispatcher{memories: memories, log: o.Log, wait: o.Wait},
 		fallback:   fallback{cpu: detectors.NewCPU(o.Workers), helpers: detectors.NewHelpers(o.Workers - 1)},
 	}
-	e.memories.begin()
 	children := child.Options{
 		Program: o.Child, Args: o.Args, Env: o.Env, Lanes: o.Lanes, Deadline: o.Deadline, StartTimeout: o.StartTimeout,
 		Retry: o.Retry, Models: o.Models, Log: o.Log,
@@ -81,15 +64,15 @@ func Open(o Options) (*Executor, error) {
 		e.devices = append(e.devices, d)
 		e.running.Go(func() { faults[i] = d.Open(ctx) })
 	}
-	e.memories.devices, e.dispatcher.devices, e.dispatcher.memories = e.devices, e.devices, &e.memories
+	memories.devices, e.dispatcher.devices = e.devices, e.devices
 	e.running.Wait()
 	if err := errors.Join(faults...); err != nil {
 		_ = e.Close()
 		return nil, err
 	}
 	for _, d := range e.devices {
-		if n := d.Stats().Shared; n > 0 && (e.least == 0 || n < e.least) {
-			e.least = n
+		if n := d.Stats().Shared; n > 0 && (memories.least == 0 || n < memories.least) {
+			memories.least = n
 		}
 	}
 	for _, d := range e.devices {
@@ -112,19 +95,26 @@ func (e *Executor) Close() error {
 	for _, d := range e.devices {
 		faults = append(faults, d.Close(e.o.Deadline))
 	}
-	e.memories.end()
-	return errors.Join(append(faults, e.cpu.Close())...)
+	e.memories.close()
+	return errors.Join(append(faults, e.fallback.cpu.Close())...)
 }
+
+// Batch returns an empty batch in memory shared with the devices.
+func (e *Executor) Batch() *detectors.Batch { return e.memories.newBatch() }
+
+// Release returns a batch's memory.
+func (e *Executor) Release(b *detectors.Batch) { e.memories.reuse(b) }
 
 // Stats returns the counts so far.
 func (e *Executor) Stats() Stats {
 	s := Stats{
-		CPUBatches: e.cpuBatches.Load(), CPUTasks: e.cpuTasks.Load(), Lost: e.lost.Load(), Refused: e.refused.Load(), Declined: e.declined.Load(),
+		CPUBatches: e.fallback.cpuBatches.Load(), CPUTasks: e.fallback.cpuTasks.Load(),
+		Lost: e.dispatcher.lost.Load(), Refused: e.dispatcher.refused.Load(), Declined: e.declined.Load(),
 	}
 	for _, d := range e.devices {
 		s.Devices = append(s.Devices, d.Stats())
 	}
-	s.Shared = e.bytes()
+	s.Shared = e.memories.bytes()
 	return s
 }
 
@@ -134,9 +124,9 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cuda: execute: %w", err)
 	}
-	h := e.of(b)
-	if h == nil || !e.o.Wait && !e.devices.inService() {
-		return e.onCPU(ctx, b)
+	h := e.memories.state(b)
+	if d, _ := e.devices.pick(); h == nil || d == nil && !e.o.Wait {
+		return e.fallback.onCPU(ctx, b)
 	}
 	for h.deaths = 0; ; {
 		lost, err := e.execute(ctx, h)
@@ -145,7 +135,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		}
 		// Wait a limited number of times: this batch may be the cause of the fault.
 		if !e.o.Wait || h.deaths >= mostDeaths {
-			return e.onCPU(ctx, b)
+			return e.fallback.onCPU(ctx, b)
 		}
 		if err := e.await(ctx); err != nil {
 			return fmt.Errorf("cuda: execute: wait for a GPU: %w", err)
@@ -158,58 +148,61 @@ const mostDeaths = 4
 
 // await polls until a device is in service, which takes 0.3 s or more.
 func (e *Executor) await(ctx context.Context) error {
-	for !e.devices.inService() {
+	for {
+		if d, _ := e.devices.pick(); d != nil {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return nil
 }
 
 // execute is Execute on a device, or on the CPU where no device takes the batch. lost reports that no
 // device completed the batch, which then has to be executed from the beginning.
 func (e *Executor) execute(ctx context.Context, h *batchState) (lost bool, err error) {
-	b := h.Batch
-	p := &h.plan
+	b, p, progress := h.batch, &h.plan, &h.plan.Progress
 	p.Start(b)
 	h.refused, h.losses = false, 0
-	for round := 0; p.Pending() > 0; round++ {
+	for round := 0; progress.Left > 0; round++ {
 		p.Assign(b)
-		if p.Device() > 0 {
+		if p.Tasks == 0 && round == 0 {
+			return false, e.fallback.onCPU(ctx, b)
+		}
+		if p.Tasks > 0 {
 			if round == 0 {
-				if err := e.ensureShared(h); err != nil {
-					e.refuse(h, err)
-					return false, e.onCPU(ctx, b)
+				if err := e.memories.ensureShared(h); err != nil {
+					e.dispatcher.refuse(h, err)
+					return false, e.fallback.onCPU(ctx, b)
 				}
 			}
-			end := e.scoreConcurrently(ctx, p, b)
-			taken, err := e.dispatch(ctx, h)
-			if also := end(taken && err == nil); err == nil {
+			end := func(bool) error { return nil }
+			if len(progress.CPU) > 0 {
+				end = e.fallback.scoreConcurrently(ctx, progress, b)
+			}
+			next, err := e.dispatcher.dispatch(ctx, h)
+			if also := end(next == nextRound && err == nil); err == nil {
 				err = also
 			}
 			switch {
 			case err != nil:
 				return false, fmt.Errorf("cuda: execute: %w", err)
-			case !taken && !h.refused && (p.NoneDone() || e.o.Wait):
+			case next == startAgain:
 				return true, nil
-			case !taken && p.NoneDone():
-				return false, e.onCPU(ctx, b)
-			case !taken:
-				p.AllToCPU()
+			case next == batchOnCPU:
+				return false, e.fallback.onCPU(ctx, b)
+			case next == restOnCPU:
 				continue
 			}
-		} else if round == 0 {
-			return false, e.onCPU(ctx, b)
 		}
-		if p.Pending() == 0 {
-			break
-		}
-		if err := e.score(ctx, p, b); err != nil {
-			return false, fmt.Errorf("cuda: execute: %w", err)
+		if len(progress.CPU) > 0 {
+			if err := e.fallback.score(ctx, progress, b); err != nil {
+				return false, fmt.Errorf("cuda: execute: %w", err)
+			}
 		}
 	}
-	e.declined.Add(uint64(p.Declined()))
+	e.declined.Add(uint64(progress.Declined))
 	return false, nil
 }

@@ -120,24 +120,24 @@ func BenchmarkWrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.free()
-	h := &batchState{Batch: &detectors.Batch{}, memory: m}
-	m.take(h.Batch)
-	params := h.Put(d.Params())
+	h := &batchState{batch: &detectors.Batch{}, memory: m}
+	m.adopt(h.batch)
+	params := h.batch.Put(d.Params())
 	for range tasks {
 		t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: params}
-		t.X, _ = h.GrowF32(d.Window())
-		t.Carry, _ = h.GrowF32(100)
-		t.Scores, t.Next = h.GrowOut(1), h.GrowOut(100)
-		h.Tasks = append(h.Tasks, t)
+		t.X, _ = h.batch.GrowF32(d.Window())
+		t.Carry, _ = h.batch.GrowF32(100)
+		t.Scores, t.Next = h.batch.GrowOut(1), h.batch.GrowOut(100)
+		h.batch.Tasks = append(h.batch.Tasks, t)
 	}
 	e, p := &dispatcher{memories: new(memories)}, &h.plan
 	for b.Loop() {
-		p.Start(h.Batch)
-		p.Assign(h.Batch)
+		p.Start(h.batch)
+		p.Assign(h.batch)
 		if !e.write(h, p) {
 			b.Fatal("no room")
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tasks, "ns/task")
-	b.ReportMetric(float64(p.Request().InBytes-p.Request().InFrom)/tasks, "B/task")
+	b.ReportMetric(float64(p.Request.InBytes-p.Request.InFrom)/tasks, "B/task")
 }

@@ -30,34 +30,34 @@ type fallback struct {
 }
 
 // onCPU scores a whole batch.
-func (e *fallback) onCPU(ctx context.Context, b *detectors.Batch) error {
-	e.cpuBatches.Add(1)
-	e.cpuTasks.Add(uint64(len(b.Tasks)))
-	return e.cpu.Execute(ctx, b)
+func (f *fallback) onCPU(ctx context.Context, b *detectors.Batch) error {
+	f.cpuBatches.Add(1)
+	f.cpuTasks.Add(uint64(len(b.Tasks)))
+	return f.cpu.Execute(ctx, b)
 }
 
 // score scores the CPU's tasks of this round.
-func (e *fallback) score(ctx context.Context, p *plan.Planner, b *detectors.Batch) error {
+func (f *fallback) score(ctx context.Context, p *plan.Progress, b *detectors.Batch) error {
 	heads, next, tasks := p.Runs(b)
 	if len(heads) == 0 {
 		return nil
 	}
-	parallel := e.helpers.Parallel(ctx)
-	e.helpers.Deal(ctx, heads, next, costOf(b, tasks), func(r *detectors.Rows, i int32) {
+	parallel := f.helpers.Parallel(ctx)
+	f.helpers.Deal(ctx, heads, next, costOf(b, tasks), func(r *detectors.Rows, i int32) {
 		*r = b.Rows(int(i))
 		b.Tasks[i].Op.Spec().CPU(ctx, r, parallel)
 	})
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.cpuTasks.Add(uint64(p.Scored()))
+	f.cpuTasks.Add(uint64(p.Scored()))
 	return nil
 }
 
 // scoreConcurrently begins to score the CPU's tasks of this round that do not wait for the device, while the
 // device works. The device's copy of Out overwrites the block, so the CPU's outputs stay elsewhere
 // until then. The returned function waits for the tasks, and with keep copies their outputs to Out.
-func (e *fallback) scoreConcurrently(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
+func (f *fallback) scoreConcurrently(ctx context.Context, p *plan.Progress, b *detectors.Batch) (end func(keep bool) error) {
 	heads, next, _ := p.Runs(b)
 	mine := p.Concurrent()
 	if len(mine) == 0 {
@@ -77,11 +77,11 @@ func (e *fallback) scoreConcurrently(ctx context.Context, p *plan.Planner, b *de
 		to := t.Scores.Len + t.Next.Len
 		return o[:t.Scores.Len:t.Scores.Len], o[t.Scores.Len:to:to], o[to:][:t.Detail.Len:t.Detail.Len]
 	}
-	cost, parallel := costOf(&here, mine), e.helpers.Parallel(ctx)
+	cost, parallel := costOf(&here, mine), f.helpers.Parallel(ctx)
 	ended := make(chan struct{})
 	var caught detectors.Caught
 	deal := func() {
-		e.helpers.Deal(ctx, heads, next, cost, func(r *detectors.Rows, i int32) {
+		f.helpers.Deal(ctx, heads, next, cost, func(r *detectors.Rows, i int32) {
 			*r = here.Rows(int(i))
 			scores, next, detail := outputs(i)
 			r.Scores, r.Next, r.Detail = scores.F32(), next, detail
@@ -111,7 +111,7 @@ func (e *fallback) scoreConcurrently(ctx context.Context, p *plan.Planner, b *de
 			copy(b.Out[t.Detail.Off:], detail)
 		}
 		p.Done(mine)
-		e.cpuTasks.Add(uint64(len(mine)))
+		f.cpuTasks.Add(uint64(len(mine)))
 		return nil
 	}
 }

@@ -436,7 +436,7 @@ func BenchmarkDoorbell(b *testing.B) {
 	e := open(b, goChildOptions(b, ""))
 	defer e.Close()
 	c := e.devices[0].Serving()
-	l, err := c.Take(context.Background())
+	l, err := c.Acquire(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -445,5 +445,5 @@ func BenchmarkDoorbell(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	c.Give(l)
+	c.Release(l)
 }

@@ -66,37 +66,37 @@ func newMemory(id uint32, l limits) (*memory, error) {
 		file.Close()
 		return nil, fmt.Errorf("cuda: map %d bytes for a batch: %w", size, err)
 	}
-	return &memory{l, plan.Memory{ID: id, Bytes: b, Out: in}, file}, nil
+	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), file.Fd())
+	return &memory{l, plan.Memory{ID: id, Bytes: b, Out: in, Path: path}, file}, nil
 }
-
-// path returns the path of the memory for a child of this process.
-func (m *memory) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.file.Fd()) }
 
 func (m *memory) free() error {
 	m.file.Close()
 	return unix.Munmap(m.Bytes)
 }
 
-func (m *memory) inArena() detectors.Words  { return plan.View[uint32](m.Bytes, 0, m.in) }
-func (m *memory) outArena() detectors.Words { return plan.View[uint32](m.Bytes, m.Out, m.out) }
-
-// status returns the status words of a plan in this memory.
-func (m *memory) status(q *plan.Request) []uint32 {
-	return plan.View[uint32](m.Bytes, int(q.StatusOff), int(q.Tasks))
-}
-
-// holds reports whether all of the batch's arenas lie in m; an arena that outgrew it lies in the heap.
-func (m *memory) holds(b *detectors.Batch) bool {
-	return len(b.Tasks) <= m.tasks &&
-		unsafe.SliceData(b.In) == unsafe.SliceData(m.inArena()) && unsafe.SliceData(b.Out) == unsafe.SliceData(m.outArena())
-}
-
-// take makes m the batch's memory, with the batch's content.
-func (m *memory) take(b *detectors.Batch) {
-	in, out := m.inArena(), m.outArena()
+// adopt makes m the batch's memory, with the batch's content.
+func (m *memory) adopt(b *detectors.Batch) {
+	in, out := plan.View[uint32](m.Bytes, 0, m.in), plan.View[uint32](m.Bytes, m.Out, m.out)
 	in, out = in[:copy(in, b.In)], out[:copy(out, b.Out)]
 	b.In, b.Out = in, out
 	b.MaxTasks, b.MaxIn, b.MaxOut = m.tasks, m.in, m.out
+}
+
+// batchState is a batch with its memory and what becomes of it in an Execute.
+type batchState struct {
+	batch   *detectors.Batch
+	memory  *memory   // nil: no shared memory was available, the batch is in the heap
+	retired []*memory // former memories, kept until the next Execute
+	plan    plan.Planner
+	refused bool // a device had no room for the plan
+	deaths  int  // children that ended with the batch in this Execute
+	losses  int  // consecutive losses of the whole batch
+
+	parts    []*attempt // of a plan that is split
+	one      attempt    // at a plan that is not
+	attempts []*attempt // of this round
+	divided  bool       // each has a portion of the work in each task
 }
 
 // memories has the batches of an Executor and their memories.
@@ -115,108 +115,109 @@ type memories struct {
 	ids    []uint32 // free ones
 }
 
-// begin prepares to make memories, before the first batch.
-func (s *memories) begin() {
-	s.states, s.ids = map[*detectors.Batch]*batchState{}, make([]uint32, maxMemories)
-	for i := range s.ids {
-		s.ids[i] = uint32(maxMemories - 1 - i)
+// newMemories returns memories without a batch: limit bytes at most, with free batches kept for reuse.
+func newMemories(log *slog.Logger, limit int64, free int) *memories {
+	ms := &memories{log: log, limit: limit, mostFree: free, states: map[*detectors.Batch]*batchState{}, ids: make([]uint32, maxMemories)}
+	for i := range ms.ids {
+		ms.ids[i] = uint32(maxMemories - 1 - i)
 	}
+	return ms
 }
 
-// end frees all memories.
-func (s *memories) end() {
-	s.mu.Lock()
-	for _, h := range s.states {
-		s.release(h)
+// close frees all memories.
+func (ms *memories) close() {
+	ms.mu.Lock()
+	for _, h := range ms.states {
+		ms.release(h)
 	}
-	clear(s.states)
-	s.free = nil
-	s.mu.Unlock()
-	s.freeing.Wait()
+	clear(ms.states)
+	ms.free = nil
+	ms.mu.Unlock()
+	ms.freeing.Wait()
 }
 
-// of returns the state of a batch; nil for a batch of another executor.
-func (s *memories) of(b *detectors.Batch) *batchState {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.states[b]
+// state returns the state of a batch; nil for a batch of another executor.
+func (ms *memories) state(b *detectors.Batch) *batchState {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.states[b]
 }
 
 // bytes returns the bytes of all memories.
-func (s *memories) bytes() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shared
+func (ms *memories) bytes() int64 {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.shared
 }
 
-// Batch returns an empty batch in memory shared with the devices.
-func (s *memories) Batch() *detectors.Batch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.free); n > 0 {
-		h := s.free[n-1]
-		s.free = s.free[:n-1]
-		h.Reset()
-		return h.Batch
+// newBatch returns an empty batch in memory shared with the devices.
+func (ms *memories) newBatch() *detectors.Batch {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if n := len(ms.free); n > 0 {
+		h := ms.free[n-1]
+		ms.free = ms.free[:n-1]
+		h.batch.Reset()
+		return h.batch
 	}
-	h := &batchState{Batch: new(detectors.Batch)}
-	h.plan.Shared = s.least
-	if m, err := s.allocate(smallest); err == nil {
+	h := &batchState{batch: new(detectors.Batch)}
+	h.plan.Shared = ms.least
+	if m, err := ms.allocate(smallest); err == nil {
 		h.memory = m
-		m.take(h.Batch)
+		m.adopt(h.batch)
 	} else {
-		h.MaxTasks, h.MaxIn, h.MaxOut = largest.tasks/4, largest.in/4, largest.out/4
+		h.batch.MaxTasks, h.batch.MaxIn, h.batch.MaxOut = largest.tasks/4, largest.in/4, largest.out/4
 	}
-	s.states[h.Batch] = h
-	return h.Batch
+	ms.states[h.batch] = h
+	return h.batch
 }
 
-// Release returns a batch's memory.
-func (s *memories) Release(b *detectors.Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.states[b]
+// reuse keeps the memory of a batch that its owner has released for another, or frees it.
+func (ms *memories) reuse(b *detectors.Batch) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	h := ms.states[b]
 	if h == nil {
 		return
 	}
-	s.drop(&h.retired)
-	if len(s.free) < s.mostFree {
-		s.free = append(s.free, h)
+	ms.drop(&h.retired)
+	if len(ms.free) < ms.mostFree {
+		ms.free = append(ms.free, h)
 		return
 	}
-	delete(s.states, b)
-	s.release(h)
+	delete(ms.states, b)
+	ms.release(h)
 }
 
 // release frees a batch's memory; mu is held.
-func (s *memories) release(h *batchState) {
-	s.drop(&h.retired)
+func (ms *memories) release(h *batchState) {
+	ms.drop(&h.retired)
 	if h.memory != nil {
-		s.drop(&[]*memory{h.memory})
+		ms.drop(&[]*memory{h.memory})
 		h.memory = nil
 	}
-	h.In, h.Out = nil, nil
+	h.batch.In, h.batch.Out = nil, nil
 }
 
 // drop frees memories, also in the children; mu is held.
-func (s *memories) drop(ms *[]*memory) {
-	for _, m := range *ms {
-		s.shared -= int64(len(m.Bytes))
-		s.freeing.Go(func() {
-			for _, d := range s.devices {
+func (ms *memories) drop(unused *[]*memory) {
+	for _, m := range *unused {
+		ms.shared -= int64(len(m.Bytes))
+		ms.freeing.Go(func() {
+			for _, d := range ms.devices {
 				if c := d.Serving(); c != nil {
 					c.Unmap(m.ID, d.Allowance)
 				}
 			}
-			s.mu.Lock()
-			s.ids = append(s.ids, m.ID)
-			s.mu.Unlock()
+			ms.mu.Lock()
+			ms.ids = append(ms.ids, m.ID)
+			ms.mu.Unlock()
 		})
 		if err := m.free(); err != nil {
-			s.log.Error("memory of a batch is not freed", "err", err)
+			ms.log.Error("memory of a batch is not freed", "err", err)
 		}
 	}
-	*ms = (*ms)[:0]
+	*unused = (*unused)[:0]
 }
 
 // maxMemories is the number of memories that a child can map; ids are below it.
@@ -225,25 +226,25 @@ const maxMemories = 4096
 var errMemory = errors.New("the limit of memory shared with devices is reached")
 
 // allocate makes a memory within the limit, and frees unused batches if necessary; mu is held.
-func (s *memories) allocate(l limits) (*memory, error) {
+func (ms *memories) allocate(l limits) (*memory, error) {
 	_, size := l.sizes()
-	for s.shared+int64(size) > s.limit {
-		if len(s.free) == 0 {
-			return nil, fmt.Errorf("%w: %d bytes in use, %d more wanted, %d allowed", errMemory, s.shared, size, s.limit)
+	for ms.shared+int64(size) > ms.limit {
+		if len(ms.free) == 0 {
+			return nil, fmt.Errorf("%w: %d bytes in use, %d more wanted, %d allowed", errMemory, ms.shared, size, ms.limit)
 		}
-		h := s.free[0]
-		s.free = s.free[1:]
-		delete(s.states, h.Batch)
-		s.release(h)
+		h := ms.free[0]
+		ms.free = ms.free[1:]
+		delete(ms.states, h.batch)
+		ms.release(h)
 	}
-	if len(s.ids) == 0 {
+	if len(ms.ids) == 0 {
 		return nil, fmt.Errorf("cuda: more than %d batches", maxMemories)
 	}
-	last := len(s.ids) - 1
-	m, err := newMemory(s.ids[last], l)
+	last := len(ms.ids) - 1
+	m, err := newMemory(ms.ids[last], l)
 	if err == nil {
-		s.ids = s.ids[:last]
-		s.shared += int64(size)
+		ms.ids = ms.ids[:last]
+		ms.shared += int64(size)
 	}
 	return m, err
 }
@@ -251,18 +252,19 @@ func (s *memories) allocate(l limits) (*memory, error) {
 // ensureShared moves a batch to memory shared with the devices. It copies a batch that has outgrown its
 // memory to a larger one, and also one more than half full, to leave room for the next. It returns
 // an error where there is no memory.
-func (s *memories) ensureShared(h *batchState) error {
-	b := h.Batch
+func (ms *memories) ensureShared(h *batchState) error {
+	b, m := h.batch, h.memory
 	used := limits{len(b.In), len(b.Out), len(b.Tasks)}
 	if len(h.retired) > 0 {
-		s.mu.Lock()
-		s.drop(&h.retired)
-		s.mu.Unlock()
+		ms.mu.Lock()
+		ms.drop(&h.retired)
+		ms.mu.Unlock()
 	}
-	if m := h.memory; m != nil && m.holds(b) {
-		more := limits{grown(used.in, m.in, largest.in), grown(used.out, m.out, largest.out), grown(used.tasks, m.tasks, largest.tasks)}
-		if more != m.limits {
-			_ = s.move(h, more, false) // the batch also fits where it is
+	// An arena that outgrew the memory lies in the heap.
+	if m != nil && used.tasks <= m.tasks && unsafe.SliceData(b.In) == (*uint32)(unsafe.Pointer(&m.Bytes[0])) &&
+		unsafe.SliceData(b.Out) == (*uint32)(unsafe.Pointer(&m.Bytes[m.Out])) {
+		if more := m.grown(used); more != m.limits {
+			_ = ms.move(h, more, false) // the batch also fits where it is
 		}
 		return nil
 	}
@@ -270,15 +272,21 @@ func (s *memories) ensureShared(h *batchState) error {
 		return fmt.Errorf("more than %d numbers, %d outputs or %d tasks", largest.in, largest.out, largest.tasks)
 	}
 	want := limits{room(used.in, smallest.in), room(used.out, smallest.out), room(used.tasks, smallest.tasks)}
-	return s.move(h, want, false)
+	return ms.move(h, want, false)
 }
 
-// grown returns the next limit of an arena with used of limit elements in use.
-func grown(used, limit, most int) int {
-	if used > limit/2 {
-		return max(limit, min(4*limit, most))
+// grown returns the limits with those enlarged of which more than half is used.
+func (l limits) grown(used limits) limits {
+	if used.in > l.in/2 {
+		l.in = max(l.in, min(4*l.in, largest.in))
 	}
-	return limit
+	if used.out > l.out/2 {
+		l.out = max(l.out, min(4*l.out, largest.out))
+	}
+	if used.tasks > l.tasks/2 {
+		l.tasks = max(l.tasks, min(4*l.tasks, largest.tasks))
+	}
+	return l
 }
 
 // room rounds up to a power of two.
@@ -286,10 +294,10 @@ func room(used, least int) int { return max(least, 1<<bits.Len(uint(max(used, 1)
 
 // move copies a batch to another memory. With abandon, the old one is never used again, because a child
 // may still write to it.
-func (s *memories) move(h *batchState, l limits, abandon bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m, err := s.allocate(l)
+func (ms *memories) move(h *batchState, l limits, abandon bool) error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m, err := ms.allocate(l)
 	if err != nil {
 		return err
 	}
@@ -297,17 +305,17 @@ func (s *memories) move(h *batchState, l limits, abandon bool) error {
 		h.retired = append(h.retired, h.memory) // a caller's slices of it stay valid until the next Execute
 	}
 	h.memory = m
-	m.take(h.Batch)
+	m.adopt(h.batch)
 	return nil
 }
 
 // abandon moves a batch that a killed child may still write to, and retires its memory for good. It
 // returns false where there is no other memory: the batch is then in the heap.
-func (s *memories) abandon(h *batchState) bool {
-	if s.move(h, h.memory.limits, true) == nil {
+func (ms *memories) abandon(h *batchState) bool {
+	if ms.move(h, h.memory.limits, true) == nil {
 		return true
 	}
 	h.memory = nil
-	h.In, h.Out = slices.Clone(h.In), slices.Clone(h.Out)
+	h.batch.In, h.batch.Out = slices.Clone(h.batch.In), slices.Clone(h.batch.Out)
 	return false
 }

@@ -137,9 +137,9 @@ func TestDeviceModels(t *testing.T) {
 	o.Args = []string{"-faults"}
 	e := open(t, o)
 	defer e.Close()
-	e.mu.Lock()
-	m, err := e.allocate(smallest)
-	e.mu.Unlock()
+	e.memories.mu.Lock()
+	m, err := e.memories.allocate(smallest)
+	e.memories.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestDeviceModels(t *testing.T) {
 	for range 2 {
 		clear(words(m.Out, 2))
 		d := e.devices[0]
-		if refused, err := e.onChild(t.Context(), d, d.Serving(), m, &q); refused != nil || err != nil {
+		if _, refused, err := d.Execute(t.Context(), d.Serving(), &m.Memory, &q); refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}
 		if got := words(m.Out, 2); got[0] != want[0] || got[1] != want[1] {

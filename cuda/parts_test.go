@@ -227,7 +227,7 @@ func TestDeviceParentDies(t *testing.T) {
 	o.Args, o.Lanes = []string{"-faults"}, 4
 	parentDies(t, o, func(c *child.Process) {
 		for range o.Lanes {
-			l, err := c.Take(context.Background())
+			l, err := c.Acquire(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +239,7 @@ func TestDeviceParentDies(t *testing.T) {
 
 // inject causes a fault on a separate lane; the child ends, or answers nothing.
 func inject(c *child.Process, fault uint32) {
-	if l, err := c.Take(context.Background()); err == nil {
+	if l, err := c.Acquire(context.Background()); err == nil {
 		c.Ask(l, faultRequest(fault), time.Now().Add(300*time.Millisecond))
 	}
 }
@@ -258,7 +258,7 @@ func BenchmarkDevice(b *testing.B) {
 	defer e.Close()
 	b.Run("doorbell", func(b *testing.B) {
 		c := e.devices[0].Serving()
-		l, err := c.Take(context.Background())
+		l, err := c.Acquire(context.Background())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func BenchmarkDevice(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		c.Give(l)
+		c.Release(l)
 	})
 	executortest.Bench(b, func() detectors.Executor { return open(b, Options{Child: path}) })
 }

@@ -105,9 +105,9 @@ func TestDeviceRounds(t *testing.T) {
 	o.Args = []string{"-faults"}
 	e := open(t, o)
 	defer e.Close()
-	e.mu.Lock()
-	m, err := e.allocate(smallest)
-	e.mu.Unlock()
+	e.memories.mu.Lock()
+	m, err := e.memories.allocate(smallest)
+	e.memories.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +128,11 @@ func TestDeviceRounds(t *testing.T) {
 		}
 		began := time.Now()
 		d := e.devices[0]
-		if refused, err := e.onChild(t.Context(), d, d.Serving(), m, &q); refused != nil || err != nil {
+		statusWords, refused, err := d.Execute(t.Context(), d.Serving(), &m.Memory, &q)
+		if refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}
-		return m.status(&q)[0], words(m.Out, 2), time.Since(began)
+		return statusWords[0], words(m.Out, 2), time.Since(began)
 	}
 	for _, c := range []struct{ most, status, rounds uint32 }{
 		{manyRounds + 9, plan.StatusDone, manyRounds}, {manyRounds, plan.StatusDone, manyRounds}, {100, plan.StatusMore, 100},

@@ -4,9 +4,13 @@ package child
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"odradek/cuda/plan"
 )
 
 // Device is a device and its present child.
@@ -64,10 +68,13 @@ func (d *Device) Serving() *Process {
 // Healthy returns the child that serves the device, nil if that has failed but is not yet
 // out of service: a batch that was lost with it must not be sent to it again.
 func (d *Device) Healthy() *Process {
-	if c := d.Serving(); c != nil && c.Failed() == nil {
-		return c
+	d.mu.Lock()
+	c := d.child
+	d.mu.Unlock()
+	if c == nil || c.Failed() != nil {
+		return nil
 	}
-	return nil
+	return c
 }
 
 // Open starts a child and puts the device in service. A child that is killed while it
@@ -207,14 +214,54 @@ func (d *Device) setNextTry(t time.Time) {
 // driver may delay it.
 const goneTimeout = 5 * time.Second
 
-// Count counts a batch that took the device nanos, with the number of its tasks in their
-// first round.
-func (d *Device) Count(tasks int, nanos uint64) {
+// MapTime is the time allowed for locking a batch's memory: 1 GiB takes 0.3 s.
+const MapTime = 5 * time.Second
+
+// notWritten is a status word before the device has written it.
+const notWritten = 0xffffffff
+
+// Execute executes a request on the device's child c, and returns the status words of its tasks. refused is the error of
+// a child without room for the batch, which remains usable; err is the error of ctx, or one after which the child must be
+// replaced.
+func (d *Device) Execute(ctx context.Context, c *Process, m *plan.Memory, q *plan.Request) (status []uint32, refused, err error) {
+	l, err := c.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.Release(l)
+	if refused, err = c.Map(l, m, time.Now().Add(d.Allowance()+MapTime)); refused != nil || err != nil {
+		return nil, refused, err
+	}
+	if q.Models > 0 {
+		if refused, err = c.ReserveModels(l, time.Now().Add(d.Allowance())); refused != nil || err != nil {
+			return nil, refused, err
+		}
+	}
+	status = plan.View[uint32](m.Bytes, int(q.StatusOff), int(q.Tasks))
+	for i := range status {
+		status[i] = notWritten
+	}
+	allowance := d.Allowance()
+	q.RoundLimit = uint64(allowance)
+	r, err := c.Ask(l, &Request{Kind: KindExecute, Request: *q}, time.Now().Add(allowance*time.Duration(max(q.Rounds, 1))))
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.Code != CodeOK {
+		return nil, errors.New(r.Text), nil
+	}
+	for k, s := range status {
+		if s > plan.StatusLeft && s != plan.StatusMore {
+			c.Fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
+			return nil, nil, c.Failed()
+		}
+	}
 	d.mu.Lock()
 	d.stats.Batches++
-	d.stats.Tasks += uint64(tasks)
-	d.stats.Busy += time.Duration(nanos)
+	d.stats.Tasks += uint64(len(status) - q.Later) // in their first round
+	d.stats.Busy += time.Duration(r.Nanos)
 	d.mu.Unlock()
+	return status, nil, nil
 }
 
 // Slack is the factor by which a batch may take longer than planned.

@@ -13,12 +13,13 @@ const modelAlign = 256
 // until another needs their room, and evicts the least recently used first. It is lost with the child.
 type Models struct {
 	mu      sync.Mutex
-	bytes   int // of the memory
-	taking  sync.Mutex
-	taken   bool     // the child has the memory
+	bytes   int      // of the memory
 	list    []*model // in order of at
 	clock   uint64
 	uploads uint64
+
+	reserving sync.Mutex
+	reserved  bool // the child has the memory
 }
 
 // model is a model's place in the memory.

@@ -116,7 +116,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 		c.Fail(fmt.Errorf("%w: %w", errGone, err))
 	}()
 	stop := context.AfterFunc(ctx, func() { c.Fail(ctx.Err()) })
-	r, err := c.ask(c.all[0], &Request{Kind: KindHello}, "", time.Now().Add(o.StartTimeout))
+	r, err := c.Ask(c.all[0], &Request{Kind: KindHello}, time.Now().Add(o.StartTimeout))
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -137,7 +137,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	c.Info = r.info()
 	c.ready = time.Now()
 	for _, l := range c.all {
-		c.Give(l)
+		c.Release(l)
 	}
 	return c, nil
 }
@@ -195,9 +195,9 @@ func (c *Process) Failed() error {
 	return c.cause
 }
 
-// Ends waits until the device has released the shared memory; it returns false after
+// Gone waits until the device has released the shared memory; it returns false after
 // goneTimeout.
-func (c *Process) Ends() bool {
+func (c *Process) Gone() bool {
 	select {
 	case <-c.gone:
 		return true
@@ -212,13 +212,13 @@ func (c *Process) Pid() int { return c.cmd.Process.Pid }
 // Models returns the directory of the models on the child's device.
 func (c *Process) Models() *Models { return &c.models }
 
-// TakeModels takes the memory for models, unless the child already has it. refused is the error of a
+// ReserveModels reserves the device's memory for models, unless the child already has it. refused is the error of a
 // device without enough memory.
-func (c *Process) TakeModels(l *Lane, deadline time.Time) (refused, err error) {
+func (c *Process) ReserveModels(l *Lane, deadline time.Time) (refused, err error) {
 	m := &c.models
-	m.taking.Lock()
-	defer m.taking.Unlock()
-	if m.taken {
+	m.reserving.Lock()
+	defer m.reserving.Unlock()
+	if m.reserved {
 		return nil, nil
 	}
 	r, err := c.Ask(l, &Request{Kind: KindModels, Request: plan.Request{InBytes: uint64(m.bytes)}}, deadline)
@@ -228,7 +228,7 @@ func (c *Process) TakeModels(l *Lane, deadline time.Time) (refused, err error) {
 	if r.Code != CodeOK {
 		return errors.New(r.Text), nil
 	}
-	m.taken = true
+	m.reserved = true
 	return nil, nil
 }
 
@@ -238,34 +238,29 @@ func (c *Process) closeLanes() {
 	}
 }
 
-// Take waits for a lane. It prefers the one used last, whose thread in the child has slept for the
+// Acquire waits for a lane. It prefers the one used last, whose thread in the child has slept for the
 // shortest time: the p99 of single tasks was 371 us with four lanes in turn and 109 us with one.
-func (c *Process) Take(ctx context.Context) (*Lane, error) {
+func (c *Process) Acquire(ctx context.Context) (*Lane, error) {
 	select {
 	case <-c.free:
-		return c.latest(), nil
 	default:
+		select {
+		case <-c.free:
+		case <-c.dead:
+			return nil, c.Failed()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	select {
-	case <-c.free:
-		return c.latest(), nil
-	case <-c.dead:
-		return nil, c.Failed()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (c *Process) latest() *Lane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.idle[len(c.idle)-1]
 	c.idle = c.idle[:len(c.idle)-1]
-	return l
+	return l, nil
 }
 
-// Give returns a lane.
-func (c *Process) Give(l *Lane) {
+// Release returns a lane.
+func (c *Process) Release(l *Lane) {
 	c.mu.Lock()
 	c.idle = append(c.idle, l)
 	c.mu.Unlock()
@@ -274,20 +269,20 @@ func (c *Process) Give(l *Lane) {
 
 // Ask sends a request and waits for the reply. Any error ends the child.
 func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (Reply, error) {
-	return c.ask(l, q, "", deadline)
-}
-
-func (c *Process) ask(l *Lane, q *Request, path string, deadline time.Time) (Reply, error) {
 	l.seq++
 	q.Seq = l.seq
-	r, err := l.ask(q, path, deadline)
+	r, err := l.exchange(q, deadline)
 	switch {
 	case err == nil && r.Seq != q.Seq:
 		err = fmt.Errorf("reply %d to request %d", r.Seq, q.Seq)
-	case err == nil && r.broken():
+	case err == nil && r.Code != CodeOK && r.Code != CodeNoMemory && r.Code != CodeNonsense:
+		// After any other error of a device its process has lost it.
 		err = fmt.Errorf("the device failed: %s (%d)", r.Text, r.Code)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("no answer before the deadline")
+	}
+	if err == nil {
+		return r, nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		select { // its exit status follows shortly and has the cause
@@ -295,21 +290,19 @@ func (c *Process) ask(l *Lane, q *Request, path string, deadline time.Time) (Rep
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	if err != nil {
-		c.Fail(err)
-		return r, c.Failed()
-	}
-	return r, nil
+	c.Fail(err)
+	return r, c.Failed()
 }
 
-func (l *Lane) ask(q *Request, path string, deadline time.Time) (Reply, error) {
+// exchange sends a request and reads the reply.
+func (l *Lane) exchange(q *Request, deadline time.Time) (Reply, error) {
 	if err := l.conn.SetDeadline(deadline); err != nil {
 		return Reply{}, err
 	}
 	q.encode(&l.m)
 	message := l.m[:]
-	if path != "" {
-		message = append(binary.LittleEndian.AppendUint32(message[:MessageBytes:MessageBytes], uint32(len(path))), path...)
+	if q.Path != "" {
+		message = append(binary.LittleEndian.AppendUint32(message[:MessageBytes:MessageBytes], uint32(len(q.Path))), q.Path...)
 	}
 	if _, err := l.conn.Write(message); err != nil {
 		return Reply{}, err
@@ -320,16 +313,16 @@ func (l *Lane) ask(q *Request, path string, deadline time.Time) (Reply, error) {
 	return decodeReply(&l.m)
 }
 
-// Map maps a memory of the given size in the child, by its path, unless it is mapped. refused is the
+// Map maps a memory in the child, by its path, unless it is mapped. refused is the
 // error where the child cannot map it but remains usable.
-func (c *Process) Map(l *Lane, id uint32, bytes int, path string, deadline time.Time) (refused, err error) {
+func (c *Process) Map(l *Lane, m *plan.Memory, deadline time.Time) (refused, err error) {
 	c.mu.Lock()
-	known := c.mapped[id]
+	known := c.mapped[m.ID]
 	c.mu.Unlock()
 	if known {
 		return nil, nil
 	}
-	r, err := c.ask(l, &Request{Kind: KindMap, Request: plan.Request{Batch: id, InBytes: uint64(bytes)}}, path, deadline)
+	r, err := c.Ask(l, &Request{Kind: KindMap, Path: m.Path, Request: plan.Request{Batch: m.ID, InBytes: uint64(len(m.Bytes))}}, deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +330,7 @@ func (c *Process) Map(l *Lane, id uint32, bytes int, path string, deadline time.
 		return errors.New(r.Text), nil
 	}
 	c.mu.Lock()
-	c.mapped[id] = true
+	c.mapped[m.ID] = true
 	c.mu.Unlock()
 	return nil, nil
 }
@@ -351,10 +344,10 @@ func (c *Process) Unmap(id uint32, allowance func() time.Duration) {
 	if !known {
 		return
 	}
-	if l, err := c.Take(context.Background()); err == nil {
+	if l, err := c.Acquire(context.Background()); err == nil {
 		// A child that fails to answer is ended, its memory with it.
-		_, _ = c.ask(l, &Request{Kind: KindUnmap, Request: plan.Request{Batch: id}}, "", time.Now().Add(allowance()))
-		c.Give(l)
+		_, _ = c.Ask(l, &Request{Kind: KindUnmap, Request: plan.Request{Batch: id}}, time.Now().Add(allowance()))
+		c.Release(l)
 	}
 }
 

@@ -50,6 +50,7 @@ type Request struct {
 	Kind           Kind
 	Seq            uint32 // comes back in the reply
 	Repeat, Rotate uint32 // KindMeasure: launches, copies of the buffers
+	Path           string // KindMap: of the memory; it follows the message
 	plan.Request
 }
 
@@ -87,12 +88,6 @@ const (
 	CodeNoMemory = 2     // the device has too little memory for this batch; the child remains usable
 	CodeNonsense = 10001 // an invalid request; the child remains usable
 )
-
-// broken reports whether the child is unusable: after any other error of a device its process has lost
-// it.
-func (r *Reply) broken() bool {
-	return r.Code != CodeOK && r.Code != CodeNoMemory && r.Code != CodeNonsense
-}
 
 // Reply is a message of the child.
 type Reply struct {

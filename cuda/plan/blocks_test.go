@@ -9,15 +9,15 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// laid returns the tiles of tasks of a detector's class on a device of some multiprocessors, and the bytes of scratch memory.
-func laid(t *testing.T, d detectors.Detector, dim, fresh, tasks, sms int) (tiles []Tile, scratch uint64) {
+// tilesOf returns the tiles of tasks of a detector's class on a device of some multiprocessors, and the bytes of scratch memory.
+func tilesOf(t *testing.T, d detectors.Detector, dim, fresh, tasks, sms int) (tiles []Tile, scratch uint64) {
 	t.Helper()
 	c, ok := ClassOf(d, dim, fresh)
 	if !ok {
 		t.Fatalf("no kernel takes %+v", d)
 	}
-	b := builder{SMs: sms}
-	b.begin(nil, nil, 0)
+	var b builder
+	b.reset(nil, nil, 0, sms)
 	chains := make([]chain, tasks)
 	for i := range chains {
 		chains[i] = chain{first: uint32(i), count: 1}
@@ -71,7 +71,7 @@ func TestBlocks(t *testing.T) {
 			{"scan, null maps", must(scan.New(nulls)), 1, min(nulls.Replicates, (2*all+tasks-1)/tasks, 1<<29/table),
 				func(tiles []Tile) int { return int(tiles[1].Part >> 16) }},
 		} {
-			tiles, scratch := laid(t, c.d, 2, c.fresh, tasks, sms)
+			tiles, scratch := tilesOf(t, c.d, 2, c.fresh, tasks, sms)
 			if got := c.number(tiles); got != c.blocks {
 				t.Errorf(
 					"%s, %d points or %d x %d cells, %d tasks, %d multiprocessors: %d blocks, want %d",

@@ -1,6 +1,12 @@
 package plan
 
-import "odradek/detectors"
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"odradek/detectors"
+)
 
 // usualSMs is the number of multiprocessors of an H100 or H200, and of a device that does not tell.
 const usualSMs = 132
@@ -8,9 +14,7 @@ const usualSMs = 132
 // builder collects what a device does for a plan: tiles, launches and the scratch memory that they take. The plans of the
 // ops add to it.
 type builder struct {
-	// SMs is the number of multiprocessors of the device; 0: 132, those of an H100 or H200. A large set or grid gets a number
-	// of blocks for each; no result depends on it.
-	SMs    int
+	sms    int             // multiprocessors of the device
 	shared int             // bytes of shared memory that a block may have, 0 for no limit
 	in     detectors.Words // of the batch
 	tasks  []Task          // in plan order, in the batch's memory
@@ -25,46 +29,55 @@ type builder struct {
 	zeroes       []Zeroed
 }
 
-// begin empties the builder for a plan of tasks.
-func (p *builder) begin(tasks []Task, in detectors.Words, shared int) {
-	if p.SMs <= 0 {
-		p.SMs = usualSMs
+// reset empties the builder for a plan of tasks.
+func (b *builder) reset(tasks []Task, in detectors.Words, shared, sms int) {
+	if sms <= 0 {
+		sms = usualSMs
 	}
-	p.tasks, p.in, p.shared = tasks, in, shared
-	p.tiles, p.launches, p.launched, p.scratchBytes, p.zeroes = p.tiles[:0], p.launches[:0], 0, 0, p.zeroes[:0]
+	b.tasks, b.in, b.shared, b.sms = tasks, in, shared, sms
+	b.tiles, b.launches, b.launched, b.scratchBytes, b.zeroes = b.tiles[:0], b.launches[:0], 0, 0, b.zeroes[:0]
+}
+
+// kernel returns the index of a kernel.
+func kernel(name string) uint32 {
+	i := slices.Index(names, name)
+	if i < 0 {
+		panic(fmt.Sprintf("plan: %q is none of the kernels that plans name", name))
+	}
+	return uint32(i)
 }
 
 // tile adds a block's work to the next launch.
-func (p *builder) tile(t Tile) { p.tiles = append(p.tiles, t) }
+func (b *builder) tile(t Tile) { b.tiles = append(b.tiles, t) }
 
 // launch adds a launch of the tiles since the last launch, a block each.
-func (p *builder) launch(kernel uint32, block, shared int) {
-	p.launchGrid(kernel, len(p.tiles)-p.launched, block, shared)
+func (b *builder) launch(kernel uint32, block, shared int) {
+	b.launchGrid(kernel, len(b.tiles)-b.launched, block, shared)
 }
 
 // launchGrid is launch for a kernel whose blocks find their tiles themselves.
-func (p *builder) launchGrid(kernel uint32, grid, block, shared int) {
-	if p.launched == len(p.tiles) {
+func (b *builder) launchGrid(kernel uint32, grid, block, shared int) {
+	if b.launched == len(b.tiles) {
 		return
 	}
-	p.launches = append(p.launches, Launch{
+	b.launches = append(b.launches, Launch{
 		Kernel: kernel, Grid: uint32(grid), Block: uint32(block), Shared: uint32(shared),
-		FirstTile: uint32(p.launched), Tiles: uint32(len(p.tiles) - p.launched),
+		FirstTile: uint32(b.launched), Tiles: uint32(len(b.tiles) - b.launched),
 	})
-	p.launched = len(p.tiles)
+	b.launched = len(b.tiles)
 }
 
 // again adds a launch of another kernel on the tiles of the last launch: an op's next phase.
-func (p *builder) again(kernel uint32, grid, block, shared int) {
-	l := p.launches[len(p.launches)-1]
+func (b *builder) again(kernel uint32, grid, block, shared int) {
+	l := b.launches[len(b.launches)-1]
 	l.Kernel, l.Grid, l.Block, l.Shared = kernel, uint32(grid), uint32(block), uint32(shared)
-	p.launches = append(p.launches, l)
+	b.launches = append(b.launches, l)
 }
 
 // launchInTurns adds tiles for all tasks of chains, one for each part of a task with the part's number and flags in Part.
 // It calls launch, with the number of tasks, once the scratch memory of tasks, of scratch bytes each, would exceed most
 // bytes together, and after the last task. Each launch has nearly the same number of tasks; all use the same memory.
-func (p *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, most int, launch func(tasks int)) {
+func (b *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, most int, launch func(tasks int)) {
 	all := 0
 	for _, ch := range chains {
 		all += int(ch.count)
@@ -80,10 +93,10 @@ func (p *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, mo
 	for _, ch := range chains {
 		for i := range ch.count {
 			if len(at) <= tasks {
-				at = append(at, p.scratch(scratch))
+				at = append(at, b.scratch(scratch))
 			}
 			for part := range parts {
-				p.tile(Tile{First: ch.first + i, Count: 1, Part: part | flags, Scratch: at[tasks]})
+				b.tile(Tile{First: ch.first + i, Count: 1, Part: part | flags, Scratch: at[tasks]})
 			}
 			if tasks++; tasks == each {
 				launch(tasks)
@@ -98,22 +111,22 @@ func (p *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, mo
 
 // zeroed allocates scratch memory that is zero before the launches of the plan and before each
 // repetition.
-func (p *builder) zeroed(n int) uint32 {
-	at := p.scratch(n)
-	count := uint32(p.scratchBytes/Alignment) - at
-	if last := len(p.zeroes) - 1; last >= 0 && p.zeroes[last].Scratch+p.zeroes[last].Count == at {
-		p.zeroes[last].Count += count
+func (b *builder) zeroed(n int) uint32 {
+	at := b.scratch(n)
+	count := uint32(b.scratchBytes/Alignment) - at
+	if last := len(b.zeroes) - 1; last >= 0 && b.zeroes[last].Scratch+b.zeroes[last].Count == at {
+		b.zeroes[last].Count += count
 	} else {
-		p.zeroes = append(p.zeroes, Zeroed{at, count})
+		b.zeroes = append(b.zeroes, Zeroed{at, count})
 	}
 	return at
 }
 
 // scratch allocates n bytes on the device for the batch alone, with undefined content; the offset is in
 // units of 256 bytes, as in tiles.
-func (p *builder) scratch(n int) uint32 {
-	at := p.scratchBytes
-	p.scratchBytes += uint64(Align(n))
+func (b *builder) scratch(n int) uint32 {
+	at := b.scratchBytes
+	b.scratchBytes += uint64(Align(n))
 	return uint32(at / Alignment)
 }
 
@@ -122,3 +135,13 @@ const Alignment = 256
 
 // Align rounds up to a multiple of Alignment.
 func Align(n int) int { return (n + Alignment - 1) &^ (Alignment - 1) }
+
+// View returns n elements at a byte offset.
+func View[T any](b []byte, off, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var t T
+	_ = b[off : off+n*int(unsafe.Sizeof(t))]
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[off])), n)
+}

@@ -6,17 +6,20 @@ import (
 	"odradek/detectors"
 )
 
-// classifier finds the classes of a batch's tasks.
+// classifier finds the classes of a batch's tasks. Planner.Start empties it.
 type classifier struct {
-	Shared int             // bytes of shared memory that a block may have on each device, 0 for no limit
-	words  detectors.Words // In of the batch
+	shared int             // bytes of shared memory that a block may have on each device, 0 for no limit
+	in     detectors.Words // In of the batch
 
-	classes []Class
-	index   map[Class]int32
-	shapes  [64]shapeClass
-	serial  uint32
-	last    *detectors.Task // of the last classOf; nil: none yet
-	found   *shapeClass     // its class
+	list   []Class
+	index  map[Class]int32
+	points bool // some class is of an op whose kernels may read normalised points
+	models bool // some task reads a model
+
+	shapes [64]shapeClass
+	serial uint32          // of the batch
+	last   *detectors.Task // of the last classOf; nil: none yet
+	found  *shapeClass     // its class
 }
 
 // shape has everything that determines a task's class. Within a batch, a span stands for the content of
@@ -30,48 +33,39 @@ type shape struct {
 // shapeClass caches the class of a shape, because most tasks have the shape of others.
 type shapeClass struct {
 	shape
-	serial uint32 // of the Planner, when it was filled
+	serial uint32 // of the batch for which it was filled
 	class  int32  // -1: for the CPU
 	cost   int
 }
 
-// begin forgets the classes of the last batch.
-func (p *classifier) begin() {
-	p.serial++
-	p.classes = p.classes[:0]
-	if p.index == nil {
-		p.index = map[Class]int32{}
-	}
-	clear(p.index)
-}
-
 // classOf returns the index of a task's class, -1 for the CPU, and its cost.
-func (p *classifier) classOf(t *detectors.Task) (int32, int) {
+func (c *classifier) classOf(t *detectors.Task) (int32, int) {
 	if t.Wide() { // no kernel reads float64
 		return -1, 0
 	}
-	if p.last != nil && alike(p.last, t) {
-		return p.found.class, p.found.cost
+	if c.last != nil && alike(c.last, t) {
+		return c.found.class, c.found.cost
 	}
 	op := byOp[t.Op]
 	if op == nil || t.Model.Len > 0 && !op.models {
 		return -1, 0
 	}
 	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Model.Len, t.Params}
-	e := &p.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(p.shapes))]
-	p.last, p.found = t, e
-	if e.serial == p.serial && e.shape == s {
+	e := &c.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(c.shapes))]
+	c.last, c.found = t, e
+	if e.serial == c.serial && e.shape == s {
 		return e.class, e.cost
 	}
-	e.shape, e.serial, e.class = s, p.serial, -1
-	u, params, ok := op.kernelTask(t, p.words[t.Params.Off:t.Params.Off+t.Params.Len])
-	var c Class
-	var cost int
-	if ok {
-		c, cost, ok = op.class(u, params)
+	e.shape, e.serial, e.class, e.cost = s, c.serial, -1, 0
+	u, params, ok := t, c.in[t.Params.Off:t.Params.Off+t.Params.Len], true
+	if op.pointRows != nil {
+		u, params, ok = op.kernelTask(t, params)
 	}
-	if ok && (p.Shared == 0 || op.shared(c) <= p.Shared) {
-		e.class, e.cost = p.indexOf(c), max(cost, 1)
+	if ok {
+		if class, cost, ok := op.class(u, params); ok {
+			c.points, c.models = c.points || op.pointRows != nil, c.models || t.Model.Len > 0
+			e.class, e.cost = c.indexOf(op, class), max(cost, 1)
+		}
 	}
 	return e.class, e.cost
 }
@@ -84,27 +78,30 @@ func alike(t, u *detectors.Task) bool {
 }
 
 // classAgain is classOf for task i in a later round than the first.
-func (p *classifier) classAgain(b *detectors.Batch, i, round int) (int32, int) {
+func (c *classifier) classAgain(b *detectors.Batch, i, round int) (int32, int) {
 	t := &b.Tasks[i]
 	op := byOp[t.Op]
 	if op.again == nil {
-		return p.classOf(t)
+		return c.classOf(t)
 	}
 	next := b.Out[t.Next.Off : t.Next.Off+t.Next.Len]
-	c, cost, ok := op.again(t, p.words[t.Params.Off:t.Params.Off+t.Params.Len], round, next)
-	if !ok || p.Shared > 0 && op.shared(c) > p.Shared {
+	class, cost, ok := op.again(t, c.in[t.Params.Off:t.Params.Off+t.Params.Len], round, next)
+	if !ok {
 		return -1, 0
 	}
-	return p.indexOf(c), max(cost, 1)
+	return c.indexOf(op, class), max(cost, 1)
 }
 
-// indexOf returns the index of a class among those of the batch.
-func (p *classifier) indexOf(c Class) int32 {
-	k, known := p.index[c]
+// indexOf returns the index of an op's class among those of the batch; -1 where the device has too little shared memory.
+func (c *classifier) indexOf(op *opPlan, class Class) int32 {
+	if c.shared > 0 && op.shared(class) > c.shared {
+		return -1
+	}
+	k, known := c.index[class]
 	if !known {
-		k = int32(len(p.classes))
-		p.classes = append(p.classes, c)
-		p.index[c] = k
+		k = int32(len(c.list))
+		c.list = append(c.list, class)
+		c.index[class] = k
 	}
 	return k
 }

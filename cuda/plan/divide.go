@@ -11,14 +11,15 @@ import (
 // wellCut is the least number of equal chains for each part with which Cut gives parts of similar cost.
 const wellCut = 4
 
-// Divide gives each part all tasks of this round of the plan p, with a portion of the work in each. It returns false where the work
+// Divide gives each part all tasks of this round, with a portion of the work in each. It returns false where the work
 // in some task cannot be divided, where Cut does as well, and where m has no room for the outputs of all parts.
-func Divide(p *Planner, b *detectors.Batch, m *Memory, parts []*Part) bool {
-	if p.longest*wellCut*len(parts) < p.cost {
+func (p *Planner) Divide(b *detectors.Batch, m *Memory, parts []*Planner) bool {
+	ss := &p.segments
+	if ss.longest*wellCut*len(parts) < ss.cost {
 		return false
 	}
-	for i := range p.list {
-		c := p.classes[p.list[i].class]
+	for i := range ss.list {
+		c := p.classes.list[ss.list[i].class]
 		if op := byOp[c.Op]; op.divides == nil || !op.divides(c) {
 			return false
 		}
@@ -34,29 +35,26 @@ func Divide(p *Planner, b *detectors.Batch, m *Memory, parts []*Part) bool {
 	for k, t := range parts {
 		t.First = 0
 		t.prepare(p)
-		t.list, t.cost, t.longest = append(t.list, p.list...), p.cost, p.longest
-		t.portion, t.portions = k, len(parts)
+		t.Tasks, t.segments.list, t.segments.cost, t.segments.longest = p.Tasks, append(t.segments.list, ss.list...), ss.cost, ss.longest
+		t.build.portion, t.build.portions = k, len(parts)
 	}
 	return true
 }
 
-// Divided reports whether the plan is a part that has a portion of the work in each task.
-func (p *builder) Divided() bool { return p.portions > 1 }
-
 // moveOutputs moves the outputs of a task of a divided plan to the place of its part.
-func (p *builder) moveOutputs(t *Task) {
+func (b *builder) moveOutputs(t *Task) {
 	for _, s := range []*detectors.Span{&t.Scores, &t.Next, &t.Detail} {
-		s.Off = p.own
-		p.own += s.Len
+		s.Off = b.own
+		b.own += s.Len
 	}
 }
 
 // Merge makes the outputs of the batch's tasks from those of the parts of a divided plan, which are in m. It returns
 // the status words of the tasks, in the plan order of each part: done where they are done in every part.
 func Merge(b *detectors.Batch, m *Memory, parts []*Planner) []uint32 {
-	status := View[uint32](m.Bytes, int(parts[0].q.StatusOff), int(parts[0].q.Tasks))
+	status := View[uint32](m.Bytes, int(parts[0].Request.StatusOff), int(parts[0].Request.Tasks))
 	for _, p := range parts[1:] {
-		for k, s := range View[uint32](m.Bytes, int(p.q.StatusOff), len(status)) {
+		for k, s := range View[uint32](m.Bytes, int(p.Request.StatusOff), len(status)) {
 			status[k] = max(status[k], s)
 		}
 	}
@@ -68,7 +66,7 @@ func Merge(b *detectors.Batch, m *Memory, parts []*Planner) []uint32 {
 			continue
 		}
 		for j, p := range parts {
-			t := &p.tasks[k]
+			t := &p.build.tasks[k]
 			portions[j] = detectors.Result{Scores: of(t.Scores).F32(), Next: of(t.Next), Detail: of(t.Detail)}
 		}
 		t := &b.Tasks[i]

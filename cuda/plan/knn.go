@@ -368,7 +368,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		return
 	}
 	if variant >= knnIsIndex {
-		blocks = uint32(min(max(knnIndexBlocks*p.SMs, knnIndexDim), int(c.A>>16))) // one for each coordinate, at least
+		blocks = uint32(min(max(knnIndexBlocks*p.sms, knnIndexDim), int(c.A>>16))) // one for each coordinate, at least
 	}
 	p.launchInTurns(chains, blocks, blocks<<16, scratch, knnMemory, func(int) {
 		if variant >= knnIsIndex {

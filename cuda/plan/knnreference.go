@@ -106,12 +106,12 @@ func launchReference(c Class, p *builder, chains []chain) {
 }
 
 // byModel returns the tasks of chains, those of one model one after the other, and the number of their fresh rows.
-func (p *builder) byModel(chains []chain) (tasks []uint32, fresh int) {
+func (b *builder) byModel(chains []chain) (tasks []uint32, fresh int) {
 	place, counts, number := map[uint32]int{}, []int(nil), []int(nil)
 	last := uint32(0)
 	for _, ch := range chains {
 		for i := ch.first; i < ch.first+ch.count; i++ {
-			off := p.tasks[i].Model.Off
+			off := b.tasks[i].Model.Off
 			var k int
 			if len(number) > 0 && off == last {
 				k = number[len(number)-1]
@@ -125,7 +125,7 @@ func (p *builder) byModel(chains []chain) (tasks []uint32, fresh int) {
 			last = off
 			counts[k]++
 			number = append(number, k)
-			tasks, fresh = append(tasks, i), fresh+int(p.tasks[i].Fresh)
+			tasks, fresh = append(tasks, i), fresh+int(b.tasks[i].Fresh)
 		}
 	}
 	if len(counts) < 2 {

@@ -58,7 +58,7 @@ func TestKNNReferenceBlocks(t *testing.T) {
 			chains = append(chains, chain{uint32(i), 1, 1})
 		}
 		var pl builder
-		pl.begin(tasks, nil, 0)
+		pl.reset(tasks, nil, 0, 0)
 		shape := referenceShapeOf(2, 10)
 		launchReference(Class{Variant: knnIsReference, A: uint32(shape.points | shape.room<<16), B: 2}, &pl, chains)
 		l := pl.launches[0]

@@ -19,22 +19,11 @@ type ModelPlace struct {
 // struct Upload in lane.h.
 type Upload struct{ From, To, Bytes uint64 }
 
-// models has the models of a plan and their places on the device that it is for.
-type models struct {
-	Places  []ModelPlace      // of Models
-	modelAt map[uint32]uint32 // by offset of a model among the batch's: its first word in the device's memory
-}
-
-// Models returns the models that the plan of this round needs, without places.
-func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
-	some := false
-	b.Models(func(*detectors.Model, detectors.Span) { some = true })
-	if !some {
-		return nil
-	}
+// ModelsOf returns the models that the plan of this round needs, without places.
+func (p *Planner) ModelsOf(b *detectors.Batch) (need []ModelPlace) {
 	asked := map[uint32]bool{}
-	for k := range p.list {
-		for i := p.list[k].head; i >= 0; i = p.next[i] {
+	for k := range p.segments.list {
+		for i := p.segments.list[k].head; i >= 0; i = p.segments.next[i] {
 			if s := b.Tasks[i].Model; s.Len > 0 {
 				asked[s.Off] = true
 			}
@@ -48,36 +37,40 @@ func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	return need
 }
 
-// placeModels records the places of the models for lay.
-func (p *models) placeModels() {
-	clear(p.modelAt)
-	for i := range p.Places {
-		if p.modelAt == nil {
-			p.modelAt = map[uint32]uint32{}
-		}
-		p.modelAt[p.Places[i].In.Off] = uint32(p.Places[i].At / 4)
+// models are the models of a plan with their places on the device that it is for.
+type models []ModelPlace
+
+// words returns the first word of each model in the device's memory, by the model's offset among the batch's.
+func (ms models) words() map[uint32]uint32 {
+	if len(ms) == 0 {
+		return nil
 	}
+	words := make(map[uint32]uint32, len(ms))
+	for i := range ms {
+		words[ms[i].In.Off] = uint32(ms[i].At / 4)
+	}
+	return words
 }
 
 // uploadBytes returns the bytes after the plan's launches that its new models take: the
 // list of uploads and their content.
-func (p *models) uploadBytes() (list, content int) {
-	for i := range p.Places {
-		if p.Places[i].Upload {
+func (ms models) uploadBytes() (list, content int) {
+	for i := range ms {
+		if ms[i].Upload {
 			list += int(unsafe.Sizeof(Upload{}))
-			content += Align(4 * len(p.Places[i].Model.Words()))
+			content += Align(4 * len(ms[i].Model.Words()))
 		}
 	}
 	return Align(list), content
 }
 
 // writeUploads writes the list and the content that uploadBytes measures from byte at on.
-func (p *models) writeUploads(m *Memory, at int, q *Request) {
-	room, _ := p.uploadBytes()
+func (ms models) writeUploads(m *Memory, at int, q *Request) {
+	room, _ := ms.uploadBytes()
 	to, n := at+room, 0
 	list := View[Upload](m.Bytes, at, room/int(unsafe.Sizeof(Upload{}))) // at least as many as there are, since it is aligned
-	for i := range p.Places {
-		o := &p.Places[i]
+	for i := range ms {
+		o := &ms[i]
 		if o.Upload {
 			w := o.Model.Words()
 			copy(View[uint32](m.Bytes, to, len(w)), w)
@@ -86,5 +79,5 @@ func (p *models) writeUploads(m *Memory, at int, q *Request) {
 			n++
 		}
 	}
-	q.Models, q.Uploads, q.UploadsOff = uint32(len(p.Places)), uint32(n), uint64(at)
+	q.Models, q.Uploads, q.UploadsOff = uint32(len(ms)), uint32(n), uint64(at)
 }

@@ -28,9 +28,9 @@ type normaliser struct {
 	tiles int // word where the plan's tiles begin
 	words int // of all points
 
-	tasks []int32 // of normalised points, by detector and offset of X
-	runs  []pointRun
-	of    map[int32]taskPoints // by batch index
+	tasks  []int32 // of normalised points, by detector and offset of X
+	runs   []pointRun
+	points map[int32]taskPoints // by batch index
 }
 
 // pointRun is a run of successive points, which tasks with overlapping rows share.
@@ -70,15 +70,15 @@ func (o *opPlan) kernelTask(t *detectors.Task, params detectors.Words) (*detecto
 }
 
 // launch finds the tasks in segments that read normalised points, and adds the launch that makes the points.
-func (z *normaliser) launch(b *detectors.Batch, of *segments, classes []Class, p *builder) {
-	z.tasks, z.runs, z.words = z.tasks[:0], z.runs[:0], 0
-	for k := range of.list {
-		s := &of.list[k]
+func (z *normaliser) launch(b *detectors.Batch, segments *segments, classes []Class, p *builder) {
+	z.runs, z.words = z.runs[:0], 0
+	for k := range segments.list {
+		s := &segments.list[k]
 		op := byOp[classes[s.class].Op]
 		if op.pointRows == nil {
 			continue
 		}
-		for i := s.head; i >= 0; i = of.next[i] {
+		for i := s.head; i >= 0; i = segments.next[i] {
 			if op.pointRows(paramsOf(b, i)) > 0 {
 				z.tasks = append(z.tasks, i)
 			}
@@ -91,10 +91,10 @@ func (z *normaliser) launch(b *detectors.Batch, of *segments, classes []Class, p
 		t, u := &b.Tasks[i], &b.Tasks[j]
 		return cmp.Or(cmp.Compare(t.Params.Off, u.Params.Off), cmp.Compare(t.Dim, u.Dim), cmp.Compare(t.X.Off, u.X.Off), cmp.Compare(i, j))
 	})
-	if z.of == nil {
-		z.of = map[int32]taskPoints{}
+	if z.points == nil {
+		z.points = map[int32]taskPoints{}
 	}
-	clear(z.of)
+	clear(z.points)
 	for _, i := range z.tasks {
 		t := &b.Tasks[i]
 		last := len(z.runs) - 1
@@ -107,7 +107,7 @@ func (z *normaliser) launch(b *detectors.Batch, of *segments, classes []Class, p
 		}
 		r := &z.runs[last]
 		r.end = max(r.end, t.X.Off+t.X.Len)
-		z.of[i] = taskPoints{last, int(t.X.Off-r.x) / r.dim, r.count(t.X.Len)}
+		z.points[i] = taskPoints{last, int(t.X.Off-r.x) / r.dim, r.count(t.X.Len)}
 	}
 	blocks := 0
 	for i := range z.runs {
@@ -142,12 +142,9 @@ func paramsOf(b *detectors.Batch, i int32) detectors.Words {
 	return b.In[s.Off : s.Off+s.Len]
 }
 
-// setPoints sets a task of the plan, of this batch index, to read its points, where it reads points.
+// setPoints sets a task of the plan, of this batch index, to read its points, if it reads points.
 func (z *normaliser) setPoints(i int32, t *Task) {
-	if len(z.tasks) == 0 {
-		return
-	}
-	at, ok := z.of[i]
+	at, ok := z.points[i]
 	if !ok {
 		return
 	}
@@ -158,12 +155,9 @@ func (z *normaliser) setPoints(i int32, t *Task) {
 	t.Params = detectors.Span{Off: uint32(z.tiles + 4*r.paramsTile), Len: uint32(len(r.rowParams))}
 }
 
-// room returns the size in bytes of the input on the device with the points after it; 0 without points.
+// room returns the size in bytes of the input on the device with the points after it.
 func (z *normaliser) room() uint64 {
-	switch {
-	case len(z.tasks) == 0:
-		return 0
-	case z.base+z.words > mostOfPlan:
+	if z.base+z.words > mostOfPlan {
 		return 1 << 50 // the device refuses the plan
 	}
 	return 4 * uint64(z.base+z.words)

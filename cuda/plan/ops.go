@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"slices"
-
 	"odradek/detectors"
 	_ "odradek/detectors/ops" // all ops: byOp has each
 )
@@ -139,13 +136,4 @@ func set(op detectors.Op, change func(p *opPlan)) (undo func()) {
 	change(&p)
 	byOp[op] = &p
 	return func() { byOp[op] = old }
-}
-
-// kernel returns the index of a kernel.
-func kernel(name string) uint32 {
-	i := slices.Index(names, name)
-	if i < 0 {
-		panic(fmt.Sprintf("plan: %q is none of the kernels that plans name", name))
-	}
-	return uint32(i)
 }

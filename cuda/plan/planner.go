@@ -6,20 +6,29 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"odradek/detectors"
 )
 
 // Planner makes the plans of one batch's Execute: see doc.go. It is reused.
 type Planner struct {
-	classifier
-	progress
-	segments
-	builder
-	models
-	points normaliser
+	// Shared is the shared memory in bytes that a block may have on each device, 0 for no limit; the class of a task depends
+	// on it. SMs is the number of multiprocessors of the plan's device, 0 for that of an H100; no result depends on it: a
+	// large set or grid gets a number of blocks for each.
+	Shared, SMs int
+	First       int32        // the first task of the batch that may be in this plan: a part's begins later
+	Models      []ModelPlace // that the plan's tasks read; ModelsOf lists them
+	Progress    Progress     // of the batch; a part has none
+	Tasks       int          // the device's in this round
+	ReadsModels bool         // tasks of the batch read models
+	Request     Request      // for the plan of this round, once it is written
 
-	round   int
+	classes  classifier
+	segments segments
+	build    builder
+	points   normaliser
+
 	order   []int32 // batch index of each task in plan order
 	chains  []chain
 	later   int              // tasks of this plan in a later round
@@ -27,156 +36,184 @@ type Planner struct {
 	outputs int              // numbers of the device's outputs
 	part    bool             // of a batch that is split: see split.go
 	params  []detectors.Span // of a part's tasks
-	q       Request          // the request for this round's plan
+	rounds  []int32          // the batch's Progress.rounds
 }
 
 // Start begins an Execute.
 func (p *Planner) Start(b *detectors.Batch) {
-	n := len(b.Tasks)
-	p.classifier.begin()
-	p.progress.begin(n)
-	p.segments.begin(n)
-	p.Places, p.round = nil, 0
+	n, w, c := len(b.Tasks), &p.Progress, &p.classes
+	w.places = slices.Grow(w.places[:0], n)[:n]
+	clear(w.places)
+	w.Left, w.Declined, w.forced, w.rounds = n, 0, nil, nil
+	if c.index == nil {
+		c.index = map[Class]int32{}
+	}
+	clear(c.index)
+	c.serial++
+	c.list, c.points, c.models, c.shared, c.in = c.list[:0], false, false, p.Shared, b.In
+	p.Models = nil
 }
 
 // Assign finds a place for every task that is not done, and the segments of the device's tasks in this
 // round. A task waits for another round where the CPU has to score the task before it first, because
 // the side that scores a task depends on that task alone.
 func (p *Planner) Assign(b *detectors.Batch) {
-	p.round++
-	p.words, p.last = b.In, nil
-	p.cpu = p.cpu[:0]
-	p.segments.clear()
+	w := &p.Progress
+	p.Tasks, p.rounds, w.CPU = 0, w.rounds, w.CPU[:0]
+	p.classes.in, p.classes.last = b.In, nil
+	p.segments.reset(len(b.Tasks))
 	for i := range b.Tasks {
-		if p.places[i] == done {
+		if w.places[i] == done {
 			continue
 		}
 		var class int32
 		var cost int
-		if p.rounds == nil || p.rounds[i] == 0 {
-			class, cost = p.classOf(&b.Tasks[i])
+		if w.rounds == nil || w.rounds[i] == 0 {
+			class, cost = p.classes.classOf(&b.Tasks[i])
 		} else {
-			class, cost = p.classAgain(b, i, int(p.rounds[i])+1)
+			class, cost = p.classes.classAgain(b, i, int(w.rounds[i])+1)
 		}
-		if p.forced != nil && p.forced[i] {
+		if w.forced != nil && w.forced[i] {
 			class = -1
 		}
 		from := Before(b, i)
 		at := done
 		if from >= 0 {
-			at = p.places[from]
+			at = w.places[from]
 		}
 		switch {
 		case at == waiting, at == onCPU && class >= 0, at == onDevice && byOp[b.Tasks[from].Op].rounds > 0:
-			p.places[i] = waiting
+			w.places[i] = waiting
 		case class < 0:
-			p.places[i] = onCPU
-			p.cpu = append(p.cpu, int32(i))
+			w.places[i] = onCPU
+			w.CPU = append(w.CPU, int32(i))
 		default:
-			p.places[i] = onDevice
-			p.add(int32(i), class, cost, from, at == onDevice)
+			w.places[i] = onDevice
+			p.segments.add(int32(i), class, cost, from, at == onDevice)
+			p.Tasks++
 		}
 	}
+	p.ReadsModels = p.classes.models
 }
 
-// Request returns the request for this round's plan, once it is written.
-func (p *Planner) Request() *Request { return &p.q }
+// Work estimates a device's time for the plan, in nanoseconds: its arithmetic plus copies of the batch,
+// which overlap only among batches.
+func (p *Planner) Work(b *detectors.Batch) int64 {
+	return int64(p.segments.cost) + chainWeight*int64(p.segments.longest) + int64(4*(len(b.In)+len(b.Out)))/copyRate
+}
 
 // Write writes the plan of this round from byte at of the memory, with its status words at status, and
 // returns where the next plan's begin. It writes nothing beyond m.Out: a larger end shows how much room
 // is missing.
 func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, statusEnd int) {
-	n := p.Device()
+	n := p.Tasks
 	tiles := Align(at + taskBytes*n)
 	if tiles > m.Out {
 		return tiles + 32*n, status
 	}
 	p.points.base, p.points.tiles = m.Out/4, tiles/4
-	p.placeModels()
-	p.own = uint32((status - m.Out) / 4)
-	p.lay(b, View[Task](m.Bytes, at, n))
-	if p.Divided() {
-		status = m.Out + Align(4*int(p.own))
+	p.build.own = uint32((status - m.Out) / 4)
+	p.schedule(b, View[Task](m.Bytes, at, n))
+	if p.build.portions > 1 {
+		status = m.Out + Align(4*int(p.build.own))
 	}
-	behind := Align(tiles + 16*len(p.tiles)) // copied with the plan
+	behind := Align(tiles + 16*len(p.build.tiles)) // copied with the plan
 	launches := behind
 	if p.part {
 		launches = Align(behind + 4*p.paramsLen())
 	}
-	zeroes := launches + 32*len(p.launches)
-	uploads := Align(zeroes + 8*len(p.zeroes))
-	list, content := p.uploadBytes()
-	end = uploads + list + content
+	zeroes := launches + 32*len(p.build.launches)
+	uploads := Align(zeroes + 8*len(p.build.zeroes))
+	end = uploads
+	if len(p.Models) > 0 {
+		list, content := models(p.Models).uploadBytes()
+		end = uploads + list + content
+	}
 	if end > m.Out {
 		return end, status
 	}
-	copy(View[Tile](m.Bytes, tiles, len(p.tiles)), p.tiles)
-	copy(View[Launch](m.Bytes, launches, len(p.launches)), p.launches)
-	copy(View[Zeroed](m.Bytes, zeroes, len(p.zeroes)), p.zeroes)
-	p.q = Request{
-		Batch: m.ID, Launches: uint32(len(p.launches)),
+	copy(View[Tile](m.Bytes, tiles, len(p.build.tiles)), p.build.tiles)
+	copy(View[Launch](m.Bytes, launches, len(p.build.launches)), p.build.launches)
+	copy(View[Zeroed](m.Bytes, zeroes, len(p.build.zeroes)), p.build.zeroes)
+	p.Request = Request{
+		Batch: m.ID, Launches: uint32(len(p.build.launches)),
 		InBytes: uint64(end), TasksOff: uint64(at), TilesOff: uint64(tiles), LaunchesOff: uint64(launches),
 		OutOff: uint64(m.Out), OutBytes: uint64(status + 4*n - m.Out), StatusOff: uint64(status),
-		Tasks: uint64(n), Later: p.later, ScratchBytes: p.scratchBytes,
+		Tasks: uint64(n), Later: p.later, ScratchBytes: p.build.scratchBytes,
 		InTo: uint64(at), OutFrom: uint64(m.Out), OutTo: uint64(status),
 		CopyOut: p.later > 0 || p.outputs != len(b.Out), // carries, gaps, and outputs of earlier rounds
-		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.zeroes)), ZeroesOff: uint64(zeroes), Room: p.points.room(),
+		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.build.zeroes)), ZeroesOff: uint64(zeroes), UploadsOff: uint64(uploads),
+	}
+	if len(p.points.tasks) > 0 {
+		p.Request.Room = p.points.room()
 	}
 	if p.part {
 		p.narrow(b, m, behind)
 	}
-	p.writeUploads(m, uploads, &p.q)
+	if len(p.Models) > 0 {
+		models(p.Models).writeUploads(m, uploads, &p.Request)
+	}
 	return end, Align(status + 4*n)
 }
 
-// lay writes the device's tasks in plan order to tasks, which has room for all of them, and makes tiles
+// schedule writes the device's tasks in plan order to tasks, which has room for all of them, and makes tiles
 // and launches: class by class in each wave, chains by falling cost.
-func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
-	p.builder.begin(tasks, p.words, p.Shared)
+func (p *Planner) schedule(b *detectors.Batch, tasks []Task) {
+	p.build.reset(tasks, p.classes.in, p.classes.shared, p.SMs)
 	p.order = p.order[:0]
 	p.outputs, p.later, p.repeats = 0, 0, 0
-	p.points.launch(b, &p.segments, p.classes, &p.builder)
-	p.sort(len(p.classes))
-	for g := 0; g+1 < len(p.groups); g++ {
-		lo, hi := p.groups[g], p.groups[g+1]
+	p.points.tasks = p.points.tasks[:0]
+	if p.classes.points {
+		p.points.launch(b, &p.segments, p.classes.list, &p.build)
+	}
+	points, divided, modelAt := len(p.points.tasks) > 0, p.build.portions > 1, map[uint32]uint32(nil)
+	if len(p.Models) > 0 {
+		modelAt = models(p.Models).words()
+	}
+	ss := &p.segments
+	ss.sort(len(p.classes.list))
+	for g := 0; g+1 < len(ss.groups); g++ {
+		lo, hi := ss.groups[g], ss.groups[g+1]
 		if lo == hi {
 			continue
 		}
 		p.chains = p.chains[:0]
-		for _, k := range p.sorted[lo:hi] {
-			s := &p.list[k]
+		for _, k := range ss.sorted[lo:hi] {
+			s := &ss.list[k]
 			p.chains = append(p.chains, chain{uint32(len(p.order)), s.count, s.cost})
-			for i := s.head; i >= 0; i = p.next[i] {
-				t, of := &p.tasks[len(p.order)], &b.Tasks[i]
-				*t = Task(*of)
-				p.points.setPoints(i, t)
-				if of.Model.Len > 0 {
-					t.Model.Off = p.modelAt[of.Model.Off]
+			for i := s.head; i >= 0; i = ss.next[i] {
+				t, from := &tasks[len(p.order)], &b.Tasks[i]
+				*t = Task(*from)
+				if points {
+					p.points.setPoints(i, t)
 				}
-				if of.After != 0 {
+				if from.Model.Len > 0 {
+					t.Model.Off = modelAt[from.Model.Off]
+				}
+				if from.After != 0 {
 					t.After, t.Carry = 0, detectors.Span{}
-					if from := Before(b, int(i)); from >= 0 {
-						t.After, t.Carry = 1, b.Tasks[from].Next
+					if before := Before(b, int(i)); before >= 0 {
+						t.After, t.Carry = 1, b.Tasks[before].Next
 					}
 				}
 				if p.rounds != nil && p.rounds[i] > 0 {
 					t.After, t.Carry = 1, t.Next
 					p.later++
 				}
-				if p.Divided() {
-					p.moveOutputs(t)
+				if divided {
+					p.build.moveOutputs(t)
 				}
 				p.outputs += int(t.Scores.Len + t.Next.Len + t.Detail.Len)
 				p.order = append(p.order, i)
 			}
 		}
-		c := p.classes[g%len(p.classes)]
-		op, first := byOp[c.Op], len(p.launches)
-		op.launches(c, &p.builder, p.chains)
+		c := p.classes.list[g%len(p.classes.list)]
+		op, first := byOp[c.Op], len(p.build.launches)
+		op.launches(c, &p.build, p.chains)
 		if op.repeats {
-			p.repeat(op, p.launches[first:], int(p.chains[0].first))
+			p.repeat(op, p.build.launches[first:], int(p.chains[0].first))
 		}
-		if p.launched != len(p.tiles) {
+		if p.build.launched != len(p.build.tiles) {
 			panic(fmt.Sprintf("plan: tiles of %v without a launch", c))
 		}
 	}

@@ -113,12 +113,12 @@ func addTask(b *detectors.Batch, op detectors.Op, fresh, rows, after int) {
 // planned formats one round: the batch's task numbers by launch and tile, and those for the CPU.
 func planned(p *Planner, b *detectors.Batch) string {
 	p.Assign(b)
-	tasks := make([]Task, p.Device())
-	p.lay(b, tasks)
+	tasks := make([]Task, p.Tasks)
+	p.schedule(b, tasks)
 	s := ""
-	for _, l := range p.launches {
+	for _, l := range p.build.launches {
 		s += "["
-		for k, tile := range p.tiles[l.FirstTile : l.FirstTile+l.Tiles] {
+		for k, tile := range p.build.tiles[l.FirstTile : l.FirstTile+l.Tiles] {
 			if k > 0 {
 				s += " "
 			}
@@ -134,7 +134,7 @@ func planned(p *Planner, b *detectors.Batch) string {
 		}
 		s += "]"
 	}
-	return fmt.Sprint(s, p.cpu)
+	return fmt.Sprint(s, p.Progress.CPU)
 }
 
 func TestPlan(t *testing.T) {
@@ -164,13 +164,13 @@ func TestPlan(t *testing.T) {
 		}
 		var p Planner
 		p.Start(b)
-		for round := 0; p.left > 0; round++ {
+		for round := 0; p.Progress.Left > 0; round++ {
 			got := planned(&p, b)
 			if round >= len(c.want) || got != c.want[round] {
 				t.Errorf("%s: round %d is %s, want %v", c.name, round, got, c.want)
 				break
 			}
-			p.ReadStatus(b, &p, make([]uint32, len(p.order)))
+			p.Progress.ReadStatus(b, &p, make([]uint32, len(p.order)))
 			finishCPU(&p, b)
 		}
 	}
@@ -178,16 +178,16 @@ func TestPlan(t *testing.T) {
 
 // finishCPU is fallback.score of package cuda without the scores.
 func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
-	heads, _, _ := p.Runs(b)
+	heads, next, _ := p.Progress.Runs(b)
 	for _, h := range heads {
-		for i := h; i >= 0; i = p.next[i] {
+		for i := h; i >= 0; i = next[i] {
 			ran = append(ran, i)
 		}
 	}
-	for _, i := range p.cpu {
-		if p.places[i] == onCPU {
-			p.places[i] = done
-			p.left--
+	for _, i := range p.Progress.CPU {
+		if p.Progress.places[i] == onCPU {
+			p.Progress.places[i] = done
+			p.Progress.Left--
 		}
 	}
 	return ran
@@ -235,17 +235,17 @@ func TestPlanRandom(t *testing.T) {
 			ran[i] = true
 		}
 		p.Start(b)
-		for rounds := 0; p.left > 0; rounds++ {
+		for rounds := 0; p.Progress.Left > 0; rounds++ {
 			if rounds > len(b.Tasks)+1 {
-				t.Fatalf("%d tasks are left", p.left)
+				t.Fatalf("%d tasks are left", p.Progress.Left)
 			}
 			p.Assign(b)
-			tasks := make([]Task, p.Device())
-			p.lay(b, tasks)
+			tasks := make([]Task, p.Tasks)
+			p.schedule(b, tasks)
 			status := make([]uint32, len(tasks))
 			seen := 0
-			for _, l := range p.launches {
-				for _, tile := range p.tiles[l.FirstTile : l.FirstTile+l.Tiles] {
+			for _, l := range p.build.launches {
+				for _, tile := range p.build.tiles[l.FirstTile : l.FirstTile+l.Tiles] {
 					for n := tile.First; n < tile.First+tile.Count; n++ {
 						if int(n) != seen {
 							t.Fatalf("task %d of the plan, %d is due", n, seen)
@@ -274,7 +274,7 @@ func TestPlanRandom(t *testing.T) {
 			if seen != len(tasks) {
 				t.Fatalf("%d tasks in tiles of %d", seen, len(tasks))
 			}
-			p.ReadStatus(b, &p, status)
+			p.Progress.ReadStatus(b, &p, status)
 			for _, i := range finishCPU(&p, b) {
 				if tk := b.Tasks[i]; tk.Fresh != 13 && tk.Op != knn.Op && !decline[i] {
 					t.Fatalf("task %d is on the CPU", i)
@@ -299,7 +299,7 @@ func TestCostOrder(t *testing.T) {
 	var p Planner
 	p.Start(b)
 	p.Assign(b)
-	p.lay(b, make([]Task, p.Device()))
+	p.schedule(b, make([]Task, p.Tasks))
 	for k := 1; k < len(p.order); k++ {
 		x, y := b.Tasks[p.order[k-1]].X.Len, b.Tasks[p.order[k]].X.Len
 		if x < y-y/8 {
@@ -329,7 +329,7 @@ func BenchmarkPlan(b *testing.B) {
 			for b.Loop() {
 				p.Start(batch)
 				p.Assign(batch)
-				p.lay(batch, tasks)
+				p.schedule(batch, tasks)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/task")
 		})
@@ -391,26 +391,26 @@ func TestRounds(t *testing.T) {
 			t.Fatalf("round %d is %s, want %s", round, got, c.plan)
 		}
 		if round == 1 {
-			task := p.tasks[0]
+			task := p.build.tasks[0]
 			if task.Carry != b.Tasks[0].Next || p.later != 1 {
 				t.Errorf("its carry is %+v, want what it has left at %+v", task.Carry, b.Tasks[0].Next)
 			}
-			if want := (Class{sst.OpIKA, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes[len(p.classes)-1] != want {
-				t.Errorf("its class is %+v, want %+v", p.classes, want)
+			if want := (Class{sst.OpIKA, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes.list[len(p.classes.list)-1] != want {
+				t.Errorf("its class is %+v, want %+v", p.classes.list, want)
 			}
 		}
-		p.ReadStatus(b, &p, c.status)
+		p.Progress.ReadStatus(b, &p, c.status)
 		finishCPU(&p, b)
 	}
-	if p.Declined() != 1 || p.left != 1 {
-		t.Errorf("%d tasks declined, %d left; want 1, 1", p.Declined(), p.left)
+	if p.Progress.Declined != 1 || p.Progress.Left != 1 {
+		t.Errorf("%d tasks declined, %d left; want 1, 1", p.Progress.Declined, p.Progress.Left)
 	}
 	// A lost device may have written half of their outputs.
 	p.Assign(b)
-	p.lay(b, make([]Task, p.Device()))
-	p.Lost(&p)
-	if got, want := planned(&p, b), "[1'][]"; got != want || p.later != 0 || p.tasks[0].Carry != b.Tasks[0].Next {
-		t.Errorf("after a loss the plan is %s, %d in a later round, with the carry %+v", got, p.later, p.tasks[0].Carry)
+	p.schedule(b, make([]Task, p.Tasks))
+	p.Progress.Lost(&p)
+	if got, want := planned(&p, b), "[1'][]"; got != want || p.later != 0 || p.build.tasks[0].Carry != b.Tasks[0].Next {
+		t.Errorf("after a loss the plan is %s, %d in a later round, with the carry %+v", got, p.later, p.build.tasks[0].Carry)
 	}
 }
 
@@ -430,7 +430,7 @@ func TestRepeats(t *testing.T) {
 		t.Fatalf("the plan is %s, want %s", got, want)
 	}
 	for i, want := range [][2]uint32{{0, 0}, {1, 2}, {0, 0}} {
-		if l := p.launches[i]; l.FirstTask != want[0] || l.Tasks != want[1] {
+		if l := p.build.launches[i]; l.FirstTask != want[0] || l.Tasks != want[1] {
 			t.Errorf("launch %d is %+v, want tasks %v", i, l, want)
 		}
 	}
@@ -443,18 +443,18 @@ func TestRepeats(t *testing.T) {
 // touch.
 func TestZeroed(t *testing.T) {
 	var p Planner
-	p.scratch(300)
+	p.build.scratch(300)
 	for _, c := range []struct {
 		bytes int
 		at    uint32
 	}{{8, 2}, {600, 3}} {
-		if at := p.zeroed(c.bytes); at != c.at {
+		if at := p.build.zeroed(c.bytes); at != c.at {
 			t.Errorf("%d zeroed bytes are at %d, want %d", c.bytes, at, c.at)
 		}
 	}
-	p.scratch(1)
-	p.zeroed(256)
-	if want := []Zeroed{{2, 4}, {7, 1}}; !slices.Equal(p.zeroes, want) || p.scratchBytes != 8*Alignment {
-		t.Errorf("zeroed are %v of %d bytes, want %v", p.zeroes, p.scratchBytes, want)
+	p.build.scratch(1)
+	p.build.zeroed(256)
+	if want := []Zeroed{{2, 4}, {7, 1}}; !slices.Equal(p.build.zeroes, want) || p.build.scratchBytes != 8*Alignment {
+		t.Errorf("zeroed are %v of %d bytes, want %v", p.build.zeroes, p.build.scratchBytes, want)
 	}
 }

@@ -41,6 +41,7 @@ type Memory struct {
 	ID    uint32 // in the children
 	Bytes []byte
 	Out   int
+	Path  string // of its file, for a child of this process
 }
 
 // Request gives the ranges of a batch's memory that a device reads and writes. [InOff, InOff+InBytes)
@@ -70,14 +71,4 @@ type Request struct {
 	// device yet: Upload structs, at UploadsOff.
 	UploadsOff      uint64
 	Models, Uploads uint32
-}
-
-// View returns n elements at a byte offset.
-func View[T any](b []byte, off, n int) []T {
-	if n == 0 {
-		return nil
-	}
-	var t T
-	_ = b[off : off+n*int(unsafe.Sizeof(t))]
-	return unsafe.Slice((*T)(unsafe.Pointer(&b[off])), n)
 }

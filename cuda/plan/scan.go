@@ -163,7 +163,7 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 		tasks += int(ch.count)
 	}
 	warps := scanThreads / 32
-	searchers, nulls := scanSearchers(c, scanSearchBlocks*p.SMs, tasks, p.portions), scanNulls(c, scanNullBlocks*p.SMs, tasks)
+	searchers, nulls := scanSearchers(c, scanSearchBlocks*p.sms, tasks, p.portions), scanNulls(c, scanNullBlocks*p.sms, tasks)
 	entries := (rows + 1) * (columns + 1)
 	search, null := kernel("scan_search"+scanForm(c)), kernel("scan_null"+scanForm(c))
 	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(24*rows) + nulls*scanNullTable(c)

@@ -6,28 +6,22 @@ import (
 	"odradek/detectors"
 )
 
-// Part is a part of a plan for one device: a planner for the tasks of the batch from First up to the
-// next part's.
-type Part struct {
-	Planner
-	First int32
-}
-
-// Cut distributes the segments of this round among parts. It returns false where chains
-// cross every cut.
-func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
+// Cut distributes the segments of this round among parts: planners for the tasks of the batch from First up to the next
+// part's. It returns false where chains cross every cut.
+func (p *Planner) Cut(b *detectors.Batch, parts []*Planner) bool {
 	// Backwards: a part may begin with task i if no task from i on has its carry from an earlier task.
-	share := (p.cost + len(parts) - 1) / len(parts)
+	ss, places := &p.segments, p.Progress.places
+	share := (ss.cost + len(parts) - 1) / len(parts)
 	k, cost := len(parts)-1, 0
 	low := int32(len(b.Tasks))
 	for i := len(b.Tasks) - 1; i > 0 && k > 0; i-- {
-		if p.places[i] != onDevice {
+		if places[i] != onDevice {
 			continue
 		}
-		if from := Before(b, i); from >= 0 && p.places[from] == onDevice {
+		if from := Before(b, i); from >= 0 && places[from] == onDevice {
 			low = min(low, from)
 		}
-		s := &p.list[p.segment[i]]
+		s := &ss.list[ss.segment[i]]
 		if cost += s.cost / int(s.count); cost >= share && low >= int32(i) {
 			parts[k].First = int32(i)
 			k--
@@ -41,25 +35,28 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	for _, t := range parts {
 		t.prepare(p)
 	}
-	for i := range p.list { // by the index of their first task
-		s := &p.list[i]
+	for i := range ss.list { // by the index of their first task
+		s := &ss.list[i]
 		for k+1 < len(parts) && s.head >= parts[k+1].First {
 			k++
 		}
 		t := parts[k]
-		t.list = append(t.list, *s)
-		t.cost += s.cost
-		t.longest = max(t.longest, s.cost)
+		t.Tasks += int(s.count)
+		t.segments.list = append(t.segments.list, *s)
+		t.segments.cost += s.cost
+		t.segments.longest = max(t.segments.longest, s.cost)
 	}
-	return !slices.ContainsFunc(parts, func(t *Part) bool { return len(t.list) == 0 })
+	return !slices.ContainsFunc(parts, func(t *Planner) bool { return t.Tasks == 0 })
 }
 
-// prepare makes t an empty part of the plan p.
-func (t *Part) prepare(p *Planner) {
-	t.part, t.Shared, t.words = true, p.Shared, p.words
-	t.next, t.classes, t.waves, t.rounds = p.next, p.classes, p.waves, p.rounds
-	t.list, t.cost, t.longest = t.list[:0], 0, 0
-	t.portion, t.portions = 0, 0
+// prepare makes p an empty part of the plan whole.
+func (p *Planner) prepare(whole *Planner) {
+	p.part, p.Shared, p.Tasks, p.Models, p.rounds = true, whole.Shared, 0, nil, whole.rounds
+	w := &whole.classes
+	p.classes.list, p.classes.in, p.classes.shared, p.classes.points, p.classes.models = w.list, w.in, w.shared, w.points, w.models
+	p.segments.next, p.segments.waves = whole.segments.next, whole.segments.waves
+	p.segments.list, p.segments.cost, p.segments.longest = p.segments.list[:0], 0, 0
+	p.build.portion, p.build.portions = 0, 0
 }
 
 // paramsLen returns the length of the parameters of the plan's tasks. A part copies them, because they
@@ -67,8 +64,8 @@ func (t *Part) prepare(p *Planner) {
 func (p *Planner) paramsLen() (n int) {
 	p.params = p.params[:0]
 	last := detectors.Span{Off: ^uint32(0)}
-	for i := range p.tasks {
-		if s := p.tasks[i].Params; s != last && int(s.Off) < len(p.words) { // those of normalised points lie in the plan
+	for i := range p.build.tasks {
+		if s := p.build.tasks[i].Params; s != last && int(s.Off) < len(p.classes.in) { // those of normalised points lie in the plan
 			if last = s; !slices.Contains(p.params, s) {
 				p.params = append(p.params, s)
 				n += int(s.Len+3) &^ 3
@@ -95,9 +92,9 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 		}
 	}
 	k, last := -1, detectors.Span{Off: none}
-	for i := range p.tasks {
-		t := &p.tasks[i]
-		if int(t.Params.Off) >= len(p.words) { // of normalised points: the rows that these are made of
+	for i := range p.build.tasks {
+		t := &p.build.tasks[i]
+		if int(t.Params.Off) >= len(p.classes.in) { // of normalised points: the rows that these are made of
 			cover(&in, b.Tasks[p.order[i]].XWords())
 		} else {
 			if t.Params != last {
@@ -115,17 +112,17 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 		cover(&out, t.Next)
 		cover(&out, t.Detail)
 	}
-	q := &p.q
+	q := &p.Request
 	q.InFrom, q.InTo = 4*uint64(min(in.Off, in.Len)), 4*uint64(in.Len)
 	q.OutFrom, q.OutTo = q.OutOff+4*uint64(min(out.Off, out.Len)), q.OutOff+4*uint64(out.Len)
 	q.CopyOut = p.later > 0 || uint64(4*p.outputs) != q.OutTo-q.OutFrom
 }
 
 // Apart reports whether no part would write over another's outputs.
-func Apart(parts []*Part) bool {
+func Apart(parts []*Planner) bool {
 	for i, t := range parts {
 		for _, o := range parts[:i] {
-			if t.q.OutFrom < o.q.OutTo && o.q.OutFrom < t.q.OutTo {
+			if t.Request.OutFrom < o.Request.OutTo && o.Request.OutFrom < t.Request.OutTo {
 				return false
 			}
 		}

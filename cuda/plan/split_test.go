@@ -31,9 +31,9 @@ func TestCut(t *testing.T) {
 		unlink(b)
 		p.Start(b)
 		p.Assign(b)
-		parts := make([]*Part, 2+rng.IntN(3))
+		parts := make([]*Planner, 2+rng.IntN(3))
 		for i := range parts {
-			parts[i] = &Part{}
+			parts[i] = &Planner{}
 		}
 		if !p.Cut(b, parts) {
 			continue
@@ -41,20 +41,20 @@ func TestCut(t *testing.T) {
 		cuts++
 		var seen []int32
 		for k, q := range parts {
-			q.lay(b, make([]Task, q.Device()))
+			q.schedule(b, make([]Task, q.Tasks))
 			for _, i := range q.order {
 				if i < q.First || k+1 < len(parts) && i >= parts[k+1].First {
 					t.Fatalf("task %d is in part %d, which begins at %d", i, k, q.First)
 				}
-				if from := Before(b, int(i)); from >= 0 && p.places[from] == onDevice && from < q.First {
+				if from := Before(b, int(i)); from >= 0 && p.Progress.places[from] == onDevice && from < q.First {
 					t.Fatalf("task %d of part %d has its carry from task %d of another", i, k, from)
 				}
 			}
 			seen = append(seen, q.order...)
 		}
 		slices.Sort(seen)
-		if len(slices.Compact(seen)) != p.Device() || len(seen) != p.Device() {
-			t.Fatalf("%d tasks in parts, %d of them different, of %d", len(seen), len(slices.Compact(seen)), p.Device())
+		if len(slices.Compact(seen)) != p.Tasks || len(seen) != p.Tasks {
+			t.Fatalf("%d tasks in parts, %d of them different, of %d", len(seen), len(slices.Compact(seen)), p.Tasks)
 		}
 	}
 	if cuts < 20 {

@@ -24,45 +24,35 @@ const (
 	done
 )
 
-// progress says where each task of the batch is, and which are done.
-type progress struct {
-	places   []place // by batch index
-	left     int     // tasks not done
-	cpu      []int32 // tasks for the CPU in this round, by index
-	forced   []bool  // by batch index: a kernel declined it; nil for none
-	declined int     // tasks that their kernels declined
-	rounds   []int32 // by batch index: rounds in which a task requested another; nil for none
-}
+// Progress says where each task of the batch is, and which are done. Planner.Start has all tasks wait.
+type Progress struct {
+	Left     int     // tasks not done
+	CPU      []int32 // tasks for the CPU in this round, by index
+	Declined int     // tasks that their kernels declined
 
-// begin has n tasks wait.
-func (p *progress) begin(n int) {
-	p.places = slices.Grow(p.places[:0], n)[:n]
-	clear(p.places)
-	p.left, p.forced, p.declined, p.rounds = n, nil, 0, nil
-}
+	places []place // by batch index
+	forced []bool  // by batch index: for the CPU in any case; nil for none
+	rounds []int32 // by batch index: rounds in which a task requested another; nil for none
 
-// Pending returns the number of tasks that are not done.
-func (p *progress) Pending() int { return p.left }
+	run, next []int32 // by batch index, for the CPU's tasks: see Runs
+}
 
 // NoneDone reports whether no task is done.
-func (p *progress) NoneDone() bool { return p.left == len(p.places) }
-
-// Declined returns the number of tasks that their kernels declined.
-func (p *progress) Declined() int { return p.declined }
+func (p *Progress) NoneDone() bool { return p.Left == len(p.places) }
 
 // ReadStatus takes the status words of the tasks of the plan q of this round, which is p or a part of
 // it, in plan order. A declined task goes to the CPU, and the tasks after it in its chain wait for
 // another round. So does a task that requests more, until it has had as many rounds as its op allows;
 // then it goes to the CPU, too.
-func (p *progress) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
+func (p *Progress) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
 	taken := 0
 	for _, s := range status {
 		if s == StatusDone {
 			taken++
 		}
 	}
-	if taken == p.left {
-		p.left = 0
+	if taken == p.Left {
+		p.Left = 0
 		return
 	}
 	left := false
@@ -73,7 +63,7 @@ func (p *progress) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
 			p.places[i] = waiting
 		case status[k] == StatusDone:
 			p.places[i] = done
-			p.left--
+			p.Left--
 		case status[k] == StatusMore && p.mayRepeat(b, q, i):
 			p.places[i] = waiting
 		default:
@@ -81,20 +71,20 @@ func (p *progress) ReadStatus(b *detectors.Batch, q *Planner, status []uint32) {
 				p.forced = make([]bool, len(b.Tasks))
 			}
 			p.forced[i] = true
-			p.declined++
+			p.Declined++
 			p.places[i] = onCPU
-			p.cpu = append(p.cpu, i)
+			p.CPU = append(p.CPU, i)
 			left = true
 		}
 	}
 	if left {
-		slices.Sort(p.cpu)
+		slices.Sort(p.CPU)
 	}
 }
 
 // mayRepeat records that a task of the plan q requests another round, and reports whether it may have
 // one.
-func (p *progress) mayRepeat(b *detectors.Batch, q *Planner, i int32) bool {
+func (p *Progress) mayRepeat(b *detectors.Batch, q *Planner, i int32) bool {
 	op := byOp[b.Tasks[i].Op]
 	if p.rounds == nil {
 		p.rounds = make([]int32, len(b.Tasks))
@@ -109,7 +99,7 @@ func (p *progress) mayRepeat(b *detectors.Batch, q *Planner, i int32) bool {
 
 // Lost makes the tasks of the plan q of this round, which is p or a part of it, wait for
 // another round after the loss of their device.
-func (p *progress) Lost(q *Planner) {
+func (p *Progress) Lost(q *Planner) {
 	for _, i := range q.order {
 		p.places[i] = waiting
 		if p.rounds != nil {
@@ -119,7 +109,7 @@ func (p *progress) Lost(q *Planner) {
 }
 
 // AllToCPU assigns all tasks that are not done to the CPU.
-func (p *progress) AllToCPU() {
+func (p *Progress) AllToCPU() {
 	p.forced = make([]bool, len(p.places))
 	for i := range p.forced {
 		p.forced[i] = true
@@ -131,29 +121,31 @@ func (p *progress) AllToCPU() {
 
 // Runs links the CPU's tasks of this round by their carries. It returns the first task of each run; by
 // task the next one of its run, -1 at the end; and the tasks.
-func (p *Planner) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
+func (p *Progress) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
+	n := len(p.places)
+	p.run, p.next = slices.Grow(p.run[:0], n)[:n], slices.Grow(p.next[:0], n)[:n]
 	var last []int32
-	for _, i := range p.cpu {
+	for _, i := range p.CPU {
 		from := Before(b, int(i))
 		p.next[i] = -1
 		switch {
 		case from < 0 || p.places[from] == done:
-			p.segment[i] = int32(len(heads))
+			p.run[i] = int32(len(heads))
 			heads, last = append(heads, i), append(last, i)
 		case p.places[from] == onCPU:
-			r := p.segment[from]
-			p.segment[i] = r
+			r := p.run[from]
+			p.run[i] = r
 			p.next[last[r]] = i
 			last[r] = i
 		default:
 			p.places[i] = waiting
 		}
 	}
-	return heads, p.next, p.cpu
+	return heads, p.next, p.CPU
 }
 
 // ToCPU assigns the tasks of the plan q, of the same batch, that are not done to the CPU.
-func (p *progress) ToCPU(q *Planner) {
+func (p *Progress) ToCPU(q *Planner) {
 	if p.forced == nil {
 		p.forced = make([]bool, len(p.places))
 	}
@@ -163,11 +155,11 @@ func (p *progress) ToCPU(q *Planner) {
 }
 
 // Scored records that the CPU has scored its tasks of this round, and returns their number.
-func (p *progress) Scored() (tasks int) {
-	for _, i := range p.cpu {
+func (p *Progress) Scored() (tasks int) {
+	for _, i := range p.CPU {
 		if p.places[i] == onCPU {
 			p.places[i] = done
-			p.left--
+			p.Left--
 			tasks++
 		}
 	}
@@ -176,9 +168,9 @@ func (p *progress) Scored() (tasks int) {
 
 // Concurrent returns, after Runs, the CPU's tasks of this round that do not wait for the device. The others
 // are scored after it.
-func (p *progress) Concurrent() (mine []int32) {
+func (p *Progress) Concurrent() (mine []int32) {
 	var others []int32
-	for _, i := range p.cpu {
+	for _, i := range p.CPU {
 		if p.places[i] == onCPU {
 			mine = append(mine, i)
 		} else {
@@ -187,15 +179,15 @@ func (p *progress) Concurrent() (mine []int32) {
 		}
 	}
 	if len(mine) > 0 {
-		p.cpu = append(p.cpu[:0], others...)
+		p.CPU = append(p.CPU[:0], others...)
 	}
 	return mine
 }
 
 // Done records that tasks are done.
-func (p *progress) Done(tasks []int32) {
+func (p *Progress) Done(tasks []int32) {
 	for _, i := range tasks {
 		p.places[i] = done
-		p.left--
+		p.Left--
 	}
 }

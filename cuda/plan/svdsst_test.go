@@ -69,10 +69,10 @@ func TestSVDSSTTiles(t *testing.T) {
 		var pl Planner
 		pl.Start(b)
 		pl.Assign(b)
-		tasks := make([]Task, pl.Device())
-		pl.lay(b, tasks)
+		tasks := make([]Task, pl.Tasks)
+		pl.schedule(b, tasks)
 		left := make([]uint32, len(tasks))
-		for _, tile := range pl.tiles[SVDSSTHeads:] {
+		for _, tile := range pl.build.tiles[SVDSSTHeads:] {
 			for i := tile.First; i < tile.First+tile.Count; i++ {
 				rows := tasks[i].Fresh
 				if tile.Count == 1 {
@@ -113,17 +113,17 @@ func TestSVDSSTRounds(t *testing.T) {
 		pl.Start(b)
 		round := func() (kernels map[string]int, open uint32) {
 			pl.Assign(b)
-			pl.lay(b, make([]Task, pl.Device()))
+			pl.schedule(b, make([]Task, pl.Tasks))
 			kernels = map[string]int{}
-			for i, l := range pl.launches {
+			for i, l := range pl.build.launches {
 				kernels[Kernels()[l.Kernel]]++
-				heads := pl.tiles[l.FirstTile]
+				heads := pl.build.tiles[l.FirstTile]
 				if again := heads.Part; again == 1 {
 					open++
 				}
-				zero := slices.ContainsFunc(pl.zeroes, func(z Zeroed) bool { return z.Scratch <= heads.Count && heads.Count < z.Scratch+z.Count })
+				zero := slices.ContainsFunc(pl.build.zeroes, func(z Zeroed) bool { return z.Scratch <= heads.Count && heads.Count < z.Scratch+z.Count })
 				if heads.First != l.Tiles-SVDSSTHeads || !zero {
-					t.Errorf("w=%d: heads of launch %d are %+v, zeroed is %+v", w, i, heads, pl.zeroes)
+					t.Errorf("w=%d: heads of launch %d are %+v, zeroed is %+v", w, i, heads, pl.build.zeroes)
 				}
 			}
 			return kernels, open
@@ -139,12 +139,12 @@ func TestSVDSSTRounds(t *testing.T) {
 			status[k] = StatusMore
 			asked[pl.order[k]] = true
 		}
-		pl.ReadStatus(b, &pl, status)
-		if pl.Pending() != len(asked) {
-			t.Fatalf("w=%d: %d tasks are left, %d asked for more", w, pl.Pending(), len(asked))
+		pl.Progress.ReadStatus(b, &pl, status)
+		if pl.Progress.Left != len(asked) {
+			t.Fatalf("w=%d: %d tasks are left, %d asked for more", w, pl.Progress.Left, len(asked))
 		}
 		kernels, again := round()
-		if len(kernels) != 2 || kernels[first] == 0 || kernels["svdsst_dense"] != kernels[first] || int(again) != len(pl.launches) {
+		if len(kernels) != 2 || kernels[first] == 0 || kernels["svdsst_dense"] != kernels[first] || int(again) != len(pl.build.launches) {
 			t.Errorf("w=%d: the second round has the launches %v, %d of them again", w, kernels, again)
 		}
 		if len(pl.order) != len(asked) || pl.later != len(asked) {
@@ -157,10 +157,10 @@ func TestSVDSSTRounds(t *testing.T) {
 		}
 		// Requesting more in the second round is one too many: it goes to the CPU.
 		status = slices.Repeat([]uint32{StatusMore}, len(pl.order))
-		pl.ReadStatus(b, &pl, status)
+		pl.Progress.ReadStatus(b, &pl, status)
 		pl.Assign(b)
-		if pl.Declined() != len(asked) || pl.Device() != 0 {
-			t.Errorf("w=%d: after two rounds %d tasks are declined, %d on the device", w, pl.Declined(), pl.Device())
+		if pl.Progress.Declined != len(asked) || pl.Tasks != 0 {
+			t.Errorf("w=%d: after two rounds %d tasks are declined, %d on the device", w, pl.Progress.Declined, pl.Tasks)
 		}
 	}
 }
