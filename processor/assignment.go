@@ -116,7 +116,7 @@ func (a *assignment) list() []metrics.PartitionStatus {
 	defer a.mu.Unlock()
 	out := make([]metrics.PartitionStatus, 0, len(a.status))
 	for _, pt := range a.status {
-		out = append(out, pt.status.Status(pt.progress(), pt.mapping.State.Reading.Lateness))
+		out = append(out, pt.status.Status(pt.progress()))
 	}
 	slices.SortFunc(out, func(a, b metrics.PartitionStatus) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))

@@ -20,7 +20,7 @@ func TestBackpressure(t *testing.T) {
 	m := metrics.New("scores")
 	s := &commits{recovery: &recovery{cfg: &Config{Metrics: m}, log: slog.New(slog.NewTextHandler(&log, nil)), trouble: &trouble.Log{},
 		pace: cycle.NewPace(4 * time.Second), assigned: newAssignment(&cycle.Budget{}, m)}}
-	pt := &partition{folder: folder{tp: kafka.TP{Topic: "in"}}}
+	pt := &partition{tp: kafka.TP{Topic: "in"}}
 	s.assigned.partitions[pt.tp] = pt
 	gauges := func(want string) {
 		t.Helper()

@@ -66,13 +66,12 @@ type changelogs struct {
 func (l *changelogs) open(ctx context.Context) error {
 	var errs []error
 	cfg := l.cfg
-	inputs := cfg.Topics
-	if rekeyed := cfg.Outputs[cycle.Rekeyed]; rekeyed != "" {
-		inputs = []string{rekeyed}
+	if cfg.Changelog == nil {
+		return nil
 	}
 	l.shrunk = map[string]error{}
 	refusals := 0
-	for _, in := range inputs {
+	for _, in := range cfg.Topics {
 		t, err := lookupChangelog(ctx, cfg, in)
 		l.topics.SetChangelog(in, &t)
 		var refused *RefusedError
@@ -84,7 +83,7 @@ func (l *changelogs) open(ctx context.Context) error {
 		}
 		errs = append(errs, err)
 	}
-	if refusals < len(inputs) { // partitions of the others are fine
+	if refusals < len(cfg.Topics) { // partitions of the others are fine
 		errs = slices.DeleteFunc(errs, func(err error) bool {
 			var refused *RefusedError
 			return errors.As(err, &refused)
@@ -115,7 +114,7 @@ func lookupChangelog(ctx context.Context, cfg *Config, in string) (cycle.Topic, 
 // or since the metadata that New saw, or it has fewer, and was made again.
 func (l *changelogs) unfit(ctx context.Context, tp kafka.TP) error {
 	t := l.topics.Changelog(tp.Topic)
-	if t == nil { // its records are only sent on
+	if t == nil {
 		return nil
 	}
 	if err := l.shrunk[tp.Topic]; err != nil || int(tp.Partition) < t.Partitions {
@@ -167,7 +166,7 @@ func (l *changelogs) recount(ctx context.Context) {
 		}
 		for tp, pt := range l.assigned.partitions {
 			if tp.Topic == in {
-				pt.growth.siblings.Store(int32(t.Partitions))
+				pt.siblings.Store(int32(t.Partitions))
 			}
 		}
 	}
@@ -186,7 +185,7 @@ func (l *changelogs) recountOnce(ctx context.Context) {
 
 // growth decides at which offset the topic of a partition had grown.
 type growth struct {
-	siblings atomic.Int32 // partitions of the topic
+	siblings *atomic.Int32 // partitions of the topic
 	// due reports that the topic has grown, and the next sample's offset is where that is
 	// decided.
 	due bool

@@ -110,7 +110,7 @@ func (s *commits) commitOpen(ctx context.Context) error {
 func (s *commits) noteBackpressure(now time.Time) {
 	lag := s.assigned.lag()
 	on := s.pressure.Note(s.pace.Least(), lag, now)
-	s.cfg.Metrics.Paced(s.pace.Bytes(), on)
+	s.cfg.Metrics.Paced(s.cfg.Group, s.pace.Bytes(), on)
 	const kind = "pace"
 	if !on {
 		s.trouble.Over(s.log, kind)

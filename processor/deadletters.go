@@ -13,11 +13,9 @@ import (
 	"odradek/schemas"
 )
 
-// This file decides which records and batches are dead letters or late, and which records
-// are sent on; outputs.Writer copies them.
+// This file decides which records and batches are dead letters or late; cycle.Writer copies them.
 
-// sideOutputs writes the records that become no sample: dead letters, late records, and records that
-// are sent on.
+// sideOutputs writes the records that become no sample: dead letters and late records.
 type sideOutputs struct {
 	tp      kafka.TP
 	metrics *metrics.Metrics
@@ -28,8 +26,6 @@ type sideOutputs struct {
 	fill    *backfill
 	stop    deadLetterStop
 	lates   trouble.Series
-	// most is the largest batch of the internal topic, as of the chunk's begin.
-	most int
 }
 
 // deadLetter sends rec to the dead-letter topic, with the cause. In a backfill it only counts it. It reports false
@@ -88,17 +84,6 @@ func (o *sideOutputs) noteLate(rec *record.Record, series []byte) {
 	if !o.fill.covers(rec.Offset) {
 		o.lates.Add(series, rec.Offset)
 	}
-}
-
-// forward sends rec on to the internal topic. A record that is too large for it
-// becomes a dead letter; it reports what deadLetter does.
-func (o *sideOutputs) forward(rec *record.Record, key []byte) bool {
-	if err := o.writer.Forward(rec, key, o.most); err != nil {
-		return o.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: err})
-	}
-	o.stop.Pass()
-	o.counts.Forwarded++
-	return true
 }
 
 // next advances to the next record of the chunk. A batch that cannot be read becomes one

@@ -5,31 +5,34 @@
 //
 //  1. fetch.Fetcher asks each leader for its partitions, a few requests ahead,
 //     and delivers raw chunks (kafka/fetch.go). A full buffer pauses a partition.
-//  2. partition.process takes a chunk; record.Iterator walks its batches, and drops
-//     control and aborted ones (kafka/record). A batch that it cannot read becomes
-//     one dead letter (deadletters.go).
+//  2. partition.process has the partition's work read a chunk (folder.read);
+//     record.Iterator walks its batches, and drops control and aborted ones
+//     (kafka/record). A batch that it cannot read becomes one dead letter
+//     (deadletters.go).
 //  3. schemas.Decoder reads the mapped fields of a record. A record that it cannot
 //     read becomes a dead letter.
 //  4. state.State.Fold appends the sample to its key's window and packs the
 //     tasks that became due into a batch (fold.go; state/fold.go, pack.go).
 //  5. Executor.Execute scores the batch; State.Apply takes scores and carries.
-//  6. partition.join has outputs.Writer encode the results into the open cycle's
-//     batches, and adds snapshots of the keys that hold the replay floor back
-//     (join.go).
+//  6. partition.join has folder.write add the results to the open cycle: cycle.Writer
+//     encodes them into its batches, with snapshots of the keys that hold the replay floor
+//     back (join.go).
 //  7. commits.commitOpen closes the cycle and commits it: outputs, state and
 //     offsets in one transaction (commit.go). The next cycle grows meanwhile.
-//  8. partition.noteCommitted lets the state discard what would undo committed
+//  8. folder.noteCommitted lets the state discard what would undo committed
 //     changes.
 //
 // The packages below import nothing of this one: cycle (what a transaction contains and how large it becomes), state and
 // anomaly (the state), feedback (labels and mutes), kafka (the client), metrics and trouble (log lines of failures).
 //
 // When a commit is not a definite success, recovery.recover abandons the producer
-// and every partition returns to its committed offset: by partition.rollback in
-// memory, or, where another member has committed meanwhile, by partition.restore.
+// and every partition returns to its committed offset: by folder.rollback in
+// memory, or, where another member has committed meanwhile, by folder.restore.
 //
 // A Processor is composed of parts that its main goroutine owns: a session (the worker as a member and a producer),
-// the assignment (its partitions), changelogs, commits, recovery and rebalancer. Partitions see a host.
+// the assignment (its partitions), changelogs, commits, recovery and rebalancer. Partitions see a host. What a partition
+// makes of its records is its work: a folder scores them, and a rekeyer copies them to an internal topic that a second
+// Processor scores (rekey.go).
 //
 // # Decisions
 //

@@ -45,7 +45,7 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 	}
 	topics := cycle.NewTopics()
 	for _, tp := range tps {
-		if topics.Changelog(tp.Topic) != nil || cfg.Outputs[cycle.Rekeyed] != "" && tp.Topic != cfg.Outputs[cycle.Rekeyed] {
+		if cfg.Changelog == nil || topics.Changelog(tp.Topic) != nil {
 			continue
 		}
 		name := cfg.Changelog(tp.Topic)
@@ -87,11 +87,7 @@ func (h *host) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
 		noting := *h
 		noting.log = slog.New(&notes)
 		pt := newPartition(&noting, tp)
-		n, err := pt.restorer.TakeUp(ctx, offs[tp])
-		x.Err, x.From, x.Start = err, 0, 0
-		if err == nil && offs[tp].Offset < 0 {
-			x.From, x.Start = n.At, max(n.At, n.State.BackfillEnd())
-		}
+		x.From, x.Start, x.Err = pt.work.examine(ctx, offs[tp])
 		h.budget.Leave(tp)
 		if ctx.Err() != nil {
 			return x, ctx.Err()

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-
-	"odradek/processor/cycle"
 )
 
 // finder finds the input topics of patterns while the worker runs. The goroutine of the membership calls find; the group
@@ -15,14 +12,6 @@ type finder struct {
 	cfg        *Config
 	log        *slog.Logger
 	changelogs *changelogs
-}
-
-// subscription returns the topics to subscribe to.
-func (f *finder) subscription(inputs []string) []string {
-	if rekeyed := f.cfg.Outputs[cycle.Rekeyed]; rekeyed != "" {
-		return append(slices.Clone(inputs), rekeyed)
-	}
-	return inputs
 }
 
 // find is group.Config.Find. A topic whose changelog cannot be used is left out, until a later call.
@@ -39,12 +28,12 @@ func (f *finder) find(ctx context.Context) ([]string, error) {
 		}
 		usable = append(usable, in)
 	}
-	return f.subscription(usable), nil
+	return usable, nil
 }
 
 // adopt looks up the changelog of a topic that is new.
 func (f *finder) adopt(ctx context.Context, in string) error {
-	if f.cfg.Outputs[cycle.Rekeyed] != "" || f.changelogs.topics.Changelog(in) != nil {
+	if f.cfg.Changelog == nil || f.changelogs.topics.Changelog(in) != nil {
 		return nil
 	}
 	t, err := lookupChangelog(ctx, f.cfg, in)
@@ -62,7 +51,7 @@ func (f *finder) adopt(ctx context.Context, in string) error {
 
 // gone reports whether an input topic of patterns does not exist any more, as every broker says: nothing of it can be committed.
 func (f *finder) gone(ctx context.Context, topic string) bool {
-	if f == nil || f.cfg.FindTopics == nil || topic == f.cfg.Outputs[cycle.Rekeyed] {
+	if f == nil || f.cfg.FindTopics == nil {
 		return false
 	}
 	infos, err := f.cfg.Client.Topics(ctx, topic)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -13,73 +12,92 @@ import (
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/metrics"
 	"odradek/processor/state"
 	"odradek/processor/state/rules"
 	"odradek/schemas"
 )
 
-// folder folds the records of a chunk into the state of a partition, scores them, and adds
-// records that become no sample to the side outputs. One goroutine uses it.
+// folder is the work of a partition whose samples are scored: it folds them into the partition's state. It restores that
+// (restorer), and writes it to the changelog.
 type folder struct {
-	host    *host
-	tp      kafka.TP
-	mapping *Mapping // of the topic
-	log     *slog.Logger
+	*partition
 
 	state   *state.State
 	batch   *detectors.Batch
 	reads   *rules.Reading // by which reader reads
 	reader  *reader
 	readers []*reader // of all readings so far
-	it      record.Iterator
-	reading schemas.Reading
-	late    []int // numbers of the late samples of a record
-	header  headerOf
-	counts  metrics.Counts // of the chunk
+	late    []int     // numbers of the late samples of a record
 
-	side     sideOutputs
 	verdicts verdicts
 	trimmer  trimmer
 	growth   growth
 	fill     backfill
 	carried  *cycle.Carried
-	traces   cycle.Traceparents
 	clock    ClockComparison // of event times with Kafka's timestamps
 	changed  *Changeable     // what the state and the writer have taken up of Config.Changeable
 	rules    *feedback.Rules // operators' rules that the state follows; nil: not known at the chunk's begin
 
-	again   bool // fold the iterator's current record once more
-	more    bool // the chunk has more records than a cycle had room for
-	forward bool // an input partition under ODRADEK_REKEY: records go to the internal topic
+	restorer restorer
+	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
+	restored restoreWork
+	noted    int64 // committed offset that was last passed to the state
+	joined   joined
+	open     openAnomalies
+	arrivals cycle.Arrivals
+	suspects suspectLog
 }
 
-// foldChunk folds and scores the rest of the chunk, from offset from on, or as much of it as a cycle has room
-// for at a time; then it sets more. retry is the reason to stop before the iterator's
-// current record and to try it again.
-func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
+func newFolder(pt *partition) *folder {
+	h, cfg, m, tp := pt.host, pt.host.cfg, pt.mapping, pt.tp
+	f := &folder{partition: pt, carried: cycle.NewCarried(cfg.CarryHeaders), trimmer: trimmer{budget: h.budget, tp: tp, log: pt.log}}
+	f.reader = newReader(m)
+	f.reads, f.readers = f.reader.of, []*reader{f.reader}
+	f.verdicts = verdicts{dec: f.reader.dec, grace: cfg.SchemaGrace, log: pt.log}
+	f.open.status = pt.status
+	f.growth.siblings = &pt.siblings
+	pt.idle = idleness{after: m.IdleAfter, advance: f.advanceIdle}
+	pt.side.fill = &f.fill
+	pt.side.writer = cycle.NewWriter(h.outputs, tp, m.State, &cfg.SchemaIDs, cfg.Scores, f.carried)
+	if cfg.Numbered {
+		pt.side.writer.Number()
+	}
+	r := pt.newResumer()
+	f.restorer = restorer{
+		changelogReader: &changelogReader{
+			restoreLogs: r.logs,
+			Group:       cfg.Group,
+			Topic:       func() string { return h.outputs.Changelog(tp.Topic).Name },
+			Siblings:    &pt.siblings, State: m.State, Budget: h.budget, NewState: f.newState, NewID: randomID,
+			Settings: StoredSettings{InForce: m.Settings},
+		},
+		resumer: r, StateLost: cfg.StateLost, Backfill: cfg.Backfill, Ahead: cfg.Guarantee == AtLeastOnce,
+	}
+	if t := h.outputs.Changelog(tp.Topic); t != nil {
+		pt.siblings.Store(int32(t.Partitions))
+	}
+	return f
+}
+
+// begin passes on to the state what has been committed and changed since the last chunk.
+func (f *folder) begin() {
+	f.wipe = nil // it is committed with the start
+	f.noteCommitted()
+	f.rules = nil
+	f.takeChanges()
+	f.growth.compare(f.state, f.position.Load(), f.restorer.Owner.Partitions)
+}
+
+// read folds and scores the rest of the chunk.
+func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 	s := f.state
 	limit := f.chunkRecords(from)
 	f.more = false
 	for f.counts.Consumed+f.counts.Further < limit && (f.again || f.side.next(&f.it)) {
-		f.again = false
-		rec := f.it.Record()
-		rec.Timestamp = cycle.Timestamp(rec)
-		if f.header == nil {
-			f.header = rec.Header // one method value: the iterator reuses its record
-		}
+		rec, header := f.next()
 		f.carried.Note(rec)
-		f.traces.Note(rec)
-		f.counts.Consumed++
-		f.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
-		header := f.header
-		if rec.HeaderCount == 0 {
-			header = nil // the decoder need not ask for headers
-		}
-		if !f.forward {
-			if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
-				return nil, err
-			}
+		if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
+			return nil, err
 		}
 		if err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
 			var de *schemas.DecodeError
@@ -104,18 +122,11 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 		if f.state.Decisions.Subjects(state.Verdict) > 0 {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
+		f.side.stop.Pass()
 		if f.reading.Len() == 0 {
 			f.side.empty(rec)
-			f.side.stop.Pass()
 			continue
 		}
-		if f.forward {
-			if !f.side.forward(rec, f.reading.Key) {
-				break
-			}
-			continue
-		}
-		f.side.stop.Pass()
 		if err := f.makeRoom(ctx); err != nil {
 			return nil, err
 		}
@@ -132,23 +143,7 @@ func (f *folder) foldChunk(ctx context.Context, from int64) (retry, err error) {
 			return nil, err
 		}
 	}
-	if full := f.side.stop.Full(); full != nil {
-		if f.it.Err() == nil {
-			f.postpone(f.it.Record())
-		}
-		return full, f.finish(ctx)
-	}
-	if f.it.Err() == nil {
-		f.more = f.counts.Consumed+f.counts.Further >= limit
-	}
-	return f.it.Err(), f.finish(ctx)
-}
-
-// postpone has the chunk end before rec, which is tried once more.
-func (f *folder) postpone(rec *record.Record) {
-	f.counts.Consumed--
-	f.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
-	f.again = true
+	return f.endOfChunk(limit), f.finish(ctx)
 }
 
 // foldSamples folds the samples of a record, and adds the record to the side outputs if samples of it are late or
@@ -238,10 +233,6 @@ func (f *folder) chunkRecords(offset int64) int64 {
 	return f.host.cycles.Room().Records
 }
 
-// maxSeriesKey bounds a series key so that no record made of it can pass the
-// broker's limit.
-const maxSeriesKey = 8 << 10
-
 // compareClock logs what is wrong with the event times of the topic, once a worker.
 func (f *folder) compareClock(rec *record.Record) {
 	finding, fix := f.clock.Add(f.reading.Time, rec.Timestamp, f.mapping.TimeUnit)
@@ -255,27 +246,8 @@ func (f *folder) compareClock(rec *record.Record) {
 
 // checkReading returns why no reading of a record must be folded, as a *schemas.DecodeError.
 func (f *folder) checkReading(rec *record.Record) error {
-	if f.reading.Len() == 0 {
-		return nil
-	}
-	if most := f.reader.of.MaxFuture; most > 0 && rec.Timestamp >= 0 && f.reading.Time > rec.Timestamp*1000+most {
-		of := ""
-		for i := range f.reading.Len() {
-			if _, at, _ := f.reading.At(i); at == f.reading.Time && f.reading.Len() > 1 {
-				of = fmt.Sprintf(" of reading %d", i)
-				break
-			}
-		}
-		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
-			"event time%s %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
-			of,
-			time.UnixMicro(f.reading.Time).UTC().Format(time.RFC3339),
-			time.Duration(most)*time.Microsecond,
-			time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339),
-		)}
-	}
-	if n := f.reader.split.KeyBytes(&f.reading); n > maxSeriesKey {
-		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}
+	if err := f.reader.check(rec, &f.reading); err != nil {
+		return err
 	}
 	for i := range f.reading.Len() {
 		key, _, values := f.reading.At(i)
@@ -286,15 +258,60 @@ func (f *folder) checkReading(rec *record.Record) error {
 	return nil
 }
 
-// reset drops what was made of the chunk and has not joined a cycle.
-func (f *folder) reset() {
+// drop drops the results that the state has.
+func (f *folder) drop() {
 	f.state.Rows = f.state.Rows[:0]
 	f.state.Events = f.state.Events[:0]
 	clear(f.state.Blocks)
 	f.state.Blocks = f.state.Blocks[:0]
-	f.side.writer.Reset()
-	f.traces.Take()
-	f.counts = metrics.Counts{}
+}
+
+// rollback returns the state in memory to the committed mark. A restore would give the
+// same state.
+func (f *folder) rollback(ctx context.Context) error {
+	if f.noteCommitted(); f.advance.Load() == advanceJoined {
+		offs, err := f.host.committed(ctx, []kafka.TP{f.tp})
+		if err != nil {
+			return err
+		}
+		return f.restore(ctx, offs[f.tp])
+	}
+	f.drop()
+	f.reset()
+	to := f.committed.Load()
+	if err := f.state.Rollback(to); err != nil {
+		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", f.tp.Topic, f.tp.Partition, to, err)
+	}
+	f.carried.Return(to)
+	f.trimmer.always()
+	f.noteCommitted()
+	f.countOpen()
+	f.batch.Reset()
+	f.joined.reset(f.state)
+	f.suspects.reset(f.state)
+	f.fill.reset(f.state, to)
+	return f.returnTo(ctx, to)
+}
+
+// noteCommitted passes the committed offset on to the state, if it has grown.
+func (f *folder) noteCommitted() {
+	if c := f.committed.Load(); f.advance.CompareAndSwap(advanceCommitted, noAdvance) || c > f.noted {
+		f.state.Committed(c)
+		f.carried.Committed(c)
+		f.noted = c
+	}
+}
+
+// takeChanges has the state and the writer follow what has been changed since they were made.
+func (f *folder) takeChanges() {
+	if f.host.cfg.Changeable == nil {
+		return
+	}
+	if now := f.host.cfg.Changeable(); now != f.changed {
+		f.changed = now
+		f.state.Rules.Reconfigure(now.detectors(f.mapping.Name))
+		f.side.writer.Publish(now.Scores)
+	}
 }
 
 // fold folds the samples of rec, which a restore replays; recall reads them again as suspects

@@ -19,9 +19,11 @@ const idleEvery = time.Second
 // idleness is what a partition knows of how long it has been idle. One goroutine uses it.
 type idleness struct {
 	after time.Duration // Config.IdleAfter; 0: partitions are never idle
-	since time.Time     // since when there is no record
-	base  int64         // the largest event time then
-	based bool          // base is set
+	// advance is called from time to time, where after is above 0.
+	advance func(context.Context) error
+	since   time.Time // since when there is no record
+	base    int64     // the largest event time then
+	based   bool      // base is set
 }
 
 // The values of partition.advance.
@@ -33,7 +35,7 @@ const (
 
 // idleTicks returns when to check whether the partition is idle; nil without idle partitions.
 func (pt *partition) idleTicks() (ticks <-chan time.Time, stop func()) {
-	if pt.idle.after == 0 || pt.forward {
+	if pt.idle.after == 0 {
 		return nil, func() {}
 	}
 	t := time.NewTicker(max(time.Millisecond, min(idleEvery, pt.idle.after/4)))
@@ -44,45 +46,45 @@ func (pt *partition) idleTicks() (ticks <-chan time.Time, stop func()) {
 func (pt *partition) busy(at time.Time) { pt.idle.since, pt.idle.based = at, false }
 
 // advanceIdle advances the watermark where the partition is idle.
-func (pt *partition) advanceIdle(ctx context.Context) error {
-	now, at, i := time.Now(), pt.position.Load(), &pt.idle
-	if pt.source == nil || pt.waiting || pt.confined.Load() != nil || !pt.running.Load() {
-		pt.busy(now)
+func (f *folder) advanceIdle(ctx context.Context) error {
+	now, at, i := time.Now(), f.position.Load(), &f.idle
+	if f.source == nil || f.waiting || f.confined.Load() != nil || !f.running.Load() {
+		f.busy(now)
 		return nil
 	}
-	seen := pt.source.Seen()
+	seen := f.source.Seen()
 	if seen.Lost || seen.LastStable != at || seen.HighWatermark > at {
-		pt.busy(now)
+		f.busy(now)
 		return nil
 	}
-	if i.since.IsZero() || pt.committed.Load() != at || pt.entry.Stale() {
+	if i.since.IsZero() || f.committed.Load() != at || f.entry.Stale() {
 		return nil
 	}
 	idle := now.Sub(i.since) - seen.Age
 	if !i.based {
-		i.base, i.based = pt.state.MaxTime(), true
+		i.base, i.based = f.state.MaxTime(), true
 	}
 	if idle < i.after {
 		return nil
 	}
 	to := i.base + idle.Microseconds()
-	if pt.noteCommitted(); to < pt.state.Advances.NextDue() || !pt.state.Advances.Decide(to) {
+	if f.noteCommitted(); to < f.state.Advances.NextDue() || !f.state.Advances.Decide(to) {
 		return nil
 	}
-	if err := pt.finish(ctx); err != nil {
+	if err := f.finish(ctx); err != nil {
 		return err
 	}
-	pt.log.Debug("idle, the watermark advances", "offset", at, "event_time", time.UnixMicro(to).UTC(), "idle", idle.Round(time.Millisecond))
-	pt.advance.Store(advanceJoined)
-	if err := pt.join(ctx, at, now); err != nil {
+	f.log.Debug("idle, the watermark advances", "offset", at, "event_time", time.UnixMicro(to).UTC(), "idle", idle.Round(time.Millisecond))
+	f.advance.Store(advanceJoined)
+	if err := f.join(ctx, at, now); err != nil {
 		return err
 	}
-	for pt.advance.Load() == advanceJoined {
-		pt.entry.Announce()
-		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil {
+	for f.advance.Load() == advanceJoined {
+		f.entry.Announce()
+		if stop, err := f.commands.wait(ctx, time.Millisecond); stop || err != nil {
 			return err
 		}
 	}
-	pt.noteCommitted()
+	f.noteCommitted()
 	return nil
 }

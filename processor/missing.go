@@ -20,7 +20,7 @@ import (
 // seconds.
 //
 // A topic of outputs is created again where that is allowed, and the commit that is being tried goes on with it. A
-// changelog and the internal topic of ODRADEK_REKEY are not: what they held is lost, and empty ones would hide that.
+// changelog and a topic that the worker itself reads are not: what they held is lost, and empty ones would hide that.
 
 // missingInterval is the time between two looks for the topics that the worker writes.
 const missingInterval = 2 * time.Second
@@ -181,9 +181,9 @@ func (m *missing) deleted(ctx context.Context, t *writtenTopic) error {
 				"decide", decideState(t.input))
 		}
 		return fmt.Errorf("processor: changelog %s does not exist any more", t.name)
-	case t.output == cycle.Rekeyed:
+	case cycle.Outputs[t.output].Internal:
 		if first {
-			m.log.Error("the internal topic of ODRADEK_REKEY was deleted: it is not created again, because records that were not processed are lost",
+			m.log.Error("an internal topic was deleted: it is not created again, because records that were not processed are lost",
 				"topic", t.name, "decide", decideState(t.name))
 		}
 	case m.cfg.CreateOutput == nil:

@@ -3,7 +3,6 @@ package processor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -17,16 +16,18 @@ import (
 	"odradek/schemas"
 )
 
-// partition is one assigned topic-partition: a goroutine that owns its state.
-// It restores (restore.Restorer), then folds chunks (folder) and adds the results to the
-// open cycle (entry) until a command stops it or rolls it back. It shares nothing but
-// atomics and commands with the main goroutine.
+// partition is one assigned topic-partition: a goroutine that fetches its records, has its work make results of them and
+// adds these to the open cycle (entry), until a command stops it or rolls it back. It shares nothing but atomics and
+// commands with the main goroutine.
 type partition struct {
-	folder // owned by the goroutine alone
+	host    *host
+	tp      kafka.TP
+	mapping *Mapping // of the topic
+	log     *slog.Logger
+	work    work
 
-	status   *partitionStatus
-	holds    holds
-	restorer restorer
+	status *partitionStatus
+	holds  holds
 
 	cancel context.CancelFunc // drop everything now (lost partition)
 	done   chan struct{}
@@ -37,27 +38,55 @@ type partition struct {
 	fresh     atomic.Bool                        // the group has no committed offset for it yet
 	starting  atomic.Bool                        // its start or the owner of its changelog is not committed yet
 	running   atomic.Bool                        // restored; has or may have uncommitted results
-	position  atomic.Int64                       // next offset to fold
+	position  atomic.Int64                       // offset of the next record
 	end       atomic.Int64                       // last stable offset seen
+	siblings  atomic.Int32                       // partitions of its topic
 	advance   atomic.Int32                       // of the watermark while the partition is idle: noAdvance ...
 	confined  atomic.Pointer[metrics.Quarantine] // nil: not in quarantine
 	refusal   atomic.Pointer[RefusedError]       // what an operator has to decide, in quarantine for that
 
 	// Owned by the goroutine.
-	source   *kafka.FetchSource
-	leader   record.Epoch // that wrote the last record read
-	entry    cycle.Entry[*partition]
-	noted    int64 // committed offset that was last passed to the state
-	joined   joined
-	open     openAnomalies
-	idle     idleness
-	waiting  bool     // for the commit of the start: nothing is fetched
-	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
-	arrivals cycle.Arrivals
-	until    time.Time // when writeRest stops; the main goroutine sets it before it sends stopSoon; zero: never
-	work     restoreWork
-	suspects suspectLog
-	trouble  trouble.Log
+	source  *kafka.FetchSource
+	leader  record.Epoch // that wrote the last record read
+	entry   cycle.Entry[*partition]
+	idle    idleness
+	waiting bool      // for the commit of the start: nothing is fetched
+	until   time.Time // when handOver stops; the main goroutine sets it before it sends stopSoon; zero: never
+	release func()    // gives the work's memory back at the end; nil: there is none, or goroutines may still use it
+	trouble trouble.Log
+
+	// Of the chunk.
+	it      record.Iterator
+	skipped record.Skipped // as of the last time that it joined a cycle
+	reading schemas.Reading
+	header  headerOf
+	counts  metrics.Counts // since then
+	side    sideOutputs
+	traces  cycle.Traceparents
+	again   bool // process the iterator's current record once more
+	more    bool // the chunk has more records than a cycle had room for
+}
+
+// work is what a partition makes of its records. The partition's goroutine calls it, and each method that returns an error
+// may panic (Contain).
+type work interface {
+	// restore resumes from what is committed.
+	restore(ctx context.Context, off kafka.Offset) error
+	// rollback returns to the committed offset, by what is in memory.
+	rollback(ctx context.Context) error
+	// begin prepares for a chunk.
+	begin()
+	// read makes results of the rest of the chunk, from offset from on, or of as much as a cycle has room for at a
+	// time; then it sets more. retry is the reason to stop before the iterator's current record and to try it again.
+	read(ctx context.Context, from int64) (retry, err error)
+	// write adds the results, which are up to r.Next, to the cycle, and forgets them.
+	write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error)
+	// writeStart adds what is committed together with the first offset.
+	writeStart(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error)
+	// handOver writes what the next owner would have to make again.
+	handOver(ctx context.Context) error
+	// examine returns the offsets at which a worker would begin to read and to publish, without doing so.
+	examine(ctx context.Context, off kafka.Offset) (from, start int64, err error)
 }
 
 // host is a partition's view of its processor.
@@ -80,45 +109,24 @@ type host struct {
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {
-	cfg, rekeyed, m := h.cfg, h.cfg.Outputs[cycle.Rekeyed], h.cfg.Of(tp.Topic)
+	cfg, m := h.cfg, h.cfg.Of(tp.Topic)
 	pt := &partition{
-		folder: folder{host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
-			forward: rekeyed != "" && tp.Topic != rekeyed,
-			carried: cycle.NewCarried(cfg.CarryHeaders), traces: cycle.Traceparents{Wanted: cfg.Traced != nil}},
-		status:   newPartitionStatus(tp),
+		host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
+		status:   newPartitionStatus(tp, m.State.Reading.Lateness),
 		done:     make(chan struct{}),
 		commands: newCommands(),
 		entry:    cycle.Entry[*partition]{Cycles: h.cycles},
+		traces:   cycle.Traceparents{Wanted: cfg.Traced != nil},
+		reading:  schemas.Reading{Values: make([]float64, m.Decoder.Width()), Partition: tp.Partition},
 	}
-	pt.idle.after = m.IdleAfter
 	pt.holds = holds{pt.status, pt.log}
-	pt.open.status = pt.status
-	pt.trimmer = trimmer{budget: h.budget, tp: tp, log: pt.log}
-	pt.reader = newReader(m)
-	pt.reads, pt.readers = pt.reader.of, []*reader{pt.reader}
-	pt.verdicts = verdicts{dec: pt.reader.dec, grace: cfg.SchemaGrace, forward: pt.forward, log: pt.log}
-	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: &pt.fill,
-		stop:   newDeadLetterStop(tp, m.StopAbove, cfg.Resume),
-		writer: cycle.NewWriter(h.outputs, tp, m.State, &cfg.SchemaIDs, cfg.Scores, pt.carried)}
-	if cfg.Numbered {
-		pt.side.writer.Number()
+	pt.side = sideOutputs{tp: tp, metrics: cfg.Metrics, log: pt.log, trouble: &pt.trouble, counts: &pt.counts, fill: new(backfill),
+		stop: newDeadLetterStop(tp, m.StopAbove, cfg.Resume)}
+	if cfg.Outputs[cycle.Rekeyed] != "" {
+		pt.work = newRekeyer(pt)
+	} else {
+		pt.work = newFolder(pt)
 	}
-	pt.restorer = restorer{
-		changelogReader: &changelogReader{
-			restoreLogs: &restoreLogs{Input: tp, Client: cfg.Client, Fetcher: h.fetcher, Log: pt.log, Status: pt.status, Trouble: &pt.trouble},
-			Group:       cfg.Group,
-			Topic:       func() string { return h.outputs.Changelog(tp.Topic).Name },
-			Siblings:    &pt.growth.siblings, State: m.State, Budget: h.budget, NewState: pt.newState, NewID: randomID,
-			Settings: StoredSettings{InForce: m.Settings},
-		},
-		OffsetLost: cfg.OffsetLost, StateLost: cfg.StateLost, Start: cfg.Start, Backfill: cfg.Backfill,
-		Ahead: cfg.Guarantee == AtLeastOnce, Forward: pt.forward,
-		Lost: func(n int64) { cfg.Metrics.OffsetLost(tp, n) },
-	}
-	if t := h.outputs.Changelog(tp.Topic); t != nil {
-		pt.growth.siblings.Store(int32(t.Partitions))
-	}
-	pt.reading = schemas.Reading{Values: make([]float64, m.Decoder.Width()), Partition: tp.Partition}
 	return pt
 }
 
@@ -137,8 +145,8 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 			err = pt.run(ctx, offs[pt.tp])
 		}
 		pt.closeSource()
-		if pt.batch != nil {
-			pt.host.cfg.Executor.Release(pt.batch)
+		if pt.release != nil {
+			pt.release()
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -165,7 +173,7 @@ func (pt *partition) restart(fully bool) {
 // run does the work of the partition's goroutine.
 func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 	if pt.confined.Load() == nil {
-		if err := Contain(func() error { return pt.restore(ctx, off) }); err != nil && !pt.quarantine(err) {
+		if err := Contain(func() error { return pt.work.restore(ctx, off) }); err != nil && !pt.quarantine(err) {
 			return err
 		}
 	}
@@ -182,7 +190,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 		case <-pt.resumeTick():
 			pt.resumeIfAllowed()
 		case <-idle:
-			switch err := Contain(func() error { return pt.advanceIdle(ctx) }); {
+			switch err := Contain(func() error { return pt.idle.advance(ctx) }); {
 			case errors.Is(err, cycle.ErrStale):
 				pt.closeSource() // as below
 			case err != nil && !pt.quarantine(err):
@@ -205,7 +213,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			case goOn:
 				pt.started()
 			case goBack:
-				if err := Contain(func() error { return pt.rollback(ctx) }); err != nil && !pt.quarantine(err) {
+				if err := Contain(func() error { return pt.work.rollback(ctx) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			case startOver:
@@ -213,14 +221,11 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				if err != nil {
 					return err
 				}
-				if err := Contain(func() error { return pt.restore(ctx, offs[pt.tp]) }); err != nil && !pt.quarantine(err) {
+				if err := Contain(func() error { return pt.work.restore(ctx, offs[pt.tp]) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			default:
-				if pt.running.Load() {
-					pt.exportState(false)
-				}
-				if err := Contain(func() error { return pt.writeRest(ctx) }); err != nil && !pt.quarantine(err) {
+				if err := Contain(func() error { return pt.work.handOver(ctx) }); err != nil && !pt.quarantine(err) {
 					return err
 				}
 				return nil
@@ -241,12 +246,6 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				return err
 			}
 		}
-	}
-}
-
-func (pt *partition) exportState(restored bool) {
-	if f := pt.host.cfg.export; f != nil {
-		f(pt.tp, restored, pt.position.Load(), pt.state.Export(nil))
 	}
 }
 
@@ -272,52 +271,13 @@ func (pt *partition) seek(offset int64) {
 	pt.status.SetSource(pt.source)
 }
 
-// rollback returns the state in memory to the committed mark. A restore would give the
-// same state.
-func (pt *partition) rollback(ctx context.Context) error {
-	if pt.noteCommitted(); pt.advance.Load() == advanceJoined {
-		offs, err := pt.host.committed(ctx, []kafka.TP{pt.tp})
-		if err != nil {
-			return err
-		}
-		return pt.restore(ctx, offs[pt.tp])
-	}
-	pt.reset()
-	pt.endStop()
-	to := pt.committed.Load()
-	pt.side.stop.Rollback(to)
-	if err := pt.state.Rollback(to); err != nil {
-		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
-	}
-	pt.carried.Return(to)
-	pt.trimmer.always()
-	pt.noteCommitted()
-	pt.countOpen()
-	pt.batch.Reset()
-	pt.joined.reset(pt.state)
-	pt.suspects.reset(pt.state)
-	pt.fill.reset(pt.state, to)
-	pt.entry.Renew()
-	return pt.resume(ctx, to)
-}
-
-// noteCommitted passes the committed offset on to the state, if it has grown.
-func (pt *partition) noteCommitted() {
-	if c := pt.committed.Load(); pt.advance.CompareAndSwap(advanceCommitted, noAdvance) || c > pt.noted {
-		pt.state.Committed(c)
-		pt.carried.Committed(c)
-		pt.noted = c
-	}
-}
-
-// process folds, scores and joins one chunk.
+// process has the work make results of a chunk, and joins these to the open cycle.
 func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	if c.Err != nil {
 		return pt.fetchError(ctx, c)
 	}
 	pt.leader = max(pt.leader, c.Epoch) // of any position in the chunk: it is one log up to its end
 	now := time.Now()
-	pt.noteCommitted()
 	if len(c.Raw) > 0 { // else it only says how far the log is
 		pt.busy(now)
 	}
@@ -325,19 +285,12 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		pt.status.BehindNow()
 	}
 	pt.end.Store(c.LastStable) // after BehindNow: Stalled reads them the other way round
-	if pt.forward {
-		pt.host.cycles.Read(func() { pt.side.most = pt.host.outputs.Outputs[cycle.Rekeyed].BatchBytes })
-	}
 	pt.it.Reset(&c.Chunk)
-	pt.joined.skipped = record.Skipped{}
+	pt.skipped = record.Skipped{}
 	pt.again = false
-	pt.rules = nil
-	pt.takeChanges()
-	if !pt.forward {
-		pt.growth.compare(pt.state, pt.position.Load(), pt.restorer.Owner.Partitions)
-	}
+	pt.work.begin()
 	for {
-		retry, err := pt.foldChunk(ctx, pt.position.Load())
+		retry, err := pt.work.read(ctx, pt.position.Load())
 		if err != nil {
 			return err
 		}
@@ -387,14 +340,48 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	}
 }
 
-// takeChanges has the state and the writer follow what has been changed since they were made.
-func (pt *partition) takeChanges() {
-	if pt.host.cfg.Changeable == nil {
-		return
+// reset drops what was made of the chunk and has not joined a cycle.
+func (pt *partition) reset() {
+	pt.side.writer.Reset()
+	pt.traces.Take()
+	pt.counts = metrics.Counts{}
+}
+
+// next returns the next record of the chunk, and its headers, nil without any: the decoder need not ask for them.
+func (pt *partition) next() (*record.Record, headerOf) {
+	pt.again = false
+	rec := pt.it.Record()
+	rec.Timestamp = cycle.Timestamp(rec)
+	pt.traces.Note(rec)
+	pt.counts.Consumed++
+	pt.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
+	if rec.HeaderCount == 0 {
+		return rec, nil
 	}
-	if now := pt.host.cfg.Changeable(); now != pt.changed {
-		pt.changed = now
-		pt.state.Rules.Reconfigure(now.detectors(pt.mapping.Name))
-		pt.side.writer.Publish(now.Scores)
+	if pt.header == nil {
+		pt.header = rec.Header // one method value: the iterator reuses its record
 	}
+	return rec, pt.header
+}
+
+// postpone has the chunk end before rec, which is tried once more.
+func (pt *partition) postpone(rec *record.Record) {
+	pt.counts.Consumed--
+	pt.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
+	pt.again = true
+}
+
+// endOfChunk returns why the chunk ends before its end: it has a dead letter too many, or cannot be read further. It sets more
+// where a cycle has no room for more records.
+func (pt *partition) endOfChunk(limit int64) (retry error) {
+	if full := pt.side.stop.Full(); full != nil {
+		if pt.it.Err() == nil {
+			pt.postpone(pt.it.Record())
+		}
+		return full
+	}
+	if pt.it.Err() == nil {
+		pt.more = pt.counts.Consumed+pt.counts.Further >= limit
+	}
+	return pt.it.Err()
 }

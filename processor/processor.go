@@ -37,7 +37,9 @@ type Config struct {
 	Client     *kafka.Client
 	Group      string
 	InstanceID string // group.instance.id; empty: dynamic membership
-	Topics     []string
+	// Predecessor is a group that read the topics before: a partition without a committed offset begins with its one; "": none.
+	Predecessor string
+	Topics      []string
 	// FindTopics returns the input topics that there are now, of which those that are new have a changelog; nil: they stay
 	// Topics. The group subscribes to what it returns. Another goroutine calls it, every 30 s.
 	FindTopics func(context.Context) ([]string, error)
@@ -87,7 +89,7 @@ type Config struct {
 	Traced func(*cycle.Trace)
 	// CarryHeaders names the headers of input records that scores and anomalies have, too.
 	CarryHeaders []string
-	Changelog    func(topic string) string
+	Changelog    func(topic string) string // of an input topic; nil: there is no state to write
 	Codec        record.Codec
 	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
 	MaxMessageBytes int
@@ -205,7 +207,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	find := &finder{cfg: &p.cfg, log: p.log, changelogs: p.commits.changelogs}
 	p.session.finder = find
 	member := kafka.GroupConfig{
-		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: find.subscription(p.cfg.Topics), MetadataInterval: p.cfg.Hooks.MetadataInterval,
+		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: p.cfg.Topics, MetadataInterval: p.cfg.Hooks.MetadataInterval,
 		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
 		Log: p.log,
 	}

@@ -47,7 +47,7 @@ func (pt *partition) quarantine(err error) bool {
 		// Its state may be changed by half. It has no results any more that a cycle could lack, is not rolled back, and
 		// is of no use until it is restored. Goroutines that have not ended may still use its batch.
 		pt.running.Store(false)
-		pt.batch = nil
+		pt.release = nil
 	}
 	pt.confine(stuck.Reason, err)
 	return true

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
+	"odradek/processor/kafka/record"
 	"odradek/processor/state/rules"
 	"odradek/schemas"
 )
@@ -73,4 +75,35 @@ func (r *reader) translated(values []float64) []float64 {
 		return values
 	}
 	return r.values
+}
+
+// maxSeriesKey bounds a series key so that no record made of it can pass the
+// broker's limit.
+const maxSeriesKey = 8 << 10
+
+// check returns why a record that could be read is a dead letter all the same, as a *schemas.DecodeError: its time or its key.
+func (r *reader) check(rec *record.Record, in *schemas.Reading) error {
+	if in.Len() == 0 {
+		return nil
+	}
+	if most := r.of.MaxFuture; most > 0 && rec.Timestamp >= 0 && in.Time > rec.Timestamp*1000+most {
+		of := ""
+		for i := range in.Len() {
+			if _, at, _ := in.At(i); at == in.Time && in.Len() > 1 {
+				of = fmt.Sprintf(" of reading %d", i)
+				break
+			}
+		}
+		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
+			"event time%s %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
+			of,
+			time.UnixMicro(in.Time).UTC().Format(time.RFC3339),
+			time.Duration(most)*time.Microsecond,
+			time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339),
+		)}
+	}
+	if n := r.split.KeyBytes(in); n > maxSeriesKey {
+		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}
+	}
+	return nil
 }

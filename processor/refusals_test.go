@@ -129,54 +129,6 @@ func TestRefusedOutputOfAll(t *testing.T) {
 	}
 }
 
-// TestRefusedRekeyed: the internal topic of ODRADEK_REKEY refuses a record. The input partition that it is of is
-// quarantined, not the partition of the internal topic with the same number.
-func TestRefusedRekeyed(t *testing.T) {
-	b := newBench(t, 2)
-	rekeyed(t, b, 2)
-	b.produce(200)
-	recs := b.readings(1, 1)
-	recs[0].Headers = []kafkatest.Header{{Key: "x", Value: []byte("poison")}}
-	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
-		t.Fatal(err)
-	}
-	b.c.Fake.Fault(
-		kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "rekey", Err: kerr.InvalidTimestamp, Count: -1, When: holding("rekey", "poison")},
-	)
-	cfg := b.config("")
-	cfg.Outputs[cycle.Rekeyed] = "rekey"
-	p, stop := b.start(cfg)
-	waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
-	b.produceTo(0, 50)
-	ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(ends, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := b.c.Admin().WaitCommittedTo(ctx, "g", b.input, ends); err != nil {
-		t.Error(err)
-	}
-	if err := b.c.Admin().WaitCommitted(ctx, "g", "rekey"); err != nil {
-		t.Error(err)
-	}
-	if q := quarantined(p); len(q) != 1 || q[0].Topic != b.input || q[0].Partition != 1 {
-		t.Errorf("in quarantine: %+v; want %s/1", q, b.input)
-	}
-	stop(nil)
-}
-
-// rekeyed makes the internal topic of ODRADEK_REKEY and its changelog.
-func rekeyed(t *testing.T, b *bench, partitions int) {
-	t.Helper()
-	for name, c := range map[string]map[string]string{"rekey": nil, "g-rekey-changelog": {"cleanup.policy": "compact"}} {
-		if err := b.client.CreateTopic(context.Background(), name, partitions, 1, c); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestCopiesHaveTheTimeOfWriting: dead letters, late records and records of the internal topic have the time of writing as
 // Kafka's timestamp, whatever their records have, and these in a header; a dead letter of the internal topic has that of the
 // input.
@@ -208,19 +160,12 @@ func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 			cfg.State.Reading.Lateness = 1
 			topics := []string{"dlq", "late"}
 			if rekey {
-				rekeyed(t, b, 1)
-				cfg.Outputs[cycle.Rekeyed] = "rekey"
+				b.makeKeyed(1, nil)
 				topics = append(topics, "rekey")
+				b.runKeyed(cfg)
+			} else {
+				b.run(cfg)
 			}
-			_, stop := b.start(cfg)
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			for _, topic := range append([]string{b.input}, topics[2:]...) {
-				if err := b.c.Admin().WaitCommitted(ctx, "g", topic); err != nil {
-					t.Fatal(err)
-				}
-			}
-			stop(nil)
 			for _, topic := range topics {
 				got, err := b.c.Admin().ReadAll(context.Background(), topic, true)
 				if err != nil || len(got) == 0 {

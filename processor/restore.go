@@ -18,24 +18,21 @@ import (
 // up to its end, then the input from the replay floor to the committed offset.
 // It publishes nothing. A rollback gives the same state from memory, and a test
 // compares the two.
-func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
+func (f *folder) restore(ctx context.Context, off kafka.Offset) error {
 	begin := time.Now()
-	pt.running.Store(false)
-	if pt.batch == nil {
-		pt.batch = pt.host.cfg.Executor.Batch()
+	f.suspend()
+	if f.release == nil {
+		batch := f.host.cfg.Executor.Batch()
+		f.batch, f.release = batch, func() { f.host.cfg.Executor.Release(batch) }
 	}
-	pt.status.ClearHold()
-	pt.confined.Store(nil)
-	pt.advance.Store(noAdvance)
-	pt.closeSource()
-	pt.wipe, pt.arrivals, pt.work = nil, cycle.Arrivals{}, restoreWork{}
-	pt.restorer.Bytes = 0
+	f.wipe, f.arrivals, f.restored = nil, cycle.Arrivals{}, restoreWork{}
+	f.restorer.Bytes = 0
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go pt.status.FollowEnds(fctx, pt.host.cfg.Client.Offsets)
+	go f.status.FollowEnds(fctx, f.host.cfg.Client.Offsets)
 	for try := 0; ; try++ {
-		pt.status.SetRestoring(off.Offset)
-		err := pt.tryRestore(ctx, off)
+		f.status.SetRestoring(off.Offset)
+		err := f.tryRestore(ctx, off)
 		if err == nil {
 			break
 		}
@@ -44,9 +41,9 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 			return err
 		}
 		if try == 20 {
-			refused := &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
+			refused := &RefusedError{TP: f.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
 				Decide: "worker state reset"}
-			if pt.host.cfg.Guarantee == ExactlyOnce {
+			if f.host.cfg.Guarantee == ExactlyOnce {
 				refused.Reason = fmt.Sprintf("%v (%d): either the worker before had ODRADEK_GUARANTEE=at_least_once and ended between its "+
 					"state and its offset, or the offset was set back by hand", err, off.Offset)
 				refused.Decide = "start once more with ODRADEK_GUARANTEE=at_least_once and stop it with SIGTERM, which keeps the state; if the " +
@@ -59,44 +56,49 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
 			return err
 		}
-		offs, err := pt.host.committed(ctx, []kafka.TP{pt.tp})
+		offs, err := f.host.committed(ctx, []kafka.TP{f.tp})
 		if err != nil {
 			return err
 		}
-		off = offs[pt.tp]
+		off = offs[f.tp]
 	}
-	pt.reset()
-	pt.batch.Reset()
-	pt.countOpen()
-	pt.joined.reset(pt.state)
-	pt.suspects.reset(pt.state)
-	at := pt.committed.Load()
-	pt.noted = at
-	pt.fill.reset(pt.state, at)
-	pt.showState()
-	pt.trimmer.always()
-	pt.status.CommittedNow()
-	// In this order: the main goroutine raises the epoch and then reads running, so
-	// either it sends a rollback or we have the new epoch.
-	pt.running.Store(true)
-	pt.entry.Renew()
-	if err := pt.resume(ctx, at); err != nil {
+	f.drop()
+	f.reset()
+	f.batch.Reset()
+	f.countOpen()
+	f.joined.reset(f.state)
+	f.suspects.reset(f.state)
+	at := f.committed.Load()
+	f.noted = at
+	f.fill.reset(f.state, at)
+	f.showState()
+	f.trimmer.always()
+	if err := f.settle(ctx, at); err != nil {
 		return err
 	}
-	pt.exportState(true)
-	pt.host.cfg.Metrics.Restored(pt.tp, int64(pt.state.Held()), time.Since(begin))
-	w := &pt.work
-	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys.Len(), "took", time.Since(begin).Round(time.Millisecond),
-		"changelog_bytes", pt.restorer.Bytes, "changelog_took", pt.restorer.Took.Round(time.Millisecond),
+	f.exportState(true)
+	f.host.cfg.Metrics.Restored(f.tp, int64(f.state.Held()), time.Since(begin))
+	w := &f.restored
+	f.log.Info("restored", "offset", at, "keys", f.state.Keys.Len(), "took", time.Since(begin).Round(time.Millisecond),
+		"changelog_bytes", f.restorer.Bytes, "changelog_took", f.restorer.Took.Round(time.Millisecond),
 		"replayed", w.replayed, "replay_took", w.took.Round(time.Millisecond))
 	return nil
 }
 
+// examine takes up what is committed, and does nothing with it.
+func (f *folder) examine(ctx context.Context, off kafka.Offset) (from, start int64, err error) {
+	n, err := f.restorer.TakeUp(ctx, off)
+	if err != nil || off.Offset >= 0 {
+		return 0, 0, err
+	}
+	return n.At, max(n.At, n.State.BackfillEnd()), nil
+}
+
 // newState returns an empty state of the partition.
-func (pt *partition) newState() *state.State {
-	s := state.New(pt.mapping.State)
-	pt.changed = nil // the new state has nothing of it
-	s.SetSource(pt.tp.Topic, pt.tp.Partition)
+func (f *folder) newState() *state.State {
+	s := state.New(f.mapping.State)
+	f.changed = nil // the new state has nothing of it
+	s.SetSource(f.tp.Topic, f.tp.Partition)
 	return s
 }
 
@@ -106,118 +108,120 @@ type restoreWork struct {
 	took     time.Duration
 }
 
-func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
-	n, err := pt.restorer.TakeUp(ctx, off)
-	pt.state, pt.leader, pt.wipe = n.State, n.Leader, n.Wipe
-	pt.fresh.Store(off.Offset < 0)
+func (f *folder) tryRestore(ctx context.Context, off kafka.Offset) error {
+	n, err := f.restorer.TakeUp(ctx, off)
+	f.state, f.leader, f.wipe = n.State, n.Leader, n.Wipe
+	f.fresh.Store(off.Offset < 0)
 	if err != nil {
 		return err
 	}
 	if n.From != noReplay {
 		began := time.Now()
 		var unreadable *UnreadableError
-		switch err := pt.replay(ctx, &n.Floor, n.From, n.At); {
+		switch err := f.replay(ctx, &n.Floor, n.From, n.At); {
 		case errors.As(err, &unreadable):
-			if err := pt.restorer.Unreadable(ctx, n, unreadable); err != nil {
+			if err := f.restorer.Unreadable(ctx, n, unreadable); err != nil {
 				return err
 			}
-			pt.state, pt.leader, pt.wipe = n.State, n.Leader, n.Wipe
-			pt.batch.Reset()
+			f.state, f.leader, f.wipe = n.State, n.Leader, n.Wipe
+			f.batch.Reset()
 		case err != nil:
 			return err
 		default:
-			pt.work.replayed, pt.work.took = n.At-n.Floor.Offset, time.Since(began)
-			pt.state.EndReplay()
-			pt.lostSuspects(&n.Floor)
+			f.restored.replayed, f.restored.took = n.At-n.Floor.Offset, time.Since(began)
+			f.state.EndReplay()
+			f.lostSuspects(&n.Floor)
 		}
 	}
-	pt.takeChanges()
-	if other := pt.state.Rules.OtherwiseJudged(); len(other) > 0 {
-		pt.log.Warn("scores were judged by other settings so far; those of this worker hold from the next record on, by a decision in "+
+	f.takeChanges()
+	if other := f.state.Rules.OtherwiseJudged(); len(other) > 0 {
+		f.log.Warn("scores were judged by other settings so far; those of this worker hold from the next record on, by a decision in "+
 			"the changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "detectors", strings.Join(other, ","))
 	}
-	if other := pt.state.OtherwiseRead(); len(other) > 0 {
-		pt.log.Warn("records were read by other settings so far; those of this worker hold from the next record on, by a decision in the "+
+	if other := f.state.OtherwiseRead(); len(other) > 0 {
+		f.log.Warn("records were read by other settings so far; those of this worker hold from the next record on, by a decision in the "+
 			"changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "differ", strings.Join(other, ","))
 	}
-	if err := pt.readCarried(ctx, n.At); err != nil {
+	if err := f.readCarried(ctx, n.At); err != nil {
 		return err
 	}
-	pt.setStart(n.At, n.Commit)
-	pt.side.stop.Begin(n.At, off.Metadata)
+	f.state.Mark(n.At)
+	f.state.Committed(n.At)
+	f.noted = n.At
+	f.setStart(n.At, n.Commit || f.restorer.Owner.Unwritten || f.restorer.Settings.Unwritten(), off.Metadata)
 	return nil
 }
 
 // readCarried reads the headers to carry of the last records before offset end, where the partition resumes: samples
 // that are not scored yet are of those records. Records that retention has deleted have none.
-func (pt *partition) readCarried(ctx context.Context, end int64) error {
-	pt.carried.Reset()
-	if !pt.carried.Any() || pt.forward || end <= 0 {
+func (f *folder) readCarried(ctx context.Context, end int64) error {
+	f.carried.Reset()
+	if !f.carried.Any() || end <= 0 {
 		return nil
 	}
-	first, err := pt.restorer.List(ctx, pt.tp, kafka.Earliest)
+	first, err := f.restorer.List(ctx, f.tp, kafka.Earliest)
 	if err != nil {
 		return err
 	}
-	return pt.restorer.Read(ctx, pt.tp, max(first, end-cycle.CarryWindow), end, func(rec *record.Record) error {
-		pt.carried.Note(rec)
+	return f.restorer.Read(ctx, f.tp, max(first, end-cycle.CarryWindow), end, func(rec *record.Record) error {
+		f.carried.Note(rec)
 		return nil
 	})
 }
 
 // replay folds the input from floor to end, scoring where carries need it. It
 // begins to read at the first suspect of the floor.
-func (pt *partition) replay(ctx context.Context, floor *state.Floor, from, end int64) error {
+func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64) error {
 	header := func(rec *record.Record) func(string) ([]byte, bool) {
-		if pt.header == nil {
-			pt.header = rec.Header
+		if f.header == nil {
+			f.header = rec.Header
 		}
-		return pt.header
+		return f.header
 	}
-	s := pt.state
-	pt.header = nil
-	defer func() { pt.header = nil }()
-	err := pt.restorer.Read(ctx, pt.tp, from, end, func(rec *record.Record) error {
+	s := f.state
+	f.header = nil
+	defer func() { f.header = nil }()
+	err := f.restorer.Read(ctx, f.tp, from, end, func(rec *record.Record) error {
 		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
 			return nil
 		}
-		if err := pt.readBy(s.ReadingOf(rec.Offset, pt.batch)); err != nil {
+		if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
 			return err
 		}
-		if pt.verdicts.condemned(s, rec, header(rec)) {
+		if f.verdicts.condemned(s, rec, header(rec)) {
 			return nil // as before
 		}
 		rec.Timestamp = cycle.Timestamp(rec)
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-			err := pt.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
+			err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &f.reading)
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && de.Retry && !pt.verdicts.gone(rec, de) {
+			if errors.As(err, &de) && de.Retry && !f.verdicts.gone(rec, de) {
 				why, _ := whyHeld(err)
-				pt.holds.begin(why, rec.Offset, err)
+				f.holds.begin(why, rec.Offset, err)
 				if err := sleep(ctx, wait); err != nil {
 					return err
 				}
 				continue
 			}
-			pt.holds.end()
+			f.holds.end()
 			if de != nil && de.Absent { // else a verdict would stand
 				return &UnreadableError{Why: fmt.Sprintf("the schema registry has no schema any more for the record at offset %d: %v",
 					rec.Offset, de)}
 			}
-			if recall := rec.Offset < floor.Offset; err != nil || !recall && pt.checkReading(rec) != nil {
+			if recall := rec.Offset < floor.Offset; err != nil || !recall && f.checkReading(rec) != nil {
 				return nil //nolint:nilerr // it was a dead letter before
 			}
 			break
 		}
-		return pt.fold(ctx, rec, rec.Offset < floor.Offset)
+		return f.fold(ctx, rec, rec.Offset < floor.Offset)
 	})
 	if err != nil {
 		return err
 	}
-	s.Restore.EndInput(pt.batch)
-	return pt.finish(ctx)
+	s.Restore.EndInput(f.batch)
+	return f.finish(ctx)
 }
 
 // fetchError handles the error of a fetch. If the position is not in the log any more,
@@ -238,5 +242,11 @@ func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
 	if err != nil {
 		return err
 	}
-	return pt.restore(ctx, offs[pt.tp])
+	return pt.work.restore(ctx, offs[pt.tp])
+}
+
+func (f *folder) exportState(restored bool) {
+	if export := f.host.cfg.export; export != nil {
+		export(f.tp, restored, f.position.Load(), f.state.Export(nil))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +84,7 @@ func (s *session) reinit(ctx context.Context) error {
 func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		offs, err := s.cfg.Client.Committed(cctx, s.cfg.Group, tps)
+		offs, err := s.committed(cctx, tps)
 		cancel()
 		if err == nil {
 			s.trouble.Over(s.log, "committed")
@@ -102,6 +103,26 @@ func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kaf
 		case <-time.After(wait):
 		}
 	}
+}
+
+// committed reads stable offsets once: of the group, or else of the one before it.
+func (s *session) committed(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
+	offs, err := s.cfg.Client.Committed(ctx, s.cfg.Group, tps)
+	if err != nil || s.cfg.Predecessor == "" {
+		return offs, err
+	}
+	var none []kafka.TP
+	for _, tp := range tps {
+		if offs[tp].Offset < 0 {
+			none = append(none, tp)
+		}
+	}
+	if len(none) == 0 {
+		return offs, nil
+	}
+	before, err := s.cfg.Client.Committed(ctx, s.cfg.Predecessor, none)
+	maps.Copy(offs, before)
+	return offs, err
 }
 
 // TransactionalID returns the transactional id of one worker. With an instance id it is stable, so that

@@ -1,72 +1,15 @@
 package processor
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
 )
-
-// TestRekeyLarge: a record as large as the input takes reaches the internal topic
-// whole. Where that topic takes less, the record is a dead letter at its source,
-// whole, and never a truncated record that the decoder then refuses.
-func TestRekeyLarge(t *testing.T) {
-	for _, limit := range []string{"", "100000"} {
-		t.Run("limit "+limit, func(t *testing.T) {
-			b := newBench(t, 1)
-			ctx := context.Background()
-			configs := map[string]string{}
-			if limit != "" {
-				configs["max.message.bytes"] = limit
-			}
-			for name, c := range map[string]map[string]string{"rekey": configs, "g-rekey-changelog": {"cleanup.policy": "compact"}} {
-				if err := b.client.CreateTopic(ctx, name, 1, 1, c); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b.produce(20)
-			// A text of 950 KB is above MaxMessageBytes, and below the topics' limits.
-			value := output.NewReadingEncoder(-1, "plant", strings.Repeat("x", 950<<10)).Append(nil, []byte("s00"), 1700000100000000, 1, 1)
-			if _, err := b.c.ProduceAcked(ctx, []kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("s00"), Time: 1700000100000,
-				Value: value}}); err != nil {
-				t.Fatal(err)
-			}
-			cfg := b.config("")
-			cfg.Outputs[cycle.Rekeyed] = "rekey"
-			_, stop := b.start(cfg)
-			wctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-			defer cancel()
-			for _, topic := range []string{b.input, "rekey"} {
-				if err := b.c.Admin().WaitCommitted(wctx, "g", topic); err != nil {
-					t.Fatal(err)
-				}
-			}
-			stop(nil)
-			dead := b.dead()
-			if limit == "" {
-				if len(dead) != 0 {
-					t.Errorf("%d dead letters, class %s", len(dead), head(&dead[0], "odradek.error.class"))
-				}
-				return
-			}
-			if len(dead) != 1 {
-				t.Fatalf("%d dead letters, want 1", len(dead))
-			}
-			if d := &dead[0]; head(d, "odradek.error.class") != "too_large" || head(d, "__streams.errors.topic") != b.input ||
-				!bytes.Equal(d.Value, value) || string(d.Key) != "s00" {
-				t.Errorf("class %s of %s, %d bytes of %d, key %q", head(d, "odradek.error.class"), head(d, "__streams.errors.topic"),
-					len(d.Value), len(value), d.Key)
-			}
-		})
-	}
-}
 
 // TestSidePartitions: dead letters and late records are spread as Kafka's
 // partitioner does by their key; without one they follow their source partition.

@@ -15,14 +15,39 @@ import (
 // with the owner and settings records of its changelog (provenance) before anything is
 // fetched.
 
-// setStart marks the state as the one at offset at, as if that were committed. start
-// says that the offset has yet to be committed.
-func (pt *partition) setStart(at int64, start bool) {
-	pt.state.Mark(at)
-	pt.state.Committed(at)
+// suspend ends everything that the partition does, before it is restored.
+func (pt *partition) suspend() {
+	pt.running.Store(false)
+	pt.status.ClearHold()
+	pt.confined.Store(nil)
+	pt.advance.Store(noAdvance)
+	pt.closeSource()
+}
+
+// settle goes on from offset at, after a restore.
+func (pt *partition) settle(ctx context.Context, at int64) error {
+	pt.status.CommittedNow()
+	// In this order: the main goroutine raises the epoch and then reads running, so
+	// either it sends a rollback or we have the new epoch.
+	pt.running.Store(true)
+	pt.entry.Renew()
+	return pt.resume(ctx, at)
+}
+
+// returnTo goes on from the committed offset to, after a rollback.
+func (pt *partition) returnTo(ctx context.Context, to int64) error {
+	pt.endStop()
+	pt.side.stop.Rollback(to)
+	pt.entry.Renew()
+	return pt.resume(ctx, to)
+}
+
+// setStart begins at offset at, as if that were committed. start says that it, or what belongs to it, has yet to be
+// committed; metadata is the committed offset's.
+func (pt *partition) setStart(at int64, start bool, metadata string) {
 	pt.committed.Store(at)
-	pt.noted = at
-	pt.starting.Store(start || !pt.forward && (pt.restorer.Owner.Unwritten || pt.restorer.Settings.Unwritten()))
+	pt.starting.Store(start)
+	pt.side.stop.Begin(at, metadata)
 }
 
 // resume fetches from offset on, and drops what was fetched before. A start that is not
@@ -47,13 +72,11 @@ func (pt *partition) resume(ctx context.Context, offset int64) error {
 func (pt *partition) started() {
 	if pt.waiting && !pt.starting.Load() {
 		pt.waiting = false
-		pt.wipe = nil
 		pt.seek(pt.position.Load())
 	}
 }
 
-// joinStart adds the start of the partition to the open cycle: its offset with a replay
-// floor, the owner and settings records, and the deletion of state that was emptied.
+// joinStart adds the start of the partition to the open cycle: its offset, and what its work commits with that.
 func (pt *partition) joinStart(ctx context.Context) error {
 	c, err := pt.entry.Enter(ctx)
 	if err != nil {
@@ -61,58 +84,49 @@ func (pt *partition) joinStart(ctx context.Context) error {
 	}
 	defer pt.entry.Leave()
 	return pt.into(c, func() error {
-		r := cycle.Result{Next: pt.position.Load(), Leader: pt.leader, Work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
-		bytes := 0
-		if !pt.forward {
-			if bytes, err = pt.writeStart(c); err != nil {
-				return err
-			}
-			r.Floor = pt.state.Floor()
+		r := cycle.Result{Next: pt.position.Load(), Leader: pt.leader, Work: metrics.Work{Fetched: time.Now()}}
+		bytes, err := pt.work.writeStart(c, &r)
+		if err != nil {
+			return err
 		}
 		pt.addTo(c, &r, bytes)
 		return nil
 	})
 }
 
-func (pt *partition) writeStart(c *cycle.Cycle[*partition]) (bytes int, err error) {
+// writeStart adds the owner and settings records to the cycle, and the deletion of state that was emptied.
+func (f *folder) writeStart(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error) {
+	f.noteState(r)
 	ms := time.Now().UnixMilli()
-	err = c.Payload.Changelog(pt.tp, func(b *record.Batches) (err error) {
+	err = c.Payload.Changelog(f.tp, func(b *record.Batches) (err error) {
 		put := func(key, value []byte) {
 			if err == nil {
 				err = b.Append(ms, key, value, nil)
 				bytes += len(key) + len(value)
 			}
 		}
-		for _, key := range pt.wipe {
+		for _, key := range f.wipe {
 			put(key, nil)
 		}
-		if pt.restorer.Owner.Unwritten {
-			put([]byte(OwnerKey), pt.restorer.Owner.Value())
+		if f.restorer.Owner.Unwritten {
+			put([]byte(OwnerKey), f.restorer.Owner.Value())
 		}
-		if err == nil && pt.restorer.Settings.Unwritten() {
+		if err == nil && f.restorer.Settings.Unwritten() {
 			var n int
-			n, err = pt.restorer.PutSettings(b)
+			n, err = f.restorer.PutSettings(b)
 			bytes += n
 		}
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.restorer.TP().Topic, err)
+		err = fmt.Errorf("processor: %s/%d: write to %s: %w", f.tp.Topic, f.tp.Partition, f.restorer.TP().Topic, err)
 	}
 	return bytes, err
 }
 
-// forwarded is the commit metadata of a partition under ODRADEK_REKEY. It is no
-// replay floor, so that older state is not taken for current when the setting is
-// turned off again.
-const forwarded = "forwarded"
-
 // metadata returns the metadata of the offset commit of r.
 func (pt *partition) metadata(r *cycle.Result) string {
-	text := forwarded
-	if !pt.forward {
-		text = Metadata(r.Floor.String(), r.Incarnation)
-	}
+	text := Metadata(r.Floor.String(), r.Incarnation)
 	if pt.side.stop.On() {
 		text = r.Window.AppendTo(text)
 	}

@@ -17,7 +17,8 @@ import (
 // partitionStatus holds what one assigned partition shows. Its methods may be called by several
 // goroutines.
 type partitionStatus struct {
-	tp kafka.TP
+	tp       kafka.TP
+	lateness int64 // of its state, us
 
 	committedAt atomic.Int64 // unix ns
 	behindAt    atomic.Int64 // unix ns; when there was first something to commit again
@@ -49,9 +50,9 @@ type hold struct {
 	offset int64 // of the record that waits
 }
 
-// newPartitionStatus returns the status of tp, of which nothing is known yet.
-func newPartitionStatus(tp kafka.TP) *partitionStatus {
-	p := &partitionStatus{tp: tp}
+// newPartitionStatus returns the status of tp, of which nothing is known yet but its state's lateness, in us.
+func newPartitionStatus(tp kafka.TP, lateness int64) *partitionStatus {
+	p := &partitionStatus{tp: tp, lateness: lateness}
 	p.restoring.committed.Store(-1)
 	p.restoring.stable.Store(-1)
 	p.restoring.high.Store(-1)
@@ -152,16 +153,16 @@ type progress struct {
 }
 
 // Status returns what the partition shows. at must have been read before: Since must not
-// be older than what there is to commit. lateness is that of its state, in us.
-func (p *partitionStatus) Status(at progress, lateness int64) metrics.PartitionStatus {
+// be older than what there is to commit.
+func (p *partitionStatus) Status(at progress) metrics.PartitionStatus {
 	s := metrics.PartitionStatus{
 		Topic: p.tp.Topic, Partition: p.tp.Partition, Running: at.Running, Starting: at.Starting,
 		Position: at.Position, Committed: at.Committed, End: at.End, Quarantine: at.Quarantine,
 		Keys: p.keys.Load(), Held: p.held.Load(), Late: p.late.Load(), Suspects: p.suspects.Load(), Bytes: p.bytes.Load(),
 		Remaining: p.remaining.Load(), Watermark: state.NoTime,
 	}
-	if t := p.maxTime.Load(); t != 0 && t > state.NoTime+lateness {
-		s.Watermark = t - lateness
+	if t := p.maxTime.Load(); t != 0 && t > state.NoTime+p.lateness {
+		s.Watermark = t - p.lateness
 	}
 	if open := p.open.Load(); open != nil {
 		s.Open = *open

@@ -13,11 +13,11 @@ import (
 // TestStatus follows a partition from its restore over a hold to a quarantine: what it shows,
 // whether the worker is ready, and whether the partition is stalled.
 func TestStatus(t *testing.T) {
-	p := newPartitionStatus(kafka.TP{Topic: "in", Partition: 3})
+	p := newPartitionStatus(kafka.TP{Topic: "in", Partition: 3}, 0)
 	var at progress
 	check := func(name, notReady string, stalled bool) metrics.PartitionStatus {
 		t.Helper()
-		s := p.Status(at, 0)
+		s := p.Status(at)
 		list := []metrics.PartitionStatus{{Running: true}, s}
 		if err := notReadyError(list); (err == nil) != (notReady == "") || err != nil && !strings.Contains(err.Error(), notReady) {
 			t.Errorf("%s: NotReady gives %v, want %q", name, err, notReady)

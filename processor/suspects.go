@@ -120,10 +120,10 @@ func (l *suspectLog) reset(s *state.State) {
 }
 
 // lostSuspects reports suspects that a restore could not read again.
-func (pt *partition) lostSuspects(floor *state.Floor) {
-	if n := pt.state.Suspects.Lost; n > 0 {
-		pt.host.cfg.Metrics.LostSuspects(pt.tp, n)
-		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more and are lost",
+func (f *folder) lostSuspects(floor *state.Floor) {
+	if n := f.state.Suspects.Lost; n > 0 {
+		f.host.cfg.Metrics.LostSuspects(f.tp, n)
+		f.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more and are lost",
 			"records", n, "from_offset", floor.From(), "below", floor.Offset)
 	}
 }

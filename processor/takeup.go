@@ -16,19 +16,13 @@ import (
 // here, for a running worker and for `worker check` alike. It writes nothing.
 type restorer struct {
 	*changelogReader
-	OffsetLost, StateLost OnLoss
-	// Start is where a partition without a committed offset begins: kafka.Earliest,
-	// kafka.Latest or a Kafka timestamp in milliseconds.
-	Start int64
+	resumer   resumer
+	StateLost OnLoss
 	// Backfill is how far before its start such a partition reads input.
 	Backfill time.Duration
 	// Ahead reports that the changelog may be ahead of the committed offset: state that
 	// was written at least once.
 	Ahead bool
-	// Forward reports that records of the partition are only sent on: it has no state.
-	Forward bool
-	// Lost counts records that were deleted unread, or are not in the log any more.
-	Lost func(n int64)
 }
 
 // resumption is how a partition resumes.
@@ -51,15 +45,6 @@ const noReplay = math.MaxInt64
 // after an error.
 func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, error) {
 	n := &resumption{State: r.NewState(), At: off.Offset, Leader: off.Epoch, From: noReplay}
-	if r.Forward {
-		if off.Offset < 0 {
-			at, err := r.startOffset(ctx)
-			n.At, n.Commit = at, true
-			return n, err
-		}
-		_, _, err := r.bounds(ctx, n, off)
-		return n, err
-	}
 	st, stored, err := r.Load(ctx, off.Offset < 0)
 	n.State = st
 	if err != nil {
@@ -81,10 +66,16 @@ func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, e
 	if begun, err := r.refilled(ctx, n, off, &floor); begun || err != nil {
 		return n, err
 	}
-	starts, lost, err := r.bounds(ctx, n, off)
+	starts, lost, err := r.resumer.bounds(ctx, off)
 	switch {
-	case lost || err != nil:
+	case err != nil:
 		return n, err
+	case lost != nil:
+		at, err := r.resumer.skip(ctx, lost)
+		if err != nil {
+			return n, err
+		}
+		return n, r.empty(ctx, n, nil, at, 0)
 	case !same:
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: "+
 			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
@@ -130,37 +121,6 @@ func (r *restorer) renumbered(floor *state.Floor, committed int64) string {
 		"other samples, and all series begin anew; set it back to keep them; %s", was, is, lost)
 }
 
-// bounds returns the first offset of the log. lost reports that off is not in it, or
-// follows records that are not, and that ODRADEK_OFFSET_LOST has been applied to n.
-func (r *restorer) bounds(ctx context.Context, n *resumption, off kafka.Offset) (start int64, lost bool, err error) {
-	if lost, err := r.diverged(ctx, n, off); lost || err != nil {
-		return 0, lost, err
-	}
-	offset := off.Offset
-	if start, err = r.List(ctx, r.Input, kafka.Earliest); err != nil {
-		return 0, false, err
-	}
-	for try := 0; ; try++ {
-		end, err := r.List(ctx, r.Input, kafka.Latest)
-		switch {
-		case err != nil:
-			return 0, false, err
-		case offset < start:
-			return start, true, r.offsetLost(ctx, n, lostOffset{offset: offset, logStart: start, earliest: start, count: start - offset,
-				why: fmt.Sprintf("offset %d is not in the log, which begins at %d: retention has deleted input that was not read", offset, start)})
-		case offset <= end:
-			return start, false, nil
-		case try == 2: // a leader that has just been elected may not know its end
-			return start, true, r.offsetLost(ctx, n, lostOffset{offset: offset, logStart: start, earliest: start,
-				why: fmt.Sprintf("offset %d is not in the log, which ends at %d: the topic was created again, or its last records were lost",
-					offset, end)})
-		}
-		if err := sleep(ctx, time.Second); err != nil {
-			return 0, false, err
-		}
-	}
-}
-
 // UnreadableError reports that a record which a replay needs cannot be read as it was when it was live.
 type UnreadableError struct{ Why string }
 
@@ -183,7 +143,7 @@ func (r *restorer) stateLost(ctx context.Context, n *resumption, stored map[stri
 	}
 	if !known {
 		var err error
-		if at, err = r.startOffset(ctx); err != nil {
+		if at, err = r.resumer.startOffset(ctx); err != nil {
 			return err
 		}
 	}
@@ -195,9 +155,6 @@ func (r *restorer) stateLost(ctx context.Context, n *resumption, stored map[stri
 // content of the changelog is deleted in the transaction that commits the start.
 func (r *restorer) empty(ctx context.Context, n *resumption, stored map[string]struct{}, at, backfill int64) error {
 	n.Leader, n.At, n.Commit = 0, at, true
-	if r.Forward {
-		return nil
-	}
 	if stored == nil {
 		var err error
 		if _, stored, err = r.Load(ctx, true); err != nil {
@@ -214,14 +171,9 @@ func (r *restorer) empty(ctx context.Context, n *resumption, stored map[string]s
 	return nil
 }
 
-// startOffset returns the offset that ODRADEK_START names.
-func (r *restorer) startOffset(ctx context.Context) (int64, error) {
-	return r.List(ctx, r.Input, r.Start)
-}
-
 // begin starts a partition that has neither a committed offset nor state.
 func (r *restorer) begin(ctx context.Context, n *resumption) error {
-	at, err := r.startOffset(ctx)
+	at, err := r.resumer.startOffset(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,7 +193,7 @@ func (r *restorer) begin(ctx context.Context, n *resumption) error {
 // first record with a timestamp at most Backfill before the start's, which is now for kafka.Latest; at
 // where there is none. Before the log's first record there is nothing.
 func (r *restorer) backfillFrom(ctx context.Context, at int64) (int64, error) {
-	start := r.Start
+	start := r.resumer.Start
 	if r.Backfill <= 0 || start == kafka.Earliest {
 		return at, nil
 	}
@@ -266,72 +218,4 @@ func (r *restorer) refilled(ctx context.Context, n *resumption, off kafka.Offset
 	r.Log.Warn("input of the backfill was deleted before it was read, it begins again with what is left", "offset", off.Offset,
 		"floor", floor.Offset, "log_start", start, "start", floor.Backfill)
 	return true, r.empty(ctx, n, nil, start, floor.Backfill)
-}
-
-// diverged reports whether the log lacks records that were read before a committed
-// position, and may have others at their offsets: a leader was elected that did not
-// have them (KIP-320). Then ODRADEK_OFFSET_LOST has been applied to n. The state was made
-// from records that do not exist any more, so it is emptied. "earliest" resumes at the
-// offset where the two logs diverge: the records before it were read, and none of those
-// after it.
-func (r *restorer) diverged(ctx context.Context, n *resumption, off kafka.Offset) (lost bool, err error) {
-	d, err := r.askDiverged(ctx, off)
-	if d == nil || err != nil {
-		return false, err
-	}
-	start, err := r.List(ctx, r.Input, kafka.Earliest)
-	if err != nil {
-		return false, err
-	}
-	return true, r.offsetLost(ctx, n, lostOffset{
-		offset: off.Offset, logStart: start, earliest: max(start, d.End), count: off.Offset - max(start, d.End), why: d.Reason(),
-	})
-}
-
-// askDiverged repeats fetch.Diverged until there is an answer: leaders move.
-func (r *restorer) askDiverged(ctx context.Context, off kafka.Offset) (*kafka.DivergedError, error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		m, err := kafka.DivergedOffsets(cctx, r.Client.Cluster, map[kafka.TP]kafka.Offset{r.Input: off})
-		cancel()
-		switch {
-		case err == nil:
-			return m[r.Input], nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case kafka.ClassOf(err) == kafka.Fatal:
-			return nil, QuarantineOfPermission(kafka.Lacks(fmt.Errorf("processor: leader epochs of %s: %w", r.name(r.Input), err), kafka.OpDescribe,
-				r.Input.Topic))
-		}
-		r.Log.Warn("leader epochs cannot be read yet", "of", r.name(r.Input), "err", err)
-		if err := sleep(ctx, wait); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// lostOffset is a position at which a partition cannot resume, and those at which it can.
-type lostOffset struct {
-	offset   int64
-	logStart int64
-	earliest int64 // where ODRADEK_OFFSET_LOST=earliest resumes
-	count    int64 // records that were deleted unread, or were read and are not in the log any more
-	why      string
-}
-
-// offsetLost applies ODRADEK_OFFSET_LOST.
-func (r *restorer) offsetLost(ctx context.Context, n *resumption, l lostOffset) error {
-	r.Lost(l.count)
-	at := l.earliest
-	switch r.OffsetLost {
-	case FailOnLoss:
-		return &RefusedError{TP: r.Input, Reason: l.why, Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
-	case Latest:
-		var err error
-		if at, err = r.List(ctx, r.Input, kafka.Latest); err != nil {
-			return err
-		}
-	}
-	r.Log.Error("offset lost, resuming with empty state", "offset", l.offset, "log_start", l.logStart, "at", at, "reason", l.why)
-	return r.empty(ctx, n, nil, at, 0)
 }

@@ -48,7 +48,7 @@ func TestThresholdsOfSeveralWorkers(t *testing.T) {
 		if len(parts) != 1 {
 			t.Fatalf("%d partitions", len(parts))
 		}
-		before = parts[0].state.Export(nil)
+		before = parts[0].work.(*folder).state.Export(nil)
 	}
 	recs, err := b.c.Admin().ReadAll(context.Background(), "g-"+b.input+"-changelog", true)
 	if err != nil {

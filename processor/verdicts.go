@@ -65,7 +65,6 @@ type headerOf = func(name string) ([]byte, bool)
 type verdicts struct {
 	dec      schemas.Decoder
 	grace    time.Duration // Config.SchemaGrace
-	forward  bool          // there is no state, and no replay
 	log      *slog.Logger
 	patience cycle.Patience
 	ref      []byte // of the record's schema
@@ -89,7 +88,7 @@ func (v *verdicts) condemn(s *state.State, rec *record.Record, header headerOf, 
 	if spent := v.patience.Spent(rec.Offset, v.grace, time.Now()); de.Retry && !spent {
 		return false
 	}
-	if v.forward || refused { // without state there is no replay
+	if refused {
 		return true
 	}
 	reason := []byte(de.Error())

@@ -450,12 +450,9 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &admin.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Inputs(), To: d.o.target,
+	r := &admin.Redrive{Client: d.client, Topic: d.topic, Filter: d.o.filter, Sources: d.c.Consumed(), To: d.o.target,
 		Attempts: d.o.attempts, Again: d.o.again, Most: d.o.most, Dry: d.o.dryRun,
 		MaxMessage: int(d.c.Output.MaxMessage), Codec: codec, Replication: d.c.Output.Replication, Partitions: 1}
-	if d.c.Cycle.Rekey {
-		r.Sources = append(slices.Clone(r.Sources), d.c.Output.Topics[cycle.Rekeyed])
-	}
 	if !d.o.all {
 		r.Reader = func(topic string) (schemas.Decoder, time.Duration) {
 			return d.decoderOf(topic), d.c.Of(topic).Keys.MaxFuture

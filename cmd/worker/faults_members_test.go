@@ -134,15 +134,15 @@ func TestRebalanceStorm(t *testing.T) {
 	})
 }
 
-// remove makes the group forget a worker, as an operator can and as the
+// remove makes the group that reads the input forget a worker, as an operator can and as the
 // coordinator does when a session is over: id is an instance id, or "" for the one
 // dynamic member.
 func (f *fleet) remove(id string) {
 	f.t.Helper()
-	g, err := f.c.Admin().Group(context.Background(), f.group)
+	g, err := f.c.Admin().Group(context.Background(), f.inputGroup())
 	must(f.t, err)
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group = f.group
+	req.Group = f.inputGroup()
 	for _, m := range g.Members {
 		if m.InstanceID == id {
 			rm := kmsg.NewLeaveGroupRequestMember()

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -277,14 +278,22 @@ func (f *fleet) killJoinLeave(produce func()) map[scoreID]scored {
 	return got
 }
 
+// inputGroup returns the consumer group that reads the input.
+func (f *fleet) inputGroup() string {
+	if slices.Contains(f.env, "REKEY=true") {
+		return f.group + "-rekey"
+	}
+	return f.group
+}
+
 // waitDone waits until the group has committed the input to its end.
 func (f *fleet) waitDone(limit time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for _, input := range append([]string{f.input}, f.also...) {
-		if err := f.c.Admin().WaitCommitted(ctx, f.group, input); err != nil {
-			f.t.Fatalf("group %s did not finish %s: %v", f.group, input, err)
+		if err := f.c.Admin().WaitCommitted(ctx, f.inputGroup(), input); err != nil {
+			f.t.Fatalf("group %s did not finish %s: %v", f.inputGroup(), input, err)
 		}
 	}
 }

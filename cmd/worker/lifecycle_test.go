@@ -408,7 +408,7 @@ func TestLivesAcrossRestarts(t *testing.T) {
 	})
 }
 
-// TestLivesRekeyed: with records that do not lie by series, sent on through the
+// TestLivesRekeyed: with records that do not lie by series, copied through the
 // internal topic, lives are whole although workers are killed. Which offset a
 // record has in the internal topic depends on who sent it on when, so there is no
 // undisturbed run to compare with; the counts of what began and ended are held

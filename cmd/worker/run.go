@@ -104,10 +104,10 @@ func runWorker(ctx context.Context, settings *config.Reloader, log *slog.Logger,
 	}
 	defer stopTraces()
 	reader := feedbackReader(c, client, log)
-	var p *processor.Processor
+	var ps processors
 	err = admin.Retry(ctx, log, until, func(ctx context.Context) error {
 		if err = admin.Examine(ctx, c, client, registry, log); err == nil {
-			p, err = newProcessor(ctx, settings, id, client, registry, exec, metrics, log, reader, traced)
+			ps, err = newProcessors(ctx, settings, id, client, registry, exec, metrics, log, reader, traced)
 		}
 		return err
 	})
@@ -121,9 +121,9 @@ func runWorker(ctx context.Context, settings *config.Reloader, log *slog.Logger,
 	}
 	defer stopExplorer()
 	metrics.SetBudget(int64(c.Keys.Bytes))
-	metrics.Watch(p.Status)
-	w.p.Store(p)
-	return withDrainLimit(ctx, c.Program.DrainTimeout, p.Run)
+	metrics.Watch(ps.Status)
+	w.ps.Store(&ps)
+	return withDrainLimit(ctx, c.Program.DrainTimeout, ps.Run)
 }
 
 // instanceID returns the id of the setting, or the one that a folder keeps for this worker; "" makes a dynamic member.
@@ -144,8 +144,8 @@ func instanceID(c *config.Config, log *slog.Logger) (id string, release func()) 
 // test binary.
 var hooks processor.Hooks
 
-// newProcessor creates missing topics, registers the schemas and builds the processor.
-func newProcessor(
+// newProcessors creates missing topics, registers the schemas and builds the processors.
+func newProcessors(
 	ctx context.Context,
 	settings *config.Reloader,
 	instance string,
@@ -156,7 +156,7 @@ func newProcessor(
 	log *slog.Logger,
 	reader *feedback.Reader,
 	traced func(*cycle.Trace),
-) (*processor.Processor, error) {
+) (ps processors, err error) {
 	c := settings.Started()
 	if err := admin.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
@@ -176,21 +176,32 @@ func newProcessor(
 		}
 		ids[out.Output] = id
 	}
-	cfg, err := admin.ProcessorConfig(c, client, registry)
+	cfgs, err := admin.ProcessorConfigs(c, client, registry)
 	if err != nil {
 		return nil, admin.Permanent(err)
 	}
-	cfg.InstanceID, cfg.Executor, cfg.Metrics, cfg.Log = instance, exec, metrics, log
-	cfg.SchemaIDs = ids
-	cfg.Hooks = hooks
-	if reader != nil {
-		cfg.Rules, cfg.Resume = reader.Rules, reader.Resume
+	cfgs[0].FindTopics = admin.Finder(c, client, log)
+	for i := range cfgs {
+		cfg := &cfgs[i]
+		cfg.InstanceID, cfg.Executor, cfg.Metrics, cfg.Log = instance, exec, metrics, log
+		if len(cfgs) > 1 {
+			cfg.Log = log.With("group", cfg.Group)
+		}
+		cfg.SchemaIDs = ids
+		cfg.Hooks = hooks
+		if reader != nil {
+			cfg.Rules, cfg.Resume = reader.Rules, reader.Resume
+		}
+		cfg.Changeable = settings.Changeable
+		cfg.Traced = traced
+		cfg.CreateOutput = admin.OutputCreator(c, client)
+		p, err := processor.New(ctx, *cfg)
+		if err != nil {
+			return nil, err
+		}
+		ps = append(ps, p)
 	}
-	cfg.Changeable = settings.Changeable
-	cfg.Traced = traced
-	cfg.FindTopics = admin.Finder(c, client, log)
-	cfg.CreateOutput = admin.OutputCreator(c, client)
-	return processor.New(ctx, cfg)
+	return ps, nil
 }
 
 // feedbackReader returns the reader of the feedback topic; nil where nothing of it concerns the worker.

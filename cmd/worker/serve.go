@@ -15,7 +15,6 @@ import (
 	"odradek/cmd/internal/admin"
 	"odradek/cmd/internal/config"
 	"odradek/cmd/internal/page"
-	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
 	"odradek/schemas/registry"
@@ -31,8 +30,8 @@ type worker struct {
 	executor string
 	gpus     func() []page.GPU // nil without any
 	faults   *page.Faults
-	p        atomic.Pointer[processor.Processor] // nil until it is built
-	explorer atomic.Pointer[page.Explorer]       // nil until there is one, and where the page has none
+	ps       atomic.Pointer[processors]    // nil until they are built
+	explorer atomic.Pointer[page.Explorer] // nil until there is one, and where the page has none
 }
 
 func stdTerminal() terminal { return terminal{os.Stdout, os.Stderr, os.Environ()} }
@@ -100,22 +99,22 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 }
 
 func (w *worker) ready() error {
-	p := w.p.Load()
-	if p == nil {
+	ps := w.ps.Load()
+	if ps == nil {
 		return errors.New("worker: starting")
 	}
-	return p.NotReady()
+	return ps.NotReady()
 }
 
 func (w *worker) healthy() error {
-	p := w.p.Load()
-	if p == nil {
+	ps := w.ps.Load()
+	if ps == nil {
 		if time.Since(w.started) > admin.StartLimit+admin.StartGrace { // otherwise the start ends by itself
 			return errors.New("worker: not started yet")
 		}
 		return nil
 	}
-	return p.Stalled(w.c.Program.StallTimeout)
+	return ps.Stalled(w.c.Program.StallTimeout)
 }
 
 func (w *worker) status() page.Status {
@@ -124,7 +123,10 @@ func (w *worker) status() page.Status {
 		Executor: w.executor, GPUs: w.gpus,
 		Faults: w.faults,
 	}
-	return m.Status(w.p.Load())
+	if ps := w.ps.Load(); ps != nil {
+		return m.Status(ps)
+	}
+	return m.Status(nil)
 }
 
 // explore starts the explorer of the page. The returned function ends it.

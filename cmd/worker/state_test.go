@@ -42,7 +42,7 @@ func runUntil(t *testing.T, c *kafkatest.Cluster, environ []string, topic string
 	}()
 	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := c.Admin().WaitCommitted(wait, cfg.Group.Group, topic); err != nil {
+	if err := c.Admin().WaitCommitted(wait, cfg.GroupOf(topic), topic); err != nil {
 		stop()
 		t.Fatalf("%v\nworker: %v\n%s", err, <-done, log.String())
 	}
@@ -268,5 +268,36 @@ func TestStateUsage(t *testing.T) {
 		if code := term.state(context.Background(), strings.Fields(args)); code != exitUsage || errs.Len() == 0 {
 			t.Errorf("%q: exit %d, %s", args, code, errs)
 		}
+	}
+}
+
+// TestStateRekeyed: with ODRADEK_REKEY the input is read in a group of its own, and the state is of the internal topic. The
+// commands of the state know both.
+func TestStateRekeyed(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	topic, environ := stateFixture(t, c)
+	environ = append(environ, "ODRADEK_REKEY=true", "ODRADEK_LATENESS=1s")
+	runUntil(t, c, environ, topic, func() {
+		must(t, c.Admin().WaitCommitted(t.Context(), topic+"-g", topic+"-g-rekey"))
+	})
+	sums := func() map[string]int64 {
+		lines, _ := stateLines(t, environ)
+		sums := map[string]int64{}
+		for _, p := range lines {
+			sums[p.Topic] += p.Committed
+		}
+		return sums
+	}
+	before := sums()
+	if n := before[topic]; len(before) != 2 || n == 0 || before[topic+"-g-rekey"] < n {
+		t.Errorf("offsets by topic: %v", before)
+	}
+	term, _, errs := console(environ...)
+	if code := term.state(t.Context(), []string{"reset", "-yes", "-topic", topic, "-to", "earliest"}); code != exitOK ||
+		!strings.Contains(errs.String(), "of group "+topic+"-g-rekey") {
+		t.Errorf("reset: exit %d, %s", code, errs)
+	}
+	if after := sums(); after[topic] != 0 || after[topic+"-g-rekey"] != before[topic+"-g-rekey"] {
+		t.Errorf("offsets by topic after a reset of the input: %v, before %v", after, before)
 	}
 }

@@ -152,23 +152,36 @@ func (w *Writer) add(c copiedRecord) {
 	w.copies = append(w.copies, c)
 }
 
-// Forward sends rec on to the internal topic, keyed by its series. It refuses a record that a batch
-// of most bytes does not hold, because the decoder needs all of it.
-func (w *Writer) Forward(rec *record.Record, series []byte, most int) error {
-	h := ownHeaders(rec)
-	own := len(h)
-	h = append(append(h, w.sourceHeaders("odradek.source.", rec.Offset)...), timestampHeader(rec))
-	if size := record.BatchSize(series, rec.Value, h); size > most {
-		return fmt.Errorf("the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
-			size, most, w.topics.Outputs[Rekeyed].Name)
+// CopyByKey copies rec to a topic, with another key. It does nothing but return the size of a record that a batch of most bytes
+// does not hold.
+func (w *Writer) CopyByKey(rec *record.Record, to Output, key []byte, most int) (tooLarge int) {
+	c := copyOf(rec, to)
+	c.headers = append(append(c.headers, w.sourceHeaders("odradek.source.", rec.Offset)...), timestampHeader(rec))
+	if size := record.BatchSize(key, rec.Value, c.headers); size > most {
+		return size
 	}
-	w.copies = append(w.copies, copiedRecord{to: Rekeyed, key: bytes.Clone(series), value: bytes.Clone(rec.Value), headers: h,
-		own: own, partition: kafka.Partition(series, w.topics.Outputs[Rekeyed].Partitions)})
-	return nil
+	c.key = bytes.Clone(key)
+	w.add(c)
+	return 0
 }
 
-// writeCopies returns the writer of a topic of input records.
-func writeCopies(to Output) func(*Writer, *Payload, *state.State, *metrics.Work, time.Time) (int, error) {
+// WriteCopies adds the copied records to the payload, as Write does.
+func (w *Writer) WriteCopies(p *Payload, now time.Time) (bytes int, err error) {
+	for i := range Outputs {
+		if Outputs[i].Copies {
+			n, err := Outputs[i].write(w, p, nil, nil, now)
+			if err != nil {
+				return 0, err
+			}
+			bytes += n
+		}
+	}
+	return bytes, nil
+}
+
+// writeCopies returns the writer of a topic of input records. truncate says what to do with one that no batch holds: write a
+// part of it, or refuse it.
+func writeCopies(to Output, truncate bool) func(*Writer, *Payload, *state.State, *metrics.Work, time.Time) (int, error) {
 	return func(w *Writer, p *Payload, _ *state.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
 		t, ms := &p.topics.Outputs[to], now.UnixMilli()
 		for i := range w.copies {
@@ -178,7 +191,7 @@ func writeCopies(to Output) func(*Writer, *Payload, *state.State, *metrics.Work,
 			}
 			err := p.add(&p.sinks[to][r.partition], t, w.tp, func(b *record.Batches) error {
 				err := b.Append(ms, r.key, r.value, r.headers)
-				if errors.Is(err, record.ErrTooLarge) && to != Rekeyed {
+				if errors.Is(err, record.ErrTooLarge) && truncate {
 					err = appendTruncated(b, t, ms, r)
 				}
 				return err

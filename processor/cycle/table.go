@@ -47,6 +47,8 @@ type TopicSpec struct {
 	// large as the input topics do, and no batch is split for the sake of
 	// ODRADEK_MAX_MESSAGE_BYTES.
 	Copies bool
+	// Internal marks a topic that the worker itself reads.
+	Internal bool
 	// LargestRecord is the size of the largest record that the topic must accept; 0: any limit will do. Fix says what
 	// to do if the topic's limit is lower.
 	LargestRecord int
@@ -89,13 +91,13 @@ var Outputs = [outputCount]TopicSpec{
 		write: (*Writer).writeBlocks},
 	DeadLetters: {Name: "dlq", Setting: "DLQ_TOPIC", Holds: "the dead letters", Key: "as the input", Copies: true,
 		Doc:   "Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers.",
-		write: writeCopies(DeadLetters)},
+		write: writeCopies(DeadLetters, true)},
 	Late: {Name: "late", Setting: "LATE_TOPIC", Holds: "the late records", Key: "as the input", Copies: true,
 		Doc:   "Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series.",
-		write: writeCopies(Late)},
-	Rekeyed: {Name: "rekey", Setting: "REKEY_TOPIC", Holds: "the records by series", Key: "series", Copies: true,
+		write: writeCopies(Late, true)},
+	Rekeyed: {Name: "rekey", Setting: "REKEY_TOPIC", Holds: "the records by series", Key: "series", Copies: true, Internal: true,
 		Doc:   "Internal topic of ODRADEK_REKEY.",
-		write: writeCopies(Rekeyed)},
+		write: writeCopies(Rekeyed, false)},
 }
 
 // ChangelogSpec describes the topic that holds the state of an input topic: one for each, with

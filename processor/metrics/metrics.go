@@ -67,10 +67,8 @@ type Metrics struct {
 
 	eventToScore, ingestToScore, commitDuration, restoreDuration, executeDuration *latencyHistogram
 
-	// Used by the main goroutine in committed, then added to the histograms.
-	event, ingest, commit Latency
-
 	mu         sync.Mutex
+	paces      map[string]pace // by group
 	partitions map[kafka.TP]*PartitionMetrics
 	status     func() []PartitionStatus
 	ready      func() error
@@ -103,7 +101,7 @@ type PartitionMetrics struct {
 
 // New makes the metrics and registers them with Go's and the process's.
 func New(outputs ...string) *Metrics {
-	m := &Metrics{Registry: prometheus.NewRegistry(), partitions: map[kafka.TP]*PartitionMetrics{}}
+	m := &Metrics{Registry: prometheus.NewRegistry(), partitions: map[kafka.TP]*PartitionMetrics{}, paces: map[string]pace{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
 		m.Registry.MustRegister(v)
@@ -146,7 +144,7 @@ func New(outputs ...string) *Metrics {
 		"partition")
 	m.duplicate = counter("records_duplicate_total", "Records dropped by ODRADEK_DUPLICATES=drop.", "topic", "partition")
 	m.deadLettered = counter("records_dead_lettered_total", "Records sent to the dead-letter topic.", "topic", "partition")
-	m.forwarded = counter("records_forwarded_total", "Records sent on to the internal topic of ODRADEK_REKEY.", "topic", "partition")
+	m.forwarded = counter("records_forwarded_total", "Records copied to the internal topic of ODRADEK_REKEY.", "topic", "partition")
 	m.heldAssigned = counter("records_held_assigned_total",
 		"Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
 	m.heldRevoked = counter("records_held_revoked_total",
@@ -318,8 +316,9 @@ func (m *Metrics) Committed(s CycleStats, took time.Duration) {
 	m.Transactions.WithLabelValues("committed").Inc()
 	m.cycleRecords.Observe(float64(s.Records))
 	m.cycleBytes.Observe(float64(s.Bytes))
-	m.commit.Observe(took.Microseconds())
-	m.commitDuration.add(&m.commit)
+	var commit Latency
+	commit.Observe(took.Microseconds())
+	m.commitDuration.add(&commit)
 	for output, n := range s.Outputs {
 		m.outputRecords.WithLabelValues(output).Add(float64(n))
 	}
@@ -366,14 +365,15 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	pm.rate.add(now, n.Consumed)
 
 	var newest int64
+	var event, ingest Latency
 	for _, t := range w.Samples {
-		m.event.Observe(now.UnixMicro() - t)
+		event.Observe(now.UnixMicro() - t)
 		newest = max(newest, t)
 	}
-	m.eventToScore.add(&m.event)
+	m.eventToScore.add(&event)
 	if n.Consumed > 0 {
-		m.ingest.ObserveN(now.Sub(w.Fetched).Microseconds(), uint64(n.Consumed))
-		m.ingestToScore.add(&m.ingest)
+		ingest.ObserveN(now.Sub(w.Fetched).Microseconds(), uint64(n.Consumed))
+		m.ingestToScore.add(&ingest)
 	}
 	pm.mu.Lock()
 	pm.held = w.Held // not heldNow: the state may be ahead of what is committed
@@ -408,16 +408,29 @@ func (m *Metrics) Resent(n int64) {
 	}
 }
 
-// Paced sets the size at which cycles are full, and whether brokers take less than the input brings.
-func (m *Metrics) Paced(limit int, backpressure bool) {
+// pace is how fast brokers take the output of a processor.
+type pace struct {
+	limit        int // size at which cycles are full
+	backpressure bool
+}
+
+// Paced sets the size at which the cycles of a group are full, and whether brokers take less than its input brings. Of several
+// groups the metrics are those of the slowest.
+func (m *Metrics) Paced(group string, limit int, backpressure bool) {
 	if m == nil {
 		return
 	}
-	m.cycleLimit.WithLabelValues().Set(float64(limit))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.paces[group] = pace{limit, backpressure}
 	on := 0.0
-	if backpressure {
-		on = 1
+	for _, p := range m.paces {
+		limit = min(limit, p.limit)
+		if p.backpressure {
+			on = 1
+		}
 	}
+	m.cycleLimit.WithLabelValues().Set(float64(limit))
 	m.backpressure.WithLabelValues().Set(on)
 }
 

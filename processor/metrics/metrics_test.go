@@ -36,7 +36,7 @@ func TestMetricsDoc(t *testing.T) {
 	m.Committed(CycleStats{Records: 1}, time.Millisecond)
 	m.Worked(tp, &Work{Fetched: time.Now(), Samples: []int64{time.Now().UnixMicro()},
 		Counts: Counts{Consumed: 1, Changes: Changes{"level": {1, 0, 2}}, Shadow: Changes{"level": {1}}, Marked: Changes{"level": {1}}}}, 0, 1, 1)
-	m.Paced(1<<20, true)
+	m.Paced("g", 1<<20, true)
 	m.Aborted(errors.New("x"))
 	m.DeadLetters(tp, "magic", 1)
 	m.Executed(3, time.Millisecond)

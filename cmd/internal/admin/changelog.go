@@ -8,7 +8,6 @@ import (
 
 	"odradek/cmd/internal/config"
 	"odradek/processor"
-	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
@@ -23,11 +22,7 @@ func KeepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client,
 	if group == "" || c.Output.ChangelogPrefix != config.ChangelogPrefix(group) || c.Output.ChangelogPrefix == group {
 		return nil
 	}
-	topics := c.Inputs()
-	if c.Cycle.Rekey {
-		topics = []string{c.Output.Topics[cycle.Rekeyed]}
-	}
-	for _, topic := range topics {
+	for _, topic := range c.Scored() {
 		now, before := config.ChangelogName(c.Output.ChangelogPrefix, topic), config.ChangelogName(group, topic)
 		infos, err := client.Topics(ctx, now, before)
 		if err != nil {

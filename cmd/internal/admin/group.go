@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +18,6 @@ import (
 
 	"odradek/cmd/internal/config"
 	"odradek/processor"
-	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/state"
@@ -90,14 +91,9 @@ func (s *Group) find(ctx context.Context) error {
 	if _, err := FindTopics(ctx, s.c, s.client.Admin); err != nil {
 		return err
 	}
-	topics := s.c.Inputs()
-	if s.c.Cycle.Rekey {
-		topics = append(slices.Clone(topics), s.c.Output.Topics[cycle.Rekeyed])
-		s.stateOf[s.c.Output.Topics[cycle.Rekeyed]] = true
-	} else {
-		for _, t := range topics {
-			s.stateOf[t] = true
-		}
+	topics := s.c.Consumed()
+	for _, t := range s.c.Scored() {
+		s.stateOf[t] = true
 	}
 	if s.o.Topic != "" {
 		if !slices.Contains(topics, s.o.Topic) {
@@ -132,6 +128,28 @@ func (s *Group) find(ctx context.Context) error {
 		return fmt.Errorf("state: no partition %d", s.o.Partition)
 	}
 	return nil
+}
+
+// committedOffsets returns what the groups of the workers have committed.
+func committedOffsets(ctx context.Context, c *config.Config, client *kafka.Client, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
+	all := map[kafka.TP]kafka.Offset{}
+	for group, tps := range byGroup(c, slices.Values(tps)) {
+		offs, err := client.Committed(ctx, group, tps)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, offs)
+	}
+	return all, nil
+}
+
+// byGroup returns partitions by the group that reads them.
+func byGroup(c *config.Config, tps iter.Seq[kafka.TP]) map[string][]kafka.TP {
+	by := map[string][]kafka.TP{}
+	for tp := range tps {
+		by[c.GroupOf(tp.Topic)] = append(by[c.GroupOf(tp.Topic)], tp)
+	}
+	return by
 }
 
 // Close ends the connections.
@@ -236,7 +254,7 @@ type PartitionState struct {
 
 // List prints the state by partition.
 func (s *Group) List(ctx context.Context) error {
-	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
+	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}

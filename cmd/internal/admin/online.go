@@ -182,8 +182,15 @@ func lacking(ops kafka.Operations, need ...kafka.Operation) string {
 }
 
 func (e *examination) group(ctx context.Context) {
-	name := "group " + e.c.Group.Group
-	ops, err := e.client.Operations(ctx, kafka.ResourceGroup, e.c.Group.Group)
+	for _, group := range e.c.Groups() {
+		e.groupOf(ctx, group)
+	}
+}
+
+// groupOf checks that the workers may join a group and commit in it.
+func (e *examination) groupOf(ctx context.Context, group string) {
+	name := "group " + group
+	ops, err := e.client.Operations(ctx, kafka.ResourceGroup, group)
 	if err != nil {
 		e.r.unasked(name, err)
 		return
@@ -193,9 +200,9 @@ func (e *examination) group(ctx context.Context) {
 	if e.c.Cycle.Guarantee == "exactly_once" {
 		// The worker's id begins with the group's name; without an instance id
 		// the rest is random, so the permission has to be one by prefix.
-		id := e.c.Group.Group + "-"
+		id := group + "-"
 		if e.c.Group.InstanceID != "" {
-			id = processor.TransactionalID(e.c.Group.Group, e.c.Group.InstanceID)
+			id = processor.TransactionalID(group, e.c.Group.InstanceID)
 		}
 		ops, err := e.client.Operations(ctx, kafka.ResourceTransactionalID, id)
 		switch {
@@ -430,29 +437,13 @@ func (e *examination) changelog(ctx context.Context, p topicPlan) {
 // state reports whether workers can continue from the committed offsets and the stored state,
 // with the code of a restore. run checks its own partitions when it restores them.
 func (e *examination) state(ctx context.Context) {
-	cfg, err := ProcessorConfig(e.c, e.client, e.reg)
+	cfgs, err := ProcessorConfigs(e.c, e.client, e.reg)
 	if err != nil {
 		return // a fault of the configuration, reported there
 	}
-	var tps []kafka.TP
-	for _, in := range e.inputs {
-		for p := range int32(in.Partitions) {
-			tps = append(tps, kafka.TP{Topic: in.Name, Partition: p})
-		}
-	}
-	if rekey := e.c.Output.Topics[cycle.Rekeyed]; e.c.Cycle.Rekey {
-		infos, err := e.client.Topics(ctx, rekey)
-		if err != nil {
-			e.r.Warn("stored state", "cannot be examined: "+err.Error(), "")
-			return
-		}
-		for p := range int32(infos[rekey].Partitions) {
-			tps = append(tps, kafka.TP{Topic: rekey, Partition: p})
-		}
-	}
-	seen, before := 0, len(e.r.Findings)
+	seen, all, before := 0, 0, len(e.r.Findings)
 	var same alike
-	err = processor.Examine(ctx, cfg, tps, func(x processor.Examined) {
+	report := func(x processor.Examined) {
 		seen++
 		var refused *processor.RefusedError
 		f := Finding{Level: LevelWarn, What: "state of " + x.TP.String()}
@@ -479,11 +470,28 @@ func (e *examination) state(ctx context.Context) {
 		case x.Err != nil:
 			add("cannot be examined: " + x.Err.Error())
 		}
-	})
+	}
+	for i := range cfgs {
+		infos, ierr := e.client.Topics(ctx, cfgs[i].Topics...)
+		if ierr != nil {
+			e.r.Warn("stored state", "cannot be examined: "+ierr.Error(), "")
+			return
+		}
+		var tps []kafka.TP
+		for _, topic := range cfgs[i].Topics {
+			for p := range int32(infos[topic].Partitions) {
+				tps = append(tps, kafka.TP{Topic: topic, Partition: p})
+			}
+		}
+		all += len(tps)
+		if err = processor.Examine(ctx, cfgs[i], tps, report); err != nil {
+			break
+		}
+	}
 	e.r.Findings = append(e.r.Findings, same.list()...)
 	switch {
 	case err != nil:
-		e.r.Warn("stored state", fmt.Sprintf("%d of %d partitions were checked: %v", seen, len(tps), err), "give -timeout more time")
+		e.r.Warn("stored state", fmt.Sprintf("%d of %d partitions were checked: %v", seen, all, err), "give -timeout more time")
 	case !slices.ContainsFunc(e.r.Findings[before:], func(f Finding) bool { return f.Level != LevelOK }):
 		e.r.OK("stored state", "%d partitions can continue from theirs", seen)
 	}

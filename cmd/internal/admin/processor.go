@@ -10,9 +10,24 @@ import (
 	"odradek/schemas/registry"
 )
 
-// ProcessorConfig returns the configuration of the processor. An error is a fault of the
-// settings.
-func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
+// ProcessorConfigs returns the configurations of a worker's processors, in the order in which a record comes to them: one that
+// keys records by series, if the settings have it, and the one that scores them. An error is a fault of the settings.
+func ProcessorConfigs(c *config.Config, client *kafka.Client, registry *registry.Client) ([]processor.Config, error) {
+	scoring, err := processorConfig(c, client, registry)
+	if err != nil || !c.Cycle.Rekey {
+		return []processor.Config{scoring}, err
+	}
+	front := scoring
+	front.Topics, front.Group, front.Predecessor = c.Inputs(), c.Groups()[1], scoring.Group
+	front.Outputs = cycle.TopicNames{cycle.DeadLetters: scoring.Outputs[cycle.DeadLetters], cycle.Rekeyed: scoring.Outputs[cycle.Rekeyed]}
+	front.Changelog = nil
+	scoring.Outputs[cycle.Rekeyed] = ""
+	scoring.Start = processor.StartEarliest // of the internal topic: nothing that is in it was scored
+	return []processor.Config{front, scoring}, nil
+}
+
+// processorConfig returns the configuration of the processor that scores, with all topics that a worker writes.
+func processorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
 	set, err := mappingsOf(c, registry)
 	if err != nil {
 		return cfg, err
@@ -26,7 +41,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		return cfg, err
 	}
 	cfg = processor.Config{
-		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Inputs(),
+		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Scored(),
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
 		Drain:      c.Program.DrainTimeout,

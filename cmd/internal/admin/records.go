@@ -294,7 +294,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 func (e *examination) begins(ctx context.Context, tps []kafka.TP, first, ends map[kafka.TP]int64) (map[kafka.TP]int64, error) {
 	cctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	committed, err := e.client.Committed(cctx, e.c.Group.Group, tps)
+	committed, err := committedOffsets(cctx, e.c, e.client, tps)
 	if err != nil || slices.ContainsFunc(tps, func(tp kafka.TP) bool { return committed[tp].Offset >= 0 }) {
 		return nil, nil
 	}

@@ -202,7 +202,7 @@ func (r *Redrive) take(ctx context.Context, l *Letter) (why, class string, err e
 		r.out[tp] = b
 	}
 	ms := l.Timestamp
-	if _, copied := l.Header(cycle.TimestampHeader); copied { // a record of the internal topic of ODRADEK_REKEY
+	if _, copied := l.Header(cycle.TimestampHeader); copied { // the letter is of an internal topic
 		ms = time.Now().UnixMilli()
 	}
 	if err := b.Append(ms, l.Key, l.Value, headers); err != nil {

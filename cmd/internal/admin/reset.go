@@ -41,7 +41,7 @@ func (s *Group) Reset(ctx context.Context) error {
 			return err
 		}
 		series += n
-		fmt.Fprintf(s.err, "reset %s of group %s: %d series are forgotten, to begin at offset %d\n", tp, s.c.Group.Group, n, targets[tp])
+		fmt.Fprintf(s.err, "reset %s of group %s: %d series are forgotten, to begin at offset %d\n", tp, s.c.GroupOf(tp.Topic), n, targets[tp])
 	}
 	for _, topic := range remake {
 		fmt.Fprintf(s.err, "the changelog %s is created again with %d partitions\n", s.c.ChangelogTopic(topic), s.counts[topic])
@@ -126,7 +126,7 @@ func (s *Group) own(ctx context.Context) error {
 
 // targets returns the offset at which each partition is to begin.
 func (s *Group) targets(ctx context.Context) (map[kafka.TP]int64, error) {
-	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
+	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
@@ -201,14 +201,21 @@ func (s *Group) commit(ctx context.Context, targets map[kafka.TP]int64, metadata
 // commitOffsets commits offsets without being a member, which brokers accept only while the
 // group is empty; otherwise it returns errGroupActive.
 func (s *Group) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
-	err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, s.c.Group.Group, offs)
-	switch kafka.ClassOf(err) {
-	case kafka.None:
-		return nil
-	case kafka.Rebalance, kafka.InstanceFenced:
-		return errGroupActive
+	for group, tps := range byGroup(s.c, maps.Keys(offs)) {
+		of := map[kafka.TP]kafka.Offset{}
+		for _, tp := range tps {
+			of[tp] = offs[tp]
+		}
+		err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, group, of)
+		switch kafka.ClassOf(err) {
+		case kafka.None:
+		case kafka.Rebalance, kafka.InstanceFenced:
+			return errGroupActive
+		default:
+			return fmt.Errorf("state: commit offsets of group %s: %w", group, err)
+		}
 	}
-	return fmt.Errorf("state: commit offsets of group %s: %w", s.c.Group.Group, err)
+	return nil
 }
 
 // mismatched lists the topics whose changelog has another number of partitions.

@@ -18,7 +18,7 @@ func (s *Group) Resume(ctx context.Context) error {
 		return errors.New("state: ODRADEK_STOP_ABOVE is off: no partition is paused for its dead letters")
 	}
 	var err error
-	if r.Committed, err = s.client.Committed(ctx, s.c.Group.Group, s.tps); err != nil {
+	if r.Committed, err = committedOffsets(ctx, s.c, s.client, s.tps); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	if r.Ends, err = s.client.ListStable(ctx, s.tps); err != nil {

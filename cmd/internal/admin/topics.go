@@ -80,7 +80,7 @@ func Finder(c *config.Config, client *kafka.Client, log *slog.Logger) func(conte
 func createChangelog(ctx context.Context, c *config.Config, client *kafka.Client, in string, log *slog.Logger) error {
 	name := c.ChangelogTopic(in)
 	infos, err := client.Topics(ctx, in, name)
-	if err != nil || infos[name].Exists || !infos[in].Exists || !c.Output.CreateTopics || c.Cycle.Rekey {
+	if err != nil || infos[name].Exists || !infos[in].Exists || !c.Output.CreateTopics || !slices.Contains(c.Scored(), in) {
 		return err
 	}
 	if err := client.CreateTopic(ctx, name, infos[in].Partitions, c.Output.Replication, maps.Clone(cycle.ChangelogSpec.Configs)); err != nil {

@@ -32,7 +32,7 @@ type PartitionWatermark struct {
 // Watermark shows the watermark of each partition, as of its replay floor, and with
 // -to and -yes repairs those that are later: see repair.
 func (s *Group) Watermark(ctx context.Context) error {
-	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
+	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}

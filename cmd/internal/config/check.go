@@ -475,7 +475,7 @@ func (k *checker) mapping() {
 	}
 	k.units()
 	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyInReadings() {
-		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is sent on to one of them",
+		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is copied to one of them",
 			"have the producers write each series to one partition")
 	}
 	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyOfPartition() {

@@ -165,7 +165,7 @@ type cycleSettings struct {
 	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
 	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, with TTL a grown partition count): fail stops the worker with exit code 4, reset continues with empty state."`
 	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or discard only the state that the change affects."`
-	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Send records through an internal topic keyed by series first. For inputs whose record key is not the series key, so that a series' records lie in several partitions. Needs ODRADEK_LATENESS above 0, because the internal topic interleaves the source partitions."`
+	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Copy the input to an internal topic keyed by series, and score that. For inputs whose record key is not the series key, so that a series' records lie in several partitions. Needs ODRADEK_LATENESS above 0, because the internal topic interleaves the source partitions."`
 }
 
 type fetchSettings struct {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"odradek/cmd/internal/config"
-	"odradek/processor"
 	"odradek/processor/metrics"
 	"odradek/processor/state"
 )
@@ -24,8 +23,14 @@ type Worker struct {
 	Faults   *Faults
 }
 
-// Status returns the worker as it is now; p is nil until it is built.
-func (w *Worker) Status(p *processor.Processor) Status {
+// Processing is what a worker does with records.
+type Processing interface {
+	NotReady() error
+	Status() []metrics.PartitionStatus
+}
+
+// Status returns the worker as it is now; p is nil until it processes records.
+func (w *Worker) Status(p Processing) Status {
 	s := Status{
 		Version: w.Version, Group: w.Config.Group.Group, Instance: w.Instance, State: "joining",
 		Guarantee: w.Config.Cycle.Guarantee, Executor: w.Executor, GPUs: []GPU{}, Started: w.Started, Now: time.Now(), Rate: w.Metrics.Rate(),
@@ -58,7 +63,7 @@ func (w *Worker) Status(p *processor.Processor) Status {
 	if p == nil {
 		return s
 	}
-	if s.State = "running"; !p.Ready() {
+	if s.State = "running"; p.NotReady() != nil {
 		s.State = "restoring"
 	}
 	for _, ps := range p.Status() {
