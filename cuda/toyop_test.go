@@ -21,7 +21,7 @@ import (
 var toyOp = struct{ files, lines, generated []string }{
 	files:     []string{"cuda/kernels/toy.cu", "cuda/plan/toy.go", "detectors/ops/toy/toy.go"},
 	lines:     []string{"cuda/plan/ops.go", "detectors/ops/ops.go"},
-	generated: []string{"cuda/kernels/toy_params.h", "docs/configuration.md"},
+	generated: []string{"cuda/kernels/toy_params.h", "docs/configuration.md", "docs/ops/toy.md", "docs/ops/toy.svg"},
 }
 
 // TestToyOp requires that a new op is an adapter, a plan, its kernels and a line in each of two lists:
@@ -31,15 +31,14 @@ func TestToyOp(t *testing.T) {
 	dir := toyModule(t)
 	goTest(t, dir, nil, "./detectors", "^TestCPU$/^one_core$/^toy$", "--- PASS: TestCPU/one_core/toy")
 	goTest(t, dir, nil, "./detectors/ops", "^TestDescribe$", "--- PASS: TestDescribe")
-	settings, err := os.ReadFile(filepath.Join(dir, "docs/configuration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"svdsst, topn, toy, value, zscore",
-		"<NAME>_COUNT_FROM` | `1099511627776` | 0 to 281474976710656 | toy: the first number",
-		"toy has none."} {
-		if !bytes.Contains(settings, []byte(want)) {
-			t.Errorf("the documentation of the settings does not have %q", want)
+	for page, want := range map[string]string{"configuration": "svdsst, topn, toy, value, zscore",
+		"ops/toy": "| `COUNT_FROM` | whole number | `1099511627776` | 0 to 281474976710656 | The first number of the count in the carry. | `7` |"} {
+		text, err := os.ReadFile(filepath.Join(dir, "docs", page+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("docs/%s.md does not have %q", page, want)
 		}
 	}
 	changed := changes(t, "..", dir)
@@ -148,7 +147,7 @@ var makeToyModule = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	// Without -trimpath the copy's folder is part of what is compiled, and nothing is found in the build cache.
-	for pkg, name := range map[string]string{"./cuda/kernels": "TestParams", "./cmd/internal/config": "TestConfigurationDoc"} {
+	for pkg, name := range map[string]string{"./cuda/kernels": "TestParams", "./cmd/internal/config": "TestConfigurationDoc|TestOpPages"} {
 		generate := exec.Command("go", "test", "-trimpath", "-vet=off", pkg, "-run", name, "-update")
 		generate.Dir = dir
 		if out, err := generate.CombinedOutput(); err != nil {

@@ -38,7 +38,9 @@ const (
 // Score and CPU fill Scores, Next and Detail of the rows and write nothing else.
 type Spec struct {
 	Name string
-	Help string // text about the op in docs/configuration.md, after its name
+	// Help says in two or three sentences what the op finds and what its score is, for the op's page. The first is also
+	// its line in docs/configuration.md.
+	Help string
 	// Finds says for people what a high score means: {window} stands for the samples that a score reads, {score} and {threshold} for
 	// these. "" says the score alone.
 	Finds string

@@ -42,7 +42,7 @@ const (
 var Directions = []string{"above", "below", "both"}
 
 // Param is a row of an op's parameter table. From the tables come the settings of
-// detectors with their checks, docs/configuration.md, and the headers of package
+// detectors with their checks, the op's page docs/ops/NAME.md, and the headers of package
 // cuda/kernels that name the words of a task's parameters.
 type Param struct {
 	// Name is the setting's, less ODRADEK_DETECTOR_<NAME>_.
@@ -53,8 +53,12 @@ type Param struct {
 	// Min and Max are the limits of a number, inclusive.
 	Min, Max float64
 	Choices  []string // the words of a Choice
-	// Help documents the setting in docs/configuration.md, after the op's name. A row without Help is no setting.
+	// Help documents the setting on the op's page, docs/ops/NAME.md, in a sentence or two. A row without Help is no setting.
 	Help string
+	// Example is a value that a user may set instead of the default; "" for a Bool or a Choice, whose values are few.
+	Example string
+	// Expert reports that only somebody who knows the paper sets it: the page has it in a table of its own.
+	Expert bool
 	// Derive returns the default where it depends on other settings, which v holds,
 	// and on the number of values of a row. Derived describes it in words.
 	Derive  func(v Values, dim int) any

@@ -24,7 +24,7 @@ var opDetectors = map[string]string{
 	"ikasst":   "WINDOW=8",
 	"knn":      "WINDOW=24 K=4",
 	"lof":      "WINDOW=24 K=4",
-	"scan":     "WINDOW=24 COLUMNS=6 MODEL=2",                        // the readings are no counts
+	"scan":     "WINDOW=24 COLUMNS=6 MODEL=normal",                   // the readings are no counts
 	"season":   "BINS=255 MEMORY=9 MIN_POINTS=4 ZONE=Asia/Kathmandu", // a bin is 339 seconds
 	// Mined anew about four times a sensor.
 	"solvingset": "WINDOW=24 K=2 EMBED=3 TOP=1 MODEL_POINTS=8 MINE_EVERY=13",

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"testing"
 
+	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 )
 
@@ -226,7 +227,7 @@ func TestScanDirections(t *testing.T) {
 					}
 					want[len(samples)-1] = highestRatio(model, of, counts, baselines, mapColumns)
 				}
-				own := []string{"OP=scan", "WINDOW=48", "COLUMNS=8", "REPLICATES=0", "THRESHOLD=fixed:1e9", "VARIANCE=3", fmt.Sprint("MODEL=", model)}
+				own := []string{"OP=scan", "WINDOW=48", "COLUMNS=8", "REPLICATES=0", "THRESHOLD=fixed:1e9", "VARIANCE=3", "MODEL=" + scan.Models[model]}
 				if direction != "" {
 					own = append(own, "DIRECTION="+direction)
 				}

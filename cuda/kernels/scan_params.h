@@ -6,7 +6,7 @@
 struct ScanParams {
     int32_t columns;
     int32_t rows;
-    int32_t model;
+    int32_t model;  // 0 poisson, 1 bernoulli, 2 normal, 3 exponential
     int32_t top;
     int32_t maxRows;
     int32_t maxColumns;

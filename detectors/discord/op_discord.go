@@ -25,32 +25,33 @@ const Op detectors.Op = 7
 var spec = detectors.Spec{
 	Name: "discord", Elem: detectors.F64,
 	Finds: "shape unlike the last {window} readings",
-	Help:  "left discords: how much the shape of the last samples differs from that of every earlier subsequence",
+	Help: "Finds a shape that the window has not seen: an irregular beat, a cycle of another length, a spike " +
+		"at the wrong moment. The score is the distance of the last LENGTH samples, brought to mean 0 and " +
+		"deviation 1, to the most similar earlier ones (left discords).",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 6, Max: MaxWindow,
-			Help: "samples that a score reads, those of its subsequence included; at least twice the longest subsequence"},
+			Help: "Samples that a score reads, at least twice the longest subsequence.", Example: "4096"},
 		{Name: "LENGTH", Type: detectors.Int, Default: 64, Min: minLength, Max: MaxLength,
-			Help: "samples of a subsequence, the shortest where there are several lengths. As long as what repeats itself, or somewhat longer."},
+			Help: "Samples of a subsequence: as long as what repeats itself, or somewhat longer. The shortest where " +
+				"there are several lengths.", Example: "50"},
 		{Name: "MAX_LENGTH", Type: detectors.Int, Default: 0, Max: MaxLength,
-			Help: "samples of the longest subsequence; 0 means LENGTH. The score of several lengths is the mean of theirs; for separate " +
-				"scores use a detector for each."},
+			Help: "Samples of the longest subsequence; 0 means LENGTH. The score of several lengths is their mean.", Example: "150"},
 		{Name: "LENGTHS", Type: detectors.Int, Default: 0, Max: mostLengths,
-			Help: "number of lengths from LENGTH to MAX_LENGTH, each longer than the one before by the same factor; 0 makes the factor 1.5, or a " +
-				"little less."},
+			Help: "Number of lengths from LENGTH to MAX_LENGTH, each longer by the same factor; 0 makes the factor " +
+				"1.5, or a little less.", Example: "4"},
 		{Name: "K", Type: detectors.Int, Default: 1, Min: 1, Max: 64, Word: 1,
-			Help: "nearest subsequences that a subsequence is compared with, none of which overlaps another. With 2 a fault that has " +
-				"happened before is found once more."},
+			Help: "Similar subsequences that one is compared with, which do not overlap. With 2, a fault that has " +
+				"happened once before is found again.", Example: "2"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window
 		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 3,
-			Help: "compare subsequences whose values are all equal with each other alone. Otherwise they are as unlike all others as two " +
-				"subsequences without correlation."},
+			Help: "Compare subsequences of equal values only with each other. Otherwise they are as unlike all others " +
+				"as two without correlation."},
 		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
-			Help: "samples of which one is scored: the newest of STRIDE, which is a multiple of it, and each EVERY-th before. So scores take that " +
-				"part of the time, and since those of neighbouring samples are similar, a large WINDOW with SMOOTH finds as much. " +
-				"Settings that count samples with a score count those alone, such as SMOOTH, HISTORY and CLOSE_AFTER."},
+			Help: "Score one sample of this many; STRIDE is a multiple. A large WINDOW then costs less, and settings " +
+				"that count scores, such as HISTORY, count fewer.", Example: "16"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
-			Help: "samples before the first score, from twice the longest subsequence to WINDOW; 0 means 8 times the longest " +
-				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
+			Help: "Samples before the first score, at least twice the longest subsequence; 0 means 8 times the " +
+				"longest, or WINDOW if that is less.", Example: "1024"},
 		{Name: "M", Type: detectors.Ints, Word: 5}, // lengths
 	},
 	// As for knn: a fault is in the scores of one more subsequence.

@@ -20,38 +20,43 @@ import (
 // range.
 const OpTop detectors.Op = 6
 
+// precisions are the words of 64 and 32 bits.
+var precisions = []string{"float64", "float32"}
+
 var topSpec = detectors.Spec{
 	Name: "discords", Elem: detectors.F64,
 	Finds: "shape unlike the rest of the last {window} readings",
-	Help: "the subsequences of a window that are least like all others, for every length of a range: finds anomalies of unknown length, " +
-		"with their beginning and end, when the window is searched",
+	Help: "Finds the strangest stretches of a window, of any length in a range, with their beginning and end. " +
+		"It searches whole windows; the last sample of each discord, a subsequence unlike all others, has the " +
+		"score: its distance to the most similar one, comparable between lengths. Other samples have none.",
 	Version: 1,
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 4, Max: MaxTopWindow,
-			Help: "samples that are searched, at least 2*MAX_LENGTH"},
+			Help: "Samples that are searched, at least 2*MAX_LENGTH.", Example: "4096"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "search windows one after the other, instead of the last WINDOW samples every STRIDE samples; STRIDE must be WINDOW."},
+			Help: "Search windows one after the other, instead of the last WINDOW samples every STRIDE samples; STRIDE " +
+				"must be WINDOW."},
 		{Name: "MIN_LENGTH", Type: detectors.Int, Default: 32, Min: 3, Max: MaxTopLength, Word: 1,
-			Help: "samples of the shortest subsequences"},
+			Help: "Samples of the shortest subsequences.", Example: "24"},
 		{Name: "MAX_LENGTH", Type: detectors.Int, Default: 128, Min: 3, Max: MaxTopLength, Word: 2,
-			Help: "samples of the longest subsequences"},
+			Help: "Samples of the longest subsequences.", Example: "96"},
 		{Name: "LENGTH_STEP", Type: detectors.Int, Default: 16, Min: 1, Max: MaxTopLength, Word: 3,
-			Help: "samples from one length to the next; at most 1024 lengths"},
+			Help: "Samples from one length to the next; at most 1024 lengths.", Example: "8"},
 		{Name: "TOP", Type: detectors.Int, Default: 1, Min: 1, Max: MaxTop, Word: 4,
-			Help: "discords of each length, which do not overlap each other. Of all that belong to a sample, the one with the largest " +
-				"normalised distance is its score."},
+			Help: "Discords of each length, which do not overlap each other.", Example: "3"},
 		{Name: "K", Type: detectors.Int, Default: 1, Min: 1, Max: MaxK, Word: 5,
-			Help: "neighbours whose distances are summed: an anomaly that is in the window K times is found too."},
+			Help: "Neighbours whose distances are summed: an anomaly that is in the window K times is found too.", Example: "2"},
 		{Name: "EXCLUSION", Type: detectors.Int, Default: 1, Min: 1, Max: 64, Word: 6,
-			Help: "subsequences are compared that begin at least 1/EXCLUSION of their length apart: 1 for those that do not overlap, as in the " +
-				"papers, 4 for those of a matrix profile of SCAMP."},
+			Help: "Compared subsequences begin at least 1/EXCLUSION of their length apart: 1 as in the papers, 4 as in " +
+				"a matrix profile of SCAMP.", Example: "4", Expert: true},
 		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 7,
-			Help: "compare subsequences of equal values with each other alone; else such a one has the normalised distance 1 to any other."},
+			Help: "Compare subsequences of equal values only with each other. Otherwise they have the normalised " +
+				"distance 1 to any other."},
 		{Name: "ROWS", Type: detectors.Int, Word: 8}, // the window, 0 with TUMBLING: all of X
-		{Name: "PRECISION", Type: detectors.Int, Default: 64, Min: 32, Max: 64, Word: 9, Stateless: true,
-			Help: "64 or 32: bits of the numbers in which all subsequences are compared. With 32, the few that may be discords are " +
-				"compared again in 64 bits, so the discords are the same. It is faster on CPUs with AVX2 and should be on GPUs, the more the " +
-				"fewer 64-bit units one has. K above 1 has 64 always, and so have windows of up to 4096 samples on a GPU."},
+		{Name: "PRECISION", Type: detectors.Choice, Default: precisions[0], Choices: precisions, Stateless: true,
+			Help: "Numbers in which all subsequences are compared. float32 finds the same discords, faster on CPUs " +
+				"with AVX2; K above 1 has float64 always."},
+		{Name: "PRECISION", Type: detectors.Int, Word: 9}, // in a task the bits, 64 or 32
 	},
 	Defaults: []detectors.Default{
 		{Name: "STRIDE", Value: func(v detectors.Values) string {
@@ -64,7 +69,7 @@ var topSpec = detectors.Spec{
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return NewTop(TopParams{Window: v.Int(detectors.WindowParam), Tumbling: v.Bool(detectors.TumblingParam), MinLength: v.Int("MIN_LENGTH"),
 			MaxLength: v.Int("MAX_LENGTH"), Step: v.Int("LENGTH_STEP"), Top: v.Int("TOP"), K: v.Int("K"), Exclusion: v.Int("EXCLUSION"),
-			ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Precision: v.Int("PRECISION")})
+			ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Precision: 64 >> v.Choice("PRECISION", precisions)})
 	},
 	Score: scoreTop, CPU: topCPU, Cost: topCost, Compare: compareTop, Cases: topCases,
 }
@@ -599,7 +604,7 @@ func TopShapes() []detectors.Shape {
 	}
 	single := func(s detectors.Shape) detectors.Shape {
 		s.Name += ", float32"
-		s.Values["PRECISION"] = 32
+		s.Values["PRECISION"] = precisions[1]
 		return s
 	}
 	windows := func(most, step int) detectors.Shape {

@@ -26,30 +26,32 @@ const Op detectors.Op = 4
 var spec = detectors.Spec{
 	Name: "knn", Elem: detectors.F32, Wide: wide,
 	Finds: "unlike the last {window} readings",
-	Help: "sum of the distances to the nearest points, of EMBED consecutive samples each, before it or in a window: readings, and " +
-		"sequences of them, unlike earlier ones",
+	Help: "Finds readings, and sequences of EMBED readings, unlike earlier ones: another level, a drift, " +
+		"another course. The score is the sum of the distances to the K most similar of the last WINDOW " +
+		"points.",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
-			Help: "points that a score is among, at least 2K"},
+			Help: "Earlier points that a point is compared with, at least 2K.", Example: "2048"},
 		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: MaxK, Word: 1,
-			Help: "neighbours whose distances are summed; at most half of the window."},
+			Help: "Nearest points whose distances are summed; at most half of the window.", Example: "27"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: all of X
 		{Name: "EMBED", Type: detectors.Int, Min: 1, Max: 1024, Word: 3, Derive: embedding,
 			Derived: "16, or what makes 64 values of FIELDS; 1 with TUMBLING",
-			Help:    "successive samples that make a point, as for lof. A GPU takes points of 64 values at most."},
+			Help: "Successive samples that make a point: 1 judges single samples, more judges their course. A GPU " +
+				"takes points of 64 values at most.", Example: "32"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
-			Help: "points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K+EMBED if that is more, or WINDOW if " +
-				"that is less. Among few points the nearest are far, and the high scores of a start would be what later ones are judged by."},
+			Help: "Points before the first score, at least 2K; 0 means 256, or 2K+EMBED if that is more, or WINDOW if " +
+				"that is less.", Example: "512"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "score windows one after the other, each sample among all others of its window, instead of each among those before it; STRIDE " +
-				"must be WINDOW."},
+			Help: "Score windows one after the other, each sample among all others of its window; STRIDE must be " +
+				"WINDOW."},
 		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 4,
-			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
+			Help: "Count a point as its own first neighbour, at distance 0, as the paper's figures have it.", Expert: true},
 		{Name: "NEIGHBOURS", Type: detectors.Bool, Word: 5},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 6, Later: true,
-			Help: "bring each value's course within a point, of REFERENCE too, to mean 0 and standard deviation 1, or 0 where it is constant, so " +
-				"that its shape counts alone. EMBED must be at least 3. A GPU normalises points of 64 values at most."},
+			Help: "Bring each value's course within a point to mean 0 and deviation 1, so that only its shape counts. " +
+				"EMBED must be at least 3."},
 	},
 	// A series takes 16 KiB with its window; with 32 KiB NAB's dev streams have 67.2 instead of 60.7
 	// (docs/quality.md). Where points are runs of rows, the readings of a fault are in the scores of one

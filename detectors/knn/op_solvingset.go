@@ -24,39 +24,38 @@ const OpSolvingSet detectors.Op = 11
 var setSpec = detectors.Spec{
 	Name: "solvingset", Elem: detectors.F64,
 	Finds: "unlike the readings before",
-	Help: "knn within a solving set of the earlier points, which is much smaller and mined again every MINE_EVERY samples: the sum of the " +
-		"distances to the nearest points of the set, divided by the cut, which is the sum of the last of TOP outliers of the window",
+	Help: "Finds what knn finds, with a small model of the window: a solving set, mined again every MINE_EVERY " +
+		"samples. The score is the sum of the distances to the nearest points of the set, divided by that " +
+		"sum of the last of TOP outliers: above 1 is unusual.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxSolvingSetWindow, Word: 1,
-			Help: "points that the set is mined from, at least 2K"},
+			Help: "Points that the set is mined from, at least 2K.", Example: "4096"},
 		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: MaxK, Word: 2,
-			Help: "neighbours whose distances are summed; at most half of the window. WINDOW times K is 67108864 at most."},
+			Help: "Nearest points whose distances are summed; at most half of the window. WINDOW times K is 67108864 " +
+				"at most.", Example: "5"},
 		{Name: "EMBED", Type: detectors.Int, Min: 1, Max: setMaxEmbed, Word: 3, Derive: setEmbedding,
-			Derived: "16, or what makes 64 values of FIELDS", Help: "successive samples that make a point, as for knn."},
+			Derived: "16, or what makes 64 values of FIELDS",
+			Help:    "Successive samples that make a point: 1 judges single samples, more judges their course.", Example: "8"},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 4,
-			Help: "bring each value's course within a point to mean 0 and standard deviation 1, so that its shape counts alone, as for lof."},
+			Help: "Bring each value's course within a point to mean 0 and deviation 1, so that only its shape counts."},
 		{Name: "TOP", Type: detectors.Int, Default: 5, Min: 1, Max: 10000, Word: 5,
-			Help: "points of the window that are taken as outliers, below a quarter of it: a score above 1 is that of a point that is " +
-				"farther from the set than the last of them from its neighbours."},
+			Help: "Points of the window that are taken as outliers, below a quarter of it. A score above 1 is farther " +
+				"from the set than the last of them.", Example: "10"},
 		{Name: "MODEL_POINTS", Type: detectors.Int, Default: 256, Min: 1, Max: maxModel, Word: 6,
-			Help: "most points of the set that are kept, at least 2K; times EMBED 65536 at most. The state of a series has 4 bytes for " +
-				"each value of them. Where the solving set has more, its first are kept, and the cut is raised so that no other point of the " +
-				"window but TOP has a score above 1. From a window whose level changes half as many are kept, with twice the digits, if that is " +
-				"at least 2K; without, scores 1,000 deviations apart would be wrong by up to 0.1 %, and 1,000,000 apart by all."},
+			Help: "Most points of the set, at least 2K; times EMBED 65536 at most. The state has 4 bytes for each of " +
+				"their values.", Example: "512"},
 		{Name: "MINE_EVERY", Type: detectors.Int, Min: 1, Max: MaxSolvingSetWindow,
 			Derive:  func(v detectors.Values, _ int) any { return max(1, v.Int(detectors.WindowParam)/4) },
 			Derived: "WINDOW/4",
-			Help: "samples of a series from one set to the next. A set is mined after the sample whose number in the series, from 1, is a " +
-				"multiple, or the next with which STRIDE is complete, and before the first score."},
+			Help:    "Samples of a series from one set to the next.", Example: "1024"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxSolvingSetWindow, Word: 8,
-			Help: "points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K if that is more, or WINDOW if " +
-				"that is less."},
+			Help: "Points before the first score, at least 2K; 0 means 256, or 2K if that is more, or WINDOW if that " +
+				"is less.", Example: "512"},
 		{Name: "MINE_INTERVAL", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Later: true,
-			Help: "event time from one set to the next, in place of MINE_EVERY: a set is mined with the first sample of a series after each " +
-				"multiple of it since 1970, or the next with which STRIDE is complete. 0: MINE_EVERY holds."},
+			Help: "Event time from one set to the next, in place of MINE_EVERY. 0: MINE_EVERY holds.", Example: "24h"},
 		{Name: "MAX_AGE", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Word: 7, Later: true,
-			Help: "event time that a set looks back: points with an older sample are left out, except the last MIN_POINTS, which are always " +
-				"taken. 0: the last WINDOW points are taken, however old."},
+			Help: "Leave older samples out of a set, except the last MIN_POINTS. 0: the last WINDOW points, however " +
+				"old.", Example: "168h"},
 		{Name: "TIMED", Type: detectors.Bool, Word: 9}, // rows begin with their times
 	},
 	Defaults: []detectors.Default{

@@ -21,23 +21,23 @@ const OpTopN detectors.Op = 13
 var topnSpec = detectors.Spec{
 	Name: "topn", Elem: detectors.F32, Wide: topnWide,
 	Finds: "among the most unusual of the last {window} readings",
-	Help: "the outliers of a large window, without the scores of the rest: the TOP points of the window with the largest sums of " +
-		"distances to their nearest points, as for knn, have these sums as scores, all others 0",
+	Help: "Finds exactly the TOP most unusual points of a large window, without scores of the rest. Their " +
+		"scores are the sums of the distances to their K nearest points; all other scores are 0.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxTopNWindow,
-			Help: "points among which the TOP are found, at least 2K"},
+			Help: "Points among which the TOP are found, at least 2K.", Example: "100000"},
 		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: MaxK, Word: 1,
-			Help: "neighbours whose distances are summed; at most half of the window. A GPU takes up to 128."},
+			Help: "Nearest points whose distances are summed; at most half of the window. A GPU takes up to 128.", Example: "20"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: the fresh ones
 		{Name: "EMBED", Type: detectors.Int, Default: 1, Min: 1, Max: topnMaxEmbed, Word: 3,
-			Help: "successive samples that make a point, as for lof. A GPU takes points of 64 values at most."},
+			Help: "Successive samples that make a point. A GPU takes points of 64 values at most.", Example: "8"},
 		{Name: "TOP", Type: detectors.Int, Default: 10, Min: 1, Max: MaxTopNWindow, Word: 4,
-			Help: "number of points with a score above 0; of points with equal sums, those that came first have it."},
+			Help: "Number of points with a score above 0; of points with equal sums those that came first.", Example: "5"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "score windows one after the other; STRIDE must be WINDOW. Without it each of the STRIDE new samples is scored among the last " +
-				"WINDOW points, and each task searches the whole window."},
+			Help: "Score windows one after the other; STRIDE must be WINDOW. Otherwise each task searches the last " +
+				"WINDOW points for STRIDE new samples."},
 		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 5,
-			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
+			Help: "Count a point as its own first neighbour, at distance 0, as the paper's figures have it.", Expert: true},
 	},
 	Defaults: []detectors.Default{
 		{Name: "THRESHOLD", Value: func(detectors.Values) string { return "fixed:0" }, Words: "fixed:0, each of TOP"},

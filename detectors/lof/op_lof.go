@@ -27,38 +27,38 @@ var floors = []string{Resolution: "resolution", Added: "added", None: "none"}
 
 var spec = detectors.Spec{
 	Name: "lof", Elem: detectors.F32, Wide: wide,
-	Finds:   "unlike the last {window} readings",
-	Help:    "local outlier factor: how much lower the density of samples is around this one than around its nearest neighbours",
+	Finds: "unlike the last {window} readings",
+	Help: "Finds samples where the data are sparser than around their neighbours, in series with clusters of " +
+		"different density. The score is the local outlier factor: about 1 inside a cluster, larger outside.",
 	Version: 2, // rows are centred by blocks; coinciding points are apart by the resolution
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxWindow,
-			Help: "points that a score is among, at least 2K; times K 67108864 at most"},
+			Help: "Points that a score is among, at least 2K; times K 67108864 at most.", Example: "500"},
 		{Name: "K", Type: detectors.Int, Default: 20, Min: 1, Max: MaxK, Word: 1,
-			Help: "neighbours that a point is compared with; at most half of the window."},
+			Help: "Neighbours that a point is compared with; at most half of the window.", Example: "30"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: all of X
 		{Name: "EMBED", Type: detectors.Int, Default: 1, Min: 1, Max: 1024, Word: 3,
-			Help: "successive samples that make a point. 1 judges samples by themselves, more judges the shape of a run of samples."},
+			Help: "Successive samples that make a point: 1 judges single samples, more judges their course.", Example: "16"},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 4,
-			Help: "bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."},
+			Help: "Bring each point to mean 0 and deviation 1, so that only its shape counts. EMBED must be at least " +
+				"3."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
-			Help: "points that there must be before the first score; 0 means the window."},
+			Help: "Points before the first score; 0 means the window.", Example: "100"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "windows that do not overlap, each scored when it is full. STRIDE must be the window."},
+			Help: "Score windows one after the other, each when it is full; STRIDE must be WINDOW."},
 		{Name: "BINS", Type: detectors.Int, Default: 0, Max: 1024,
-			Help: "keep a summary of the samples that have left the window, with this number of cells per field, so that a return to an " +
-				"earlier state is no outlier; " +
-				"0 for none. Needs EMBED=1. Scores then cost more: all points of the window are needed for each."},
+			Help: "Keep a summary of the samples that have left the window, with this many cells a field, so that a " +
+				"return to an earlier state is no outlier. Needs EMBED=1; 0 for none.", Example: "32"},
 		{Name: "DECAY", Type: detectors.Float, Default: 0.9, Min: 0.000001, Max: 0.999999,
-			Help: "what a window's worth of samples elsewhere leaves of the weight of a bin of the summary."},
+			Help: "What a window's worth of samples elsewhere leaves of the weight of a bin of the summary.", Example: "0.99", Expert: true},
 		{Name: "MAX_BINS", Type: detectors.Int, Default: 256, Min: 1, Max: 4096,
-			Help: "bins of the summary of a series, at most; each takes 16 bytes a field and 24 more."},
+			Help: "Most bins of the summary of a series; each takes 16 bytes a field and 24 more.", Example: "512", Expert: true},
 		{Name: "ALPHA", Type: detectors.Float, Default: 0.0, Max: 1e30, Word: 6,
-			Help: "the density of a bin of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the " +
-				"window, so that it suits any unit."},
+			Help: "Density of a bin with C samples as ALPHA log C, as the paper has it; 0 scales it to the densities " +
+				"in the window, in any unit.", Example: "0.5", Expert: true},
 		{Name: "FLOOR", Type: detectors.Choice, Default: "resolution", Choices: floors, Word: 5,
-			Help: "how far apart points are that are equal, which matters where more than K are: resolution, the smallest difference other than " +
-				"0 of a value and the one before in the window, for readings that are rounded; added, 0, but 1e-10 is added to a mean distance, as " +
-				"in scikit-learn: beside such a spot ordinary scores are up to 1e9; none, 0, as in ELKI: they are as large as they can be."},
+			Help: "Least distance of equal points: resolution is the smallest step of the values in the window; added " +
+				"adds 1e-10 to mean distances as scikit-learn does; none is 0, as in ELKI."},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(OpParams{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"),

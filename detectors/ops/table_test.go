@@ -107,17 +107,21 @@ func TestParamTables(t *testing.T) {
 	name := regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 	for _, op := range detectors.Ops() {
 		s := op.Spec()
-		seen := map[string]bool{}
+		type row struct {
+			name    string
+			setting bool // a setting and a row of tasks alone may have one name: words in one, numbers in the other
+		}
+		seen := map[row]bool{}
 		for i := range s.Params {
 			p := &s.Params[i]
 			fault := func(format string, args ...any) {
 				t.Helper()
 				t.Errorf("%s: %s: "+format, append([]any{s.Name, p.Name}, args...)...)
 			}
-			if !name.MatchString(p.Name) || seen[p.Name] {
+			if !name.MatchString(p.Name) || seen[row{p.Name, p.Setting()}] {
 				fault("the name is not one, or is there twice")
 			}
-			seen[p.Name] = true
+			seen[row{p.Name, p.Setting()}] = true
 			if !p.Setting() {
 				if p.Word == 0 || p.Default != nil || p.Derive != nil || p.Stateless || p.Later {
 					fault("a row that is neither a setting nor in tasks alone")

@@ -23,32 +23,31 @@ const Op detectors.Op = 9
 var spec = detectors.Spec{
 	Name: "scan", Elem: detectors.I64,
 	Finds: "more than its baseline in a region, or less",
-	Help: "rectangles of a grid whose counts exceed the counts expected by their baselines, or with DIRECTION fall short of them (spatial " +
-		"scan statistic), with p-values. " +
-		"WINDOW samples are the cells of a grid, row after row, of a count and, with a second field, a baseline; the first grid is a series' " +
-		"first WINDOW samples, and another is searched every STRIDE samples: with a multiple of COLUMNS below WINDOW, rows are in several",
+	Help: "Finds rectangles of a grid with more events than their baselines lead to expect, or fewer " +
+		"(DIRECTION), with p-values: the spatial scan statistic. The score is the log-likelihood ratio. " +
+		"Samples are the cells of a grid, row after row, or with GRID events at places.",
 	Version: 2, // the first map is the first WINDOW samples; null maps are each map's own
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
-			Help: "cells of the grid, a multiple of COLUMNS"},
+			Help: "Cells of the grid, a multiple of COLUMNS.", Example: "4096"},
 		{Name: "COLUMNS", Type: detectors.Int, Default: 32, Min: 1, Max: MaxWindow, Word: 1,
-			Help: "cells of a row of the grid; WINDOW/COLUMNS is the number of rows."},
+			Help: "Cells of a row of the grid; WINDOW/COLUMNS is the number of rows.", Example: "64"},
 		{Name: "ROWS", Type: detectors.Int, Word: 2},
-		{Name: "MODEL", Type: detectors.Int, Default: int(ModelPoisson), Max: float64(paramModels - 1), Word: 3,
-			Help: "0 Poisson: counts are events, at a rate in proportion to the baseline; 1 Bernoulli: cases among as many trials as the baseline " +
-				"says; 2 normal: sums of as many normal values; 3 exponential: sums of as many waiting times. Of 0 and 1 there are p-values."},
+		{Name: "MODEL", Type: detectors.Choice, Default: Models[ModelPoisson], Choices: Models, Word: 3,
+			Help: "Counts are events (poisson), cases among trials (bernoulli), sums of normal values (normal) or of " +
+				"waiting times (exponential). The first two have p-values.", Example: "bernoulli"},
 		{Name: "TOP", Type: detectors.Int, Default: 1, Min: 1, Max: MaxTop, Word: 4,
-			Help: "rectangles that are found, which share no cell"},
+			Help: "Rectangles that are found, which share no cell.", Example: "3"},
 		{Name: "MAX_ROWS", Type: detectors.Int, Default: 0, Max: MaxWindow, Word: 5,
-			Help: "rows of the largest rectangle; 0 means all."},
+			Help: "Rows of the largest rectangle; 0 means all.", Example: "8"},
 		{Name: "MAX_COLUMNS", Type: detectors.Int, Default: 0, Max: MaxWindow, Word: 6,
-			Help: "columns of the largest rectangle; 0 means all."},
+			Help: "Columns of the largest rectangle; 0 means all.", Example: "8"},
 		{Name: "REPLICATES", Type: detectors.Int, Default: DefaultReplicates, Max: 99_999, Word: 7,
-			Help: "null maps that p-values are estimated from; 0 means none."},
+			Help: "Random maps that p-values are estimated from; 0 for no p-values.", Example: "9999"},
 		{Name: "SEED", Type: detectors.Int, Default: 1, Max: math.MaxInt32, Word: 8,
-			Help: "seed of the null maps, which each grid has its own of: the same seed gives a grid the same p-values."},
+			Help: "Seed of the random maps: the same seed gives a grid the same p-values.", Example: "7", Expert: true},
 		{Name: "VARIANCE", Type: detectors.Float, Default: 1.0, Min: 1e-30, Max: 1e30, Word: 9,
-			Help: "with MODEL=2, the variance of one of the values."},
+			Help: "Variance of one of the values, with MODEL=normal.", Example: "2.5", Expert: true},
 		{Name: detectors.DirectionParam, Type: detectors.Int, Word: 10},
 		{Name: detectors.LearntParam, Type: detectors.Bool, Word: 11},
 	},
@@ -64,7 +63,7 @@ var spec = detectors.Spec{
 				Learnt:     learnt,
 				Cells:      v.Int(detectors.WindowParam),
 				Columns:    v.Int("COLUMNS"),
-				Model:      OpModel(v.Int("MODEL")),
+				Model:      OpModel(v.Choice("MODEL", Models)),
 				Top:        v.Int("TOP"),
 				MaxRows:    v.Int("MAX_ROWS"),
 				MaxColumns: v.Int("MAX_COLUMNS"),
@@ -109,6 +108,9 @@ const (
 	ModelExponential
 	paramModels
 )
+
+// Models are the words of the models of counts.
+var Models = []string{ModelPoisson: "poisson", ModelBernoulli: "bernoulli", ModelNormal: "normal", ModelExponential: "exponential"}
 
 // The parameters of a task, int32 each.
 const (
@@ -469,7 +471,7 @@ func Shapes() []detectors.Shape {
 		s := detectors.Shape{
 			Name: fmt.Sprintf("n=%d", n), Unit: "maps/s", Dim: 2, Fresh: 1, Tasks: tasks,
 			Values: detectors.Values{detectors.WindowParam: n * n, "COLUMNS": n, "MAX_ROWS": limit, "MAX_COLUMNS": limit, "REPLICATES": replicates,
-				"MODEL": int(model)},
+				"MODEL": Models[model]},
 		}
 		if limit > 0 {
 			s.Name += fmt.Sprintf(", up to %d x %d", limit, limit)

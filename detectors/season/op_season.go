@@ -21,17 +21,17 @@ const Op detectors.Op = 12
 var spec = detectors.Spec{
 	Name: "season", Elem: detectors.F64,
 	Finds: "unlike the same time in earlier periods",
-	Help: "deviation of a sample from the level of the series' earlier samples at the same time of day, or of week, in units of the usual " +
-		"deviation; of several fields the largest",
+	Help: "Finds readings that are unusual for their time of day or week, such as a missing peak or a load at " +
+		"night. The score is the deviation from the level of earlier samples at that time, in usual " +
+		"deviations, of several fields the largest.",
 	Params: []detectors.Param{
 		{Name: "BINS", Type: detectors.Int, Default: 0, Max: MostBins, Word: 1,
-			Help: "levels that are kept of a period, each for as long a time; 0 means 96 of a day (quarters of an hour) and 168 of a week " +
-				"(hours). A series' state takes 32 bytes, and 12 for each, a field."},
+			Help: "Levels that are kept of a period, each for an equal time; 0 means 96 of a day and 168 of a week. " +
+				"The state takes 12 bytes for each.", Example: "48"},
 		{Name: "MEMORY", Type: detectors.Int, Default: 100, Min: 1, Max: 1 << 16, Word: 2,
-			Help: "samples of a bin after which what was learnt from one has lost all but a third of its weight"},
+			Help: "Samples of a bin after which what was learnt from one has lost all but a third of its weight.", Example: "20"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Max: 1 << 24, Word: 3,
-			Help: "samples that are compared with the level of their bin, and learnt, before the first score. A sample whose bin has no " +
-				"other never has a score: nothing has one in the first period"},
+			Help: "Samples to compare and learn before the first score. In the first period no sample has one.", Example: "500"},
 		// The rest is made from settings by who makes the detector.
 		{Name: "WEEK", Type: detectors.Int, Word: 4},
 		{Name: "OFFSETS", Type: detectors.Int, Word: 5},

@@ -20,12 +20,12 @@ const OpFlatline detectors.Op = 3
 var flatlineSpec = detectors.Spec{
 	Name: "flatline", Elem: detectors.F64,
 	Finds: "unchanged for {score} readings",
-	Help:  "number of consecutive samples without a change",
+	Help:  "Finds a sensor that is stuck: the score is the number of consecutive samples without a change.",
 	Params: []detectors.Param{
 		{Name: "AFTER", Type: detectors.Int, Default: 30, Min: 1, Max: 16000000, Stateless: true,
-			Help: "samples in a row without a change that are too many. Where THRESHOLD is not set it is the one that says so."},
+			Help: "Samples in a row without a change that are too many. It is the default of THRESHOLD.", Example: "120"},
 		{Name: "TOLERANCE", Type: detectors.Float, Default: 0.0, Max: 1e30, Word: 1,
-			Help: "a value has not changed if it is within this of the value that its run began with."},
+			Help: "A value within this of the value that its run began with has not changed.", Example: "0.05"},
 	},
 	Defaults: []detectors.Default{
 		{Name: "THRESHOLD", Value: func(v detectors.Values) string { return fmt.Sprintf("fixed:%d", v.Int("AFTER")-1) },

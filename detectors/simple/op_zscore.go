@@ -21,11 +21,12 @@ const OpZScore detectors.Op = 0
 var zscoreSpec = detectors.Spec{
 	Name: "zscore", Elem: detectors.F32,
 	Finds: "far from the mean of the last {window} readings",
-	Help: "distance of a sample to the mean of those before it, in standard deviations; of several fields the largest of those " +
-		"that are not missing",
+	Help: "Finds readings far from the mean, in series that are noise about a level: spikes and changes of " +
+		"level. The score is the distance to the mean of the samples before, in standard deviations, of " +
+		"several fields the largest.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 3, Max: 1 << 24, Word: 1,
-			Help: "samples a score reads, the scored one included"},
+			Help: "Samples that a score reads, the scored one included.", Example: "200"},
 	},
 	New:     func(v detectors.Values) (detectors.Detector, error) { return NewZScore(v.Int(detectors.WindowParam)) },
 	Version: 2, // the largest of a row's scores, which was their mean; rows are centred by blocks

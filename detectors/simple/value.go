@@ -20,13 +20,13 @@ const OpValue detectors.Op = 10
 var valueSpec = detectors.Spec{
 	Name: "value", Elem: detectors.F64,
 	Finds: "beyond its limit, {threshold}",
-	Help: "the value itself, of several fields the largest of those that are not missing: an upper limit, or the score of another program; " +
-		"a THRESHOLD with a margin needs values above 0",
+	Help: "Finds values beyond a limit, such as that of a data sheet, or judges the score of another program. " +
+		"The score is the value itself, of several fields the largest.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1, Min: 1, Max: 1 << 16, Word: 2,
-			Help: "samples that a score covers, up to and including its own: those that the other program computed it from"},
+			Help: "Samples that a score covers, its own included: those that the other program computed it from.", Example: "16"},
 		{Name: "BELOW", Type: detectors.Bool, Default: false, Word: 1,
-			Help: "the score is the smallest value with its sign changed, so a lower limit of 5 is THRESHOLD=fixed:-5."},
+			Help: "The score is the smallest value with its sign changed, so a lower limit of 5 is THRESHOLD=fixed:-5."},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return NewValue(v.Int(detectors.WindowParam), v.Bool("BELOW"))

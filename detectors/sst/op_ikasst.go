@@ -21,23 +21,25 @@ const OpIKA detectors.Op = 1
 var ikaSpec = detectors.Spec{
 	Name: "ikasst", Elem: detectors.F32, Bounded: true, Wide: Wide,
 	Finds: "its course has changed",
-	Help: "change score by singular spectrum transformation, from an implicit Krylov approximation. It departs from equation 3 of the " +
-		"paper, Idé and Tsuda 2007, where a Ritz value is less than a thousandth below the one before, or the present has hardly any " +
-		"component along its vector (squared, below 1e-8): the value then takes a part of one of the RANK places. Roundings make " +
-		"copies of a Ritz value, and a copy that took a whole place would leave out a direction of the past",
+	Help: "Finds the moment when a series begins to behave differently, such as another frequency or mode. It " +
+		"compares the subspaces of the samples before and after (singular spectrum transformation), by a " +
+		"Krylov approximation: cheaper than svdsst. Scores lie between 0 and 1.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: 4096, Word: 1,
-			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
+			Help: "Length w of a subsequence; a score reads 2w-1+GAMMA samples.", Example: "80"},
 		{Name: "RANK", Type: detectors.Int, Default: 3, Min: 1, Max: 31, Word: 2,
-			Help: "directions of the past that the present is compared with (r in the paper)."},
+			Help: "Directions of the past that the present is compared with (r in the paper).", Example: "5"},
 		{Name: "KRYLOV", Type: detectors.Int, Default: 0, Max: 32, Word: 3,
-			Help: "dimension of the Krylov subspace (k); at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at most."},
+			Help: "Dimension of the Krylov subspace (k), at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at " +
+				"most.", Example: "8", Expert: true},
 		{Name: "GAMMA", Type: detectors.Int, Default: 0, Max: 65536, Word: 4,
-			Help: "samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."},
+			Help: "Samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples " +
+				"lie between.", Example: "60"},
 		{Name: "POWER_STEPS", Type: detectors.Int, Default: 2, Min: 1, Max: 100, Word: 5,
-			Help: "steps of the power method for a score, from the direction that the last score left."},
+			Help: "Steps of the power method for a score, from the direction that the last score left.", Example: "4", Expert: true},
 		{Name: "EPSILON", Type: detectors.Float, Default: 1e-3, Min: 1e-9, Max: 1, Word: 6,
-			Help: "share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."},
+			Help: "Share of the fixed start vector in the direction that is handed on, so that it can leave a stale " +
+				"one.", Example: "0.01", Expert: true},
 		{Name: "A0", Type: detectors.Floats, Word: 7},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {

@@ -20,19 +20,22 @@ const OpSVD detectors.Op = 5
 
 var svdSpec = detectors.Spec{
 	Name: "svdsst", Elem: detectors.F32, Bounded: true, Wide: Wide,
-	Finds:   "its course has changed",
-	Help:    "change score by singular spectrum transformation with exact singular vectors, more expensive than ikasst",
+	Finds: "its course has changed",
+	Help: "Finds the moment when a series begins to behave differently, such as another frequency or mode. It " +
+		"compares the subspaces of the samples before and after (singular spectrum transformation) by exact " +
+		"singular vectors: costly, and best on a GPU. Scores lie between 0 and 1.",
 	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxSVDWindow, Word: 1,
-			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
+			Help: "Length w of a subsequence; a score reads 2w-1+GAMMA samples.", Example: "80"},
 		{Name: "RANK", Type: detectors.Int, Default: 3, Min: 1, Max: 1023, Word: 2,
-			Help: "directions of the past that the present is compared with (r in the paper)."},
+			Help: "Directions of the past that the present is compared with (r in the paper).", Example: "5"},
 		{Name: "GAMMA", Type: detectors.Int, Default: 0, Max: 65536, Word: 3,
-			Help: "samples from the past to the present that is compared with it, as for ikasst."},
+			Help: "Samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples " +
+				"lie between.", Example: "60"},
 		{Name: "NEGLIGIBLE", Type: detectors.Float, Default: 1e-6, Min: LeastNegligible, Max: 0.5, Word: 4,
-			Help: "share of the past's largest singular value up to which directions do not count, so that what rounding adds to a past of " +
-				"lower rank explains nothing. 0.0032 leaves out what float32 cannot tell: on a device fewer scores take the slower float64."},
+			Help: "Leave out directions of the past up to this share of its largest singular value. 0.0032 leaves out " +
+				"what float32 cannot tell, so fewer scores take float64.", Example: "0.0032", Expert: true},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return NewSVD(

@@ -27,22 +27,22 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op        string   `env:"OP" envDefault:"knn" oneof:"{ops}" doc:"Method. {methods}"`
-	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Value fields that the detector scores."`
-	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the keys of the series that it scores: * matches any text, ? one byte; a pattern that begins with ! excludes. pump-*,!pump-test* selects the pumps but not the test pumps."`
-	Window    int      `env:"WINDOW" derived:"50{WINDOW}" min:"1" max:"16777216" doc:"Window of the method, in samples. {windows}"`
-	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score, with EVERY one of several; a larger stride costs less time, and scores come later{STRIDE}."`
-	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, one with EVERY has its next score count until there, and before each has MIN_POINTS scores there is none (COMBINE=sum)."`
-	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" doc:"ensemble: how the scores of MEMBERS are combined. sum: see OP; an anomaly has the expected and actual values and the field of the member with the largest term, and names it as carried_by. any: one anomaly for all that they find, opened when the score of any of them exceeds its threshold. The score of the ensemble is the highest of score / threshold (where a threshold is below 0, of 1 + (score - threshold) / |threshold|; where it is 0, 1000000 for a score above it), the severity that of the most severe member. An anomaly says, as member, which one opened it, and has the expected and actual values, the field and the range that an anomaly of this member has; labels of it teach. A member has a part in it once it has a threshold, which may not be off, unless its guard or a mute rule turns its score away, and from OPEN_AFTER scores in a row on (with ODRADEK_ANOMALIES=false from the first on). Members open no anomalies of the series that the ensemble reads, unless it is in shadow mode or has the threshold off; their scores are published as ever, and the rest of their rules, such as CLOSE_AFTER, hold for other series alone. A score that comes too late for its sample, where fields are missing, counts for the next one."`
-	Weights   []string `env:"WEIGHTS" derived:"1 each" doc:"ensemble: factors of the members' terms, above 0 to 1000, in the order of MEMBERS, with COMBINE=sum."`
-	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault that lasts for about that many samples stands out, one of a single sample less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. The state has them, at 8 bytes each."`
-	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" doc:"range divides each of several fields by its range in the series' window, so that the unit of a field does not determine its weight. For the methods that compare samples with earlier ones in their own units, knn and lof (without BINS); a field that does not change in the window keeps its unit. off: as they are."`
+	Op        string   `env:"OP" envDefault:"knn" oneof:"{ops}" example:"zscore" doc:"Method, one of the ops below."`
+	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" example:"temperature,pressure" doc:"Value fields that the detector scores."`
+	Keys      []string `env:"KEYS" envDefault:"*" example:"pump-*,!pump-test*" doc:"Patterns of the keys of the series that it scores: * matches any text, ? one byte; a pattern that begins with ! excludes."`
+	Window    int      `env:"WINDOW" derived:"50, or the op's" min:"1" max:"16777216" example:"512" doc:"Window of the method, in samples or points; the op's page says what it holds."`
+	Stride    int      `env:"STRIDE" envDefault:"1" derived:", or the op's" min:"1" max:"65536" example:"16" doc:"Samples of a series that are scored together. A larger stride costs less time, and scores come later."`
+	Members   []string `env:"MEMBERS" ops:"ensemble" example:"near,jump" doc:"Names of the detectors whose scores it combines, 2 to 64. A sample is scored once all members have scored it; a member without a score for it counts as usual."`
+	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" ops:"ensemble" example:"any" doc:"sum adds the members' terms. any makes one anomaly of all that the members find: it opens when any member's score exceeds its threshold, names that member, and members open none of their own. See docs/detectors.md."`
+	Weights   []string `env:"WEIGHTS" derived:"1 each" ops:"ensemble" example:"1,4" doc:"Factors of the members' terms, above 0 to 1000, in the order of MEMBERS, with COMBINE=sum."`
+	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" example:"8" doc:"Judge the mean of the last so many scores, so that a lasting fault stands out and a single sample less. The state has them, 8 bytes each."`
+	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" ops:"knn lof" example:"range" doc:"range divides each of several fields by its range in the window, so that units do not determine weights."`
 	Grid      gridSettings
 	Season    seasonSettings
 	Alarm     alarmSettings
 	Guard     guardSettings
-	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are compared with, instead of earlier ones: a golden batch, last week. A row is a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
-	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" doc:"How many samples of REFERENCE are themselves outliers. 1 or more: a sample is compared with a solving set of REFERENCE, which is much smaller and gives similar scores, and THRESHOLD is by default fixed at the weight of the last of these outliers."`
+	Reference string `env:"REFERENCE" ops:"knn" example:"golden.csv" doc:"CSV file of samples to compare with, such as a golden batch, instead of earlier ones; a column for each of FIELDS. WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
+	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" ops:"knn" example:"5" doc:"How many samples of REFERENCE are themselves outliers. From 1 on a smaller solving set of REFERENCE is compared with, and THRESHOLD is by default that of the last outlier."`
 }
 
 // usualWindow is the default of WINDOW for ops without their own.
@@ -98,12 +98,14 @@ func windowParam(s *detectors.Spec) *detectors.Param {
 // opParams returns a pointer to a struct with a field for each setting of the op's own,
 // tagged as the fields of Config are, so that one parser and one checker read both.
 func opParams(s *detectors.Spec) any {
+	return paramFields(slices.DeleteFunc(slices.Clone(s.Params), func(p detectors.Param) bool { return !ownParam(&p) }))
+}
+
+// paramFields returns a pointer to a struct with a tagged field for each row.
+func paramFields(params []detectors.Param) any {
 	var fields []reflect.StructField
-	for i := range s.Params {
-		p := &s.Params[i]
-		if !ownParam(p) {
-			continue
-		}
+	for i := range params {
+		p := &params[i]
 		var tag strings.Builder
 		add := func(key, value string) { fmt.Fprintf(&tag, "%s:%q ", key, value) }
 		add("env", p.Name)
@@ -131,7 +133,11 @@ func opParams(s *detectors.Spec) any {
 		if p.Later {
 			add("later", "true")
 		}
-		add("doc", s.Name+": "+p.Help)
+		if p.Expert {
+			add("expert", "true")
+		}
+		add("example", p.Example)
+		add("doc", p.Help)
 		fields = append(fields, reflect.StructField{Name: p.Name, Type: goTypes[p.Type], Tag: reflect.StructTag(tag.String())})
 	}
 	return reflect.New(reflect.StructOf(fields)).Interface()
@@ -162,26 +168,8 @@ func none(string) bool { return false }
 
 // tableTexts returns the texts that replace the placeholders of tags, such as {ops}.
 var tableTexts = sync.OnceValue(func() *strings.Replacer {
-	texts := map[string]string{}
-	var methods, windows, without []string
-	for _, s := range opSpecs() {
-		methods = append(methods, s.Name+": "+s.Help+".")
-		if p := windowParam(s); p == nil {
-			without = append(without, s.Name+" has none.")
-		} else {
-			windows = append(windows, fmt.Sprintf("%s: %s; %s to %s.", s.Name, p.Help, detectors.FormatNumber(p.Min), detectors.FormatNumber(p.Max)))
-			if p.Default != usualWindow {
-				texts["{WINDOW}"] += fmt.Sprintf("; with %s %v", s.Name, p.Default)
-			}
-		}
-		for _, d := range s.Defaults {
-			texts["{"+d.Name+"}"] += fmt.Sprintf("; with %s %s", s.Name, d.Words)
-		}
-	}
-	texts["{formats}"] = strings.Join(formats.Names(), "|")
-	texts["{ops}"], texts["{methods}"] = strings.Join(opNames(), "|"), strings.Join(methods, " ")
-	texts["{presetHelp}"], texts["{presets}"] = Texts()
-	texts["{windows}"] = strings.Join(append(windows, without...), " ")
+	_, presets := Texts()
+	texts := map[string]string{"{formats}": strings.Join(formats.Names(), "|"), "{ops}": strings.Join(opNames(), "|"), "{presets}": presets}
 	var pairs []string
 	for mark, text := range texts {
 		quoted := strconv.Quote(text)

@@ -3,13 +3,16 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"odradek/detectors"
 	"odradek/processor/cycle"
 )
 
-//go:generate go test -run TestConfigurationDoc -update .
+//go:generate go test -run TestConfigurationDoc|TestOpPages -update .
 
 // configurationDoc returns docs/configuration.md, made from the tags.
 func configurationDoc() string {
@@ -63,19 +66,7 @@ detectors:
 	c := new(Config)
 	section := ""
 	row := func(s setting) {
-		def := "`" + s.def + "`"
-		switch {
-		case s.def == "":
-			def = ""
-		case s.tag.Get("derived") != "":
-			def = strings.ReplaceAll(s.def, "<", "&lt;")
-		}
-		live := ""
-		if s.tag.Get("live") != "" {
-			live = " *live*"
-		}
-		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.name, live, def, strings.ReplaceAll(allowedValues(s), "|", "\\|"),
-			strings.ReplaceAll(strings.ReplaceAll(s.tag.Get("doc"), "|", "\\|"), "<", "&lt;"))
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.name, live(s), defaultOf(s), escaped(allowedValues(s)), help(s, ""))
 	}
 	head := func(title, intro string) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s| name | default | values | what it does |\n|---|---|---|---|\n", title, intro)
@@ -101,15 +92,16 @@ detectors:
 		}
 		fmt.Fprintf(&b, "| %s | `%s%s` | %s | %s |\n", strings.TrimPrefix(spec.Holds, "the "), Prefix, spec.Setting, spec.Key, values)
 	}
-	head("Each detector", "For each name of `ODRADEK_DETECTORS`; the name in upper case, with `-` as `_`, stands for `<NAME>`.\n\n")
-	pre := Prefix + "DETECTOR_<NAME>_"
-	list := collect(reflect.ValueOf(new(detectorCommon)).Elem(), pre, "")
-	for _, spec := range opSpecs() {
-		list = append(list, collectParams(opParams(spec), pre)...)
-	}
-	for _, s := range list {
-		row(s)
-	}
+	b.WriteString(`
+## Each detector
+
+A detector's settings stand below its name in the settings file. A variable for each is the flat form of the same table:
+` + "`" + Prefix + "DETECTOR_<NAME>_WINDOW` is `window` of the detector `<NAME>`, in upper case, with `-` as `_`" + `. No variable may belong to
+two detectors: ` + "`x` and `x-max` would share `" + Prefix + "DETECTOR_X_MAX_LENGTH`" + `, which is a fault. These are the settings of all
+detectors; [each op](#ops) has a page with its own.
+
+`)
+	settingsTable(&b, "", collect(reflect.ValueOf(new(detectorCommon)).Elem(), "", ""), func(s setting) bool { return s.tag.Get("ops") == "" })
 	b.WriteString(`
 The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" +
 		`, a detector's ` + "`FIELDS`" + `) and on a detector's
@@ -117,6 +109,11 @@ The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `T
 worker:
 ` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Changing anything else leaves the state as it is.
 `)
+	b.WriteString("\n## Ops\n\nThe values of `OP`. [detectors.md](detectors.md) says which to take.\n\n| op | what it finds |\n|---|---|\n")
+	for _, spec := range opSpecs() {
+		first, _, _ := strings.Cut(spec.Help, ". ")
+		fmt.Fprintf(&b, "| [`%s`](ops/%s.md) | %s. |\n", spec.Name, spec.Name, escaped(strings.TrimSuffix(first, ".")))
+	}
 	b.WriteString(`
 ## Each mapping
 
@@ -166,6 +163,126 @@ Where a sample has several values, a detector has the settings of the last colum
 		}
 	}
 	return wrapped(b.String())
+}
+
+// opPage returns docs/ops/NAME.md, made from the op's row of the table of ops. example are settings to begin with, picture says
+// what the op's picture shows.
+func opPage(spec *detectors.Spec, example, picture string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n<!-- made by go generate ./cmd/internal/config from the table of ops; do not edit -->\n\n%s\n", spec.Name, spec.Help)
+	fmt.Fprintf(&b, "\n![%s](%s.svg)\n\n%s\n\n```yaml\n%s```\n\n", spec.Name, spec.Name, picture, example)
+	own := slices.DeleteFunc(collect(reflect.ValueOf(new(detectorCommon)).Elem(), "", ""),
+		func(s setting) bool { return !slices.Contains(strings.Fields(s.tag.Get("ops")), spec.Name) })
+	ofOp := slices.DeleteFunc(slices.Clone(spec.Params), func(p detectors.Param) bool { return !p.Setting() })
+	own = append(collectParams(paramFields(ofOp), ""), own...)
+	if len(own) == 0 {
+		b.WriteString("It has the settings of [every detector](../configuration.md#each-detector) and no others.\n")
+	} else {
+		b.WriteString("These are the op's own settings; those of [every detector](../configuration.md#each-detector) hold, too.\n")
+	}
+	expert := func(s setting) bool { return s.tag.Get("expert") != "" }
+	settingsTable(&b, "## Settings", own, func(s setting) bool { return !expert(s) })
+	settingsTable(&b, "## For experts", own, expert)
+	if len(spec.Defaults) > 0 {
+		b.WriteString("\n## Other defaults\n\nOf the settings of every detector:\n\n")
+		for _, d := range spec.Defaults {
+			fmt.Fprintf(&b, "- `%s`: %s\n", d.Name, d.Words)
+		}
+	}
+	return wrapped(b.String())
+}
+
+// settingsTable writes a table of those settings of detectors that are shown, under a heading; nothing where there are none.
+func settingsTable(b *strings.Builder, heading string, list []setting, shown func(setting) bool) {
+	list = slices.DeleteFunc(slices.Clone(list), func(s setting) bool { return !shown(s) })
+	if len(list) == 0 {
+		return
+	}
+	up := ""
+	if heading != "" {
+		fmt.Fprintf(b, "\n%s\n\n", heading)
+		up = "../"
+	}
+	b.WriteString("| name | type | default | values | what it does | example |\n|---|---|---|---|---|---|\n")
+	for _, s := range list {
+		example := s.tag.Get("example")
+		if example == "" {
+			example = otherValue(s)
+		}
+		values := allowedValues(s)
+		if s.field.Kind() == reflect.Bool {
+			values = ""
+		}
+		fmt.Fprintf(b, "| `%s`%s | %s | %s | %s | %s | `%s` |\n", s.name, live(s), typeOf(s), defaultOf(s), escaped(values), help(s, up), example)
+	}
+}
+
+// otherValue returns a value of a setting with few of them that is not its default.
+func otherValue(s setting) string {
+	values := strings.Split(s.tag.Get("oneof"), "|")
+	if s.field.Kind() == reflect.Bool {
+		values = []string{"true", "false"}
+	}
+	for _, v := range values {
+		if v != s.def {
+			return v
+		}
+	}
+	return ""
+}
+
+// typeOf names the type of a setting.
+func typeOf(s setting) string {
+	switch {
+	case s.tag.Get("oneof") != "":
+		return "word"
+	case s.list():
+		return "list"
+	case s.field.Type() == reflect.TypeFor[time.Duration]():
+		return "duration"
+	case s.field.Type() == reflect.TypeFor[Length]():
+		return "number or duration"
+	case s.field.CanInt():
+		return "whole number"
+	case s.field.CanFloat():
+		return "number"
+	case s.field.Kind() == reflect.Bool:
+		return "true or false"
+	}
+	return "text"
+}
+
+// live marks a setting that holds without a restart.
+func live(s setting) string {
+	if s.tag.Get("live") != "" {
+		return " *live*"
+	}
+	return ""
+}
+
+func defaultOf(s setting) string {
+	switch {
+	case s.def == "":
+		return ""
+	case s.tag.Get("derived") != "":
+		return escaped(s.def)
+	}
+	return "`" + s.def + "`"
+}
+
+var docsRE = regexp.MustCompile(`\bdocs/[a-z/-]+\.md`)
+
+// help returns what a setting does, with links to pages; up leads to the folder docs.
+func help(s setting, up string) string {
+	return docsRE.ReplaceAllStringFunc(escaped(s.tag.Get("doc")), func(page string) string {
+		path := strings.TrimPrefix(page, "docs/")
+		return "[" + path + "](" + up + path + ")"
+	})
+}
+
+// escaped returns a text as a cell of a table has it.
+func escaped(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "|", "\\|"), "<", "&lt;")
 }
 
 // allowedValues describes the values of a setting.

@@ -19,16 +19,15 @@ import (
 // combines its scores from its members'.
 var ensembleSpec = &detectors.Spec{
 	Name: "ensemble",
-	Help: "the sum of log(score / slow mean of the earlier scores) of the detectors in MEMBERS: high where several of them are unusually " +
-		"high at once, on whatever scales they score; with COMBINE=any one anomaly for all that they find",
+	Help: "Finds what several detectors find together. The score is the sum of log(score / slow mean of the " +
+		"earlier scores) of the detectors in MEMBERS; with COMBINE=any it is one anomaly for all that any of them finds.",
 	Params: []detectors.Param{
 		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 1, Max: ensemble.MaxMemory,
-			Help: "scores that a member's slow mean averages over, with COMBINE=sum."},
+			Help: "Scores that a member's slow mean averages over, with COMBINE=sum.", Example: "20000"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
-			Help: "scores that each member must have had before the first score, with COMBINE=sum."},
-		{Name: "ALIGN", Type: detectors.Bool, Default: false, Later: true, Help: "delay members' scores so that those of a sample are about " +
-			"the same middle, with COMBINE=sum. Otherwise a member of long subsequences, or with SMOOTH, says later than others that " +
-			"something is unusual."},
+			Help: "Scores that each member must have had before the first score, with COMBINE=sum.", Example: "16"},
+		{Name: "ALIGN", Type: detectors.Bool, Default: false, Later: true,
+			Help: "Delay members' scores so that those of a sample are about the same middle, with COMBINE=sum."},
 	},
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},

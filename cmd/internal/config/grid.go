@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"odradek/detectors"
 	"odradek/detectors/scan"
 	"odradek/processor"
 	"odradek/processor/state/series"
@@ -13,11 +15,11 @@ import (
 
 // gridSettings make the samples of a detector of op scan events of a grid.
 type gridSettings struct {
-	Span   time.Duration `env:"GRID" envDefault:"0s" min:"0s" max:"8760h" doc:"With op scan, the event time over which a series' samples are counted in a grid of WINDOW cells, COLUMNS a row; windows begin at multiples of it, do not overlap (but see GRID_STRIDE), and end where the partition's watermark passes them. FIELDS are then x, y and, if given, the count of a sample (default 1) and its baseline. 0: samples are the cells themselves, WINDOW of them a grid."`
-	Stride time.Duration `env:"GRID_STRIDE" derived:"GRID: windows do not overlap" min:"0s" max:"8760h" doc:"With GRID, the event time from the end of a window to that of the next: GRID is a multiple of it, and windows end at multiples of it. Each stride of a window has a table of its own in the state."`
-	Box    []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" doc:"With GRID, the box that the grid covers: x0,y0,x1,y1 in the units of x and y. A sample at x1 or y1 is outside; a sample outside is a dead letter."`
-	Learn  int           `env:"GRID_LEARN" envDefault:"0" min:"0" max:"1000000" doc:"With GRID, the baseline of a cell is learnt: in proportion to its mean count in the strides of its series before the window, of which there must be this many with samples before the first score. 0: the baseline is the fourth of FIELDS, or the same for all cells."`
-	MaxP   float64       `env:"MAX_P" live:"true" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" doc:"With op scan, the largest p-value of a region that can be an anomaly; THRESHOLD still bounds its log-likelihood ratio. 1: any."`
+	Span   time.Duration `env:"GRID" envDefault:"0s" min:"0s" max:"8760h" ops:"scan" example:"1h" doc:"Event time over which samples are counted in a grid of WINDOW cells. FIELDS are then x, y and, if given, the count of a sample and its baseline. 0: samples are the cells themselves. See docs/grids.md."`
+	Stride time.Duration `env:"GRID_STRIDE" derived:"GRID: windows do not overlap" min:"0s" max:"8760h" ops:"scan" example:"15m" doc:"Event time from the end of a window to that of the next; GRID is a multiple of it."`
+	Box    []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" ops:"scan" example:"8.4,47.3,8.6,47.5" doc:"Box that the grid covers: x0,y0,x1,y1 in the units of x and y. A sample outside is a dead letter."`
+	Learn  int           `env:"GRID_LEARN" envDefault:"0" min:"0" max:"1000000" ops:"scan" example:"24" doc:"Learn a cell's baseline from this many earlier strides of the series, at the least. 0: the baseline is the fourth of FIELDS, or the same for all cells."`
+	MaxP   float64       `env:"MAX_P" live:"true" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" ops:"scan" example:"0.001" doc:"Largest p-value of a rectangle that can be an anomaly; THRESHOLD still bounds its score. 1: any."`
 }
 
 // gridMaxP is the default of MAX_P of a grid with p-values.
@@ -41,12 +43,18 @@ func deriveGrid(d *DetectorSettings, set func(name, value string)) {
 // leastP returns the least p-value that a detector of op scan can find; false: it finds none.
 func leastP(d *DetectorSettings) (float64, bool) {
 	v := d.values(none)
-	model, ok := v["MODEL"].(int)
+	model := modelOf(v)
 	replicates, _ := v["REPLICATES"].(int)
-	if !ok || model > int(scan.ModelBernoulli) || replicates == 0 {
+	if model < 0 || model > scan.ModelBernoulli || replicates == 0 {
 		return 1, false
 	}
 	return 1 / float64(replicates+1), true
+}
+
+// modelOf returns the model of counts in the settings of op scan; below 0 for another op.
+func modelOf(v detectors.Values) scan.OpModel {
+	word, _ := v["MODEL"].(string)
+	return scan.OpModel(slices.Index(scan.Models, word))
 }
 
 // gridOf returns the grid of a detector whose fields have these columns and names; nil for a detector without one.
@@ -62,9 +70,8 @@ func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, e
 	if len(columns) < 2 || len(columns) > 4 {
 		return nil, fmt.Errorf("%d fields, a grid takes x, y and optionally a count and a baseline", len(columns))
 	}
-	model, _ := v["MODEL"].(int)
 	g := &series.Grid{Columns: width, Rows: d.Window / width, X: columns[0], Y: columns[1], Count: -1, Baseline: -1,
-		Span: d.Grid.Span.Microseconds(), Stride: d.Grid.Stride.Microseconds(), Learn: d.Grid.Learn, Signed: model == int(scan.ModelNormal)}
+		Span: d.Grid.Span.Microseconds(), Stride: d.Grid.Stride.Microseconds(), Learn: d.Grid.Learn, Signed: modelOf(v) == scan.ModelNormal}
 	g.Box = [4]float64{0, 0, float64(g.Columns), float64(g.Rows)}
 	copy(g.Fields[:], names)
 	if len(columns) > 2 {
@@ -97,7 +104,7 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 	if least, ok := leastP(d); d.Grid.MaxP < 1 && (!ok || least > d.Grid.MaxP) {
 		fix := "use 1"
 		if d.Op == scan.Op.String() {
-			fix = fmt.Sprintf("use 1, or with MODEL 0 or 1 REPLICATES of at least %.0f", 1/d.Grid.MaxP-1)
+			fix = fmt.Sprintf("use 1, or with MODEL=poisson or bernoulli REPLICATES of at least %.0f", 1/d.Grid.MaxP-1)
 		}
 		k.add(short+"MAX_P", fmt.Sprintf("%v is below the least p-value of the detector", d.Grid.MaxP), fix)
 	}

@@ -11,10 +11,10 @@ import (
 
 // guardSettings are conditions on which scores that are too high become anomalies.
 type guardSettings struct {
-	Direction string   `env:"DIRECTION" live:"true" derived:"both; with scan above" oneof:"both|above|below" doc:"On which side of the expected value an anomalous sample is. above: a compressor that runs hot is a fault, one that runs cool is not. Of several fields the one with the largest contribution to the score counts. With op scan, which rectangles are searched: those with a count above the expected one, below it, or both, each with p-values of null maps that are searched likewise; its scores then depend on it, so a change needs a restart and empties its state."`
-	Least     float64  `env:"MIN_DEVIATION" live:"true" envDefault:"0" min:"0" max:"1e300" doc:"Least deviation of an anomalous sample from the expected value, in the field's unit. 0.5: a sensor that always says 21.0 and once 21.1 is no anomaly, however unusual that is."`
-	Share     float64  `env:"MIN_DEVIATION_SHARE" live:"true" envDefault:"0" min:"0" max:"1e6" doc:"The same as a share of the expected value. 0.05: at 200 bar a deviation of less than 10 bar is no anomaly. With MIN_DEVIATION the larger of the two counts."`
-	OnlyIf    []string `env:"ONLY_IF" live:"true" doc:"Conditions on the values of an anomalous sample, all of which must hold: a field of FIELDS, > or <, and a number. value>80: an unusual temperature matters above 80 only; rpm>0,load>20: only while the machine runs. No condition holds for a missing value."`
+	Direction string   `env:"DIRECTION" live:"true" derived:"both; with scan above" oneof:"both|above|below" example:"above" doc:"On which side of the expected value an anomaly is. With op scan it is the side that is searched, and a change empties the detector's state."`
+	Least     float64  `env:"MIN_DEVIATION" live:"true" envDefault:"0" min:"0" max:"1e300" example:"0.5" doc:"Least deviation of an anomalous sample from the expected value, in the field's unit."`
+	Share     float64  `env:"MIN_DEVIATION_SHARE" live:"true" envDefault:"0" min:"0" max:"1e6" example:"0.05" doc:"The same as a share of the expected value; with MIN_DEVIATION the larger of the two counts."`
+	OnlyIf    []string `env:"ONLY_IF" live:"true" example:"rpm>0,load>20" doc:"Conditions on the values of an anomalous sample, all of which must hold: a field, > or <, and a number. None holds for a missing value."`
 }
 
 // anySide is the value of DIRECTION that admits both sides.

@@ -18,9 +18,9 @@ import (
 
 // seasonSettings say which time of day and of week a sample has.
 type seasonSettings struct {
-	Period   string `env:"PERIOD" envDefault:"day" oneof:"day|week" doc:"season: the period of the levels. With day, all days are alike. With week, each bin waits a week for its next sample, and what is usual on Sundays is not on Mondays."`
-	Zone     string `env:"ZONE" envDefault:"UTC" doc:"season: the time zone whose days count, by its IANA name, such as Europe/Berlin. Hours stay what they are when its clocks change. State is refused when the zone, or its rules between 1970 and 2100, change."`
-	Calendar string `env:"CALENDAR" doc:"season: file of the days that count as another day of the week: a line a day, such as 2026-12-25 or 2026-12-24 Saturday; without a day of the week it counts as a Sunday. What follows # is left out. PERIOD=week only. State is refused when the content changes."`
+	Period   string `env:"PERIOD" envDefault:"day" oneof:"day|week" ops:"season" example:"week" doc:"Period of the levels. With week, Sundays have levels of their own, and each waits a week for its next sample."`
+	Zone     string `env:"ZONE" envDefault:"UTC" ops:"season" example:"Europe/Berlin" doc:"Time zone whose days count, by its IANA name. State is refused when the zone or its rules change."`
+	Calendar string `env:"CALENDAR" ops:"season" example:"holidays.txt" doc:"File of days that count as another day of the week, a line each: 2026-12-25, or 2026-12-24 Saturday; without a day of the week a Sunday. With PERIOD=week only."`
 
 	offsets, days season.Table
 	errs          map[string]error // by the setting

@@ -15,7 +15,7 @@ const Op detectors.Op = 0
 
 var spec = detectors.Spec{
 	Name: "toy", Elem: detectors.F64,
-	Help:  "absolute difference of a sample from the one before it; of several fields the largest.",
+	Help:  "Finds samples far from the one before. The score is the absolute difference, of several fields the largest.",
 	New:   func(detectors.Values) (detectors.Detector, error) { return newDetector(), nil },
 	Score: score, CPU: func(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { score(*r) },
 	Cost: func(r *detectors.Rows) int { return 10 + 3*r.Fresh*r.Dim },

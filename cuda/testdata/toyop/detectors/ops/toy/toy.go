@@ -16,12 +16,12 @@ const Op detectors.Op = 0
 
 var spec = detectors.Spec{
 	Name: "toy", Elem: detectors.F64,
-	Help: "change of a sample against an earlier one",
+	Help: "Finds changes of a sample against an earlier one.",
 	Params: []detectors.Param{
-		{Name: "LAG", Type: detectors.Int, Default: 4, Min: 1, Max: 1000, Word: 1, Help: "samples from one to the other."},
-		{Name: "SCALE", Type: detectors.Float, Default: 2.5, Min: 1e-6, Max: 1e6, Word: 2, Help: "what changes are multiplied by."},
+		{Name: "LAG", Type: detectors.Int, Default: 4, Min: 1, Max: 1000, Word: 1, Help: "Samples from one to the other.", Example: "8"},
+		{Name: "SCALE", Type: detectors.Float, Default: 2.5, Min: 1e-6, Max: 1e6, Word: 2, Help: "Factor of the changes.", Example: "2"},
 		{Name: "COUNT_FROM", Type: detectors.Long, Default: int64(1) << 40, Min: 0, Max: 1 << 48, Word: 3,
-			Help: "the first number of the count in the carry."},
+			Help: "The first number of the count in the carry.", Example: "7"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return newToy(v.Int("LAG"), v.Float("SCALE"), v.Long("COUNT_FROM"))
