@@ -83,7 +83,7 @@ func (o *Owner) Foreign(log, group string, tp kafka.TP) error {
 const incarnationField = "log="
 
 // Incarnation returns the changelog's incarnation that the metadata of an offset
-// commit names; empty where it names none: a version before has committed it.
+// commit names; empty where it names none.
 func Incarnation(metadata string) string {
 	for f := range strings.SplitSeq(metadata, ";") {
 		if id, ok := strings.CutPrefix(f, incarnationField); ok {

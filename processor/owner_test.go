@@ -24,7 +24,7 @@ func TestIdentify(t *testing.T) {
 		{"changelog made anew", nil, "a", "new", false, true},
 		{"another changelog", []string{"b"}, "a", "new", false, true},
 		{"restart", []string{"a"}, "a", "a", true, false},
-		{"offset of a version before", []string{"a"}, "", "a", true, false},
+		{"offset without a name", []string{"a"}, "", "a", true, false},
 		{"two members began, the last one counts", []string{"a", "b"}, "b", "b", true, false},
 		{"two members began, the first one counts", []string{"a", "b"}, "a", "a", true, true},
 	} {

@@ -17,9 +17,8 @@ import (
 // fingerprint that state in the partition may carry, the settings behind it. With
 // it a refusal of state, and the log line where state is emptied, name the setting
 // that was changed, and its value before and now. The record does not decide whether
-// state is taken or refused: where it is missing (a version before has written the
-// state, or the record did not fit a batch) the refusal names the settings that
-// come into question.
+// state is taken or refused: where it is missing (the record did not fit a batch) the
+// refusal names the settings that come into question.
 
 // SettingsKey is the key of the settings record.
 const SettingsKey = OwnerKey + "settings"
@@ -47,9 +46,6 @@ type StateSettings struct {
 	Params   Fingerprint     `json:"params"`
 	Fields   []StoredSetting `json:"fields"`       // behind Window
 	Op       []StoredSetting `json:"op,omitempty"` // behind Params
-	// Earlier reports whether a version before made the fingerprint by which m
-	// differs from the same settings; nil: no.
-	Earlier func(m *state.Mismatch) bool `json:"-"`
 }
 
 // Fingerprint is the hash of a detector's settings or of a window's. It is written
@@ -116,9 +112,7 @@ func ParseSettings(value []byte) []StateSettings {
 // Unwritten reports whether the record lacks any of the settings in force.
 func (s *StoredSettings) Unwritten() bool {
 	return slices.ContainsFunc(s.InForce, func(now StateSettings) bool {
-		return !slices.ContainsFunc(s.stored, func(was StateSettings) bool {
-			return was.same(&now) && len(was.Op) == len(now.Op) // a version before wrote fewer
-		})
+		return !slices.ContainsFunc(s.stored, func(was StateSettings) bool { return was.same(&now) })
 	})
 }
 
@@ -157,19 +151,13 @@ func (s *StoredSettings) cause(m *state.Mismatch) string {
 	was := find(s.stored, func(s *StateSettings) bool {
 		return m.Fields && s.Window == Fingerprint(m.Window) || !m.Fields && s.Params == Fingerprint(m.Params)
 	})
-	const otherwise = "no setting was changed, but this version of the worker computes it in another way"
-	if was == nil && now.Earlier != nil && now.Earlier(m) {
-		return otherwise
-	}
 	if was == nil {
-		return fmt.Sprintf(
-			"one of %s had another value, set or by the default of a version before; "+
-				"which one is not known of state that such a version has written", listed(part(now)))
+		return fmt.Sprintf("one of %s had another value; which one, the changelog does not say", listed(part(now)))
 	}
 	if diff := Differences(part(was), part(now)); diff != "" {
 		return diff
 	}
-	return otherwise
+	return "no setting was changed, but this version of the worker computes it in another way"
 }
 
 // Differences says in words which settings differ, and how.

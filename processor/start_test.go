@@ -124,50 +124,6 @@ func TestChangelogLost(t *testing.T) {
 	}
 }
 
-// TestStateBeforeOwners: a changelog without an owner record, and offsets that
-// name none, are state of the version before.
-func TestStateBeforeOwners(t *testing.T) {
-	for _, g := range []Guarantee{ExactlyOnce, AtLeastOnce} {
-		b := newBench(t, 1)
-		b.produce(1000)
-		cfg := b.config("")
-		cfg.Guarantee = g
-		b.run(cfg)
-		tp := kafkatest.TP{Topic: b.input}
-		offs, err := b.c.Admin().Offsets(t.Context(), "g", true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := offs[tp]
-		named := Incarnation(c.Metadata)
-		if named == "" {
-			t.Fatalf("the metadata %q names no incarnation", c.Metadata)
-		}
-		c.Metadata = strings.Join(strings.Split(c.Metadata, ";")[:3], ";")
-		if err := b.c.Admin().SetOffsets(t.Context(), "g", map[kafkatest.TP]kafkatest.Committed{tp: c}); err != nil {
-			t.Fatal(err)
-		}
-		b.tombstone(OwnerKey)
-
-		p, _, stop := b.startWith(cfg)
-		b.ready(p, 1) // without a record to read
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		if offs, err = b.c.Admin().Offsets(t.Context(), "g", true); err != nil {
-			t.Fatal(err)
-		}
-		if id := Incarnation(offs[tp].Metadata); id == "" || id == named {
-			t.Errorf("the metadata after the restart is %q, the incarnation before was %s", offs[tp].Metadata, named)
-		}
-		b.produce(100)
-		b.run(cfg)
-		if n := b.warming(1000); n > 0 {
-			t.Errorf("%d records warm up again", n)
-		}
-	}
-}
-
 // TestStartCommitted: a partition without a committed offset is ready once its
 // start is committed, so that what arrives while it moves is not skipped.
 func TestStartCommitted(t *testing.T) {

@@ -26,8 +26,8 @@ func (w *child) lines(text string) (list []string) {
 
 // TestChangedSetting: a start that is refused because of a changed setting names the
 // setting, its value then and now; with ODRADEK_STATE_MISMATCH=reset one line a
-// partition says what was emptied and why. Of state without a settings record, as a
-// version before has written it, the settings that it may be are named.
+// partition says what was emptied and why. Of state without a settings record,
+// the settings that it may be are named.
 func TestChangedSetting(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	rng := seedtest.New(t)
@@ -89,5 +89,5 @@ func TestChangedSetting(t *testing.T) {
 		must(t, err)
 	}
 	refused("no record", []string{"TIME_UNIT=s"},
-		"one of ODRADEK_KEY_FIELD=sensor, ODRADEK_TIME_FIELD=time, ODRADEK_TIME_UNIT=s, ODRADEK_VALUE_FIELDS=value", "a version before")
+		"one of ODRADEK_KEY_FIELD=sensor, ODRADEK_TIME_FIELD=time, ODRADEK_TIME_UNIT=s, ODRADEK_VALUE_FIELDS=value had another value")
 }

@@ -11,7 +11,7 @@ import (
 // Saved is the number of numbers that Save appends.
 const Saved = head + 2
 
-// Layout is the version of a state's front; Upgrade converts earlier ones.
+// Layout is the version of a state's front.
 const Layout = 1
 
 // Head is the length of what comes before the scores of a state: all that Adopt
@@ -113,12 +113,4 @@ func (r *Rule) Adopt(state []float32) {
 	for i, v := range state[head:][:min(Count(state), r.History)] {
 		r.addMean(state, i, v)
 	}
-}
-
-// Upgrade converts a front of layout 0, which had no run, to Layout.
-func Upgrade(front []float32) []float32 {
-	if len(front) < atRun {
-		return front
-	}
-	return slices.Insert(front, atRun, 0)
 }

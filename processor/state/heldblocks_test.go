@@ -10,7 +10,6 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/state/changelog"
-	"odradek/processor/state/checkpoint"
 )
 
 // heldRun folds samples of one key, a second apart, of which none is released until
@@ -182,44 +181,6 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 		if bytes.Contains(r.key, []byte("key")) && r.key[0] != changelog.Eviction {
 			t.Errorf("record %c of an evicted key is left", r.key[0])
 		}
-	}
-}
-
-// TestHeldOfOlderVersions: heads that have all their held samples in themselves.
-func TestHeldOfOlderVersions(t *testing.T) {
-	cfg := benchConfig(8, 1)
-	cfg.Reading.Lateness = 500e6
-	h := newHeldRun(t, cfg)
-	h.cycle(2000)
-	k := h.s.Keys.Get([]byte("key"))
-	held := k.Held
-	k.Held = nil
-	var e changelog.Encoder
-	out := checkpoint.NewWriter(*h.s.records.Format(), 1<<20)
-	out.Emit(&changelog.Emitter{Emit: func(key, value []byte) error {
-		if key[0] == changelog.Head { // ends with the number of held samples
-			e.B = slices.Clone(value)
-		}
-		return nil
-	}}, k, h.next)
-	k.Held = held
-	if e.B[0] != changelog.Version || e.B[len(e.B)-1] != 0 {
-		t.Fatalf("version %d", e.B[0])
-	}
-	e.B = e.B[:len(e.B)-1]
-	e.Uint(uint64(held.Len()))
-	e.Bits(h.s.records.Format().Layout)
-	e.Uint(uint64(cfg.Dim))
-	for i := range held.Len() {
-		appendHeld(&e, held.At(i))
-	}
-	log := []record{{[]byte("Hkey"), e.B}}
-	s := h.restored(log)
-	h.s, h.log = s, log
-	h.cycle(10)
-	h.restored(compact(h.log, h.log, false))
-	if h.log[len(h.log)-1].value[0] != changelog.VersionHeld {
-		t.Errorf("the head is of version %d", h.log[len(h.log)-1].value[0])
 	}
 }
 

@@ -36,19 +36,18 @@ func newRulings(dets []*series.Setup, log *rules.DecisionLog, q rulingQueue, tur
 	return rulings{dets: dets, decisions: log, tasks: q, turn: turn, changed: changed}
 }
 
-// at returns the ruling in force for the sample at offset next, without the decisions at next.
-func (r *rulings) at(d *series.Setup, next int64) *rules.Ruling {
+// at returns the ruling in force for the sample at offset next, without the decisions at next. Before the first decision it is
+// the ruling of that one: no sample of these offsets was live under this detector.
+func (r *rulings) at(d *series.Setup, next int64) (ruling *rules.Ruling, decided bool) {
 	first := d.Configured()
 	for at := r.decisions.Latest(rules.KindThresholds, []byte(d.Name)); at != nil; at = at.Before() {
 		rule := at.Value.(*rules.Ruling)
 		if at.Offset < next {
-			return rule
+			return rule, true
 		}
 		first = rule
 	}
-	all := *first.Threshold
-	all.Decluster, all.Bounded = 0, false
-	return &rules.Ruling{Threshold: &all, Alarm: first.Alarm}
+	return first, false
 }
 
 // Force puts the ruling of a decision in force.
@@ -57,7 +56,7 @@ func (r *rulings) Force(d *rules.Decision) {
 		if !det.Judged || det.Name != string(d.Subject) {
 			continue
 		}
-		det.Follow(d.Value.(*rules.Ruling))
+		det.Follow(d.Value.(*rules.Ruling), true)
 		rule, alarm := det.InForce()
 		if r.tasks.Empty() {
 			det.Rule, det.Alarm = rule, alarm

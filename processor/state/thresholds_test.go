@@ -2,10 +2,8 @@ package state
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -256,64 +254,6 @@ func decidedIn(log []record) (n int) {
 		}
 	}
 	return n
-}
-
-// TestChangelogWithoutThresholds: a changelog of a version that made no decisions on
-// thresholds is loaded, and its input replayed, as that version judged it: every score
-// is in the history. From the first live sample on runs are declustered. Later
-// restores agree, whatever they have configured.
-func TestChangelogWithoutThresholds(t *testing.T) {
-	text, err := os.ReadFile("testdata/before-declustering.json") // written by that version, rule mean:1.5, HISTORY=40, WARMUP=5
-	if err != nil {
-		t.Fatal(err)
-	}
-	var old struct {
-		Floor     string
-		Committed int64
-		Log       []struct{ Key, Value []byte }
-	}
-	if err := json.Unmarshal(text, &old); err != nil {
-		t.Fatal(err)
-	}
-	for _, rule := range []*threshold.Rule{ruleOf(threshold.Mean, 1.5, 40, 3), ruleOf(threshold.MAD, 3, 40, 3),
-		ruleOf(threshold.Fixed, 20, 50, 3)} {
-		c := &chain{t: t, b: &detectors.Batch{}, quiet: true, committed: old.Committed, next: old.Committed}
-		for _, r := range old.Log {
-			c.log = append(c.log, record{r.Key, r.Value})
-		}
-		if c.floor, err = ParseFloor(old.Floor); err != nil || c.floor.Offset >= c.committed {
-			t.Fatalf("floor %v: %v", c.floor, err)
-		}
-		c.s = c.worker(rule, false)
-		if rule.Kind == threshold.Mean {
-			all := *rule
-			all.Decluster = 0
-			for k := range c.s.Keys.All {
-				want := make([]float32, all.Size())
-				last, exceed := 0.0, 0
-				for o := int64(0); o < c.committed; o++ {
-					if v := c.value(o); 'a'+byte(o%3) == k.Name()[0] {
-						if o >= 3 && all.Judge(want, float32(v-last)).Exceeds {
-							exceed++
-						}
-						last = v
-					}
-				}
-				if got := k.Alerts.Detectors[0].History; !slices.Equal(got, want) || exceed < 5 {
-					t.Errorf("key %s, %d exceeding: history\n%v\nwant\n%v", k.Name(), exceed, got, want)
-				}
-			}
-		}
-		rules := []*threshold.Rule{rule, ruleOf(threshold.Quantile, 0.9, 64, 2), ruleOf(threshold.Mean, 2, 40, 1)}
-		c.check("loaded", []*threshold.Rule{rule})
-		for range 4 {
-			c.cycle(30, c.next-200, false)
-			c.check("after", rules)
-		}
-		if decidedIn(c.log) != 1 {
-			t.Errorf("%d decisions", decidedIn(c.log))
-		}
-	}
 }
 
 // TestThresholdAhead: at least once, the changelog may have a decision of a cycle whose

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -100,9 +99,6 @@ func (s *Group) find(ctx context.Context) error {
 			return fmt.Errorf("state: %q is none of the group's topics %s", s.o.Topic, strings.Join(topics, ", "))
 		}
 		topics = []string{s.o.Topic}
-	}
-	if err := KeepChangelogs(ctx, s.c, s.client, slog.New(slog.DiscardHandler)); err != nil {
-		return err
 	}
 	all := slices.Clone(topics)
 	for _, t := range topics {

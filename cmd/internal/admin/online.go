@@ -295,10 +295,6 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 
 // outputs checks the topics that the worker writes, and that missing ones can be created.
 func (e *examination) outputs(ctx context.Context) {
-	if err := KeepChangelogs(ctx, e.c, e.client, slog.New(slog.DiscardHandler)); err != nil {
-		e.r.broken("changelogs", err, "")
-		return
-	}
 	plans, err := topicPlans(ctx, e.c, e.client.Admin, e.inputs)
 	if err != nil {
 		e.r.broken("output topics", err, "")

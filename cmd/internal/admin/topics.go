@@ -23,9 +23,6 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 	if len(faults) > 0 {
 		return (&Report{Findings: faults}).startFault()
 	}
-	if err := KeepChangelogs(ctx, c, client, log); err != nil {
-		return err
-	}
 	if !c.Output.CreateTopics {
 		return nil
 	}

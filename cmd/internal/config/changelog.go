@@ -17,16 +17,5 @@ func ChangelogName(prefix, topic string) string { return prefix + "-" + topic + 
 
 // ChangelogTopic returns the name of an input topic's changelog.
 func (c *Config) ChangelogTopic(topic string) string {
-	if name, ok := c.changelogs[topic]; ok {
-		return name
-	}
 	return ChangelogName(c.Output.ChangelogPrefix, topic)
-}
-
-// KeepChangelog makes ChangelogTopic return changelog for an input topic, because an earlier version created it under this name.
-func (c *Config) KeepChangelog(topic, changelog string) {
-	if c.changelogs == nil {
-		c.changelogs = map[string]string{}
-	}
-	c.changelogs[topic] = changelog
 }

@@ -57,8 +57,6 @@ type Config struct {
 	// Detectors are the settings of each name of ODRADEK_DETECTORS, in order.
 	Detectors []DetectorSettings
 
-	changelogs map[string]string // by input topic: changelogs that keep the name of an earlier version
-
 	settings []setting // every setting with its value and source, in the order of the docs
 
 	mapped []mapped // by name
@@ -153,7 +151,7 @@ type outputSettings struct {
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
 	// Topics are the names of outputs.Table, whose rows are also their tags.
 	Topics          cycle.TopicNames
-	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it. A changelog that exists as <group>-<topic>-changelog keeps its name."`
+	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing, and an output topic again that is deleted while the worker runs. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
 	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`

@@ -360,16 +360,12 @@ func (d *DetectorSettings) Build() (detectors.Detector, error) {
 // canonical returns the text of the detector's fingerprint: all that its carry and its
 // history depend on, and nothing else (not the name, not the threshold).
 func (d *DetectorSettings) canonical() string {
-	return d.canonicalOf(specOf(d.Op).Version, d.stateParams())
-}
-
-func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
-	if version > 0 {
+	if version := specOf(d.Op).Version; version > 0 {
 		fmt.Fprintf(&b, ";version=%d", version)
 	}
-	for _, s := range params {
+	for _, s := range d.stateParams() {
 		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
 	}
 	if d.Smooth > 1 {
@@ -395,33 +391,6 @@ func (d *DetectorSettings) stateParams() []setting {
 	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool {
 		return s.tag.Get("stateless") != "" || s.tag.Get("later") != "" && s.def == formatValue(s.field)
 	})
-}
-
-// earlier reports whether an earlier version made a fingerprint of the same settings: with
-// another version of the op, or without parameters that it did not have yet and that have
-// their defaults.
-func (d *DetectorSettings) earlier(former uint64) bool {
-	params := d.stateParams()
-	var free []int // parameters with their defaults
-	for i, s := range params {
-		if s.source == "default" || s.def == formatValue(s.field) {
-			free = append(free, i)
-		}
-	}
-	for version := range specOf(d.Op).Version + 1 {
-		for set := range 1 << len(free) {
-			var kept []setting
-			for i, s := range params {
-				if at := slices.Index(free, i); at < 0 || set>>at&1 == 0 {
-					kept = append(kept, s)
-				}
-			}
-			if fingerprint(d.canonicalOf(version, kept)) == former {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // fingerprint returns FNV-1a of a canonical text.

@@ -193,6 +193,5 @@ func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) processor
 	for _, p := range d.stateParams() {
 		op(p.name, formatValue(p.field))
 	}
-	s.Earlier = func(*state.Mismatch) bool { return false }
 	return s
 }

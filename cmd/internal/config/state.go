@@ -239,10 +239,6 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 			op("ZONE", d.Season.Zone)
 			op("CALENDAR", "content, and the zone's, "+d.Season.sum())
 		}
-		whole := fingerprint(c.canonicalWindow(d.Fields)) // of versions without rows that lack values
-		s.Earlier = func(m *state.Mismatch) bool {
-			return m.Fields && m.Window == whole || !m.Fields && d.earlier(m.Params)
-		}
 		list = append(list, s)
 	}
 	for i := range c.Detectors { // the fingerprint of an ensemble has those of its members and of their windows

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"cmp"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -113,28 +114,22 @@ func (w *BlockWriter) Blocks(old []HeldBlock, held HeldSamples, lastTime, born i
 		}
 	}
 	for i := range held.Len() {
-		// A version without blocks may have held samples that are not after lastTime:
-		// a block cannot say so.
-		if s := held.At(i); int64(s[1]) > written || int64(s[0]) <= lastTime {
-			w.tail = append(w.tail, entry{int64(s[1]), i})
+		switch t := held.At(i); {
+		case int64(t[0]) <= lastTime:
+			panic(fmt.Sprintf("checkpoint: a sample of %d is held behind the last of its series at %d", int64(t[0]), lastTime))
+		case int64(t[1]) > written:
+			w.tail = append(w.tail, entry{int64(t[1]), i})
 		}
 	}
 	slices.SortFunc(w.tail, func(a, b entry) int { return cmp.Compare(a.offset, b.offset) })
-	early := 0
-	for early < len(w.tail) && (w.tail[early].offset <= written || int64(held.At(w.tail[early].at)[0]) <= lastTime) {
-		early++
-	}
-	if slices.ContainsFunc(w.tail[early:], func(t entry) bool { return int64(held.At(t.at)[0]) <= lastTime }) {
-		early = len(w.tail) // until they are released
-	}
-	done := early
+	done := 0
 	for ; len(w.tail)-done >= w.size; done += w.size {
 		w.enc.Reset()
 		b := w.block(held, born, w.tail[done:done+w.size])
 		blocks = append(blocks, b)
 		put(b.Name(), w.enc.B)
 	}
-	w.tail = append(w.tail[:early], w.tail[done:]...)
+	w.tail = slices.Delete(w.tail, 0, done)
 	return blocks
 }
 

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -130,77 +129,5 @@ func TestBlocks(t *testing.T) {
 	}
 	if named == 0 || late == 0 {
 		t.Errorf("%d blocks were named, %d broken up", named, late)
-	}
-}
-
-// TestFlat reads what a version without blocks has written, and refuses samples that are not
-// in order.
-func TestFlat(t *testing.T) {
-	f := HeldFormat{Layout: 7, Dim: 2}
-	encode := func(samples [][]uint64) []byte {
-		var e changelog.Encoder
-		if e.Uint(uint64(len(samples))); len(samples) > 0 {
-			e.Bits(f.Layout)
-			e.Uint(uint64(f.Dim))
-		}
-		for _, s := range samples {
-			e.Int(int64(s[0]))
-			e.Int(int64(s[1]))
-			e.Bits(s[2])
-			e.Bits(s[3])
-		}
-		return e.B
-	}
-	for _, c := range []struct {
-		samples [][]uint64
-		bad     bool
-	}{
-		{nil, false},
-		{[][]uint64{{5, 9, 1, 2}, {5, 10, 3, 4}, {6, 2, 5, 6}}, false},
-		{[][]uint64{{5, 9, 1, 2}, {5, 9, 3, 4}}, true},
-		{[][]uint64{{5, 9, 1, 2}, {4, 10, 3, 4}}, true},
-		{[][]uint64{{5, 1 << 63, 1, 2}}, true},
-	} {
-		text := fmt.Sprint(c.samples)
-		value := encode(c.samples)
-		d := changelog.Decoder{B: value}
-		l := f.ReadFlat(&d)
-		if d.Bad != c.bad || l.Other || !c.bad && (len(d.B) > 0 || fmt.Sprint(words(LoadedSamples("k", 2, &l))) != text) {
-			t.Errorf("%s is read as %+v, bad: %v", text, l, d.Bad)
-		}
-		if c.bad || c.samples == nil {
-			continue
-		}
-		d = changelog.Decoder{B: value}
-		if l := (&HeldFormat{f.Layout, 1}).ReadFlat(&d); d.Bad || len(d.B) > 0 || !l.Other || LoadedSamples("k", 1, &l) != nil {
-			t.Errorf("%s of another layout: %+v", text, l)
-		}
-	}
-}
-
-// TestNotReleased: samples that are held although they are not after the key's last one, as a
-// version without blocks left them, are in no block, nor are those behind them.
-func TestNotReleased(t *testing.T) {
-	f := HeldFormat{Layout: 7, Dim: 1}
-	w := NewBlockWriter(f, 2*8*3*2)
-	buffer, held := series.NewReorderBuffer[string](0, nil), series.NewHeldSamples("k", 1, 0)
-	for _, s := range [][2]int64{{20, 1}, {21, 2}, {22, 3}, {10, 4}, {23, 5}} {
-		buffer.Add(held, s[0], s[1], []float64{float64(s[1])})
-	}
-	blocks := w.Blocks(nil, held, 10, 0, func(name BlockName, _ []byte) { t.Errorf("block %v", name) })
-	var e changelog.Encoder
-	w.AppendHead(&e, held, blocks)
-	buffer.Release(held)
-	d := changelog.Decoder{B: e.B}
-	if l := f.Read(&d, 9, 0, nil); d.Bad || len(l.samples) != 5 {
-		t.Errorf("%+v", l)
-	}
-	written := 0
-	if blocks = w.Blocks(blocks, held, 10, 0, func(BlockName, []byte) { written++ }); len(blocks) != 2 || written != 2 || len(w.tail) != 0 {
-		t.Errorf("%d blocks, %d written", len(blocks), written)
-	}
-	buffer.Add(held, 5, 2, []float64{2}) // in the offsets of the first block
-	if blocks = w.Blocks(blocks, held, 10, 0, func(BlockName, []byte) { written++ }); len(blocks) != 2 || written != 2 || len(w.tail) != 1 {
-		t.Errorf("%d blocks, %d written, %d samples are in none", len(blocks), written, len(w.tail))
 	}
 }

@@ -87,8 +87,11 @@ func (l *Loader) readBody(k *series.Key, version byte, body []byte) error {
 	h.Progress(&k.Series)
 	l.takeFindings(k, h)
 	alerts, summaries := version == changelog.VersionAlerts, version == changelog.VersionSummaries
-	if version != changelog.VersionTraces || h.Byte() != 0 {
-		l.readHeld(&h.Decoder, k, version >= changelog.VersionHeld)
+	switch {
+	case version == changelog.VersionHeld, version == changelog.VersionTraces && h.Byte() != 0:
+		l.readHeld(&h.Decoder, k)
+	case version < changelog.VersionHeld && h.Byte() != 0:
+		h.Fail()
 	}
 	k.Alerts.Clear()
 	if version >= changelog.VersionSummaries {
@@ -120,28 +123,23 @@ func (l *Loader) readBody(k *series.Key, version byte, body []byte) error {
 	return nil
 }
 
-// readHeld reads the held samples of a head, with the blocks or, of a head that was written
-// before there were blocks, without.
-func (l *Loader) readHeld(d *changelog.Decoder, k *series.Key, blocks bool) {
+// readHeld reads the held samples of a head, with the blocks.
+func (l *Loader) readHeld(d *changelog.Decoder, k *series.Key) {
 	format := *l.to.Records.Format()
-	var r LoadedBlocks
 	var t rules.Translation
 	block := func(name BlockName) []byte { return l.blocks[string(k.Name())][name] }
-	if blocks {
-		begin := *d
-		if r = format.Read(d, k.LastTime, k.Born, block); r.Other && !d.Bad {
-			from, to, ok := l.to.Translate(r.Layout)
-			switch {
-			case ok:
-				*d, format, t = begin, from, to
-				r = format.Read(d, k.LastTime, k.Born, block)
-			case !l.whole: // the decision on its reading may follow
-				l.broken[k] = broken{err: fmt.Errorf("samples that it holds are of an unknown layout: %w", changelog.ErrCorrupt)}
-				return
-			}
+	begin := *d
+	r := format.Read(d, k.LastTime, k.Born, block)
+	if r.Other && !d.Bad {
+		from, to, ok := l.to.Translate(r.Layout)
+		switch {
+		case ok:
+			*d, format, t = begin, from, to
+			r = format.Read(d, k.LastTime, k.Born, block)
+		case !l.whole: // the decision on its reading may follow
+			l.broken[k] = broken{err: fmt.Errorf("samples that it holds are of an unknown layout: %w", changelog.ErrCorrupt)}
+			return
 		}
-	} else {
-		r = format.ReadFlat(d)
 	}
 	for _, name := range r.Foreign {
 		l.to.Records.AddStale(k, BlockRecord(name))

@@ -74,36 +74,12 @@ func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func
 		return l
 	}
 	for _, h := range l.samples[tail:] {
-		if h.offset <= written && h.time > lastTime {
-			d.Fail() // it would be one of a block
+		if h.offset <= written || h.time <= lastTime {
+			d.Fail() // it would be one of a block, or released
 			return l
 		}
 	}
 	slices.SortFunc(l.samples, compare)
-	l.check(d)
-	return l
-}
-
-// ReadFlat reads the held samples of a head that a version without blocks has written: their
-// number, and if there are any, fingerprint of the values, values a sample, and for each
-// time, offset, values, in order of time and offset.
-func (f *HeldFormat) ReadFlat(d *changelog.Decoder) (l LoadedBlocks) {
-	n := d.Len(2)
-	if n == 0 {
-		return l
-	}
-	dim := l.start(d, f)
-	if d.Bad || n > len(d.B)/(2+8*dim) {
-		d.Fail()
-		return l
-	}
-	for range n {
-		time, offset := d.Int(), d.Int()
-		if offset < 0 {
-			d.Fail()
-		}
-		l.samples = append(l.samples, sample{time, offset, d.Take(8 * dim)})
-	}
 	l.check(d)
 	return l
 }

@@ -8,15 +8,8 @@ import (
 	"odradek/processor/state/changelog"
 )
 
-// The first byte of an encoded list: rules of the first format have no bounds but scores, those of the second none of ranges, those of the
-// third none of how many values are held. Versions before rules about a series in place of all (Rule.within) take such a rule for one
-// about all series: there it covers nothing that the rule which it narrows does not cover.
-const (
-	formatScores  = 1
-	formatCourses = 2
-	formatRanges  = 3
-	learnedFormat = 4
-)
+// learnedFormat is the first byte of an encoded list.
+const learnedFormat = 4
 
 // Encode returns a list as the content of a decision; nil for an empty one.
 func (l LearnedList) Encode() []byte {
@@ -67,7 +60,7 @@ func DecodeLearned(content []byte) (LearnedList, error) {
 		return nil, fmt.Errorf("learned rules of format %d: %w", v, changelog.ErrNewer)
 	}
 	n := d.Uint()
-	if d.Bad || n > MaxLearned {
+	if d.Bad || v < learnedFormat || n > MaxLearned {
 		return nil, changelog.ErrCorrupt
 	}
 	l := make(LearnedList, n)
@@ -76,15 +69,9 @@ func DecodeLearned(content []byte) (LearnedList, error) {
 		r := &l[i]
 		r.Detector, r.Series, r.All, r.Field, r.Side = d.String(), d.String(), d.Byte() == 1, d.Small()-1, Direction(d.Byte())
 		r.From, r.To, r.Bounds = number(), number(), anomaly.NoBounds(number())
-		if v > formatScores {
-			r.Least, r.First, r.Apart, r.Far, r.After, r.Samples = number(), number(), number(), number(), d.Int(), d.Uint32()
-		}
-		if v > formatCourses {
-			r.Initial, r.Narrow, r.Wide, r.Steep = number(), number(), number(), number()
-		}
-		if v > formatRanges {
-			r.Early, r.Short, r.Long = d.Uint32(), d.Uint32(), d.Uint32()
-		}
+		r.Least, r.First, r.Apart, r.Far, r.After, r.Samples = number(), number(), number(), number(), d.Int(), d.Uint32()
+		r.Initial, r.Narrow, r.Wide, r.Steep = number(), number(), number(), number()
+		r.Early, r.Short, r.Long = d.Uint32(), d.Uint32(), d.Uint32()
 		r.Count = d.Small()
 		for range d.Len(16) {
 			r.Labels = append(r.Labels, [16]byte(d.Take(16)))

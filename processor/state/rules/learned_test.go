@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"odradek/detectors/seedtest"
-	"odradek/processor/anomaly"
-	"odradek/processor/state/changelog"
 )
 
 func label(id int, series string, opened, peak float64) Label {
@@ -389,49 +387,6 @@ func TestRandom(t *testing.T) {
 	}
 	if rules < 100 {
 		t.Errorf("%d rules", rules)
-	}
-}
-
-// TestEarlierFormat: rules that the first three versions wrote, which are in force in a changelog, remain what they were.
-func TestEarlierFormat(t *testing.T) {
-	want := LearnedList{{Detector: "d", Series: "a", Side: Above, From: 8.5, To: 13.8, Bounds: anomaly.NoBounds(23), Count: 3,
-		Labels: [][16]byte{{}}}}
-	earlier(t, formatScores, want)
-	want[0].Least, want[0].First, want[0].Apart, want[0].Far, want[0].After, want[0].Samples = 1, 2, 3, 4, -5, 6
-	earlier(t, formatCourses, want)
-	want[0].Initial, want[0].Narrow, want[0].Wide, want[0].Steep = 5, 6, 7, 8
-	earlier(t, formatRanges, want)
-}
-
-func earlier(t *testing.T, of byte, want LearnedList) {
-	var e changelog.Encoder
-	e.Byte(of)
-	e.Uint(1)
-	e.String("d")
-	e.String("a")
-	e.Flag(false)
-	e.Uint(1)
-	e.Byte(byte(Above))
-	for _, v := range []float64{8.5, 13.8, 23} {
-		e.Bits(math.Float64bits(v))
-	}
-	if of >= formatCourses {
-		for _, v := range []float64{1, 2, 3, 4} {
-			e.Bits(math.Float64bits(v))
-		}
-		e.Int(-5)
-		e.Uint(6)
-	}
-	if of >= formatRanges {
-		for _, v := range []float64{5, 6, 7, 8} {
-			e.Bits(math.Float64bits(v))
-		}
-	}
-	e.Uint(3)
-	e.Uint(1)
-	e.B = append(e.B, make([]byte, 16)...)
-	if l, err := DecodeLearned(e.B); err != nil || !reflect.DeepEqual(l, want) {
-		t.Errorf("%+v, %v; want %+v", l, err, want)
 	}
 }
 

@@ -24,10 +24,8 @@ import (
 // A replay judges by the ruling that was in force at the sample or, for one that was held, when it was
 // released.
 //
-// Offsets below a partition's first decision were judged by a version that made none. It added
-// every score, and judged bounded scores like all others; a replay does the same, by the
-// rule of that first decision or, before it is made, of the configuration. A decision of a version that
-// decided on thresholds alone leaves the rest to the configuration.
+// Below a detector's first decision no sample was live under it. A replay judges them by the rule of that decision or,
+// before it is made, of the configuration.
 //
 // When a threshold changes, a key's history is converted with the key's next score (series.Alert.Rule names the
 // rule that it was made by), so that keys without another sample cost nothing. A rule with

@@ -43,6 +43,7 @@ type Setup struct {
 	Rule     *threshold.Rule    // in force for the score that Apply judges next
 	Alarm    *rules.RulingAlarm // in force for it, too
 	Ruled    *rules.Ruling      // in force for the sample that Fold takes next
+	Decided  bool               // Ruled is a decision; otherwise it is only what scores of earlier samples are judged by
 	former   []*threshold.Rule  // of other histories
 	Combined *ensemble.Params   // of an ensemble; nil: it is none
 	Carriers []anomaly.Term     // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
@@ -148,7 +149,7 @@ func (d *Setup) carry(setups []*Setup) {
 func (d *Setup) judge() {
 	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
 		d.Threshold = d.configured()
-		d.Follow(d.Configured())
+		d.Follow(d.Configured(), false)
 		d.Rule, d.Alarm = d.InForce()
 	}
 }
@@ -219,7 +220,7 @@ func (d *Setup) Configured() *rules.Ruling {
 }
 
 // Unruled reports whether the detector's configured ruling is not in force.
-func (d *Setup) Unruled() bool { return d.Judged && !d.Ruled.Equal(d.Configured()) }
+func (d *Setup) Unruled() bool { return d.Judged && !(d.Decided && d.Ruled.Equal(d.Configured())) }
 
 // Reconfigure gives the detector the threshold, the guard, the rules of anomalies and the mode of another configuration. It
 // does not change whether its scores are judged, or make anomalies.
@@ -233,9 +234,9 @@ func (d *Setup) Reconfigure(c *DetectorConfig) {
 	}
 }
 
-// Follow puts a ruling in force for the next sample.
-func (d *Setup) Follow(r *rules.Ruling) {
-	d.Ruled = r
+// Follow puts a ruling in force for the next sample. decided says whether it is a decision.
+func (d *Setup) Follow(r *rules.Ruling, decided bool) {
+	d.Ruled, d.Decided = r, decided
 	_, a := d.InForce()
 	d.Valued = d.Valued || a.Guard != nil // for good: tasks are queued
 }

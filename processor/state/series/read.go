@@ -218,12 +218,9 @@ func (d *Reader) Alerts(k *Series) {
 		name, fp, window := d.String(), d.Bits(), d.Bits()
 		kind, value := d.Byte(), math.Float64frombits(d.Bits())
 		front := d.Sparse()
-		switch layout := kind >> 4; {
-		case layout > threshold.Layout:
-			d.Newer = true
+		if layout := kind >> 4; layout != threshold.Layout {
+			d.Newer = layout > threshold.Layout
 			d.Fail()
-		case layout < threshold.Layout:
-			front = threshold.Upgrade(front)
 		}
 		ev, rest, err := anomaly.Decode(d.B)
 		if d.B = rest; err != nil {
