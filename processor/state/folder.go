@@ -60,7 +60,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 		}
 		for j := range sw.Detectors {
 			d := &sw.Detectors[j]
-			if d.Absent || d.Unread != nil && d.Unread(k.Name()) {
+			if d.Skips(k.Name()) {
 				continue
 			}
 			if w.Rows < d.MinRows {

@@ -129,7 +129,7 @@ func (g *gate) admit(sm *Sample) Outcome {
 	if g.at.order.Lateness > 0 {
 		switch {
 		case sm.Time < g.at.bound() || k != nil && sm.Time < k.LastTime ||
-			g.grids.any && g.keys.sets.For(sm.Key).Closed(sm.Time, g.at.watermark()):
+			g.grids.closed(sm.Key, sm.Time, g.at.watermark()):
 			return Late
 		case g.at.order.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):
 			return Duplicate
@@ -139,7 +139,7 @@ func (g *gate) admit(sm *Sample) Outcome {
 		return Held
 	}
 	switch {
-	case k != nil && sm.Time < k.LastTime || g.grids.any && g.keys.sets.For(sm.Key).Closed(sm.Time, g.at.watermark()):
+	case k != nil && sm.Time < k.LastTime || g.grids.closed(sm.Key, sm.Time, g.at.watermark()):
 		return Late
 	case k != nil && sm.Time == k.LastTime && g.at.order.DropDuplicates:
 		return Duplicate

@@ -1,10 +1,11 @@
 package state
 
 import (
-	"slices"
+	"iter"
 
 	"odradek/detectors"
 	"odradek/processor/state/internal/heap"
+	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
 
@@ -14,17 +15,60 @@ import (
 // held one that is released, and with it one task of each of its detectors becomes due. A stride without
 // samples ends no window, and has no task.
 type Grids struct {
-	any  bool // a window is one of a grid
-	sets *series.Sets
-	keys *series.KeyTable
-	ends heap.Heap[*Key] // keys by the ends of their open windows
+	any     bool // a window is one of a grid
+	windows []gridWindow
+	// other: the reading in force is not the configured one, so that other detectors may read a series than those of its set.
+	other bool
+	sets  *series.Sets
+	keys  *series.KeyTable
+	ends  heap.Heap[*Key] // keys by the ends of their open windows
+}
+
+// gridWindow is a window of a grid.
+type gridWindow struct {
+	*series.Grid
+	fingerprint uint64
+	unread      func(key []byte) bool // reports the keys that no detector of the reading in force counts in it; nil: none
 }
 
 // newGrids returns the grids of a State without keys.
 func newGrids(windows []series.WindowConfig, sets *series.Sets, table *series.KeyTable) Grids {
-	return Grids{
-		any:  slices.ContainsFunc(windows, func(w series.WindowConfig) bool { return w.Grid != nil }),
-		sets: sets, keys: table, ends: heap.Heap[*Key]{Compare: series.ByName},
+	g := Grids{sets: sets, keys: table, ends: heap.Heap[*Key]{Compare: series.ByName}}
+	for i := range windows {
+		if w := &windows[i]; w.Grid != nil {
+			g.windows = append(g.windows, gridWindow{Grid: w.Grid, fingerprint: w.Fingerprint})
+		}
+	}
+	g.any = len(g.windows) > 0
+	return g
+}
+
+// follow has the grids count the series that those of a reading count.
+func (g *Grids) follow(in *rules.Reading, configured bool) {
+	g.other = !configured
+	for i := range g.windows {
+		w := &g.windows[i]
+		w.unread = unreadBy(in, func(d *rules.DetectorReading) bool { return d.Window == w.fingerprint })
+	}
+}
+
+// of visits the grids that count a key's events under the reading in force.
+func (g *Grids) of(key []byte) iter.Seq[*series.Grid] {
+	return func(yield func(*series.Grid) bool) {
+		if g.other {
+			for i := range g.windows {
+				if w := &g.windows[i]; (w.unread == nil || !w.unread(key)) && !yield(w.Grid) {
+					return
+				}
+			}
+			return
+		}
+		set := g.sets.For(key)
+		for i := 0; set != nil && i < len(set.Windows); i++ {
+			if grid := set.Windows[i].Grid; grid != nil && !yield(grid) {
+				return
+			}
+		}
 	}
 }
 
@@ -34,15 +78,25 @@ func (g *Grids) Misplaced(key []byte, values []float64) *series.PlaceError {
 	if !g.any {
 		return nil
 	}
-	set := g.sets.For(key)
-	for i := 0; set != nil && i < len(set.Windows); i++ {
-		if grid := set.Windows[i].Grid; grid != nil && !set.Windows[i].Detectors[0].WindowAbsent {
-			if _, _, _, _, err := grid.Place(values); err != nil {
-				return err
-			}
+	for grid := range g.of(key) {
+		if _, _, _, _, err := grid.Place(values); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// closed reports whether the watermark has ended a window that a key's sample of that time would be in.
+func (g *Grids) closed(key []byte, time, watermark int64) bool {
+	if !g.any || watermark <= time {
+		return false
+	}
+	for grid := range g.of(key) {
+		if grid.End(grid.Start(time)) <= watermark {
+			return true
+		}
+	}
+	return false
 }
 
 // due returns a key with a window that ends first, at the watermark or before.
@@ -96,6 +150,9 @@ func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
 		d := &sw.Detectors[j]
 		word := w.Fresh(sw, d)[0]
 		k.Progress[d.Place].Fresh = 0
+		if d.Skips(k.Name()) {
+			continue
+		}
 		if left := w.Tables().Left(sw.Grid, w.Count); left > 0 {
 			start, _ := k.GridOpen(i)
 			f.judge.warm(k, d, start-1, int64(word>>1), left) // the window's last microsecond
@@ -142,7 +199,7 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 	}
 	w.Tables().Add(row, count, baseline)
 	for j := range sw.Detectors {
-		d := &sw.Detectors[j]
+		d := &sw.Detectors[j] // also one that skips the sample: it may score the stride
 		w.Fresh(sw, d)[0] = uint64(offset) << 1
 		k.Progress[d.Place].Fresh = 1
 	}

@@ -9,6 +9,7 @@ import (
 	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
+	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
 
@@ -21,12 +22,16 @@ import (
 
 // judge makes the rows of scored tasks, judges their scores, and makes anomalies of those that exceed.
 type judge struct {
-	out     *Output
-	alerts  alerts
-	mutes   *muteRules
-	learned *learnedRules
-	finds   []detectors.Finding
-	watch   func(*Watched) // nil: none
+	out       *Output
+	alerts    alerts
+	mutes     *muteRules
+	learned   *learnedRules
+	decisions *rules.DecisionLog
+	finds     []detectors.Finding
+	watch     func(*Watched) // nil: none
+
+	configured bool        // the reading in force is the configured one
+	replacing  []replacing // of another one
 
 	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
 	counted       [ensemble.MaxMembers]float32
@@ -252,7 +257,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
 		return
 	}
-	if replaced(k, d) {
+	if j.replaced(k, d, r.Offset) {
 		endReplaced(j, k, d, a, r, withheld)
 		return
 	}
@@ -405,6 +410,9 @@ func (why *reasons) covered(out *Output, field int, last *anomaly.Range) anomaly
 func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
+		if e.Skips(k.Name()) {
+			continue
+		}
 		state, _ := e.Split(j.alerts.trace(k, e).State)
 		said := ensemble.Row{
 			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
@@ -490,9 +498,21 @@ func hear(j *judge, k *Key, e *series.SetDetector, said *anomaly.Said, r *Row, w
 	a.Events.Hear(said, why.values(j.out))
 }
 
+// replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.
+type replacing struct {
+	*rules.DetectorReading
+	unread func(key []byte) bool
+	setup  *series.Setup // nil: the ensemble is not configured any more
+}
+
 // replaced reports whether an ensemble of any makes the anomalies of a detector's scores in its place. One in
 // shadow mode does not.
-func replaced(k *Key, d *series.SetDetector) bool {
+func (j *judge) replaced(k *Key, d *series.SetDetector, offset int64) bool {
+	if !j.configured {
+		return slices.ContainsFunc(j.replacing, func(e replacing) bool {
+			return slices.Contains(e.Members, d.Name) && !e.unread(k.Name()) && !j.shadowed(&e, offset)
+		})
+	}
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
 		if e.Combined.Any && e.Judged && e.Alarm.Events != nil && !e.Alarm.Shadow {
@@ -500,6 +520,19 @@ func replaced(k *Key, d *series.SetDetector) bool {
 		}
 	}
 	return false
+}
+
+// shadowed reports whether an ensemble was in shadow mode for the score of the sample at offset.
+func (j *judge) shadowed(e *replacing, offset int64) bool {
+	if e.setup != nil {
+		return e.setup.Alarm.Shadow
+	}
+	d := j.decisions.InForce(rules.KindThresholds, []byte(e.Name), offset)
+	if d == nil {
+		return false
+	}
+	alarm := d.Value.(*rules.Ruling).Alarm
+	return alarm != nil && alarm.Shadow
 }
 
 // endReplaced ends what a detector had open, or pending, when an ensemble took its place.

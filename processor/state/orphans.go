@@ -41,7 +41,7 @@ func (s *orphans) close(k *Key, time, offset int64) {
 	s.judge.out.inTurn(func() { s.judge.closeOrphans(k, s.cfg.detectorOf, time, offset) })
 }
 
-// dropHeld drops the held samples of the keys that no detector reads any more, as loading such a key does.
+// dropHeld drops the held samples of the keys that no detector reads any more, behind a replay, which has released what was released.
 func (s *orphans) dropHeld() {
 	for k := range s.orphaned {
 		if n := k.Held.Len(); k.Set == series.None && n > 0 {

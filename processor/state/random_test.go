@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
@@ -40,8 +41,8 @@ func randomConfig(r *rand.Rand) *Config {
 			Name: fmt.Sprint("d", i), Detector: f, Window: r.IntN(len(cfg.Windows)),
 			Stride: []int{1, 1, 3, 16}[r.IntN(4)], Fingerprint: uint64(i),
 		}
-		if n := byte(r.IntN(4)); r.IntN(3) == 0 {
-			d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
+		if r.IntN(3) == 0 {
+			randomKeys(r, &d)
 		}
 		if r.IntN(3) > 0 {
 			randomAlerts(r, &d)
@@ -117,6 +118,21 @@ func randomConfig(r *rand.Rand) *Config {
 	return cfg
 }
 
+// randomKeys has a detector not read the series whose names have a length of some, nor the one without a name. Names of
+// random logs may be any bytes, which a pattern in a reading cannot be.
+func randomKeys(r *rand.Rand, d *series.DetectorConfig) {
+	d.Patterns = []string{"?*"}
+	for n := range 21 {
+		if r.IntN(4) == 0 && n > 0 {
+			d.Patterns = append(d.Patterns, without(n))
+		}
+	}
+	d.Keys, _ = rules.Selection(d.Patterns)
+}
+
+// without returns a pattern that leaves out the series whose names have that length.
+func without(length int) string { return "!" + strings.Repeat("?", length) }
+
 // randomEnsemble adds an ensemble of the detectors that there are, if they are two, at any place.
 func randomEnsemble(r *rand.Rand, cfg *Config) {
 	var members []int
@@ -142,8 +158,8 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 	if r.IntN(3) == 0 {
 		d.Smooth = threshold.Smoothing(2 + r.IntN(5))
 	}
-	if n := byte(r.IntN(4)); r.IntN(3) == 0 {
-		d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
+	if r.IntN(3) == 0 {
+		randomKeys(r, &d)
 	}
 	if r.IntN(4) > 0 {
 		if randomAlerts(r, &d); d.Ensemble.Any && r.IntN(2) == 0 {
@@ -179,8 +195,8 @@ func randomGrid(r *rand.Rand, cfg *Config) {
 			Name: fmt.Sprint("d", i), Detector: &fake{id: i, window: g.Cells(), least: g.Cells(), lag: r.IntN(2), counts: true}, Window: w,
 			Stride: 1, Fingerprint: uint64(i),
 		}
-		if n := byte(r.IntN(4)); r.IntN(3) == 0 {
-			d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
+		if r.IntN(3) == 0 {
+			randomKeys(r, &d)
 		}
 		if r.IntN(3) > 0 {
 			randomAlerts(r, &d)

@@ -44,10 +44,22 @@ func (c *Config) decided() *rules.Decided {
 		r.Windows = append(r.Windows, rules.WindowReading{Fingerprint: w.Fingerprint, Grid: w.Grid != nil})
 	}
 	for i := range c.Detectors {
-		if d := &c.Detectors[i]; d.Ensemble == nil && d.Window >= 0 && d.Window < len(c.Windows) {
-			r.Detectors = append(r.Detectors, rules.DetectorReading{Name: d.Name, Window: c.Windows[d.Window].Fingerprint,
-				Fingerprint: d.Fingerprint, Keys: d.Patterns})
+		d := &c.Detectors[i]
+		reading := rules.DetectorReading{Name: d.Name, Fingerprint: d.Fingerprint, Keys: d.Patterns}
+		switch e := d.Ensemble; {
+		case e != nil:
+			for _, m := range e.Members {
+				if m >= 0 && m < len(c.Detectors) {
+					reading.Members = append(reading.Members, c.Detectors[m].Name)
+				}
+			}
+			reading.Replaces = e.Any && d.Threshold != nil && d.Events != nil
+		case d.Window < 0 || d.Window >= len(c.Windows) || d.Detector == nil:
+			continue
+		default:
+			reading.Window, reading.Rows = c.Windows[d.Window].Fingerprint, detectors.TaskRows(d.Detector, d.Stride)
 		}
+		r.Detectors = append(r.Detectors, reading)
 	}
 	return &rules.Decided{Reading: r, Watermark: NoTime}
 }
@@ -113,6 +125,9 @@ func (r *readings) decide() {
 
 // force puts the reading of a decision in force. What a higher watermark reaches is released next, as after an advance.
 func (r *readings) force(d *rules.Decision) {
+	if r.s.journal.Replaying {
+		r.limitRows(d.Offset)
+	}
 	r.enforce(d)
 	r.s.gate.advancing = true
 	r.s.route()
@@ -198,26 +213,69 @@ func (r *readings) follow(in *rules.Reading, watermark int64) {
 	_, alike := r.configured.Translate(in)
 	r.foreign = !alike
 	for _, d := range s.dets {
+		was := in.Detector(d.Name)
+		absent := was == nil || was.Fingerprint != d.Fingerprint || was.Ensemble() != (d.Ensemble != nil)
 		if d.Ensemble != nil {
+			r.afterTasks(func() { d.Absent = absent })
 			continue
 		}
 		window := s.cfg.Windows[d.DetectorConfig.Window].Fingerprint
-		was := in.Detector(d.Name)
 		d.WindowAbsent = !in.HasWindow(window)
-		d.Absent = was == nil || was.Window != window || was.Fingerprint != d.Fingerprint
+		d.Absent = absent || was.Window != window
 	}
-	r.followKeys(in)
+	configured := in.Equal(&r.configured)
+	r.followKeys(in, configured)
+	s.Grids.follow(in, configured)
+	var replacing []replacing
+	if !configured {
+		replacing = r.replacing(in)
+	}
+	r.afterTasks(func() { s.judge.configured, s.judge.replacing = configured, replacing })
+}
+
+// replacing returns the ensembles of a reading that make the anomalies of their members' scores.
+func (r *readings) replacing(in *rules.Reading) (list []replacing) {
+	for i := range in.Detectors {
+		d := &in.Detectors[i]
+		if !d.Replaces {
+			continue
+		}
+		e := replacing{DetectorReading: d, unread: ensembleUnread(in, d)}
+		for _, det := range r.s.dets {
+			if det.Name == d.Name && det.Judged && det.Events != nil {
+				e.setup = det
+			}
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// afterTasks does something behind the results of the tasks that are packed, which are of samples before.
+func (r *readings) afterTasks(do func()) {
+	if tasks := &r.s.folder.tasks; tasks.Empty() {
+		do()
+	} else {
+		tasks.Defer(do)
+	}
 }
 
 // followKeys has detectors read the series that those of a reading read.
-func (r *readings) followKeys(in *rules.Reading) {
-	other := r.configured.OtherKeys(in)
-	r.unreadThen = unreadBy(in, func(*rules.DetectorReading) bool { return true })
-	if r.unread = nil; other {
+func (r *readings) followKeys(in *rules.Reading, configured bool) {
+	r.unreadThen = unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
+	if r.unread = nil; !configured {
 		r.unread = r.unreadThen
 	}
 	for _, d := range r.s.dets {
-		if d.Unread, d.WindowUnread = nil, nil; d.Ensemble != nil || !other {
+		var unread func(key []byte) bool
+		if d.Ensemble != nil {
+			if !configured {
+				unread = ensembleUnread(in, in.Detector(d.Name))
+			}
+			r.afterTasks(func() { d.Unread = unread })
+			continue
+		}
+		if d.Unread, d.WindowUnread = nil, nil; configured {
 			continue
 		}
 		window := r.s.cfg.Windows[d.DetectorConfig.Window].Fingerprint
@@ -226,11 +284,65 @@ func (r *readings) followKeys(in *rules.Reading) {
 	}
 }
 
+// ensembleUnread returns a test of the keys that an ensemble of a reading does not read; nil: it is not in the reading.
+func ensembleUnread(in *rules.Reading, e *rules.DetectorReading) func(key []byte) bool {
+	if e == nil {
+		return nil
+	}
+	var unread []func(key []byte) bool
+	for _, name := range append([]string{e.Name}, e.Members...) {
+		if of := unreadBy(in, func(o *rules.DetectorReading) bool { return o.Name == name }); of != nil {
+			unread = append(unread, of)
+		}
+	}
+	return func(key []byte) bool {
+		return slices.ContainsFunc(unread, func(of func([]byte) bool) bool { return of(key) })
+	}
+}
+
 // readBefore reports whether a replay folds the samples of a key that no configured detector reads: whether a detector read them
 // that has been removed since, or reads other keys now. Such a key has no windows, but its anomalies are to be closed, and the
 // end of its silence and the order of evictions follow from its last sample.
 func (r *readings) readBefore(key []byte) bool {
 	return r.s.journal.Replaying && r.inForce != &r.configured && (r.unreadThen == nil || !r.unreadThen(key))
+}
+
+// limitRows limits the rows of the windows to those that the detectors of the reading in force needed, where a replay leaves it at an
+// offset: one that needs more finds as many as after a drain.
+func (r *readings) limitRows(offset int64) {
+	if !r.missing {
+		return
+	}
+	type reader struct {
+		rows int
+		keys func(key []byte) bool
+	}
+	readers := map[uint64][]reader{}
+	for i := range r.inForce.Detectors {
+		d := &r.inForce.Detectors[i]
+		if keys, err := rules.Selection(d.Keys); err == nil {
+			readers[d.Window] = append(readers[d.Window], reader{d.Rows, keys})
+		}
+	}
+	for k := range r.s.Keys.All {
+		if k.AsOf > offset {
+			continue // it was written under a later reading
+		}
+		for i := range k.Windows {
+			sw, need := &k.Set.Windows[i], 0
+			if sw.Grid != nil {
+				continue
+			}
+			for _, d := range readers[sw.Fingerprint] {
+				if d.keys == nil || d.keys(k.Name()) {
+					need = max(need, d.rows)
+				}
+			}
+			if w := &k.Windows[i]; need > 0 {
+				w.Rows = min(w.Rows, int32(need))
+			}
+		}
+	}
 }
 
 // unreadBy returns a test of the keys that none of some detectors of a reading reads; nil where one of them reads all.

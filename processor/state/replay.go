@@ -31,6 +31,7 @@ func (s *State) EndReplay() {
 	}
 	s.Suspects.endReplay()
 	s.orphans.dropHeld()
+	s.readings.limitRows(s.Restore.end)
 	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.Suspects.floor(s.next))
 	s.readings.rebuild(s.next)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
@@ -29,6 +28,7 @@ type phases struct {
 	rows      []string
 	events    []flatEvent
 	refused   []string
+	misplaced []int64 // offsets of samples that are no events of a grid
 	counts    Counts
 	replayed  int // samples
 }
@@ -84,9 +84,10 @@ func (p *phases) restore(cfg *Config) *State {
 			for !s.Fits(b) {
 				flush()
 			}
-			sm := p.sample(cfg, s, i, b)
-			s.Fold(&sm, b)
-			p.replayed++
+			if sm := p.sample(cfg, s, i, b); s.Grids.Misplaced(sm.Key, sm.Values) == nil {
+				s.Fold(&sm, b)
+				p.replayed++
+			}
 		}
 		if o := p.w.log[i].Offset; s.Suspects.Has(o) {
 			s.Suspects.Attach(o, o)
@@ -117,6 +118,7 @@ func (p *phases) run(cfg *Config, end int, drains bool) []byte {
 	}
 	for i := p.w.from(p.committed); i < end; {
 		from := i
+		var misplaced []int64
 		for n := min(i+1+p.r.IntN(60), end); i < n; i++ {
 			for !s.Fits(b) {
 				flush()
@@ -124,6 +126,10 @@ func (p *phases) run(cfg *Config, end int, drains bool) []byte {
 			sm := p.sample(cfg, s, i, b)
 			for !s.Fits(b) {
 				flush()
+			}
+			if s.Grids.Misplaced(sm.Key, sm.Values) != nil {
+				misplaced = append(misplaced, sm.Offset)
+				continue
 			}
 			s.Fold(&sm, b)
 			if s.Suspects.Has(sm.Offset) {
@@ -163,6 +169,7 @@ func (p *phases) run(cfg *Config, end int, drains bool) []byte {
 			e.det, e.behind = 0, 0
 			p.events = append(p.events, e)
 		}
+		p.misplaced = append(p.misplaced, misplaced...)
 		for _, u := range refused {
 			p.refused = append(p.refused, fmt.Sprint(u.Offset, u.Time, u.Max, u.Outcome, string(u.Key), u.Record))
 		}
@@ -185,7 +192,7 @@ func (p *phases) run(cfg *Config, end int, drains bool) []byte {
 // state of a detector that is configured again is used again as far as it is still in the changelog.
 func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) {
 	c := *cfg
-	c.Detectors, c.Windows = slices.Clone(cfg.Detectors), slices.Clone(cfg.Windows)
+	c.Detectors, c.Windows = cloneDetectors(cfg.Detectors), slices.Clone(cfg.Windows)
 	var what []string
 	do := func(name string, odds int, change func()) {
 		if r.IntN(odds) == 0 {
@@ -222,20 +229,28 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 				*d = is
 			}
 		})
-	} else if !ensembles && !grids {
-		do("params", 8, func() { c.Detectors[r.IntN(len(c.Detectors))].Fingerprint = uint64(5000 + try) })
+	} else if !judges(try / 100) {
+		do("params", 8, func() { otherFingerprint(&c, r.IntN(len(c.Detectors)), uint64(5000+100*try)) })
 		do("new detector", 8, func() {
-			d := c.Detectors[r.IntN(len(c.Detectors))]
+			d := cloneDetectors(c.Detectors)[r.IntN(len(c.Detectors))]
 			d.Name, d.Fingerprint = fmt.Sprint("new", try), uint64(7000+try)
 			c.Detectors = append(c.Detectors, d)
 		})
-		do("window", 8, func() { c.Windows[r.IntN(len(c.Windows))].Fingerprint = uint64(9000 + try) })
-		do("removed detector", 8, func() {
-			if len(c.Detectors) > 1 {
-				i := r.IntN(len(c.Detectors))
-				c.Detectors = slices.Delete(c.Detectors, i, i+1)
+		do("window", 8, func() {
+			if grids {
+				return
+			}
+			w := r.IntN(len(c.Windows))
+			c.Windows[w].Fingerprint = uint64(9000 + try)
+			for i := range c.Detectors {
+				d := &c.Detectors[i]
+				on := func(m int) bool { return c.Detectors[m].Window == w }
+				if d.Ensemble != nil && slices.ContainsFunc(d.Ensemble.Members, on) {
+					d.Fingerprint = uint64(100*try + 11000 + i)
+				}
 			}
 		})
+		do("removed detector", 8, func() { withoutDetector(&c, r.IntN(len(c.Detectors))) })
 	}
 	return &c, strings.Join(what, "+")
 }
@@ -243,6 +258,40 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 // judges reports whether the detectors of a try have thresholds, which change; those of others have none, and change themselves.
 // Both together would not be comparable: what is pending of a detector that is replaced depends on its keys' snapshots.
 func judges(try int) bool { return try%2 == 0 }
+
+// otherFingerprint gives a detector another fingerprint, and so the ensembles that it is a member of.
+func otherFingerprint(c *Config, i int, fingerprint uint64) {
+	for j := range c.Detectors {
+		if d := &c.Detectors[j]; j == i || d.Ensemble != nil && slices.Contains(d.Ensemble.Members, i) {
+			d.Fingerprint = fingerprint + uint64(j)
+		}
+	}
+}
+
+// withoutDetector removes a detector, with the ensembles that it is a member of, unless none is left, or no detector of its grid: what
+// a grid has refused that is not configured any more cannot be told.
+func withoutDetector(c *Config, i int) {
+	was := c.Detectors
+	var left []series.DetectorConfig
+	places := map[int]int{}
+	for j, d := range was {
+		if j != i && (d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i)) {
+			places[j] = len(left)
+			left = append(left, d)
+		}
+	}
+	w := was[i].Window
+	alone := !slices.ContainsFunc(left, func(d series.DetectorConfig) bool { return d.Ensemble == nil && d.Window == w })
+	if len(left) == 0 || alone && was[i].Ensemble == nil && c.Windows[w].Grid != nil {
+		return
+	}
+	for _, d := range left {
+		for m := 0; d.Ensemble != nil && m < len(d.Ensemble.Members); m++ {
+			d.Ensemble.Members[m] = places[d.Ensemble.Members[m]]
+		}
+	}
+	c.Detectors = left
+}
 
 // withFields gives c other value fields, with those that its windows need.
 func withFields(r *rand.Rand, c, cfg, first *Config) {
@@ -266,39 +315,47 @@ func withFields(r *rand.Rand, c, cfg, first *Config) {
 	}
 }
 
-// alike reports whether the detectors of each window need as many rows: rows that no detector of a key needed before are
-// only there where a replay has read them.
-func alike(cfg *Config) bool {
-	need := map[int]int{}
-	for i := range cfg.Detectors {
-		if d := &cfg.Detectors[i]; d.Ensemble == nil {
-			f := d.Detector.(*fake)
-			n := f.window + f.lag
-			if need[d.Window] != 0 && need[d.Window] != n {
-				return false
-			}
-			need[d.Window] = n
+// withKeys returns a configuration with detectors that read other series: not those of a length that they read in the first of the
+// configurations before, or those of one that they do not read there. Nothing is read again that was not read in between: state that
+// is still in the changelog is used again.
+func withKeys(r *rand.Rand, next *Config, configs []*Config, log []Sample) *Config {
+	c := *next
+	c.Detectors = slices.Clone(c.Detectors)
+	for range 1 + r.IntN(4) {
+		d := &c.Detectors[r.IntN(len(c.Detectors))]
+		key := log[r.IntN(len(log))].Key
+		if len(key) == 0 || len(key) > 20 {
+			continue
 		}
+		i := slices.IndexFunc(configs[0].Detectors, func(o series.DetectorConfig) bool { return o.Name == d.Name })
+		if i < 0 {
+			continue // a new detector
+		}
+		was := &configs[0].Detectors[i]
+		p, again := without(len(key)), was.Keys == nil || was.Keys(key)
+		for _, w := range []int{d.Window, anyWindow} {
+			for _, c := range configs {
+				again = again || readBy(c, w, key) != readBy(configs[0], w, key)
+			}
+		}
+		d.Patterns = slices.Clone(d.Patterns)
+		if at := slices.Index(d.Patterns, p); at < 0 && (was.Keys == nil || was.Keys(key)) {
+			d.Patterns = append(d.Patterns, p)
+		} else if at >= 0 && !again {
+			d.Patterns = slices.Delete(d.Patterns, at, at+1)
+		}
+		d.Keys, _ = rules.Selection(d.Patterns)
 	}
-	return true
+	return &c
 }
 
-// withKeys has a detector read other series: one that it does not read in the first configuration, or not one that it reads.
-// It reads no series again: state that is still in the changelog is used again.
-func withKeys(r *rand.Rand, c *Config, names []string) {
-	d := &c.Detectors[r.IntN(len(c.Detectors))]
-	name := names[r.IntN(len(names))]
-	at, again := slices.Index(d.Patterns, "!"+name), slices.Contains(d.Patterns, "!"+name+"**")
-	d.Patterns = slices.Clone(d.Patterns)
-	switch {
-	case again:
-		return
-	case at >= 0:
-		d.Patterns = slices.Delete(d.Patterns, at, at+1)
-	case d.Keys == nil || d.Keys([]byte(name)):
-		d.Patterns = append(d.Patterns, "!"+name+"**")
-	}
-	d.Keys, _ = rules.Selection(d.Patterns)
+const anyWindow = -1
+
+// readBy reports whether a detector on a window reads a key.
+func readBy(c *Config, window int, key []byte) bool {
+	return slices.ContainsFunc(c.Detectors, func(d series.DetectorConfig) bool {
+		return d.Ensemble == nil && (window == anyWindow || d.Window == window) && (d.Keys == nil || d.Keys(key))
+	})
 }
 
 // TestSettingsInSequence goes through several configurations, one after another and at times back, with a restart before each.
@@ -312,22 +369,20 @@ func TestSettingsInSequence(t *testing.T) {
 	}
 	replayed := 0
 	for try := range tries {
-		cfg := randomConfig(r)
-		cfg.DropMismatched = true
-		for i := range cfg.Dim {
-			cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
-		}
-		if !judges(try) && !slices.ContainsFunc(cfg.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble != nil }) {
+		cfg := sequenceConfig(r)
+		if !judges(try) {
 			for i := range cfg.Detectors {
 				d := &cfg.Detectors[i]
 				d.Threshold, d.Guard, d.Events, d.Shadow = nil, nil, nil, false
 			}
 		}
 		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
-		byPatterns(cfg, plainNames(w.log))
 		configs, trail := []*Config{cfg}, []string{"first"}
 		for len(configs) < 6 {
 			next, what := otherSettings(r, configs[len(configs)-1], cfg, 100*try+len(configs))
+			if r.IntN(4) == 0 {
+				next, what = withKeys(r, next, configs, w.log), what+"+keys"
+			}
 			if next.Check() != nil {
 				continue
 			}
@@ -380,6 +435,9 @@ func compareInSequence(t *testing.T, r *rand.Rand, w *world, configs []*Config, 
 		if at := firstOther(killed.refused, drained.refused); at >= 0 {
 			t.Fatal(said(fmt.Sprintf("refusal %d is %s, want %s", at, elem(killed.refused, at), elem(drained.refused, at))))
 		}
+		if !slices.Equal(killed.misplaced, drained.misplaced) {
+			t.Fatal(said(fmt.Sprintf("misplaced are %v, want %v", killed.misplaced, drained.misplaced)))
+		}
 		if killed.counts != drained.counts {
 			t.Fatal(said(fmt.Sprintf("counts are %v, want %v", killed.counts, drained.counts)))
 		}
@@ -400,35 +458,23 @@ func TestRemovedDetectorAfterACrash(t *testing.T) {
 	r := seedtest.New(t)
 	replayed := 0
 	for tries := 0; tries < 100; {
-		cfg := randomConfig(r)
-		if len(cfg.Detectors) < 2 || slices.ContainsFunc(cfg.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble != nil }) ||
-			slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil }) {
-			continue
-		}
-		tries++
-		cfg.DropMismatched = true
+		cfg := sequenceConfig(r)
 		cfg.Silence = 1 + r.Int64N(1500)
-		for i := range cfg.Dim {
-			cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
-		}
-		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
-		names := plainNames(w.log)
+		first := slices.IndexFunc(cfg.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble == nil })
 		for i := range cfg.Detectors {
 			d := &cfg.Detectors[i]
 			d.Threshold, d.Guard, d.Events, d.Shadow = nil, nil, nil, false
-			d.Keys, d.Patterns = nil, nil
-			for _, name := range names {
-				if i > 0 && r.IntN(3) > 0 {
-					d.Patterns = append(d.Patterns, "!"+name)
-				}
+			if d.Keys, d.Patterns = nil, nil; i != first {
+				randomKeys(r, d)
 			}
-			d.Keys, _ = rules.Selection(d.Patterns)
 		}
 		c := *cfg
-		c.Detectors = slices.Clone(c.Detectors)[1:]
-		if c.Check() != nil {
+		c.Detectors = cloneDetectors(c.Detectors)
+		if withoutDetector(&c, first); len(c.Detectors) == len(cfg.Detectors) {
 			continue
 		}
+		tries++
+		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
 		replayed += compareInSequence(t, r, w, []*Config{cfg, &c}, []string{"first", "removed detector"})
 	}
 	if replayed == 0 {
@@ -436,73 +482,49 @@ func TestRemovedDetectorAfterACrash(t *testing.T) {
 	}
 }
 
-// plainNames returns the keys of a log that a pattern can name.
-func plainNames(log []Sample) (names []string) {
-	for i := range log {
-		name := string(log[i].Key)
-		if !slices.Contains(names, name) && utf8.ValidString(name) && name != "" && !strings.ContainsAny(name, "*?!") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// byPatterns has the detectors that do not read all keys leave out those of names that they do not read, by patterns: a replay
-// knows which keys a removed detector has read by its patterns alone.
-func byPatterns(cfg *Config, names []string) {
-	for i := range cfg.Detectors {
-		d := &cfg.Detectors[i]
-		for _, name := range names {
-			if d.Keys != nil && !d.Keys([]byte(name)) {
-				d.Patterns = append(d.Patterns, "!"+name)
-			}
-		}
-		d.Keys, _ = rules.Selection(d.Patterns)
-	}
-}
-
-// TestKeysAfterACrash: a detector gets other patterns of the series that it reads, while the worker that is killed has records to
-// replay. These go to the series and windows that read them when they were live, as after a drain.
+// TestKeysAfterACrash: detectors get other patterns of the series that they read, once or several times, while the worker that is
+// killed has records to replay. These go to the series, windows and ensembles that read them when they were live, as after a drain.
 func TestKeysAfterACrash(t *testing.T) {
 	r := seedtest.New(t)
 	replayed := 0
-	for tries := 0; tries < 100; {
-		cfg := randomConfig(r)
-		if !alike(cfg) || slices.ContainsFunc(cfg.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble != nil }) ||
-			slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil }) {
-			continue
-		}
-		tries++
-		cfg.DropMismatched = true
-		cfg.Silence, cfg.Grouping, cfg.MaxKeys, cfg.TTL = 0, nil, 0, 0
-		cfg.Reading.MaxJump = 0
+	for range 100 {
+		cfg := sequenceConfig(r)
 		for i := range cfg.Detectors {
-			cfg.Detectors[i].Detector.(*fake).bins = nil
-		}
-		for i := range cfg.Dim {
-			cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
+			if r.IntN(3) > 0 {
+				randomKeys(r, &cfg.Detectors[i])
+			}
 		}
 		w := &world{cfg: cfg, log: randomLog(r, cfg, 200+r.IntN(400))}
-		names := plainNames(w.log)
-		if len(names) == 0 {
-			continue
+		configs, trail := []*Config{cfg}, []string{"first"}
+		for range 1 + r.IntN(4) {
+			configs, trail = append(configs, withKeys(r, configs[len(configs)-1], configs, w.log)), append(trail, "keys")
 		}
-		for i := range cfg.Detectors {
-			d := &cfg.Detectors[i]
-			d.Keys = nil
-			for _, name := range names {
-				if r.IntN(3) == 0 {
-					d.Patterns = append(d.Patterns, "!"+name)
-				}
-			}
-			d.Keys, _ = rules.Selection(d.Patterns)
-		}
-		c := *cfg
-		c.Detectors = slices.Clone(c.Detectors)
-		withKeys(r, &c, names)
-		replayed += compareInSequence(t, r, w, []*Config{cfg, &c}, []string{"first", "keys"})
+		replayed += compareInSequence(t, r, w, configs, trail)
 	}
 	if replayed == 0 {
 		t.Error("nothing was replayed")
 	}
+}
+
+// sequenceConfig returns a random configuration that others can follow.
+func sequenceConfig(r *rand.Rand) *Config {
+	cfg := randomConfig(r)
+	cfg.DropMismatched = true
+	for i := range cfg.Dim {
+		cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
+	}
+	return cfg
+}
+
+// cloneDetectors returns a copy of detectors and ensembles.
+func cloneDetectors(list []series.DetectorConfig) []series.DetectorConfig {
+	list = slices.Clone(list)
+	for i := range list {
+		if e := list[i].Ensemble; e != nil {
+			is := *e
+			is.Members = slices.Clone(e.Members)
+			list[i].Ensemble = &is
+		}
+	}
+	return list
 }

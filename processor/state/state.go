@@ -342,7 +342,7 @@ func compose(s *State) {
 	s.Suspects.readings = &s.readings
 	s.judge.watch = cfg.Watch
 	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
-	s.judge.learned = &s.learned
+	s.judge.learned, s.judge.decisions = &s.learned, s.Decisions.log
 	s.Rules = newRulings(s.dets, s.Decisions.log, &s.folder.tasks, at.turn, s.route)
 	s.mutes, s.learned = newMuteRules(s.Decisions.log, &s.folder.tasks), newLearnedRules(s.Decisions.log, &s.folder.tasks)
 	s.Grids = newGrids(cfg.Windows, s.sets, table)

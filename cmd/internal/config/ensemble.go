@@ -90,12 +90,12 @@ func (c *Config) addEnsembles(ks *state.Config) error {
 			m := &ks.Detectors[at]
 			canonical += fmt.Sprintf(";member=%q,%016x,%016x", name, m.Fingerprint, ks.Windows[m.Window].Fingerprint)
 		}
-		_, keys, err := keyPatterns(d.Keys)
+		patterns, keys, err := keyPatterns(d.Keys)
 		if err != nil {
 			return fmt.Errorf("%sKEYS: %w", DetectorPrefix(d.Name), err)
 		}
 		dc := &ks.Detectors[i]
-		*dc = series.DetectorConfig{Name: d.Name, Ensemble: e, Fields: d.Members, Keys: keys, Stride: 1,
+		*dc = series.DetectorConfig{Name: d.Name, Ensemble: e, Fields: d.Members, Keys: keys, Patterns: patterns, Stride: 1,
 			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(canonical)}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
 			return fmt.Errorf("%sTHRESHOLD: %w", DetectorPrefix(d.Name), err)

@@ -59,6 +59,16 @@ func TestEnsemble(t *testing.T) {
 	}
 }
 
+// TestKeysAreDecided: the state knows the patterns of KEYS of each detector, an ensemble too, and so decides on a change of them.
+func TestKeysAreDecided(t *testing.T) {
+	_, ks := stateOf(t, "KEYS", ensembleOf("ODRADEK_DETECTOR_X_KEYS=!a*", "ODRADEK_DETECTOR_BOTH_KEYS=b*,!bb")...)
+	for i, want := range [][]string{{"!a*"}, {"b*", "!bb"}, nil} {
+		if d := &ks.Detectors[i]; !slices.Equal(d.Patterns, want) || (d.Keys == nil) != (want == nil) {
+			t.Errorf("%s has the patterns %q, want %q", d.Name, d.Patterns, want)
+		}
+	}
+}
+
 // TestEnsembleOfAny: its threshold is fixed:1 unless another is set, and its members are judged although nothing else
 // uses their verdicts.
 func TestEnsembleOfAny(t *testing.T) {

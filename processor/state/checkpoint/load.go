@@ -93,7 +93,8 @@ func (l *Loader) RewriteHeld(k *series.Key) {
 // Unload removes a key, and returns the records of it that are in the changelog beside its head.
 func (l *Loader) Unload(k *series.Key) (stale []Record) {
 	stale = l.to.Records.Stale(k)
-	l.removeHeld(k)
+	l.to.Keys.Bytes -= k.Held.Bytes()
+	k.Held = nil
 	if k.Dropped {
 		l.LeftOut -= k.Size()
 	}
@@ -108,12 +109,6 @@ func (l *Loader) Unload(k *series.Key) (stale []Record) {
 func (l *Loader) forget(k *series.Key) {
 	l.drop(k)
 	l.to.Records.Forget(k)
-}
-
-// removeHeld removes the key's held samples.
-func (l *Loader) removeHeld(k *series.Key) {
-	l.to.Keys.Bytes -= k.Held.Bytes()
-	k.Held = nil
 }
 
 // dropped reports whether there is no room for a key.

@@ -200,7 +200,6 @@ func (l *Loader) find(name []byte, born int64, unread bool) *series.Key {
 // retainOrphans reports whether a key that no detector reads has anomalies to close;
 // one without is removed.
 func (l *Loader) retainOrphans(k *series.Key) bool {
-	l.removeHeld(k)
 	delete(l.mismatch, k)
 	if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
 		return true

@@ -87,6 +87,11 @@ type DetectorReading struct {
 	Name                string
 	Window, Fingerprint uint64
 	Keys                []string `json:",omitempty"` // patterns of the series that it reads; none: all
+	Rows                int      `json:",omitempty"` // of the window that it needs
+	// Members are those of an ensemble, which is on no window and reads the series that they all read, too; none: it is a method.
+	Members []string `json:",omitempty"`
+	// Replaces: the ensemble makes the anomalies of its members' scores, unless it is in shadow mode.
+	Replaces bool `json:",omitempty"`
 }
 
 // SameDecoding reports whether two readings make the same samples of each record.
@@ -107,13 +112,8 @@ func (r *Reading) Detector(name string) *DetectorReading {
 	return nil
 }
 
-// OtherKeys reports whether a detector of both readings reads other series in each, as far as their patterns say.
-func (r *Reading) OtherKeys(o *Reading) bool {
-	return slices.ContainsFunc(r.Detectors, func(d DetectorReading) bool {
-		was := o.Detector(d.Name)
-		return was != nil && !slices.Equal(was.Keys, d.Keys)
-	})
-}
+// Ensemble reports whether the detector is an ensemble.
+func (d *DetectorReading) Ensemble() bool { return len(d.Members) > 0 }
 
 // Several reports whether a record may be several samples.
 func (r *Reading) Several() bool { return r.Series || r.Readings != "" }

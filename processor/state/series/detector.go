@@ -33,7 +33,8 @@ type Setup struct {
 	Size, Most detectors.Outputs
 	Params     detectors.Words
 
-	// The reading in force has no such detector, or not on this window, or no such window: they take no samples yet.
+	// The reading in force has no such detector, or not on this window, or no such window: they take no samples yet. Those of an
+	// ensemble hold for the score that Apply judges next.
 	Absent, WindowAbsent bool
 	// The reading in force has the detector, or its window, for other series than the configuration: these report those that
 	// it does not read yet. nil: none.
@@ -56,6 +57,9 @@ type Setup struct {
 	Replays  bool                 // a state depends on the results of each task, so a replay scores it again
 	Summary  *detectors.BinParams // of what leaves its window; nil: none
 }
+
+// Skips reports whether the detector takes no samples of a key yet, under the reading in force.
+func (d *Setup) Skips(key []byte) bool { return d.Absent || d.Unread != nil && d.Unread(key) }
 
 // NewSetup derives the setup of the detector at index in the configuration, on a window of
 // dim columns. MinRows is 0 if it never scores, or would make tasks that are refused.

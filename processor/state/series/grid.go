@@ -195,6 +195,20 @@ func (k *Series) GridOpen(i int) (start int64, open bool) {
 	return start, true
 }
 
+// joinStride has all detectors of the i-th window, of a grid, score the stride that is open when it ends, also those that
+// did not read the series when its samples came: they are in the tables of the window. word is the offset of the last one.
+func (k *Series) joinStride(i int, word uint64) {
+	w, sw := &k.Windows[i], &k.Set.Windows[i]
+	if w.Rows == 0 {
+		return
+	}
+	for j := range sw.Detectors {
+		d := &sw.Detectors[j]
+		k.Progress[d.Place].Fresh = 1
+		w.Fresh(sw, d)[0] = word
+	}
+}
+
 // ClosesAt reports whether one of the series' grids has a window that ends at a time.
 func (k *Series) ClosesAt(end int64) bool {
 	for i := range k.Windows {
@@ -202,19 +216,6 @@ func (k *Series) ClosesAt(end int64) bool {
 			if start, open := k.GridOpen(i); open && g.End(start) == end {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-// Closed reports whether the watermark has passed the stride of a grid that a time is in.
-func (set *Set) Closed(time, watermark int64) bool {
-	if set == nil || watermark <= time {
-		return false
-	}
-	for i := range set.Windows {
-		if g := set.Windows[i].Grid; g != nil && g.End(g.Start(time)) <= watermark {
-			return true
 		}
 	}
 	return false

@@ -183,6 +183,9 @@ func (d *Reader) Progress(k *Series) {
 			return
 		}
 		for i := range k.Set.Windows {
+			if sw := &k.Set.Windows[i]; sw.Grid != nil && sw.Fingerprint == window && len(fresh) > 0 {
+				k.joinStride(i, fresh[0])
+			}
 			for j := range k.Set.Windows[i].Detectors {
 				det := &k.Set.Windows[i].Detectors[j]
 				if NameHash(det.Name) != name {
@@ -198,7 +201,9 @@ func (d *Reader) Progress(k *Series) {
 					d.Fail()
 				default:
 					m := &k.Progress[det.Place]
-					m.Carry = carry
+					if m.Carry = carry; det.Grid != nil {
+						break
+					}
 					if m.Fresh = int32(len(fresh)); m.Fresh > 0 && k.Windows[i].slab != nil {
 						copy(k.Windows[i].Fresh(&k.Set.Windows[i], det), fresh)
 					}
