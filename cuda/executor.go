@@ -68,7 +68,7 @@ func Open(o Options) (*Executor, error) {
 	e.running.Wait()
 	if err := errors.Join(faults...); err != nil {
 		_ = e.Close()
-		return nil, err
+		return nil, fmt.Errorf("cuda: %w", err)
 	}
 	for _, d := range e.devices {
 		if n := d.Stats().Shared; n > 0 && (memories.least == 0 || n < memories.least) {

@@ -72,7 +72,7 @@ func (p *BinParams) Defaults() error {
 			*v = preset
 		}
 		if *v < 1 || *v > most {
-			faults = append(faults, fmt.Errorf("bins: %s is %d, use 1 to %d", name, *v, most))
+			faults = append(faults, fmt.Errorf("detectors: bins: %s is %d, use 1 to %d", name, *v, most))
 		}
 	}
 	check("dimension", &p.Dim, 0, 1<<16)
@@ -83,7 +83,7 @@ func (p *BinParams) Defaults() error {
 		p.Decay = 0.9
 	}
 	if !(p.Decay > 0 && p.Decay < 1) {
-		faults = append(faults, fmt.Errorf("bins: decay is %v, use a number above 0 and below 1", p.Decay))
+		faults = append(faults, fmt.Errorf("detectors: bins: decay is %v, use a number above 0 and below 1", p.Decay))
 	}
 	return errors.Join(faults...)
 }

@@ -105,7 +105,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	}
 	if err != nil {
 		c.closeLanes()
-		return nil, fmt.Errorf("cuda: start %s: %w", o.Program, err)
+		return nil, fmt.Errorf("child: start %s: %w", o.Program, err)
 	}
 	go func() { // ends with the process
 		err := c.cmd.Wait()
@@ -132,7 +132,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 		if s := c.stderr.last(); s != "" {
 			err = fmt.Errorf("%w (%s)", err, s)
 		}
-		return nil, fmt.Errorf("cuda: device %d: %w", device, err)
+		return nil, fmt.Errorf("child: device %d: %w", device, err)
 	}
 	c.Info = r.info()
 	c.ready = time.Now()
@@ -184,7 +184,7 @@ func (c *Process) end(patience time.Duration) error {
 	case <-c.gone:
 		return nil
 	case <-time.After(goneTimeout):
-		return fmt.Errorf("cuda: child %d does not end", c.cmd.Process.Pid)
+		return fmt.Errorf("child: process %d does not end", c.cmd.Process.Pid)
 	}
 }
 

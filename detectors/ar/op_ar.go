@@ -90,7 +90,7 @@ func New(p OpParams) (detectors.Detector, error) {
 		faults = append(faults, fmt.Errorf("%d samples before a score: use 0 for the default, or up to the memory of %d", p.MinPoints, p.Memory))
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: ar: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("ar: %w", errors.Join(faults...))
 	}
 	p.MinPoints = cmp.Or(p.MinPoints, min(8*p.Order, p.Memory))
 	d := &detector{detectors.Steady{Least: p.Order + 1}, make(detectors.Words, 4), p}
@@ -260,7 +260,7 @@ func cost(r *detectors.Rows) int {
 func compare(r *detectors.Rows, got, want detectors.Result) error {
 	faults := []error{detectors.CompareScores(got.Scores, want.Scores, 1e-5, 1e-4)}
 	if len(got.Next) != len(want.Next) || len(got.Detail) != len(want.Detail) {
-		return errors.Join(append(faults, fmt.Errorf("detectors: %d words of state and %d of detail where the definition leaves %d and %d",
+		return errors.Join(append(faults, fmt.Errorf("ar: %d words of state and %d of detail where the definition leaves %d and %d",
 			len(got.Next), len(got.Detail), len(want.Next), len(want.Detail)))...)
 	}
 	n := len(want.Next) / r.Dim
@@ -268,12 +268,12 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 		g, w := got.Next[c*n:(c+1)*n], want.Next[c*n:(c+1)*n]
 		faults = append(faults, detectors.CompareScores(g[Header:].F32(), w[Header:].F32(), 1e-5, 1e-5))
 		if g[0] != w[0] {
-			faults = append(faults, fmt.Errorf("detectors: %d samples are learnt where the definition has %d", g[0], w[0]))
+			faults = append(faults, fmt.Errorf("ar: %d samples are learnt where the definition has %d", g[0], w[0]))
 		}
 		sigma := math.Sqrt(w.Float64(4))
 		for i, abs := range []float64{1e-9 * sigma, 0, 1e-12} { // mean, variance, mean square of innovations
 			if a, b := g.Float64(2+2*i), w.Float64(2+2*i); !(math.Abs(a-b) <= 1e-6*math.Abs(b)+abs) {
-				faults = append(faults, fmt.Errorf("detectors: word %d of the state is %v, the definition leaves %v", 2+2*i, a, b))
+				faults = append(faults, fmt.Errorf("ar: word %d of the state is %v, the definition leaves %v", 2+2*i, a, b))
 			}
 		}
 		gd, wd := got.Detail.F32(), want.Detail.F32()

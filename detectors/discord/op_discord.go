@@ -178,7 +178,7 @@ func New(p Params) (detectors.Detector, error) {
 			p.MinPoints, 2*p.MaxLength)
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: discord: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("discord: %w", errors.Join(faults...))
 	}
 	d := &detector{make(detectors.Words, paramHeader), p, p.lengths()}
 	d.params.SetInt(paramK, p.K)

@@ -227,7 +227,7 @@ func NewTop(p TopParams) (detectors.Detector, error) {
 		fault("the precision is %d bits, use 32 or 64", p.Precision)
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: discords: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("discord: discords: %w", errors.Join(faults...))
 	}
 	d := &topDetector{params: make(detectors.Words, paramCount), p: p}
 	flat, rows := 0, p.Window
@@ -496,10 +496,10 @@ func topCost(r *detectors.Rows) int {
 func compareTop(r *detectors.Rows, got, want detectors.Result) error {
 	s := of(r.Params)
 	if len(got.Detail) != len(want.Detail) {
-		return fmt.Errorf("detectors: %d words of discords where the definition gives %d", len(got.Detail), len(want.Detail))
+		return fmt.Errorf("discord: %d words of discords where the definition gives %d", len(got.Detail), len(want.Detail))
 	}
 	if len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
-		return fmt.Errorf("detectors: %d scores and a carry of %d words where the definition gives %d and %d", len(got.Scores), len(got.Next),
+		return fmt.Errorf("discord: %d scores and a carry of %d words where the definition gives %d and %d", len(got.Scores), len(got.Next),
 			len(want.Scores), len(want.Next))
 	}
 	var faults []error
@@ -513,7 +513,7 @@ func compareTop(r *detectors.Rows, got, want detectors.Result) error {
 			case g[2] == w[2] && (g[2] == detectors.NoRow || near(a, b, m, s.k)):
 				continue
 			case profile == nil && (g[2] == detectors.NoRow || w[2] == detectors.NoRow || !near(a, b, m, s.k)):
-				faults = append(faults, fmt.Errorf("detectors: discord %d of length %d is %d at %v, the definition has %d at %v",
+				faults = append(faults, fmt.Errorf("discord: discord %d of length %d is %d at %v, the definition has %d at %v",
 					rank+1, m, int32(g[2]), a, int32(w[2]), b))
 			}
 			if g[2] == detectors.NoRow {
@@ -525,7 +525,7 @@ func compareTop(r *detectors.Rows, got, want detectors.Result) error {
 				profile = &p
 			}
 			if at := int(g[2]) - from; at < 0 || at >= len(profile.Distance) || !near(a, profile.Distance[at], m, s.k) {
-				faults = append(faults, fmt.Errorf("detectors: discord %d of length %d, %d at %v, is none", rank+1, m, int32(g[2]), a))
+				faults = append(faults, fmt.Errorf("discord: discord %d of length %d, %d at %v, is none", rank+1, m, int32(g[2]), a))
 			}
 		}
 	}
@@ -537,7 +537,7 @@ func compareTop(r *detectors.Rows, got, want detectors.Result) error {
 	own.Detail, own.Scores, own.Next = got.Detail, make([]float32, len(got.Scores)), make(detectors.Words, len(got.Next))
 	s.setOutputs(&own)
 	if !slices.Equal(own.Next, got.Next) {
-		faults = append(faults, errors.New("detectors: the carry does not follow from the discords"))
+		faults = append(faults, errors.New("discord: the carry does not follow from the discords"))
 	}
 	return errors.Join(append(faults, detectors.CompareScores(got.Scores, own.Scores, 0, 1e-6))...)
 }

@@ -174,7 +174,7 @@ func New(p Params) (detectors.Detector, error) {
 		fault("%d points before a score are too few or too many: use 2k = %d to the window, or 0 for the default", p.MinPoints, 2*p.K)
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("knn: %w", errors.Join(faults...))
 	}
 	p.MinPoints = least
 	rows := p.MinPoints + p.Embed - 1
@@ -607,11 +607,11 @@ func cost(r *detectors.Rows) int {
 // compare requires the definition's neighbours.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	if len(got.Detail) != len(want.Detail) {
-		return fmt.Errorf("detectors: %d neighbours where the definition gives %d", len(got.Detail), len(want.Detail))
+		return fmt.Errorf("knn: %d neighbours where the definition gives %d", len(got.Detail), len(want.Detail))
 	}
 	for i, w := range want.Detail {
 		if g := got.Detail[i]; g != w {
-			return fmt.Errorf("detectors: neighbour %d is %d, the definition gives %d", i, g, w)
+			return fmt.Errorf("knn: neighbour %d is %d, the definition gives %d", i, g, w)
 		}
 	}
 	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)

@@ -56,7 +56,7 @@ func NewModel(s Reference) (*detectors.Model, error) {
 	}
 	if s.Dim < 1 || s.Dim > math.MaxUint16 || s.Embed < 1 || s.Embed > maxEmbed {
 		fault("points of %d rows of %d values, use 1 to %d rows of 1 to %d", s.Embed, s.Dim, maxEmbed, math.MaxUint16)
-		return nil, fmt.Errorf("detectors: knn model: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("knn: model: %w", errors.Join(faults...))
 	}
 	if s.ZNorm && s.Embed < 3 {
 		fault("points of %d rows are all alike when normalised: use an embedding of at least 3", s.Embed)
@@ -104,7 +104,7 @@ func NewModel(s Reference) (*detectors.Model, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: knn model: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("knn: model: %w", errors.Join(faults...))
 	}
 	if s.ZNorm && s.Wide {
 		normalise(w[at:].F64(), width, s.Dim)
@@ -135,7 +135,7 @@ func normalise[F float32 | float64](points []F, width, dim int) {
 // uses one core: the set, whose content is its identity, is the same on every host.
 func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (detectors.Modelled, error) {
 	if v.Bool(detectors.TumblingParam) {
-		return nil, errors.New("detectors: knn: whole windows (TUMBLING) are not judged by a reference set")
+		return nil, errors.New("knn: whole windows (TUMBLING) are not judged by a reference set")
 	}
 	ref := Reference{Dim: dim, Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM")}
 	width := dim * ref.Embed
@@ -147,11 +147,11 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 	n := len(ref.Points) / width
 	switch {
 	case n == 0:
-		return nil, fmt.Errorf("detectors: knn: no %d successive rows of the reference set are without missing values", ref.Embed)
+		return nil, fmt.Errorf("knn: no %d successive rows of the reference set are without missing values", ref.Embed)
 	case outliers >= n:
-		return nil, fmt.Errorf("detectors: knn: %d outliers of a reference set of %d points, use fewer", outliers, n)
+		return nil, fmt.Errorf("knn: %d outliers of a reference set of %d points, use fewer", outliers, n)
 	case n > MaxWindow:
-		return nil, fmt.Errorf("detectors: knn: a reference set of %d points, use %d at most", n, MaxWindow)
+		return nil, fmt.Errorf("knn: a reference set of %d points, use %d at most", n, MaxWindow)
 	}
 	if outliers > 0 {
 		algorithm := Algorithms[slices.IndexFunc(Algorithms, func(w Algorithm) bool { return w.Name == "SolvingSet" })]
@@ -162,7 +162,7 @@ func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (det
 		}
 		top, err := algorithm.Find(x, width, TopParams{N: outliers, K: v.Int("K"), Self: v.Bool("INCLUDE_SELF")})
 		if err != nil {
-			return nil, fmt.Errorf("detectors: %w", err)
+			return nil, fmt.Errorf("knn: %w", err)
 		}
 		ref.Points, ref.Cut = top.Reference(ref.Points, width)
 	}
@@ -267,7 +267,7 @@ func NewByModel(p ModelParams) (*ModelDetector, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("knn: %w", errors.Join(faults...))
 	}
 	d.p = Params{K: p.K, Embed: d.model.embed, IncludeSelf: p.IncludeSelf, Neighbours: p.Neighbours, ZNorm: d.model.znorm}
 	d.params = make(detectors.Words, paramCount)

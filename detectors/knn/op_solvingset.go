@@ -229,7 +229,7 @@ func NewSolvingSet(p SolvingSetParams) (detectors.Detector, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: solvingset: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("knn: solvingset: %w", errors.Join(faults...))
 	}
 	d := &setDetector{
 		Steady: detectors.Steady{Least: p.MinPoints + p.Embed, From: p.Embed - 1},
@@ -424,11 +424,11 @@ func setCost(r *detectors.Rows) int {
 // compareSet requires the same model.
 func compareSet(_ *detectors.Rows, got, want detectors.Result) error {
 	if len(got.Next) != len(want.Next) {
-		return fmt.Errorf("detectors: a model of %d words where the definition gives %d", len(got.Next), len(want.Next))
+		return fmt.Errorf("knn: a model of %d words where the definition gives %d", len(got.Next), len(want.Next))
 	}
 	for i, w := range want.Next {
 		if g := got.Next[i]; g != w {
-			return fmt.Errorf("detectors: word %d of the model is %#x, the definition gives %#x", i, g, w)
+			return fmt.Errorf("knn: word %d of the model is %#x, the definition gives %#x", i, g, w)
 		}
 	}
 	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)

@@ -118,7 +118,7 @@ func NewTopN(p TopNParams) (detectors.Detector, error) {
 		fault("top is %d points, use 1 to %d", p.Top, MaxTopNWindow)
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: topn: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("knn: topn: %w", errors.Join(faults...))
 	}
 	rows := min(p.Window, max(topnMinPoints, 2*p.K)) + p.Embed - 1
 	if p.Tumbling {

@@ -180,7 +180,7 @@ func New(p OpParams) (detectors.Detector, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: lof: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("lof: %w", errors.Join(faults...))
 	}
 	d.params.SetInt(paramK, p.K)
 	d.params.SetInt(paramEmbed, p.Embed)

@@ -179,7 +179,7 @@ func New(p OpParams) (detectors.Detector, error) {
 		fault("the variance is %v, use 1e-30 to 1e30", p.Variance)
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: scan: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("scan: %w", errors.Join(faults...))
 	}
 	d := &detector{params: make(detectors.Words, paramCount), p: p}
 	for i, v := range []int{p.Columns, p.Cells / p.Columns, int(p.Model), p.Top, p.MaxRows, p.MaxColumns, p.Replicates, p.Seed} {
@@ -413,7 +413,7 @@ func cost(r *detectors.Rows) int {
 // exact sums by the same function. The score is rounded from them.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	if !slices.Equal(got.Detail, want.Detail) {
-		return fmt.Errorf("detectors: the regions are %v, the definition has %v", got.Detail, want.Detail)
+		return fmt.Errorf("scan: the regions are %v, the definition has %v", got.Detail, want.Detail)
 	}
 	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
 }

@@ -110,7 +110,7 @@ func New(p OpParams) (detectors.Detector, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: season: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("season: %w", errors.Join(faults...))
 	}
 	if p.Offsets.Len() == 0 {
 		p.Offsets = Table(nil).Append(0, 0)
@@ -247,14 +247,14 @@ func cost(r *detectors.Rows) int {
 func compare(r *detectors.Rows, got, want detectors.Result) error {
 	faults := []error{detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-5)}
 	if len(got.Next) != len(want.Next) || len(got.Detail) != len(want.Detail) {
-		return errors.Join(append(faults, fmt.Errorf("detectors: %d words of state and %d of detail where the definition leaves %d and %d",
+		return errors.Join(append(faults, fmt.Errorf("season: %d words of state and %d of detail where the definition leaves %d and %d",
 			len(got.Next), len(got.Detail), len(want.Next), len(want.Detail)))...)
 	}
 	faults = append(faults, detectors.CompareScores(got.Detail.F32(), want.Detail.F32(), 1e-6, 1e-5))
 	p := Params{Bins: r.Params.Int(paramBins), Memory: r.Params.Int(paramMemory)}
 	for c := range r.Dim - 1 {
 		if err := p.Compare(got.Next[c*p.Words():][:p.Words()], want.Next[c*p.Words():][:p.Words()], 1e-9); err != nil {
-			faults = append(faults, fmt.Errorf("detectors: value %d: %w", c, err))
+			faults = append(faults, fmt.Errorf("season: value %d: %w", c, err))
 		}
 	}
 	return errors.Join(faults...)

@@ -57,7 +57,7 @@ type flatline struct {
 // value and the last one, rounded to float32.
 func NewFlatline(tolerance float64) (detectors.Detector, error) {
 	if !(tolerance >= 0 && tolerance <= math.MaxFloat32) {
-		return nil, fmt.Errorf("detectors: flatline: tolerance is %v, use 0 or a positive number", tolerance)
+		return nil, fmt.Errorf("simple: flatline: tolerance is %v, use 0 or a positive number", tolerance)
 	}
 	return &flatline{detectors.Steady{Least: 1}, detectors.WordsOf([]float32{float32(tolerance)})}, nil
 }

@@ -58,7 +58,7 @@ type zscore struct {
 // covers its own sample.
 func NewZScore(window int) (detectors.Detector, error) {
 	if window < 3 || window > 1<<24 {
-		return nil, fmt.Errorf("detectors: zscore: window is %d, use 3 to %d", window, 1<<24)
+		return nil, fmt.Errorf("simple: zscore: window is %d, use 3 to %d", window, 1<<24)
 	}
 	return &zscore{detectors.Steady{Least: window}, detectors.Words{uint32(window)}}, nil
 }

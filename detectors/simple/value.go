@@ -47,7 +47,7 @@ type value struct {
 // NaN. There is no carry.
 func NewValue(window int, below bool) (detectors.Detector, error) {
 	if window < 1 || window > 1<<16 {
-		return nil, fmt.Errorf("detectors: value: window is %d, use 1 to %d", window, 1<<16)
+		return nil, fmt.Errorf("simple: value: window is %d, use 1 to %d", window, 1<<16)
 	}
 	words := detectors.Words{0, uint32(window)}
 	if below {

@@ -82,7 +82,7 @@ const header = 6
 func NewIKA(p IKAOpParams) (detectors.Detector, error) {
 	sp := Params{Window: p.Window, Rank: p.Rank, Krylov: p.Krylov, Gamma: p.Gamma, Steps: p.PowerSteps, Epsilon: p.Epsilon}
 	if err := sp.Defaults(); err != nil {
-		return nil, fmt.Errorf("detectors: ikasst: %w", err)
+		return nil, fmt.Errorf("sst: ikasst: %w", err)
 	}
 	sp.A0 = Start(p.Seed, sp.Window)
 	params := make(detectors.Words, header, header+len(sp.A0))

@@ -77,7 +77,7 @@ type svdDetector struct {
 func NewSVD(p SVDOpParams) (detectors.Detector, error) {
 	sp := SVDParams(p)
 	if err := sp.Defaults(); err != nil {
-		return nil, fmt.Errorf("detectors: svdsst: %w", err)
+		return nil, fmt.Errorf("sst: svdsst: %w", err)
 	}
 	params := detectors.Words{uint32(sp.Window), uint32(sp.Rank), uint32(sp.Gamma), math.Float32bits(float32(sp.Negligible))}
 	from, to := sp.About(0)
@@ -178,7 +178,7 @@ func svdCost(r *detectors.Rows) int {
 func compareSVD(r *detectors.Rows, got, want detectors.Result) error {
 	const tol = 1e-5
 	if len(got.Next) != 0 {
-		return fmt.Errorf("detectors: a carry of %d numbers, svdsst leaves none", len(got.Next))
+		return fmt.Errorf("sst: a carry of %d numbers, svdsst leaves none", len(got.Next))
 	}
 	quick := detectors.CompareScores(got.Scores, want.Scores, tol, 0)
 	if quick == nil || len(got.Scores) != len(want.Scores) {

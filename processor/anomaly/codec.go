@@ -9,7 +9,7 @@ import (
 )
 
 // ErrCorrupt is the error for bytes that Append has not written.
-var ErrCorrupt = errors.New("events: the bytes are no state of an anomaly")
+var ErrCorrupt = errors.New("anomaly: the bytes are no state of an anomaly")
 
 // Append encodes s: one byte if it is idle and has no group.
 func (s *State) Append(b []byte) []byte {

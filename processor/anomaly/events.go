@@ -28,7 +28,7 @@ const (
 func (r *Rule) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("events: "+format, args...))
+		errs = append(errs, fmt.Errorf("anomaly: "+format, args...))
 	}
 	if r.OpenAfter < 1 || r.OpenAfter > most {
 		bad("%d samples to open, use 1 to %d", r.OpenAfter, most)

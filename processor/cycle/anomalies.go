@@ -21,7 +21,7 @@ var bandIndex = func() (index [256]uint8) {
 	for s := range index {
 		i := slices.Index(output.SeverityBands, threshold.Band(uint8(s)))
 		if i < 0 {
-			panic("processor: the anomaly schema lacks the band " + threshold.Band(uint8(s)))
+			panic("cycle: the anomaly schema lacks the band " + threshold.Band(uint8(s)))
 		}
 		index[s] = uint8(i)
 	}
@@ -91,7 +91,7 @@ func (w *Writer) writeAnomaly(to Output, p *Payload, ms int64, a *output.Anomaly
 		a.Expected, a.Actual, a.Contribution = nil, nil, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("processor: an anomaly of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
+		return 0, fmt.Errorf("cycle: an anomaly of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
 			len(w.value), t.Name, err)
 	}
 	return len(w.value) + len(a.Key) + 12, nil

@@ -197,7 +197,7 @@ func writeCopies(to Output, truncate bool) func(*Writer, *Payload, *state.State,
 				return err
 			})
 			if err != nil {
-				return bytes, fmt.Errorf("processor: %s/%d: write to %s: %w; raise its max.message.bytes", w.tp.Topic, w.tp.Partition, t.Name, err)
+				return bytes, fmt.Errorf("cycle: %s/%d: write to %s: %w; raise its max.message.bytes", w.tp.Topic, w.tp.Partition, t.Name, err)
 			}
 			bytes += len(r.key) + len(r.value) + 256
 		}

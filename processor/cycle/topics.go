@@ -87,11 +87,11 @@ func LookupTopic(ctx context.Context, admin *kafka.Admin, name, setting string, 
 	infos, err := admin.Topics(ctx, name)
 	switch {
 	case err != nil:
-		return Topic{}, fmt.Errorf("processor: topic %q (%s): %w", name, setting, err)
+		return Topic{}, fmt.Errorf("cycle: topic %q (%s): %w", name, setting, err)
 	case !infos[name].Authorized:
-		return Topic{}, fmt.Errorf("processor: topic %q (%s) may not be described: allow the worker Describe and Write on it", name, setting)
+		return Topic{}, fmt.Errorf("cycle: topic %q (%s) may not be described: allow the worker Describe and Write on it", name, setting)
 	case !infos[name].Exists:
-		return Topic{}, fmt.Errorf("processor: topic %q (%s) does not exist: create it or set ODRADEK_CREATE_TOPICS=true", name, setting)
+		return Topic{}, fmt.Errorf("cycle: topic %q (%s) does not exist: create it or set ODRADEK_CREATE_TOPICS=true", name, setting)
 	}
 	t := Topic{Name: name, Partitions: infos[name].Partitions, BatchBytes: maxBytes}
 	if conf, err := admin.TopicConfig(ctx, name); err == nil {
@@ -107,7 +107,7 @@ func (t *Topic) holds(spec *TopicSpec) error {
 	if t.Name == "" || t.BatchBytes >= spec.LargestRecord {
 		return nil
 	}
-	return fmt.Errorf("processor: topic %q (ODRADEK_%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
+	return fmt.Errorf("cycle: topic %q (ODRADEK_%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
 		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or %s", t.Name, spec.Setting, t.BatchBytes, spec.Holds,
 		spec.LargestRecord, spec.Fix)
 }

@@ -154,7 +154,7 @@ func (w *Writer) writeScores(p *Payload, s *state.State, work *metrics.Work, now
 		n, e := w.writeScore(b, ms, row, name)
 		if e != nil {
 			// A series key is bounded, so this is a topic with a tiny limit.
-			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", n, t.Name, e)
+			err = fmt.Errorf("cycle: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", n, t.Name, e)
 			break
 		}
 		bytes += n + len(name) + 12
@@ -219,7 +219,7 @@ func (w *Writer) writeBlocks(p *Payload, s *state.State, _ *metrics.Work, now ti
 			return b.Append(now.UnixMilli(), key, row.Data, h)
 		})
 		if err != nil {
-			return bytes, fmt.Errorf("processor: a block of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
+			return bytes, fmt.Errorf("cycle: a block of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
 				len(row.Data), t.Name, err)
 		}
 		bytes += len(key) + len(row.Data) + blockHeaders/16

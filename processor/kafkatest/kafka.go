@@ -324,7 +324,7 @@ func formatted(ctx context.Context, jvm, jars, version string) (string, error) {
 			}
 		}
 		if out, err := exec.CommandContext(ctx, jvm, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("formatting: %w: %.1000s", err, out)
+			return fmt.Errorf("kafkatest: formatting: %w: %.1000s", err, out)
 		}
 		return nil
 	})

@@ -71,7 +71,7 @@ func (x *groupIndex) Remove(name string, g *anomaly.Group) {
 	at, there := slices.BinarySearchFunc(list, g, groupEntry.compare)
 	switch {
 	case !there:
-		panic("groups: a group that nothing remembers is forgotten")
+		panic("state: a group that nothing remembers is forgotten")
 	case list[at].n > 1:
 		list[at].n--
 	case len(list) == 1:

@@ -18,7 +18,7 @@ func (m *marks) Last() *checkpoint.Floor { return &m.list[len(m.list)-1] }
 func (m *marks) At(offset int64) checkpoint.Floor {
 	i := m.search(offset)
 	if m.list[i].Offset != offset {
-		panic(fmt.Sprintf("undo: no mark at %d", offset))
+		panic(fmt.Sprintf("state: no mark at %d", offset))
 	}
 	return m.list[i]
 }

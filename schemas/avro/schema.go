@@ -102,7 +102,7 @@ func parseSchema(text string, references ...string) (*node, error) {
 	p := &schemaParser{names: map[string]*node{}}
 	for _, r := range references {
 		if _, err := p.text(r); err != nil {
-			return nil, fmt.Errorf("reference: %w", err)
+			return nil, fmt.Errorf("avro: reference: %w", err)
 		}
 	}
 	root, err := p.text(text)

@@ -81,7 +81,7 @@ func local(name, text string) *schemas.Schema {
 func Check(name string, m schemas.Mapping, schema *schemas.Schema) []error {
 	f, err := of(name, schema)
 	if err != nil {
-		return []error{fmt.Errorf("schemas: %w", err)}
+		return []error{fmt.Errorf("formats: %w", err)}
 	}
 	return f.Check(m, schema)
 }

@@ -75,7 +75,7 @@ func (b *Bench) Backtest(ctx context.Context) ([]testbed.Row, error) {
 		}
 		rate := backtestRate.FindStringSubmatch(out)
 		if rate == nil {
-			return testbed.Row{}, fmt.Errorf("backtest: no rate in %q", out)
+			return testbed.Row{}, fmt.Errorf("fleet: backtest: no rate in %q", out)
 		}
 		v, err := strconv.ParseFloat(rate[2], 64)
 		r := testbed.NewRow(name, v, "rows/s")

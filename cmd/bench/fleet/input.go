@@ -211,7 +211,7 @@ func (b *Bench) pace(ctx context.Context, f *fleetInput, hi int, rate float64, s
 			}
 			n += owed
 			if err := w.flush(context.WithoutCancel(ctx)); err != nil {
-				return fmt.Errorf("generate: %w", err)
+				return fmt.Errorf("fleet: generate: %w", err)
 			}
 			sent.Add(owed)
 		}

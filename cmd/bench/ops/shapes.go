@@ -230,7 +230,7 @@ func shapeNamed(name string) shape {
 			return s
 		}
 	}
-	panic("bench: no shape is named " + name)
+	panic("ops: no shape is named " + name)
 }
 
 // latencyShape is IKA-SST of every sample.

@@ -65,7 +65,7 @@ func (b *Bench) franzPace(ctx context.Context, in *testbed.Input) (testbed.Pace,
 	}
 	r, err := testbed.Steady(ticks, 0.2, 0.95)
 	if err == nil {
-		b.Say("franz-go: %v", r)
+		b.Say("worker: franz-go: %v", r)
 	}
 	return r, err
 }
@@ -149,7 +149,7 @@ func franzLoop(ctx context.Context, args []string, out io.Writer) error {
 			return *p
 		}
 		if !ok {
-			return errors.New("franz-go: a transaction was not committed")
+			return errors.New("worker: franz-go: a transaction was not committed")
 		}
 		committed += open
 		fmt.Fprintln(out, committed)
@@ -174,7 +174,7 @@ func newFranzWorker() (*franzWorker, error) {
 
 func (w *franzWorker) score(r *kgo.Record) ([]byte, error) {
 	if len(r.Value) < 5 {
-		return nil, errors.New("franz-go: a record without framing")
+		return nil, errors.New("worker: franz-go: a record without framing")
 	}
 	native, _, err := w.in.NativeFromBinary(r.Value[5:])
 	if err != nil {

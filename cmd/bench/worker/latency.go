@@ -139,7 +139,7 @@ func (b *Bench) generateAt(ctx context.Context, in *testbed.Input, mix *testbed.
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("generate: %w", err)
+			return fmt.Errorf("worker: generate: %w", err)
 		}
 		for _, p := range parts {
 			p.Reset()

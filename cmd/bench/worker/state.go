@@ -108,7 +108,7 @@ func (b *Bench) memoryOf(ctx context.Context, keys int, profile string) (m memor
 // marks, snapshots and commits are, because undo and dirty queues take memory.
 func memoryChild(args []string, out io.Writer) error {
 	if len(args) != 2 {
-		return errors.New("memory: arguments: keys, folder for a profile")
+		return errors.New("worker: memory: arguments: keys, folder for a profile")
 	}
 	keys, err := strconv.Atoi(args[0])
 	if err != nil {

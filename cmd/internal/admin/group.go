@@ -96,7 +96,7 @@ func (s *Group) find(ctx context.Context) error {
 	}
 	if s.o.Topic != "" {
 		if !slices.Contains(topics, s.o.Topic) {
-			return fmt.Errorf("state: %q is none of the group's topics %s", s.o.Topic, strings.Join(topics, ", "))
+			return fmt.Errorf("admin: %q is none of the group's topics %s", s.o.Topic, strings.Join(topics, ", "))
 		}
 		topics = []string{s.o.Topic}
 	}
@@ -106,11 +106,11 @@ func (s *Group) find(ctx context.Context) error {
 	}
 	infos, err := s.client.Topics(ctx, all...)
 	if err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	for _, t := range topics {
 		if !infos[t].Exists {
-			return fmt.Errorf("state: topic %q does not exist, or may not be described", t)
+			return fmt.Errorf("admin: topic %q does not exist, or may not be described", t)
 		}
 		s.counts[t] = infos[t].Partitions
 		s.logs[t] = infos[s.c.ChangelogTopic(t)].Partitions
@@ -121,7 +121,7 @@ func (s *Group) find(ctx context.Context) error {
 		}
 	}
 	if len(s.tps) == 0 {
-		return fmt.Errorf("state: no partition %d", s.o.Partition)
+		return fmt.Errorf("admin: no partition %d", s.o.Partition)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ type PartitionState struct {
 func (s *Group) List(ctx context.Context) error {
 	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
 	if err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
@@ -268,7 +268,7 @@ func (s *Group) List(ctx context.Context) error {
 		if log, ok := s.changelog(tp); ok {
 			recs, err := s.read(ctx, log, false)
 			if err != nil {
-				return fmt.Errorf("state: %w", err)
+				return fmt.Errorf("admin: %w", err)
 			}
 			for _, r := range recs {
 				kind, series, _ := splitRecordKey(r.key)
@@ -347,7 +347,7 @@ func (s *Group) Export(ctx context.Context) error {
 		}
 		recs, err := s.read(ctx, log, true)
 		if err != nil {
-			return fmt.Errorf("state: %w", err)
+			return fmt.Errorf("admin: %w", err)
 		}
 		for _, r := range recs {
 			kind, series, numbers := splitRecordKey(r.key)
@@ -365,4 +365,4 @@ func (s *Group) Export(ctx context.Context) error {
 
 // errGroupActive reports that the group has members.
 var errGroupActive = errors.New(
-	"state: the group has members: stop its workers first (each drains at SIGTERM; one that was killed leaves after the session timeout)")
+	"admin: the group has members: stop its workers first (each drains at SIGTERM; one that was killed leaves after the session timeout)")

@@ -80,7 +80,7 @@ func readLedger(ctx context.Context, client *kafka.Client, fetcher *kafka.Fetche
 	name := LedgerTopic(dlq)
 	infos, err := client.Topics(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("dlq: topic %q: %w", name, err)
+		return nil, fmt.Errorf("admin: topic %q: %w", name, err)
 	}
 	sent := map[sentTo]runs{}
 	if !infos[name].Exists {
@@ -90,14 +90,14 @@ func readLedger(ctx context.Context, client *kafka.Client, fetcher *kafka.Fetche
 		tp := kafka.TP{Topic: name, Partition: int32(p)}
 		first, err := client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
 		if err != nil {
-			return nil, fmt.Errorf("dlq: %w", err)
+			return nil, fmt.Errorf("admin: %w", err)
 		}
 		last, err := client.ListStable(ctx, []kafka.TP{tp})
 		if wait {
 			last, err = client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Latest)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("dlq: %w", err)
+			return nil, fmt.Errorf("admin: %w", err)
 		}
 		err = fetcher.ReadRange(ctx, tp, first[tp], last[tp], func(rec *record.Record) (bool, error) {
 			var e entry
@@ -109,7 +109,7 @@ func readLedger(ctx context.Context, client *kafka.Client, fetcher *kafka.Fetche
 			return true, nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("dlq: %w", err)
+			return nil, fmt.Errorf("admin: %w", err)
 		}
 	}
 	for to := range sent {

@@ -140,11 +140,11 @@ func (r *Redrive) Run(ctx context.Context) (done Tally, err error) {
 func (r *Redrive) begin(ctx context.Context) error {
 	name := LedgerTopic(r.Topic.Name)
 	if err := r.Client.CreateTopic(ctx, name, 1, r.Replication, LedgerConfigs); err != nil {
-		return fmt.Errorf("dlq: create topic %q, which holds what was sent again: %w", name, err)
+		return fmt.Errorf("admin: create topic %q, which holds what was sent again: %w", name, err)
 	}
 	if r.To != "" {
 		if err := r.Client.CreateTopic(ctx, r.To, r.Partitions, r.Replication, nil); err != nil {
-			return fmt.Errorf("dlq: create topic %q: %w", r.To, err)
+			return fmt.Errorf("admin: create topic %q: %w", r.To, err)
 		}
 	}
 	r.producer = r.Client.NewProducer(kafka.ProducerConfig{TransactionalID: r.Topic.Name + "-redrive"})
@@ -153,7 +153,7 @@ func (r *Redrive) begin(ctx context.Context) error {
 
 func (r *Redrive) init(ctx context.Context) error {
 	if err := r.producer.Init(ctx); err != nil {
-		return fmt.Errorf("dlq: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	return r.Topic.reload(ctx, true)
 }

@@ -32,7 +32,7 @@ func (s *Group) Reset(ctx context.Context) error {
 	}
 	remake := s.mismatched()
 	if len(remake) > 0 && s.o.Partition >= 0 {
-		return fmt.Errorf("state: the changelog of %v has another number of partitions: reset all partitions of the topic together", remake)
+		return fmt.Errorf("admin: the changelog of %v has another number of partitions: reset all partitions of the topic together", remake)
 	}
 	series := 0
 	for _, tp := range s.tps {
@@ -84,7 +84,7 @@ func (s *Group) eachSeries(ctx context.Context, tp kafka.TP, f func(series strin
 	}
 	live, err := s.read(ctx, log, false)
 	if err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	for _, r := range live {
 		if kind, series, _ := splitRecordKey(r.key); kind == "head" {
@@ -117,7 +117,7 @@ func (s *Group) own(ctx context.Context) error {
 				err = o.Foreign(log.Topic, s.c.Group.Group, kafka.TP{Topic: topic, Partition: p})
 			}
 			if err != nil {
-				return fmt.Errorf("state: %w", err)
+				return fmt.Errorf("admin: %w", err)
 			}
 		}
 	}
@@ -128,30 +128,30 @@ func (s *Group) own(ctx context.Context) error {
 func (s *Group) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	earliest, err := s.client.ListOffsets(ctx, s.tps, kafka.Earliest)
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	latest, err := s.client.ListStable(ctx, s.tps)
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	start, err := s.start(ctx, earliest, latest)
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	targets := make(map[kafka.TP]int64, len(s.tps))
 	for _, tp := range s.tps {
 		switch at := committed[tp].Offset; {
 		case s.o.Offset():
 			if len(s.tps) > 1 {
-				return nil, fmt.Errorf("state: -to %d is an offset of one partition, but %d are selected: name its topic with -topic",
+				return nil, fmt.Errorf("admin: -to %d is an offset of one partition, but %d are selected: name its topic with -topic",
 					s.o.At, len(s.tps))
 			}
 			if s.o.At < earliest[tp] || s.o.At > latest[tp] {
-				return nil, fmt.Errorf("state: %s: offset %d is not in the log, which has %d to %d", tp, s.o.At, earliest[tp], latest[tp])
+				return nil, fmt.Errorf("admin: %s: offset %d is not in the log, which has %d to %d", tp, s.o.At, earliest[tp], latest[tp])
 			}
 			targets[tp] = s.o.At
 		case s.o.To == "earliest":
@@ -161,7 +161,7 @@ func (s *Group) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 		case at < 0:
 			targets[tp] = start[tp]
 		case at < earliest[tp]:
-			return nil, fmt.Errorf("state: %s: the committed offset %d is deleted, the log begins at %d; use -to earliest or -to latest", tp, at,
+			return nil, fmt.Errorf("admin: %s: the committed offset %d is deleted, the log begins at %d; use -to earliest or -to latest", tp, at,
 				earliest[tp])
 		default:
 			targets[tp] = at
@@ -212,7 +212,7 @@ func (s *Group) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offse
 		case kafka.Rebalance, kafka.InstanceFenced:
 			return errGroupActive
 		default:
-			return fmt.Errorf("state: commit offsets of group %s: %w", group, err)
+			return fmt.Errorf("admin: commit offsets of group %s: %w", group, err)
 		}
 	}
 	return nil
@@ -234,7 +234,7 @@ func (s *Group) remake(ctx context.Context, topic string) error {
 	name := s.c.ChangelogTopic(topic)
 	have, err := s.client.TopicConfig(ctx, name)
 	if err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	configs := maps.Clone(cycle.ChangelogSpec.Configs)
 	for k := range configs {
@@ -243,12 +243,12 @@ func (s *Group) remake(ctx context.Context, topic string) error {
 		}
 	}
 	if err := s.client.DeleteTopic(ctx, name); err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	for {
 		// Older brokers delete in the background: the name may stay in use for a while.
 		if err := s.client.CreateTopic(ctx, name, s.counts[topic], s.c.Output.Replication, configs); err != nil && ctx.Err() != nil {
-			return fmt.Errorf("state: %w", err)
+			return fmt.Errorf("admin: %w", err)
 		}
 		infos, err := s.client.Topics(ctx, name)
 		if err == nil && infos[name].Exists && infos[name].Partitions == s.counts[topic] {
@@ -258,7 +258,7 @@ func (s *Group) remake(ctx context.Context, topic string) error {
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("state: changelog %s was deleted and could not be created again: %w; the reset is not finished: run it again", name,
+			return fmt.Errorf("admin: changelog %s was deleted and could not be created again: %w; the reset is not finished: run it again", name,
 				ctx.Err())
 		}
 	}
@@ -268,7 +268,7 @@ func (s *Group) remake(ctx context.Context, topic string) error {
 func (s *Group) wipe(ctx context.Context, which func(tp kafka.TP, key string) bool) (records int, err error) {
 	producer := s.client.NewProducer(kafka.ProducerConfig{})
 	if err := producer.Init(ctx); err != nil {
-		return 0, fmt.Errorf("state: %w", err)
+		return 0, fmt.Errorf("admin: %w", err)
 	}
 	for _, tp := range s.tps {
 		log, ok := s.changelog(tp)
@@ -277,7 +277,7 @@ func (s *Group) wipe(ctx context.Context, which func(tp kafka.TP, key string) bo
 		}
 		live, err := s.read(ctx, log, false)
 		if err != nil {
-			return records, fmt.Errorf("state: %w", err)
+			return records, fmt.Errorf("admin: %w", err)
 		}
 		b := record.NewBatches(int(s.c.Output.MaxMessage), record.CodecNone)
 		send := func() error {
@@ -285,7 +285,7 @@ func (s *Group) wipe(ctx context.Context, which func(tp kafka.TP, key string) bo
 				return nil
 			}
 			if err := producer.Produce(ctx, map[kafka.TP]*record.Batches{log: b}); err != nil {
-				return fmt.Errorf("state: %w", err)
+				return fmt.Errorf("admin: %w", err)
 			}
 			b.Reset()
 			return nil
@@ -296,7 +296,7 @@ func (s *Group) wipe(ctx context.Context, which func(tp kafka.TP, key string) bo
 				continue
 			}
 			if err := b.Append(now, []byte(r.key), nil, nil); err != nil {
-				return records, fmt.Errorf("state: %w", err)
+				return records, fmt.Errorf("admin: %w", err)
 			}
 			records++
 			if b.Bytes() > 8<<20 {

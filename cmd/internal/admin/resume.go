@@ -15,14 +15,14 @@ import (
 func (s *Group) Resume(ctx context.Context) error {
 	r := feedback.Resumption{Limit: s.c.StopAbove(), Named: s.o.Partition >= 0, Author: s.o.Author}
 	if r.Limit.Of == 0 {
-		return errors.New("state: ODRADEK_STOP_ABOVE is off: no partition is paused for its dead letters")
+		return errors.New("admin: ODRADEK_STOP_ABOVE is off: no partition is paused for its dead letters")
 	}
 	var err error
 	if r.Committed, err = committedOffsets(ctx, s.c, s.client, s.tps); err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	if r.Ends, err = s.client.ListStable(ctx, s.tps); err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	switch s.o.To {
 	case "committed":
@@ -44,7 +44,7 @@ func (s *Group) Resume(ctx context.Context) error {
 		fmt.Fprintln(s.err, r.Text(&list[i]))
 	}
 	if err := s.o.Agree(fmt.Sprintf("have %d partitions go on?", len(list))); err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	for i := range list {
 		if err := topic.Say(ctx, &list[i]); err != nil {

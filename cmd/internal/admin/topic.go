@@ -25,10 +25,10 @@ type Topic struct {
 func OpenDeadLetters(ctx context.Context, client *kafka.Client, name string) (*Topic, error) {
 	infos, err := client.Topics(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("dlq: topic %q: %w", name, err)
+		return nil, fmt.Errorf("admin: topic %q: %w", name, err)
 	}
 	if !infos[name].Exists {
-		return nil, fmt.Errorf("dlq: topic %q does not exist, or may not be described: is ODRADEK_DLQ_TOPIC, or ODRADEK_GROUP, that of "+
+		return nil, fmt.Errorf("admin: topic %q does not exist, or may not be described: is ODRADEK_DLQ_TOPIC, or ODRADEK_GROUP, that of "+
 			"the workers?", name)
 	}
 	t := &Topic{
@@ -50,10 +50,10 @@ func OpenDeadLetters(ctx context.Context, client *kafka.Client, name string) (*T
 
 func (t *Topic) find(ctx context.Context, tps []kafka.TP) (err error) {
 	if t.first, err = t.client.ListOffsets(ctx, tps, kafka.Earliest); err != nil {
-		return fmt.Errorf("dlq: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	if t.ends, err = t.client.ListStable(ctx, tps); err != nil {
-		return fmt.Errorf("dlq: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	return t.reload(ctx, false)
 }
@@ -70,12 +70,12 @@ func (t *Topic) reload(ctx context.Context, wait bool) error {
 	}
 	ends, err := t.client.ListOffsets(ctx, tps, kafka.Latest)
 	if err != nil {
-		return fmt.Errorf("dlq: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	for to, offsets := range sent {
 		tp := kafka.TP{Topic: t.Name, Partition: to.partition}
 		if last := offsets[len(offsets)-1][1]; last >= ends[tp] {
-			return fmt.Errorf("dlq: topic %q says that letter %s/%d was sent again, which is not there: the dead-letter topic was "+
+			return fmt.Errorf("admin: topic %q says that letter %s/%d was sent again, which is not there: the dead-letter topic was "+
 				"created again since; delete %q", LedgerTopic(t.Name), tp, last, LedgerTopic(t.Name))
 		}
 	}
@@ -116,7 +116,7 @@ func (t *Topic) Each(ctx context.Context, f *Filter, fn func(*Letter) (more bool
 			return more, err
 		})
 		if err != nil {
-			return fmt.Errorf("dlq: %w", err)
+			return fmt.Errorf("admin: %w", err)
 		}
 		if !more {
 			break

@@ -18,7 +18,7 @@ import (
 func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
 	inputs, faults, err := InputTopics(ctx, c, client.Admin)
 	if err != nil {
-		return fmt.Errorf("worker: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	if len(faults) > 0 {
 		return (&Report{Findings: faults}).startFault()
@@ -28,7 +28,7 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 	}
 	plans, err := topicPlans(ctx, c, client.Admin, inputs)
 	if err != nil {
-		return fmt.Errorf("worker: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	for _, p := range plans {
 		if p.info.Exists {
@@ -41,7 +41,7 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 			continue
 		}
 		if err := client.CreateTopic(ctx, p.name, p.partitions, c.Output.Replication, p.configs); err != nil {
-			return fmt.Errorf("worker: create topic %q: %w; %s", p.name, err, creationFix(err))
+			return fmt.Errorf("admin: create topic %q: %w; %s", p.name, err, creationFix(err))
 		}
 		log.Info("created topic", "topic", p.name, "partitions", p.partitions)
 	}
@@ -100,7 +100,7 @@ func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context,
 		name := c.OutputTopics()[of]
 		err := client.CreateTopic(ctx, name, partitions, c.Output.Replication, outputConfigs(ctx, client.Admin, of, inputs))
 		if err != nil {
-			return fmt.Errorf("worker: create topic %q: %w; %s", name, err, creationFix(err))
+			return fmt.Errorf("admin: create topic %q: %w; %s", name, err, creationFix(err))
 		}
 		return nil
 	}

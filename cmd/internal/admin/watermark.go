@@ -34,7 +34,7 @@ type PartitionWatermark struct {
 func (s *Group) Watermark(ctx context.Context) error {
 	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
 	if err != nil {
-		return fmt.Errorf("state: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	now := time.Now()
 	lines := map[kafka.TP]*PartitionWatermark{}
@@ -103,12 +103,12 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 	}
 	cfg, err := s.c.Of(tp.Topic).KeystateConfig()
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	cfg.DropMismatched = true
 	recs, err := s.read(ctx, log, true)
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	state := state.New(cfg)
 	for _, r := range recs {
@@ -116,7 +116,7 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 			continue
 		}
 		if err := state.Restore.Load([]byte(r.key), r.value); err != nil {
-			return nil, fmt.Errorf("state: changelog %s at offset %d: %w", log, r.offset, err)
+			return nil, fmt.Errorf("admin: changelog %s at offset %d: %w", log, r.offset, err)
 		}
 	}
 	return state.Keys.NamesAfter(t), nil
@@ -154,7 +154,7 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 			var err error
 			if off.Metadata, err = state.Repaired(off.Metadata, to,
 				state.Jump{Most: s.c.Of(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
-				return fmt.Errorf("state: %w", err)
+				return fmt.Errorf("admin: %w", err)
 			}
 			offs[tp] = off
 		}

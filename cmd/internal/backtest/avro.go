@@ -98,7 +98,7 @@ func (a *avroFile) Read(ctx context.Context, emit func(*Block) error) error {
 		return b, a.decode(b, &j)
 	}
 	if err := inOrder(ctx, a.o.Workers, next, work, emit); err != nil {
-		return fmt.Errorf("tables: %s: %w", a.f.Name(), err)
+		return fmt.Errorf("backtest: %s: %w", a.f.Name(), err)
 	}
 	return nil
 }

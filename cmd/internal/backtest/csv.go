@@ -120,7 +120,7 @@ func (c *csvFile) Read(ctx context.Context, emit func(*Block) error) error {
 		b.reset(csvRows, len(c.values), c.label >= 0)
 		var err error
 		if row, more, err = c.fill(b, row); err != nil {
-			return fmt.Errorf("tables: %s: %w", c.f.Name(), err)
+			return fmt.Errorf("backtest: %s: %w", c.f.Name(), err)
 		}
 		b.Bytes = c.position.n
 		if b.Len() == 0 && b.Bad == 0 {

@@ -44,7 +44,7 @@ func NewFiles(paths []string, o Options, wide []string, state *state.Config, top
 		}
 		f.total += t.Bytes()
 		if err := t.Close(); err != nil {
-			return nil, fmt.Errorf("backtests: %w", err)
+			return nil, fmt.Errorf("backtest: %w", err)
 		}
 	}
 	return f, nil

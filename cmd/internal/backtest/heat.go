@@ -35,7 +35,7 @@ func (p *plot) block(d detectors.Detector, stride int, r *state.BlockRow) error 
 	}
 	var h discord.Heatmap
 	if err := h.UnmarshalBinary(r.Data); err != nil {
-		return fmt.Errorf("backtests: %w", err)
+		return fmt.Errorf("backtest: %w", err)
 	}
 	at := int(r.Detector)
 	if p.heat[at] == nil {

@@ -29,7 +29,7 @@ type Labels map[string][]Span
 func ReadLabels(file string) (Labels, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("backtests: labels: %w", err)
+		return nil, fmt.Errorf("backtest: labels: %w", err)
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
@@ -44,7 +44,7 @@ func ReadLabels(file string) (Labels, error) {
 		err = labels.readJSON(r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("backtests: labels of %s: %w", file, err)
+		return nil, fmt.Errorf("backtest: labels of %s: %w", file, err)
 	}
 	for _, l := range labels {
 		slices.SortFunc(l, func(a, b Span) int { return int(min(1, max(-1, a.From-b.From))) })

@@ -106,7 +106,7 @@ func (l *Lane) Finish(ctx context.Context) error {
 	l.state.Mark(l.next)
 	// Decisions and keys with changed anomalies have to be in the cycle's snapshot.
 	if err := l.state.Snapshot(math.MinInt64, -1, func(_, _ []byte) error { return nil }); err != nil {
-		return fmt.Errorf("replay: %w", err)
+		return fmt.Errorf("backtest: %w", err)
 	}
 	l.state.Committed(l.next)
 	return nil
@@ -116,7 +116,7 @@ func (l *Lane) Finish(ctx context.Context) error {
 func (l *Lane) score(ctx context.Context) error {
 	if len(l.batch.Tasks) > 0 {
 		if err := l.exec.Execute(ctx, l.batch); err != nil {
-			return fmt.Errorf("replay: score: %w", err)
+			return fmt.Errorf("backtest: score: %w", err)
 		}
 	}
 	l.state.Apply(l.batch)

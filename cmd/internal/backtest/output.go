@@ -88,7 +88,7 @@ func NewOutputs(scores, anomalies string, partitions int, publish Publisher, num
 	}
 	o.each = true
 	if err := os.MkdirAll(scores, 0o755); err != nil {
-		return o, fmt.Errorf("backtests: scores: %w", err)
+		return o, fmt.Errorf("backtest: scores: %w", err)
 	}
 	for p := range partitions {
 		w, err := Create(filepath.Join(scores, fmt.Sprintf("part-%04d.parquet", p)), "BacktestScore", columns(scoreColumns))

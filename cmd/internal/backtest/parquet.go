@@ -195,7 +195,7 @@ func (p *parquetFile) Read(ctx context.Context, emit func(*Block) error) error {
 		return b, err
 	}
 	if err := inOrder(ctx, p.o.Workers, next, work, emit); err != nil {
-		return fmt.Errorf("tables: %s: %w", p.f.Name(), err)
+		return fmt.Errorf("backtest: %s: %w", p.f.Name(), err)
 	}
 	return nil
 }

@@ -25,10 +25,10 @@ type publishedSpan struct {
 func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchConfig, topic, source string) (Published, error) {
 	infos, err := client.Topics(ctx, topic)
 	if err != nil {
-		return nil, fmt.Errorf("backtests: topic %q: %w", topic, err)
+		return nil, fmt.Errorf("backtest: topic %q: %w", topic, err)
 	}
 	if !infos[topic].Exists {
-		return nil, fmt.Errorf("backtests: topic %q does not exist, or may not be described: name the topic of a group's anomalies", topic)
+		return nil, fmt.Errorf("backtest: topic %q does not exist, or may not be described: name the topic of a group's anomalies", topic)
 	}
 	var tps []kafka.TP
 	for p := range infos[topic].Partitions {
@@ -36,11 +36,11 @@ func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchCon
 	}
 	first, err := client.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
-		return nil, fmt.Errorf("backtests: first offsets of %q: %w", topic, err)
+		return nil, fmt.Errorf("backtest: first offsets of %q: %w", topic, err)
 	}
 	end, err := client.ListStable(ctx, tps)
 	if err != nil {
-		return nil, fmt.Errorf("backtests: last offsets of %q: %w", topic, err)
+		return nil, fmt.Errorf("backtest: last offsets of %q: %w", topic, err)
 	}
 	f := kafka.NewFetcher(client, cfg)
 	defer f.Close()
@@ -56,7 +56,7 @@ func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchCon
 			return true, nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("backtests: %s: %w", tp, err)
+			return nil, fmt.Errorf("backtest: %s: %w", tp, err)
 		}
 	}
 	p := Published{}

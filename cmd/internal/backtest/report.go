@@ -59,7 +59,7 @@ func (s *Summary) WriteReport(w io.Writer, fields []string, r Report) error {
 		r.Drawn = append(r.Drawn, d)
 	}
 	if err := reportTemplate.Execute(w, &r); err != nil {
-		return fmt.Errorf("backtests: write the report: %w", err)
+		return fmt.Errorf("backtest: write the report: %w", err)
 	}
 	return nil
 }

@@ -280,7 +280,7 @@ func (l *lane) take(ctx context.Context, s *Share) error {
 			sm.Key = of.name
 			of.add(&sm, len(b.Labels) > 0 && b.Labels[row])
 			if _, err := l.fold.Fold(ctx, &sm); err != nil {
-				return fmt.Errorf("backtests: partition %d, offset %d: %w", l.partition.Number, l.state.Record(sm.Offset), err)
+				return fmt.Errorf("backtest: partition %d, offset %d: %w", l.partition.Number, l.state.Record(sm.Offset), err)
 			}
 		}
 	}

@@ -150,7 +150,7 @@ func OpenTable(path string, o Options) (f File, err error) {
 		err = fmt.Errorf("the name ends with none of %s", strings.Join(Endings, ", "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tables: %s: %w", path, err)
+		return nil, fmt.Errorf("backtest: %s: %w", path, err)
 	}
 	return f, nil
 }
@@ -176,7 +176,7 @@ func List(paths []string) ([]string, error) {
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("tables: %w", err)
+			return nil, fmt.Errorf("backtest: %w", err)
 		}
 		if !info.IsDir() {
 			files = append(files, p)
@@ -190,10 +190,10 @@ func List(paths []string) ([]string, error) {
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("tables: %w", err)
+			return nil, fmt.Errorf("backtest: %w", err)
 		}
 		if len(files) == n {
-			return nil, fmt.Errorf("tables: folder %s has no file that ends with %s", p, strings.Join(Endings, ", "))
+			return nil, fmt.Errorf("backtest: folder %s has no file that ends with %s", p, strings.Join(Endings, ", "))
 		}
 	}
 	return files, nil

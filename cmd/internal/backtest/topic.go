@@ -53,10 +53,10 @@ const rowsOfTopic = 2048
 func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 	infos, err := c.Client.Topics(ctx, c.Topic)
 	if err != nil {
-		return nil, fmt.Errorf("backtests: topic %q: %w", c.Topic, err)
+		return nil, fmt.Errorf("backtest: topic %q: %w", c.Topic, err)
 	}
 	if !infos[c.Topic].Exists {
-		return nil, fmt.Errorf("backtests: topic %q does not exist, or may not be described", c.Topic)
+		return nil, fmt.Errorf("backtest: topic %q does not exist, or may not be described", c.Topic)
 	}
 	var tps []kafka.TP
 	for p := range infos[c.Topic].Partitions {
@@ -64,11 +64,11 @@ func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 	}
 	first, err := c.Client.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
-		return nil, fmt.Errorf("backtests: first offsets of %q: %w", c.Topic, err)
+		return nil, fmt.Errorf("backtest: first offsets of %q: %w", c.Topic, err)
 	}
 	end, err := c.Client.ListStable(ctx, tps)
 	if err != nil {
-		return nil, fmt.Errorf("backtests: last offsets of %q: %w", c.Topic, err)
+		return nil, fmt.Errorf("backtest: last offsets of %q: %w", c.Topic, err)
 	}
 	bound := func(text, flag string) (map[kafka.TP]int64, error) {
 		switch text {
@@ -86,11 +86,11 @@ func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 		}
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return nil, fmt.Errorf("backtests: %s %q: use an offset, a time (RFC 3339), earliest or end", flag, text)
+			return nil, fmt.Errorf("backtest: %s %q: use an offset, a time (RFC 3339), earliest or end", flag, text)
 		}
 		at, err := c.Client.ListOffsets(ctx, tps, t.UnixMilli())
 		if err != nil {
-			return nil, fmt.Errorf("backtests: offsets of %q at %s: %w", c.Topic, text, err)
+			return nil, fmt.Errorf("backtest: offsets of %q at %s: %w", c.Topic, text, err)
 		}
 		return at, nil
 	}
@@ -107,7 +107,7 @@ func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 	for _, tp := range tps {
 		a, b := from[tp], min(to[tp], end[tp])
 		if a < first[tp] && a < b {
-			errs = append(errs, fmt.Errorf("backtests: offsets %d to %d of %s have expired; the first one there is %d: use it, or -from earliest", a,
+			errs = append(errs, fmt.Errorf("backtest: offsets %d to %d of %s have expired; the first one there is %d: use it, or -from earliest", a,
 				min(b, first[tp])-1, tp, first[tp]))
 		}
 		b = max(a, b)
@@ -183,10 +183,10 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 	case err == nil:
 		next = s.until[i]
 	case errors.As(err, &gone) && gone.LogStart > gone.Offset:
-		err = fmt.Errorf("backtests: offsets %d to %d of %s expired before they were read; the first one there is %d now", gone.Offset,
+		err = fmt.Errorf("backtest: offsets %d to %d of %s expired before they were read; the first one there is %d now", gone.Offset,
 			min(gone.LogStart, s.until[i])-1, tp, gone.LogStart)
 	default:
-		err = fmt.Errorf("backtests: %s from offset %d on: %w", tp, next, err)
+		err = fmt.Errorf("backtest: %s from offset %d on: %w", tp, next, err)
 	}
 	if e := flush(); err == nil {
 		err = e

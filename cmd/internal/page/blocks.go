@@ -44,7 +44,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 	case e.reading <- struct{}{}:
 		defer func() { <-e.reading }()
 	case <-ctx.Done():
-		return nil, errors.New("explorer: a series is being read; try again")
+		return nil, errors.New("page: a series is being read; try again")
 	}
 	r := &blockReading{e: e, of: of, detector: d, out: out}
 	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
@@ -88,7 +88,7 @@ func (r *blockReading) read(ctx context.Context) error {
 	}
 	infos, err := r.e.c.Client.Topics(ctx, topic)
 	if err != nil {
-		return fmt.Errorf("explorer: topic %q: %w", topic, err)
+		return fmt.Errorf("page: topic %q: %w", topic, err)
 	}
 	if !infos[topic].Exists || infos[topic].Partitions == 0 {
 		r.note("No heatmap: the blocks topic %s does not exist, or may not be read.", topic)
@@ -101,7 +101,7 @@ func (r *blockReading) read(ctx context.Context) error {
 	}
 	at, err := r.e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, r.of.written)
 	if err != nil {
-		return fmt.Errorf("explorer: %s: %w", tp, err)
+		return fmt.Errorf("page: %s: %w", tp, err)
 	}
 	middle := end
 	if offset := at[tp]; offset >= 0 {
@@ -133,7 +133,7 @@ func (r *blockReading) read(ctx context.Context) error {
 			r.out.Records, tp, blocksBudget>>20)
 	}
 	if r.out.Heatmap, err = shown.heatmap(r.detector.Lead); err != nil {
-		return fmt.Errorf("explorer: %s: the block of offset %d of %s: %w", tp, shown.source.Offset, shown.source.Topic, err)
+		return fmt.Errorf("page: %s: the block of offset %d of %s: %w", tp, shown.source.Offset, shown.source.Topic, err)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (r *blockReading) span(ctx context.Context, tp kafka.TP, from, to, room int
 		return r.take(rec), nil
 	})
 	if err != nil {
-		return fmt.Errorf("explorer: %s from offset %d on: %w", tp, from, err)
+		return fmt.Errorf("page: %s from offset %d on: %w", tp, from, err)
 	}
 	return nil
 }

@@ -347,7 +347,7 @@ func (e *Explorer) Anomaly(id string) (Anomaly, error) {
 func (e *Explorer) find(id string) (*entry, error) {
 	var key [16]byte
 	if n, err := hex.Decode(key[:], []byte(id)); len(id) != 2*len(key) || err != nil || n != len(key) {
-		return nil, &Error{Code: http.StatusBadRequest, Text: "explorer: an id has 32 hexadecimal digits"}
+		return nil, &Error{Code: http.StatusBadRequest, Text: "page: an id has 32 hexadecimal digits"}
 	}
 	for _, s := range []*store{&e.store, &e.shadow} {
 		if entry := s.byID[key]; entry != nil {
@@ -355,10 +355,10 @@ func (e *Explorer) find(id string) (*entry, error) {
 		}
 	}
 	if !e.ready {
-		return nil, &Error{Code: http.StatusServiceUnavailable, Text: "explorer: the anomalies topic is being read; ask again in a second"}
+		return nil, &Error{Code: http.StatusServiceUnavailable, Text: "page: the anomalies topic is being read; ask again in a second"}
 	}
 	return nil, &Error{Code: http.StatusNotFound,
-		Text: "explorer: no such anomaly among those in memory; older ones are in the topic only"}
+		Text: "page: no such anomaly among those in memory; older ones are in the topic only"}
 }
 
 // Feedback implements web.Explorer.
@@ -374,7 +374,7 @@ func (e *Explorer) Feedback() FeedbackList {
 func (e *Explorer) WriteFeedback(ctx context.Context, f *Feedback) (*Feedback, error) {
 	e.ask()
 	if e.c.Feedback == nil {
-		return nil, &Error{Code: http.StatusConflict, Text: "explorer: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
+		return nil, &Error{Code: http.StatusConflict, Text: "page: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
 	}
 	rec, err := recordOf(f, e.c.detectors())
 	if err != nil {
@@ -386,7 +386,7 @@ func (e *Explorer) WriteFeedback(ctx context.Context, f *Feedback) (*Feedback, e
 		e.mu.Unlock()
 	}
 	if err := e.c.Feedback.Say(ctx, rec); err != nil {
-		return nil, fmt.Errorf("explorer: %w", err)
+		return nil, fmt.Errorf("page: %w", err)
 	}
 	e.c.Log.Info("feedback was written by the page", "topic", e.c.Feedback.Name, "id", rec.ID, "kind", output.FeedbackKinds[rec.Kind])
 	written := feedbackOf(rec)
@@ -397,14 +397,14 @@ func (e *Explorer) WriteFeedback(ctx context.Context, f *Feedback) (*Feedback, e
 func (e *Explorer) RemoveFeedback(ctx context.Context, id string) error {
 	e.ask()
 	if e.c.Feedback == nil {
-		return &Error{Code: http.StatusConflict, Text: "explorer: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
+		return &Error{Code: http.StatusConflict, Text: "page: ODRADEK_FEEDBACK_TOPIC is off: the workers read none"}
 	}
 	ok, err := e.c.Feedback.TakeBack(ctx, id, func(error) {}) // the worker that follows the topic logs it
 	if err != nil {
-		return fmt.Errorf("explorer: %w", err)
+		return fmt.Errorf("page: %w", err)
 	}
 	if !ok {
-		return &Error{Code: http.StatusNotFound, Text: fmt.Sprintf("explorer: %s has no record %q", e.c.Feedback.Name, id)}
+		return &Error{Code: http.StatusNotFound, Text: fmt.Sprintf("page: %s has no record %q", e.c.Feedback.Name, id)}
 	}
 	e.c.Log.Info("feedback was removed by the page", "topic", e.c.Feedback.Name, "id", id)
 	return nil

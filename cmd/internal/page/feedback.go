@@ -278,7 +278,7 @@ func recordOf(f *Feedback, detectors []Detector) (*output.Feedback, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("explorer: %s", strings.Join(faults, "; "))
+		return nil, fmt.Errorf("page: %s", strings.Join(faults, "; "))
 	}
 	return rec, nil
 }

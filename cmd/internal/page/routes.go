@@ -172,7 +172,7 @@ var routes = []route{
 			dec := json.NewDecoder(io.LimitReader(r.Body, mostBody))
 			dec.DisallowUnknownFields()
 			if err := dec.Decode(&f); err != nil {
-				return nil, &Error{http.StatusBadRequest, "web: the body is no feedback: " + err.Error()}
+				return nil, &Error{http.StatusBadRequest, "page: the body is no feedback: " + err.Error()}
 			}
 			ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
 			defer cancel()
@@ -257,7 +257,7 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery) // not the form: a body that curl -d sends is JSON, whatever it is called
 	if err != nil {
-		return nil, &Error{http.StatusBadRequest, "web: the query cannot be read: " + err.Error()}
+		return nil, &Error{http.StatusBadRequest, "page: the query cannot be read: " + err.Error()}
 	}
 	q := &queryReader{query: query}
 	for name, values := range query {
@@ -271,10 +271,10 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	var e DataSource
 	if t.group {
 		if src.Explorer == nil {
-			return nil, &Error{http.StatusNotFound, "web: ODRADEK_PAGE_EXPLORER is false: this worker answers for itself only"}
+			return nil, &Error{http.StatusNotFound, "page: ODRADEK_PAGE_EXPLORER is false: this worker answers for itself only"}
 		}
 		if e = src.Explorer(); e == nil {
-			return nil, errors.New("web: the worker has not reached the brokers yet")
+			return nil, errors.New("page: the worker has not reached the brokers yet")
 		}
 	}
 	if len(q.faults) > 0 {
@@ -295,5 +295,5 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 // err returns what is wrong with the parameters, in the order of their names.
 func (q *queryReader) err() error {
 	slices.Sort(q.faults)
-	return &Error{http.StatusBadRequest, "web: " + strings.Join(q.faults, "; ")}
+	return &Error{http.StatusBadRequest, "page: " + strings.Join(q.faults, "; ")}
 }

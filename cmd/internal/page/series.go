@@ -38,7 +38,7 @@ func (e *Explorer) Series(ctx context.Context, q *SeriesQuery) (*Series, error) 
 	case e.reading <- struct{}{}:
 		defer func() { <-e.reading }()
 	case <-ctx.Done():
-		return nil, errors.New("explorer: another series is being read; try again")
+		return nil, errors.New("page: another series is being read; try again")
 	}
 	r := &reading{
 		e:     e,
@@ -115,7 +115,7 @@ func (r *reading) find(ctx context.Context, id string) error {
 		}
 	}
 	if of == nil && id != "" {
-		return &Error{Code: http.StatusNotFound, Text: "explorer: the series has no such anomaly among those in memory"}
+		return &Error{Code: http.StatusNotFound, Text: "page: the series has no such anomaly among those in memory"}
 	}
 	if of != nil {
 		r.raw = of.key
@@ -149,7 +149,7 @@ func (r *reading) findScore(ctx context.Context) error {
 		return err
 	}
 	if !found {
-		return &Error{Code: http.StatusNotFound, Text: "explorer: the series has no anomaly in memory and no score near the end of the " +
+		return &Error{Code: http.StatusNotFound, Text: "page: the series has no anomaly in memory and no score near the end of the " +
 			"scores topic"}
 	}
 	return nil
@@ -164,7 +164,7 @@ func (r *reading) scoresPartition(ctx context.Context) (tp kafka.TP, first, end 
 	}
 	infos, err := r.e.c.Client.Topics(ctx, topic)
 	if err != nil {
-		return tp, 0, 0, fmt.Errorf("explorer: topic %q: %w", topic, err)
+		return tp, 0, 0, fmt.Errorf("page: topic %q: %w", topic, err)
 	}
 	if !infos[topic].Exists || infos[topic].Partitions == 0 {
 		r.note("The scores topic %s does not exist, or may not be read.", topic)
@@ -179,11 +179,11 @@ func (r *reading) scoresPartition(ctx context.Context) (tp kafka.TP, first, end 
 func (e *Explorer) bounds(ctx context.Context, tp kafka.TP) (first, end int64, err error) {
 	firsts, err := e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
 	if err != nil {
-		return 0, 0, fmt.Errorf("explorer: %s: %w", tp, err)
+		return 0, 0, fmt.Errorf("page: %s: %w", tp, err)
 	}
 	ends, err := e.c.Client.ListStable(ctx, []kafka.TP{tp})
 	if err != nil {
-		return 0, 0, fmt.Errorf("explorer: %s: %w", tp, err)
+		return 0, 0, fmt.Errorf("page: %s: %w", tp, err)
 	}
 	return firsts[tp], ends[tp], nil
 }
@@ -208,7 +208,7 @@ func (r *reading) span(
 		return true, nil
 	})
 	if r.out.Bytes += size; err != nil {
-		return size, whole, fmt.Errorf("explorer: %s from offset %d on: %w", tp, from, err)
+		return size, whole, fmt.Errorf("page: %s from offset %d on: %w", tp, from, err)
 	}
 	return size, whole, nil
 }
@@ -343,7 +343,7 @@ func (r *reading) scores(ctx context.Context) error {
 	if r.written >= 0 {
 		offsets, err := r.e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, r.written)
 		if err != nil {
-			return fmt.Errorf("explorer: %s: %w", tp, err)
+			return fmt.Errorf("page: %s: %w", tp, err)
 		}
 		at = max(first, min(offsets[tp], end))
 	}

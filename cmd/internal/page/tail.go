@@ -80,7 +80,7 @@ func (t *tail) open(ctx context.Context) error {
 	info := infos[t.topic]
 	switch {
 	case !info.Exists && !info.Authorized:
-		return fmt.Errorf("explorer: topic %q may not be read; allow Describe and Read", t.topic)
+		return fmt.Errorf("page: topic %q may not be read; allow Describe and Read", t.topic)
 	case !info.Exists:
 		return &missingError{t.topic}
 	}
@@ -99,5 +99,5 @@ func (t *tail) open(ctx context.Context) error {
 type missingError struct{ topic string }
 
 func (e *missingError) Error() string {
-	return fmt.Sprintf("explorer: topic %q does not exist", e.topic)
+	return fmt.Sprintf("page: topic %q does not exist", e.topic)
 }

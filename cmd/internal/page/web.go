@@ -82,7 +82,7 @@ type Server struct {
 func Serve(addr string, h http.Handler, t *tls.Config) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("web: listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("page: listen on %s: %w", addr, err)
 	}
 	return serve(l, h, t, usualLimits), nil
 }
@@ -92,11 +92,11 @@ func Serve(addr string, h http.Handler, t *tls.Config) (*Server, error) {
 func ServeLoopback(addr string, h http.Handler, t *tls.Config) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("web: listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("page: listen on %s: %w", addr, err)
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		l.Close()
-		return nil, fmt.Errorf("web: %s is not a loopback address; use 127.0.0.1:port", addr)
+		return nil, fmt.Errorf("page: %s is not a loopback address; use 127.0.0.1:port", addr)
 	}
 	return serve(l, h, t, profileLimits), nil
 }

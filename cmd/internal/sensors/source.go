@@ -103,7 +103,7 @@ func (g *Source) fill(r *round, n, kafkaTime int64) error {
 		series, value, ok := g.record(g.Next)
 		if ok || g.o.Dropout != DropoutAbsent {
 			if err := r.readings[g.target[series]].Append(kafkaTime, g.keys[series], value, nil); err != nil {
-				return fmt.Errorf("generate: %w", err)
+				return fmt.Errorf("sensors: %w", err)
 			}
 		}
 		step := g.Next / int64(len(g.keys))
@@ -146,12 +146,12 @@ func (g *Source) label(r *round, series int, l *Label) error {
 	if g.LabelPartitions > 0 {
 		p := kafka.Partition(g.keys[series], g.LabelPartitions)
 		if err := r.labels[p].Append(time.Now().UnixMilli(), g.keys[series], b, nil); err != nil {
-			return fmt.Errorf("generate: label: %w", err)
+			return fmt.Errorf("sensors: label: %w", err)
 		}
 	}
 	if g.LabelFile != nil {
 		if _, err := g.LabelFile.Write(append(b, '\n')); err != nil {
-			return fmt.Errorf("generate: label: %w", err)
+			return fmt.Errorf("sensors: label: %w", err)
 		}
 	}
 	return nil

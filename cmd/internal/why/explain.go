@@ -66,7 +66,7 @@ type Earlier struct {
 // Explain explains the anomaly whose id begins with the given digits. It returns an *UnknownError if there is none.
 func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 	if fault := CheckID(id); fault != "" {
-		return nil, errors.New("explain: " + fault)
+		return nil, errors.New("why: " + fault)
 	}
 	f := kafka.NewFetcher(c.Client, c.Fetch)
 	defer f.Close()

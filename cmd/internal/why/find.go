@@ -23,7 +23,7 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("explain: none of the %d records of topic %q is of anomaly %s: retention may have deleted it, or -topic, -partition "+
+	return fmt.Sprintf("why: none of the %d records of topic %q is of anomaly %s: retention may have deleted it, or -topic, -partition "+
 		"or -from leave it out; the page and the API of a worker show ids", e.Records, e.Topic, e.ID)
 }
 
@@ -64,11 +64,11 @@ func Find(ctx context.Context, client *kafka.Client, topic, id string) (first, l
 func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found, error) {
 	infos, err := c.Client.Topics(ctx, c.Anomalies)
 	if err != nil {
-		return nil, fmt.Errorf("explain: topic %q: %w", c.Anomalies, err)
+		return nil, fmt.Errorf("why: topic %q: %w", c.Anomalies, err)
 	}
 	info := infos[c.Anomalies]
 	if !info.Exists {
-		return nil, fmt.Errorf("explain: topic %q does not exist, or may not be described: is it where the group publishes its anomalies?",
+		return nil, fmt.Errorf("why: topic %q does not exist, or may not be described: is it where the group publishes its anomalies?",
 			c.Anomalies)
 	}
 	var tps []kafka.TP
@@ -78,7 +78,7 @@ func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found,
 		}
 	}
 	if len(tps) == 0 {
-		return nil, fmt.Errorf("explain: topic %q has no partition %d", c.Anomalies, c.Partition)
+		return nil, fmt.Errorf("why: topic %q has no partition %d", c.Anomalies, c.Partition)
 	}
 	begin := kafka.Earliest
 	if !c.From.IsZero() {
@@ -86,11 +86,11 @@ func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found,
 	}
 	first, err := c.Client.ListOffsets(ctx, tps, begin)
 	if err != nil {
-		return nil, fmt.Errorf("explain: %w", err)
+		return nil, fmt.Errorf("why: %w", err)
 	}
 	end, err := c.Client.ListStable(ctx, tps)
 	if err != nil {
-		return nil, fmt.Errorf("explain: %w", err)
+		return nil, fmt.Errorf("why: %w", err)
 	}
 	ids, read := map[string]*found{}, int64(0)
 	digits := []byte(id)
@@ -115,7 +115,7 @@ func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found,
 			return true, nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("explain: %w", err)
+			return nil, fmt.Errorf("why: %w", err)
 		}
 	}
 	switch all := slices.Sorted(maps.Keys(ids)); len(all) {
@@ -127,6 +127,6 @@ func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found,
 		of.revisions = slices.CompactFunc(of.revisions, func(a, b output.Anomaly) bool { return a.Revision == b.Revision })
 		return of, nil
 	default:
-		return nil, fmt.Errorf("explain: %d anomalies begin with %s: give more digits, as of %s", len(all), id, strings.Join(all[:2], " or "))
+		return nil, fmt.Errorf("why: %d anomalies begin with %s: give more digits, as of %s", len(all), id, strings.Join(all[:2], " or "))
 	}
 }

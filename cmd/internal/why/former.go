@@ -24,11 +24,11 @@ func ReadFormer(
 ) (list []processor.StateSettings, err error) {
 	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
-		return nil, fmt.Errorf("former: changelog %s: %w", log, err)
+		return nil, fmt.Errorf("why: changelog %s: %w", log, err)
 	}
 	end, err := client.ListStable(ctx, []kafka.TP{log})
 	if err != nil {
-		return nil, fmt.Errorf("former: changelog %s: %w", log, err)
+		return nil, fmt.Errorf("why: changelog %s: %w", log, err)
 	}
 	f := kafka.NewFetcher(client, cfg)
 	defer f.Close()
@@ -39,7 +39,7 @@ func ReadFormer(
 		return true, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("former: changelog %s: %w", log, err)
+		return nil, fmt.Errorf("why: changelog %s: %w", log, err)
 	}
 	return list, nil
 }
@@ -91,17 +91,17 @@ type present struct {
 func presentOf(environ []string, topic, detector string) (p present, err error) {
 	c, faults, _ := config.Parse(environ)
 	if len(faults) > 0 {
-		return p, fmt.Errorf("former: %s", faults[0])
+		return p, fmt.Errorf("why: %s", faults[0])
 	}
 	c = c.Of(topic)
 	ks, err := c.KeystateConfig()
 	if err != nil {
-		return p, fmt.Errorf("former: %w", err)
+		return p, fmt.Errorf("why: %w", err)
 	}
 	p.all, p.series = c.StateSettings(ks), c.Series()
 	i := slices.IndexFunc(p.all, func(s processor.StateSettings) bool { return s.Detector == detector })
 	if i < 0 {
-		return p, fmt.Errorf("former: no detector %s is configured", detector)
+		return p, fmt.Errorf("why: no detector %s is configured", detector)
 	}
 	p.of, p.members = p.all[i], c.Detectors[i].Members
 	return p, nil

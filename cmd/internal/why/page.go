@@ -43,7 +43,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		"Picture": template.HTML(chart.SVG(r.panels())), //nolint:gosec // SVG escapes its texts
 	})
 	if err != nil {
-		return fmt.Errorf("explain: %w", err)
+		return fmt.Errorf("why: %w", err)
 	}
 	return nil
 }

@@ -56,18 +56,18 @@ func (c *Config) read(ctx context.Context, f *kafka.Fetcher, of *found, further 
 	s := &source{tp: kafka.TP{Topic: a.Topic, Partition: a.Partition}, keys: [][]byte{of.key}}
 	infos, err := c.Client.Topics(ctx, a.Topic)
 	if err != nil {
-		return nil, fmt.Errorf("explain: topic %q: %w", a.Topic, err)
+		return nil, fmt.Errorf("why: topic %q: %w", a.Topic, err)
 	}
 	if !infos[a.Topic].Exists || int(a.Partition) >= infos[a.Topic].Partitions {
-		return nil, fmt.Errorf("explain: the source of the anomaly, partition %s, does not exist, or may not be described", s.tp)
+		return nil, fmt.Errorf("why: the source of the anomaly, partition %s, does not exist, or may not be described", s.tp)
 	}
 	first, err := c.Client.ListOffsets(ctx, []kafka.TP{s.tp}, kafka.Earliest)
 	if err != nil {
-		return nil, fmt.Errorf("explain: %w", err)
+		return nil, fmt.Errorf("why: %w", err)
 	}
 	end, err := c.Client.ListStable(ctx, []kafka.TP{s.tp})
 	if err != nil {
-		return nil, fmt.Errorf("explain: %w", err)
+		return nil, fmt.Errorf("why: %w", err)
 	}
 	s.first = first[s.tp]
 	s.from, s.until = s.first, end[s.tp]
@@ -94,7 +94,7 @@ func (c *Config) recordsWithin(ctx context.Context, f *kafka.Fetcher, tp kafka.T
 		return true, nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("explain: %w", err)
+		return 0, fmt.Errorf("why: %w", err)
 	}
 	most := c.MaxRecords
 	if size > 0 {
@@ -155,10 +155,10 @@ func (c *Config) readSamples(ctx context.Context, f *kafka.Fetcher, s *source, l
 	})
 	var gone *kafka.OffsetOutOfRangeError
 	if errors.As(err, &gone) {
-		return fmt.Errorf("explain: offsets from %d on of %s expired while they were read: try again", gone.Offset, s.tp)
+		return fmt.Errorf("why: offsets from %d on of %s expired while they were read: try again", gone.Offset, s.tp)
 	}
 	if err != nil {
-		return fmt.Errorf("explain: %s: %w", s.tp, err)
+		return fmt.Errorf("why: %s: %w", s.tp, err)
 	}
 	s.until = next
 	return nil

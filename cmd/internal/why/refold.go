@@ -57,11 +57,11 @@ func (c *Config) fold(ctx context.Context, st *state.Config, s *source, samples 
 			}
 		}
 		if _, err := lane.Fold(ctx, &sm); err != nil {
-			return nil, fmt.Errorf("explain: %w", err)
+			return nil, fmt.Errorf("why: %w", err)
 		}
 	}
 	if err := lane.Finish(ctx); err != nil {
-		return nil, fmt.Errorf("explain: %w", err)
+		return nil, fmt.Errorf("why: %w", err)
 	}
 	return f, nil
 }

@@ -351,7 +351,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(tw, "%s\t%s\n", l[0], l[1])
 	}
 	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("explain: %w", err)
+		return fmt.Errorf("why: %w", err)
 	}
 	if r.Silence != nil {
 		fmt.Fprintln(w)

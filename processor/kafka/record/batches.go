@@ -154,7 +154,7 @@ func (b *Batches) Append(timestampMs int64, key, value []byte, headers []Header)
 	}
 	if o.records == 0 {
 		if batchHeader+whole > b.max {
-			return fmt.Errorf("kafka: record of %d bytes in a batch of at most %d: %w", whole, b.max, ErrTooLarge)
+			return fmt.Errorf("record: record of %d bytes in a batch of at most %d: %w", whole, b.max, ErrTooLarge)
 		}
 		b.begin(timestampMs)
 	}
@@ -197,7 +197,7 @@ func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) 
 	}
 	if o.records == 0 {
 		if batchHeader+whole > b.max {
-			return nil, fmt.Errorf("kafka: record of up to %d bytes in a batch of at most %d: %w", whole, b.max, ErrTooLarge)
+			return nil, fmt.Errorf("record: record of up to %d bytes in a batch of at most %d: %w", whole, b.max, ErrTooLarge)
 		}
 		b.begin(timestampMs)
 	}

@@ -45,7 +45,7 @@ func ParseCodec(name string) (Codec, error) {
 			return Codec(i), nil
 		}
 	}
-	return 0, fmt.Errorf("kafka: unknown compression %q; one of %s", name, strings.Join(codecNames[:], ", "))
+	return 0, fmt.Errorf("record: unknown compression %q; one of %s", name, strings.Join(codecNames[:], ", "))
 }
 
 // MaxInflated bounds the decompressed size of one batch: a batch of a megabyte can be
@@ -54,7 +54,7 @@ const MaxInflated = 64 << 20
 
 var (
 	errInflated = fmt.Errorf("batch decompresses to more than %d MiB", MaxInflated>>20)
-	errSnappy   = errors.New("snappy: bad block")
+	errSnappy   = errors.New("record: snappy: bad block")
 )
 
 // Compressors are large (a gzip writer 800 KiB, zstd more) and there may be
@@ -120,7 +120,7 @@ func compress(codec Codec, dst, src []byte) []byte {
 	case CodecZstd:
 		return zstdWriter().EncodeAll(src, dst)
 	}
-	panic(fmt.Sprintf("kafka: compress with %v", codec))
+	panic(fmt.Sprintf("record: compress with %v", codec))
 }
 
 // decompress writes what src holds over dst and returns it; at most

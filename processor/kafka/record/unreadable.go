@@ -54,7 +54,7 @@ func (it *Iterator) Unreadable() (u Unreadable, ok bool) {
 func (it *Iterator) Skip() {
 	u, ok := it.Unreadable()
 	if !ok {
-		panic("kafka: skip of a batch of unknown end")
+		panic("record: skip of a batch of unknown end")
 	}
 	it.err, it.open = nil, 0
 	it.next, it.end = u.Last+1, u.Last+1

@@ -57,5 +57,5 @@ func SplitKey(key []byte) (kind byte, name []byte, suffix [2]uint64, err error) 
 			return kind, key[1:end], suffix, nil
 		}
 	}
-	return 0, nil, suffix, fmt.Errorf("state: changelog key %s: %w", Digest(key), ErrCorrupt)
+	return 0, nil, suffix, fmt.Errorf("changelog: key %s: %w", Digest(key), ErrCorrupt)
 }

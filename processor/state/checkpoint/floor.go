@@ -151,16 +151,16 @@ func (f Floor) String() string {
 func (f *Floor) UnmarshalText(text []byte) error {
 	p := strings.Split(string(text), ";")
 	if len(p) < 3 || p[0] != "1" {
-		return fmt.Errorf("floor: %.40q is not a replay floor of version 1", text)
+		return fmt.Errorf("checkpoint: %.40q is not a replay floor of version 1", text)
 	}
 	offset, err := strconv.ParseInt(p[1], 10, 64)
 	if err != nil || offset < 0 {
-		return fmt.Errorf("floor: %.40q has no offset of a replay floor", text)
+		return fmt.Errorf("checkpoint: %.40q has no offset of a replay floor", text)
 	}
 	g := Floor{Offset: offset, MaxTime: NoTime}
 	if p[2] != "-" {
 		if g.MaxTime, err = strconv.ParseInt(p[2], 10, 64); err != nil {
-			return fmt.Errorf("floor: %.40q has no time of a replay floor", text)
+			return fmt.Errorf("checkpoint: %.40q has no time of a replay floor", text)
 		}
 	}
 	read := map[string]bool{}
@@ -191,7 +191,7 @@ func (f *Floor) UnmarshalText(text []byte) error {
 			continue
 		}
 		if !ok || read[name] {
-			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read, or occurs twice", name, text)
+			return fmt.Errorf("checkpoint: the field %s of the replay floor %.80q cannot be read, or occurs twice", name, text)
 		}
 		read[name] = true
 	}

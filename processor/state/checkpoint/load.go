@@ -68,7 +68,7 @@ func (l *Loader) Load(key, value []byte) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("state: changelog record %c of key %s: %w", kind, changelog.Digest(name), err)
+		return fmt.Errorf("checkpoint: changelog record %c of key %s: %w", kind, changelog.Digest(name), err)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (l *Loader) Finish() error {
 	l.whole = true
 	for k, b := range l.broken {
 		if err := l.loadHead(k.Name(), b.value); err != nil {
-			return fmt.Errorf("state: changelog record H of key %s: %w", changelog.Digest(k.Name()), err)
+			return fmt.Errorf("checkpoint: changelog record H of key %s: %w", changelog.Digest(k.Name()), err)
 		}
 	}
 	return nil

@@ -249,7 +249,7 @@ func (w *Writer) emitHead(c *changelog.Emitter, k *series.Key, asOf int64) {
 	body := append([]byte(nil), e.B[start:]...)
 	n := (len(body) + limit - 1) / limit
 	if n > changelog.MaxFragments {
-		c.Err = fmt.Errorf("state: the state of key %s has %d bytes, more than %d records of %d", changelog.Digest(k.Name()), len(body),
+		c.Err = fmt.Errorf("checkpoint: the state of key %s has %d bytes, more than %d records of %d", changelog.Digest(k.Name()), len(body),
 			changelog.MaxFragments, limit)
 		return
 	}

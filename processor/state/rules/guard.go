@@ -84,10 +84,10 @@ type Guard struct {
 func (g *Guard) Check() error {
 	var faults []error
 	if !(g.Least >= 0) || math.IsInf(g.Least, 0) {
-		faults = append(faults, fmt.Errorf("guard: a least deviation of %v", g.Least))
+		faults = append(faults, fmt.Errorf("rules: a least deviation of %v", g.Least))
 	}
 	if !(g.Share >= 0) || math.IsInf(g.Share, 0) {
-		faults = append(faults, fmt.Errorf("guard: a least deviation of %v times the expected value", g.Share))
+		faults = append(faults, fmt.Errorf("rules: a least deviation of %v times the expected value", g.Share))
 	}
 	return errors.Join(faults...)
 }

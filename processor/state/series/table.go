@@ -97,7 +97,7 @@ func (t *KeyTable) Delete(k *Key) {
 	i := t.Hash(k.Name()) & mask
 	for t.slots[i].key != k {
 		if t.slots[i].key == nil {
-			panic("keys: a key that is not in the table is removed")
+			panic("series: a key that is not in the table is removed")
 		}
 		i = (i + 1) & mask
 	}
