@@ -6,7 +6,7 @@
 // counts and what was skipped. It exits as go test did.
 //
 // A part of the tests, such as a cluster, that does not start (processor/kafkatest, Missing) fails one test. Those that
-// need it too are not run, and counted as that, in whatever package they are.
+// need it too are not run, and counted as such, in any package.
 //
 //	go run .ci/testsum.go [-without=FILE] [-failures=FILE] [-quiet=DURATION] [-v] ./...
 //

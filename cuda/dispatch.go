@@ -68,7 +68,7 @@ const (
 )
 
 // dispatch executes the plan of this round: on all idle devices where splitting
-// pays, or on the device with the least work. The error is that of ctx.
+// pays, or on the device with the least work. An error is ctx's.
 func (d *dispatcher) dispatch(ctx context.Context, h *batchState) (next, error) {
 	h.attempts, h.divided = h.attempts[:0], false
 	if len(d.devices) < 2 || !d.split(h) {

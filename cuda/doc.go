@@ -108,7 +108,7 @@
 //  1. Write kernels/NAME.cu, NAME being the op's, one or more __global__ functions
 //     with the signature in kernels/task.h whose names begin with it. It computes
 //     the op's definition, within the op's Compare, with the same bits for a task
-//     whatever the batch contains; it writes only its tasks' Scores, Next and Detail.
+//     regardless of the rest of the batch; it writes only its tasks' Scores, Next and Detail.
 //     The words of a task's parameters are a struct in kernels/NAME_params.h, made from
 //     the op's table (detectors.Param); ones that the table calls Long are int64.
 //  2. Write plan/NAME.go: the opPlan, which names the kernels, and its line in plans. The
@@ -133,7 +133,7 @@
 //     next round. Only a fault moves tasks.
 //   - A chain whose tasks are of two classes is cut; the later part is in a later
 //     launch of the same plan, and finds its carry in Out (Planner's waves).
-//   - The plan lies beyond the used part of In, the status words beyond that of Out:
+//   - The plan lies beyond the used part of In, the status words beyond the used part of Out:
 //     the owner's next Grow writes over them.
 //   - An Execute with a cancelled context waits for the device, which writes to the
 //     batch's memory. It does not wait for a lane.

@@ -373,7 +373,7 @@ func execute(b []byte, q *child.Request, fault string, models []byte) error {
 	return nil
 }
 
-// ofPortion makes the result of a grid that of a device's portion of it. The first device has done all work, and the
+// ofPortion reduces the result of a grid to a device's portion of it. The first device has done all work, and the
 // others none: no null map of theirs reaches a ratio, or no rectangle of theirs is anomalous.
 func ofPortion(r *detectors.Rows, portion uint32) {
 	const words, p = 14, 12

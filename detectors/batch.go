@@ -97,7 +97,7 @@ func (b *Batch) Put(w Words) Span {
 	return s
 }
 
-// GrowF64 is GrowF32 for float64s. The span counts float64s, as that of an X does.
+// GrowF64 is GrowF32 for float64s. The span counts float64s, as the span of an X does.
 func (b *Batch) GrowF64(n int) (Span, []float64) {
 	s, w := b.growPairs(n)
 	return s, w.F64()
@@ -219,7 +219,7 @@ func (b *Batch) resolve(i int, r *Rows) {
 	}
 }
 
-// XWords returns X as words, whatever its element type.
+// XWords returns X as words, regardless of its element type.
 func (t *Task) XWords() Span {
 	switch {
 	case t.Wide():

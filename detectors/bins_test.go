@@ -139,7 +139,7 @@ func TestRangesFollow(t *testing.T) {
 	}
 }
 
-// TestAnyPoints requires that the state is bounded, finite and the same for the same points, whatever
+// TestAnyPoints requires that the state is bounded, finite and the same for the same points, regardless of
 // they are.
 func TestAnyPoints(t *testing.T) {
 	rng := seedtest.New(t)

@@ -239,7 +239,7 @@ type Region struct {
 // until then.
 type Learner interface {
 	Detector
-	// Left returns how many rows are still scored as NaN, at the least, before the first score. carry is that of the last
+	// Left returns how many rows are still scored as NaN, at the least, before the first score. carry is the carry of the last
 	// task; nil: no row has been scored.
 	Left(carry Words) int
 }
@@ -265,7 +265,7 @@ type Blocker interface {
 	Block(r Rows) (mediaType string, block []byte)
 }
 
-// NoRow marks a missing row number in Detail, such as that of a missing neighbour.
+// NoRow marks a missing row number in Detail, such as a missing neighbour's.
 const NoRow = math.MaxUint32
 
 // Must returns d, or panics with the error of the constructor. It is intended for constant parameters.

@@ -90,7 +90,7 @@ func (r *Rows) Until(fresh int) Rows {
 	return t
 }
 
-// OneHot returns shares of n fields, all of them that of field i.
+// OneHot returns shares of n fields: 1 for field i, 0 for the others.
 func OneHot(n, i int) []float64 {
 	shares := make([]float64, n)
 	shares[i] = 1

@@ -14,7 +14,7 @@ func TestBatchModel(t *testing.T) {
 		detectors.NewModel(detectors.Words{1, 2, 4})
 	if one.Sum() != same.Sum() || one.Sum() == other.Sum() || detectors.NewModel(make(detectors.Words,
 		1024)).Sum() == detectors.NewModel(make(detectors.Words, 1025)).Sum() {
-		t.Fatal("the sum is not that of the content")
+		t.Fatal("the sum is not the content's")
 	}
 	var b detectors.Batch
 	for range 2 {

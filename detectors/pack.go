@@ -8,7 +8,7 @@ import (
 )
 
 // Float32 rows are centred, column by column, on the median of three values of their own window:
-// float32 has its digits around the values of this task, whatever the series was like earlier. A mean
+// float32 has its digits around the values of this task, regardless of the series earlier. A mean
 // would follow a single spike, and costs a pass.
 //
 // Consecutive tasks of a series differ by one row, and the rest of X is equal if they have the same

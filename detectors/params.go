@@ -64,7 +64,7 @@ type Param struct {
 	Derive  func(v Values, dim int) any
 	Derived string
 	// Word is 1 for the first value of a task's parameters, 2 for the next; 0 for a row that is not
-	// among them. The order differs from that of the table, so that a new setting moves nothing.
+	// among them. The order differs from the table's, so that a new setting moves nothing.
 	Word int
 	// Stateless reports that no stored state depends on the setting: fingerprints omit it.
 	Stateless bool

@@ -23,7 +23,7 @@ type trimmer struct {
 // note tells the budget what the state takes, and renews the limit.
 func (t *trimmer) note(s *state.State) { t.limit = t.budget.Limit(t.tp, s.Bytes()) }
 
-// always makes the next record trim, whatever the state takes.
+// always makes the next record trim, regardless of the size of the state.
 func (t *trimmer) always() { t.limit = -1 }
 
 // trim evicts keys before the record at offset, as many as the partition is over its

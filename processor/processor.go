@@ -108,7 +108,7 @@ type Config struct {
 
 // Changeable is what may change while a Processor runs. A partition takes it up between two chunks of input.
 type Changeable struct {
-	// State is a configuration of the same detectors as that of the start, whose thresholds, guards and rules of
+	// State is a configuration of the same detectors as at the start, whose thresholds, guards and rules of
 	// anomalies hold from then on, by a decision of each partition (state.State.Reconfigure).
 	State  *state.Config            // of the topics without a mapping in ByName
 	ByName map[string]*state.Config // by the mappings' names

@@ -254,7 +254,7 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestQuarantineReasons: whatever stops one partition, the others
+// TestQuarantineReasons: for each reason that stops one partition, the others
 // commit all of their results, and the worker drains without an error.
 func TestQuarantineReasons(t *testing.T) {
 	fault := func(key kmsg.Key, changelog bool, err *kerr.Error) func(b *bench) {

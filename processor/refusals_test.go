@@ -46,7 +46,7 @@ func holding(topic, part string) func(kmsg.Request) bool {
 }
 
 // TestRefusedOutput: brokers refuse the dead letters of one of three partitions, which are in batches with those of the
-// others. It alone is quarantined, whatever the reason, and nothing of the others is lost.
+// others. It alone is quarantined, regardless of the reason, and nothing of the others is lost.
 func TestRefusedOutput(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.InvalidTimestamp, kerr.InvalidRecord, kerr.PolicyViolation, kerr.UnknownServerError,
 		kerr.CorruptMessage} {
@@ -130,7 +130,7 @@ func TestRefusedOutputOfAll(t *testing.T) {
 }
 
 // TestCopiesHaveTheTimeOfWriting: dead letters, late records and records of the internal topic have the time of writing as
-// Kafka's timestamp, whatever their records have, and these in a header; a dead letter of the internal topic has that of the
+// Kafka's timestamp, regardless of their records' own, and these in a header; a dead letter of the internal topic has the timestamp of the
 // input.
 func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 	for _, rekey := range []bool{false, true} {

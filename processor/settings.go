@@ -66,7 +66,7 @@ func (s *StateSettings) same(b *StateSettings) bool {
 	return s.Detector == b.Detector && s.Window == b.Window && s.Params == b.Params
 }
 
-// Include adds the settings of m, whose fingerprints that of s is made of.
+// Include adds the settings of m; the fingerprint of s includes theirs.
 func (s *StateSettings) Include(m *StateSettings) {
 	for _, list := range [][]StoredSetting{m.Fields, m.Op} {
 		for _, add := range list {

@@ -269,7 +269,7 @@ func TestStartRefusedCommits(t *testing.T) {
 }
 
 // TestForeignChangelog: the changelog of another group, or of another topic, is
-// neither read nor written, whatever the policy for lost state.
+// neither read nor written, regardless of the policy for lost state.
 func TestForeignChangelog(t *testing.T) {
 	b := newBench(t, 1)
 	b.produce(600)

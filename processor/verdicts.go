@@ -13,7 +13,7 @@ import (
 
 // A record whose schema the registry does not have is condemned: it becomes a dead
 // letter. That does not follow from the log, so it is decided once and written to the
-// changelog (state/rules). A replay condemns by this verdict, whatever the
+// changelog (state/rules). A replay condemns by this verdict, regardless of the
 // registry answers by then, or if it does not answer.
 //
 // A registry's replica that lags does not have a schema that was just registered.

@@ -23,7 +23,7 @@
 //     time, values as they are configured. So a record always has the same one reason.
 //
 // A record with an array of readings (Mapping.Readings) takes two programs of its format, of which NewBatch makes one: that
-// of the record finds what its readings share and the bytes of each item, that of the items makes the readings.
+// of the record finds what its readings share and the bytes of each item; the program of an item makes the readings.
 //
 // # Not obvious
 //

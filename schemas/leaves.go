@@ -1,6 +1,6 @@
 package schemas
 
-// Leaf is a value in a record: what a Format's Leaves finds, whatever mapping is configured.
+// Leaf is a value in a record: what a Format's Leaves finds with any mapping.
 type Leaf struct {
 	// Path leads to the value, as a mapping has it. That of a value in an array leads through the array without a
 	// length: points.at of each item of points.

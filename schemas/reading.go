@@ -3,7 +3,7 @@ package schemas
 import "math"
 
 // Reading is the content of a record: one reading of a series, or, where a record has an array of readings, several (Len, At).
-// Of several, Key is that of the first one, nil where there is none, and Time is the latest.
+// Of several readings, Key is the first one's, nil where there is none, and Time is the latest.
 type Reading struct {
 	Key    []byte    // series key; aliases the record, the decoder's schema or the reading's own memory
 	Time   int64     // event time, microseconds since 1970 UTC
@@ -114,7 +114,7 @@ func (r *Reading) FillMissing() (met bool) {
 	return met
 }
 
-// Fail records a value that is not acceptable. Of several faults Finish reports that of
+// Fail records a value that is not acceptable. Of several faults Finish reports the one of
 // the first sink: key, time, then the fields in their order; of an array its
 // length before its items.
 func (r *Reading) Fail(sink int32, f Fault) {

@@ -144,7 +144,7 @@ func (r *Reading) DropItems() { r.items.bytes, r.items.over = r.items.bytes[:0],
 // HasItems reports whether the record has the array of readings, or null in its place.
 func (r *Reading) HasItems() bool { return r.items.found }
 
-// Len returns the number of readings of the record: 1, or that of the items of its array.
+// Len returns the number of readings of the record: 1, or the number of items of its array.
 func (r *Reading) Len() int {
 	if r.items == nil {
 		return 1
@@ -182,7 +182,7 @@ func NewBatch(l *Layout, schemaID int32, record, item Program) Program {
 	return &batch{l, record, item, schemaID, &l.Sinks[len(l.Sinks)-1]}
 }
 
-// Decode implements Program. Key is that of the first reading, Time the latest one, and Values are those of the record.
+// Decode implements Program. Key is the first reading's key, Time the latest time, and Values are the record's.
 func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error {
 	if out.items == nil {
 		out.items = &items{}

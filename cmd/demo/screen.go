@@ -12,7 +12,7 @@ import (
 )
 
 // screen draws frames over each other on the alternate screen of a terminal, whose own is as before at the end. Each line is
-// addressed by its number and as long as the terminal is wide: nothing wraps or scrolls, whatever was there before.
+// addressed by its number and as long as the terminal is wide: nothing wraps or scrolls, regardless of what was there before.
 type screen struct {
 	out  io.Writer
 	size func() (columns, rows int)

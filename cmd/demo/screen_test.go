@@ -12,8 +12,8 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestScreen: after each frame an emulator shows its lines, cut to the terminal, and nothing else, whatever size the
-// terminal had before and whatever another program has written to it meanwhile.
+// TestScreen: after each frame an emulator shows its lines, cut to the terminal, and nothing else, regardless of the size that the
+// terminal had before and of what another program has written to it meanwhile.
 func TestScreen(t *testing.T) {
 	rng := seedtest.New(t)
 	columns, rows := 80, 24

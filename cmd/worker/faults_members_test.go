@@ -159,7 +159,7 @@ func (f *fleet) remove(id string) {
 
 // TestMembersRemoved: the group forgets its members again and again. Each joins
 // anew and goes on; the first time, a static one that has a commit on its way with
-// its former member id, which the coordinator refuses as that of another owner of
+// its former member id, which the coordinator refuses as another owner's of
 // the instance id.
 func TestMembersRemoved(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {

@@ -89,7 +89,7 @@ func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, 
 // copied puts the input into a kfake cluster of its own, under the same name and
 // with the registry of c, so that what a run leaves there can be compared with
 // what it leaves on c: two kinds of broker, one result. Each partition has the same
-// records in the same order; the map gives the original's offset for that of each
+// records in the same order; the map gives the original's offset for the offset of each
 // copy, which differ where the original has offsets without a committed record.
 func copied(t *testing.T, c *kafkatest.Cluster, input string) (*kafkatest.Cluster, map[kafkatest.TP]map[int64]int64) {
 	t.Helper()

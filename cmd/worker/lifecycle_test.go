@@ -114,7 +114,7 @@ func lifeFaults(list []told) (faults []string) {
 	return faults
 }
 
-// sameLives says where two lists differ, whatever the order of their ids.
+// sameLives says where two lists differ, regardless of the order of their ids.
 func sameLives(want, got []told) (faults []string) {
 	by := func(list []told) map[string]told {
 		m := map[string]told{}

@@ -217,7 +217,7 @@ func exitCode(err error) int {
 func (t *terminal) flags(name, about, examples string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(t.err)
-	fs.Func("config", "settings `file` in YAML, in place of that of ODRADEK_CONFIG; variables override it", func(file string) error {
+	fs.Func("config", "settings `file` in YAML, in place of ODRADEK_CONFIG; variables override it", func(file string) error {
 		t.environ = append(slices.Clip(t.environ), config.Prefix+"CONFIG="+file)
 		return nil
 	})

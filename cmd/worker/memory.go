@@ -6,7 +6,7 @@ import (
 	"odradek/cmd/internal/config"
 )
 
-// limitHeap sets the garbage collector's memory limit below that of the process, unless
+// limitHeap sets the garbage collector's memory limit below the process's, unless
 // GOMEMLIMIT is set.
 func limitHeap(getenv func(string) string) {
 	if n := config.Limit(); n > 0 && getenv("GOMEMLIMIT") == "" {

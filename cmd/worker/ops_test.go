@@ -36,7 +36,7 @@ var opDetectors = map[string]string{
 
 // TestEveryOp: each op, with tasks of one sample and of three, gives the scores and blocks
 // of an undisturbed run although its worker is killed and comes back, another joins, and
-// one leaves: whatever an op carries from task to task is in the state, or follows
+// one leaves: everything that an op carries from task to task is in the state, or follows
 // from it.
 func TestEveryOp(t *testing.T) {
 	names, env := []string{"change", "level"}, []string{}

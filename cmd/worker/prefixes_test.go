@@ -15,7 +15,11 @@ var prefix = regexp.MustCompile(`^([a-z][a-z0-9-]*): `)
 
 // errorTexts returns the texts, or the beginnings of texts, of the errors and panics that a file makes.
 func errorTexts(f *ast.File) (texts []string) {
+	method := "" // that encloses the call
 	ast.Inspect(f, func(n ast.Node) bool {
+		if fn, ok := n.(*ast.FuncDecl); ok {
+			method = fn.Name.Name
+		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok || len(call.Args) == 0 {
 			return true
@@ -29,7 +33,7 @@ func errorTexts(f *ast.File) (texts []string) {
 				name = x.Name + "." + fun.Sel.Name
 			}
 		}
-		if name != "panic" && name != "errors.New" && name != "fmt.Errorf" {
+		if name != "panic" && name != "errors.New" && name != "fmt.Errorf" && (name != "fmt.Sprintf" || method != "Error") {
 			return true
 		}
 		text := call.Args[0]

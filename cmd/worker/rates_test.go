@@ -10,7 +10,7 @@ import (
 	"odradek/detectors/quality"
 )
 
-// TestRates: worker score -rates judges every detector by each rate, whatever threshold it has,
+// TestRates: worker score -rates judges every detector by each rate, regardless of its threshold,
 // and counts what exceeds on series without anomalies.
 func TestRates(t *testing.T) {
 	var env []string

@@ -507,7 +507,7 @@ func suggestFails(t *testing.T, c *kafkatest.Cluster, topic string, environ ...s
 	return errs.String()
 }
 
-// lines makes records of JSON texts; the key of each is that of its text, "" for none.
+// lines makes records of JSON texts; the key of each is its text's, "" for none.
 func lines(topic string, n int, of func(i int) (key, value string)) (recs []kafkatest.Record) {
 	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for i := range n {

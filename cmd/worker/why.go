@@ -47,7 +47,7 @@ type whyOptions struct {
 
 	since time.Time
 	bytes config.ByteSize
-	usual bool // topic is that of the settings
+	usual bool // topic comes from the settings
 }
 
 // check completes the options and returns what is wrong with them.
@@ -85,7 +85,7 @@ func (o *whyOptions) check(c *config.Config) (faults []string) {
 func (t terminal) why(ctx context.Context, args []string) int {
 	o := whyOptions{}
 	fs := t.flags("why <id>", whyAbout, whyExamples)
-	fs.StringVar(&o.topic, "topic", "", "anomalies topic; default: that of the settings, then that of their detectors in shadow mode")
+	fs.StringVar(&o.topic, "topic", "", "anomalies topic; default: the settings' topic, then the topic of their detectors in shadow mode")
 	fs.IntVar(&o.partition, "partition", -1, "look only in this partition of the anomalies topic; -1: in all")
 	fs.StringVar(&o.from, "from", "", "look only at anomalies written then and later, like 2026-01-31T08:00:00Z")
 	fs.Int64Var(&o.maxRecords, "max-records", 2_000_000, "records of the input to read back from the anomaly, at most")

@@ -31,7 +31,7 @@
 //
 // From four dimensions on, squares of differences are expanded after centring: |y|^2 - 2xy, an
 // instruction a dimension. Norms are reduced by the largest amount by which rounding can enlarge the
-// result. So a point outside the bound is not a neighbour, whatever the norms are, and a point within
+// result. So a point outside the bound is not a neighbour, regardless of the norms, and a point within
 // it has its square of differences computed. Where too many points are within the bound, far from the
 // origin, the remaining search uses differences. Values are centred only if that is exact. Squares are
 // float32 until a list is final; float64 decides those that float32 cannot distinguish from the k-th.

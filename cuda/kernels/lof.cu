@@ -11,7 +11,7 @@
 //     places.
 //  2. limit: two threads sort a query's minima in registers. At least k+1 points
 //     (including the query) are within the k+1st; that and the rounding errors bound the
-//     neighbours: about 1.2 k places are within, whatever the number of points.
+//     neighbours: about 1.2 k places are within, regardless of the number of points.
 //  3. mark: the distances again; a bit for each place within the bound, which is the
 //     sign of distance - bound, one shift a pair.
 //  4. decide: a warp lists a query's bits, computes these distances without

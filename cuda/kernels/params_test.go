@@ -90,7 +90,7 @@ struct %s {
 	return b.Bytes()
 }
 
-// fieldName writes a parameter's name as that of a field: POWER_STEPS is powerSteps.
+// fieldName writes a parameter's name as a field's: POWER_STEPS is powerSteps.
 func fieldName(param string) string {
 	parts := strings.Split(strings.ToLower(param), "_")
 	for i, p := range parts[1:] {

@@ -9,7 +9,7 @@
 //
 //	mu' P mu, P = (sign(T + t) - sign(T - t)) / 2,
 //
-// the projection on the directions that do not count, whatever the multiplicities. The sign of x is the
+// the projection on the directions that do not count, regardless of the multiplicities. The sign of x is the
 // integral of 2/pi x/(x^2 + s^2) over s > 0, by the trapezoidal rule in log s: a pole s takes the real
 // part of mu' (T +- t - is)^-1 mu, one pass over T's rows with complex pivots, none of which is less
 // than s. The integral omits its upper end, where it is linear in x and known; and its lower end and

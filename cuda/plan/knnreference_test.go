@@ -41,7 +41,7 @@ func TestKNNReferenceClass(t *testing.T) {
 	}
 }
 
-// TestKNNReferenceBlocks: blocks are full of points of one model, whatever the order of the tasks, and every fresh row is in
+// TestKNNReferenceBlocks: blocks are full of points of one model, regardless of the order of the tasks, and every fresh row is in
 // one of them.
 func TestKNNReferenceBlocks(t *testing.T) {
 	rng := seedtest.New(t)

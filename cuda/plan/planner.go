@@ -14,7 +14,7 @@ import (
 // Planner makes the plans of one batch's Execute: see doc.go. It is reused.
 type Planner struct {
 	// Shared is the shared memory in bytes that a block may have on each device, 0 for no limit; the class of a task depends
-	// on it. SMs is the number of multiprocessors of the plan's device, 0 for that of an H100; no result depends on it: a
+	// on it. SMs is the number of multiprocessors of the plan's device, 0 for the number of an H100; no result depends on it: a
 	// large set or grid gets a number of blocks for each.
 	Shared, SMs int
 	First       int32        // the first task of the batch that may be in this plan: a part's begins later

@@ -91,7 +91,7 @@ func scanShared(columns int) int {
 	return (padded+8)*8 + (padded/8+4)*16
 }
 
-// scanNullShared returns the shared memory of a block that draws null maps: that of its strips, or of a map's table.
+// scanNullShared returns the shared memory of a block that draws null maps: for its strips, or for a map's table.
 func scanNullShared(rows, columns int) int {
 	shared := scanNullThreads / 32 * scanShared(columns)
 	if table := 4 * (rows + 1) * (columns + 1); table <= scanTable {

@@ -376,7 +376,7 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 	n := end - 2*shortest - from + 1
 	filter := n > LeftFiltered && !t.moments[lengths[0]].roots && !w.plain && w.low.load(t, w, lengths)
 	again := 0
-	// Neighbours are numbered by their last rows, from that of the shortest length's first neighbour on.
+	// Neighbours are numbered by their last rows, from the shortest length's first neighbour on.
 	for at := 0; at < n; {
 		size := leftBlock
 		if n-at < 2*leftBlock {

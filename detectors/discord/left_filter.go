@@ -24,7 +24,7 @@ type leftFilter struct {
 // once: by Cauchy's inequality, the product with rows x is off by e = g*|query|*|x| at most, g being
 // (m+parts+2)u and a little, and by another e0 where numbers are below the normal ones.
 //
-// The largest correlation is that of the largest c*|c|/squares, c being the product less mean*rest, and
+// The largest correlation belongs to the largest c*|c|/squares, c being the product less mean*rest, and
 // squares the sum of the squared deviations of x. For any d, (c+e)^2 <= (1+d)c^2 + (1+1/d)e^2, and where
 // |c| > e, (|c|-e)^2 >= (1-d)c^2 - (1/d-1)e^2: so c*|c| without the error is at most
 // c*|c| + d*c^2 + (1+1/d)e^2. And |x|^2 is squares + m*mean^2. Some hundredths more are for e0 and for the

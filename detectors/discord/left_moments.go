@@ -182,7 +182,7 @@ func farMoments(x []float64) (f leftFar) {
 	return f
 }
 
-// product returns that of a query with x, whose moments f has.
+// product returns the product of a query with x, whose moments f has.
 func (f *leftFar) product(x, query []float64) float64 {
 	first := x[0]
 	var a, b, c, d float64 // sums that do not wait for each other

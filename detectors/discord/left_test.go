@@ -122,7 +122,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestLeftAlone requires that a score has the same bits whatever else was computed with the same
+// TestLeftAlone requires that a score has the same bits regardless of what else was computed with the same
 // memory.
 func TestLeftAlone(t *testing.T) {
 	rng := seedtest.New(t)

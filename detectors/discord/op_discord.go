@@ -135,7 +135,7 @@ const (
 // score of a row is the score of the subsequence that ends there. It is compared with those that end before
 // it begins and lie in the last Window rows up to it: the score is the mean of its distances to the K
 // nearest, divided by sqrt(2m). So it is 0 for a copy, 1 where all correlations are 0, and sqrt(2) at most,
-// whatever the length.
+// regardless of the length.
 //
 // With several lengths the score is the mean of theirs, since there is one threshold for
 // all; they are in Detail, a float32 for each score and length. A score is NaN where
@@ -227,7 +227,7 @@ func scored(r *detectors.Rows, i int) int {
 	return r.Len() - 1 - (len(r.Scores)-1-i)*r.Params.Int(paramEvery)
 }
 
-// scoreOf returns which score is that of a fresh row.
+// scoreOf returns which score belongs to a fresh row.
 func scoreOf(r *detectors.Rows, fresh int) int {
 	return len(r.Scores) - 1 - (r.Fresh-1-fresh)/r.Params.Int(paramEvery)
 }
@@ -474,7 +474,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 }
 
 // Shapes score a sample or 16 of a key in a batch, at once or one after the other; and one sample of 32 with three lengths and a large
-// window, where the rate is that of the samples, not of the scores.
+// window, where the rate counts samples, not scores.
 func Shapes() []detectors.Shape {
 	shape := func(fresh, chain, tasks int) detectors.Shape {
 		const window, m = 2048, 64

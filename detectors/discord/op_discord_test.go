@@ -111,7 +111,7 @@ func TestDiscordGroups(t *testing.T) {
 	}
 }
 
-// TestDiscordShares requires that a long task has the same bits whatever the order of its shares.
+// TestDiscordShares requires that a long task has the same bits regardless of the order of its shares.
 func TestDiscordShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const window, fresh = 6000, 800

@@ -64,7 +64,7 @@ const band = 16 * lanes
 //
 // A covariance is computed from the values every 4096 steps, and where the norm of a subsequence is
 // less than 1/64 of one before on the diagonal. So its error is about 1e-12 of the product of the
-// norms, for steps of any height. In single precision its error is that of float32, and a neighbour may
+// norms, for steps of any height. In single precision its error is float32's, and a neighbour may
 // not be the nearest: no distance is less than the definition's beyond rounding, and those of other
 // neighbours are larger.
 func Compute(x []float64, m int, o Options, parallel Parallel) Profile {

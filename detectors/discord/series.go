@@ -164,7 +164,7 @@ type strip struct {
 	a        []float64
 }
 
-// walk walks along the diagonals from that of subsequence i and j on, to row end-1, and calls
+// walk walks along the diagonals from the one of subsequences i and j on, to row end-1, and calls
 // found for each row in which a correlation is at least row[i] or at least column[j]. A
 // pair's correlation depends on the pair and on the diagonal of the first lane alone.
 func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func(i, j int, rho []float64)) {

@@ -16,7 +16,7 @@ import (
 // how far the first discord exceeds the second: the ratio of their distances,
 // less 1. So a length whose first two are similar, because they come from noise or from the
 // shape of a period, hardly counts. All votes weigh 1 where some length has only one
-// discord, and of equal totals that of the least length wins.
+// discord, and of equal totals the one of the least length wins.
 //
 // The vote finds more anomalies than an order by normalised distances, which prefers the lengths at which
 // noise makes subsequences unlike each other, and than votes of equal weight.

@@ -21,7 +21,7 @@
 // above 1 counts for the next sample that is scored, so that none is lost.
 //
 // Scores of members with long subsequences say later that something is unusual than those of members with
-// short ones. Params.Lags delays a member: its k-th score counts as that of the sample of its (k+lag)-th,
+// short ones. Params.Lags delays a member: its k-th score counts for the sample of its (k+lag)-th,
 // so that scores about the same middle are added. A delayed score does not widen what the sum is about.
 //
 // A state is a flat []uint64 that starts all zero.
@@ -580,7 +580,7 @@ func reached(place []uint64, time, offset int64) bool {
 	return place[0] != 0 && cmp.Or(cmp.Compare(int64(place[1]), time), cmp.Compare(int64(place[2]), offset)) >= 0
 }
 
-// before reports whether a sample comes before that of an entry.
+// before reports whether a sample comes before an entry's.
 func before(time, offset int64, e []uint64) bool {
 	return cmp.Or(cmp.Compare(time, int64(e[entryTime])), cmp.Compare(offset, int64(e[entryOffset]))) < 0
 }

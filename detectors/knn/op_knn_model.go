@@ -263,7 +263,7 @@ func NewByModel(p ModelParams) (*ModelDetector, error) {
 		}
 		finite := Finite(d.model.points) && !slices.ContainsFunc(d.model.wide, notFinite) && !slices.ContainsFunc(d.origin, notFinite)
 		if !ok || !finite || !(d.model.cut >= 0) {
-			faults = append(faults, errors.New("the model's content is not that of a reference set: make it with NewModel"))
+			faults = append(faults, errors.New("the model's content is no reference set: make it with NewModel"))
 		}
 	}
 	if len(faults) > 0 {

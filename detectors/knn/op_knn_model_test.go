@@ -247,7 +247,7 @@ func TestKNNModelOfASolvingSet(t *testing.T) {
 	}
 }
 
-// TestZNorm requires that points of one shape are alike whatever their level and scale, in a window and
+// TestZNorm requires that points of one shape are alike regardless of their level and scale, in a window and
 // against a reference set and its solving set, by the definition on points that are normalised in
 // float64.
 func TestZNorm(t *testing.T) {

@@ -107,7 +107,7 @@ type nearPoint struct {
 	weight float64   // the distance as it is in the score: unless the model is wide, of numbers that are rounded to float32
 }
 
-// nearest returns the points of the model of a task that are nearest to that of a fresh row, the nearest first. They are
+// nearest returns the points of the model of a task that are nearest to a fresh row's point, the nearest first. They are
 // those of the score: far from the origin, rounding may make others the nearest.
 func (s *settings) nearest(r *detectors.Rows, fresh int) (m setModel, points []nearPoint) {
 	dim, words := r.Dim-s.timed, r.Carry

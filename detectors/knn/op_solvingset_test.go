@@ -201,7 +201,7 @@ func TestSolvingSetOfLevels(t *testing.T) {
 	}
 }
 
-// TestNormalised requires that points of one shape are alike whatever their scale and level, and that
+// TestNormalised requires that points of one shape are alike regardless of their scale and level, and that
 // equal values are at 0.
 func TestNormalised(t *testing.T) {
 	rows := []float64{1e9, 5, 1e9 + 2, 5, 1e9, 5, 1e9 + 2, 5}

@@ -20,7 +20,7 @@ import (
 //     mostly none, with distances as the definition has them.
 //
 // So neighbours are those of the definition, ties included. Their distances are added
-// in the order of the points, so a weight is the same to the bit whatever the other
+// in the order of the points, so a weight is the same to the bit regardless of the other
 // queries are.
 //
 // Floor at n=1024, d=8: 2n*d operations a point, at AVX2's 32 a cycle 512 cycles.
@@ -112,9 +112,9 @@ func (s *Scorer) Load(x []float32, dim, m int) {
 	}
 }
 
-// Share makes s search the points that of has loaded, until the next Load of either:
+// Share makes s search the points that other has loaded, until the next Load of either:
 // Scorers that share may search at the same time.
-func (s *Scorer) Share(of *Scorer) { s.set, s.shared = of.set, true }
+func (s *Scorer) Share(other *Scorer) { s.set, s.shared = other.set, true }
 
 func infinite(x []float32) {
 	for i := range x {

@@ -41,7 +41,7 @@ type Top struct {
 	// Distances is the number of distances between two points that were computed.
 	Distances int64
 	// SolvingSet has the points that have been compared with all others, in order of the
-	// comparisons: no other point has a weight above that of the last outlier, even
+	// comparisons: no other point has a weight above the last outlier's, even
 	// among these alone. It is nil for an algorithm without a solving set.
 	SolvingSet []int
 }

@@ -83,7 +83,7 @@ func TestAlgorithmsAgree(t *testing.T) {
 }
 
 // checkSolvingSet compares a solving set with its definition: it has enough points, and among these no
-// point outside has a weight above that of the last outlier.
+// point outside has a weight above the last outlier's.
 func checkSolvingSet(t *testing.T, what string, x []float64, dim int, p TopParams, top Top) {
 	in := map[int]bool{}
 	var set []float64

@@ -19,7 +19,7 @@ import (
 //   - all squared distances, from two points at a time, with the minima of 64
 //     groups of them (vec.SqDists);
 //   - a bound within which lie a few more than k of these minima (vec.Bound), and
-//     so at least k points: about 1.2 k, whatever the number of points;
+//     so at least k points: about 1.2 k, regardless of the number of points;
 //   - the points within, and within the bound's rounding errors (vec.AtMost);
 //   - of these the k nearest, and those that float32 cannot tell from the k-th
 //     (vec.Rank): mostly none;

@@ -49,7 +49,7 @@ func longTasks(t *testing.T, rng *rand.Rand) map[string]detectors.Rows {
 }
 
 // TestLongTaskShares requires that the CPU form of a long task uses its Parallel, and has the same bits
-// whatever order that chooses.
+// in any order that it chooses.
 func TestLongTaskShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 15))
 	spec := func(name string) *detectors.Spec {

@@ -103,7 +103,7 @@ type LabelMeasures struct {
 	// Period.
 	Volume float64 `json:"vus_pr"`
 	// EventPrecision is the share of the anomalies opened that opened at a labelled sample,
-	// EventRecall that of the labelled ones that were found.
+	// EventRecall the share of the labelled ones that were found.
 	EventPrecision float64 `json:"event_precision"`
 	EventRecall    float64 `json:"event_recall"`
 	// Delay is the median number of samples from the first one of a labelled anomaly to its

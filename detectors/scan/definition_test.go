@@ -215,7 +215,7 @@ func proportional(g *Grid) bool {
 	return true
 }
 
-// TestTies requires that of equal ratios the smallest area counts, then the lowest corner.
+// TestTies requires: of equal ratios the smallest area counts, then the lowest corner.
 func TestTies(t *testing.T) {
 	g := newGrid(5, 6, func(y, x int) (int64, int64) {
 		switch {

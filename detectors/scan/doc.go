@@ -31,7 +31,7 @@
 // grid.
 //
 // The ratio of one given rectangle is asymptotically distributed as chi-square over two, but
-// that of the largest among all rectangles is not, contrary to the paper.
+// the ratio of the largest among all rectangles is not, contrary to the paper.
 //
 // # Algorithms
 //

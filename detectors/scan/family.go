@@ -7,7 +7,7 @@ import (
 )
 
 // Family is a model of the counts with one parameter. The likelihood of a cell depends on the
-// count and the baseline alone, and that of a rectangle on their sums.
+// count and the baseline alone, and the ratio of a rectangle on their sums.
 //
 // Ratio must be convex in count and baseline together, which it is where LogLikelihood is.
 type Family interface {

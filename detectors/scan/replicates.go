@@ -21,7 +21,7 @@ const DefaultReplicates = 999
 // numbers that choose a trial again are passed over, and where the cases are more than half of the
 // trials, the others are drawn. Other maps are drawn by halves: the cells with a baseline are split into
 // halves, and these again, and a draw gives the number of a group's counts in its first half ([split]).
-// The time is that of about one draw for each cell, whatever the total.
+// It takes about the time of one draw for each cell, regardless of the total.
 //
 // Learnt baselines are themselves counts of earlier times, and as uncertain: taken as known, they would make the null maps
 // less varied than the counts are. So counts are drawn from an urn with a ball for each unit of the baselines, each returned with

@@ -10,7 +10,7 @@ import (
 // hypergeometric. Both are the distribution of Poisson counts given their sums: those on the left and on
 // the right and, if limited, of the trials on each side that were not drawn. So with Poisson
 // probabilities about an expected count e as e h(d/e), as in Loader, Fast and accurate
-// computation of binomial probabilities, 2000, nothing cancels, whatever the size of n.
+// computation of binomial probabilities, 2000, nothing cancels, regardless of the size of n.
 type split struct {
 	n, left, right int64
 	limited        bool
@@ -42,7 +42,7 @@ func (s *split) bounds() (least, most int64) {
 	return 0, s.n
 }
 
-// ratio returns the probability of k+1 over that of k, as a fraction.
+// ratio returns the probability of k+1 over the probability of k, as a fraction.
 func (s *split) ratio(k int64) (above, below float64) {
 	above, below = float64(s.n-k), float64(k+1)
 	if s.limited {

@@ -7,7 +7,7 @@
 // A bin of a period of local time (Clock) has a level m, and the series a spread s. A sample x of
 // the bin has the residual r = x-m and the score |r|/u with the unit u = max(s, q/3), where q is the
 // least distance other than 0 between successive samples so far, the sample included: a step as small
-// as the values' resolution scores 3 at most, whatever the series did before. Then both learn,
+// as the values' resolution scores 3 at most, regardless of the series before. Then both learn,
 //
 //	m += g*clip(r, 3u)        s² += h*(clip(r, 3u)² - s²)
 //

@@ -99,7 +99,7 @@ func TestStepIsTheDefinition(t *testing.T) {
 	}
 }
 
-// TestSeasonalNaive: with a memory of one sample and nothing clipped, the expected value is that of a
+// TestSeasonalNaive: with a memory of one sample and nothing clipped, the expected value equals the value a
 // period before.
 func TestSeasonalNaive(t *testing.T) {
 	rng := seedtest.New(t)

@@ -76,7 +76,7 @@ func (f *flatline) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	return n, ok
 }
 
-// Locate returns the scored row, whose value is that of the run.
+// Locate returns the scored row, whose value the run has.
 func (f *flatline) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
 	e := f.Describe(r, fresh)
 	copy(contribution, e.Fields)

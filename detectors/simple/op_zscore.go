@@ -35,7 +35,7 @@ var zscoreSpec = detectors.Spec{
 
 func init() { detectors.Register(OpZScore, &zscoreSpec) }
 
-// maxScore is the largest z-score, that of a sample that differs from a constant past.
+// maxScore is the largest z-score: a sample that differs from a constant past has it.
 const maxScore = 1e6
 
 type zscore struct {
@@ -71,7 +71,7 @@ func (z *zscore) Window() int             { return z.params.Int(0) }
 func (z *zscore) Incomplete() {}
 
 // Explain expects the mean of the values before, where there are enough of them. A value's share is its
-// score divided by the sum of all scores; the row's score is that of the value with the largest share.
+// score divided by the sum of all scores; the row's score is the score of the value with the largest share.
 func (z *zscore) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	n := z.Window() - 1
 	row := r.Len() - r.Fresh + fresh

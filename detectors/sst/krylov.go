@@ -26,7 +26,7 @@ type krylov struct {
 	w, n        int
 	alpha, beta []float64
 	coordinates []float64 // of the caller's vector along the basis
-	energy      float64   // of the matrix less that of T: squares of all elements
+	energy      float64   // energy of the matrix less the energy of T: squares of all elements
 	size        float64   // T's largest element
 	continued   int       // steps when the space was last continued
 	complete    bool      // nothing that counts is missing

@@ -235,7 +235,7 @@ func compareIKA(r *detectors.Rows, got, want detectors.Result) error {
 	if len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
 		return err
 	}
-	// A difference beyond the spread of a few random errors may lie within that of more.
+	// A difference beyond the spread of a few random errors may lie within the spread of more.
 	for _, n := range []int{FewErrors, ManyErrors} {
 		if err != nil {
 			err = within(r, got, want, tol, n)

@@ -10,7 +10,7 @@ import (
 // TestIKASSTSymmetry scores series with an exact symmetry by each of the CPU's
 // paths. Their eigenvalues come in pairs: what rounding leaves where Lanczos should
 // end can lead it to the other of a pair. Errors have a long tail: of 20,000 tasks,
-// 350 leave the tolerance of well separated eigenvalues, and 2 that of Spread.
+// 350 leave the tolerance of well separated eigenvalues, and 2 the tolerance of Spread.
 func TestIKASSTSymmetry(t *testing.T) {
 	rng := seedtest.New(t)
 	const tasks = 600

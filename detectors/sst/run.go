@@ -137,7 +137,7 @@ func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 	return true
 }
 
-// trace returns that of the C of the score with number i, whose mean is d above the
+// trace returns the trace of the C of the score with number i, whose mean is d above the
 // origin.
 func (g *gram) trace(i int, d float64) float64 {
 	w := float64(g.w)
@@ -217,7 +217,7 @@ func (g *gram) allows(y []float64, w, n int, means []float64) bool {
 	for _, v := range y[n-1 : 2*w-1] {
 		low, high = min(low, v), max(high, v)
 	}
-	own := (high - low) / 2 // at least: of the distance to whatever mean
+	own := (high - low) / 2 // at least: of the distance to any mean
 	peak := max(high, -low)
 	for _, v := range y[:n-1] {
 		peak = max(peak, math.Abs(v))

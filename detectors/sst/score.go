@@ -13,7 +13,7 @@ import (
 //     values, for one score after the other as the feedback demands;
 //   - Lanczos takes k products with C, for eight scores side by side (run.go): C
 //     of a score is a submatrix of the Gram matrix of all lagged vectors of the
-//     run, and that of the next score is the same one row and column on. Scores
+//     run, and the next score's is the same one row and column on. Scores
 //     that are left over take 2k products with Hankel matrices (alone).
 //
 // Floor at w=100, p=2, k=5: 4n + 5*1.15n (the lanes' overhang) = 97,000

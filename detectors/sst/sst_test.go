@@ -277,7 +277,7 @@ func TestUnitAndOffsetDoNotMatter(t *testing.T) {
 }
 
 // TestFaintComponents requires that a Ritz value along whose vector mu has a squared component of 1e-8 or more takes a whole place,
-// and one with less a part of it: that of its component in 1e-8.
+// and one with less a part of it: the share of its component in 1e-8.
 func TestFaintComponents(t *testing.T) {
 	for _, c := range []struct{ component, score float64 }{
 		{1e-3, 0.999}, {1e-6, 1}, {1e-7, 1}, {1.1e-8, 1}, {0.75e-8, 0.75}, {0.25e-8, 0.25},

@@ -3,7 +3,7 @@ package threshold
 import "fmt"
 
 // A rule with a Span has a history of scores spread over that event time, so that at most History
-// scores cover it whatever the number of scores a day: several cycles of the data, of a day or a week,
+// scores cover it regardless of the number of scores a day: several cycles of the data, of a day or a week,
 // are then in it. Event time is divided into slots of Span/History. While there are fewer than History
 // scores, each is added, as for any rule; from then on the first of each slot replaces the oldest. So
 // after the length of the span a full history covers it, and for a series with fewer scores than slots,

@@ -332,7 +332,7 @@ func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
 	}
 }
 
-// TestDecluster requires that of a run of scores that exceed the first and then each Decluster-th is
+// TestDecluster requires: of a run of scores that exceed the first and then each Decluster-th is
 // added, and that each run begins again.
 func TestDecluster(t *testing.T) {
 	r := New(Fixed, 10)

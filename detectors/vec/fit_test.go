@@ -7,7 +7,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestFit requires the line of most pairs, whatever the values of the others are.
+// TestFit requires the line of most pairs, regardless of the values of the others.
 func TestFit(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 500 {

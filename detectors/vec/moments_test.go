@@ -8,7 +8,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestMoments requires the bits of the twins of the functions on moments, whatever the length and the
+// TestMoments requires the bits of the twins of the functions on moments, regardless of the length and the
 // place, with NaN and infinities, and that nothing else is written.
 func TestMoments(t *testing.T) {
 	rng := seedtest.New(t)
@@ -161,7 +161,7 @@ func BenchmarkMoments(b *testing.B) {
 	}
 }
 
-// TestHankelBits requires that a sum has the same bits whatever the number of sums.
+// TestHankelBits requires that a sum has the same bits regardless of the number of sums.
 func TestHankelBits(t *testing.T) {
 	rng := seedtest.New(t)
 	a := &arena{t: t, rng: rng}

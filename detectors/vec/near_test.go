@@ -110,7 +110,7 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestSqDists64: the terms are added in order, whatever the number of points beside it and the distance of their rows.
+// TestSqDists64: the terms are added in order, regardless of the number of points beside it and the distance of their rows.
 func TestSqDists64(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 300 {

@@ -91,7 +91,7 @@ func Hankel(y, x, v []float32) {
 	hankelGo(y, x, v)
 }
 
-// Hankel64 is Hankel in float64. A sum has the same bits whatever the other ones, and their number.
+// Hankel64 is Hankel in float64. A sum has the same bits regardless of the other ones, and their number.
 func Hankel64(y, x, v []float64) {
 	if len(y) == 0 {
 		return

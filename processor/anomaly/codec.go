@@ -21,7 +21,7 @@ func (s *State) Append(b []byte) []byte {
 	case l != nil:
 		kind = 1
 	}
-	if s.group != nil && kind != 2 { // that of an open anomaly is its own
+	if s.group != nil && kind != 2 { // an open anomaly's group is its own
 		kind |= remembers
 	}
 	if s.heard != nil {

@@ -13,7 +13,7 @@ type Rule struct {
 	MinDuration int64   // microseconds of event time over the threshold before one opens
 	MergeGap    int64   // microseconds within which a next finding belongs to the same anomaly
 	UpdateEvery int     // samples between two updates of an open one; 0: UpdateAfter alone decides
-	UpdateAfter int64   // microseconds from the end that an update says to that of the next, at least; 0: none is due by time
+	UpdateAfter int64   // microseconds between the ends that two successive updates report, at least; 0: none is due by time
 	UpdateShare float64 // of the anomaly's duration, or of its samples, that must be new for an update; 0: UpdateAfter is all
 }
 
@@ -92,7 +92,7 @@ type Anomaly struct {
 	// in the history then, 0 where there is none.
 	PeakScore, Threshold, Rank float32
 
-	// At PeakTime, or that of its voice, for each value of the row; nil for a detector without them.
+	// At PeakTime, or at the time of its voice, for each value of the row; nil for a detector without them.
 	Expected, Actual, Contribution []float64
 
 	Spread  float64 // how far readings of the field that contributes most usually are from what is expected; 0: not known

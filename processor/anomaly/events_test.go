@@ -653,7 +653,7 @@ func BenchmarkStep(b *testing.B) {
 }
 
 // TestUpdatesKeepUp: with the default updates the last record of an anomaly that has been open for more than ten minutes has its duration
-// and its samples to within a tenth, whatever the rate of the samples and of scores over the threshold, with no more records than
+// and its samples to within a tenth, regardless of the rate of the samples and of scores over the threshold, with no more records than
 // the logarithm of its age asks for.
 func TestUpdatesKeepUp(t *testing.T) {
 	r := seedtest.New(t)

@@ -22,7 +22,7 @@ type Range struct {
 // History is the number of values before those that a score covers, of which Cover takes the median.
 const History = 256
 
-// Cover returns the range of a field's values in the rows from one to another, which a score covers. value returns that of a row, from
+// Cover returns the range of a field's values in the rows from one to another, which a score covers. value returns a row's value, from
 // first on. last is the range of the anomaly's earlier scores; nil: there are none. Low is above High where no value is known.
 func Cover(field, first, from, to int, value func(row int) float64, last *Range) Range {
 	r := Range{Field: field, Low: math.Inf(1), High: math.Inf(-1)}
@@ -91,7 +91,7 @@ func Largest(contribution []float64) int {
 }
 
 // reach returns the range of the anomaly with the values that a score over the threshold covers. Until it opens, its field is
-// that of its highest score.
+// the value at its highest score.
 func (l *life) reach(in *Input) *Range {
 	r := l.Range
 	field := -1

@@ -17,7 +17,7 @@ type Input struct {
 	Rank         float32 // upper-tail rank of the score, 0 for none
 	Exceeds      bool
 	Severity     uint8
-	Ordinary     bool // does not exceed, and is under whatever the threshold
+	Ordinary     bool // does not exceed, under any threshold
 	Shadow       bool // the detector is in shadow mode
 
 	// What an id is made of when the score opens an anomaly.
@@ -211,7 +211,7 @@ type Part struct {
 	Spread float64
 }
 
-// Carry takes what the member says that carries the score of an ensemble. Its score may cover samples after that of the ensemble's.
+// Carry takes over from the member that carries the score of an ensemble. Its score may cover samples after the ensemble's.
 func (in *Input) Carry(said *Said) {
 	in.Expected, in.Actual, in.Contribution, in.Part, in.Carrier = said.Expected, said.Actual, said.Contribution, said.Part, said.Member
 	in.Until = max(in.Until, said.Until)

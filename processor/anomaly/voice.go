@@ -130,8 +130,8 @@ type Term struct {
 	Member string
 	Value  float64 // the term
 	Score  float32 // the member's score that it was computed from, as ensemble.Counted has it
-	Lagged bool    // the score is that of an earlier sample
-	Ahead  bool    // the score may be that of a later sample
+	Lagged bool    // the score belongs to an earlier sample
+	Ahead  bool    // the score may belong to a later sample
 }
 
 // Carrier returns what the member with the largest term says of a sample, or the next one that says anything; nil: none does. It

@@ -30,7 +30,7 @@ func records(t *testing.T, headers [][]record.Header) (list []record.Record) {
 	return list
 }
 
-// Headers are there from CarryWindow before the committed offset on, whatever is rolled back and noted again, and are
+// Headers are there from CarryWindow before the committed offset on, regardless of what is rolled back and noted again, and are
 // those of the record.
 func TestCarried(t *testing.T) {
 	r := seedtest.New(t)

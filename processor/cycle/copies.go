@@ -24,11 +24,11 @@ type copiedRecord struct {
 }
 
 // TimestampHeader has the timestamp of a copied record, in milliseconds. The copy itself has the time of writing as
-// Kafka's timestamp: with that of an old record retention would delete it at once, and one ahead of the broker's clock
+// Kafka's timestamp: with the timestamp of an old record retention would delete it at once, and one ahead of the broker's clock
 // would be refused, with its whole batch.
 const TimestampHeader = "odradek.source.timestamp"
 
-// Timestamp returns the timestamp of a record, or, of a copy, that of the record that was copied.
+// Timestamp returns the timestamp of a record, or, for a copy, the timestamp of the record that was copied.
 func Timestamp(rec *record.Record) int64 {
 	if rec.HeaderCount == 0 {
 		return rec.Timestamp

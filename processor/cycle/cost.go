@@ -34,7 +34,7 @@ func (c *cost) add(bytes, seconds float64) {
 	c.slope = max(min(c.slope, y/x), y/x*1e-4) // neither part is negative
 }
 
-// fixed returns the seconds that a cycle takes whatever its size.
+// fixed returns the seconds that a cycle takes regardless of its size.
 func (c *cost) fixed() float64 { return c.y/c.n - c.slope*c.x/c.n }
 
 // of returns the seconds of a cycle of a size; 0 before the first cycle.

@@ -104,7 +104,7 @@ func (cs *Current[P]) Write(f func()) {
 }
 
 // promptBytes is the size from which a cycle does not wait for the commit interval: the
-// fixed cost of a transaction is then small beside that of its bytes, and its first
+// fixed cost of a transaction is then small beside the cost of its bytes, and its first
 // records would only wait longer.
 const promptBytes = 4 << 20
 

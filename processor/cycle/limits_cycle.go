@@ -10,7 +10,7 @@ import (
 // may have to replay (Arrivals), and the time that records wait for their schemas
 // (Patience). Each follows from measurements that its caller passes; none has a clock.
 
-// A cycle has a size at which partitions wait for the next one. The requests of a transaction take a fixed time whatever
+// A cycle has a size at which partitions wait for the next one. The requests of a transaction take a fixed time regardless of
 // its size, 10 to 30 ms beside the brokers and seconds where they are distant or throttled, so small cycles leave
 // processors idle at full load. Large cycles of slow brokers come near the transaction's time-out, after which the whole
 // cycle is scored again. So the size begins small, follows both parts of the time that the last cycles took, and grows by

@@ -188,7 +188,7 @@ func TestPaceChanges(t *testing.T) {
 	}
 }
 
-// TestPaceAfterSmallCycles: a backlog that follows an hour of small cycles has large ones soon, whatever the fixed part is.
+// TestPaceAfterSmallCycles: a backlog that follows an hour of small cycles has large ones soon, regardless of the fixed part.
 func TestPaceAfterSmallCycles(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, fixed := range []int{30, 250, 600, 1000, 3000} {

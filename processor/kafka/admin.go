@@ -92,7 +92,7 @@ func (a *Admin) Unknown(ctx context.Context, topic string) bool {
 
 // CreateTopic creates a topic and waits until its partitions have leaders and, for
 // a while, until every broker that responds knows it: the next program may ask any. A
-// topic that exists already is no error, whatever its partitions and configuration. replication -1 is
+// topic that exists already is no error, regardless of its partitions and configuration. replication -1 is
 // the brokers' default (Kafka 2.4).
 func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	if err := a.createTopic(ctx, name, partitions, replication, configs, false); err != nil {

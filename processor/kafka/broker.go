@@ -309,7 +309,7 @@ func (s *FetchSource) mayLag() bool {
 const mostPast = 5
 
 // ask sets how much the next request asks for: enough for a batch that is known
-// to come, whatever the limit.
+// to come, regardless of the limit.
 func (s *FetchSource) ask(need int) {
 	s.maxBytes = max(s.f.cfg.PartitionBytes, min(need, record.MaxInflated))
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // DivergedError says that records before a position are not in the log any more,
-// whatever is at their offsets now: a leader was elected that did not have them,
+// regardless of the records at their offsets now: a leader was elected that did not have them,
 // or the topic was deleted and created again (KIP-320).
 type DivergedError struct {
 	TP     record.TP

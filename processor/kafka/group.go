@@ -37,7 +37,7 @@ type GroupConfig struct {
 	// next; default 30 s.
 	MetadataInterval time.Duration
 	// Find returns the topics to subscribe to from now on, before each of these requests; nil: they stay Topics. After
-	// an error they stay as they are. Another goroutine than that of the consumer calls it.
+	// an error they stay as they are. It is not called on the consumer's goroutine.
 	Find func(context.Context) ([]string, error)
 	Log  *slog.Logger // nil: no log
 }
@@ -154,7 +154,7 @@ func inOrder(topics []string) []string {
 }
 
 // Events delivers the changes in order. It is closed when the membership has
-// ended; from then on the member holds nothing, whatever events said before.
+// ended; from then on the member holds nothing, regardless of earlier events.
 func (m *Member) Events() <-chan GroupEvent { return m.events }
 
 // Generation returns the generation to commit with. It is always one that goes

@@ -439,7 +439,7 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 	var code kafkago.Error
 	errors.As(r.err, &code)
 	if call != "heartbeat" {
-		s.mustJoin, s.synced = true, false // whatever it was, the generation was not completed
+		s.mustJoin, s.synced = true, false // the generation was not completed
 	}
 	switch code {
 	case kafkago.MemberIDRequired: // KIP-394: the first join of a dynamic member only names it

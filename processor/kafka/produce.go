@@ -287,7 +287,7 @@ func (s *sender) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoing
 			continue
 		}
 		if !mayBeWritten(o.last) { // an outcome that is unknown stays so
-			o.last = &classed{Retriable, err} // nothing was sent, whatever it was
+			o.last = &classed{Retriable, err} // nothing was sent
 		}
 		*stuck = append(*stuck, o)
 	}

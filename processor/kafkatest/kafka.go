@@ -35,7 +35,7 @@ type Options struct {
 	Dir    string // data and logs; default a temporary folder that Close removes
 	// Config is broker configuration over the defaults here, for every node. In
 	// its values {port0} to {port3} stand for free ports of the node's own, of
-	// which the first is that of Addr and the second the controller's.
+	// which the first belongs to Addr and the second to the controller.
 	Config map[string]string
 	JVM    []string // further flags of each node's Java
 }

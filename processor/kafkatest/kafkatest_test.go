@@ -507,7 +507,7 @@ func TestTopicChanges(t *testing.T) {
 	})
 }
 
-// TestTempDirs holds that the folder of a dead process goes and that of a living
+// TestTempDirs holds that the folder of a dead process goes and the folder of a living
 // one stays.
 func TestTempDirs(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

@@ -113,7 +113,7 @@ func (c *Cluster) ProduceAcked(ctx context.Context, records []Record, opts ...kg
 }
 
 // ProduceBatch writes records, which must have times, to one partition as one batch: a
-// reader sees all of them or none. A Producer may cut a batch anywhere, whatever its
+// reader sees all of them or none. A Producer may cut a batch anywhere, regardless of its
 // options, because it begins to send while records still wait for the topic's metadata.
 func (a *Logs) ProduceBatch(ctx context.Context, topic string, partition int32, records []Record) error {
 	m, err := a.metadata(ctx, topic)

@@ -42,7 +42,7 @@ func TestTestsum(t *testing.T) {
 		}
 		write(name+"/x_test.go", "%s", text)
 	}
-	// The cause as that of a subtest, which has no other words.
+	// The cause is given as a subtest's cause, which has no other words.
 	write(
 		"c/x_test.go",
 		"%s",

@@ -14,7 +14,7 @@ import "math"
 //   - Rows, blocks and refusals of its samples are not handed out, and every outcome is counted as
 //     Backfilled.
 //   - A task whose results no state depends on is not packed if it becomes due in the backfill. Later ones are,
-//     whatever their offset: consecutive tasks share rows, so none between two may be left out.
+//     regardless of their offset: consecutive tasks share rows, so none between two may be left out.
 //   - No anomaly opens. Consecutive exceeding scores that reach to the end are pending as always: the first
 //     score after the backfill that exceeds opens the anomaly, with the start of the first of them.
 //   - No series becomes silent. A series that has had no sample for long enough at the end of the backfill becomes

@@ -124,7 +124,7 @@
 //   - Evictions are decisions. The order of least recent use needs keys that a replay does not see, so a
 //     replay takes evictions from the changelog and makes none; Snapshot always emits
 //     them in the cycle that commits them.
-//   - A change of an anomaly puts its key's head into the next Snapshot, whatever
+//   - A change of an anomaly puts its key's head into the next Snapshot, regardless of
 //     want and maxBytes are. So a replay, which begins after the head of each key,
 //     has no change to publish, and publishes none: those that were published stand even
 //     where the executor that replays would find them elsewhere.

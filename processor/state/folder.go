@@ -128,7 +128,7 @@ func (f *folder) packs(d *series.SetDetector) bool {
 	return d.Replays || !f.journal.Replaying && f.at.next > f.at.backfill
 }
 
-// setCarry sets a key's carry to that of its last task.
+// setCarry sets a key's carry to its last task's.
 func (f *folder) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
 	if m.Unit != uint32(f.journal.Number) {
 		m.Unit = uint32(f.journal.Number)

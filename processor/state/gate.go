@@ -21,7 +21,7 @@ type gate struct {
 	waiting  bool // deferred is set, or Filtered, and releases are left
 	accept   bool // deferred is to be accepted
 	sweepDue bool
-	// advancing: the largest event time is that of a decision, and what it reaches is being released.
+	// advancing: the largest event time comes from a decision, and what it reaches is being released.
 	advancing bool
 	outcome   Outcome // of the newest sample
 

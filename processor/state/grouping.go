@@ -29,7 +29,7 @@ func newGrouping(g *Grouping, table *series.KeyTable) *grouping {
 	return &grouping{g, table, groupIndex{Window: g.Window}}
 }
 
-// opened puts an anomaly into its group, that of the change that opens it. One in shadow mode, and one that labels have
+// opened puts an anomaly into the group of the change that opens it. One in shadow mode, and one that labels have
 // judged, is in none, so that the groups of the others are as if it were not there. What the state has of an earlier
 // anomaly's group is replaced in any case: a restore knows nothing of it either.
 func (g *grouping) opened(k *Key, of *anomaly.State, c *anomaly.Change) {

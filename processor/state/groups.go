@@ -11,7 +11,7 @@ import (
 // This file puts anomalies of several series that open together, within a window of event time, into one
 // group.
 //
-// Every series stores, for each detector, the group of its last anomaly (events.State), and that of its
+// Every series stores, for each detector, the group of its last anomaly (anomaly.State), and the group of its
 // silence while it is silent. An Index holds these groups by the part of the key that the series have in common.
 // It is derived from the series alone, and so restored with them. A group is forgotten
 // with the last series that stores it.

@@ -128,7 +128,7 @@ func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
 	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
 }
 
-// inGrid sets the times of a row of a grid, whose rows have that of the window's start: the score is
+// inGrid sets the times of a row of a grid, whose rows have the time of the window's start: the score is
 // about the window, and has its last microsecond.
 func (r *Row) inGrid(d *series.SetDetector) {
 	if d.Grid != nil {
@@ -218,7 +218,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if why.finding != nil {
 		region = why.finding.Region
 	}
-	ordinary := false // whatever the threshold
+	ordinary := false // under any threshold
 	in := anomaly.Input{}
 	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
 		_, state := d.Split(j.alerts.trace(k, d).State)

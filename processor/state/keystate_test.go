@@ -36,7 +36,7 @@ func compareEvents(t *testing.T, got, want []flatEvent) {
 	}
 }
 
-// TestScoresAreAFunctionOfTheLog: whatever chunks, batches, snapshots, aborts
+// TestScoresAreAFunctionOfTheLog: for any chunks, batches, snapshots, aborts
 // and crashes, rows and state are those of one undisturbed fold.
 func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 	r := seedtest.New(t)

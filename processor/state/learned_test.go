@@ -77,13 +77,13 @@ func TestRange(t *testing.T) {
 	x.commit()
 	x.all()
 	x.restart(cfg)
-	x.fold("a 13 45") // its range is wider than theirs, and so that of the next begins anew
+	x.fold("a 13 45") // its range is wider than theirs, so the next range begins anew
 	x.want("a/high(0) close recovered@13#12 r2", "a/high(0) open recovered@13#12 r1")
 	ranges(20, 45)
 }
 
 // TestHeld: an anomaly has the most values that one of its scores covers and that are far from the median of those before the first of
-// them, also after a restart and whatever other rows are in a task; one that is like false alarms ends with a score that covers more
+// them, also after a restart and regardless of the other rows in a task; one that is like false alarms ends with a score that covers more
 // than theirs, and the next one begins with a level of its own. A window without older values says nothing.
 func TestHeld(t *testing.T) {
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// TestLearner: samples before the MIN_POINTS of op AR are warming up, whatever the stride and the
+// TestLearner: samples before the MIN_POINTS of op AR are warming up, regardless of the stride and the
 // threshold, and nothing of them is in the threshold's history.
 func TestLearner(t *testing.T) {
 	r := seedtest.New(t)

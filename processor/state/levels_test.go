@@ -23,7 +23,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// leveled is a detector, and its definition: the scores of the last fresh rows of a series in float64. carry is that of the
+// leveled is a detector, and its definition: the scores of the last fresh rows of a series in float64. carry is the carry of the
 // task, and loose says how far float32 may take each score from the definition, beyond the error of others, on one
 // level and on two that are less than 1,000 deviations apart.
 type leveled struct {

@@ -101,7 +101,7 @@ func testMinedModels(t *testing.T, p knn.SolvingSetParams) {
 }
 
 // interrupted folds samples in cycles, of which it undoes some, and now and then goes on with a state that is restored from the
-// changelog. In the end the state must be that of plain, to which nothing happened. saw gets the key of each record of the
+// changelog. In the end the state must equal plain's, to which nothing happened. saw gets the key of each record of the
 // changelog.
 func interrupted(
 	t *testing.T, r *rand.Rand, plain *State, cfg *Config, samples []Sample, fold func(*State, []Sample), saw func(key []byte),

@@ -739,7 +739,7 @@ func cellOf(g *series.Grid, sm Sample) int {
 // strideOf returns how long a stride of a grid is.
 func strideOf(g *series.Grid) int64 { return cmp.Or(g.Stride, g.Span) }
 
-// startsBefore are the starts of the strides with samples before the window that ends with that of a grid which is open.
+// startsBefore are the starts of the strides with samples before the window that ends with the open stride of a grid.
 func startsBefore(g *series.Grid, w *modelWin) map[int64]bool {
 	starts := map[int64]bool{}
 	for _, sm := range w.past {
@@ -1031,7 +1031,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 	return row
 }
 
-// group is that of an anomaly that opens: the last to begin, within the window, of those that the keys of the
+// group returns the group of an anomaly that opens: the last to begin, within the window, of those that the keys of the
 // group remember.
 func (m *model) group(k *modelKey, id [16]byte, time int64) *anomaly.Group {
 	if m.cfg.Grouping == nil {

@@ -283,9 +283,9 @@ func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watch
 	return of
 }
 
-// TestAnomalySaysItsSpread plants spikes in a sine with noise, and requires that the spread is that of the noise where the method knows
-// the sine, that of all readings where it does not, and between them with neighbours, of which some are apart in phase. The scale of the
-// readings is that of the spread.
+// TestAnomalySaysItsSpread plants spikes in a sine with noise, and requires that the spread is the noise's where the method knows
+// the sine, the spread of all readings where it does not, and between them with neighbours, of which some are apart in phase.
+// The scale of the readings is the spread's, too.
 func TestAnomalySaysItsSpread(t *testing.T) {
 	rng := seedtest.New(t)
 	exec := detectors.NewCPU(1)
@@ -327,7 +327,7 @@ func TestAnomalySaysItsSpread(t *testing.T) {
 	}
 }
 
-// plantings is the number of spikes whose median spread is judged: that of one is by chance outside of its bounds in one of a
+// plantings is the number of spikes whose median spread is judged: a single spread is by chance outside of its bounds in one of a
 // thousand series, or null where too few readings are left of a run.
 const plantings = 9
 

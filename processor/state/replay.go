@@ -23,7 +23,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	return nil
 }
 
-// EndReplay ends the replay; the state is that of the committed offset, which
+// EndReplay ends the replay; the state is the one of the committed offset, which
 // is the first mark. Restore.EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
 	if !s.journal.Replaying || !s.folder.tasks.Empty() || !s.gate.idle() {

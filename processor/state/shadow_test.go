@@ -63,7 +63,7 @@ func changed(list []EventRow) (got []string) {
 
 // TestPromotionAndDemotion: an anomaly ends in the mode in which it opened, with the first score after the change, and
 // another one begins if that score is over the threshold. Windows and histories go on. A restart at any
-// sample leads to the same changes, whatever the configuration it begins with.
+// sample leads to the same changes, regardless of the configuration it begins with.
 func TestPromotionAndDemotion(t *testing.T) {
 	shadow := func(on bool) *Config {
 		cfg := grouped()

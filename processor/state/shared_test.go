@@ -55,7 +55,7 @@ type sharing struct {
 	rows   []flat
 	all    map[string][]modelRow // of each key
 	tasks  int
-	shared int // tasks of which a part of X is that of another
+	shared int // tasks that share a part of X with another
 	others int // tasks with other bits if the window had centers of its own
 }
 
@@ -127,7 +127,7 @@ func (h *sharing) flush(e detectors.Executor) {
 }
 
 // TestSharedRows: the tasks of a key in a batch share rows, and every one has the bits
-// that it has in a batch of its own: X, scores and carries, whatever the keys, the
+// that it has in a batch of its own: X, scores and carries, regardless of the keys, the
 // strides and the cuts between batches.
 func TestSharedRows(t *testing.T) {
 	r := seedtest.New(t)

@@ -89,7 +89,7 @@ func TestSpaced(t *testing.T) {
 			continue
 		}
 		spaced++
-		// The first task is that of the sample with which there are enough points and its stride is complete.
+		// The first task is due with the sample with which there are enough points and its stride is complete.
 		if first := p.MinPoints + stride - 2; (i-first)%every != 0 {
 			t.Fatalf("sample %d of a series has a score, one of %d from %d on should", i, every, first)
 		}

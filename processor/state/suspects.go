@@ -8,7 +8,7 @@ import (
 
 // A suspect (package suspects) is folded in the turn of the sample whose vote decides it: after that sample, unless
 // that is a suspect itself, and in order of time and offset. Its rows, scores and events have the offset of its own
-// record. Whatever needs an order in the log (how far a snapshot goes, what an eviction has forgotten, which key was
+// record. Everything that needs an order in the log (how far a snapshot goes, what an eviction has forgotten, which key was
 // used least recently) has the offset of the turn, so that a replay comes to the same result. A record of several
 // samples is judged by the latest time of any of them and is one suspect: its samples are held together, are accepted
 // or refused together, and do not vote on each other. No key is evicted in the turn in which it had a sample, or refused one as

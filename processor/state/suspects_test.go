@@ -182,7 +182,7 @@ func TestSuspectsMoveNothing(t *testing.T) {
 	}
 }
 
-// TestSuspectsAreBounded: at most three are held, whatever the times.
+// TestSuspectsAreBounded: at most three are held, regardless of the times.
 func TestSuspectsAreBounded(t *testing.T) {
 	r := seedtest.New(t)
 	f := newPartitionLog(jumpConfig(10))
@@ -308,7 +308,7 @@ func TestChangedMaxJump(t *testing.T) {
 	}
 }
 
-// TestRefusedInTheTurnOfAnEviction: the turn of suspects that let a key expire, or take its place, is that of a sample, too, that the
+// TestRefusedInTheTurnOfAnEviction: the turn of suspects that let a key expire, or take its place, is also the turn of a sample that the
 // key refuses. A replay, for which the key may not be there any more, refuses it as well.
 func TestRefusedInTheTurnOfAnEviction(t *testing.T) {
 	for _, c := range []struct {

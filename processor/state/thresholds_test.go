@@ -72,7 +72,7 @@ func makeRule(s *State, d *decided) {
 }
 
 // TestThresholdsChange: workers with thresholds, guards and rules of anomalies of their own take over
-// from each other, and change them while they run. After each crash and abort the state is that of one
+// from each other, and change them while they run. After each crash and abort the state equals one of one
 // undisturbed fold in which they change where they did.
 func TestThresholdsChange(t *testing.T) {
 	r := seedtest.New(t)
@@ -208,7 +208,7 @@ func (c *chain) check(what string, rules []*threshold.Rule) {
 }
 
 // TestRestartWithAnotherThreshold: histories are equal to the byte after a restart with
-// a changed threshold, whatever of the log was snapshotted, and whatever the next
+// a changed threshold, regardless of which part of the log was snapshotted, and of the next
 // restart has configured: a replay judges by what was in force.
 func TestRestartWithAnotherThreshold(t *testing.T) {
 	rules := []*threshold.Rule{

@@ -27,7 +27,7 @@ type undoOwner[K, S any] struct {
 
 // undoLog holds the marks, and a unit from each to the next.
 type undoLog[K, S any] struct {
-	// Number is that of the open unit. Keys have its lower half, and so know whether the
+	// Number is the open unit's. Keys have its lower half, and so know whether the
 	// unit has a copy of them.
 	Number uint64
 	// Replaying is set during a replay, which is not undone: no operations are added.

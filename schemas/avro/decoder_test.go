@@ -297,7 +297,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A reading keeps nothing of the record before it, whatever its schema.
+// A reading keeps nothing of the record before it, regardless of its schema.
 func TestNothingStays(t *testing.T) {
 	ctx := context.Background()
 	m := schemas.Mapping{Key: "tags.k", Time: "tags2.t", Fields: []string{"vals.x", "vals.y"}}

@@ -100,7 +100,7 @@ func index(buf []byte, pos, n int) (int, int, status) {
 
 // block reads the head of a block of an array or a map: how many items, 0 at
 // the end, and where they end if the writer says so, else -1. A count that
-// the remaining bytes cannot hold is refused at once, whatever it is.
+// the remaining bytes cannot hold is refused at once.
 func block(buf []byte, pos, least int) (n, end, next int, st status) {
 	v, pos, st := varint(buf, pos)
 	if st != statusOK {

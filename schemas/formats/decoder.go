@@ -34,7 +34,7 @@ type Options struct {
 	MaxBytes int
 }
 
-// OfFile returns the options of records of a format of which those that carry no schema have that of a file; "": none do.
+// OfFile returns the options for records of a format; records without a schema of their own have the file's. "": there is no file.
 func OfFile(format, file string) Options {
 	opts := Options{Format: format, Bare: file}
 	if file != "" && (format == Auto || format == avro.Format.Name) {
@@ -54,7 +54,7 @@ type compiled struct {
 // for another goroutine. All clones share the compiled schemas.
 type Decoder struct {
 	shared *decoderShared
-	// The schema of the last record, which is almost always that of the next.
+	// The schema of the last record, which is almost always the next record's, too.
 	lastID int32
 	last   *compiled // nil: none yet, or values are bare
 	// The same for the other framings.

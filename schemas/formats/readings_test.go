@@ -387,7 +387,7 @@ func TestReadingsAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkReadings reads records of 50 readings each; its time is that of one record.
+// BenchmarkReadings reads records of 50 readings each; its time is per record.
 func BenchmarkReadings(b *testing.B) {
 	rec := plantRecord{machine: "press-1", at: 1_700_000_000_000, points: make([]point, 50)}
 	for i := range rec.points {

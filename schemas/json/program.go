@@ -27,7 +27,7 @@ var Format = schemas.Format{
 	Leaves: leavesOf,
 }
 
-// program follows the mapped paths through a record, whatever its schema.
+// program follows the mapped paths through a record, regardless of its schema.
 type program struct {
 	layout *schemas.Layout
 	id     int32

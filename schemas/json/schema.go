@@ -184,7 +184,7 @@ func (c *schema) items(p place, segs []schemas.Segment) (items place, ok bool) {
 	return items, false
 }
 
-// itemsOf returns the schema of the items of an array, of a tuple that of the first one; nil without one.
+// itemsOf returns the schema of the items of an array, for a tuple the schema of its first item; nil without one.
 func itemsOf(m map[string]any) any {
 	if tuple, ok := m["items"].([]any); ok && len(tuple) > 0 {
 		return tuple[0]

@@ -29,7 +29,7 @@ func TestSchemasEvolve(t *testing.T) {
 	}
 }
 
-// evolved compares a schema with that of before in a file, and returns its fields.
+// evolved compares a schema with the earlier one in a file, and returns its fields.
 func evolved(t *testing.T, file, schema string) (has map[string]map[string]any) {
 	t.Helper()
 	type record struct {

@@ -58,7 +58,7 @@ func (f *file) compile(l *schemas.Layout, id int32, list protoreflect.MessageDes
 	return out
 }
 
-// compile compiles a message. It returns that of an item of the array of readings, if the layout has one.
+// compile compiles a message. If the layout has an array of readings, it returns the program of one item.
 func (p *messageProgram) compile(l *schemas.Layout, id int32, d protoreflect.MessageDescriptor) (item protoreflect.MessageDescriptor) {
 	*p = messageProgram{layout: l, id: id, clock: schemas.ClockIn(l.Unit)}
 	refuse := func(class, field, text string) {

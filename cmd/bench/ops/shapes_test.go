@@ -10,7 +10,7 @@ import (
 )
 
 // TestCaseShapes: every op has cases that are benchmarks, and their shapes can be packed
-// and scored, whatever the elements.
+// and scored, regardless of the elements.
 func TestCaseShapes(t *testing.T) {
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
@@ -83,7 +83,7 @@ func TestReferenceShapes(t *testing.T) {
 	}
 }
 
-// TestSampledShapes: a shape of which only some fresh rows have a score can be packed and scored, and its rate is that of samples.
+// TestSampledShapes: a shape of which only some fresh rows have a score can be packed and scored, and its rate counts samples.
 func TestSampledShapes(t *testing.T) {
 	exec := detectors.NewCPU(1)
 	defer exec.Close()

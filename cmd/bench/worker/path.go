@@ -194,7 +194,7 @@ func (b *Bench) verify(ctx context.Context, w *testbed.Worker, in *testbed.Input
 	return nil
 }
 
-// PathCPU returns the processor time of a record, the worker's beside that of each peer.
+// PathCPU returns the processor time of a record, for the worker and for each peer.
 func (b *Bench) PathCPU(ctx context.Context) ([]testbed.Row, error) {
 	r, err := b.path(ctx)
 	if err != nil {
@@ -220,7 +220,7 @@ func (b *Bench) PathRate(ctx context.Context) ([]testbed.Row, error) {
 	return rows, nil
 }
 
-// rows puts the figure beside that of each peer.
+// rows puts the figure beside each peer's.
 func (r *pathResult) rows(base testbed.Row, streams, franz float64, lower bool) []testbed.Row {
 	side := func(name string, figure float64, err error) testbed.Row {
 		if err != nil {

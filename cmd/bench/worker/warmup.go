@@ -48,7 +48,7 @@ func (b *Bench) Warmup(ctx context.Context) ([]testbed.Row, error) {
 	return append(rows, r.Noted("from the start of the process to the first committed score, with %d records to read", in.Records)), nil
 }
 
-// warmupRates returns the rate of a warm-up beside that of the replay of the same records.
+// warmupRates returns the rates of a warm-up and of the replay of the same records.
 func (b *Bench) warmupRates(ctx context.Context, in *testbed.Input, settings []string) ([]testbed.Row, error) {
 	group := in.Topic + "-rate"
 	settings = append([]string{config.Prefix + "INSTANCE_ID=bench"}, settings...)

@@ -74,7 +74,7 @@ func FindTopics(ctx context.Context, c *config.Config, admin *kafka.Admin) (chan
 	return c.SetInputs(all), nil
 }
 
-// nearTopic returns the topic whose name is nearest to that of a missing one; empty if none
+// nearTopic returns the topic whose name is nearest to a missing one's; empty if none
 // is near.
 func nearTopic(ctx context.Context, admin *kafka.Admin, missing string) string {
 	all, err := admin.Topics(ctx)

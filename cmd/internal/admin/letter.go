@@ -48,7 +48,7 @@ type Batch struct {
 type Letter struct {
 	TP        kafka.TP
 	Offset    int64
-	Timestamp int64 // of the record, in milliseconds; of a whole batch that of the letter
+	Timestamp int64 // of the record, in milliseconds; of a whole batch the letter's
 	Key       []byte
 	Value     []byte
 	Headers   []record.Header // the record's own, without those of the worker and of Redrive

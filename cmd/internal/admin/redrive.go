@@ -63,7 +63,7 @@ const (
 // Tally counts letters by reason, and what became of them.
 type Tally struct {
 	Sent map[string]int            `json:"sent"` // by class
-	Kept map[string]map[string]int `json:"kept"` // by why, then by class; of WhyRefused that of now
+	Kept map[string]map[string]int `json:"kept"` // by why, then by class; of WhyRefused the present class
 }
 
 func (t *Tally) sent(class string, n int) {
@@ -218,7 +218,7 @@ func (r *Redrive) take(ctx context.Context, l *Letter) (why, class string, err e
 	return "", "", nil
 }
 
-// partition keeps a record in the partition that it came from, whatever the producer's
+// partition keeps a record in the partition that it came from, regardless of the producer's
 // partitioner was: there is the state of its series. A topic with fewer partitions gets it by its key.
 func partition(l *Letter, partitions int) int32 {
 	switch {

@@ -27,7 +27,7 @@ const (
 	heatHeight = 96   // in the report, in units of the SVG
 )
 
-// block merges the heatmap of a window of detector d into that of the series. It ignores blocks
+// block merges the heatmap of a window of detector d into the series'. It ignores blocks
 // of other kinds, and treats the samples of the window as evenly spaced.
 func (p *plot) block(d detectors.Detector, stride int, r *state.BlockRow) error {
 	if r.MediaType != discord.MediaType {

@@ -7,7 +7,7 @@ import (
 
 // inOrder runs the jobs of next, up to workers of them at once, until it has no more, and
 // passes the results to emit in the order of the jobs. It ends at the first error, also
-// that of ctx, and drops the remaining results.
+// ctx's, and drops the remaining results.
 func inOrder[J, R any](ctx context.Context, workers int, next func() (J, bool, error), work func(J) (R, error), emit func(R) error) error {
 	type slot struct {
 		job  J

@@ -47,7 +47,7 @@ type Partition struct {
 	Number int32
 	First  int64
 
-	state    *state.Config // nil: that of the Config
+	state    *state.Config // nil: the Config's
 	recorded *DataSet      // the data set that the partition is a series of; nil: none
 }
 
@@ -72,7 +72,7 @@ type Share struct {
 
 // Config configures a run.
 type Config struct {
-	State    *state.Config // of a data set: that of its first series
+	State    *state.Config // of a data set: its first series'
 	Executor detectors.Executor
 	Source   Source
 	Labels   Labels   // nil: none

@@ -212,7 +212,7 @@ type parquetForm struct {
 	rows    []parquet.Row
 }
 
-// parquetBatch is the number of rows passed to the library at a time, parquetGroup that of a
+// parquetBatch is the number of rows passed to the library at a time, parquetGroup the number of rows of a
 // row group.
 const (
 	parquetBatch = 1024

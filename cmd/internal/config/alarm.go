@@ -110,9 +110,9 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 	if err := setUpdates(new(anomaly.Rule), d.Alarm.UpdateEvery); err != nil {
 		k.add(short+"UPDATE_EVERY", err.Error(), "")
 	}
-	whatever := threshold.New(threshold.Quantile, 0.5)
-	if d.Alarm.History.Apply(&whatever); whatever.Check() != nil {
-		k.add(short+"HISTORY", strings.TrimPrefix(whatever.Check().Error(), "threshold: "), "")
+	rule := threshold.New(threshold.Quantile, 0.5)
+	if d.Alarm.History.Apply(&rule); rule.Check() != nil {
+		k.add(short+"HISTORY", strings.TrimPrefix(rule.Check().Error(), "threshold: "), "")
 	}
 	r, err := threshold.Parse(d.Alarm.Threshold)
 	perDay := !(d.Alarm.PerDay <= 0) // NaN, too

@@ -51,7 +51,7 @@ detectors:
   level: {op: zscore, threshold: mad:6}
 ` + "```" + `
 
-- A name is that of the variable without ` + "`ODRADEK_`" + `, in lower case. Values are written as in variables; lists are YAML lists.
+- A name is the variable's without ` + "`ODRADEK_`" + `, in lower case. Values are written as in variables; lists are YAML lists.
 - ` + "`detectors`" + ` has the settings of each detector below its name. It stands for ` + "`ODRADEK_DETECTORS`" +
 		`, too, or with ` + "`preset`" + ` it changes
   detectors of the preset. ` + "`ODRADEK_DETECTORS=level`" + ` in the environment leaves the others of the file out.

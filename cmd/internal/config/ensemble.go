@@ -63,7 +63,7 @@ func (c *Config) judgedByAny(d *DetectorSettings) bool {
 	return slices.ContainsFunc(c.Detectors, func(e DetectorSettings) bool { return e.isAny() && slices.Contains(e.Members, d.Name) })
 }
 
-// addEnsembles sets the configuration of the ensembles; that of their members is there.
+// addEnsembles sets the configuration of the ensembles, once their members have theirs.
 func (c *Config) addEnsembles(ks *state.Config) error {
 	for i := range c.Detectors {
 		d := &c.Detectors[i]

@@ -16,7 +16,7 @@ func ensembleOf(more ...string) []string {
 		"ODRADEK_DETECTOR_BOTH_MEMBERS=y,x"}, more...)
 }
 
-// stateOf returns a minimal configuration with these lines and that of the state, both without a fault.
+// stateOf returns a minimal configuration with these lines and the state's configuration, both without a fault.
 func stateOf(t *testing.T, what string, lines ...string) (*Config, *state.Config) {
 	t.Helper()
 	c, faults, _ := Parse(minimal(lines...))

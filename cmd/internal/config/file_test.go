@@ -165,7 +165,7 @@ func TestSettingsFileSecrets(t *testing.T) {
 	}
 }
 
-// TestPrintYAML: what is printed reads as the same configuration, whatever is set.
+// TestPrintYAML: what is printed reads as the same configuration, for any settings.
 func TestPrintYAML(t *testing.T) {
 	rng := seedtest.New(t)
 	again := func(environ ...string) {
@@ -238,7 +238,7 @@ func differ(a, b *Config) string {
 	return ""
 }
 
-// drawn returns a value of a setting that can be parsed, whatever other settings make of it.
+// drawn returns a value of a setting that can be parsed, regardless of the other settings.
 func drawn(rng *rand.Rand, s setting) string {
 	if allowed := s.tag.Get("oneof"); allowed != "" {
 		list := strings.Split(strings.TrimPrefix(allowed, "|"), "|")

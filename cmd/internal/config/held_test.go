@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMaxHeldDefault: held samples take about as much memory whatever they hold.
+// TestMaxHeldDefault: held samples take about as much memory regardless of what they hold.
 func TestMaxHeldDefault(t *testing.T) {
 	c, faults, _ := Parse(minimal())
 	if len(faults) > 0 || c.Keys.MaxHeld != 349525 {

@@ -68,7 +68,7 @@ func (c *Config) MappingOf(topic string) string { return c.Of(topic).mappingName
 // MappingName returns the name of the mapping whose settings these are; "" for those of none.
 func (c *Config) MappingName() string { return c.mappingName }
 
-// MappingPrefix begins the names of the variables of these settings: that of a mapping, or Prefix.
+// MappingPrefix begins the names of the variables of these settings: a mapping's prefix, or Prefix.
 func (c *Config) MappingPrefix() string {
 	if c.mappingName == "" {
 		return Prefix

@@ -9,7 +9,7 @@ import (
 
 var mappingNames = Names{Prefix: "P_", Settings: []string{"KEY_FIELD", "VALUE_FIELDS", "SERIES_FIELDS", Detectors}}
 
-// TestFind: a variable is a setting of the mapping between the prefix and the setting's name, whatever underscores that has.
+// TestFind: a variable is a setting of the mapping between the prefix and the setting's name, with any underscores in it.
 func TestFind(t *testing.T) {
 	list, unknown := mappingNames.Find(map[string]string{
 		"P_TOPICS": "x", "P_MAPPING_B_TOPICS": "x, y,", "P_MAPPING_B_KEY_FIELD": "id", "P_MAPPING_A_KEY_TOPICS": "z",

@@ -37,7 +37,7 @@ type Plan struct {
 	ByName map[string]*state.Config
 }
 
-// Compare plans the way from one configuration to another, neither of which has faults. started is that of the
+// Compare plans the way from one configuration to another, neither of which has faults. started is the configuration of the
 // start: it says which topics are there.
 func Compare(started, was, is *Config) (*Plan, error) {
 	old, err := states(was)

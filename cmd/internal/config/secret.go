@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// This file keeps passwords and tokens out of whatever is printed.
+// This file keeps passwords and tokens out of everything that is printed.
 
 // Hidden replaces a secret wherever it would be printed.
 const Hidden = "(hidden)"

@@ -8,7 +8,7 @@ import (
 	"odradek/processor/cycle"
 )
 
-// TestShadowSettings: the mode is in no fingerprint; its topic is needed where a detector has the setting, whatever it is;
+// TestShadowSettings: the mode is in no fingerprint; its topic is needed where a detector has the setting, in every topology;
 // and what makes no anomalies cannot be in shadow mode.
 func TestShadowSettings(t *testing.T) {
 	parse := func(more ...string) (*Config, string) {

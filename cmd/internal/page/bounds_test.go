@@ -170,7 +170,7 @@ func TestFeedbackBounds(t *testing.T) {
 	}
 }
 
-// TestLabelsOfOneAnomaly: of several labels the newest counts, in whatever order they are read, and where one is removed the others
+// TestLabelsOfOneAnomaly: of several labels the newest counts, in any order, and where one is removed the others
 // stay.
 func TestLabelsOfOneAnomaly(t *testing.T) {
 	s := newFeedbackStore()

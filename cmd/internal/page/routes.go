@@ -239,7 +239,7 @@ func Handler(src Source) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document)
 	})
-	cross := http.NewCrossOriginProtection() // a page of another origin writes nothing, whatever the browser's certificates
+	cross := http.NewCrossOriginProtection() // a page of another origin writes nothing, regardless of the browser's certificates
 	for i := range routes {
 		route := &routes[i]
 		mux.Handle(route.method+" "+route.path, cross.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -255,7 +255,7 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	if err := src.Access.check(r, t.write); err != nil {
 		return nil, err
 	}
-	query, err := url.ParseQuery(r.URL.RawQuery) // not the form: a body that curl -d sends is JSON, whatever it is called
+	query, err := url.ParseQuery(r.URL.RawQuery) // not the form: a body that curl -d sends is JSON, regardless of its content type
 	if err != nil {
 		return nil, &Error{http.StatusBadRequest, "page: the query cannot be read: " + err.Error()}
 	}

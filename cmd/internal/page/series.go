@@ -440,7 +440,7 @@ func (r *reading) answer() {
 // input returns what is known of the topic of the series.
 func (r *reading) input() *Input { return r.e.c.of(r.anchor.Topic) }
 
-// shown returns the indices of the fields to answer: all, or the first with that of the newest anomaly.
+// shown returns the indices of the fields to answer: all, or the first ones with the field of the newest anomaly.
 func (r *reading) shown() (fields []int) {
 	if len(r.list) == 0 {
 		return nil

@@ -113,7 +113,7 @@ func (s *Sensor) At(n int64) (value float64, ok bool) {
 	case Spike, LevelShift:
 		return s.healthy(n) + f.Size, true
 	case Frequency:
-		// The phase continues from that of the healthy sine, f.Size times as fast.
+		// The phase continues from the healthy sine's, f.Size times as fast.
 		angle := s.angle(f.From) + 2*math.Pi*f.Size*float64(n-f.From)/s.period
 		return s.level + s.amplitude*math.Sin(angle) + s.noise(n), true
 	case Stuck:

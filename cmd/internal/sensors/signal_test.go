@@ -13,8 +13,8 @@ func testModel(t *testing.T) *Model {
 	return &Model{Seed: seedtest.New(t).Uint64(), FaultEvery: 800, Faults: all}
 }
 
-// A step's reading is a function of seed, sensor and step: whatever is asked
-// before, in whatever order.
+// A step's reading is a function of seed, sensor and step: regardless of what is asked
+// before, in any order.
 func TestSignalIsAFunctionOfTheStep(t *testing.T) {
 	m := testModel(t)
 	for i := range 20 {

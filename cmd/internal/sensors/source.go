@@ -16,7 +16,7 @@ import (
 // Label is one planted fault, as written to the labels.
 type Label struct {
 	Sensor  string    `json:"sensor,omitempty"` // the series of a reading
-	Series  string    `json:"series,omitempty"` // that of any other record
+	Series  string    `json:"series,omitempty"` // of any other record
 	Fault   string    `json:"fault"`
 	FromSeq int64     `json:"from_seq"`
 	ToSeq   int64     `json:"to_seq"` // the last one of the fault

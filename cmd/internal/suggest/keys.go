@@ -238,7 +238,7 @@ func gain(before, after []float64) (g float64) {
 	return g
 }
 
-// stickiness returns how much more often than by chance a candidate's value is that of the point before in its group: about 0
+// stickiness returns how much more often than by chance a candidate's value equals the value of the point before in its group: about 0
 // for what tells series apart, near 1 for a state that lasts.
 func (m *mapping) stickiness(k *named, groups []int32) float64 {
 	type part struct {

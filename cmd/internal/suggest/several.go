@@ -87,7 +87,7 @@ func (c *Config) shapeOf(s *suggestion) (*shape, error) {
 	return of, nil
 }
 
-// sameSettings reports whether two lists have the same settings in force, with whatever comments.
+// sameSettings reports whether two lists have the same settings in force, regardless of comments.
 func sameSettings(a, b []settingsfile.Setting) bool {
 	on := func(list []settingsfile.Setting) (texts []string) {
 		for _, s := range list {

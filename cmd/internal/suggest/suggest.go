@@ -3,7 +3,7 @@
 // # The path of a suggestion
 //
 //  1. topicSample.read takes records from the beginning, the middle and the end of each partition, within bounds.
-//  2. detectFormat says how they are read, and newTable lists their values by path, whatever they mean.
+//  2. detectFormat says how they are read, and newTable lists their values by path, regardless of their meaning.
 //  3. chooseReadings, chooseTime, chooseKey and chooseValues say what they mean. Each choice is a setting with what was
 //     seen as its comment; what cannot be decided is said there with the runner-up.
 //  4. history.read reads the newest records of some partitions through the worker's decoder with these settings: disorder,

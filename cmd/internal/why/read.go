@@ -31,7 +31,7 @@ type source struct {
 	bytes       int64
 	limited     bool // from is above first because of the limits
 	samples     []sample
-	keys        [][]byte // the first is that of the anomaly's series
+	keys        [][]byte // the first is the key of the anomaly's series
 	own         int      // samples of that series
 	unreadable  []string // why records were left out, the first few
 	left        int      // records that were left out

@@ -167,7 +167,7 @@ func (c *Config) align(
 	for _, r := range rows[begin:end] {
 		window = append(window, *values[r.Offset])
 	}
-	for k := range window { // in the order in which they were in the window, whatever order they came in
+	for k := range window { // in the order in which they were in the window, regardless of the order they came in
 		window[k].offset = c.State.Place(int64(k), 0)
 	}
 	state := c.of(s.keys[0], func(i int) bool { return i == detector }, nil)

@@ -29,8 +29,8 @@ import (
 const release = "11.8"
 
 // targets are the architectures with machine code. It runs on the
-// later ones of the same generation: that of V100 on T4, that of A100 on A10, L4 and
-// RTX 30 and 40, that of H100 on H200. Later generations compile the PTX. Six
+// later ones of the same generation: V100's on T4, A100's on A10, L4 and
+// RTX 30 and 40, H100's on H200. Later generations compile the PTX. Six
 // targets (75, 86 and 89 besides) made twice the bytes, in twice the time.
 var targets = []string{"70", "80", "90"}
 

@@ -117,7 +117,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("kafka: %s: corrupt data at offset %d: %v", e.TP, e.Offset, e.Err)
+	return fmt.Sprintf("record: %s: corrupt data at offset %d: %v", e.TP, e.Offset, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
@@ -209,7 +209,7 @@ func (it *Iterator) Record() *Record { return &it.rec }
 func (it *Iterator) Err() error { return it.err }
 
 // NextOffset returns the position after what has been read. When Next has
-// returned false that is after the last batch, whatever was in it: markers and
+// returned false that is after the last batch, regardless of its content: markers and
 // batches that are aborted or emptied by compaction count. After an error it is
 // the error's offset.
 func (it *Iterator) NextOffset() int64 { return it.next }

@@ -21,7 +21,7 @@ const Generations = 16
 // FragmentID returns the number of the i-th fragment of a generation, which ends its key.
 func FragmentID(gen uint8, i int) uint64 { return uint64(gen)<<16 | uint64(i) }
 
-// FirstFragment reports whether a number is that of the first fragment of its generation.
+// FirstFragment reports whether a number names the first fragment of its generation.
 func FirstFragment(id uint64) bool { return id&MaxFragments == 0 }
 
 // Fragments holds the fragments that wait for their heads, by name and number.

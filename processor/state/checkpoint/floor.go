@@ -84,7 +84,7 @@ var (
 	_ encoding.TextUnmarshaler = (*Floor)(nil)
 )
 
-// From returns the offset that the input is read from: that of the first suspect, if
+// From returns the offset that the input is read from: the first suspect's, if
 // there is one.
 func (f *Floor) From() int64 {
 	if len(f.Suspects) > 0 {

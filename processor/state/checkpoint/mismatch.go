@@ -21,7 +21,7 @@ var ErrMismatch = errors.New("the stored state was made by another configuration
 // changelog does (package provenance).
 type Mismatch struct {
 	Detector string // whose state it is; "" for held samples, which are of no detector
-	// Fields reports that the fingerprint of the window differs or, for held samples, that of
+	// Fields reports that the fingerprint of the window differs or, for held samples, the fingerprint of
 	// their values; otherwise the detector's own fingerprint differs.
 	Fields bool
 	// Window and Params are the stored fingerprints of the window and of the
@@ -54,9 +54,9 @@ func (e *MismatchError) Error() string {
 		texts[i] = e.List[i].String()
 	}
 	if e.Keys == 0 {
-		return fmt.Sprintf("state: %s (in records that are read again): %v", strings.Join(texts, ", "), ErrMismatch)
+		return fmt.Sprintf("checkpoint: %s (in records that are read again): %v", strings.Join(texts, ", "), ErrMismatch)
 	}
-	return fmt.Sprintf("state: %s (%d keys, for example %s): %v", strings.Join(texts, ", "), e.Keys, e.Example, ErrMismatch)
+	return fmt.Sprintf("checkpoint: %s (%d keys, for example %s): %v", strings.Join(texts, ", "), e.Keys, e.Example, ErrMismatch)
 }
 
 func (e *MismatchError) Unwrap() error { return ErrMismatch }

@@ -127,7 +127,7 @@ func (rs *records) Forget(k *series.Key) {
 	delete(rs.blocks, k)
 }
 
-// Uncreate notes that a key's creation is undone, after that of its snapshots. Its records may be in the changelog all the
+// Uncreate notes that a key's creation is undone, after its snapshots were undone. Its records may be in the changelog all the
 // same (see Undo): the next key of its name, or the one whose eviction is undone next, takes them over with Inherit.
 func (rs *records) Uncreate(k *series.Key) {
 	if k.InLog {

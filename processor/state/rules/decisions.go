@@ -24,7 +24,7 @@ import "math"
 //	           rollback, perhaps differently.
 //	Emit       writes it in the cycle that commits its offset, with everything it
 //	           brings about.
-//	Load       reads it, whatever compaction has left of the changelog.
+//	Load       reads it, from what compaction has left of the changelog.
 //	Begin      ends loading. A decision at or above the committed offset is there where
 //	           offset and changelog were read at different times, or, at least once,
 //	           where its cycle was cut off; it is then not decided again but takes

@@ -112,7 +112,7 @@ type Label struct {
 // kind is what labels of a rule have in common besides their scores. Rules for all series have none.
 type kind struct {
 	detector, series string
-	topic            string // "": that of the rules
+	topic            string // "": the rules' topic
 	all              bool
 	field            int
 	side             Direction

@@ -340,7 +340,7 @@ func randomLabels(rng *rand.Rand, n int) (list []Label) {
 	return list
 }
 
-// TestRandom: whatever the labels, no rule covers a confirmed anomaly to its end, each covers all false alarms between its bounds, and
+// TestRandom: regardless of the labels, no rule covers a confirmed anomaly to its end, each covers all false alarms between its bounds, and
 // the order of the labels does not matter.
 func TestRandom(t *testing.T) {
 	rng := seedtest.New(t)

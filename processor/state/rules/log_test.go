@@ -136,7 +136,7 @@ func TestLog(t *testing.T) {
 				}
 				l.steps = l.steps[:0]
 				l.Rebuild(committed)
-				// Evictions are not revoked: that of a later head of the series is ignored.
+				// Evictions are not revoked: one in a later head of the series is ignored.
 				eviction := func(key, _ string) bool { return key[0] == changelog.Eviction }
 				maps.DeleteFunc(l.records, eviction)
 				maps.DeleteFunc(saved, func(key, value string) bool { return !eviction(key, value) })

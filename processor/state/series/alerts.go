@@ -89,7 +89,7 @@ func (a *Alerts) Empty() bool {
 	return a.Silent == nil && len(a.Orphans) == 0
 }
 
-// used reports whether there is any state: that of a threshold begins with the
+// used reports whether there is any state: a threshold's state begins with the
 // number of its scores.
 func (a *Alert) used() bool {
 	if !a.Events.Idle() || a.Events.Group() != nil || a.Events.Waiting() {

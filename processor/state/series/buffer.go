@@ -53,13 +53,13 @@ func (b *ReorderBuffer[K]) Due(watermark int64) (key K, ok bool) {
 	return key, false
 }
 
-// stale reports whether an entry of the heap is not that of its list any more.
+// stale reports whether an entry of the heap no longer matches its list.
 func stale[K any](e *heap.Item[*HeldSamples[K]]) bool {
 	l := e.Value
 	return e.At != l.time || e.Tie != l.offset || l.dropped || l.Len() == 0
 }
 
-// correct brings the first entry, that of l, up to date.
+// correct brings the first entry, which stands for l, up to date.
 func (b *ReorderBuffer[K]) correct(l *HeldSamples[K]) {
 	w := l.At(0)
 	l.time, l.offset = int64(w[0]), int64(w[1])

@@ -188,7 +188,7 @@ func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Pa
 // Scores returns the number of scores of a steady task.
 func (d *Setup) Scores() int { return (int(d.Fresh)-1)/d.Every + 1 }
 
-// Scored returns which score of a steady task is that of a fresh row; false where the row has none.
+// Scored returns which score of a steady task belongs to a fresh row; false where the row has none.
 func (d *Setup) Scored(row int) (score int, ok bool) {
 	if d.Every == 1 {
 		return row, true
@@ -272,7 +272,7 @@ func (d *Setup) ruleLike(kind byte, value float64, history int) *threshold.Rule 
 	want := threshold.Rule{Kind: threshold.Kind(kind &^ spreadBit), Value: value, History: history}
 	if kind&spreadBit != 0 {
 		want.History--
-		want.Span = 1 // of whatever length: states are alike
+		want.Span = 1 // any length will do: states are alike
 	}
 	if d.Threshold.Like(&want) {
 		return d.Threshold

@@ -13,7 +13,7 @@ import (
 // count them. A window covers Span of event time and ends with a stride in which it has samples: windows overlap
 // where Stride is less than Span. The rows of such a Window are one table for each stride of Span: the cells, row after
 // row of the grid, of a count and a baseline, both whole; the time of each is that from which its table counts. The
-// tables make a ring by time. Window.Count grows by the number of cells with each table, the first time by that of
+// tables make a ring by time. Window.Count grows by the number of cells with each table, the first time by the cells of
 // all tables.
 //
 // The baseline of a cell is the sum of the samples' baselines, or 1 without them. A learnt one is 1
@@ -306,7 +306,7 @@ func (t Tables) set(i int, count, baseline float64) {
 	r[0], r[1] = math.Float64bits(count), math.Float64bits(baseline)
 }
 
-// Append appends the table whose place that of the stride that begins at start takes, for Restore.
+// Append appends, for Restore, the table whose place is taken by the stride that begins at start.
 func (t Tables) Append(dst []uint64, g *Grid, start int64) []uint64 {
 	from, n := g.Row(start, 0), g.Cells()
 	dst = append(append(dst, uint64(from)), t[from:from+n]...)

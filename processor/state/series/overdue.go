@@ -17,7 +17,7 @@ import (
 // the snapshots of the keys are of different offsets. By offsets, the samples of each
 // key are released independently of other keys, in a replay as when live.
 //
-// At marks, the held samples of a key are those that arrived with a time after that of
+// At marks, the held samples of a key are those that arrived with a later time than
 // the last one folded; release and judge maintain this.
 
 // DefaultMaxHeld returns the number of samples of dim values that fit into about 16 MiB.

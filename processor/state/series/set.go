@@ -46,7 +46,7 @@ type Feed struct {
 // its open anomalies are closed.
 var None = &Set{}
 
-// All visits the detectors, each with the fingerprint of its window; that of an ensemble is 0.
+// All visits the detectors, each with the fingerprint of its window, which is 0 for an ensemble.
 func (set *Set) All(yield func(d *SetDetector, window uint64) bool) {
 	for i := range set.Windows {
 		for j := range set.Windows[i].Detectors {

@@ -12,7 +12,7 @@ type Trace struct {
 // TraceBytes is the size of a Trace in memory; TestSizes compares it.
 const TraceBytes = 32
 
-// TraceSize returns the length of a trace's state: that of an ensemble, then that of Smooth.
+// TraceSize returns the length of a trace's state: the ensemble's, then the smoother's.
 func (d *Setup) TraceSize() int { return d.combinedSize() + d.Smooth.Size() }
 
 func (d *Setup) combinedSize() int {
@@ -22,7 +22,7 @@ func (d *Setup) combinedSize() int {
 	return d.Combined.Size()
 }
 
-// Split splits a trace's state into that of an ensemble and that of Smooth.
+// Split splits a trace's state into the ensemble's and the smoother's.
 func (d *Setup) Split(state []uint64) (combined, smooth []uint64) {
 	n := d.combinedSize()
 	return state[:n], state[n:]

@@ -69,7 +69,7 @@ func (e Writer) progressOf(k *Series, i int, d *SetDetector) {
 	e.Words(m.Carry)
 }
 
-// Content appends the windows' rows and the detectors' progress for Export: whatever the
+// Content appends the windows' rows and the detectors' progress for Export: regardless of the
 // changelog has of them.
 func (e Writer) Content(k *Series) {
 	for i := range k.Windows {

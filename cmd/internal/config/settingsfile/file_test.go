@@ -101,7 +101,7 @@ detector_near_k: 7
 	}
 }
 
-// TestFormat: whatever texts a file is made of, reading it gives them back, and YAML's own reader takes it.
+// TestFormat: for any texts that a file is made of, reading it gives them back, and YAML's own reader takes it.
 func TestFormat(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 500 {

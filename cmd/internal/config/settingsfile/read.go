@@ -1,7 +1,7 @@
 // Package settingsfile reads and writes a YAML file of settings. It knows the shape of the
 // file and no setting: package config says which names there are, and what they take.
 //
-// A file is a mapping of names to values. A name is that of the variable without its prefix,
+// A file is a mapping of names to values. A name is the variable's without its prefix,
 // usually in lower case; a list is a YAML list or, as in a variable, a text with commas.
 // The settings of detectors and of mappings stand below their names:
 //
@@ -62,7 +62,7 @@ const (
 	mappingsKey  = "MAPPINGS"
 )
 
-// Parse reads the text of a file. prefix is that of the variables' names, which a name in the file may
+// Parse reads the text of a file. prefix is the prefix of the variables' names, which a name in the file may
 // have, too. envName returns what stands for the name of a detector or a mapping in the names of its settings.
 func Parse(text []byte, prefix string, envName func(string) string) *File {
 	r := reader{prefix: prefix, envName: envName, lines: map[string]int{}, f: new(File)}

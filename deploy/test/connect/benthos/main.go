@@ -1,5 +1,5 @@
 // Command benthos is Benthos 4.27, Redpanda Connect under its earlier name, with the components that deploy/connect/redpanda uses. Its
-// Kafka input is the real one: that of Redpanda Connect is in a module with drivers of hundreds of systems.
+// Kafka input is the real one: the one of Redpanda Connect is in a module with drivers of hundreds of systems.
 package main
 
 import (
