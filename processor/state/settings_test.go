@@ -200,7 +200,6 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 			what = append(what, name)
 		}
 	}
-	ensembles := slices.ContainsFunc(c.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble != nil })
 	grids := slices.ContainsFunc(c.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
 	do("lateness", 4, func() {
 		c.Reading.Lateness = []int64{0, r.Int64N(300), cfg.Reading.Lateness + 50, first.Reading.Lateness}[r.IntN(4)]
@@ -221,7 +220,7 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 	do("ttl", 6, func() { c.TTL = r.Int64N(3000) })
 	do("max_keys", 6, func() { c.MaxKeys = r.IntN(12) })
 	do("max_record", 6, func() { c.MaxRecord = 300 + r.IntN(1500) })
-	if judges(try/100) && !ensembles && !grids {
+	if judges(try / 100) {
 		do("alerts", 4, func() {
 			d := &c.Detectors[r.IntN(len(c.Detectors))]
 			is := *d
@@ -229,7 +228,7 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 				*d = is
 			}
 		})
-	} else if !judges(try / 100) {
+	} else {
 		do("params", 8, func() { otherFingerprint(&c, r.IntN(len(c.Detectors)), uint64(5000+100*try)) })
 		do("new detector", 8, func() {
 			d := cloneDetectors(c.Detectors)[r.IntN(len(c.Detectors))]
