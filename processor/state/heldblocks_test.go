@@ -60,7 +60,7 @@ func (h *heldRun) cycle(n int) {
 }
 
 // restored compares the state with one that is restored from its log.
-func (h *heldRun) restored(log []record) *State {
+func (h *heldRun) restored(log []record) {
 	h.t.Helper()
 	s := New(h.s.cfg)
 	for _, r := range log {
@@ -75,7 +75,6 @@ func (h *heldRun) restored(log []record) *State {
 	if !bytes.Equal(s.Export(nil), h.s.Export(nil)) || s.Held() != h.s.Held() {
 		h.t.Fatalf("%d samples are held after a restore, %d before, or the state differs otherwise", s.Held(), h.s.Held())
 	}
-	return s
 }
 
 // TestSnapshotOfHeldSamples: what a snapshot writes of a key is in proportion to what
