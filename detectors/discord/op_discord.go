@@ -46,7 +46,7 @@ var spec = detectors.Spec{
 		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 3,
 			Help: "Compare subsequences of equal values only with each other. Otherwise they are as unlike all others " +
 				"as two without correlation."},
-		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4, Later: true,
+		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4,
 			Help: "Score one sample of this many; STRIDE is a multiple. A large WINDOW then costs less, and settings " +
 				"that count scores, such as HISTORY, count fewer.", Example: "16"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,

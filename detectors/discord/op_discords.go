@@ -29,7 +29,6 @@ var topSpec = detectors.Spec{
 	Help: "Finds the strangest stretches of a window, of any length in a range, with their beginning and end. " +
 		"It searches whole windows; the last sample of each discord, a subsequence unlike all others, has the " +
 		"score: its distance to the most similar one, comparable between lengths. Other samples have none.",
-	Version: 1,
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 4, Max: MaxTopWindow,
 			Help: "Samples that are searched, at least 2*MAX_LENGTH.", Example: "4096"},

@@ -29,7 +29,6 @@ var spec = detectors.Spec{
 	Help: "Finds readings, and sequences of EMBED readings, unlike earlier ones: another level, a drift, " +
 		"another course. The score is the sum of the distances to the K most similar of the last WINDOW " +
 		"points.",
-	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
 			Help: "Earlier points that a point is compared with, at least 2K.", Example: "2048"},
@@ -49,7 +48,7 @@ var spec = detectors.Spec{
 		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 4,
 			Help: "Count a point as its own first neighbour, at distance 0, as the paper's figures have it.", Expert: true},
 		{Name: "NEIGHBOURS", Type: detectors.Bool, Word: 5},
-		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 6, Later: true,
+		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 6,
 			Help: "Bring each value's course within a point to mean 0 and deviation 1, so that only its shape counts. " +
 				"EMBED must be at least 3."},
 	},

@@ -51,9 +51,9 @@ var setSpec = detectors.Spec{
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxSolvingSetWindow, Word: 8,
 			Help: "Points before the first score, at least 2K; 0 means 256, or 2K if that is more, or WINDOW if that " +
 				"is less.", Example: "512"},
-		{Name: "MINE_INTERVAL", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Later: true,
+		{Name: "MINE_INTERVAL", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime,
 			Help: "Event time from one set to the next, in place of MINE_EVERY. 0: MINE_EVERY holds.", Example: "24h"},
-		{Name: "MAX_AGE", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Word: 7, Later: true,
+		{Name: "MAX_AGE", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Word: 7,
 			Help: "Leave older samples out of a set, except the last MIN_POINTS. 0: the last WINDOW points, however " +
 				"old.", Example: "168h"},
 		{Name: "TIMED", Type: detectors.Bool, Word: 9}, // rows begin with their times

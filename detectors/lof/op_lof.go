@@ -30,7 +30,6 @@ var spec = detectors.Spec{
 	Finds: "unlike the last {window} readings",
 	Help: "Finds samples where the data are sparser than around their neighbours, in series with clusters of " +
 		"different density. The score is the local outlier factor: about 1 inside a cluster, larger outside.",
-	Version: 2, // rows are centred by blocks; coinciding points are apart by the resolution
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxWindow,
 			Help: "Points that a score is among, at least 2K; times K 67108864 at most.", Example: "500"},

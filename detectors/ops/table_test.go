@@ -123,7 +123,7 @@ func TestParamTables(t *testing.T) {
 			}
 			seen[row{p.Name, p.Setting()}] = true
 			if !p.Setting() {
-				if p.Word == 0 || p.Default != nil || p.Derive != nil || p.Stateless || p.Later {
+				if p.Word == 0 || p.Default != nil || p.Derive != nil || p.Stateless {
 					fault("a row that is neither a setting nor in tasks alone")
 				}
 				if list(p.Type) && p.Word != len(s.Words()) {

@@ -26,7 +26,6 @@ var spec = detectors.Spec{
 	Help: "Finds rectangles of a grid with more events than their baselines lead to expect, or fewer " +
 		"(DIRECTION), with p-values: the spatial scan statistic. The score is the log-likelihood ratio. " +
 		"Samples are the cells of a grid, row after row, or with GRID events at places.",
-	Version: 2, // the first map is the first WINDOW samples; null maps are each map's own
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
 			Help: "Cells of the grid, a multiple of COLUMNS.", Example: "4096"},

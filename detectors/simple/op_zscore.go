@@ -28,9 +28,8 @@ var zscoreSpec = detectors.Spec{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 3, Max: 1 << 24, Word: 1,
 			Help: "Samples that a score reads, the scored one included.", Example: "200"},
 	},
-	New:     func(v detectors.Values) (detectors.Detector, error) { return NewZScore(v.Int(detectors.WindowParam)) },
-	Version: 2, // the largest of a row's scores, which was their mean; rows are centred by blocks
-	Score:   scoreZScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: compareZScore, Cases: zscoreCases,
+	New:   func(v detectors.Values) (detectors.Detector, error) { return NewZScore(v.Int(detectors.WindowParam)) },
+	Score: scoreZScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: compareZScore, Cases: zscoreCases,
 }
 
 func init() { detectors.Register(OpZScore, &zscoreSpec) }

@@ -46,8 +46,7 @@ var ikaSpec = detectors.Spec{
 		return NewIKA(IKAOpParams{Window: v.Int(detectors.WindowParam), Rank: v.Int("RANK"), Krylov: v.Int("KRYLOV"), Gamma: v.Int("GAMMA"),
 			PowerSteps: v.Int("POWER_STEPS"), Epsilon: v.Float("EPSILON")})
 	},
-	Version: 2, // the floor is of the past, and copies share a place; rows are centred by blocks
-	Score:   scoreIKA, CPU: ikaCPU, Cost: ikaCost, Compare: compareIKA, Cases: ikaCases,
+	Score: scoreIKA, CPU: ikaCPU, Cost: ikaCost, Compare: compareIKA, Cases: ikaCases,
 }
 
 func init() { detectors.Register(OpIKA, &ikaSpec) }

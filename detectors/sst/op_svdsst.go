@@ -24,7 +24,6 @@ var svdSpec = detectors.Spec{
 	Help: "Finds the moment when a series begins to behave differently, such as another frequency or mode. It " +
 		"compares the subspaces of the samples before and after (singular spectrum transformation) by exact " +
 		"singular vectors: costly, and best on a GPU. Scores lie between 0 and 1.",
-	Version: 1, // rows are centred by blocks
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxSVDWindow, Word: 1,
 			Help: "Length w of a subsequence; a score reads 2w-1+GAMMA samples.", Example: "80"},

@@ -11,9 +11,6 @@ import (
 // Saved is the number of numbers that Save appends.
 const Saved = head + 2
 
-// Layout is the version of a state's front.
-const Layout = 1
-
 // Head is the length of what comes before the scores of a state: all that Adopt
 // changes of a state of the same length.
 const Head = head

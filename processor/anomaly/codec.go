@@ -2,35 +2,37 @@ package anomaly
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 
 	"odradek/processor/state/changelog"
 )
 
-// ErrCorrupt is the error for bytes that Append has not written.
-var ErrCorrupt = errors.New("anomaly: the bytes are no state of an anomaly")
+// The flags of an encoded State. A reader refuses flags that it does not know, here and of an Anomaly.
+const (
+	statePending = 1 << iota // nothing is open, scores are over the threshold
+	stateOpen
+	stateGroup // of the last anomaly that opened, and is not open
+	stateHeard // what members of an ensemble have said
+	stateFlags = 1<<iota - 1
+)
 
 // Append encodes s: one byte if it is idle and has no group.
 func (s *State) Append(b []byte) []byte {
 	l := s.life
-	kind := byte(0)
+	flags := uint64(0)
 	switch {
 	case s.Open():
-		kind = 2
+		flags = stateOpen
 	case l != nil:
-		kind = 1
+		flags = statePending
 	}
-	if s.group != nil && kind != 2 { // an open anomaly's group is its own
-		kind |= remembers
+	if s.group != nil && flags != stateOpen { // an open anomaly's group is its own
+		flags |= stateGroup
 	}
 	if s.heard != nil {
-		kind |= hears | parted | spreads
+		flags |= stateHeard
 	}
-	if kind&2 != 0 {
-		kind |= dated
-	}
-	if b = append(b, kind); kind&remembers != 0 {
+	if b = binary.AppendUvarint(b, flags); flags&stateGroup != 0 {
 		b = s.group.append(b)
 	}
 	if s.heard != nil {
@@ -49,94 +51,79 @@ func (s *State) Append(b []byte) []byte {
 	return l.Anomaly.Append(b)
 }
 
-// dated is added to the first byte of a State with an open anomaly that has its end as of its last change, and the number of its samples
-// then; those of earlier versions, which do not know it, have neither.
-const dated = 1 << 5
+// Decode reads what Append wrote.
+func Decode(d *changelog.Decoder) (s State) {
+	flags := d.Flags(stateFlags)
+	if flags&stateGroup != 0 {
+		s.group = decodeGroup(d)
+	}
+	if flags&stateHeard != 0 {
+		s.decodeHeard(d)
+	}
+	open, pending := flags&stateOpen != 0, flags&statePending != 0
+	if open || pending {
+		l := &life{open: open, told: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
+		if open {
+			l.ended, l.count = d.Int(), d.Uint32()
+		}
+		l.Anomaly = DecodeAnomaly(d)
+		if open == pending || open != (l.Revision > 0) || open && s.group != nil || !open && l.Group != nil {
+			d.Fail()
+		}
+		if s.life = l; open {
+			s.group = l.Group
+		}
+	}
+	if d.Bad {
+		return State{}
+	}
+	return s
+}
 
-// Decode reads what Append wrote at the front of b, and returns the rest.
-func Decode(b []byte) (s State, rest []byte, err error) {
-	d := changelog.Decoder{B: b}
-	kind := d.Byte()
-	if kind&remembers != 0 {
-		kind &^= remembers
-		s.group = decodeGroup(&d)
+// The flags of an encoded Anomaly: that it is in shadow mode, and the parts that it has after its numbers, in this order.
+const (
+	inShadow = 1 << iota
+	hasRegion
+	hasGroup
+	hasLike
+	hasRange
+	hasVoice
+	hasEscalation
+	hasCarrier
+	anomalyFlags = 1<<iota - 1
+)
+
+func (a *Anomaly) flags() (flags uint64) {
+	for _, f := range [...]struct {
+		flag uint64
+		set  bool
+	}{
+		{inShadow, a.Shadow}, {hasRegion, a.Region != nil}, {hasGroup, a.Group != nil}, {hasLike, a.Like != nil}, {hasRange, a.Range != nil},
+		{hasVoice, a.Voice != nil}, {hasEscalation, a.Escalation != nil}, {hasCarrier, a.Spread != 0 || a.Carrier != ""},
+	} {
+		if f.set {
+			flags |= f.flag
+		}
 	}
-	if kind&hears != 0 {
-		s.decodeHeard(&d, kind&parted != 0, kind&spreads != 0)
-		kind &^= hears | parted | spreads
-	}
-	withDate := kind&dated != 0
-	kind &^= dated
-	if kind == 0 && !d.Bad {
-		return s, d.B, nil
-	}
-	l := &life{open: kind == 2, told: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
-	if withDate {
-		l.ended, l.count = d.Int(), d.Uint32()
-	}
-	decodeAnomaly(&d, &l.Anomaly)
-	if l.open && !withDate {
-		l.ended = l.Start
-	}
-	if d.Bad || kind > 2 || withDate && !l.open || l.open != (l.Revision > 0) || l.open && s.group != nil || !l.open && l.Group != nil {
-		return State{}, nil, ErrCorrupt
-	}
-	if s.life = l; l.open {
-		s.group = l.Group
-	}
-	return s, d.B, nil
+	return flags
 }
 
 // Append encodes a.
 func (a *Anomaly) Append(b []byte) []byte {
-	b = append(b, a.ID[:]...)
+	flags := a.flags()
+	b = append(binary.AppendUvarint(b, flags), a.ID[:]...)
 	b = binary.AppendUvarint(b, uint64(a.Revision))
-	severity := a.Severity
-	if a.Rank != 0 {
-		severity |= ranked
-	}
-	b = append(b, severity)
+	b = append(b, a.Severity)
 	b = binary.AppendUvarint(b, uint64(a.Samples))
 	for _, t := range [...]int64{a.Start, a.End, a.PeakTime, a.OpenedAt} {
 		b = binary.AppendVarint(b, t)
 	}
-	b = appendFloats(b, a.PeakScore, a.Threshold)
-	if a.Rank != 0 {
-		b = appendFloats(b, a.Rank)
-	}
-	ends := uint64(0)
-	if a.Like != nil {
-		ends = alike | bounded
-	}
-	if a.Range != nil || a.Like != nil && a.Like.ranged() {
-		ends |= ranged
-	}
-	if a.holds() {
-		ends |= held
-	}
-	if a.Voice != nil {
-		ends |= voiced
-	}
-	if a.Escalation != nil {
-		ends |= escalated
-	}
-	if a.Spread != 0 || a.Carrier != "" {
-		ends |= carried
-	}
-	b = appendDoubles(b, a.Expected, ends)
-	if a.Group != nil {
-		b = appendDoubles(b, a.Actual, grouped)
-	} else {
-		b = appendDoubles(b, a.Actual, 0)
-	}
-	mark := uint64(0)
-	if a.Shadow {
-		mark = inShadow
+	b = appendFloats(b, a.PeakScore, a.Threshold, a.Rank)
+	for _, list := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
+		b = appendList(b, list)
 	}
 	if a.Region != nil {
-		b = a.Region.append(appendDoubles(b, a.Contribution, mark|located))
-	} else {
-		b = appendDoubles(b, a.Contribution, mark)
+		b = a.Region.append(b)
 	}
 	if a.Group != nil {
 		b = a.Group.append(b)
@@ -144,11 +131,8 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Like != nil {
 		b = a.Like.append(b)
 	}
-	if ends&ranged != 0 {
-		b = a.Range.append(b, a.Like)
-	}
-	if ends&held != 0 {
-		b = a.appendHeld(b)
+	if a.Range != nil {
+		b = a.Range.append(b)
 	}
 	if a.Voice != nil {
 		b = a.Voice.append(b)
@@ -158,40 +142,67 @@ func (a *Anomaly) Append(b []byte) []byte {
 			b = binary.AppendVarint(b, t)
 		}
 	}
-	if ends&carried != 0 {
+	if flags&hasCarrier != 0 {
 		b = appendText(appendBits(b, a.Spread), a.Carrier)
 	}
 	return b
 }
 
-// carried is added to the length of the expected values of an anomaly with a spread or a carrier, which end it; earlier versions
-// refuse it as they do alike.
-const carried = 1 << 24
-
-// escalated is added to the length of the expected values of an anomaly with an escalation, which ends it; earlier versions refuse it
-// as they do alike.
-const escalated = 1 << 25
-
-// ranked is added to the severity, which is 100 at most, of an anomaly with a rank;
-// those of earlier versions have none.
-const ranked = 1 << 7
-
-// inShadow is added to the length of the contributions of an anomaly in shadow mode; earlier versions refuse it as they
-// do doubles.
-const inShadow = 1 << 29
-
-// doubles marks a list of float64: it is added to its length. The lists of earlier
-// versions are of float32, with their length alone; those versions take a marked
-// length for one of more numbers than there are, and refuse it.
-const doubles = 1 << 31
-
-// appendDoubles appends a list, with mark added to its length.
-func appendDoubles(b []byte, v []float64, mark uint64) []byte {
-	if len(v) > 0 {
-		mark += doubles + uint64(len(v))
+// DecodeAnomaly reads what Anomaly.Append wrote.
+func DecodeAnomaly(d *changelog.Decoder) (a Anomaly) {
+	flags := d.Flags(anomalyFlags)
+	copy(a.ID[:], d.Take(len(a.ID)))
+	a.Revision, a.Severity, a.Samples = d.Uint32(), d.Byte(), d.Uint32()
+	a.Start, a.End, a.PeakTime, a.OpenedAt = d.Int(), d.Int(), d.Int(), d.Int()
+	a.PeakScore, a.Threshold, a.Rank = d.Float(), d.Float(), d.Float()
+	a.Expected, a.Actual, a.Contribution = decodeList(d), decodeList(d), decodeList(d)
+	a.Shadow = flags&inShadow != 0
+	if flags&hasRegion != 0 {
+		a.Region = decodeRegion(d)
 	}
-	return appendBits(binary.AppendUvarint(b, mark), v...)
+	if flags&hasGroup != 0 {
+		a.Group = decodeGroup(d)
+	}
+	if flags&hasLike != 0 {
+		a.Like = decodeLike(d)
+	}
+	if flags&hasRange != 0 {
+		a.Range = decodeRange(d)
+	}
+	if flags&hasVoice != 0 {
+		a.Voice = decodeVoice(d)
+	}
+	if flags&hasEscalation != 0 {
+		a.Escalation = &Escalation{d.Int(), d.Int(), d.Int()}
+	}
+	if flags&hasCarrier != 0 {
+		a.Spread, a.Carrier = decodeNumber(d), d.String()
+	}
+	if d.Bad {
+		return Anomaly{}
+	}
+	return a
 }
+
+// appendList appends the number of numbers and the numbers.
+func appendList(b []byte, v []float64) []byte {
+	return appendBits(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+// decodeList reads what appendList wrote; nil without a number.
+func decodeList(d *changelog.Decoder) []float64 {
+	n := d.Len(8)
+	if n == 0 {
+		return nil
+	}
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = decodeNumber(d)
+	}
+	return v
+}
+
+func decodeNumber(d *changelog.Decoder) float64 { return math.Float64frombits(d.Bits()) }
 
 func appendBits(b []byte, v ...float64) []byte {
 	for _, f := range v {
@@ -207,80 +218,6 @@ func appendFloats(b []byte, v ...float32) []byte {
 	return b
 }
 
-// DecodeAnomaly reads what Anomaly.Append wrote at the front of b, and returns the
-// rest.
-func DecodeAnomaly(b []byte) (a Anomaly, rest []byte, err error) {
-	d := changelog.Decoder{B: b}
-	if decodeAnomaly(&d, &a); d.Bad {
-		return Anomaly{}, nil, ErrCorrupt
-	}
-	return a, d.B, nil
-}
-
-// decodeList reads the rest of a list that appendDoubles wrote, or of the float32 of an earlier version, whose length is n, marked as
-// doubles or not.
-func decodeList(d *changelog.Decoder, n uint32) []float64 {
-	wide := false
-	size := 4
-	if n >= doubles {
-		n, wide, size = n-doubles, true, 8
-	}
-	if n == 0 || int(n) > len(d.B)/size {
-		if n > 0 || wide {
-			d.Fail()
-		}
-		return nil
-	}
-	v := make([]float64, n)
-	for i := range v {
-		if wide {
-			v[i] = math.Float64frombits(d.Bits())
-		} else {
-			v[i] = float64(d.Float())
-		}
-	}
-	return v
-}
-
-func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
-	copy(a.ID[:], d.Take(len(a.ID)))
-	a.Revision, a.Severity, a.Samples = d.Uint32(), d.Byte(), d.Uint32()
-	hasRank := a.Severity&ranked != 0
-	a.Severity &^= ranked
-	a.Start, a.End, a.PeakTime, a.OpenedAt = d.Int(), d.Int(), d.Int(), d.Int()
-	a.PeakTime = max(a.Start, min(a.End, a.PeakTime)) // earlier versions have the sample that completed the score
-	a.PeakScore, a.Threshold = d.Float(), d.Float()
-	if hasRank {
-		a.Rank = d.Float()
-	}
-	like := d.Uint32()
-	a.Expected = decodeList(d, like&^(alike|bounded|ranged|held|voiced|escalated|carried))
-	inGroup := d.Uint32()
-	a.Actual = decodeList(d, inGroup&^grouped)
-	n := d.Uint32()
-	a.Contribution, a.Shadow = decodeList(d, n&^(located|inShadow)), n&inShadow != 0
-	if n&located != 0 {
-		a.Region = decodeRegion(d)
-	}
-	if inGroup&grouped != 0 {
-		a.Group = decodeGroup(d)
-	}
-	if like&(alike|bounded) != 0 {
-		a.Like = decodeLike(d, like&bounded != 0)
-	}
-	if like&ranged != 0 {
-		decodeRange(d, a)
-	}
-	if like&held != 0 {
-		decodeHeld(d, a)
-	}
-	if like&voiced != 0 {
-		a.Voice = decodeVoice(d)
-	}
-	if like&escalated != 0 {
-		a.Escalation = &Escalation{d.Int(), d.Int(), d.Int()}
-	}
-	if like&carried != 0 {
-		a.Spread, a.Carrier = math.Float64frombits(d.Bits()), d.String()
-	}
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

@@ -3,6 +3,7 @@ package anomaly
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
+	"odradek/processor/state/changelog"
 )
 
 // TestLife: scores against a threshold of 10, one a second; the changes as kind
@@ -282,7 +284,7 @@ func TestDefinition(t *testing.T) {
 			}
 			if r.IntN(10) == 0 { // a restore
 				b := at.Append([]byte{1, 2})
-				back, rest, err := Decode(append(b, 9)[2:])
+				back, rest, err := decoded(append(b, 9)[2:])
 				if err != nil || len(rest) != 1 || !reflect.DeepEqual(back, at) {
 					t.Fatalf("decoded %+v, %v, want %+v", back, err, at)
 				}
@@ -340,7 +342,7 @@ func TestLike(t *testing.T) {
 		if got != c.want {
 			t.Errorf("step %d: %q, want %q", i, got, c.want)
 		}
-		back, rest, err := Decode(s.Append(nil))
+		back, rest, err := decoded(s.Append(nil))
 		if err != nil || len(rest) != 0 || !reflect.DeepEqual(back, s) {
 			t.Fatalf("step %d: decoded %+v, %v, want %+v", i, back, err, s)
 		}
@@ -433,7 +435,7 @@ func TestCourse(t *testing.T) {
 					t.Errorf("%s: %+v, then %+v", c.name, left, ch)
 				}
 			}
-			back, _, err := Decode(s.Append(nil))
+			back, _, err := decoded(s.Append(nil))
 			if err != nil || !reflect.DeepEqual(back, s) {
 				t.Fatalf("%s: decoded %+v, %v, want %+v", c.name, back, err, s)
 			}
@@ -496,27 +498,6 @@ func TestCover(t *testing.T) {
 		if got := Cover(2, first, from, to, func(row int) float64 { return values[row] }, last); got != want {
 			t.Fatalf("%+v, want %+v of %v from %d to %d, first %d, after %+v", got, want, values, from, to, first, last)
 		}
-	}
-}
-
-// TestEarlierLike: an anomaly like false alarms that the first version with them wrote has no bound but the highest score.
-func TestEarlierLike(t *testing.T) {
-	a := Anomaly{Revision: 1, Samples: 7, PeakScore: 12}
-	b := a.Append(nil)
-	const expected = 16 + 3 + 4 + 8 // bytes before the length of the expected values
-	old := binary.AppendUvarint(slices.Clone(b[:expected]), alike)
-	old = binary.LittleEndian.AppendUint64(append(old, b[expected+1:]...), math.Float64bits(20))
-	old = append(append(old, 3, 1), make([]byte, 16)...)
-	a.Like = &Like{Bounds: NoBounds(20), Count: 3, Labels: [][16]byte{{}}, Field: -1, Deviation: math.Inf(1)}
-	got, rest, err := DecodeAnomaly(old)
-	if err != nil || len(rest) > 0 || !reflect.DeepEqual(got, a) {
-		t.Errorf("%+v, %v; want %+v", got, err, a)
-	}
-	if again, _, err := DecodeAnomaly(a.Append(nil)); err != nil || !reflect.DeepEqual(again, a) {
-		t.Errorf("%+v, %v; want %+v", again, err, a)
-	}
-	if !a.Like.Within(&Course{Peak: 20, Samples: 1e9, Elapsed: 1e18}) || a.Like.Within(&Course{Peak: 20.1}) {
-		t.Error("it is bounded by more than its highest score")
 	}
 }
 
@@ -595,24 +576,65 @@ func TestRuleCheck(t *testing.T) {
 	}
 }
 
-// TestListsOfEarlierVersions: an open anomaly whose lists are of float32 is read, and
-// written with float64, which keeps every bit.
-func TestListsOfEarlierVersions(t *testing.T) {
-	a := Anomaly{Revision: 3, PeakScore: 1, Expected: []float64{1, 0.5}, Actual: []float64{1e8, -2}}
-	want := a.Append(nil)
-	front := len(want) - (5 + 16) - (5 + 16) - 1
-	old := append(slices.Clone(want[:front]), 2)
-	old = appendFloats(old, 1, 0.5)
-	old = appendFloats(append(old, 2), 1e8, -2)
-	old = append(old, 0)
-	back, rest, err := DecodeAnomaly(old)
-	if err != nil || len(rest) != 0 || !bytes.Equal(back.Append(nil), want) {
-		t.Errorf("%+v, %d bytes left, %v; want %+v", back, len(rest), err, a)
+// TestAnomalyParts: an anomaly with any of its parts is decoded as it was, nothing that is cut off is, and a part that only a newer
+// version knows is refused as such.
+func TestAnomalyParts(t *testing.T) {
+	all := Anomaly{
+		ID: [16]byte{1, 2}, Revision: 3, Severity: 50, Samples: 7, Start: -5, End: 20, PeakTime: 6, OpenedAt: 8, PeakScore: 12, Threshold: 9,
+		Rank: 0.5, Expected: []float64{1, 0.5}, Actual: []float64{1e8 + 0.1, -2}, Contribution: []float64{1. / 3, 2. / 3},
 	}
-	a.Actual[0], a.Contribution = 1e8+0.1, []float64{1. / 3, 2. / 3}
-	if back, _, err = DecodeAnomaly(a.Append(nil)); err != nil || !reflect.DeepEqual(back, a) {
-		t.Errorf("%+v, want %+v: %v", back, a, err)
+	parts := []func(a *Anomaly){
+		func(a *Anomaly) { a.Shadow = true },
+		func(a *Anomaly) { a.Region = &Region{ColumnFrom: 1, ColumnTo: 2, X1: 3.5, Observed: 9, P: 0.1} },
+		func(a *Anomaly) { a.Group = &Group{ID: [16]byte{9}, Since: -7} },
+		func(a *Anomaly) {
+			a.Like = &Like{Count: 3, Labels: [][16]byte{{4}}, Field: -1, Since: 2, Deviation: math.Inf(1), Bounds: Bounds{
+				Most: 20, Least: math.Inf(-1), After: -6, Samples: 5, First: 1, Apart: 2, Far: 3, Narrow: 4, Wide: 5, Steep: 6, Short: 7, Long: 8,
+			}}
+		},
+		func(a *Anomaly) { a.Range = &Range{Field: 1, Low: -1, High: 2, Level: 0.5, Held: 4} },
+		func(a *Anomaly) { a.Voice = &Voice{Member: "near", Samples: 2, Score: 3, Threshold: 2, PeakTime: 11} },
+		func(a *Anomaly) { a.Escalation = &Escalation{1, 2, 3} },
+		func(a *Anomaly) { a.Spread, a.Carrier = 0.25, "near" },
 	}
+	for set := range 1 << len(parts) {
+		a := all
+		for i, part := range parts {
+			if set>>i&1 != 0 {
+				part(&a)
+			}
+		}
+		b := a.Append(nil)
+		d := changelog.Decoder{B: append(slices.Clip(b), 7)}
+		if back := DecodeAnomaly(&d); !bytes.Equal(d.B, []byte{7}) || !reflect.DeepEqual(back, a) {
+			t.Fatalf("decoded %+v, %v, want %+v", back, d.Err(), a)
+		}
+		if set == 0 || set == 1<<len(parts)-1 {
+			for n := range b {
+				d := changelog.Decoder{B: b[:n]}
+				if DecodeAnomaly(&d); !errors.Is(d.Err(), changelog.ErrCorrupt) {
+					t.Fatalf("cut off at %d of %d bytes: %v", n, len(b), d.Err())
+				}
+			}
+		}
+	}
+	for _, b := range [][]byte{binary.AppendUvarint(nil, anomalyFlags+1), binary.AppendUvarint(nil, 1<<60)} {
+		d := changelog.Decoder{B: append(b, make([]byte, 100)...)}
+		if DecodeAnomaly(&d); !errors.Is(d.Err(), changelog.ErrNewer) {
+			t.Errorf("flags % x: %v", b, d.Err())
+		}
+		d = changelog.Decoder{B: append(b, make([]byte, 100)...)}
+		if Decode(&d); !errors.Is(d.Err(), changelog.ErrNewer) {
+			t.Errorf("flags % x of a state: %v", b, d.Err())
+		}
+	}
+}
+
+// decoded returns the state at the front of b, and the rest.
+func decoded(b []byte) (s State, rest []byte, err error) {
+	d := changelog.Decoder{B: b}
+	s = Decode(&d)
+	return s, d.B, d.Err()
 }
 
 // FuzzDecode: any bytes are refused or written again as they were read.
@@ -625,12 +647,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add(g.Append(nil))
 	f.Add([]byte{0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, rest, err := Decode(b)
+		s, rest, err := decoded(b)
 		if err != nil {
 			return
 		}
 		again := s.Append(nil)
-		two, rest2, err := Decode(again)
+		two, rest2, err := decoded(again)
 		if err != nil || len(rest2) != 0 || !bytes.Equal(two.Append(nil), again) || len(rest) > len(b) {
 			t.Fatalf("%v", err)
 		}

@@ -19,13 +19,6 @@ func (s *State) Group() *Group { return s.group }
 // SetGroup sets the group of the anomaly that Step has just opened, nil for none.
 func (s *State) SetGroup(g *Group) { s.group, s.life.Group = g, g }
 
-// grouped is added to the length of the measured values of an anomaly with a group, which is the last
-// that is encoded of it; earlier versions refuse it as they do doubles.
-const grouped = 1 << 30
-
-// remembers is added to the first byte of a State without an open anomaly that has a group, which comes next.
-const remembers = 1 << 2
-
 func (g *Group) append(b []byte) []byte {
 	return binary.AppendVarint(append(b, g.ID[:]...), g.Since)
 }

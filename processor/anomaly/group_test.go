@@ -34,13 +34,13 @@ func TestGroup(t *testing.T) {
 			t.Errorf("score %d: it remembers %v, and a copy %v, want %v", i, s.Group(), clone.Group(), want)
 		}
 		b := s.Append(nil)
-		back, rest, err := Decode(append(b, 7))
+		back, rest, err := decoded(append(b, 7))
 		if err != nil || !bytes.Equal(rest, []byte{7}) || !reflect.DeepEqual(back.Group(), want) || !bytes.Equal(back.Append(nil), b) ||
 			!reflect.DeepEqual(back.Anomaly(), s.Anomaly()) {
 			t.Errorf("score %d: decoded %+v, %v", i, back, err)
 		}
 		for n := range b {
-			if _, _, err := Decode(b[:n]); err == nil {
+			if _, _, err := decoded(b[:n]); err == nil {
 				t.Errorf("score %d: a state cut off at %d of %d bytes is read", i, n, len(b))
 			}
 		}

@@ -43,9 +43,6 @@ type Bounds struct {
 	Long    uint32  // the largest; 0: any
 }
 
-// ranged reports whether b bounds ranges.
-func (b *Bounds) ranged() bool { return b.Narrow != 0 || b.Wide != 0 || b.Steep != 0 }
-
 // NoBounds are the bounds of an anomaly whose scores are at most that high.
 func NoBounds(most float64) Bounds { return Bounds{Most: most, Least: math.Inf(-1)} }
 
@@ -94,40 +91,33 @@ func DeviationOf(expected, actual []float64, field int) float64 {
 	return math.Inf(1)
 }
 
-// alike is added to the length of the expected values of an anomaly like false alarms, which end it; earlier versions refuse it,
-// for they would take it for any other. bounded is added, too, if there are more bounds than the highest score, which the
-// first version with such anomalies does not know.
-const (
-	alike   = 1 << 30
-	bounded = 1 << 29
-)
-
 func (l *Like) append(b []byte) []byte {
-	b = appendBits(b, l.Most)
 	b = binary.AppendUvarint(b, uint64(l.Count))
 	b = binary.AppendUvarint(b, uint64(len(l.Labels)))
 	for _, id := range l.Labels {
 		b = append(b, id[:]...)
 	}
-	b = appendBits(b, l.Least, l.First, l.Apart, l.Far, l.Deviation)
+	b = appendBits(b, l.Most, l.Least, l.First, l.Apart, l.Far, l.Narrow, l.Wide, l.Steep, l.Deviation)
 	b = binary.AppendVarint(b, l.After)
-	b = binary.AppendUvarint(b, uint64(l.Samples))
-	b = binary.AppendUvarint(b, uint64(l.Since))
+	for _, n := range [...]uint32{l.Samples, l.Short, l.Long, l.Since} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
 	return binary.AppendUvarint(b, uint64(l.Field+1))
 }
 
-func decodeLike(d *changelog.Decoder, more bool) *Like {
-	l := &Like{Bounds: NoBounds(math.Float64frombits(d.Bits())), Count: d.Uint32(), Field: -1, Deviation: math.Inf(1)}
+func decodeLike(d *changelog.Decoder) *Like {
+	l := &Like{Count: d.Uint32()}
 	for range d.Len(16) {
 		l.Labels = append(l.Labels, [16]byte(d.Take(16)))
 	}
-	if !more {
-		return l
+	for _, v := range [...]*float64{&l.Most, &l.Least, &l.First, &l.Apart, &l.Far, &l.Narrow, &l.Wide, &l.Steep, &l.Deviation} {
+		*v = decodeNumber(d)
 	}
-	for _, v := range []*float64{&l.Least, &l.First, &l.Apart, &l.Far, &l.Deviation} {
-		*v = math.Float64frombits(d.Bits())
+	l.After = d.Int()
+	for _, n := range [...]*uint32{&l.Samples, &l.Short, &l.Long, &l.Since} {
+		*n = d.Uint32()
 	}
-	l.After, l.Samples, l.Since, l.Field = d.Int(), d.Uint32(), d.Uint32(), d.Small()-1
+	l.Field = d.Small() - 1
 	return l
 }
 

@@ -126,60 +126,11 @@ func (r *Range) with(now *Range) *Range {
 	return r
 }
 
-// ranged is added to the length of the expected values of an anomaly with a range, or with bounds of one, which end it; earlier
-// versions refuse it as they do alike.
-const ranged = 1 << 28
-
-// append encodes the range and, of an anomaly like false alarms, the bounds of ranges.
-func (r *Range) append(b []byte, like *Like) []byte {
-	if r == nil {
-		b = append(b, 0)
-	} else {
-		b = appendBits(binary.AppendUvarint(b, uint64(r.Field+1)), r.Low, r.High)
-	}
-	if like != nil {
-		b = appendBits(b, like.Narrow, like.Wide, like.Steep)
-	}
-	return b
+func (r *Range) append(b []byte) []byte {
+	b = appendBits(binary.AppendUvarint(b, uint64(r.Field)), r.Low, r.High, r.Level)
+	return binary.AppendUvarint(b, uint64(r.Held))
 }
 
-// decodeRange reads what append wrote.
-func decodeRange(d *changelog.Decoder, a *Anomaly) {
-	number := func() float64 { return math.Float64frombits(d.Bits()) }
-	if field := d.Small(); field > 0 {
-		a.Range = &Range{Field: field - 1, Low: number(), High: number()}
-	}
-	if a.Like != nil {
-		a.Like.Narrow, a.Like.Wide, a.Like.Steep = number(), number(), number()
-	}
-}
-
-// held is added to the length of the expected values of an anomaly whose range has a level, or with bounds of Held, which end it; earlier
-// versions refuse it as they do alike.
-const held = 1 << 27
-
-// holds reports whether there is anything for appendHeld.
-func (a *Anomaly) holds() bool { return a.Range.held() > 0 || a.Like != nil && a.Like.Long > 0 }
-
-func (a *Anomaly) appendHeld(b []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(a.Range.held()))
-	if a.Range.held() > 0 {
-		b = appendBits(b, a.Range.Level)
-	}
-	if a.Like != nil {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.Like.Short)), uint64(a.Like.Long))
-	}
-	return b
-}
-
-// decodeHeld reads what appendHeld wrote.
-func decodeHeld(d *changelog.Decoder, a *Anomaly) {
-	if n := d.Uint32(); n > 0 && a.Range == nil {
-		d.Fail()
-	} else if n > 0 {
-		a.Range.Held, a.Range.Level = n, math.Float64frombits(d.Bits())
-	}
-	if a.Like != nil {
-		a.Like.Short, a.Like.Long = d.Uint32(), d.Uint32()
-	}
+func decodeRange(d *changelog.Decoder) *Range {
+	return &Range{Field: d.Small(), Low: decodeNumber(d), High: decodeNumber(d), Level: decodeNumber(d), Held: d.Uint32()}
 }

@@ -40,10 +40,6 @@ func (r *Region) same(o *Region) bool {
 	return r.ColumnFrom == o.ColumnFrom && r.ColumnTo == o.ColumnTo && r.RowFrom == o.RowFrom && r.RowTo == o.RowTo
 }
 
-// located is added to the length of the contributions of an anomaly with a region, which follows them;
-// earlier versions refuse it as they do doubles.
-const located = 1 << 30
-
 func (r *Region) append(b []byte) []byte {
 	for _, v := range [...]int64{int64(r.ColumnFrom), int64(r.ColumnTo), int64(r.RowFrom), int64(r.RowTo), r.Observed} {
 		b = binary.AppendVarint(b, v)

@@ -69,12 +69,12 @@ func TestRegionFollows(t *testing.T) {
 			t.Errorf("score %d: %q, want %q", i, got, c.want)
 		}
 		b := s.Append(nil)
-		back, rest, err := Decode(b)
+		back, rest, err := decoded(b)
 		if err != nil || len(rest) > 0 || !bytes.Equal(back.Append(nil), b) {
 			t.Errorf("score %d: decoded %+v, %v", i, back, err)
 		}
 		for n := range b {
-			if _, _, err := Decode(b[:n]); err == nil {
+			if _, _, err := decoded(b[:n]); err == nil {
 				t.Errorf("score %d: a state cut off at %d of %d bytes is read", i, n, len(b))
 			}
 		}

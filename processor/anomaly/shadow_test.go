@@ -54,7 +54,7 @@ func TestShadow(t *testing.T) {
 			t.Errorf("score %d: %q, want %q", i, got, c.want)
 		}
 		b := s.Append(nil)
-		back, rest, err := Decode(b)
+		back, rest, err := decoded(b)
 		if err != nil || len(rest) > 0 || !bytes.Equal(back.Append(nil), b) || !reflect.DeepEqual(back.Anomaly(), s.Anomaly()) {
 			t.Errorf("score %d: decoded %+v, want %+v: %v", i, back.Anomaly(), s.Anomaly(), err)
 		}

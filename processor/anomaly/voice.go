@@ -206,10 +206,6 @@ func (l *life) course(in *Input) Course {
 	return Course{Peak: float64(v.Score), Samples: v.Samples, Range: r.Width(), Held: r.held()}
 }
 
-// voiced is added to the length of the expected values of an anomaly with a voice, which ends it; earlier versions refuse it as they do
-// alike.
-const voiced = 1 << 26
-
 func (v *Voice) append(b []byte) []byte {
 	b = appendText(b, v.Member)
 	b = binary.AppendUvarint(b, uint64(v.Samples))
@@ -219,18 +215,6 @@ func (v *Voice) append(b []byte) []byte {
 
 func decodeVoice(d *changelog.Decoder) *Voice {
 	return &Voice{Member: d.String(), Samples: d.Uint32(), PeakTime: d.Int(), Score: d.Float(), Threshold: d.Float()}
-}
-
-// hears is added to the first byte of a State that has heard what waits, which comes next, after a group; parted, too, if that has
-// parts, which earlier versions do not know, and spreads, if the parts have spreads.
-const (
-	hears   = 1 << 3
-	parted  = 1 << 4
-	spreads = 1 << 6
-)
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 func (s *State) appendHeard(b []byte) []byte {
@@ -248,33 +232,27 @@ func (s *State) appendHeard(b []byte) []byte {
 			b = appendBits(binary.AppendVarint(binary.AppendVarint(append(b, 1), w.Part.From), w.Part.At), w.Part.Spread)
 		}
 		for _, list := range [...][]float64{w.Expected, w.Actual, w.Contribution} {
-			b = appendDoubles(b, list, 0)
+			b = appendList(b, list)
 		}
 		if w.Range == nil {
 			b = append(b, 0)
 		} else {
-			b = appendBits(binary.AppendUvarint(b, uint64(w.Range.Field+1)), w.Range.Low, w.Range.High, w.Range.Level)
-			b = binary.AppendUvarint(b, uint64(w.Range.Held))
+			b = w.Range.append(append(b, 1))
 		}
 	}
 	return b
 }
 
-func (s *State) decodeHeard(d *changelog.Decoder, parts, spread bool) {
+func (s *State) decodeHeard(d *changelog.Decoder) {
 	var list []Said
-	number := func() float64 { return math.Float64frombits(d.Bits()) }
 	for range d.Len(20) {
 		w := Said{Member: d.String(), Time: d.Int(), Offset: d.Int(), Until: d.Int(), Ratio: d.Float(), Score: d.Float(), Threshold: d.Float()}
-		if parts && d.Byte() != 0 {
-			if w.Part = (&Part{From: d.Int(), At: d.Int()}); spread {
-				w.Part.Spread = number()
-			}
+		if d.Byte() != 0 {
+			w.Part = &Part{From: d.Int(), At: d.Int(), Spread: decodeNumber(d)}
 		}
-		for _, of := range [...]*[]float64{&w.Expected, &w.Actual, &w.Contribution} {
-			*of = decodeList(d, d.Uint32())
-		}
-		if field := d.Small(); field > 0 {
-			w.Range = &Range{Field: field - 1, Low: number(), High: number(), Level: number(), Held: d.Uint32()}
+		w.Expected, w.Actual, w.Contribution = decodeList(d), decodeList(d), decodeList(d)
+		if d.Byte() != 0 {
+			w.Range = decodeRange(d)
 		}
 		list = append(list, w)
 	}

@@ -51,7 +51,7 @@ func TestVoiceIsItsMember(t *testing.T) {
 				step(&both, now, &got)
 				later = later[1:]
 				b := both.Append(nil)
-				back, rest, err := Decode(b)
+				back, rest, err := decoded(b)
 				if err != nil || len(rest) > 0 || !bytes.Equal(back.Append(nil), b) {
 					t.Fatal(err, rest)
 				}

@@ -157,7 +157,7 @@ func TestAnomalyOfAKey(t *testing.T) {
 	x.want("a/high(0) open recovered@3#2 r1")
 	x.commit()
 	if n := len(x.log); n != 3 || x.log[0].key[0] != changelog.Decision || x.log[1].key[0] != changelog.Decision ||
-		x.log[2].key[0] != changelog.Head || x.log[2].value[0] != changelog.VersionAlerts {
+		x.log[2].key[0] != changelog.Head {
 		t.Errorf("the cycle of a change has %d records %q", n, x.log)
 	}
 	before := x.s.Export(nil)
@@ -172,18 +172,14 @@ func TestAnomalyOfAKey(t *testing.T) {
 	}
 }
 
-func TestVersionOneOfAHead(t *testing.T) {
+// TestDetectorGetsThreshold: a threshold that a detector gets judges the scores of a key that the changelog has without one.
+func TestDetectorGetsThreshold(t *testing.T) {
 	cfg := watched()
 	cfg.Detectors[0].Threshold, cfg.Detectors[0].Events = nil, nil
 	x := newRig(t, cfg)
 	x.fold("a 1 0,a 2 5,a 3 30")
 	x.commit()
 	x.all()
-	for _, r := range x.log {
-		if r.value != nil && r.value[0] != changelog.Version {
-			t.Errorf("the head of a key without thresholds has version %d", r.value[0])
-		}
-	}
 	x.restart(watched())
 	x.fold("a 4 60,a 5 60,a 6 60")
 	x.want("a/high(0) open recovered@4#3 r1", "a/high(0) close recovered@6#5 r2")

@@ -8,6 +8,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/simple"
 	"odradek/processor/anomaly"
+	"odradek/processor/state/changelog"
 )
 
 // TestActualIsExact: an anomaly says what was measured, to the bit of the float64
@@ -57,9 +58,9 @@ func TestActualIsExact(t *testing.T) {
 				if e := a.Expected[0]; e < low || e > high {
 					t.Errorf("%+v: expected %.17g, all before were %v or %v", c, e, low, high)
 				}
-				back, _, err := anomaly.DecodeAnomaly(a.Append(nil))
-				if err != nil || !bytes.Equal(back.Append(nil), a.Append(nil)) || back.Actual[0] != a.Actual[0] {
-					t.Errorf("%+v, restored %+v: %v", a, back, err)
+				d := changelog.Decoder{B: a.Append(nil)}
+				if back := anomaly.DecodeAnomaly(&d); d.Bad || !bytes.Equal(back.Append(nil), a.Append(nil)) || back.Actual[0] != a.Actual[0] {
+					t.Errorf("%+v, restored %+v: %v", a, back, d.Err())
 				}
 			}
 		}

@@ -152,14 +152,3 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		}
 	}
 }
-
-// TestPeakOfEarlierVersions: the state of an anomaly whose peak was the time of the
-// sample that completed it is read with the nearest time inside.
-func TestPeakOfEarlierVersions(t *testing.T) {
-	for _, c := range [][2]int64{{70, 20}, {3, 10}, {15, 15}} {
-		a := anomaly.Anomaly{Revision: 1, Start: 10, End: 20, PeakTime: c[0]}
-		if back, _, err := anomaly.DecodeAnomaly(a.Append(nil)); err != nil || back.PeakTime != c[1] {
-			t.Errorf("peak %d of 10 to 20 is read as %d, want %d: %v", c[0], back.PeakTime, c[1], err)
-		}
-	}
-}

@@ -528,11 +528,7 @@ func (j *judge) shadowed(e *replacing, offset int64) bool {
 		return e.setup.Alarm.Shadow
 	}
 	d := j.decisions.InForce(rules.KindThresholds, []byte(e.Name), offset)
-	if d == nil {
-		return false
-	}
-	alarm := d.Value.(*rules.Ruling).Alarm
-	return alarm != nil && alarm.Shadow
+	return d != nil && d.Value.(*rules.Ruling).Alarm.Shadow
 }
 
 // endReplaced ends what a detector had open, or pending, when an ensemble took its place.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"odradek/processor/anomaly"
-	"odradek/processor/state/rules"
+	"odradek/processor/state/changelog"
 )
 
 // checkModes checks that each anomaly begins with its opening, has all of its changes in the mode in which it opened, and
@@ -16,9 +16,10 @@ func checkModes(t *testing.T, list []flatEvent) (ended [2]int) {
 	type mode struct{ shadow, closed bool }
 	seen := map[[16]byte]*mode{}
 	for _, e := range list {
-		a, _, err := anomaly.DecodeAnomaly([]byte(e.anomaly))
-		if err != nil {
-			t.Fatal(err)
+		d := changelog.Decoder{B: []byte(e.anomaly)}
+		a := anomaly.DecodeAnomaly(&d)
+		if d.Bad {
+			t.Fatal(d.Err())
 		}
 		m := seen[a.ID]
 		if e.kind == anomaly.Open {
@@ -109,30 +110,5 @@ func TestPromotionAndDemotion(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestShadowOfTheChangelog: a detector that is not in shadow mode leaves the decisions and the states that earlier versions
-// read, byte for byte; one that is leaves what they refuse.
-func TestShadowOfTheChangelog(t *testing.T) {
-	logs := map[bool][]record{}
-	for _, on := range []bool{false, true} {
-		cfg := watched()
-		cfg.Detectors[0].Shadow = on
-		x := newRig(t, cfg)
-		x.fold("a 1 0,a 2 50")
-		x.commit()
-		logs[on] = x.log
-	}
-	live, shadow := logs[false], logs[true]
-	if len(live) != 3 || len(shadow) != 3 {
-		t.Fatalf("%d and %d records", len(live), len(shadow))
-	}
-	if i := bytes.IndexByte(live[1].value, rules.AlarmFormat); i < 0 ||
-		!bytes.Equal(shadow[1].value[i+1:], live[1].value[i+1:]) || shadow[1].value[i] != rules.ShadowFormat {
-		t.Errorf("decisions\n% x\n% x", live[1].value, shadow[1].value)
-	}
-	if len(shadow[2].value) <= len(live[2].value) {
-		t.Errorf("heads of %d and %d bytes", len(live[2].value), len(shadow[2].value))
 	}
 }

@@ -319,8 +319,9 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 // TestContentOfAThreshold: what cannot be a rule is damage, and a later format is a newer
 // version's.
 func TestContentOfAThreshold(t *testing.T) {
-	good := (&rules.Ruling{Threshold: ruleOf(threshold.Quantile, 0.9, 40, 3)}).Encode()
-	alarm := (&rules.Ruling{Threshold: ruleOf(threshold.Quantile, 0.9, 40, 3), Alarm: &rules.RulingAlarm{
+	rule := ruleOf(threshold.Quantile, 0.9, 40, 3)
+	good := (&rules.Ruling{Threshold: rule}).Encode()
+	alarm := (&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{
 		Guard:  &rules.Guard{Direction: rules.Above, Gates: []rules.Gate{{Field: 1, Bound: 7}}},
 		Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1},
 	}}).Encode()
@@ -332,18 +333,17 @@ func TestContentOfAThreshold(t *testing.T) {
 		{alarm, nil},
 		{alarm[:len(alarm)-1], ErrCorrupt},
 		{append(slices.Clone(alarm), 0), ErrCorrupt},
-		{bytes.Replace(alarm, []byte{1, 1, 0}, []byte{1, 9, 0}, 1), ErrCorrupt},        // a direction
-		{append(slices.Clone(alarm[:len(alarm)-13]), make([]byte, 13)...), ErrCorrupt}, // events of no samples
 		{nil, ErrCorrupt},
-		{append([]byte{0}, good[1:]...), ErrCorrupt},
 		{good[:len(good)-1], ErrCorrupt},
 		{append(slices.Clone(good), 0), ErrCorrupt},
-		{append([]byte{rules.ShadowFormat}, alarm[1:]...), nil},
-		{append([]byte{rules.ShadowFormat}, good[1:]...), ErrCorrupt},
-		{append([]byte{rules.UpdatesFormat + 1}, alarm[1:]...), ErrNewer},
-		{append([]byte{rules.ThresholdFormat, 99}, good[2:]...), ErrCorrupt},
+		{append([]byte{alarm[0] | 2}, alarm[1:]...), nil},         // in shadow mode
+		{append([]byte{alarm[0] &^ 8}, alarm[1:]...), ErrCorrupt}, // a rule of anomalies that it does not have
+		{append([]byte{good[0] | 16}, good[1:]...), ErrNewer},     // a flag of a newer version
+		{append([]byte{good[0], 99}, good[2:]...), ErrCorrupt},    // a kind
 		{(&rules.Ruling{Threshold: &threshold.Rule{}}).Encode(), ErrCorrupt},
-		{(&rules.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil}, // a version before may have let it pass
+		{(&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{Guard: &rules.Guard{Direction: 9}}}).Encode(), ErrCorrupt},
+		{(&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{Events: &anomaly.Rule{}}}).Encode(), ErrCorrupt}, // events of no samples
+		{(&rules.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil},                       // Check is stricter than Sound
 	} {
 		err := New(watched()).Restore.Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
 			append([]byte{changelog.Version, 1}, c.content...))
@@ -351,17 +351,4 @@ func TestContentOfAThreshold(t *testing.T) {
 			t.Errorf("%q: %v, want %v", c.content, err, c.want)
 		}
 	}
-	c := &chain{t: t, b: &detectors.Batch{}}
-	c.s = c.worker(ruleOf(threshold.Fixed, 10, 40, 3), false)
-	c.cycle(40, 40, false)
-	for _, r := range c.log {
-		if at := bytes.Index(r.value, []byte{byte(threshold.Fixed) | threshold.Layout<<4, 0, 0, 0, 0, 0, 0, 0x24, 0x40}); at >= 0 {
-			r.value[at] += 1 << 4
-			if err := New(watched()).Restore.Load(r.key, r.value); !errors.Is(err, ErrNewer) {
-				t.Errorf("a history of a later layout: %v", err)
-			}
-			return
-		}
-	}
-	t.Error("no head has a history")
 }

@@ -26,7 +26,7 @@ var ensembleSpec = &detectors.Spec{
 			Help: "Scores that a member's slow mean averages over, with COMBINE=sum.", Example: "20000"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
 			Help: "Scores that each member must have had before the first score, with COMBINE=sum.", Example: "16"},
-		{Name: "ALIGN", Type: detectors.Bool, Default: false, Later: true,
+		{Name: "ALIGN", Type: detectors.Bool, Default: false,
 			Help: "Delay members' scores so that those of a sample are about the same middle, with COMBINE=sum."},
 	},
 	Defaults: []detectors.Default{

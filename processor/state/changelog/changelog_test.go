@@ -3,8 +3,10 @@ package changelog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"odradek/detectors/seedtest"
@@ -68,7 +70,7 @@ func TestValues(t *testing.T) {
 		e.Flag(flag)
 		for end := range len(e.B) + 1 {
 			d := Decoder{B: e.B[:end]}
-			d.Start()
+			d.Version()
 			got := d.Uint() == number && d.Int() == signed && d.Bits() == bits && d.Small() == small && d.Offset() == offset &&
 				d.String() == text && slices.Equal(d.Floats(), floats) && slices.Equal(d.Sparse(), history) && (d.Byte() == 1) == flag
 			switch whole := end == len(e.B); {
@@ -79,11 +81,12 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
-	for _, value := range []string{"\x02", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", ""} {
-		if d := (Decoder{B: []byte(value)}); true {
-			if d.Start(); !d.Bad {
-				t.Errorf("%q is taken as a version", value)
-			}
+	for value, want := range map[string]error{
+		string([]byte{Version}): nil, string([]byte{Version + 1}): ErrNewer, "\xff": ErrNewer, "\x01": ErrOlder, "\x00": ErrCorrupt, "": ErrCorrupt,
+	} {
+		d := Decoder{B: []byte(value)}
+		if d.Version(); !errors.Is(d.Err(), want) || (want == nil) == d.Bad {
+			t.Errorf("version %q: %v, want %v", value, d.Err(), want)
 		}
 	}
 	if d := (Decoder{B: []byte("\xff\xff\xff\xff\x7f")}); d.Small() != 0 || !d.Bad {
@@ -94,5 +97,53 @@ func TestValues(t *testing.T) {
 	}
 	if d := (Decoder{B: []byte("\xff\xff\xff\x7f")}); d.Sparse() != nil || !d.Bad {
 		t.Error("a history without an end is taken")
+	}
+}
+
+// TestSections: sections are read in order and whole. One of an odd kind that is not known is skipped, one of an even kind is a
+// newer version's.
+func TestSections(t *testing.T) {
+	section := func(kind byte, content string) string {
+		var e Encoder
+		begin := e.BeginSection(kind)
+		e.B = append(e.B, content...)
+		e.EndSection(begin)
+		return string(e.B)
+	}
+	long := strings.Repeat("x", 300)
+	for _, c := range []struct {
+		name, body, want string
+		err              error
+	}{
+		{"none", "", "", nil},
+		{"two", section(2, "ab") + section(4, long), "2=ab 4=" + long + " ", nil},
+		{"an optional one", section(2, "") + section(3, "new") + section(4, "b"), "2= 4=b ", nil},
+		{"one of a newer version", section(2, "a") + section(6, "new"), "2=a ", ErrNewer},
+		{"the wrong order", section(4, "a") + section(2, "b"), "4=a ", ErrCorrupt},
+		{"one twice", section(2, "a") + section(2, "b"), "2=a ", ErrCorrupt},
+		{"cut off", section(2, "abc")[:3], "", ErrCorrupt},
+		{"without a length", "\x02", "", ErrCorrupt},
+		{"more than is read", section(2, "abc") + section(4, "-rest"), "2=abc 4=", ErrCorrupt},
+	} {
+		d, got := Decoder{B: []byte(c.body)}, ""
+		err := d.Sections(func(kind byte) (bool, error) {
+			if kind != 2 && kind != 4 {
+				return false, nil
+			}
+			content := string(d.B)
+			if !strings.HasPrefix(content, "-") {
+				d.B = nil
+			} else {
+				content = ""
+			}
+			got += fmt.Sprintf("%d=%s", kind, content)
+			if d.B == nil {
+				got += " "
+			}
+			return true, nil
+		})
+		if got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: read %q, %v; want %q, %v", c.name, got, err, c.want, c.err)
+		}
 	}
 }

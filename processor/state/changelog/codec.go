@@ -1,14 +1,15 @@
 package changelog
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 
 	"odradek/detectors"
 )
 
-// Version is the first byte of every value but some heads (VersionAlerts and later).
-const Version = 1
+// Version is the first byte of every value. A value of another version is not read.
+const Version = 6
 
 // Encoder appends values to B: integers as varints, floats as their bits, little-endian.
 type Encoder struct{ B []byte }
@@ -51,14 +52,38 @@ func (e *Encoder) Flag(v bool) {
 // Decoder reads the output of Encoder. After the first fault it returns zeros and
 // Bad is set; no length that it returns is larger than the remaining bytes can hold.
 type Decoder struct {
-	B     []byte
-	Bad   bool
-	Newer bool // the reason for Bad: a newer version wrote the value
+	B   []byte
+	Bad bool
+
+	reason error // for Bad; nil: the bytes are damaged
 }
 
 // Fail ends the decoding: the bytes are not what an Encoder wrote.
 func (d *Decoder) Fail() {
 	d.B, d.Bad = nil, true
+}
+
+// refuse ends the decoding: another version has written the bytes.
+func (d *Decoder) refuse(reason error) {
+	if d.Fail(); d.reason == nil {
+		d.reason = reason
+	}
+}
+
+// Err returns why the decoding has ended: ErrCorrupt, ErrNewer or ErrOlder; nil where Bad is not set.
+func (d *Decoder) Err() error {
+	if !d.Bad {
+		return nil
+	}
+	return cmp.Or(d.reason, ErrCorrupt)
+}
+
+// End returns Err or, if bytes are left, ErrCorrupt.
+func (d *Decoder) End() error {
+	if len(d.B) > 0 {
+		d.Fail()
+	}
+	return d.Err()
 }
 
 // Byte reads a byte.
@@ -135,11 +160,27 @@ func (d *Decoder) Small() int {
 	return int(v)
 }
 
-// Start reads the version of a value that is no head.
-func (d *Decoder) Start() {
-	if v := d.Byte(); v != Version {
+// Version reads the version that begins a value, and ends the decoding of another one than Version.
+func (d *Decoder) Version() {
+	switch v := d.Byte(); {
+	case d.Bad:
+	case v > Version:
+		d.refuse(ErrNewer)
+	case v == 0:
 		d.Fail()
+	case v < Version:
+		d.refuse(ErrOlder)
 	}
+}
+
+// Flags reads flags, of which the reader knows some, and ends the decoding of others.
+func (d *Decoder) Flags(known uint64) uint64 {
+	v := d.Uint()
+	if v&^known != 0 {
+		d.refuse(ErrNewer)
+		return 0
+	}
+	return v
 }
 
 // Words reads the number of words and the words.

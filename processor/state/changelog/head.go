@@ -1,42 +1,35 @@
 package changelog
 
-// Versions of heads that have more than rows and progress.
-const (
-	VersionAlerts = 2
-	// VersionSummaries is the version of a head that ends with summaries. Before them
-	// is 1 and the end of a head of VersionAlerts, or 0.
-	VersionSummaries = 3
-	// VersionHeld is the version of a head with held samples: see package heldblock. Before its
-	// anomalies and summaries are 1 or 0 for each of the two, and then those with a 1.
-	VersionHeld = 4
-	// VersionTraces is the version of a head that ends with traces. Before them are 1 or 0 for each of held
-	// samples, anomalies and summaries, and then those with a 1, as in VersionHeld.
-	VersionTraces = 5
+import (
+	"encoding/binary"
+	"fmt"
 )
 
 // HeadStart begins a head and each of its fragments.
 type HeadStart struct {
-	Version    byte
+	Alerts     bool   // there is a section of alerts
 	Fragments  uint16 // 0: the head is whole
 	Generation uint8  // of the fragments
 	AsOf       int64  // offsets below are in the head
 	Born       int64  // offset of the key's first sample
 }
 
-// HeadStart appends the start of a head or of one of its fragments.
+// withAlerts is the flag of a HeadStart with Alerts.
+const withAlerts = 1
+
+// HeadStart appends the start of a head or of one of its fragments: version, flags, number of fragments and generation, AsOf, Born.
 func (e *Encoder) HeadStart(h *HeadStart) {
-	e.Byte(h.Version)
+	e.Byte(Version)
+	e.Flag(h.Alerts)
 	e.Uint(uint64(h.Fragments)*Generations + uint64(h.Generation))
 	e.Uint(uint64(h.AsOf))
 	e.Uint(uint64(h.Born))
 }
 
 // HeadStart reads the start of a head or of one of its fragments.
-func (d *Decoder) HeadStart() HeadStart {
-	h := HeadStart{Version: d.Byte()}
-	if h.Version < Version || h.Version > VersionTraces {
-		d.Fail()
-	}
+func (d *Decoder) HeadStart() (h HeadStart) {
+	d.Version()
+	h.Alerts = d.Flags(withAlerts) != 0
 	n := d.Small()
 	if n/Generations > MaxFragments {
 		d.Fail()
@@ -44,4 +37,59 @@ func (d *Decoder) HeadStart() HeadStart {
 	h.Fragments, h.Generation = uint16(n/Generations), uint8(n%Generations)
 	h.AsOf, h.Born = d.Offset(), d.Offset()
 	return h
+}
+
+// The kinds of a head's sections, which follow each other in this order. A reader skips a section of an odd kind that it does not
+// know, and refuses a head with one of an even kind.
+const (
+	RowsSection      = 2
+	ProgressSection  = 4
+	HeldSection      = 6
+	AlertsSection    = 8
+	SummariesSection = 10
+	TracesSection    = 12
+)
+
+// BeginSection appends the kind of a section, whose content follows until EndSection.
+func (e *Encoder) BeginSection(kind byte) (begin int) {
+	e.Byte(kind)
+	return len(e.B)
+}
+
+// EndSection puts the length of a section in front of its content.
+func (e *Encoder) EndSection(begin int) {
+	n := len(e.B) - begin
+	e.Uint(uint64(n))
+	var length [binary.MaxVarintLen64]byte
+	size := copy(length[:], e.B[begin+n:])
+	copy(e.B[begin+size:], e.B[begin:begin+n])
+	copy(e.B[begin:], length[:size])
+}
+
+// Sections calls read for each section, with its content in d.B; read returns whether it knows the kind.
+func (d *Decoder) Sections(read func(kind byte) (known bool, err error)) error {
+	for last := byte(0); len(d.B) > 0; {
+		kind, n := d.Byte(), d.Len(1)
+		if d.Bad || kind <= last {
+			return ErrCorrupt
+		}
+		last = kind
+		rest := d.B[n:]
+		d.B = d.B[:n:n]
+		known, err := read(kind)
+		if err == nil && !known {
+			d.B = nil
+			if kind%2 == 0 {
+				err = fmt.Errorf("a section of kind %d: %w", kind, ErrNewer)
+			}
+		}
+		if err == nil {
+			err = d.End()
+		}
+		if err != nil {
+			return err
+		}
+		d.B = rest
+	}
+	return d.Err()
 }

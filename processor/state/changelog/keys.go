@@ -15,6 +15,9 @@ var ErrCorrupt = errors.New("the changelog is damaged")
 // ErrNewer reports changelog records that a newer version wrote.
 var ErrNewer = errors.New("a newer version of the program wrote it: run that one, or reset the state")
 
+// ErrOlder reports changelog records in a format that this version does not read any more.
+var ErrOlder = errors.New("an older version of the program wrote it, in a format that this one does not read: reset the state")
+
 // Types of changelog records: the first byte of the key.
 const (
 	Head     = 'H'

@@ -22,9 +22,8 @@ func (l *Loader) loadHead(name, value []byte) error {
 	d := changelog.Decoder{B: value}
 	start := d.HeadStart()
 	if d.Bad {
-		return changelog.ErrCorrupt
+		return d.Err()
 	}
-	full := start.Version != changelog.Version
 	if start.Fragments > 0 {
 		begin := value[:len(value)-len(d.B)]
 		size := d.Small()
@@ -33,7 +32,7 @@ func (l *Loader) loadHead(name, value []byte) error {
 		}
 		body, err := l.fragments.Join(name, begin, start.Generation, int(start.Fragments), size)
 		if err != nil {
-			if k := l.find(name, start.Born, full); k != nil {
+			if k := l.find(name, start.Born, start.Alerts); k != nil {
 				l.broken[k] = broken{err, slices.Clone(value)}
 				setStart(k, &start)
 			}
@@ -41,7 +40,7 @@ func (l *Loader) loadHead(name, value []byte) error {
 		}
 		d.B = body
 	}
-	k := l.find(name, start.Born, full)
+	k := l.find(name, start.Born, start.Alerts)
 	if k == nil {
 		return nil
 	}
@@ -52,7 +51,7 @@ func (l *Loader) loadHead(name, value []byte) error {
 	}
 	setStart(k, &start)
 	k.Held = nil
-	err := l.readBody(k, start.Version, d.B)
+	err := l.readBody(k, d.B)
 	if err == nil && l.dropped(name) {
 		strip(k)
 		l.drop(k)
@@ -76,51 +75,44 @@ func setStart(k *series.Key, h *changelog.HeadStart) {
 	k.AsOf, k.Fragments, k.Generation, k.InLog = h.AsOf, h.Fragments, h.Generation, true
 }
 
-// readBody sets a key to the body of a head; see snapshot.Writer.
-func (l *Loader) readBody(k *series.Key, version byte, body []byte) error {
+// readBody sets a key to the body of a head; see Writer.appendBody.
+func (l *Loader) readBody(k *series.Key, body []byte) error {
 	h := &l.head
 	h.Silence = l.silence
 	h.Start(body)
-	if err := h.Rows(&k.Series, l.stored(k.Name())); err != nil {
-		return err
-	}
-	h.Progress(&k.Series)
-	l.takeFindings(k, h)
-	alerts, summaries := version == changelog.VersionAlerts, version == changelog.VersionSummaries
-	switch {
-	case version == changelog.VersionHeld, version == changelog.VersionTraces && h.Byte() != 0:
-		l.readHeld(&h.Decoder, k)
-	case version < changelog.VersionHeld && h.Byte() != 0:
-		h.Fail()
-	}
+	k.LastOffset, k.LastTime = h.Int(), h.Int()
 	k.Alerts.Clear()
-	if version >= changelog.VersionSummaries {
-		alerts = h.Byte() != 0
-	}
-	if version >= changelog.VersionHeld {
-		summaries = h.Byte() != 0
-	}
-	if alerts {
-		h.Alerts(&k.Series)
-	}
-	if summaries {
-		h.Summaries(&k.Series)
-	}
-	if version == changelog.VersionTraces {
-		h.Differences = nil
-		h.Traces(&k.Series)
-		l.differences(k, h.Differences)
-	}
+	progress := false
+	err := h.Sections(func(kind byte) (known bool, err error) {
+		switch kind {
+		case changelog.RowsSection:
+			return true, h.Rows(&k.Series, l.stored(k.Name()))
+		case changelog.ProgressSection:
+			progress = true
+			h.Progress(&k.Series)
+			l.takeFindings(k, h)
+		case changelog.HeldSection:
+			l.readHeld(&h.Decoder, k)
+		case changelog.AlertsSection:
+			h.Alerts(&k.Series)
+		case changelog.SummariesSection:
+			h.Summaries(&k.Series)
+		case changelog.TracesSection:
+			h.Differences = nil
+			h.Traces(&k.Series)
+			l.differences(k, h.Differences)
+		default:
+			return false, nil
+		}
+		return true, nil
+	})
 	if h.Rewrite {
 		l.rewrite[k] = struct{}{}
 	}
-	switch {
-	case h.Newer:
-		return changelog.ErrNewer
-	case h.Bad || len(h.B) > 0:
-		return changelog.ErrCorrupt
+	if err == nil && !progress {
+		err = changelog.ErrCorrupt
 	}
-	return nil
+	return err
 }
 
 // readHeld reads the held samples of a head, with the blocks.

@@ -232,9 +232,12 @@ func TestIncomplete(t *testing.T) {
 	if err := l.Load([]byte("?k"), []byte{1}); !errors.Is(err, changelog.ErrNewer) {
 		t.Errorf("a record of an unknown type: %v", err)
 	}
-	for _, r := range []record{{[]byte("Hk"), []byte{9}}, {[]byte("Hk"), []byte{1, 0, 1}}} {
-		if err := l.Load(r.key, r.value); !errors.Is(err, changelog.ErrCorrupt) {
-			t.Errorf("%q: %v", r.key, err)
+	for value, want := range map[string]error{
+		"\x07": changelog.ErrNewer, "\x06\x02": changelog.ErrNewer, "\x05\x00\x01": changelog.ErrOlder, "\x01": changelog.ErrOlder,
+		"": changelog.ErrCorrupt, "\x06\x00\x01": changelog.ErrCorrupt,
+	} {
+		if err := l.Load([]byte("Hk"), []byte(value)); !errors.Is(err, want) {
+			t.Errorf("a head of % x: %v, want %v", value, err, want)
 		}
 	}
 }

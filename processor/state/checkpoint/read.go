@@ -113,7 +113,7 @@ func (f *HeldFormat) block(name BlockName, born int64, value []byte, dst []sampl
 		return HeldBlock{}, dst, false
 	}
 	d := changelog.Decoder{B: value}
-	d.Start()
+	d.Version()
 	bornAt, layout, dim := d.Offset(), d.Bits(), d.Small()
 	if d.Bad || bornAt != born || layout != f.Layout || dim != f.Dim {
 		return HeldBlock{}, dst, false

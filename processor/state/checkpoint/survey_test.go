@@ -12,7 +12,7 @@ import (
 // head returns the head of a key whose last sample has an offset, with a body of about so many bytes.
 func head(last int64, bytes int) []byte {
 	var e changelog.Encoder
-	e.HeadStart(&changelog.HeadStart{Version: changelog.Version, AsOf: last + 1})
+	e.HeadStart(&changelog.HeadStart{AsOf: last + 1})
 	e.Int(last)
 	e.B = append(e.B, make([]byte, bytes)...)
 	return e.B

@@ -58,13 +58,11 @@ func (l *DecisionLog) Load(name, value []byte, offset uint64) error {
 		return fmt.Errorf("a decision of kind %d: %w", d.Kind, changelog.ErrNewer)
 	}
 	dec := changelog.Decoder{B: value}
-	if v := dec.Byte(); v > changelog.Version {
-		return fmt.Errorf("a decision of format %d: %w", v, changelog.ErrNewer)
-	}
+	dec.Version()
 	d.seq = dec.Uint()
 	d.Content = slices.Clone(dec.B)
 	if dec.Bad {
-		return changelog.ErrCorrupt
+		return dec.Err()
 	}
 	if read := l.kinds[d.Kind].Read; read != nil {
 		var err error
@@ -86,10 +84,10 @@ func (l *DecisionLog) LoadEviction(name, value []byte) error {
 		return nil
 	}
 	d := changelog.Decoder{B: value}
-	d.Start()
+	d.Version()
 	offset := d.Offset()
-	if d.Bad || len(d.B) > 0 {
-		return changelog.ErrCorrupt
+	if err := d.End(); err != nil {
+		return err
 	}
 	l.link(&Decision{Kind: KindEviction, Subject: slices.Clone(name), Offset: offset})
 	return nil

@@ -1,15 +1,11 @@
 package rules
 
 import (
-	"fmt"
 	"math"
 
 	"odradek/processor/anomaly"
 	"odradek/processor/state/changelog"
 )
-
-// learnedFormat is the first byte of an encoded list.
-const learnedFormat = 4
 
 // Encode returns a list as the content of a decision; nil for an empty one.
 func (l LearnedList) Encode() []byte {
@@ -17,7 +13,6 @@ func (l LearnedList) Encode() []byte {
 		return nil
 	}
 	var e changelog.Encoder
-	e.Byte(learnedFormat)
 	e.Uint(uint64(len(l)))
 	for i := range l {
 		r := &l[i]
@@ -49,18 +44,14 @@ func (l LearnedList) Encode() []byte {
 	return e.B
 }
 
-// DecodeLearned reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+// DecodeLearned reads the output of Encode. The error wraps changelog.ErrCorrupt.
 func DecodeLearned(content []byte) (LearnedList, error) {
 	if len(content) == 0 {
 		return nil, nil
 	}
 	d := changelog.Decoder{B: content}
-	v := d.Byte()
-	if v > learnedFormat {
-		return nil, fmt.Errorf("learned rules of format %d: %w", v, changelog.ErrNewer)
-	}
 	n := d.Uint()
-	if d.Bad || v < learnedFormat || n > MaxLearned {
+	if d.Bad || n > MaxLearned {
 		return nil, changelog.ErrCorrupt
 	}
 	l := make(LearnedList, n)

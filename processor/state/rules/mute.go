@@ -68,9 +68,6 @@ func (l MuteList) Covers(
 	return false
 }
 
-// muteFormat is the first byte of an encoded list.
-const muteFormat = 1
-
 // Silences returns until when a silence of a series that the watermark would open is muted; ok is false if
 // it is not. Rules with a direction mute no silence.
 func (l MuteList) Silences(detector string, key []byte, watermark int64) (to int64, ok bool) {
@@ -88,7 +85,6 @@ func (l MuteList) Encode() []byte {
 		return nil
 	}
 	var e changelog.Encoder
-	e.Byte(muteFormat)
 	e.Uint(uint64(len(l)))
 	for i := range l {
 		r := &l[i]
@@ -101,15 +97,12 @@ func (l MuteList) Encode() []byte {
 	return e.B
 }
 
-// DecodeMutes reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
+// DecodeMutes reads the output of Encode. The error wraps changelog.ErrCorrupt.
 func DecodeMutes(content []byte) (MuteList, error) {
 	if len(content) == 0 {
 		return nil, nil
 	}
 	d := changelog.Decoder{B: content}
-	if v := d.Byte(); v > muteFormat {
-		return nil, fmt.Errorf("mutes of format %d: %w", v, changelog.ErrNewer)
-	}
 	n := d.Uint()
 	if d.Bad || n > MaxMutes {
 		return nil, changelog.ErrCorrupt

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 
 	"odradek/detectors/threshold"
@@ -40,7 +39,7 @@ import (
 // Ruling is what is in force for a detector.
 type Ruling struct {
 	Threshold *threshold.Rule
-	Alarm     *RulingAlarm // nil: decided by a version that left it to the configuration
+	Alarm     RulingAlarm
 }
 
 // RulingAlarm says which scores above the threshold make anomalies, and how.
@@ -51,64 +50,38 @@ type RulingAlarm struct {
 	Shadow bool          // its anomalies are published apart
 }
 
-// The formats of a ruling, its first byte.
+// The flags of an encoded ruling. A reader refuses those that it does not know.
 const (
-	ThresholdFormat = 1 // a threshold alone
-	SpanFormat      = 2 // a threshold alone that has a span
-	AlarmFormat     = 3 // a threshold with its span, and an alarm
-	ShadowFormat    = 4 // the same, in shadow mode
-	UpdatesFormat   = 5 // an alarm whose updates are due by event time, which ends with these and the mode
+	rulingBounded = 1 << iota // scores are bounded
+	rulingShadow
+	rulingGuard  // there is a guard
+	rulingEvents // there is a rule of anomalies
+	rulingFlags  = 1<<iota - 1
 )
-
-// timed reports whether the alarm's updates are due by event time.
-func (a *RulingAlarm) timed() bool { return a != nil && a.Events != nil && a.Events.UpdateAfter > 0 }
 
 // Equal reports whether two rulings say the same.
 func (r *Ruling) Equal(o *Ruling) bool { return bytes.Equal(r.Encode(), o.Encode()) }
 
-// Encode returns the ruling as the content of a decision: format, kind, value, margin, history, warm-up,
-// distance of added scores, whether scores are bounded, span; then the largest p-value, the guard and the
-// rule of events, and when its updates are due by event time. The format says whether the detector is in shadow mode. Without an alarm
-// it is one of those before.
+// Encode returns the ruling as the content of a decision: flags, kind, value, margin, history, warm-up, distance of added scores, span, the
+// largest p-value; then the guard and the rule of anomalies.
 func (r *Ruling) Encode() []byte {
-	t := r.Threshold
+	t, a := r.Threshold, &r.Alarm
 	var e changelog.Encoder
-	switch {
-	case r.Alarm.timed():
-		e.Byte(UpdatesFormat)
-	case r.Alarm != nil && r.Alarm.Shadow:
-		e.Byte(ShadowFormat)
-	case r.Alarm != nil:
-		e.Byte(AlarmFormat)
-	case t.Span != 0:
-		e.Byte(SpanFormat)
-	default:
-		e.Byte(ThresholdFormat)
+	flags := uint64(0)
+	for i, set := range [...]bool{t.Bounded, a.Shadow, a.Guard != nil, a.Events != nil} {
+		if set {
+			flags |= 1 << i
+		}
 	}
+	e.Uint(flags)
 	e.Byte(byte(t.Kind))
 	e.Bits(math.Float64bits(t.Value))
 	e.Bits(math.Float64bits(t.Margin))
 	e.Uint(uint64(t.History))
 	e.Uint(uint64(t.Warmup))
 	e.Uint(uint64(t.Decluster))
-	e.Flag(t.Bounded)
-	if t.Span != 0 || r.Alarm != nil {
-		e.Uint(uint64(t.Span))
-	}
-	if r.Alarm != nil {
-		r.Alarm.encode(&e)
-	}
-	if r.Alarm.timed() {
-		e.Uint(uint64(r.Alarm.Events.UpdateAfter))
-		e.Bits(math.Float64bits(r.Alarm.Events.UpdateShare))
-		e.Flag(r.Alarm.Shadow)
-	}
-	return e.B
-}
-
-func (a *RulingAlarm) encode(e *changelog.Encoder) {
+	e.Uint(uint64(t.Span))
 	e.Bits(math.Float64bits(a.MaxP))
-	e.Flag(a.Guard != nil)
 	if g := a.Guard; g != nil {
 		e.Byte(byte(g.Direction))
 		e.Bits(math.Float64bits(g.Least))
@@ -120,7 +93,6 @@ func (a *RulingAlarm) encode(e *changelog.Encoder) {
 			e.Bits(math.Float64bits(gate.Bound))
 		}
 	}
-	e.Flag(a.Events != nil)
 	if v := a.Events; v != nil {
 		e.Uint(uint64(v.OpenAfter))
 		e.Uint(uint64(v.CloseAfter))
@@ -128,67 +100,46 @@ func (a *RulingAlarm) encode(e *changelog.Encoder) {
 		e.Uint(uint64(v.MinDuration))
 		e.Uint(uint64(v.MergeGap))
 		e.Uint(uint64(v.UpdateEvery))
+		e.Uint(uint64(v.UpdateAfter))
+		e.Bits(math.Float64bits(v.UpdateShare))
 	}
+	return e.B
 }
 
 // DecodeRuling reads the output of Encode. The error wraps changelog.ErrNewer or changelog.ErrCorrupt.
 func DecodeRuling(content []byte) (*Ruling, error) {
 	d := changelog.Decoder{B: content}
-	v := d.Byte()
-	switch {
-	case v > UpdatesFormat:
-		return nil, fmt.Errorf("a threshold of format %d: %w", v, changelog.ErrNewer)
-	case v < ThresholdFormat:
-		return nil, changelog.ErrCorrupt
-	}
+	flags := d.Flags(rulingFlags)
+	number := func() float64 { return math.Float64frombits(d.Bits()) }
 	t := &threshold.Rule{
-		Kind: threshold.Kind(d.Byte()), Value: math.Float64frombits(d.Bits()), Margin: math.Float64frombits(d.Bits()),
-		History: d.Small(), Warmup: d.Small(), Decluster: d.Small(), Bounded: d.Byte() == 1,
+		Kind: threshold.Kind(d.Byte()), Value: number(), Margin: number(), Bounded: flags&rulingBounded != 0,
+		History: d.Small(), Warmup: d.Small(), Decluster: d.Small(), Span: int64(d.Uint()),
 	}
-	if v >= SpanFormat {
-		t.Span = int64(d.Uint())
-	}
-	r := &Ruling{Threshold: t}
-	if v >= AlarmFormat {
-		r.Alarm = decodeAlarm(&d)
-		r.Alarm.Shadow = v == ShadowFormat
-	}
-	if v == UpdatesFormat {
-		if r.Alarm.Events == nil {
-			return nil, changelog.ErrCorrupt
+	r := &Ruling{Threshold: t, Alarm: RulingAlarm{MaxP: number(), Shadow: flags&rulingShadow != 0}}
+	if flags&rulingGuard != 0 {
+		g := &Guard{Direction: Direction(d.Byte()), Least: number(), Share: number()}
+		for range d.Len(1 + 1 + 8) {
+			g.Gates = append(g.Gates, Gate{Field: d.Small(), Below: d.Byte() == 1, Bound: number()})
 		}
-		r.Alarm.Events.UpdateAfter, r.Alarm.Events.UpdateShare = int64(d.Uint()), math.Float64frombits(d.Bits())
-		if r.Alarm.Shadow = d.Byte() == 1; !r.Alarm.timed() {
-			return nil, changelog.ErrCorrupt
+		r.Alarm.Guard = g
+	}
+	if flags&rulingEvents != 0 {
+		r.Alarm.Events = &anomaly.Rule{
+			OpenAfter: d.Small(), CloseAfter: d.Small(), Release: number(), MinDuration: int64(d.Uint()), MergeGap: int64(d.Uint()),
+			UpdateEvery: d.Small(), UpdateAfter: int64(d.Uint()), UpdateShare: number(),
 		}
 	}
-	if d.Bad || v == SpanFormat && t.Span == 0 || len(d.B) > 0 || !t.Sound() || !r.Alarm.sound() {
+	if err := d.End(); err != nil {
+		return nil, err
+	}
+	if !t.Sound() || !r.Alarm.sound() {
 		return nil, changelog.ErrCorrupt
 	}
 	return r, nil
 }
 
-func decodeAlarm(d *changelog.Decoder) *RulingAlarm {
-	a := &RulingAlarm{MaxP: math.Float64frombits(d.Bits())}
-	if d.Byte() == 1 {
-		a.Guard = &Guard{
-			Direction: Direction(d.Byte()), Least: math.Float64frombits(d.Bits()), Share: math.Float64frombits(d.Bits()),
-		}
-		for range d.Len(1 + 1 + 8) {
-			a.Guard.Gates = append(a.Guard.Gates, Gate{Field: d.Small(), Below: d.Byte() == 1, Bound: math.Float64frombits(d.Bits())})
-		}
-	}
-	if d.Byte() == 1 {
-		a.Events = &anomaly.Rule{
-			OpenAfter: d.Small(), CloseAfter: d.Small(), Release: math.Float64frombits(d.Bits()), MinDuration: int64(d.Uint()),
-			MergeGap: int64(d.Uint()), UpdateEvery: d.Small(),
-		}
-	}
-	return a
-}
-
 // sound reports whether an alarm can be followed.
 func (a *RulingAlarm) sound() bool {
-	return a == nil || (a.Guard == nil || a.Guard.Direction <= Below && a.Guard.Check() == nil) &&
+	return (a.Guard == nil || a.Guard.Direction <= Below && a.Guard.Check() == nil) &&
 		(a.Events == nil || a.Events.Check() == nil)
 }

@@ -220,7 +220,7 @@ func (d *Setup) configured() *threshold.Rule {
 
 // Configured returns the ruling that the detector is to have.
 func (d *Setup) Configured() *rules.Ruling {
-	return &rules.Ruling{Threshold: d.Threshold, Alarm: &rules.RulingAlarm{MaxP: d.MaxP, Guard: d.Guard, Events: d.Events, Shadow: d.Shadow}}
+	return &rules.Ruling{Threshold: d.Threshold, Alarm: rules.RulingAlarm{MaxP: d.MaxP, Guard: d.Guard, Events: d.Events, Shadow: d.Shadow}}
 }
 
 // Unruled reports whether the detector's configured ruling is not in force.
@@ -248,10 +248,7 @@ func (d *Setup) Follow(r *rules.Ruling, decided bool) {
 // InForce returns what Ruled means for this detector: it makes no anomalies where the configuration has none, and has
 // no guard that its fields do not fit, of a configuration before.
 func (d *Setup) InForce() (*threshold.Rule, *rules.RulingAlarm) {
-	a := d.Ruled.Alarm
-	if a == nil {
-		a = d.Configured().Alarm
-	}
+	a := &d.Ruled.Alarm
 	fits := a.Guard == nil || d.Combined == nil && d.Grid == nil &&
 		!slices.ContainsFunc(a.Guard.Gates, func(g rules.Gate) bool { return g.Field >= d.Dim })
 	if fits && (a.Events == nil) == (d.Events == nil) {
@@ -267,12 +264,11 @@ func (d *Setup) InForce() (*threshold.Rule, *rules.RulingAlarm) {
 	return d.Ruled.Threshold, &fitted
 }
 
-// ruleLike returns a rule whose histories have the form of one in a head; nil if there is none.
-func (d *Setup) ruleLike(kind byte, value float64, history int) *threshold.Rule {
-	want := threshold.Rule{Kind: threshold.Kind(kind &^ spreadBit), Value: value, History: history}
-	if kind&spreadBit != 0 {
-		want.History--
-		want.Span = 1 // any length will do: states are alike
+// ruleLike returns a rule of the kind, the value and the span of want whose states have the form of one in a head, with so many numbers
+// of a history; nil if there is none.
+func (d *Setup) ruleLike(want threshold.Rule, history int) *threshold.Rule {
+	if want.History = history; want.Span > 0 {
+		want.History-- // the history is spread over time, and has one number more
 	}
 	if d.Threshold.Like(&want) {
 		return d.Threshold
@@ -288,15 +284,4 @@ func (d *Setup) ruleLike(kind byte, value float64, history int) *threshold.Rule 
 	r := &want
 	d.former = append(d.former, r)
 	return r
-}
-
-// spreadBit is added to the kind of a threshold whose history is spread over time (threshold.Rule.Span): it has
-// one number more. Earlier versions know no such kind, and refuse it.
-const spreadBit = 8
-
-func spread(r *threshold.Rule) byte {
-	if r.Span > 0 {
-		return spreadBit
-	}
-	return 0
 }

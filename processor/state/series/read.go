@@ -11,8 +11,8 @@ import (
 	"odradek/processor/state/changelog"
 )
 
-// Reader reads the head of a series, in the order in which it was written: rows, progress,
-// alerts, summaries. It leaves out sections that no detector of the configuration uses.
+// Reader reads the sections of a head, in the order in which they were written. It leaves out what no detector of the
+// configuration uses.
 type Reader struct {
 	changelog.Decoder
 	Silence bool // the configuration has silences
@@ -34,7 +34,6 @@ func (d *Reader) Start(body []byte) {
 // Rows reads what Writer.Rows has written. list are the segments that may be named, in order
 // of their names.
 func (d *Reader) Rows(k *Series, list []StoredSegment) error {
-	k.LastOffset, k.LastTime = d.Int(), d.Int()
 	seen := make([]bool, 0, 8)
 	for range k.Windows {
 		seen = append(seen, false)
@@ -221,16 +220,13 @@ func (d *Reader) Alerts(k *Series) {
 	}
 	for range d.Len(28) {
 		name, fp, window := d.String(), d.Bits(), d.Bits()
-		kind, value := d.Byte(), math.Float64frombits(d.Bits())
+		want := threshold.Rule{Kind: threshold.Kind(d.Byte())}
+		if d.Byte() != 0 {
+			want.Span = 1 // any length will do: the layout of the state is the same
+		}
+		want.Value = math.Float64frombits(d.Bits())
 		front := d.Sparse()
-		if layout := kind >> 4; layout != threshold.Layout {
-			d.Newer = layout > threshold.Layout
-			d.Fail()
-		}
-		ev, rest, err := anomaly.Decode(d.B)
-		if d.B = rest; err != nil {
-			d.Fail()
-		}
+		ev := anomaly.Decode(&d.Decoder)
 		if d.Bad {
 			return
 		}
@@ -243,7 +239,7 @@ func (d *Reader) Alerts(k *Series) {
 		default:
 			a := &k.Alerts.Detectors[det.Alert]
 			if len(front) > 0 {
-				a.Rule = det.ruleLike(kind&15, value, len(front)-threshold.Head)
+				a.Rule = det.ruleLike(want, len(front)-threshold.Head)
 				if a.Rule == nil {
 					d.Fail()
 					return
@@ -266,7 +262,7 @@ func (d *Reader) Alerts(k *Series) {
 	switch d.Byte() {
 	case 0:
 	case 1:
-		if a := d.anomaly(); d.Silence && k.Set != None {
+		if a := anomaly.DecodeAnomaly(&d.Decoder); d.Silence && k.Set != None {
 			k.Alerts.Silent = &a
 		} else if !d.Bad {
 			d.addOrphan(k, Orphan{Name: SilenceName, Silence: true, Reason: anomaly.DetectorRemoved, Anomaly: a})
@@ -276,7 +272,7 @@ func (d *Reader) Alerts(k *Series) {
 	}
 	for range d.Len(20) {
 		o := Orphan{Name: d.String(), Silence: d.Byte() == 1, Reason: anomaly.Reason(d.Byte())}
-		if o.Anomaly = d.anomaly(); d.Bad {
+		if o.Anomaly = anomaly.DecodeAnomaly(&d.Decoder); d.Bad {
 			return
 		}
 		d.addOrphan(k, o)
@@ -286,14 +282,6 @@ func (d *Reader) Alerts(k *Series) {
 func (d *Reader) addOrphan(k *Series, o Orphan) {
 	k.Alerts.Orphans = append(k.Alerts.Orphans, o)
 	d.Rewrite = true
-}
-
-func (d *Reader) anomaly() anomaly.Anomaly {
-	a, rest, err := anomaly.DecodeAnomaly(d.B)
-	if d.B = rest; err != nil {
-		d.Fail()
-	}
-	return a
 }
 
 // Summaries reads what Writer.Summaries has written, those that the configuration has a use
@@ -351,10 +339,13 @@ func (g *StoredSegment) Size() int64 { return int64(len(g.rows)) + stagedBytes }
 // ReadSegment reads what Writer.Segment has written.
 func ReadSegment(value []byte, name SegmentName) (StoredSegment, error) {
 	d := changelog.Decoder{B: value}
-	d.Start()
+	d.Version()
 	born, first, cols := d.Offset(), d.Offset(), d.Small()
-	if d.Bad || cols < 1 || cols > MaxDim {
-		return StoredSegment{}, changelog.ErrCorrupt
+	if cols < 1 || cols > MaxDim {
+		d.Fail()
+	}
+	if d.Bad {
+		return StoredSegment{}, d.Err()
 	}
 	return StoredSegment{name, born, first, cols, slices.Clone(d.B)}, nil
 }

@@ -177,6 +177,8 @@ func changelogOf(k *Series, segments map[SegmentName][]byte) []byte {
 		w.Named = named
 	}
 	e.Reset()
+	e.Int(k.LastOffset)
+	e.Int(k.LastTime)
 	Writer{&e}.Rows(k)
 	Writer{&e}.Progress(k)
 	Writer{&e}.Alerts(k)
@@ -200,6 +202,7 @@ func stored(t *testing.T, segments map[SegmentName][]byte) (list []StoredSegment
 func read(r *Reader, head []byte, set *Set, list []StoredSegment) (*Series, error) {
 	k := newSeries(set)
 	r.Start(head)
+	k.LastOffset, k.LastTime = r.Int(), r.Int()
 	if err := r.Rows(k, list); err != nil {
 		return k, err
 	}

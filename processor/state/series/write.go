@@ -10,16 +10,13 @@ import (
 // Writer writes the sections of a head, and segments. A Reader reads them.
 type Writer struct{ *changelog.Encoder }
 
-// Rows appends the beginning of a head:
+// Rows appends a section of a head:
 //
-//	last offset, last time
 //	windows: number, and for each
 //	    fingerprint, columns, rows of a segment, rows ever, rows there,
 //	    where in its segment the first one begins (if there are segments),
 //	    the rows after the last full segment
 func (e Writer) Rows(k *Series) {
-	e.Int(k.LastOffset)
-	e.Int(k.LastTime)
 	e.Uint(uint64(len(k.Windows)))
 	for i := range k.Windows {
 		w, sw := &k.Windows[i], &k.Set.Windows[i]
@@ -37,7 +34,7 @@ func (e Writer) Rows(k *Series) {
 	}
 }
 
-// Progress appends what follows the rows in a head:
+// Progress appends a section of a head:
 //
 //	detectors: number, and for each
 //	    hash of the name, fingerprint, the window's fingerprint,
@@ -123,12 +120,11 @@ func (e Writer) rows(w *Window, cols int, first, end int64) {
 	}
 }
 
-// Alerts appends the state of thresholds, anomalies and silence, in a head:
+// Alerts appends the state of thresholds, anomalies and silence, a section of a head:
 //
 //	judged detectors with a state: number, and for each
-//	    name, fingerprint, the window's fingerprint, kind (and in the upper half of the
-//	    byte threshold.Layout) and value of the threshold that judged the last score,
-//	    the front of its state, the state of its events (package events)
+//	    name, fingerprint, the window's fingerprint, kind, 1 with a span, and value of the
+//	    threshold that judged the last score, the front of its state, the state of its anomalies (package anomaly)
 //	1 if the key is silent, and the anomaly
 //	anomalies that nothing continues: number, and for each
 //	    name, 1 if of silence, reason, the anomaly
@@ -152,32 +148,27 @@ func (e Writer) Alerts(k *Series) {
 		if a.judged() {
 			rule = a.Rule
 		}
-		e.Byte(byte(rule.Kind) | spread(rule) | threshold.Layout<<4)
+		e.Byte(byte(rule.Kind))
+		e.Flag(rule.Span > 0)
 		e.Bits(math.Float64bits(rule.Value))
 		e.Sparse(a.History[:rule.Stored()])
 		e.Encoder.B = a.Events.Append(e.B)
 	}
-	if k.Alerts.Silent == nil {
-		e.Byte(0)
-	} else {
-		e.Byte(1)
+	e.Flag(k.Alerts.Silent != nil)
+	if k.Alerts.Silent != nil {
 		e.Encoder.B = k.Alerts.Silent.Append(e.B)
 	}
 	e.Uint(uint64(len(k.Alerts.Orphans)))
 	for i := range k.Alerts.Orphans {
 		o := &k.Alerts.Orphans[i]
 		e.String(o.Name)
-		if o.Silence {
-			e.Byte(1)
-		} else {
-			e.Byte(0)
-		}
+		e.Flag(o.Silence)
 		e.Byte(byte(o.Reason))
 		e.Encoder.B = o.Anomaly.Append(e.B)
 	}
 }
 
-// Summaries appends the summaries, in a head: number, and for each
+// Summaries appends the summaries, a section of a head: number, and for each
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
 //	the numbers of the state
@@ -207,7 +198,7 @@ func (e Writer) Summaries(k *Series) {
 	}
 }
 
-// Traces appends the traces, in a head: number, and for each
+// Traces appends the traces, a section of a head: number, and for each
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
 //	the words of the state up to the last that is not 0

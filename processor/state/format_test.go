@@ -1,0 +1,77 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"odradek/processor/state/changelog"
+)
+
+var update = flag.Bool("update", false, "write the fixture of the stored format anew")
+
+// storedFixture is a changelog in the format that a version wrote, and the state that it holds, as Export has it.
+type storedFixture struct {
+	Log   []storedRecord
+	State []byte
+}
+
+type storedRecord struct{ Key, Value []byte }
+
+// TestStoredFormat: the format of the changelog is what testdata/format-VERSION.json has. If it changes, its number does
+// (changelog.Version), and the fixture of the new one is written with -update; those of earlier ones stay, and are read as
+// they were, or refused as an older version's.
+func TestStoredFormat(t *testing.T) {
+	const n = 400
+	s, log := saved(t, fuzzConfig(), n)
+	var now storedFixture
+	for _, r := range compact(log, log, false) {
+		now.Log = append(now.Log, storedRecord{r.key, r.value})
+	}
+	slices.SortFunc(now.Log, func(a, b storedRecord) int { return bytes.Compare(a.Key, b.Key) })
+	now.State = s.Export(nil)
+	text, err := json.Marshal(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	present := fmt.Sprintf("testdata/format-%d.json", changelog.Version)
+	if *update {
+		if err := os.WriteFile(present, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(present); err != nil || !bytes.Equal(want, text) {
+		t.Errorf("the format is not that of %s (%v)", present, err)
+	}
+	files, err := filepath.Glob("testdata/format-*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var was storedFixture
+		if err := json.Unmarshal(text, &was); err != nil {
+			t.Fatal(file, err)
+		}
+		log = log[:0]
+		for _, r := range was.Log {
+			log = append(log, record{r.Key, r.Value})
+		}
+		s, err := loaded(fuzzConfig(), log, n)
+		if errors.Is(err, changelog.ErrOlder) && file != present {
+			continue
+		}
+		if err != nil || !bytes.Equal(s.Export(nil), was.State) {
+			t.Errorf("%s is not read as the state that it was: %v", file, err)
+		}
+	}
+}
