@@ -118,7 +118,7 @@
 //  3. go generate ./cuda, which needs nvcc and builds the fatbins with changed code in a
 //     source or header; TestGenerated requires it. The emulator needs no fatbin.
 //  4. go test -run TestEmulated ./cuda runs it on the CPU under the suite of all
-//     executors; go test -run TestDevice ./cuda with ODRADEK_CUDA_CHILD on a device.
+//     executors; go test -run TestDevice ./cuda on a device (scripts/device.sh).
 //     Both count the tasks that the kernel declined: it may decline none of the cases, and few
 //     of the windows (mostDeclined).
 //     compute-sanitizer and the benchmarks are in scripts/device.sh.

@@ -45,7 +45,7 @@ var Directions = []string{"above", "below", "both"}
 // detectors with their checks, the op's page docs/ops/NAME.md, and the headers of package
 // cuda/kernels that name the words of a task's parameters.
 type Param struct {
-	// Name is the setting's, less ODRADEK_DETECTOR_<NAME>_.
+	// Name is the setting's in upper case, such as WINDOW.
 	Name string
 	Type ParamType
 	// Default is an int, int64, float64, bool, string or Micros, as Type says. Nil with Derive.
@@ -72,7 +72,7 @@ type Param struct {
 
 // Default is an op's own default for a setting that every detector has.
 type Default struct {
-	Name string // of the setting, less ODRADEK_DETECTOR_<NAME>_
+	Name string // of the setting in upper case
 	// Value returns the default in the form of an environment variable; v holds the op's settings.
 	// Words describes it in the documentation.
 	Value func(v Values) string

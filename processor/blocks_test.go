@@ -138,7 +138,7 @@ func TestBlocksTopicTooSmall(t *testing.T) {
 	}
 	cfg := b.config("one")
 	cfg.Outputs[cycle.Blocks] = "blocks"
-	if p, err := New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ODRADEK_BLOCKS_TOPIC") {
+	if p, err := New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "blocks_topic") {
 		t.Errorf("New gives %v, %v", p, err)
 	}
 }

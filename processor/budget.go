@@ -30,7 +30,7 @@ func (t *trimmer) always() { t.limit = -1 }
 // limit, and a few more, so that the next record need not evict again.
 func (t *trimmer) trim(s *state.State, offset int64) {
 	if n := s.Restore.Shed(offset); n > 0 {
-		t.log.Warn("series that did not fit when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
+		t.log.Warn("series that did not fit when the partition was restored are evicted (state_bytes)",
 			"offset", offset, "evicted", n)
 	}
 	t.note(s)
@@ -40,7 +40,7 @@ func (t *trimmer) trim(s *state.State, offset int64) {
 	n := s.Keys.Trim(t.limit-t.limit/64, offset)
 	t.budget.Limit(t.tp, s.Bytes())
 	if t.keys += n; n > 0 && time.Since(t.logged) > trouble.SummaryEvery {
-		t.log.Warn("the state is over its budget (ODRADEK_STATE_BYTES), the least recently used series are evicted",
+		t.log.Warn("the state is over its budget (state_bytes), the least recently used series are evicted",
 			"offset", offset, "evicted", t.keys, "bytes", s.Bytes(), "limit", t.limit)
 		t.logged, t.keys = time.Now(), 0
 	}

@@ -107,7 +107,7 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 		if err := c.state.Restore.Load(rec.Key, rec.Value); err != nil {
 			return &RefusedError{TP: c.Input,
 				Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
-				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
+				Decide: "worker state reset, or state_mismatch=reset"}
 		}
 		return c.fits(fit)
 	})
@@ -184,7 +184,7 @@ func (c *changelogReader) measure(ctx context.Context, f *fitting) error {
 		return err
 	}
 	keep, drop := survey.Cut(f.estimate)
-	c.Log.Warn("the changelog holds more than the budget (ODRADEK_STATE_BYTES), the least recently used series are left out",
+	c.Log.Warn("the changelog holds more than the budget (state_bytes), the least recently used series are left out",
 		"limit", f.granted, "kept", keep, "left_out", drop)
 	c.state.Restore.DropLoaded(survey)
 	return nil

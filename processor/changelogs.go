@@ -18,7 +18,7 @@ import (
 // Each input topic with state has a changelog of as many partitions.
 //
 // When an input topic gets more partitions, keys move to partitions that lack their
-// state. With ODRADEK_STATE_LOST=reset the changelog is extended, and existing state
+// state. With state_lost=reset the changelog is extended, and existing state
 // stays where it is: keys that have moved warm up in their new partition, and leave the
 // old one by their time to live. Each old partition decides once at which offset the
 // topic had grown (state.Grown): the anomalies of keys without a sample since then
@@ -33,10 +33,10 @@ func refuseGrown(cfg *Config, in string, t *cycle.Topic, partitions int) error {
 	switch {
 	case partitions < t.Partitions:
 	case cfg.Of(in).State.TTL == 0: // whether STATE_LOST=reset is set or not: alone it is refused
-		e.Reason += ", and without ODRADEK_TTL their state in the old ones would stay for ever"
-		e.Decide = "ODRADEK_TTL with ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
+		e.Reason += ", and without a TTL their state in the old ones would stay for ever"
+		e.Decide = "a TTL with state_lost=reset, or worker state reset -topic " + in
 	case cfg.StateLost != Reset:
-		e.Decide = "ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
+		e.Decide = "state_lost=reset, or worker state reset -topic " + in
 	}
 	return e
 }
@@ -98,12 +98,12 @@ func lookupChangelog(ctx context.Context, cfg *Config, in string) (cycle.Topic, 
 	infos, terr := cfg.Client.Topics(ctx, in)
 	switch {
 	case terr != nil:
-		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS): %w", in, terr))
+		err = errors.Join(err, fmt.Errorf("processor: input topic %q: %w", in, terr))
 	case !infos[in].Authorized:
-		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) may not be described: allow the worker Describe and Read on it",
+		err = errors.Join(err, fmt.Errorf("processor: input topic %q may not be described: allow the worker Describe and Read on it",
 			in))
 	case !infos[in].Exists:
-		err = errors.Join(err, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) does not exist", in))
+		err = errors.Join(err, fmt.Errorf("processor: input topic %q does not exist", in))
 	case t.Name != "":
 		err = errors.Join(err, fit(ctx, cfg, in, &t, infos[in].Partitions))
 	}

@@ -59,12 +59,12 @@ func TestGrownTopic(t *testing.T) {
 			cfg := config()
 			cfg.StateLost = FailOnLoss
 			var refused *RefusedError
-			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "ODRADEK_STATE_LOST=reset") {
+			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "state_lost=reset") {
 				t.Errorf("with the policy fail: %v", err)
 			}
 			cfg = config()
 			cfg.State.TTL = 0
-			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "ODRADEK_TTL") {
+			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "a TTL") {
 				t.Errorf("without a TTL: %v", err)
 			}
 			for range 2 {
@@ -158,10 +158,10 @@ func TestGrownRefusals(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			if strings.Contains(err.Error(), "ODRADEK_STATE_LOST=reset") {
+			if strings.Contains(err.Error(), "state_lost=reset") {
 				cfg.StateLost = Reset
 			}
-			if strings.Contains(err.Error(), "to decide: ODRADEK_TTL") {
+			if strings.Contains(err.Error(), "to decide: a TTL") {
 				cfg.State.TTL = 600e6
 			}
 			if again := MisfitOf(&cfg, b.input, 6, b.changelog(), 2); again != nil {

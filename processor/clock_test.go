@@ -20,7 +20,7 @@ func TestEventTimesAreCompared(t *testing.T) {
 		micro func(t time.Time) int64
 		want  string
 	}{
-		{"seconds", time.Time.Unix, "ODRADEK_TIME_UNIT=s"},
+		{"seconds", time.Time.Unix, "time_unit=s"},
 		{"microseconds", time.Time.UnixMicro, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

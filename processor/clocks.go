@@ -51,7 +51,7 @@ func (c *ClockComparison) Done() bool { return c.unit && c.clock }
 // Add compares a record: its event time in microseconds, and Kafka's timestamp in
 // milliseconds. finding is "" or what the records added so far have shown, once for the unit
 // and once for the clock, as a sentence without a full stop; fix says what helps. unit is the
-// one that event times are read in (ODRADEK_TIME_UNIT).
+// one that event times are read in (time_unit).
 func (c *ClockComparison) Add(event, timestamp int64, unit string) (finding, fix string) {
 	if timestamp <= 0 || c.Done() {
 		return "", ""
@@ -111,7 +111,7 @@ func (c *ClockComparison) otherUnit(unit string) (finding, fix string) {
 		}
 		return fmt.Sprintf("%d of %d event times are not of our time, and those of the years since 2000 if they are read in %s instead of %s",
 				n, enough, units[to], unit),
-			fmt.Sprintf("set ODRADEK_TIME_UNIT=%s; if the schema gives the field a logical type, that decides, and the producer has to follow it",
+			fmt.Sprintf("set time_unit=%s; if the schema gives the field a logical type, that decides, and the producer has to follow it",
 				units[to])
 	}
 	return "", ""

@@ -67,7 +67,7 @@ func (b *bench) runRefused(cfg Config) *RefusedError {
 // TestDivergedLog: records below the committed offset were lost in an unclean
 // election, and the log has grown past that offset again. The offset is in the log,
 // and the records before it are others: a worker that starts, and one that is in
-// the middle of it, does what ODRADEK_OFFSET_LOST says.
+// the middle of it, does what offset_lost says.
 func TestDivergedLog(t *testing.T) {
 	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
 		for _, running := range []bool{false, true} {
@@ -115,7 +115,7 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 			t.Errorf("the refusal does not name %s: %v", text, refused)
 		}
 	}
-	if !strings.Contains(refused.Decide, "ODRADEK_OFFSET_LOST") {
+	if !strings.Contains(refused.Decide, "offset_lost") {
 		t.Errorf("the refusal does not say what decides: %v", refused)
 	}
 	t.Log(refused)

@@ -44,8 +44,8 @@ func TestOtherGuarantee(t *testing.T) {
 	case err = <-ended:
 	case <-ctx.Done():
 	}
-	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "either the worker before had ODRADEK_GUARANTEE=at_least_once") ||
-		!strings.HasPrefix(refused.Decide, "start once more with ODRADEK_GUARANTEE=at_least_once") {
+	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "either the worker before had guarantee=at_least_once") ||
+		!strings.HasPrefix(refused.Decide, "start once more with guarantee=at_least_once") {
 		t.Fatalf("exactly once, with the state ahead: %v", err)
 	}
 	again := b.config("one")

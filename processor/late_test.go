@@ -114,7 +114,7 @@ func TestLateIsLogged(t *testing.T) {
 	}
 }
 
-// TestReleasedEarly: samples that nothing but ODRADEK_MAX_HELD releases are counted,
+// TestReleasedEarly: samples that nothing but max_held releases are counted,
 // and the accounting is whole.
 func TestReleasedEarly(t *testing.T) {
 	b := newBench(t, 1)

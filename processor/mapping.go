@@ -25,7 +25,7 @@ type Mapping struct {
 	// one for held samples; nil: refusals of state name no setting.
 	Settings []StateSettings
 
-	TimeUnit string // of event times, as ODRADEK_TIME_UNIT has it, for the log
+	TimeUnit string // of event times, as time_unit has it, for the log
 	// IdleAfter is how long a partition has been without records before its watermark goes on by the wall clock; 0: never.
 	IdleAfter time.Duration
 	// StopAbove bounds the dead letters of each partition; the zero value is no bound.

@@ -158,7 +158,7 @@ func (m *missing) back(t *writtenTopic) {
 
 // decideState names the ways out where the state of an input topic is lost.
 func decideState(input string) string {
-	return "stop the workers and run worker state reset -topic " + input + ", or start them with ODRADEK_STATE_LOST=reset"
+	return "stop the workers and run worker state reset -topic " + input + ", or start them with state_lost=reset"
 }
 
 // narrower handles a topic that was created again with fewer partitions, such as by a broker at the request of a consumer.
@@ -189,7 +189,7 @@ func (m *missing) deleted(ctx context.Context, t *writtenTopic) error {
 	case m.cfg.CreateOutput == nil:
 		if first {
 			m.log.Error("an output topic was deleted", "topic", t.name, "partitions", t.partitions,
-				"decide", fmt.Sprintf("create it with %d partitions (ODRADEK_CREATE_TOPICS is false)", t.partitions))
+				"decide", fmt.Sprintf("create it with %d partitions (create_topics is false)", t.partitions))
 		}
 	default:
 		if first {

@@ -26,10 +26,10 @@ func TestFaultsNameTheTopic(t *testing.T) {
 	invalid, large := kerr.InvalidRecord, kerr.OffsetMetadataTooLarge
 	// What a message says of a topic, and what none of another topic says.
 	says := map[string][]string{
-		input:     {`topic \"IN\" (ODRADEK_TOPICS)`, "input IN/1", "IN is an input", "of the input in group", "processor: IN/1: "},
+		input:     {`input topic \"IN\"`, "input IN/1", "IN is an input", "of the input in group", "processor: IN/1: "},
 		changelog: {`topic \"g-IN-changelog\" (the changelog of IN)`, "changelog g-IN-changelog/1", "g-IN-changelog is the changelog of IN"},
-		scores:    {`topic \"scores\" (ODRADEK_SCORES_TOPIC)`, "scores is the topic of ODRADEK_SCORES_TOPIC"},
-		dlq:       {`topic \"dlq\" (ODRADEK_DLQ_TOPIC)`, "dlq is the topic of ODRADEK_DLQ_TOPIC"},
+		scores:    {`topic \"scores\" (scores_topic)`, "scores is the topic of scores_topic"},
+		dlq:       {`topic \"dlq\" (dlq_topic)`, "dlq is the topic of dlq_topic"},
 	}
 	type fault struct {
 		topic string

@@ -74,7 +74,7 @@ func (o *Owner) Foreign(log, group string, tp kafka.TP) error {
 	return &RefusedError{TP: tp,
 		Reason: fmt.Sprintf("the changelog %s holds the state of group %q and topic %q, not of group %q and topic %q", log, o.Group,
 			o.Topic, group, tp.Topic),
-		Decide: fmt.Sprintf("another ODRADEK_CHANGELOG_PREFIX for one of the groups, or, if group %q is not used any more, delete the topic %s",
+		Decide: fmt.Sprintf("another changelog_prefix for one of the groups, or, if group %q is not used any more, delete the topic %s",
 			o.Group, log)}
 }
 

@@ -126,8 +126,8 @@ const (
 	StartEarliest = -2
 )
 
-// ErrInstanceFenced says that another live worker has the same ODRADEK_INSTANCE_ID.
-var ErrInstanceFenced = errors.New("processor: another running worker has this ODRADEK_INSTANCE_ID; give each worker its own")
+// ErrInstanceFenced says that another live worker has the same instance_id.
+var ErrInstanceFenced = errors.New("processor: another running worker has this instance_id; give each worker its own")
 
 // Processor runs one worker of the group. Its main goroutine (Run) owns the
 // producer and is the only one that commits; each partition has a goroutine

@@ -21,7 +21,7 @@ const (
 	Refused      = "refused"      // its offset or state, by the brokers
 	Undecided    = "undecided"    // to go on would lose or misread something: the operator decides (policy.RefusedError)
 	Panicked     = "panic"        // a defect of the program, in its fold or its restore
-	DeadLetters  = "dead_letters" // more of its records than an operator allows (ODRADEK_STOP_ABOVE)
+	DeadLetters  = "dead_letters" // more of its records than an operator allows (stop_above)
 )
 
 // QuarantineError stops one partition, for one of the reasons.

@@ -95,7 +95,7 @@ func (r *reader) check(rec *record.Record, in *schemas.Reading) error {
 			}
 		}
 		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
-			"event time%s %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
+			"event time%s %s is more than %s after the record's timestamp %s (max_future)",
 			of,
 			time.UnixMicro(in.Time).UTC().Format(time.RFC3339),
 			time.Duration(most)*time.Microsecond,

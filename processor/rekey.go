@@ -104,7 +104,7 @@ func (r *rekeyer) copy(rec *record.Record) error {
 	}
 	if size := r.side.writer.CopyByKey(rec, cycle.Rekeyed, r.reading.Key, r.most); size > 0 {
 		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf(
-			"the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
+			"the record takes %d bytes in the internal topic of rekey, of at most %d: raise max.message.bytes of %s",
 			size, r.most, r.host.cfg.Outputs[cycle.Rekeyed])}
 	}
 	r.counts.Forwarded++

@@ -84,7 +84,7 @@ func TestRekeyLarge(t *testing.T) {
 	}
 }
 
-// TestRefusedRekeyed: the internal topic of ODRADEK_REKEY refuses a record. The input partition that it is of is
+// TestRefusedRekeyed: the internal topic of re-keying refuses a record. The input partition that it is of is
 // quarantined, and the other goes on.
 func TestRefusedRekeyed(t *testing.T) {
 	b := newBench(t, 2)
@@ -124,7 +124,7 @@ func TestRefusedRekeyed(t *testing.T) {
 }
 
 // TestRekeyerPredecessor: a group that has scored the input so far gets its records by series from now on. The
-// processor in front begins where the scoring of the input has ended, not where ODRADEK_START says.
+// processor in front begins where the scoring of the input has ended, not at the configured start.
 func TestRekeyerPredecessor(t *testing.T) {
 	b := newBench(t, 2)
 	b.makeKeyed(2, nil)

@@ -44,9 +44,9 @@ func (f *folder) restore(ctx context.Context, off kafka.Offset) error {
 			refused := &RefusedError{TP: f.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
 				Decide: "worker state reset"}
 			if f.host.cfg.Guarantee == ExactlyOnce {
-				refused.Reason = fmt.Sprintf("%v (%d): either the worker before had ODRADEK_GUARANTEE=at_least_once and ended between its "+
+				refused.Reason = fmt.Sprintf("%v (%d): either the worker before had guarantee=at_least_once and ended between its "+
 					"state and its offset, or the offset was set back by hand", err, off.Offset)
-				refused.Decide = "start once more with ODRADEK_GUARANTEE=at_least_once and stop it with SIGTERM, which keeps the state; if the " +
+				refused.Decide = "start once more with guarantee=at_least_once and stop it with SIGTERM, which keeps the state; if the " +
 					"offset was set back: worker state reset"
 			}
 			return refused
@@ -226,7 +226,7 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 
 // fetchError handles the error of a fetch. If the position is not in the log any more,
 // or the log is another one, everything before it is committed first. Then the partition
-// is restored, which finds the gap and applies ODRADEK_OFFSET_LOST.
+// is restored, which finds the gap and applies offset_lost.
 func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
 	if !kafka.OffsetLost(c.Err) {
 		return QuarantineOfFetch(kafka.Lacks(fmt.Errorf("processor: fetch input %s: %w", pt.tp, c.Err), kafka.OpRead, pt.tp.Topic))

@@ -45,7 +45,7 @@ func (r *resumer) resume(ctx context.Context, off kafka.Offset) (at int64, leade
 	return at, 0, err
 }
 
-// startOffset returns the offset that ODRADEK_START names.
+// startOffset returns the offset that start names.
 func (r *resumer) startOffset(ctx context.Context) (int64, error) {
 	return r.logs.List(ctx, r.logs.Input, r.Start)
 }
@@ -115,18 +115,18 @@ func (r *resumer) diverged(ctx context.Context, off kafka.Offset) (*kafka.Diverg
 type lostOffset struct {
 	offset   int64
 	logStart int64
-	earliest int64 // where ODRADEK_OFFSET_LOST=earliest resumes
+	earliest int64 // where offset_lost=earliest resumes
 	count    int64 // records that were deleted unread, or were read and are not in the log any more
 	why      string
 }
 
-// skip applies ODRADEK_OFFSET_LOST, and returns where the partition resumes.
+// skip applies offset_lost, and returns where the partition resumes.
 func (r *resumer) skip(ctx context.Context, l *lostOffset) (at int64, err error) {
 	r.Lost(l.count)
 	at = l.earliest
 	switch r.OffsetLost {
 	case FailOnLoss:
-		return 0, &RefusedError{TP: r.logs.Input, Reason: l.why, Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
+		return 0, &RefusedError{TP: r.logs.Input, Reason: l.why, Decide: "offset_lost=earliest or latest, or worker state reset"}
 	case Latest:
 		if at, err = r.logs.List(ctx, r.logs.Input, kafka.Latest); err != nil {
 			return 0, err

@@ -231,7 +231,7 @@ func (s *StoredSettings) Refuse(tp kafka.TP, err error) error {
 		}
 	}
 	return &RefusedError{TP: tp, Reason: reason,
-		Decide: "change the setting back, ODRADEK_STATE_MISMATCH=reset, which empties just what the change covers, or worker state reset"}
+		Decide: "change the setting back, state_mismatch=reset, which empties just what the change covers, or worker state reset"}
 }
 
 // Emptied lists what is emptied of state that was made with other settings.

@@ -36,8 +36,8 @@ func TestSwitchedToSeveral(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("it runs", stop())
 			}
-			for _, want := range []string{b.input + "/0", "everything up to offset 300 is scored", "ODRADEK_READINGS_FIELD", "ODRADEK_SERIES_FIELDS",
-				"set it back", "ODRADEK_STATE_LOST=reset"} {
+			for _, want := range []string{b.input + "/0", "everything up to offset 300 is scored", "readings_field", "series_fields",
+				"set it back", "state_lost=reset"} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v; want %q", err, want)
 				}

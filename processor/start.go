@@ -52,7 +52,7 @@ func (pt *partition) setStart(at int64, start bool, metadata string) {
 
 // resume fetches from offset on, and drops what was fetched before. A start that is not
 // committed yet is committed first: records that arrive while the partition moves to
-// another member must not be skipped (ODRADEK_START=latest), nor state be written that
+// another member must not be skipped (start=latest), nor state be written that
 // belongs to no offset.
 func (pt *partition) resume(ctx context.Context, offset int64) error {
 	if pt.waiting = pt.starting.Load() && pt.confined.Load() == nil; !pt.waiting {

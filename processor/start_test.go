@@ -107,10 +107,10 @@ func TestChangelogLost(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.produce(60)
-				b.refused(cfg(FailOnLoss), b.changelog(), "made again", "state reset", "ODRADEK_STATE_LOST=reset")
+				b.refused(cfg(FailOnLoss), b.changelog(), "made again", "state reset", "state_lost=reset")
 				b.run(cfg(Reset))
 				if n := b.warming(1000); n == 0 {
-					t.Error("nothing warms up again after ODRADEK_STATE_LOST=reset")
+					t.Error("nothing warms up again after state_lost=reset")
 				}
 				b.produce(1000)
 				b.run(cfg(FailOnLoss)) // the offset is of the new changelog
@@ -285,10 +285,10 @@ func TestForeignChangelog(t *testing.T) {
 		cfg.Changelog = func(string) string { return log }
 		return cfg
 	}
-	b.refused(other("h"), `group "g"`, `group "h"`, log, "ODRADEK_CHANGELOG_PREFIX")
+	b.refused(other("h"), `group "g"`, `group "h"`, log, "changelog_prefix")
 	b.input = b.c.Topic(t, "other", 1)
 	b.produce(100)
-	b.refused(other("g"), own, b.input, "ODRADEK_CHANGELOG_PREFIX")
+	b.refused(other("g"), own, b.input, "changelog_prefix")
 	after, err := b.c.Admin().ReadAll(t.Context(), log, true)
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestStopAbove(t *testing.T) {
 	cfg := b.operated()
 	p, stop := b.start(cfg)
 	s := b.paused(p, 38)
-	if s.Quarantine.Reason != DeadLetters || !strings.Contains(s.Quarantine.Detail, "5 of 20 records (ODRADEK_STOP_ABOVE)") {
+	if s.Quarantine.Reason != DeadLetters || !strings.Contains(s.Quarantine.Detail, "5 of 20 records (stop_above)") {
 		t.Errorf("paused for %+v", s.Quarantine)
 	}
 	if n := len(b.dead()); n != 5 {

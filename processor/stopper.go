@@ -72,7 +72,7 @@ func (s *deadLetterStop) Admit(offset, n int64) bool {
 	}
 	w := s.window
 	s.full = &QuarantineError{Reason: DeadLetters, Err: fmt.Errorf(
-		"processor: %s: the record at offset %d would be one dead letter more than %v (ODRADEK_STOP_ABOVE); the window has %d among %d records",
+		"processor: %s: the record at offset %d would be one dead letter more than %v (stop_above); the window has %d among %d records",
 		s.tp, offset, s.limit, w.Dead, w.Records)}
 	return false
 }

@@ -39,7 +39,7 @@ func TestStopper(t *testing.T) {
 		var q *QuarantineError
 		if refused := at < int64(len(records)); refused != errors.As(s.Full(), &q) {
 			t.Errorf("%s: the fault is %v", records, s.Full())
-		} else if refused && (q.Reason != DeadLetters || !strings.Contains(q.Error(), "2 of 5 records (ODRADEK_STOP_ABOVE)") ||
+		} else if refused && (q.Reason != DeadLetters || !strings.Contains(q.Error(), "2 of 5 records (stop_above)") ||
 			!s.Refuses(at)) {
 			t.Errorf("%s: the fault is %v, for %s", records, q, q.Reason)
 		}

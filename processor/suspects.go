@@ -52,7 +52,7 @@ func (o *sideOutputs) refused(s *state.State, cfg *state.Config) {
 			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(cfg.Reading.MaxJump)*time.Microsecond)
 		}
 		o.sendDead(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
-			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
+			"its event time is %s, and most of the records after it are earlier (max_jump)", past)})
 	}
 	for _, rec := range late {
 		slices.Sort(samples[rec])
@@ -107,7 +107,7 @@ func (l *suspectLog) count(s *state.State, now time.Time, before int64, to *slog
 			if i > 1 {
 				log = to.Warn
 			}
-			log(what, "records", fresh, "before_offset", before, "held", s.Suspects.Len(), "setting", "ODRADEK_MAX_JUMP")
+			log(what, "records", fresh, "before_offset", before, "held", s.Suspects.Len(), "setting", "max_jump")
 		}
 	}
 	return n
@@ -123,7 +123,7 @@ func (l *suspectLog) reset(s *state.State) {
 func (f *folder) lostSuspects(floor *state.Floor) {
 	if n := f.state.Suspects.Lost; n > 0 {
 		f.host.cfg.Metrics.LostSuspects(f.tp, n)
-		f.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more and are lost",
+		f.log.Warn("records that were held for their event time (max_jump) are not in the log any more and are lost",
 			"records", n, "from_offset", floor.From(), "below", floor.Offset)
 	}
 }

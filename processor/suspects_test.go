@@ -138,22 +138,22 @@ func TestSuspectsInTheLog(t *testing.T) {
 	}
 	b.produce(1)
 	if l := run(); len(l.with("level=INFO", "first records of the partition wait", "topic="+b.input)) != 1 ||
-		len(l.with("ODRADEK_MAX_JUMP")) != 1 {
-		t.Errorf("one record: the log says %q", l.with("ODRADEK_MAX_JUMP"))
+		len(l.with("max_jump")) != 1 {
+		t.Errorf("one record: the log says %q", l.with("max_jump"))
 	}
 	b.produce(500)
 	run() // they are accepted: those that a worker found held are no news of its own
 	b = newBench(t, 1)
 	b.produce(500)
 	for range 2 {
-		if lines := run().with("ODRADEK_MAX_JUMP"); len(lines) > 0 {
+		if lines := run().with("max_jump"); len(lines) > 0 {
 			t.Errorf("500 healthy records: the log says %q", lines)
 		}
 		b.produce(500)
 	}
 	b.poison()
-	if l := run(); len(l.with("level=INFO", "held until", "topic="+b.input)) != 1 || len(l.with("ODRADEK_MAX_JUMP")) != 1 {
-		t.Errorf("one record of the future: the log says %q", l.with("ODRADEK_MAX_JUMP"))
+	if l := run(); len(l.with("level=INFO", "held until", "topic="+b.input)) != 1 || len(l.with("max_jump")) != 1 {
+		t.Errorf("one record of the future: the log says %q", l.with("max_jump"))
 	}
 }
 

@@ -98,7 +98,7 @@ func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, e
 		return n, fmt.Errorf("processor: %s: restore: %w", r.Input, err)
 	}
 	if m := n.State.Restore.Mismatched; len(m) > 0 {
-		r.Log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", Emptied(m),
+		r.Log.Warn("state that was made with other settings is emptied (state_mismatch=reset)", "emptied", Emptied(m),
 			"because", r.Settings.Causes(m))
 	}
 	n.Floor, n.From = floor, max(floor.From(), starts)
@@ -108,9 +108,9 @@ func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, e
 // renumbered returns why state is refused whose offsets number the samples of records that are several, where a record is one
 // sample now, or the other way round. That is so after a drain, too: each head of a series has such offsets.
 func (r *restorer) renumbered(floor *state.Floor, committed int64) string {
-	was, is := "one sample", "several (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS is set now)"
+	was, is := "one sample", "several (readings_field or series_fields is set now)"
 	if floor.Bits > 0 {
-		was, is = "several samples (ODRADEK_READINGS_FIELD or ODRADEK_SERIES_FIELDS was set)", "one"
+		was, is = "several samples (readings_field or series_fields was set)", "one"
 	}
 	lost := fmt.Sprintf("everything up to offset %d is scored, but for samples that are held for their order", committed)
 	if floor.Offset < committed {
@@ -129,17 +129,17 @@ func (e *UnreadableError) Error() string {
 		"former settings, ended with SIGTERM, writes all state, and the start after it reads no record again", e.Why)
 }
 
-// Unreadable applies ODRADEK_STATE_LOST to state whose replay has failed with e.
+// Unreadable applies state_lost to state whose replay has failed with e.
 func (r *restorer) Unreadable(ctx context.Context, n *resumption, e *UnreadableError) error {
 	n.From = noReplay
 	return r.stateLost(ctx, n, nil, e.Error(), n.At, true)
 }
 
-// stateLost applies ODRADEK_STATE_LOST to state that cannot be rebuilt: it is refused, or
+// stateLost applies state_lost to state that cannot be rebuilt: it is refused, or
 // emptied.
 func (r *restorer) stateLost(ctx context.Context, n *resumption, stored map[string]struct{}, reason string, at int64, known bool) error {
 	if r.StateLost == FailOnLoss {
-		return &RefusedError{TP: r.Input, Reason: reason, Decide: "worker state reset, or ODRADEK_STATE_LOST=reset"}
+		return &RefusedError{TP: r.Input, Reason: reason, Decide: "worker state reset, or state_lost=reset"}
 	}
 	if !known {
 		var err error
@@ -206,7 +206,7 @@ func (r *restorer) backfillFrom(ctx context.Context, at int64) (int64, error) {
 
 // refilled begins a backfill again whose input was deleted before it was read: at the log's start, without
 // state, and with the same end. It reports false where the backfill is over, or records that follow it are
-// deleted too: ODRADEK_OFFSET_LOST and ODRADEK_STATE_LOST decide about those.
+// deleted too: offset_lost and state_lost decide about those.
 func (r *restorer) refilled(ctx context.Context, n *resumption, off kafka.Offset, floor *state.Floor) (bool, error) {
 	if off.Offset >= floor.Backfill {
 		return false, nil

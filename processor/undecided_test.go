@@ -30,13 +30,13 @@ func TestUndecided(t *testing.T) {
 		}, 0, "worker state reset"},
 		{"retention", false, func(b *bench, _ *Processor, other string) {
 			must(b.t, b.c.Admin().DeleteRecords(b.t.Context(), other, 0, 320))
-		}, 0, "ODRADEK_OFFSET_LOST"},
+		}, 0, "offset_lost"},
 		{"grown", true, func(b *bench, _ *Processor, other string) {
 			must(b.t, b.c.Admin().AddPartitions(b.t.Context(), other, 2))
-		}, 1, "ODRADEK_STATE_LOST"},
+		}, 1, "state_lost"},
 		{"grown at the start", false, func(b *bench, _ *Processor, other string) {
 			must(b.t, b.c.Admin().AddPartitions(b.t.Context(), other, 2))
-		}, 1, "ODRADEK_STATE_LOST"},
+		}, 1, "state_lost"},
 		{"narrower", false, func(b *bench, _ *Processor, other string) {
 			must(b.t, b.client.CreatePartitions(b.t.Context(), "g-"+other+"-changelog", 2))
 		}, 0, "worker state reset"},
@@ -142,11 +142,11 @@ func TestAllUndecided(t *testing.T) {
 	}
 	for p, end := range ends {
 		if r := all[p]; r.TP.Partition != p || !strings.Contains(err.Error(), fmt.Sprintf("%s/%d: ", b.input, p)) ||
-			!strings.Contains(r.Reason, fmt.Sprint(end-1)) || !strings.Contains(r.Decide, "ODRADEK_OFFSET_LOST") {
+			!strings.Contains(r.Reason, fmt.Sprint(end-1)) || !strings.Contains(r.Decide, "offset_lost") {
 			t.Errorf("of partition %d: %v; it begins at %d", p, r, end-1)
 		}
 	}
-	if lines := log.with("level=ERROR", "partition quarantined", "ODRADEK_OFFSET_LOST"); len(lines) != 3 {
+	if lines := log.with("level=ERROR", "partition quarantined", "offset_lost"); len(lines) != 3 {
 		t.Errorf("lines of quarantines: %q", lines)
 	}
 }

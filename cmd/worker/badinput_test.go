@@ -137,7 +137,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("%s: class %s, want %s (%s)", b.name, class, b.class, head("__streams.errors.message"))
 			}
 			text := head("__streams.errors.message")
-			if b.name == "JSON" && !strings.Contains(text, "it looks like JSON, which ODRADEK_FORMAT=json reads") {
+			if b.name == "JSON" && !strings.Contains(text, "it looks like JSON, which format=json reads") {
 				t.Errorf("%s: the reason does not say so: %s", b.name, text)
 			}
 			t.Logf("%s: %s", b.name, text)

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"odradek/cmd/internal/config"
 )
 
 const module = "odradek"
@@ -196,6 +198,38 @@ func TestLayers(t *testing.T) {
 					t.Errorf("%s uses rand.%s, the random source of the process", rel, use)
 				}
 			}
+		}
+	})
+}
+
+// variablesIn are the folders whose code may name an environment variable: programs, and what is there for tests.
+const variablesIn = "cmd/... processor/kafkatest/... processor/kafka/internal/... schemas/schematest " +
+	"detectors/executortest detectors/seedtest deploy/... scripts/..."
+
+// variable returns a variable of the worker that a file names in a text or a comment; "" for none.
+func variable(f *ast.File) (name string) {
+	find := func(text string) {
+		if at := strings.Index(text, config.Prefix); at >= 0 && name == "" {
+			name = strings.FieldsFunc(text[at:], func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') })[0]
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			find(l.Value)
+		}
+		return true
+	})
+	for _, c := range f.Comments {
+		find(c.Text())
+	}
+	return name
+}
+
+// TestVariables holds that libraries name settings by their fields: package config knows the variables.
+func TestVariables(t *testing.T) {
+	eachFile(t, func(rel string, f *ast.File) {
+		if name := variable(f); name != "" && !strings.HasSuffix(rel, "_test.go") && !anyMatches(variablesIn, path.Dir(rel)) {
+			t.Errorf("%s names the variable %s: name the setting as a settings file has it, see config.WithVariables", rel, name)
 		}
 	})
 }

@@ -248,7 +248,7 @@ func parse(fs *flag.FlagSet, args []string) (code int, done bool) {
 
 // fail prints an error and returns the exit code for it.
 func (t terminal) fail(err error) int {
-	fmt.Fprintln(t.err, "worker:", err)
+	fmt.Fprintln(t.err, "worker:", config.WithVariables(err.Error()))
 	return exitCode(err)
 }
 

@@ -230,7 +230,7 @@ func TestReadingsBadInput(t *testing.T) {
 	bad := []struct{ class, field, text string }{
 		{"bad_type", "points[1].value", "not a number"}, {"infinite_value", "points[2].value", "infinite"},
 		{"missing_field", "points", "does not have"}, {"bad_type", "points", "not an array"}, {"bad_time", "points[0].at", "no event time"},
-		{"missing_key", "machine", "null or empty"}, {"too_large", "points", "65536 at most"}, {"future_time", "", "ODRADEK_MAX_FUTURE"},
+		{"missing_key", "machine", "null or empty"}, {"too_large", "points", "65536 at most"}, {"future_time", "", "max_future"},
 	}
 	add("1", `"warm"`, "3")
 	add("1", "2", "1e999")

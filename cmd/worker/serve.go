@@ -39,12 +39,23 @@ func stdTerminal() terminal { return terminal{os.Stdout, os.Stderr, os.Environ()
 // newLogger returns the logger of a configuration, whose level it sets.
 func newLogger(w io.Writer, c *config.Config, level *slog.LevelVar, faults *page.Faults) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.Program.LogLevel)) // checked with the configuration
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: withVariables}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
 	if c.Program.LogFormat == "json" {
 		h = slog.NewJSONHandler(w, opts)
 	}
 	return slog.New(faults.Handler(h))
+}
+
+// withVariables has the log name settings by their variables, in messages, errors and texts.
+func withVariables(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(config.WithVariables(v))
+	case error:
+		a.Value = slog.StringValue(config.WithVariables(v.Error()))
+	}
+	return a
 }
 
 // serve starts the HTTP servers that are configured.

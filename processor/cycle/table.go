@@ -36,7 +36,7 @@ const (
 // its records is separate.
 type TopicSpec struct {
 	Name    string // label of metrics; <group>-<Name> is the topic's name if none is set
-	Setting string // of the topic's name, after ODRADEK_
+	Setting string // of the topic's name, such as SCORES_TOPIC
 	Holds   string // name of the records, in messages
 	Doc     string // of the setting
 	Key     string // key of the records, in the documentation
@@ -45,7 +45,7 @@ type TopicSpec struct {
 	Numbered string
 	// Copies marks a topic of input records with headers on top. A new one takes records as
 	// large as the input topics do, and no batch is split for the sake of
-	// ODRADEK_MAX_MESSAGE_BYTES.
+	// max_message_bytes.
 	Copies bool
 	// Internal marks a topic that the worker itself reads.
 	Internal bool
@@ -87,16 +87,16 @@ var Outputs = [outputCount]TopicSpec{
 	Blocks: {Name: "blocks", Setting: "BLOCKS_TOPIC", Holds: "the blocks", Key: "series",
 		Doc: "Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those " +
 			"that say of which detector and samples it is.",
-		LargestRecord: detectors.MaxBlock + blockHeaders, Fix: "set ODRADEK_BLOCKS=false",
+		LargestRecord: detectors.MaxBlock + blockHeaders, Fix: "set blocks=false",
 		write: (*Writer).writeBlocks},
 	DeadLetters: {Name: "dlq", Setting: "DLQ_TOPIC", Holds: "the dead letters", Key: "as the input", Copies: true,
 		Doc:   "Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers.",
 		write: writeCopies(DeadLetters, true)},
 	Late: {Name: "late", Setting: "LATE_TOPIC", Holds: "the late records", Key: "as the input", Copies: true,
-		Doc:   "Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series.",
+		Doc:   "Topic of late records: older than the lateness allows, or, with 0, than the newest of their series.",
 		write: writeCopies(Late, true)},
 	Rekeyed: {Name: "rekey", Setting: "REKEY_TOPIC", Holds: "the records by series", Key: "series", Copies: true, Internal: true,
-		Doc:   "Internal topic of ODRADEK_REKEY.",
+		Doc:   "Internal topic of re-keying.",
 		write: writeCopies(Rekeyed, false)},
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 
 	"odradek/processor/kafka"
@@ -71,7 +72,7 @@ func OpenTopics(ctx context.Context, admin *kafka.Admin, names *TopicNames, maxB
 			most = math.MaxInt32 // as large as the records of the input are
 		}
 		var err error
-		t.Outputs[i], err = LookupTopic(ctx, admin, names[i], "ODRADEK_"+spec.Setting, maxBytes, most)
+		t.Outputs[i], err = LookupTopic(ctx, admin, names[i], strings.ToLower(spec.Setting), maxBytes, most)
 		errs = append(errs, err, t.Outputs[i].holds(spec))
 	}
 	return t, errors.Join(errs...)
@@ -91,7 +92,7 @@ func LookupTopic(ctx context.Context, admin *kafka.Admin, name, setting string, 
 	case !infos[name].Authorized:
 		return Topic{}, fmt.Errorf("cycle: topic %q (%s) may not be described: allow the worker Describe and Write on it", name, setting)
 	case !infos[name].Exists:
-		return Topic{}, fmt.Errorf("cycle: topic %q (%s) does not exist: create it or set ODRADEK_CREATE_TOPICS=true", name, setting)
+		return Topic{}, fmt.Errorf("cycle: topic %q (%s) does not exist: create it or set create_topics=true", name, setting)
 	}
 	t := Topic{Name: name, Partitions: infos[name].Partitions, BatchBytes: maxBytes}
 	if conf, err := admin.TopicConfig(ctx, name); err == nil {
@@ -107,8 +108,8 @@ func (t *Topic) holds(spec *TopicSpec) error {
 	if t.Name == "" || t.BatchBytes >= spec.LargestRecord {
 		return nil
 	}
-	return fmt.Errorf("cycle: topic %q (ODRADEK_%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
-		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or %s", t.Name, spec.Setting, t.BatchBytes, spec.Holds,
+	return fmt.Errorf("cycle: topic %q (%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
+		"raise its max.message.bytes and max_message_bytes, or %s", t.Name, strings.ToLower(spec.Setting), t.BatchBytes, spec.Holds,
 		spec.LargestRecord, spec.Fix)
 }
 
@@ -116,7 +117,7 @@ func (t *Topic) holds(spec *TopicSpec) error {
 func (t *Topics) Role(name string) string {
 	for i := range t.Outputs {
 		if t.Outputs[i].Name == name {
-			return "the topic of ODRADEK_" + Outputs[i].Setting
+			return "the topic of " + strings.ToLower(Outputs[i].Setting)
 		}
 	}
 	for input, log := range t.Changelogs() {

@@ -15,7 +15,7 @@ import (
 // ScoresMode says which scores are published.
 type ScoresMode int
 
-// The modes of ODRADEK_SCORES.
+// The modes of publishing scores.
 const (
 	ScoresAll       ScoresMode = iota
 	ScoresAnomalous            // those above their detector's threshold

@@ -32,7 +32,7 @@ func (r *Resumption) Of(tps []kafka.TP) (list []output.Feedback, err error) {
 			Resume: &output.Resume{Topic: tp.Topic, Partition: tp.Partition, Offset: at, Until: max(at, r.Until[tp])}})
 	}
 	if len(list) == 0 {
-		return nil, errors.New("feedback: no partition has as many dead letters as ODRADEK_STOP_ABOVE allows; " +
+		return nil, errors.New("feedback: no partition has as many dead letters as stop_above allows; " +
 			"name one with -topic and -partition to resume it all the same")
 	}
 	return list, nil

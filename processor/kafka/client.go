@@ -69,7 +69,7 @@ func (e *BrokerError) Unwrap() error { return e.Err }
 // TLS handshake or of refused credentials names the setting to look at.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if len(cfg.Brokers) == 0 {
-		return nil, fmt.Errorf("kafka: no bootstrap brokers; set %s", envBrokers)
+		return nil, fmt.Errorf("kafka: no bootstrap brokers; set %s", settingBrokers)
 	}
 	if cfg.ClientID == "" {
 		cfg.ClientID = "odradek"

@@ -44,9 +44,8 @@ type GroupConfig struct {
 
 // Names of the worker's settings that errors of this file point to.
 const (
-	envGroup          = "ODRADEK_GROUP"
-	envInstanceID     = "ODRADEK_INSTANCE_ID"
-	envSessionTimeout = "ODRADEK_SESSION_TIMEOUT"
+	settingInstanceID     = "instance_id"
+	settingSessionTimeout = "session_timeout"
 )
 
 // GroupEventKind is what an Event means for its partitions.
@@ -287,18 +286,18 @@ func (m *Member) fatal(err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, kafkago.InconsistentGroupProtocol):
-		hint = fmt.Sprintf("; another program is in group %q: choose a group of its own with %s", m.cfg.Group, envGroup)
+		hint = fmt.Sprintf("; another program is in group %q: choose a group of its own", m.cfg.Group)
 	case errors.Is(err, kafkago.InvalidSessionTimeout):
 		hint = fmt.Sprintf("; %v is outside the brokers' group.min.session.timeout.ms to group.max.session.timeout.ms: change %s",
-			m.cfg.SessionTimeout, envSessionTimeout)
+			m.cfg.SessionTimeout, settingSessionTimeout)
 	case errors.Is(err, kafkago.InvalidGroupId):
-		hint = fmt.Sprintf("; change %s", envGroup)
+		hint = "; change the group"
 	case errors.Is(err, kafkago.GroupAuthorizationFailed):
 		hint = fmt.Sprintf("; the worker needs READ on group %q", m.cfg.Group)
 	case errors.Is(err, kafkago.GroupMaxSizeReached):
 		hint = "; raise the brokers' group.max.size or run fewer workers"
 	case errors.Is(err, kafkago.FencedInstanceID):
-		hint = fmt.Sprintf("; another live worker has instance id %q: %s must differ between workers", m.cfg.InstanceID, envInstanceID)
+		hint = fmt.Sprintf("; another live worker has instance id %q: %s must differ between workers", m.cfg.InstanceID, settingInstanceID)
 	}
 	return fmt.Errorf("kafka: group %q: %w%s", m.cfg.Group, err, hint)
 }

@@ -361,7 +361,7 @@ func TestGroupInstanceFenced(t *testing.T) {
 		<-one.done
 		err := one.m.Err()
 		groupWantClass(t, "the first", err, InstanceFenced)
-		if !strings.Contains(err.Error(), `"same"`) || !strings.Contains(err.Error(), envInstanceID) {
+		if !strings.Contains(err.Error(), `"same"`) || !strings.Contains(err.Error(), settingInstanceID) {
 			t.Error(err)
 		}
 		if n := one.count(Lost); n != 1 {

@@ -299,7 +299,7 @@ func TestGroupErrors(t *testing.T) {
 			}
 		}
 		group := kafkatest.Unique("g")
-		f("session", GroupConfig{Group: group, Topics: []string{in}, SessionTimeout: 10 * time.Millisecond}, "10ms", envSessionTimeout)
+		f("session", GroupConfig{Group: group, Topics: []string{in}, SessionTimeout: 10 * time.Millisecond}, "10ms", settingSessionTimeout)
 
 		// Another program's consumers, with another assignor.
 		cl, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(in),
@@ -309,7 +309,7 @@ func TestGroupErrors(t *testing.T) {
 		go cl.PollFetches(context.Background())
 		_, err = k.Admin().WaitGroup(brokertest.Within(t, 30*time.Second), group, 1, in)
 		brokertest.Must(t, err)
-		f("foreign group", GroupConfig{Group: group, Topics: []string{in}}, group, "another program", envGroup)
+		f("foreign group", GroupConfig{Group: group, Topics: []string{in}}, group, "another program", "a group of its own")
 	})
 }
 

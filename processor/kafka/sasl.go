@@ -69,7 +69,7 @@ func (s *saslConn) login(ctx context.Context) error {
 	pc := protocol.NewConn(s.Conn, s.dialer.cfg.ClientID)
 	m, err := pc.RoundTrip(new(apiversions.Request))
 	if err != nil {
-		return fmt.Errorf("kafka: %s does not answer as a Kafka broker: %w; check %s", s.addr, err, envBrokers)
+		return fmt.Errorf("kafka: %s does not answer as a Kafka broker: %w; check %s", s.addr, err, settingBrokers)
 	}
 	res := m.(*apiversions.Response)
 	if res.ErrorCode != 0 {
@@ -183,7 +183,7 @@ var errLoginCut = errors.New("connection closed during the login")
 // refused returns the error of credentials that the broker does not accept.
 func (d *dialer) refused(addr string, why error) error {
 	return fmt.Errorf("kafka: %s refused user name or password (SASL %s): %w; check %s and %s",
-		addr, d.cfg.SASL.Name(), why, envSASLUser, envSASLPass)
+		addr, d.cfg.SASL.Name(), why, settingSASLUser, settingSASLPass)
 }
 
 // authenticate runs the SASL exchange (KIP-43, KIP-152) and returns how long the
@@ -192,13 +192,13 @@ func (d *dialer) authenticate(ctx context.Context, pc *protocol.Conn, addr strin
 	name := d.cfg.SASL.Name()
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: name})
 	if err != nil {
-		return 0, fmt.Errorf("kafka: %s: SASL handshake: %w; if the listener has no SASL, unset %s", addr, err, envSASL)
+		return 0, fmt.Errorf("kafka: %s: SASL handshake: %w; if the listener has no SASL, unset %s", addr, err, settingSASL)
 	}
 	if hs := m.(*saslhandshake.Response); hs.ErrorCode != 0 && len(hs.Mechanisms) == 0 {
-		return 0, fmt.Errorf("kafka: the listener %s has no SASL: %w; unset %s", addr, kafkago.Error(hs.ErrorCode), envSASL)
+		return 0, fmt.Errorf("kafka: the listener %s has no SASL: %w; unset %s", addr, kafkago.Error(hs.ErrorCode), settingSASL)
 	} else if hs.ErrorCode != 0 {
 		return 0, fmt.Errorf("kafka: %s does not take SASL %s, only %s: %w; check %s",
-			addr, name, strings.Join(hs.Mechanisms, ", "), kafkago.Error(hs.ErrorCode), envSASL)
+			addr, name, strings.Join(hs.Mechanisms, ", "), kafkago.Error(hs.ErrorCode), settingSASL)
 	}
 	host, _, _ := net.SplitHostPort(addr)
 	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host})

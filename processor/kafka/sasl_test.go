@@ -243,7 +243,7 @@ func TestSessionRefused(t *testing.T) {
 	c := s.login(t)
 	s.refuse.Store(true)
 	if err := fail(c); ClassOf(err) != Fatal || !errors.Is(err, kafkago.SASLAuthenticationFailed) ||
-		!strings.Contains(err.Error(), envSASLPass) {
+		!strings.Contains(err.Error(), settingSASLPass) {
 		t.Errorf("%v: %v", ClassOf(err), err)
 	}
 	s.refuse.Store(false)

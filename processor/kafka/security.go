@@ -23,14 +23,14 @@ import (
 
 // The worker's settings that errors of this package point to.
 const (
-	envBrokers  = "ODRADEK_KAFKA_BROKERS"
-	envTLS      = "ODRADEK_KAFKA_TLS"
-	envTLSCA    = "ODRADEK_KAFKA_TLS_CA_FILE"
-	envTLSCert  = "ODRADEK_KAFKA_TLS_CERT_FILE"
-	envTLSKey   = "ODRADEK_KAFKA_TLS_KEY_FILE"
-	envSASL     = "ODRADEK_KAFKA_SASL_MECHANISM"
-	envSASLUser = "ODRADEK_KAFKA_USERNAME"
-	envSASLPass = "ODRADEK_KAFKA_PASSWORD"
+	settingBrokers  = "kafka_brokers"
+	settingTLS      = "kafka_tls"
+	settingTLSCA    = "kafka_tls_ca_file"
+	settingTLSCert  = "kafka_tls_cert_file"
+	settingTLSKey   = "kafka_tls_key_file"
+	settingSASL     = "kafka_sasl_mechanism"
+	settingSASLUser = "kafka_username"
+	settingSASLPass = "kafka_password"
 )
 
 // NewSASL returns the mechanism for a user and a password: PLAIN, SCRAM-SHA-256
@@ -41,7 +41,7 @@ func NewSASL(mechanism, user, password string) (sasl.Mechanism, error) {
 		return nil, nil
 	}
 	if user == "" {
-		return nil, fmt.Errorf("kafka: SASL %s without a user name; set %s", name, envSASLUser)
+		return nil, fmt.Errorf("kafka: SASL %s without a user name; set %s", name, settingSASLUser)
 	}
 	var m sasl.Mechanism
 	var err error
@@ -53,11 +53,11 @@ func NewSASL(mechanism, user, password string) (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		m, err = scram.Mechanism(scram.SHA512, user, password)
 	default:
-		return nil, fmt.Errorf("kafka: unknown SASL mechanism %q; %s takes PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", mechanism, envSASL)
+		return nil, fmt.Errorf("kafka: unknown SASL mechanism %q; %s takes PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", mechanism, settingSASL)
 	}
 	if err != nil { // SASLprep refuses control characters and the like
 		return nil, fmt.Errorf("kafka: SASL %s: user name or password has characters that SASL does not allow: %w; check %s and %s",
-			name, err, envSASLUser, envSASLPass)
+			name, err, settingSASLUser, settingSASLPass)
 	}
 	return m, nil
 }
@@ -83,15 +83,15 @@ func NewTLS(cfg TLSConfig) (*tls.Config, error) {
 	if cfg.CA != "" {
 		pem, err := os.ReadFile(cfg.CA)
 		if err != nil {
-			return nil, fmt.Errorf("kafka: %s: %w", envTLSCA, err)
+			return nil, fmt.Errorf("kafka: %s: %w", settingTLSCA, err)
 		}
 		out.RootCAs = x509.NewCertPool()
 		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("kafka: %s: %s holds no PEM certificate", envTLSCA, cfg.CA)
+			return nil, fmt.Errorf("kafka: %s: %s holds no PEM certificate", settingTLSCA, cfg.CA)
 		}
 	}
 	if (cfg.Cert == "") != (cfg.Key == "") {
-		return nil, fmt.Errorf("kafka: %s and %s go together: one is set, the other is not", envTLSCert, envTLSKey)
+		return nil, fmt.Errorf("kafka: %s and %s go together: one is set, the other is not", settingTLSCert, settingTLSKey)
 	}
 	if cfg.Cert != "" {
 		r := &reloadingCert{certFile: cfg.Cert, keyFile: cfg.Key}
@@ -122,7 +122,7 @@ func (r *reloadingCert) get(*tls.CertificateRequestInfo) (*tls.Certificate, erro
 		if r.cert != nil {
 			return r.cert, nil
 		}
-		return nil, fmt.Errorf("kafka: %s, %s: %w", envTLSCert, envTLSKey, err)
+		return nil, fmt.Errorf("kafka: %s, %s: %w", settingTLSCert, settingTLSKey, err)
 	}
 	if r.cert != nil && cs.ModTime().Equal(r.certMod) && ks.ModTime().Equal(r.keyMod) {
 		return r.cert, nil
@@ -132,7 +132,7 @@ func (r *reloadingCert) get(*tls.CertificateRequestInfo) (*tls.Certificate, erro
 		if r.cert != nil {
 			return r.cert, nil
 		}
-		return nil, fmt.Errorf("kafka: %s %s, %s %s: %w", envTLSCert, r.certFile, envTLSKey, r.keyFile, err)
+		return nil, fmt.Errorf("kafka: %s %s, %s %s: %w", settingTLSCert, r.certFile, settingTLSKey, r.keyFile, err)
 	}
 	r.cert, r.certMod, r.keyMod = &cert, cs.ModTime(), ks.ModTime()
 	return r.cert, nil
@@ -148,7 +148,7 @@ func dialError(addr string, err error) error {
 	case errors.As(err, &op) && op.Err != nil:
 		err = op.Err
 	}
-	return fmt.Errorf("kafka: dial %s: %w; check %s", addr, err, envBrokers)
+	return fmt.Errorf("kafka: dial %s: %w; check %s", addr, err, settingBrokers)
 }
 
 // tlsError returns the error of a failed handshake, with what is wrong and the setting
@@ -158,18 +158,18 @@ func tlsError(addr string, err error) error {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var header tls.RecordHeaderError
-	hint := "check " + envTLS + " and the port in " + envBrokers
+	hint := "check " + settingTLS + " and the port in " + settingBrokers
 	switch {
 	case errors.As(err, &unknown):
-		hint = "check " + envTLSCA
+		hint = "check " + settingTLSCA
 	case errors.As(err, &host):
-		hint = "check the name in " + envBrokers + ", or the broker's certificate"
+		hint = "check the name in " + settingBrokers + ", or the broker's certificate"
 	case errors.As(err, &invalid):
-		hint = "the broker's certificate is not valid; check " + envTLSCA
+		hint = "the broker's certificate is not valid; check " + settingTLSCA
 	case errors.As(err, &header), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
-		hint = "the port may not speak TLS: check " + envTLS + " and the port in " + envBrokers
+		hint = "the port may not speak TLS: check " + settingTLS + " and the port in " + settingBrokers
 	case isAlert(err):
-		hint = "the broker refused the client's certificate: check " + envTLSCert + " and " + envTLSKey
+		hint = "the broker refused the client's certificate: check " + settingTLSCert + " and " + settingTLSKey
 	}
 	out := fmt.Errorf("kafka: TLS to %s: %w; %s", addr, err, hint)
 	if isAlert(err) {
@@ -205,7 +205,7 @@ func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey
 	pc := protocol.NewConn(nc, t.cfg.ClientID)
 	m, err := pc.RoundTrip(new(apiversions.Request))
 	if err != nil {
-		hint := "check " + envBrokers
+		hint := "check " + settingBrokers
 		if t.cfg.TLS != nil {
 			// With TLS 1.3 the broker judges the client's certificate only after
 			// the client thinks that the handshake is done.
@@ -213,7 +213,7 @@ func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey
 				return nil, tlsError(addr, err)
 			}
 		} else {
-			hint += "; if the port speaks TLS, set " + envTLS
+			hint += "; if the port speaks TLS, set " + settingTLS
 		}
 		return nil, fmt.Errorf("kafka: %s does not answer as a Kafka broker: %w; %s", addr, err, hint)
 	}
@@ -241,9 +241,9 @@ func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey
 	// A listener that wants SASL answers ApiVersions without it and closes the
 	// connection at the first other request; ask for something small.
 	if _, err := pc.RoundTrip(&routed{msg: emptyMetadata(), correlation: t.corr.Add(1), clientID: t.cfg.ClientID}); err != nil {
-		hint := "check " + envBrokers
+		hint := "check " + settingBrokers
 		if t.cfg.SASL == nil {
-			hint = "if the listener wants SASL, set " + envSASL
+			hint = "if the listener wants SASL, set " + settingSASL
 		}
 		return nil, fmt.Errorf("kafka: %s closed the connection on the first request: %w; %s", addr, err, hint)
 	}

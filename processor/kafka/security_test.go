@@ -63,26 +63,26 @@ func TestOpenErrors(t *testing.T) {
 		text    []string
 		is      error
 	}{
-		{name: "no brokers", text: []string{envBrokers}},
+		{name: "no brokers", text: []string{settingBrokers}},
 		{name: "refused", brokers: []string{unused.Addr().String()},
-			text: []string{"dial " + unused.Addr().String() + ": connection refused; check " + envBrokers}},
-		{name: "unknown host", brokers: []string{"no-such-host.invalid:9092"}, text: []string{"no-such-host.invalid", envBrokers}},
-		{name: "without port", brokers: []string{"127.0.0.1"}, text: []string{"port", envBrokers}},
-		{name: "silent", brokers: []string{silent.Addr().String()}, text: []string{"does not answer", envBrokers}},
-		{name: "silent with TLS", brokers: []string{silent.Addr().String()}, tls: &TLSConfig{CA: ca}, text: []string{"TLS to", envTLS}},
-		{name: "plaintext to TLS", brokers: withTLS.ListenAddrs(), text: []string{envTLS}},
-		{name: "TLS to plaintext", brokers: plaintext.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{"TLS to", envTLS}},
-		{name: "unknown authority", brokers: withTLS.ListenAddrs(), tls: &TLSConfig{CA: otherCA}, text: []string{"unknown authority", envTLSCA}},
-		{name: "wrong host name", brokers: wrongName.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{"10.9.8.7", envBrokers}},
-		{name: "no client certificate", brokers: mutual.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{envTLSCert}},
+			text: []string{"dial " + unused.Addr().String() + ": connection refused; check " + settingBrokers}},
+		{name: "unknown host", brokers: []string{"no-such-host.invalid:9092"}, text: []string{"no-such-host.invalid", settingBrokers}},
+		{name: "without port", brokers: []string{"127.0.0.1"}, text: []string{"port", settingBrokers}},
+		{name: "silent", brokers: []string{silent.Addr().String()}, text: []string{"does not answer", settingBrokers}},
+		{name: "silent with TLS", brokers: []string{silent.Addr().String()}, tls: &TLSConfig{CA: ca}, text: []string{"TLS to", settingTLS}},
+		{name: "plaintext to TLS", brokers: withTLS.ListenAddrs(), text: []string{settingTLS}},
+		{name: "TLS to plaintext", brokers: plaintext.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{"TLS to", settingTLS}},
+		{name: "unknown authority", brokers: withTLS.ListenAddrs(), tls: &TLSConfig{CA: otherCA}, text: []string{"unknown authority", settingTLSCA}},
+		{name: "wrong host name", brokers: wrongName.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{"10.9.8.7", settingBrokers}},
+		{name: "no client certificate", brokers: mutual.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{settingTLSCert}},
 		{name: "client certificate of an unknown authority", brokers: mutual.ListenAddrs(),
-			tls: &TLSConfig{CA: ca, Cert: unknownCert, Key: unknownKey}, text: []string{envTLSCert}},
-		{name: "no SASL", brokers: withSASL.ListenAddrs(), text: []string{envSASL}},
-		{name: "wrong password", brokers: withSASL.ListenAddrs(), sasl: [3]string{"PLAIN", "u", "no"}, text: []string{envSASLPass},
+			tls: &TLSConfig{CA: ca, Cert: unknownCert, Key: unknownKey}, text: []string{settingTLSCert}},
+		{name: "no SASL", brokers: withSASL.ListenAddrs(), text: []string{settingSASL}},
+		{name: "wrong password", brokers: withSASL.ListenAddrs(), sasl: [3]string{"PLAIN", "u", "no"}, text: []string{settingSASLPass},
 			is: kafkago.SASLAuthenticationFailed},
 		{name: "wrong password, SCRAM", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-256", "u", "no"},
-			text: []string{envSASLPass}},
-		{name: "unknown user", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-256", "x", "pw"}, text: []string{envSASLUser}},
+			text: []string{settingSASLPass}},
+		{name: "unknown user", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-256", "x", "pw"}, text: []string{settingSASLUser}},
 		{name: "mechanism not offered", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-512", "u", "pw"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -140,12 +140,12 @@ func TestSettings(t *testing.T) {
 		cfg  TLSConfig
 		text string
 	}{
-		{TLSConfig{CA: filepath.Join(dir, "absent")}, envTLSCA},
-		{TLSConfig{CA: keyFile}, envTLSCA},
-		{TLSConfig{Cert: certFile}, envTLSKey},
-		{TLSConfig{Key: keyFile}, envTLSCert},
-		{TLSConfig{Cert: certFile, Key: filepath.Join(dir, "absent")}, envTLSKey},
-		{TLSConfig{Cert: certFile, Key: brokertest.File(t, dir, "o.key", otherKey)}, envTLSKey},
+		{TLSConfig{CA: filepath.Join(dir, "absent")}, settingTLSCA},
+		{TLSConfig{CA: keyFile}, settingTLSCA},
+		{TLSConfig{Cert: certFile}, settingTLSKey},
+		{TLSConfig{Key: keyFile}, settingTLSCert},
+		{TLSConfig{Cert: certFile, Key: filepath.Join(dir, "absent")}, settingTLSKey},
+		{TLSConfig{Cert: certFile, Key: brokertest.File(t, dir, "o.key", otherKey)}, settingTLSKey},
 	} {
 		if _, err := NewTLS(tc.cfg); err == nil || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%+v: %v", tc.cfg, err)

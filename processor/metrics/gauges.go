@@ -39,7 +39,7 @@ var (
 		[]string{"detector"}, nil)
 
 	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
-	suspectsDesc   = partitionGauge("suspects_held", "Of those, records whose event time may be wrong (ODRADEK_MAX_JUMP).")
+	suspectsDesc   = partitionGauge("suspects_held", "Of those, records whose event time may be wrong (max_jump).")
 	lagDesc        = partitionGauge("consumer_lag_records", "Offsets from the committed one to the last stable one.")
 	lagSecondsDesc = partitionGauge("consumer_lag_seconds", "How long ago the first uncommitted record was first seen; 0 without lag.")
 	committedDesc  = partitionGauge("committed_offset", "Committed offset.")
@@ -48,7 +48,7 @@ var (
 	replayDesc     = partitionGauge("replay_records",
 		"Input that a restore would have to read again: offsets from the replay floor to the committed one.")
 	replayTimeDesc = partitionGauge("replay_seconds",
-		"The same as time: how long ago the first of them was committed. ODRADEK_REPLAY_LIMIT bounds it while there is input.")
+		"The same as time: how long ago the first of them was committed. replay_limit bounds it while there is input.")
 	eventTimeDesc = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
 	budgetDesc    = prometheus.NewDesc(metricPrefix+"state_budget_bytes", "Memory that the states of all partitions may take.", nil, nil)
 	bytesDesc     = partitionGauge("state_bytes", "Estimated memory of the partition's state.")

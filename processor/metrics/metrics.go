@@ -132,19 +132,19 @@ func New(outputs ...string) *Metrics {
 	m.consumed = counter("records_consumed_total", "Input records of committed cycles.", "topic", "partition")
 	m.consumedBytes = counter("consumed_bytes_total", "Bytes of key and value of consumed records.", "topic", "partition")
 	m.further = counter("records_further_samples_total",
-		"Samples of consumed records beyond the first of each (ODRADEK_SERIES_FIELDS, ODRADEK_READINGS_FIELD).", "topic",
+		"Samples of consumed records beyond the first of each (series_fields, readings_field).", "topic",
 		"partition")
 	m.scored = counter("records_scored_total", "Records that got a score from at least one detector.", "topic", "partition")
 	m.warmingUp = counter("records_warming_up_total", "Records of series with too little history for a score.", "topic", "partition")
 	m.missing = counter("records_missing_total",
-		"Records without a value that every detector needs, left out by ODRADEK_MISSING=skip, or without a reading.", "topic", "partition")
+		"Records without a value that every detector needs, left out by missing=skip, or without a reading.", "topic", "partition")
 	m.filtered = counter("records_filtered_total", "Records whose series no detector scores.", "topic", "partition")
 	m.late = counter("records_late_total",
-		"Records later than ODRADEK_LATENESS allows (with 0: older than the newest of their series), sent to the late topic.", "topic",
+		"Records later than the lateness allows (with 0: older than the newest of their series), sent to the late topic.", "topic",
 		"partition")
-	m.duplicate = counter("records_duplicate_total", "Records dropped by ODRADEK_DUPLICATES=drop.", "topic", "partition")
+	m.duplicate = counter("records_duplicate_total", "Records dropped by duplicates=drop.", "topic", "partition")
 	m.deadLettered = counter("records_dead_lettered_total", "Records sent to the dead-letter topic.", "topic", "partition")
-	m.forwarded = counter("records_forwarded_total", "Records copied to the internal topic of ODRADEK_REKEY.", "topic", "partition")
+	m.forwarded = counter("records_forwarded_total", "Records copied to the internal topic of re-keying.", "topic", "partition")
 	m.heldAssigned = counter("records_held_assigned_total",
 		"Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
 	m.heldRevoked = counter("records_held_revoked_total",
@@ -152,21 +152,21 @@ func New(outputs ...string) *Metrics {
 	m.heldEvicted = counter("records_held_evicted_total",
 		"Records that were held for order when their series was evicted.", "topic", "partition")
 	m.early = counter("records_released_early_total",
-		"Records that were held for order and released by ODRADEK_MAX_HELD, before ODRADEK_LATENESS had passed.", "topic", "partition")
+		"Records that were held for order and released by max_held, before the lateness had passed.", "topic", "partition")
 	m.skipAborted = counter("aborted_records_skipped_total",
 		"Input records of aborted transactions that were skipped.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were skipped.", "topic", "partition")
 	m.Evictions = counter("state_evictions_total",
-		"Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
+		"Series evicted from the state by state_bytes, max_keys or the TTL.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total",
 		"Offsets that retention deleted before they were read, or that were read and then lost in an unclean leader election.", "topic",
 		"partition")
 	m.backfilled = counter("records_backfilled_total",
-		"Records from before the start of a new partition that filled windows and histories (ODRADEK_WARMUP_FROM).", "topic", "partition")
+		"Records from before the start of a new partition that filled windows and histories (warmup_from).", "topic", "partition")
 	m.unreadable = counter("backfill_unreadable_total", "Backfilled records that could not be read; they are no dead letters.", "topic",
 		"partition")
 	m.suspects = counter("suspects_total",
-		"Records that were held because their event time is further past the newest of their partition than ODRADEK_MAX_JUMP.", "topic",
+		"Records that were held because their event time is further past the newest of their partition than max_jump.", "topic",
 		"partition")
 	m.suspectsRejected = counter("suspects_rejected_total",
 		"Suspects that the next records disagreed with: dead letters.", "topic", "partition")

@@ -106,7 +106,7 @@ func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool)
 	s.avro = local(opts.Format, "").Type == avro.Format.Type
 	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 && !s.plain {
 		faults = append(faults, errors.New(
-			"formats: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or ODRADEK_SCHEMA_FILE for records without framing"))
+			"formats: nothing to read schemas from: set schema_registry_url, or schema_file for records without framing"))
 	}
 	if l != nil {
 		// A schema that the user gave by hand and that does not fit is a fault of

@@ -99,7 +99,7 @@ func TestFraming(t *testing.T) {
 		}
 	}
 	_, err = NewDecoder(schemas.Mapping{Key: "a..b", Time: "@now", TimeUnit: "h", Fields: []string{"x[0]", "y[]"}}, nil, Options{})
-	for _, part := range []string{"a..b", "@now", `"h"`, "x[0]", "y[3]", "ODRADEK_SCHEMA_REGISTRY_URL"} {
+	for _, part := range []string{"a..b", "@now", `"h"`, "x[0]", "y[3]", "schema_registry_url"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}

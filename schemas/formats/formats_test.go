@@ -47,7 +47,7 @@ func TestAuto(t *testing.T) {
 				err := d.Clone().Decode(t.Context(), nil, value, 5, nil, &r)
 				if name != Auto && name != format {
 					wantClass(t, err, schemas.ClassUnknownSchema, "")
-					if !strings.Contains(err.Error(), "ODRADEK_FORMAT to auto or "+format) {
+					if !strings.Contains(err.Error(), "format=auto or format="+format) {
 						t.Error(err)
 					}
 				} else if err != nil || string(r.Key) != "a" || r.Values[0] != 1.5 || r.Schema < 1 {

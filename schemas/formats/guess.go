@@ -26,7 +26,7 @@ func looksLike(value []byte) string {
 	case len(text) == 0:
 		return ""
 	case beginsJSON(text):
-		return "JSON, which ODRADEK_FORMAT=json reads"
+		return "JSON, which format=json reads"
 	case text[0] == '<' && printable(head, len(value)):
 		return "XML, which is no input format"
 	case printable(head, len(value)):

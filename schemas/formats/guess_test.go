@@ -44,7 +44,7 @@ func TestErrorSaysWhatItLooksLike(t *testing.T) {
 		var out schemas.Reading
 		var e *schemas.DecodeError
 		err := d.Decode(context.Background(), nil, []byte(`{"sensor":"secret-pump","value":1.5}`), 0, nil, &out)
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), "looks like JSON, which ODRADEK_FORMAT=json reads") ||
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), "looks like JSON, which format=json reads") ||
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}

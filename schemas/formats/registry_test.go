@@ -273,8 +273,8 @@ func TestRegistryOutage(t *testing.T) {
 		if !errors.As(err, &e) || !e.Retry || e.Class != schemas.ClassUnknownSchema || e.SchemaID != 1000+status {
 			t.Errorf("status %d, unknown id: %v", status, err)
 		}
-		if status == 401 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_USERNAME") ||
-			status == 404 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
+		if status == 401 && !strings.Contains(err.Error(), "schema_registry_username") ||
+			status == 404 && !strings.Contains(err.Error(), "schema_registry_url") {
 			t.Error(err)
 		}
 		// It is not asked again at once.
@@ -307,7 +307,7 @@ func TestRegistryOutage(t *testing.T) {
 	down := open(t, registry.Config{URLs: []string{schematest.Closed}})
 	d2, _ := NewDecoder(schematest.SensorMapping, down, Options{})
 	var e *schemas.DecodeError
-	if err := decode(d2, id); !errors.As(err, &e) || !e.Retry || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
+	if err := decode(d2, id); !errors.As(err, &e) || !e.Retry || !strings.Contains(err.Error(), "schema_registry_url") {
 		t.Error(err)
 	}
 	if err := down.Ping(t.Context()); err == nil || down.Stats().Up || down.Stats().Failures == 0 {

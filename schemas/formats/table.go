@@ -61,7 +61,7 @@ func of(name string, schema *schemas.Schema) (*schemas.Format, error) {
 	err := fmt.Errorf("the schema is %s, and only %s is read", schema.Type, strings.Join(titles, ", "))
 	for _, f := range table {
 		if f.Type == schema.Type {
-			err = fmt.Errorf("%w: set ODRADEK_FORMAT to %s or %s", err, Auto, f.Name)
+			err = fmt.Errorf("%w: set format=%s or format=%s", err, Auto, f.Name)
 		}
 	}
 	return nil, err

@@ -8,7 +8,7 @@ import (
 
 // sampleField is the field that a numbered schema has in addition.
 const sampleField = `{"name": "sample", "type": ["null", "int"], "default": null, "doc": "Number of the sample in its source record, from 0, ` +
-	`where the record has an array of readings (ODRADEK_READINGS_FIELD); null where a record is one sample."}`
+	`where the record has an array of readings; null where a record is one sample."}`
 
 // numbered returns a schema with sampleField as its last field. What reads the schema without it reads records of the one with it,
 // and the other way round.

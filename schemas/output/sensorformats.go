@@ -19,7 +19,7 @@ type ReadingAppender interface {
 // ReadingFormat is a format in which `worker generate` writes readings. ReadingMapping reads
 // all of them.
 type ReadingFormat struct {
-	Name   string // as in ODRADEK_FORMAT
+	Name   string // as the setting format has it
 	Type   string // of Schema in the registry
 	Schema string
 	// New returns an appender for one plant and unit. With a schemaID below 0 records have

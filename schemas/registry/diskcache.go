@@ -42,7 +42,7 @@ func openDiskCache(dir string, urls []*url.URL) (*diskCache, error) {
 	slices.Sort(texts)
 	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
 	c := &diskCache{filepath.Join(dir, "registry-"+hex.EncodeToString(sum[:8]))}
-	const setting = "registry: ODRADEK_SCHEMA_REGISTRY_CACHE_DIR"
+	const setting = "registry: schema_registry_cache_dir"
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("%s: schemas cannot be cached, so a start needs the registry: %w", setting, err)
 	}

@@ -54,12 +54,12 @@ func (e *Error) Error() string {
 	s := fmt.Sprintf("registry: %s from the registry at %s: ", e.Op, e.URL)
 	switch e.Status {
 	case 0:
-		return s + e.Err.Error() + " (is ODRADEK_SCHEMA_REGISTRY_URL right, and the registry up?)"
+		return s + e.Err.Error() + " (is schema_registry_url right, and the registry up?)"
 	case http.StatusUnauthorized:
-		return s + "it refuses the credentials: check ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_PASSWORD: " +
+		return s + "it refuses the credentials: check schema_registry_username and schema_registry_password: " +
 			e.Err.Error()
 	case http.StatusForbidden:
-		return s + "the user of ODRADEK_SCHEMA_REGISTRY_USERNAME is not allowed to do this: " + e.Err.Error()
+		return s + "the user of schema_registry_username is not allowed to do this: " + e.Err.Error()
 	}
 	return s + fmt.Sprintf("status %d: ", e.Status) + e.Err.Error()
 }
@@ -102,26 +102,26 @@ func New(c Config) (*Client, error) {
 		}
 		p, err := url.Parse(u)
 		if err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "" {
-			faults = append(faults, fmt.Errorf("registry: ODRADEK_SCHEMA_REGISTRY_URL: %q is not an address like https://registry:8081",
+			faults = append(faults, fmt.Errorf("registry: schema_registry_url: %q is not an address like https://registry:8081",
 				redact(u)))
 			continue
 		}
 		if p.User != nil && c.Username != "" {
 			faults = append(faults, errors.New(
-				"registry: ODRADEK_SCHEMA_REGISTRY_URL has a user in it and ODRADEK_SCHEMA_REGISTRY_USERNAME is set: give one"))
+				"registry: schema_registry_url has a user in it and schema_registry_username is set: give one"))
 		}
 		p.Path = strings.TrimRight(p.Path, "/")
 		p.RawQuery, p.Fragment = "", ""
 		r.urls = append(r.urls, p)
 	}
 	if len(r.urls) == 0 && len(faults) == 0 {
-		faults = append(faults, errors.New("registry: ODRADEK_SCHEMA_REGISTRY_URL is empty"))
+		faults = append(faults, errors.New("registry: schema_registry_url is empty"))
 	}
 	if c.Username == "" && c.Password != "" {
-		faults = append(faults, errors.New("registry: ODRADEK_SCHEMA_REGISTRY_PASSWORD without ODRADEK_SCHEMA_REGISTRY_USERNAME"))
+		faults = append(faults, errors.New("registry: schema_registry_password without schema_registry_username"))
 	}
 	if c.Username != "" && c.BearerToken != "" {
-		faults = append(faults, errors.New("registry: ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_TOKEN: give one"))
+		faults = append(faults, errors.New("registry: schema_registry_username and schema_registry_token: give one"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (r *Client) Stats() Stats {
 }
 
 // errNoRegistry is the error of a record that needs a registry if none is configured.
-var errNoRegistry = fmt.Errorf("%w: no registry is configured, set ODRADEK_SCHEMA_REGISTRY_URL", ErrUnknownSchema)
+var errNoRegistry = fmt.Errorf("%w: no registry is configured, set schema_registry_url", ErrUnknownSchema)
 
 // SchemaByID returns the schema of an id, from memory, else from the registry, else
 // from disk. The error is ErrUnknownSchema if the registry has none; any other

@@ -46,12 +46,12 @@ func TestRegistryConfig(t *testing.T) {
 		c    Config
 		want string
 	}{
-		{Config{}, "ODRADEK_SCHEMA_REGISTRY_URL is empty"},
-		{Config{URLs: []string{"registry:8081"}}, "ODRADEK_SCHEMA_REGISTRY_URL"},
-		{Config{URLs: []string{"http://u:secret@h", "ftp://u:secret@h"}}, "ODRADEK_SCHEMA_REGISTRY_URL"},
-		{Config{URLs: []string{"http://u:p@h"}, Username: "u"}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
-		{Config{URLs: []string{"http://h"}, Password: "p"}, "ODRADEK_SCHEMA_REGISTRY_PASSWORD without"},
-		{Config{URLs: []string{"http://h"}, Username: "u", BearerToken: "t"}, "ODRADEK_SCHEMA_REGISTRY_TOKEN"},
+		{Config{}, "schema_registry_url is empty"},
+		{Config{URLs: []string{"registry:8081"}}, "schema_registry_url"},
+		{Config{URLs: []string{"http://u:secret@h", "ftp://u:secret@h"}}, "schema_registry_url"},
+		{Config{URLs: []string{"http://u:p@h"}, Username: "u"}, "schema_registry_username"},
+		{Config{URLs: []string{"http://h"}, Password: "p"}, "schema_registry_password without"},
+		{Config{URLs: []string{"http://h"}, Username: "u", BearerToken: "t"}, "schema_registry_token"},
 	} {
 		_, err := New(c.c)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
@@ -233,7 +233,7 @@ func TestRegistryCacheFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := open(t, Config{URLs: []string{f.URL()}, CacheDir: filepath.Join(file, "x")})
-	if err := r.CacheFault(); err == nil || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_CACHE_DIR") {
+	if err := r.CacheFault(); err == nil || !strings.Contains(err.Error(), "schema_registry_cache_dir") {
 		t.Error(err)
 	}
 	if _, err := r.SchemaByID(t.Context(), id); err != nil {
@@ -266,9 +266,9 @@ func TestRegistryAuth(t *testing.T) {
 	}{
 		{Config{URLs: []string{f.URL()}, Username: "user", Password: "pass"}, ""},
 		{Config{URLs: []string{with}}, ""},
-		{Config{URLs: []string{f.URL()}, Username: "user", Password: "word"}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
-		{Config{URLs: []string{f.URL()}}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
-		{Config{URLs: []string{strings.Replace(with, ":pass", ":secret", 1)}}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+		{Config{URLs: []string{f.URL()}, Username: "user", Password: "word"}, "schema_registry_username"},
+		{Config{URLs: []string{f.URL()}}, "schema_registry_username"},
+		{Config{URLs: []string{strings.Replace(with, ":pass", ":secret", 1)}}, "schema_registry_username"},
 	} {
 		err := open(t, c.c).Ping(t.Context())
 		if c.want == "" && err != nil || c.want != "" &&
@@ -370,7 +370,7 @@ func TestRegistrySubjects(t *testing.T) {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }))
 	defer page.Close()
 	if err := open(t, Config{URLs: []string{page.URL}}).Ping(ctx); err == nil || !strings.Contains(err.Error(),
-		"ODRADEK_SCHEMA_REGISTRY_URL") {
+		"schema_registry_url") {
 		t.Error(err)
 	}
 }

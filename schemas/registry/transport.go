@@ -123,7 +123,7 @@ func (t *transport) send(ctx context.Context, base *url.URL, op, method, path st
 	t.up.Store(true)
 	if resp.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(b, into); err != nil {
-			return fail(http.StatusOK, fmt.Errorf("the answer is not a registry's: %w (does ODRADEK_SCHEMA_REGISTRY_URL lack a path?)", err))
+			return fail(http.StatusOK, fmt.Errorf("the answer is not a registry's: %w (does schema_registry_url lack a path?)", err))
 		}
 		return nil
 	}
@@ -142,7 +142,7 @@ func (t *transport) send(ctx context.Context, base *url.URL, op, method, path st
 		e.Err = fmt.Errorf("%w: %s", ErrUnknownSchema, said.Message)
 	case resp.StatusCode == http.StatusNotFound:
 		// A proxy or a wrong path: nothing is known about the schema.
-		e.Err = errors.New("the registry does not support this call; does ODRADEK_SCHEMA_REGISTRY_URL lack a path? " +
+		e.Err = errors.New("the registry does not support this call; does schema_registry_url lack a path? " +
 			strconv.Quote(said.Message))
 		t.failures.Add(1)
 	case resp.StatusCode == http.StatusConflict:

@@ -35,6 +35,12 @@ type Finding struct {
 	key     string // see alike
 }
 
+// named returns the finding with settings named by their variables, for people.
+func (f Finding) named() Finding {
+	f.Detail, f.Fix = config.WithVariables(f.Detail), config.WithVariables(f.Fix)
+	return f
+}
+
 // Report has the findings of `check` so far.
 type Report struct{ Findings []Finding }
 
@@ -87,6 +93,7 @@ func (r *Report) Faulty() bool {
 func (r *Report) Print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range r.Findings {
+		f = f.named()
 		detail := strings.ReplaceAll(f.Detail, "\n", "; ")
 		if f.Fix != "" {
 			detail += " -> " + f.Fix
@@ -104,7 +111,7 @@ func (r *Report) PrintJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for _, f := range r.Findings {
-		if err := enc.Encode(f); err != nil {
+		if err := enc.Encode(f.named()); err != nil {
 			return err
 		}
 	}

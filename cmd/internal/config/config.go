@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"odradek/processor/cycle"
@@ -222,7 +223,41 @@ func (f Fault) String() string {
 	if f.Fix != "" {
 		s += "; " + f.Fix
 	}
-	return s
+	return WithVariables(s)
+}
+
+// keyRE matches what may be a setting's name in a settings file, and the value after it.
+var keyRE = regexp.MustCompile(`(^|[\s"'(,;])([a-z]+(?:_[a-z]+)*)(=[a-z_]+)?\b`)
+
+// variables are the variables of the general settings by their names in a settings file.
+var variables = sync.OnceValue(func() map[string]setting {
+	known := map[string]setting{}
+	for _, s := range collect(reflect.ValueOf(new(Config)).Elem(), Prefix, "") {
+		known[strings.ToLower(strings.TrimPrefix(s.name, Prefix))] = s
+	}
+	return known
+})
+
+// WithVariables returns a message with the settings' variables in place of their names in a settings file, by which packages outside
+// of cmd know them. A name of one word is one only before one of its values, as in missing=skip.
+func WithVariables(message string) string {
+	return keyRE.ReplaceAllStringFunc(message, func(match string) string {
+		m := keyRE.FindStringSubmatch(match)
+		s, known := variables()[m[2]]
+		value := strings.TrimPrefix(m[3], "=")
+		if !known || !strings.Contains(m[2], "_") && (value == "" || !slices.Contains(strings.Split(allowed(&s), "|"), value)) {
+			return match
+		}
+		return m[1] + s.name + m[3]
+	})
+}
+
+// allowed returns the words that a setting takes, with | between them.
+func allowed(s *setting) string {
+	if s.field.Kind() == reflect.Bool {
+		return "true|false"
+	}
+	return s.tag.Get("oneof")
 }
 
 // detectorSection begins the section of the settings of a detector.

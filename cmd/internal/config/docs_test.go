@@ -85,3 +85,24 @@ func TestNamedSettingsExist(t *testing.T) {
 		t.Errorf("%d files, %v", files, err)
 	}
 }
+
+// TestWithVariables: messages of libraries, which name settings as a settings file does, name variables for the user.
+func TestWithVariables(t *testing.T) {
+	for message, want := range map[string]string{
+		"set state_lost=reset, or worker state reset": "set ODRADEK_STATE_LOST=reset, or worker state reset",
+		"left out by missing=skip":                    "left out by ODRADEK_MISSING=skip",
+		"(kafka_tls_ca_file)":                         "(ODRADEK_KAFKA_TLS_CA_FILE)",
+		"field \"state\" of format=unknown, lateness": "field \"state\" of format=unknown, lateness",
+		"/run/kafka_brokers, no_such_setting=reset":   "/run/kafka_brokers, no_such_setting=reset",
+		"topic \"x\" (scores_topic)":                  "topic \"x\" (ODRADEK_SCORES_TOPIC)",
+		"create_topics is false; blocks=false":        "ODRADEK_CREATE_TOPICS is false; ODRADEK_BLOCKS=false",
+	} {
+		if got := WithVariables(message); got != want {
+			t.Errorf("%q: %q, want %q", message, got, want)
+		}
+	}
+	fault := Fault{Name: "ODRADEK_KAFKA_PASSWORD", Problem: "set", Fix: "set kafka_username"}
+	if got := fault.String(); got != "ODRADEK_KAFKA_PASSWORD: set; set ODRADEK_KAFKA_USERNAME" {
+		t.Error(got)
+	}
+}
