@@ -79,8 +79,9 @@ func (r *Reloader) Run(ctx context.Context, hangup <-chan os.Signal, ticks <-cha
 			r.changed()
 			r.Reload()
 		case <-ticks:
+			first := r.seen == [sha256.Size]byte{} // the file may have changed since the start has read it
 			if r.changed() {
-				r.Reload()
+				r.reload(!first)
 			}
 		}
 	}
@@ -108,7 +109,10 @@ func (r *Reloader) changed() bool {
 }
 
 // Reload reads the settings anew and takes them up, all or none.
-func (r *Reloader) Reload() {
+func (r *Reloader) Reload() { r.reload(true) }
+
+// reload is Reload. With unchanged, the log says so where nothing has changed.
+func (r *Reloader) reload(unchanged bool) {
 	c, faults, warnings := Parse(r.environ)
 	for _, f := range faults {
 		r.log.Error("settings were not taken up: a fault", "fault", f.String())
@@ -134,19 +138,21 @@ func (r *Reloader) Reload() {
 		r.log.Error("settings were not taken up, none of them: some need a restart", "settings", join(p.Restart), "a_restart_empties", empties)
 		r.metrics.SettingsRefused()
 	default:
-		r.take(c, p)
+		r.take(c, p, unchanged)
 	}
 }
 
 // take has the worker follow c.
-func (r *Reloader) take(c *Config, p *Plan) {
+func (r *Reloader) take(c *Config, p *Plan, unchanged bool) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Program.LogLevel)) // checked with the configuration
 	r.level.Set(level)
 	r.current.Store(c)
 	r.metrics.SettingsLoaded(Hash(c), time.Now())
 	if len(p.Live) == 0 {
-		r.log.Info("settings were read again: nothing has changed")
+		if unchanged {
+			r.log.Info("settings were read again: nothing has changed")
+		}
 		return
 	}
 	r.changeable.Store(&processor.Changeable{State: p.State, ByName: p.ByName, Scores: scoresMode(c)})

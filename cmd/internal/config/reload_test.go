@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -101,6 +103,24 @@ func TestLive(t *testing.T) {
 	d := &now.State.Detectors[0]
 	if d.Threshold.Value != 5 || d.Guard == nil || d.Events.CloseAfter != 3 || b.Settings().Detectors[0].Alarm.Threshold != "fixed:5" {
 		t.Errorf("detector level has %+v, %+v, %+v", d.Threshold, d.Guard, d.Events)
+	}
+}
+
+// TestFirstLook: the first look at the file, which the start has read, logs nothing.
+func TestFirstLook(t *testing.T) {
+	b := newBench(t, base)
+	b.seen = [sha256.Size]byte{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ticks, done := make(chan time.Time), make(chan struct{})
+	go func() {
+		defer close(done)
+		b.Run(ctx, nil, ticks)
+	}()
+	ticks <- time.Time{}
+	ticks <- time.Time{} // taken when the first look is over
+	cancel()
+	if <-done; b.log.Len() > 0 {
+		t.Errorf("the log has %s", b.log.String())
 	}
 }
 
