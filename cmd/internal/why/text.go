@@ -144,8 +144,8 @@ func (r *Report) facts() [][2]string {
 		if r.Threshold.known() {
 			line += fmt.Sprintf("; %s recomputed", exact(r.Threshold))
 		}
-		if a.Rank.known() {
-			line += fmt.Sprintf("; %s of the earlier scores were as high", share(a.Rank))
+		if a.Rank > 0 {
+			line += fmt.Sprintf("; about %s earlier scores is as high", oneIn(a.Rank))
 		}
 		lines = append(lines, [2]string{"threshold", line})
 		if r.Origin != "" {
@@ -167,6 +167,20 @@ func (r *Report) facts() [][2]string {
 		lines = append(lines, [2]string{name, plain(n)})
 	}
 	return lines
+}
+
+// oneIn says a rank: 0.001 is 1 in 1000.
+func oneIn(rank Number) string {
+	of := 1 / float64(rank)
+	for _, u := range []struct {
+		least float64
+		name  string
+	}{{1e9, "billion"}, {1e6, "million"}} {
+		if of >= u.least {
+			return fmt.Sprintf("1 in %.3g %s", of/u.least, u.name)
+		}
+	}
+	return fmt.Sprintf("1 in %.0f", of)
 }
 
 func share(n Number) string {
