@@ -20,10 +20,6 @@ const (
 	formCanonical form = iota
 	// formInline keeps what decoding needs and has all references inside.
 	formInline
-	// formPlain is for goavro as the fallback: no logical types, and every name
-	// replaced (t0, f0, s0, ...), so that goavro refuses none and decodes to raw
-	// values that are looked up by position.
-	formPlain
 )
 
 type schemaWriter struct {
@@ -94,9 +90,6 @@ func (w *schemaWriter) write(n *node) {
 
 func (w *schemaWriter) named(n *node) {
 	name := n.name
-	if w.form == formPlain {
-		name = plainName('t', len(w.seen))
-	}
 	w.seen[n] = name
 	w.out = append(w.out, `{"name":`...)
 	w.quote(name)
@@ -119,9 +112,6 @@ func (w *schemaWriter) named(n *node) {
 			if i > 0 {
 				w.out = append(w.out, ',')
 			}
-			if w.form == formPlain {
-				s = plainName('s', i)
-			}
 			w.quote(s)
 		}
 		w.out = append(w.out, ']')
@@ -139,12 +129,8 @@ func (w *schemaWriter) field(f *field, i int) {
 	if i > 0 {
 		w.out = append(w.out, ',')
 	}
-	name := f.name
-	if w.form == formPlain {
-		name = plainName('f', i)
-	}
 	w.out = append(w.out, `{"name":`...)
-	w.quote(name)
+	w.quote(f.name)
 	w.key("type")
 	w.write(f.typ)
 	if w.form == formInline && len(f.aliases) > 0 {
@@ -169,10 +155,6 @@ func (w *schemaWriter) logical(n *node) {
 	if n.logical == logicalDecimal {
 		w.out = fmt.Appendf(w.out, `,"precision":%d,"scale":%d`, n.precision, n.scale)
 	}
-}
-
-func plainName(letter byte, i int) string {
-	return string(strconv.AppendInt([]byte{letter}, int64(i), 10))
 }
 
 // emptyFingerprint is the CRC-64-AVRO of no bytes at all, and the polynomial

@@ -11,8 +11,7 @@
 //   - Schemas are read by parseSchema, not by goavro: goavro has no aliases, no
 //     local or nanosecond timestamps, and fingerprints that differ from the
 //     specification where a schema has logical types.
-//   - goavro decodes the schemas that cannot be compiled (walk.go), and the fuzz
-//     tests compare the program with it.
+//   - The fuzz tests compare the program with what goavro decodes.
 //   - Skipping checks what it skips (lengths, union and enum indexes, booleans,
 //     the range of an int), with one exception: blocks of an array or map whose
 //     size in bytes is given are jumped over.

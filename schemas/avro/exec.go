@@ -137,6 +137,15 @@ func (p *projection) exec(buf []byte, pos, pc int, out *schemas.Reading) (next, 
 			}
 			pc = int(m.end)
 			continue
+		case opRows:
+			var at int
+			var st status
+			r := &p.rows[in.ref]
+			if pos, at, st = p.eachRecord(buf, pos, pc, r, out); st != statusOK {
+				return pos, at, st
+			}
+			pc = int(r.end)
+			continue
 		default:
 			var st status
 			if pos, st = p.rare(buf, pos, in, out); st != statusOK {
@@ -292,4 +301,38 @@ func (p *projection) entries(buf []byte, pos, pc int, m *mapWalk, out *schemas.R
 			return pos, pc, statusBlock
 		}
 	}
+}
+
+// eachRecord goes through an array of records and runs the program of each item. An array of another length fails the paths.
+func (p *projection) eachRecord(buf []byte, pos, pc int, r *rowsWalk, out *schemas.Reading) (next, at int, st status) {
+	i := 0
+	for {
+		count, end, next, st := block(buf, pos, r.node.leastItem())
+		if pos = next; st != statusOK {
+			return pos, pc, st
+		}
+		if count == 0 {
+			break
+		}
+		for range count {
+			at := pc
+			if i < len(r.pcs) {
+				pos, at, st = p.exec(buf, pos, int(r.pcs[i]), out)
+			} else {
+				pos, st = skip(buf, pos, r.node.items, 0, false)
+			}
+			if i++; st != statusOK {
+				return pos, at, st
+			}
+		}
+		if end >= 0 && pos != end {
+			return pos, pc, statusBlock
+		}
+	}
+	if i != len(r.pcs) {
+		for _, sink := range r.sinks {
+			out.Fail(sink, schemas.FaultLength)
+		}
+	}
+	return pos, pc, statusOK
 }

@@ -17,8 +17,8 @@ import (
 func TestHostileBytes(t *testing.T) {
 	list := record(`{"name":"k","type":"string"},{"name":"a","type":{"type":"array","items":"double"}},{"name":"n","type":{"type":"array","items":"null"}},{"name":"m","type":{"type":"map","values":"string"}},{"name":"self","type":["null","R"]}`)
 	m := schemas.Mapping{Key: "k", Fields: []string{"a[3]"}}
-	walked := schemas.Mapping{Key: "k", Fields: []string{"a[3]", "self.a[3]", "l[2].x"}}
-	walkedSchema := record(`{"name":"k","type":"string"},{"name":"a","type":{"type":"array","items":"double"}},{"name":"self","type":["null","R"]},{"name":"l","type":{"type":"array","items":{"type":"record","name":"L","fields":[{"name":"x","type":"int"}]}}}`)
+	rows := schemas.Mapping{Key: "k", Fields: []string{"a[3]", "self.a[3]", "l[2].x"}}
+	rowsSchema := record(`{"name":"k","type":"string"},{"name":"a","type":{"type":"array","items":"double"}},{"name":"self","type":["null","R"]},{"name":"l","type":{"type":"array","items":{"type":"record","name":"L","fields":[{"name":"x","type":"int"}]}}}`)
 	huge := AppendLong(nil, math.MaxInt64)
 	minus := AppendLong(nil, math.MinInt64)
 	k := []byte{2, 'k'}
@@ -54,9 +54,9 @@ func TestHostileBytes(t *testing.T) {
 		{"20 levels, wrong length", deep(20), schemas.ClassMalformed, list, m},
 		{"10,000 levels", deep(10_000), schemas.ClassTooLarge, list, m},
 		{"one byte more", cat(k, make([]byte, 5)), schemas.ClassTrailingBytes, list, m},
-		{"walker: array of 2^63-1", cat(k, huge), schemas.ClassTruncated, walkedSchema, walked},
-		{"walker: 2^31 items in a block of no bytes", cat(k, AppendLong(nil, -1<<31), []byte{0}), schemas.ClassTruncated, walkedSchema, walked},
-		{"walker: 10,000 levels", bytes.Repeat([]byte{2, 'k', 0, 2}, 10_000), schemas.ClassTooLarge, walkedSchema, walked},
+		{"rows: array of 2^63-1", cat(k, huge), schemas.ClassTruncated, rowsSchema, rows},
+		{"rows: 2^31 items in a block of no bytes", cat(k, AppendLong(nil, -1<<31), []byte{0}), schemas.ClassTruncated, rowsSchema, rows},
+		{"rows: 10,000 levels", bytes.Repeat([]byte{2, 'k', 0, 2}, 10_000), schemas.ClassTooLarge, rowsSchema, rows},
 	}
 	for _, c := range cases {
 		d := testDecoder(t, c.schema, c.m)

@@ -23,10 +23,10 @@ type projection struct {
 	clocks   []schemas.Clock
 	jumps    []int32 // of opUnion: one program counter for each branch
 	maps     []mapWalk
+	rows     []rowsWalk
 	names    []string // inst.name: path of the field that an instruction is about
 
 	items *node                // of the array of readings, in a layout with one
-	walk  *walker              // set: goavro decodes, and code is not used
 	err   *schemas.DecodeError // set: no record of this schema can be read
 }
 
@@ -35,7 +35,7 @@ type inst struct {
 	at   uint8 // which branch of a union of two is null
 	slot int32 // index in Values, part of the key, or place of a saved position
 	n    int32 // bytes, fields, values, branches, or the target of a jump
-	ref  int32 // index in nodes, clocks, jumps or maps
+	ref  int32 // index in nodes, clocks, jumps, maps or rows
 	sink int32 // index in layout.sinks
 	name int32
 }
@@ -46,6 +46,14 @@ type mapWalk struct {
 	keys []string
 	pcs  []int32 // program for the value of each key, up to its opReturn
 	end  int32   // the first instruction after the map
+}
+
+// rowsWalk is the part of paths that goes through an array of records.
+type rowsWalk struct {
+	node  *node   // the array
+	sinks []int32 // of the paths
+	pcs   []int32 // program for each item, up to its opReturn
+	end   int32   // the first instruction after the array
 }
 
 type op uint8
@@ -80,6 +88,7 @@ const (
 	// Structure.
 	opUnion
 	opMap
+	opRows
 	opItems  // the array of readings
 	opForget // key or time that a map may not have
 	opFail   // n is the fault
@@ -87,11 +96,11 @@ const (
 	opRestore
 )
 
-// Limits of a program. A schema beyond them is left to goavro.
+// maxCode limits a program. A schema beyond it is refused.
 const maxCode = 1 << 14
 
 var (
-	errNotTaken = errors.New("a path that goes through another array of records, or too large a schema")
+	errTooLarge = errors.New("too large a schema, or too many paths through one value of it")
 	errArrays   = errors.New("a union of records whose arrays of readings have different items")
 )
 
@@ -135,20 +144,14 @@ func compileNode(l *schemas.Layout, schemaID int32, root *node) *projection {
 	c := compiler{projection: p}
 	var wants []want
 	for i := range l.Sinks {
-		wants = append(wants, want{sink: int32(i), segs: l.Sinks[i].Segs})
+		wants = append(wants, want{sink: int32(i), segs: l.Sinks[i].Segs, item: -1})
 	}
 	err := c.value(root, wants, "", 0)
 	if err == nil {
 		c.emit(inst{op: opEnd})
 		return p
 	}
-	if l.Item != nil || err == errArrays { //nolint:errorlint // never wrapped
-		p.refuse(schemas.ClassTooLarge, "", fmt.Errorf("beside an array of readings: %w", err))
-		return p
-	}
-	if p.walk, err = newWalker(l, root); err != nil {
-		p.refuse(schemas.ClassTooLarge, "", err)
-	}
+	p.refuse(schemas.ClassTooLarge, "", err)
 	return p
 }
 
@@ -161,6 +164,22 @@ type want struct {
 	sink  int32
 	segs  []schemas.Segment
 	count int // > 0: the node has to be an array of that length
+	item  int // of the array of records that the path goes through; -1: it goes through none yet
+}
+
+// place returns where the values of a want are.
+func (c *compiler) place(w want) (slot, n int32) {
+	s := &c.layout.Sinks[w.sink]
+	if w.item < 0 {
+		return int32(s.Slot), int32(s.N)
+	}
+	return int32(s.Slot + w.item), 1
+}
+
+// missing emits the code for values that are not there.
+func (c *compiler) missing(w want) {
+	slot, n := c.place(w)
+	c.emit(inst{op: opMissing, slot: slot, n: n})
 }
 
 type compiler struct {
@@ -190,82 +209,104 @@ func (c *compiler) name(path string) int32 {
 // value emits the code for one value of type n, called path in messages.
 func (c *compiler) value(n *node, wants []want, path string, depth int) error {
 	if len(c.code) > maxCode || depth > maxDepth {
-		return errNotTaken
+		return errTooLarge
 	}
 	if len(wants) == 0 {
 		c.skip(n, path, depth)
 		return nil
 	}
-	var deep []want
-	var ends []want
-	for _, w := range wants {
-		if len(w.segs) == 0 {
-			ends = append(ends, w)
-		} else {
-			deep = append(deep, w)
-		}
-	}
-	// One value read in several roles is read several times.
-	if again := len(ends) + min(1, len(deep)) - 1; again > 0 {
+	// One value that is read in several ways is read several times.
+	passes := passesOf(n, wants)
+	slot := int32(c.saves)
+	if len(passes) > 1 {
 		if c.saves == schemas.MaxSaves {
-			return errNotTaken
+			return errTooLarge
 		}
-		slot := int32(c.saves)
 		c.saves++
+		defer func() { c.saves-- }()
 		c.emit(inst{op: opSave, slot: slot})
-		for i, w := range ends {
-			if err := c.leaf(n, w, path); err != nil {
-				return err
-			}
-			if i < again {
-				c.emit(inst{op: opRestore, slot: slot})
-			}
+	}
+	for i, pass := range passes {
+		if i > 0 {
+			c.emit(inst{op: opRestore, slot: slot})
 		}
-		c.saves--
-	} else if len(ends) == 1 {
-		if err := c.leaf(n, ends[0], path); err != nil {
+		if err := c.pass(n, pass, path, depth); err != nil {
 			return err
 		}
 	}
-	if len(deep) == 0 {
-		return nil
+	return nil
+}
+
+// passesOf groups what is wanted of a value by how it is read: each path that ends here, and those that lead on by the length
+// of the array that they want.
+func passesOf(n *node, wants []want) (passes [][]want) {
+	for _, w := range wants {
+		at := len(passes)
+		if len(w.segs) > 0 {
+			for i, p := range passes {
+				if len(p[0].segs) > 0 && (p[0].count == w.count || n.kind == kindUnion || n.kind == kindNull) {
+					at = i
+				}
+			}
+		}
+		if at == len(passes) {
+			passes = append(passes, nil)
+		}
+		passes[at] = append(passes[at], w)
 	}
-	switch n.kind {
-	case kindUnion:
-		return c.union(n, deep, path, depth)
-	case kindNull:
-		for _, w := range deep {
+	return passes
+}
+
+// pass emits the code for one reading of a value.
+func (c *compiler) pass(n *node, wants []want, path string, depth int) error {
+	count := wants[0].count
+	switch {
+	case len(wants[0].segs) == 0:
+		return c.leaf(n, wants[0], path)
+	case n.kind == kindUnion:
+		return c.union(n, wants, path, depth)
+	case n.kind == kindNull:
+		for _, w := range wants {
 			c.absent(w, path)
 		}
 		return nil
-	case kindRecord:
-		if deep[0].count == 0 && sameCount(deep) {
-			return c.record(n, deep, path, depth)
-		}
-	case kindMap:
-		if deep[0].count == 0 && sameCount(deep) {
-			return c.entries(n, deep, path, depth)
-		}
-	case kindArray:
-		return errNotTaken
+	case n.kind == kindRecord && count == 0:
+		return c.record(n, wants, path, depth)
+	case n.kind == kindMap && count == 0:
+		return c.entries(n, wants, path, depth)
+	case n.kind == kindArray && count > 0:
+		return c.records(n, wants, path, depth)
 	}
-	if !sameCount(deep) {
-		return errNotTaken
-	}
-	for _, w := range deep {
+	for _, w := range wants {
 		c.wrongType(w, path)
 	}
 	c.skip(n, path, depth)
 	return nil
 }
 
-func sameCount(wants []want) bool {
+// records emits the code for an array of records, one program for each of its items.
+func (c *compiler) records(n *node, wants []want, path string, depth int) error {
+	ref := len(c.rows)
+	c.rows = append(c.rows, rowsWalk{})
+	r := rowsWalk{node: n}
 	for _, w := range wants {
-		if w.count != wants[0].count {
-			return false
-		}
+		r.sinks = append(r.sinks, w.sink)
 	}
-	return true
+	c.emit(inst{op: opRows, ref: int32(ref), name: c.name(path)})
+	for i := range wants[0].count {
+		r.pcs = append(r.pcs, int32(len(c.code)))
+		inner := make([]want, len(wants))
+		for j, w := range wants {
+			inner[j] = want{sink: w.sink, segs: w.segs, item: i}
+		}
+		if err := c.value(n.items, inner, path, depth+1); err != nil {
+			return err
+		}
+		c.emit(inst{op: opReturn})
+	}
+	r.end = int32(len(c.code))
+	c.rows[ref] = r
+	return nil
 }
 
 func (c *compiler) record(n *node, wants []want, path string, depth int) error {
@@ -276,7 +317,7 @@ func (c *compiler) record(n *node, wants []want, path string, depth int) error {
 			c.emit(inst{op: opFail, n: int32(schemas.FaultBranch), sink: w.sink, name: c.name(path)})
 			continue
 		}
-		inner[i] = append(inner[i], want{sink: w.sink, segs: w.segs[1:], count: w.segs[0].Count})
+		inner[i] = append(inner[i], want{sink: w.sink, segs: w.segs[1:], count: w.segs[0].Count, item: w.item})
 	}
 	for i := range n.fields {
 		if err := c.value(n.fields[i].typ, inner[i], under(path, n.fields[i].name), depth+1); err != nil {
@@ -320,7 +361,7 @@ func (c *compiler) entries(n *node, wants []want, path string, depth int) error 
 	for _, w := range wants {
 		switch s := &c.layout.Sinks[w.sink]; s.Role {
 		case schemas.RoleValue:
-			c.emit(inst{op: opMissing, slot: int32(s.Slot), n: int32(s.N)})
+			c.missing(w)
 		case schemas.RoleReadings: // without its entry there are none
 		default:
 			c.emit(inst{op: opForget, sink: w.sink})
@@ -333,10 +374,10 @@ func (c *compiler) entries(n *node, wants []want, path string, depth int) error 
 			m.keys = append(m.keys, w.segs[0].Name)
 			inner = append(inner, nil)
 		}
-		inner[i] = append(inner[i], want{sink: w.sink, segs: w.segs[1:], count: w.segs[0].Count})
+		inner[i] = append(inner[i], want{sink: w.sink, segs: w.segs[1:], count: w.segs[0].Count, item: w.item})
 	}
 	if len(m.keys) > 64 {
-		return errNotTaken
+		return errTooLarge
 	}
 	ref := len(c.projection.maps)
 	c.projection.maps = append(c.projection.maps, mapWalk{})
@@ -358,7 +399,7 @@ func (c *compiler) absent(w want, path string) {
 	s := &c.layout.Sinks[w.sink]
 	switch s.Role {
 	case schemas.RoleValue:
-		c.emit(inst{op: opMissing, slot: int32(s.Slot), n: int32(s.N)})
+		c.missing(w)
 	case schemas.RoleKey:
 		c.emit(inst{op: opFail, n: int32(schemas.FaultKeyNull), sink: w.sink, name: c.name(path)})
 	case schemas.RoleTime:
@@ -404,7 +445,8 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 			c.items = a.items
 		}
 	case schemas.RoleValue:
-		in.op, in.n = opNumber, int32(s.N)
+		in.op = opNumber
+		in.slot, in.n = c.place(w)
 		if w.count > 0 {
 			in.op = opNumbers
 			break

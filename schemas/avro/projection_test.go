@@ -1,7 +1,6 @@
 package avro
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -13,11 +12,10 @@ import (
 
 	"odradek/detectors/seedtest"
 	"odradek/schemas"
-	"odradek/schemas/schematest"
 )
 
 // differ runs one random schema, mapping and record through goavro with the
-// oracle, the projection, and the walker, and compares them; then, if edit is
+// oracle and through the projection, and compares them; then, if edit is
 // not empty, once more on bytes that it has damaged. It counts how each ended.
 func differ(t *testing.T, seed uint64, edit []byte, outcomes map[string]int) {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
@@ -45,20 +43,13 @@ func differ(t *testing.T, seed uint64, edit []byte, outcomes map[string]int) {
 		outcomes["schema "+p.err.Class]++
 		return // the mapping has a path that does not suit
 	}
-	w, werr := newWalker(l, root)
 	key := []byte(g.pick("", "a/b", `c\d`, "press-7"))
 	stamp := []int64{-1, 0, 1767225600123, 1767225600123}[g.IntN(4)]
 	o := &oracle{m: m, typ: typ}
 
 	check := func(body []byte, damaged bool) {
-		var got, walked schemas.Reading
+		var got schemas.Reading
 		gotErr := p.Decode(key, body, stamp, &got)
-		if werr == nil {
-			q := &projection{layout: l, schemaID: 5, walk: w}
-			same(t, "walker", q.Decode(key, body, stamp, &walked), &walked, gotErr, &got, damaged, func() string {
-				return fmt.Sprintf("%s\nbody %x", context(), body)
-			})
-		}
 		end, st := skip(body, 0, root, 0, true)
 		if st != statusOK || end != len(body) {
 			if !damaged {
@@ -85,8 +76,8 @@ func differ(t *testing.T, seed uint64, edit []byte, outcomes map[string]int) {
 				got.Time, got.Values, want)
 		}
 		outcomes[want.class]++
-		if p.walk != nil {
-			outcomes["walk"]++
+		if len(p.rows) > 0 {
+			outcomes["rows"]++
 		}
 		if want.class != "" {
 			var e *schemas.DecodeError
@@ -103,29 +94,6 @@ func differ(t *testing.T, seed uint64, edit []byte, outcomes map[string]int) {
 	check(body, false)
 	if len(edit) > 0 {
 		check(damage(body, edit), true)
-	}
-}
-
-func same(t *testing.T, who string, err1 error, r1 *schemas.Reading, err2 error, r2 *schemas.Reading, damaged bool, context func() string) {
-	t.Helper()
-	if (err1 == nil) != (err2 == nil) {
-		if damaged {
-			return // the walker looks into blocks of known size, and at all keys of maps
-		}
-		t.Fatalf("%s: %v, projection: %v\n%s", who, err1, err2, context())
-	}
-	if err1 != nil {
-		var a, b *schemas.DecodeError
-		if !errors.As(err1, &a) || !errors.As(err2, &b) {
-			t.Fatalf("%s: %v, projection: %v\n%s", who, err1, err2, context())
-		}
-		if !damaged && (a.Class != b.Class || a.Field != b.Field) {
-			t.Fatalf("%s: %v, projection: %v\n%s", who, err1, err2, context())
-		}
-		return
-	}
-	if !bytes.Equal(r1.Key, r2.Key) || r1.Time != r2.Time || !equal(r1.Values, r2.Values) {
-		t.Fatalf("%s: %q %d %v, projection: %q %d %v\n%s", who, r1.Key, r1.Time, r1.Values, r2.Key, r2.Time, r2.Values, context())
 	}
 }
 
@@ -179,7 +147,7 @@ func TestProjectionEqualsGoavro(t *testing.T) {
 		differ(t, r.Uint64(), edit, outcomes)
 	}
 	t.Log(outcomes)
-	for _, o := range []string{"", "walk", schemas.ClassMissingKey, schemas.ClassBadTime, schemas.ClassBadType, schemas.ClassInfinite,
+	for _, o := range []string{"", "rows", schemas.ClassMissingKey, schemas.ClassBadTime, schemas.ClassBadType, schemas.ClassInfinite,
 		schemas.ClassMissingField, schemas.ClassMalformed, "schema " + schemas.ClassBadType} {
 		if outcomes[o] < rounds/1000 {
 			t.Errorf("only %d of %d rounds ended in %q: the generator tests too little", outcomes[o], rounds, o)
@@ -192,27 +160,6 @@ func FuzzProjection(f *testing.F) {
 		f.Add(seed, []byte{byte(seed), 100, byte(seed * 7)})
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, edit []byte) { differ(t, seed, edit, map[string]int{}) })
-}
-
-// BenchmarkWalker: what the schemas cost that the projection does not take.
-func BenchmarkWalker(b *testing.B) {
-	l, _ := schematest.SensorMapping.Layout()
-	root, err := parseSchema(schematest.SensorSchema)
-	if err != nil {
-		b.Fatal(err)
-	}
-	w, err := newWalker(l, root)
-	if err != nil {
-		b.Fatal(err)
-	}
-	records := schematest.SensorRecords(b)
-	p := &projection{layout: l, schemaID: 7, walk: w}
-	var r schemas.Reading
-	for i := 0; b.Loop(); i++ {
-		if err := p.Decode(nil, records[i&255][5:], 0, &r); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func init() {

@@ -12,7 +12,7 @@ func (p *projection) Decode(key, body []byte, timestampMs int64, out *schemas.Re
 		return p.err
 	}
 	p.layout.Begin(out, p.schemaID)
-	pos, at, st := p.run(body, out)
+	pos, at, st := p.exec(body, 0, 0, out)
 	if st != statusOK || pos != len(body) {
 		return p.broken(at, pos, len(body), st)
 	}
@@ -26,20 +26,11 @@ func (p *projection) first(key, body []byte, timestampMs int64, out *schemas.Rea
 		return 0, p.err
 	}
 	p.layout.Begin(out, p.schemaID)
-	pos, at, st := p.run(body, out)
+	pos, at, st := p.exec(body, 0, 0, out)
 	if st != statusOK {
 		return 0, p.broken(at, pos, len(body), st)
 	}
 	return pos, p.layout.Finish(key, timestampMs, out)
-}
-
-// run executes the program over a record. at is the instruction that found a fault, -1 for none.
-func (p *projection) run(body []byte, out *schemas.Reading) (pos, at int, st status) {
-	if p.walk != nil {
-		pos, st = p.walk.read(body, out)
-		return pos, -1, st
-	}
-	return p.exec(body, 0, 0, out)
 }
 
 // broken returns the error for bytes that do not fit the schema.

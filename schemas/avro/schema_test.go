@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkedin/goavro/v2"
-
 	"odradek/schemas"
 	"odradek/schemas/schematest"
 )
@@ -117,9 +115,6 @@ func FuzzSchema(f *testing.F) {
 		if err != nil || again.text(formInline) != inline || again.text(formCanonical) != canonical {
 			t.Fatalf("%v\n%s\n%s", err, text, inline)
 		}
-		if _, err := parseSchema(n.text(formPlain)); err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
 		paths, err := valuePaths(text)
 		if err != nil {
 			t.Fatal(err)
@@ -137,15 +132,4 @@ func FuzzSchema(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestPlainFormForGoavro(t *testing.T) {
-	// Names that goavro refuses, and a default that it does not take.
-	root, err := parseSchema(`{"type":"record","name":"my-record","fields":[{"name":"größe","type":"double","default":"no"},{"name":"e","type":{"type":"enum","name":"E","symbols":["a-b"]}},{"name":"l","type":["null","my-record"]}]}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := goavro.NewCodec(root.text(formPlain)); err != nil {
-		t.Error(err)
-	}
 }
