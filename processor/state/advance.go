@@ -37,7 +37,7 @@ type Advances struct {
 // State.Fits does the rest, as for a sample. Everything folded has to be Committed, and a Snapshot has to follow. Nothing
 // is decided before the first sample, in a backfill, or for a time that is not later; then Decide returns false.
 func (a *Advances) Decide(to int64) bool {
-	if a.at.maxTime == NoTime || to <= a.at.maxTime || a.at.backfilling() {
+	if a.at.maxTime == NoTime || to <= a.at.maxTime || !a.at.publishes() {
 		return false
 	}
 	record := a.cfg.Record(a.at.next)
@@ -89,7 +89,7 @@ func (g *gate) advance(to int64) {
 // endAdvance ends an advance of which everything is released.
 func (g *gate) endAdvance() {
 	g.advancing = false
-	if !g.journal.Replaying {
+	if g.at.publishes() {
 		g.silences.open(g.at.turn())
 	}
 	g.sweeps.plan()

@@ -38,9 +38,7 @@ func (l alerts) save(k *Key, i int, a *series.Alert) {
 		return
 	}
 	a.Unit = l.journal.Number
-	if !l.journal.Replaying {
-		l.journal.Open.PushValues(opAlert, k, i, 0, a.Events.Clone())
-	}
+	l.journal.Open.PushValues(opAlert, k, i, 0, a.Events.Clone())
 }
 
 // trace returns a detector's trace, which is saved before its first change in the open unit.
@@ -51,10 +49,9 @@ func (l alerts) trace(k *Key, d *series.SetDetector) *series.Trace {
 	}
 	if t.Unit != l.journal.Number {
 		t.Unit = l.journal.Number
-		if u := l.journal.Open; !l.journal.Replaying {
-			u.Words = append(u.Words, t.State...)
-			u.Push(opTrace, k, d.Trace, len(t.State))
-		}
+		u := l.journal.Open
+		u.Words = append(u.Words, t.State...)
+		u.Push(opTrace, k, d.Trace, len(t.State))
 	}
 	return t
 }
@@ -66,13 +63,11 @@ func (l alerts) follow(k *Key, d *series.SetDetector, a *series.Alert) {
 		return
 	}
 	same := old.SameSize(d.Rule)
-	if !l.journal.Replaying {
-		was := &formerRule{old, a.History}
-		if same {
-			was.history = slices.Clone(a.History[:threshold.Head])
-		}
-		l.journal.Open.PushValues(opRule, k, d.Alert, 0, was)
+	was := &formerRule{old, a.History}
+	if same {
+		was.history = slices.Clone(a.History[:threshold.Head])
 	}
+	l.journal.Open.PushValues(opRule, k, d.Alert, 0, was)
 	if same {
 		d.Rule.Adopt(a.History)
 		return

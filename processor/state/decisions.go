@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"odradek/processor/state/changelog"
 	"odradek/processor/state/checkpoint"
@@ -84,9 +85,7 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 		panic(fmt.Sprintf("state: kind %d is not the caller's to decide", k))
 	}
 	offset = s.at.first(offset)
-	if s.journal.Replaying || s.journal.Started() && offset < s.at.next {
-		panic(fmt.Sprintf("state: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.at.turn()))
-	}
+	s.at.mustDecide("decision of kind "+strconv.Itoa(int(k)), offset)
 	if !s.journal.Started() {
 		s.begin(offset)
 	}

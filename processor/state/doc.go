@@ -143,7 +143,7 @@
 //     entered a history depends on the thresholds, so those in force are decisions
 //     (package rules), and a key's history follows a change with its next score.
 //   - Samples before the offset at which a partition begins to publish are folded like any others, but
-//     their results are not published (backfill.go).
+//     their results are not published (withheld.go).
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
 //     its scores; then they queue behind it, so that the order of rows does not
 //     depend on the batches.

@@ -17,7 +17,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		panic(fmt.Sprintf("state: offset %d is folded after %d", sm.Offset, s.next-1))
 	}
 	s.newest = sm.Offset
-	if s.slow || s.backfilling() && sm.Offset >= s.backfill {
+	if s.slow || !s.publishes() && sm.Offset >= s.backfill {
 		return s.foldSlow(sm, b)
 	}
 	s.next = sm.Offset + 1
@@ -66,18 +66,18 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		begin(s, Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
 	}
 	s.gate.release(b, false) // nothing is left to do where Fits was asked
-	if s.journal.Replaying {
+	if s.replaying {
 		s.Advances.replay(sm.Offset-1, b) // a mark before the sample includes them
 		s.Restore.step(sm)
 	}
 	s.Advances.replay(sm.Offset, b)
 	s.newest = sm.Offset
-	if s.readings.missing && !s.journal.Replaying {
+	if s.readings.missing && !s.replaying {
 		s.readings.decide()
 		s.gate.release(b, false)
 	}
 	sm = s.readings.without(sm, s.readings.lost)
-	if s.Rules.Missing && !s.journal.Replaying {
+	if s.Rules.Missing && !s.replaying {
 		s.Rules.Decide(sm.Offset)
 	}
 	s.sweeps.pass(sm.Offset + 1)

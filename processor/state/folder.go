@@ -50,7 +50,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 				continue
 			}
 		}
-		if w.Rows == sw.Need && !f.journal.Replaying {
+		if w.Rows == sw.Need {
 			saveRow(f.journal.Open, k, i, sw, w)
 		}
 		f.keys.Bytes += w.Reserve(sw)
@@ -91,11 +91,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
 	w := &k.Windows[0]
 	if w.Rows == sw.Need {
-		if !f.journal.Replaying {
-			u := f.journal.Open
-			u.Words = w.AppendOldestValue(u.Words)
-			u.Push(opRow, k, 0, 2)
-		}
+		saveValue(f.journal.Open, k, w)
 	} else {
 		f.keys.Bytes += w.Reserve(sw)
 	}
@@ -122,19 +118,15 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 	return Scored
 }
 
-// packs reports whether a task of a detector that has become due is packed: in a replay, and in turns of
-// a backfill, only if something remembers it.
-func (f *folder) packs(d *series.SetDetector) bool {
-	return d.Replays || !f.journal.Replaying && f.at.next > f.at.backfill
-}
+// packs reports whether a task of a detector that has become due is packed: where its results are withheld, only if something
+// remembers it.
+func (f *folder) packs(d *series.SetDetector) bool { return d.Replays || f.at.publishes() }
 
 // setCarry sets a key's carry to its last task's.
 func (f *folder) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
 	if m.Unit != uint32(f.journal.Number) {
 		m.Unit = uint32(f.journal.Number)
-		if !f.journal.Replaying {
-			saveCarry(f.journal.Open, k, d.Place, m.Carry)
-		}
+		saveCarry(f.journal.Open, k, d.Place, m.Carry)
 	}
 	if len(next) > cap(m.Carry) {
 		f.keys.Bytes += 4 * int64(len(next)-cap(m.Carry))

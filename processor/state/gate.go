@@ -68,7 +68,7 @@ func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
 	} else {
 		g.line = append(g.line, turn{attached{Sample: *sm}, g.admit(sm)})
 	}
-	if len(g.orphans.orphaned) > 0 && !g.journal.Replaying && !suspect {
+	if len(g.orphans.orphaned) > 0 && g.at.publishes() && !suspect {
 		g.orphans.closeAll(sm)
 	}
 	g.outcome = Held
@@ -118,7 +118,7 @@ func (g *gate) admit(sm *Sample) Outcome {
 	if g.readings.foreign || g.readings.unread != nil && g.readings.unread(sm.Key) {
 		return Filtered
 	}
-	if at := g.at.turn(); g.journal.Replaying || at < g.at.ahead {
+	if at := g.at.turn(); at < g.at.ahead {
 		if k != nil && (at < k.AsOf || k.Dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
@@ -208,7 +208,7 @@ func (g *gate) step() {
 		g.line, g.next = g.line[:0], 0
 	}
 	accept := t.out == Held || t.out == Scored
-	if !accept && !g.journal.Replaying {
+	if !accept {
 		g.tally.Counts[g.at.counted(t.out, t.Offset)]++
 	}
 	if t.out == Late && t.Offset < g.at.turn() {
@@ -232,7 +232,7 @@ func (g *gate) acceptSample(t *turn, b *detectors.Batch) {
 		g.folder.edits.touch(k)
 	}
 	k.LastOffset = g.at.turn()
-	if g.silences.n > 0 && !g.journal.Replaying {
+	if g.silences.n > 0 && g.at.publishes() {
 		g.silences.heard(k, sm)
 	}
 	if t.out == Held {
@@ -246,9 +246,7 @@ func (g *gate) acceptSample(t *turn, b *detectors.Batch) {
 	if sm.Offset == g.at.turn() {
 		g.outcome = out
 	}
-	if !g.journal.Replaying {
-		g.tally.Counts[g.at.counted(out, sm.Offset)]++
-	}
+	g.tally.Counts[g.at.counted(out, sm.Offset)]++
 }
 
 // releaseFirst folds a key's earliest held sample. due says that g.held.Due has returned the key last.
@@ -258,9 +256,7 @@ func (g *gate) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 	}
 	time, offset, values := g.held.take(k, due)
 	out := g.folder.fold(k, time, offset, values, b)
-	if !g.journal.Replaying {
-		g.tally.Counts[g.at.counted(out, offset)]++
-	}
+	g.tally.Counts[g.at.counted(out, offset)]++
 }
 
 // releaseOverdue releases the samples whose offset is overdue. It returns false if b has
@@ -282,9 +278,7 @@ func (g *gate) releaseOverdue(b *detectors.Batch, limited bool) bool {
 				return false
 			}
 			g.releaseFirst(k, b, false)
-			if !g.journal.Replaying {
-				g.tally.Early++
-			}
+			g.tally.Early++
 		}
 		g.held.PopOverdue()
 	}

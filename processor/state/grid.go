@@ -184,7 +184,7 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 		open = false
 	}
 	if !open {
-		if w.Rows > 0 && !f.journal.Replaying {
+		if w.Rows > 0 {
 			from := len(f.journal.Open.Words)
 			f.journal.Open.Words = w.Tables().Append(f.journal.Open.Words, g, at)
 			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
@@ -193,10 +193,8 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 		f.grids.opened(k, g.End(at))
 	}
 	row := g.Row(at, cell)
-	if !f.journal.Replaying {
-		f.journal.Open.Words = w.Tables().AppendCell(f.journal.Open.Words, row)
-		f.journal.Open.Push(opCell, k, i, 3)
-	}
+	f.journal.Open.Words = w.Tables().AppendCell(f.journal.Open.Words, row)
+	f.journal.Open.Push(opCell, k, i, 3)
 	w.Tables().Add(row, count, baseline)
 	for j := range sw.Detectors {
 		d := &sw.Detectors[j] // also one that skips the sample: it may score the stride

@@ -29,18 +29,14 @@ func (h *held) hold(k *Key, sm *Sample) {
 	h.keys.Bytes -= k.Held.Bytes()
 	h.Add(k.Held, sm.Time, sm.Offset, sm.Values)
 	h.keys.Bytes += k.Held.Bytes()
-	if !h.journal.Replaying {
-		saveHeldIn(h.journal.Open, k, sm.Time, sm.Offset)
-	}
+	saveHeldIn(h.journal.Open, k, sm.Time, sm.Offset)
 }
 
 // take removes a key's earliest held sample and returns it. due says that Due has returned the
 // key last. The values are valid until the next call.
 func (h *held) take(k *Key, due bool) (time, offset int64, values []float64) {
 	w := k.Held.At(0)
-	if !h.journal.Replaying {
-		saveHeldOut(h.journal.Open, k, w)
-	}
+	saveHeldOut(h.journal.Open, k, w)
 	time, offset = int64(w[0]), int64(w[1])
 	for j := range h.values {
 		h.values[j] = math.Float64frombits(w[2+j])

@@ -44,9 +44,7 @@ type edits struct {
 // touch records a key's first change in the open unit.
 func (e edits) touch(k *Key) {
 	k.Unit = uint32(e.journal.Number)
-	if !e.journal.Replaying {
-		saveHead(e.journal.Open, k)
-	}
+	saveHead(e.journal.Open, k)
 	e.markDirty(k)
 }
 
@@ -62,8 +60,20 @@ func saveHead(u *unit, k *Key) {
 
 // saveRow pushes the oldest row of a full window, which is overwritten next.
 func saveRow(u *unit, k *Key, i int, sw *series.SetWindow, w *series.Window) {
+	if u.void {
+		return
+	}
 	u.Words = w.AppendOldest(u.Words, len(sw.Columns))
 	u.Push(opRow, k, i, 1+len(sw.Columns))
+}
+
+// saveValue is saveRow for the only window of a key, with one column.
+func saveValue(u *unit, k *Key, w *series.Window) {
+	if u.void {
+		return
+	}
+	u.Words = w.AppendOldestValue(u.Words)
+	u.Push(opRow, k, 0, 2)
 }
 
 func saveCarry(u *unit, k *Key, place int, carry detectors.Words) {

@@ -42,7 +42,7 @@ var nan = float32(math.NaN())
 
 // warm makes the row of a sample for which the detector has too little history, remaining samples before the first score.
 func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
-	if j.out.withholds(offset) && len(d.Feeds) == 0 {
+	if j.out.at.withholds(offset) && len(d.Feeds) == 0 {
 		return
 	}
 	if !j.out.tasks.Empty() {
@@ -55,7 +55,7 @@ func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64, remainin
 func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
 	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Remaining: remaining, Score: nan, Judged: nan, Threshold: nan,
 		Offset: offset, Time: time, About: time, Until: time, Behind: j.out.behind(offset)}
-	if !j.out.withholds(offset) {
+	if !j.out.at.withholds(offset) {
 		j.out.Rows = append(j.out.Rows, r)
 	}
 	j.feed(k, d, &r, nil)
@@ -87,9 +87,9 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.About, r.Until = int64(about[i]), int64(until[i])
 			r.Behind = j.out.behind(r.Offset)
 		}
-		if j.out.at.backfill > 0 {
+		if j.out.at.withholdsSome() {
 			made := rows[len(j.out.Rows):]
-			kept := slices.DeleteFunc(made, func(r Row) bool { return j.out.withholds(r.Offset) })
+			kept := slices.DeleteFunc(made, func(r Row) bool { return j.out.at.withholds(r.Offset) })
 			rows = rows[:len(rows)-len(made)+len(kept)]
 		}
 		j.out.Rows = rows
@@ -108,7 +108,7 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.Judged = r.Score
 			finds = finds[1:]
 		}
-		if r.inGrid(d); !j.out.withholds(r.Offset) {
+		if r.inGrid(d); !j.out.at.withholds(r.Offset) {
 			r.Behind = j.out.behind(r.Offset)
 			j.out.Rows = append(j.out.Rows, r)
 		}
@@ -147,8 +147,8 @@ func highest(f []detectors.Finding) []detectors.Finding {
 	return slices.CompactFunc(f, func(a, b detectors.Finding) bool { return a.Fresh == b.Fresh })
 }
 
-// judgeRows makes the rows of a task of a detector whose scores are judged or traced. In a
-// replay it judges and traces them and makes no rows.
+// judgeRows makes the rows of a task of a detector whose scores are judged or traced. It judges and traces those, too, whose
+// rows are withheld.
 func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
 	times, words := j.out.tasks.Times(&p.scoringTask)
@@ -225,10 +225,9 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		r.Judged = d.Smooth.Add(state, r.Score)
 	}
 	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
-		if !j.out.journal.Replaying {
-			j.out.journal.Open.Floats = a.Rule.Save(j.out.journal.Open.Floats, a.History)
-			j.out.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
-		}
+		u := j.out.journal.Open
+		u.Floats = a.Rule.Save(u.Floats, a.History)
+		u.Push(opJudged, k, d.Alert, threshold.Saved)
 		if v = a.Rule.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
 			v.Severity = why.severity
 		}
@@ -249,7 +248,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if j.watch != nil {
 		j.watched(d, a, r, why, v.Tail)
 	}
-	withheld := j.out.withholds(r.Offset)
+	withheld := j.out.at.withholds(r.Offset)
 	if !withheld {
 		r.Behind = j.out.behind(r.Offset)
 		j.out.Rows = append(j.out.Rows, *r)

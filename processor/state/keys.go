@@ -1,8 +1,6 @@
 package state
 
 import (
-	"fmt"
-
 	"odradek/processor/anomaly"
 	"odradek/processor/state/checkpoint"
 	"odradek/processor/state/rules"
@@ -82,7 +80,7 @@ func (s *Keys) create(sm *Sample) *Key {
 		return nil
 	}
 	at := s.at.turn()
-	if s.most > 0 && !s.journal.Replaying {
+	if s.most > 0 && !s.at.replaying {
 		for s.Len() >= s.most && s.evictOldest(at) {
 		}
 	}
@@ -93,9 +91,7 @@ func (s *Keys) create(sm *Sample) *Key {
 	s.records.Inherit(k)
 	s.edits.markDirty(k)
 	s.evictor.Observe(sm.Time)
-	if !s.journal.Replaying {
-		s.journal.Open.Push(opCreate, k, 0, 0)
-	}
+	s.journal.Open.Push(opCreate, k, 0, 0)
 	s.silences.add(k, sm.Time)
 	return k
 }
@@ -163,9 +159,7 @@ func (s *Keys) evictOldest(offset int64) bool {
 // nothing may have been folded; Fits must have returned true.
 func (s *Keys) Trim(limit, offset int64) (n int) {
 	offset = s.at.first(offset)
-	if s.journal.Replaying || offset < s.at.next {
-		panic(fmt.Sprintf("state: Trim at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
-	}
+	s.at.mustDecide("Trim", offset)
 	for s.size() > limit && s.Len() > 1 {
 		s.evictOldest(offset)
 		n++

@@ -29,7 +29,7 @@ func (s *State) Mark(next int64) {
 	}
 	unlogged := s.Decisions.log.Unlogged()
 	switch {
-	case s.journal.Replaying:
+	case s.replaying:
 		panic("state: Mark during replay")
 	case !s.folder.tasks.Empty() || !s.gate.idle():
 		panic("state: Mark with tasks that are not applied, or before Fits was true")
@@ -70,7 +70,7 @@ func (s *State) Rollback(to int64) error {
 	if !s.journal.Started() {
 		return nil
 	}
-	if s.journal.Replaying {
+	if s.replaying {
 		return errors.New("state: rollback during replay, restore again")
 	}
 	to = s.first(to)

@@ -73,17 +73,17 @@ func (o *Output) inTurn(do func()) {
 
 // addBlock adds the block of a task to Blocks, if its detector made one.
 func (o *Output) addBlock(p *pending, b *detectors.Batch) {
+	times, words := o.tasks.Times(&p.scoringTask)
+	offset := int64(words[len(words)-1] >> 1)
+	if o.at.withholds(offset) {
+		return
+	}
 	media, data := p.Detector.Blocker.Block(b.Rows(int(p.Index)))
 	if data == nil {
 		return
 	}
 	if len(data) > detectors.MaxBlock {
 		panic(fmt.Sprintf("state: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
-	}
-	times, words := o.tasks.Times(&p.scoringTask)
-	offset := int64(words[len(words)-1] >> 1)
-	if o.withholds(offset) {
-		return
 	}
 	o.Blocks = append(o.Blocks, BlockRow{
 		Key: p.Key, Detector: p.Detector.Index, Offset: offset,

@@ -4,12 +4,11 @@ import "odradek/detectors"
 
 // scoring passes tasks to an executor and takes their results.
 type scoring struct {
-	blocks  bool // Config.Blocks
-	tasks   *taskQueue[*Key]
-	folder  *folder
-	judge   *judge
-	out     *Output
-	journal *journal
+	blocks bool // Config.Blocks
+	tasks  *taskQueue[*Key]
+	folder *folder
+	judge  *judge
+	out    *Output
 }
 
 // Need returns how much of a batch the tasks of one sample take at most. A batch with smaller limits cannot be used.
@@ -40,10 +39,10 @@ func (s *scoring) Apply(b *detectors.Batch) {
 		}
 		if d.Followed {
 			s.judge.judgeRows(p, b)
-		} else if !s.journal.Replaying {
+		} else {
 			s.judge.addRows(p, b)
 		}
-		if s.blocks && d.Blocker != nil && !s.journal.Replaying {
+		if s.blocks && d.Blocker != nil {
 			s.out.addBlock(p, b)
 		}
 	}

@@ -8,15 +8,16 @@ import (
 
 // position is how far a State has folded its log. Within the State, offsets are those of samples (Config.Place).
 type position struct {
-	bits     uint8       // Config.SampleBits
-	next     int64       // offsets below are folded
-	newest   int64       // the sample or the decision in whose turn things happen, for Row.Behind
-	maxTime  int64       // largest event time; NoTime without one
-	order    rules.Order // of the reading in force
-	released int64       // the watermark where the reading in force began, behind which this one never is
-	sweepAt  int64       // the watermark at which keys that expire or fall silent are looked for
-	backfill int64       // samples below are a backfill; 0: there is none
-	ahead    int64       // offsets below may be in the state of a key, where it was restored
+	bits      uint8       // Config.SampleBits
+	next      int64       // offsets below are folded
+	newest    int64       // the sample or the decision in whose turn things happen, for Row.Behind
+	maxTime   int64       // largest event time; NoTime without one
+	order     rules.Order // of the reading in force
+	released  int64       // the watermark where the reading in force began, behind which this one never is
+	sweepAt   int64       // the watermark at which keys that expire or fall silent are looked for
+	backfill  int64       // samples below are a backfill; 0: there is none
+	replaying bool        // the log is folded again, up to where it was committed
+	ahead     int64       // offsets below may be in the state of a key, where it was restored
 }
 
 // first returns the offset of the first sample of the record at offset.

@@ -74,7 +74,7 @@ func newReadings(cfg *Config, s *State) readings {
 // releases of held samples goes to b.
 func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 	r := &s.readings
-	if !r.missing && !s.journal.Replaying && !s.Decisions.log.Acting() {
+	if !r.missing && !s.replaying && !s.Decisions.log.Acting() {
 		return r.inForce
 	}
 	offset = s.first(offset)
@@ -85,7 +85,7 @@ func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 		return r.at(offset + 1)
 	}
 	s.gate.release(b, false)
-	if s.Advances.replay(offset, b); r.missing && !s.journal.Replaying {
+	if s.Advances.replay(offset, b); r.missing && !s.replaying {
 		r.decide()
 		s.gate.release(b, false)
 	}
@@ -125,7 +125,7 @@ func (r *readings) decide() {
 
 // force puts the reading of a decision in force. What a higher watermark reaches is released next, as after an advance.
 func (r *readings) force(d *rules.Decision) {
-	if r.s.journal.Replaying {
+	if r.s.replaying {
 		r.limitRows(d.Offset)
 	}
 	r.enforce(d)
@@ -304,7 +304,7 @@ func ensembleUnread(in *rules.Reading, e *rules.DetectorReading) func(key []byte
 // that has been removed since, or reads other keys now. Such a key has no windows, but its anomalies are to be closed, and the
 // end of its silence and the order of evictions follow from its last sample.
 func (r *readings) readBefore(key []byte) bool {
-	return r.s.journal.Replaying && r.inForce != &r.configured && (r.unreadThen == nil || !r.unreadThen(key))
+	return r.s.replaying && r.inForce != &r.configured && (r.unreadThen == nil || !r.unreadThen(key))
 }
 
 // limitRows limits the rows of the windows to those that the detectors of the reading in force needed, where a replay leaves it at an

@@ -26,9 +26,11 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 // EndReplay ends the replay; the state is the one of the committed offset, which
 // is the first mark. Restore.EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
-	if !s.journal.Replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
+	if !s.replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
 		panic("state: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
+	s.replaying = false
+	s.Tally, s.Suspects.SuspectCounts = Tally{}, SuspectCounts{} // what was folded again was counted when it was live
 	s.Suspects.endReplay()
 	s.orphans.dropHeld()
 	s.readings.limitRows(s.Restore.end)

@@ -155,10 +155,8 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 			s.decisions.records.AddStale(k, stale...)
 		}
 	}
-	s.journal.Replaying, s.end, s.at.backfill = true, committed, f.Backfill
-	if top > committed {
-		s.at.ahead = top
-	}
+	s.journal.BeginReplay()
+	s.end, s.at.replaying, s.at.backfill, s.at.ahead = committed, true, f.Backfill, max(committed, top)
 	return nil
 }
 
@@ -189,9 +187,7 @@ func (s *Restore) Dropped() (n int) {
 // as Keys.Trim does. After a Rollback it has to be called again.
 func (s *Restore) Shed(offset int64) (n int) {
 	offset = s.at.first(offset)
-	if s.journal.Replaying || offset < s.at.next {
-		panic(fmt.Sprintf("state: Shed at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
-	}
+	s.at.mustDecide("Shed", offset)
 	for _, k := range s.dropped {
 		if k.Dead {
 			continue

@@ -97,9 +97,6 @@ func (s *silences) close(k *Key, reason anomaly.Reason, time, offset int64) {
 
 // add adds a key that is not silent and whose newest sample is of that time.
 func (s *silences) add(k *Key, newest int64) {
-	if s.journal.Replaying {
-		return
-	}
 	s.watch.Add(k, newest)
 	s.at.sweepAt = min(s.at.sweepAt, s.watch.Next())
 }

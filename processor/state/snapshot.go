@@ -53,7 +53,7 @@ func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []by
 	if !s.journal.Started() {
 		return nil
 	}
-	if s.journal.Replaying || s.at.next != s.journal.Open.Start() {
+	if s.at.replaying || s.at.next != s.journal.Open.Start() {
 		panic("state: Snapshot while a unit is open: Mark comes first")
 	}
 	if s.journal.Snapshotted() {

@@ -336,7 +336,7 @@ func compose(s *State) {
 	}
 	s.Output.at = at
 	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
-	s.Suspects = newSuspects(cfg.SampleBits, at, &s.Tally, journal)
+	s.Suspects = newSuspects(cfg.SampleBits, at, &s.Tally)
 	s.held = newHeld(cfg.Dim, table, journal)
 	s.readings = newReadings(cfg, s)
 	s.Suspects.readings = &s.readings
@@ -362,14 +362,14 @@ func compose(s *State) {
 		held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,
 		decisions: s.Decisions.log,
 	}
-	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.Decisions.log}
+	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, decisions: s.Decisions.log}
 	s.orphans = orphans{orphaned: map[*Key]struct{}{}, cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
 	s.Restore = Restore{
 		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, suspects: &s.Suspects,
 		decisions: &s.Decisions, advances: &s.Advances, readings: &s.readings,
 	}
 	s.scoring = scoring{
-		blocks: cfg.Blocks, tasks: &s.folder.tasks, folder: &s.folder, judge: &s.judge, out: &s.Output, journal: journal,
+		blocks: cfg.Blocks, tasks: &s.folder.tasks, folder: &s.folder, judge: &s.judge, out: &s.Output,
 	}
 	s.Advances = Advances{
 		cfg: cfg, at: at, journal: journal, held: &s.held, grids: &s.Grids, silences: &s.silences, decisions: &s.Decisions, gate: &s.gate,
@@ -395,7 +395,7 @@ func (s *State) Bytes() int64 {
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
+	s.slow = s.Grids.any || !s.journal.Started() || s.replaying || s.Decisions.log.Acting() ||
 		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.orphaned) > 0 ||
 		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

@@ -27,9 +27,7 @@ func (f *folder) foldSummary(k *Key, w *series.Window, d *series.SetDetector) {
 	}
 	if m.Unit != f.journal.Number {
 		m.Unit = f.journal.Number
-		if !f.journal.Replaying {
-			saveSummary(f.journal.Open, k, d.Place, m)
-		}
+		saveSummary(f.journal.Open, k, d.Place, m)
 	}
 	var added int64
 	f.point, added = m.Fold(w, d, left, f.point)

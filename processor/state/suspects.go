@@ -59,15 +59,14 @@ type Suspects struct {
 	bits     uint8 // Config.SampleBits
 	at       *position
 	tally    *Tally
-	journal  *journal
 	readings *readings
 }
 
 // newSuspects returns the suspects of a new State.
-func newSuspects(bits uint8, at *position, tally *Tally, j *journal) Suspects {
+func newSuspects(bits uint8, at *position, tally *Tally) Suspects {
 	return Suspects{
 		jury: newLeapVotes(0, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
-		bits: bits, at: at, tally: tally, journal: j,
+		bits: bits, at: at, tally: tally,
 	}
 }
 
@@ -95,7 +94,7 @@ func (s *Suspects) Attach(offset int64, record any) {
 // Recall takes a sample of the input below the floor of BeginReplay, before the first that goes to Fold, from
 // Floor.From on: suspects that were held at the floor are held again. The others are ignored.
 func (s *Suspects) Recall(sm *Sample) {
-	if !s.journal.Replaying || sm.Offset >= s.at.next {
+	if !s.at.replaying || sm.Offset >= s.at.next {
 		panic("state: Recall of a sample that is not below the floor of a replay")
 	}
 	sm = s.readings.without(sm, s.readings.lostSince(sm.Offset+1))
@@ -109,7 +108,7 @@ func (s *Suspects) begin(f Floor) { s.jury.Begin(f) }
 // reports whether sm is a suspect from now on.
 func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
 	held = s.jury.Join(sm.Offset, attached{Sample: *sm}) || s.judge(sm, take)
-	if held && !s.journal.Replaying {
+	if held {
 		s.Held++
 	}
 	return held
@@ -118,7 +117,7 @@ func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
 // judge is vote where the sample is of a record of its own.
 func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
 	return s.jury.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
-		if u.Offset != sm.Offset && !s.journal.Replaying {
+		if u.Offset != sm.Offset {
 			s.Accepted += int64(1 + len(u.More))
 		}
 		take(&u.Sample)
@@ -135,13 +134,10 @@ func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
 
 // refuse reports a suspect that is not folded to the caller (Refused).
 func (s *Suspects) refuse(a *attached, out Outcome) {
-	if s.journal.Replaying {
-		return
-	}
 	if out == Rejected { // others are counted where they are judged
 		s.tally.Counts[s.at.counted(Rejected, a.Offset)]++
 	}
-	if a.Offset < s.at.backfill {
+	if s.at.withholds(a.Offset) {
 		return
 	}
 	s.Refused = append(s.Refused, Refusal{a.Offset, a.Time, s.at.maxTime, out, a.Key, a.record})

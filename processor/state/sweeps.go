@@ -11,29 +11,28 @@ type sweeps struct {
 	keys      *Keys
 	silences  *silences
 	at        *position
-	journal   *journal
 	decisions *rules.DecisionLog
 }
 
 // plan sets the watermark at which the next sweep is due.
 func (s *sweeps) plan() {
-	s.keys.evictor.Plan(s.at.watermark(), !s.journal.Replaying)
+	s.keys.evictor.Plan(s.at.watermark(), !s.at.replaying)
 	s.planSilences()
 }
 
 // planSilences is plan for silences alone.
 func (s *sweeps) planSilences() {
-	s.silences.watch.Plan(!s.journal.Replaying && !s.at.backfilling())
+	s.silences.watch.Plan(s.at.publishes())
 	s.at.sweepAt = min(s.keys.evictor.Next(), s.silences.watch.Next())
 }
 
 // sweep evicts keys and opens silences as the watermark of the sample at offset requires.
 func (s *sweeps) sweep(offset int64) {
 	if wm := s.at.watermark(); wm >= s.keys.evictor.Next() {
-		s.keys.evictor.Plan(wm, !s.journal.Replaying)
+		s.keys.evictor.Plan(wm, true)
 		s.expire(wm, offset)
 	}
-	if !s.at.backfilling() {
+	if s.at.publishes() {
 		s.silences.open(offset)
 	}
 	s.planSilences()

@@ -30,8 +30,6 @@ type undoLog[K, S any] struct {
 	// Number is the open unit's. Keys have its lower half, and so know whether the
 	// unit has a copy of them.
 	Number uint64
-	// Replaying is set during a replay, which is not undone: no operations are added.
-	Replaying bool
 
 	units[K, S]
 	marks
@@ -68,6 +66,9 @@ func (l *undoLog[K, S]) Mark(f checkpoint.Floor) {
 	l.begin(f.Offset)
 }
 
+// BeginReplay begins a replay, which is not undone: operations are dropped, up to EndReplay.
+func (l *undoLog[K, S]) BeginReplay() { l.Open.void = true }
+
 // Pass adds a mark to which nothing can be undone: one of a replay.
 func (l *undoLog[K, S]) Pass(f checkpoint.Floor) {
 	l.add(f)
@@ -76,7 +77,6 @@ func (l *undoLog[K, S]) Pass(f checkpoint.Floor) {
 
 // EndReplay makes the end of a replay the committed mark, and begins the first unit.
 func (l *undoLog[K, S]) EndReplay(f checkpoint.Floor) {
-	l.Replaying = false
 	l.base = f.Offset
 	if l.Last().Offset < f.Offset {
 		l.add(f)

@@ -35,6 +35,7 @@ type undoUnit[K, S any] struct {
 	Words  []uint64
 	Floats []float32
 
+	void       bool // operations are dropped
 	start, end int64
 	floor      checkpoint.Floor // if the cycle that ends here is committed
 	saved      S                // of the owner, as of start
@@ -55,6 +56,10 @@ func (u *undoUnit[K, S]) Start() int64 { return u.start }
 
 // Push adds an operation, whose n numbers are the last of Words or Floats.
 func (u *undoUnit[K, S]) Push(kind undoKind, k K, what int, n int) {
+	if u.void {
+		u.Words, u.Floats = u.Words[:0], u.Floats[:0]
+		return
+	}
 	// Filled in place: a literal is built on the stack in small stores and copied in
 	// large loads, which have to wait for them.
 	u.ops = append(u.ops, undoOp[K]{})
@@ -64,9 +69,11 @@ func (u *undoUnit[K, S]) Push(kind undoKind, k K, what int, n int) {
 
 // PushValues is Push for an operation that needs values, too.
 func (u *undoUnit[K, S]) PushValues(kind undoKind, k K, what int, n int, values ...any) {
-	u.values = append(u.values, values...)
 	u.Push(kind, k, what, n)
-	u.ops[len(u.ops)-1].values = uint8(len(values))
+	if !u.void {
+		u.values = append(u.values, values...)
+		u.ops[len(u.ops)-1].values = uint8(len(values))
+	}
 }
 
 // undo reverts the operations that are not final.

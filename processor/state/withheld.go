@@ -1,7 +1,15 @@
 package state
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
+// Results are withheld where they are published already, in a replay, and where they are from before the offset at which the
+// partition begins to publish, in a backfill. withholds says which offsets these are. What makes results asks nothing else: a
+// replay counts and saves like live input, and EndReplay forgets the counts, as the undo log drops what a replay saves. Only
+// what decides (evictions, readings, rules) asks whether it replays, because a replay makes no decisions.
+//
 // A backfill is the part of the log before the offset at which the partition begins to publish. Its samples
 // fill windows, carries and histories, and their results are not published. It is a fold like any other,
 // with decisions, undo and snapshots, so a state in the middle of it can be rolled back, restored and handed
@@ -32,13 +40,10 @@ func (p *position) BackfillTo(offset int64) {
 // BackfillEnd returns the offset of BackfillTo; 0 without a backfill.
 func (p *position) BackfillEnd() int64 { return p.backfill >> p.bits }
 
-// backfilling reports whether no sample after the backfill has been folded.
-func (p *position) backfilling() bool { return p.backfill > 0 && p.next <= p.backfill }
-
 // pass notes that offsets below next are folded. From the end of the backfill on, keys can become silent.
 func (s *sweeps) pass(next int64) {
-	filling := s.at.backfilling()
-	if s.at.next = next; filling && !s.at.backfilling() {
+	filling := !s.at.publishes()
+	if s.at.next = next; filling && s.at.publishes() {
 		s.planSilences()
 	}
 }
@@ -51,5 +56,19 @@ func (p *position) counted(out Outcome, offset int64) Outcome {
 	return out
 }
 
-// withholds reports whether the results of the sample at offset are not published.
-func (o *Output) withholds(offset int64) bool { return o.journal.Replaying || offset < o.at.backfill }
+// withholds reports whether the results of the sample at offset are left out.
+func (p *position) withholds(offset int64) bool { return p.replaying || offset < p.backfill }
+
+// withholdsSome reports whether there may be offsets for which withholds is true.
+func (p *position) withholdsSome() bool { return p.replaying || p.backfill > 0 }
+
+// publishes reports whether the present turn may have results that are not withheld.
+func (p *position) publishes() bool { return !p.replaying && (p.backfill == 0 || p.next > p.backfill) }
+
+// mustDecide panics if nothing can be decided before the sample at offset: a replay makes no decisions, and what is folded cannot
+// be changed.
+func (p *position) mustDecide(what string, offset int64) {
+	if p.replaying || offset < p.next {
+		panic(fmt.Sprintf("state: %s at %d during replay, or behind %d, which is folded", what, offset, p.turn()))
+	}
+}
