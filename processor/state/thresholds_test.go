@@ -343,7 +343,8 @@ func TestContentOfAThreshold(t *testing.T) {
 		{(&rules.Ruling{Threshold: &threshold.Rule{}}).Encode(), ErrCorrupt},
 		{(&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{Guard: &rules.Guard{Direction: 9}}}).Encode(), ErrCorrupt},
 		{(&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{Events: &anomaly.Rule{}}}).Encode(), ErrCorrupt}, // events of no samples
-		{(&rules.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil},                       // Check is stricter than Sound
+		// Check is stricter than Sound.
+		{(&rules.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil},
 	} {
 		err := New(watched()).Restore.Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
 			append([]byte{changelog.Version, 1}, c.content...))

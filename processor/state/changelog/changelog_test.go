@@ -82,7 +82,8 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for value, want := range map[string]error{
-		string([]byte{Version}): nil, string([]byte{Version + 1}): ErrNewer, "\xff": ErrNewer, "\x01": ErrOlder, "\x00": ErrCorrupt, "": ErrCorrupt,
+		string([]byte{Version}): nil, string([]byte{Version + 1}): ErrNewer, "\xff": ErrNewer,
+		"\x01": ErrOlder, "\x00": ErrCorrupt, "": ErrCorrupt,
 	} {
 		d := Decoder{B: []byte(value)}
 		if d.Version(); !errors.Is(d.Err(), want) || (want == nil) == d.Bad {
