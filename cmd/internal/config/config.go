@@ -223,6 +223,9 @@ func (f Fault) String() string {
 	if f.Fix != "" {
 		s += "; " + f.Fix
 	}
+	if f.At != "" { // the user knows the names of the file
+		return s
+	}
 	return WithVariables(s)
 }
 
