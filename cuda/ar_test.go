@@ -109,7 +109,7 @@ func newARRun(rng *rand.Rand, order, dim int, fresh []int, learnt int, define bo
 		}
 		words := r.carry[c*n : (c+1)*n]
 		var s ar.State
-		s.Begin(method, column[:order])
+		s.Init(method, column[:order])
 		s.Store(words)
 		for i := range learnt {
 			s.Load(method, words)

@@ -43,7 +43,7 @@ func (f *fallback) score(ctx context.Context, p *plan.Progress, b *detectors.Bat
 		return nil
 	}
 	parallel := f.helpers.Parallel(ctx)
-	f.helpers.Deal(ctx, heads, next, costOf(b, tasks), func(r *detectors.Rows, i int32) {
+	f.helpers.Distribute(ctx, heads, next, costOf(b, tasks), func(r *detectors.Rows, i int32) {
 		*r = b.Rows(int(i))
 		b.Tasks[i].Op.Spec().CPU(ctx, r, parallel)
 	})
@@ -80,8 +80,8 @@ func (f *fallback) scoreConcurrently(ctx context.Context, p *plan.Progress, b *d
 	cost, parallel := costOf(&here, mine), f.helpers.Parallel(ctx)
 	ended := make(chan struct{})
 	var caught detectors.Caught
-	deal := func() {
-		f.helpers.Deal(ctx, heads, next, cost, func(r *detectors.Rows, i int32) {
+	distribute := func() {
+		f.helpers.Distribute(ctx, heads, next, cost, func(r *detectors.Rows, i int32) {
 			*r = here.Rows(int(i))
 			scores, next, detail := outputs(i)
 			r.Scores, r.Next, r.Detail = scores.F32(), next, detail
@@ -95,7 +95,7 @@ func (f *fallback) scoreConcurrently(ctx context.Context, p *plan.Progress, b *d
 	}
 	go func() {
 		defer close(ended)
-		caught.Run(deal)
+		caught.Run(distribute)
 	}()
 	return func(keep bool) error {
 		<-ended

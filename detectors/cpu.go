@@ -107,7 +107,7 @@ func costOf(b *Batch) int {
 func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
 	chains := chainsOf(b)
 	parallel := c.helpers.Parallel(ctx)
-	c.helpers.Deal(ctx, chains.heads, chains.next, cost, func(r *Rows, i int32) {
+	c.helpers.Distribute(ctx, chains.heads, chains.next, cost, func(r *Rows, i int32) {
 		b.resolve(int(i), r)
 		specs[b.Tasks[i].Op].CPU(ctx, r, parallel)
 	})

@@ -32,7 +32,7 @@ func refuseGrown(cfg *Config, in string, t *cycle.Topic, partitions int) error {
 		Decide: "worker state reset -topic " + in}
 	switch {
 	case partitions < t.Partitions:
-	case cfg.Of(in).State.TTL == 0: // whether STATE_LOST=reset is set or not: alone it is refused
+	case cfg.ForTopic(in).State.TTL == 0: // whether STATE_LOST=reset is set or not: alone it is refused
 		e.Reason += ", and without a TTL their state in the old ones would stay for ever"
 		e.Decide = "a TTL with state_lost=reset, or worker state reset -topic " + in
 	case cfg.StateLost != Reset:
@@ -44,7 +44,7 @@ func refuseGrown(cfg *Config, in string, t *cycle.Topic, partitions int) error {
 // MisfitOf returns why a worker does not start with an input topic and a changelog of
 // these numbers of partitions; nil where it does, or extends the changelog.
 func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int) error {
-	if partitions == have || partitions > have && cfg.StateLost == Reset && cfg.Of(in).State.TTL > 0 {
+	if partitions == have || partitions > have && cfg.StateLost == Reset && cfg.ForTopic(in).State.TTL > 0 {
 		return nil
 	}
 	return refuseGrown(cfg, in, &cycle.Topic{Name: changelog, Partitions: have}, partitions)

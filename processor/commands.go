@@ -42,8 +42,8 @@ func (c *commands) wake() {
 	}
 }
 
-// take returns the command, after ready.
-func (c *commands) take() command {
+// receive returns the command, after ready.
+func (c *commands) receive() command {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cmd := c.next

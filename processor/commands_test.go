@@ -23,11 +23,11 @@ func TestCommands(t *testing.T) {
 	if len(c.ready) != 1 {
 		t.Error("the command is not left for take")
 	}
-	if cmd := c.take(); cmd != startOver {
+	if cmd := c.receive(); cmd != startOver {
 		t.Errorf("command %d was taken, want %d", cmd, startOver)
 	}
 	wait(time.Millisecond, false) // ready may still be set
-	if cmd := c.take(); cmd != goOn {
+	if cmd := c.receive(); cmd != goOn {
 		t.Errorf("command %d was taken from none", cmd)
 	}
 }

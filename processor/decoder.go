@@ -9,7 +9,7 @@ import (
 
 // NewDecoder returns the decoder of a reading. reg is nil without a registry; subjects are as in formats.Options.
 func NewDecoder(r *rules.Reading, reg *registry.Client, subjects func() []string) (*formats.Decoder, error) {
-	return formats.NewDecoder(Of(r), reg, Options(r, subjects))
+	return formats.NewDecoder(ReadingPaths(r), reg, Options(r, subjects))
 }
 
 // Options returns what the decoder of a reading needs beside its paths.
@@ -19,8 +19,8 @@ func Options(r *rules.Reading, subjects func() []string) formats.Options {
 	return opts
 }
 
-// Of returns the paths of a reading.
-func Of(r *rules.Reading) schemas.Mapping {
+// ReadingPaths returns the paths of a reading.
+func ReadingPaths(r *rules.Reading) schemas.Mapping {
 	return schemas.Mapping{Key: r.Key, Time: r.Time, Fields: r.Fields, TimeUnit: r.TimeUnit, Readings: r.Readings}
 }
 
@@ -29,7 +29,7 @@ func NewSplitter(r *rules.Reading) *schemas.Splitter {
 	if !r.Series {
 		return nil
 	}
-	m := Of(r)
+	m := ReadingPaths(r)
 	columns, err := m.Columns(nil)
 	if err != nil {
 		return nil // the decoder has the fault

@@ -40,7 +40,7 @@ func (f *finder) adopt(ctx context.Context, in string) error {
 	if err != nil {
 		return err
 	}
-	if most := f.cfg.Of(in).State.MaxRecord; t.BatchBytes < most {
+	if most := f.cfg.ForTopic(in).State.MaxRecord; t.BatchBytes < most {
 		return fmt.Errorf("processor: its changelog %s takes batches of %d bytes, and a record of state has up to %d: raise its "+
 			"max.message.bytes, or restart the workers", t.Name, t.BatchBytes, most)
 	}

@@ -79,8 +79,8 @@ func newFolder(pt *partition) *folder {
 	return f
 }
 
-// begin passes on to the state what has been committed and changed since the last chunk.
-func (f *folder) begin() {
+// prepare passes on to the state what has been committed and changed since the last chunk.
+func (f *folder) prepare() {
 	f.wipe = nil // it is committed with the start
 	f.noteCommitted()
 	f.rules = nil

@@ -26,7 +26,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	defer pt.entry.Leave()
 	return pt.into(c, func() error {
 		r := cycle.Result{Next: next, Leader: pt.leader, Work: metrics.Work{Fetched: fetched}, Advance: pt.advance.Load() == advanceJoined}
-		r.Work.Counts, r.Traceparents = pt.counts, pt.traces.Take()
+		r.Work.Counts, r.Traceparents = pt.counts, pt.traces.Drain()
 		skipped := pt.it.Skipped()
 		r.Work.Counts.Aborted, r.Work.Counts.Control = skipped.Aborted-pt.skipped.Aborted, skipped.Control-pt.skipped.Control
 		pt.skipped = skipped
@@ -66,8 +66,8 @@ type joined struct {
 	evicted, early int64        // its EvictedKeys and Early
 }
 
-// take sets the counts in c that are new since the last call.
-func (j *joined) take(s *state.State, c *metrics.Counts) {
+// count sets the counts in c that are new since the last call.
+func (j *joined) count(s *state.State, c *metrics.Counts) {
 	for i := range c.Outcomes {
 		c.Outcomes[i] = s.Counts[i] - j.outcomes[i]
 	}
@@ -89,7 +89,7 @@ func (f *folder) showState() {
 // write adds the chunk's outputs to the cycle, and the snapshots that are due.
 func (f *folder) write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error) {
 	s, fetched := f.state, r.Work.Fetched
-	f.joined.take(s, &r.Work.Counts)
+	f.joined.count(s, &r.Work.Counts)
 	r.Work.Counts.Suspects = f.suspects.count(s, fetched, f.position.Load(), f.log)
 	if bytes, err = f.side.writer.Write(c.Payload, s, &r.Work, time.Now()); err != nil {
 		return 0, err

@@ -40,8 +40,8 @@ type MappingSet struct {
 	NameOf func(topic string) string // of the mapping of a topic; nil: there are none
 }
 
-// Of returns the mapping of a topic.
-func (s *MappingSet) Of(topic string) *Mapping {
+// ForTopic returns the mapping of a topic.
+func (s *MappingSet) ForTopic(topic string) *Mapping {
 	if s.NameOf != nil {
 		if m := s.ByName[s.NameOf(topic)]; m != nil {
 			return m

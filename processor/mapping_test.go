@@ -24,14 +24,14 @@ func TestEditStates(t *testing.T) {
 		t.Errorf("%d edits of 2 states", edits)
 	}
 	for topic, want := range map[string]int{"": 10, "a": 20, "b": 20, "c": 10} {
-		if got := s.Of(topic).State.MaxRecord; got != want {
+		if got := s.ForTopic(topic).State.MaxRecord; got != want {
 			t.Errorf("topic %q: %d, want %d", topic, got, want)
 		}
-		if given.Of(topic).State.MaxRecord != 0 {
+		if given.ForTopic(topic).State.MaxRecord != 0 {
 			t.Errorf("topic %q: the caller's state was changed", topic)
 		}
 	}
-	if s.Of("a").State != s.Of("b").State || s.Of("c").State != s.State {
+	if s.ForTopic("a").State != s.ForTopic("b").State || s.ForTopic("c").State != s.State {
 		t.Error("topics that shared a state do not share it any more")
 	}
 }

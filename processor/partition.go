@@ -74,8 +74,8 @@ type work interface {
 	restore(ctx context.Context, off kafka.Offset) error
 	// rollback returns to the committed offset, by what is in memory.
 	rollback(ctx context.Context) error
-	// begin prepares for a chunk.
-	begin()
+	// prepare prepares for a chunk.
+	prepare()
 	// read makes results of the rest of the chunk, from offset from on, or of as much as a cycle has room for at a
 	// time; then it sets more. retry is the reason to stop before the iterator's current record and to try it again.
 	read(ctx context.Context, from int64) (retry, err error)
@@ -109,7 +109,7 @@ type host struct {
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {
-	cfg, m := h.cfg, h.cfg.Of(tp.Topic)
+	cfg, m := h.cfg, h.cfg.ForTopic(tp.Topic)
 	pt := &partition{
 		host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
 		status:   newPartitionStatus(tp, m.State.Reading.Lateness),
@@ -197,7 +197,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				return err
 			}
 		case <-pt.commands.ready:
-			cmd := pt.commands.take()
+			cmd := pt.commands.receive()
 			if cmd == goBack && !pt.running.Load() {
 				cmd = goOn // quarantined without a state
 			}
@@ -288,7 +288,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	pt.it.Reset(&c.Chunk)
 	pt.skipped = record.Skipped{}
 	pt.again = false
-	pt.work.begin()
+	pt.work.prepare()
 	for {
 		retry, err := pt.work.read(ctx, pt.position.Load())
 		if err != nil {
@@ -301,7 +301,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		}
 		full := tooMany(retry)
 		if retry != nil && full == nil && pt.it.Err() == nil {
-			pt.holds.begin(why, next, retry)
+			pt.holds.note(why, next, retry)
 		} else {
 			pt.holds.end()
 		}
@@ -343,7 +343,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 // reset drops what was made of the chunk and has not joined a cycle.
 func (pt *partition) reset() {
 	pt.side.writer.Reset()
-	pt.traces.Take()
+	pt.traces.Drain()
 	pt.counts = metrics.Counts{}
 }
 

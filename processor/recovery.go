@@ -185,7 +185,7 @@ func (r *recovery) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error
 		if b.Unauthorized {
 			return false
 		}
-		r.refusals.of(r, c, b, cause)
+		r.refusals.handle(r, c, b, cause)
 		return true
 	}
 	reason := Refused

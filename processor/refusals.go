@@ -58,8 +58,8 @@ func (f *refusals) persists(r *recovery, c *cycle.Cycle[*partition], b kafka.Bla
 	return f.doubt.times >= doubtfulCycles && now.Sub(f.doubt.began) >= r.cfg.TransactionTimeout
 }
 
-// of handles the refusal of a batch of cycle c.
-func (f *refusals) of(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, cause error) {
+// handle handles the refusal of a batch of cycle c.
+func (f *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, cause error) {
 	topic := b.TP.Topic
 	if f.whole[topic] {
 		return

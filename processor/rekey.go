@@ -55,7 +55,7 @@ func (r *rekeyer) rollback(ctx context.Context) error {
 	return r.returnTo(ctx, r.committed.Load())
 }
 
-func (r *rekeyer) begin() {
+func (r *rekeyer) prepare() {
 	r.host.cycles.Read(func() { r.most = r.host.outputs.Outputs[cycle.Rekeyed].BatchBytes })
 }
 

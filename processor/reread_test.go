@@ -69,7 +69,7 @@ func (b *bench) reread(of rules.Reading) Config {
 	b.t.Helper()
 	cfg := b.config("one")
 	cfg.State.Reading, cfg.State.Dim = of, of.Dim()
-	columns, err := Of(&of).Columns([]string{"a"})
+	columns, err := ReadingPaths(&of).Columns([]string{"a"})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && de.Retry && !f.verdicts.gone(rec, de) {
 				why, _ := whyHeld(err)
-				f.holds.begin(why, rec.Offset, err)
+				f.holds.note(why, rec.Offset, err)
 				if err := sleep(ctx, wait); err != nil {
 					return err
 				}

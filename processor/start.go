@@ -47,7 +47,7 @@ func (pt *partition) returnTo(ctx context.Context, to int64) error {
 func (pt *partition) setStart(at int64, start bool, metadata string) {
 	pt.committed.Store(at)
 	pt.starting.Store(start)
-	pt.side.stop.Begin(at, metadata)
+	pt.side.stop.Start(at, metadata)
 }
 
 // resume fetches from offset on, and drops what was fetched before. A start that is not

@@ -98,8 +98,8 @@ func (s *deadLetterStop) Resumed(offset int64) bool {
 	return ok && (offset == r.Offset || offset > r.Offset && offset < r.Until)
 }
 
-// Begin begins at an offset with the window that its commit has in the metadata.
-func (s *deadLetterStop) Begin(offset int64, metadata string) {
+// Start begins at an offset with the window that its commit has in the metadata.
+func (s *deadLetterStop) Start(offset int64, metadata string) {
 	if !s.On() {
 		return
 	}

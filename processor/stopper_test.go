@@ -73,7 +73,7 @@ func TestStopperResume(t *testing.T) {
 // TestStopperRollback: a rollback returns to the counts of its offset, and a restart to those of the commit.
 func TestStopperRollback(t *testing.T) {
 	s := newDeadLetterStop(tp, cycle.DeadLetterLimit{Most: 3, Of: 10}, nil)
-	s.Begin(100, cycle.LetterWindow{Dead: 1, Records: 4}.AppendTo("floor"))
+	s.Start(100, cycle.LetterWindow{Dead: 1, Records: 4}.AppendTo("floor"))
 	feed(&s, 100, ".d")
 	s.Join(102, 100)
 	feed(&s, 102, "d")
@@ -87,7 +87,7 @@ func TestStopperRollback(t *testing.T) {
 		t.Errorf("rolled back to %+v, want %+v; %v", s.Window(), want, s.Full())
 	}
 	s.Rollback(102)
-	s.Begin(102, "floor")
+	s.Start(102, "floor")
 	if s.Window() != (cycle.LetterWindow{}) {
 		t.Errorf("begins with %+v", s.Window())
 	}

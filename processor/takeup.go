@@ -56,7 +56,7 @@ func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, e
 			return n, r.stateLost(ctx, n, stored,
 				"the group has no committed offset for it (they expire when a group is away for long), but there is state", kafka.Earliest, false)
 		}
-		return n, r.begin(ctx, n)
+		return n, r.startNew(ctx, n)
 	}
 	floor, err := state.ParseFloor(off.Metadata)
 	if err != nil {
@@ -171,8 +171,8 @@ func (r *restorer) empty(ctx context.Context, n *resumption, stored map[string]s
 	return nil
 }
 
-// begin starts a partition that has neither a committed offset nor state.
-func (r *restorer) begin(ctx context.Context, n *resumption) error {
+// startNew starts a partition that has neither a committed offset nor state.
+func (r *restorer) startNew(ctx context.Context, n *resumption) error {
 	at, err := r.resumer.startOffset(ctx)
 	if err != nil {
 		return err

@@ -33,9 +33,9 @@ type holds struct {
 	log    *slog.Logger
 }
 
-// begin notes that the record at offset cannot be read before why is over. The log
+// note notes that the record at offset cannot be read before why is over. The log
 // gets a line when a hold begins, not with each try.
-func (h holds) begin(why string, offset int64, err error) {
+func (h holds) note(why string, offset int64, err error) {
 	if h.status.Hold(why, offset) {
 		h.log.Warn("partition held, "+why, "offset", offset, "err", err)
 	}

@@ -16,7 +16,7 @@
 //  1. formats.Decoder reads the framing and finds the writer's schema: among the compiled
 //     ones, else through the registry's client.
 //  2. Format.Compile compiles that schema and the mapping's Layout into a Program, once.
-//  3. Program.Decode begins a reading (Layout.Begin), fills in values, time and the parts
+//  3. Program.Decode begins a reading (Layout.Reset), fills in values, time and the parts
 //     of the key, and notes the first fault (Reading.Fail). It reads to the record's last
 //     byte: bytes that do not fit the schema are reported before anything else.
 //  4. Layout.Finish joins the key's parts and reports the first fault in this order: key,

@@ -70,7 +70,7 @@ func atLeast(path string) string {
 }
 
 // Record begins a record or a map, whose fields follow until End.
-func (l *Leaves) Record() { l.begin(-1, len(l.open) >= maxLeafDepth) }
+func (l *Leaves) Record() { l.start(-1, len(l.open) >= maxLeafDepth) }
 
 // Array begins an array at a path, whose items follow until End, each after a call of Next.
 func (l *Leaves) Array(path string) {
@@ -79,10 +79,10 @@ func (l *Leaves) Array(path string) {
 		at = len(l.List) - 1
 		l.array, l.item = atLeast(path), -1
 	}
-	l.begin(at, at < 0)
+	l.start(at, at < 0)
 }
 
-func (l *Leaves) begin(at int, mute bool) {
+func (l *Leaves) start(at int, mute bool) {
 	if mute || l.mute > 0 {
 		l.mute++
 	}

@@ -22,7 +22,7 @@ func TestKeyOfPartition(t *testing.T) {
 		}
 		for range 2 { // a reading is used again
 			r := Reading{Partition: c.partition}
-			l.Begin(&r, -1)
+			l.Reset(&r, -1)
 			for _, s := range l.Sinks {
 				if s.Role == RoleKey {
 					r.Parts[s.Slot] = Part{Kind: PartText, Text: []byte("north")}

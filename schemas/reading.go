@@ -31,8 +31,8 @@ type Work struct {
 	record    *Reading // of an item of such an array: the record
 }
 
-// Begin prepares a reading for a record's values.
-func (l *Layout) Begin(out *Reading, schemaID int32) {
+// Reset prepares a reading for a record's values.
+func (l *Layout) Reset(out *Reading, schemaID int32) {
 	if cap(out.Values) < l.Width {
 		out.Values = make([]float64, l.Width)
 	}

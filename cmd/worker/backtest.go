@@ -127,7 +127,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	o.numbered = c.AnyReadings()
-	if err := o.run(ctx, t, c.Of(cmp.Or(o.inTopic, o.topic)), nil); err != nil {
+	if err := o.run(ctx, t, c.ForTopic(cmp.Or(o.inTopic, o.topic)), nil); err != nil {
 		return t.fail(err)
 	}
 	return exitOK

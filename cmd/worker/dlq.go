@@ -455,7 +455,7 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 		MaxMessage: int(d.c.Output.MaxMessage), Codec: codec, Replication: d.c.Output.Replication, Partitions: 1}
 	if !d.o.all {
 		r.Reader = func(topic string) (schemas.Decoder, time.Duration) {
-			return d.decoderOf(topic), d.c.Of(topic).Keys.MaxFuture
+			return d.decoderOf(topic), d.c.ForTopic(topic).Keys.MaxFuture
 		}
 	}
 	if r.Schema, r.First, err = d.schema(ctx); err != nil {

@@ -46,7 +46,7 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 			}
 		}
 		log := backtest.NewLog(set, spans, of)
-		d.Changes = log.Take
+		d.Changes = log.Record
 		exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
 		_, err = backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d})
 		return log, errors.Join(err, ctx.Err(), exec.Close())

@@ -95,7 +95,7 @@ func TestSuggestSeveral(t *testing.T) {
 			t.Errorf("topics of two shapes:\n%s", text)
 		}
 		for topic, want := range map[string]string{first: "machine at [] 5", second: "machine at [] 5", pumps: "pump ts [pressure] 0"} {
-			m := &cfg.Of(topic).Mapping
+			m := &cfg.ForTopic(topic).Mapping
 			fields := m.ValueFields
 			if len(m.SeriesFields) > 0 {
 				fields = nil
@@ -111,7 +111,7 @@ func TestSuggestSeveral(t *testing.T) {
 			t.Errorf("a pattern of topics of three shapes: no %q in\n%s", want, mixed)
 		}
 		for topic, fields := range map[string][]string{first: nil, pumps: {"pressure"}, pairs: {"pressure", "flow"}} {
-			of := three.Of(topic)
+			of := three.ForTopic(topic)
 			for i := range of.Detectors {
 				d := &of.Detectors[i]
 				if !strings.HasSuffix(d.Name, strings.ToLower(strings.ReplaceAll(topic, ".", "-"))) || fields != nil && len(d.Members) == 0 &&
@@ -120,7 +120,7 @@ func TestSuggestSeveral(t *testing.T) {
 				}
 			}
 		}
-		if len(cfg.Mappings()) != 2 || cfg.Of(first) != cfg.Of(second) {
+		if len(cfg.Mappings()) != 2 || cfg.ForTopic(first) != cfg.ForTopic(second) {
 			t.Errorf("%d mappings, or the topics of one shape have two:\n%s", len(cfg.Mappings()), text)
 		}
 		term, out, errs := console("ODRADEK_CONFIG=" + file)

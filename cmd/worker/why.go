@@ -151,7 +151,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
 	w := &why.Config{
-		Client: client, Executor: exec, Select: func(w *why.Config, topic string) error { return selectMapping(w, c.Of(topic), registry) },
+		Client: client, Executor: exec, Select: func(w *why.Config, topic string) error { return selectMapping(w, c.ForTopic(topic), registry) },
 		Anomalies: o.topic, Partition: int32(o.partition), From: o.since, MaxRecords: o.maxRecords, MaxBytes: int64(o.bytes),
 		Earlier: func(ctx context.Context, tp kafka.TP, detector, key string) ([]why.Earlier, error) {
 			return t.earlier(ctx, client, c, registry, tp, detector, key)
@@ -176,7 +176,7 @@ func (t terminal) earlier(ctx context.Context, client *kafka.Client, c *config.C
 	if err != nil {
 		return nil, err
 	}
-	found, err := why.Of(t.environ, tp.Topic, detector, key, recorded)
+	found, err := why.FormerSettings(t.environ, tp.Topic, detector, key, recorded)
 	for _, s := range found {
 		e := why.Earlier{Changed: s.Changed, Why: s.Why}
 		if s.Config != nil {

@@ -90,8 +90,8 @@ func (s *State) size(p *Params) {
 	s.w, s.d, s.v, s.b, s.u = s.w[:n], s.d[:n], s.v[:n], s.b[:n], s.u[:n*(n-1)/2]
 }
 
-// Begin makes the state of a series from its first Order samples.
-func (s *State) Begin(p *Params, x []float64) {
+// Init makes the state of a series from its first Order samples.
+func (s *State) Init(p *Params, x []float64) {
 	s.size(p)
 	s.n, s.mean, s.variance, s.squares = 0, 0, 0, 0
 	clear(s.w)

@@ -54,7 +54,7 @@ func TestStepIsTheDefinition(t *testing.T) {
 		p := &Params{Order: 1 + rng.IntN(12), Memory: 2 + rng.IntN(400)}
 		words, back := make([]uint32, p.Words()), make([]uint32, p.Words())
 		var s, d State
-		s.Begin(p, x[:p.Order])
+		s.Init(p, x[:p.Order])
 		s.Store(words)
 		for i := p.Order; i < len(x); i++ {
 			s.Load(p, words)
@@ -93,7 +93,7 @@ func TestUpdateIsFilterRLS(t *testing.T) {
 		59: {0.30573818566619865, -0.10854796845770405, -0.1154125232041365, 0.05439046118596072},
 	}
 	var s State
-	s.Begin(&Params{Order: 3, Memory: 2}, []float64{0, 0, 0})
+	s.Init(&Params{Order: 3, Memory: 2}, []float64{0, 0, 0})
 	x := make([]float64, 60)
 	for i := range x {
 		x[i] = float64((37*i*i+11*i)%101)/50 - 1
@@ -131,7 +131,7 @@ func TestWeights(t *testing.T) {
 		}
 	}
 	var s State
-	s.Begin(p, x[:2])
+	s.Init(p, x[:2])
 	sum, n := 0.0, 0
 	for i := 2; i < len(x); i++ {
 		if sc := s.Step(p, x[i-2:i+1]); i > 25_000 { // the errors of the first samples are forgotten
@@ -156,8 +156,8 @@ func TestLongRun(t *testing.T) {
 		p := &Params{Order: 16, Memory: 1000}
 		words := make([]uint32, p.Words())
 		var s, wide State
-		s.Begin(p, x[:16])
-		wide.Begin(p, x[:16])
+		s.Init(p, x[:16])
+		wide.Init(p, x[:16])
 		s.Store(words)
 		off, sum := 0.0, 0.0
 		for i := 16; i < len(x); i++ {
@@ -192,7 +192,7 @@ func BenchmarkStep(b *testing.B) {
 			x := testSignals(seedtest.New(b), 4096)["noisy tone"]
 			words := make([]uint32, p.Words())
 			var s State
-			s.Begin(p, x[:order])
+			s.Init(p, x[:order])
 			s.Store(words)
 			for i := 0; b.Loop(); i++ {
 				s.Load(p, words)

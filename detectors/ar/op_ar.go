@@ -227,7 +227,7 @@ func scoreFresh(r *detectors.Rows, step func(*State, *Params, []float64) Score, 
 		if len(r.Carry) > 0 {
 			m.state.Load(p, r.Carry[c*n:(c+1)*n])
 		} else {
-			m.state.Begin(p, m.x[:p.Order])
+			m.state.Init(p, m.x[:p.Order])
 		}
 		for i := range r.Scores {
 			warm := m.state.Learnt() < r.Params.Int(paramMinPoints)

@@ -138,7 +138,7 @@ type settings struct {
 	remembered, carry, detail int // words a length: the reported ones, the carry, the detail
 }
 
-func of(params detectors.Words) settings {
+func settingsOf(params detectors.Words) settings {
 	at := func(i int) int { return int(int32(params[i])) }
 	s := settings{lengths: Lengths{Min: at(paramMin), Max: at(paramMax), Step: at(paramStep)},
 		top: at(paramTop), k: at(topParamK), divisor: at(paramExclusion), excludeFlat: at(paramExcludeFlat) != 0, rows: at(paramRows),
@@ -239,7 +239,7 @@ func NewTop(p TopParams) (detectors.Detector, error) {
 	for i, v := range []int{p.MinLength, p.MaxLength, p.Step, p.Top, p.K, p.Exclusion, flat, rows, p.Precision} {
 		d.params[i] = uint32(v)
 	}
-	d.set = of(d.params)
+	d.set = settingsOf(d.params)
 	return d, nil
 }
 
@@ -447,7 +447,7 @@ func (s *settings) column(r *detectors.Rows, c int) (x []float64, from int) {
 }
 
 func scoreTop(r detectors.Rows) {
-	s := of(r.Params)
+	s := settingsOf(r.Params)
 	for c := range r.Dim {
 		x, from := s.column(&r, c)
 		for i, m := range s.lengths.All() {
@@ -458,7 +458,7 @@ func scoreTop(r detectors.Rows) {
 }
 
 func topCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
-	s := of(r.Params)
+	s := settingsOf(r.Params)
 	if topCost(r) < detectors.LongTask {
 		parallel = detectors.Sequential
 	}
@@ -476,7 +476,7 @@ func topCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel)
 }
 
 func topCost(r *detectors.Rows) int {
-	s := of(r.Params)
+	s := settingsOf(r.Params)
 	n := r.Len() - s.searched(r)
 	pairs := n * n / 2
 	if s.k > 1 {
@@ -493,7 +493,7 @@ func topCost(r *detectors.Rows) int {
 // discords at about the same distance; those of later ranks may then differ too, and must
 // have the distance that the definition's profile has for them.
 func compareTop(r *detectors.Rows, got, want detectors.Result) error {
-	s := of(r.Params)
+	s := settingsOf(r.Params)
 	if len(got.Detail) != len(want.Detail) {
 		return fmt.Errorf("discord: %d words of discords where the definition gives %d", len(got.Detail), len(want.Detail))
 	}

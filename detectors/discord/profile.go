@@ -38,8 +38,8 @@ func (p *nearest[T]) reset(s *series, together int) {
 	}
 }
 
-// take makes j the neighbour if it is nearer than the present one, or as near and earlier.
-func (p *nearest[T]) take(i, j int, rho T) {
+// offer makes j the neighbour if it is nearer than the present one, or as near and earlier.
+func (p *nearest[T]) offer(i, j int, rho T) {
 	if rho > p.rho[i] || rho == p.rho[i] && int32(j) < p.at[i] {
 		p.rho[i], p.at[i] = rho, int32(j)
 	}
@@ -125,10 +125,10 @@ func join[T float32 | float64](s *series, exclusion, together int, parallel Para
 		found := func(i, j int, rho []T) {
 			for l, v := range rho {
 				if v >= p.rho[i] {
-					p.take(i, j+l, v)
+					p.offer(i, j+l, v)
 				}
 				if v >= p.rho[j+l] {
-					p.take(j+l, i, v)
+					p.offer(j+l, i, v)
 				}
 			}
 		}

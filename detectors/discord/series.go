@@ -169,7 +169,7 @@ type strip struct {
 // pair's correlation depends on the pair and on the diagonal of the first lane alone.
 func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func(i, j int, rho []float64)) {
 	for i < end {
-		s.begin(t, i, j)
+		s.start(t, i, j)
 		hit := false
 		for l, c := range t.cov {
 			t.rho[l] = c * s.inv[i] * s.inv[j+l]
@@ -193,8 +193,8 @@ func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func
 	}
 }
 
-// begin computes the covariances of subsequence i with those from j on.
-func (s *series) begin(t *strip, i, j int) {
+// start computes the covariances of subsequence i with those from j on.
+func (s *series) start(t *strip, i, j int) {
 	t.a = s.deviations(t.a, i)
 	vec.Covariances(&t.cov, t.a, s.x[j:], s.mean[j:])
 }

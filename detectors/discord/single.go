@@ -41,7 +41,7 @@ type singleStrip struct {
 // walk does what [series.walk] does, with the same limits of rows and columns.
 func (s *single) walk(t *singleStrip, i, j, end int, limit []float32, found func(i, j int, rho []float32)) {
 	for i < end {
-		s.begin(t, i, j)
+		s.start(t, i, j)
 		hit := false
 		for l, c := range t.cov {
 			t.rho[l] = c * s.inv[i] * s.inv[j+l]
@@ -65,8 +65,8 @@ func (s *single) walk(t *singleStrip, i, j, end int, limit []float32, found func
 	}
 }
 
-// begin computes the covariances of subsequence i with those from j on, in float64.
-func (s *single) begin(t *singleStrip, i, j int) {
+// start computes the covariances of subsequence i with those from j on, in float64.
+func (s *single) start(t *singleStrip, i, j int) {
 	t.a = s.deviations(t.a, i)
 	for l := 0; l < singleLanes; l += lanes {
 		at := min(j+l, s.starts-lanes) // those after the last belong to no pair

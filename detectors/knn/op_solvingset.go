@@ -243,7 +243,7 @@ func NewSolvingSet(p SolvingSetParams) (detectors.Detector, error) {
 	d.params.SetBool(setParamZNorm, p.ZNorm)
 	d.params.SetBool(paramTimed, p.MineInterval > 0 || p.MaxAge > 0)
 	d.params.SetInt64(paramMaxAge, p.MaxAge)
-	if d.set = of(d.params); d.set.timed > 0 {
+	if d.set = settingsOf(d.params); d.set.timed > 0 {
 		return &timed{*d}, nil
 	}
 	return d, nil
@@ -291,7 +291,7 @@ type settings struct {
 	maxAge                             float64
 }
 
-func of(w detectors.Words) settings {
+func settingsOf(w detectors.Words) settings {
 	s := settings{
 		window: w.Int(paramWindow),
 		k:      w.Int(setParamK),
@@ -374,7 +374,7 @@ func scoreSet(r detectors.Rows) {
 // the last Fresh of points among the first n; points is nil where the model is wide, and else wide.
 func scoreFresh(r *detectors.Rows, m *setMemory, stop func() bool, parallel detectors.Parallel,
 	weigh func(points []float32, wide []float64, width, n, k int) []float64) {
-	s := of(r.Params)
+	s := settingsOf(r.Params)
 	dim := r.Dim - s.timed
 	width := s.embed * dim
 	first := r.Len() - r.Fresh // fresh row
@@ -409,7 +409,7 @@ func scoreFresh(r *detectors.Rows, m *setMemory, stop func() bool, parallel dete
 }
 
 func setCost(r *detectors.Rows) int {
-	s := of(r.Params)
+	s := settingsOf(r.Params)
 	width := s.embed * (r.Dim - s.timed)
 	c := r.Fresh * (500 + s.most*(8+2*width)/100)
 	if len(r.Carry) > 0 && r.Carry.Bool(modelWide) {

@@ -36,7 +36,7 @@ func DeMorgan(g *Grid, f Family, o Options) ([]Region, Work) {
 	found, ratios := greedy(g, f, o, func(consider func(Rectangle, Sums), _ *Region) {
 		eachRectangle(g, o, func(r Rectangle) {
 			w.Rectangles, w.Cells = w.Rectangles+1, w.Cells+4
-			consider(r, t.of(r))
+			consider(r, t.sums(r))
 		})
 	})
 	w.Ratios = ratios
@@ -52,7 +52,7 @@ func Approximate(g *Grid, f Family, o Options) ([]Region, Work) {
 		if r.X1 > r.X2 || r.Y1 > r.Y2 {
 			return 0
 		}
-		s := t.of(r)
+		s := t.sums(r)
 		return f.LogLikelihood(float64(s.Count), float64(s.Baseline))
 	}
 	// Each part of a complement contains one corner of the grid: one table for each.
@@ -78,7 +78,7 @@ func Approximate(g *Grid, f Family, o Options) ([]Region, Work) {
 	all := likelihood(Rectangle{0, 0, rows, cols})
 	found, ratios := greedy(g, f, o, func(consider func(Rectangle, Sums), best *Region) {
 		eachRectangle(g, o, func(r Rectangle) {
-			s := t.of(r)
+			s := t.sums(r)
 			parts := [5]float64{f.LogLikelihood(float64(s.Count), float64(s.Baseline)),
 				corner(0, r.Y1-1, r.X2), corner(1, r.Y2, r.X2+1), corner(2, r.Y2+1, r.X1), corner(3, r.Y1, r.X1-1)}
 			w.Rectangles, w.Cells = w.Rectangles+1, w.Cells+8

@@ -213,8 +213,8 @@ func (t *table) fill(g *Grid) {
 	}
 }
 
-// of returns the sums of a rectangle.
-func (t *table) of(r Rectangle) Sums {
+// sums returns the sums of a rectangle.
+func (t *table) sums(r Rectangle) Sums {
 	a, b := t.sum[r.Y1*t.stride:], t.sum[(r.Y2+1)*t.stride:]
 	return Sums{
 		b[r.X2+1].Count - b[r.X1].Count - a[r.X2+1].Count + a[r.X1].Count,

@@ -308,7 +308,7 @@ type task struct {
 	learnt     bool
 }
 
-func of(r *detectors.Rows) task {
+func taskOf(r *detectors.Rows) task {
 	p := r.Params
 	t := task{Grid{Rows: p.Int(paramRows), Cols: p.Int(paramColumns)}, family(p),
 		Options{Top: p.Int(paramTop), MaxRows: p.Int(paramMaxRows), MaxCols: p.Int(paramMaxColumns),
@@ -374,7 +374,7 @@ func (t *task) write(r *detectors.Rows, search func() []Region, p func(*Replicat
 }
 
 func score(r detectors.Rows) {
-	t := of(&r)
+	t := taskOf(&r)
 	t.write(&r, func() []Region { return Define(&t.grid, t.family, t.options) },
 		func(null *Replicates, found []Region) []float64 {
 			return null.DefinePValues(t.family, t.options, found, t.replicates)
@@ -382,7 +382,7 @@ func score(r detectors.Rows) {
 }
 
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
-	t := of(r)
+	t := taskOf(r)
 	if cost(r) < detectors.LongTask {
 		parallel = detectors.Sequential
 	}

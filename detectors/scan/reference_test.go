@@ -135,7 +135,7 @@ func newYorkIs(t *testing.T, g *Grid, found []Region) {
 			continue
 		}
 		table := newTable(g)
-		if len(found) == 0 || table.of(want.Rectangle) != found[0].Sums || found[0].compare(want.Rectangle) > 0 ||
+		if len(found) == 0 || table.sums(want.Rectangle) != found[0].Sums || found[0].compare(want.Rectangle) > 0 ||
 			!found[0].Overlaps(want.Rectangle) || !(math.Abs(found[0].Ratio/newYorkUnit-want.ratio) <= 1e-9) {
 			t.Errorf("n %d: %v, %.9f, want %v, %.9f", want.n, found, found[0].Ratio/newYorkUnit, want.Rectangle, want.ratio)
 		}

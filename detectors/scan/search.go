@@ -69,11 +69,11 @@ func newScanner(g *Grid, f Family, o Options) *scanner {
 	s.least = float64(least)
 	for y := 0; y+rows <= g.Rows; y++ {
 		for x := 0; x+cols <= g.Cols; x++ {
-			s.most = max(s.most, float64(s.table.of(Rectangle{y, x, y + rows - 1, x + cols - 1}).Baseline))
+			s.most = max(s.most, float64(s.table.sums(Rectangle{y, x, y + rows - 1, x + cols - 1}).Baseline))
 		}
 	}
 	for y := range g.Rows {
-		s.empty[y] = s.table.of(Rectangle{y, 0, y, g.Cols - 1}).Baseline == 0
+		s.empty[y] = s.table.sums(Rectangle{y, 0, y, g.Cols - 1}).Baseline == 0
 	}
 	sumColumns(s.counts, g.Count, g.Cols)
 	sumColumns(s.baselines, g.Baseline, g.Cols)
@@ -153,7 +153,7 @@ func (p *pass) seed() {
 			for y := 0; y+h <= p.Rows; y += max(1, h/2) {
 				for x := 0; x+w <= p.Cols; x += max(1, w/2) {
 					r := Rectangle{y, x, y + h - 1, x + w - 1}
-					s := p.table.of(r)
+					s := p.table.sums(r)
 					b := float64(s.Baseline)
 					d := float64(s.Count) - rate*b
 					switch p.direction {
@@ -178,7 +178,7 @@ func (p *pass) excluded(r Rectangle) bool {
 
 // consider takes a rectangle if it is better than the best one so far.
 func (p *pass) consider(r Rectangle) {
-	s := p.table.of(r)
+	s := p.table.sums(r)
 	c := Region{Rectangle: r, Sums: s, Ratio: ratio(p.f, p.direction, s, p.total)}
 	if !(c.Ratio > 0) || c.Ratio < math.Float64frombits(p.bar.Load()) {
 		return

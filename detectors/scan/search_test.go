@@ -70,7 +70,7 @@ func TestLines(t *testing.T) {
 					}
 				}
 				eachRectangle(g, o, func(r Rectangle) {
-					sums := s.table.of(r)
+					sums := s.table.sums(r)
 					if v := ratio(f, o.Direction, sums, s.total); v > 0 && v >= level {
 						for _, l := range filters {
 							for k := range l.slope {

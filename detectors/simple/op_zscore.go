@@ -191,7 +191,7 @@ func zscoreCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 				s += d
 				q += d * d
 			}
-			z := of(float64(w[n])-x0, s, q, inv)
+			z := scoreOf(float64(w[n])-x0, s, q, inv)
 			if z != z {
 				z, _ = field(w, 1, n)
 			}
@@ -209,7 +209,7 @@ func zscoreCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 				s += d
 				q += d * d
 			}
-			z := of(float64(x[(i+n)*dim+c])-x0, s, q, inv)
+			z := scoreOf(float64(x[(i+n)*dim+c])-x0, s, q, inv)
 			if z != z {
 				z, _ = field(x[i*dim+c:], dim, n)
 			}
@@ -242,12 +242,12 @@ func field(x []float32, dim, n int) (z, mean float64) {
 		return math.NaN(), math.NaN()
 	}
 	inv := 1 / float64(m)
-	return of(float64(x[n*dim])-x0, s, q, inv), x0 + s*inv
+	return scoreOf(float64(x[n*dim])-x0, s, q, inv), x0 + s*inv
 }
 
-// of is the score of a value d from x0, for n = 1/inv rows before it
+// scoreOf is the score of a value d from x0, for n = 1/inv rows before it
 // whose differences from x0 have sum s and sum of squares q.
-func of(d, s, q, inv float64) float64 {
+func scoreOf(d, s, q, inv float64) float64 {
 	if q == 0 && d == 0 {
 		return 0
 	}

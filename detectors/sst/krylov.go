@@ -44,8 +44,8 @@ type krylov struct {
 // its residual.
 type ritz struct{ value, along, residual float64 }
 
-// begin starts with the matrix of values x.
-func (k *krylov) begin(x []float64) {
+// start starts with the matrix of values x.
+func (k *krylov) start(x []float64) {
 	k.x, k.w, k.n = x, (len(x)+1)/2, 0
 	if cap(k.y) < k.w {
 		k.y = make([]float64, k.w)

@@ -65,7 +65,7 @@ func scoreOneSVD[F float32 | float64](s *SVDScorer, p *SVDParams, x []F, sum fun
 	if !centreF64(s.window, past, mean) || !centreF64(s.window, current, mean) {
 		return 0
 	}
-	s.current.begin(s.window)
+	s.current.start(s.window)
 	if math.IsInf(s.current.energy, 1) { // of float64 alone: too large to be squared
 		return math.NaN()
 	}
@@ -73,7 +73,7 @@ func scoreOneSVD[F float32 | float64](s *SVDScorer, p *SVDParams, x []F, sum fun
 	s.current.until(1, min(w, 16), nil)
 	s.current.leading(s.mu)
 	centreF64(s.window, past, mean)
-	s.past.begin(s.window)
+	s.past.start(s.window)
 	if math.IsInf(s.past.energy, 1) {
 		return math.NaN()
 	}

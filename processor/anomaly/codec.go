@@ -11,9 +11,9 @@ import (
 const (
 	statePending = 1 << iota // nothing is open, scores are over the threshold
 	stateOpen
-	stateGroup // of the last anomaly that opened, and is not open
-	stateHeard // what members of an ensemble have said
-	stateFlags = 1<<iota - 1
+	stateGroup   // of the last anomaly that opened, and is not open
+	stateMembers // scores of an ensemble's members that MembersUntil has not returned
+	stateFlags   = 1<<iota - 1
 )
 
 // Append encodes s: one byte if it is idle and has no group.
@@ -29,19 +29,19 @@ func (s *State) Append(b []byte) []byte {
 	if s.group != nil && flags != stateOpen { // an open anomaly's group is its own
 		flags |= stateGroup
 	}
-	if s.heard != nil {
-		flags |= stateHeard
+	if s.members != nil {
+		flags |= stateMembers
 	}
 	if b = binary.AppendUvarint(b, flags); flags&stateGroup != 0 {
 		b = s.group.append(b)
 	}
-	if s.heard != nil {
-		b = s.appendHeard(b)
+	if s.members != nil {
+		b = s.appendMembers(b)
 	}
 	if l == nil {
 		return b
 	}
-	b = append(b, l.told)
+	b = append(b, l.reported)
 	b = binary.AppendUvarint(b, uint64(l.run))
 	b = binary.AppendUvarint(b, uint64(l.since))
 	b = binary.AppendVarint(b, l.first)
@@ -57,12 +57,12 @@ func Decode(d *changelog.Decoder) (s State) {
 	if flags&stateGroup != 0 {
 		s.group = decodeGroup(d)
 	}
-	if flags&stateHeard != 0 {
-		s.decodeHeard(d)
+	if flags&stateMembers != 0 {
+		s.decodeMembers(d)
 	}
 	open, pending := flags&stateOpen != 0, flags&statePending != 0
 	if open || pending {
-		l := &life{open: open, told: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
+		l := &life{open: open, reported: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
 		if open {
 			l.ended, l.count = d.Int(), d.Uint32()
 		}
@@ -87,7 +87,7 @@ const (
 	hasGroup
 	hasLike
 	hasRange
-	hasVoice
+	hasLeader
 	hasEscalation
 	hasCarrier
 	anomalyFlags = 1<<iota - 1
@@ -99,7 +99,7 @@ func (a *Anomaly) flags() (flags uint64) {
 		set  bool
 	}{
 		{inShadow, a.Shadow}, {hasRegion, a.Region != nil}, {hasGroup, a.Group != nil}, {hasLike, a.Like != nil}, {hasRange, a.Range != nil},
-		{hasVoice, a.Voice != nil}, {hasEscalation, a.Escalation != nil}, {hasCarrier, a.Spread != 0 || a.Carrier != ""},
+		{hasLeader, a.Leader != nil}, {hasEscalation, a.Escalation != nil}, {hasCarrier, a.Spread != 0 || a.Carrier != ""},
 	} {
 		if f.set {
 			flags |= f.flag
@@ -134,8 +134,8 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Range != nil {
 		b = a.Range.append(b)
 	}
-	if a.Voice != nil {
-		b = a.Voice.append(b)
+	if a.Leader != nil {
+		b = a.Leader.append(b)
 	}
 	if e := a.Escalation; e != nil {
 		for _, t := range [...]int64{e.Start, e.Peak, e.Since} {
@@ -151,7 +151,7 @@ func (a *Anomaly) Append(b []byte) []byte {
 // DecodeAnomaly reads what Anomaly.Append wrote.
 func DecodeAnomaly(d *changelog.Decoder) (a Anomaly) {
 	flags := d.Flags(anomalyFlags)
-	copy(a.ID[:], d.Take(len(a.ID)))
+	copy(a.ID[:], d.Slice(len(a.ID)))
 	a.Revision, a.Severity, a.Samples = d.Uint32(), d.Byte(), d.Uint32()
 	a.Start, a.End, a.PeakTime, a.OpenedAt = d.Int(), d.Int(), d.Int(), d.Int()
 	a.PeakScore, a.Threshold, a.Rank = d.Float(), d.Float(), d.Float()
@@ -169,8 +169,8 @@ func DecodeAnomaly(d *changelog.Decoder) (a Anomaly) {
 	if flags&hasRange != 0 {
 		a.Range = decodeRange(d)
 	}
-	if flags&hasVoice != 0 {
-		a.Voice = decodeVoice(d)
+	if flags&hasLeader != 0 {
+		a.Leader = decodeLeader(d)
 	}
 	if flags&hasEscalation != 0 {
 		a.Escalation = &Escalation{d.Int(), d.Int(), d.Int()}

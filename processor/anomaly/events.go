@@ -92,14 +92,14 @@ type Anomaly struct {
 	// in the history then, 0 where there is none.
 	PeakScore, Threshold, Rank float32
 
-	// At PeakTime, or at the time of its voice, for each value of the row; nil for a detector without them.
+	// At PeakTime, or at the time of its leader, for each value of the row; nil for a detector without them.
 	Expected, Actual, Contribution []float64
 
 	Spread  float64 // how far readings of the field that contributes most usually are from what is expected; 0: not known
 	Carrier string  // of an ensemble that sums: the member that has these values; empty: they are the members' shares
 
 	Range  *Range  // of a value field; nil: not known. Replaced, never changed
-	Voice  *Voice  // of an ensemble of any; nil: none. Replaced, never changed
+	Leader *Leader // of an ensemble of any; nil: none. Replaced, never changed
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
 	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
 	Like   *Like   // false alarms that it resembles, so that its severity is 0; nil: none. Replaced, never changed

@@ -593,7 +593,7 @@ func TestAnomalyParts(t *testing.T) {
 			}}
 		},
 		func(a *Anomaly) { a.Range = &Range{Field: 1, Low: -1, High: 2, Level: 0.5, Held: 4} },
-		func(a *Anomaly) { a.Voice = &Voice{Member: "near", Samples: 2, Score: 3, Threshold: 2, PeakTime: 11} },
+		func(a *Anomaly) { a.Leader = &Leader{Member: "near", Samples: 2, Score: 3, Threshold: 2, PeakTime: 11} },
 		func(a *Anomaly) { a.Escalation = &Escalation{1, 2, 3} },
 		func(a *Anomaly) { a.Spread, a.Carrier = 0.25, "near" },
 	}

@@ -25,7 +25,7 @@ func (g *Group) append(b []byte) []byte {
 
 func decodeGroup(d *changelog.Decoder) *Group {
 	g := new(Group)
-	copy(g.ID[:], d.Take(len(g.ID)))
+	copy(g.ID[:], d.Slice(len(g.ID)))
 	g.Since = d.Int()
 	return g
 }

@@ -108,7 +108,7 @@ func (l *Like) append(b []byte) []byte {
 func decodeLike(d *changelog.Decoder) *Like {
 	l := &Like{Count: d.Uint32()}
 	for range d.Len(16) {
-		l.Labels = append(l.Labels, [16]byte(d.Take(16)))
+		l.Labels = append(l.Labels, [16]byte(d.Slice(16)))
 	}
 	for _, v := range [...]*float64{&l.Most, &l.Least, &l.First, &l.Apart, &l.Far, &l.Narrow, &l.Wide, &l.Steep, &l.Deviation} {
 		*v = decodeNumber(d)
@@ -121,9 +121,9 @@ func decodeLike(d *changelog.Decoder) *Like {
 	return l
 }
 
-// outgrown reports whether an open anomaly like false alarms is not like them any more with a score over the threshold, or was
+// exceedsRule reports whether an open anomaly like false alarms is not like them any more with a score over the threshold, or was
 // not with an earlier one that a replay has taken.
-func (l *life) outgrown(in *Input) bool {
+func (l *life) exceedsRule(in *Input) bool {
 	if !l.open || l.Like == nil {
 		return false
 	}
@@ -132,8 +132,8 @@ func (l *life) outgrown(in *Input) bool {
 	return !l.Like.Within(&c)
 }
 
-// farther takes the deviation at a new highest score into what is known of an anomaly like false alarms.
-func (l *life) farther() {
+// widen takes the deviation at a new highest score into what is known of an anomaly like false alarms.
+func (l *life) widen() {
 	if l.Like == nil {
 		return
 	}

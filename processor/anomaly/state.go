@@ -37,8 +37,8 @@ type Input struct {
 
 	Region *Region // that the score is about, kept; nil: none
 
-	// Said is what the members of an ensemble of any say that have such a score, in place of the values above.
-	Said []Said
+	// Members is what the members of an ensemble of any say that have such a score, in place of the values above.
+	Members []MemberScore
 
 	// Like returns which false alarms an anomaly resembles that the score opens, nil if none; nil: none does.
 	Like func(*Anomaly) *Like
@@ -47,20 +47,20 @@ type Input struct {
 // State is the state between two scores. The zero value has nothing
 // open and nothing pending. A copy shares the anomaly: see Clone.
 type State struct {
-	life  *life
-	group *Group  // of the last anomaly that opened; nil: none
-	heard *[]Said // that Heard has not returned, replaced, never changed; nil: nothing
+	life    *life
+	group   *Group         // of the last anomaly that opened; nil: none
+	members *[]MemberScore // that MembersUntil has not returned, replaced, never changed; nil: nothing
 }
 
 type life struct {
 	Anomaly
-	open  bool
-	told  uint8  // severity at the last change
-	run   uint32 // pending: scores over in a row; open: scores under in a row
-	since uint32 // open: samples since the last change
-	ended int64  // open: End at the last change
-	count uint32 // open: Samples at the last change
-	first int64  // pending: time of the row's first sample
+	open     bool
+	reported uint8  // severity at the last change
+	run      uint32 // pending: scores over in a row; open: scores under in a row
+	since    uint32 // open: samples since the last change
+	ended    int64  // open: End at the last change
+	count    uint32 // open: Samples at the last change
+	first    int64  // pending: time of the row's first sample
 }
 
 // Idle reports whether nothing is open or pending.
@@ -151,7 +151,7 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 		l.run = 0
 	}
 	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) || in.Exceeds && l.stale(r) ||
-		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
+		l.Severity > l.reported && threshold.Band(l.Severity) != threshold.Band(l.reported)) {
 		return l.change(Update, in.Time, in.Offset), true
 	}
 	return c, false
@@ -183,7 +183,7 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	switch {
 	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
 		return s.End(DetectorRemoved, in.Time, in.Offset)
-	case in.Exceeds && l.outgrown(in):
+	case in.Exceeds && l.exceedsRule(in):
 		c, changed = s.End(Recovered, in.Time, in.Offset)
 		// The next one opens with this score: there were enough of them in a row.
 		first := l.first
@@ -212,7 +212,7 @@ type Part struct {
 }
 
 // Carry takes over from the member that carries the score of an ensemble. Its score may cover samples after the ensemble's.
-func (in *Input) Carry(said *Said) {
+func (in *Input) Carry(said *MemberScore) {
 	in.Expected, in.Actual, in.Contribution, in.Part, in.Carrier = said.Expected, said.Actual, said.Contribution, said.Part, said.Member
 	in.Until = max(in.Until, said.Until)
 }
@@ -221,7 +221,7 @@ func (in *Input) Carry(said *Said) {
 // last reading.
 func (in *Input) part() Part {
 	p := in.Part
-	if said := Loudest(in.Said); said != nil && said.Part != nil {
+	if said := Highest(in.Members); said != nil && said.Part != nil {
 		p = said.Part
 	}
 	if p == nil {
@@ -237,7 +237,7 @@ func (l *life) over(in *Input) {
 		l.Start = min(l.Start, part.From)
 	}
 	l.Samples++
-	if l.listen(in); l.Voice == nil {
+	if l.listen(in); l.Leader == nil {
 		l.Range = l.reach(in)
 	}
 	l.End = max(l.End, in.Until)
@@ -254,10 +254,10 @@ func (l *life) over(in *Input) {
 	}
 	if in.Score > l.PeakScore {
 		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, part.At, in.Threshold, in.Rank
-		if l.Voice == nil {
+		if l.Leader == nil {
 			l.Expected, l.Actual, l.Contribution, l.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
 			l.Spread = part.Spread
-			l.farther()
+			l.widen()
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (in *Input) under(r *Rule) bool {
 // change returns the next revision.
 func (l *life) change(kind Kind, time, offset int64) Change {
 	l.Revision++
-	l.told, l.since, l.ended, l.count = l.Severity, 0, l.End, l.Samples
+	l.reported, l.since, l.ended, l.count = l.Severity, 0, l.End, l.Samples
 	return Change{Kind: kind, Time: time, Offset: offset, Anomaly: l.Anomaly}
 }
 

@@ -124,7 +124,7 @@ func AnomalyRecord(row *state.EventRow, cfg *state.Config) output.Anomaly {
 		held = a.Range.Held
 	}
 	var member *output.Member
-	if v := a.Voice; v != nil {
+	if v := a.Leader; v != nil {
 		member = &output.Member{Name: v.Member, Score: float64(v.Score), Threshold: threshold.Published(v.Threshold), Samples: v.Samples,
 			PeakTime: v.PeakTime}
 	}
@@ -165,7 +165,7 @@ func largestField(row *state.EventRow, cfg *state.Config) string {
 	}
 	names := cfg.Detectors[row.Detector].Fields
 	member := row.Change.Anomaly.Carrier
-	if v := row.Change.Anomaly.Voice; v != nil {
+	if v := row.Change.Anomaly.Leader; v != nil {
 		member = v.Member
 	}
 	if member != "" {

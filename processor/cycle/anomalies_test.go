@@ -45,7 +45,7 @@ func TestAnomalyNamesItsField(t *testing.T) {
 	cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{Name: "any", Fields: []string{"d", "e"}})
 	for member, want := range map[string]string{"d": "a", "gone": ""} {
 		row := state.EventRow{Key: &state.Key{}, Detector: 1, Name: "any", Change: anomaly.Change{Anomaly: anomaly.Anomaly{
-			Contribution: []float64{1, 0, 0}, Voice: &anomaly.Voice{Member: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}}}}
+			Contribution: []float64{1, 0, 0}, Leader: &anomaly.Leader{Member: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}}}}
 		of := output.Member{Name: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}
 		if a := AnomalyRecord(&row, cfg); a.Field != want || *a.Member != of {
 			t.Errorf("member %s: field %q, want %q; %+v", member, a.Field, want, a.Member)

@@ -60,9 +60,9 @@ func (c *Carried) Note(rec *record.Record) {
 	}
 }
 
-// Of returns the headers of the record at offset, which was behind offsets behind the newest one; none where that is more
+// Headers returns the headers of the record at offset, which was behind offsets behind the newest one; none where that is more
 // than CarryWindow. They are valid until the next call.
-func (c *Carried) Of(offset int64, behind uint32) []record.Header {
+func (c *Carried) Headers(offset int64, behind uint32) []record.Header {
 	if len(c.offsets) == 0 || behind > CarryWindow {
 		return nil
 	}

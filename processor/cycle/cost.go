@@ -20,7 +20,7 @@ const (
 // would otherwise be drowned out by the times when they were fast, which weigh more.
 func (c *cost) add(bytes, seconds float64) {
 	w, keep := 1/(seconds*seconds), costMemory
-	if c.n > 0 && seconds > paceLate*c.of(bytes) {
+	if c.n > 0 && seconds > paceLate*c.duration(bytes) {
 		keep = min(keep, w/c.n)
 	}
 	c.n, c.x, c.y = c.n*keep+w, c.x*keep+w*bytes, c.y*keep+w*seconds
@@ -37,8 +37,8 @@ func (c *cost) add(bytes, seconds float64) {
 // fixed returns the seconds that a cycle takes regardless of its size.
 func (c *cost) fixed() float64 { return c.y/c.n - c.slope*c.x/c.n }
 
-// of returns the seconds of a cycle of a size; 0 before the first cycle.
-func (c *cost) of(bytes float64) float64 {
+// duration returns the seconds of a cycle of a size; 0 before the first cycle.
+func (c *cost) duration(bytes float64) float64 {
 	if c.n == 0 {
 		return 0
 	}

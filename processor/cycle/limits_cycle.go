@@ -76,7 +76,7 @@ func (p *Pace) Committed(bytes, records int, took time.Duration) {
 func (p *Pace) Failed(bytes, records int, took time.Duration) {
 	p.learn(bytes, records)
 	seconds := took.Seconds()
-	if seconds < p.limit/2 && seconds <= max(p.target, paceLate*p.cost.of(float64(bytes))) {
+	if seconds < p.limit/2 && seconds <= max(p.target, paceLate*p.cost.duration(float64(bytes))) {
 		return
 	}
 	next := float64(p.size) / 2

@@ -40,8 +40,8 @@ func (t *Traceparents) Note(rec *record.Record) {
 	}
 }
 
-// Take returns what was collected since the last call.
-func (t *Traceparents) Take() (list []string) {
+// Drain returns what was collected since the last call.
+func (t *Traceparents) Drain() (list []string) {
 	list, t.list = t.list, nil
 	return list
 }

@@ -186,7 +186,7 @@ func (w *Writer) writeScore(b *record.Batches, ms int64, row *state.Row, name []
 // headersOf returns the headers of a record of an output that is about the input record at offset, behind offsets
 // behind the newest one.
 func (w *Writer) headersOf(to Output, offset int64, behind uint32) []record.Header {
-	carried := w.carried.Of(offset, behind)
+	carried := w.carried.Headers(offset, behind)
 	if len(carried) == 0 {
 		return w.headers[to]
 	}

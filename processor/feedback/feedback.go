@@ -43,9 +43,9 @@ type Reader struct {
 	fetcher *kafka.Fetcher // nil while there is no topic
 	tps     []kafka.TP
 	next    map[kafka.TP]int64
-	rules   map[string]Mute   // by the record's key
-	resumes map[string]Resume // by the record's key
-	labels  map[string]said   // by the record's key
+	rules   map[string]Mute       // by the record's key
+	resumes map[string]Resume     // by the record's key
+	labels  map[string]timedLabel // by the record's key
 	current atomic.Pointer[Rules]
 	resumed atomic.Pointer[map[kafka.TP]Resume]
 }
@@ -57,7 +57,7 @@ type Resume = output.Resume
 // NewReader returns a reader of a topic, which need not exist. So many false alarms of a kind teach a rule; 0: none do.
 func NewReader(client *kafka.Client, topic string, learnFrom int, log *slog.Logger) *Reader {
 	return &Reader{client: client, topic: topic, least: learnFrom, log: log, rules: map[string]Mute{}, resumes: map[string]Resume{},
-		labels: map[string]said{}}
+		labels: map[string]timedLabel{}}
 }
 
 // Rules returns the rules as of the last poll; nil before the first. Any goroutine may call it.
@@ -153,7 +153,7 @@ func (r *Reader) poll(ctx context.Context) error {
 			return err
 		}
 		if err := r.fetcher.ReadRange(ctx, tp, max(from, first[tp]), end, func(rec *record.Record) (bool, error) {
-			r.take(rec)
+			r.apply(rec)
 			return true, nil
 		}); err != nil {
 			return err
@@ -167,8 +167,8 @@ func (r *Reader) poll(ctx context.Context) error {
 	return nil
 }
 
-// take applies a record.
-func (r *Reader) take(rec *record.Record) {
+// apply applies a record.
+func (r *Reader) apply(rec *record.Record) {
 	id := string(rec.Key)
 	delete(r.rules, id)
 	delete(r.resumes, id)
@@ -188,7 +188,7 @@ func (r *Reader) take(rec *record.Record) {
 			r.rules[id] = m
 		}
 		if label, ok := LabelOf(&f); ok {
-			if r.labels[id] = (said{label, f.WrittenAt}); len(r.labels) > 2*rules.MaxLabels {
+			if r.labels[id] = (timedLabel{label, f.WrittenAt}); len(r.labels) > 2*rules.MaxLabels {
 				r.labels = newest(r.labels, rules.MaxLabels)
 			}
 		}

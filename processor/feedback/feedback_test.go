@@ -161,7 +161,7 @@ func TestLabels(t *testing.T) {
 	put := func(key, anomaly string, kind uint8, at int64, alarm *output.Alarm) {
 		t.Helper()
 		f := output.Feedback{ID: key, Kind: kind, Anomaly: anomaly, WrittenAt: at, Alarm: alarm}
-		r.take(&record.Record{Key: []byte(key), Value: f.Append(nil, -1)})
+		r.apply(&record.Record{Key: []byte(key), Value: f.Append(nil, -1)})
 	}
 	id := func(i int) string { return fmt.Sprintf("%032x", i) }
 	alarm := func(opened float64) *output.Alarm {
@@ -197,7 +197,7 @@ func TestLabels(t *testing.T) {
 	ruleList("one is confirmed later", 0)
 	put("9", id(1), output.FeedbackFalseAlarm, 9, alarm(10))
 	ruleList("and a false alarm again", 1)
-	r.take(&record.Record{Key: []byte("7")})
+	r.apply(&record.Record{Key: []byte("7")})
 	ruleList("one is taken back", 0)
 	put("7", id(7), output.FeedbackFalseAlarm, 7, alarm(12))
 	ruleList("and given again", 1)
@@ -221,7 +221,7 @@ func TestLabels(t *testing.T) {
 func TestScope(t *testing.T) {
 	r := NewReader(nil, "feedback", 3, slog.New(slog.DiscardHandler))
 	put := func(f output.Feedback) {
-		r.take(&record.Record{Key: []byte(f.ID), Value: f.Append(nil, -1)})
+		r.apply(&record.Record{Key: []byte(f.ID), Value: f.Append(nil, -1)})
 	}
 	label := func(i int, topic string) output.Feedback {
 		first := output.Anomaly{ID: [16]byte{byte(i)}, Revision: 1, Detector: "near", Key: []byte("pump-1"), Topic: topic, PeakScore: 10,

@@ -12,8 +12,8 @@ import (
 	"odradek/schemas/output"
 )
 
-// said is a label with the time at which it was written.
-type said struct {
+// timedLabel is a label with the time at which it was written.
+type timedLabel struct {
 	rules.Label
 	at int64
 }
@@ -49,7 +49,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 	field, side := rules.SideOf(opened.Expected, opened.Actual, opened.Contribution)
 	own := ownOf(opened)
 	a := &output.Alarm{
-		Detector: anomaly.Speaker(opened.Detector, own.Name),
+		Detector: anomaly.ScorerName(opened.Detector, own.Name),
 		Series:   rules.SeriesOf(opened.Key),
 		Topic:    opened.Topic,
 		Field:    int32(field),
@@ -102,10 +102,10 @@ type TopicRules struct {
 // Learn returns the rules that the labels among the records teach, each record with its key: for each topic that a label names, and
 // where labels name none, for the other topics.
 func Learn(records map[string]output.Feedback, least int) (all []TopicRules) {
-	labels := map[string]said{}
+	labels := map[string]timedLabel{}
 	for id, f := range records {
 		if l, ok := LabelOf(&f); ok {
-			labels[id] = said{l, f.WrittenAt}
+			labels[id] = timedLabel{l, f.WrittenAt}
 		}
 	}
 	list := valid(labels)
@@ -120,7 +120,7 @@ func Learn(records map[string]output.Feedback, least int) (all []TopicRules) {
 }
 
 // valid returns the labels that count, by anomaly: the newest, and of several of an anomaly its newest.
-func valid(labels map[string]said) []rules.Label {
+func valid(labels map[string]timedLabel) []rules.Label {
 	of := map[[16]byte]string{} // the record's key
 	for id, l := range newest(labels, rules.MaxLabels) {
 		if have, ok := of[l.Anomaly]; !ok || order(labels, id, have) < 0 {
@@ -136,12 +136,12 @@ func valid(labels map[string]said) []rules.Label {
 }
 
 // newest returns at most n labels, the newest.
-func newest(labels map[string]said, n int) map[string]said {
+func newest(labels map[string]timedLabel, n int) map[string]timedLabel {
 	if len(labels) <= n {
 		return labels
 	}
 	ids := slices.SortedFunc(maps.Keys(labels), func(a, b string) int { return order(labels, a, b) })
-	kept := make(map[string]said, n)
+	kept := make(map[string]timedLabel, n)
 	for _, id := range ids[:n] {
 		kept[id] = labels[id]
 	}
@@ -149,6 +149,6 @@ func newest(labels map[string]said, n int) map[string]said {
 }
 
 // order compares two labels, the newer one first.
-func order(labels map[string]said, a, b string) int {
+func order(labels map[string]timedLabel, a, b string) int {
 	return cmp.Or(cmp.Compare(labels[b].at, labels[a].at), cmp.Compare(a, b))
 }

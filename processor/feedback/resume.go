@@ -21,8 +21,8 @@ type Resumption struct {
 	Author string
 }
 
-// Of returns the records for the feedback topic that have partitions of tps go on: their owners read them.
-func (r *Resumption) Of(tps []kafka.TP) (list []output.Feedback, err error) {
+// Records returns the records for the feedback topic that have partitions of tps go on: their owners read them.
+func (r *Resumption) Records(tps []kafka.TP) (list []output.Feedback, err error) {
 	for _, tp := range tps {
 		at, w := r.Committed[tp].Offset, cycle.LetterWindowOf(r.Committed[tp].Metadata)
 		if at < 0 || !r.Named && (at >= r.Ends[tp] || !r.Limit.Full(w)) {

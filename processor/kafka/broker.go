@@ -59,7 +59,7 @@ func (b *broker) lane(third bool) {
 	q := &fetchRequest{}
 	var taken []*FetchSource // by the index of q.parts
 	for {
-		if taken = b.take(q, taken[:0], third); len(taken) == 0 {
+		if taken = b.collect(q, taken[:0], third); len(taken) == 0 {
 			return
 		}
 		ctx, cancel := context.WithCancel(b.f.ctx)
@@ -112,9 +112,9 @@ func (b *broker) watch(ctx context.Context, cancel func(), q *fetchRequest) (sto
 	return func() { t.Stop() }
 }
 
-// take waits until there is something to ask for and puts it into q and taken;
+// collect waits until there is something to ask for and puts it into q and taken;
 // it returns none when the fetcher is closed.
-func (b *broker) take(q *fetchRequest, taken []*FetchSource, third bool) []*FetchSource {
+func (b *broker) collect(q *fetchRequest, taken []*FetchSource, third bool) []*FetchSource {
 	f := b.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,8 +34,8 @@ type gates struct {
 	byBroker map[int32]*sync.Mutex
 }
 
-// of returns the lock to hold around a request that a broker verifies.
-func (g *gates) of(broker int32) *sync.Mutex {
+// gate returns the lock to hold around a request that a broker verifies.
+func (g *gates) gate(broker int32) *sync.Mutex {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.byBroker[broker]
@@ -80,7 +80,7 @@ func (c *calls) call(ctx context.Context, kind int8, key string, req protocol.Me
 		if err == nil {
 			var m protocol.Message
 			if kind == groupCoordinator { // offsets
-				g := c.gates.of(node)
+				g := c.gates.gate(node)
 				g.Lock()
 				m, err = c.cluster.roundTrip(ctx, node, req)
 				g.Unlock()

@@ -112,7 +112,7 @@ func (q *epochEnds) Exchange(rw io.ReadWriter, _ int16, correlation int32, clien
 	}
 
 	var r wireReader
-	if err := r.Begin(rw, correlation, false); err != nil {
+	if err := r.ReadHeader(rw, correlation, false); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time

@@ -124,7 +124,7 @@ func (q *fetchRequest) encode(b []byte, version int16, correlation int32, client
 
 func (q *fetchRequest) decode(from io.Reader, version int16, correlation int32) error {
 	r := &q.in
-	if err := r.Begin(from, correlation, false); err != nil {
+	if err := r.ReadHeader(from, correlation, false); err != nil {
 		return err
 	}
 	q.throttle = time.Duration(r.Int32()) * time.Millisecond

@@ -85,7 +85,7 @@ func (o *offsetFetch) Exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 
 	o.offsets, o.codes = map[TP]Offset{}, map[TP]kafkago.Error{}
 	var r wireReader
-	if err := r.Begin(rw, correlation, true); err != nil {
+	if err := r.ReadHeader(rw, correlation, true); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time

@@ -99,7 +99,7 @@ func (s *sender) all(ctx context.Context, ready []*outgoing) error {
 				f.first = false
 			}
 			for _, o := range a.sent {
-				err := s.take(o, a.res, a.err)
+				err := s.apply(o, a.res, a.err)
 				switch {
 				case err != nil:
 					failed = append(failed, err)
@@ -243,7 +243,7 @@ func (s *sender) exchange(ctx context.Context, leader int32, first bool, sent []
 	}
 	req := s.request(sent, size)
 	if first {
-		g := s.gates.of(leader)
+		g := s.gates.gate(leader)
 		g.Lock()
 		defer g.Unlock()
 	}
@@ -305,7 +305,7 @@ func (s *sender) request(parts []*outgoing, size int) *produceRequest {
 	}
 	r := &produceRequest{}
 	buf := s.buffers.get(size+256, size/8)
-	r.begin(buf, s.cluster.transport.cfg.ClientID, s.transactionalID, int32(replicationTimeout.Milliseconds()), topics)
+	r.start(buf, s.cluster.transport.cfg.ClientID, s.transactionalID, int32(replicationTimeout.Milliseconds()), topics)
 	for i := 0; i < len(parts); {
 		j := i
 		for j < len(parts) && parts[j].tp.Topic == parts[i].tp.Topic {
@@ -349,9 +349,9 @@ func (b *requestBuffers) put(buf []byte) {
 	}
 }
 
-// take applies the answer for one batch: the partition advances, or stays for
+// apply applies the answer for one batch: the partition advances, or stays for
 // another try, or has failed.
-func (s *sender) take(o *outgoing, res *produceResponse, err error) error {
+func (s *sender) apply(o *outgoing, res *produceResponse, err error) error {
 	records := o.b.Records(o.batch)
 	if err != nil {
 		err = fmt.Errorf("kafka: produce to %s: %w", o.tp, err)

@@ -25,8 +25,8 @@ const (
 // must not reach the broker.
 type produceRequest struct{ buf []byte }
 
-// begin starts a request in buf's memory. Topics follow in the given number.
-func (r *produceRequest) begin(buf []byte, clientID, transactionalID string, timeoutMs int32, topics int) {
+// start starts a request in buf's memory. Topics follow in the given number.
+func (r *produceRequest) start(buf []byte, clientID, transactionalID string, timeoutMs int32, topics int) {
 	be := binary.BigEndian
 	b := appendRequest(buf[:0], protocol.Produce, produceMaxVersion, 0, clientID, false)
 	if transactionalID == "" {
@@ -76,7 +76,7 @@ type produceResult struct {
 
 func readProduceResponse(from io.Reader, version int16, correlation int32) (*produceResponse, error) {
 	var r wireReader
-	if err := r.Begin(from, correlation, false); err != nil {
+	if err := r.ReadHeader(from, correlation, false); err != nil {
 		return nil, err
 	}
 	res := &produceResponse{}

@@ -23,7 +23,7 @@ func TestProduceRequest(t *testing.T) {
 		want := map[TP][]byte{}
 		var req produceRequest
 		topics := r.IntN(4)
-		req.begin(nil, "client", id, 1234, topics)
+		req.start(nil, "client", id, 1234, topics)
 		for i := range topics {
 			name := fmt.Sprint("topic", i)
 			n := 1 + r.IntN(3)
@@ -120,7 +120,7 @@ func TestProduceResponse(t *testing.T) {
 		}
 	}
 	var req produceRequest
-	req.begin(nil, "", "", 0, 0)
+	req.start(nil, "", "", 0, 0)
 	if _, err := req.Exchange(&brokertest.Connection{}, 2, 1, ""); err == nil {
 		t.Error("Produce v2 knows no transactions")
 	}

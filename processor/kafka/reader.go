@@ -26,9 +26,9 @@ type wireReader struct {
 // member of a group wrote: nothing in it is trusted.
 func newWireReader(b []byte) *wireReader { return &wireReader{r: bytes.NewReader(b), left: len(b)} }
 
-// Begin reads size and header of the response to a request. flexible says that the
+// ReadHeader reads size and header of the response to a request. flexible says that the
 // header ends with tagged fields (KIP-482).
-func (r *wireReader) Begin(from io.Reader, correlation int32, flexible bool) error {
+func (r *wireReader) ReadHeader(from io.Reader, correlation int32, flexible bool) error {
 	r.r, r.left, r.err = from, 4, nil
 	size := r.Int32()
 	if r.err == nil && (size < 4 || size > maxResponse) {

@@ -41,7 +41,7 @@ func TestReader(t *testing.T) {
 		whole := fields(topics, compact, number)
 		read := func(b []byte) (err error, same bool) {
 			var in wireReader
-			if err := in.Begin(bytes.NewReader(b), 42, true); err != nil {
+			if err := in.ReadHeader(bytes.NewReader(b), 42, true); err != nil {
 				return err, false
 			}
 			n := in.Count(2)

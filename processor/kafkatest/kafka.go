@@ -90,7 +90,7 @@ func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 	} else if c.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return nil, err
 	}
-	if err := c.lay(o, jvm, jars, format); err != nil {
+	if err := c.writeNodes(o, jvm, jars, format); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("kafkatest: Kafka %s: %w", o.Version, err)
 	}
@@ -109,8 +109,8 @@ func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 	return c, err
 }
 
-// lay writes every node's folder and configuration.
-func (c *Cluster) lay(o Options, jvm, jars, format string) error {
+// writeNodes writes every node's folder and configuration.
+func (c *Cluster) writeNodes(o Options, jvm, jars, format string) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ type alerts struct {
 	keys    *series.KeyTable
 }
 
-// of returns the alert state of a detector for a key, with a history of the rule in force.
+// alert returns the alert state of a detector for a key, with a history of the rule in force.
 // It is nil without a threshold. A key that was evicted after the sample is judged like any other.
-func (l alerts) of(k *Key, d *series.SetDetector) *series.Alert {
+func (l alerts) alert(k *Key, d *series.SetDetector) *series.Alert {
 	if !d.Judged {
 		return nil
 	}

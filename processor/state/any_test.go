@@ -106,7 +106,7 @@ func TestAnyLearns(t *testing.T) {
 	a := open()
 	if own := a.Own(); own.Member != "high" || own.Score != 29 || own.Threshold != 10 || own.Samples != 2 || a.PeakScore != 2.9 ||
 		a.Range == nil || a.Range.Low != 1 || a.Range.High != 31 || len(a.Actual) != 1 || a.Actual[0] != 30 || len(a.Expected) != 1 {
-		t.Fatalf("%+v, voice %+v, range %+v", a, a.Voice, a.Range)
+		t.Fatalf("%+v, leader %+v, range %+v", a, a.Leader, a.Range)
 	}
 	restart()
 	label := rules.Label{Anomaly: a.ID, Alarm: rules.AlarmOf("one", []byte("a"), a)}

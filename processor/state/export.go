@@ -18,7 +18,7 @@ func (s *State) Export(dst []byte) []byte {
 	e.Byte(changelog.Version)
 	e.Int(s.maxTime)
 	e.Uint(s.records.Format().Layout)
-	list := s.Suspects.jury.List()
+	list := s.Suspects.votes.List()
 	e.Uint(uint64(len(list)))
 	for i := range list {
 		u := &list[i]

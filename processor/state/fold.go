@@ -22,7 +22,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.next = sm.Offset + 1
 	if latest := sm.Time + sm.Ahead; latest > s.maxTime {
-		if s.Suspects.jury.Far(latest, s.maxTime) {
+		if s.Suspects.votes.Far(latest, s.maxTime) {
 			return s.foldSlow(sm, b) // a suspect
 		}
 		if sm.Time > s.maxTime {
@@ -63,7 +63,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 // foldSlow is Fold where something is held, replayed or ahead, or may be, and at the end of a backfill.
 func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if !s.journal.Started() {
-		begin(s, Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
+		firstMark(s, Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
 	}
 	s.gate.release(b, false) // nothing is left to do where Fits was asked
 	if s.replaying {

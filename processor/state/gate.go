@@ -63,7 +63,7 @@ func (g *gate) reset() {
 func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
 	g.held.Pass(sm.Offset)
 	suspect := false
-	if g.suspects.Len() > 0 || g.suspects.jury.Beyond(sm.Time+sm.Ahead, g.at.maxTime) {
+	if g.suspects.Len() > 0 || g.suspects.votes.Beyond(sm.Time+sm.Ahead, g.at.maxTime) {
 		suspect = g.weigh(sm)
 	} else {
 		g.line = append(g.line, turn{attached{Sample: *sm}, g.admit(sm)})
@@ -254,7 +254,7 @@ func (g *gate) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 	if k.Unit != uint32(g.journal.Number) {
 		g.folder.edits.touch(k)
 	}
-	time, offset, values := g.held.take(k, due)
+	time, offset, values := g.held.pop(k, due)
 	out := g.folder.fold(k, time, offset, values, b)
 	g.tally.Counts[g.at.counted(out, offset)]++
 }

@@ -32,9 +32,9 @@ func (h *held) hold(k *Key, sm *Sample) {
 	saveHeldIn(h.journal.Open, k, sm.Time, sm.Offset)
 }
 
-// take removes a key's earliest held sample and returns it. due says that Due has returned the
+// pop removes a key's earliest held sample and returns it. due says that Due has returned the
 // key last. The values are valid until the next call.
-func (h *held) take(k *Key, due bool) (time, offset int64, values []float64) {
+func (h *held) pop(k *Key, due bool) (time, offset int64, values []float64) {
 	w := k.Held.At(0)
 	saveHeldOut(h.journal.Open, k, w)
 	time, offset = int64(w[0]), int64(w[1])

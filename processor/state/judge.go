@@ -152,7 +152,7 @@ func highest(f []detectors.Finding) []detectors.Finding {
 func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
 	times, words := j.out.tasks.Times(&p.scoringTask)
-	a := j.alerts.of(p.Key, d)
+	a := j.alerts.alert(p.Key, d)
 	t := &b.Tasks[p.Index]
 	if p.Steady {
 		fresh, about, until := RowTimes(d, times)
@@ -206,9 +206,9 @@ type reasons struct {
 	// Of an ensemble of any: whether a member's score exceeds, the highest severity of such members, and what they say.
 	found    bool
 	severity uint8
-	said     []anomaly.Said
+	said     []anomaly.MemberScore
 	// Of an ensemble that sums: what the member says that carries the score; nil: none says anything.
-	carrier *anomaly.Said
+	carrier *anomaly.MemberScore
 }
 
 // judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
@@ -265,7 +265,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		Located: d.Explain != nil || d.Locate != nil || d.Carriers != nil,
 		Time:    r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
-		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Said: why.said,
+		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Members: why.said,
 	}
 	if v.Exceeds && len(j.learned.Judged) > 0 {
 		in.Like = func(a *anomaly.Anomaly) *anomaly.Like { return j.learned.Judged.LikeOf(d.Name, k.Name(), a) }
@@ -315,7 +315,7 @@ func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *a
 		if in.Actual == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
 			j.explain(why, of, in)
 		}
-		said := anomaly.Loudest(why.said)
+		said := anomaly.Highest(why.said)
 		if why.carrier != nil {
 			said = why.carrier
 		}
@@ -427,7 +427,7 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		}
 		carries := e.Carriers != nil && mayCarry(k, e, e.Combined.Term(state, f.Member, r.Judged))
 		if (e.Combined.Add(state, f.Member, &said) || carries) && e.Judged && e.Alarm.Events != nil {
-			hear(j, k, e, &anomaly.Said{Member: d.Name, Ratio: said.Score}, r, why)
+			keepMember(j, k, e, &anomaly.MemberScore{Member: d.Name, Ratio: said.Score}, r, why)
 		}
 		terms, shares, counted := j.terms[:e.Dim], j.shares[:e.Dim], j.counted[:e.Dim]
 		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms, counted); {
@@ -444,11 +444,11 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 			if e.Combined.Shares(shares, terms) {
 				why.shares = shares
 			}
-			a := j.alerts.of(k, e)
+			a := j.alerts.alert(k, e)
 			if a != nil && a.Events.Waiting() {
 				j.alerts.save(k, e.Alert, a)
 				if e.Combined.Any {
-					why.said = a.Events.Heard(row.Time, row.Offset)
+					why.said = a.Events.MembersUntil(row.Time, row.Offset)
 				} else {
 					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, j.carriersOf(e, terms, counted))
 				}
@@ -481,9 +481,9 @@ func (j *judge) carriersOf(e *series.SetDetector, terms []float64, counted []flo
 	return j.carriers
 }
 
-// hear keeps what a member of an ensemble says with a score over its threshold, or one that may carry a sum, for when the ensemble
+// keepMember keeps what a member of an ensemble says with a score over its threshold, or one that may carry a sum, for when the ensemble
 // scores the sample.
-func hear(j *judge, k *Key, e *series.SetDetector, said *anomaly.Said, r *Row, why *reasons) {
+func keepMember(j *judge, k *Key, e *series.SetDetector, said *anomaly.MemberScore, r *Row, why *reasons) {
 	// Without either, only a guard, of now or of before, has the values queued.
 	if p := why.p; p.Valued && (e.Carriers != nil || p.Detector.Alarm.Events != nil) {
 		var in anomaly.Input
@@ -494,7 +494,7 @@ func hear(j *judge, k *Key, e *series.SetDetector, said *anomaly.Said, r *Row, w
 	said.Time, said.Offset, said.Until, said.Score, said.Threshold = r.Time, r.Offset, r.Until, r.Judged, r.Threshold
 	a := &k.Alerts.Detectors[e.Alert]
 	j.alerts.save(k, e.Alert, a)
-	a.Events.Hear(said, why.values(j.out))
+	a.Events.KeepMember(said, why.values(j.out))
 }
 
 // replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.

@@ -54,8 +54,8 @@ func (j *leapVotes[S]) SetJump(jump int64) {
 	j.set(jump)
 }
 
-// Begin sets the suspects that are undecided at the floor where the state begins.
-func (j *leapVotes[S]) Begin(f checkpoint.Floor) {
+// Init sets the suspects that are undecided at the floor where the state begins.
+func (j *leapVotes[S]) Init(f checkpoint.Floor) {
 	j.list, j.recall, j.repaired = nil, slices.Clone(f.Suspects), f.Jump
 }
 

@@ -54,7 +54,7 @@ func decide(list []candidate, sm candidate, jump int64, top *int64) (taken, refu
 }
 
 // TestJury compares which samples are held, accepted and rejected with the definition, and
-// with a jury that is restored from the marks.
+// with votes that are restored from the marks.
 func TestJury(t *testing.T) {
 	rng := seedtest.New(t)
 	suspected, accepted, rejected := 0, 0, 0
@@ -117,7 +117,7 @@ func TestJury(t *testing.T) {
 				}
 			}
 			again := newJury(jump)
-			again.Begin(checkpoint.Floor{Offset: offset + 1, Suspects: j.Held()})
+			again.Init(checkpoint.Floor{Offset: offset + 1, Suspects: j.Held()})
 			for o := range offset + 1 {
 				if u := j.Find(o); u != nil {
 					again.Recall(u.Time, o, "sample")
@@ -140,7 +140,7 @@ func TestJury(t *testing.T) {
 func TestLeapVotesReplay(t *testing.T) {
 	j := newJury(50)
 	repaired := checkpoint.Jump{Most: 5, Until: 12}
-	j.Begin(checkpoint.Floor{Offset: 10, Suspects: []checkpoint.HeldSuspect{{Offset: 7}, {Offset: 8}}, Jump: repaired})
+	j.Init(checkpoint.Floor{Offset: 10, Suspects: []checkpoint.HeldSuspect{{Offset: 7}, {Offset: 8}}, Jump: repaired})
 	j.Recall(1, 8, "sample")
 	if lost := j.Replay(11); lost != 1 || !j.Beyond(10, 0) {
 		t.Errorf("%d are lost; a jump of 10 is a suspect: %v", lost, j.Beyond(10, 0))
@@ -214,7 +214,7 @@ func TestJuryOfRecords(t *testing.T) {
 				}
 			}
 			again := newLeapVotes(jump, bits, func(s string) string { return s + " copied" })
-			again.Begin(checkpoint.Floor{Offset: (offset + 1) << bits, Suspects: several.Held()})
+			again.Init(checkpoint.Floor{Offset: (offset + 1) << bits, Suspects: several.Held()})
 			for _, u := range several.List() {
 				for k := range int64(1 + len(u.More)) {
 					again.Recall(u.Time, u.Offset+k, "sample")

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// begin makes the first mark. A rollback to before it undoes an implicit one.
-func begin(s *State, f Floor, implicit bool) {
+// firstMark makes the first mark. A rollback to before it undoes an implicit one.
+func firstMark(s *State, f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
-	s.Suspects.begin(f)
-	s.journal.Begin(f, implicit)
+	s.Suspects.initVotes(f)
+	s.journal.Init(f, implicit)
 	s.readings.rebuild(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
@@ -23,7 +23,7 @@ func begin(s *State, f Floor, implicit bool) {
 func (s *State) Mark(next int64) {
 	next = s.first(next)
 	if !s.journal.Started() {
-		begin(s, Floor{Offset: next, MaxTime: NoTime}, false)
+		firstMark(s, Floor{Offset: next, MaxTime: NoTime}, false)
 		s.route()
 		return
 	}

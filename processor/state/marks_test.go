@@ -9,7 +9,7 @@ import (
 // TestMarks: the marks from the committed floor on are there, and one is always left.
 func TestMarks(t *testing.T) {
 	var m marks
-	m.begin(checkpoint.Floor{Offset: 10})
+	m.reset(checkpoint.Floor{Offset: 10})
 	for _, at := range []int64{20, 30, 40} {
 		m.add(checkpoint.Floor{Offset: at, MaxTime: 2 * at})
 	}
@@ -50,11 +50,11 @@ func TestMarks(t *testing.T) {
 // TestUnits: a unit that is recycled is opened again, empty.
 func TestUnits(t *testing.T) {
 	var u units[int, string]
-	u.begin(5, "saved")
+	u.open(5, "saved")
 	first := u.Open
 	first.Push(0, 1, 0, 0)
 	u.end(9)
-	u.begin(9, "more")
+	u.open(9, "more")
 	if at, mark := u.find(5, 5); at != 0 || mark != 5 {
 		t.Errorf("to go back to 5, unit %d is the first and the mark %d", at, mark)
 	}
@@ -66,7 +66,7 @@ func TestUnits(t *testing.T) {
 	}
 	u.ended = u.ended[:0]
 	u.recycle(first)
-	u.begin(12, "again")
+	u.open(12, "again")
 	if u.Open != first || len(first.ops) > 0 || first.saved != "again" || first.Start() != 12 {
 		t.Errorf("a recycled unit is opened as %+v", u.Open)
 	}

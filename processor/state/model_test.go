@@ -29,10 +29,10 @@ type model struct {
 
 	suspects []modelSuspect
 	refused  []int64
-	severity int            // of the members of an ensemble of any that exceed
-	heard    []anomaly.Said // likewise, what they say
-	carries  *anomaly.Said  // what the member says that carries a sum; nil: none says anything
-	in       anomaly.Input  // of the last score that was judged, as far as it was explained
+	severity int                   // of the members of an ensemble of any that exceed
+	heard    []anomaly.MemberScore // likewise, what they say
+	carries  *anomaly.MemberScore  // what the member says that carries a sum; nil: none says anything
+	in       anomaly.Input         // of the last score that was judged, as far as it was explained
 }
 
 type modelSuspect struct {
@@ -97,7 +97,7 @@ type modelKey struct {
 	past, judged map[[2]int][]float32 // by ensemble and member
 	runs         map[[2]int]int       // of ratios above 1
 	overdue      map[[2]int][]flat    // such ratios, too late for their samples
-	heard        map[int][]anomaly.Said
+	heard        map[int][]anomaly.MemberScore
 	summary      [][]float64
 	left         []int // rows in it
 	events       []anomaly.State
@@ -168,7 +168,7 @@ func (m *model) said(k *modelKey, i int, row flat) {
 		own := row
 		row := m.delayed(k, e, i, row)
 		if d.Ensemble.Any {
-			said := anomaly.Said{Member: m.cfg.Detectors[i].Name, Time: row.time, Offset: row.offset, Until: row.till,
+			said := anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: row.time, Offset: row.offset, Until: row.till,
 				Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
 			row = m.counted(k, [2]int{e, i}, row)
 			if m.cfg.Detectors[i].Events != nil {
@@ -182,7 +182,8 @@ func (m *model) said(k *modelKey, i int, row flat) {
 		if score := math.Float32frombits(own.judged); sums && score == score && in.Part != nil {
 			bound := float64(d.Threshold.Least(k.history[e]))
 			if t := m.term(k, e, i, score); t > 0 && t*float64(2*len(d.Ensemble.Members)) > bound {
-				k.heard[e] = append(k.heard[e], anomaly.Said{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset, Until: own.till,
+				k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
+					Until: own.till,
 					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part})
 			}
 		}
@@ -259,9 +260,9 @@ func (m *model) term(k *modelKey, e, j int, score float32) float64 {
 
 // carrier returns what the member says whose term in a sum is the largest of those that say anything of the scores that it was computed
 // from, and takes what they have said of samples up to this one.
-func (m *model) carrier(k *modelKey, e int, said modelSaid, terms []float64, about int64) (carrier *anomaly.Said) {
+func (m *model) carrier(k *modelKey, e int, said modelSaid, terms []float64, about int64) (carrier *anomaly.MemberScore) {
 	d, most := &m.cfg.Detectors[e], 0.0
-	var rest []anomaly.Said
+	var rest []anomaly.MemberScore
 	for _, s := range k.heard[e] {
 		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
 		lagged := false
@@ -430,8 +431,8 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	if late {
 		return
 	}
-	var heard []anomaly.Said
-	k.heard[e] = slices.DeleteFunc(k.heard[e], func(s anomaly.Said) bool {
+	var heard []anomaly.MemberScore
+	k.heard[e] = slices.DeleteFunc(k.heard[e], func(s anomaly.MemberScore) bool {
 		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
 		if now {
 			heard = append(heard, s)
@@ -598,7 +599,7 @@ func (m *model) sample(sm Sample, turn int64) {
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
 			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, judged: map[[2]int][]float32{},
-			heard: map[int][]anomaly.Said{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
+			heard: map[int][]anomaly.MemberScore{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]anomaly.State, n)}
 		m.keys = append(m.keys, k)
 	}
@@ -1014,7 +1015,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		Part: in.Part, Located: d.Ensemble == nil || !d.Ensemble.Any, Ordinary: turned, Shadow: d.Shadow,
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Said: m.heard,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Members: m.heard,
 	}
 	if m.carries != nil && v.Exceeds && k.events[i].Peak(score) {
 		in.Carry(m.carries)

@@ -49,7 +49,7 @@ func TestHeldSamples(t *testing.T) {
 	k := series.NewKey([]byte("k"), series.None)
 	table.Add(k)
 	empty := table.Bytes
-	j.Begin(Floor{}, false)
+	j.Init(Floor{}, false)
 	for i, time := range []int64{30, 10, 20} {
 		h.hold(k, &Sample{Time: time, Offset: int64(i), Values: []float64{float64(time), float64(-i)}})
 	}
@@ -62,7 +62,7 @@ func TestHeldSamples(t *testing.T) {
 		if !ok || due != k {
 			t.Fatalf("no sample is due at 30, that of %d is", want)
 		}
-		if time, offset, values := h.take(k, want != 20); time != want || values[0] != float64(want) || values[1] != -float64(offset) {
+		if time, offset, values := h.pop(k, want != 20); time != want || values[0] != float64(want) || values[1] != -float64(offset) {
 			t.Errorf("taken is time %d, offset %d, %v, not time %d", time, offset, values, want)
 		}
 	}

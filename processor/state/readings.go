@@ -79,7 +79,7 @@ func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 	}
 	offset = s.first(offset)
 	if !s.journal.Started() {
-		begin(s, Floor{Offset: offset, MaxTime: NoTime}, true)
+		firstMark(s, Floor{Offset: offset, MaxTime: NoTime}, true)
 	}
 	if offset < s.next { // a suspect
 		return r.at(offset + 1)
@@ -194,7 +194,7 @@ func (r *readings) loseHeld(rewrite func(*Key)) {
 // since: then another decision follows, with the present one.
 func (r *readings) enforce(d *rules.Decision) {
 	value := d.Value.(*rules.Decided)
-	watermark, repaired := value.Watermark, d.Offset < r.s.Suspects.jury.Repaired().Until
+	watermark, repaired := value.Watermark, d.Offset < r.s.Suspects.votes.Repaired().Until
 	if repaired {
 		watermark = NoTime
 	}
@@ -209,7 +209,7 @@ func (r *readings) follow(in *rules.Reading, watermark int64) {
 	r.inForce = in
 	s.order, s.released = in.Order, watermark
 	s.held.wait(in.MaxHeld << s.bits)
-	s.Suspects.jury.SetJump(in.MaxJump)
+	s.Suspects.votes.SetJump(in.MaxJump)
 	_, alike := r.configured.Translate(in)
 	r.foreign = !alike
 	for _, d := range s.dets {

@@ -12,7 +12,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	if err := s.Restore.finish(f, committed, ahead); err != nil {
 		return err
 	}
-	begin(s, f, false)
+	firstMark(s, f, false)
 	for k := range s.Restore.loader.Rewritten {
 		s.folder.edits.markDirty(k)
 	}

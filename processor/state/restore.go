@@ -64,12 +64,12 @@ func (s *Restore) Load(key, value []byte) error {
 	if s.journal.Started() {
 		return errors.New("state: Load into a state that has begun")
 	}
-	s.begin()
+	s.startLoading()
 	return s.loader.Load(key, value)
 }
 
-// begin begins loading.
-func (s *Restore) begin() {
+// startLoading begins loading.
+func (s *Restore) startLoading() {
 	if s.loader == nil {
 		to := checkpoint.LoadTarget{Keys: &s.keys.KeyTable, Records: s.decisions.records, Decisions: s.decisions.log, Translate: s.readings.held}
 		s.loader = checkpoint.NewLoader(to, s.keys.sets, s.cfg.Silence > 0, s.drops)
@@ -106,7 +106,7 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 		return fmt.Errorf("state: the replay floor %d is above the committed offset %d: %w", s.cfg.Record(f.Offset),
 			s.cfg.Record(committed), ErrAhead)
 	}
-	s.begin()
+	s.startLoading()
 	if err := s.loader.Finish(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 		return err
 	}
 	s.Mismatched = differ.Sorted()
-	if d := s.decisions.log.Begin(f.Offset); d != nil {
+	if d := s.decisions.log.EndLoading(f.Offset); d != nil {
 		if top = max(top, d.Offset); (d.Offset > committed || d.Offset == committed && !d.Kind.BetweenRecords()) && !ahead {
 			return fmt.Errorf("state: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
 				s.cfg.Record(committed), ErrAhead)

@@ -36,13 +36,13 @@ type atMark struct {
 
 // save returns what restore needs.
 func (r *reverter) save() atMark {
-	return atMark{r.at.maxTime, r.held.N, *r.tally, r.suspects.jury.List(), r.suspects.SuspectCounts}
+	return atMark{r.at.maxTime, r.held.N, *r.tally, r.suspects.votes.List(), r.suspects.SuspectCounts}
 }
 
 // restore restores what save has returned.
 func (r *reverter) restore(u atMark) {
 	r.at.maxTime, r.held.N, *r.tally, r.suspects.SuspectCounts = u.maxTime, u.heldN, u.tally, u.suspected
-	r.suspects.jury.Restore(u.suspects)
+	r.suspects.votes.Restore(u.suspects)
 }
 
 // revert undoes an operation.

@@ -31,7 +31,7 @@ func (s *snapshots) floor() Floor {
 	if k, since := s.dirty.First(); k != nil && since < f.Offset {
 		f = s.journal.At(since)
 	}
-	f.Jump, f.Backfill = s.suspects.jury.Repaired(), s.at.backfill
+	f.Jump, f.Backfill = s.suspects.votes.Repaired(), s.at.backfill
 	return f
 }
 

@@ -326,7 +326,7 @@ func compose(s *State) {
 	s.Decisions = Decisions{
 		log: rules.NewDecisionLog(&kinds, s.Decisions.save), at: at, journal: journal, records: &s.records,
 		begin: func(offset int64) {
-			begin(s, Floor{Offset: offset, MaxTime: NoTime}, true)
+			firstMark(s, Floor{Offset: offset, MaxTime: NoTime}, true)
 			s.route()
 		},
 		act: func(d *rules.Decision) {
@@ -397,5 +397,5 @@ func (s *State) Bytes() int64 {
 func (s *State) route() {
 	s.slow = s.Grids.any || !s.journal.Started() || s.replaying || s.Decisions.log.Acting() ||
 		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.orphaned) > 0 ||
-		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
+		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.votes.Judging() && s.maxTime == NoTime
 }

@@ -55,7 +55,7 @@ type Suspects struct {
 	// Lost is how many suspects of the floor the replay did not find.
 	Lost int
 
-	jury     leapVotes[attached]
+	votes    leapVotes[attached]
 	bits     uint8 // Config.SampleBits
 	at       *position
 	tally    *Tally
@@ -65,25 +65,25 @@ type Suspects struct {
 // newSuspects returns the suspects of a new State.
 func newSuspects(bits uint8, at *position, tally *Tally) Suspects {
 	return Suspects{
-		jury: newLeapVotes(0, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
-		bits: bits, at: at, tally: tally,
+		votes: newLeapVotes(0, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
+		bits:  bits, at: at, tally: tally,
 	}
 }
 
 // Len returns the number of samples that are held as suspects; State.Held includes them.
 func (s *Suspects) Len() (n int) {
-	for _, u := range s.jury.List() {
+	for _, u := range s.votes.List() {
 		n += 1 + len(u.More)
 	}
 	return n
 }
 
 // Has reports whether samples of the record at offset are held as a suspect.
-func (s *Suspects) Has(offset int64) bool { return s.jury.Find(first(s.bits, offset)) != nil }
+func (s *Suspects) Has(offset int64) bool { return s.votes.Find(first(s.bits, offset)) != nil }
 
 // Attach adds record to a suspect, for the Refusal. It has to follow the Fold or the Recall of the record's samples.
 func (s *Suspects) Attach(offset int64, record any) {
-	if u := s.jury.Find(first(s.bits, offset)); u != nil {
+	if u := s.votes.Find(first(s.bits, offset)); u != nil {
 		u.Sample.record = record
 		for i := range u.More {
 			u.More[i].record = record
@@ -98,16 +98,16 @@ func (s *Suspects) Recall(sm *Sample) {
 		panic("state: Recall of a sample that is not below the floor of a replay")
 	}
 	sm = s.readings.without(sm, s.readings.lostSince(sm.Offset+1))
-	s.jury.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})
+	s.votes.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})
 }
 
-// begin sets the suspects that are undecided at the floor where the state begins.
-func (s *Suspects) begin(f Floor) { s.jury.Begin(f) }
+// initVotes sets the suspects that are undecided at the floor where the state begins.
+func (s *Suspects) initVotes(f Floor) { s.votes.Init(f) }
 
 // vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
 // reports whether sm is a suspect from now on.
 func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
-	held = s.jury.Join(sm.Offset, attached{Sample: *sm}) || s.judge(sm, take)
+	held = s.votes.Join(sm.Offset, attached{Sample: *sm}) || s.judge(sm, take)
 	if held {
 		s.Held++
 	}
@@ -116,7 +116,7 @@ func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
 
 // judge is vote where the sample is of a record of its own.
 func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
-	return s.jury.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
+	return s.votes.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
 		if u.Offset != sm.Offset {
 			s.Accepted += int64(1 + len(u.More))
 		}
@@ -144,12 +144,12 @@ func (s *Suspects) refuse(a *attached, out Outcome) {
 }
 
 // replay prepares for the sample of a replay at offset.
-func (s *Suspects) replay(offset int64) { s.Lost += s.jury.Replay(offset) }
+func (s *Suspects) replay(offset int64) { s.Lost += s.votes.Replay(offset) }
 
 // endReplay ends a replay.
-func (s *Suspects) endReplay() { s.Lost += s.jury.EndReplay() }
+func (s *Suspects) endReplay() { s.Lost += s.votes.EndReplay() }
 
 // floor returns the floor of a mark at offset, without Jump.
 func (s *Suspects) floor(offset int64) Floor {
-	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.jury.Held()}
+	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.votes.Held()}
 }

@@ -44,18 +44,18 @@ type undoLog[K, S any] struct {
 // newUndoLog returns a Log without a mark.
 func newUndoLog[K, S any](owner undoOwner[K, S]) undoLog[K, S] {
 	l := undoLog[K, S]{Number: 1, owner: owner, base: math.MinInt64, committed: math.MinInt64}
-	l.units.begin(0, owner.Save())
+	l.units.open(0, owner.Save())
 	return l
 }
 
 // Started reports whether there is a mark.
 func (l *undoLog[K, S]) Started() bool { return l.started }
 
-// Begin makes the first mark. If it is implicit, Rollback may undo it.
-func (l *undoLog[K, S]) Begin(f checkpoint.Floor, implicit bool) {
+// Init makes the first mark. If it is implicit, Rollback may undo it.
+func (l *undoLog[K, S]) Init(f checkpoint.Floor, implicit bool) {
 	l.started, l.implicit = true, implicit
 	l.base, l.committed = f.Offset, f.Offset
-	l.marks.begin(f)
+	l.marks.reset(f)
 	l.Open.start, l.Open.saved = f.Offset, l.owner.Save()
 }
 
@@ -63,7 +63,7 @@ func (l *undoLog[K, S]) Begin(f checkpoint.Floor, implicit bool) {
 func (l *undoLog[K, S]) Mark(f checkpoint.Floor) {
 	l.add(f)
 	l.end(f.Offset)
-	l.begin(f.Offset)
+	l.startUnit(f.Offset)
 }
 
 // BeginReplay begins a replay, which is not undone: operations are dropped, up to EndReplay.
@@ -81,13 +81,13 @@ func (l *undoLog[K, S]) EndReplay(f checkpoint.Floor) {
 	if l.Last().Offset < f.Offset {
 		l.add(f)
 	}
-	l.begin(f.Offset)
+	l.startUnit(f.Offset)
 }
 
-// begin begins a unit at a mark.
-func (l *undoLog[K, S]) begin(start int64) {
+// startUnit begins a unit at a mark.
+func (l *undoLog[K, S]) startUnit(start int64) {
 	l.count()
-	l.units.begin(start, l.owner.Save())
+	l.units.open(start, l.owner.Save())
 }
 
 // count counts units.
@@ -165,6 +165,6 @@ func (l *undoLog[K, S]) Rollback(to int64) (at int64) {
 		l.started, l.implicit = false, false
 		l.marks.list = l.marks.list[:0]
 	}
-	l.begin(at)
+	l.startUnit(at)
 	return at
 }

@@ -23,8 +23,8 @@ func (m *marks) At(offset int64) checkpoint.Floor {
 	return m.list[i]
 }
 
-// begin makes a mark the only one.
-func (m *marks) begin(f checkpoint.Floor) { m.list = append(m.list[:0], f) }
+// reset makes a mark the only one.
+func (m *marks) reset(f checkpoint.Floor) { m.list = append(m.list[:0], f) }
 
 // add adds the next mark.
 func (m *marks) add(f checkpoint.Floor) { m.list = append(m.list, f) }

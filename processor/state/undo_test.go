@@ -99,7 +99,7 @@ func TestLog(t *testing.T) {
 		}
 		at := map[int64]copied{}
 		next := int64(10)
-		s.Begin(checkpoint.Floor{Offset: next}, false)
+		s.Init(checkpoint.Floor{Offset: next}, false)
 		marks := []int64{next} // those that can be gone back to
 		keep := func(o int64) { at[o] = copied{maps.Clone(s.keys), s.total} }
 		keep(next)
@@ -175,7 +175,7 @@ func TestLog(t *testing.T) {
 func TestSnapshotWithoutMark(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		s := newOwner()
-		s.Begin(checkpoint.Floor{Offset: 5}, false)
+		s.Init(checkpoint.Floor{Offset: 5}, false)
 		s.Mark(checkpoint.Floor{Offset: 9})
 		s.Commit(9)
 		if s.Committed() != 0 {
@@ -213,7 +213,7 @@ func TestSnapshotWithoutMark(t *testing.T) {
 // TestRelease: an operation is released once, when its unit is committed.
 func TestRelease(t *testing.T) {
 	s := newOwner()
-	s.Begin(checkpoint.Floor{Offset: 0}, false)
+	s.Init(checkpoint.Floor{Offset: 0}, false)
 	for i := range 3 {
 		s.pushText(s.Open, 1, fields{text: strconv.Itoa(i)})
 		s.Mark(checkpoint.Floor{Offset: int64(i + 1)})
@@ -238,7 +238,7 @@ func TestRelease(t *testing.T) {
 // TestImplicit: a first mark that a sample has made is undone by a rollback to before it.
 func TestImplicit(t *testing.T) {
 	s := newOwner()
-	s.Begin(checkpoint.Floor{Offset: 7}, true)
+	s.Init(checkpoint.Floor{Offset: 7}, true)
 	s.total = 5
 	if err := s.Check(3); err != nil {
 		t.Error(err)
@@ -246,7 +246,7 @@ func TestImplicit(t *testing.T) {
 	if s.Rollback(3); s.Started() || s.total != 0 {
 		t.Errorf("started: %v, total %d", s.Started(), s.total)
 	}
-	s.Begin(checkpoint.Floor{Offset: 7}, false)
+	s.Init(checkpoint.Floor{Offset: 7}, false)
 	if err := s.Check(3); err == nil || s.Check(7) != nil {
 		t.Error("a mark that was made can be undone")
 	}
@@ -255,7 +255,7 @@ func TestImplicit(t *testing.T) {
 // TestUndoReplay: the marks of a replay are floors, but nothing can be undone to them.
 func TestUndoReplay(t *testing.T) {
 	s := newOwner()
-	s.Begin(checkpoint.Floor{Offset: 1}, false)
+	s.Init(checkpoint.Floor{Offset: 1}, false)
 	s.Number = 1<<32 - 2
 	s.Pass(checkpoint.Floor{Offset: 4})
 	s.Pass(checkpoint.Floor{Offset: 6})

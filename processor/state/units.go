@@ -25,8 +25,8 @@ func (l *units[K, S]) end(at int64) {
 	l.ended = append(l.ended, l.Open)
 }
 
-// begin opens a unit at a mark, where saved is what is restored with it.
-func (l *units[K, S]) begin(start int64, saved S) {
+// open opens a unit at a mark, where saved is what is restored with it.
+func (l *units[K, S]) open(start int64, saved S) {
 	if n := len(l.spare); n > 0 {
 		l.Open, l.spare = l.spare[n-1], l.spare[:n-1]
 	} else {

@@ -11,7 +11,7 @@ func (p *projection) Decode(key, body []byte, timestampMs int64, out *schemas.Re
 	if p.err != nil {
 		return p.err
 	}
-	p.layout.Begin(out, p.schemaID)
+	p.layout.Reset(out, p.schemaID)
 	pos, at, st := p.exec(body, 0, 0, out)
 	if st != statusOK || pos != len(body) {
 		return p.broken(at, pos, len(body), st)
@@ -25,7 +25,7 @@ func (p *projection) first(key, body []byte, timestampMs int64, out *schemas.Rea
 	if p.err != nil {
 		return 0, p.err
 	}
-	p.layout.Begin(out, p.schemaID)
+	p.layout.Reset(out, p.schemaID)
 	pos, at, st := p.exec(body, 0, 0, out)
 	if st != statusOK {
 		return 0, p.broken(at, pos, len(body), st)

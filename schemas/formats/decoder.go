@@ -356,7 +356,7 @@ func share[K comparable](s *decoderShared, known map[K]*compiled, key K, fetch f
 
 // compile finds the format of a schema and has it make the program.
 func (s *decoderShared) compile(schema *schemas.Schema) *compiled {
-	f, err := of(s.options.Format, schema)
+	f, err := formatOf(s.options.Format, schema)
 	if err != nil {
 		return &compiled{schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: schema.ID, Err: err}},
 			schema.ID, schema}

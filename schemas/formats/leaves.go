@@ -41,7 +41,7 @@ func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name s
 	}
 	l, ok := n.leaves[p.schema]
 	if !ok {
-		f, err := of(n.dec.shared.options.Format, p.schema)
+		f, err := formatOf(n.dec.shared.options.Format, p.schema)
 		if l.err = err; err == nil {
 			l.of, l.err = f.Leaves(p.schema)
 		}

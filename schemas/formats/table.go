@@ -45,9 +45,9 @@ func Plain(name string) bool {
 	return f != nil && f.Plain
 }
 
-// of returns the format that reads the records of a schema, given the configured format's
+// formatOf returns the format that reads the records of a schema, given the configured format's
 // name (Auto: any).
-func of(name string, schema *schemas.Schema) (*schemas.Format, error) {
+func formatOf(name string, schema *schemas.Schema) (*schemas.Format, error) {
 	var titles []string
 	for _, f := range table {
 		if name != "" && name != Auto && f.Name != name {
@@ -79,7 +79,7 @@ func local(name, text string) *schemas.Schema {
 // Check reports the faults of a mapping for records of a schema, given the configured
 // format's name; see schemas.Format.Check.
 func Check(name string, m schemas.Mapping, schema *schemas.Schema) []error {
-	f, err := of(name, schema)
+	f, err := formatOf(name, schema)
 	if err != nil {
 		return []error{fmt.Errorf("formats: %w", err)}
 	}

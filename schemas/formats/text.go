@@ -18,7 +18,7 @@ func (d *Decoder) Text(ctx context.Context, value []byte, header func(name strin
 		}
 		return nil, id, err
 	}
-	f, err := of(d.shared.options.Format, p.schema)
+	f, err := formatOf(d.shared.options.Format, p.schema)
 	switch {
 	case err != nil:
 	case f.Text == nil:

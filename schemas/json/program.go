@@ -128,7 +128,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 	if !p.valid && !std.Valid(body) {
 		return p.invalid(body)
 	}
-	p.layout.Begin(out, p.id)
+	p.layout.Reset(out, p.id)
 	out.Expect()
 	w := walk{program: p, b: body, out: out, sink: -1}
 	w.pos = space(body, 0)

@@ -162,7 +162,7 @@ func (p *messageProgram) decode(key, body []byte, timestampMs int64, out *schema
 	if p.err != nil {
 		return p.err
 	}
-	p.layout.Begin(out, p.id)
+	p.layout.Reset(out, p.id)
 	out.Expect()
 	w := walk{messageProgram: p, out: out}
 	if err := w.start(body); err != nil {

@@ -123,8 +123,8 @@ var variants = map[string][]variant{
 	"scan n=128, 999 replicates, one map":           {{}, {series: cluster}, {series: zeros}},
 }
 
-// of returns the variant of a shape.
-func (v variant) of(s shape) shape {
+// apply returns the variant of a shape.
+func (v variant) apply(s shape) shape {
 	if v.series != "" {
 		s.series = v.series
 		s.name += ", " + v.series
@@ -160,7 +160,7 @@ func allShapes() []shape {
 				ways = []variant{{}}
 			}
 			for _, v := range ways {
-				s := v.of(s)
+				s := v.apply(s)
 				s.kernel, s.whole = targets[s.name].kernel, targets[s.name].whole
 				shapes = append(shapes, s)
 			}

@@ -409,7 +409,7 @@ func creationFix(err error) string {
 
 func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	what := "topic " + p.name
-	if ks, err := e.c.Of(p.of).KeystateConfig(); err == nil {
+	if ks, err := e.c.ForTopic(p.of).KeystateConfig(); err == nil {
 		cfg := processor.Config{MappingSet: processor.MappingSet{Mapping: processor.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
 		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
 		var refused *processor.RefusedError

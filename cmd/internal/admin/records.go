@@ -63,7 +63,7 @@ func (e *examination) schemas(ctx context.Context) {
 		subject := schemas.Subject(in.Name)
 		s, err := e.reg.Latest(ctx, subject)
 		switch {
-		case e.c.Of(in.Name).Mapping.SchemaFile != "":
+		case e.c.ForTopic(in.Name).Mapping.SchemaFile != "":
 			// The file is the schema of records without one.
 		case errors.Is(err, registry.ErrUnknownSchema):
 			e.r.Warn("subject "+subject, "the registry has no such subject",
@@ -71,7 +71,7 @@ func (e *examination) schemas(ctx context.Context) {
 		case err != nil:
 			e.r.Warn("subject "+subject, "cannot be read: "+err.Error(), "")
 		default:
-			e.unfit[in.Name] = fits(e.c.Of(in.Name), fmt.Sprintf("subject %s version %d", subject, s.Version), s, e.r)
+			e.unfit[in.Name] = fits(e.c.ForTopic(in.Name), fmt.Sprintf("subject %s version %d", subject, s.Version), s, e.r)
 		}
 	}
 	for _, out := range OutputSchemas(e.c) {
@@ -161,7 +161,7 @@ func (e *examination) records(ctx context.Context) {
 	f := kafka.NewFetcher(e.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer f.Close()
 	for _, in := range e.inputs {
-		dec, err := e.c.Of(in.Name).NewDecoder(e.reg)
+		dec, err := e.c.ForTopic(in.Name).NewDecoder(e.reg)
 		if err != nil {
 			continue // a fault of the configuration, reported there
 		}
@@ -206,7 +206,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 	if err != nil {
 		return nil, err
 	}
-	c := e.c.Of(in.Name)
+	c := e.c.ForTopic(in.Name)
 	var grids *state.Grids
 	if ks, err := c.KeystateConfig(); err == nil {
 		grids = &state.New(ks).Grids
@@ -338,7 +338,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		detail := fmt.Sprintf("%d of %d would be dead letters (%s), such as %s", s.failed[c], s.records, c, s.example[c])
 		f := Finding{Level: LevelWarn, What: what, Detail: detail, suspect: s.read == 0}
 		if s.read == 0 {
-			f.Fix = unreadableFix(c, e.c.Of(in.Name).MappingPrefix())
+			f.Fix = unreadableFix(c, e.c.ForTopic(in.Name).MappingPrefix())
 		}
 		lacks := len(e.unfit[in.Name]) > 0 && (c == schemas.ClassMissingField || c == schemas.ClassBadType) // reported of the schema
 		if s.atFault() && !lacks {
@@ -355,9 +355,9 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 				"%d of %d have an event time more than %v ahead: they would be dead letters",
 				s.future,
 				s.records,
-				e.c.Of(in.Name).Keys.MaxFuture,
+				e.c.ForTopic(in.Name).Keys.MaxFuture,
 			),
-			Fix: "see " + e.c.Of(in.Name).MappingPrefix() + "TIME_FIELD, _TIME_UNIT, _MAX_FUTURE",
+			Fix: "see " + e.c.ForTopic(in.Name).MappingPrefix() + "TIME_FIELD, _TIME_UNIT, _MAX_FUTURE",
 		}
 		if s.future == s.read && s.read >= FewRecords { // none is left; a group that is about to begin does not start, as with unreadable ones
 			f.Level, f.Starts = LevelFault, s.ahead < FewRecords
@@ -367,7 +367,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	if s.clockWrong != "" {
 		e.r.Warn(what, s.clockWrong, s.clockFix)
 	}
-	if in.Partitions > 1 && !e.c.Cycle.Rekey && !e.c.Of(in.Name).RecordMapping().KeyOfPartition() {
+	if in.Partitions > 1 && !e.c.Cycle.Rekey && !e.c.ForTopic(in.Name).RecordMapping().KeyOfPartition() {
 		switch {
 		case s.scattered != "":
 			e.r.wrong(what, "a series lies in several partitions, so each has a part of it only",
@@ -381,7 +381,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 				"if the record key does not decide the series, set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS")
 		}
 	}
-	if ks, err := e.c.Of(in.Name).KeystateConfig(); err == nil {
+	if ks, err := e.c.ForTopic(in.Name).KeystateConfig(); err == nil {
 		for i := range ks.Detectors {
 			d := &ks.Detectors[i]
 			if text := s.equal.Crowded(d, ks.Windows[d.Window].Columns); text != "" {

@@ -106,13 +106,13 @@ const endLimit = 30 * time.Second
 func (r *Redrive) Run(ctx context.Context) (done Tally, err error) {
 	r.targets, r.out, r.marks = map[string]*cycle.Topic{}, map[kafka.TP]*record.Batches{}, map[sentTo]*runs{}
 	if !r.Dry {
-		if err := r.begin(ctx); err != nil {
+		if err := r.start(ctx); err != nil {
 			return done, err
 		}
 	}
 	chosen := 0
 	err = r.Topic.Each(ctx, &r.Filter, func(l *Letter) (bool, error) {
-		why, class, err := r.take(ctx, l)
+		why, class, err := r.resend(ctx, l)
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("letter %s/%d: %w", l.TP, l.Offset, err)
@@ -135,9 +135,9 @@ func (r *Redrive) Run(ctx context.Context) (done Tally, err error) {
 	return done, err
 }
 
-// begin makes the ledger, fences off a redrive that runs or was killed, which ends its transaction, and
+// start makes the ledger, fences off a redrive that runs or was killed, which ends its transaction, and
 // only then reads what was sent.
-func (r *Redrive) begin(ctx context.Context) error {
+func (r *Redrive) start(ctx context.Context) error {
 	name := LedgerTopic(r.Topic.Name)
 	if err := r.Client.CreateTopic(ctx, name, 1, r.Replication, LedgerConfigs); err != nil {
 		return fmt.Errorf("admin: create topic %q, which holds what was sent again: %w", name, err)
@@ -158,8 +158,8 @@ func (r *Redrive) init(ctx context.Context) error {
 	return r.Topic.reload(ctx, true)
 }
 
-// take adds the letter's record to the transaction, or says why it stays where it is.
-func (r *Redrive) take(ctx context.Context, l *Letter) (why, class string, err error) {
+// resend adds the letter's record to the transaction, or says why it stays where it is.
+func (r *Redrive) resend(ctx context.Context, l *Letter) (why, class string, err error) {
 	name := cmp.Or(r.To, l.Source.Topic)
 	switch {
 	case !r.Again && slices.Contains(r.Topic.Sent(l), name):

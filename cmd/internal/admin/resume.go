@@ -36,7 +36,7 @@ func (s *Group) Resume(ctx context.Context) error {
 		return err
 	}
 	topic := page.FeedbackTopic(s.c, s.client, reg)
-	list, err := r.Of(s.tps)
+	list, err := r.Records(s.tps)
 	if err != nil {
 		return err
 	}

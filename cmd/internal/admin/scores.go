@@ -51,7 +51,7 @@ func (e *examination) scores(ctx context.Context) {
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
 	for _, in := range e.inputs {
-		c := e.c.Of(in.Name)
+		c := e.c.ForTopic(in.Name)
 		x, err := e.fold(ctx, f, exec, c, in)
 		switch {
 		case err != nil && ctx.Err() != nil:

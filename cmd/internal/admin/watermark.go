@@ -49,7 +49,7 @@ func (s *Group) Watermark(ctx context.Context) error {
 			p.Floor, p.Suspects = f.Offset, len(f.Suspects)
 			if f.MaxTime != state.NoTime {
 				newest := time.UnixMicro(f.MaxTime).UTC()
-				wm := newest.Add(-s.c.Of(tp.Topic).Keys.Lateness)
+				wm := newest.Add(-s.c.ForTopic(tp.Topic).Keys.Lateness)
 				p.Newest, p.Watermark, p.Lag = &newest, &wm, now.Sub(wm).Seconds()
 			}
 		}
@@ -101,7 +101,7 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 	if !ok {
 		return nil, nil
 	}
-	cfg, err := s.c.Of(tp.Topic).KeystateConfig()
+	cfg, err := s.c.ForTopic(tp.Topic).KeystateConfig()
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
@@ -153,7 +153,7 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 			off := p.commit
 			var err error
 			if off.Metadata, err = state.Repaired(off.Metadata, to,
-				state.Jump{Most: s.c.Of(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
+				state.Jump{Most: s.c.ForTopic(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
 				return fmt.Errorf("admin: %w", err)
 			}
 			offs[tp] = off
@@ -172,7 +172,7 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 	case len(offs) == 0:
 		fmt.Fprintln(s.err, "no partition and no series is later: nothing to repair")
 		return nil
-	case slices.ContainsFunc(order, func(tp kafka.TP) bool { return s.c.Of(tp.Topic).Keys.MaxJump == 0 }):
+	case slices.ContainsFunc(order, func(tp kafka.TP) bool { return s.c.ForTopic(tp.Topic).Keys.MaxJump == 0 }):
 		fmt.Fprintln(s.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
 	}
 	if err := s.o.Agree(fmt.Sprintf("set back %d partitions and forget %d series?", len(offs), forgotten)); err != nil {

@@ -61,14 +61,14 @@ func NewLog(set []quality.Series, spans [][]quality.Span, of []int) *Log {
 	return l
 }
 
-// Take takes a change of an anomaly of a series, which has an update for each sample. Any goroutine may call it.
-func (l *Log) Take(series int, e *state.EventRow) {
+// Record takes a change of an anomaly of a series, which has an update for each sample. Any goroutine may call it.
+func (l *Log) Record(series int, e *state.EventRow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := &e.Change.Anomaly
 	if e.Change.Kind != anomaly.Open {
 		if alarm := l.open[a.ID]; alarm != nil {
-			alarm.take(&e.Change)
+			alarm.follow(&e.Change)
 		}
 		return
 	}
@@ -88,7 +88,7 @@ func (l *Log) Take(series int, e *state.EventRow) {
 		}
 	}
 	own := a.Own()
-	alarm.Detector, alarm.Series = anomaly.Speaker(e.Name, own.Member), l.set[series].Name
+	alarm.Detector, alarm.Series = anomaly.ScorerName(e.Name, own.Member), l.set[series].Name
 	alarm.Field, alarm.Side = rules.SideOf(a.Expected, a.Actual, a.Contribution)
 	alarm.Opened, alarm.Peak = float64(own.Score), float64(own.Score)
 	alarm.since, alarm.over, alarm.far = own.Samples, a.Samples, a.Deviation(alarm.Field)
@@ -101,8 +101,8 @@ func (l *Log) Take(series int, e *state.EventRow) {
 	l.open[a.ID] = alarm
 }
 
-// take takes a later change of the alarm's anomaly: what a label would say of it, and its course.
-func (a *Alarm) take(c *anomaly.Change) {
+// follow takes a later change of the alarm's anomaly: what a label would say of it, and its course.
+func (a *Alarm) follow(c *anomaly.Change) {
 	now, own := &c.Anomaly, c.Anomaly.Own()
 	if now.Samples > a.over {
 		a.over = now.Samples

@@ -99,7 +99,7 @@ func TestFields(t *testing.T) {
 func TestTake(t *testing.T) {
 	l := NewLog([]quality.Series{{Name: "a", Dim: 1, Times: make([]int64, 50), Labels: make([]bool, 50)}}, make([][]quality.Span, 1), nil)
 	change := func(kind anomaly.Kind, at int64, score float32, samples uint32, deviation, width float64) {
-		l.Take(0, &state.EventRow{Name: "d", Change: anomaly.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: anomaly.Anomaly{
+		l.Record(0, &state.EventRow{Name: "d", Change: anomaly.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: anomaly.Anomaly{
 			ID: [16]byte{1}, OpenedAt: 1000, PeakTime: 1300, PeakScore: score, Samples: samples,
 			Expected: []float64{1}, Actual: []float64{1 + deviation}, Contribution: []float64{1},
 			Range: &anomaly.Range{Low: 1, High: 1 + width, Held: uint32(2 * width)},

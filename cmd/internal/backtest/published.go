@@ -74,9 +74,9 @@ func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchCon
 	return p, nil
 }
 
-// of returns what a detector's anomalies of a series are compared with: those of the detector of that name, or of all where
+// baseline returns what a detector's anomalies of a series are compared with: those of the detector of that name, or of all where
 // none of its has been published.
-func (p Published) of(detector, key string) (list []besideSpan) {
+func (p Published) baseline(detector, key string) (list []besideSpan) {
 	add := func(spans []publishedSpan) {
 		for _, s := range spans {
 			list = append(list, besideSpan{publishedSpan: s})

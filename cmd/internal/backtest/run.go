@@ -190,7 +190,7 @@ func newLane(c *Config, p *Partition) *lane {
 func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 	whole := false
 	for s := range in {
-		err := l.take(ctx, s)
+		err := l.consume(ctx, s)
 		l.c.Progress.Rows.Add(int64(s.rows()))
 		for {
 			done := l.c.Progress.Done.Load()
@@ -254,7 +254,7 @@ func (s *Share) sample(i int) state.Sample {
 	return sm
 }
 
-func (l *lane) take(ctx context.Context, s *Share) error {
+func (l *lane) consume(ctx context.Context, s *Share) error {
 	b := s.Block
 	if d := l.partition.recorded; d != nil && l.judge == nil {
 		l.judge = newJudge(&d.set[l.partition.Number], l.state)

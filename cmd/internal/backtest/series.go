@@ -111,7 +111,7 @@ func newSeries(name []byte, c *Config, state *state.Config, before int) *seriesT
 		}
 	}
 	for i := range s.dets {
-		s.dets[i].beside = c.Published.of(state.Detectors[i].Name, string(name))
+		s.dets[i].beside = c.Published.baseline(state.Detectors[i].Name, string(name))
 	}
 	for _, span := range c.Labels[string(name)] {
 		s.labels = append(s.labels, labelled{Span: span, foundAt: make([]int64, len(s.dets)+1)})

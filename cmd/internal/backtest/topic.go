@@ -153,7 +153,7 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
 	b := &topicBlock{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State,
 		reading: schemas.Reading{Partition: tp.Partition}}
-	b.begin()
+	b.reset()
 	next := p.First
 	flush := func() error {
 		s.mu.Lock()
@@ -165,12 +165,12 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 			return nil
 		}
 		err := send(i, &Share{Block: b.block, Offsets: b.offsets, Ahead: b.ahead, Done: done})
-		b.begin()
+		b.reset()
 		return err
 	}
 	b.from = next
 	err := f.ReadRange(ctx, tp, p.First, s.until[i], func(r *record.Record) (bool, error) {
-		if err := s.take(ctx, tp, b, r); err != nil {
+		if err := s.decode(ctx, tp, b, r); err != nil {
 			return false, err
 		}
 		if next = r.Offset + 1; len(b.offsets) < rowsOfTopic {
@@ -207,7 +207,7 @@ type topicBlock struct {
 	reading schemas.Reading
 }
 
-func (b *topicBlock) begin() {
+func (b *topicBlock) reset() {
 	b.block, b.offsets, b.ahead, b.index = &Block{Width: b.state.Dim}, nil, nil, map[string]uint32{}
 }
 
@@ -231,9 +231,9 @@ func (b *topicBlock) add(offset int64) {
 // retryPause is the time between two attempts to get a schema.
 const retryPause = 500 * time.Millisecond
 
-// take decodes a record into the block; one that cannot be read, which would be a dead
+// decode decodes a record into the block; one that cannot be read, which would be a dead
 // letter of the worker, is left out.
-func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *record.Record) error {
+func (s *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicBlock, r *record.Record) error {
 	header := r.Header
 	if r.HeaderCount == 0 {
 		header = nil

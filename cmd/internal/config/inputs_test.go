@@ -34,7 +34,7 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%s has mapping %q, want %q", topic, got, want)
 		}
 	}
-	opts, err := c.Of("p-ab1").DecoderOptions()
+	opts, err := c.ForTopic("p-ab1").DecoderOptions()
 	if err != nil || strings.Join(opts.Subjects(), ",") != "p-ab1-value" {
 		t.Errorf("subjects of mapping B: %q, %v", opts.Subjects(), err)
 	}

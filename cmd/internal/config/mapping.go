@@ -34,9 +34,9 @@ func (c *Config) mappingNames() *Names {
 	return n
 }
 
-// Of returns the settings that hold for the records of a topic and their samples: those of the mapping that names it, or has
+// ForTopic returns the settings that hold for the records of a topic and their samples: those of the mapping that names it, or has
 // the longest pattern that matches it, else c itself.
-func (c *Config) Of(topic string) *Config {
+func (c *Config) ForTopic(topic string) *Config {
 	var entries []string
 	for i := range c.mapped {
 		entries = append(entries, c.mapped[i].Topics...)
@@ -63,7 +63,7 @@ func (c *Config) Mappings() (list []*Config) {
 }
 
 // MappingOf returns the name of a topic's mapping; "" without one.
-func (c *Config) MappingOf(topic string) string { return c.Of(topic).mappingName }
+func (c *Config) MappingOf(topic string) string { return c.ForTopic(topic).mappingName }
 
 // MappingName returns the name of the mapping whose settings these are; "" for those of none.
 func (c *Config) MappingName() string { return c.mappingName }

@@ -50,12 +50,12 @@ func TestMappingIsAsAlone(t *testing.T) {
 		if len(faults) > 0 {
 			continue // such as readings without a path into them
 		}
-		same(t, with, c.Of("mapped"), a)
+		same(t, with, c.ForTopic("mapped"), a)
 		b, faults, _ := Parse(append(append([]string{}, base...), "ODRADEK_TOPICS=plain"))
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
-		same(t, with, c.Of("plain"), b)
+		same(t, with, c.ForTopic("plain"), b)
 		if c.MappingOf("mapped") != "LINE_1" || c.MappingOf("plain") != "" || len(c.Mappings()) != 2 {
 			t.Fatalf("mappings %q, %q of %d", c.MappingOf("mapped"), c.MappingOf("plain"), len(c.Mappings()))
 		}
@@ -109,12 +109,12 @@ func roundTrip(t *testing.T, c *Config) {
 	if diff := differ(c, again); diff != "" || len(faults)+len(warnings) > 0 {
 		t.Fatalf("as a file: %s, %v, %v\n%s", diff, faults, warnings, c.PrintYAML())
 	}
-	same(t, []string{c.PrintYAML()}, again.Of("mapped"), c.Of("mapped"))
+	same(t, []string{c.PrintYAML()}, again.ForTopic("mapped"), c.ForTopic("mapped"))
 	again, faults, warnings = Parse(strings.Split(strings.TrimSpace(c.PrintEnv()), "\n"))
 	if len(faults)+len(warnings) > 0 {
 		t.Fatalf("as variables: %v, %v\n%s", faults, warnings, c.PrintEnv())
 	}
-	same(t, []string{c.PrintEnv()}, again.Of("mapped"), c.Of("mapped"))
+	same(t, []string{c.PrintEnv()}, again.ForTopic("mapped"), c.ForTopic("mapped"))
 }
 
 // TestMappingFaults: every fault is named at once, each under the variable that can correct it.
@@ -177,7 +177,7 @@ mappings:
 	if len(faults) != 2 {
 		t.Errorf("%d faults:\n%s", len(faults), text)
 	}
-	if m := c.Of("b"); m.Mapping.KeyField != "key" || strings.Join(m.Mapping.ValueFields, ",") != "x,y" || m.Mapping.Format != "json" {
+	if m := c.ForTopic("b"); m.Mapping.KeyField != "key" || strings.Join(m.Mapping.ValueFields, ",") != "x,y" || m.Mapping.Format != "json" {
 		t.Errorf("mapping of b: %+v", m.Mapping)
 	}
 }
@@ -193,7 +193,7 @@ func TestMappingOfAll(t *testing.T) {
 	if len(faults)+len(warnings) > 0 {
 		t.Fatal(faults, warnings)
 	}
-	if a, b := c.Of("a").Detect.Names, c.Of("b").Detect.Names; strings.Join(a, ",") != "v,w" || strings.Join(b, ",") != "v" {
+	if a, b := c.ForTopic("a").Detect.Names, c.ForTopic("b").Detect.Names; strings.Join(a, ",") != "v,w" || strings.Join(b, ",") != "v" {
 		t.Errorf("detectors of a %v, of b %v", a, b)
 	}
 	if len(c.Mappings()) != 2 || c.AnyReadings() {

@@ -154,7 +154,7 @@ func (c *Config) subjects() (subjects []string) {
 		all = c.root
 	}
 	for _, t := range all.Inputs() {
-		if all.Of(t) == c {
+		if all.ForTopic(t) == c {
 			subjects = append(subjects, schemas.Subject(t))
 		}
 	}

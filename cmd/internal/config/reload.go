@@ -138,12 +138,12 @@ func (r *Reloader) reload(unchanged bool) {
 		r.log.Error("settings were not taken up, none of them: some need a restart", "settings", join(p.Restart), "a_restart_empties", empties)
 		r.metrics.SettingsRefused()
 	default:
-		r.take(c, p, unchanged)
+		r.follow(c, p, unchanged)
 	}
 }
 
-// take has the worker follow c.
-func (r *Reloader) take(c *Config, p *Plan, unchanged bool) {
+// follow has the worker follow c.
+func (r *Reloader) follow(c *Config, p *Plan, unchanged bool) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Program.LogLevel)) // checked with the configuration
 	r.level.Set(level)

@@ -16,7 +16,7 @@ func TestAlarm(t *testing.T) {
 		a := output.Anomaly{ID: [16]byte{id}, Revision: revision, Key: []byte("pump"), Detector: "d", PeakScore: peak,
 			Range: peak / 2, Held: uint32(peak) / 5,
 			Expected: []float64{1, 2}, Actual: []float64{2, 1}, Contribution: []float64{0.2, 0.8}}
-		s.take(&a, &record.Record{Key: a.Key}, 0)
+		s.apply(&a, &record.Record{Key: a.Key}, 0)
 		return hex.EncodeToString(a.ID[:])
 	}
 	id := take(1, 1, 10)

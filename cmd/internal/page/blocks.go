@@ -32,7 +32,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 		return nil, err
 	}
 	out := &Blocks{Anomaly: id, Detector: of.a.Detector, Budget: blocksBudget, Notes: []string{}}
-	d := e.c.of(of.a.Topic).detector(of.a.Detector)
+	d := e.c.input(of.a.Topic).detector(of.a.Detector)
 	if d == nil {
 		return out, nil // silence, or a detector that is no longer configured
 	}
@@ -148,7 +148,7 @@ func (r *blockReading) span(ctx context.Context, tp kafka.TP, from, to, room int
 		room -= size
 		r.out.Records++
 		r.out.Bytes += size
-		return r.take(rec), nil
+		return r.keep(rec), nil
 	})
 	if err != nil {
 		return fmt.Errorf("page: %s from offset %d on: %w", tp, from, err)
@@ -156,8 +156,8 @@ func (r *blockReading) span(ctx context.Context, tp kafka.TP, from, to, room int
 	return nil
 }
 
-// take stores a record that may be the block to show. It reports whether a later record may be.
-func (r *blockReading) take(rec *record.Record) (more bool) {
+// keep stores a record that may be the block to show. It reports whether a later record may be.
+func (r *blockReading) keep(rec *record.Record) (more bool) {
 	if !bytes.Equal(rec.Key, r.of.key) {
 		return true
 	}

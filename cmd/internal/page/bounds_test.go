@@ -130,7 +130,7 @@ func TestFeedbackOfAnyTimes(t *testing.T) {
 func TestFeedbackBounds(t *testing.T) {
 	s := newFeedbackStore()
 	put := func(f output.Feedback) {
-		s.take(&record.Record{Key: []byte(f.ID), Value: f.Append(nil, output.SingleObject)}, 0)
+		s.apply(&record.Record{Key: []byte(f.ID), Value: f.Append(nil, output.SingleObject)}, 0)
 		if len(s.byID) > mostFeedback || s.bytes > mostFeedbackBytes {
 			t.Fatalf("%d records of %d bytes are kept", len(s.byID), s.bytes)
 		}
@@ -163,7 +163,7 @@ func TestFeedbackBounds(t *testing.T) {
 		put(output.Feedback{ID: fmt.Sprint("large", i), Reason: strings.Repeat("x", 900<<10)})
 	}
 	for id := range s.byID {
-		s.take(&record.Record{Key: []byte(id)}, 0)
+		s.apply(&record.Record{Key: []byte(id)}, 0)
 	}
 	if s.bytes != 0 || len(s.ofAnomaly) != 0 || len(s.labels) != 0 {
 		t.Errorf("after all are removed: %d bytes, %d anomalies, %d labels", s.bytes, len(s.ofAnomaly), len(s.labels))
@@ -177,7 +177,7 @@ func TestLabelsOfOneAnomaly(t *testing.T) {
 	id := strings.Repeat("ab", 16)
 	put := func(key string, kind uint8, at int64) {
 		f := output.Feedback{ID: key, Kind: kind, Anomaly: id, WrittenAt: at}
-		s.take(&record.Record{Key: []byte(key), Value: f.Append(nil, output.SingleObject)}, 0)
+		s.apply(&record.Record{Key: []byte(key), Value: f.Append(nil, output.SingleObject)}, 0)
 	}
 	want := func(what, label string) {
 		t.Helper()
@@ -189,16 +189,16 @@ func TestLabelsOfOneAnomaly(t *testing.T) {
 	put("yours", output.FeedbackFalseAlarm, 7)
 	put("old", output.FeedbackConfirm, 3)
 	want("three", "false_alarm")
-	s.take(&record.Record{Key: []byte("yours")}, 0)
+	s.apply(&record.Record{Key: []byte("yours")}, 0)
 	want("the newest is removed", "confirm")
 	put("old", output.FeedbackFalseAlarm, 9)
 	want("an old one is replaced", "false_alarm")
-	s.take(&record.Record{Key: []byte("old")}, 0)
+	s.apply(&record.Record{Key: []byte("old")}, 0)
 	want("and removed", "confirm")
-	s.take(&record.Record{Key: []byte("mine")}, 0)
+	s.apply(&record.Record{Key: []byte("mine")}, 0)
 	want("all are removed", "")
 	f := output.Feedback{ID: "resume", Kind: output.FeedbackResume, Resume: &output.Resume{Topic: "in"}}
-	s.take(&record.Record{Key: []byte("resume"), Value: f.Append(nil, output.SingleObject)}, 0)
+	s.apply(&record.Record{Key: []byte("resume"), Value: f.Append(nil, output.SingleObject)}, 0)
 	if len(s.labels) != 0 {
 		t.Errorf("what is no label is one: %v", s.labels)
 	}

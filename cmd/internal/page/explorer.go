@@ -53,8 +53,8 @@ type Input struct {
 	Detectors []Detector
 }
 
-// of returns the Input of a topic.
-func (c *Config) of(topic string) *Input {
+// input returns the Input of a topic.
+func (c *Config) input(topic string) *Input {
 	if c.NameOf != nil {
 		if in := c.Inputs[c.NameOf(topic)]; in != nil {
 			return in
@@ -291,13 +291,13 @@ func (e *Explorer) takeAnomaly(s *store, rec *record.Record, partition int32) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.take(&a, rec, partition)
+	s.apply(&a, rec, partition)
 }
 
 func (e *Explorer) takeFeedback(rec *record.Record, partition int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.labels.take(rec, partition)
+	e.labels.apply(rec, partition)
 }
 
 // feedbackTopic returns the name of the topic; "" without one.

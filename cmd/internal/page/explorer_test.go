@@ -198,7 +198,7 @@ func TestStoreBounds(t *testing.T) {
 	add := func(i int, kind uint8, list int) {
 		a := output.Anomaly{Kind: kind, Revision: 1, Key: []byte("k"), Detector: "d", Actual: make([]float64, list)}
 		copy(a.ID[:], fmt.Sprintf("%08d", i))
-		s.take(&a, &record.Record{Key: []byte("k")}, 0)
+		s.apply(&a, &record.Record{Key: []byte("k")}, 0)
 	}
 	for i := range mostAnomalies / 2 {
 		add(i, 0, 0)

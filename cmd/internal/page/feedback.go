@@ -44,8 +44,8 @@ func newFeedbackStore() feedbackStore {
 	return feedbackStore{byID: map[string]*feedbackRecord{}, ofAnomaly: map[string][]string{}, labels: map[string]string{}}
 }
 
-// take applies a record.
-func (s *feedbackStore) take(rec *record.Record, partition int32) {
+// apply applies a record.
+func (s *feedbackStore) apply(rec *record.Record, partition int32) {
 	id := string(rec.Key)
 	s.remove(id)
 	if rec.Value == nil {

@@ -438,7 +438,7 @@ func (r *reading) answer() {
 }
 
 // input returns what is known of the topic of the series.
-func (r *reading) input() *Input { return r.e.c.of(r.anchor.Topic) }
+func (r *reading) input() *Input { return r.e.c.input(r.anchor.Topic) }
 
 // shown returns the indices of the fields to answer: all, or the first ones with the field of the newest anomaly.
 func (r *reading) shown() (fields []int) {

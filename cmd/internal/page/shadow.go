@@ -45,7 +45,7 @@ func (e *Explorer) reads(detector string, all []Detector) func(*entry) bool {
 		return func(*entry) bool { return true }
 	}
 	return func(of *entry) bool {
-		d := e.c.of(of.a.Topic).detector(detector)
+		d := e.c.input(of.a.Topic).detector(detector)
 		return d != nil && (d.Reads == nil || d.Reads(of.key))
 	}
 }

@@ -48,8 +48,8 @@ func newStore(c *Config) store {
 	return store{byID: map[[16]byte]*entry{}, open: list.New(), closed: list.New(), c: c}
 }
 
-// take applies a record.
-func (s *store) take(a *output.Anomaly, rec *record.Record, partition int32) {
+// apply applies a record.
+func (s *store) apply(a *output.Anomaly, rec *record.Record, partition int32) {
 	opening := feedback.AlarmOf(a, a)
 	if old := s.byID[a.ID]; old != nil {
 		if a.Revision <= old.a.Revision {
@@ -208,7 +208,7 @@ func (s *store) complete(e *entry, feedback *feedbackStore) Anomaly {
 	if a.CarriedBy != "" {
 		w.CarriedBy, speaker = a.CarriedBy, a.CarriedBy
 	}
-	if d := s.c.of(a.Topic).detector(speaker); d != nil && len(d.Fields) == max(len(a.Actual), len(a.Expected)) {
+	if d := s.c.input(a.Topic).detector(speaker); d != nil && len(d.Fields) == max(len(a.Actual), len(a.Expected)) {
 		w.Fields = d.Fields
 	}
 	if e := a.Escalation; e != nil {

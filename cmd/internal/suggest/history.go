@@ -155,8 +155,8 @@ func (h *history) choose() (parts []part, each int64) {
 	return parts, most / int64(n)
 }
 
-// of is what is known of a series while a partition is read.
-type of struct {
+// seriesHistory is what is known of a series while a partition is read.
+type seriesHistory struct {
 	at     int32 // index into names, -1: its samples are not kept
 	newest int64
 	seen   bool
@@ -174,7 +174,7 @@ type place struct {
 }
 
 // met notes a sample and reports whether one of the last had its time, and whether one of these had its values.
-func (o *of) met(t int64, values []float64) (double, twin bool) {
+func (o *seriesHistory) met(t int64, values []float64) (double, twin bool) {
 	at := place{time: t, values: 14695981039346656037} // FNV-1a, of words
 	for _, v := range values {
 		at.values = (at.values ^ math.Float64bits(v)) * 1099511628211
@@ -201,7 +201,7 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 		return err
 	}
 	split := schemas.NewSplitter(h.c.Series())
-	known := map[string]*of{}
+	known := map[string]*seriesHistory{}
 	newest := int64(schemas.NoTime)
 	reading := schemas.Reading{Partition: s.tp.Partition}
 	err = f.ReadRange(ctx, s.tp, s.from, s.end, func(r *record.Record) (bool, error) {
@@ -228,7 +228,7 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 			key, t, values := split.Sample(&reading, i)
 			o := known[string(key)]
 			if o == nil {
-				o = &of{at: -1}
+				o = &seriesHistory{at: -1}
 				if len(s.names) < max(1, keep) {
 					o.at = int32(len(s.names))
 					s.names = append(s.names, append([]byte{}, key...))
@@ -270,7 +270,7 @@ func (h *history) decode(ctx context.Context, dec schemas.Decoder, r *record.Rec
 }
 
 // observe takes a sample into account; newest is the largest time of its partition before.
-func (h *history) observe(o *of, t, newest int64, values []float64) {
+func (h *history) observe(o *seriesHistory, t, newest int64, values []float64) {
 	double, twin := o.met(t, values)
 	if twin { // it says nothing of the order
 		h.twins++

@@ -66,7 +66,7 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 			}
 		}
 	}
-	state := x.c.of(x.of.key, x.reads, watch)
+	state := x.c.foldConfig(x.of.key, x.reads, watch)
 	if !x.offsets {
 		inOrder(state)
 	}

@@ -225,7 +225,7 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 		concerned = append(concerned, d.Ensemble.Members...)
 	}
 	reads := func(i int) bool { return slices.Contains(concerned, i) }
-	f, err := c.fold(ctx, c.of(of.key, reads, nil), s, s.samples, s.from)
+	f, err := c.fold(ctx, c.foldConfig(of.key, reads, nil), s, s.samples, s.from)
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (c *Config) dim(d *series.DetectorConfig) int { return len(c.State.Windows[
 func (c *Config) explainSilence(ctx context.Context, r *Report, of *found, s *source) error {
 	a := of.last()
 	r.Anomaly.Op = series.SilenceName
-	f, err := c.fold(ctx, c.of(of.key, func(int) bool { return true }, nil), s, s.samples, s.from)
+	f, err := c.fold(ctx, c.foldConfig(of.key, func(int) bool { return true }, nil), s, s.samples, s.from)
 	if err != nil {
 		return err
 	}

@@ -51,9 +51,9 @@ type Settings struct {
 	Why     string         // the reason why they cannot
 }
 
-// Of returns the recorded settings of a detector that differ from those of environ, the latest first. Where each field is a
+// FormerSettings returns the recorded settings of a detector that differ from those of environ, the latest first. Where each field is a
 // series of its own, the record does not say which fields there were: Of takes the field from key, the key of a series.
-func Of(environ []string, topic, detector, key string, recorded []processor.StateSettings) (list []Settings, err error) {
+func FormerSettings(environ []string, topic, detector, key string, recorded []processor.StateSettings) (list []Settings, err error) {
 	now, err := presentOf(environ, topic, detector)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func presentOf(environ []string, topic, detector string) (p present, err error) 
 	if len(faults) > 0 {
 		return p, fmt.Errorf("why: %s", faults[0])
 	}
-	c = c.Of(topic)
+	c = c.ForTopic(topic)
 	ks, err := c.KeystateConfig()
 	if err != nil {
 		return p, fmt.Errorf("why: %w", err)
@@ -137,7 +137,7 @@ func rebuild(environ []string, topic, detector, field string, was *processor.Sta
 	if faults = config.FaultsOf(faults, []string{strings.TrimPrefix(config.DetectorPrefix(detector), config.Prefix)}); len(faults) > 0 {
 		return nil, fmt.Errorf("they do not fit the other present settings: %s", faults[0])
 	}
-	c = c.Of(topic)
+	c = c.ForTopic(topic)
 	kept := c.Detectors[:0]
 	for i := range c.Detectors {
 		if slices.Contains(names, c.Detectors[i].Name) {

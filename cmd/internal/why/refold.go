@@ -21,9 +21,9 @@ type folded struct {
 	events []state.EventRow
 }
 
-// of returns the configuration of a fold of one series by some of the detectors. Samples of other series only move the
+// foldConfig returns the configuration of a fold of one series by some of the detectors. Samples of other series only move the
 // watermark. Keys are neither limited nor in groups.
-func (c *Config) of(key []byte, reads func(detector int) bool, watch func(*state.Watched)) *state.Config {
+func (c *Config) foldConfig(key []byte, reads func(detector int) bool, watch func(*state.Watched)) *state.Config {
 	s := *c.State
 	s.Detectors = slices.Clone(s.Detectors)
 	for i := range s.Detectors {
@@ -170,7 +170,7 @@ func (c *Config) align(
 	for k := range window { // in the order in which they were in the window, regardless of the order they came in
 		window[k].offset = c.State.Place(int64(k), 0)
 	}
-	state := c.of(s.keys[0], func(i int) bool { return i == detector }, nil)
+	state := c.foldConfig(s.keys[0], func(i int) bool { return i == detector }, nil)
 	inOrder(state)
 	began := time.Now()
 	for phase := 0; phase < n && time.Since(began) < searchTime; phase++ {

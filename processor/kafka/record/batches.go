@@ -156,7 +156,7 @@ func (b *Batches) Append(timestampMs int64, key, value []byte, headers []Header)
 		if batchHeader+whole > b.max {
 			return fmt.Errorf("record: record of %d bytes in a batch of at most %d: %w", whole, b.max, ErrTooLarge)
 		}
-		b.begin(timestampMs)
+		b.start(timestampMs)
 	}
 	n := len(o.buf)
 	if cap(o.buf)-n < whole {
@@ -199,7 +199,7 @@ func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) 
 		if batchHeader+whole > b.max {
 			return nil, fmt.Errorf("record: record of up to %d bytes in a batch of at most %d: %w", whole, b.max, ErrTooLarge)
 		}
-		b.begin(timestampMs)
+		b.start(timestampMs)
 	}
 	n := len(o.buf)
 	if cap(o.buf)-n < whole {
@@ -243,8 +243,8 @@ func (b *Batches) Close(n int) {
 	b.bytes += end - start
 }
 
-// begin makes the open batch ready for its first record.
-func (b *Batches) begin(timestampMs int64) {
+// start makes the open batch ready for its first record.
+func (b *Batches) start(timestampMs int64) {
 	if n := len(b.spare); n > 0 {
 		b.open = b.spare[n-1]
 		b.spare = b.spare[:n-1]

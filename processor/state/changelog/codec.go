@@ -235,14 +235,14 @@ func (d *Decoder) Uint32() uint32 {
 
 // Float reads a float32 of four bytes.
 func (d *Decoder) Float() float32 {
-	if v := d.Take(4); v != nil {
+	if v := d.Slice(4); v != nil {
 		return math.Float32frombits(binary.LittleEndian.Uint32(v))
 	}
 	return 0
 }
 
-// Take reads n bytes, without a copy.
-func (d *Decoder) Take(n int) []byte {
+// Slice reads n bytes, without a copy.
+func (d *Decoder) Slice(n int) []byte {
 	if n > len(d.B) {
 		d.Fail()
 		return nil
@@ -253,4 +253,4 @@ func (d *Decoder) Take(n int) []byte {
 }
 
 // Skip skips n bytes.
-func (d *Decoder) Skip(n int) { d.Take(n) }
+func (d *Decoder) Skip(n int) { d.Slice(n) }

@@ -142,7 +142,7 @@ func readSamples(d *changelog.Decoder, dst []sample, dim int) []sample {
 			d.Fail()
 			return nil
 		}
-		dst = append(dst, sample{time, offset, d.Take(8 * dim)})
+		dst = append(dst, sample{time, offset, d.Slice(8 * dim)})
 	}
 	return dst
 }

@@ -65,7 +65,7 @@ func DecodeLearned(content []byte) (LearnedList, error) {
 		r.Early, r.Short, r.Long = d.Uint32(), d.Uint32(), d.Uint32()
 		r.Count = d.Small()
 		for range d.Len(16) {
-			r.Labels = append(r.Labels, [16]byte(d.Take(16)))
+			r.Labels = append(r.Labels, [16]byte(d.Slice(16)))
 		}
 		if d.Bad || r.Side > Below || len(r.Labels) > named {
 			return nil, changelog.ErrCorrupt

@@ -11,16 +11,18 @@ import (
 // AlarmOf returns an anomaly that has just opened as it is compared.
 func AlarmOf(detector string, key []byte, a *anomaly.Anomaly) Alarm {
 	own := a.Own()
-	of := Alarm{Detector: anomaly.Speaker(detector, own.Member), Series: SeriesOf(key), Opened: float64(own.Score), Peak: float64(own.Score)}
-	of.Field, of.Side = SideOf(a.Expected, a.Actual, a.Contribution)
-	if d := a.Deviation(of.Field); !math.IsInf(d, 1) {
-		of.First = d
+	alarm := Alarm{
+		Detector: anomaly.ScorerName(detector, own.Member), Series: SeriesOf(key), Opened: float64(own.Score), Peak: float64(own.Score),
 	}
-	of.Initial = a.Range.Width()
+	alarm.Field, alarm.Side = SideOf(a.Expected, a.Actual, a.Contribution)
+	if d := a.Deviation(alarm.Field); !math.IsInf(d, 1) {
+		alarm.First = d
+	}
+	alarm.Initial = a.Range.Width()
 	if a.Range != nil {
-		of.Early = int(a.Range.Held)
+		alarm.Early = int(a.Range.Held)
 	}
-	return of
+	return alarm
 }
 
 // SeriesOf returns a series key as text, as anomaly records have it.

@@ -167,9 +167,9 @@ func (l *DecisionLog) Crowded() bool { return len(l.subjects[KindSchemaVerdict])
 // series: the next Emit writes it again and deletes them. It comes before Begin.
 func (l *DecisionLog) Resume(d *Decision) { l.leftover = append(l.leftover, d) }
 
-// Begin ends the loading of decisions, for a replay from floor on, and returns the one with
+// EndLoading ends the loading of decisions, for a replay from floor on, and returns the one with
 // the largest offset, of several at that offset one that is not made between records; nil without one.
-func (l *DecisionLog) Begin(floor int64) (top *Decision) {
+func (l *DecisionLog) EndLoading(floor int64) (top *Decision) {
 	for k := range l.subjects {
 		for _, d := range l.subjects[k] {
 			for ; d != nil; d = d.before {

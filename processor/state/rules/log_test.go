@@ -59,7 +59,7 @@ func (l *driven) load(t *testing.T, floor int64) *driven {
 			t.Fatal(err)
 		}
 	}
-	again.Begin(floor)
+	again.EndLoading(floor)
 	return again
 }
 

@@ -62,8 +62,8 @@ func (g *Grid) Start(time int64) int64 {
 // End returns the end of the stride that begins at start.
 func (g *Grid) End(start int64) int64 { return start + g.stride() }
 
-// begin returns the start of the window whose last stride begins at start.
-func (g *Grid) begin(start int64) int64 { return g.End(start) - g.Span }
+// windowStart returns the start of the window whose last stride begins at start.
+func (g *Grid) windowStart(start int64) int64 { return g.End(start) - g.Span }
 
 // place returns the index of a stride's table among the Window's tables.
 func (g *Grid) place(start int64) int {
@@ -268,7 +268,7 @@ type Tables []uint64
 // before it as the grid's baseline learns from; 0: the newest window is scored. rows is the number of rows that the Window
 // has ever had.
 func (t Tables) Left(g *Grid, rows int64) int32 {
-	begin, within := g.begin(t.newest(g)), 0
+	begin, within := g.windowStart(t.newest(g)), 0
 	for i := 0; i < len(t)/3; i += g.Cells() {
 		if int64(t[i]) >= begin {
 			within++
@@ -337,7 +337,7 @@ func (t Tables) Add(row int, count, baseline float64) {
 // Sum adds the count and the baseline of each cell in the newest window to dst, two values a cell, and returns
 // the window's start.
 func (t Tables) Sum(g *Grid, dst []float64) (start int64) {
-	start = g.begin(t.newest(g))
+	start = g.windowStart(t.newest(g))
 	for i := range len(t) / 3 {
 		count, baseline := t.at(i)
 		sum := dst[2*(i%g.Cells()):][:2]

@@ -104,7 +104,7 @@ func NewSets(windows []WindowConfig, dets []DetectorConfig, maxRecord int) *Sets
 		}
 	}
 	if !filtered {
-		s.all = s.of(func(int) bool { return true })
+		s.all = s.subset(func(int) bool { return true })
 	}
 	return s
 }
@@ -114,7 +114,7 @@ func (s *Sets) For(name []byte) *Set {
 	if s.all != nil {
 		return s.all
 	}
-	return s.of(func(i int) bool { return s.reads(i, name) })
+	return s.subset(func(i int) bool { return s.reads(i, name) })
 }
 
 // reads reports whether a detector reads a key: an ensemble those that all of its members read, too.
@@ -130,7 +130,7 @@ func (s *Sets) reads(i int, name []byte) bool {
 	return d.Keys == nil || d.Keys(name)
 }
 
-func (s *Sets) of(reads func(detector int) bool) *Set {
+func (s *Sets) subset(reads func(detector int) bool) *Set {
 	var few [64]byte
 	members := few[:0]
 	some := false

@@ -21,7 +21,7 @@ type program struct {
 
 // Decode implements schemas.Program.
 func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
-	p.layout.Begin(out, p.id)
+	p.layout.Reset(out, p.id)
 	out.Expect()
 	for field := range bytes.FieldsSeq(body) {
 		name, text, _ := bytes.Cut(field, []byte("="))

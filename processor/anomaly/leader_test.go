@@ -41,13 +41,13 @@ func TestVoiceIsItsMember(t *testing.T) {
 				in.Values = func(field int, last *Range) Range {
 					return Cover(field, max(0, i-40), max(0, i-3), i, func(row int) float64 { return values[row] }, last)
 				}
-				both.Hear(&Said{Member: "a", Time: in.Time, Offset: in.Offset, Until: in.Until, Ratio: ratio.Score, Score: in.Score,
+				both.KeepMember(&MemberScore{Member: "a", Time: in.Time, Offset: in.Offset, Until: in.Until, Ratio: ratio.Score, Score: in.Score,
 					Threshold: in.Threshold, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part}, in.Values)
 			}
 			step(&alone, &in, &want)
 			for len(later) > lag || i == len(values)-1 && len(later) > 0 {
 				now := &later[0]
-				now.Said = both.Heard(now.Time, now.Offset)
+				now.Members = both.MembersUntil(now.Time, now.Offset)
 				step(&both, now, &got)
 				later = later[1:]
 				b := both.Append(nil)
@@ -63,9 +63,9 @@ func TestVoiceIsItsMember(t *testing.T) {
 		}
 		for i := range want {
 			a, w := &got[i].Anomaly, &want[i].Anomaly
-			own := Voice{Member: "a", Samples: w.Samples, Score: w.PeakScore, Threshold: w.Threshold, PeakTime: w.PeakTime}
-			if a.Voice == nil || *a.Voice != own || a.Start != w.Start || a.End != w.End || a.Severity != w.Severity {
-				t.Fatalf("%+v, voice %+v; want %+v", a, a.Voice, own)
+			own := Leader{Member: "a", Samples: w.Samples, Score: w.PeakScore, Threshold: w.Threshold, PeakTime: w.PeakTime}
+			if a.Leader == nil || *a.Leader != own || a.Start != w.Start || a.End != w.End || a.Severity != w.Severity {
+				t.Fatalf("%+v, leader %+v; want %+v", a, a.Leader, own)
 			}
 			for _, l := range [...][2][]float64{{a.Expected, w.Expected}, {a.Actual, w.Actual}, {a.Contribution, w.Contribution}} {
 				if !reflect.DeepEqual(l[0], l[1]) {
@@ -85,13 +85,13 @@ func TestVoiceIsItsMember(t *testing.T) {
 	}
 }
 
-// TestVoice: the member that is the loudest until the anomaly opens is its voice from then on, however loud others become.
-func TestVoice(t *testing.T) {
+// TestLeader: the member with the highest ratio until the anomaly opens leads it from then on, however high others become.
+func TestLeader(t *testing.T) {
 	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
 	var s State
 	at := int64(0)
 	var last Change
-	say := func(said ...Said) (changed bool) {
+	say := func(said ...MemberScore) (changed bool) {
 		t.Helper()
 		at++
 		in := Input{Time: at, Offset: at, About: at, Until: at, Threshold: 1, Exceeds: len(said) > 0, Score: 0.5}
@@ -99,10 +99,10 @@ func TestVoice(t *testing.T) {
 			w := &said[i]
 			w.Time, w.Offset, w.Until, w.Threshold = at, at, at, 10
 			w.Score, w.Expected, w.Contribution = 10*w.Ratio, []float64{float64(w.Ratio)}, []float64{1}
-			s.Hear(w, func(int, *Range) Range { return Range{Low: -float64(w.Ratio), High: 0} })
+			s.KeepMember(w, func(int, *Range) Range { return Range{Low: -float64(w.Ratio), High: 0} })
 			in.Score = max(in.Score, w.Ratio)
 		}
-		in.Said = s.Heard(at, at)
+		in.Members = s.MembersUntil(at, at)
 		s.Leave(&in, true)
 		c, changed := s.Step(&rule, &in, true)
 		if changed {
@@ -110,36 +110,36 @@ func TestVoice(t *testing.T) {
 		}
 		return changed
 	}
-	say(Said{Member: "a", Ratio: 2}, Said{Member: "b", Ratio: 1.5})
-	if !say(Said{Member: "a", Ratio: 1.25}, Said{Member: "b", Ratio: 3}) ||
-		*last.Anomaly.Voice != (Voice{Member: "b", Samples: 1, Score: 30, Threshold: 10, PeakTime: 2}) ||
+	say(MemberScore{Member: "a", Ratio: 2}, MemberScore{Member: "b", Ratio: 1.5})
+	if !say(MemberScore{Member: "a", Ratio: 1.25}, MemberScore{Member: "b", Ratio: 3}) ||
+		*last.Anomaly.Leader != (Leader{Member: "b", Samples: 1, Score: 30, Threshold: 10, PeakTime: 2}) ||
 		last.Anomaly.Expected[0] != 3 || last.Anomaly.Range.Width() != 3 || last.Anomaly.PeakScore != 3 || last.Anomaly.Samples != 2 {
-		t.Fatalf("%+v, voice %+v, range %+v", last.Anomaly, last.Anomaly.Voice, last.Anomaly.Range)
+		t.Fatalf("%+v, leader %+v, range %+v", last.Anomaly, last.Anomaly.Leader, last.Anomaly.Range)
 	}
-	say(Said{Member: "a", Ratio: 8})
-	say(Said{Member: "b", Ratio: 2})
-	say(Said{Member: "b", Ratio: 4}, Said{Member: "a", Ratio: 1.5})
+	say(MemberScore{Member: "a", Ratio: 8})
+	say(MemberScore{Member: "b", Ratio: 2})
+	say(MemberScore{Member: "b", Ratio: 4}, MemberScore{Member: "a", Ratio: 1.5})
 	say()
-	if !say() || *last.Anomaly.Voice != (Voice{Member: "b", Samples: 3, Score: 40, Threshold: 10, PeakTime: 5}) ||
+	if !say() || *last.Anomaly.Leader != (Leader{Member: "b", Samples: 3, Score: 40, Threshold: 10, PeakTime: 5}) ||
 		last.Anomaly.Expected[0] != 4 || last.Anomaly.Range.Width() != 4 ||
 		last.Anomaly.PeakScore != 8 || last.Anomaly.PeakTime != 3 || last.Anomaly.Samples != 5 {
-		t.Fatalf("%+v, voice %+v, range %+v", last.Anomaly, last.Anomaly.Voice, last.Anomaly.Range)
+		t.Fatalf("%+v, leader %+v, range %+v", last.Anomaly, last.Anomaly.Leader, last.Anomaly.Range)
 	}
 }
 
-// TestVoiceLike: an anomaly that is like false alarms of its voice ends with a score of the voice that is not like theirs, and
+// TestLeaderLike: an anomaly that is like false alarms of its leader ends with a score of the leader that is not like theirs, and
 // with no score of another member.
-func TestVoiceLike(t *testing.T) {
+func TestLeaderLike(t *testing.T) {
 	rule := Rule{OpenAfter: 1, CloseAfter: 2, Release: 1}
 	like := &Like{Bounds: NoBounds(25), Count: 3}
 	var s State
 	var kinds []Kind
-	all := []Said{{Member: "a", Ratio: 2}, {Member: "b", Ratio: 90}, {Member: "a", Ratio: 2.5}, {Member: "a", Ratio: 2.6}}
+	all := []MemberScore{{Member: "a", Ratio: 2}, {Member: "b", Ratio: 90}, {Member: "a", Ratio: 2.5}, {Member: "a", Ratio: 2.6}}
 	for at, said := range all {
 		said.Time, said.Offset, said.Score, said.Threshold = int64(at), int64(at), 10*said.Ratio, 10
-		s.Hear(&said, nil)
+		s.KeepMember(&said, nil)
 		in := Input{Time: said.Time, Offset: said.Offset, Threshold: 1, Score: said.Ratio, Exceeds: true, Severity: 50,
-			Said: s.Heard(said.Time, said.Offset), Like: func(a *Anomaly) *Like {
+			Members: s.MembersUntil(said.Time, said.Offset), Like: func(a *Anomaly) *Like {
 				if a.Own().Member != "a" || a.Own().Score != 20 {
 					t.Errorf("like what %+v says", a.Own())
 				}
