@@ -29,7 +29,7 @@ func (t *trimmer) always() { t.limit = -1 }
 // trim evicts keys before the record at offset, as many as the partition is over its
 // limit, and a few more, so that the next record need not evict again.
 func (t *trimmer) trim(s *state.State, offset int64) {
-	if n := s.Restore.Shed(offset); n > 0 {
+	if n := s.Shed(offset); n > 0 {
 		t.log.Warn("series that did not fit when the partition was restored are evicted (state_bytes)",
 			"offset", offset, "evicted", n)
 	}
@@ -37,7 +37,7 @@ func (t *trimmer) trim(s *state.State, offset int64) {
 	if s.Bytes() <= t.limit {
 		return
 	}
-	n := s.Keys.Trim(t.limit-t.limit/64, offset)
+	n := s.Trim(t.limit-t.limit/64, offset)
 	t.budget.Limit(t.tp, s.Bytes())
 	if t.keys += n; n > 0 && time.Since(t.logged) > trouble.SummaryEvery {
 		t.log.Warn("the state is over its budget (state_bytes), the least recently used series are evicted",

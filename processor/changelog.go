@@ -104,7 +104,7 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 		} else if _, ok := stored[string(rec.Key)]; !ok && wanted {
 			stored[string(rec.Key)] = struct{}{}
 		}
-		if err := c.state.Restore.Load(rec.Key, rec.Value); err != nil {
+		if err := c.state.Load(rec.Key, rec.Value); err != nil {
 			return &RefusedError{TP: c.Input,
 				Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
 				Decide: "worker state reset, or state_mismatch=reset"}

@@ -194,7 +194,7 @@ type growth struct {
 // compare sets due, before the record at offset at. owned is the number of partitions that
 // the changelog's owner knew of.
 func (g *growth) compare(s *state.State, at int64, owned int) {
-	if c := s.Decisions.Standing(state.Grown, nil, at); c != nil {
+	if c := s.Standing(state.Grown, nil, at); c != nil {
 		if n, err := strconv.Atoi(string(c)); err == nil {
 			owned = n
 		}
@@ -206,6 +206,6 @@ func (g *growth) compare(s *state.State, at int64, owned int) {
 func (g *growth) decide(s *state.State, offset int64, log *slog.Logger) {
 	g.due = false
 	n := g.siblings.Load()
-	s.Decisions.Make(state.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
+	s.Decide(state.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
 	log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
 }

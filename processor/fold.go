@@ -119,7 +119,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			}
 			continue
 		}
-		if f.state.Decisions.Subjects(state.Verdict) > 0 {
+		if f.state.Subjects(state.Verdict) > 0 {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
 		f.side.stop.Pass()
@@ -137,7 +137,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			f.growth.decide(s, rec.Offset, f.log)
 		}
 		if f.host.cfg.Rules != nil {
-			f.rules = f.host.cfg.Rules().Follow(f.rules, &s.Decisions, f.tp, rec.Offset)
+			f.rules = f.host.cfg.Rules().Follow(f.rules, s, f.tp, rec.Offset)
 		}
 		if err := f.foldSamples(ctx, rec); err != nil {
 			return nil, err
@@ -251,7 +251,7 @@ func (f *folder) checkReading(rec *record.Record) error {
 	}
 	for i := range f.reading.Len() {
 		key, _, values := f.reading.At(i)
-		if e := f.state.Grids.Misplaced(key, f.reader.translated(values)); e != nil {
+		if e := f.state.Misplaced(key, f.reader.translated(values)); e != nil {
 			return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
 		}
 	}
@@ -323,7 +323,7 @@ func (f *folder) fold(ctx context.Context, rec *record.Record, recall bool) erro
 		}
 		sample := f.sample(rec, i)
 		if recall {
-			f.state.Suspects.Recall(&sample)
+			f.state.Recall(&sample)
 		} else {
 			f.state.Fold(&sample, f.batch)
 		}

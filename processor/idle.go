@@ -68,7 +68,7 @@ func (f *folder) advanceIdle(ctx context.Context) error {
 		return nil
 	}
 	to := i.base + idle.Microseconds()
-	if f.noteCommitted(); to < f.state.Advances.NextDue() || !f.state.Advances.Decide(to) {
+	if f.noteCommitted(); to < f.state.NextAdvance() || !f.state.DecideAdvance(to) {
 		return nil
 	}
 	if err := f.finish(ctx); err != nil {

@@ -206,7 +206,7 @@ func (f *folder) handOver(ctx context.Context) error {
 		}
 		if !f.until.IsZero() && time.Now().After(f.until) {
 			f.log.Warn("no time is left to write all state to the changelog: the next owner replays input", "offset", at,
-				"floor", floor, "records_to_replay", at-floor, "unwritten_series", f.state.Keys.Dirty(),
+				"floor", floor, "records_to_replay", at-floor, "unwritten_series", f.state.DirtyKeys(),
 				"fix", "raise drain_timeout and the orchestrator's grace period (a drain) or rebalance_timeout (a rebalance)")
 			return nil
 		}

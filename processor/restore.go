@@ -220,7 +220,7 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 	if err != nil {
 		return err
 	}
-	s.Restore.EndInput(f.batch)
+	s.EndInput(f.batch)
 	return f.finish(ctx)
 }
 

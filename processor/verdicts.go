@@ -82,7 +82,7 @@ func (v *verdicts) condemn(s *state.State, rec *record.Record, header headerOf, 
 	}
 	ref, _ := v.dec.Ref(rec.Value, header)
 	v.ref = ref.Append(v.ref[:0])
-	if s.Decisions.Standing(state.Verdict, v.ref, rec.Offset) != nil {
+	if s.Standing(state.Verdict, v.ref, rec.Offset) != nil {
 		return true
 	}
 	if spent := v.patience.Spent(rec.Offset, v.grace, time.Now()); de.Retry && !spent {
@@ -92,8 +92,8 @@ func (v *verdicts) condemn(s *state.State, rec *record.Record, header headerOf, 
 		return true
 	}
 	reason := []byte(de.Error())
-	s.Decisions.Make(state.Verdict, v.ref, reason[:min(len(reason), maxReason)], rec.Offset)
-	s.Decisions.Standing(state.Verdict, v.ref, rec.Offset)
+	s.Decide(state.Verdict, v.ref, reason[:min(len(reason), maxReason)], rec.Offset)
+	s.Standing(state.Verdict, v.ref, rec.Offset)
 	return true
 }
 
@@ -107,17 +107,17 @@ func (v *verdicts) gone(rec *record.Record, de *schemas.DecodeError) bool {
 // acquit withdraws the verdict on the schema of a record that could be read.
 func (v *verdicts) acquit(s *state.State, rec *record.Record, header headerOf, schema int32) {
 	if v.condemned(s, rec, header) {
-		s.Decisions.Make(state.Verdict, v.ref, nil, rec.Offset)
+		s.Decide(state.Verdict, v.ref, nil, rec.Offset)
 		v.log.Info("the schema registry now has a schema that it lacked before", "offset", rec.Offset, "schema", schema)
 	}
 }
 
 // condemned reports whether a verdict stands on the schema of a record.
 func (v *verdicts) condemned(s *state.State, rec *record.Record, header headerOf) bool {
-	if s.Decisions.Subjects(state.Verdict) == 0 {
+	if s.Subjects(state.Verdict) == 0 {
 		return false
 	}
 	ref, ok := v.dec.Ref(rec.Value, header)
 	v.ref = ref.Append(v.ref[:0])
-	return ok && s.Decisions.Standing(state.Verdict, v.ref, rec.Offset) != nil
+	return ok && s.Standing(state.Verdict, v.ref, rec.Offset) != nil
 }

@@ -146,7 +146,7 @@ func (r *Rules) learnAs(old *Rules) {
 
 // Follow has the state of a partition follow the rules about its series from the record at offset on, unless last, which it follows
 // already, is the same, and returns the rules that it follows then. A nil r is not known yet.
-func (r *Rules) Follow(last *Rules, st *state.Decisions, tp kafka.TP, offset int64) *Rules {
+func (r *Rules) Follow(last *Rules, st *state.State, tp kafka.TP, offset int64) *Rules {
 	if r == nil || r == last {
 		return last
 	}
@@ -155,7 +155,7 @@ func (r *Rules) Follow(last *Rules, st *state.Decisions, tp kafka.TP, offset int
 		content []byte
 	}{{state.Mutes, r.mutesOf(tp)}, {state.Learned, r.learnedOf(tp.Topic)}} {
 		if !bytes.Equal(st.Standing(of.kind, nil, offset), of.content) {
-			st.Make(of.kind, nil, of.content, offset)
+			st.Decide(of.kind, nil, of.content, offset)
 		}
 	}
 	return r

@@ -21,78 +21,66 @@ import (
 // offset includes what the changelog has of them. Of several at one offset the changelog keeps the last, which leads to
 // the same state.
 
-// Advances moves the watermark of an idle partition.
-type Advances struct {
-	cfg       *Config
-	at        *position
-	journal   *journal
-	held      *held
-	grids     *Grids
-	silences  *silences
-	decisions *Decisions
-	gate      *gate
-}
-
-// Decide decides that the largest event time of an idle partition is to, at least, and begins with what follows from it;
+// DecideAdvance decides that the largest event time of an idle partition is to, at least, and begins with what follows from it;
 // State.Fits does the rest, as for a sample. Everything folded has to be Committed, and a Snapshot has to follow. Nothing
 // is decided before the first sample, in a backfill, or for a time that is not later; then Decide returns false.
-func (a *Advances) Decide(to int64) bool {
-	if a.at.maxTime == NoTime || to <= a.at.maxTime || !a.at.publishes() {
+func (s *State) DecideAdvance(to int64) bool {
+	if s.maxTime == NoTime || to <= s.maxTime || !s.publishes() {
 		return false
 	}
-	record := a.cfg.Record(a.at.next)
-	if a.journal.Newest() != a.journal.Open || a.at.next != a.journal.Open.Start() {
+	record := s.cfg.Record(s.next)
+	if s.journal.Newest() != s.journal.Open || s.next != s.journal.Open.Start() {
 		panic(fmt.Sprintf("state: an advance at offset %d, behind samples that are not committed", record))
 	}
-	a.decisions.Make(Advance, nil, encodeAdvance(to), record)
+	s.Decide(Advance, nil, encodeAdvance(to), record)
 	return true
 }
 
-// NextDue returns the least largest event time at which something follows from the watermark: held samples are released, a
+// NextAdvance returns the least largest event time at which something follows from the watermark: held samples are released, a
 // window of a grid ends, or a series becomes silent. MaxInt64: nothing does.
-func (a *Advances) NextDue() int64 {
-	at := a.silences.watch.Earliest()
-	if k, ok := a.held.Due(math.MaxInt64); ok {
+func (s *State) NextAdvance() int64 {
+	at := s.silences.watch.Earliest()
+	if k, ok := s.held.Due(math.MaxInt64); ok {
 		at = min(at, k.Held.First())
 	}
-	if _, end, ok := a.grids.due(math.MaxInt64); ok {
+	if _, end, ok := s.Grids.due(math.MaxInt64); ok {
 		at = min(at, end)
 	}
-	if at > math.MaxInt64-a.at.order.Lateness {
+	if at > math.MaxInt64-s.order.Lateness {
 		return math.MaxInt64
 	}
-	return at + a.at.order.Lateness
+	return at + s.order.Lateness
 }
 
-// replay applies the loaded decisions that take effect up to the record at offset, and releases what an advance among them
+// replayAdvances applies the loaded decisions that take effect up to the record at offset, and releases what an advance among them
 // reaches before the next of them.
-func (a *Advances) replay(offset int64, b *detectors.Batch) {
-	for d := a.decisions.log.Next(offset); d != nil; d = a.decisions.log.Next(offset) {
-		a.act(d, b)
+func (s *State) replayAdvances(offset int64, b *detectors.Batch) {
+	for d := s.decisions.Next(offset); d != nil; d = s.decisions.Next(offset) {
+		s.actAdvance(d, b)
 	}
 }
 
-// act applies a decision, and releases what it reaches.
-func (a *Advances) act(d *rules.Decision, b *detectors.Batch) {
-	if a.decisions.act(d); a.gate.advancing {
-		a.gate.release(b, false)
+// actAdvance applies a decision, and releases what it reaches.
+func (s *State) actAdvance(d *rules.Decision, b *detectors.Batch) {
+	if s.act(d); s.gate.advancing {
+		s.release(b, false)
 	}
 }
 
 // advance raises the largest event time, as a decision says.
-func (g *gate) advance(to int64) {
-	if to > g.at.maxTime {
-		g.at.maxTime, g.advancing = to, true
+func (s *State) advance(to int64) {
+	if to > s.maxTime {
+		s.maxTime, s.gate.advancing = to, true
 	}
 }
 
 // endAdvance ends an advance of which everything is released.
-func (g *gate) endAdvance() {
-	g.advancing = false
-	if g.at.publishes() {
-		g.silences.open(g.at.turn())
+func (s *State) endAdvance() {
+	s.gate.advancing = false
+	if s.publishes() {
+		s.openSilences(s.turn())
 	}
-	g.sweeps.plan()
+	s.planSweep()
 }
 
 func encodeAdvance(to int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(to)) }

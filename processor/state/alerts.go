@@ -7,16 +7,9 @@ import (
 	"odradek/processor/state/series"
 )
 
-// alerts reads and changes what thresholds, anomalies and smoothing store for a key, and saves it for an undo
-// before each change.
-type alerts struct {
-	journal *journal
-	keys    *series.KeyTable
-}
-
-// alert returns the alert state of a detector for a key, with a history of the rule in force.
+// alertOf returns the alert state of a detector for a key, with a history of the rule in force.
 // It is nil without a threshold. A key that was evicted after the sample is judged like any other.
-func (l alerts) alert(k *Key, d *series.SetDetector) *series.Alert {
+func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
 	if !d.Judged {
 		return nil
 	}
@@ -24,40 +17,40 @@ func (l alerts) alert(k *Key, d *series.SetDetector) *series.Alert {
 	switch {
 	case a.History == nil:
 		a.Rule = d.Rule
-		l.setHistory(k, a, make([]float32, d.Rule.Size()))
+		s.setHistory(k, a, make([]float32, d.Rule.Size()))
 	case a.Rule != d.Rule:
-		l.follow(k, d, a)
+		s.followHistory(k, d, a)
 	}
 	return a
 }
 
-// save saves the state of events before its first change in the open unit. Of the history
+// saveAlerts saves the state of events before its first change in the open unit. Of the history
 // of scores, which is large, only the elements that change are saved, one for each judgement.
-func (l alerts) save(k *Key, i int, a *series.Alert) {
-	if a.Unit == l.journal.Number {
+func (s *State) saveAlerts(k *Key, i int, a *series.Alert) {
+	if a.Unit == s.journal.Number {
 		return
 	}
-	a.Unit = l.journal.Number
-	l.journal.Open.PushValues(opAlert, k, i, 0, a.Events.Clone())
+	a.Unit = s.journal.Number
+	s.journal.Open.PushValues(opAlert, k, i, 0, a.Events.Clone())
 }
 
 // trace returns a detector's trace, which is saved before its first change in the open unit.
-func (l alerts) trace(k *Key, d *series.SetDetector) *series.Trace {
+func (s *State) trace(k *Key, d *series.SetDetector) *series.Trace {
 	t, added := k.Trace(d)
 	if !k.Dead {
-		l.keys.Bytes += added
+		s.Keys.Bytes += added
 	}
-	if t.Unit != l.journal.Number {
-		t.Unit = l.journal.Number
-		u := l.journal.Open
+	if t.Unit != s.journal.Number {
+		t.Unit = s.journal.Number
+		u := s.journal.Open
 		u.Words = append(u.Words, t.State...)
 		u.Push(opTrace, k, d.Trace, len(t.State))
 	}
 	return t
 }
 
-// follow converts a key's history to the rule in force.
-func (l alerts) follow(k *Key, d *series.SetDetector, a *series.Alert) {
+// followHistory converts a key's history to the rule in force.
+func (s *State) followHistory(k *Key, d *series.SetDetector, a *series.Alert) {
 	old := a.Rule
 	if a.Rule = d.Rule; old.Like(d.Rule) {
 		return
@@ -67,12 +60,12 @@ func (l alerts) follow(k *Key, d *series.SetDetector, a *series.Alert) {
 	if same {
 		was.history = slices.Clone(a.History[:threshold.Head])
 	}
-	l.journal.Open.PushValues(opRule, k, d.Alert, 0, was)
+	s.journal.Open.PushValues(opRule, k, d.Alert, 0, was)
 	if same {
 		d.Rule.Adopt(a.History)
 		return
 	}
-	l.setHistory(k, a, make([]float32, d.Rule.Size()))
+	s.setHistory(k, a, make([]float32, d.Rule.Size()))
 }
 
 // formerRule is what undoes the conversion of a history to another rule.
@@ -82,17 +75,17 @@ type formerRule struct {
 }
 
 // undoRule undoes the conversion of a history to another rule.
-func (l alerts) undoRule(k *Key, a *series.Alert, was *formerRule) {
+func (s *State) undoRule(k *Key, a *series.Alert, was *formerRule) {
 	if a.Rule = was.rule; len(was.history) == threshold.Head {
 		copy(a.History, was.history)
 		return
 	}
-	l.setHistory(k, a, was.history)
+	s.setHistory(k, a, was.history)
 }
 
-func (l alerts) setHistory(k *Key, a *series.Alert, history []float32) {
+func (s *State) setHistory(k *Key, a *series.Alert, history []float32) {
 	if !k.Dead {
-		l.keys.Bytes += 4 * int64(cap(history)-cap(a.History))
+		s.Keys.Bytes += 4 * int64(cap(history)-cap(a.History))
 	}
 	a.History = history
 }

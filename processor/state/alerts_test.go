@@ -130,7 +130,7 @@ func (x *rig) restart(cfg *Config) {
 	s := New(cfg)
 	s.SetSource("in", 3)
 	for _, r := range compact(x.log, x.log, false) {
-		if err := s.Restore.Load(r.key, r.value); err != nil {
+		if err := s.Load(r.key, r.value); err != nil {
 			x.t.Fatal(err)
 		}
 	}
@@ -316,7 +316,7 @@ func TestEvictedBeforeTheFirstSample(t *testing.T) {
 				if err := x.s.Rollback(x.offset); err != nil || !bytes.Equal(before, x.s.Export(nil)) {
 					t.Fatalf("rolled back to another state: %v", err)
 				}
-				x.s.Keys.Trim(x.s.Bytes()-1, x.offset)
+				x.s.Trim(x.s.Bytes()-1, x.offset)
 				x.fold("b 5 0")
 				x.want(c.want)
 				x.offset--
@@ -532,7 +532,7 @@ func TestReplayOnAnotherExecutor(t *testing.T) {
 			s := New(cfg)
 			s.SetSource("in", 3)
 			for _, rec := range compact(x.log, x.log, false) {
-				if err := s.Restore.Load(rec.key, rec.value); err != nil {
+				if err := s.Load(rec.key, rec.value); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -117,7 +117,7 @@ func TestAnyLearns(t *testing.T) {
 	}
 	x.fold("a 8 31,a 9 31,a 10 31,a 11 31")
 	x.want("a/one(2) close recovered@9#8 r2")
-	x.s.Decisions.Make(Learned, nil, ruleList.Encode(), x.offset)
+	x.s.Decide(Learned, nil, ruleList.Encode(), x.offset)
 	x.fold("a 12 31,a 13 59,a 14 59,a 15 59")
 	x.want("a/one(2) open recovered@13#12 r1")
 	if a = open(); a.Like == nil || a.Severity != 0 {
@@ -132,12 +132,12 @@ func TestAnyLearns(t *testing.T) {
 	x.fold("a 20 120,a 21 120,a 22 120,a 23 120,a 24 120,a 25 120,a 26 120,a 27 120")
 	x.want("a/one(2) close recovered@25#24 r2")
 	// A mute rule about one side of the expected value goes by the member's.
-	x.s.Decisions.Make(Mutes, nil, rules.MuteList{{Detector: "one", To: rules.Forever, Direction: rules.Below}}.Encode(), x.offset)
+	x.s.Decide(Mutes, nil, rules.MuteList{{Detector: "one", To: rules.Forever, Direction: rules.Below}}.Encode(), x.offset)
 	x.fold("a 28 200,a 29 200,a 30 200,a 31 200")
 	x.want("a/one(2) open recovered@28#27 r1")
 	x.fold("a 32 200,a 33 200,a 34 200,a 35 200,a 36 200,a 37 200,a 38 200,a 39 200")
 	x.want("a/one(2) close recovered@33#32 r2")
-	x.s.Decisions.Make(Mutes, nil, rules.MuteList{{Detector: "one", To: rules.Forever, Direction: rules.Above}}.Encode(), x.offset)
+	x.s.Decide(Mutes, nil, rules.MuteList{{Detector: "one", To: rules.Forever, Direction: rules.Above}}.Encode(), x.offset)
 	x.fold("a 40 300,a 41 300,a 42 300,a 43 300,a 44 300") // 300 was expected of the second one
 	x.want("a/one(2) open recovered@41#40 r1")
 }

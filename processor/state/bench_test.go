@@ -252,7 +252,7 @@ func BenchmarkRestore(b *testing.B) {
 	for range b.N {
 		s := New(benchConfig(1024, 1))
 		for _, r := range log {
-			if err := s.Restore.Load(r.key, r.value); err != nil {
+			if err := s.Load(r.key, r.value); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -328,7 +328,7 @@ func TestMemoryOfAKey(t *testing.T) {
 		rows := int64(256 + stride - 1)
 		over := (heap()-before)/keys - rows*16
 		// What a chunk in flight takes is no matter of keys.
-		d.s.journal, d.s.folder.tasks, d.s.judge.finds = d.s.reverter.journal(), newTaskQueue[*Key](d.s.dets, &d.s.newest), nil
+		d.s.journal, d.s.tasks, d.s.judge.finds = d.s.newJournal(), newTaskQueue[*Key](d.s.dets, &d.s.newest), nil
 		flight := over
 		over = (heap()-before)/keys - rows*16
 		t.Logf("stride %d: %d bytes a key beyond %d rows of 16 bytes, and %d for chunks of 10,000 samples; Bytes says %d",

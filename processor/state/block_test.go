@@ -17,13 +17,13 @@ func xs(s *State, from int64, series []float64) map[int64][]float32 {
 	for i := from; i < int64(len(series)); i++ {
 		s.Fold(&Sample{Key: []byte("k"), Offset: i, Time: i, Values: series[i : i+1]}, b)
 	}
-	for i := range s.folder.tasks.Pending() {
-		p := &s.folder.tasks.Pending()[i]
+	for i := range s.tasks.Pending() {
+		p := &s.tasks.Pending()[i]
 		if p.Index < 0 {
 			continue
 		}
 		if x := b.Rows(int(p.Index)).X; len(x) == int(p.Detector.Full) {
-			_, words := s.folder.tasks.Times(&p.scoringTask)
+			_, words := s.tasks.Times(&p.scoringTask)
 			out[int64(words[len(words)-1]>>1)+1] = slices.Clone(x)
 		}
 	}
@@ -155,7 +155,7 @@ func TestBlockSurvives(t *testing.T) {
 		restored := func() *State {
 			s := New(cfg)
 			for _, rec := range log {
-				if err := s.Restore.Load(rec.key, rec.value); err != nil {
+				if err := s.Load(rec.key, rec.value); err != nil {
 					t.Fatal(err)
 				}
 			}

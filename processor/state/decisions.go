@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"odradek/processor/state/changelog"
-	"odradek/processor/state/checkpoint"
 	"odradek/processor/state/rules"
 )
 
@@ -50,44 +49,41 @@ var kinds = rules.KindTable{
 var actions = [rules.NumKinds]func(*State, *rules.Decision){
 	Advance: func(s *State, d *rules.Decision) {
 		if d.Offset > s.next {
-			s.sweeps.pass(d.Offset)
+			s.pass(d.Offset)
 		}
 		s.newest = d.Offset
-		s.gate.advance(d.Value.(int64))
+		s.advance(d.Value.(int64))
 		s.route()
 	},
-	Reading:    func(s *State, d *rules.Decision) { s.readings.force(d) },
+	Reading:    func(s *State, d *rules.Decision) { s.forceReading(d) },
 	Thresholds: func(s *State, d *rules.Decision) { s.Rules.Force(d) },
 	Learned:    func(s *State, d *rules.Decision) { s.learned.Force(d) },
 	Mutes: func(s *State, d *rules.Decision) {
 		s.mutes.Force(d)
 		s.silences.watch.Reset()
-		s.sweeps.planSilences()
+		s.planSilences()
 	},
 }
 
-// Decisions are what a partition's owner decides; see package decisions.
-type Decisions struct {
-	log     *rules.DecisionLog
-	at      *position
-	journal *journal
-	records *checkpoint.Writer
-	begin   func(offset int64)    // begins the state at an offset
-	act     func(*rules.Decision) // applies a decision of a kind that changes the state
+// act applies a decision of a kind that changes the state.
+func (s *State) act(d *rules.Decision) {
+	s.newest = d.Offset
+	actions[d.Kind](s, d)
 }
 
-// Make makes a decision, which takes effect before the record at offset; nothing of that record
+// Decide makes a decision, which takes effect before the record at offset; nothing of that record
 // may have been folded. It retains neither slice. The next Mark has to be above
 // the offset: a decision belongs to a record of the log, never to an idle moment. Only an advance
 // is decided in one.
-func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
+func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || k == Reading || kinds[k].Name == "" {
 		panic(fmt.Sprintf("state: kind %d is not the caller's to decide", k))
 	}
-	offset = s.at.first(offset)
-	s.at.mustDecide("decision of kind "+strconv.Itoa(int(k)), offset)
+	offset = s.first(offset)
+	s.mustDecide("decision of kind "+strconv.Itoa(int(k)), offset)
 	if !s.journal.Started() {
-		s.begin(offset)
+		firstMark(s, Floor{Offset: offset, MaxTime: NoTime}, true)
+		s.route()
 	}
 	d := &rules.Decision{Kind: k, Subject: slices.Clone(subject), Content: slices.Clone(content), Offset: offset}
 	if read := kinds[k].Read; read != nil {
@@ -96,7 +92,7 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 			panic(fmt.Sprintf("state: decision of kind %d with content that cannot be read: %v", k, err))
 		}
 	}
-	s.log.Add(d)
+	s.decisions.Add(d)
 	if kinds[k].Acts {
 		s.act(d)
 	}
@@ -105,9 +101,9 @@ func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 // Standing returns the content of the decision that holds for a subject at offset, nil
 // if none does. Call it for every record that the decision may concern: a verdict that
 // no record refers to any more lapses.
-func (s *Decisions) Standing(k Kind, subject []byte, offset int64) []byte {
-	offset = s.at.first(offset)
-	d := s.log.InForce(k, subject, offset)
+func (s *State) Standing(k Kind, subject []byte, offset int64) []byte {
+	offset = s.first(offset)
+	d := s.decisions.InForce(k, subject, offset)
 	if d == nil || len(d.Content) == 0 {
 		return nil
 	}
@@ -117,24 +113,24 @@ func (s *Decisions) Standing(k Kind, subject []byte, offset int64) []byte {
 
 // Subjects returns the number of subjects with a decision of a kind that a replay may
 // need.
-func (s *Decisions) Subjects(k Kind) int { return s.log.Subjects(k) }
+func (s *State) Subjects(k Kind) int { return s.decisions.Subjects(k) }
 
-// emit emits what was decided before the last mark, and deletes decisions that no
+// emitDecisions emits what was decided before the last mark, and deletes decisions that no
 // replay can need until maxBytes are emitted.
-func (s *Decisions) emit(c *changelog.Emitter, maxBytes int) {
+func (s *State) emitDecisions(c *changelog.Emitter, maxBytes int) {
 	out := &rules.DecisionOutput{
 		Put:   c.Put,
 		Evict: func(d *rules.Decision) { s.records.Delete(c, d.Value.(*Key)) },
 		Full:  func() bool { return c.Err != nil || maxBytes > 0 && c.Bytes >= maxBytes },
 	}
-	s.log.Emit(out, s.journal.Open.Start()+1) // with an advance
+	s.decisions.Emit(out, s.journal.Open.Start()+1) // with an advance
 	floor := s.journal.At(s.journal.Committed())
-	s.log.Forget(out, floor.From()) // a replay reads the suspects below the floor, too
+	s.decisions.Forget(out, floor.From()) // a replay reads the suspects below the floor, too
 }
 
-// save records a step of a decision in the unit whose mark Snapshot follows, or in the
+// saveDecision records a step of a decision in the unit whose mark Snapshot follows, or in the
 // open one.
-func (s *Decisions) save(step rules.DecisionStep, d *rules.Decision) {
+func (s *State) saveDecision(step rules.DecisionStep, d *rules.Decision) {
 	u := s.journal.Open
 	if step != rules.Made {
 		u = s.journal.Newest()

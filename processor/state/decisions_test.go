@@ -40,15 +40,15 @@ type decided struct {
 func (d *decided) make(s *State, condemned map[int64]bool) {
 	switch d.kind {
 	case Eviction:
-		s.Keys.evict(s.Keys.Get(d.subject), d.offset, anomaly.Evicted)
+		s.evict(s.Keys.Get(d.subject), d.offset, anomaly.Evicted)
 	case Verdict:
 		condemned[d.offset] = true
 	case Thresholds:
 		makeRule(s, d)
 	case Advance:
-		s.Decisions.Make(Advance, nil, d.content, d.offset)
+		s.Decide(Advance, nil, d.content, d.offset)
 	default:
-		s.Decisions.Make(d.kind, d.subject, d.content, d.offset)
+		s.Decide(d.kind, d.subject, d.content, d.offset)
 	}
 }
 
@@ -71,23 +71,23 @@ func (x *run) decide(sm *Sample) bool {
 		switch x.r.IntN(6) {
 		case 5:
 			content := randomLearned(x.r, x.w.cfg).Encode()
-			x.s.Decisions.Make(Learned, nil, content, sm.Offset)
+			x.s.Decide(Learned, nil, content, sm.Offset)
 			told(Learned, nil, content)
 		case 4:
 			content := randomMutes(x.r, x.w.cfg, sm.Time).Encode()
-			x.s.Decisions.Make(Mutes, nil, content, sm.Offset)
+			x.s.Decide(Mutes, nil, content, sm.Offset)
 			told(Mutes, nil, content)
 		case 3: // the topic grows
 			x.grown++
 			content := []byte{byte(x.grown)}
-			x.s.Decisions.Make(Grown, nil, content, sm.Offset)
+			x.s.Decide(Grown, nil, content, sm.Offset)
 			told(Grown, nil, content)
 		case 0:
 			if x.s.Keys.Len() == 0 {
 				continue
 			}
-			x.s.Keys.evictOldest(sm.Offset)
-			unlogged := x.s.Decisions.log.Unlogged()
+			x.s.evictOldest(sm.Offset)
+			unlogged := x.s.decisions.Unlogged()
 			told(Eviction, unlogged[len(unlogged)-1].Subject, nil)
 		case 1: // the registry gets a schema, or loses it
 			x.absent[string(subject)] = !x.absent[string(subject)]
@@ -96,21 +96,21 @@ func (x *run) decide(sm *Sample) bool {
 				continue
 			}
 			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))
-			x.s.Decisions.Make(kindTest, nil, content, sm.Offset)
+			x.s.Decide(kindTest, nil, content, sm.Offset)
 			told(kindTest, nil, content)
 		}
 	}
-	absent, standing := x.absent[string(subject)], x.s.Decisions.Standing(Verdict, subject, sm.Offset) != nil
+	absent, standing := x.absent[string(subject)], x.s.Standing(Verdict, subject, sm.Offset) != nil
 	if absent != standing {
 		var content []byte
 		if absent {
 			content = []byte("no such schema")
 		}
-		x.s.Decisions.Make(Verdict, subject, content, sm.Offset)
+		x.s.Decide(Verdict, subject, content, sm.Offset)
 		x.verdicts++
 	}
 	if absent {
-		x.s.Decisions.Standing(Verdict, subject, sm.Offset)
+		x.s.Standing(Verdict, subject, sm.Offset)
 		told(Verdict, subject, nil)
 	}
 	return absent
@@ -215,23 +215,23 @@ func TestVerdictLapses(t *testing.T) {
 	x := newSteps(t)
 	id := []byte("id-7")
 	x.cycle(0, true, false)
-	if x.s.Decisions.Standing(Verdict, id, 1) != nil {
+	if x.s.Standing(Verdict, id, 1) != nil {
 		t.Fatal("a verdict that nobody made")
 	}
-	x.s.Decisions.Make(Verdict, id, []byte("no such schema"), 1)
-	if string(x.s.Decisions.Standing(Verdict, id, 1)) != "no such schema" || x.s.Decisions.Standing(Verdict, id, 0) != nil {
+	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
+	if string(x.s.Standing(Verdict, id, 1)) != "no such schema" || x.s.Standing(Verdict, id, 0) != nil {
 		t.Fatal("the verdict does not stand from its offset on")
 	}
 	x.cycle(1, false, false)
 	for o := int64(2); o < 6; o++ { // one more that it condemns
-		x.s.Decisions.Standing(Verdict, id, o)
+		x.s.Standing(Verdict, id, o)
 		x.cycle(o, false, false)
 	}
 	if x.stored() != 1 {
 		t.Fatalf("%d decisions in the log", x.stored())
 	}
-	x.s.Decisions.Make(Verdict, id, nil, 6) // it is there now
-	if x.s.Decisions.Standing(Verdict, id, 6) != nil || x.s.Decisions.Standing(Verdict, id, 5) == nil {
+	x.s.Decide(Verdict, id, nil, 6) // it is there now
+	if x.s.Standing(Verdict, id, 6) != nil || x.s.Standing(Verdict, id, 5) == nil {
 		t.Fatal("the withdrawal does not hold from its offset on")
 	}
 	x.cycle(6, true, false)
@@ -243,22 +243,22 @@ func TestVerdictLapses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for o, want := range []bool{false, true, true, true, true, true, false, false} {
-		if got := again.Decisions.Standing(Verdict, id, int64(o)) != nil; got != want {
+		if got := again.Standing(Verdict, id, int64(o)) != nil; got != want {
 			t.Errorf("restored: condemned at %d is %v", o, got)
 		}
 	}
 	x.cycle(7, true, true) // the floor passes
 	x.cycle(8, true, true)
 	x.cycle(9, true, true)
-	if x.stored() != 0 || x.s.Decisions.Subjects(Verdict) != 0 {
-		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Decisions.Subjects(Verdict))
+	if x.stored() != 0 || x.s.Subjects(Verdict) != 0 {
+		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Subjects(Verdict))
 	}
 }
 
 func replayed(log []record, f Floor, committed int64) (*State, error) {
 	s := New(one(&fake{window: 4, least: 2}, 1))
 	for _, r := range log {
-		if err := s.Restore.Load(r.key, r.value); err != nil {
+		if err := s.Load(r.key, r.value); err != nil {
 			return nil, err
 		}
 	}
@@ -270,25 +270,25 @@ func replayed(log []record, f Floor, committed int64) (*State, error) {
 func TestDecisionsOfOthers(t *testing.T) {
 	key := func(k Kind) []byte { return changelog.AppendKey(nil, changelog.Decision, []byte{byte(k), 'x'}, 5) }
 	for _, k := range []Kind{0, Eviction, 7, 10, rules.NumKinds, 255} {
-		err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(k), []byte{changelog.Version, 1})
+		err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), []byte{changelog.Version, 1})
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("kind %d: %v", k, err)
 		}
-		if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(k), nil); err != nil {
+		if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), nil); err != nil {
 			t.Errorf("deletion of kind %d: %v", k, err)
 		}
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(Verdict), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
 		t.Errorf("format: %v", err)
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(Verdict), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("cut off: %v", err)
 	}
 	log := []record{{key(Verdict), []byte{changelog.Version, 1, 'n', 'o'}}}
 	if _, err := replayed(log, Floor{MaxTime: NoTime}, 5); !errors.Is(err, ErrAhead) {
 		t.Errorf("decision at the committed offset: %v", err)
 	}
-	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Decisions.Standing(Verdict, []byte("x"), 5)) != "no" {
+	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Standing(Verdict, []byte("x"), 5)) != "no" {
 		t.Errorf("decision below the committed offset: %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		x := newSteps(t)
 		x.cycle(0, true, false)
-		x.s.Decisions.Make(Verdict, []byte("x"), []byte("no"), 1)
+		x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
 		x.s.Mark(2)
 		if err := x.s.Snapshot(0, 0, func(k, v []byte) error {
 			x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
@@ -310,11 +310,11 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 		if err := x.s.Rollback(1); err != nil {
 			t.Fatal(err)
 		}
-		if x.s.Decisions.Standing(Verdict, []byte("x"), 1) != nil || x.stored() != 1 {
+		if x.s.Standing(Verdict, []byte("x"), 1) != nil || x.stored() != 1 {
 			t.Fatal("the decision stands after the rollback, or was not logged")
 		}
 		if again {
-			x.s.Decisions.Make(Verdict, []byte("x"), []byte("no"), 1)
+			x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
 		}
 		x.cycle(1, !again, false)
 		if want := map[bool]int{true: 1}[again]; x.stored() != want {
@@ -330,8 +330,8 @@ func TestForgottenAndUndone(t *testing.T) {
 	x := newSteps(t)
 	id := []byte("id-7")
 	x.cycle(0, true, true)
-	x.s.Decisions.Make(Verdict, id, []byte("no such schema"), 1)
-	x.s.Decisions.Standing(Verdict, id, 1)
+	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
+	x.s.Standing(Verdict, id, 1)
 	x.cycle(1, false, false)
 	if err := x.s.Snapshot(2, 0, func(k, v []byte) error { // without new input
 		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
@@ -345,7 +345,7 @@ func TestForgottenAndUndone(t *testing.T) {
 	if err := x.s.Rollback(2); err != nil {
 		t.Fatal(err)
 	}
-	if x.s.Decisions.Standing(Verdict, id, 2) == nil {
+	if x.s.Standing(Verdict, id, 2) == nil {
 		t.Fatal("the verdict does not stand after the rollback")
 	}
 	x.cycle(2, false, false)
@@ -353,7 +353,7 @@ func TestForgottenAndUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Decisions.Standing(Verdict, id, 2) == nil {
+	if again.Standing(Verdict, id, 2) == nil {
 		t.Error("restored: the verdict does not stand")
 	}
 }
@@ -369,14 +369,14 @@ func TestDecisionAhead(t *testing.T) {
 			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{changelog.Version, 1, 'n', 'o'}},
 			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(kindTest)}, 5), append([]byte{changelog.Version, 2}, time...)},
 		} {
-			if err := s.Restore.Load(r.key, r.value); err != nil {
+			if err := s.Load(r.key, r.value); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := s.BeginReplay(Floor{MaxTime: NoTime}, committed, true); err != nil {
 			t.Fatal(err)
 		}
-		s.Restore.EndInput(b)
+		s.EndInput(b)
 		s.EndReplay()
 		if s.maxTime == 1000 {
 			t.Fatal("applied before its offset")
@@ -390,7 +390,7 @@ func TestDecisionAhead(t *testing.T) {
 				if got := s.maxTime == 1000; got != (o >= 5) {
 					t.Errorf("committed %d: at %d applied is %v", committed, o, got)
 				}
-				if got := s.Decisions.Standing(Verdict, []byte("x"), o) != nil; got != (o >= 5) {
+				if got := s.Standing(Verdict, []byte("x"), o) != nil; got != (o >= 5) {
 					t.Errorf("committed %d: at %d the verdict stands is %v", committed, o, got)
 				}
 			}
@@ -412,15 +412,15 @@ func TestCrowdOfDecisions(t *testing.T) {
 	for i := range rules.MaxVerdicts + 10 {
 		o := int64(i + 1)
 		subject := binary.BigEndian.AppendUint32(nil, uint32(i))
-		x.s.Decisions.Make(Verdict, subject, []byte("no"), o)
-		x.s.Decisions.Standing(Verdict, subject, o)
+		x.s.Decide(Verdict, subject, []byte("no"), o)
+		x.s.Standing(Verdict, subject, o)
 		if i%100 == 99 {
 			x.cycle(o, false, false)
 		}
 	}
 	x.cycle(rules.MaxVerdicts+20, false, false)
 	x.cycle(rules.MaxVerdicts+30, false, false)
-	if n := x.s.Decisions.Subjects(Verdict); n > 200 {
+	if n := x.s.Subjects(Verdict); n > 200 {
 		t.Errorf("%d verdicts wait", n)
 	}
 	if f := x.s.Floor(); f.Offset < rules.MaxVerdicts {

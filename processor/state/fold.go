@@ -28,13 +28,13 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		if sm.Time > s.maxTime {
 			s.maxTime = sm.Time
 			if sm.Time >= s.sweepAt {
-				s.sweeps.sweep(sm.Offset)
+				s.sweep(sm.Offset)
 			}
 		}
 	}
 	k := s.Keys.Get(sm.Key)
 	if k == nil {
-		if k = s.Keys.create(sm); k == nil {
+		if k = s.createKey(sm); k == nil {
 			s.Counts[s.counted(Filtered, sm.Offset)]++
 			return Filtered
 		}
@@ -49,13 +49,13 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		}
 	}
 	if k.Unit != uint32(s.journal.Number) {
-		s.folder.edits.touch(k)
+		s.touch(k)
 	}
 	k.LastOffset = sm.Offset
 	if s.silences.n > 0 {
-		s.silences.heard(k, sm)
+		s.endSilence(k, sm)
 	}
-	out := s.folder.fold(k, sm.Time, sm.Offset, sm.Values, b)
+	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
 	s.Counts[s.counted(out, sm.Offset)]++
 	return out
 }
@@ -65,23 +65,23 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if !s.journal.Started() {
 		firstMark(s, Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
 	}
-	s.gate.release(b, false) // nothing is left to do where Fits was asked
+	s.release(b, false) // nothing is left to do where Fits was asked
 	if s.replaying {
-		s.Advances.replay(sm.Offset-1, b) // a mark before the sample includes them
-		s.Restore.step(sm)
+		s.replayAdvances(sm.Offset-1, b) // a mark before the sample includes them
+		s.stepReplay(sm)
 	}
-	s.Advances.replay(sm.Offset, b)
+	s.replayAdvances(sm.Offset, b)
 	s.newest = sm.Offset
 	if s.readings.missing && !s.replaying {
-		s.readings.decide()
-		s.gate.release(b, false)
+		s.decideReading()
+		s.release(b, false)
 	}
 	sm = s.readings.without(sm, s.readings.lost)
 	if s.Rules.Missing && !s.replaying {
 		s.Rules.Decide(sm.Offset)
 	}
-	s.sweeps.pass(sm.Offset + 1)
-	out := s.gate.enter(sm, b)
+	s.pass(sm.Offset + 1)
+	out := s.enter(sm, b)
 	s.route()
 	return out
 }
@@ -92,11 +92,11 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 // arenas grow past them.
 func (s *State) Fits(b *detectors.Batch) bool {
 	if s.slow {
-		done := s.gate.release(b, true)
+		done := s.release(b, true)
 		s.route()
 		if !done {
 			return false
 		}
 	}
-	return s.folder.tasks.Fits(b)
+	return s.tasks.Fits(b)
 }

@@ -5,21 +5,9 @@ import (
 	"odradek/processor/state/series"
 )
 
-// folder folds samples, in their turn, into the windows of keys, and from there into tasks.
-type folder struct {
-	at      *position
-	journal *journal
-	keys    *series.KeyTable
-	edits   edits
-	judge   *judge
-	tasks   taskQueue[*Key]
-	grids   *Grids
-	point   []float64 // of a summary
-}
-
-// fold folds a sample in its turn: into the key's windows, and from there
+// foldRow folds a sample in its turn: into the key's windows, and from there
 // into tasks.
-func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
 	k.LastTime = time
 	out := Missing
 	set := k.Set
@@ -27,7 +15,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 		sw := &set.Windows[0]
 		d := &sw.Detectors[0]
 		if v := values[sw.Columns[0]]; v-v == 0 && !d.Absent && d.Unread == nil {
-			return f.foldOne(k, sw, time, offset, v, b)
+			return s.foldOne(k, sw, time, offset, v, b)
 		}
 	}
 	for i := range set.Windows {
@@ -36,7 +24,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 			continue
 		}
 		if sw.Grid != nil {
-			if o := f.foldCell(k, i, time, offset, values, b); out == Missing || o == Scored {
+			if o := s.foldCell(k, i, time, offset, values, b); out == Missing || o == Scored {
 				out = o
 			}
 			continue
@@ -44,16 +32,16 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 		word := uint64(offset) << 1 // with the lowest bit for imputed
 		if missing := sw.Missing(values); missing > 0 {
 			switch {
-			case f.at.order.Hold && w.Rows > 0:
+			case s.order.Hold && w.Rows > 0:
 				word |= 1
-			case f.at.order.Hold || !sw.Incomplete || missing == len(sw.Columns):
+			case s.order.Hold || !sw.Incomplete || missing == len(sw.Columns):
 				continue
 			}
 		}
 		if w.Rows == sw.Need {
-			saveRow(f.journal.Open, k, i, sw, w)
+			saveRow(s.journal.Open, k, i, sw, w)
 		}
-		f.keys.Bytes += w.Reserve(sw)
+		s.Keys.Bytes += w.Reserve(sw)
 		w.PushRow(sw, time, values, word&1 != 0)
 		if out == Missing {
 			out = WarmingUp
@@ -64,7 +52,7 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 				continue
 			}
 			if w.Rows < d.MinRows {
-				f.judge.warm(k, d, time, offset, k.Remaining(d, w.Rows))
+				s.warm(k, d, time, offset, k.Remaining(d, w.Rows))
 				continue
 			}
 			if w.Count >= d.Learnt {
@@ -76,9 +64,9 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 				m.Fresh++
 				continue
 			}
-			f.summarise(k, w, d)
-			if f.packs(d) {
-				f.tasks.Pack(k, &k.Series, i, d, word, b)
+			s.summarise(k, w, d)
+			if s.packs(d) {
+				s.tasks.Pack(k, &k.Series, i, d, word, b)
 			}
 			m.Fresh = 0
 		}
@@ -88,17 +76,17 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 
 // foldOne is fold for the usual key of one window with one column and one
 // detector, where the value is not missing: the same without the loops.
-func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
+func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
 	w := &k.Windows[0]
 	if w.Rows == sw.Need {
-		saveValue(f.journal.Open, k, w)
+		saveValue(s.journal.Open, k, w)
 	} else {
-		f.keys.Bytes += w.Reserve(sw)
+		s.Keys.Bytes += w.Reserve(sw)
 	}
 	w.PushValue(sw, time, v)
 	d := &sw.Detectors[0]
 	if w.Rows < d.MinRows {
-		f.judge.warm(k, d, time, offset, k.Remaining(d, w.Rows))
+		s.warm(k, d, time, offset, k.Remaining(d, w.Rows))
 		return WarmingUp
 	}
 	m := &k.Progress[0]
@@ -106,9 +94,9 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 		w.Fresh(sw, d)[m.Fresh] = word
 		m.Fresh++
 	} else {
-		f.summarise(k, w, d)
-		if f.packs(d) {
-			f.tasks.Pack(k, &k.Series, 0, d, word, b)
+		s.summarise(k, w, d)
+		if s.packs(d) {
+			s.tasks.Pack(k, &k.Series, 0, d, word, b)
 		}
 		m.Fresh = 0
 	}
@@ -120,16 +108,16 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 
 // packs reports whether a task of a detector that has become due is packed: where its results are withheld, only if something
 // remembers it.
-func (f *folder) packs(d *series.SetDetector) bool { return d.Replays || f.at.publishes() }
+func (s *State) packs(d *series.SetDetector) bool { return d.Replays || s.publishes() }
 
 // setCarry sets a key's carry to its last task's.
-func (f *folder) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
-	if m.Unit != uint32(f.journal.Number) {
-		m.Unit = uint32(f.journal.Number)
-		saveCarry(f.journal.Open, k, d.Place, m.Carry)
+func (s *State) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
+	if m.Unit != uint32(s.journal.Number) {
+		m.Unit = uint32(s.journal.Number)
+		saveCarry(s.journal.Open, k, d.Place, m.Carry)
 	}
 	if len(next) > cap(m.Carry) {
-		f.keys.Bytes += 4 * int64(len(next)-cap(m.Carry))
+		s.Keys.Bytes += 4 * int64(len(next)-cap(m.Carry))
 		m.Carry = make(detectors.Words, len(next))
 	}
 	m.Carry = m.Carry[:len(next)]

@@ -51,7 +51,7 @@ func FuzzLoad(f *testing.F) {
 		const end = 1 << 61
 		cfg := fuzzConfig()
 		s, b := New(cfg), &detectors.Batch{}
-		if s.Restore.Load(k1, v1) != nil || k2 != nil && s.Restore.Load(k2, v2) != nil {
+		if s.Load(k1, v1) != nil || k2 != nil && s.Load(k2, v2) != nil {
 			return
 		}
 		if s.BeginReplay(Floor{Offset: end, MaxTime: 1000}, end, false) != nil {
@@ -78,12 +78,12 @@ func FuzzLoad(f *testing.F) {
 		s.Apply(b)
 		for k := range s.Keys.All {
 			if k.Unit != uint32(s.journal.Number) {
-				s.folder.edits.touch(k)
+				s.touch(k)
 			}
 		}
 		s.Mark(end + 20)
 		again := New(cfg)
-		if err := s.Snapshot(end+20, 0, func(k, v []byte) error { return again.Restore.Load(bytes.Clone(k), bytes.Clone(v)) }); err != nil {
+		if err := s.Snapshot(end+20, 0, func(k, v []byte) error { return again.Load(bytes.Clone(k), bytes.Clone(v)) }); err != nil {
 			t.Fatal(err)
 		}
 		if err := again.BeginReplay(s.Floor(), end+20, false); err != nil {

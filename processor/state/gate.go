@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/processor/state/checkpoint"
-	"odradek/processor/state/rules"
 )
 
 // gate orders the steps of a sample where Fold takes its slow path. A sample's turn begins when it is folded or, for a
@@ -24,21 +22,6 @@ type gate struct {
 	// advancing: the largest event time comes from a decision, and what it reaches is being released.
 	advancing bool
 	outcome   Outcome // of the newest sample
-
-	at        *position
-	readings  *readings
-	tally     *Tally
-	journal   *journal
-	keys      *Keys
-	held      *held
-	suspects  *Suspects
-	orphans   *orphans
-	silences  *silences
-	sweeps    *sweeps
-	grids     *Grids
-	decisions *rules.DecisionLog
-	records   *checkpoint.Writer
-	folder    *folder
 }
 
 // turn is a sample whose turn has come.
@@ -60,47 +43,47 @@ func (g *gate) reset() {
 }
 
 // enter takes the next sample, as far as b has room, and returns its outcome.
-func (g *gate) enter(sm *Sample, b *detectors.Batch) Outcome {
-	g.held.Pass(sm.Offset)
+func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
+	s.held.Pass(sm.Offset)
 	suspect := false
-	if g.suspects.Len() > 0 || g.suspects.votes.Beyond(sm.Time+sm.Ahead, g.at.maxTime) {
-		suspect = g.weigh(sm)
+	if s.Suspects.Len() > 0 || s.Suspects.votes.Beyond(sm.Time+sm.Ahead, s.maxTime) {
+		suspect = s.weigh(sm)
 	} else {
-		g.line = append(g.line, turn{attached{Sample: *sm}, g.admit(sm)})
+		s.gate.line = append(s.gate.line, turn{attached{Sample: *sm}, s.admit(sm)})
 	}
-	if len(g.orphans.orphaned) > 0 && g.at.publishes() && !suspect {
-		g.orphans.closeAll(sm)
+	if len(s.orphans.orphaned) > 0 && s.publishes() && !suspect {
+		s.closeAllOrphans(sm)
 	}
-	g.outcome = Held
-	for i := range g.line {
-		if t := &g.line[i]; t.Offset == sm.Offset {
-			g.outcome = t.out
+	s.gate.outcome = Held
+	for i := range s.gate.line {
+		if t := &s.gate.line[i]; t.Offset == sm.Offset {
+			s.gate.outcome = t.out
 		}
 	}
-	if !g.release(b, true) {
-		g.deferred.detach()
-		for i := g.next; i < len(g.line); i++ {
-			g.line[i].detach()
+	if !s.release(b, true) {
+		s.gate.deferred.detach()
+		for i := s.gate.next; i < len(s.gate.line); i++ {
+			s.gate.line[i].detach()
 		}
 	}
-	return g.outcome
+	return s.gate.outcome
 }
 
 // weigh counts the vote of sm on each suspect and puts the samples whose turn it
 // is, judged, into g.line. It reports whether sm is a suspect from now on.
-func (g *gate) weigh(sm *Sample) (held bool) {
-	held = g.suspects.vote(sm, func(a *attached) { g.line = append(g.line, turn{attached: *a}) })
-	slices.SortFunc(g.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
-	g.keys.refusing = refusing{turn: g.at.turn()}
-	for i := range g.line {
-		t := &g.line[i]
-		t.out = g.admit(&t.Sample)
+func (s *State) weigh(sm *Sample) (held bool) {
+	held = s.vote(sm, func(a *attached) { s.gate.line = append(s.gate.line, turn{attached: *a}) })
+	slices.SortFunc(s.gate.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	s.Keys.refusing = refusing{turn: s.turn()}
+	for i := range s.gate.line {
+		t := &s.gate.line[i]
+		t.out = s.admit(&t.Sample)
 		if t.out != Held && t.out != Scored {
-			g.keys.refusing.add(g.keys.Get(t.Key))
+			s.Keys.refusing.add(s.Keys.Get(t.Key))
 			continue
 		}
-		for j := i - 1; g.at.order.DropDuplicates && j >= 0 && g.line[j].Time == t.Time; j-- {
-			if bytes.Equal(g.line[j].Key, t.Key) {
+		for j := i - 1; s.order.DropDuplicates && j >= 0 && s.gate.line[j].Time == t.Time; j-- {
+			if bytes.Equal(s.gate.line[j].Key, t.Key) {
 				t.out = Duplicate
 			}
 		}
@@ -110,28 +93,28 @@ func (g *gate) weigh(sm *Sample) (held bool) {
 
 // admit decides a sample's outcome: samples with Held or Scored are accepted, and Scored stands for the outcome that
 // folder.fold will return.
-func (g *gate) admit(sm *Sample) Outcome {
-	k := g.keys.Get(sm.Key)
-	if g.keys.sets.For(sm.Key) == nil && (k == nil || !g.readings.readBefore(sm.Key)) {
+func (s *State) admit(sm *Sample) Outcome {
+	k := s.Keys.Get(sm.Key)
+	if s.sets.For(sm.Key) == nil && (k == nil || !s.readBefore(sm.Key)) {
 		return Filtered
 	}
-	if g.readings.foreign || g.readings.unread != nil && g.readings.unread(sm.Key) {
+	if s.readings.foreign || s.readings.unread != nil && s.readings.unread(sm.Key) {
 		return Filtered
 	}
-	if at := g.at.turn(); at < g.at.ahead {
+	if at := s.turn(); at < s.ahead {
 		if k != nil && (at < k.AsOf || k.Dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
-		if d := g.decisions.Latest(Eviction, sm.Key); d != nil && at < d.Offset {
+		if d := s.decisions.Latest(Eviction, sm.Key); d != nil && at < d.Offset {
 			return Duplicate // it was forgotten with the key
 		}
 	}
-	if g.at.order.Lateness > 0 {
+	if s.order.Lateness > 0 {
 		switch {
-		case sm.Time < g.at.bound() || k != nil && sm.Time < k.LastTime ||
-			g.grids.closed(sm.Key, sm.Time, g.at.watermark()):
+		case sm.Time < s.bound() || k != nil && sm.Time < k.LastTime ||
+			s.closedIn(sm.Key, sm.Time, s.watermark()):
 			return Late
-		case g.at.order.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):
+		case s.order.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):
 			return Duplicate
 		case k != nil && k.LastTime == sm.Time:
 			return Scored // what it holds is later
@@ -139,9 +122,9 @@ func (g *gate) admit(sm *Sample) Outcome {
 		return Held
 	}
 	switch {
-	case k != nil && sm.Time < k.LastTime || g.grids.closed(sm.Key, sm.Time, g.at.watermark()):
+	case k != nil && sm.Time < k.LastTime || s.closedIn(sm.Key, sm.Time, s.watermark()):
 		return Late
-	case k != nil && sm.Time == k.LastTime && g.at.order.DropDuplicates:
+	case k != nil && sm.Time == k.LastTime && s.order.DropDuplicates:
 		return Duplicate
 	}
 	return Scored
@@ -149,137 +132,137 @@ func (g *gate) admit(sm *Sample) Outcome {
 
 // release folds the held samples that the watermark has reached, then continues the turn of
 // the sample being folded, and then folds those that are overdue. It returns false if b has no room for more.
-func (g *gate) release(b *detectors.Batch, limited bool) bool {
+func (s *State) release(b *detectors.Batch, limited bool) bool {
 	for {
-		wm := g.at.watermark()
+		wm := s.watermark()
 		for {
-			k, due := g.held.Due(wm)
-			if g.grids.any {
-				if open, end, closing := g.grids.due(wm); closing && (!due || end <= k.Held.First()) {
-					if limited && !g.folder.tasks.Fits(b) {
-						g.waiting = true
+			k, due := s.held.Due(wm)
+			if s.Grids.any {
+				if open, end, closing := s.Grids.due(wm); closing && (!due || end <= k.Held.First()) {
+					if limited && !s.tasks.Fits(b) {
+						s.gate.waiting = true
 						return false
 					}
-					g.folder.closeGrids(open, end, b)
+					s.closeGrids(open, end, b)
 					continue
 				}
 			}
 			if !due {
 				break
 			}
-			if limited && !g.folder.tasks.Fits(b) {
-				g.waiting = true
+			if limited && !s.tasks.Fits(b) {
+				s.gate.waiting = true
 				return false
 			}
-			g.releaseFirst(k, b, true)
+			s.releaseFirst(k, b, true)
 		}
-		if !g.waiting {
-			if g.advancing {
-				g.endAdvance()
+		if !s.gate.waiting {
+			if s.gate.advancing {
+				s.endAdvance()
 			}
-			if len(g.line) > 0 {
-				if limited && !g.folder.tasks.Fits(b) {
+			if len(s.gate.line) > 0 {
+				if limited && !s.tasks.Fits(b) {
 					return false
 				}
-				g.step()
+				s.beginTurn()
 				continue
 			}
 			// Last, so that it does not depend on the sample's own outcome and the
 			// next one is judged by what it leaves.
-			g.waiting = !g.releaseOverdue(b, limited)
-			return !g.waiting
+			s.gate.waiting = !s.releaseOverdue(b, limited)
+			return !s.gate.waiting
 		}
-		g.waiting = false
-		if g.sweepDue {
-			g.sweepDue = false
-			g.sweeps.sweep(g.at.turn())
+		s.gate.waiting = false
+		if s.gate.sweepDue {
+			s.gate.sweepDue = false
+			s.sweep(s.turn())
 		}
-		if g.accept {
-			g.accept = false
-			g.acceptSample(&g.deferred, b)
+		if s.gate.accept {
+			s.gate.accept = false
+			s.acceptSample(&s.gate.deferred, b)
 		}
 	}
 }
 
-// step begins the next turn of the line.
-func (g *gate) step() {
-	t := g.line[g.next]
-	if g.next++; g.next == len(g.line) {
-		g.line, g.next = g.line[:0], 0
+// beginTurn begins the next turn of the line.
+func (s *State) beginTurn() {
+	t := s.gate.line[s.gate.next]
+	if s.gate.next++; s.gate.next == len(s.gate.line) {
+		s.gate.line, s.gate.next = s.gate.line[:0], 0
 	}
 	accept := t.out == Held || t.out == Scored
 	if !accept {
-		g.tally.Counts[g.at.counted(t.out, t.Offset)]++
+		s.Counts[s.counted(t.out, t.Offset)]++
 	}
-	if t.out == Late && t.Offset < g.at.turn() {
-		g.suspects.refuse(&t.attached, Late)
+	if t.out == Late && t.Offset < s.turn() {
+		s.refuse(&t.attached, Late)
 	}
-	if t.Time > g.at.maxTime {
-		g.at.maxTime = t.Time
-		g.sweepDue = g.at.watermark() >= g.at.sweepAt
+	if t.Time > s.maxTime {
+		s.maxTime = t.Time
+		s.gate.sweepDue = s.watermark() >= s.sweepAt
 	}
-	g.waiting, g.accept, g.deferred = true, accept, t
+	s.gate.waiting, s.gate.accept, s.gate.deferred = true, accept, t
 }
 
 // acceptSample folds or holds a sample.
-func (g *gate) acceptSample(t *turn, b *detectors.Batch) {
+func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	sm := &t.Sample
-	k := g.keys.Get(sm.Key)
+	k := s.Keys.Get(sm.Key)
 	if k == nil {
-		k = g.keys.create(sm)
+		k = s.createKey(sm)
 	}
-	if k.Unit != uint32(g.journal.Number) {
-		g.folder.edits.touch(k)
+	if k.Unit != uint32(s.journal.Number) {
+		s.touch(k)
 	}
-	k.LastOffset = g.at.turn()
-	if g.silences.n > 0 && g.at.publishes() {
-		g.silences.heard(k, sm)
+	k.LastOffset = s.turn()
+	if s.silences.n > 0 && s.publishes() {
+		s.endSilence(k, sm)
 	}
 	if t.out == Held {
-		if sm.Offset < g.at.turn() { // an accepted suspect
-			g.records.Unblock(k, sm.Offset)
+		if sm.Offset < s.turn() { // an accepted suspect
+			s.records.Unblock(k, sm.Offset)
 		}
-		g.held.hold(k, sm)
+		s.hold(k, sm)
 		return
 	}
-	out := g.folder.fold(k, sm.Time, sm.Offset, sm.Values, b)
-	if sm.Offset == g.at.turn() {
-		g.outcome = out
+	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	if sm.Offset == s.turn() {
+		s.gate.outcome = out
 	}
-	g.tally.Counts[g.at.counted(out, sm.Offset)]++
+	s.Counts[s.counted(out, sm.Offset)]++
 }
 
 // releaseFirst folds a key's earliest held sample. due says that g.held.Due has returned the key last.
-func (g *gate) releaseFirst(k *Key, b *detectors.Batch, due bool) {
-	if k.Unit != uint32(g.journal.Number) {
-		g.folder.edits.touch(k)
+func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
+	if k.Unit != uint32(s.journal.Number) {
+		s.touch(k)
 	}
-	time, offset, values := g.held.pop(k, due)
-	out := g.folder.fold(k, time, offset, values, b)
-	g.tally.Counts[g.at.counted(out, offset)]++
+	time, offset, values := s.popHeld(k, due)
+	out := s.foldRow(k, time, offset, values, b)
+	s.Counts[s.counted(out, offset)]++
 }
 
 // releaseOverdue releases the samples whose offset is overdue. It returns false if b has
 // no room for more.
-func (g *gate) releaseOverdue(b *detectors.Batch, limited bool) bool {
+func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 	for {
-		k, time, ok := g.held.Overdue()
+		k, time, ok := s.held.Overdue()
 		if !ok {
 			return true
 		}
-		if k.AsOf > g.at.next {
+		if k.AsOf > s.next {
 			// The key was restored as of a later turn, where the sample was held: here it was a suspect. Another reading came
 			// between, whose MaxHeld lists the held samples anew.
-			g.held.PopOverdue()
+			s.held.PopOverdue()
 			continue
 		}
 		for !k.Dead && k.Held.Len() > 0 && k.Held.First() <= time {
-			if limited && !g.folder.tasks.Fits(b) {
+			if limited && !s.tasks.Fits(b) {
 				return false
 			}
-			g.releaseFirst(k, b, false)
-			g.tally.Early++
+			s.releaseFirst(k, b, false)
+			s.Early++
 		}
-		g.held.PopOverdue()
+		s.held.PopOverdue()
 	}
 }

@@ -19,8 +19,6 @@ type Grids struct {
 	windows []gridWindow
 	// other: the reading in force is not the configured one, so that other detectors may read a series than those of its set.
 	other bool
-	sets  *series.Sets
-	keys  *series.KeyTable
 	ends  heap.Heap[*Key] // keys by the ends of their open windows
 }
 
@@ -32,8 +30,8 @@ type gridWindow struct {
 }
 
 // newGrids returns the grids of a State without keys.
-func newGrids(windows []series.WindowConfig, sets *series.Sets, table *series.KeyTable) Grids {
-	g := Grids{sets: sets, keys: table, ends: heap.Heap[*Key]{Compare: series.ByName}}
+func newGrids(windows []series.WindowConfig) Grids {
+	g := Grids{ends: heap.Heap[*Key]{Compare: series.ByName}}
 	for i := range windows {
 		if w := &windows[i]; w.Grid != nil {
 			g.windows = append(g.windows, gridWindow{Grid: w.Grid, fingerprint: w.Fingerprint})
@@ -52,18 +50,18 @@ func (g *Grids) follow(in *rules.Reading, configured bool) {
 	}
 }
 
-// of visits the grids that count a key's events under the reading in force.
-func (g *Grids) of(key []byte) iter.Seq[*series.Grid] {
+// gridsOf visits the grids that count a key's events under the reading in force.
+func (s *State) gridsOf(key []byte) iter.Seq[*series.Grid] {
 	return func(yield func(*series.Grid) bool) {
-		if g.other {
-			for i := range g.windows {
-				if w := &g.windows[i]; (w.unread == nil || !w.unread(key)) && !yield(w.Grid) {
+		if s.Grids.other {
+			for i := range s.Grids.windows {
+				if w := &s.Grids.windows[i]; (w.unread == nil || !w.unread(key)) && !yield(w.Grid) {
 					return
 				}
 			}
 			return
 		}
-		set := g.sets.For(key)
+		set := s.sets.For(key)
 		for i := 0; set != nil && i < len(set.Windows); i++ {
 			if grid := set.Windows[i].Grid; grid != nil && !yield(grid) {
 				return
@@ -74,11 +72,11 @@ func (g *Grids) of(key []byte) iter.Seq[*series.Grid] {
 
 // Misplaced returns why a sample of a key is no event of a grid that one of the key's detectors has;
 // nil if it is one of each, or lacks a value. In a fold it counts as missing.
-func (g *Grids) Misplaced(key []byte, values []float64) *series.PlaceError {
-	if !g.any {
+func (s *State) Misplaced(key []byte, values []float64) *series.PlaceError {
+	if !s.Grids.any {
 		return nil
 	}
-	for grid := range g.of(key) {
+	for grid := range s.gridsOf(key) {
 		if _, _, _, _, err := grid.Place(values); err != nil {
 			return err
 		}
@@ -86,12 +84,12 @@ func (g *Grids) Misplaced(key []byte, values []float64) *series.PlaceError {
 	return nil
 }
 
-// closed reports whether the watermark has ended a window that a key's sample of that time would be in.
-func (g *Grids) closed(key []byte, time, watermark int64) bool {
-	if !g.any || watermark <= time {
+// closedIn reports whether the watermark has ended a window that a key's sample of that time would be in.
+func (s *State) closedIn(key []byte, time, watermark int64) bool {
+	if !s.Grids.any || watermark <= time {
 		return false
 	}
-	for grid := range g.of(key) {
+	for grid := range s.gridsOf(key) {
 		if grid.End(grid.Start(time)) <= watermark {
 			return true
 		}
@@ -114,37 +112,37 @@ func (g *Grids) due(watermark int64) (k *Key, end int64, ok bool) {
 // opened adds the end of a key's window that has been opened.
 func (g *Grids) opened(k *Key, end int64) { g.ends.Push(end, 0, k) }
 
-// rebuild finds the open windows of the keys.
-func (g *Grids) rebuild() {
-	g.ends.Reset()
-	for k := range g.keys.All {
+// rebuildGrids finds the open windows of the keys.
+func (s *State) rebuildGrids() {
+	s.Grids.ends.Reset()
+	for k := range s.Keys.All {
 		for i := range k.Windows {
 			if grid := k.Set.Windows[i].Grid; grid != nil {
 				if start, open := k.GridOpen(i); open {
-					g.ends.Append(grid.End(start), 0, k)
+					s.Grids.ends.Append(grid.End(start), 0, k)
 				}
 			}
 		}
 	}
-	g.ends.Order()
+	s.Grids.ends.Order()
 }
 
 // closeGrids closes the windows of a key that end at a time.
-func (f *folder) closeGrids(k *Key, end int64, b *detectors.Batch) {
-	if k.Unit != uint32(f.journal.Number) {
-		f.edits.touch(k)
+func (s *State) closeGrids(k *Key, end int64, b *detectors.Batch) {
+	if k.Unit != uint32(s.journal.Number) {
+		s.touch(k)
 	}
 	for i := range k.Windows {
 		if g := k.Set.Windows[i].Grid; g != nil {
 			if start, open := k.GridOpen(i); open && g.End(start) == end {
-				f.closeGrid(k, i, b)
+				s.closeGrid(k, i, b)
 			}
 		}
 	}
 }
 
 // closeGrid packs the tasks of a grid's window that ends.
-func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
+func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
 	sw, w := &k.Set.Windows[i], &k.Windows[i]
 	for j := range sw.Detectors {
 		d := &sw.Detectors[j]
@@ -155,19 +153,19 @@ func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
 		}
 		if left := w.Tables().Left(sw.Grid, w.Count); left > 0 {
 			start, _ := k.GridOpen(i)
-			f.judge.warm(k, d, start-1, int64(word>>1), left) // the window's last microsecond
+			s.warm(k, d, start-1, int64(word>>1), left) // the window's last microsecond
 			continue
 		}
-		f.summarise(k, w, d)
-		if f.packs(d) {
-			f.tasks.Pack(k, &k.Series, i, d, word, b)
+		s.summarise(k, w, d)
+		if s.packs(d) {
+			s.tasks.Pack(k, &k.Series, i, d, word, b)
 		}
 	}
 }
 
 // foldCell adds a sample to its cell of the i-th window. A sample that was held and is released early may
 // be behind the window that is open: it closes it.
-func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b *detectors.Batch) Outcome {
 	sw, w := &k.Set.Windows[i], &k.Windows[i]
 	g := sw.Grid
 	cell, count, baseline, ok, err := g.Place(values)
@@ -180,21 +178,21 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 	case at < start:
 		return Late
 	case open && at > start:
-		f.closeGrid(k, i, b)
+		s.closeGrid(k, i, b)
 		open = false
 	}
 	if !open {
 		if w.Rows > 0 {
-			from := len(f.journal.Open.Words)
-			f.journal.Open.Words = w.Tables().Append(f.journal.Open.Words, g, at)
-			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
+			from := len(s.journal.Open.Words)
+			s.journal.Open.Words = w.Tables().Append(s.journal.Open.Words, g, at)
+			s.journal.Open.Push(opTable, k, i, len(s.journal.Open.Words)-from)
 		}
-		f.keys.Bytes += g.Open(w, sw, at)
-		f.grids.opened(k, g.End(at))
+		s.Keys.Bytes += g.Open(w, sw, at)
+		s.Grids.opened(k, g.End(at))
 	}
 	row := g.Row(at, cell)
-	f.journal.Open.Words = w.Tables().AppendCell(f.journal.Open.Words, row)
-	f.journal.Open.Push(opCell, k, i, 3)
+	s.journal.Open.Words = w.Tables().AppendCell(s.journal.Open.Words, row)
+	s.journal.Open.Push(opCell, k, i, 3)
 	w.Tables().Add(row, count, baseline)
 	for j := range sw.Detectors {
 		d := &sw.Detectors[j] // also one that skips the sample: it may score the stride

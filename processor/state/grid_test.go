@@ -227,7 +227,7 @@ func TestMisplaced(t *testing.T) {
 		{[]float64{nan, 0, 1, 1}, "", ""},
 		{[]float64{0, 0, nan, 1}, "", ""},
 	} {
-		err := s.Grids.Misplaced([]byte("k"), c.values)
+		err := s.Misplaced([]byte("k"), c.values)
 		if (err == nil) != (c.class == "") || err != nil && (err.Class != c.class || err.Field != c.field) {
 			t.Errorf("%v: %+v, want %s of %s", c.values, err, c.class, c.field)
 		}
@@ -235,7 +235,7 @@ func TestMisplaced(t *testing.T) {
 	signed := New(gridConfig(t, func(g *series.Grid, p *scan.OpParams) {
 		g.Signed, p.Model, p.Variance = true, scan.ModelNormal, 1
 	}))
-	if err := signed.Grids.Misplaced([]byte("k"), []float64{0, 0, -1, 1}); err != nil {
+	if err := signed.Misplaced([]byte("k"), []float64{0, 0, -1, 1}); err != nil {
 		t.Error(err)
 	}
 }

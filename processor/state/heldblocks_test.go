@@ -64,7 +64,7 @@ func (h *heldRun) restored(log []record) {
 	h.t.Helper()
 	s := New(h.s.cfg)
 	for _, r := range log {
-		if err := s.Restore.Load(r.key, r.value); err != nil {
+		if err := s.Load(r.key, r.value); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 	again := newHeldRun(t, cfg) // another owner, whose cycle is not committed
 	again.s, again.next, again.log = New(cfg), at, slices.Clone(h.log[:log])
 	for _, r := range again.log {
-		if err := again.s.Restore.Load(r.key, r.value); err != nil {
+		if err := again.s.Load(r.key, r.value); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,21 +35,15 @@ const (
 	opJudged                     // a score was added to a threshold's history
 )
 
-// edits begins changes of keys: it saves what is undone, and makes the keys dirty.
-type edits struct {
-	journal *journal
-	dirty   *series.DirtyQueue
-}
-
 // touch records a key's first change in the open unit.
-func (e edits) touch(k *Key) {
-	k.Unit = uint32(e.journal.Number)
-	saveHead(e.journal.Open, k)
-	e.markDirty(k)
+func (s *State) touch(k *Key) {
+	k.Unit = uint32(s.journal.Number)
+	saveHead(s.journal.Open, k)
+	s.markDirty(k)
 }
 
 // markDirty makes a key dirty since the last mark.
-func (e edits) markDirty(k *Key) { e.dirty.Add(k, e.journal.Last().Offset) }
+func (s *State) markDirty(k *Key) { s.dirty.Add(k, s.journal.Last().Offset) }
 
 // saveHead pushes everything of a key but rows, carries and held samples.
 func saveHead(u *unit, k *Key) {

@@ -22,13 +22,8 @@ import (
 
 // judge makes the rows of scored tasks, judges their scores, and makes anomalies of those that exceed.
 type judge struct {
-	out       *Output
-	alerts    alerts
-	mutes     *muteRules
-	learned   *learnedRules
-	decisions *rules.DecisionLog
-	finds     []detectors.Finding
-	watch     func(*Watched) // nil: none
+	finds []detectors.Finding
+	watch func(*Watched) // nil: none
 
 	configured bool        // the reading in force is the configured one
 	replacing  []replacing // of another one
@@ -41,36 +36,36 @@ type judge struct {
 var nan = float32(math.NaN())
 
 // warm makes the row of a sample for which the detector has too little history, remaining samples before the first score.
-func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
-	if j.out.at.withholds(offset) && len(d.Feeds) == 0 {
+func (s *State) warm(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
+	if s.withholds(offset) && len(d.Feeds) == 0 {
 		return
 	}
-	if !j.out.tasks.Empty() {
-		j.out.tasks.WarmUp(k, d, time, offset, remaining)
+	if !s.tasks.Empty() {
+		s.tasks.WarmUp(k, d, time, offset, remaining)
 		return
 	}
-	j.addWarmRow(k, d, time, offset, remaining)
+	s.addWarmRow(k, d, time, offset, remaining)
 }
 
-func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
+func (s *State) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
 	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Remaining: remaining, Score: nan, Judged: nan, Threshold: nan,
-		Offset: offset, Time: time, About: time, Until: time, Behind: j.out.behind(offset)}
-	if !j.out.at.withholds(offset) {
-		j.out.Rows = append(j.out.Rows, r)
+		Offset: offset, Time: time, About: time, Until: time, Behind: s.behind(offset)}
+	if !s.withholds(offset) {
+		s.Rows = append(s.Rows, r)
 	}
-	j.feed(k, d, &r, nil)
+	s.feed(k, d, &r, nil)
 }
 
 // addRows makes the rows of a task: one for each fresh sample, without a score where
 // nothing was found; of a series.Spaced one for each that is scored.
-func (j *judge) addRows(p *pending, b *detectors.Batch) {
+func (s *State) addRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
 	t := &b.Tasks[p.Index]
-	times, words := j.out.tasks.Times(&p.scoringTask)
+	times, words := s.tasks.Times(&p.scoringTask)
 	if p.Steady {
 		fresh, about, until := RowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
-		rows := j.out.Rows
+		rows := s.Rows
 		for i, word := range words {
 			at, ok := d.Scored(i)
 			if !ok {
@@ -85,19 +80,19 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.Score, r.Judged, r.Threshold = scores[at], scores[at], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
-			r.Behind = j.out.behind(r.Offset)
+			r.Behind = s.behind(r.Offset)
 		}
-		if j.out.at.withholdsSome() {
-			made := rows[len(j.out.Rows):]
-			kept := slices.DeleteFunc(made, func(r Row) bool { return j.out.at.withholds(r.Offset) })
+		if s.withholdsSome() {
+			made := rows[len(s.Rows):]
+			kept := slices.DeleteFunc(made, func(r Row) bool { return s.withholds(r.Offset) })
 			rows = rows[:len(rows)-len(made)+len(kept)]
 		}
-		j.out.Rows = rows
+		s.Rows = rows
 		return
 	}
 	fresh := times[len(times)-len(words):]
-	j.finds = d.Detector.AppendFindings(j.finds[:0], b.Rows(int(p.Index)))
-	finds := highest(j.finds)
+	s.judge.finds = d.Detector.AppendFindings(s.judge.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(s.judge.finds)
 	for i, word := range words {
 		r := Row{
 			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan, Judged: nan, Threshold: nan,
@@ -108,9 +103,9 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.Judged = r.Score
 			finds = finds[1:]
 		}
-		if r.inGrid(d); !j.out.at.withholds(r.Offset) {
-			r.Behind = j.out.behind(r.Offset)
-			j.out.Rows = append(j.out.Rows, r)
+		if r.inGrid(d); !s.withholds(r.Offset) {
+			r.Behind = s.behind(r.Offset)
+			s.Rows = append(s.Rows, r)
 		}
 	}
 }
@@ -149,10 +144,10 @@ func highest(f []detectors.Finding) []detectors.Finding {
 
 // judgeRows makes the rows of a task of a detector whose scores are judged or traced. It judges and traces those, too, whose
 // rows are withheld.
-func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
+func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
-	times, words := j.out.tasks.Times(&p.scoringTask)
-	a := j.alerts.alert(p.Key, d)
+	times, words := s.tasks.Times(&p.scoringTask)
+	a := s.alertOf(p.Key, d)
 	t := &b.Tasks[p.Index]
 	if p.Steady {
 		fresh, about, until := RowTimes(d, times)
@@ -170,14 +165,14 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
 			why := reasons{p: p, b: b, i: i}
-			j.judgeRow(p.Key, d, a, &r, &why)
-			j.feed(p.Key, d, &r, &why)
+			s.judgeRow(p.Key, d, a, &r, &why)
+			s.feed(p.Key, d, &r, &why)
 		}
 		return
 	}
 	fresh := times[len(times)-len(words):]
-	j.finds = d.Detector.AppendFindings(j.finds[:0], b.Rows(int(p.Index)))
-	finds := highest(j.finds)
+	s.judge.finds = d.Detector.AppendFindings(s.judge.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(s.judge.finds)
 	for i, word := range words {
 		r := Row{
 			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan,
@@ -190,8 +185,8 @@ func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
 		}
 		r.inGrid(d)
 		why := reasons{p: p, b: b, i: i, finding: f}
-		j.judgeRow(p.Key, d, a, &r, &why)
-		j.feed(p.Key, d, &r, &why)
+		s.judgeRow(p.Key, d, a, &r, &why)
+		s.feed(p.Key, d, &r, &why)
 	}
 }
 
@@ -212,7 +207,7 @@ type reasons struct {
 }
 
 // judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
-func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
+func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
 	var v threshold.Verdict
 	var region *detectors.Region
 	if why.finding != nil {
@@ -221,11 +216,11 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	ordinary := false // under any threshold
 	in := anomaly.Input{}
 	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
-		_, state := d.Split(j.alerts.trace(k, d).State)
+		_, state := d.Split(s.trace(k, d).State)
 		r.Judged = d.Smooth.Add(state, r.Score)
 	}
 	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
-		u := j.out.journal.Open
+		u := s.journal.Open
 		u.Floats = a.Rule.Save(u.Floats, a.History)
 		u.Push(opJudged, k, d.Alert, threshold.Saved)
 		if v = a.Rule.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
@@ -234,10 +229,10 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
 			v.Exceeds, ordinary = false, true
 		}
-		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !j.admitted(d, why, &a.Events, &in) {
+		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !s.admitted(d, why, &a.Events, &in) {
 			v.Exceeds, ordinary = false, true
 		}
-		if v.Exceeds && len(j.mutes.Judged) > 0 && j.muted(k, d, r, why, &a.Events, &in) {
+		if v.Exceeds && len(s.mutes.Judged) > 0 && s.muted(k, d, r, why, &a.Events, &in) {
 			v.Exceeds, ordinary = false, true
 		}
 		if ordinary {
@@ -245,37 +240,37 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		}
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
-	if j.watch != nil {
-		j.watched(d, a, r, why, v.Tail)
+	if s.judge.watch != nil {
+		s.watched(d, a, r, why, v.Tail)
 	}
-	withheld := j.out.at.withholds(r.Offset)
+	withheld := s.withholds(r.Offset)
 	if !withheld {
-		r.Behind = j.out.behind(r.Offset)
-		j.out.Rows = append(j.out.Rows, *r)
+		r.Behind = s.behind(r.Offset)
+		s.Rows = append(s.Rows, *r)
 	}
 	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
 		return
 	}
-	if j.replaced(k, d, r.Offset) {
-		endReplaced(j, k, d, a, r, withheld)
+	if s.replaced(k, d, r.Offset) {
+		s.endReplaced(k, d, a, r, withheld)
 		return
 	}
 	in = anomaly.Input{
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part,
 		Located: d.Explain != nil || d.Locate != nil || d.Carriers != nil,
 		Time:    r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: s.source,
 		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Members: why.said,
 	}
-	if v.Exceeds && len(j.learned.Judged) > 0 {
-		in.Like = func(a *anomaly.Anomaly) *anomaly.Like { return j.learned.Judged.LikeOf(d.Name, k.Name(), a) }
+	if v.Exceeds && len(s.learned.Judged) > 0 {
+		in.Like = func(a *anomaly.Anomaly) *anomaly.Like { return s.learned.Judged.LikeOf(d.Name, k.Name(), a) }
 	}
 	if v.Exceeds {
-		in.Values = why.values(j.out)
+		in.Values = why.values(&s.tasks)
 	}
-	j.alerts.save(k, d.Alert, a)
+	s.saveAlerts(k, d.Alert, a)
 	if c, ok := a.Events.Leave(&in, !withheld); ok {
-		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 	}
 	if v.Exceeds && a.Events.Peak(r.Judged) {
 		switch {
@@ -284,36 +279,36 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		case d.Ensemble != nil && why.said == nil:
 			in.Contribution = slices.Clone(why.shares)
 		case why.p != nil && why.p.Valued && in.Actual == nil:
-			j.explain(why, &a.Events, &in)
+			s.explain(why, &a.Events, &in)
 		}
 	}
 	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
 		if c.Kind == anomaly.Open {
-			j.out.groups.opened(k, &a.Events, &c)
+			s.groups.opened(k, &a.Events, &c)
 		}
-		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 	}
 }
 
 // admitted reports whether a score passes the detector's guard. What was expected is then in in, if
 // the guard asks for it.
-func (j *judge) admitted(d *series.SetDetector, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
-	_, row := j.out.tasks.Values(&why.p.scoringTask, why.i)
+func (s *State) admitted(d *series.SetDetector, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
+	_, row := s.tasks.Values(&why.p.scoringTask, why.i)
 	if !d.Alarm.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
 		return false
 	}
 	if d.Alarm.Guard.Deviates() {
-		j.explain(why, of, in)
+		s.explain(why, of, in)
 	}
 	return d.Alarm.Guard.Admits(in.Expected, in.Actual, in.Contribution)
 }
 
 // muted reports whether a mute rule covers the score.
-func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
+func (s *State) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
 	explained := func() (expected, actual, contribution []float64) {
 		// Only where the ruling in force has the values queued: a guard in the past may have, too.
 		if in.Actual == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
-			j.explain(why, of, in)
+			s.explain(why, of, in)
 		}
 		said := anomaly.Highest(why.said)
 		if why.carrier != nil {
@@ -324,14 +319,14 @@ func (j *judge) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *a
 		}
 		return in.Expected, in.Actual, in.Contribution
 	}
-	return j.mutes.Judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
+	return s.mutes.Judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
 }
 
 // explain takes the reading that the score of the i-th fresh row is about, and what was expected in its place, from the row's finding
 // or, where the finding has none, from the detector. The rows of the
 // task were centred and rounded to float32 when they were packed, so the measured values
 // are those that the queue has copied.
-func (j *judge) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
+func (s *State) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
 	p, i, f := why.p, why.i, why.finding
 	d, rows := p.Detector, why.b.Rows(int(p.Index))
 	if d.Grid != nil {
@@ -342,7 +337,7 @@ func (j *judge) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
 	var part detectors.Part
 	newest, since, ok := rows.Len()-1, 0, false
 	if start, begun := of.Since(); begun {
-		since = newest - j.out.tasks.Since(&p.scoringTask, start)
+		since = newest - s.tasks.Since(&p.scoringTask, start)
 	}
 	switch {
 	case f != nil && f.Expected != nil:
@@ -358,13 +353,13 @@ func (j *judge) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
 	if !ok {
 		return
 	}
-	at, row := j.out.tasks.Row(&p.scoringTask, newest-part.Row)
-	from, _ := j.out.tasks.Row(&p.scoringTask, newest-part.From)
-	centers, _ := j.out.tasks.Values(&p.scoringTask, i)
+	at, row := s.tasks.Row(&p.scoringTask, newest-part.Row)
+	from, _ := s.tasks.Row(&p.scoringTask, newest-part.From)
+	centers, _ := s.tasks.Values(&p.scoringTask, i)
 	for c := range d.Dim {
 		actual[c] = math.Float64frombits(row[c])
 		if expected != nil {
-			expected[c] = expected[c]*j.out.tasks.Scale(&p.scoringTask, c) + math.Float64frombits(centers[c])
+			expected[c] = expected[c]*s.tasks.Scale(&p.scoringTask, c) + math.Float64frombits(centers[c])
 		}
 	}
 	if anomaly.Largest(contribution) < 0 {
@@ -372,27 +367,27 @@ func (j *judge) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
 	}
 	in.Expected, in.Actual, in.Contribution, in.Part = expected, actual, contribution, &anomaly.Part{From: from, At: at}
 	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {
-		if spread := part.Spread * j.out.tasks.Scale(&p.scoringTask, field); spread-spread == 0 {
+		if spread := part.Spread * s.tasks.Scale(&p.scoringTask, field); spread-spread == 0 {
 			in.Part.Spread = spread
 		}
 	}
 }
 
 // values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.
-func (why *reasons) values(out *Output) func(int, *anomaly.Range) anomaly.Range {
+func (why *reasons) values(tasks *taskQueue[*Key]) func(int, *anomaly.Range) anomaly.Range {
 	if p := why.p; p == nil || !p.Valued || !p.Steady || p.Detector.From == 0 || p.Detector.Explain == nil {
 		return nil
 	}
 	own := *why // so that why does not escape
-	return func(field int, last *anomaly.Range) anomaly.Range { return own.covered(out, field, last) }
+	return func(field int, last *anomaly.Range) anomaly.Range { return own.covered(tasks, field, last) }
 }
 
 // covered returns the range of a field's values in the rows that the score of the i-th fresh row covers, and in that row.
-func (why *reasons) covered(out *Output, field int, last *anomaly.Range) anomaly.Range {
+func (why *reasons) covered(tasks *taskQueue[*Key], field int, last *anomaly.Range) anomaly.Range {
 	p := why.p
 	rows := why.b.Rows(int(p.Index))
-	centers, _ := out.tasks.Values(&p.scoringTask, why.i)
-	scale, center := out.tasks.Scale(&p.scoringTask, field), math.Float64frombits(centers[field])
+	centers, _ := tasks.Values(&p.scoringTask, why.i)
+	scale, center := tasks.Scale(&p.scoringTask, field), math.Float64frombits(centers[field])
 	to := rows.Row(why.i)
 	// Older rows are in the task for the sake of other fresh ones.
 	first := max(0, to+1-p.Detector.Detector.Window())
@@ -406,13 +401,13 @@ func (why *reasons) covered(out *Output, field int, last *anomaly.Range) anomaly
 // warming-up ones included, in the order in which Apply makes them. That order does not depend on the batches, so its
 // rows do not either. Its state of a series is a Trace, which a replay computes again from the members' scores. why is nil
 // for a row without a score.
-func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
+func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
 		if e.Skips(k.Name()) {
 			continue
 		}
-		state, _ := e.Split(j.alerts.trace(k, e).State)
+		state, _ := e.Split(s.trace(k, e).State)
 		said := ensemble.Row{
 			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
 		}
@@ -427,9 +422,9 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		}
 		carries := e.Carriers != nil && mayCarry(k, e, e.Combined.Term(state, f.Member, r.Judged))
 		if (e.Combined.Add(state, f.Member, &said) || carries) && e.Judged && e.Alarm.Events != nil {
-			keepMember(j, k, e, &anomaly.MemberScore{Member: d.Name, Ratio: said.Score}, r, why)
+			s.keepMember(k, e, &anomaly.MemberScore{Member: d.Name, Ratio: said.Score}, r, why)
 		}
-		terms, shares, counted := j.terms[:e.Dim], j.shares[:e.Dim], j.counted[:e.Dim]
+		terms, shares, counted := s.judge.terms[:e.Dim], s.judge.shares[:e.Dim], s.judge.counted[:e.Dim]
 		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms, counted); {
 			row := Row{
 				Key: k, Detector: e.Index, Score: out.Score, Offset: out.Offset, Time: out.Time, About: out.About, Until: out.Until,
@@ -444,16 +439,16 @@ func (j *judge) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 			if e.Combined.Shares(shares, terms) {
 				why.shares = shares
 			}
-			a := j.alerts.alert(k, e)
+			a := s.alertOf(k, e)
 			if a != nil && a.Events.Waiting() {
-				j.alerts.save(k, e.Alert, a)
+				s.saveAlerts(k, e.Alert, a)
 				if e.Combined.Any {
 					why.said = a.Events.MembersUntil(row.Time, row.Offset)
 				} else {
-					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, j.carriersOf(e, terms, counted))
+					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, s.judge.carriersOf(e, terms, counted))
 				}
 			}
-			j.judgeRow(k, e, a, &row, &why)
+			s.judgeRow(k, e, a, &row, &why)
 		}
 	}
 }
@@ -483,18 +478,18 @@ func (j *judge) carriersOf(e *series.SetDetector, terms []float64, counted []flo
 
 // keepMember keeps what a member of an ensemble says with a score over its threshold, or one that may carry a sum, for when the ensemble
 // scores the sample.
-func keepMember(j *judge, k *Key, e *series.SetDetector, said *anomaly.MemberScore, r *Row, why *reasons) {
+func (s *State) keepMember(k *Key, e *series.SetDetector, said *anomaly.MemberScore, r *Row, why *reasons) {
 	// Without either, only a guard, of now or of before, has the values queued.
 	if p := why.p; p.Valued && (e.Carriers != nil || p.Detector.Alarm.Events != nil) {
 		var in anomaly.Input
-		j.explain(why, &k.Alerts.Detectors[e.Alert].Events, &in)
+		s.explain(why, &k.Alerts.Detectors[e.Alert].Events, &in)
 		said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution
 		said.Part = in.Part
 	}
 	said.Time, said.Offset, said.Until, said.Score, said.Threshold = r.Time, r.Offset, r.Until, r.Judged, r.Threshold
 	a := &k.Alerts.Detectors[e.Alert]
-	j.alerts.save(k, e.Alert, a)
-	a.Events.KeepMember(said, why.values(j.out))
+	s.saveAlerts(k, e.Alert, a)
+	a.Events.KeepMember(said, why.values(&s.tasks))
 }
 
 // replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.
@@ -506,10 +501,10 @@ type replacing struct {
 
 // replaced reports whether an ensemble of any makes the anomalies of a detector's scores in its place. One in
 // shadow mode does not.
-func (j *judge) replaced(k *Key, d *series.SetDetector, offset int64) bool {
-	if !j.configured {
-		return slices.ContainsFunc(j.replacing, func(e replacing) bool {
-			return slices.Contains(e.Members, d.Name) && !e.unread(k.Name()) && !j.shadowed(&e, offset)
+func (s *State) replaced(k *Key, d *series.SetDetector, offset int64) bool {
+	if !s.judge.configured {
+		return slices.ContainsFunc(s.judge.replacing, func(e replacing) bool {
+			return slices.Contains(e.Members, d.Name) && !e.unread(k.Name()) && !s.shadowed(&e, offset)
 		})
 	}
 	for _, f := range d.Feeds {
@@ -522,22 +517,22 @@ func (j *judge) replaced(k *Key, d *series.SetDetector, offset int64) bool {
 }
 
 // shadowed reports whether an ensemble was in shadow mode for the score of the sample at offset.
-func (j *judge) shadowed(e *replacing, offset int64) bool {
+func (s *State) shadowed(e *replacing, offset int64) bool {
 	if e.setup != nil {
 		return e.setup.Alarm.Shadow
 	}
-	d := j.decisions.InForce(rules.KindThresholds, []byte(e.Name), offset)
+	d := s.decisions.InForce(rules.KindThresholds, []byte(e.Name), offset)
 	return d != nil && d.Value.(*rules.Ruling).Alarm.Shadow
 }
 
 // endReplaced ends what a detector had open, or pending, when an ensemble took its place.
-func endReplaced(j *judge, k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
+func (s *State) endReplaced(k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
 	if a.Events.Idle() || r.Judged != r.Judged || withheld && a.Events.Open() {
 		return
 	}
-	j.alerts.save(k, d.Alert, a)
+	s.saveAlerts(k, d.Alert, a)
 	if c, ok := a.Events.End(anomaly.DetectorRemoved, r.Time, r.Offset); ok {
-		j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 	}
 }
 
@@ -551,7 +546,7 @@ func ratio(r *Row) float32 {
 }
 
 // endAlerts closes the open anomalies of the key's detectors.
-func (j *judge) endAlerts(k *Key, reason anomaly.Reason, time, offset int64) {
+func (s *State) endAlerts(k *Key, reason anomaly.Reason, time, offset int64) {
 	for d := range k.Set.All {
 		if !d.Judged {
 			continue
@@ -560,20 +555,20 @@ func (j *judge) endAlerts(k *Key, reason anomaly.Reason, time, offset int64) {
 		if a.Events.Idle() {
 			continue
 		}
-		j.alerts.save(k, d.Alert, a)
+		s.saveAlerts(k, d.Alert, a)
 		if c, ok := a.Events.End(reason, time, offset); ok {
-			j.out.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+			s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 		}
 	}
 }
 
 // closeOrphans closes the anomalies of a key that nothing continues.
-func (j *judge) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, offset int64) {
+func (s *State) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, offset int64) {
 	a := k.Alerts
-	j.out.journal.Open.PushValues(opOrphans, k, 0, 0, a.Orphans)
+	s.journal.Open.PushValues(opOrphans, k, 0, 0, a.Orphans)
 	for _, o := range a.Orphans {
 		o.Revision++
-		j.out.addEvent(&EventRow{Key: k, Detector: detector(&o), Name: o.Name, Change: anomaly.Change{
+		s.addEvent(&EventRow{Key: k, Detector: detector(&o), Name: o.Name, Change: anomaly.Change{
 			Kind: anomaly.Close, Reason: o.Reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
 		}})
 	}

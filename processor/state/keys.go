@@ -2,7 +2,6 @@ package state
 
 import (
 	"odradek/processor/anomaly"
-	"odradek/processor/state/checkpoint"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
@@ -14,20 +13,8 @@ type Key = series.Key
 // evicted; an eviction is a decision (package decisions).
 type Keys struct {
 	series.KeyTable
-	most      int // Config.MaxKeys
-	sets      *series.Sets
-	at        *position
-	tally     *Tally
-	journal   *journal
-	edits     edits
-	held      *held
-	silences  *silences
-	decisions *rules.DecisionLog
-	records   *checkpoint.Writer
-	judge     *judge
-	orphans   *orphans
-	evictor   evictor[*Key]
-	refusing  refusing
+	evictor  evictor[*Key]
+	refusing refusing
 }
 
 // refusing are the keys that have refused a sample in a turn of several, which does not evict them (suspects.go).
@@ -67,32 +54,32 @@ func (s *Keys) newEvictor(ttl int64) evictor[*Key] {
 	})
 }
 
-// Dirty returns the number of keys with changes that no snapshot has.
-func (s *Keys) Dirty() int { return s.edits.dirty.Len() }
+// DirtyKeys returns the number of keys with changes that no snapshot has.
+func (s *State) DirtyKeys() int { return s.dirty.Len() }
 
 // size estimates the memory of the keys and of what they hold.
-func (s *Keys) size() int64 { return s.Bytes + s.held.Bytes() }
+func (s *State) size() int64 { return s.Keys.Bytes + s.held.Bytes() }
 
-// create makes a key; nil if no detector reads it.
-func (s *Keys) create(sm *Sample) *Key {
+// createKey makes a key; nil if no detector reads it.
+func (s *State) createKey(sm *Sample) *Key {
 	set := s.sets.For(sm.Key)
 	if set == nil {
 		return nil
 	}
-	at := s.at.turn()
-	if s.most > 0 && !s.at.replaying {
-		for s.Len() >= s.most && s.evictOldest(at) {
+	at := s.turn()
+	if s.cfg.MaxKeys > 0 && !s.replaying {
+		for s.Keys.Len() >= s.cfg.MaxKeys && s.evictOldest(at) {
 		}
 	}
 	k := series.NewKey(sm.Key, set)
 	k.Born, k.LastOffset = at, at
 	k.Unit = uint32(s.journal.Number)
-	s.insert(k)
+	s.Keys.insert(k)
 	s.records.Inherit(k)
-	s.edits.markDirty(k)
-	s.evictor.Observe(sm.Time)
+	s.markDirty(k)
+	s.Keys.evictor.Observe(sm.Time)
 	s.journal.Open.Push(opCreate, k, 0, 0)
-	s.silences.add(k, sm.Time)
+	s.watchSilence(k, sm.Time)
 	return k
 }
 
@@ -103,51 +90,51 @@ func (s *Keys) insert(k *Key) {
 	s.evictor.Add(k, k.LastOffset)
 }
 
-// remove removes a key from the state. The key keeps its content for Rollback.
-func (s *Keys) remove(k *Key) {
+// removeKey removes a key from the state. The key keeps its content for Rollback.
+func (s *State) removeKey(k *Key) {
 	k.Dead = true
-	s.Delete(k)
-	s.edits.dirty.Drop(k)
+	s.Keys.Delete(k)
+	s.dirty.Drop(k)
 	s.held.Drop(k.Held)
 }
 
 // evict forgets a key at offset, which is a decision: see package decisions. Its held
 // samples go with it; its fresh ones that wait for their stride get no score.
-func (s *Keys) evict(k *Key, offset int64, reason anomaly.Reason) {
-	s.end(k, reason, offset)
+func (s *State) evict(k *Key, offset int64, reason anomaly.Reason) {
+	s.endKey(k, reason, offset)
 	if n := k.Held.Len(); n > 0 {
-		s.tally.Counts[Evicted] += int64(n)
+		s.Counts[Evicted] += int64(n)
 		s.held.N -= n
 	}
-	s.tally.EvictedKeys++
-	s.remove(k)
+	s.EvictedKeys++
+	s.removeKey(k)
 	s.journal.Open.Push(opEvict, k, 0, 0)
 	s.decisions.Add(&rules.Decision{Kind: Eviction, Subject: k.Name(), Offset: offset, Value: k})
 }
 
-// end closes the open anomalies and the silence of a key that is evicted at offset.
-func (s *Keys) end(k *Key, reason anomaly.Reason, offset int64) {
+// endKey closes the open anomalies and the silence of a key that is evicted at offset.
+func (s *State) endKey(k *Key, reason anomaly.Reason, offset int64) {
 	a := k.Alerts
 	if a == nil {
 		return
 	}
-	wm := s.at.watermark()
-	s.orphans.close(k, wm, offset)
+	wm := s.watermark()
+	s.closeOrphansOf(k, wm, offset)
 	if len(a.Detectors) > 0 {
-		s.judge.out.inTurn(func() { s.judge.endAlerts(k, reason, wm, offset) })
+		s.inTurn(func() { s.endAlerts(k, reason, wm, offset) })
 	}
 	if a.Silent != nil {
-		s.silences.close(k, reason, wm, offset)
+		s.closeSilence(k, reason, wm, offset)
 	}
-	if groups := s.judge.out.groups; groups != nil {
-		s.judge.out.inTurn(func() { groups.forget(k) })
+	if groups := s.groups; groups != nil {
+		s.inTurn(func() { groups.forget(k) })
 	}
 }
 
 // evictOldest evicts the least recently used key; false where that is one of the sample
 // at offset.
-func (s *Keys) evictOldest(offset int64) bool {
-	k, ok := s.evictor.LeastUsed(offset)
+func (s *State) evictOldest(offset int64) bool {
+	k, ok := s.Keys.evictor.LeastUsed(offset)
 	if ok {
 		s.evict(k, offset, anomaly.Evicted)
 	}
@@ -157,10 +144,10 @@ func (s *Keys) evictOldest(offset int64) bool {
 // Trim evicts the least recently used keys, but not the last one, until State.Bytes is
 // at most limit, and returns how many. They go before the record at offset, of which
 // nothing may have been folded; Fits must have returned true.
-func (s *Keys) Trim(limit, offset int64) (n int) {
-	offset = s.at.first(offset)
-	s.at.mustDecide("Trim", offset)
-	for s.size() > limit && s.Len() > 1 {
+func (s *State) Trim(limit, offset int64) (n int) {
+	offset = s.first(offset)
+	s.mustDecide("Trim", offset)
+	for s.size() > limit && s.Keys.Len() > 1 {
 		s.evictOldest(offset)
 		n++
 	}

@@ -70,7 +70,7 @@ func TestRange(t *testing.T) {
 	rule := rules.LearnedRule{Detector: "high", Series: "a", Field: 0, Side: rules.Above, From: math.Inf(-1), To: math.Inf(1), Initial: 20,
 		Bounds: anomaly.NoBounds(100), Count: 3}
 	rule.Wide, rule.Narrow = 60, 1
-	x.s.Decisions.Make(Learned, nil, rules.LearnedList{rule}.Encode(), x.offset)
+	x.s.Decide(Learned, nil, rules.LearnedList{rule}.Encode(), x.offset)
 	x.fold("a 9 -20,a 10 -20,a 11 20,a 12 39")
 	x.want("a/high(0) open recovered@11#10 r1")
 	ranges(-20, 39)
@@ -115,7 +115,7 @@ func TestHeld(t *testing.T) {
 		rule := rules.LearnedRule{Detector: "high", Series: "a", Field: 0, Side: rules.Above, From: math.Inf(-1), To: math.Inf(1), Early: 1,
 			Bounds: anomaly.NoBounds(100), Count: 3}
 		rule.Long, rule.Short = 2, 1
-		x.s.Decisions.Make(Learned, nil, rules.LearnedList{rule}.Encode(), x.offset)
+		x.s.Decide(Learned, nil, rules.LearnedList{rule}.Encode(), x.offset)
 		x.fold("a 6 0,a 7 4,a 8 2,a 9 3,a 10 4,a 11 40,a 12 41")
 		x.want("a/high(0) open recovered@11#5 r1")
 		held(2, 2)
@@ -132,7 +132,7 @@ func TestHeld(t *testing.T) {
 // hold from their decision on, after a restart and until they are withdrawn.
 func TestLearned(t *testing.T) {
 	learn := func(x *rig, l ...rules.LearnedRule) {
-		x.s.Decisions.Make(Learned, nil, rules.LearnedList(l).Encode(), x.offset)
+		x.s.Decide(Learned, nil, rules.LearnedList(l).Encode(), x.offset)
 	}
 	rule := rules.LearnedRule{Detector: "high", Series: "a", Field: -1, From: 20, To: 40, Bounds: anomaly.NoBounds(50), Count: 3,
 		Labels: [][16]byte{{1}, {2}, {3}}}
@@ -197,7 +197,7 @@ func TestLearned(t *testing.T) {
 	x.fold("a 23 125")
 	x.want("a/high(0) open recovered@23#24 r1")
 	like("a", false)
-	if c := x.s.Decisions.Standing(Learned, nil, x.offset); c != nil {
+	if c := x.s.Standing(Learned, nil, x.offset); c != nil {
 		t.Errorf("%d bytes of rules are in force after their withdrawal", len(c))
 	}
 }

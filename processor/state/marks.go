@@ -11,11 +11,11 @@ func firstMark(s *State, f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.Suspects.initVotes(f)
 	s.journal.Init(f, implicit)
-	s.readings.rebuild(s.next)
+	s.rebuildReading(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
-	s.sweeps.plan()
+	s.planSweep()
 }
 
 // Mark ends an undo unit: all samples below offset next, folded since the last mark, are one step that is committed or
@@ -27,11 +27,11 @@ func (s *State) Mark(next int64) {
 		s.route()
 		return
 	}
-	unlogged := s.Decisions.log.Unlogged()
+	unlogged := s.decisions.Unlogged()
 	switch {
 	case s.replaying:
 		panic("state: Mark during replay")
-	case !s.folder.tasks.Empty() || !s.gate.idle():
+	case !s.tasks.Empty() || !s.gate.idle():
 		panic("state: Mark with tasks that are not applied, or before Fits was true")
 	case len(unlogged) > 0 && unlogged[0].Offset < s.journal.Open.Start():
 		panic("state: Mark before Snapshot has emitted the decisions of the last mark")
@@ -44,9 +44,9 @@ func (s *State) Mark(next int64) {
 	case len(unlogged) > 0 && unlogged[len(unlogged)-1].Offset >= next && !unlogged[len(unlogged)-1].Kind.BetweenRecords():
 		panic(fmt.Sprintf("state: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
 	}
-	s.sweeps.pass(next)
-	s.journal.Mark(s.Suspects.floor(next))
-	s.journal.SetFloor(s.snapshots.floor())
+	s.pass(next)
+	s.journal.Mark(s.suspectsFloor(next))
+	s.journal.SetFloor(s.floorAt())
 	s.route()
 }
 
@@ -54,7 +54,7 @@ func (s *State) Mark(next int64) {
 // Snapshot has emitted for it, and discards what would undo it.
 func (s *State) Committed(next int64) {
 	next = s.first(next)
-	if unlogged := s.Decisions.log.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
+	if unlogged := s.decisions.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
 		panic("state: decisions were committed that Snapshot has not emitted")
 	}
 	if s.changed.Before(next) {
@@ -77,7 +77,7 @@ func (s *State) Rollback(to int64) error {
 	if err := s.journal.Check(to); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	s.folder.tasks.Drop()
+	s.tasks.Drop()
 	s.Output.reset()
 	s.Suspects.Refused = s.Suspects.Refused[:0]
 	s.Keys.evictor.Reset()
@@ -95,16 +95,16 @@ func (s *State) Rollback(to int64) error {
 // held samples and the queues of decisions.
 func rebuild(s *State) {
 	s.dirty.Rebuild(&s.Keys.KeyTable)
-	s.Grids.rebuild()
-	s.held.rebuild()
-	s.silences.rebuild()
+	s.rebuildGrids()
+	s.rebuildHeld()
+	s.rebuildSilences()
 	s.Keys.evictor.Reset()
-	s.orphans.rebuild()
+	s.rebuildOrphans()
 	s.groups.rebuild()
-	s.Decisions.log.Rebuild(s.next)
-	s.readings.rebuild(s.next)
+	s.decisions.Rebuild(s.next)
+	s.rebuildReading(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
-	s.sweeps.plan()
+	s.planSweep()
 }

@@ -136,7 +136,7 @@ func interrupted(
 		f := s.Floor()
 		s = New(cfg)
 		for _, r := range log {
-			if err := s.Restore.Load(r.key, r.value); err != nil {
+			if err := s.Load(r.key, r.value); err != nil {
 				t.Fatal(err)
 			}
 		}

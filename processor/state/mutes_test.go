@@ -32,7 +32,7 @@ func randomMutes(r *rand.Rand, cfg *Config, around int64) (l rules.MuteList) {
 // TestMute: a rule holds from its decision on, for scores and silences in its time, and after a restart.
 func TestMute(t *testing.T) {
 	mutes := func(x *rig, l ...rules.MuteRule) {
-		x.s.Decisions.Make(Mutes, nil, rules.MuteList(l).Encode(), x.offset)
+		x.s.Decide(Mutes, nil, rules.MuteList(l).Encode(), x.offset)
 	}
 	x := newRig(t, watched())
 	x.fold("a 1 0,a 2 30")
@@ -55,7 +55,7 @@ func TestMute(t *testing.T) {
 	x.fold("a 6 180") // its time is over
 	x.want("a/high(0) open recovered@6#8 r1")
 	mutes(x)
-	if c := x.s.Decisions.Standing(Mutes, nil, x.offset); c != nil {
+	if c := x.s.Standing(Mutes, nil, x.offset); c != nil {
 		t.Errorf("%d bytes of rules are in force after their withdrawal", len(c))
 	}
 

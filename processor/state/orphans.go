@@ -12,53 +12,48 @@ import (
 // fingerprint now, so nothing continues them. The first live sample after a restore closes them, or an eviction before it.
 type orphans struct {
 	orphaned map[*Key]struct{}
-	cfg      *Config
-	keys     *Keys
-	judge    *judge
-	journal  *journal
-	edits    edits
 }
 
-// closeAll closes the anomalies with a live sample. A key without detectors is forgotten.
-func (s *orphans) closeAll(sm *Sample) {
-	for _, k := range slices.SortedFunc(maps.Keys(s.orphaned), series.ByName) {
-		s.close(k, sm.Time, sm.Offset)
+// closeAllOrphans closes the anomalies with a live sample. A key without detectors is forgotten.
+func (s *State) closeAllOrphans(sm *Sample) {
+	for _, k := range slices.SortedFunc(maps.Keys(s.orphans.orphaned), series.ByName) {
+		s.closeOrphansOf(k, sm.Time, sm.Offset)
 		if k.Set == series.None {
-			s.keys.evict(k, sm.Offset, anomaly.DetectorRemoved)
+			s.evict(k, sm.Offset, anomaly.DetectorRemoved)
 		}
 	}
 }
 
-// close closes the orphaned anomalies of a key, if it has any, after what another reading has released of held samples.
-func (s *orphans) close(k *Key, time, offset int64) {
-	if _, has := s.orphaned[k]; !has {
+// closeOrphansOf closes the orphaned anomalies of a key, if it has any, after what another reading has released of held samples.
+func (s *State) closeOrphansOf(k *Key, time, offset int64) {
+	if _, has := s.orphans.orphaned[k]; !has {
 		return
 	}
-	delete(s.orphaned, k)
+	delete(s.orphans.orphaned, k)
 	if k.Unit != uint32(s.journal.Number) {
-		s.edits.touch(k)
+		s.touch(k)
 	}
-	s.judge.out.inTurn(func() { s.judge.closeOrphans(k, s.cfg.detectorOf, time, offset) })
+	s.inTurn(func() { s.closeOrphans(k, s.cfg.detectorOf, time, offset) })
 }
 
 // dropHeld drops the held samples of the keys that no detector reads any more, behind a replay, which has released what was released.
-func (s *orphans) dropHeld() {
-	for k := range s.orphaned {
+func (s *State) dropHeld() {
+	for k := range s.orphans.orphaned {
 		if n := k.Held.Len(); k.Set == series.None && n > 0 {
-			s.keys.held.N -= n
-			s.keys.held.Drop(k.Held)
-			s.keys.Bytes -= k.Held.Bytes()
+			s.held.N -= n
+			s.held.Drop(k.Held)
+			s.Keys.Bytes -= k.Held.Bytes()
 			k.Held = nil
 		}
 	}
 }
 
-// rebuild finds the keys.
-func (s *orphans) rebuild() {
-	clear(s.orphaned)
-	for k := range s.keys.All {
+// rebuildOrphans finds the keys.
+func (s *State) rebuildOrphans() {
+	clear(s.orphans.orphaned)
+	for k := range s.Keys.All {
 		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
-			s.orphaned[k] = struct{}{}
+			s.orphans.orphaned[k] = struct{}{}
 		}
 	}
 }

@@ -22,10 +22,7 @@ type Output struct {
 	source  []byte    // the input partition, a part of the ids of anomalies
 	groups  *grouping // of anomalies; nil: there are none
 	changed series.ChangedKeys
-	at      *position
 	applied *scoringTask // what Apply does now; nil: nothing
-	journal *journal
-	tasks   *taskQueue[*Key]
 }
 
 // SetSource sets the input partition that the state is of. It goes into the ids of
@@ -42,40 +39,40 @@ func (o *Output) reset() {
 
 // addEvent adds a change to Events and has its key snapshotted in the same cycle. That of
 // an evicted key is in the record of its eviction.
-func (o *Output) addEvent(e *EventRow) {
-	e.Behind = o.behind(e.Change.Offset)
-	o.Events = append(o.Events, *e)
+func (s *State) addEvent(e *EventRow) {
+	e.Behind = s.behind(e.Change.Offset)
+	s.Events = append(s.Events, *e)
 	if !e.Key.Dead {
-		o.changed.Add(e.Key, o.journal.Open.Start())
+		s.changed.Add(e.Key, s.journal.Open.Start())
 	}
 }
 
 // behind returns how many records the sample at offset is behind the newest one of the turn in which it is scored.
-func (o *Output) behind(offset int64) uint32 {
-	turn := o.at.newest
-	if o.applied != nil {
-		turn = o.applied.Turn
+func (s *State) behind(offset int64) uint32 {
+	turn := s.newest
+	if s.applied != nil {
+		turn = s.applied.Turn
 	}
 	if turn <= offset {
 		return 0
 	}
-	return uint32(min(turn>>o.at.bits-offset>>o.at.bits, math.MaxUint32))
+	return uint32(min(turn>>s.bits-offset>>s.bits, math.MaxUint32))
 }
 
 // inTurn calls a function after the results of the tasks that were packed before.
-func (o *Output) inTurn(do func()) {
-	if o.tasks.Empty() {
+func (s *State) inTurn(do func()) {
+	if s.tasks.Empty() {
 		do()
 		return
 	}
-	o.tasks.Defer(do)
+	s.tasks.Defer(do)
 }
 
 // addBlock adds the block of a task to Blocks, if its detector made one.
-func (o *Output) addBlock(p *pending, b *detectors.Batch) {
-	times, words := o.tasks.Times(&p.scoringTask)
+func (s *State) addBlock(p *pending, b *detectors.Batch) {
+	times, words := s.tasks.Times(&p.scoringTask)
 	offset := int64(words[len(words)-1] >> 1)
-	if o.at.withholds(offset) {
+	if s.withholds(offset) {
 		return
 	}
 	media, data := p.Detector.Blocker.Block(b.Rows(int(p.Index)))
@@ -85,7 +82,7 @@ func (o *Output) addBlock(p *pending, b *detectors.Batch) {
 	if len(data) > detectors.MaxBlock {
 		panic(fmt.Sprintf("state: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
 	}
-	o.Blocks = append(o.Blocks, BlockRow{
+	s.Blocks = append(s.Blocks, BlockRow{
 		Key: p.Key, Detector: p.Detector.Index, Offset: offset,
 		About: int64(times[0]), Until: int64(times[len(times)-1]), MediaType: media, Data: data,
 	})

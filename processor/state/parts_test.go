@@ -32,52 +32,41 @@ func TestPosition(t *testing.T) {
 // TestHeldSamples: samples are taken in the order of their times, and the journal's operations take both
 // back; the memory of the list goes with the last sample.
 func TestHeldSamples(t *testing.T) {
-	table := series.NewKeyTable()
-	var h held
-	j := newUndoLog(undoOwner[*Key, atMark]{
-		Save: func() (u atMark) { return u },
-		Revert: func(o *undoOp[*Key], with *undoOperands) {
-			if o.Kind == opHeldIn {
-				h.undoHold(o.Key, int64(with.Words[0]), int64(with.Words[1]))
-			} else {
-				h.undoTake(o.Key, with.Words)
-			}
-		},
-		Restore: func(atMark) {},
-	})
-	h = newHeld(2, &table, &j)
+	cfg := benchConfig(4, 1)
+	cfg.Dim = 2
+	s := New(cfg)
+	s.Mark(0)
 	k := series.NewKey([]byte("k"), series.None)
-	table.Add(k)
-	empty := table.Bytes
-	j.Init(Floor{}, false)
+	s.Keys.insert(k)
+	empty := s.Keys.Bytes
 	for i, time := range []int64{30, 10, 20} {
-		h.hold(k, &Sample{Time: time, Offset: int64(i), Values: []float64{float64(time), float64(-i)}})
+		s.hold(k, &Sample{Time: time, Offset: int64(i), Values: []float64{float64(time), float64(-i)}})
 	}
-	if table.Bytes <= empty || table.Bytes != empty+k.Held.Bytes() || h.N != 3 {
-		t.Fatalf("%d samples are held in %d bytes", h.N, table.Bytes-empty)
+	if s.Keys.Bytes <= empty || s.Keys.Bytes != empty+k.Held.Bytes() || s.held.N != 3 {
+		t.Fatalf("%d samples are held in %d bytes", s.held.N, s.Keys.Bytes-empty)
 	}
-	j.Mark(Floor{Offset: 3})
+	s.journal.Mark(Floor{Offset: 3})
 	for _, want := range []int64{10, 20, 30} {
-		due, ok := h.Due(30)
+		due, ok := s.held.Due(30)
 		if !ok || due != k {
 			t.Fatalf("no sample is due at 30, that of %d is", want)
 		}
-		if time, offset, values := h.pop(k, want != 20); time != want || values[0] != float64(want) || values[1] != -float64(offset) {
+		if time, offset, values := s.popHeld(k, want != 20); time != want || values[0] != float64(want) || values[1] != -float64(offset) {
 			t.Errorf("taken is time %d, offset %d, %v, not time %d", time, offset, values, want)
 		}
 	}
-	if k.Held != nil || table.Bytes != empty || h.N != 0 {
-		t.Errorf("%d samples are held in %d bytes when all are taken", h.N, table.Bytes-empty)
+	if k.Held != nil || s.Keys.Bytes != empty || s.held.N != 0 {
+		t.Errorf("%d samples are held in %d bytes when all are taken", s.held.N, s.Keys.Bytes-empty)
 	}
-	j.Rollback(3)
-	h.rebuild()
-	h.recount()
-	if k.Held.Len() != 3 || h.N != 3 || k.Held.First() != 10 || table.Bytes != empty+k.Held.Bytes() {
-		t.Errorf("%d samples are held in %d bytes after a rollback", h.N, table.Bytes-empty)
+	s.journal.Rollback(3)
+	s.rebuildHeld()
+	s.recountHeld()
+	if k.Held.Len() != 3 || s.held.N != 3 || k.Held.First() != 10 || s.Keys.Bytes != empty+k.Held.Bytes() {
+		t.Errorf("%d samples are held in %d bytes after a rollback", s.held.N, s.Keys.Bytes-empty)
 	}
-	j.Rollback(0)
-	if k.Held != nil || table.Bytes != empty {
-		t.Errorf("held is %v in %d bytes after a rollback of all", k.Held, table.Bytes-empty)
+	s.journal.Rollback(0)
+	if k.Held != nil || s.Keys.Bytes != empty {
+		t.Errorf("held is %v in %d bytes after a rollback of all", k.Held, s.Keys.Bytes-empty)
 	}
 }
 
@@ -85,16 +74,16 @@ func TestHeldSamples(t *testing.T) {
 func TestReverter(t *testing.T) {
 	s := New(benchConfig(4, 1))
 	s.maxTime, s.held.N, s.Counts[Late], s.Early, s.EvictedKeys, s.Suspects.Accepted = 5, 2, 3, 4, 6, 1
-	saved, tally := s.reverter.save(), s.Tally
+	saved, tally := s.saveUndo(), s.Tally
 	s.maxTime, s.held.N, s.Tally, s.Suspects.SuspectCounts = 9, 9, Tally{EvictedKeys: 9}, SuspectCounts{9, 9}
-	s.reverter.restore(saved)
+	s.undoRestore(saved)
 	if s.maxTime != 5 || s.held.N != 2 || s.Tally != tally || s.Suspects.SuspectCounts != (SuspectCounts{Accepted: 1}) {
 		t.Errorf("restored are %d, %d, %+v and %+v", s.maxTime, s.held.N, s.Tally, s.Suspects.SuspectCounts)
 	}
 	k := series.NewKey([]byte("k"), s.sets.For([]byte("k")))
 	s.Keys.insert(k)
 	k.Unit, k.Progress[0].Unit = 7, 7
-	if s.reverter.renew(); k.Unit != 0 || k.Progress[0].Unit != 0 {
+	if s.undoRenew(); k.Unit != 0 || k.Progress[0].Unit != 0 {
 		t.Errorf("units %d and %d of a key after their numbers begin anew", k.Unit, k.Progress[0].Unit)
 	}
 }
@@ -153,8 +142,8 @@ func TestOrphans(t *testing.T) {
 		s.Keys.insert(k)
 		list[name] = k
 	}
-	s.orphans.rebuild()
-	s.Keys.evict(list["a"], 0, anomaly.Expired)
+	s.rebuildOrphans()
+	s.evict(list["a"], 0, anomaly.Expired)
 	if _, has := s.orphans.orphaned[list["c"]]; !has || len(s.orphans.orphaned) != 1 {
 		t.Errorf("orphans %v, not just c", s.orphans.orphaned)
 	}

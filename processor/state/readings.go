@@ -29,7 +29,6 @@ type readings struct {
 
 	masked Sample
 	values []float64
-	s      *State
 }
 
 // decided returns the content of the decision on the configured reading, without a watermark.
@@ -64,17 +63,13 @@ func (c *Config) decided() *rules.Decided {
 	return &rules.Decided{Reading: r, Watermark: NoTime}
 }
 
-func newReadings(cfg *Config, s *State) readings {
-	return readings{configured: cfg.decided().Reading, s: s}
-}
-
 // ReadingOf returns how the record at offset is to be read; the values of its samples are then to be those of the
 // configured reading (reading.Translation). It is called for each record, before it is decoded, also for suspects below the
 // floor of a replay. Of a live record it decides on the configured reading where that is not in force. What another reading
 // releases of held samples goes to b.
 func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 	r := &s.readings
-	if !r.missing && !s.replaying && !s.Decisions.log.Acting() {
+	if !r.missing && !s.replaying && !s.decisions.Acting() {
 		return r.inForce
 	}
 	offset = s.first(offset)
@@ -82,12 +77,12 @@ func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 		firstMark(s, Floor{Offset: offset, MaxTime: NoTime}, true)
 	}
 	if offset < s.next { // a suspect
-		return r.at(offset + 1)
+		return s.readingAt(offset + 1)
 	}
-	s.gate.release(b, false)
-	if s.Advances.replay(offset, b); r.missing && !s.replaying {
-		r.decide()
-		s.gate.release(b, false)
+	s.release(b, false)
+	if s.replayAdvances(offset, b); r.missing && !s.replaying {
+		s.decideReading()
+		s.release(b, false)
 	}
 	s.route()
 	return r.inForce
@@ -97,56 +92,56 @@ func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 // the next live record. Without a decision so far there is nothing.
 func (s *State) OtherwiseRead() []string {
 	r := &s.readings
-	if !r.missing || s.Decisions.log.InForce(rules.KindReading, nil, s.turn()) == nil {
+	if !r.missing || s.decisions.InForce(rules.KindReading, nil, s.turn()) == nil {
 		return nil
 	}
 	return r.configured.Differences(r.inForce)
 }
 
-// at returns the reading in force behind the record at offset next-1, the configured one without a decision.
-func (r *readings) at(next int64) *rules.Reading {
-	if d := r.s.Decisions.log.InForce(rules.KindReading, nil, next-1); d != nil {
+// readingAt returns the reading in force behind the record at offset next-1, the configured one without a decision.
+func (s *State) readingAt(next int64) *rules.Reading {
+	if d := s.decisions.InForce(rules.KindReading, nil, next-1); d != nil {
 		return &d.Value.(*rules.Decided).Reading
 	}
-	return &r.configured
+	return &s.readings.configured
 }
 
-// decide decides on the configured reading, before the next record.
-func (r *readings) decide() {
-	content := &rules.Decided{Reading: r.configured, Watermark: r.s.watermark()}
-	offset := r.s.next
-	if last := r.s.Decisions.log.Latest(rules.KindReading, nil); last != nil {
+// decideReading decides on the configured reading, before the next record.
+func (s *State) decideReading() {
+	content := &rules.Decided{Reading: s.readings.configured, Watermark: s.watermark()}
+	offset := s.next
+	if last := s.decisions.Latest(rules.KindReading, nil); last != nil {
 		offset = max(offset, last.Offset)
 	}
 	d := &rules.Decision{Kind: rules.KindReading, Offset: offset, Content: content.Encode(), Value: content}
-	r.s.Decisions.log.Add(d)
-	r.force(d)
+	s.decisions.Add(d)
+	s.forceReading(d)
 }
 
-// force puts the reading of a decision in force. What a higher watermark reaches is released next, as after an advance.
-func (r *readings) force(d *rules.Decision) {
-	if r.s.replaying {
-		r.limitRows(d.Offset)
+// forceReading puts the reading of a decision in force. What a higher watermark reaches is released next, as after an advance.
+func (s *State) forceReading(d *rules.Decision) {
+	if s.replaying {
+		s.limitRows(d.Offset)
 	}
-	r.enforce(d)
-	r.s.gate.advancing = true
-	r.s.route()
+	s.enforceReading(d)
+	s.gate.advancing = true
+	s.route()
 }
 
-// rebuild derives the reading in force for the next sample.
-func (r *readings) rebuild(next int64) {
-	if d := r.s.Decisions.log.InForce(rules.KindReading, nil, next-1); d != nil {
-		r.enforce(d)
+// rebuildReading derives the reading in force for the next sample.
+func (s *State) rebuildReading(next int64) {
+	if d := s.decisions.InForce(rules.KindReading, nil, next-1); d != nil {
+		s.enforceReading(d)
 		return
 	}
-	r.missing, r.lost = true, nil
-	r.follow(&r.configured, NoTime)
+	s.readings.missing, s.readings.lost = true, nil
+	s.followReading(&s.readings.configured, NoTime)
 }
 
 // lostSince returns the values of a sample for which a reading that was decided on at offset or later has no field.
-func (r *readings) lostSince(offset int64) (lost []int) {
-	for d := r.s.Decisions.log.Latest(rules.KindReading, nil); d != nil && d.Offset >= offset; d = d.Before() {
-		t, _ := r.configured.Translate(&d.Value.(*rules.Decided).Reading)
+func (s *State) lostSince(offset int64) (lost []int) {
+	for d := s.decisions.Latest(rules.KindReading, nil); d != nil && d.Offset >= offset; d = d.Before() {
+		t, _ := s.readings.configured.Translate(&d.Value.(*rules.Decided).Reading)
 		for i, from := range t {
 			if from < 0 && !slices.Contains(lost, i) {
 				lost = append(lost, i)
@@ -172,12 +167,12 @@ func (r *readings) without(sm *Sample, lost []int) *Sample {
 
 // loseHeld takes the values out of loaded held samples that they have lost since their keys' snapshots. Such a key is to be
 // written again.
-func (r *readings) loseHeld(rewrite func(*Key)) {
-	for k := range r.s.Keys.All {
+func (s *State) loseHeld(rewrite func(*Key)) {
+	for k := range s.Keys.All {
 		if k.Held.Len() == 0 {
 			continue
 		}
-		lost := r.lostSince(k.AsOf)
+		lost := s.lostSince(k.AsOf)
 		for i := range k.Held.Len() {
 			w := k.Held.At(i)
 			for _, j := range lost {
@@ -190,58 +185,57 @@ func (r *readings) loseHeld(rewrite func(*Key)) {
 	}
 }
 
-// enforce has the state follow a decision. Its watermark does not count where a repair has set the largest event time back
+// enforceReading has the state follow a decision. Its watermark does not count where a repair has set the largest event time back
 // since: then another decision follows, with the present one.
-func (r *readings) enforce(d *rules.Decision) {
+func (s *State) enforceReading(d *rules.Decision) {
 	value := d.Value.(*rules.Decided)
-	watermark, repaired := value.Watermark, d.Offset < r.s.Suspects.votes.Repaired().Until
+	watermark, repaired := value.Watermark, d.Offset < s.Suspects.votes.Repaired().Until
 	if repaired {
 		watermark = NoTime
 	}
-	r.follow(&value.Reading, watermark)
-	r.lost = r.lostSince(d.Offset + 1)
-	r.missing = repaired || !r.inForce.Equal(&r.configured)
+	s.followReading(&value.Reading, watermark)
+	s.readings.lost = s.lostSince(d.Offset + 1)
+	s.readings.missing = repaired || !s.readings.inForce.Equal(&s.readings.configured)
 }
 
-// follow has the parts of the state follow a reading.
-func (r *readings) follow(in *rules.Reading, watermark int64) {
-	s := r.s
-	r.inForce = in
+// followReading has the parts of the state follow a reading.
+func (s *State) followReading(in *rules.Reading, watermark int64) {
+	s.readings.inForce = in
 	s.order, s.released = in.Order, watermark
-	s.held.wait(in.MaxHeld << s.bits)
+	s.setMaxHeld(in.MaxHeld << s.bits)
 	s.Suspects.votes.SetJump(in.MaxJump)
-	_, alike := r.configured.Translate(in)
-	r.foreign = !alike
+	_, alike := s.readings.configured.Translate(in)
+	s.readings.foreign = !alike
 	for _, d := range s.dets {
 		was := in.Detector(d.Name)
 		absent := was == nil || was.Fingerprint != d.Fingerprint || was.Ensemble() != (d.Ensemble != nil)
 		if d.Ensemble != nil {
-			r.afterTasks(func() { d.Absent = absent })
+			s.afterTasks(func() { d.Absent = absent })
 			continue
 		}
 		window := s.cfg.Windows[d.DetectorConfig.Window].Fingerprint
 		d.WindowAbsent = !in.HasWindow(window)
 		d.Absent = absent || was.Window != window
 	}
-	configured := in.Equal(&r.configured)
-	r.followKeys(in, configured)
+	configured := in.Equal(&s.readings.configured)
+	s.followKeys(in, configured)
 	s.Grids.follow(in, configured)
 	var replacing []replacing
 	if !configured {
-		replacing = r.replacing(in)
+		replacing = s.replacingBy(in)
 	}
-	r.afterTasks(func() { s.judge.configured, s.judge.replacing = configured, replacing })
+	s.afterTasks(func() { s.judge.configured, s.judge.replacing = configured, replacing })
 }
 
-// replacing returns the ensembles of a reading that make the anomalies of their members' scores.
-func (r *readings) replacing(in *rules.Reading) (list []replacing) {
+// replacingBy returns the ensembles of a reading that make the anomalies of their members' scores.
+func (s *State) replacingBy(in *rules.Reading) (list []replacing) {
 	for i := range in.Detectors {
 		d := &in.Detectors[i]
 		if !d.Replaces {
 			continue
 		}
 		e := replacing{DetectorReading: d, unread: ensembleUnread(in, d)}
-		for _, det := range r.s.dets {
+		for _, det := range s.dets {
 			if det.Name == d.Name && det.Judged && det.Events != nil {
 				e.setup = det
 			}
@@ -252,8 +246,8 @@ func (r *readings) replacing(in *rules.Reading) (list []replacing) {
 }
 
 // afterTasks does something behind the results of the tasks that are packed, which are of samples before.
-func (r *readings) afterTasks(do func()) {
-	if tasks := &r.s.folder.tasks; tasks.Empty() {
+func (s *State) afterTasks(do func()) {
+	if tasks := &s.tasks; tasks.Empty() {
 		do()
 	} else {
 		tasks.Defer(do)
@@ -261,24 +255,24 @@ func (r *readings) afterTasks(do func()) {
 }
 
 // followKeys has detectors read the series that those of a reading read.
-func (r *readings) followKeys(in *rules.Reading, configured bool) {
-	r.unreadThen = unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
-	if r.unread = nil; !configured {
-		r.unread = r.unreadThen
+func (s *State) followKeys(in *rules.Reading, configured bool) {
+	s.readings.unreadThen = unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
+	if s.readings.unread = nil; !configured {
+		s.readings.unread = s.readings.unreadThen
 	}
-	for _, d := range r.s.dets {
+	for _, d := range s.dets {
 		var unread func(key []byte) bool
 		if d.Ensemble != nil {
 			if !configured {
 				unread = ensembleUnread(in, in.Detector(d.Name))
 			}
-			r.afterTasks(func() { d.Unread = unread })
+			s.afterTasks(func() { d.Unread = unread })
 			continue
 		}
 		if d.Unread, d.WindowUnread = nil, nil; configured {
 			continue
 		}
-		window := r.s.cfg.Windows[d.DetectorConfig.Window].Fingerprint
+		window := s.cfg.Windows[d.DetectorConfig.Window].Fingerprint
 		d.Unread = unreadBy(in, func(o *rules.DetectorReading) bool { return o.Name == d.Name })
 		d.WindowUnread = unreadBy(in, func(o *rules.DetectorReading) bool { return o.Window == window })
 	}
@@ -303,14 +297,14 @@ func ensembleUnread(in *rules.Reading, e *rules.DetectorReading) func(key []byte
 // readBefore reports whether a replay folds the samples of a key that no configured detector reads: whether a detector read them
 // that has been removed since, or reads other keys now. Such a key has no windows, but its anomalies are to be closed, and the
 // end of its silence and the order of evictions follow from its last sample.
-func (r *readings) readBefore(key []byte) bool {
-	return r.s.replaying && r.inForce != &r.configured && (r.unreadThen == nil || !r.unreadThen(key))
+func (s *State) readBefore(key []byte) bool {
+	return s.replaying && s.readings.inForce != &s.readings.configured && (s.readings.unreadThen == nil || !s.readings.unreadThen(key))
 }
 
 // limitRows limits the rows of the windows to those that the detectors of the reading in force needed, where a replay leaves it at an
 // offset: one that needs more finds as many as after a drain.
-func (r *readings) limitRows(offset int64) {
-	if !r.missing {
+func (s *State) limitRows(offset int64) {
+	if !s.readings.missing {
 		return
 	}
 	type reader struct {
@@ -318,13 +312,13 @@ func (r *readings) limitRows(offset int64) {
 		keys func(key []byte) bool
 	}
 	readers := map[uint64][]reader{}
-	for i := range r.inForce.Detectors {
-		d := &r.inForce.Detectors[i]
+	for i := range s.readings.inForce.Detectors {
+		d := &s.readings.inForce.Detectors[i]
 		if keys, err := rules.Selection(d.Keys); err == nil {
 			readers[d.Window] = append(readers[d.Window], reader{d.Rows, keys})
 		}
 	}
-	for k := range r.s.Keys.All {
+	for k := range s.Keys.All {
 		if k.AsOf > offset {
 			continue // it was written under a later reading
 		}
@@ -369,14 +363,14 @@ func unreadBy(in *rules.Reading, of func(*rules.DetectorReading) bool) func(key 
 // mismatches says what a replay from an offset to the committed one cannot do. A detector whose samples were read for another
 // window, or scored by other parameters, begins empty, which is a mismatch, also where no key has been snapshotted. Records
 // that a grid has refused which is not configured any more cannot be told from others.
-func (r *readings) mismatches(from, committed int64) (list []checkpoint.Mismatch, unreadable bool) {
-	last := r.s.Decisions.log.InForce(rules.KindReading, nil, committed-1)
+func (s *State) mismatches(from, committed int64) (list []checkpoint.Mismatch, unreadable bool) {
+	last := s.decisions.InForce(rules.KindReading, nil, committed-1)
 	if from >= committed || last == nil {
 		return nil, false
 	}
 	in := &last.Value.(*rules.Decided).Reading
-	for i := range r.configured.Detectors {
-		now := &r.configured.Detectors[i]
+	for i := range s.readings.configured.Detectors {
+		now := &s.readings.configured.Detectors[i]
 		if was := in.Detector(now.Name); was != nil &&
 			(was.Window != now.Window || was.Fingerprint != now.Fingerprint) {
 			list = append(
@@ -387,7 +381,7 @@ func (r *readings) mismatches(from, committed int64) (list []checkpoint.Mismatch
 	}
 	for d := last; d != nil; d = d.Before() {
 		for _, w := range d.Value.(*rules.Decided).Reading.Windows {
-			unreadable = unreadable || w.Grid && !r.configured.HasWindow(w.Fingerprint)
+			unreadable = unreadable || w.Grid && !s.readings.configured.HasWindow(w.Fingerprint)
 		}
 		if d.Offset <= from {
 			break
@@ -396,14 +390,14 @@ func (r *readings) mismatches(from, committed int64) (list []checkpoint.Mismatch
 	return list, unreadable
 }
 
-// held says how held samples of a layout become those of the configured reading; see load.Target.
-func (r *readings) held(layout uint64) (from checkpoint.HeldFormat, t rules.Translation, ok bool) {
-	for d := r.s.Decisions.log.Latest(rules.KindReading, nil); d != nil; d = d.Before() {
+// heldFormat says how held samples of a layout become those of the configured reading; see load.Target.
+func (s *State) heldFormat(layout uint64) (from checkpoint.HeldFormat, t rules.Translation, ok bool) {
+	for d := s.decisions.Latest(rules.KindReading, nil); d != nil; d = d.Before() {
 		in := &d.Value.(*rules.Decided).Reading
 		if in.Layout() != layout {
 			continue
 		}
-		t, ok = r.configured.Translate(in)
+		t, ok = s.readings.configured.Translate(in)
 		return checkpoint.HeldFormat{Layout: layout, Dim: in.Dim()}, t, ok && t != nil
 	}
 	return from, nil, false

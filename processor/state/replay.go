@@ -9,16 +9,16 @@ import "math"
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	f, committed = f.Samples(s.bits), s.first(committed)
-	if err := s.Restore.finish(f, committed, ahead); err != nil {
+	if err := s.finishRestore(f, committed, ahead); err != nil {
 		return err
 	}
 	firstMark(s, f, false)
 	for k := range s.Restore.loader.Rewritten {
-		s.folder.edits.markDirty(k)
+		s.markDirty(k)
 	}
-	s.Restore.forget()
+	s.forget()
 	rebuild(s) // finds what is silent or orphaned, too
-	s.held.recount()
+	s.recountHeld()
 	s.route()
 	return nil
 }
@@ -26,22 +26,22 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 // EndReplay ends the replay; the state is the one of the committed offset, which
 // is the first mark. Restore.EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
-	if !s.replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
+	if !s.replaying || !s.tasks.Empty() || !s.gate.idle() {
 		panic("state: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.replaying = false
 	s.Tally, s.Suspects.SuspectCounts = Tally{}, SuspectCounts{} // what was folded again was counted when it was live
 	s.Suspects.endReplay()
-	s.orphans.dropHeld()
-	s.readings.limitRows(s.Restore.end)
+	s.dropHeld()
+	s.limitRows(s.Restore.end)
 	s.next, s.newest = s.Restore.end, math.MinInt64
-	s.journal.EndReplay(s.Suspects.floor(s.next))
-	s.readings.rebuild(s.next)
+	s.journal.EndReplay(s.suspectsFloor(s.next))
+	s.rebuildReading(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
 	s.Keys.evictor.Reset()
 	s.silences.watch.Reset()
-	s.sweeps.plan()
+	s.planSweep()
 	s.route()
 }

@@ -41,15 +41,6 @@ type Restore struct {
 	shedAt   int64                  // offset of the last decision to drop keys
 	end      int64                  // of the replay
 	replayed int
-
-	cfg       *Config
-	at        *position
-	journal   *journal
-	keys      *Keys
-	suspects  *Suspects
-	decisions *Decisions
-	advances  *Advances
-	readings  *readings
 }
 
 // ErrReading reports that records which a replay needs cannot be read as they were when they were live.
@@ -60,19 +51,19 @@ var ErrReading = errors.New("the former way of reading them cannot be rebuilt")
 // have removed records, and may go on while the log is read, so only the last head of a key
 // has to be complete; BeginReplay reports one that is not. Load accepts any bytes, and returns
 // ErrCorrupt for those that no Snapshot has emitted.
-func (s *Restore) Load(key, value []byte) error {
+func (s *State) Load(key, value []byte) error {
 	if s.journal.Started() {
 		return errors.New("state: Load into a state that has begun")
 	}
 	s.startLoading()
-	return s.loader.Load(key, value)
+	return s.Restore.loader.Load(key, value)
 }
 
 // startLoading begins loading.
-func (s *Restore) startLoading() {
-	if s.loader == nil {
-		to := checkpoint.LoadTarget{Keys: &s.keys.KeyTable, Records: s.decisions.records, Decisions: s.decisions.log, Translate: s.readings.held}
-		s.loader = checkpoint.NewLoader(to, s.keys.sets, s.cfg.Silence > 0, s.drops)
+func (s *State) startLoading() {
+	if s.Restore.loader == nil {
+		to := checkpoint.LoadTarget{Keys: &s.Keys.KeyTable, Records: &s.records, Decisions: s.decisions, Translate: s.heldFormat}
+		s.Restore.loader = checkpoint.NewLoader(to, s.sets, s.cfg.Silence > 0, s.Restore.drops)
 	}
 }
 
@@ -97,8 +88,8 @@ func (s *Restore) bytes() int64 {
 	return s.loader.Bytes()
 }
 
-// finish ends loading, for a replay of the input from f to the committed offset.
-func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
+// finishRestore ends loading, for a replay of the input from f to the committed offset.
+func (s *State) finishRestore(f Floor, committed int64, ahead bool) error {
 	if s.journal.Started() {
 		return errors.New("state: replay into a state that has begun")
 	}
@@ -107,18 +98,18 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 			s.cfg.Record(committed), ErrAhead)
 	}
 	s.startLoading()
-	if err := s.loader.Finish(); err != nil {
+	if err := s.Restore.loader.Finish(); err != nil {
 		return err
 	}
 	var drop []*Key
 	var differ checkpoint.Mismatches
 	top := int64(math.MinInt64)
-	for k := range s.keys.All {
-		if d := s.decisions.log.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
+	for k := range s.Keys.All {
+		if d := s.decisions.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
 			if drop = append(drop, k); k.InLog {
 				// An eviction that was cut off before it had deleted the key.
 				d.Value = k
-				s.decisions.log.Resume(d)
+				s.decisions.Resume(d)
 			}
 			continue
 		}
@@ -126,12 +117,12 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 			return fmt.Errorf("state: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), s.cfg.Record(k.AsOf),
 				s.cfg.Record(committed), ErrAhead)
 		}
-		if err := s.loader.Incomplete(k); err != nil {
+		if err := s.Restore.loader.Incomplete(k); err != nil {
 			return fmt.Errorf("state: key %s: %w", Digest(k.Name()), err)
 		}
-		differ.Add(k.Name(), s.loader.Mismatches(k))
+		differ.Add(k.Name(), s.Restore.loader.Mismatches(k))
 	}
-	list, unreadable := s.readings.mismatches(f.Offset, committed)
+	list, unreadable := s.mismatches(f.Offset, committed)
 	if unreadable {
 		return fmt.Errorf("state: the records from offset %d to %d were read for a grid that is not configured any more: %w",
 			s.cfg.Record(f.Offset), s.cfg.Record(committed), ErrReading)
@@ -142,33 +133,33 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 	if err := differ.Err(); err != nil && !s.cfg.DropMismatched {
 		return err
 	}
-	s.Mismatched = differ.Sorted()
-	if d := s.decisions.log.EndLoading(f.Offset); d != nil {
+	s.Restore.Mismatched = differ.Sorted()
+	if d := s.decisions.EndLoading(f.Offset); d != nil {
 		if top = max(top, d.Offset); (d.Offset > committed || d.Offset == committed && !d.Kind.BetweenRecords()) && !ahead {
 			return fmt.Errorf("state: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, s.cfg.Record(d.Offset),
 				s.cfg.Record(committed), ErrAhead)
 		}
 	}
-	s.readings.loseHeld(s.loader.RewriteHeld)
+	s.loseHeld(s.Restore.loader.RewriteHeld)
 	for _, k := range drop {
-		if stale := s.loader.Unload(k); k.InLog {
-			s.decisions.records.AddStale(k, stale...)
+		if stale := s.Restore.loader.Unload(k); k.InLog {
+			s.records.AddStale(k, stale...)
 		}
 	}
 	s.journal.BeginReplay()
-	s.end, s.at.replaying, s.at.backfill, s.at.ahead = committed, true, f.Backfill, max(committed, top)
+	s.Restore.end, s.replaying, s.backfill, s.ahead = committed, true, f.Backfill, max(committed, top)
 	return nil
 }
 
 // forget releases what only loading needs, and lists the dropped keys.
-func (s *Restore) forget() {
-	s.loader, s.drops = nil, nil
-	for k := range s.keys.All {
+func (s *State) forget() {
+	s.Restore.loader, s.Restore.drops = nil, nil
+	for k := range s.Keys.All {
 		if k.Dropped {
-			s.dropped = append(s.dropped, k)
+			s.Restore.dropped = append(s.Restore.dropped, k)
 		}
 	}
-	slices.SortFunc(s.dropped, func(a, b *Key) int {
+	slices.SortFunc(s.Restore.dropped, func(a, b *Key) int {
 		return cmp.Or(cmp.Compare(a.LastOffset, b.LastOffset), cmp.Compare(string(a.Name()), string(b.Name())))
 	})
 }
@@ -185,17 +176,17 @@ func (s *Restore) Dropped() (n int) {
 
 // Shed evicts the keys that were dropped while loading, before the record at offset,
 // as Keys.Trim does. After a Rollback it has to be called again.
-func (s *Restore) Shed(offset int64) (n int) {
-	offset = s.at.first(offset)
-	s.at.mustDecide("Shed", offset)
-	for _, k := range s.dropped {
+func (s *State) Shed(offset int64) (n int) {
+	offset = s.first(offset)
+	s.mustDecide("Shed", offset)
+	for _, k := range s.Restore.dropped {
 		if k.Dead {
 			continue
 		}
-		s.keys.evict(k, offset, anomaly.Evicted)
+		s.evict(k, offset, anomaly.Evicted)
 		n++
 	}
-	s.shedAt = offset
+	s.Restore.shedAt = offset
 	return n
 }
 
@@ -210,23 +201,23 @@ func (s *Restore) committed(next int64) {
 // the floor rise as soon as the keys that were dirty first are snapshotted.
 var replayStride = 4096 // changed by tests
 
-// step sees each sample of a replay before it is folded.
-func (s *Restore) step(sm *Sample) {
-	if sm.Offset >= s.end {
-		panic(fmt.Sprintf("state: replay of offset %d, the committed offset is %d", sm.Offset, s.end))
+// stepReplay sees each sample of a replay before it is folded.
+func (s *State) stepReplay(sm *Sample) {
+	if sm.Offset >= s.Restore.end {
+		panic(fmt.Sprintf("state: replay of offset %d, the committed offset is %d", sm.Offset, s.Restore.end))
 	}
-	s.suspects.replay(sm.Offset)
-	if s.replayed++; s.replayed >= replayStride && s.cfg.Number(sm.Offset) == 0 { // a mark is between two records
-		s.replayed = 0
-		s.journal.Pass(s.suspects.floor(sm.Offset))
+	s.Suspects.replay(sm.Offset)
+	if s.Restore.replayed++; s.Restore.replayed >= replayStride && s.cfg.Number(sm.Offset) == 0 { // a mark is between two records
+		s.Restore.replayed = 0
+		s.journal.Pass(s.suspectsFloor(sm.Offset))
 	}
 }
 
 // EndInput ends the input of a replay: it applies the decisions behind the last sample, with those at its end that were
 // made between records. Fits has to be asked once more after it.
-func (s *Restore) EndInput(b *detectors.Batch) {
-	s.advances.replay(s.end-1, b)
-	for d := s.decisions.log.NextBetween(s.end); d != nil; d = s.decisions.log.NextBetween(s.end) {
-		s.advances.act(d, b)
+func (s *State) EndInput(b *detectors.Batch) {
+	s.replayAdvances(s.Restore.end-1, b)
+	for d := s.decisions.NextBetween(s.Restore.end); d != nil; d = s.decisions.NextBetween(s.Restore.end) {
+		s.actAdvance(d, b)
 	}
 }

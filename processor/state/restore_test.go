@@ -162,7 +162,7 @@ func TestAtLeastOnce(t *testing.T) {
 				s.Mark(committed)
 			} else {
 				for _, rec := range compact(changelog, changelog, r.IntN(2) == 0) {
-					if err := s.Restore.Load(rec.key, rec.value); err != nil {
+					if err := s.Load(rec.key, rec.value); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -172,7 +172,7 @@ func TestAtLeastOnce(t *testing.T) {
 				}
 				for j := w.from(f.From()); j < w.from(committed); j++ {
 					if w.log[j].Offset < f.Offset {
-						s.Suspects.Recall(&w.log[j])
+						s.Recall(&w.log[j])
 						continue
 					}
 					for !s.Fits(b) {
@@ -250,7 +250,7 @@ func saved(t testing.TB, cfg *Config, n int) (*State, []record) {
 func loaded(cfg *Config, log []record, end int64) (*State, error) {
 	s := New(cfg)
 	for _, r := range log {
-		if err := s.Restore.Load(r.key, r.value); err != nil {
+		if err := s.Load(r.key, r.value); err != nil {
 			return nil, err
 		}
 	}
@@ -435,22 +435,22 @@ func TestRestoreErrors(t *testing.T) {
 	}
 	s := New(cfg)
 	s.Mark(0)
-	if err := s.Restore.Load(full[0].key, full[0].value); err == nil {
+	if err := s.Load(full[0].key, full[0].value); err == nil {
 		t.Error("Load after the beginning")
 	}
 	if err := s.BeginReplay(Floor{}, 0, false); err == nil {
 		t.Error("BeginReplay after the beginning")
 	}
 	for _, key := range []string{"", "S", "Sname", "P", "P1234567"} {
-		if err := New(cfg).Restore.Load([]byte(key), []byte{1}); !errors.Is(err, ErrCorrupt) {
+		if err := New(cfg).Load([]byte(key), []byte{1}); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}
 	for _, key := range []string{"X", "Xa", "\x00", "h12345678"} { // types of a later version
-		if err := New(cfg).Restore.Load([]byte(key), []byte{1}); !errors.Is(err, ErrNewer) || errors.Is(err, ErrCorrupt) {
+		if err := New(cfg).Load([]byte(key), []byte{1}); !errors.Is(err, ErrNewer) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("key %q: %v", key, err)
 		}
-		if err := New(cfg).Restore.Load([]byte(key), nil); err != nil {
+		if err := New(cfg).Load([]byte(key), nil); err != nil {
 			t.Errorf("deletion of key %q: %v", key, err)
 		}
 	}
@@ -490,8 +490,8 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	if s.EvictedKeys < 2 || s.Decisions.Subjects(Eviction) != 0 {
-		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Decisions.Subjects(Eviction))
+	if s.EvictedKeys < 2 || s.Subjects(Eviction) != 0 {
+		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Subjects(Eviction))
 	}
 	for k := range log {
 		if k[0] == changelog.Eviction || strings.Contains(k, "once") {
@@ -546,7 +546,7 @@ func TestUndoneKey(t *testing.T) {
 		}
 		again := New(cfg)
 		for _, r := range compact(changelog, changelog, true) {
-			if err := again.Restore.Load(r.key, r.value); err != nil {
+			if err := again.Load(r.key, r.value); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,21 +8,9 @@ import (
 	"odradek/processor/state/series"
 )
 
-// reverter undoes the operations of the journal.
-type reverter struct {
-	at        *position
-	tally     *Tally
-	keys      *Keys
-	held      *held
-	suspects  *Suspects
-	alerts    alerts
-	records   *checkpoint.Writer
-	decisions *rules.DecisionLog
-}
-
-// journal returns a journal without a mark whose operations r undoes.
-func (r *reverter) journal() journal {
-	return newUndoLog(undoOwner[*Key, atMark]{Save: r.save, Restore: r.restore, Revert: r.revert, Release: r.release, Renew: r.renew})
+// newJournal returns a journal without a mark, whose operations the State undoes.
+func (s *State) newJournal() journal {
+	return newUndoLog(undoOwner[*Key, atMark]{Save: s.saveUndo, Restore: s.undoRestore, Revert: s.revert, Release: s.undoRelease, Renew: s.undoRenew})
 }
 
 // atMark is what is restored with a whole unit: values as of the mark where it begins.
@@ -34,19 +22,19 @@ type atMark struct {
 	suspected SuspectCounts
 }
 
-// save returns what restore needs.
-func (r *reverter) save() atMark {
-	return atMark{r.at.maxTime, r.held.N, *r.tally, r.suspects.votes.List(), r.suspects.SuspectCounts}
+// saveUndo returns what restore needs.
+func (s *State) saveUndo() atMark {
+	return atMark{s.maxTime, s.held.N, s.Tally, s.Suspects.votes.List(), s.Suspects.SuspectCounts}
 }
 
-// restore restores what save has returned.
-func (r *reverter) restore(u atMark) {
-	r.at.maxTime, r.held.N, *r.tally, r.suspects.SuspectCounts = u.maxTime, u.heldN, u.tally, u.suspected
-	r.suspects.votes.Restore(u.suspects)
+// undoRestore restores what save has returned.
+func (s *State) undoRestore(u atMark) {
+	s.maxTime, s.held.N, s.Tally, s.Suspects.SuspectCounts = u.maxTime, u.heldN, u.tally, u.suspected
+	s.Suspects.votes.Restore(u.suspects)
 }
 
 // revert undoes an operation.
-func (r *reverter) revert(o *undoOp[*Key], with *undoOperands) {
+func (s *State) revert(o *undoOp[*Key], with *undoOperands) {
 	k, w := o.Key, with.Words
 	switch o.Kind {
 	case opHead:
@@ -61,14 +49,14 @@ func (r *reverter) revert(o *undoOp[*Key], with *undoOperands) {
 		m := &k.Progress[o.What]
 		m.Carry = append(m.Carry[:0], detectors.WordsOf(with.Floats)...)
 	case opSummary:
-		r.keys.Bytes += k.Summary(int(o.What)).Restore(w)
+		s.Keys.Bytes += k.Summary(int(o.What)).Restore(w)
 	case opTrace:
 		copy(k.Alerts.Traces[o.What].State, w)
 	case opJudged:
 		a := &k.Alerts.Detectors[o.What]
 		a.Rule.Undo(a.History, with.Floats)
 	case opRule:
-		r.alerts.undoRule(k, &k.Alerts.Detectors[o.What], with.Values[0].(*formerRule))
+		s.undoRule(k, &k.Alerts.Detectors[o.What], with.Values[0].(*formerRule))
 	case opAlert:
 		k.Alerts.Detectors[o.What].Events = with.Values[0].(anomaly.State)
 	case opSilent:
@@ -76,25 +64,25 @@ func (r *reverter) revert(o *undoOp[*Key], with *undoOperands) {
 	case opOrphans:
 		k.Alerts.Orphans = with.Values[0].([]series.Orphan)
 	case opHeldIn:
-		r.held.undoHold(k, int64(w[0]), int64(w[1]))
+		s.undoHold(k, int64(w[0]), int64(w[1]))
 	case opHeldOut:
-		r.held.undoTake(k, w)
+		s.undoTake(k, w)
 	case opCreate:
-		r.keys.remove(k)
-		r.records.Uncreate(k)
+		s.removeKey(k)
+		s.records.Uncreate(k)
 		k.Release()
 	case opEvict:
-		r.keys.insert(k)
-		r.records.Inherit(k)
+		s.Keys.insert(k)
+		s.records.Inherit(k)
 	case opSnapshot:
-		r.records.Undo(k, w, with.Values[0].([]checkpoint.Record), with.Values[1].([]checkpoint.HeldBlock))
+		s.records.Undo(k, w, with.Values[0].([]checkpoint.Record), with.Values[1].([]checkpoint.HeldBlock))
 	case opDecision:
-		r.decisions.Undo(rules.DecisionStep(o.What), with.Values[0].(*rules.Decision))
+		s.decisions.Undo(rules.DecisionStep(o.What), with.Values[0].(*rules.Decision))
 	}
 }
 
-// release releases what only an undo of the operation would need.
-func (r *reverter) release(o *undoOp[*Key], values []any) {
+// undoRelease releases what only an undo of the operation would need.
+func (s *State) undoRelease(o *undoOp[*Key], values []any) {
 	switch o.Kind {
 	case opEvict:
 		o.Key.Release()
@@ -104,15 +92,15 @@ func (r *reverter) release(o *undoOp[*Key], values []any) {
 		}
 		d := values[0].(*rules.Decision)
 		if k, ok := d.Value.(*Key); ok { // an eviction
-			r.records.Forget(k)
+			s.records.Forget(k)
 			d.Value = nil
 		}
 	}
 }
 
-// renew makes the numbers of units that keys have those of no unit.
-func (r *reverter) renew() {
-	for k := range r.keys.All {
+// undoRenew makes the numbers of units that keys have those of no unit.
+func (s *State) undoRenew() {
+	for k := range s.Keys.All {
 		k.Unit = 0
 		for i := range k.Progress {
 			k.Progress[i].Unit = 0

@@ -63,7 +63,7 @@ func (p *phases) restore(cfg *Config) *State {
 		return s
 	}
 	for _, rec := range p.changelog {
-		if err := s.Restore.Load(rec.key, rec.value); err != nil {
+		if err := s.Load(rec.key, rec.value); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -78,13 +78,13 @@ func (p *phases) restore(cfg *Config) *State {
 	for i := p.w.from(f.From()); i < len(p.w.log) && p.w.log[i].Offset < p.committed; i++ {
 		if o := p.w.log[i].Offset; o < f.Offset {
 			if sm := p.sample(cfg, s, i, b); f.Suspect(o) {
-				s.Suspects.Recall(&sm)
+				s.Recall(&sm)
 			}
 		} else {
 			for !s.Fits(b) {
 				flush()
 			}
-			if sm := p.sample(cfg, s, i, b); s.Grids.Misplaced(sm.Key, sm.Values) == nil {
+			if sm := p.sample(cfg, s, i, b); s.Misplaced(sm.Key, sm.Values) == nil {
 				s.Fold(&sm, b)
 				p.replayed++
 			}
@@ -93,7 +93,7 @@ func (p *phases) restore(cfg *Config) *State {
 			s.Suspects.Attach(o, o)
 		}
 	}
-	s.Restore.EndInput(b)
+	s.EndInput(b)
 	for !s.Fits(b) {
 		flush()
 	}
@@ -127,7 +127,7 @@ func (p *phases) run(cfg *Config, end int, drains bool) []byte {
 			for !s.Fits(b) {
 				flush()
 			}
-			if s.Grids.Misplaced(sm.Key, sm.Values) != nil {
+			if s.Misplaced(sm.Key, sm.Values) != nil {
 				misplaced = append(misplaced, sm.Offset)
 				continue
 			}

@@ -62,8 +62,8 @@ type sharing struct {
 // check compares the X of all tasks that wait with what the model makes of their rows.
 func (h *sharing) check() {
 	ends := map[string]uint32{} // of the X of the last task of a detector and a key
-	for i := range h.s.folder.tasks.Pending() {
-		p := &h.s.folder.tasks.Pending()[i]
+	for i := range h.s.tasks.Pending() {
+		p := &h.s.tasks.Pending()[i]
 		if p.Index < 0 {
 			continue
 		}
@@ -71,7 +71,7 @@ func (h *sharing) check() {
 		rows := h.b.Rows(int(p.Index))
 		x, wide := rows.X, rows.X64
 		all := h.all[string(p.Key.Name())]
-		_, words := h.s.folder.tasks.Times(&p.scoringTask)
+		_, words := h.s.tasks.Times(&p.scoringTask)
 		last := words[len(words)-1] >> 1 // its offset
 		n, _ := slices.BinarySearchFunc(all, int64(last), func(r modelRow, o int64) int { return int(r.offset - o) })
 		all = all[:n+1]

@@ -9,21 +9,15 @@ import (
 // the watermark: after the samples that it releases are folded, and before the sample itself.
 // See package silence.
 type silences struct {
-	watch   silenceWatch[*Key]
-	limit   int64 // Config.Silence
-	n       int   // keys that are silent
-	at      *position
-	journal *journal
-	keys    *series.KeyTable
-	edits   edits
-	out     *Output
-	mutes   *muteRules
+	watch silenceWatch[*Key]
+	limit int64 // Config.Silence
+	n     int   // keys that are silent
 }
 
 // newSilences returns the silences of the keys in a table.
 func newSilences(limit int64, table *series.KeyTable) silences {
 	return silences{
-		limit: limit, keys: table,
+		limit: limit,
 		watch: newSilenceWatch(limit, watchable[*Key]{
 			All:     table.All,
 			Len:     table.Len,
@@ -35,79 +29,79 @@ func newSilences(limit int64, table *series.KeyTable) silences {
 	}
 }
 
-// open opens the silences that the watermark of the sample at offset brings about.
-func (s *silences) open(offset int64) {
-	wm := s.at.watermark()
-	for _, k := range s.watch.Due(wm) {
-		s.openOf(k, wm, offset)
+// openSilences opens the silences that the watermark of the sample at offset brings about.
+func (s *State) openSilences(offset int64) {
+	wm := s.watermark()
+	for _, k := range s.silences.watch.Due(wm) {
+		s.openSilence(k, wm, offset)
 	}
 }
 
-func (s *silences) openOf(k *Key, wm, offset int64) {
+func (s *State) openSilence(k *Key, wm, offset int64) {
 	if to, muted := s.mutes.Folded.Silences(series.SilenceName, k.Name(), wm); muted {
-		s.watch.Add(k, to-1-s.limit) // due again when the watermark is at to, if the key is still silent
+		s.silences.watch.Add(k, to-1-s.silences.limit) // due again when the watermark is at to, if the key is still silent
 		return
 	}
 	if k.Unit != uint32(s.journal.Number) {
-		s.edits.touch(k)
+		s.touch(k)
 	}
 	if k.Alerts == nil {
 		k.Alerts = series.NewAlerts(0)
-		s.keys.Bytes += k.Alerts.Size()
+		s.Keys.Bytes += k.Alerts.Size()
 	}
-	a := s.watch.Open(anomaly.ID(series.SilenceName, k.Name(), s.out.source, wm, offset), k.Newest(), wm)
+	a := s.silences.watch.Open(anomaly.ID(series.SilenceName, k.Name(), s.source, wm, offset), k.Newest(), wm)
 	s.journal.Open.PushValues(opSilent, k, 0, 0, (*anomaly.Anomaly)(nil))
 	k.Alerts.Silent = a
-	s.n++
-	s.out.inTurn(func() {
-		if s.out.groups != nil {
-			s.out.groups.silenced(k, a)
+	s.silences.n++
+	s.inTurn(func() {
+		if s.groups != nil {
+			s.groups.silenced(k, a)
 		}
-		s.out.addEvent(&EventRow{Key: k, Detector: SilenceDetector, Name: series.SilenceName,
+		s.addEvent(&EventRow{Key: k, Detector: SilenceDetector, Name: series.SilenceName,
 			Change: anomaly.Change{Kind: anomaly.Open, Time: wm, Offset: offset, Anomaly: *a}})
 	})
 }
 
-// heard ends the silence of a key with a sample.
-func (s *silences) heard(k *Key, sm *Sample) {
-	if !k.Silent() || !s.watch.Ends(sm.Time, s.at.watermark()) {
+// endSilence ends the silence of a key with a sample.
+func (s *State) endSilence(k *Key, sm *Sample) {
+	if !k.Silent() || !s.silences.watch.Ends(sm.Time, s.watermark()) {
 		return
 	}
-	s.close(k, anomaly.Recovered, sm.Time, sm.Offset)
-	s.add(k, sm.Time)
+	s.closeSilence(k, anomaly.Recovered, sm.Time, sm.Offset)
+	s.watchSilence(k, sm.Time)
 }
 
-// close closes the silence of a key.
-func (s *silences) close(k *Key, reason anomaly.Reason, time, offset int64) {
-	if s.limit == 0 {
+// closeSilence closes the silence of a key.
+func (s *State) closeSilence(k *Key, reason anomaly.Reason, time, offset int64) {
+	if s.silences.limit == 0 {
 		return // an orphan
 	}
 	open := k.Alerts.Silent
 	s.journal.Open.PushValues(opSilent, k, 0, 0, open)
 	k.Alerts.Silent = nil
-	s.n--
-	s.out.inTurn(func() {
-		if s.out.groups != nil {
-			s.out.groups.heard(k, open)
+	s.silences.n--
+	s.inTurn(func() {
+		if s.groups != nil {
+			s.groups.heard(k, open)
 		}
-		s.out.addEvent(&EventRow{Key: k, Detector: SilenceDetector, Name: series.SilenceName,
-			Change: anomaly.Change{Kind: anomaly.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.watch.Close(open, time)}})
+		s.addEvent(&EventRow{Key: k, Detector: SilenceDetector, Name: series.SilenceName,
+			Change: anomaly.Change{Kind: anomaly.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.silences.watch.Close(open, time)}})
 	})
 }
 
-// add adds a key that is not silent and whose newest sample is of that time.
-func (s *silences) add(k *Key, newest int64) {
-	s.watch.Add(k, newest)
-	s.at.sweepAt = min(s.at.sweepAt, s.watch.Next())
+// watchSilence adds a key that is not silent and whose newest sample is of that time.
+func (s *State) watchSilence(k *Key, newest int64) {
+	s.silences.watch.Add(k, newest)
+	s.sweepAt = min(s.sweepAt, s.silences.watch.Next())
 }
 
-// rebuild counts the keys that are silent.
-func (s *silences) rebuild() {
-	s.watch.Reset()
-	s.n = 0
-	for k := range s.keys.All {
+// rebuildSilences counts the keys that are silent.
+func (s *State) rebuildSilences() {
+	s.silences.watch.Reset()
+	s.silences.n = 0
+	for k := range s.Keys.All {
 		if k.Silent() {
-			s.n++
+			s.silences.n++
 		}
 	}
 }

@@ -5,25 +5,14 @@ import (
 	"math"
 
 	"odradek/processor/state/changelog"
-	"odradek/processor/state/series"
 )
-
-// snapshots writes changed keys and decisions to the changelog, and knows where a replay would begin.
-type snapshots struct {
-	at        *position
-	journal   *journal
-	dirty     *series.DirtyQueue
-	out       *Output
-	suspects  *Suspects
-	decisions *Decisions
-}
 
 // Floor returns the replay floor if the last mark is committed with everything that
 // Snapshot has emitted so far.
-func (s *snapshots) Floor() Floor { return s.floor().Records(s.at.bits) }
+func (s *State) Floor() Floor { return s.floorAt().Records(s.bits) }
 
-// floor is Floor by the offsets of samples.
-func (s *snapshots) floor() Floor {
+// floorAt is Floor by the offsets of samples.
+func (s *State) floorAt() Floor {
 	if !s.journal.Started() {
 		return Floor{MaxTime: NoTime}
 	}
@@ -31,7 +20,7 @@ func (s *snapshots) floor() Floor {
 	if k, since := s.dirty.First(); k != nil && since < f.Offset {
 		f = s.journal.At(since)
 	}
-	f.Jump, f.Backfill = s.suspects.votes.Repaired(), s.at.backfill
+	f.Jump, f.Backfill = s.Suspects.votes.Repaired(), s.backfill
 	return f
 }
 
@@ -49,52 +38,52 @@ func (s *snapshots) floor() Floor {
 // floor of an idle partition to the committed offset: that cycle commits the
 // same offset, and Committed and Rollback with it mean that cycle. After an
 // error the cycle cannot be committed: Rollback.
-func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
+func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
 	if !s.journal.Started() {
 		return nil
 	}
-	if s.at.replaying || s.at.next != s.journal.Open.Start() {
+	if s.replaying || s.next != s.journal.Open.Start() {
 		panic("state: Snapshot while a unit is open: Mark comes first")
 	}
 	if s.journal.Snapshotted() {
 		panic("state: a second Snapshot before the first is Committed")
 	}
-	if s.decisions.log.Crowded() {
+	if s.decisions.Crowded() {
 		want = math.MaxInt64
 	}
-	want = s.at.first(want)
+	want = s.first(want)
 	c := changelog.Emitter{Emit: emit}
-	s.decisions.emit(&c, maxBytes)
+	s.emitDecisions(&c, maxBytes)
 	// Not within maxBytes, and not counted: the floor has to rise nevertheless.
 	bytes := c.Bytes
-	for _, k := range s.out.changed.Keys {
+	for _, k := range s.changed.Keys {
 		if _, dirty := k.Dirty(); dirty && !k.Dead && c.Err == nil {
-			s.emit(&c, k)
+			s.emitSnapshot(&c, k)
 		}
 	}
-	s.out.changed.Reset()
+	s.changed.Reset()
 	c.Bytes = bytes
 	for maxBytes >= 0 && c.Err == nil {
 		k, since := s.dirty.First()
 		if k == nil || since >= want || maxBytes > 0 && c.Bytes >= maxBytes {
 			break
 		}
-		s.emit(&c, k)
+		s.emitSnapshot(&c, k)
 	}
-	s.journal.Snapshot(s.floor())
+	s.journal.Snapshot(s.floorAt())
 	if c.Err != nil {
 		return fmt.Errorf("state: snapshot: %w", c.Err)
 	}
 	return nil
 }
 
-// emit emits a key, and pushes what undoes that.
-func (s *snapshots) emit(c *changelog.Emitter, k *Key) {
+// emitSnapshot emits a key, and pushes what undoes that.
+func (s *State) emitSnapshot(c *changelog.Emitter, k *Key) {
 	u := s.journal.Newest()
 	from := len(u.Words)
-	words, stale, blocks := s.decisions.records.AppendUndo(u.Words, k)
+	words, stale, blocks := s.records.AppendUndo(u.Words, k)
 	u.Words = words
 	u.PushValues(opSnapshot, k, 0, len(words)-from, stale, blocks)
-	s.decisions.records.Emit(c, k, s.journal.Last().Offset)
+	s.records.Emit(c, k, s.journal.Last().Offset)
 	s.dirty.Clean(k)
 }

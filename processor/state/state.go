@@ -253,15 +253,12 @@ type Tally struct {
 
 // State is the fold of one partition's samples.
 type State struct {
-	Output
-
+	Output // rows, events and blocks for the caller
 	Tally
+	position
+
 	// Keys are those that have samples.
 	Keys Keys
-	// Decisions are what the partition's owner decides.
-	Decisions Decisions
-	// Advances move the watermark where no sample does.
-	Advances Advances
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
 	// Rules are the thresholds, guards and rules of anomalies in force.
@@ -274,26 +271,22 @@ type State struct {
 	cfg  *Config
 	dets []*series.Setup
 	sets *series.Sets
-
-	position
-	scoring
-	snapshots
 	slow bool // Fold has to take its slow path
 
-	readings readings
-	gate     gate
-	held     held
-	silences silences
-	sweeps   sweeps
-	orphans  orphans
-	folder   folder
-	judge    judge
-	mutes    muteRules
-	learned  learnedRules
-	journal  journal
-	reverter reverter
-	dirty    series.DirtyQueue
-	records  checkpoint.Writer
+	gate      gate     // the turns of samples on the slow path
+	held      held     // the samples that wait for the watermark
+	readings  readings // how records are read
+	silences  silences
+	orphans   orphans
+	tasks     taskQueue[*Key] // to the executor, and in order behind it
+	judge     judge
+	mutes     muteRules
+	learned   learnedRules
+	point     []float64 // of a summary
+	decisions *rules.DecisionLog
+	journal   journal           // undoes what is not committed
+	dirty     series.DirtyQueue // keys that have changed since their snapshot
+	records   checkpoint.Writer // of the changelog
 }
 
 // New returns an empty State. It panics on a configuration that Check refuses.
@@ -301,87 +294,37 @@ func New(cfg *Config) *State {
 	if err := cfg.Check(); err != nil {
 		panic(err)
 	}
+	sets := series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord())
 	s := &State{
-		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), slow: true,
+		cfg: cfg, sets: sets, dets: sets.Setups, slow: true,
 		position: position{
 			bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, released: NoTime,
 			sweepAt: math.MaxInt64, ahead: math.MinInt64,
 		},
+		Keys:     Keys{KeyTable: series.NewKeyTable()},
+		Suspects: newSuspects(cfg.SampleBits),
+		Restore:  Restore{shedAt: math.MaxInt64},
+		Grids:    newGrids(cfg.Windows),
+		held:     newHeld(cfg.Dim),
+		readings: readings{configured: cfg.decided().Reading},
+		orphans:  orphans{orphaned: map[*Key]struct{}{}},
+		judge:    judge{watch: cfg.Watch},
+		records:  checkpoint.NewWriter(checkpoint.HeldFormat{Layout: cfg.Reading.Layout(), Dim: cfg.Dim}, cfg.maxRecord()),
 	}
-	s.dets = s.sets.Setups
-	s.records = checkpoint.NewWriter(checkpoint.HeldFormat{Layout: cfg.Reading.Layout(), Dim: cfg.Dim}, cfg.maxRecord())
-	compose(s)
-	s.journal = s.reverter.journal()
-	s.readings.rebuild(s.next)
+	// The rest has functions or pointers of s.
+	s.Keys.evictor = s.Keys.newEvictor(cfg.TTL)
+	s.groups = newGrouping(cfg.Grouping, &s.Keys.KeyTable)
+	s.silences = newSilences(cfg.Silence, &s.Keys.KeyTable)
+	s.tasks = newTaskQueue[*Key](s.dets, &s.newest)
+	s.decisions = rules.NewDecisionLog(&kinds, s.saveDecision)
+	s.journal = s.newJournal()
+	s.Rules = newRulings(s.dets, s.decisions, &s.tasks, s.turn, s.route)
+	s.mutes, s.learned = newMuteRules(s.decisions, &s.tasks), newLearnedRules(s.decisions, &s.tasks)
+	s.rebuildReading(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
 	return s
-}
-
-// compose creates the parts of the State, each with the others that it uses.
-func compose(s *State) {
-	cfg, at, journal, table := s.cfg, &s.position, &s.journal, &s.Keys.KeyTable
-	edits := edits{journal, &s.dirty}
-	s.Decisions = Decisions{
-		log: rules.NewDecisionLog(&kinds, s.Decisions.save), at: at, journal: journal, records: &s.records,
-		begin: func(offset int64) {
-			firstMark(s, Floor{Offset: offset, MaxTime: NoTime}, true)
-			s.route()
-		},
-		act: func(d *rules.Decision) {
-			s.newest = d.Offset
-			actions[d.Kind](s, d)
-		},
-	}
-	s.Output.at = at
-	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
-	s.Suspects = newSuspects(cfg.SampleBits, at, &s.Tally)
-	s.held = newHeld(cfg.Dim, table, journal)
-	s.readings = newReadings(cfg, s)
-	s.Suspects.readings = &s.readings
-	s.judge.watch = cfg.Watch
-	s.judge.out, s.judge.alerts, s.judge.mutes = &s.Output, alerts{journal, table}, &s.mutes
-	s.judge.learned, s.judge.decisions = &s.learned, s.Decisions.log
-	s.Rules = newRulings(s.dets, s.Decisions.log, &s.folder.tasks, at.turn, s.route)
-	s.mutes, s.learned = newMuteRules(s.Decisions.log, &s.folder.tasks), newLearnedRules(s.Decisions.log, &s.folder.tasks)
-	s.Grids = newGrids(cfg.Windows, s.sets, table)
-	s.folder = folder{
-		at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids,
-		tasks: newTaskQueue[*Key](s.dets, &at.newest),
-	}
-	s.silences = newSilences(cfg.Silence, table)
-	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out, s.silences.mutes = at, journal, edits, &s.Output, &s.mutes
-	s.Keys = Keys{
-		KeyTable: series.NewKeyTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
-		silences: &s.silences, decisions: s.Decisions.log, records: &s.records, judge: &s.judge, orphans: &s.orphans,
-	}
-	s.Keys.evictor = s.Keys.newEvictor(cfg.TTL)
-	s.reverter = reverter{
-		at: at, tally: &s.Tally, keys: &s.Keys,
-		held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,
-		decisions: s.Decisions.log,
-	}
-	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, decisions: s.Decisions.log}
-	s.orphans = orphans{orphaned: map[*Key]struct{}{}, cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
-	s.Restore = Restore{
-		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, suspects: &s.Suspects,
-		decisions: &s.Decisions, advances: &s.Advances, readings: &s.readings,
-	}
-	s.scoring = scoring{
-		blocks: cfg.Blocks, tasks: &s.folder.tasks, folder: &s.folder, judge: &s.judge, out: &s.Output,
-	}
-	s.Advances = Advances{
-		cfg: cfg, at: at, journal: journal, held: &s.held, grids: &s.Grids, silences: &s.silences, decisions: &s.Decisions, gate: &s.gate,
-	}
-	s.snapshots = snapshots{
-		at: at, journal: journal, dirty: &s.dirty, out: &s.Output, suspects: &s.Suspects, decisions: &s.Decisions,
-	}
-	s.gate = gate{
-		at: at, readings: &s.readings, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects,
-		orphans:  &s.orphans,
-		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
-	}
 }
 
 // Held returns the number of samples that wait for the watermark or are suspects.
@@ -390,12 +333,12 @@ func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
 // Bytes estimates the memory of keys, windows, carries and held samples and, while
 // loading, of records that wait for their key's head.
 func (s *State) Bytes() int64 {
-	return s.Keys.size() + s.Restore.bytes()
+	return s.size() + s.Restore.bytes()
 }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = s.Grids.any || !s.journal.Started() || s.replaying || s.Decisions.log.Acting() ||
+	s.slow = s.Grids.any || !s.journal.Started() || s.replaying || s.decisions.Acting() ||
 		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.orphaned) > 0 ||
 		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.votes.Judging() && s.maxTime == NoTime
 }

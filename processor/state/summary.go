@@ -9,13 +9,13 @@ import "odradek/processor/state/series"
 
 // summarise prepares for the task that the newest row has made due: it folds the rows that have left
 // the detector's window since its last task into the summary, if there is one.
-func (f *folder) summarise(k *Key, w *series.Window, d *series.SetDetector) {
+func (s *State) summarise(k *Key, w *series.Window, d *series.SetDetector) {
 	if d.Summary != nil {
-		f.foldSummary(k, w, d)
+		s.foldSummary(k, w, d)
 	}
 }
 
-func (f *folder) foldSummary(k *Key, w *series.Window, d *series.SetDetector) {
+func (s *State) foldSummary(k *Key, w *series.Window, d *series.SetDetector) {
 	left := d.Gone(w)
 	if left <= 0 {
 		return
@@ -23,15 +23,15 @@ func (f *folder) foldSummary(k *Key, w *series.Window, d *series.SetDetector) {
 	m := k.Summary(d.Place)
 	if m == nil {
 		m = new(series.Summary)
-		f.keys.Bytes += k.SetSummary(d.Place, m)
+		s.Keys.Bytes += k.SetSummary(d.Place, m)
 	}
-	if m.Unit != f.journal.Number {
-		m.Unit = f.journal.Number
-		saveSummary(f.journal.Open, k, d.Place, m)
+	if m.Unit != s.journal.Number {
+		m.Unit = s.journal.Number
+		saveSummary(s.journal.Open, k, d.Place, m)
 	}
 	var added int64
-	f.point, added = m.Fold(w, d, left, f.point)
-	f.keys.Bytes += added
+	s.point, added = m.Fold(w, d, left, s.point)
+	s.Keys.Bytes += added
 }
 
 // saveSummary pushes a summary that is about to change.

@@ -116,7 +116,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 			s.Restore.DropLoaded(v)
 		}
 		for _, r := range log {
-			if err := s.Restore.Load(r.key, r.value); err != nil {
+			if err := s.Load(r.key, r.value); err != nil {
 				t.Fatal(err)
 			}
 			peak = max(peak, s.Bytes())
@@ -152,7 +152,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	input = append(input, next...)
 	var first []flatEvent
 	for i := range 2 {
-		if n := s.Restore.Shed(committed); n != drop {
+		if n := s.Shed(committed); n != drop {
 			t.Fatalf("round %d: %d are evicted", i, n)
 		}
 		fold(s, int(committed), int(committed)+1)

@@ -55,18 +55,15 @@ type Suspects struct {
 	// Lost is how many suspects of the floor the replay did not find.
 	Lost int
 
-	votes    leapVotes[attached]
-	bits     uint8 // Config.SampleBits
-	at       *position
-	tally    *Tally
-	readings *readings
+	votes leapVotes[attached]
+	bits  uint8 // Config.SampleBits
 }
 
 // newSuspects returns the suspects of a new State.
-func newSuspects(bits uint8, at *position, tally *Tally) Suspects {
+func newSuspects(bits uint8) Suspects {
 	return Suspects{
 		votes: newLeapVotes(0, bits, func(a attached) attached { return attached{a.clone(), a.record} }),
-		bits:  bits, at: at, tally: tally,
+		bits:  bits,
 	}
 }
 
@@ -93,12 +90,12 @@ func (s *Suspects) Attach(offset int64, record any) {
 
 // Recall takes a sample of the input below the floor of BeginReplay, before the first that goes to Fold, from
 // Floor.From on: suspects that were held at the floor are held again. The others are ignored.
-func (s *Suspects) Recall(sm *Sample) {
-	if !s.at.replaying || sm.Offset >= s.at.next {
+func (s *State) Recall(sm *Sample) {
+	if !s.replaying || sm.Offset >= s.next {
 		panic("state: Recall of a sample that is not below the floor of a replay")
 	}
-	sm = s.readings.without(sm, s.readings.lostSince(sm.Offset+1))
-	s.votes.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})
+	sm = s.readings.without(sm, s.lostSince(sm.Offset+1))
+	s.Suspects.votes.Recall(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm})
 }
 
 // initVotes sets the suspects that are undecided at the floor where the state begins.
@@ -106,19 +103,19 @@ func (s *Suspects) initVotes(f Floor) { s.votes.Init(f) }
 
 // vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
 // reports whether sm is a suspect from now on.
-func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
-	held = s.votes.Join(sm.Offset, attached{Sample: *sm}) || s.judge(sm, take)
+func (s *State) vote(sm *Sample, take func(*attached)) (held bool) {
+	held = s.Suspects.votes.Join(sm.Offset, attached{Sample: *sm}) || s.judgeSuspect(sm, take)
 	if held {
-		s.Held++
+		s.Suspects.Held++
 	}
 	return held
 }
 
-// judge is vote where the sample is of a record of its own.
-func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
-	return s.votes.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
+// judgeSuspect is vote where the sample is of a record of its own.
+func (s *State) judgeSuspect(sm *Sample, take func(*attached)) (held bool) {
+	return s.Suspects.votes.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.maxTime, func(u *suspect) {
 		if u.Offset != sm.Offset {
-			s.Accepted += int64(1 + len(u.More))
+			s.Suspects.Accepted += int64(1 + len(u.More))
 		}
 		take(&u.Sample)
 		for i := range u.More {
@@ -133,14 +130,14 @@ func (s *Suspects) judge(sm *Sample, take func(*attached)) (held bool) {
 }
 
 // refuse reports a suspect that is not folded to the caller (Refused).
-func (s *Suspects) refuse(a *attached, out Outcome) {
+func (s *State) refuse(a *attached, out Outcome) {
 	if out == Rejected { // others are counted where they are judged
-		s.tally.Counts[s.at.counted(Rejected, a.Offset)]++
+		s.Counts[s.counted(Rejected, a.Offset)]++
 	}
-	if s.at.withholds(a.Offset) {
+	if s.withholds(a.Offset) {
 		return
 	}
-	s.Refused = append(s.Refused, Refusal{a.Offset, a.Time, s.at.maxTime, out, a.Key, a.record})
+	s.Suspects.Refused = append(s.Suspects.Refused, Refusal{a.Offset, a.Time, s.maxTime, out, a.Key, a.record})
 }
 
 // replay prepares for the sample of a replay at offset.
@@ -149,7 +146,7 @@ func (s *Suspects) replay(offset int64) { s.Lost += s.votes.Replay(offset) }
 // endReplay ends a replay.
 func (s *Suspects) endReplay() { s.Lost += s.votes.EndReplay() }
 
-// floor returns the floor of a mark at offset, without Jump.
-func (s *Suspects) floor(offset int64) Floor {
-	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.votes.Held()}
+// suspectsFloor returns the floor of a mark at offset, without Jump.
+func (s *State) suspectsFloor(offset int64) Floor {
+	return Floor{Offset: offset, MaxTime: s.maxTime, Suspects: s.Suspects.votes.Held()}
 }

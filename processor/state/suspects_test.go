@@ -229,7 +229,7 @@ func (f *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor F
 	t.Helper()
 	g := &partitionLog{State: New(cfg), b: &detectors.Batch{}, next: f.next, log: f.log}
 	for _, r := range log {
-		if err := g.Restore.Load(r.key, r.value); err != nil {
+		if err := g.Load(r.key, r.value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -241,12 +241,12 @@ func (f *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor F
 			g.flush()
 		}
 		if sm := f.log[i]; sm.Offset < floor.Offset {
-			g.Suspects.Recall(&sm)
+			g.Recall(&sm)
 		} else {
 			g.Fold(&sm, g.b)
 		}
 	}
-	g.Restore.EndInput(g.b)
+	g.EndInput(g.b)
 	for !g.Fits(g.b) {
 		g.flush()
 	}

@@ -46,7 +46,7 @@ func (x *run) changeRules() {
 
 // noteRules notes what the worker has decided of thresholds at offset.
 func (x *run) noteRules(offset int64) {
-	for _, d := range x.s.Decisions.log.Unlogged() {
+	for _, d := range x.s.decisions.Unlogged() {
 		if d.Kind == Thresholds && d.Offset == offset {
 			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.Subject, d.Content, offset})
 		}
@@ -135,7 +135,7 @@ func (c *chain) worker(rule *threshold.Rule, ahead bool) *State {
 		return s
 	}
 	for _, r := range c.log {
-		if err := s.Restore.Load(r.key, r.value); err != nil {
+		if err := s.Load(r.key, r.value); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func (c *chain) worker(rule *threshold.Rule, ahead bool) *State {
 		c.t.Fatal(err)
 	}
 	c.feed(s, c.floor.Offset, c.committed)
-	s.Restore.EndInput(c.b)
+	s.EndInput(c.b)
 	c.flush(s)
 	s.EndReplay()
 	return s
@@ -300,8 +300,8 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c.other = true
 	c.s = c.worker(first, false)
 	c.cycle(2, 0, false) // of the other keys
-	if c.s.dets[0].Name == "high" || c.s.Decisions.Subjects(Thresholds) != 2 {
-		t.Fatalf("%d decisions", c.s.Decisions.Subjects(Thresholds))
+	if c.s.dets[0].Name == "high" || c.s.Subjects(Thresholds) != 2 {
+		t.Fatalf("%d decisions", c.s.Subjects(Thresholds))
 	}
 	c.other = false
 	for _, rule := range []*threshold.Rule{first, again} {
@@ -346,7 +346,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		// Check is stricter than Sound.
 		{(&rules.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil},
 	} {
-		err := New(watched()).Restore.Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
+		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
 			append([]byte{changelog.Version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%q: %v, want %v", c.content, err, c.want)

@@ -27,24 +27,24 @@ type Watched struct {
 }
 
 // watched passes a judged score to Config.Watch.
-func (j *judge) watched(d *series.SetDetector, a *series.Alert, r *Row, why *reasons, rank float32) {
+func (s *State) watched(d *series.SetDetector, a *series.Alert, r *Row, why *reasons, rank float32) {
 	w := Watched{Row: *r, Rank: rank, Open: a.Events.Open()}
 	if p := why.p; p == nil {
-		w.Terms, w.Shares = slices.Clone(j.terms[:d.Dim]), slices.Clone(why.shares)
+		w.Terms, w.Shares = slices.Clone(s.judge.terms[:d.Dim]), slices.Clone(why.shares)
 	} else {
 		w.Task, w.Fresh = why.b.Rows(int(p.Index)), why.i
 		if p.Valued {
 			in := anomaly.Input{}
-			j.explain(why, &a.Events, &in)
+			s.explain(why, &a.Events, &in)
 			w.Expected, w.Actual, w.Contribution, w.Part = in.Expected, in.Actual, in.Contribution, in.Part
 			if d.Scale {
 				for c := range d.Dim {
-					w.Scales = append(w.Scales, j.out.tasks.Scale(&p.scoringTask, c))
+					w.Scales = append(w.Scales, s.tasks.Scale(&p.scoringTask, c))
 				}
 			}
 		}
 	}
 	if !math.IsNaN(float64(r.Score)) {
-		j.watch(&w)
+		s.judge.watch(&w)
 	}
 }

@@ -41,9 +41,9 @@ func (p *position) BackfillTo(offset int64) {
 func (p *position) BackfillEnd() int64 { return p.backfill >> p.bits }
 
 // pass notes that offsets below next are folded. From the end of the backfill on, keys can become silent.
-func (s *sweeps) pass(next int64) {
-	filling := !s.at.publishes()
-	if s.at.next = next; filling && s.at.publishes() {
+func (s *State) pass(next int64) {
+	filling := !s.publishes()
+	if s.next = next; filling && s.publishes() {
 		s.planSilences()
 	}
 }

@@ -196,7 +196,7 @@ func (w *world) trim(s *State, offset int64) {
 		return
 	}
 	for n := offset / w.trims % 4; n > 0 && s.Keys.Len() > 1; n-- {
-		if s.Keys.Trim(s.Bytes()-1, offset) != 1 {
+		if s.Trim(s.Bytes()-1, offset) != 1 {
 			panic("one key less is not one byte less")
 		}
 	}
@@ -509,10 +509,10 @@ func (x *run) advance() {
 		return
 	}
 	to := x.s.MaxTime() + 1 + x.r.Int64N(2000)
-	if due := x.s.Advances.NextDue(); due != math.MaxInt64 && x.r.IntN(2) == 0 {
+	if due := x.s.NextAdvance(); due != math.MaxInt64 && x.r.IntN(2) == 0 {
 		to = max(due, x.s.MaxTime()+1) // exactly
 	}
-	if !x.s.Advances.Decide(to) {
+	if !x.s.DecideAdvance(to) {
 		return
 	}
 	for !x.s.Fits(x.b) {
@@ -619,7 +619,7 @@ func (x *run) restored(changelog []record) *State {
 		return s
 	}
 	for _, r := range changelog {
-		if err := s.Restore.Load(r.key, r.value); err != nil {
+		if err := s.Load(r.key, r.value); err != nil {
 			x.t.Fatal(err)
 		}
 	}
@@ -639,12 +639,12 @@ func (x *run) restored(changelog []record) *State {
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
 	for i := x.w.from(f.From()); i < len(x.w.log) && x.w.log[i].Offset < x.committed; i++ {
 		if x.w.log[i].Offset < f.Offset {
-			s.Suspects.Recall(&x.w.log[i])
+			s.Recall(&x.w.log[i])
 		} else {
 			for !s.Fits(b) {
 				flush()
 			}
-			if sm := &x.w.log[i]; s.Decisions.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
+			if sm := &x.w.log[i]; s.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
 				s.Fold(sm, b)
 			}
 		}
@@ -652,7 +652,7 @@ func (x *run) restored(changelog []record) *State {
 			s.Suspects.Attach(o, o)
 		}
 	}
-	s.Restore.EndInput(b)
+	s.EndInput(b)
 	for !s.Fits(b) {
 		flush()
 	}

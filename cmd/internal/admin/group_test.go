@@ -45,7 +45,7 @@ func TestRecordKeys(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	s.Decisions.Make(state.Verdict, []byte("a schema"), []byte("none"), 6000)
+	s.Decide(state.Verdict, []byte("a schema"), []byte("none"), 6000)
 	s.Mark(6001)
 	kinds := map[string]int{}
 	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {

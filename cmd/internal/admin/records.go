@@ -207,9 +207,9 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 		return nil, err
 	}
 	c := e.c.ForTopic(in.Name)
-	var grids *state.Grids
+	var empty *state.State
 	if ks, err := c.KeystateConfig(); err == nil {
-		grids = &state.New(ks).Grids
+		empty = state.New(ks)
 	}
 	var reading schemas.Reading
 	for _, tp := range tps {
@@ -242,10 +242,10 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 			}
 			for i := range reading.Len() {
 				key, _, values := reading.At(i)
-				if grids == nil {
+				if empty == nil {
 					break
 				}
-				if err := grids.Misplaced(key, values); err != nil {
+				if err := empty.Misplaced(key, values); err != nil {
 					unread(err.Class+" of field "+err.Field, err.Error())
 					return true, nil
 				}

@@ -115,7 +115,7 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 		if r.key == "" || processor.IsRecord(r.key) {
 			continue
 		}
-		if err := state.Restore.Load([]byte(r.key), r.value); err != nil {
+		if err := state.Load([]byte(r.key), r.value); err != nil {
 			return nil, fmt.Errorf("admin: changelog %s at offset %d: %w", log, r.offset, err)
 		}
 	}

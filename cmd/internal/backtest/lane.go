@@ -59,7 +59,7 @@ func (l *Lane) Bytes() int64 { return l.state.Bytes() }
 // Misplaced returns why a grid of its series cannot count a sample; nil if all can. For the worker such a sample is a dead
 // letter; the caller must not fold it.
 func (l *Lane) Misplaced(sm *state.Sample) error {
-	if e := l.state.Grids.Misplaced(sm.Key, sm.Values); e != nil {
+	if e := l.state.Misplaced(sm.Key, sm.Values); e != nil {
 		return e
 	}
 	return nil
