@@ -17,13 +17,13 @@ import (
 // stay until the next sample that raises the watermark: an eviction is a decision of its own.
 //
 // The decision and what it brings about follow the last mark and precede the next sample. So they are committed with a
-// Snapshot without a new mark, in a cycle that commits the same offset again (snapshots.Snapshot), and a restore of that
+// Snapshot without a new mark, in a cycle that commits the same offset again (Snapshot), and a restore of that
 // offset includes what the changelog has of them. Of several at one offset the changelog keeps the last, which leads to
 // the same state.
 
 // DecideAdvance decides that the largest event time of an idle partition is to, at least, and begins with what follows from it;
-// State.Fits does the rest, as for a sample. Everything folded has to be Committed, and a Snapshot has to follow. Nothing
-// is decided before the first sample, in a backfill, or for a time that is not later; then Decide returns false.
+// Fits does the rest, as for a sample. Everything folded has to be Committed, and a Snapshot has to follow. Nothing
+// is decided before the first sample, in a backfill, or for a time that is not later; then it returns false.
 func (s *State) DecideAdvance(to int64) bool {
 	if s.maxTime == NoTime || to <= s.maxTime || !s.publishes() {
 		return false

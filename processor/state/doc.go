@@ -13,17 +13,17 @@
 //	         key looked up, order and duplicates checked (fold.go, gate.go)
 //	         held until the watermark reaches it, if Lateness > 0 (package series)
 //	         row into the key's windows (package series), progress of its detectors counted,
-//	         tasks that became due packed into the batch (tasks.go)
+//	         tasks that became due packed into the batch (foldrow.go, queue.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
-//	         anomalies to Events (judge.go), carries to their keys (pack.go)
+//	         anomalies to Events (judge.go), carries to their keys (apply.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (undo.go)
 //	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
 //	Floor    where a replay has to begin if the cycle is committed
 //
 // and later either Committed, which forgets how to undo, or Rollback. A worker
-// that takes the partition over calls Restore.Load for every changelog record,
-// BeginReplay, Suspects.Recall for suspects below the floor, Fold for the input from the
-// floor to the committed offset, Restore.EndInput and EndReplay (replay.go). ReadingOf says before each record how it is
+// that takes the partition over calls Load for every changelog record,
+// BeginReplay, Recall for suspects below the floor, Fold for the input from the
+// floor to the committed offset, EndInput and EndReplay (replay.go). ReadingOf says before each record how it is
 // to be read: in a replay as when it was live. Rollback and
 // restore lead to the same bytes of Export.
 //
@@ -51,49 +51,38 @@
 // held samples than a batch has room for; it releases the rest, a batch at a
 // time. A State is for one goroutine at a time.
 //
-// # Components
+// # What a State has
 //
-// A State is composed of the following; each has fields that it alone changes, and pointers to those that it
-// uses. The caller goes through the parts that are exported.
+// A State is one struct, and what concerns several of its fields is a method of it. Fields that belong together are
+// structs with the methods that need nothing else:
 //
-//	Keys       Keys       from a key's first sample to its eviction (keys.go); finds a key by its name (packages keys, series)
-//	Decisions  Decisions  what the partition's owner decides (decisions.go, package decisions)
-//	Advances   Advances   decisions that move the watermark of an idle partition (advance.go)
-//	Suspects   Suspects   leaps of event time and the votes on them (suspects.go, package suspects)
-//	Rules      Rulings    the rulings in force: thresholds, guards, rules of anomalies (package rules)
-//	Grids      Grids      which windows of grids are open (grid.go)
-//	Restore    Restore    keys from the changelog, and the replay of the input after them (restore.go, package load)
-//	Output     Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
-//	Tally      Tally      counts of samples and keys (state.go)
-//	position   position   how far the log is folded, and the watermark (position.go)
-//	scoring    scoring    tasks to the executor and their results back (pack.go)
-//	snapshots  snapshots  changed keys to the changelog, and the replay floor (snapshot.go, package snapshot)
-//	gate       gate       the slow path of Fold: which sample's turn it is (gate.go)
-//	held       held       held samples of all keys, by time and by offset (hold.go, package reorder)
-//	silences   silences   which keys fall silent (silence.go, package silence)
-//	readings   readings   how records are read: the configured reading and the one in force (readings.go, package reading)
-//	sweeps     sweeps     when keys past their TTL and silent ones are looked for (sweeps.go, package expiry)
-//	orphans    orphans    anomalies that nothing continues (orphans.go)
-//	folder     folder     samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which
-//	                      wait in a tasks.Queue (tasks.go)
-//	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
-//	alerts     alerts     what the judge and the rules store for a key, saved before it changes (alerts.go)
-//	mutes      Mutes      the mute rules in force (package rules)
-//	learned    Learned    the rules in force that labels have taught (package rules)
-//	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
-//	reverter   reverter   undoes what the journal has (revert.go)
+//	Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
+//	Tally      counts of samples and keys
+//	position   how far the log is folded, and the watermark (position.go)
+//	Keys       the keys by name (package series), and the order in which they are evicted (keys.go, expiry.go)
+//	Suspects   leaps of event time and the votes on them (suspects.go, leapvotes.go)
+//	Rules      the thresholds and guards in force (rulings.go, package rules)
+//	mutes      the mute rules in force (mutes.go), and learned: the rules that labels have taught
+//	Grids      which windows of grids are open (grid.go)
+//	Restore    what is loaded from the changelog, and the end of the replay after it (restore.go)
+//	gate       whose turn it is where samples wait (gate.go)
+//	held       held samples of all keys, by time and by offset (hold.go)
+//	silences   which keys fall silent (silence.go, silencewatch.go)
+//	readings   how records are read: the configured reading and the one in force (readings.go)
+//	orphans    anomalies that nothing continues (orphans.go)
+//	tasks      tasks that became due, and what waits behind them (queue.go, copies.go)
+//	judge      the buffers in which scores are judged (judge.go)
+//	decisions  what the partition's owner decided (decisions.go, package rules)
+//	journal    undo units, marks and the committed floor (undo.go); revert.go undoes an operation
 //
-// The methods of State concern all of them: Fold and Fits (fold.go), marks, commits and
-// rollbacks (marks.go), begin and end of a replay (replay.go), Export. No package below this
-// one depends on State; besides those named here there are floor (where a replay begins),
-// changelog (how records are written), mismatch (what another configuration made), survey (which keys
-// fit into memory), heap and eventtime.
+// Packages below this one do not import it: series (a key), rules (decisions), checkpoint (heads and floors), changelog
+// (how records are written).
 //
 // # Decisions
 //
 // What the samples alone do not determine (a key evicted because memory is short, a schema that
 // the registry does not have) is decided once, live, and is then part of the log:
-// Decisions.Make makes a decision, Standing returns one that holds from an offset on. Package decisions
+// Decide makes a decision, Standing returns one that holds from an offset on. Package decisions
 // describes their offsets, life, changelog records and replay, and how to add a kind.
 //
 // # The changelog

@@ -92,7 +92,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 }
 
 // admit decides a sample's outcome: samples with Held or Scored are accepted, and Scored stands for the outcome that
-// folder.fold will return.
+// foldRow will return.
 func (s *State) admit(sm *Sample) Outcome {
 	k := s.Keys.Get(sm.Key)
 	if s.sets.For(sm.Key) == nil && (k == nil || !s.readBefore(sm.Key)) {
