@@ -72,14 +72,6 @@ func (b *bench) warming(from int64) (n int) {
 
 func (b *bench) changelog() string { return "g-" + b.input + "-changelog" }
 
-// tombstone deletes a key of the changelog's partition 0.
-func (b *bench) tombstone(key string) {
-	b.t.Helper()
-	if _, err := b.c.ProduceAcked(b.t.Context(), []kafkatest.Record{{Topic: b.changelog(), Key: []byte(key)}}); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 func TestChangelogLost(t *testing.T) {
 	lose := map[string]func(*bench) error{
 		"made again": func(b *bench) error {

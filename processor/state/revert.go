@@ -10,7 +10,9 @@ import (
 
 // newJournal returns a journal without a mark, whose operations the State undoes.
 func (s *State) newJournal() journal {
-	return newUndoLog(undoOwner[*Key, atMark]{Save: s.saveUndo, Restore: s.undoRestore, Revert: s.revert, Release: s.undoRelease, Renew: s.undoRenew})
+	return newUndoLog(undoOwner[*Key, atMark]{
+		Save: s.saveUndo, Restore: s.undoRestore, Revert: s.revert, Release: s.undoRelease, Renew: s.undoRenew,
+	})
 }
 
 // atMark is what is restored with a whole unit: values as of the mark where it begins.
