@@ -243,9 +243,10 @@ func TestSeasonLongerThanTheSeries(t *testing.T) {
 	}
 	all, s := anomaliesOf(t, c, map[string][]sample{"long": of(28)})
 	fault := degenerateBegin.Add(time.Duration(144*26+72) * 10 * time.Minute)
+	// An alarm at the rate of 0.01 just before the fault can begin the same anomaly.
 	hit := false
 	for _, a := range all["long"] {
-		hit = hit || a.start.Equal(fault)
+		hit = hit || !a.start.After(fault) && fault.Sub(a.start) <= time.Hour && a.severity >= 90
 	}
 	if !hit || s.Outcomes["scored"] == 0 {
 		t.Errorf("four weeks: no anomaly at %v: %v, %v", fault, all["long"], s.Outcomes)

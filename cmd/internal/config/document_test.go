@@ -96,7 +96,8 @@ detectors:
 ## Each detector
 
 A detector's settings stand below its name in the settings file. A variable for each is the flat form of the same table:
-` + "`" + Prefix + "DETECTOR_<NAME>_WINDOW` is `window` of the detector `<NAME>`, in upper case, with `-` as `_`" + `. No variable may belong to
+` + "`" + Prefix + "DETECTOR_<NAME>_WINDOW` is `window` of the detector `<NAME>`, in upper case, with `-` as `_`" +
+		`. No variable may belong to
 two detectors: ` + "`x` and `x-max` would share `" + Prefix + "DETECTOR_X_MAX_LENGTH`" + `, which is a fault. These are the settings of all
 detectors; [each op](#ops) has a page with its own.
 
@@ -169,7 +170,8 @@ Where a sample has several values, a detector has the settings of the last colum
 // what the op's picture shows.
 func opPage(spec *detectors.Spec, example, picture string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n<!-- made by go generate ./cmd/internal/config from the table of ops; do not edit -->\n\n%s\n", spec.Name, spec.Help)
+	fmt.Fprintf(&b, "# %s\n\n<!-- made by go generate ./cmd/internal/config from the table of ops; do not edit -->\n\n%s\n",
+		spec.Name, spec.Help)
 	fmt.Fprintf(&b, "\n![%s](%s.svg)\n\n%s\n\n```yaml\n%s```\n\n", spec.Name, spec.Name, picture, example)
 	own := slices.DeleteFunc(collect(reflect.ValueOf(new(detectorCommon)).Elem(), "", ""),
 		func(s setting) bool { return !slices.Contains(strings.Fields(s.tag.Get("ops")), spec.Name) })

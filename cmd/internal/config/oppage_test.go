@@ -56,7 +56,9 @@ func faster(rng *rand.Rand, i int, faulty bool) float64 {
 }
 
 // usualPicture is that of an op that is not in pictures.
-var usualPicture = picture{settings: "", fault: "three readings that are too high", samples: 900, shown: 300, from: 800, to: 803, value: added(3)}
+var usualPicture = picture{
+	settings: "", fault: "three readings that are too high", samples: 900, shown: 300, from: 800, to: 803, value: added(3),
+}
 
 // pictures has, by op, what its picture shows.
 var pictures = map[string]picture{

@@ -18,7 +18,9 @@ func TestNumber(t *testing.T) {
 }
 
 func TestOneIn(t *testing.T) {
-	for rank, want := range map[Number]string{0.25: "1 in 4", 0.0004: "1 in 2500", 2.434e-07: "1 in 4.11 million", 1e-12: "1 in 1e+03 billion"} {
+	for rank, want := range map[Number]string{
+		0.25: "1 in 4", 0.0004: "1 in 2500", 2.434e-07: "1 in 4.11 million", 1e-12: "1 in 1e+03 billion",
+	} {
 		if got := oneIn(rank); got != want {
 			t.Errorf("%v: %s, want %s", float64(rank), got, want)
 		}
