@@ -90,6 +90,7 @@ const (
 	hasLeader
 	hasEscalation
 	hasCarrier
+	hasSide
 	anomalyFlags = 1<<iota - 1
 )
 
@@ -100,6 +101,7 @@ func (a *Anomaly) flags() (flags uint64) {
 	}{
 		{inShadow, a.Shadow}, {hasRegion, a.Region != nil}, {hasGroup, a.Group != nil}, {hasLike, a.Like != nil}, {hasRange, a.Range != nil},
 		{hasLeader, a.Leader != nil}, {hasEscalation, a.Escalation != nil}, {hasCarrier, a.Spread != 0 || a.Carrier != ""},
+		{hasSide, a.Side != 0},
 	} {
 		if f.set {
 			flags |= f.flag
@@ -145,6 +147,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if flags&hasCarrier != 0 {
 		b = appendText(appendBits(b, a.Spread), a.Carrier)
 	}
+	if a.Side != 0 {
+		b = append(b, byte(a.Side))
+	}
 	return b
 }
 
@@ -177,6 +182,11 @@ func DecodeAnomaly(d *changelog.Decoder) (a Anomaly) {
 	}
 	if flags&hasCarrier != 0 {
 		a.Spread, a.Carrier = decodeNumber(d), d.String()
+	}
+	if flags&hasSide != 0 {
+		if a.Side = Side(d.Byte()); a.Side < Above || a.Side > Neither {
+			d.Fail()
+		}
 	}
 	if d.Bad {
 		return Anomaly{}

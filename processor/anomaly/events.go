@@ -96,6 +96,7 @@ type Anomaly struct {
 	Expected, Actual, Contribution []float64
 
 	Spread  float64 // how far readings of the field that contributes most usually are from what is expected; 0: not known
+	Side    Side    // as Part.Side, of the highest score when the anomaly opened, or so far
 	Carrier string  // of an ensemble that sums: the member that has these values; empty: they are the members' shares
 
 	Range  *Range  // of a value field; nil: not known. Replaced, never changed

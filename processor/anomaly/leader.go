@@ -182,9 +182,11 @@ func (l *life) listen(in *Input) {
 		if l.Range = l.Range.with(m.Range); m.Score > v.Score {
 			v.Score, v.Threshold, v.PeakTime = m.Score, m.Threshold, m.peak()
 			l.Expected, l.Actual, l.Contribution, l.Spread = m.Expected, m.Actual, m.Contribution, 0
+			side := Side(0)
 			if m.Part != nil {
-				l.Spread = m.Part.Spread
+				l.Spread, side = m.Part.Spread, m.Part.Side
 			}
+			l.opensOn(side)
 			l.widen()
 		}
 	}
@@ -229,7 +231,7 @@ func (s *State) appendMembers(b []byte) []byte {
 		if w.Part == nil {
 			b = append(b, 0)
 		} else {
-			b = appendBits(binary.AppendVarint(binary.AppendVarint(append(b, 1), w.Part.From), w.Part.At), w.Part.Spread)
+			b = appendBits(binary.AppendVarint(binary.AppendVarint(append(b, 1+byte(w.Part.Side)), w.Part.From), w.Part.At), w.Part.Spread)
 		}
 		for _, list := range [...][]float64{w.Expected, w.Actual, w.Contribution} {
 			b = appendList(b, list)
@@ -248,8 +250,10 @@ func (s *State) decodeMembers(d *changelog.Decoder) {
 	for range d.Len(20) {
 		w := MemberScore{Member: d.String(), Time: d.Int(), Offset: d.Int(), Until: d.Int(),
 			Ratio: d.Float(), Score: d.Float(), Threshold: d.Float()}
-		if d.Byte() != 0 {
-			w.Part = &Part{From: d.Int(), At: d.Int(), Spread: decodeNumber(d)}
+		if part := d.Byte(); part > 0 { // 1 more than its side
+			if w.Part = (&Part{From: d.Int(), At: d.Int(), Spread: decodeNumber(d), Side: Side(part - 1)}); w.Part.Side > Neither {
+				d.Fail()
+			}
 		}
 		w.Expected, w.Actual, w.Contribution = decodeList(d), decodeList(d), decodeList(d)
 		if d.Byte() != 0 {

@@ -209,7 +209,21 @@ type Part struct {
 
 	// Spread is how far readings usually are from what was expected, in the value with the largest contribution; 0: not known.
 	Spread float64
+
+	// Side is the side on which the newest reading of a score of several is of what the readings before it let expect, in the value with
+	// the largest contribution; 0: the score is of one reading, or it is not known.
+	Side Side
 }
+
+// Side is a side of what was expected.
+type Side uint8
+
+// The sides.
+const (
+	Above Side = iota + 1
+	Below
+	Neither // the reading is as expected
+)
 
 // Carry takes over from the member that carries the score of an ensemble. Its score may cover samples after the ensemble's.
 func (in *Input) Carry(said *MemberScore) {
@@ -227,7 +241,7 @@ func (in *Input) part() Part {
 	if p == nil {
 		return Part{From: in.About, At: in.Until}
 	}
-	return Part{From: max(in.About, min(in.Until, p.From)), At: max(in.About, min(in.Until, p.At)), Spread: p.Spread}
+	return Part{From: max(in.About, min(in.Until, p.From)), At: max(in.About, min(in.Until, p.At)), Spread: p.Spread, Side: p.Side}
 }
 
 // over takes a score over the threshold into the anomaly.
@@ -257,8 +271,16 @@ func (l *life) over(in *Input) {
 		if l.Leader == nil {
 			l.Expected, l.Actual, l.Contribution, l.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
 			l.Spread = part.Spread
+			l.opensOn(part.Side)
 			l.widen()
 		}
+	}
+}
+
+// opensOn takes the side of the highest score so far, until the anomaly opens.
+func (l *life) opensOn(side Side) {
+	if !l.open {
+		l.Side = side
 	}
 }
 

@@ -145,7 +145,7 @@ func AnomalyRecord(row *state.EventRow, cfg *state.Config) output.Anomaly {
 		Samples:  a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
 		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
-		Escalation: escalation, CarriedBy: a.Carrier,
+		Escalation: escalation, CarriedBy: a.Carrier, Side: uint8(a.Side),
 	}
 	if field := anomaly.Largest(a.Contribution); field >= 0 && field < len(a.Expected) {
 		out.Spread = a.Spread

@@ -120,9 +120,9 @@ func TestReader(t *testing.T) {
 func TestAlarmOf(t *testing.T) {
 	first := output.Anomaly{Revision: 1, Detector: "d", Key: []byte("a"), OpenedAt: 100, PeakTime: 90, PeakScore: 5, Samples: 3,
 		Range: 2, Held: 4, Expected: []float64{1, 1}, Actual: []float64{2, 4}, Contribution: []float64{0.1, 0.9}}
-	last := output.Anomaly{Revision: 2, OpenedAt: 100, PeakTime: 130, PeakScore: 9, Samples: 8, Kind: 1, Range: 7, Held: 6,
+	last := output.Anomaly{Revision: 2, OpenedAt: 100, PeakTime: 120, End: 130, PeakScore: 9, Samples: 8, Kind: 1, Range: 7, Held: 6,
 		Expected: []float64{1, 1}, Actual: []float64{2, 0}, Contribution: []float64{0.9, 0.1}}
-	want := output.Alarm{Detector: "d", Series: "a", Field: 1, Side: uint8(rules.Above), Opened: 5, Peak: 9, Rise: 30, First: 3, Apart: 3,
+	want := output.Alarm{Detector: "d", Series: "a", Field: 1, Side: uint8(rules.Above), Opened: 5, Peak: 9, Lasted: 30, First: 3, Apart: 3,
 		Initial: 2, Range: 7, Early: 4, Held: 6}
 	if a := AlarmOf(&first, &last); a == nil || *a != want {
 		t.Errorf("%+v, want %+v", a, want)
@@ -135,10 +135,17 @@ func TestAlarmOf(t *testing.T) {
 	ofAny, ofLast, wants := first, last, want // an ensemble's: the scores are those of its member
 	ofAny.PeakScore, ofAny.Member = 2, &output.Member{Name: "m", Score: 50, Samples: 1, PeakTime: 95}
 	ofLast.PeakScore, ofLast.Member = 3, &output.Member{Name: "m", Score: 70, Samples: 6, PeakTime: 120}
-	wants.Detector, wants.Opened, wants.Peak, wants.Samples, wants.Rise = "d/m", 50, 70, 6, 20
+	wants.Detector, wants.Opened, wants.Peak, wants.Samples, wants.Lasted = "d/m", 50, 70, 6, 30
 	if a := AlarmOf(&ofAny, &ofLast); a == nil || *a != wants {
 		t.Errorf("%+v, want %+v", a, wants)
 	}
+	first.Side = 2 // its newest reading was on another side than the one that deviates most
+	below := want
+	below.Side = uint8(rules.Below)
+	if a := AlarmOf(&first, &last); a == nil || *a != below {
+		t.Errorf("%+v, want %+v", a, below)
+	}
+	first.Side = 0
 	last.Expected = nil
 	want.Apart = 3
 	if a := AlarmOf(&first, &last); a == nil || *a != want {

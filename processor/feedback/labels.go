@@ -34,7 +34,7 @@ func LabelOf(f *output.Feedback) (l rules.Label, ok bool) {
 		Alarm: rules.Alarm{
 			Detector: a.Detector, Series: a.Series, Topic: a.Topic, Field: int(a.Field), Side: rules.Direction(a.Side),
 			Opened: a.Opened, Peak: a.Peak,
-			Samples: int(a.Samples), Rise: a.Rise, First: a.First, Apart: a.Apart,
+			Samples: int(a.Samples), Lasted: a.Lasted, First: a.First, Apart: a.Apart,
 			Initial: a.Initial, Range: a.Range, Early: int(a.Early), Held: int(a.Held),
 		},
 	}, true
@@ -46,7 +46,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 	if opened == nil || opened.Revision != 1 || !(ownOf(last).Score >= ownOf(opened).Score) {
 		return nil
 	}
-	field, side := rules.SideOf(opened.Expected, opened.Actual, opened.Contribution)
+	field, side := rules.SideOf(anomaly.Side(opened.Side), opened.Expected, opened.Actual, opened.Contribution)
 	own := ownOf(opened)
 	a := &output.Alarm{
 		Detector: anomaly.ScorerName(opened.Detector, own.Name),
@@ -66,7 +66,7 @@ func AlarmOf(opened, last *output.Anomaly) *output.Alarm {
 // Until returns what a label says of an anomaly from what its first record says, and from its last record.
 func Until(opening *output.Alarm, last *output.Anomaly) output.Alarm {
 	a, own := *opening, ownOf(last)
-	a.Peak, a.Rise = own.Score, max(0, own.PeakTime-last.OpenedAt)
+	a.Peak, a.Lasted = own.Score, max(0, last.End-last.OpenedAt)
 	a.Range, a.Held = max(a.Initial, last.Range), max(a.Early, int64(last.Held))
 	if a.First > 0 {
 		a.Apart = max(a.First, deviationOf(last, int(a.Field)))

@@ -366,11 +366,37 @@ func (s *State) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
 		contribution = nil
 	}
 	in.Expected, in.Actual, in.Contribution, in.Part = expected, actual, contribution, &anomaly.Part{From: from, At: at}
+	if d.Explain != nil && d.From > 0 && (!of.Open() || of.Anomaly().Like != nil) {
+		in.Part.Side = s.newestSide(p, rows, i)
+	}
 	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {
 		if spread := part.Spread * s.tasks.Scale(&p.scoringTask, field); spread-spread == 0 {
 			in.Part.Spread = spread
 		}
 	}
+}
+
+// newestSide returns the side on which the last row of a score is of what the rows before it let expect; 0: it is not known. Learned rules
+// compare anomalies by it: the reading that deviates most may be an old one, on either side of a shape.
+func (s *State) newestSide(p *pending, rows detectors.Rows, i int) anomaly.Side {
+	d, last := p.Detector, rows.Row(i)
+	v := make([]float64, 2*d.Dim)
+	expected, contribution := v[:d.Dim:d.Dim], v[d.Dim:]
+	part, ok := d.Explain.Explain(rows, i, last, expected, contribution)
+	field := anomaly.Largest(contribution)
+	if !ok || part.Row != last || field < 0 {
+		return 0
+	}
+	centers, row := s.tasks.Values(&p.scoringTask, i)
+	switch e, a := expected[field]*s.tasks.Scale(&p.scoringTask, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field]); {
+	case a > e:
+		return anomaly.Above
+	case a < e:
+		return anomaly.Below
+	case a == e:
+		return anomaly.Neither
+	}
+	return 0
 }
 
 // values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.

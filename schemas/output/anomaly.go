@@ -25,6 +25,7 @@ var (
 	AnomalyKinds  = []string{"open", "update", "close"}
 	CloseReasons  = []string{"recovered", "evicted", "expired", "detector_removed", "reset", "moved"}
 	SeverityBands = []string{"info", "minor", "major", "critical"}
+	Sides         = []string{"above", "below", "neither"}
 )
 
 // Anomaly is one record of the anomalies topic. Times are microseconds since
@@ -64,6 +65,7 @@ type Anomaly struct {
 	CarriedBy string  // empty: none (null)
 	Spread    float64 // 0: not known (null)
 	Unit      string  // empty: none (null)
+	Side      uint8   // 1 + index of Sides; 0: not known (null)
 
 	Sample *int32 // as in Score
 }
@@ -228,6 +230,11 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		dst = binary.LittleEndian.AppendUint64(append(dst, 2), math.Float64bits(a.Spread))
 	}
 	dst = appendOptionalText(dst, a.Unit)
+	if a.Side == 0 {
+		dst = append(dst, 0)
+	} else {
+		dst = append(dst, 2, (a.Side-1)<<1)
+	}
 	switch {
 	case !e.numbered:
 		return dst
@@ -440,6 +447,9 @@ func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 	}
 	if last && r.More() && r.Index(2) == 1 { // likewise
 		a.Unit = string(r.Text())
+	}
+	if last && r.More() && r.Index(2) == 1 { // likewise
+		a.Side = 1 + uint8(r.Index(len(Sides)))
 	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {

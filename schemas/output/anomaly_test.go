@@ -74,6 +74,7 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 	if r.IntN(3) > 0 {
 		a.CarriedBy, a.Spread, a.Unit = []string{"", "near"}[r.IntN(2)], float64(r.IntN(2))*r.ExpFloat64(), []string{"", "°C"}[r.IntN(2)]
 	}
+	a.Side = uint8(r.IntN(4))
 	if r.IntN(3) == 0 {
 		a.Like = &Like{Count: r.Int64N(1000), Most: r.NormFloat64()}
 		for range r.IntN(4) {
@@ -158,7 +159,7 @@ func TestAnomalyEncoder(t *testing.T) {
 				"actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
 				"like": nil, "range": nil, "held": nil, "member": nil,
-				"escalation": nil, "summary": a.Summary, "carried_by": nil, "spread": nil, "unit": nil,
+				"escalation": nil, "summary": a.Summary, "carried_by": nil, "spread": nil, "unit": nil, "side": nil,
 			}
 			for name, text := range map[string]string{"carried_by": a.CarriedBy, "unit": a.Unit} {
 				if text != "" {
@@ -167,6 +168,9 @@ func TestAnomalyEncoder(t *testing.T) {
 			}
 			if a.Spread > 0 {
 				want["spread"] = goavro.Union("double", a.Spread)
+			}
+			if a.Side > 0 {
+				want["side"] = goavro.Union("io.odradek.Side", Sides[a.Side-1])
 			}
 			if v := a.Escalation; v != nil {
 				want["escalation"] = goavro.Union("io.odradek.Escalation", map[string]any{"start": v.Start, "peak_time": v.PeakTime, "since": v.Since})
@@ -236,7 +240,7 @@ func TestAnomalyEncoder(t *testing.T) {
 			early := a
 			var before []int
 			for n, without := range []func(){
-				func() { early.Unit = "" }, func() { early.Spread = 0 }, func() { early.CarriedBy = "" }, func() { early.Summary = "" },
+				func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 }, func() { early.CarriedBy = "" }, func() { early.Summary = "" },
 				func() { early.Escalation = nil }, func() { early.Member = nil }, func() { early.Held = 0 }, func() { early.Range = 0 },
 				func() { early.Like = nil },
 			} {

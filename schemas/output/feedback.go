@@ -62,7 +62,7 @@ type Alarm struct {
 	Field            int32
 	Side             uint8 // index of FeedbackDirections
 	Opened, Peak     float64
-	Samples, Rise    int64 // 0 where they are not known, as what follows
+	Samples, Lasted    int64 // 0 where they are not known, as what follows
 	First, Apart     float64
 	Initial, Range   float64
 	Early, Held      int64
@@ -108,7 +108,7 @@ func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
 		for _, v := range [...]float64{a.Opened, a.Peak} {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
-		dst = avro.AppendLong(avro.AppendLong(dst, a.Samples), a.Rise)
+		dst = avro.AppendLong(avro.AppendLong(dst, a.Samples), a.Lasted)
 		for _, v := range [...]float64{a.First, a.Apart, a.Initial, a.Range} {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
@@ -166,7 +166,7 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 		f.Alarm = &Alarm{Detector: string(r.Text()), Series: string(r.Text()), Field: r.Int(), Side: uint8(r.Index(len(FeedbackDirections))),
 			Opened: r.Double(), Peak: r.Double()}
 		if r.More() { // none in those of the first version with alarms
-			f.Alarm.Samples, f.Alarm.Rise, f.Alarm.First, f.Alarm.Apart = r.Long(), r.Long(), r.Double(), r.Double()
+			f.Alarm.Samples, f.Alarm.Lasted, f.Alarm.First, f.Alarm.Apart = r.Long(), r.Long(), r.Double(), r.Double()
 		}
 		if r.More() { // nor in those of the second
 			f.Alarm.Initial, f.Alarm.Range = r.Double(), r.Double()

@@ -26,7 +26,7 @@ func TestFeedback(t *testing.T) {
 		{ID: "c", Kind: FeedbackConfirm, Anomaly: "0123"},
 		{ID: "f", Kind: FeedbackFalseAlarm, Anomaly: "0123",
 			Alarm: &Alarm{Detector: "d", Series: "pump", Field: -1, Side: 2, Opened: -0.5, Peak: 1e9,
-				Samples: 40, Rise: 1 << 40, First: 0.25, Apart: 1e-3, Initial: 7, Range: 9.5, Early: 3, Held: 1 << 20, Topic: "in"}},
+				Samples: 40, Lasted: 1 << 40, First: 0.25, Apart: 1e-3, Initial: 7, Range: 9.5, Early: 3, Held: 1 << 20, Topic: "in"}},
 		{ID: "r", Kind: FeedbackResume, Resume: &Resume{Topic: "in", Partition: 3, Offset: 1 << 40, Until: 1<<40 + 7}},
 	} {
 		for _, id := range []int32{-1, 7} {
@@ -58,7 +58,7 @@ func TestFeedback(t *testing.T) {
 				topic := len(b) - 2 - len(appendOptional(nil, f.Alarm.Topic))
 				ranges := topic - len(avro.AppendLong(avro.AppendLong(nil, f.Alarm.Early), f.Alarm.Held))
 				courses := ranges - 16
-				scores := courses - 16 - len(avro.AppendLong(avro.AppendLong(nil, f.Alarm.Samples), f.Alarm.Rise))
+				scores := courses - 16 - len(avro.AppendLong(avro.AppendLong(nil, f.Alarm.Samples), f.Alarm.Lasted))
 				formats = append(formats, scores, courses, ranges, topic, len(b)-2)
 			}
 			for n := range b {

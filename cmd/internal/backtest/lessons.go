@@ -89,7 +89,7 @@ func (l *Log) Record(series int, e *state.EventRow) {
 	}
 	own := a.Own()
 	alarm.Detector, alarm.Series = anomaly.ScorerName(e.Name, own.Member), l.set[series].Name
-	alarm.Field, alarm.Side = rules.SideOf(a.Expected, a.Actual, a.Contribution)
+	alarm.Field, alarm.Side = rules.SideOf(a.Side, a.Expected, a.Actual, a.Contribution)
 	alarm.Opened, alarm.Peak = float64(own.Score), float64(own.Score)
 	alarm.since, alarm.over, alarm.far = own.Samples, a.Samples, a.Deviation(alarm.Field)
 	if !math.IsInf(alarm.far, 0) {
@@ -111,7 +111,7 @@ func (a *Alarm) follow(c *anomaly.Change) {
 	}
 	far := now.Deviation(a.Field)
 	a.far = max(a.far, far)
-	a.Peak, a.Rise = float64(own.Score), max(0, own.PeakTime-now.OpenedAt)
+	a.Peak, a.Lasted = float64(own.Score), max(0, now.End-now.OpenedAt)
 	a.Range, a.Held = max(a.Initial, now.Range.Width()), max(a.Early, heldOf(now))
 	if a.First > 0 && !math.IsInf(far, 0) {
 		a.Apart = max(a.First, far)

@@ -100,7 +100,7 @@ func TestTake(t *testing.T) {
 	l := NewLog([]quality.Series{{Name: "a", Dim: 1, Times: make([]int64, 50), Labels: make([]bool, 50)}}, make([][]quality.Span, 1), nil)
 	change := func(kind anomaly.Kind, at int64, score float32, samples uint32, deviation, width float64) {
 		l.Record(0, &state.EventRow{Name: "d", Change: anomaly.Change{Kind: kind, Time: 100 * at, Offset: at, Anomaly: anomaly.Anomaly{
-			ID: [16]byte{1}, OpenedAt: 1000, PeakTime: 1300, PeakScore: score, Samples: samples,
+			ID: [16]byte{1}, OpenedAt: 1000, PeakTime: 1100, End: 1300, PeakScore: score, Samples: samples,
 			Expected: []float64{1}, Actual: []float64{1 + deviation}, Contribution: []float64{1},
 			Range: &anomaly.Range{Low: 1, High: 1 + width, Held: uint32(2 * width)},
 		}}})
@@ -110,7 +110,7 @@ func TestTake(t *testing.T) {
 	change(anomaly.Update, 12, 7, 3, 4, 5) // not
 	change(anomaly.Update, 13, 9, 4, 2, 8)
 	change(anomaly.Close, 14, 9, 4, 2, 8)
-	want := rules.Alarm{Detector: "d", Series: "a", Side: rules.Above, Opened: 5, Peak: 9, Samples: 4, Rise: 300, First: 3, Apart: 3,
+	want := rules.Alarm{Detector: "d", Series: "a", Side: rules.Above, Opened: 5, Peak: 9, Samples: 4, Lasted: 300, First: 3, Apart: 3,
 		Initial: 4, Range: 8, Early: 8, Held: 16}
 	course := []step{{11, anomaly.Course{Peak: 7, Samples: 3, Since: 2, Elapsed: 100, Deviation: 3, Range: 5, Held: 10}},
 		{13, anomaly.Course{Peak: 9, Samples: 4, Since: 2, Elapsed: 300, Deviation: 4, Range: 8, Held: 16}}}

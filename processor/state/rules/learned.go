@@ -16,7 +16,8 @@ import (
 // Labels are of one kind if their anomalies have the same detector, and the same value field with the largest
 // contribution, on the same side of its expected value. A rule bounds the course of an anomaly by those of its labels, each
 // with a margin (events.Bounds): the highest score, the range of the field's values, and the ratio of the two, which tell at once;
-// the scores over the threshold; and, half-way to where the labels' scores were at their highest, the least highest score and range.
+// the scores over the threshold; the most values that are held (anomaly.Range); and, once it has lasted as long as the longest of the
+// labels, the least highest score, range and values held.
 // Where a range is not known, the deviation from the expected value takes its place: it is that at the highest scores, which a score
 // that does not know the height of a shape takes anywhere in it. A rule recognises an anomaly when that opens. As soon as one is
 // beyond a bound, it is none of the kind after all.
@@ -68,8 +69,8 @@ var (
 	byDeviation = margins{above: 0.2, below: 0.25, nearer: 0.4, farther: 0.6, samples: 4}
 )
 
-// The margins of rules for all series where it is known how many values are held: factors that one more than these is within, and of the
-// score or its ratio to the range.
+// The margins where it is known how many values are held: factors that one more than these is within; and, of rules for all series, of
+// those when the anomaly opens, and of the score or its ratio to the range.
 var shapes = struct{ earlier, shorter, longer, higher float64 }{earlier: 2, shorter: 1.5, longer: 1.5, higher: 2}
 
 // Strict divides the shares where labels are about all series, whose scores need not compare, and have no ranges.
@@ -96,7 +97,7 @@ type Alarm struct {
 
 	// Of a label.
 	Samples int     // scores over the threshold, of an anomaly that has ended
-	Rise    int64   // microseconds from its opening to the highest score
+	Lasted  int64   // microseconds from its opening to its end
 	Apart   float64 // the deviation when it opened, or that at the highest score if it is larger
 	Range   float64 // of the field's values, to its end
 	Held    int     // of that range
@@ -190,7 +191,7 @@ func (r *LearnedRule) keeps(a *Alarm) bool {
 func (l *Label) sound() bool {
 	return l.Detector != "" && len(l.Detector) <= MaxLearnedText && len(l.Series) <= MaxLearnedText &&
 		!math.IsInf(l.Opened, 0) && !math.IsInf(l.Peak, 0) &&
-		l.Opened <= l.Peak && l.Side <= Below && l.Field >= -1 && l.Samples >= 0 && l.Samples < 1<<31 && l.Rise >= 0 &&
+		l.Opened <= l.Peak && l.Side <= Below && l.Field >= -1 && l.Samples >= 0 && l.Samples < 1<<31 && l.Lasted >= 0 &&
 		l.First >= 0 && l.First <= l.Apart && !math.IsInf(l.Apart, 1) && l.Initial >= 0 && l.Initial <= l.Range && !math.IsInf(l.Range, 1) &&
 		l.Early >= 0 && l.Early <= l.Held &&
 		l.Held < 1<<31
@@ -301,7 +302,7 @@ func span(k kind, group []*Label, least int, faults []*Label) (r LearnedRule, ok
 		low.First, low.Apart = min(low.First, l.First), min(low.Apart, l.Apart)
 		low.Initial, low.Range, high.Range = min(low.Initial, l.Initial), min(low.Range, l.Range), max(high.Range, l.Range)
 		low.Early, low.Held, high.Held = min(low.Early, l.Early), min(low.Held, l.Held), max(high.Held, l.Held)
-		high.Samples, high.Rise, high.Apart = max(high.Samples, l.Samples), max(high.Rise, l.Rise), max(high.Apart, l.Apart)
+		high.Samples, high.Lasted, high.Apart = max(high.Samples, l.Samples), max(high.Lasted, l.Lasted), max(high.Apart, l.Apart)
 		ratio := l.Peak / l.Range
 		if l.Initial > 0 {
 			ratio = max(ratio, l.Opened/l.Initial)
@@ -320,7 +321,7 @@ func span(k kind, group []*Label, least int, faults []*Label) (r LearnedRule, ok
 	}
 	r = LearnedRule{Detector: k.detector, Series: k.series, All: k.all, Field: k.field, Side: k.side, Count: len(group),
 		From: math.Inf(-1), To: math.Inf(1), Bounds: anomaly.NoBounds(math.Inf(1))}
-	r.After = high.Rise / 2
+	r.After = high.Lasted
 	scores, ranges := !k.all || alike(low.Peak, high.Peak), ranged && (!k.all || alike(low.Range, high.Range))
 	if !scores && !ranges {
 		return r, false
@@ -339,6 +340,9 @@ func span(k kind, group []*Label, least int, faults []*Label) (r LearnedRule, ok
 	case ranged:
 		if ranges {
 			r.Initial, r.Narrow, r.Wide = (1-by.narrower)*low.Initial, (1-by.narrower)*low.Range, (1+by.wider)*high.Range
+		}
+		if low.Early > 0 {
+			r.holds(&low, &high)
 		}
 		if steep[1] > 0 && (!k.all || alike(steep[0], steep[1])) {
 			r.Steep = (1 + by.steeper) * steep[1]
@@ -379,6 +383,10 @@ func span(k kind, group []*Label, least int, faults []*Label) (r LearnedRule, ok
 			r.Samples = uint32(f.Samples - 1)
 		case f.Range > 0 && f.Range < low.Range:
 			r.Narrow = math.Nextafter(f.Range, math.Inf(1))
+		case r.Long > 0 && f.Held > high.Held:
+			r.Long = uint32(f.Held - 1)
+		case r.Long > 0 && f.Held < low.Held:
+			r.Short = uint32(f.Held + 1)
 		case !ranged && f.First > 0 && f.Apart < low.Apart:
 			r.Apart = math.Nextafter(f.Apart, math.Inf(1))
 		case !ranged && f.First > 0 && low.First > 0 && f.Apart > high.Apart:
@@ -390,12 +398,17 @@ func span(k kind, group []*Label, least int, faults []*Label) (r LearnedRule, ok
 	return r, true
 }
 
+// holds bounds how many values are held.
+func (r *LearnedRule) holds(low, high *Label) {
+	r.Short = uint32(math.Floor(float64(low.Held+1) / shapes.shorter))
+	r.Long = uint32(math.Ceil(float64(high.Held+1)*shapes.longer) - 2)
+}
+
 // shape bounds what compares between series whose values and scores have other scales: how many values are held, and the highest score,
 // or its ratio to the range, whichever differs less among the labels.
 func (r *LearnedRule) shape(low, high *Label, steep [2]float64) {
 	r.Early = uint32(math.Floor(float64(low.Early+1) / shapes.earlier))
-	r.Short = uint32(math.Floor(float64(low.Held+1) / shapes.shorter))
-	r.Long = uint32(math.Ceil(float64(high.Held+1)*shapes.longer) - 2)
+	r.holds(low, high)
 	if steep[0] > 0 && !(low.Peak > 0 && high.Peak/low.Peak <= steep[1]/steep[0]) {
 		r.Steep = shapes.higher * steep[1]
 	} else {
@@ -525,10 +538,18 @@ func (l LearnedList) bounded() LearnedList {
 	return kept
 }
 
-// SideOf returns the field with the largest contribution to a score and the side of the expected value on which it was
-// measured; -1 and Both where the detector does not say.
-func SideOf(expected, actual, contribution []float64) (field int, side Direction) {
+// SideOf returns the field with the largest contribution to a score and the side of the expected value on which its newest reading was
+// measured, which expected and actual say where newest is 0; -1 and Both where the detector does not say.
+func SideOf(newest anomaly.Side, expected, actual, contribution []float64) (field int, side Direction) {
 	field = anomaly.Largest(contribution)
+	switch newest {
+	case anomaly.Above:
+		return field, Above
+	case anomaly.Below:
+		return field, Below
+	case anomaly.Neither:
+		return field, BothDirections
+	}
 	if field < 0 || field >= len(expected) || field >= len(actual) {
 		return field, BothDirections
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"odradek/detectors/seedtest"
+	"odradek/processor/anomaly"
 )
 
 func label(id int, series string, opened, peak float64) Label {
@@ -24,8 +25,8 @@ func fault(id int, series string, opened, peak float64) Label {
 }
 
 // gone returns a label of an anomaly that has ended, with the numbers of its course.
-func gone(l Label, samples int, rise int64, first, apart float64) Label {
-	l.Samples, l.Rise, l.First, l.Apart = samples, rise, first, apart
+func gone(l Label, samples int, lasted int64, first, apart float64) Label {
+	l.Samples, l.Lasted, l.First, l.Apart = samples, lasted, first, apart
 	return l
 }
 
@@ -48,7 +49,7 @@ func TestDerive(t *testing.T) {
 	whole := []Label{gone(label(1, "a", 10, 20), 32, 70, 5, 6), gone(label(2, "a", 11, 20), 30, 90, 4, 8),
 		gone(label(3, "a", 12, 20), 28, 10, 10, 10)}
 	ranges := []Label{ranging(whole[0], 4, 8), ranging(whole[1], 2, 4), ranging(whole[2], 5, 5)}
-	const ofRanges = "a 12 26, samples 40, after 45, ranges 1.7, 3.4 to 10, steep 6.875"
+	const ofRanges = "a 12 26, samples 40, after 90, ranges 1.7, 3.4 to 10, steep 6.875"
 	of := func(l Label, series string) Label { l.Series = series; return l }
 	but := func(labels []Label, more ...Label) []Label { return append(slices.Clone(labels), more...) }
 	shapes := func(peak, width float64) []Label { // scores within a factor of 1.5, ranges or not
@@ -65,20 +66,20 @@ func TestDerive(t *testing.T) {
 		{"none", nil, ""},
 		{"two", a(10, 20)[:2], ""},
 		{"three", a(10, 20), "a 15 25.2"},
-		{"their courses", whole, "a 15 24, samples 36, after 45, first 2.4 apart 3.5999999999999996 to 16"},
-		{"the course of one is not known", but(whole[:2], label(3, "a", 12, 20)), "a 15 24, samples 36, after 45"},
+		{"their courses", whole, "a 15 24, samples 36, after 90, first 2.4 apart 3.5999999999999996 to 16"},
+		{"the course of one is not known", but(whole[:2], label(3, "a", 12, 20)), "a 15 24, samples 36, after 90"},
 		{"negative scores", a(-10, -5), "a -6.25 -3.2"},
 		{"ranges", ranges, ofRanges},
 		{"ranges and negative scores", []Label{ranging(label(1, "a", -9, -5), 1, 2), ranging(label(2, "a", -9, -5), 1, 2),
 			ranging(label(3, "a", -9, -4), 1, 2)}, "a -7 -2.8, ranges 0.85, 1.7 to 2.5"},
-		{"the range of one is not known", but(ranges[:2], whole[2]), "a 15 24, samples 36, after 45, first 2.4 apart 3.5999999999999996 to 16"},
+		{"the range of one is not known", but(ranges[:2], whole[2]), "a 15 24, samples 36, after 90, first 2.4 apart 3.5999999999999996 to 16"},
 		{"confirmed, its ranges are theirs", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 3, 5)), ""},
 		{"confirmed, opens narrower", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 1.8, 5)),
-			"a 12 26, samples 40, after 45, ranges 1.8000000000000003, 3.4 to 10, steep 6.875"},
+			"a 12 26, samples 40, after 90, ranges 1.8000000000000003, 3.4 to 10, steep 6.875"},
 		{"confirmed, is wider", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 3, 9)),
-			"a 12 26, samples 40, after 45, ranges 1.7, 3.4 to 8.999999999999998, steep 6.875"},
+			"a 12 26, samples 40, after 90, ranges 1.7, 3.4 to 8.999999999999998, steep 6.875"},
 		{"confirmed, is narrower", but(ranges, ranging(gone(fault(4, "a", 11, 20), 30, 70, 5, 6), 3, 3.5)),
-			"a 12 26, samples 40, after 45, ranges 1.7, 3.5000000000000004 to 10, steep 6.875"},
+			"a 12 26, samples 40, after 90, ranges 1.7, 3.5000000000000004 to 10, steep 6.875"},
 		{"confirmed, its range is not known", but(ranges, gone(fault(4, "a", 11, 20), 30, 70, 5, 6)), ofRanges},
 		{"three series, scores and ranges alike", []Label{ranging(label(1, "a", 1, 20), 1, 2), ranging(label(2, "b", 1, 20), 1, 2),
 			ranging(label(3, "c", 1, 20), 1, 2)}, "* 12 26, ranges 0.85, 1.7 to 2.5, steep 12.5"},
@@ -90,28 +91,33 @@ func TestDerive(t *testing.T) {
 			ranging(label(3, "c", 1, 20), 1, 2)}, ""},
 		{"some alike in scores, others in ranges", []Label{ranging(label(1, "a", 1, 10), 1, 2), ranging(label(2, "b", 1, 20), 1, 2),
 			ranging(label(3, "c", 1, 20), 1, 2), ranging(label(4, "d", 1, 20), 1, 20)}, "* -Inf +Inf, ranges 0.85, 1.7 to 2.5; * 12 26"},
-		{"shapes, scores alike", shapes(25, 8), "* -Inf 50, after 35, held 2, 5 to 15"},
-		{"shapes, scores alike, ratios more so", shapes(25, 2.4), "* -Inf +Inf, after 35, steep 20.833333333333336, held 2, 5 to 15"},
-		{"shapes, ranges alike", shapes(50, 3), "* -Inf +Inf, after 35, steep 33.333333333333336, held 2, 5 to 15"},
+		{"shapes, scores alike", shapes(25, 8), "* -Inf 50, after 70, held 2, 5 to 15"},
+		{"shapes, scores alike, ratios more so", shapes(25, 2.4), "* -Inf +Inf, after 70, steep 20.833333333333336, held 2, 5 to 15"},
+		{"shapes, ranges alike", shapes(50, 3), "* -Inf +Inf, after 70, steep 33.333333333333336, held 2, 5 to 15"},
 		{"shapes, nothing alike", shapes(50, 4), ""},
-		{"the shape of one is not known", but(shapes(25, 8)[:2], ranging(label(3, "c", 10, 20), 1, 2)), "* 12 32.5, samples 40, after 35"},
+		{"the shape of one is not known", but(shapes(25, 8)[:2], ranging(label(3, "c", 10, 20), 1, 2)), "* 12 32.5, samples 40, after 70"},
 		{"shapes of negative scores", []Label{holding(ranging(label(1, "a", -9, -5), 1, 2), 5, 8),
 			holding(ranging(label(2, "b", -9, -5), 1, 2), 5, 8),
 			holding(ranging(label(3, "c", -9, -4), 1, 2), 5, 8)}, "* -Inf 0, held 3, 6 to 12"},
 		{"confirmed, opens with less held", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 2, 9)),
-			"* -Inf 50, after 35, held 3, 5 to 15"},
+			"* -Inf 50, after 70, held 3, 5 to 15"},
 		{"confirmed, holds longer", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 4, 12)),
-			"* -Inf 50, after 35, held 2, 5 to 11"},
+			"* -Inf 50, after 70, held 2, 5 to 11"},
 		{"confirmed, holds less long", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 4, 6)),
-			"* -Inf 50, after 35, held 2, 7 to 15"},
+			"* -Inf 50, after 70, held 2, 7 to 15"},
 		{"confirmed, opens higher", but(shapes(25, 8), holding(ranging(fault(4, "z", 17, 20), 1, 2), 4, 9)),
-			"* -Inf 50, to 16.999999999999996, after 35, held 2, 5 to 15"},
+			"* -Inf 50, to 16.999999999999996, after 70, held 2, 5 to 15"},
 		{"confirmed, is of their shape", but(shapes(25, 8), holding(ranging(fault(4, "z", 10, 20), 1, 2), 4, 9)), ""},
 		{"shapes of one series", func() []Label {
 			l := shapes(25, 8)
 			l[1].Series, l[2].Series = "a", "a"
 			return l
-		}(), "a 12 32.5, samples 40, after 35, ranges 0.85, 1.7 to 10, steep 12.5"},
+		}(), "a 12 32.5, samples 40, after 70, ranges 0.85, 1.7 to 10, steep 12.5, held 0, 5 to 15"},
+		{"shapes of one series, confirmed, holds less long", func() []Label {
+			l := but(shapes(25, 8), holding(ranging(fault(4, "a", 10, 20), 1, 3), 4, 6))
+			l[1].Series, l[2].Series = "a", "a"
+			return l
+		}(), "a 12 32.5, samples 40, after 70, ranges 0.85, 1.7 to 10, steep 12.5, held 0, 7 to 15"},
 		{"three series of two", []Label{ranging(label(1, "a", 9, 10), 1, 2), of(ranging(label(2, "b", 9, 20), 1, 2), "a"),
 			ranging(label(3, "c", 9, 20), 1, 2)}, ""},
 		{"three of two series", []Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "b", 12, 20)}, ""},
@@ -125,11 +131,11 @@ func TestDerive(t *testing.T) {
 		{"confirmed, opens higher", but(a(10, 20), fault(4, "a", 13, 20)), "a 15 25.2, to 12.999999999999998"},
 		{"confirmed, has a higher peak", but(a(10, 20), fault(4, "a", 11, 22)), "a 15 21.999999999999996"},
 		{"confirmed, has a lower peak", but(a(10, 20), fault(4, "a", 11, 16)), "a 16.000000000000004 25.2"},
-		{"confirmed, lasts longer", but(whole, gone(fault(4, "a", 11, 20), 34, 70, 5, 6)), "a 15 24, samples 33, after 45, first 2.4 apart 3.5999999999999996 to 16"},
-		{"confirmed, is nearer", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 5)), "a 15 24, samples 36, after 45, first 2.4 apart 5.000000000000001 to 16"},
-		{"confirmed, is farther", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 12)), "a 15 24, samples 36, after 45, first 2.4 apart 3.5999999999999996 to 11.999999999999998"},
+		{"confirmed, lasts longer", but(whole, gone(fault(4, "a", 11, 20), 34, 70, 5, 6)), "a 15 24, samples 33, after 90, first 2.4 apart 3.5999999999999996 to 16"},
+		{"confirmed, is nearer", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 5)), "a 15 24, samples 36, after 90, first 2.4 apart 5.000000000000001 to 16"},
+		{"confirmed, is farther", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 12)), "a 15 24, samples 36, after 90, first 2.4 apart 3.5999999999999996 to 11.999999999999998"},
 		{"three series, with courses", func() []Label { l := slices.Clone(whole); l[1].Series, l[2].Series = "b", "c"; return l }(),
-			"* 17.5 22, samples 36, after 45, first 3.2 apart 4.800000000000001 to 13"},
+			"* 17.5 22, samples 36, after 90, first 3.2 apart 4.800000000000001 to 13"},
 		{"confirmed, nothing is known of its course", but(whole, fault(4, "a", 11, 20)), ""},
 		{"confirmed, its course is theirs", but(whole, gone(fault(4, "a", 11, 20), 30, 70, 5, 6)), ""},
 		{"confirmed, far", but(a(10, 20), fault(4, "a", 11, 100), fault(5, "a", 11, 14)), "a 15 25.2"},
@@ -414,17 +420,21 @@ func TestFlood(t *testing.T) {
 func TestSideOf(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
+		newest                         anomaly.Side
 		expected, actual, contribution []float64
 		field                          int
 		side                           Direction
 	}{
-		{nil, nil, nil, -1, BothDirections},
-		{[]float64{1, 2}, []float64{2, 1}, []float64{0.6, 0.4}, 0, Above},
-		{[]float64{1, 2}, []float64{2, 1}, []float64{nan, 0.4}, 1, Below},
-		{[]float64{1}, []float64{nan}, []float64{1}, 0, BothDirections},
-		{nil, nil, []float64{0.2, 0.8}, 1, BothDirections},
+		{anomaly.Below, []float64{1, 2}, []float64{2, 1}, []float64{0.6, 0.4}, 0, Below},
+		{anomaly.Above, []float64{1, 2}, []float64{2, 1}, []float64{0.4, 0.6}, 1, Above},
+		{anomaly.Neither, []float64{1, 2}, []float64{2, 1}, []float64{0.4, 0.6}, 1, BothDirections},
+		{0, nil, nil, nil, -1, BothDirections},
+		{0, []float64{1, 2}, []float64{2, 1}, []float64{0.6, 0.4}, 0, Above},
+		{0, []float64{1, 2}, []float64{2, 1}, []float64{nan, 0.4}, 1, Below},
+		{0, []float64{1}, []float64{nan}, []float64{1}, 0, BothDirections},
+		{0, nil, nil, []float64{0.2, 0.8}, 1, BothDirections},
 	} {
-		if field, side := SideOf(c.expected, c.actual, c.contribution); field != c.field || side != c.side {
+		if field, side := SideOf(c.newest, c.expected, c.actual, c.contribution); field != c.field || side != c.side {
 			t.Errorf("%v: field %d, side %d", c, field, side)
 		}
 	}

@@ -14,7 +14,7 @@ func AlarmOf(detector string, key []byte, a *anomaly.Anomaly) Alarm {
 	alarm := Alarm{
 		Detector: anomaly.ScorerName(detector, own.Member), Series: SeriesOf(key), Opened: float64(own.Score), Peak: float64(own.Score),
 	}
-	alarm.Field, alarm.Side = SideOf(a.Expected, a.Actual, a.Contribution)
+	alarm.Field, alarm.Side = SideOf(a.Side, a.Expected, a.Actual, a.Contribution)
 	if d := a.Deviation(alarm.Field); !math.IsInf(d, 1) {
 		alarm.First = d
 	}
