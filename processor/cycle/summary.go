@@ -17,7 +17,7 @@ import (
 // summary says what a record of an anomaly says, as a sentence for people: what was measured, what was expected, what the detector
 // finds, and how long it has lasted.
 func summary(row *state.EventRow, a *output.Anomaly, cfg *state.Config) string {
-	lasted := duration(a.End - a.Start)
+	lasted := lasting(a)
 	if row.Name == series.SilenceName {
 		if row.Change.Kind == anomaly.Close && row.Change.Reason == anomaly.Recovered {
 			return fmt.Sprintf("%s sends again after %s", keyText(a.Key), lasted)
@@ -58,11 +58,11 @@ func summary(row *state.EventRow, a *output.Anomaly, cfg *state.Config) string {
 	}
 	switch {
 	case row.Change.Kind == anomaly.Close && row.Change.Reason == anomaly.Recovered:
-		fmt.Fprintf(&text, ". Over after %s", lasted)
+		text.WriteString(". Over after " + lasted)
 	case row.Change.Kind == anomaly.Close:
 		text.WriteString(ended(&row.Change))
 	case row.Change.Kind == anomaly.Update:
-		fmt.Fprintf(&text, ", for %s so far", lasted)
+		text.WriteString(", for " + lasted + " so far")
 	}
 	if a.Like != nil {
 		fmt.Fprintf(&text, ". Like %d false alarms", a.Like.Count)
@@ -182,10 +182,24 @@ func number(v float64, digits int) string {
 	return sign + whole + fraction
 }
 
-// duration writes microseconds in the two largest units of d, h, min, s, or in ms.
+// lasting says how long an anomaly has lasted; one that begins and ends at one event time has lasted for samples alone.
+func lasting(a *output.Anomaly) string {
+	switch {
+	case a.End > a.Start:
+		return duration(a.End - a.Start)
+	case a.Samples > 1:
+		return number(float64(a.Samples), 0) + " samples"
+	}
+	return "one sample"
+}
+
+// duration writes microseconds in the two largest units of d, h, min, s, or in ms or us.
 func duration(us int64) string {
 	d := time.Duration(us) * time.Microsecond
-	if d < time.Second {
+	switch {
+	case d < time.Millisecond:
+		return strconv.FormatInt(us, 10) + " us"
+	case d < time.Second:
 		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
 	}
 	var parts []string
