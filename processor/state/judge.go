@@ -388,7 +388,8 @@ func (s *State) newestSide(p *pending, rows detectors.Rows, i int) anomaly.Side 
 		return 0
 	}
 	centers, row := s.tasks.Values(&p.scoringTask, i)
-	switch e, a := expected[field]*s.tasks.Scale(&p.scoringTask, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field]); {
+	e, a := expected[field]*s.tasks.Scale(&p.scoringTask, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field])
+	switch {
 	case a > e:
 		return anomaly.Above
 	case a < e:

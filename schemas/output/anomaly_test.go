@@ -240,7 +240,8 @@ func TestAnomalyEncoder(t *testing.T) {
 			early := a
 			var before []int
 			for n, without := range []func(){
-				func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 }, func() { early.CarriedBy = "" }, func() { early.Summary = "" },
+				func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 },
+				func() { early.CarriedBy = "" }, func() { early.Summary = "" },
 				func() { early.Escalation = nil }, func() { early.Member = nil }, func() { early.Held = 0 }, func() { early.Range = 0 },
 				func() { early.Like = nil },
 			} {

@@ -62,7 +62,7 @@ type Alarm struct {
 	Field            int32
 	Side             uint8 // index of FeedbackDirections
 	Opened, Peak     float64
-	Samples, Lasted    int64 // 0 where they are not known, as what follows
+	Samples, Lasted  int64 // 0 where they are not known, as what follows
 	First, Apart     float64
 	Initial, Range   float64
 	Early, Held      int64
