@@ -45,8 +45,13 @@ func (s *State) touch(k *Key) {
 // markDirty makes a key dirty since the last mark.
 func (s *State) markDirty(k *Key) { s.dirty.Add(k, s.journal.Last().Offset) }
 
+// The functions that save gather nothing for a unit that drops its operations: a replay calls them for each sample.
+
 // saveHead pushes everything of a key but rows, carries and held samples.
 func saveHead(u *unit, k *Key) {
+	if u.void {
+		return
+	}
 	from := len(u.Words)
 	u.Words = k.AppendPlaces(u.Words)
 	u.Push(opHead, k, 0, len(u.Words)-from)
@@ -71,6 +76,9 @@ func saveValue(u *unit, k *Key, w *series.Window) {
 }
 
 func saveCarry(u *unit, k *Key, place int, carry detectors.Words) {
+	if u.void {
+		return
+	}
 	u.Floats = append(u.Floats, carry.F32()...)
 	u.Push(opCarry, k, place, len(carry))
 }
