@@ -126,6 +126,18 @@ func head(r *kafkatest.Record, name string) string {
 	return string(v)
 }
 
+// waitCommittedBut waits until a group has committed all of the input but one partition.
+func (b *bench) waitCommittedBut(group string, partition int32) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	ends, err := b.c.Admin().Ends(ctx, b.input, kafka.Latest)
+	if err != nil {
+		return err
+	}
+	delete(ends, partition)
+	return b.c.Admin().WaitCommittedTo(ctx, group, b.input, ends)
+}
+
 // quarantined returns the partitions in quarantine.
 func quarantined(p *Processor) (out []metrics.PartitionStatus) {
 	for _, s := range p.Status() {
@@ -294,14 +306,7 @@ func TestQuarantineReasons(t *testing.T) {
 			})
 			b.produceTo(0, 30)
 			b.produceTo(2, 30)
-			ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			delete(ends, 1)
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			if err := b.c.Admin().WaitCommittedTo(ctx, "g", b.input, ends); err != nil {
+			if err := b.waitCommittedBut("g", 1); err != nil {
 				t.Error(err)
 			}
 			if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != tc.reason {
