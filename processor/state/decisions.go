@@ -9,10 +9,10 @@ import (
 	"odradek/processor/state/rules"
 )
 
-// Kind says what a decision is about; see package decisions.
+// Kind says what a decision is about; see package rules.
 type Kind = rules.Kind
 
-// The kinds of decisions; see package decisions.
+// The kinds of decisions; see package rules.
 const (
 	Eviction   = rules.KindEviction      // see keys.go
 	Verdict    = rules.KindSchemaVerdict // of the caller
@@ -82,7 +82,7 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 	offset = s.first(offset)
 	s.mustDecide("decision of kind "+strconv.Itoa(int(k)), offset)
 	if !s.journal.Started() {
-		firstMark(s, Floor{Offset: offset, MaxTime: NoTime}, true)
+		s.firstMark(Floor{Offset: offset, MaxTime: NoTime}, true)
 		s.route()
 	}
 	d := &rules.Decision{Kind: k, Subject: slices.Clone(subject), Content: slices.Clone(content), Offset: offset}

@@ -63,7 +63,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 // foldSlow is Fold where something is held, replayed or ahead, or may be, and at the end of a backfill.
 func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if !s.journal.Started() {
-		firstMark(s, Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
+		s.firstMark(Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
 	}
 	s.release(b, false) // nothing is left to do where Fits was asked
 	if s.replaying {

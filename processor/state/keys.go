@@ -6,11 +6,11 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Key is the state of one series key; see keys.Key.
+// Key is the state of one series key; see series.Key.
 type Key = series.Key
 
 // Keys are the keys of a State. A key is created with its first sample and removed when it is
-// evicted; an eviction is a decision (package decisions).
+// evicted; an eviction is a decision (package rules).
 type Keys struct {
 	series.KeyTable
 	evictor  evictor[*Key]
@@ -98,7 +98,7 @@ func (s *State) removeKey(k *Key) {
 	s.held.Drop(k.Held)
 }
 
-// evict forgets a key at offset, which is a decision: see package decisions. Its held
+// evict forgets a key at offset, which is a decision: see package rules. Its held
 // samples go with it; its fresh ones that wait for their stride get no score.
 func (s *State) evict(k *Key, offset int64, reason anomaly.Reason) {
 	s.endKey(k, reason, offset)
@@ -121,13 +121,13 @@ func (s *State) endKey(k *Key, reason anomaly.Reason, offset int64) {
 	wm := s.watermark()
 	s.closeOrphansOf(k, wm, offset)
 	if len(a.Detectors) > 0 {
-		s.inTurn(func() { s.endAlerts(k, reason, wm, offset) })
+		s.tasks.After(func() { s.endAlerts(k, reason, wm, offset) })
 	}
 	if a.Silent != nil {
 		s.closeSilence(k, reason, wm, offset)
 	}
 	if groups := s.groups; groups != nil {
-		s.inTurn(func() { groups.forget(k) })
+		s.tasks.After(func() { groups.forget(k) })
 	}
 }
 

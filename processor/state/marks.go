@@ -7,14 +7,11 @@ import (
 )
 
 // firstMark makes the first mark. A rollback to before it undoes an implicit one.
-func firstMark(s *State, f Floor, implicit bool) {
+func (s *State) firstMark(f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.Suspects.initVotes(f)
 	s.journal.Init(f, implicit)
-	s.rebuildReading(s.next)
-	s.Rules.Rebuild(s.next)
-	s.mutes.Rebuild(s.next)
-	s.learned.Rebuild(s.next)
+	s.rebuildStanding()
 	s.planSweep()
 }
 
@@ -23,7 +20,7 @@ func firstMark(s *State, f Floor, implicit bool) {
 func (s *State) Mark(next int64) {
 	next = s.first(next)
 	if !s.journal.Started() {
-		firstMark(s, Floor{Offset: next, MaxTime: NoTime}, false)
+		s.firstMark(Floor{Offset: next, MaxTime: NoTime}, false)
 		s.route()
 		return
 	}
@@ -86,14 +83,14 @@ func (s *State) Rollback(to int64) error {
 		s.next = math.MinInt64
 	}
 	s.newest = math.MinInt64
-	rebuild(s)
+	s.rebuild()
 	s.route()
 	return nil
 }
 
 // rebuild derives from the keys the queue of dirty ones, the heap of those with
 // held samples and the queues of decisions.
-func rebuild(s *State) {
+func (s *State) rebuild() {
 	s.dirty.Rebuild(&s.Keys.KeyTable)
 	s.rebuildGrids()
 	s.rebuildHeld()
@@ -102,9 +99,15 @@ func rebuild(s *State) {
 	s.rebuildOrphans()
 	s.groups.rebuild()
 	s.decisions.Rebuild(s.next)
+	s.rebuildStanding()
+	s.planSweep()
+}
+
+// rebuildStanding derives from the decisions what is in force for the next sample: how records are read, and what scores
+// are judged by.
+func (s *State) rebuildStanding() {
 	s.rebuildReading(s.next)
 	s.Rules.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
-	s.planSweep()
 }

@@ -34,11 +34,8 @@ func newLearnedRules(log *rules.DecisionLog, q rulingQueue) learnedRules {
 // Force puts the rules of a decision in force.
 func (s *standing[L]) Force(d *rules.Decision) {
 	list := d.Value.(L)
-	if s.Folded = list; s.tasks.Empty() {
-		s.Judged = list
-		return
-	}
-	s.tasks.Defer(func() { s.Judged = list })
+	s.Folded = list
+	s.tasks.After(func() { s.Judged = list })
 }
 
 // Rebuild derives the rules in force for the next sample.

@@ -33,7 +33,7 @@ func (s *State) closeOrphansOf(k *Key, time, offset int64) {
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
-	s.inTurn(func() { s.closeOrphans(k, s.cfg.detectorOf, time, offset) })
+	s.tasks.After(func() { s.closeOrphans(k, s.cfg.detectorOf, time, offset) })
 }
 
 // dropHeld drops the held samples of the keys that no detector reads any more, behind a replay, which has released what was released.

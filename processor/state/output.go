@@ -59,15 +59,6 @@ func (s *State) behind(offset int64) uint32 {
 	return uint32(min(turn>>s.bits-offset>>s.bits, math.MaxUint32))
 }
 
-// inTurn calls a function after the results of the tasks that were packed before.
-func (s *State) inTurn(do func()) {
-	if s.tasks.Empty() {
-		do()
-		return
-	}
-	s.tasks.Defer(do)
-}
-
 // addBlock adds the block of a task to Blocks, if its detector made one.
 func (s *State) addBlock(p *pending, b *detectors.Batch) {
 	times, words := s.tasks.Times(&p.scoringTask)

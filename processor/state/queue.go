@@ -91,6 +91,15 @@ func (q *taskQueue[K]) Pending() []pendingTasks[K] { return q.pending }
 // Empty reports whether nothing waits.
 func (q *taskQueue[K]) Empty() bool { return len(q.pending) == 0 }
 
+// After calls a function after the results of the tasks that wait; at once where nothing waits.
+func (q *taskQueue[K]) After(do func()) {
+	if q.Empty() {
+		do()
+	} else {
+		q.Defer(do)
+	}
+}
+
 // Defer adds a function, to be called in its turn.
 func (q *taskQueue[K]) Defer(do func()) {
 	q.pending = append(q.pending, pendingTasks[K]{scoringTask: scoringTask{Index: Deferred, Turn: *q.turn, at: uint32(len(q.deferred))}})

@@ -10,7 +10,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// readings knows how records are read: the configured reading, and the one in force. Package reading says why that is a
+// readings knows how records are read: the configured reading, and the one in force. Package rules says why that is a
 // decision, and when one is made.
 type readings struct {
 	// missing: the configured reading is not in force.
@@ -64,7 +64,7 @@ func (c *Config) decided() *rules.Decided {
 }
 
 // ReadingOf returns how the record at offset is to be read; the values of its samples are then to be those of the
-// configured reading (reading.Translation). It is called for each record, before it is decoded, also for suspects below the
+// configured reading (rules.Translation). It is called for each record, before it is decoded, also for suspects below the
 // floor of a replay. Of a live record it decides on the configured reading where that is not in force. What another reading
 // releases of held samples goes to b.
 func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
@@ -74,7 +74,7 @@ func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 	}
 	offset = s.first(offset)
 	if !s.journal.Started() {
-		firstMark(s, Floor{Offset: offset, MaxTime: NoTime}, true)
+		s.firstMark(Floor{Offset: offset, MaxTime: NoTime}, true)
 	}
 	if offset < s.next { // a suspect
 		return s.readingAt(offset + 1)
@@ -210,7 +210,7 @@ func (s *State) followReading(in *rules.Reading, watermark int64) {
 		was := in.Detector(d.Name)
 		absent := was == nil || was.Fingerprint != d.Fingerprint || was.Ensemble() != (d.Ensemble != nil)
 		if d.Ensemble != nil {
-			s.afterTasks(func() { d.Absent = absent })
+			s.tasks.After(func() { d.Absent = absent })
 			continue
 		}
 		window := s.cfg.Windows[d.DetectorConfig.Window].Fingerprint
@@ -224,7 +224,7 @@ func (s *State) followReading(in *rules.Reading, watermark int64) {
 	if !configured {
 		replacing = s.replacingBy(in)
 	}
-	s.afterTasks(func() { s.judge.configured, s.judge.replacing = configured, replacing })
+	s.tasks.After(func() { s.judge.configured, s.judge.replacing = configured, replacing })
 }
 
 // replacingBy returns the ensembles of a reading that make the anomalies of their members' scores.
@@ -245,15 +245,6 @@ func (s *State) replacingBy(in *rules.Reading) (list []replacing) {
 	return list
 }
 
-// afterTasks does something behind the results of the tasks that are packed, which are of samples before.
-func (s *State) afterTasks(do func()) {
-	if tasks := &s.tasks; tasks.Empty() {
-		do()
-	} else {
-		tasks.Defer(do)
-	}
-}
-
 // followKeys has detectors read the series that those of a reading read.
 func (s *State) followKeys(in *rules.Reading, configured bool) {
 	s.readings.unreadThen = unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
@@ -266,7 +257,7 @@ func (s *State) followKeys(in *rules.Reading, configured bool) {
 			if !configured {
 				unread = ensembleUnread(in, in.Detector(d.Name))
 			}
-			s.afterTasks(func() { d.Unread = unread })
+			s.tasks.After(func() { d.Unread = unread })
 			continue
 		}
 		if d.Unread, d.WindowUnread = nil, nil; configured {
@@ -390,7 +381,7 @@ func (s *State) mismatches(from, committed int64) (list []checkpoint.Mismatch, u
 	return list, unreadable
 }
 
-// heldFormat says how held samples of a layout become those of the configured reading; see load.Target.
+// heldFormat says how held samples of a layout become those of the configured reading; see checkpoint.LoadTarget.
 func (s *State) heldFormat(layout uint64) (from checkpoint.HeldFormat, t rules.Translation, ok bool) {
 	for d := s.decisions.Latest(rules.KindReading, nil); d != nil; d = d.Before() {
 		in := &d.Value.(*rules.Decided).Reading

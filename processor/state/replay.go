@@ -12,12 +12,12 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	if err := s.finishRestore(f, committed, ahead); err != nil {
 		return err
 	}
-	firstMark(s, f, false)
+	s.firstMark(f, false)
 	for k := range s.Restore.loader.Rewritten {
 		s.markDirty(k)
 	}
 	s.forget()
-	rebuild(s) // finds what is silent or orphaned, too
+	s.rebuild() // finds what is silent or orphaned, too
 	s.recountHeld()
 	s.route()
 	return nil
@@ -36,10 +36,7 @@ func (s *State) EndReplay() {
 	s.limitRows(s.Restore.end)
 	s.next, s.newest = s.Restore.end, math.MinInt64
 	s.journal.EndReplay(s.suspectsFloor(s.next))
-	s.rebuildReading(s.next)
-	s.Rules.Rebuild(s.next)
-	s.mutes.Rebuild(s.next)
-	s.learned.Rebuild(s.next)
+	s.rebuildStanding()
 	s.Keys.evictor.Reset()
 	s.silences.watch.Reset()
 	s.planSweep()

@@ -7,17 +7,16 @@ import (
 	"odradek/processor/state/series"
 )
 
-// This file holds what a partition's scores are judged by: the rulings of its detectors (package ruling), the mute
-// rules (package mute) and the learned rules (package learned) in force. All are standing decisions (package decisions).
+// This file holds what a partition's scores are judged by: the rulings of its detectors, the mute
+// rules and the learned rules in force. All are standing decisions (package rules).
 
 // rulingQueue holds the tasks that wait for their scores.
 type rulingQueue interface {
-	Empty() bool
-	// Defer calls a function after the results of the tasks that are in the queue.
-	Defer(do func())
+	// After calls a function after the results of the tasks that are in the queue.
+	After(do func())
 }
 
-// rulings holds the rulings in force of the detectors. Package ruling says why they are decisions, and when one
+// rulings holds the rulings in force of the detectors. Package rules says why they are decisions, and when one
 // is made.
 type rulings struct {
 	// Missing: a configured ruling is not yet in force.
@@ -58,11 +57,7 @@ func (r *rulings) Force(d *rules.Decision) {
 		}
 		det.Follow(d.Value.(*rules.Ruling), true)
 		rule, alarm := det.InForce()
-		if r.tasks.Empty() {
-			det.Rule, det.Alarm = rule, alarm
-		} else {
-			r.tasks.Defer(func() { det.Rule, det.Alarm = rule, alarm })
-		}
+		r.tasks.After(func() { det.Rule, det.Alarm = rule, alarm })
 	}
 	r.findMissing()
 }

@@ -7,7 +7,7 @@ import (
 
 // silences opens and closes the silences of keys. Keys become silent with a sample that raises
 // the watermark: after the samples that it releases are folded, and before the sample itself.
-// See package silence.
+// See silencewatch.go.
 type silences struct {
 	watch silenceWatch[*Key]
 	limit int64 // Config.Silence
@@ -53,7 +53,7 @@ func (s *State) openSilence(k *Key, wm, offset int64) {
 	s.journal.Open.PushValues(opSilent, k, 0, 0, (*anomaly.Anomaly)(nil))
 	k.Alerts.Silent = a
 	s.silences.n++
-	s.inTurn(func() {
+	s.tasks.After(func() {
 		if s.groups != nil {
 			s.groups.silenced(k, a)
 		}
@@ -80,7 +80,7 @@ func (s *State) closeSilence(k *Key, reason anomaly.Reason, time, offset int64) 
 	s.journal.Open.PushValues(opSilent, k, 0, 0, open)
 	k.Alerts.Silent = nil
 	s.silences.n--
-	s.inTurn(func() {
+	s.tasks.After(func() {
 		if s.groups != nil {
 			s.groups.heard(k, open)
 		}

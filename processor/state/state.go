@@ -17,18 +17,18 @@ import (
 const NoTime = checkpoint.NoTime
 
 type (
-	// Floor is the replay floor of a partition; see floor.Floor.
+	// Floor is the replay floor of a partition; see checkpoint.Floor.
 	Floor = checkpoint.Floor
-	// Jump is a largest leap of event time; see floor.Jump.
+	// Jump is a largest leap of event time; see checkpoint.Jump.
 	Jump = checkpoint.Jump
-	// HeldSuspect is a sample that may be a leap of event time; see floor.HeldSuspect.
+	// HeldSuspect is a sample that may be a leap of event time; see checkpoint.HeldSuspect.
 	HeldSuspect = checkpoint.HeldSuspect
 )
 
-// ParseFloor parses the text of a floor; see floor.Parse.
+// ParseFloor parses the text of a floor; see checkpoint.ParseFloor.
 func ParseFloor(text string) (Floor, error) { return checkpoint.ParseFloor(text) }
 
-// Repaired returns the text of a floor with another time; see floor.Repaired.
+// Repaired returns the text of a floor with another time; see checkpoint.Repaired.
 func Repaired(text string, maxTime int64, jump Jump) (string, error) {
 	return checkpoint.Repaired(text, maxTime, jump)
 }
@@ -55,14 +55,14 @@ type Config struct {
 	Detectors []series.DetectorConfig
 
 	// Reading is how records are read, but for its Windows and Detectors, which follow from those below. It holds from the
-	// next live record on (package reading).
+	// next live record on (package rules).
 	Reading rules.Reading
 
 	TTL     int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys int   // keys of the partition; 0: no limit
 
 	// Silence in microseconds is how far a key's last sample may be behind the
-	// watermark before a silence of the key is opened; 0: never. See package silence.
+	// watermark before a silence of the key is opened; 0: never. See silencewatch.go.
 	Silence int64
 
 	// Grouping puts anomalies that open together into groups; nil: there are none.
@@ -320,10 +320,7 @@ func New(cfg *Config) *State {
 	s.journal = s.newJournal()
 	s.Rules = newRulings(s.dets, s.decisions, &s.tasks, s.turn, s.route)
 	s.mutes, s.learned = newMuteRules(s.decisions, &s.tasks), newLearnedRules(s.decisions, &s.tasks)
-	s.rebuildReading(s.next)
-	s.Rules.Rebuild(s.next)
-	s.mutes.Rebuild(s.next)
-	s.learned.Rebuild(s.next)
+	s.rebuildStanding()
 	return s
 }
 
