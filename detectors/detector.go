@@ -163,7 +163,7 @@ type Summarizer interface {
 	Detector
 	// Summary returns the parameters of the summary that the caller keeps for each key, of rows
 	// of dim values; nil for none. Rows join it when they are no longer among the last
-	// Window()-1 ones; its virtual points are in a task's Bins (bins.Params.Pack), on the scale
+	// Window()-1 ones; its virtual points are in a task's Bins (BinParams.Pack), on the scale
 	// of X.
 	Summary(dim int) *BinParams
 }

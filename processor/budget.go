@@ -15,7 +15,7 @@ type trimmer struct {
 	budget *cycle.Budget
 	tp     kafka.TP
 	log    *slog.Logger
-	limit  int64 // of the state's bytes, as of the last call; see limits.Budget
+	limit  int64 // of the state's bytes, as of the last call; see cycle.Budget
 	logged time.Time
 	keys   int // evicted since, for the log
 }

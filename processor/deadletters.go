@@ -29,7 +29,7 @@ type sideOutputs struct {
 }
 
 // deadLetter sends rec to the dead-letter topic, with the cause. In a backfill it only counts it. It reports false
-// where that would be one dead letter too many: the partition has to be paused before it (deadletters.Stopper).
+// where that would be one dead letter too many: the partition has to be paused before it (deadLetterStop).
 func (o *sideOutputs) deadLetter(rec *record.Record, cause error) bool {
 	if o.fill.covers(rec.Offset) {
 		o.unreadable(1)

@@ -3,7 +3,7 @@
 //
 // # The path of a record
 //
-//  1. fetch.Fetcher asks each leader for its partitions, a few requests ahead,
+//  1. kafka.Fetcher asks each leader for its partitions, a few requests ahead,
 //     and delivers raw chunks (kafka/fetch.go). A full buffer pauses a partition.
 //  2. partition.process has the partition's work read a chunk (folder.read);
 //     record.Iterator walks its batches, and drops control and aborted ones
@@ -62,7 +62,7 @@
 //   - A new partition may begin with a backfill: input below the offset at which it begins to
 //     publish (backfill.go). It is fetched, folded and committed like any other, so an interruption
 //     needs no code of its own.
-//   - restore.Restorer alone decides whether stored state can be used.
+//   - restorer alone decides whether stored state can be used.
 //     Examine runs it without a group, for `worker check`.
 //   - A partition that fails by itself is paused in quarantine, with its goroutine:
 //     commands of rollbacks and rebalances still reach it (quarantine.go).

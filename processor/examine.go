@@ -18,7 +18,7 @@ import (
 // Examined is what a worker would do with one partition.
 type Examined struct {
 	TP kafka.TP
-	// Err is why the worker would end (policy.RefusedError), or pause the partition
+	// Err is why the worker would end (RefusedError), or pause the partition
 	// (Quarantines), or why the partition could not be examined.
 	Err error
 	// Notes are the warnings that the worker would log: state that a policy empties.

@@ -14,7 +14,7 @@ type finder struct {
 	changelogs *changelogs
 }
 
-// find is group.Config.Find. A topic whose changelog cannot be used is left out, until a later call.
+// find is kafka.GroupConfig.Find. A topic whose changelog cannot be used is left out, until a later call.
 func (f *finder) find(ctx context.Context) ([]string, error) {
 	inputs, err := f.cfg.FindTopics(ctx)
 	if err != nil {

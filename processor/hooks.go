@@ -32,7 +32,7 @@ type Hooks struct {
 	// guarantee: it is the negative control that a check of the outputs has to catch.
 	// An error fails the commit.
 	BeforeOutputs func(records int, commitOffsets func() error) error
-	// MetadataInterval is the time between two looks for topics and partitions; 0: group.Config's default.
+	// MetadataInterval is the time between two looks for topics and partitions; 0: kafka.GroupConfig's default.
 	MetadataInterval time.Duration
 }
 

@@ -20,7 +20,7 @@ import (
 // all other partitions.
 //
 // A fault that is not of one partition ends the worker: an output topic that must not be written, an executor that
-// fails, or a decision of the operator (policy.RefusedError) that every partition of the worker waits for
+// fails, or a decision of the operator (RefusedError) that every partition of the worker waits for
 // (assignment.undecided), as after settings were changed.
 
 // quarantine pauses the partition if err is a *quarantine.Error or a refusal, and reports whether it is.

@@ -19,7 +19,7 @@ func (pt *partition) progress() progress {
 func (p *Processor) Ready() bool { return p.NotReady() == nil }
 
 // NotReady returns why the worker does not do its work: it is not in the group,
-// status.NotReady has a reason, or a topic that it writes does not exist any more. It is nil for a member that the group has no partition
+// notReadyError has a reason, or a topic that it writes does not exist any more. It is nil for a member that the group has no partition
 // for.
 func (p *Processor) NotReady() error {
 	parts := p.Status()
@@ -35,5 +35,5 @@ func (p *Processor) NotReady() error {
 }
 
 // Stalled names a partition that has had input for longer than limit without committing
-// any, see status.Stalled; nil when there is none.
+// any, see stalledError; nil when there is none.
 func (p *Processor) Stalled(limit time.Duration) error { return stalledError(p.Status(), limit) }

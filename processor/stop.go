@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A partition with as many dead letters as Config.StopAbove allows is paused; see deadletters.Stopper.
+// A partition with as many dead letters as Config.StopAbove allows is paused; see deadLetterStop.
 
 // resumeEvery is the time between two checks for an operator's resume.
 const resumeEvery = 200 * time.Millisecond

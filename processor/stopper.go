@@ -27,7 +27,7 @@ type deadLetterStop struct {
 	resume func(kafka.TP) (feedback.Resume, bool) // nil: none
 	tp     kafka.TP
 	marks  []mark // of what has joined a cycle, from the committed offset on
-	full   error  // a *quarantine.Error: the record at which the partition has to be paused
+	full   error  // a *QuarantineError: the record at which the partition has to be paused
 }
 
 // mark is the window before the record at offset next.
@@ -47,7 +47,7 @@ func (s *deadLetterStop) On() bool { return s.limit.Of > 0 }
 // Window returns the counts of the present window, for the metadata of the offset commit.
 func (s *deadLetterStop) Window() cycle.LetterWindow { return s.window }
 
-// Full returns the *quarantine.Error with which the partition has to be paused: Admit has refused a record. nil: none.
+// Full returns the *QuarantineError with which the partition has to be paused: Admit has refused a record. nil: none.
 func (s *deadLetterStop) Full() error { return s.full }
 
 // Retry forgets that a record was refused: the one too many may be another one now, or none.

@@ -20,7 +20,7 @@ import (
 // So the first record of an unknown schema holds its partition, and the registry
 // is asked again, until the answer was the same for Config.SchemaGrace
 // (schemas/registry/absence.go). Corrupt records name random schemas, each of them for
-// the first time; limits.Patience bounds how long they hold a partition in all.
+// the first time; cycle.Patience bounds how long they hold a partition in all.
 
 // heldForSchema is the reason for a hold within the grace period.
 const heldForSchema = "the schema registry does not have the record's schema (yet)"
@@ -75,7 +75,7 @@ const maxReason = 200
 
 // condemn reports whether a record becomes a dead letter because its schema is missing;
 // otherwise it waits. With refused the
-// dead letter would be one too many (deadletters.Stopper), and nothing is decided.
+// dead letter would be one too many (deadLetterStop), and nothing is decided.
 func (v *verdicts) condemn(s *state.State, rec *record.Record, header headerOf, de *schemas.DecodeError, refused bool) bool {
 	if !de.Absent {
 		return false // the registry has not answered that it lacks the schema

@@ -143,7 +143,7 @@ func dispatch(ctx context.Context, args []string, out, stderr io.Writer, cmds []
 	return exitUsage
 }
 
-// ignoreHangup has run ignore SIGHUP until package reload handles it: at the start it would end the process.
+// ignoreHangup has run ignore SIGHUP until config.Reloader handles it: at the start it would end the process.
 func ignoreHangup(args []string) {
 	if len(args) > 0 && args[0] == "run" {
 		signal.Ignore(syscall.SIGHUP)

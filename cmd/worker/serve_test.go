@@ -14,7 +14,7 @@ import (
 )
 
 // The worker ends by itself when brokers or registry do not answer within
-// preflight.StartLimit, so the probe does not end it before: not while the last attempt is
+// admin.StartLimit, so the probe does not end it before: not while the last attempt is
 // still under way, however many things the start has had to wait for.
 func TestHealthyWhileStarting(t *testing.T) {
 	log, began := slog.New(slog.DiscardHandler), time.Now()

@@ -45,7 +45,7 @@ func (c *Cluster) roundTrip(ctx context.Context, broker int32, m protocol.Messag
 // RoundTripWithin makes one attempt of a request to a broker (-1: any). It ends at the
 // context's deadline or after timeout, whichever is first. An error is a *BrokerError,
 // whose outcome is unknown, or says that the broker is not known; the caller has to check error codes inside
-// the response. m is a message of kafka-go's or a wire.Message; after an error it may still be written and
+// the response. m is a message of kafka-go's or a wireMessage; after an error it may still be written and
 // read until its deadline, and must not be used again.
 func (c *Cluster) RoundTripWithin(ctx context.Context, timeout time.Duration, broker int32, m protocol.Message) (protocol.Message, error) {
 	if broker >= 0 {

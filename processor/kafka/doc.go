@@ -1,17 +1,16 @@
 // Package kafka is the worker's client of a Kafka cluster: connections, metadata,
-// transactional producing, offsets and topics. The packages beside it stand on it
-// (group, the consumer group, and fetch, which reads partitions) or below it (record,
-// the log's batches; wire, the protocol's fields; backoff).
+// transactional producing, offsets and topics, the consumer group, and fetching. Package record below it reads and writes
+// the log's batches, without a client.
 //
-// Only these packages import the library segmentio/kafka-go. They use its transport (connections, SASL
+// This package alone imports the library segmentio/kafka-go. It uses its transport (connections, SASL
 // mechanisms, version negotiation) and its protocol codec. Its Reader, Writer, ConsumerGroup and Client.Fetch
 // are not used: they hand out aborted records and transaction markers, cannot produce in a transaction, lose
 // heartbeat errors, and cost several times the CPU.
 //
 // # The path of a record
 //
-//  1. group.Member says which partitions are this worker's, and until when.
-//  2. fetch.Fetcher asks each leader for its partitions and hands out chunks;
+//  1. A Member says which partitions are this worker's, and until when.
+//  2. A Fetcher asks each leader for its partitions and hands out chunks;
 //     record.Iterator reads them.
 //  3. record.Batches encodes what is to be written for one partition;
 //     Producer.Produce stamps it (Seal) and sends it to the leader, and
@@ -32,6 +31,6 @@
 // A Client is composed of parts. Below are dialer (connections, TLS, logins), transport (one attempt of a request at
 // one address) and metadataCache (brokers and leaders, as last told); on them stand Cluster (a request to a broker by
 // its id, or to each leader until it answers) and coordinators. Offsets, Admin, Permissions and Producer are what
-// callers see, and group and fetch use Cluster and Coordinator as they do. A Producer has its transaction,
+// callers see; Member and Fetcher use Cluster and Coordinator as they do. A Producer has its transaction,
 // its calls of coordinators and its sender of batches apart.
 package kafka

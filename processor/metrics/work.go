@@ -82,7 +82,7 @@ func (c *Counts) add(d *Counts) {
 // Suspects are counts of a state: held, accepted, rejected.
 type Suspects [3]int64
 
-// ChangeKinds are the kinds of events.Change.
+// ChangeKinds are the kinds of anomaly.Change.
 const ChangeKinds = 3
 
 // Changes counts changes of anomalies by detector and kind.

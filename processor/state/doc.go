@@ -82,7 +82,7 @@
 //
 // What the samples alone do not determine (a key evicted because memory is short, a schema that
 // the registry does not have) is decided once, live, and is then part of the log:
-// Decide makes a decision, Standing returns one that holds from an offset on. Package decisions
+// Decide makes a decision, Standing returns one that holds from an offset on. Package rules
 // describes their offsets, life, changelog records and replay, and how to add a kind.
 //
 // # The changelog
@@ -97,7 +97,7 @@
 //	E name                eviction: the key's samples below an offset are forgotten
 //	D kind subject offset another decision
 //
-// A value begins with a version byte; package snapshot defines what a head contains. A head names its segments, so
+// A value begins with a version byte; package checkpoint defines what a head contains. A head names its segments, so
 // rows that it does not name are not there. Segments come before the head that
 // names them, deletions after it, so that also a prefix of what one Snapshot
 // emits is a state that can be restored.

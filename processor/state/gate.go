@@ -70,7 +70,7 @@ func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
 }
 
 // weigh counts the vote of sm on each suspect and puts the samples whose turn it
-// is, judged, into g.line. It reports whether sm is a suspect from now on.
+// is, judged, into gate.line. It reports whether sm is a suspect from now on.
 func (s *State) weigh(sm *Sample) (held bool) {
 	held = s.vote(sm, func(a *attached) { s.gate.line = append(s.gate.line, turn{attached: *a}) })
 	slices.SortFunc(s.gate.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
@@ -232,7 +232,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	s.Counts[s.counted(out, sm.Offset)]++
 }
 
-// releaseFirst folds a key's earliest held sample. due says that g.held.Due has returned the key last.
+// releaseFirst folds a key's earliest held sample. due says that held.Due has returned the key last.
 func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)

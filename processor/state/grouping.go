@@ -5,7 +5,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Grouping gives anomalies of several series that open together one group id; see package groups. An
+// Grouping gives anomalies of several series that open together one group id; see groups.go. An
 // anomaly joins its group in the turn of its score, behind the tasks that were packed before it,
 // so that groups do not depend on batches. A series that is evicted leaves its groups in its turn, too.
 type Grouping struct {

@@ -16,7 +16,7 @@ import (
 // Scores are judged in Apply, in the order of the samples, by the detector's
 // threshold and then by its rule for anomalies. What both store for a key is
 // state like any other: it is in the journal, in the head and in Export, and a
-// replay judges again. A replay publishes no change (events.State.Step): a change
+// replay judges again. A replay publishes no change (anomaly.State): a change
 // puts its key's head into the same cycle (Snapshot), so no sample after that
 // head has changed an anomaly, unless another executor computes a replay's scores.
 

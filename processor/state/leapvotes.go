@@ -11,7 +11,7 @@ import (
 //
 // A sample whose time is more than a limit, the largest jump, past the partition's largest
 // one, and every sample of a partition that has no largest one yet, is a suspect: it is held,
-// moves nothing, and the next floor.Jurors samples of the partition, of whichever key, vote on
+// moves nothing, and the next checkpoint.Jurors samples of the partition, of whichever key, vote on
 // it. A vote is for it if its own time is not earlier than the suspect's less the largest
 // jump. The majority accepts or rejects it; it is accepted, too, as soon as the largest time
 // has come within the jump of it. A suspect votes like any other sample, so a partition that

@@ -23,7 +23,7 @@ type candidate struct {
 	votes, agree int
 }
 
-// decide takes a sample as package suspects says.
+// decide takes a sample as leapvotes.go says.
 func decide(list []candidate, sm candidate, jump int64, top *int64) (taken, refused []int64, rest []candidate) {
 	for i := range list {
 		list[i].votes++

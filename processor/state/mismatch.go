@@ -4,9 +4,9 @@ import "odradek/processor/state/checkpoint"
 
 // Differences between the configuration and the one that stored state was made by.
 type (
-	// Mismatch is one difference; see mismatch.Mismatch.
+	// Mismatch is one difference; see checkpoint.Mismatch.
 	Mismatch = checkpoint.Mismatch
-	// MismatchError is ErrMismatch with all differences; see mismatch.Error.
+	// MismatchError is ErrMismatch with all differences; see checkpoint.MismatchError.
 	MismatchError = checkpoint.MismatchError
 )
 

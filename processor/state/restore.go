@@ -21,7 +21,7 @@ var (
 	ErrAhead = errors.New("the changelog is ahead of the committed offset")
 )
 
-// Survey measures a changelog without building its state; see survey.Survey.
+// Survey measures a changelog without building its state; see checkpoint.Survey.
 type Survey = checkpoint.Survey
 
 // NewSurvey begins the survey of a changelog of a State of cfg.

@@ -6,7 +6,7 @@ import (
 	"odradek/processor/state/checkpoint"
 )
 
-// A suspect (package suspects) is folded in the turn of the sample whose vote decides it: after that sample, unless
+// A suspect (leapvotes.go) is folded in the turn of the sample whose vote decides it: after that sample, unless
 // that is a suspect itself, and in order of time and offset. Its rows, scores and events have the offset of its own
 // record. Everything that needs an order in the log (how far a snapshot goes, what an eviction has forgotten, which key was
 // used least recently) has the offset of the turn, so that a replay comes to the same result. A record of several

@@ -12,13 +12,13 @@ import (
 // Watched is a judged score with what it was computed from.
 type Watched struct {
 	Row
-	Rank float32 // upper-tail rank of the score in the history, as in events.Input; 0: none
+	Rank float32 // upper-tail rank of the score in the history, as in anomaly.Input; 0: none
 	// Task is the finished task of a detector with a method, valid until Watch returns, and Fresh the row in it.
 	Task  detectors.Rows
 	Fresh int
 	// Scales are those that the columns of X were divided by; nil: none.
 	Scales []float64
-	// Expected, Actual and Contribution are as in events.Anomaly; nil: not known.
+	// Expected, Actual and Contribution are as in anomaly.Anomaly; nil: not known.
 	Expected, Actual, Contribution []float64
 	Part                           *anomaly.Part // of the score, likewise
 	// Terms and Shares are those of an ensemble's members, in their order: the score is the sum of the terms.

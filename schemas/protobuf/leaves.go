@@ -37,7 +37,7 @@ func leavesOf(s *schemas.Schema) (func([]byte, *schemas.Leaves) error, error) {
 	}, nil
 }
 
-// message returns the message that the indexes in front of b name; see program.Message.
+// message returns the message that the indexes in front of b name; see schemas.Nested.
 func (f *file) message(b []byte) (d protoreflect.MessageDescriptor, rest []byte, err error) {
 	next := func() (i int64) {
 		i, n := binary.Varint(b)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { kafkatest.Main(m) }
 // timeOf returns the timestamp of record number n.
 func timeOf(n int) int64 { return 1_700_000_000_000 + int64(n) }
 
-// letterOf returns a letter as outputs.Writer writes it, of the record number n of a source partition.
+// letterOf returns a letter as cycle.Writer writes it, of the record number n of a source partition.
 func letterOf(dlq, source string, partition int32, n int, class string, own ...kafkatest.Header) kafkatest.Record {
 	h := append([]kafkatest.Header{{Key: "trace", Value: strconv.AppendInt(nil, int64(n), 10)}}, own...)
 	h = append(h, kafkatest.Header{Key: exceptionHeader, Value: []byte("odradek." + class)},

@@ -10,7 +10,7 @@ import (
 	"odradek/detectors/quality"
 )
 
-// This file measures what labels teach (package learned): events of known shapes are planted into the series of a
+// This file measures what labels teach (processor/state/rules): events of known shapes are planted into the series of a
 // labelled data set, where they are false alarms, some of them are labelled, and the later ones are counted that the
 // rules remove, beside the labelled anomalies that are lost.
 

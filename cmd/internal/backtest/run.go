@@ -6,7 +6,7 @@
 //  1. A Source reads rows as blocks and sends each partition its share of them. Rows of
 //     files are distributed by series key, as by a producer; a topic has its own
 //     partitions; each series of a labelled data set is one.
-//  2. A lane for each partition folds its rows (replay.Lane) in a goroutine of its own.
+//  2. A lane for each partition folds its rows (Lane) in a goroutine of its own.
 //     Its results depend on its partition's rows and their order alone: not on the
 //     number of cores, nor on the sizes of blocks and batches.
 //  3. lane.tell takes scores and changes of anomalies, marks those of a series that is not

@@ -156,7 +156,7 @@ type Anomaly struct {
 // Over reports whether the anomaly was closed.
 func (a *Anomaly) Over() bool { return a.Change.Kind == anomaly.Close }
 
-// tell takes finished rows and changes of anomalies; see replay.NewLane.
+// tell takes finished rows and changes of anomalies; see NewLane.
 func (l *lane) tell(rows []state.Row, changes []state.EventRow) error {
 	if l.judge != nil {
 		l.judge.tell(rows, changes)

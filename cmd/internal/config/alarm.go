@@ -76,7 +76,7 @@ func (a *alarmSettings) rule() *anomaly.Rule {
 	return r
 }
 
-// autoUpdates is the value of UPDATE_EVERY for events.DefaultUpdateAfter and events.DefaultUpdateShare.
+// autoUpdates is the value of UPDATE_EVERY for anomaly.DefaultUpdateAfter and anomaly.DefaultUpdateShare.
 const autoUpdates = "auto"
 
 // setUpdates sets when an anomaly is updated.

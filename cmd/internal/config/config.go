@@ -36,7 +36,7 @@ const Prefix = "ODRADEK_"
 //	ops        of a detector's setting: the ops that alone have it
 //	expert     of an op's parameter: its page has it in the table for experts
 //	stateless  of an op's parameter: no state depends on it
-//	live       a changed value holds without a restart (package reload)
+//	live       a changed value holds without a restart (reload.go)
 //	mapping    a mapping may give another value for its topics, as of each of the section ofRecords
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings

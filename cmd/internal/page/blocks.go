@@ -21,7 +21,7 @@ const (
 	blocksBack = 15
 )
 
-// Blocks implements web.Explorer. It searches for the window in which the anomaly's peak was scored: the first that includes the
+// Blocks implements DataSource. It searches for the window in which the anomaly's peak was scored: the first that includes the
 // peak. It reads the blocks topic first before and then after the time at which the last record of the anomaly was written.
 func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 	e.ask()

@@ -112,7 +112,7 @@ const (
 	mostRecords = 200_000
 )
 
-// Explorer implements web.Explorer.
+// Explorer implements DataSource.
 type Explorer struct {
 	c       *Config
 	asked   atomic.Int64 // unix ns of the last request
@@ -265,7 +265,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Await implements web.Explorer.
+// Await implements DataSource.
 func (e *Explorer) Await(ctx context.Context) {
 	e.ask()
 	e.mu.Lock()
@@ -317,7 +317,7 @@ func (e *Explorer) ask() {
 	}
 }
 
-// Anomalies implements web.Explorer.
+// Anomalies implements DataSource.
 func (e *Explorer) Anomalies(q *AnomalyQuery) AnomalyList {
 	e.ask()
 	e.mu.Lock()
@@ -331,7 +331,7 @@ func (e *Explorer) Anomalies(q *AnomalyQuery) AnomalyList {
 	return list
 }
 
-// Anomaly implements web.Explorer.
+// Anomaly implements DataSource.
 func (e *Explorer) Anomaly(id string) (Anomaly, error) {
 	e.ask()
 	e.mu.Lock()
@@ -361,7 +361,7 @@ func (e *Explorer) find(id string) (*entry, error) {
 		Text: "page: no such anomaly among those in memory; older ones are in the topic only"}
 }
 
-// Feedback implements web.Explorer.
+// Feedback implements DataSource.
 func (e *Explorer) Feedback() FeedbackList {
 	e.ask()
 	e.mu.Lock()
@@ -370,7 +370,7 @@ func (e *Explorer) Feedback() FeedbackList {
 		Topic: e.feedbackTopic(), Fault: e.wrote}
 }
 
-// WriteFeedback implements web.Explorer.
+// WriteFeedback implements DataSource.
 func (e *Explorer) WriteFeedback(ctx context.Context, f *Feedback) (*Feedback, error) {
 	e.ask()
 	if e.c.Feedback == nil {
@@ -393,7 +393,7 @@ func (e *Explorer) WriteFeedback(ctx context.Context, f *Feedback) (*Feedback, e
 	return &written, nil
 }
 
-// RemoveFeedback implements web.Explorer.
+// RemoveFeedback implements DataSource.
 func (e *Explorer) RemoveFeedback(ctx context.Context, id string) error {
 	e.ask()
 	if e.c.Feedback == nil {

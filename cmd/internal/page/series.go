@@ -30,7 +30,7 @@ const (
 	overhead = 12
 )
 
-// Series implements web.Explorer. It reads the input around the record that caused the anomaly, first before and then
+// Series implements DataSource. It reads the input around the record that caused the anomaly, first before and then
 // after it, and then the scores of the same event times, which the workers wrote at about the same time.
 func (e *Explorer) Series(ctx context.Context, q *SeriesQuery) (*Series, error) {
 	e.ask()

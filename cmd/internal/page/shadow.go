@@ -11,7 +11,7 @@ import (
 // shadowDay is the time that a comparison is of where none is asked for.
 const shadowDay = 24 * time.Hour
 
-// Shadow implements web.Explorer.
+// Shadow implements DataSource.
 func (e *Explorer) Shadow(q *ShadowQuery) ShadowList {
 	e.ask()
 	e.mu.Lock()

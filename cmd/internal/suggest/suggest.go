@@ -8,7 +8,7 @@
 //     seen as its comment; what cannot be decided is said there with the runner-up.
 //  4. history.read reads the newest records of some partitions through the worker's decoder with these settings: disorder,
 //     pauses and the rate of samples give lateness, silence and the largest jump.
-//  5. estimate folds them through the worker's own state, detectors and thresholds (replay.Lane) and counts the anomalies
+//  5. estimate folds them through the worker's own state, detectors and thresholds (backtest.Lane) and counts the anomalies
 //     that open. The thresholds are raised while there are more than wanted.
 //  6. suggestion.text writes the settings file.
 //

@@ -13,7 +13,7 @@ import (
 )
 
 // This file rebuilds the former settings of a detector. Each partition of a changelog has a record of the settings behind
-// the fingerprints of its state, those in force and earlier ones (provenance.Settings).
+// the fingerprints of its state, those in force and earlier ones (processor/settings.go).
 
 // ReadFormer returns the settings that a changelog partition has recorded, the latest last; none if it has no record of them.
 func ReadFormer(

@@ -17,7 +17,7 @@ import (
 // in order of offset. The head of the key has the samples that fill no block, and names the blocks.
 //
 // A block does not change when its samples are released: the released ones are exactly those of a time up to the
-// key's last one (package reorder). A block whose samples are all released is no longer named, and is
+// key's last one (series.ReorderBuffer). A block whose samples are all released is no longer named, and is
 // deleted.
 //
 // The name of a block is its first offset and a checksum of its content. A block
@@ -72,7 +72,7 @@ func (f *HeldFormat) Size(maxRecord int) int {
 	return max(1, min(blockBytes, maxRecord/2)/(8*(2+f.Dim)))
 }
 
-// HeldSamples are held samples in order of time and offset: a reorder.List.
+// HeldSamples are held samples in order of time and offset.
 type HeldSamples interface {
 	Len() int
 	At(i int) []uint64 // time, offset, the bits of the values

@@ -8,7 +8,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// This file reads the keys of a partition from its changelog: the opposite of package snapshot. The caller knows
+// This file reads the keys of a partition from its changelog: the opposite of snapshot.go. The caller knows
 // which keys must be complete, and what the input after the changelog adds to them.
 
 // LoadTarget is what a Loader fills.

@@ -18,7 +18,7 @@ var ErrMismatch = errors.New("the stored state was made by another configuration
 
 // Mismatch is a difference between the configuration that stored state was made by
 // and the present one. Fingerprints do not say what has changed; the settings record of the
-// changelog does (package provenance).
+// changelog does (processor/settings.go).
 type Mismatch struct {
 	Detector string // whose state it is; "" for held samples, which are of no detector
 	// Fields reports that the fingerprint of the window differs or, for held samples, the fingerprint of

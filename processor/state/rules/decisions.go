@@ -63,20 +63,20 @@ const (
 	// because the key has moved.
 	KindGrown Kind = 3
 	// KindThresholds sets how the scores of the detector that is the subject are judged, and which of
-	// them make anomalies. The content is a ruling (package ruling).
+	// them make anomalies. The content is a ruling (Ruling).
 	KindThresholds Kind = 4
-	// KindMutes sets the rules that keep scores from becoming anomalies (package mute). The content
+	// KindMutes sets the rules that keep scores from becoming anomalies (mute.go). The content
 	// is all rules in force; there is one subject.
 	KindMutes Kind = 8
 	// KindAdvance: nothing has come for long, and the largest event time is at least the content. One subject;
 	// of several at one offset the last is in the changelog.
 	KindAdvance Kind = 5
-	// KindLearned sets the rules by which anomalies are like false alarms (package learned). The content is all rules
+	// KindLearned sets the rules by which anomalies are like false alarms (learned.go). The content is all rules
 	// in force; there is one subject.
 	KindLearned Kind = 6
 	// 7: a calendar.
 
-	// KindReading sets how records are read, from which samples follow, and their order (package reading). One subject.
+	// KindReading sets how records are read, from which samples follow, and their order (Reading). One subject.
 	KindReading Kind = 9
 
 	NumKinds = 16 // none is as large

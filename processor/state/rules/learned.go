@@ -15,7 +15,7 @@ import (
 //
 // Labels are of one kind if their anomalies have the same detector, and the same value field with the largest
 // contribution, on the same side of its expected value. A rule bounds the course of an anomaly by those of its labels, each
-// with a margin (events.Bounds): the highest score, the range of the field's values, and the ratio of the two, which tell at once;
+// with a margin (anomaly.Bounds): the highest score, the range of the field's values, and the ratio of the two, which tell at once;
 // the scores over the threshold; the most values that are held (anomaly.Range); and, once it has lasted as long as the longest of the
 // labels, the least highest score, range and values held.
 // Where a range is not known, the deviation from the expected value takes its place: it is that at the highest scores, which a score
@@ -28,7 +28,7 @@ import (
 // Scores are compared as they are, not by thresholds or severities: those follow the series' history, so that the same
 // shape has another severity each time. Scores of one series compare; those of different series need not. So labels of
 // one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores,
-// or whose ranges, are within a factor of 1.5. It bounds what has no scale: how many values are held (events.Range), and the highest
+// or whose ranges, are within a factor of 1.5. It bounds what has no scale: how many values are held (anomaly.Range), and the highest
 // score or its ratio to the range. In a series of one of its labels, whose scores do compare, it holds only as far as that series' labels
 // go by themselves. docs/quality.md has what the rules remove and what they lose. Deviations from the expected value, in place of
 // ranges, removed 0.76 of NAB's planted alarms and lost 0.023 of its anomalies, when ranges removed 0.89 and lost 0.012: they do not know
@@ -42,7 +42,7 @@ import (
 // # Life
 //
 // Derive is a pure function of the labels and of an input topic, so all workers that have read the same labels have the same rules. The
-// rules that a partition's owner finds are a decision with their whole content (package decisions), as mutes are. They are about series
+// rules that a partition's owner finds are a decision with their whole content (decisions.go), as mutes are. They are about series
 // of the partition's own topic, so they name none.
 
 // Limits. Rules are one record of the changelog.
@@ -93,7 +93,7 @@ type Alarm struct {
 	First float64
 
 	Initial float64 // range of the field's values when it opened
-	Early   int     // events.Range.Held when it opened
+	Early   int     // anomaly.Range.Held when it opened
 
 	// Of a label.
 	Samples int     // scores over the threshold, of an anomaly that has ended

@@ -14,7 +14,7 @@ import (
 // detector, of some series or in one direction, while a machine is maintained or a fault is known.
 //
 // A partition's owner decides which rules hold from an offset on. The decision contains all of
-// them (package decisions), so that a replay mutes what was muted, regardless of the rules by then.
+// them (decisions.go), so that a replay mutes what was muted, regardless of the rules by then.
 
 // Limits of a list: it is one record of the changelog.
 const (

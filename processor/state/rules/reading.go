@@ -29,7 +29,7 @@ import (
 //
 // # What belongs to it
 //
-// Reading is the one list: decoders are made from it (package mapping), and the state takes the order of samples from it.
+// Reading is the one list: decoders are made from it, and the state takes the order of samples from it.
 // Encode writes all of its fields, so that a setting which becomes a field here is decided on without further code. What
 // only says which scores are anomalies (thresholds, guards, mutes, groups) is not in it, nor what evicts a series: those
 // are decisions of their own, or act when live alone.
@@ -69,7 +69,7 @@ type Order struct {
 	// and so how many samples are held at most; 0: no limit. See reorder/overdue.go.
 	MaxHeld int
 	// MaxJump in microseconds is how far past the partition's largest event time a sample
-	// may be before it is a suspect, on which other samples vote; 0: any. See package suspects.
+	// may be before it is a suspect, on which other samples vote; 0: any. See leapvotes.go of package state.
 	MaxJump int64
 
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
@@ -200,7 +200,7 @@ func fieldWidth(field string) int {
 type Decided struct {
 	Reading Reading
 	// Watermark is the watermark at that offset, under the reading before. It does not go back where the lateness is
-	// raised: what it has released stays released. eventtime.None without one.
+	// raised: what it has released stays released. checkpoint.NoTime without one.
 	Watermark int64
 }
 

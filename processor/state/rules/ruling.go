@@ -10,7 +10,7 @@ import (
 )
 
 // This file has what a detector's scores are judged by: which are too high, and which of these
-// make an anomaly. It encodes it as the content of a decision (package decisions).
+// make an anomaly. It encodes it as the content of a decision (decisions.go).
 //
 // # Rulings are decisions
 //

@@ -50,7 +50,7 @@ type DetectorConfig struct {
 	MaxP   float64
 	Guard  *rules.Guard  // that scores have to pass, too; nil: none. Not of an ensemble or a grid
 	Events *anomaly.Rule // makes anomalies of those that exceed; nil: no events
-	// Shadow marks its anomalies (events.Anomaly.Shadow), which are in no group. Nothing else depends on it.
+	// Shadow marks its anomalies (anomaly.Anomaly.Shadow), which are in no group. Nothing else depends on it.
 	Shadow bool
 }
 

@@ -148,7 +148,7 @@ type Progress struct {
 	Packed Packed
 }
 
-// Packed is what package tasks knows of the detector's tasks; it alone uses it.
+// Packed is what the task queue of package state knows of the detector's tasks; it alone uses it.
 type Packed struct {
 	Last uint32 // number of the last one
 	// Tasks in the last batch that had any, so far, and in the one before. The room that is

@@ -4,7 +4,7 @@ import "math"
 
 // Summary is what one detector has in place of the rows of a key that have left its window.
 type Summary struct {
-	State []float64 // as package bins has it
+	State []float64 // as detectors.BinParams has it
 	Unit  uint64    // the undo unit that has a copy
 }
 
