@@ -194,16 +194,36 @@ func (s *Spec) BuildReferred(v Values, dim int, rows []float64) (Modelled, error
 	return s.NewReferred(all, dim, rows, 0)
 }
 
-// complete returns v with the defaults of the settings that it lacks.
-func (s *Spec) complete(v Values, dim int) (Values, error) {
-	var faults []error
-	all := Values{}
+// Check returns every fault of the settings in v, each alone: its type, its limits, its choices. New may be called with
+// settings that have none.
+func (s *Spec) Check(v Values) error { return s.joined(s.faults(v)) }
+
+func (s *Spec) faults(v Values) (faults []error) {
 	for i := range s.Params {
 		p := &s.Params[i]
 		if given, ok := v[p.Name]; ok && p.Setting() {
 			if err := p.check(given); err != nil {
 				faults = append(faults, err)
 			}
+		}
+	}
+	return faults
+}
+
+func (s *Spec) joined(faults []error) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("detectors: %s: %w", s.Name, errors.Join(faults...))
+}
+
+// complete returns v with the defaults of the settings that it lacks.
+func (s *Spec) complete(v Values, dim int) (Values, error) {
+	faults := s.faults(v)
+	all := Values{}
+	for i := range s.Params {
+		p := &s.Params[i]
+		if given, ok := v[p.Name]; ok && p.Setting() {
 			all[p.Name] = given
 		} else if p.Setting() && p.Derive == nil {
 			all[p.Name] = p.Default
@@ -214,8 +234,8 @@ func (s *Spec) complete(v Values, dim int) (Values, error) {
 			faults = append(faults, fmt.Errorf("there is no parameter %s", name))
 		}
 	}
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("detectors: %s: %w", s.Name, errors.Join(faults...))
+	if err := s.joined(faults); err != nil {
+		return nil, err
 	}
 	s.Derive(all, dim)
 	return all, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caarlos0/env/v10"
 
+	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
 	"odradek/processor/cycle"
@@ -356,6 +357,27 @@ func TestMethodFaults(t *testing.T) {
 		if len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTOR_CHANGE_WINDOW" || faults[0].Problem != want {
 			t.Errorf("%s: %q, want %q", settings, faults, want)
 		}
+	}
+}
+
+// TestChoiceFaults: of each op's settings that are one of several words, another word is that one fault.
+func TestChoiceFaults(t *testing.T) {
+	tried := 0
+	for _, op := range detectors.Ops() {
+		for _, p := range op.Spec().Params {
+			if p.Type != detectors.Choice || !p.Setting() {
+				continue
+			}
+			tried++
+			name := "ODRADEK_DETECTOR_CHANGE_" + p.Name
+			_, faults, _ := Parse(minimal("ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP="+op.String(), name+"=0"))
+			if len(faults) != 1 || faults[0].Name != name {
+				t.Errorf("op %v with %s=0: faults %v", op, p.Name, faults)
+			}
+		}
+	}
+	if tried < 3 {
+		t.Errorf("%d settings tried", tried)
 	}
 }
 

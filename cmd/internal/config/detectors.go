@@ -340,7 +340,7 @@ func (d *DetectorSettings) settingNames(short string) []string {
 	return names
 }
 
-// Build returns the detector of checked settings; nil for an ensemble.
+// Build returns the detector of settings; nil for an ensemble.
 func (d *DetectorSettings) Build() (detectors.Detector, error) {
 	if d.isEnsemble() {
 		return nil, nil
@@ -351,7 +351,11 @@ func (d *DetectorSettings) Build() (detectors.Detector, error) {
 	if d.isSeason() {
 		return d.seasonDetector()
 	}
-	return specOf(d.Op).New(d.values(none))
+	spec, values := specOf(d.Op), d.values(none)
+	if err := spec.Check(values); err != nil {
+		return nil, err
+	}
+	return spec.New(values)
 }
 
 // canonical returns the text of the detector's fingerprint: all that its carry and its
