@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -85,6 +87,9 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 	if wanted {
 		stored = map[string]struct{}{}
 	}
+	// Records in a format that this version does not read, by their keys. They are refused at the end: until compaction the
+	// log has what a reset has deleted, too.
+	foreign := map[string]*RefusedError{}
 	err = c.Read(ctx, tp, from, to, func(rec *record.Record) error {
 		c.Bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
@@ -104,13 +109,22 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 		} else if _, ok := stored[string(rec.Key)]; !ok && wanted {
 			stored[string(rec.Key)] = struct{}{}
 		}
-		if err := c.state.Load(rec.Key, rec.Value); err != nil {
-			return &RefusedError{TP: c.Input,
-				Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
-				Decide: "worker state reset, or state_mismatch=reset"}
+		err := c.state.Load(rec.Key, rec.Value)
+		if err == nil {
+			delete(foreign, string(rec.Key))
+			return c.fits(fit)
 		}
-		return c.fits(fit)
+		refused := &RefusedError{TP: c.Input,
+			Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err), Decide: "worker state reset"}
+		if !errors.Is(err, state.ErrNewer) && !errors.Is(err, state.ErrOlder) {
+			return refused
+		}
+		foreign[string(rec.Key)] = refused
+		return nil
 	})
+	if err == nil && len(foreign) > 0 {
+		return stored, foreign[slices.Min(slices.Collect(maps.Keys(foreign)))]
+	}
 	return stored, err
 }
 

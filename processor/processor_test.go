@@ -152,7 +152,7 @@ func (b *bench) run(cfg Config) []metrics.PartitionStatus {
 	go func() { ended <- p.Run(ctx) }()
 	wctx, wcancel := context.WithTimeout(ctx, time.Minute)
 	defer wcancel()
-	for len(p.Status()) == 0 || !p.Ready() && wctx.Err() == nil {
+	for (len(p.Status()) == 0 || !p.Ready()) && wctx.Err() == nil {
 		time.Sleep(5 * time.Millisecond)
 	}
 	for _, topic := range cfg.Topics {

@@ -72,6 +72,38 @@ func (b *bench) warming(from int64) (n int) {
 
 func (b *bench) changelog() string { return "g-" + b.input + "-changelog" }
 
+// TestForeignFormat: a record in a format of another version is refused, and no longer once it is deleted, though the log has
+// it until compaction.
+func TestForeignFormat(t *testing.T) {
+	for _, c := range []struct {
+		value []byte
+		want  string
+	}{{[]byte{1, 2, 3}, "older version"}, {[]byte{255, 2, 3}, "newer version"}} {
+		t.Run(c.want, func(t *testing.T) {
+			b := newBench(t, 1)
+			b.produce(500)
+			b.run(b.config("one"))
+			put := func(value []byte) {
+				rec := kafkatest.Record{Topic: b.changelog(), Key: []byte("Hof another"), Value: value}
+				if _, err := b.c.ProduceAcked(t.Context(), []kafkatest.Record{rec}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put(c.value)
+			b.refused(b.config("one"), c.want, "worker state reset")
+			put(nil)
+			b.produce(500)
+			b.run(b.config("one"))
+			if at := b.committedAt(); at != 1000 {
+				t.Errorf("committed offset %d of 1000", at)
+			}
+			if n := b.warming(500); n > 0 {
+				t.Errorf("%d scores began with empty windows", n)
+			}
+		})
+	}
+}
+
 func TestChangelogLost(t *testing.T) {
 	lose := map[string]func(*bench) error{
 		"made again": func(b *bench) error {

@@ -9,6 +9,8 @@ var (
 	ErrCorrupt = changelog.ErrCorrupt
 	// ErrNewer is in the error for changelog records that a newer version wrote.
 	ErrNewer = changelog.ErrNewer
+	// ErrOlder is in the error for changelog records in a format that is not read any more.
+	ErrOlder = changelog.ErrOlder
 )
 
 // Digest names a series in errors; see changelog.Digest.
