@@ -24,6 +24,7 @@ const stateExamples = `  worker state list
   worker state list -topic sensors -partition 3 -keys
   worker state export -topic sensors -key pump-17 > pump-17.jsonl
   worker state reset -topic sensors -to committed -yes   # forget all series, resume where the group was
+  worker state reset -to committed -warmup 24h -yes      # the same, with windows filled from the last 24 hours
   worker state reset -to earliest -yes                   # score everything again
   worker state reset -topic sensors -partition 3 -to 4711 -yes   # step over what partition 3 cannot read
   worker state resume -yes                               # all that are paused, for one window of ODRADEK_STOP_ABOVE
@@ -48,6 +49,8 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs.StringVar(&o.To, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is "+
 		"named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like "+
 		"2026-01-31T08:00:00Z. resume: latest, or an offset of the one partition that is named")
+	fs.DurationVar(&o.Warmup, "warmup", 0, "reset: input of so long before the position fills windows and histories, and nothing of it is "+
+		"published, as with ODRADEK_WARMUP_FROM")
 	fs.BoolVar(
 		&yes,
 		"yes",
@@ -86,6 +89,8 @@ func (t terminal) state(ctx context.Context, args []string) int {
 		return usage("-to %s is an offset of one partition: name it with -partition, and its topic with -topic where there are several", o.To)
 	case action == "resume" && o.To == "earliest":
 		return usage("resume: -to is latest, or an offset of one partition")
+	case o.Warmup < 0 || o.Warmup > 0 && (action != "reset" || o.To == "earliest"):
+		return usage("-warmup goes with reset to committed, latest or an offset: it is a time like 24h before that")
 	case action == "reset" && o.Key != "":
 		return usage("reset empties whole partitions: -key goes with list and export")
 	}

@@ -263,7 +263,7 @@ func TestStateOfOthers(t *testing.T) {
 
 func TestStateUsage(t *testing.T) {
 	for _, args := range []string{"", "explode", "reset -to nowhere", "reset -to 5", "reset -to -5 -partition 1",
-		"reset -key x", "list surplus", "resume -to earliest", "resume -to 5"} {
+		"reset -key x", "reset -to earliest -warmup 1h", "list -warmup 1h", "list surplus", "resume -to earliest", "resume -to 5"} {
 		term, _, errs := console(minimal()...)
 		if code := term.state(context.Background(), strings.Fields(args)); code != exitUsage || errs.Len() == 0 {
 			t.Errorf("%q: exit %d, %s", args, code, errs)

@@ -117,3 +117,77 @@ func TestCheckWarmUp(t *testing.T) {
 		}
 	}
 }
+
+// TestResetWarmUp: a group whose state is reset where it was, with a warm-up, goes on with the scores of a group whose state
+// was never reset, though a worker is killed in the warm-up; without one it begins with empty windows.
+func TestResetWarmUp(t *testing.T) {
+	rng := seedtest.New(t)
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	ctx := t.Context()
+	input := c.Topic(t, "in", 3)
+	m := newMeasurements(t, c.RegistryURL(t), input)
+	produce := func(n int) {
+		t.Helper()
+		if _, err := c.ProduceAcked(ctx, walk(t, m, input, rng, 40, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 { // batches of a few records
+		produce(300)
+	}
+	reset := func(f *fleet, args ...string) {
+		t.Helper()
+		term, _, errs := console(f.settings("HTTP_ADDR=127.0.0.1:1")...)
+		if code := term.state(ctx, append([]string{"reset", "-yes"}, args...)); code != exitOK {
+			t.Fatalf("reset %v: exit %d: %s", args, code, errs)
+		}
+		t.Log(errs)
+	}
+	settings := append([]string{"START=earliest", "PARTITION_BYTES=16KiB"}, alarms...)
+	warm, cold := newFleet(t, c, input, input+"-g", settings...), newFleet(t, c, input, input+"-cold", settings...)
+	for _, f := range []*fleet{warm, cold} {
+		w := f.start("before")
+		f.waitDone(time.Minute)
+		if code := w.drain(t); code != exitOK {
+			t.Fatalf("drain ended with %d", code)
+		}
+	}
+	begin, err := c.Admin().Ends(ctx, input, kafkatest.HighWatermark)
+	must(t, err)
+	reset(warm, "-to", "committed", "-warmup", "24h")
+	reset(cold, "-to", "committed")
+	w := warm.start("killed", "TEST_FAILPOINT=after-end", "INSTANCE_ID=only")
+	if code := w.exit(t, time.Minute); code != -1 {
+		t.Fatalf("the worker ended with %d, not by SIGKILL", code)
+	}
+	produce(2000)
+	for _, f := range []*fleet{warm, cold} {
+		w := f.start("after", "INSTANCE_ID=only")
+		f.waitDone(time.Minute)
+		if code := w.drain(t); code != exitOK {
+			t.Fatalf("drain ended with %d", code)
+		}
+	}
+	all, offsets := undisturbedFleet(t, c, input, alarms...)
+	want := original(t, all, offsets)
+	got, doubled := warm.scores()
+	if len(doubled) > 0 {
+		t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
+	}
+	for id := range want {
+		if _, ok := got[id]; !ok && id.offset < begin[id.partition] {
+			delete(want, id) // its sample was held back when the state was reset
+		}
+	}
+	compare(t, "reset and warmed up", want, got)
+	empty, _ := cold.scores()
+	differ := 0
+	for id, s := range empty {
+		if id.offset >= begin[id.partition] && want[id] != s {
+			differ++
+		}
+	}
+	if differ == 0 {
+		t.Error("a group that does not warm up has the same scores")
+	}
+}

@@ -33,8 +33,9 @@ type Options struct {
 	Keys      bool
 	JSON      bool
 	To        string
-	At        int64     // of To, where it is an offset
-	ToTime    time.Time // of To, for Watermark
+	At        int64         // of To, where it is an offset
+	ToTime    time.Time     // of To, for Watermark
+	Warmup    time.Duration // how far before To Reset lets the group read input for its windows alone
 	// Agree is asked whether to do what was printed; an error means that nothing is to be changed.
 	Agree  func(question string) error
 	Author string // of a resumption

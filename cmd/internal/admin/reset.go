@@ -30,6 +30,11 @@ func (s *Group) Reset(ctx context.Context) error {
 	if err := s.own(ctx); err != nil {
 		return err
 	}
+	floors, err := s.floors(ctx, targets)
+	if err != nil {
+		return err
+	}
+	offs := make(map[kafka.TP]kafka.Offset, len(targets))
 	remake := s.mismatched()
 	if len(remake) > 0 && s.o.Partition >= 0 {
 		return fmt.Errorf("admin: the changelog of %v has another number of partitions: reset all partitions of the topic together", remake)
@@ -41,7 +46,8 @@ func (s *Group) Reset(ctx context.Context) error {
 			return err
 		}
 		series += n
-		fmt.Fprintf(s.err, "reset %s of group %s: %d series are forgotten, to begin at offset %d\n", tp, s.c.GroupOf(tp.Topic), n, targets[tp])
+		fmt.Fprintf(s.err, "reset %s of group %s: %d series are forgotten, to begin at offset %d%s\n", tp, s.c.GroupOf(tp.Topic), n, targets[tp],
+			warming(floors[tp], targets[tp]))
 	}
 	for _, topic := range remake {
 		fmt.Fprintf(s.err, "the changelog %s is created again with %d partitions\n", s.c.ChangelogTopic(topic), s.counts[topic])
@@ -50,7 +56,11 @@ func (s *Group) Reset(ctx context.Context) error {
 		fmt.Fprintln(s.err, err)
 		return nil
 	}
-	if err := s.commit(ctx, targets, func(int64) string { return resetting }); err != nil {
+	// The offsets of the targets, not of the warm-up: a worker that resets by itself meanwhile publishes nothing twice.
+	for tp, at := range targets {
+		offs[tp] = kafka.Offset{Offset: at, Metadata: resetting}
+	}
+	if err := s.commitOffsets(ctx, offs); err != nil {
 		return err
 	}
 	for _, topic := range remake {
@@ -62,8 +72,10 @@ func (s *Group) Reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.commit(ctx, targets, func(at int64) string { return state.Floor{Offset: at, MaxTime: state.NoTime}.String() })
-	if err != nil {
+	for tp, floor := range floors {
+		offs[tp] = kafka.Offset{Offset: floor.Offset, Metadata: floor.String()}
+	}
+	if err := s.commitOffsets(ctx, offs); err != nil {
 		return fmt.Errorf("%w; the reset is not finished: run it again", err)
 	}
 	fmt.Fprintf(s.err, "reset %d partitions, %d state records deleted\n", len(s.tps), n)
@@ -190,12 +202,50 @@ func (s *Group) start(ctx context.Context, earliest, latest map[kafka.TP]int64) 
 	return offs, err
 }
 
-func (s *Group) commit(ctx context.Context, targets map[kafka.TP]int64, metadata func(at int64) string) error {
-	offs := make(map[kafka.TP]kafka.Offset, len(targets))
+// floors returns the replay floors to begin with: at the target of each partition, without state; where Options.Warmup asks
+// for it, at the first record that is at most so much older than the target's, up to the target as a backfill.
+func (s *Group) floors(ctx context.Context, targets map[kafka.TP]int64) (map[kafka.TP]state.Floor, error) {
+	floors := make(map[kafka.TP]state.Floor, len(targets))
 	for tp, at := range targets {
-		offs[tp] = kafka.Offset{Offset: at, Metadata: metadata(at)}
+		floor := state.Floor{Offset: at, MaxTime: state.NoTime}
+		if s.o.Warmup > 0 && s.stateOf[tp.Topic] {
+			start, err := s.timeAt(ctx, tp, at)
+			if err != nil {
+				return nil, fmt.Errorf("admin: %s at offset %d: %w", tp, at, err)
+			}
+			from, err := s.client.ListOffsets(ctx, []kafka.TP{tp}, max(0, start-s.o.Warmup.Milliseconds()))
+			if err != nil {
+				return nil, fmt.Errorf("admin: %w", err)
+			}
+			if f := from[tp]; f >= 0 && f < at {
+				floor.Offset, floor.Backfill = f, at
+			}
+		}
+		floors[tp] = floor
 	}
-	return s.commitOffsets(ctx, offs)
+	return floors, nil
+}
+
+// warming says what is read for the windows alone.
+func warming(floor state.Floor, target int64) string {
+	if floor.Offset == target {
+		return ""
+	}
+	return fmt.Sprintf("; offsets %d to %d fill windows and are not published", floor.Offset, target-1)
+}
+
+// timeAt returns the timestamp in milliseconds of the first record from offset at on; where there is none, the present.
+func (s *Group) timeAt(ctx context.Context, tp kafka.TP, at int64) (ms int64, err error) {
+	ms = time.Now().UnixMilli()
+	ends, err := s.client.ListStable(ctx, []kafka.TP{tp})
+	if err != nil {
+		return 0, err
+	}
+	err = s.fetcher.ReadRange(ctx, tp, at, ends[tp], func(rec *record.Record) (more bool, err error) {
+		ms = rec.Timestamp
+		return false, nil
+	})
+	return ms, err
 }
 
 // commitOffsets commits offsets without being a member, which brokers accept only while the
