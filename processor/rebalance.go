@@ -27,13 +27,12 @@ func (r *rebalancer) handOverEnd() time.Time {
 	return time.Time{}
 }
 
-// rebalance handles a group event. An error ends the worker.
+// rebalance handles a group event, which the group's membership has logged. An error ends the worker.
 func (r *rebalancer) rebalance(ctx context.Context, ev kafka.GroupEvent) error {
 	defer ev.Done()
 	r.cycles.Reuse(nil) // it may hold memory for partitions that leave
 	switch ev.Kind {
 	case kafka.Assigned:
-		r.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		r.cfg.Metrics.Rebalanced("assigned")
 		r.changelogs.recount(ctx)
 		if len(ev.Partitions) == 0 {
@@ -55,13 +54,11 @@ func (r *rebalancer) rebalance(ctx context.Context, ev kafka.GroupEvent) error {
 			pt.start(ctx, offsets)
 		}
 	case kafka.Revoked:
-		r.log.Info("revoked", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		r.cfg.Metrics.Rebalanced("revoked")
 		return r.handOver(ctx, ev.Partitions)
 	case kafka.Lost:
 		// Another member may own them already: their uncommitted results must not be
 		// committed, and the open cycle contains results of several partitions.
-		r.log.Warn("lost", "partitions", len(ev.Partitions))
 		r.cfg.Metrics.Rebalanced("lost")
 		r.assigned.committed(r.committer.dropOffsets())
 		for _, tp := range ev.Partitions {

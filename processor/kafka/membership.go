@@ -163,20 +163,26 @@ func (s *membership) reconcile() {
 		if gone := without(s.held, target); len(gone) > 0 {
 			s.revoking = gone
 			s.pending = s.push(Revoked, gone)
+			s.logMove("partitions revoked", gone)
 		}
 	}
 	if fresh := without(target, s.held); len(fresh) > 0 {
 		s.held = append(slices.Clone(s.held), fresh...)
 		slices.SortFunc(s.held, record.TP.Compare)
 		s.push(Assigned, fresh)
+		s.logMove("partitions assigned", fresh)
 	}
 }
 
 func (s *membership) push(kind GroupEventKind, tps []record.TP) *ack {
 	a := &ack{done: make(chan struct{})}
 	s.queue = append(s.queue, GroupEvent{Kind: kind, Generation: s.identity(), Partitions: slices.Clone(tps), ack: a})
-	s.log.Info("partitions "+kind.String(), "partitions", len(tps), "first", tps[0].String(), "generation", s.generation)
 	return a
+}
+
+// logMove logs that partitions come or go, in one line: a worker may have hundreds of them.
+func (s *membership) logMove(what string, tps []record.TP) {
+	s.log.Info(what, "generation", s.generation, "partitions", len(tps), "first", tps[0].String())
 }
 
 func (s *membership) identity() Generation {
@@ -215,7 +221,7 @@ func (s *membership) handedOver() {
 // lose drops everything: the coordinator has given it to others, or may have.
 func (s *membership) lose(why string) {
 	if len(s.held) > 0 {
-		s.log.Warn("group membership lost", "why", why, "partitions", len(s.held), "generation", s.generation)
+		s.log.Warn("partitions lost", "generation", s.generation, "partitions", len(s.held), "first", s.held[0].String(), "why", why)
 		// The consumer works with partitions of the old membership until it gets
 		// to this event. If Generation moved on before, a commit for them in the
 		// meantime would carry a new, valid generation, and be taken although
