@@ -88,7 +88,12 @@ var buildEmulated = sync.OnceValues(func() (child string, err error) {
 	}
 	child = filepath.Join(builtHere, "child")
 	var objects []string
-	sources := append(slices.Clone(plan.Sources()), "fault")
+	var sources []string
+	for _, name := range slices.Concat(plan.Kernels(), kernels.Tests) {
+		if source := kernels.Source(name); !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
 	failed := make(chan error, len(sources))
 	free := make(chan bool, runtime.NumCPU())
 	for _, source := range sources {

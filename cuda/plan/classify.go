@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"math"
-
-	"odradek/detectors"
-)
+import "odradek/detectors"
 
 // classifier finds the classes of a batch's tasks. Planner.Start empties it.
 type classifier struct {
@@ -104,31 +100,4 @@ func (c *classifier) indexOf(op *opPlan, class Class) int32 {
 		c.index[class] = k
 	}
 	return k
-}
-
-// ClassOf returns the class of a detector's tasks with the given fresh rows after a full window; ok is
-// false where no kernel takes them.
-func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
-	rows := detectors.TaskRows(d, fresh)
-	size, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
-	op := byOp[d.Op()]
-	if op == nil || !ok || rows*dim > math.MaxInt32 {
-		return Class{}, false
-	}
-	t := detectors.Task{
-		Op: d.Op(), Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)},
-		Scores: detectors.Span{Len: uint32(size.Scores)}, Next: detectors.Span{Len: uint32(size.Carry)},
-		Detail: detectors.Span{Len: uint32(size.Detail)},
-	}
-	if m, modelled := d.(detectors.Modelled); modelled {
-		if t.Model.Len = uint32(len(m.Model().Words())); !op.models {
-			return Class{}, false
-		}
-	}
-	u, params, ok := op.kernelTask(&t, d.Params())
-	if !ok {
-		return Class{}, false
-	}
-	c, _, ok = op.class(u, params)
-	return c, ok
 }

@@ -74,9 +74,8 @@ var plans = [...]*opPlan{
 }
 
 var (
-	byOp    []*opPlan // by number of an op: its plan, nil for none
-	names   []string  // of the kernels, by a Launch's index
-	sources []string  // the .cu files of the kernels, without the ending
+	byOp  []*opPlan // by number of an op: its plan, nil for none
+	names []string  // of the kernels, by a Launch's index
 )
 
 // init fills the lists of kernels and ops from plans. An initialiser cannot, because a plan's functions
@@ -86,9 +85,8 @@ func init() {
 	for _, p := range plans {
 		byOp[p.op] = p
 		names = append(names, p.kernels...)
-		sources = append(sources, p.op.String())
 	}
-	names, sources = append(names, normaliseKernel), append(sources, normaliseKernel)
+	names = append(names, normaliseKernel)
 }
 
 // Has reports whether there are kernels for an op.
@@ -96,44 +94,3 @@ func Has(op detectors.Op) bool { return byOp[op] != nil }
 
 // Kernels lists the names of the kernels by a Launch's index. The caller must not change the list.
 func Kernels() []string { return names }
-
-// Sources lists the files of the kernels in package kernels, without .cu. The caller must not change
-// the list.
-func Sources() []string { return sources }
-
-// SetRounds sets an op's rounds until undo is called. Tests with a child that requests
-// rounds call it, without a batch in flight.
-func SetRounds(op detectors.Op, rounds int, repeats bool) (undo func()) {
-	return set(op, func(p *opPlan) { p.rounds, p.repeats = rounds, repeats })
-}
-
-// SetModels sets an op's models, like SetRounds.
-func SetModels(op detectors.Op) (undo func()) {
-	return set(op, func(p *opPlan) { p.models = true })
-}
-
-// SetKernel sends all tasks of an op to one kernel, one block for each chain, as
-// SetRounds does. The kernel is one of package kernels' Tests, by index, and reads models.
-func SetKernel(op detectors.Op, test int) (undo func()) {
-	return set(op, func(p *opPlan) {
-		*p = opPlan{
-			class:  func(t *detectors.Task, _ detectors.Words) (Class, int, bool) { return Class{Op: t.Op}, 1, true },
-			shared: func(Class) int { return 0 },
-			launches: func(_ Class, p *builder, chains []chain) {
-				for _, c := range chains {
-					p.tile(Tile{First: c.first, Count: c.count})
-				}
-				p.launch(uint32(len(names)+test), 32, 0)
-			},
-			models: true,
-		}
-	})
-}
-
-func set(op detectors.Op, change func(p *opPlan)) (undo func()) {
-	old := byOp[op]
-	p := *old
-	change(&p)
-	byOp[op] = &p
-	return func() { byOp[op] = old }
-}

@@ -212,12 +212,3 @@ func (l Lengths) All() []int {
 	}
 	return all
 }
-
-// DefineMERLIN is the definition of MERLIN's result: the first k discords of each length.
-func DefineMERLIN(x []float64, l Lengths, k int, o Options) [][]Discord {
-	var found [][]Discord
-	for _, m := range l.All() {
-		found = append(found, Define(x, m, o).Top(m, k))
-	}
-	return found
-}

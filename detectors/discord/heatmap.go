@@ -53,14 +53,6 @@ func (h *Heatmap) AddDiscord(d Discord, k int) {
 	}
 }
 
-// Value returns the distance of a cell, NaN for none.
-func (h *Heatmap) Value(row, column int) float64 {
-	if c := h.Cells[row*h.Columns+column]; c > 0 {
-		return float64(c-1) / 127
-	}
-	return math.NaN()
-}
-
 // heatmapMagic begins the bytes of a heatmap.
 const heatmapMagic = "heatmap1"
 

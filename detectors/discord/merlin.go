@@ -1,8 +1,12 @@
 package discord
 
-import "math"
+import (
+	"math"
 
-// MERLIN returns the result of DefineMERLIN up to rounding: the first `count` discords of each length.
+	"odradek/detectors"
+)
+
+// MERLIN returns the first `count` discords of each length: those of [Define], up to rounding.
 // options returns the options of a length. The result does not depend on the order in which parallel
 // runs its calls.
 //
@@ -14,13 +18,13 @@ import "math"
 // last discord, and then falls; where it has to fall more than a few times, or would leave
 // too many subsequences, all neighbours are found again. So the search ends for any
 // distances, also where all are equal.
-func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, parallel Parallel) [][]Discord {
+func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, parallel detectors.Parallel) [][]Discord {
 	return merlin(x, 0, l, count, options, parallel)
 }
 
 // merlin is MERLIN for discords that begin at a given place of the series or later; earlier
 // subsequences are neighbours alone.
-func merlin(x []float64, from int, l Lengths, count int, options func(m int) Options, parallel Parallel) [][]Discord {
+func merlin(x []float64, from int, l Lengths, count int, options func(m int) Options, parallel detectors.Parallel) [][]Discord {
 	var found [][]Discord
 	s := search{begin: lanes + from}
 	for _, m := range l.All() {
@@ -50,7 +54,7 @@ type search struct {
 	series
 	begin     int // the first that may be a discord
 	exclusion int
-	parallel  Parallel
+	parallel  detectors.Parallel
 	near      []int32   // a near subsequence, by subsequence; -1: none is known
 	cov       []float64 // the covariance with it
 	d         []float64 // the distance to it, Inf without one; NaN: the subsequence has no distance

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
 
@@ -26,6 +27,15 @@ func differDiscords(got, want []Discord, p Profile, k int) bool {
 	return len(got) != len(want)
 }
 
+// defineMERLIN is the definition of MERLIN's result: the first k discords of each length.
+func defineMERLIN(x []float64, l Lengths, k int, o Options) [][]Discord {
+	var found [][]Discord
+	for _, m := range l.All() {
+		found = append(found, Define(x, m, o).Top(m, k))
+	}
+	return found
+}
+
 func TestMERLIN(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 3 {
@@ -38,8 +48,8 @@ func TestMERLIN(t *testing.T) {
 				o.Exclusion = 1 + rng.IntN(l.Min)
 			}
 			options := func(int) Options { return o }
-			got := MERLIN(x, l, count, options, Sequential)
-			want := DefineMERLIN(x, l, count, o)
+			got := MERLIN(x, l, count, options, detectors.Sequential)
+			want := defineMERLIN(x, l, count, o)
 			for i, m := range l.All() {
 				if differDiscords(got[i], want[i], Define(x, m, o), 1) {
 					t.Errorf("%s, %d values, %+v, %+v, m %d: got %v, want %v", name, len(x), l, o, m, got[i], want[i])
@@ -53,7 +63,7 @@ func TestMERLIN(t *testing.T) {
 }
 
 // rangeDiscords returns the range discords of length m that search.ranges finds, in the order of their places.
-func rangeDiscords(x []float64, m int, r float64, o Options, parallel Parallel) []Discord {
+func rangeDiscords(x []float64, m int, r float64, o Options, parallel detectors.Parallel) []Discord {
 	if o.k() > 1 || len(x) < m {
 		return Compute(x, m, o, parallel).Range(m, r)
 	}
@@ -79,7 +89,7 @@ func TestRanges(t *testing.T) {
 	for name, x := range nasty(rng, 300+rng.IntN(250)) {
 		m := 3 + rng.IntN(30)
 		o := Options{ExcludeFlat: rng.IntN(2) == 0, K: rng.IntN(3)}
-		p := Compute(x, m, o, Sequential)
+		p := Compute(x, m, o, detectors.Sequential)
 		for range 4 {
 			r := 2 * math.Sqrt(float64(m)) * rng.Float64() * rng.Float64()
 			if d := p.Distance[rng.IntN(len(p.Distance))]; d > 0 && rng.IntN(2) == 0 {

@@ -464,7 +464,7 @@ func topCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel)
 	}
 	for c := range r.Dim {
 		x, from := s.column(r, c)
-		found := MERLIN(x, s.lengths, s.top, s.options, Parallel(parallel))
+		found := MERLIN(x, s.lengths, s.top, s.options, parallel)
 		if ctx.Err() != nil {
 			return
 		}

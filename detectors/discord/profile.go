@@ -5,18 +5,9 @@ import (
 	"slices"
 	"sync"
 
+	"odradek/detectors"
 	"odradek/detectors/vec"
 )
-
-// Parallel runs f(0) to f(n-1), each once, in any order and perhaps several at a time.
-type Parallel func(n int, f func(i int))
-
-// Sequential is a Parallel on one core.
-func Sequential(n int, f func(i int)) {
-	for i := range n {
-		f(i)
-	}
-}
 
 // nearest is the best neighbour of each subsequence so far, by correlations in float32 or
 // float64.
@@ -67,7 +58,7 @@ const band = 16 * lanes
 // norms, for steps of any height. In single precision its error is float32's, and a neighbour may
 // not be the nearest: no distance is less than the definition's beyond rounding, and those of other
 // neighbours are larger.
-func Compute(x []float64, m int, o Options, parallel Parallel) Profile {
+func Compute(x []float64, m int, o Options, parallel detectors.Parallel) Profile {
 	if m < 1 || len(x) < m {
 		return Profile{}
 	}
@@ -81,7 +72,7 @@ func Compute(x []float64, m int, o Options, parallel Parallel) Profile {
 
 // all returns the place of the nearest neighbour of each subsequence that is not flat, -1
 // without one. In single precision it is the nearest up to float32 rounding.
-func (s *series) all(exclusion int, inSingle bool, parallel Parallel) []int32 {
+func (s *series) all(exclusion int, inSingle bool, parallel detectors.Parallel) []int32 {
 	if inSingle && vec.FastJoin32() {
 		t := s.inSingle()
 		return join(s, exclusion, singleLanes, parallel, func() walk[float32] {
@@ -103,7 +94,7 @@ func (s *series) all(exclusion int, inSingle bool, parallel Parallel) []int32 {
 type walk[T float32 | float64] func(i, j, end int, rho []T, found func(i, j int, rho []T))
 
 // join compares all pairs. Each unit of work has its own walk, of `lanes` diagonals together.
-func join[T float32 | float64](s *series, exclusion, together int, parallel Parallel, newWalk func() walk[T]) []int32 {
+func join[T float32 | float64](s *series, exclusion, together int, parallel detectors.Parallel, newWalk func() walk[T]) []int32 {
 	var mu sync.Mutex
 	var free []*nearest[T]
 	take := func() *nearest[T] {
@@ -151,7 +142,7 @@ func join[T float32 | float64](s *series, exclusion, together int, parallel Para
 }
 
 // profile returns the distances to the neighbours found, and those of flat subsequences.
-func (s *series) profile(near []int32, exclusion int, parallel Parallel) Profile {
+func (s *series) profile(near []int32, exclusion int, parallel detectors.Parallel) Profile {
 	n := s.n - s.m + 1
 	out := Profile{make([]float64, n), make([]int, n)}
 	const each = 512
@@ -192,7 +183,7 @@ func (s *series) flatNeighbour(i, exclusion int) int {
 
 // several sums up the distances to K neighbours: of all correlations of a subsequence the
 // largest, then of those that do not overlap it, and so on.
-func (s *series) several(o Options, parallel Parallel) Profile {
+func (s *series) several(o Options, parallel detectors.Parallel) Profile {
 	n, exclusion, k := s.n-s.m+1, o.exclusion(s.m), o.k()
 	out := Profile{make([]float64, n), make([]int, n)}
 	every, never := make([]float64, s.starts+lanes), make([]float64, s.starts+lanes)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
 
@@ -89,7 +90,7 @@ func differ(m int, o Options, got, want Profile) error {
 	return nil
 }
 
-// backwards is a Parallel in random order on several goroutines.
+// backwards is a detectors.Parallel in random order on several goroutines.
 func backwards(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for _, i := range rand.Perm(n) {
@@ -107,7 +108,7 @@ func TestCompute(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				o.Exclusion = 1 + rng.IntN(m)
 			}
-			got := Compute(x, m, o, Sequential)
+			got := Compute(x, m, o, detectors.Sequential)
 			if err := differ(m, o, got, Define(x, m, o)); err != nil {
 				t.Errorf("%s, %d values, m %d, %+v: %v", name, len(x), m, o, err)
 			}
@@ -118,7 +119,7 @@ func TestCompute(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 5, 6, 9, 10, 11, 26, 27} { // around m = 5, twice m, and the lanes
 		x := nasty(rng, n)["noise"]
-		if err := differ(5, Options{}, Compute(x, 5, Options{}, Sequential), Define(x, 5, Options{})); err != nil {
+		if err := differ(5, Options{}, Compute(x, 5, Options{}, detectors.Sequential), Define(x, 5, Options{})); err != nil {
 			t.Errorf("%d values: %v", n, err)
 		}
 	}
@@ -199,17 +200,17 @@ func TestComputeTies(t *testing.T) {
 // The fast form against whole matrix profiles of SCAMP, and all references.
 func TestComputeOfReferences(t *testing.T) {
 	for _, ref := range references(t) {
-		sameDiscords(t, ref.file, Compute(ref.x, ref.m, Options{}, Sequential).Top(ref.m, 3), ref.wanted)
+		sameDiscords(t, ref.file, Compute(ref.x, ref.m, Options{}, detectors.Sequential).Top(ref.m, 3), ref.wanted)
 	}
 	at := shared(t)
 	for _, c := range merlins {
 		x := column(t, 1, at, "data", "discords", "dev", c.file)[:c.n]
-		sameDiscords(t, c.file, Compute(x, c.m, Options{}, Sequential).Top(c.m, 1), []Discord{{At: c.at, Distance: c.distance}})
+		sameDiscords(t, c.file, Compute(x, c.m, Options{}, detectors.Sequential).Top(c.m, 1), []Discord{{At: c.at, Distance: c.distance}})
 	}
 	for _, v := range scampVectors[:2] {
 		x := column(t, 1, at, "data", "scamp_vectors", v.series+".txt.gz")
 		want := scampProfile(t, at, v.name)
-		p := Compute(x, scampLength, Options{Exclusion: scampLength / 4}, Sequential)
+		p := Compute(x, scampLength, Options{Exclusion: scampLength / 4}, detectors.Sequential)
 		for i := range want.Distance {
 			sameAsSCAMP(t, v.name, i, want, func() (float64, int) { return p.Distance[i], p.Nearest[i] })
 		}
@@ -224,7 +225,7 @@ func BenchmarkCompute(b *testing.B) {
 		v += rng.NormFloat64()
 		x[i] = v
 	}
-	for name, p := range map[string]Parallel{"core": Sequential, "cores": cores} {
+	for name, p := range map[string]detectors.Parallel{"core": detectors.Sequential, "cores": cores} {
 		for single, precision := range map[bool]string{false: "float64", true: "float32"} {
 			b.Run(name+"/"+precision, func(b *testing.B) {
 				for b.Loop() {
@@ -237,7 +238,7 @@ func BenchmarkCompute(b *testing.B) {
 	}
 }
 
-// cores is a Parallel with a goroutine for each core.
+// cores is a detectors.Parallel with a goroutine for each core.
 func cores(n int, f func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

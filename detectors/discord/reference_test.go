@@ -160,7 +160,7 @@ func TestDefinitionOfMERLIN(t *testing.T) {
 		x := column(t, 1, at, "data", "discords", "dev", c.file)[:c.n]
 		w := windows(x, c.m)
 		if c.everyStart {
-			got := DefineMERLIN(x, Lengths{Min: c.m, Max: c.m}, 1, Options{})
+			got := defineMERLIN(x, Lengths{Min: c.m, Max: c.m}, 1, Options{})
 			sameDiscords(t, c.file, got[0], []Discord{{At: c.at, Distance: c.distance}})
 			continue
 		}

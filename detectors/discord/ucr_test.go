@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/detectors/quality"
 )
 
@@ -118,7 +119,7 @@ func TestUCR(t *testing.T) {
 					}
 					return 0
 				}
-				found := merlin(s.Values, s.Train, lengths, 2, func(int) Options { return Options{} }, Sequential)
+				found := merlin(s.Values, s.Train, lengths, 2, func(int) Options { return Options{} }, detectors.Sequential)
 				mu.Lock()
 				for i, d := range found {
 					hits[i] += hit(d[0])

@@ -386,12 +386,12 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	if cost(r) < detectors.LongTask {
 		parallel = detectors.Sequential
 	}
-	t.write(r, func() []Region { return Search(&t.grid, t.family, t.options, Parallel(parallel)) },
+	t.write(r, func() []Region { return Search(&t.grid, t.family, t.options, parallel) },
 		func(null *Replicates, found []Region) []float64 {
 			if ctx.Err() != nil {
 				return make([]float64, len(found))
 			}
-			return null.PValues(t.family, t.options, found, t.replicates, Parallel(parallel))
+			return null.PValues(t.family, t.options, found, t.replicates, parallel)
 		})
 }
 

@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+
+	"odradek/detectors"
 )
 
 // DefaultReplicates is the usual number of null maps of a p-value.
@@ -216,7 +218,7 @@ func (r *Replicates) DefinePValues(f Family, o Options, found []Region, n int) [
 }
 
 // PValues returns what DefinePValues does, to the bit.
-func (r *Replicates) PValues(f Family, o Options, found []Region, n int, parallel Parallel) []float64 {
+func (r *Replicates) PValues(f Family, o Options, found []Region, n int, parallel detectors.Parallel) []float64 {
 	if len(found) == 0 {
 		return nil
 	}
@@ -240,7 +242,7 @@ func (r *Replicates) PValues(f Family, o Options, found []Region, n int, paralle
 
 // largest returns the largest ratio of each of n null maps. Instead of a ratio below level it may
 // return any other below it, and instead of one of at least enough any other such.
-func (r *Replicates) largest(f Family, o Options, level, enough float64, n int, parallel Parallel) []float64 {
+func (r *Replicates) largest(f Family, o Options, level, enough float64, n int, parallel detectors.Parallel) []float64 {
 	observed := newScanner(r.grid, f, o)
 	filters := observed.filters(level)
 	var memory sync.Pool // of scanners
@@ -252,7 +254,7 @@ func (r *Replicates) largest(f Family, o Options, level, enough float64, n int, 
 		}
 		r.Draw(s.Count, i)
 		s.count()
-		largest[i] = s.best(nil, filters, enough, Sequential).Ratio
+		largest[i] = s.best(nil, filters, enough, detectors.Sequential).Ratio
 		memory.Put(s)
 	})
 	return largest

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
 
@@ -162,11 +163,11 @@ func TestPValues(t *testing.T) {
 	for _, f := range []Family{Poisson{}, Bernoulli{}} {
 		for name, g := range grids(rng, f, 1+rng.IntN(9), 1+rng.IntN(9)) {
 			o := randomOptions(rng, g.Rows, g.Cols)
-			found := Search(g, f, o, Sequential)
+			found := Search(g, f, o, detectors.Sequential)
 			r := replicates(t, g, f, rng.Uint64(), slices.Repeat([]bool{true}, rng.IntN(2))...)
 			n := rng.IntN(40)
 			want := r.DefinePValues(f, o, found, n)
-			for _, parallel := range []Parallel{Sequential, concurrent} {
+			for _, parallel := range []detectors.Parallel{detectors.Sequential, concurrent} {
 				if got := r.PValues(f, o, found, n, parallel); !slices.Equal(got, want) {
 					t.Errorf("%T, %s, %d x %d, %+v: p %v, want %v of%s", f, name, g.Rows, g.Cols, o, got, want, describe(found))
 				}
@@ -203,7 +204,7 @@ func TestPValuesAreUniform(t *testing.T) {
 				g.Count[trials[j]]++
 			}
 			r := replicates(t, g, f, rng.Uint64()+uint64(i))
-			ps = append(ps, r.PValues(f, Options{}, Search(g, f, Options{}, Sequential), replicated, concurrent)...)
+			ps = append(ps, r.PValues(f, Options{}, Search(g, f, Options{}, detectors.Sequential), replicated, concurrent)...)
 		}
 		if len(ps) != maps {
 			t.Fatalf("%T: %d p-values of %d maps", f, len(ps), maps)
@@ -229,7 +230,7 @@ func TestPValuesOfNewYork(t *testing.T) {
 	for i, c := range g.Count {
 		g.Count[i] = c / newYorkUnit
 	}
-	found := Search(g, Poisson{}, Options{Top: 3}, Sequential)
+	found := Search(g, Poisson{}, Options{Top: 3}, detectors.Sequential)
 	p := replicates(t, g, Poisson{}, 1).PValues(Poisson{}, Options{Top: 3}, found, DefaultReplicates, concurrent)
 	t.Log(p, found)
 	if p[0] > 0.005 || !slices.IsSorted(p) {
@@ -253,11 +254,11 @@ func BenchmarkReplicates(b *testing.B) {
 	}
 	for _, name := range []string{"null", "strong cluster"} {
 		g := large(seedtest.New(b), 128)[name]
-		found := Search(g, Poisson{}, Options{}, Sequential)
+		found := Search(g, Poisson{}, Options{}, detectors.Sequential)
 		r := replicates(b, g, Poisson{}, 1)
 		b.Run("99 of "+name+", n=128", func(b *testing.B) {
 			for b.Loop() {
-				r.PValues(Poisson{}, Options{}, found, 99, Sequential)
+				r.PValues(Poisson{}, Options{}, found, 99, detectors.Sequential)
 			}
 		})
 	}
@@ -287,14 +288,14 @@ func TestFalseAlarms(t *testing.T) {
 					for i := range g.Count {
 						g.Count[i] = counts(mean)
 					}
-					found := Search(g, Poisson{}, Options{}, Sequential)
+					found := Search(g, Poisson{}, Options{}, detectors.Sequential)
 					for learnt := range alarms {
 						r, err := NewReplicates(g, Poisson{}, seed, learnt == 1)
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if p := r.PValues(Poisson{}, Options{}, found, DefaultReplicates, Sequential); len(p) > 0 && p[0] <= bound {
+						if p := r.PValues(Poisson{}, Options{}, found, DefaultReplicates, detectors.Sequential); len(p) > 0 && p[0] <= bound {
 							alarms[learnt].Add(1)
 						}
 					}

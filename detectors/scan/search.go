@@ -6,25 +6,16 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"odradek/detectors"
 	"odradek/detectors/vec"
 )
-
-// Parallel runs f(0) to f(n-1), each once, in any order and perhaps several at a time.
-type Parallel func(n int, f func(i int))
-
-// Sequential is a Parallel on one core.
-func Sequential(n int, f func(i int)) {
-	for i := range n {
-		f(i)
-	}
-}
 
 // Search returns the result of [Define], to the bit, in time that grows as the rows squared times the
 // columns, as long as few rectangles are close to the most anomalous ones. For each strip of rows, the
 // largest sum of count - slope*baseline over a run of columns, for each of the filter's [lines], shows
 // whether any of the strip's rectangles can be better than the best one so far. Only then the ratios of
 // its rectangles above the line are computed, from exact sums, as by the definition.
-func Search(g *Grid, f Family, o Options, parallel Parallel) []Region {
+func Search(g *Grid, f Family, o Options, parallel detectors.Parallel) []Region {
 	s := newScanner(g, f, o)
 	top, _, _ := o.limits(g)
 	var found []Region
@@ -125,7 +116,7 @@ func (s *scanner) filters(level float64) (list []*lines) {
 
 // best returns the first region that overlaps none of those found. With filters, regions below
 // their level may be missing. A region of the ratio enough or more ends the search and is returned.
-func (s *scanner) best(found []Region, filters []*lines, enough float64, parallel Parallel) Region {
+func (s *scanner) best(found []Region, filters []*lines, enough float64, parallel detectors.Parallel) Region {
 	if s.proportional {
 		return Region{}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
 
@@ -29,7 +30,7 @@ func TestSearch(t *testing.T) {
 			for name, g := range grids(rng, f.Family, size[0], size[1]) {
 				o := randomOptions(rng, g.Rows, g.Cols)
 				want := describe(Define(g, f, o))
-				for i, parallel := range []Parallel{Sequential, concurrent} {
+				for i, parallel := range []detectors.Parallel{detectors.Sequential, concurrent} {
 					if got := describe(Search(g, f, o, parallel)); got != want {
 						t.Errorf("%s, %s, %d x %d, %+v: form %d finds%s, want%s", f.name, name, g.Rows, g.Cols, o, i, got, want)
 					}
@@ -155,7 +156,7 @@ func TestSearchLarge(t *testing.T) {
 	}
 	for name, g := range large(rng, n) {
 		for _, o := range []Options{{Top: 2}, {MaxRows: 16, MaxCols: 8}} {
-			if got, want := describe(Search(g, Poisson{}, o, Sequential)), describe(Define(g, Poisson{}, o)); got != want {
+			if got, want := describe(Search(g, Poisson{}, o, detectors.Sequential)), describe(Define(g, Poisson{}, o)); got != want {
 				t.Errorf("%s, %d x %d, %+v: %s, want%s", name, n, n, o, got, want)
 			}
 		}
@@ -172,7 +173,7 @@ func BenchmarkSearch(b *testing.B) {
 			"strong cluster, third of zero baseline", "all equal"} {
 			b.Run(fmt.Sprintf("n=%d, %+v, %s", c.n, c.limit, name), func(b *testing.B) {
 				for b.Loop() {
-					Search(grids[name], Poisson{}, c.limit, Sequential)
+					Search(grids[name], Poisson{}, c.limit, detectors.Sequential)
 				}
 			})
 		}

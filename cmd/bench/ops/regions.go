@@ -39,7 +39,7 @@ var gridWays = []struct {
 		return scan.Approximate(g, f, scan.Options{})
 	}},
 	{"op scan", math.MaxInt, func(ctx context.Context, g *scan.Grid, f scan.Family) ([]scan.Region, scan.Work) {
-		return scan.Search(g, f, scan.Options{}, scan.Parallel(detectors.NewHelpers(runtime.GOMAXPROCS(0)-1).Parallel(ctx))), scan.Work{}
+		return scan.Search(g, f, scan.Options{}, detectors.NewHelpers(runtime.GOMAXPROCS(0)-1).Parallel(ctx)), scan.Work{}
 	}},
 }
 
