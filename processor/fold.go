@@ -123,6 +123,9 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
 		f.side.stop.Pass()
+		for _, i := range f.reading.Rejected {
+			f.counts.Rejected.Add(f.reader.of.Fields[i], 1)
+		}
 		if f.reading.Len() == 0 {
 			f.side.empty(rec)
 			continue

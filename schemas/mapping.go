@@ -40,6 +40,10 @@ type Mapping struct {
 	// "data.points.value" is a field of each reading and "data.machine" one of the record, the same for all of
 	// them. "@value" is a record that is an array, into whose items all paths lead.
 	Readings string
+	// Valid are bounds of values, as "temperature=-40..150" or "pressure=0.."; a value outside is missing.
+	Valid []string
+	// MissingIf are numbers that stand for no reading, as "temperature=-9999|6553.5": such a value is missing.
+	MissingIf []string
 }
 
 // Limits of a mapping.
@@ -78,6 +82,9 @@ type Sink struct {
 	Segs []Segment
 	Slot int // of the key: which part; of a value: first index in Values
 	N    int // values
+
+	field  int         // of a value: index in Mapping.Fields
+	accept *acceptance // of a value; nil: every one is taken
 }
 
 // Layout is a parsed mapping, the same for all schemas.
@@ -91,8 +98,9 @@ type Layout struct {
 	Unit      string
 	// Item is the layout of an item of the array of readings, with paths from the item on. Sinks then has the paths of the
 	// record, and last the array's, and a program gives the items it finds to Reading.AddItem. nil: a record is one reading.
-	Item *Layout
-	own  owner // of a record with an array, or of its item
+	Item    *Layout
+	own     owner // of a record with an array, or of its item
+	screens bool  // some field has an acceptance
 }
 
 // Width returns the number of values of a reading: one for each plain path, N for
@@ -249,8 +257,10 @@ func (m Mapping) paths() (*Layout, error) {
 	if len(m.Fields) == 0 {
 		fault("no fields: name at least one path of a numeric field")
 	}
+	accepts, wrong := m.acceptances()
+	faults = append(faults, wrong...)
 	seen := map[string]bool{}
-	for _, text := range m.Fields {
+	for i, text := range m.Fields {
 		segs, err := parsePath(text)
 		if err != nil {
 			fault("field %q: %w", text, err)
@@ -261,8 +271,9 @@ func (m Mapping) paths() (*Layout, error) {
 		}
 		seen[text] = true
 		n := max(1, counted(segs))
-		l.Sinks = append(l.Sinks, Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n})
+		l.Sinks = append(l.Sinks, Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n, field: i, accept: accepts[i]})
 		l.Width += n
+		l.screens = l.screens || accepts[i] != nil
 	}
 	if l.Width > maxWidth {
 		fault("%d values a reading, %d at most", l.Width, maxWidth)

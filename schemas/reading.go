@@ -9,6 +9,8 @@ type Reading struct {
 	Time   int64     // event time, microseconds since 1970 UTC
 	Values []float64 // Mapping.Width values, NaN where missing
 	Schema int32     // id in the registry, -1 if it has none
+	// Rejected has the indices in Mapping.Fields of the values that are missing because of Valid or MissingIf, one for each value.
+	Rejected []int
 
 	// Partition is the partition of the record. The caller sets it before Decode; only keys with "@partition" need it.
 	Partition int32
@@ -38,6 +40,7 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 	}
 	out.Values = out.Values[:l.Width]
 	out.Schema = schemaID
+	out.Rejected = out.Rejected[:0]
 	out.fault = FaultNone
 	out.Key = nil
 	out.Time = NoTime
@@ -54,6 +57,9 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 // key, timestampMs the Kafka timestamp.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
 	if uint(len(out.Key)-1) < MaxKeyBytes && out.Time != NoTime && out.fault == FaultNone {
+		if l.screens {
+			l.screen(out)
+		}
 		return nil
 	}
 	return l.finish(key, timestampMs, out)
@@ -75,6 +81,9 @@ func (l *Layout) finish(key []byte, timestampMs int64, out *Reading) error {
 	}
 	if out.fault != FaultNone || len(out.Key) == 0 || len(out.Key) > MaxKeyBytes || out.Time == NoTime {
 		return l.unacceptable(out, timestampMs)
+	}
+	if l.screens {
+		l.screen(out)
 	}
 	return nil
 }

@@ -208,6 +208,7 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 			}
 		}
 		s.add()
+		out.Rejected = append(out.Rejected, s.item.Rejected...)
 		if i == 0 || s.item.Time > latest {
 			latest = s.item.Time
 		}
@@ -251,6 +252,9 @@ func (l *Layout) finishRecord(key []byte, timestampMs int64, out *Reading) error
 		}
 	}
 	if out.fault == FaultNone && (!l.own.key || uint(len(out.Key)-1) < MaxKeyBytes) && (!l.own.time || out.Time != NoTime) {
+		if l.screens {
+			l.screen(out)
+		}
 		return nil
 	}
 	return l.unacceptable(out, timestampMs)

@@ -44,6 +44,7 @@ type Metrics struct {
 	backfilled, unreadable                                         *prometheus.CounterVec
 
 	decodeErrors  *prometheus.CounterVec // topic, reason
+	rejected      *prometheus.CounterVec // topic, field
 	Transactions  *prometheus.CounterVec // outcome
 	commitErrors  *prometheus.CounterVec // class
 	rebalances    *prometheus.CounterVec // kind
@@ -173,6 +174,8 @@ func New(outputs ...string) *Metrics {
 	m.suspectsLost = counter("suspects_lost_total",
 		"Suspects that retention deleted before the next owner of the partition could read them again.", "topic", "partition")
 
+	m.rejected = counter("values_rejected_total",
+		"Values that are missing because they are outside of valid or a number of missing_if.", "topic", "field")
 	m.decodeErrors = counter("decode_errors_total",
 		"Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
 	m.Transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")
@@ -360,6 +363,9 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Early, n.Early)
 	add(pm.Suspects, n.Suspects[0])
 	add(pm.SuspectsRejected, n.Suspects[2])
+	for field, n := range n.Rejected {
+		m.rejected.WithLabelValues(tp.Topic, field).Add(float64(n))
+	}
 	m.changed(w)
 	m.rate.add(now, n.Consumed)
 	pm.rate.add(now, n.Consumed)

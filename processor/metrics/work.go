@@ -42,6 +42,7 @@ type Counts struct {
 	Aborted, Control                 int64 // input records that were skipped
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
+	Rejected                         Tally // values that are missing because of valid or missing_if, by field
 	Suspects                         Suspects
 	Outcomes                         state.Counts
 	Changes                          Changes
@@ -68,6 +69,9 @@ func (c *Counts) add(d *Counts) {
 	for i := range c.Outcomes {
 		c.Outcomes[i] += d.Outcomes[i]
 	}
+	for field, n := range d.Rejected {
+		c.Rejected.Add(field, n)
+	}
 	for name, n := range d.Changes {
 		c.Changes.Add(name, n)
 	}
@@ -77,6 +81,17 @@ func (c *Counts) add(d *Counts) {
 	for name, n := range d.Marked {
 		c.Marked.Add(name, n)
 	}
+}
+
+// Tally has counts by name.
+type Tally map[string]int64
+
+// Add counts n more of a name.
+func (t *Tally) Add(name string, n int64) {
+	if *t == nil {
+		*t = Tally{}
+	}
+	(*t)[name] += n
 }
 
 // Suspects are counts of a state: held, accepted, rejected.

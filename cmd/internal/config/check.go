@@ -463,6 +463,10 @@ func (k *checker) mapping() {
 			name = "KEY_FIELD"
 		case strings.HasPrefix(text, "readings "):
 			name = "READINGS_FIELD"
+		case strings.HasPrefix(text, "valid "):
+			name = "VALID"
+		case strings.HasPrefix(text, "missing if "):
+			name = "MISSING_IF"
 		case strings.HasPrefix(text, "time unit "):
 			name = "TIME_UNIT"
 		case strings.HasPrefix(text, "time "):

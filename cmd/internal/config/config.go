@@ -117,6 +117,8 @@ type mappingSettings struct {
 	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
 	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors, in place of ODRADEK_VALUE_FIELDS: each is a series of one value, with the key <series key>/<field path>. See docs/records.md."`
 	Units         []string `env:"UNITS" doc:"Units of values, FIELD=UNIT as in temperature=°C,pressure=bar. They are in anomalies and on the page; no score depends on them."`
+	Valid         []string `env:"VALID" doc:"Bounds of values, FIELD=MIN..MAX as in temperature=-40..150,pressure=0.. A value outside is missing: it enters no window, and odradek_values_rejected_total counts it."`
+	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that stand for no reading, FIELD=NUMBER|NUMBER as in temperature=-9999|6553.5. Such a value is missing, and odradek_values_rejected_total counts it."`
 	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values; @value is a record that is an array. Paths that begin with it lead into each reading, others into the record. See docs/records.md."`
 	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
 	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
@@ -299,7 +301,7 @@ func (c *Config) OutputTopics() cycle.TopicNames {
 // trim removes the spaces and empty items of lists written by hand.
 func (c *Config) trim() {
 	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Mapping.SeriesFields,
-		&c.Mapping.Units, &c.Detect.Names, &c.GPU.Devices} {
+		&c.Mapping.Units, &c.Mapping.Valid, &c.Mapping.MissingIf, &c.Detect.Names, &c.GPU.Devices} {
 		*l = cleanList(*l)
 	}
 }

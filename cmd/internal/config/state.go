@@ -29,6 +29,7 @@ func (c *Config) RecordMapping() schemas.Mapping {
 		m.Fields = c.Mapping.SeriesFields
 	}
 	m.Readings = c.Mapping.ReadingsField
+	m.Valid, m.MissingIf = c.Mapping.Valid, c.Mapping.MissingIf
 	return m
 }
 
@@ -59,6 +60,8 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	r.Key, r.Time = m.keyAndTime()
 	r.Format, r.TimeUnit, r.Readings = m.Format, m.TimeUnit, m.ReadingsField
 	r.Fields, r.Series = c.RecordMapping().Fields, len(m.SeriesFields) > 0
+	// nil where there are none, as a stored reading has them.
+	r.Valid, r.MissingIf = append([]string(nil), m.Valid...), append([]string(nil), m.MissingIf...)
 	r.MaxFuture = k.MaxFuture.Microseconds()
 	r.Lateness, r.MaxHeld, r.MaxJump = k.Lateness.Microseconds(), k.MaxHeld, k.MaxJump.Microseconds()
 	if n := len(c.Series()); n > 0 {

@@ -1,0 +1,111 @@
+package schemas
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file has what makes a value that a record has a missing one: bounds outside of which a sensor cannot be, and numbers
+// that stand for "no reading". Such a value never enters a window.
+
+// acceptance says which values of a field are taken.
+type acceptance struct {
+	min, max float64
+	absent   []float64 // numbers that stand for no reading
+}
+
+// takes reports whether a value is taken. A number of absent is compared as it is, and as the float32 that a record may have in
+// its place: 6553.6 is 6553.60009765625 there. NaN, which is missing already, is taken.
+func (a *acceptance) takes(v float64) bool {
+	if v < a.min || v > a.max {
+		return false
+	}
+	for _, x := range a.absent {
+		if v == x || v == float64(float32(x)) {
+			return false
+		}
+	}
+	return true
+}
+
+// screen makes the values of out missing that are not taken, and notes them in out.Rejected. The values are those of the
+// layout's own fields.
+func (l *Layout) screen(out *Reading) {
+	for i := range l.Sinks {
+		s := &l.Sinks[i]
+		if s.accept == nil {
+			continue
+		}
+		for j := s.Slot; j < s.Slot+s.N; j++ {
+			if !s.accept.takes(out.Values[j]) {
+				out.Values[j] = math.NaN()
+				out.Rejected = append(out.Rejected, s.field)
+			}
+		}
+	}
+}
+
+// acceptances parses Valid and MissingIf. Fields are named as in Fields, an array with or without its count.
+func (m Mapping) acceptances() (byField []*acceptance, faults []error) {
+	byField = make([]*acceptance, len(m.Fields))
+	read := func(what, entries string, list []string, parse func(a *acceptance, text string) bool) {
+		seen := map[int]bool{}
+		for _, entry := range list {
+			name, text, ok := strings.Cut(entry, "=")
+			name, text = strings.TrimSpace(name), strings.TrimSpace(text)
+			i := slices.IndexFunc(m.Fields, func(f string) bool { return f == name || withoutCount(f) == name })
+			if ok && i < 0 {
+				faults = append(faults, fmt.Errorf("schemas: %s %q: %q is none of the mapped fields %s", what, entry, name,
+					strings.Join(m.Fields, ", ")))
+				continue
+			}
+			if ok && seen[i] {
+				faults = append(faults, fmt.Errorf("schemas: %s %q: field %q is named twice", what, entry, name))
+				continue
+			}
+			if !ok || !parse(acceptOf(byField, i), text) {
+				faults = append(faults, fmt.Errorf("schemas: %s %q is not %s", what, entry, entries))
+				continue
+			}
+			seen[i] = true
+		}
+	}
+	read("valid", "FIELD=MIN..MAX, of which one may be left out, with MIN at most MAX", m.Valid, func(a *acceptance, text string) bool {
+		low, high, ok := strings.Cut(text, "..")
+		if !ok || low == "" && high == "" || low != "" && !number(low, &a.min) || high != "" && !number(high, &a.max) {
+			return false
+		}
+		return a.min <= a.max
+	})
+	read("missing if", "FIELD=NUMBER|NUMBER|...", m.MissingIf, func(a *acceptance, text string) bool {
+		for _, t := range strings.Split(text, "|") {
+			var x float64
+			if !number(t, &x) {
+				return false
+			}
+			a.absent = append(a.absent, x)
+		}
+		return true
+	})
+	return byField, faults
+}
+
+func acceptOf(byField []*acceptance, i int) *acceptance {
+	if i < 0 {
+		return &acceptance{}
+	}
+	if byField[i] == nil {
+		byField[i] = &acceptance{min: math.Inf(-1), max: math.Inf(1)}
+	}
+	return byField[i]
+}
+
+// number reads a finite number.
+func number(text string, x *float64) bool {
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	*x = v
+	return err == nil && !math.IsInf(v, 0) && v == v
+}
