@@ -36,6 +36,8 @@ var changes = []change{
 	{"value_fields", func(r *rand.Rand, to *rules.Reading) {
 		to.Fields = [][]string{{"a"}, {"a", "b"}, {"b", "a"}, {"c[2]", "a"}}[r.IntN(4)]
 	}},
+	{"valid", func(r *rand.Rand, to *rules.Reading) { to.Valid = [][]string{nil, {"a=1..5"}, {"a=..4"}}[r.IntN(3)] }},
+	{"missing_if", func(r *rand.Rand, to *rules.Reading) { to.MissingIf = [][]string{nil, {"a=0|3"}}[r.IntN(2)] }},
 }
 
 // rereadRecords produces n records of JSON, some without a value, too late, too far in the future or twice at one time.
