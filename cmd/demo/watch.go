@@ -87,7 +87,7 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, generated, w
 // followAnomalies sends the committed records of the topic as they come, until
 // ctx ends.
 func followAnomalies(ctx context.Context, client *kafka.Client, topic string, stream int, news chan<- streamAnomaly) {
-	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true})
 	defer f.Close()
 	partitions := 0
 	for ; partitions == 0; partitions = partitionsOf(ctx, client.Admin, topic) {
@@ -136,7 +136,7 @@ func readAnomalies(ctx context.Context, client *kafka.Client, topic string, stre
 	if err != nil {
 		return err
 	}
-	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true})
 	defer f.Close()
 	for _, tp := range tps {
 		err := f.ReadRange(ctx, tp, 0, ends[tp], func(rec *record.Record) (bool, error) {

@@ -106,7 +106,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 		names = append(names, "MAPPING", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD")
 	}
 	if o.inTopic != "" || o.toTopic != "" {
-		names = append(names, "KAFKA", "SCHEMA", "FETCH", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")
+		names = append(names, "KAFKA", "SCHEMA", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")
 	}
 	if o.data != "" {
 		set, err := openDataSet(t.environ, o.data, o.series, o.topic, names...)
@@ -211,7 +211,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	switch {
 	case o.inTopic != "":
 		if o.published != "" {
-			if run.Published, err = backtest.ReadPublished(ctx, client, backtestFetch(c), o.published, o.inTopic); err != nil {
+			if run.Published, err = backtest.ReadPublished(ctx, client, c.FetchConfig(), o.published, o.inTopic); err != nil {
 				return err
 			}
 		}

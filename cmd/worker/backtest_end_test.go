@@ -28,7 +28,7 @@ import (
 func backtestEnv(t *testing.T, c *kafkatest.Cluster) (env []string) {
 	for _, kv := range []string{"KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "SCHEMA_REGISTRY_URL=" + c.RegistryURL(t), "KEY_FIELD=sensor",
 		"TIME_FIELD=time", "VALUE_FIELDS=value", "MAX_FUTURE=0s", "EXECUTOR=cpu", "DETECTORS=level", "DETECTOR_LEVEL_OP=zscore",
-		"DETECTOR_LEVEL_WINDOW=16", "PARTITION_BYTES=16384", "FETCH_MAX_BYTES=65536"} {
+		"DETECTOR_LEVEL_WINDOW=16", "PARTITION_BYTES=16384"} {
 		env = append(env, config.Prefix+kv)
 	}
 	return env

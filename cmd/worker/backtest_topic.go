@@ -25,14 +25,8 @@ func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, sta
 	return backtest.NewTopic(ctx, &backtest.TopicConfig{
 		Client: client, Decoder: dec, Series: c.Series(), State: state, Topic: o.inTopic, From: o.from, To: o.to,
 		MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
-		Fetch: backtestFetch(c),
+		Fetch: c.FetchConfig(),
 	})
-}
-
-// backtestFetch returns how the topics of a backtest are read.
-func backtestFetch(c *config.Config) kafka.FetchConfig {
-	return kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
-		PartitionBytes: int(c.Fetch.PartitionBytes)}
 }
 
 // topicPublisher makes a publisher to the topics of -to-topic.

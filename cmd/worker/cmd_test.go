@@ -86,18 +86,18 @@ func TestConfigCommand(t *testing.T) {
 		}
 	}
 	// What -env prints gives the same configuration, secrets aside.
-	term, env, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
+	term, env, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_PARTITION_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
 		"ODRADEK_DETECTOR_A_B_WINDOW=20")...)
 	term.config(context.Background(), []string{"-env"})
 	a, faults, warnings := config.Parse(strings.Split(env.String(), "\n"))
-	b, _, _ := config.Parse(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
+	b, _, _ := config.Parse(minimal("ODRADEK_WORKERS=3", "ODRADEK_PARTITION_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
 		"ODRADEK_DETECTOR_A_B_WINDOW=20"))
 	if len(faults)+len(warnings) > 0 || a.PrintEnv() != b.PrintEnv() {
 		t.Errorf("%v %v\n%s\n%s", faults, warnings, a.PrintEnv(), b.PrintEnv())
 	}
 	// So does what -yaml prints.
 	file := filepath.Join(t.TempDir(), "plant.yaml")
-	term, yaml, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
+	term, yaml, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_PARTITION_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
 		"ODRADEK_DETECTOR_A_B_WINDOW=20")...)
 	term.config(context.Background(), []string{"-yaml"})
 	must(t, os.WriteFile(file, yaml.Bytes(), 0o600))

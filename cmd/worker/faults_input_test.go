@@ -131,7 +131,7 @@ func TestRegistryOutage(t *testing.T) {
 // worker from handing its partitions over and leaving.
 func TestRestoreHeld(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms", "REPLAY_LIMIT=10m")
+	o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "REPLAY_LIMIT=10m")
 	first := o.start("first")
 	first.waitReady(t)
 	second := o.start("second") // is given no partition and finds no record at its start, and so learns of no schema
@@ -238,7 +238,7 @@ func TestAbortedInput(t *testing.T) {
 // that it names mends it. Where records are keyed anew anyhow, it goes on.
 func TestPartitionsGrow(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
+		o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s")
 		o.produce(500)
 		running := o.start("running")
 		running.waitReady(t)
@@ -349,7 +349,7 @@ func TestOffsetsLostWhileRunning(t *testing.T) {
 // a partition loses its last records.
 func TestTopicMadeAnew(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
+		o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s")
 		tp := kafkatest.TP{Topic: o.input}
 		refused := func(name, setting string) {
 			t.Helper()

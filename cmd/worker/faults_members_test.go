@@ -68,7 +68,7 @@ func (o *ordeal) waitMembers(n int) {
 func TestZombie(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 3,
-			"SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
+			"SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s")
 		o.load(1500)
 		round := 0
 		begin := func(id string) (zombie, successor *child) {

@@ -310,7 +310,7 @@ func (l goldenLedger) differences(file, text string) (all []string) {
 var goldenSettings = []string{
 	"EXECUTOR=cpu", "WORKERS=2", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "MAX_JUMP=0s", "MAX_FUTURE=0s",
 	"REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
-	"FETCH_MAX_WAIT=20ms", "MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
+	"MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
 }
 
 // goldenDetectors returns the settings of a run with detectors of the ops.

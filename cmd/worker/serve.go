@@ -83,10 +83,8 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 	}
 	src := page.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry,
 		Access: page.Access{Token: w.c.Program.PageToken.Reveal(), ClientCertificates: w.c.Program.PageClientCA != "",
-			Hosts: w.c.Program.PageHosts}}
-	if w.c.Program.PageExplorer {
-		src.Explorer = w.group
-	}
+			Hosts: w.c.Program.PageHosts},
+		Explorer: w.group}
 	probes := page.Probes(src)
 	if w.c.Program.PageAddr == w.c.Program.HTTPAddr {
 		probes = page.Handler(src)
@@ -125,7 +123,7 @@ func (w *worker) healthy() error {
 		}
 		return nil
 	}
-	return ps.Stalled(w.c.Program.StallTimeout)
+	return ps.Stalled(w.c.StallLimit())
 }
 
 func (w *worker) status() page.Status {
@@ -142,7 +140,7 @@ func (w *worker) status() page.Status {
 
 // explore starts the explorer of the page. The returned function ends it.
 func (w *worker) explore(ctx context.Context, client *kafka.Client, registry *registry.Client, log *slog.Logger) (stop func(), err error) {
-	if !w.c.Program.PageExplorer || w.c.Program.PageAddr == config.Off {
+	if w.c.Program.PageAddr == config.Off {
 		return func() {}, nil
 	}
 	cfg, err := page.Configure(w.c, client, registry, log)

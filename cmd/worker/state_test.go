@@ -60,7 +60,7 @@ func stateFixture(t *testing.T, c *kafkatest.Cluster) (topic string, environ []s
 	return checkFixture(t, c,
 		"ODRADEK_HTTP_ADDR=off", "ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP=zscore",
 		"ODRADEK_DETECTOR_CHANGE_WINDOW=8", "ODRADEK_REPLICATION=1",
-		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_HEARTBEAT_INTERVAL=200ms", "ODRADEK_REPLAY_LIMIT=100ms")
+		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_REPLAY_LIMIT=100ms")
 }
 
 func stateLines(t *testing.T, environ []string, args ...string) (lines []admin.PartitionState, text string) {

@@ -14,7 +14,6 @@ import (
 	"odradek/cmd/internal/admin"
 	"odradek/cmd/internal/config"
 	"odradek/cmd/internal/suggest"
-	"odradek/processor/kafka"
 )
 
 const suggestAbout = `Proposes settings for one topic or several: it looks at records from the beginning, the middle
@@ -87,13 +86,7 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 		return t.fail(err)
 	}
 	s.Environ, s.Given, s.Bytes = environ, c, int64(size)
-	s.Fetch = kafka.FetchConfig{
-		ReadCommitted:  true,
-		MaxWait:        c.Fetch.MaxWait,
-		MinBytes:       int(c.Fetch.MinBytes),
-		MaxBytes:       int(c.Fetch.MaxBytes),
-		PartitionBytes: int(c.Fetch.PartitionBytes),
-	}
+	s.Fetch = c.FetchConfig()
 	text, err := suggestText(ctx, s, topics)
 	if err == nil {
 		err = writeNew(t.out, out, text)

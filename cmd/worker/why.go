@@ -157,8 +157,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 			return t.earlier(ctx, client, c, registry, tp, detector, key)
 		},
 		Patience: c.Registry.Grace,
-		Fetch: kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
-			PartitionBytes: int(c.Fetch.PartitionBytes)},
+		Fetch:    c.FetchConfig(),
 	}
 	r, err = w.Explain(ctx, o.id)
 	if unknown := (*why.UnknownError)(nil); errors.As(err, &unknown) && o.usual && c.Shadow() {
@@ -172,7 +171,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 func (t terminal) earlier(ctx context.Context, client *kafka.Client, c *config.Config, registry *registry.Client, tp kafka.TP,
 	detector, key string) (list []why.Earlier, err error) {
 	log := kafka.TP{Topic: c.ChangelogTopic(tp.Topic), Partition: tp.Partition}
-	recorded, err := why.ReadFormer(ctx, client, kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait}, log)
+	recorded, err := why.ReadFormer(ctx, client, c.FetchConfig(), log)
 	if err != nil {
 		return nil, err
 	}

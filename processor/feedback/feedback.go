@@ -133,7 +133,7 @@ func (r *Reader) poll(ctx context.Context) error {
 		for p := range infos[r.topic].Partitions {
 			r.tps = append(r.tps, kafka.TP{Topic: r.topic, Partition: int32(p)})
 		}
-		r.fetcher = kafka.NewFetcher(r.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+		r.fetcher = kafka.NewFetcher(r.client, kafka.FetchConfig{ReadCommitted: true})
 	}
 	ends, err := r.client.ListStable(ctx, r.tps)
 	if err != nil {

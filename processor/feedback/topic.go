@@ -111,7 +111,7 @@ func ReadAll(ctx context.Context, client *kafka.Client, topic string, bad func(e
 	if err != nil {
 		return nil, fmt.Errorf("feedback: %w", err)
 	}
-	fetcher := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	fetcher := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true})
 	defer fetcher.Close()
 	for _, tp := range tps {
 		err = fetcher.ReadRange(ctx, tp, first[tp], ends[tp], func(rec *record.Record) (bool, error) {

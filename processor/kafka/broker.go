@@ -142,7 +142,7 @@ func (b *broker) collect(q *fetchRequest, taken []*FetchSource, third bool) []*F
 			b.cond.Wait()
 			continue
 		}
-		*q = fetchRequest{maxWait: f.cfg.MaxWait, minBytes: f.cfg.MinBytes, maxBytes: f.cfg.MaxBytes,
+		*q = fetchRequest{maxWait: f.cfg.MaxWait, maxBytes: f.cfg.MaxBytes,
 			committed: f.cfg.ReadCommitted, parts: q.parts[:0], out: q.out}
 		if third {
 			q.maxWait = min(shortWait, q.maxWait)

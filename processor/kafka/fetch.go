@@ -18,8 +18,7 @@ import (
 type FetchConfig struct {
 	ReadCommitted bool // only committed transactions, up to the last stable offset
 
-	MaxWait        time.Duration // how long a broker holds a request without data; default 500 ms
-	MinBytes       int           // that many bytes end the wait; default 1
+	MaxWait        time.Duration // how long a broker holds a request without data; default 100 ms
 	MaxBytes       int           // of one response; default 50 MiB, as the Java client's
 	PartitionBytes int           // of one partition in one response, default 1 MiB; a larger batch comes whole nevertheless
 	BufferedChunks int           // of one partition, fetched or being fetched and not yet released; default 2
@@ -162,10 +161,7 @@ func (c *Chunk) Release() {
 // NewFetcher returns a Fetcher without partitions.
 func NewFetcher(c *Client, cfg FetchConfig) *Fetcher {
 	if cfg.MaxWait <= 0 {
-		cfg.MaxWait = 500 * time.Millisecond
-	}
-	if cfg.MinBytes <= 0 {
-		cfg.MinBytes = 1
+		cfg.MaxWait = 100 * time.Millisecond
 	}
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 50 << 20

@@ -22,10 +22,10 @@ import (
 // other partition's bytes. After an error it may still be written to by the
 // transport and must not be used again.
 type fetchRequest struct {
-	maxWait            time.Duration
-	minBytes, maxBytes int
-	committed          bool // read_committed
-	parts              []part
+	maxWait   time.Duration
+	maxBytes  int
+	committed bool // read_committed
+	parts     []part
 
 	throttle time.Duration // how long the broker is not to be asked (KIP-219)
 	code     kafkago.Error // of the whole response (v7)
@@ -74,7 +74,7 @@ func (q *fetchRequest) encode(b []byte, version int16, correlation int32, client
 	b = appendRequest(b, protocol.Fetch, version, correlation, clientID, false)
 	b = be.AppendUint32(b, 0xffffffff) // replica id: a consumer
 	b = be.AppendUint32(b, uint32(q.maxWait.Milliseconds()))
-	b = be.AppendUint32(b, uint32(q.minBytes))
+	b = be.AppendUint32(b, 1) // any data ends the wait
 	b = be.AppendUint32(b, uint32(q.maxBytes))
 	isolation := byte(0)
 	if q.committed {

@@ -39,7 +39,7 @@ func fetchResponse(t testing.TB, version int16) []byte {
 }
 
 func fetchOf(tps ...record.TP) *fetchRequest {
-	q := &fetchRequest{maxBytes: 1000, minBytes: 1}
+	q := &fetchRequest{maxBytes: 1000}
 	for _, tp := range tps {
 		q.parts = append(q.parts, part{tp: tp, offset: 3, maxBytes: 100})
 	}

@@ -43,14 +43,13 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *registry.
 	cfg = processor.Config{
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Scored(),
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
-		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
+		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Heartbeat(),
 		Drain:      c.Program.DrainTimeout,
 		MappingSet: set, Numbered: c.AnyReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
 		CarryHeaders: c.Output.CarryHeaders,
-		Fetch: kafka.FetchConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
-			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
+		Fetch:        c.FetchConfig(),
 	}
 	if c.Cycle.Guarantee == "at_least_once" {
 		cfg.Guarantee = processor.AtLeastOnce

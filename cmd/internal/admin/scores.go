@@ -46,7 +46,7 @@ func (e *examination) scores(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, foldLimit)
 	defer cancel()
-	f := kafka.NewFetcher(e.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	f := kafka.NewFetcher(e.client, kafka.FetchConfig{ReadCommitted: true})
 	defer f.Close()
 	exec := detectors.NewCPU(1)
 	defer exec.Close()

@@ -244,10 +244,6 @@ func (k *checker) group() {
 			"the state is in the partitions of the internal topic of "+Prefix+"REKEY, to which nothing was sent before the start",
 			"unset one of them")
 	}
-	if k.ok("SESSION_TIMEOUT", "HEARTBEAT_INTERVAL") && 3*s.HeartbeatInterval > s.SessionTimeout {
-		k.add("HEARTBEAT_INTERVAL", fmt.Sprintf("%v is more than a third of the session timeout %v", s.HeartbeatInterval, s.SessionTimeout),
-			"so that one lost heartbeat does not end the membership, use at most "+(s.SessionTimeout/3).String())
-	}
 }
 
 // twice returns the items that a list has more than once.
@@ -394,15 +390,6 @@ func (k *checker) cycle() {
 		k.add("REKEY", "true, but "+Prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come "+
 			"out of order and many would be late",
 			"set "+Prefix+"LATENESS to how far the source partitions may be apart in event time, for example 1m")
-	}
-	f := &k.c.Fetch
-	if k.ok("FETCH_MIN_BYTES", "FETCH_MAX_BYTES", "PARTITION_BYTES") {
-		if f.PartitionBytes > f.MaxBytes {
-			k.add("PARTITION_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.PartitionBytes, Prefix, f.MaxBytes), "")
-		}
-		if f.MinBytes > f.MaxBytes {
-			k.add("FETCH_MIN_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.MinBytes, Prefix, f.MaxBytes), "")
-		}
 	}
 	for i, d := range k.c.GPU.Devices {
 		if n, err := strconv.Atoi(d); err != nil || n < 0 || n > 255 {

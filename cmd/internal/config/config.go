@@ -85,16 +85,15 @@ type kafkaSettings struct {
 }
 
 type groupSettings struct {
-	Group             string        `env:"GROUP" doc:"Consumer group id. Required. The names of the output and changelog topics derive from it."`
-	InstanceID        string        `env:"INSTANCE_ID" derived:"from STATE_DIRECTORY, where that is set" doc:"Makes the membership static: a worker that comes back under this id within the session timeout keeps its partitions without a rebalance. By default an id kept in the folder STATE_DIRECTORY, as of a systemd service. Unique in the group; off: dynamic."`
-	Topics            []string      `env:"TOPICS" doc:"Input topics. Required. An entry with * (any characters) or ? (one) is a pattern, also of topics that are created later; it never matches the group's own topics, nor Kafka's. See docs/records.md."`
-	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
-	WarmupFrom        time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a new partition reads to fill windows and histories, by the records' timestamps; nothing of it is published. Needs START=latest or a time; not with REKEY. See docs/operations/start.md. 0 for none."`
-	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"Where retention has deleted the committed offset, or an unclean leader election the records before it: fail stops the worker (exit code 4); earliest and latest empty the partition's state and resume there."`
-	SessionTimeout    time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. Brokers accept 6s to 30m by default."`
-	RebalanceTimeout  time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
-	InstanceDir       string        `env:"-"` // that keeps the id; empty: InstanceID is it, or there is none
-	HeartbeatInterval time.Duration `env:"HEARTBEAT_INTERVAL" envDefault:"3s" min:"100ms" max:"10m" doc:"Time between heartbeats; at most a third of the session timeout."`
+	Group            string        `env:"GROUP" doc:"Consumer group id. Required. The names of the output and changelog topics derive from it."`
+	InstanceID       string        `env:"INSTANCE_ID" derived:"from STATE_DIRECTORY, where that is set" doc:"Makes the membership static: a worker that comes back under this id within the session timeout keeps its partitions without a rebalance. By default an id kept in the folder STATE_DIRECTORY, as of a systemd service. Unique in the group; off: dynamic."`
+	Topics           []string      `env:"TOPICS" doc:"Input topics. Required. An entry with * (any characters) or ? (one) is a pattern, also of topics that are created later; it never matches the group's own topics, nor Kafka's. See docs/records.md."`
+	Start            string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
+	WarmupFrom       time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a new partition reads to fill windows and histories, by the records' timestamps; nothing of it is published. Needs START=latest or a time; not with REKEY. See docs/operations/start.md. 0 for none."`
+	OffsetLost       string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"Where retention has deleted the committed offset, or an unclean leader election the records before it: fail stops the worker (exit code 4); earliest and latest empty the partition's state and resume there."`
+	SessionTimeout   time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. It sends 15 in that time, and one every 3 s at least. Brokers accept 6s to 30m by default."`
+	RebalanceTimeout time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
+	InstanceDir      string        `env:"-"` // that keeps the id; empty: InstanceID is it, or there is none
 }
 
 type registrySettings struct {
@@ -104,7 +103,6 @@ type registrySettings struct {
 	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`
 	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
 	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; off for none. By default schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder."`
-	Timeout  time.Duration `env:"TIMEOUT" envDefault:"5s" min:"10ms" max:"5m" doc:"Time limit of one request."`
 	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record and its partition wait for a schema that the registry does not have yet, as a replica may lag. After that the record is a dead letter, and later ones of the same schema are at once."`
 }
 
@@ -173,12 +171,9 @@ type cycleSettings struct {
 }
 
 type fetchSettings struct {
-	MaxWait        time.Duration `env:"FETCH_MAX_WAIT" envDefault:"100ms" min:"1ms" max:"30s" doc:"How long a broker may hold a fetch without data."`
-	MinBytes       ByteSize      `env:"FETCH_MIN_BYTES" envDefault:"1" min:"1" max:"64MiB" doc:"A broker answers a fetch as soon as it has this much."`
-	MaxBytes       ByteSize      `env:"FETCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" doc:"Most bytes of one fetch response."`
-	PartitionBytes ByteSize      `env:"PARTITION_BYTES" envDefault:"1MiB" min:"16KiB" max:"1GiB" doc:"Most bytes of one partition in a fetch response; twice this much is buffered per partition."`
-	Workers        int           `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0 means one per CPU (GOMAXPROCS)."`
-	Executor       string        `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a usable GPU, else the CPU; cuda does not start without. The CPU scores tasks that no kernel takes."`
+	PartitionBytes ByteSize `env:"PARTITION_BYTES" envDefault:"1MiB" min:"16KiB" max:"1GiB" doc:"Most bytes of one partition in a fetch response; twice this much is buffered per partition."`
+	Workers        int      `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0 means one per CPU (GOMAXPROCS)."`
+	Executor       string   `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a usable GPU, else the CPU; cuda does not start without. The CPU scores tasks that no kernel takes."`
 }
 
 type gpuSettings struct {
@@ -197,9 +192,7 @@ type programSettings struct {
 	PageCert     string        `env:"PAGE_TLS_CERT_FILE" doc:"PEM file of the certificate of the page's server, which then speaks TLS. Read again when it changes."`
 	PageKey      string        `env:"PAGE_TLS_KEY_FILE" doc:"PEM file of its key."`
 	PageClientCA string        `env:"PAGE_TLS_CLIENT_CA_FILE" doc:"PEM file of the certificate authorities of clients. The page's server then requires a certificate of each client, which stands for the token."`
-	PageExplorer bool          `env:"PAGE_EXPLORER" envDefault:"true" doc:"Show anomalies, series and feedback of the whole group on the page. The worker reads these topics while somebody looks. false: only this worker's partitions."`
 	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
-	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
 	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML. Variables override it; the flag -config names it, too. See above."`
 	LogLevel     string        `env:"LOG_LEVEL" live:"true" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
 	LogFormat    string        `env:"LOG_FORMAT" envDefault:"text" oneof:"text|json" doc:"Format of the log on standard error."`

@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 		c.Output.Topics[cycle.DeadLetters]: "g-dlq", c.Output.Topics[cycle.Late]: "g-late",
 		c.Output.Topics[cycle.Rekeyed]: "g-rekey",
 		c.ChangelogTopic("a"):          "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
-		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
+		c.Fetch.PartitionBytes.String(): "1MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -82,7 +82,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"ODRADEK_SCORES=anomalous",
 		"ODRADEK_COMPRESSION=rar", "ODRADEK_CARRY_HEADERS=a,a,content-type",
 		"ODRADEK_TRANSACTION_TIMEOUT=50s",
-		"ODRADEK_FETCH_MAX_BYTES=12 apples",
+		"ODRADEK_PARTITION_BYTES=12 apples",
 		"ODRADEK_EXECUTOR=tpu",
 		"ODRADEK_PPROF_ADDR=0.0.0.0:6060",
 		"ODRADEK_LOG_LEVEL=loud",
@@ -93,7 +93,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"SCHEMA_REGISTRY_URL", "SCHEMA_REGISTRY_PASSWORD_FILE", "SCHEMA_REGISTRY_CA_FILE", "MISSING", "LATENESS", "MAX_KEYS",
 		"SILENCE", "DETECTORS", "DETECTOR_X_OP", "DETECTOR_X_THRESHOLD", "DETECTOR_X_HISTORY", "DETECTOR_X_OPEN_AFTER", "DETECTOR_X_RELEASE",
 		"DETECTOR_X_MERGE_GAP", "DETECTOR_Y_FIELDS", "DETECTOR_Y_WINDOW", "DETECTOR_Y_RANK",
-		"DETECTOR_Y_THRESHOLD", "COMPRESSION", "CARRY_HEADERS", "FETCH_MAX_BYTES", "EXECUTOR", "PPROF_ADDR", "LOG_LEVEL",
+		"DETECTOR_Y_THRESHOLD", "COMPRESSION", "CARRY_HEADERS", "PARTITION_BYTES", "EXECUTOR", "PPROF_ADDR", "LOG_LEVEL",
 	}
 	got := names(faults)
 	for _, n := range want {
@@ -524,6 +524,25 @@ func TestWarmupFrom(t *testing.T) {
 		found := slices.ContainsFunc(faults, func(f Fault) bool { return f.Name == Prefix+"WARMUP_FROM" })
 		if found != c.fault {
 			t.Errorf("%v: faults %v", c.settings, faults)
+		}
+	}
+}
+
+// TestDerivedLimits: what follows from other settings fits settings at both of their ends.
+func TestDerivedLimits(t *testing.T) {
+	for _, c := range []struct {
+		settings         []string
+		heartbeat, stall time.Duration
+		response         int
+	}{
+		{nil, 3 * time.Second, time.Minute, 8 << 20},
+		{[]string{"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s"}, 400 * time.Millisecond, time.Minute, 8 << 20},
+		{[]string{"ODRADEK_SESSION_TIMEOUT=30m", "ODRADEK_TRANSACTION_TIMEOUT=15m", "ODRADEK_PARTITION_BYTES=1GiB"}, 3 * time.Second, 30 * time.Minute, 1 << 30},
+	} {
+		got, faults, _ := Parse(minimal(c.settings...))
+		if len(faults) > 0 || got.Heartbeat() != c.heartbeat || got.StallLimit() != c.stall || got.FetchConfig().MaxBytes != c.response {
+			t.Errorf("%v: %v, heartbeat %v, stall %v, response of %d bytes; want %+v", c.settings, faults, got.Heartbeat(), got.StallLimit(),
+				got.FetchConfig().MaxBytes, c)
 		}
 	}
 }

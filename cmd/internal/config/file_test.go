@@ -32,7 +32,7 @@ func TestSettingsFile(t *testing.T) {
 topics: [sensors, pumps]
 schema_registry_url: http://r:8081
 ttl: 24h
-heartbeat_interval: 2s
+rebalance_timeout: 2s
 detectors:
   vibration: {op: knn, window: 512, keys: [pump-*, "!pump-test*"]}
   level:
@@ -41,7 +41,7 @@ detectors:
 	if len(faults)+len(warnings) > 0 {
 		t.Fatal(faults, warnings)
 	}
-	if c.Group.Group != "plant" || len(c.Group.Topics) != 2 || c.Keys.TTL != time.Hour || c.Group.HeartbeatInterval != 2*time.Second ||
+	if c.Group.Group != "plant" || len(c.Group.Topics) != 2 || c.Keys.TTL != time.Hour || c.Group.RebalanceTimeout != 2*time.Second ||
 		len(c.Detectors) != 2 || c.Detectors[0].Window != 256 || len(c.Detectors[0].Keys) != 2 || c.Detectors[1].Name != "level" {
 		t.Errorf("%s", c.Print())
 	}

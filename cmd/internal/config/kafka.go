@@ -31,6 +31,20 @@ func (c *Config) KafkaConfig() (kafka.Config, error) {
 	return cfg, nil
 }
 
+// FetchConfig returns how the input is fetched: committed records, 8 MiB a response unless one partition may have more.
+func (c *Config) FetchConfig() kafka.FetchConfig {
+	part := int(c.Fetch.PartitionBytes)
+	return kafka.FetchConfig{ReadCommitted: true, MaxBytes: max(8<<20, part), PartitionBytes: part}
+}
+
+// Heartbeat returns the time between heartbeats: 3 s with the default session, so that many may be lost in a session, and a
+// rebalance is noticed soon in a long one.
+func (c *Config) Heartbeat() time.Duration { return min(3*time.Second, c.Group.SessionTimeout/15) }
+
+// StallLimit returns how long a partition with input may commit nothing before the worker counts as hanging: longer than any
+// transaction, which the brokers end.
+func (c *Config) StallLimit() time.Duration { return max(time.Minute, 2*c.Cycle.TransactionTimeout) }
+
 // StartAt returns where a partition without a committed offset begins: a Kafka timestamp in
 // milliseconds, or one of the processor's special values.
 func (c *Config) StartAt() (int64, error) {

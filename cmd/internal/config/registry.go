@@ -26,7 +26,7 @@ func (c *Config) RegistryConfig() (cfg registry.Config, ok bool, err error) {
 	}
 	cfg = registry.Config{
 		URLs: s.URLs, Username: s.Username, Password: s.Password.Reveal(), BearerToken: s.Token.Reveal(),
-		CacheDir: s.CacheDir, Timeout: s.Timeout, Grace: s.Grace,
+		CacheDir: s.CacheDir, Grace: s.Grace,
 	}
 	if cfg.CacheDir == Off {
 		cfg.CacheDir = ""

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"odradek/detectors/discord"
 	"odradek/processor/kafka"
@@ -47,7 +46,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 		return nil, errors.New("page: a series is being read; try again")
 	}
 	r := &blockReading{e: e, of: of, detector: d, out: out}
-	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true})
 	defer r.fetcher.Close()
 	if err := r.read(ctx); err != nil {
 		return nil, err

@@ -270,9 +270,6 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	}
 	var e DataSource
 	if t.group {
-		if src.Explorer == nil {
-			return nil, &Error{http.StatusNotFound, "page: ODRADEK_PAGE_EXPLORER is false: this worker answers for itself only"}
-		}
 		if e = src.Explorer(); e == nil {
 			return nil, errors.New("page: the worker has not reached the brokers yet")
 		}

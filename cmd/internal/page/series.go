@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"time"
 
 	"odradek/processor/cycle"
 	"odradek/processor/feedback"
@@ -48,7 +47,7 @@ func (e *Explorer) Series(ctx context.Context, q *SeriesQuery) (*Series, error) 
 		out: &Series{Key: q.Key, Budget: budget, Fields: []string{}, Times: []float64{},
 			Values: [][]Number{}, Usual: []Band{}, Scores: []Scores{}, Anomalies: []Anomaly{}, Notes: []string{}},
 	}
-	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true})
 	defer r.fetcher.Close()
 	if err := r.find(ctx, q.Anomaly); err != nil {
 		return nil, err

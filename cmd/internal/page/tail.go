@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -91,7 +90,7 @@ func (t *tail) open(ctx context.Context) error {
 	if t.next == nil {
 		t.next = map[kafka.TP]int64{}
 	}
-	t.fetcher = kafka.NewFetcher(t.client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	t.fetcher = kafka.NewFetcher(t.client, kafka.FetchConfig{ReadCommitted: true})
 	return nil
 }
 

@@ -118,7 +118,7 @@ func startWorker(t *testing.T, brokers string) {
 	for _, s := range []string{"KAFKA_BROKERS=" + brokers, "GROUP=plant", "TOPICS=sensors", "FORMAT=json", "OUTPUT_FORMAT=json", "KEY_FIELD=key",
 		"TIME_FIELD=time", "VALUE_FIELDS=value", "GROUP_BY=^[^/]+", "HTTP_ADDR=off", "PAGE_ADDR=off", "EXECUTOR=cpu", "DETECTORS=level",
 		"DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=40", "DETECTOR_LEVEL_THRESHOLD=fixed:5.5", "DETECTOR_LEVEL_CLOSE_AFTER=3",
-		"FETCH_MAX_WAIT=20ms", "SCHEMA_REGISTRY_CACHE_DIR=off"} {
+		"SCHEMA_REGISTRY_CACHE_DIR=off"} {
 		w.Env = append(w.Env, "ODRADEK_"+s)
 	}
 	run(t, w)

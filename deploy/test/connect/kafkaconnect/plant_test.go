@@ -45,7 +45,7 @@ func newPlant(t *testing.T, cluster *kafkatest.Cluster, settings ...string) *pla
 	for _, s := range append([]string{"KAFKA_BROKERS=" + strings.Join(cluster.Brokers, ","), "GROUP=" + p.group, "TOPICS=" + p.input, "FORMAT=json",
 		"KEY_FIELD=key", "TIME_FIELD=time", "VALUE_FIELDS=value", "GROUP_BY=^[^/]+", "HTTP_ADDR=off", "PAGE_ADDR=off", "EXECUTOR=cpu",
 		"DETECTORS=level", "DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=40", "DETECTOR_LEVEL_THRESHOLD=fixed:5.5",
-		"DETECTOR_LEVEL_CLOSE_AFTER=3", "DETECTOR_LEVEL_UPDATE_EVERY=2", "FETCH_MAX_WAIT=20ms", "SCHEMA_REGISTRY_CACHE_DIR=off"}, settings...) {
+		"DETECTOR_LEVEL_CLOSE_AFTER=3", "DETECTOR_LEVEL_UPDATE_EVERY=2", "SCHEMA_REGISTRY_CACHE_DIR=off"}, settings...) {
 		w.Env = append(w.Env, "ODRADEK_"+s)
 	}
 	start(t, "worker", w)
