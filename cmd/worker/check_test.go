@@ -49,6 +49,10 @@ func TestCheckOffline(t *testing.T) {
 			if err := json.Unmarshal([]byte(line), &f); err != nil || f.Level == "" || f.What == "" {
 				t.Errorf("%s: %q: %v", c.name, line, err)
 			}
+			var names map[string]any // Unmarshal into a struct takes any case
+			if err := json.Unmarshal([]byte(line), &names); err != nil || names["level"] != string(f.Level) || names["what"] != f.What {
+				t.Errorf("%s: %q has no fields level and what: %v", c.name, line, err)
+			}
 		}
 	}
 }

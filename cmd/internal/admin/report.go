@@ -23,7 +23,7 @@ const (
 
 // Finding is one line of `check`.
 type Finding struct {
-	Level  Level  `json:"Level"`
+	Level  Level  `json:"level"`
 	What   string `json:"what"`   // the setting, topic or part
 	Detail string `json:"detail"` // what was found
 	Fix    string `json:"fix,omitempty"`
