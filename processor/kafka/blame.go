@@ -10,9 +10,9 @@ import (
 // Blame names the partition of an error that a retry cannot mend.
 type Blame struct {
 	TP           TP
-	Unauthorized bool // the client may not do it on any partition of the topic
-	Written      bool // what was written to the partition is refused, and else an offset of it
-	Batch        int  // of those that Produce was given for it, where one is refused
+	Unauthorized bool // the client lacks the permission, on every partition of the topic
+	Written      bool // the broker refuses a batch that was written to TP; false: it refuses the committed offset of TP
+	Batch        int  // where a batch is refused: its index in the batches that Produce was given for TP, from 0
 }
 
 // BlameOf returns the partition whose batch or offset the broker refuses each time. ok is

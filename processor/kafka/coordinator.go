@@ -72,7 +72,7 @@ func (c *coordinators) forget(kind int8, key string) {
 	c.mu.Unlock()
 }
 
-// send sends a coordinator a request that holds its own response.
+// send sends a request to a coordinator. The response is read into m itself (wireMessage).
 func (c *coordinators) send(ctx context.Context, kind int8, key string, m wireMessage) error {
 	id, err := c.find(ctx, kind, key)
 	if err != nil {

@@ -18,19 +18,24 @@
 //
 // # What is not obvious
 //
-// Routing is not kafka-go's. Every message travels inside a routed, which claims
-// to need a raw exchange; that gives it the negotiated version and keeps
-// Transport from looking the coordinator up before each request. There is a
-// Transport for each broker address, so that a request goes to the address that
+// This package chooses the broker of each request; kafka-go does not. The type routed (transport.go) wraps every message
+// and implements kafka-go's RawExchanger: so kafka-go tells it the negotiated version, and sends the message without
+// looking up a coordinator first. There is a Transport for each broker address, so that a request goes to the address that
 // our metadata names, and not to what kafka-go has cached.
 //
 // A request whose context ends is not cancelled: the transport continues to write and to read it until its
-// deadline. A produce may still be appended (see Producer.Init), and a message that holds its own response
-// must not be reused.
+// deadline. The batches of a Produce request may still be appended (see Producer.Init). Some requests are also the
+// buffer that their response is read into (wireMessage); such a message must not be sent a second time.
 //
-// A Client is composed of parts. Below are dialer (connections, TLS, logins), transport (one attempt of a request at
-// one address) and metadataCache (brokers and leaders, as last told); on them stand Cluster (a request to a broker by
-// its id, or to each leader until it answers) and coordinators. Offsets, Admin, Permissions and Producer are what
-// callers see; Member and Fetcher use Cluster and Coordinator as they do. A Producer has its transaction,
-// its calls of coordinators and its sender of batches apart.
+// A Client is composed of layers. The lowest are dialer (connections, TLS, logins), transport (one attempt of a request at
+// one address) and metadataCache (the brokers and leaders of the last metadata response). Cluster (sends a request to a
+// broker by its id, or to each leader until it answers) and coordinators (finds the coordinator of a group or transaction)
+// use these. Offsets, Admin, Permissions, Producer, Member and Fetcher use Cluster and coordinators. A Producer consists of
+// a transaction (what is part of it), calls (its requests to coordinators) and a sender (its batches to leaders).
+//
+// # Errors and lost brokers
+//
+// ClassOf returns the class of an error, which says what the caller has to do next; errors.go lists the classes and the
+// class of each error code. A Fetcher logs to FetchConfig.Log when requests to a broker fail and when it answers again;
+// FetchSource.Seen reports a partition as lost that has been without a response for longer than FetchConfig.LostAfter.
 package kafka

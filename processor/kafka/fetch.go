@@ -66,7 +66,7 @@ type Fetcher struct {
 }
 
 // FetchSource is a partition that is fetched from a position on. A new position takes a new
-// Source, which gets no chunk of the old one.
+// FetchSource, which gets no chunk of the old one.
 type FetchSource struct {
 	f  *Fetcher
 	tp record.TP

@@ -5,11 +5,11 @@ package kafka
 // # The path of a chunk
 //
 //  1. Fetcher.Add names a partition and an offset, Resume the leader epoch of the record
-//     before it, too. findLeaders attaches the Source to the broker that leads it, whose
+//     before it, too. findLeaders attaches the FetchSource to the broker that leads it, whose
 //     lanes ask for it (take).
 //  2. request.decode copies the partition's bytes from the socket into a pooled buffer;
 //     finish moves the position by the batch headers (record.Scan), so that the next
-//     request can leave before anything is decoded; send puts a Chunk into the Source's
+//     request can leave before anything is decoded; send puts a Chunk into the FetchSource's
 //     channel.
 //  3. The consumer reads the chunk with record.Iterator. Chunk.Release returns the buffer
 //     and lets the partition be asked for again.

@@ -48,7 +48,7 @@ const (
 	settingSessionTimeout = "session_timeout"
 )
 
-// GroupEventKind is what an Event means for its partitions.
+// GroupEventKind is what a GroupEvent means for its partitions.
 type GroupEventKind int
 
 const (
@@ -170,7 +170,7 @@ func (m *Member) Generation() Generation {
 // returns it. A commit can meet a rebalance that the coordinator has completed
 // and that this member has yet to learn of. The member keeps what it holds, and the
 // commit can be repeated with the newer generation. If instead the partitions
-// are lost, or the membership has ended, the error is ErrLost.
+// are lost, or the membership has ended, the error is ErrMembershipLost.
 func (m *Member) Newer(ctx context.Context, old Generation) (Generation, error) {
 	for {
 		m.mu.Lock()

@@ -9,7 +9,7 @@ type FetchSeen struct {
 	// Age is how long the partition has been waiting for a response. It is 0 while the
 	// partition is paused, because the chunks before are not released yet.
 	Age  time.Duration
-	Lost bool // Age is more than Config.LostAfter
+	Lost bool // Age is more than FetchConfig.LostAfter
 	// Back is when the first response came after the broker had been lost; zero if the
 	// broker never was.
 	Back time.Time
