@@ -40,7 +40,7 @@ import (
 //
 // # Use
 // The summary remembers states of the key that have left the window: a return to one of them is no
-// outlier. detectors.TestSummaryKnowsWhatTheWindowForgot has a machine that mostly works in one state,
+// outlier. TestSummaryKnowsWhatTheWindowForgot (package lof) has a machine that mostly works in one state,
 // now and then in another, and whose faults are equally far. Local outlier factors (window 100, k = 10,
 // two dimensions, 40 cells) tell faults from returns with an AUROC of 0.58 without the summary and of
 // 1.00 with it; at the threshold that finds 9 of 10 faults, 98 % of the returns exceed it without the

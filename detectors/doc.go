@@ -1,5 +1,5 @@
 // Package detectors is the contract between the owners of windows and the executors
-// that compute scores. Each op is a package below detectors/ops, which registers itself
+// that compute scores. Each method is a package below detectors, which registers its ops
 // in the table of ops ([Register]); detectors/ops imports them all. The package is pure: rows
 // of numbers go in, scores and a carry come out. It uses no Kafka, no Avro, no clock and
 // no logger.
@@ -31,12 +31,12 @@
 //     definition, in float64, as in the paper. Compare it with numbers
 //     of an independent program (testdata, with that program). Then the fast
 //     form, with the lower bound on its time.
-//  2. Write the adapter, a package below detectors/ops (zscore is the smallest, ikasst the
-//     usual): the [Op], its [Spec] with the table of its parameters, the definition, the
+//  2. Write the adapter, a file op_NAME.go beside it (simple/op_zscore.go is the smallest,
+//     sst/op_ikasst.go the usual): the [Op], its [Spec] with the table of its parameters, the definition, the
 //     CPU form, its cost, its tolerance and cases; a constructor that reports every fault of
 //     its parameters at once; and the [Detector]. Settings, their checks and their
 //     documentation follow from the table ([Param]).
-//  3. Import it in detectors/ops/ops.go.
+//  3. Import a new package in detectors/ops/ops.go.
 //  4. Run the tests: detectors/executortest includes the op by itself. Then
 //     break the fast form on purpose: the suite has to fail.
 //

@@ -119,7 +119,7 @@ type Shape struct {
 // specs is the op table, by number. Only tasks contain op numbers, not stored data.
 var specs []*Spec
 
-// Register adds an op to the table. Each package below detectors/ops calls it in its initialisation,
+// Register adds an op to the table. Each package of a method calls it in its initialisation for each op,
 // with a distinct number, so the table contains the op of any [Detector]. Register panics if the number
 // or the name is taken.
 func Register(op Op, s *Spec) {

@@ -41,8 +41,8 @@ func refuseGrown(cfg *Config, in string, t *cycle.Topic, partitions int) error {
 	return e
 }
 
-// MisfitOf returns why a worker does not start with an input topic and a changelog of
-// these numbers of partitions; nil where it does, or extends the changelog.
+// MisfitOf returns why a worker does not start with an input topic, named in, that has the given number of partitions and a
+// changelog that has have partitions. It returns nil where the worker starts, also where it extends the changelog first.
 func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int) error {
 	if partitions == have || partitions > have && cfg.StateLost == Reset && cfg.ForTopic(in).State.TTL > 0 {
 		return nil

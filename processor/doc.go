@@ -5,7 +5,7 @@
 //
 //  1. kafka.Fetcher asks each leader for its partitions, a few requests ahead,
 //     and delivers raw chunks (kafka/fetch.go). A full buffer pauses a partition.
-//  2. partition.process has the partition's work read a chunk (folder.read);
+//  2. partition.process calls folder.read for a chunk;
 //     record.Iterator walks its batches, and drops control and aborted ones
 //     (kafka/record). A batch that it cannot read becomes one dead letter
 //     (deadletters.go).
@@ -30,9 +30,10 @@
 // memory, or, where another member has committed meanwhile, by folder.restore.
 //
 // A Processor is composed of parts that its main goroutine owns: a session (the worker as a member and a producer),
-// the assignment (its partitions), changelogs, commits, recovery and rebalancer. Partitions see a host. What a partition
-// makes of its records is its work: a folder scores them, and a rekeyer copies them to an internal topic that a second
-// Processor scores (rekey.go).
+// the assignment (its partitions), changelogs, commits, recovery and rebalancer. A partition does not know the Processor; it has a pointer to a host, a struct with the
+// few parts and functions of the Processor that it may use. The interface work processes the records of a partition. It has
+// two implementations: a folder scores them; a rekeyer copies them to an internal topic that a second Processor scores
+// (rekey.go).
 //
 // # Decisions
 //
@@ -51,17 +52,17 @@
 //   - An epoch, not a lock, excludes results from before a rollback from the cycles
 //     after it: cycle.Entry.Enter compares epochs, and a partition whose epoch is stale
 //     waits for the command that says where to resume.
-//   - A partition that is restored sets running before it reads the epoch; the
-//     main goroutine raises the epoch before it reads running. One of the two
-//     sees the other.
+//   - A partition that has been restored sets its flag running and then reads the epoch of the cycles; a rollback, in the
+//     main goroutine, raises the epoch and then reads running. So either the partition has the new epoch, or the main
+//     goroutine sees that it runs and sends it the rollback: none misses both (settle in start.go).
 //   - handOver keeps committing while partitions stop, because a stopping one
 //     may wait for room in a full cycle that only a commit makes.
 //   - A partition fetches nothing before its start and the owner record of its
 //     changelog are committed (start.go, resume). State that belongs to no
 //     offset, or an offset without its changelog, would look like a new group's.
 //   - A new partition may begin with a backfill: input below the offset at which it begins to
-//     publish (backfill.go). It is fetched, folded and committed like any other, so an interruption
-//     needs no code of its own.
+//     publish (backfill.go). It is fetched, folded and committed like other input. So a worker that is
+//     interrupted in a backfill restores the partition as at any other offset and continues the backfill.
 //   - restorer alone decides whether stored state can be used.
 //     Examine runs it without a group, for `worker check`.
 //   - A partition that fails by itself is paused in quarantine, with its goroutine:

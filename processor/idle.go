@@ -6,7 +6,7 @@ import (
 )
 
 // A partition whose log has ended for Config.IdleAfter is idle, and its watermark goes on by the wall clock: its owner
-// decides that the largest event time has grown by as much as the partition has been without records (state.Advances).
+// decides that the largest event time has grown by as much as the partition has been without records (state.Advance).
 // Event times keep their distance from the clock that way, however large it is. The decision is made when something follows from
 // it: held samples are released, a window of a grid ends, or a series becomes silent.
 //

@@ -50,8 +50,8 @@ type Config struct {
 	// Backfill is how far before its start, by Kafka timestamps, a partition without a committed offset and
 	// without state reads input to fill windows and histories; 0: not at all. See backfill.go.
 	Backfill   time.Duration
-	OffsetLost OnLoss // a committed offset that is not in the log, or follows records that are not: Fail, Earliest, Latest
-	StateLost  OnLoss // state that cannot be rebuilt: Fail, Reset
+	OffsetLost OnLoss // a committed offset that is not in the log, or follows records that are not: FailOnLoss, Earliest or Latest
+	StateLost  OnLoss // state that cannot be rebuilt: FailOnLoss or Reset
 
 	Session, Rebalance, Heartbeat time.Duration
 	Drain                         time.Duration // how long a drain may take; 0: as long as a rebalance
@@ -65,7 +65,7 @@ type Config struct {
 	// 0: no limit.
 	StateBytes int64
 	// SchemaGrace is how long a record waits for a schema that the registry says it
-	// does not have; RegistryConfig.Grace of the decoder's registry.
+	// does not have: registry.Config.Grace of the decoder's registry.
 	SchemaGrace time.Duration
 	// Rules returns the mute rules and learned rules of now, nil while they are not known; nil: there are none.
 	Rules func() *feedback.Rules
@@ -108,10 +108,11 @@ type Config struct {
 
 // Changeable is what may change while a Processor runs. A partition takes it up between two chunks of input.
 type Changeable struct {
-	// State is a configuration of the same detectors as at the start, whose thresholds, guards and rules of
-	// anomalies hold from then on, by a decision of each partition (state.State.Reconfigure).
-	State  *state.Config            // of the topics without a mapping in ByName
-	ByName map[string]*state.Config // by the mappings' names
+	// State is a configuration of the same detectors as at the start, for the topics without a mapping in ByName. Its
+	// thresholds, guards and rules of anomalies replace those in force: each partition decides on that at its own
+	// offset (State.Rules.Reconfigure of package state).
+	State  *state.Config
+	ByName map[string]*state.Config // the same by the mappings' names
 	Scores cycle.ScoresMode
 }
 

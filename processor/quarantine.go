@@ -15,7 +15,7 @@ import (
 // affected. A new assignment or a restart tries the partition again.
 //
 // A partition comes into quarantine in one of two ways. Its goroutine returns a
-// *quarantine.Error (run, quarantine), as it does for a panic in its work. Or the brokers refuse its results in a cycle for good
+// *QuarantineError (run, quarantine), as it does for a panic in its work. Or the brokers refuse its results in a cycle for good
 // (recovery.blame): they would refuse them in every later cycle, together with those of
 // all other partitions.
 //
@@ -23,7 +23,7 @@ import (
 // fails, or a decision of the operator (RefusedError) that every partition of the worker waits for
 // (assignment.undecided), as after settings were changed.
 
-// quarantine pauses the partition if err is a *quarantine.Error or a refusal, and reports whether it is.
+// quarantine pauses the partition if err is a *QuarantineError or a refusal, and reports whether it is.
 func (pt *partition) quarantine(err error) bool {
 	var refused *RefusedError
 	if errors.As(err, &refused) && !pt.host.gone(context.Background(), pt.tp.Topic) {

@@ -19,7 +19,7 @@ const (
 	Unauthorized = "unauthorized" // the worker lacks a permission on its topic or changelog
 	Unwritable   = "unwritable"   // an output that no batch of its topic holds
 	Refused      = "refused"      // its offset or state, by the brokers
-	Undecided    = "undecided"    // to go on would lose or misread something: the operator decides (policy.RefusedError)
+	Undecided    = "undecided"    // to go on would lose or misread something: the operator decides (RefusedError)
 	Panicked     = "panic"        // a defect of the program, in its fold or its restore
 	DeadLetters  = "dead_letters" // more of its records than an operator allows (stop_above)
 )
@@ -33,7 +33,7 @@ type QuarantineError struct {
 func (e *QuarantineError) Error() string { return e.Err.Error() }
 func (e *QuarantineError) Unwrap() error { return e.Err }
 
-// QuarantineOfFetch returns an error of the fetcher as an *Error.
+// QuarantineOfFetch returns an error of the fetcher as a *QuarantineError.
 func QuarantineOfFetch(err error) error {
 	reason := Unfetchable
 	var corrupt *record.CorruptError
@@ -46,7 +46,7 @@ func QuarantineOfFetch(err error) error {
 	return &QuarantineError{reason, err}
 }
 
-// QuarantineOfWrite returns the error of a record that fits no batch as an *Error, and others as
+// QuarantineOfWrite returns the error of a record that fits no batch as a *QuarantineError, and others as
 // they are.
 func QuarantineOfWrite(err error) error {
 	if errors.Is(err, record.ErrTooLarge) {
@@ -55,7 +55,7 @@ func QuarantineOfWrite(err error) error {
 	return err
 }
 
-// QuarantineOfPermission returns an error that names a missing permission as an *Error, and others
+// QuarantineOfPermission returns an error that names a missing permission as a *QuarantineError, and others
 // as they are.
 func QuarantineOfPermission(err error) error {
 	if kafka.Unauthorized(err) {
@@ -72,7 +72,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("processor: panic: %v", e.Value) }
 
-// Contain calls f, and returns its panic as an *Error around a *PanicError.
+// Contain calls f, and returns its panic as a *QuarantineError around a *PanicError.
 func Contain(f func() error) (err error) {
 	defer func() {
 		switch v := recover().(type) {

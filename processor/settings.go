@@ -234,7 +234,8 @@ func (s *StoredSettings) Refuse(tp kafka.TP, err error) error {
 		Decide: "change the setting back, state_mismatch=reset, which empties just what the change covers, or worker state reset"}
 }
 
-// Emptied lists what is emptied of state that was made with other settings.
+// Emptied lists in words which parts of the stored state are emptied because they were made with other settings, such as
+// "held samples of 3 series".
 func Emptied(list []state.Mismatch) string {
 	var what []string
 	for i := range list {

@@ -83,7 +83,7 @@ type OpParams struct {
 	Tumbling bool // score batches of Window points among themselves; see New
 	Floor    Floor
 	// Cells is the number of cells per dimension of a summary of the rows that have left the
-	// window (bins.go, period Window); 0: none. Embed must be 1.
+	// window (detectors.BinParams, period Window); 0: none. Embed must be 1.
 	Cells   int
 	Decay   float64 // of the summary, default 0.9
 	MaxBins int     // of the summary, default 256

@@ -1,6 +1,6 @@
 // Package ops is the list of all ops: a program that imports it has them in the table of
-// package detectors. Each op is a package below this one, which adapts a method to the
-// contract and registers its Spec.
+// package detectors. The package of a method (detectors/lof, detectors/knn, ...) has its ops in files op_NAME.go, which
+// register their Specs.
 package ops
 
 import (

@@ -21,9 +21,10 @@ import (
 // offset includes what the changelog has of them. Of several at one offset the changelog keeps the last, which leads to
 // the same state.
 
-// DecideAdvance decides that the largest event time of an idle partition is to, at least, and begins with what follows from it;
-// Fits does the rest, as for a sample. Everything folded has to be Committed, and a Snapshot has to follow. Nothing
-// is decided before the first sample, in a backfill, or for a time that is not later; then it returns false.
+// DecideAdvance makes an advance: a decision of kind Advance, by which the largest event time of an idle partition rises to
+// the time to without a sample. It begins with what follows from the later watermark; Fits does the rest, as for a sample.
+// Everything folded has to be Committed, and a Snapshot has to follow. Before the first sample, in a backfill, and for a time
+// that is not later it decides nothing and returns false.
 func (s *State) DecideAdvance(to int64) bool {
 	if s.maxTime == NoTime || to <= s.maxTime || !s.publishes() {
 		return false

@@ -17,7 +17,7 @@ func (s *State) Apply(b *detectors.Batch) {
 			time, offset, remaining := s.tasks.WarmedUp(&p.scoringTask)
 			s.addWarmRow(p.Key, p.Detector, time, offset, remaining)
 			continue
-		case Deferred:
+		case taskDeferred:
 			s.tasks.Do(&p.scoringTask)
 			continue
 		}

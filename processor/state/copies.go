@@ -109,9 +109,9 @@ func (t *scoringTask) Remaining(b *detectors.Batch, scores []float32, i int) int
 	return int32(t.Detector.Learner.Left(b.Out[next.Off:][:next.Len]) + len(scores) - i)
 }
 
-// RowTimes splits the times of a steady task into those of its fresh rows, and of the first
-// and the last sample that each row's score is about.
-func RowTimes(d *series.SetDetector, times []uint64) (fresh, about, until []uint64) {
+// rowTimes splits the times that copies has of a steady task (detectors.Steady: one score for each fresh row) into the
+// times of its fresh rows, and of the first and the last sample that each row's score is about.
+func rowTimes(d *series.SetDetector, times []uint64) (fresh, about, until []uint64) {
 	n := d.Fresh
 	if d.From == 0 {
 		return times, times, times

@@ -12,16 +12,17 @@ import (
 // Kind says what a decision is about; see package rules.
 type Kind = rules.Kind
 
-// The kinds of decisions; see package rules.
+// The kinds of decisions; see package rules. The State makes those of Eviction, Thresholds and Reading by itself, and of
+// Advance by DecideAdvance; its caller makes the others by Decide.
 const (
-	Eviction   = rules.KindEviction      // see keys.go
-	Verdict    = rules.KindSchemaVerdict // of the caller
-	Grown      = rules.KindGrown         // of the caller; see sweeps.go
-	Thresholds = rules.KindThresholds    // of the state; see package rules
-	Learned    = rules.KindLearned       // of the caller; see package rules
-	Mutes      = rules.KindMutes         // of the caller; see package rules
-	Advance    = rules.KindAdvance       // see advance.go
-	Reading    = rules.KindReading       // of the state; see readings.go
+	Eviction   = rules.KindEviction      // a key is forgotten: keys.go
+	Verdict    = rules.KindSchemaVerdict // the registry has no such schema
+	Grown      = rules.KindGrown         // the topic has more partitions: sweeps close the anomalies of keys that have moved
+	Thresholds = rules.KindThresholds    // how the scores of a detector are judged
+	Learned    = rules.KindLearned       // the rules that labels have taught
+	Mutes      = rules.KindMutes         // the mute rules
+	Advance    = rules.KindAdvance       // the watermark of an idle partition rises: advance.go
+	Reading    = rules.KindReading       // how records are read: readings.go
 )
 
 var kinds = rules.KindTable{
@@ -73,8 +74,8 @@ func (s *State) act(d *rules.Decision) {
 
 // Decide makes a decision, which takes effect before the record at offset; nothing of that record
 // may have been folded. It retains neither slice. The next Mark has to be above
-// the offset: a decision belongs to a record of the log, never to an idle moment. Only an advance
-// is decided in one.
+// the offset, because a decision belongs to a record of the log. The exception is an advance
+// (DecideAdvance), which is made while the partition is idle and needs no record.
 func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || k == Reading || kinds[k].Name == "" {
 		panic(fmt.Sprintf("state: kind %d is not the caller's to decide", k))

@@ -7,6 +7,16 @@
 // scores came back, or on what was snapshotted or rolled back. Rows, state and evictions
 // are the same for the same log, to the bit, on one class of executor.
 //
+// # Terms
+//
+// A row is a sample in a key's window. A fresh row is one that a detector has not scored yet. When a window has as many
+// fresh rows as the detector's stride, a task becomes due, which scores them; a batch contains tasks of many keys. A carry
+// is numbers that a task returns for the detector's next task of the same key, such as a start vector. The turn of a
+// result is the sample or the decision with which it became due: results are in the order of turns, regardless of when
+// batches are executed. A sweep looks for keys to evict and to report as silent, with the sample that
+// raises the watermark far enough (sweeps.go). An advance is a decision that raises the watermark of an idle partition
+// without a sample (advance.go).
+//
 // # The path of a sample
 //
 //	Fold     held if its time may be wrong (leapvotes.go)
@@ -114,7 +124,7 @@
 //     replay takes evictions from the changelog and makes none; Snapshot always emits
 //     them in the cycle that commits them.
 //   - A change of an anomaly puts its key's head into the next Snapshot, regardless of
-//     want and maxBytes are. So a replay, which begins after the head of each key,
+//     its limits, want and maxBytes. So a replay, which begins after the head of each key,
 //     has no change to publish, and publishes none: those that were published stand even
 //     where the executor that replays would find them elsewhere.
 //   - A silence opens and closes by the times of samples alone (silencewatch.go). Its
@@ -125,8 +135,8 @@
 //     their key until the first live sample closes them: a restore has no cycle
 //     to publish that in. A key whose last detector was removed stays until then.
 //   - An anomaly belongs to the mode, live or shadow, in which its detector opened it. A change of the mode is a
-//     decision (package rules); the next score of each series ends what is open in the other mode, and
-//     the key's head says until then which it is.
+//     decision (package rules); the next score of each series ends what is open in the other mode; until
+//     then the key's head has the mode of the open anomaly.
 //   - A key's history of scores survives a change of the threshold, unless the new one
 //     has another number of scores; then it begins empty. Anomalies go on either way. Which scores
 //     entered a history depends on the thresholds, so those in force are decisions

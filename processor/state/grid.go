@@ -9,11 +9,12 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Grids knows which windows of grids (series.Grid) are open: those with samples in their last stride. Such a
-// window ends where the watermark reaches its end: behind the held samples before that time, and before those at it. A heap has the
-// ends of the open windows; it follows from the keys. So a window closes with a sample of any key, like a
-// held one that is released, and with it one task of each of its detectors becomes due. A stride without
-// samples ends no window, and has no task.
+// Grids has the windows of grids (series.Grid) that are open. A window of a grid covers a range of event time, which is divided
+// into strides; it is open while its newest stride has samples and the watermark has not reached the end of that stride. When
+// the watermark reaches it, the window closes and one task of each of its detectors becomes due: after the held samples
+// before that time are folded, and before those at that time. So a sample of any key may close it, as it may release held
+// samples. A stride without samples opens no window and has no task. The heap of the ends of open windows can be computed
+// from the keys.
 type Grids struct {
 	any     bool // a window is one of a grid
 	windows []gridWindow

@@ -63,7 +63,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 	t := &b.Tasks[p.Index]
 	times, words := s.tasks.Times(&p.scoringTask)
 	if p.Steady {
-		fresh, about, until := RowTimes(d, times)
+		fresh, about, until := rowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
 		rows := s.Rows
 		for i, word := range words {
@@ -150,7 +150,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	a := s.alertOf(p.Key, d)
 	t := &b.Tasks[p.Index]
 	if p.Steady {
-		fresh, about, until := RowTimes(d, times)
+		fresh, about, until := rowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
 		for i, word := range words {
 			at, ok := d.Scored(i)

@@ -40,8 +40,8 @@ type pendingTasks[K comparable] struct {
 // scoringTask is a task without scores yet, or something that waits behind one.
 // copies.words has from at on: times, the words of the fresh rows and, for a detector that
 // explains or has a guard, the columns' centers, and values and times of the fresh rows and of those before that a score covers; of a
-// warming-up row what WarmedUp returns. The first times are those of X, or of a steady detector only those that its rows are
-// about (RowTimes).
+// warming-up row what WarmedUp returns. The first times are those of X, or of a steady task only those that its scores are
+// about (rowTimes).
 type scoringTask struct {
 	Detector *series.SetDetector
 	Turn     int64 // the offset in whose turn it was added
@@ -54,10 +54,10 @@ type scoringTask struct {
 	room     uint16 // number of tasks whose rows still fit behind X
 }
 
-// Values of Task.Index that are no task of the batch.
+// Values of scoringTask.Index that are no task of the batch.
 const (
 	taskWarmingUp = -1 - iota // a row without a score
-	Deferred                  // a function to be called
+	taskDeferred              // a function to be called
 )
 
 // maxPending bounds the memory of tasks that wait for their scores, in words.
@@ -102,11 +102,11 @@ func (q *taskQueue[K]) After(do func()) {
 
 // Defer adds a function, to be called in its turn.
 func (q *taskQueue[K]) Defer(do func()) {
-	q.pending = append(q.pending, pendingTasks[K]{scoringTask: scoringTask{Index: Deferred, Turn: *q.turn, at: uint32(len(q.deferred))}})
+	q.pending = append(q.pending, pendingTasks[K]{scoringTask: scoringTask{Index: taskDeferred, Turn: *q.turn, at: uint32(len(q.deferred))}})
 	q.deferred = append(q.deferred, do)
 }
 
-// Do calls the function of a Deferred entry.
+// Do calls the function of a taskDeferred entry.
 func (q *taskQueue[K]) Do(t *scoringTask) { q.deferred[t.at]() }
 
 // WarmUp adds a sample that comes too early for a score; the first one with a score comes remaining samples later.

@@ -61,7 +61,7 @@ func TestQueue(t *testing.T) {
 			if r.IntN(50) == 0 {
 				checkQueue(t, &q, b, want, keys)
 				for i := range q.Pending() {
-					if p := &q.Pending()[i]; p.Index == Deferred {
+					if p := &q.Pending()[i]; p.Index == taskDeferred {
 						q.Do(&p.scoringTask)
 					}
 				}
@@ -75,7 +75,7 @@ func TestQueue(t *testing.T) {
 				n := defers
 				defers++
 				q.Defer(func() { called = append(called, n) })
-				want = append(want, taskEntry{key: n, index: Deferred})
+				want = append(want, taskEntry{key: n, index: taskDeferred})
 			}
 			i := r.IntN(len(keys))
 			k, v := keys[i], 1e6+r.NormFloat64()
@@ -120,7 +120,7 @@ func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []task
 	before := map[int]uint32{} // After of the next task, by series
 	for i := range want {
 		e, p := &want[i], &got[i]
-		if p.Index != e.index || e.index != Deferred && p.Key != e.key {
+		if p.Index != e.index || e.index != taskDeferred && p.Key != e.key {
 			t.Fatalf("entry %d is %d of series %d, not %d of %d", i, p.Index, p.Key, e.index, e.key)
 		}
 		if e.index == taskWarmingUp {

@@ -88,8 +88,9 @@ func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
 	return r.inForce
 }
 
-// OtherwiseRead returns the names of what is another in the configured reading than in the one in force, which holds up to
-// the next live record. Without a decision so far there is nothing.
+// OtherwiseRead returns the names of the fields of rules.Reading in which the configured reading differs from the reading in
+// force. The latter holds until the next live record, with which the state decides on the configured one. It returns nil
+// where the two are equal, and where no reading was decided on so far.
 func (s *State) OtherwiseRead() []string {
 	r := &s.readings
 	if !r.missing || s.decisions.InForce(rules.KindReading, nil, s.turn()) == nil {

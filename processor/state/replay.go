@@ -3,8 +3,8 @@ package state
 import "math"
 
 // BeginReplay ends loading. f is the floor in the metadata of the committed
-// offset. The caller then passes the input from f.From to f.Offset to Suspects.Recall, and that up to
-// committed to Fold, and calls EndReplay. With ahead (at least once) the changelog may be ahead of the
+// offset. The caller then passes the input from f.From to f.Offset to Recall, and that up to
+// committed to Fold, and calls EndInput and EndReplay. With ahead (at least once) the changelog may be ahead of the
 // offset: samples that a key's state already contains are then not folded again, and count
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
@@ -24,7 +24,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 }
 
 // EndReplay ends the replay; the state is the one of the committed offset, which
-// is the first mark. Restore.EndInput comes before it. All tasks must have been applied, and Fits been true.
+// is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
 	if !s.replaying || !s.tasks.Empty() || !s.gate.idle() {
 		panic("state: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")

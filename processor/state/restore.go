@@ -175,7 +175,7 @@ func (s *Restore) Dropped() (n int) {
 }
 
 // Shed evicts the keys that were dropped while loading, before the record at offset,
-// as Keys.Trim does. After a Rollback it has to be called again.
+// as Trim does. After a Rollback it has to be called again.
 func (s *State) Shed(offset int64) (n int) {
 	offset = s.first(offset)
 	s.mustDecide("Shed", offset)

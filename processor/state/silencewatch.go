@@ -20,7 +20,7 @@ import (
 // in seconds, and its severity 50 plus 17 for each doubling of the threshold that the score has reached.
 //
 // The watermark moves with the samples of the partition, and with decisions of the partition's
-// owner while none comes (state.Advances). Without either no series becomes silent; where
+// owner while none comes (Advance). Without either no series becomes silent; where
 // one series is alone, its own next sample opens and closes the silence at once. A series whose
 // clock is further behind the others' than the limit is silent until it has caught up.
 

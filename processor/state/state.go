@@ -69,7 +69,7 @@ type Config struct {
 	Grouping *Grouping
 
 	DropMismatched bool // stored state of another fingerprint is dropped instead of refused
-	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
+	Blocks         bool // Output.Blocks is wanted; otherwise detectors are not asked for blocks
 
 	// Units are the units of values by the name of their field, of an array without the index of an element. Those that begin with
 	// a slash are of series whose key ends in them (one sensor of a record that holds many).
@@ -79,9 +79,10 @@ type Config struct {
 	// the results.
 	Watch func(*Watched)
 
-	// SampleBits is the number of bits that number the samples of a record, where a record may be several
-	// (Place); 0: a record is one sample. The methods of a State and its floors take and give offsets of
-	// records; Sample, Row, EventRow and BlockRow have those of samples.
+	// SampleBits is 0 where each record is one sample: a sample then has the offset of its record. Where a record may be
+	// several samples (an array of readings), it is the number of low bits of a sample's offset that contain the sample's
+	// number in its record; the other bits are the record's offset (Place). The methods of a State and its floors take and
+	// return offsets of records; the fields of Sample, Row, EventRow and BlockRow are offsets of samples.
 	SampleBits uint8
 
 	// MaxRecord bounds key and value of a changelog record in bytes, as long as
@@ -106,20 +107,20 @@ func (c *Config) maxRecord() int {
 	return MaxRecord
 }
 
-// SeveralBits is the SampleBits of records that are several samples, at most MaxSamples of them. It leaves
-// offsets up to 2^42.
+// SeveralBits is the value of Config.SampleBits where a record may be several samples, at most MaxSamples. It leaves
+// offsets of records up to 2^42.
 const SeveralBits = 20
 
 // MaxSamples is the most samples of a record.
 const MaxSamples = 1 << SeveralBits
 
-// Place returns the offset of a sample: of the record's sample of that number, from 0.
+// Place returns the offset of a sample, from the offset of its record and its number in the record, from 0 (SampleBits).
 func (c *Config) Place(record int64, number int) int64 { return record<<c.SampleBits | int64(number) }
 
-// Record returns the offset of the record that the sample at offset is of.
+// Record returns the offset of the record that contains the sample at offset.
 func (c *Config) Record(offset int64) int64 { return offset >> c.SampleBits }
 
-// Number returns the number of the sample at offset among those of its record.
+// Number returns the number, from 0, that the sample at offset has in its record.
 func (c *Config) Number(offset int64) int { return int(offset & (1<<c.SampleBits - 1)) }
 
 // Check returns all faults of the configuration at once.
@@ -201,7 +202,9 @@ type Row struct {
 	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
 	// NaN where it was not judged.
 	Threshold float32
-	Behind    uint32 // how many records the one at Offset was behind the newest one when its score fell due
+	// Behind is how many records after the one of Offset the log was read when the score became due: the record's offset
+	// subtracted from that of the sample or decision with which its task became due.
+	Behind uint32
 	// Remaining is how many further samples of the key come, at the least, until the first with a score: 1 where it is the next.
 	// 0 unless State is RowWarmingUp.
 	Remaining int32
@@ -224,7 +227,7 @@ type EventRow struct {
 	Detector int32  // index into Config.Detectors, SilenceDetector or RemovedDetector
 	Name     string // of the detector
 	Change   anomaly.Change
-	Behind   uint32 // of Change.Offset, as of a Row
+	Behind   uint32 // how many records after the one of Change.Offset the log was read: see Row.Behind
 }
 
 // BlockRow is the block that a detector made of one task; see detectors.Blocker.
@@ -232,7 +235,7 @@ type BlockRow struct {
 	Key      *Key
 	Detector int32 // index into Config.Detectors
 	Offset   int64 // of the task's newest sample
-	// About and Until are the times of the first and the last sample of the task's X.
+	// About and Until are the times of the first and the last sample of the rows that the task reads (detectors.Task.X).
 	About, Until int64
 	MediaType    string
 	Data         []byte

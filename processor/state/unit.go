@@ -5,10 +5,10 @@ import "odradek/processor/state/checkpoint"
 // undoKind says what an operation changes. The owner of a Log defines the kinds.
 type undoKind uint8
 
-// undoFloats is set in kinds whose numbers are on the stack Unit.Floats, not on Unit.Words.
+// undoFloats is set in kinds whose numbers are on the stack undoUnit.Floats, not on undoUnit.Words.
 const undoFloats undoKind = 1 << 7
 
-// undoReleased is set in kinds whose operations Owner.Release is called for.
+// undoReleased is set in kinds whose operations undoOwner.Release is called for.
 const undoReleased undoKind = 1 << 6
 
 // undoOp is a change that can be undone.

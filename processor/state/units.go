@@ -65,7 +65,7 @@ func (l *units[K, S]) Snapshotted() bool {
 	return u.snapped || u == l.Open && u.prefix > u.final
 }
 
-// snapshot is Log.Snapshot, less what the owner saves.
+// snapshot notes that the newest unit has a snapshot whose floor is f.
 func (l *units[K, S]) snapshot(f checkpoint.Floor) {
 	u := l.Newest()
 	u.floor = f

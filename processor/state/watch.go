@@ -16,7 +16,7 @@ type Watched struct {
 	// Task is the finished task of a detector with a method, valid until Watch returns, and Fresh the row in it.
 	Task  detectors.Rows
 	Fresh int
-	// Scales are those that the columns of X were divided by; nil: none.
+	// Scales are the numbers by which the columns of Task.X were divided; nil: they were not.
 	Scales []float64
 	// Expected, Actual and Contribution are as in anomaly.Anomaly; nil: not known.
 	Expected, Actual, Contribution []float64

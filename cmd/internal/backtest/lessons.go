@@ -34,7 +34,14 @@ type step struct {
 	anomaly.Course
 }
 
-// Log collects the anomalies of a run over a data set.
+// Log collects the anomalies of a run over a labelled data set, to measure what an operator's labels teach the worker. An operator
+// labels an anomaly as a false alarm; from enough such labels the worker derives rules (package rules), which remove later
+// anomalies that resemble the labelled ones. Own and Others simulate the operator and count what the rules remove.
+//
+// Here an alarm is an anomaly that opens after the training part of a series. It finds a labelled anomaly of the data set if
+// it opens within one; otherwise it is a false alarm: a planted one if it opens in an event that Plant has added. False alarms
+// of the same detector, field and side (above or below the expected value) are of one kind. The parameter least of Own and
+// Others is the number of labels from which rules are derived.
 type Log struct {
 	set   []quality.Series
 	first []int // of each series, the first one with which it has its labels in common
@@ -159,12 +166,12 @@ func (s *LessonShare) add(yes bool) {
 
 func (s *LessonShare) plus(o LessonShare) { s.Part, s.Of = s.Part+o.Part, s.Of+o.Of }
 
-// Measures say what labels have taught.
+// Measures count what the rules from labels do: the desired effect is Removed, the undesired one Lost.
 type Measures struct {
-	Rules   int
-	Removed LessonShare // of the later false alarms of the labelled kind
-	Lost    LessonShare // of the labelled anomalies that were found without rules
-	Alone   LessonShare // likewise, where each series with these labels has to find them by itself
+	Rules   int         // rules derived; of Others, draws from which some were
+	Removed LessonShare // false alarms that the rules remove, of those of the labelled kinds that were not labelled
+	Lost    LessonShare // labelled anomalies of the data set that are not found any more, of those found without rules
+	Alone   LessonShare // as Lost, but counted for each series: with Lost, one of several series with the same labels is enough
 
 	by []Measures // of each series
 }
@@ -177,8 +184,10 @@ type kind struct {
 	side     rules.Direction
 }
 
-// Own has an operator label the first false alarms of each kind in each series that has more of them, in all series at
-// once; planted says whether of the planted events, or of the others. Removed are later ones of the same series.
+// Own measures labels that serve the series in which they are given. In each series, and for each kind with more than least false
+// alarms there, the operator labels the first least of them; the rules from these hold in that series after the last label.
+// Removed counts the later false alarms of the kind in that series, and Lost the labelled anomalies of all series, with all
+// rules in force together. With planted the operator labels planted false alarms only, otherwise the other ones only.
 func (l *Log) Own(least int, planted bool) Measures {
 	kinds := map[kind][]*Alarm{}
 	for _, a := range l.sorted() {
@@ -214,12 +223,14 @@ type taught struct {
 	after int
 }
 
-// draws is the number of times that Others draws labels of a kind.
+// draws is the number of draws of Others for a kind. The comment of Others has it, too.
 const draws = 60
 
-// Others has an operator label one planted false alarm in each of as many series as a rule needs, drawn for each kind. It measures
-// only the draws that make a rule for all series: Removed are alarms of other series, Lost are labelled anomalies of all series, in which
-// the rule holds from the start. It returns the number of draws, too.
+// Others measures labels that serve other series than those in which they are given. For each kind it makes 60 draws: in each, the
+// operator labels one planted false alarm in each of least series, chosen at random by seed, and the rules from these labels
+// hold in all series from the first sample on. Removed counts the planted false alarms of the kind in the series without a label,
+// and Lost the labelled anomalies of all series, summed over the draws from which rules were derived. drawn is the number of
+// all draws.
 func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 	kinds := map[kind][]*Alarm{}
 	for _, a := range l.sorted() {

@@ -14,7 +14,8 @@ import (
 // labelled data set, where they are false alarms, some of them are labelled, and the later ones are counted that the
 // rules remove, beside the labelled anomalies that are lost.
 
-// Shapes are the events that Plant knows. The amplitude is one for most of the range of the field.
+// Shapes are the events that Plant can add. A sample of an event gets the value of add, multiplied by an amplitude of about 1.2
+// times the range in which 90 % of the field's values are.
 var Shapes = []struct {
 	Name    string
 	samples int
@@ -27,8 +28,8 @@ var Shapes = []struct {
 	{"oscillation", 32, func(x float64) float64 { return math.Sin(x * 2 * math.Pi / 8) }},
 }
 
-// Fields returns each field of the series as a series of its own with the labels of all, as ODRADEK_SERIES_FIELDS makes them, and of
-// which series each is a field. Fields without two values have none.
+// Fields splits each series of a data set into series of one field, as ODRADEK_SERIES_FIELDS does; each has the labels of the
+// original. of has the index in set of each one's original. Fields whose values are all equal are left out.
 func Fields(set []quality.Series) (fields []quality.Series, of []int) {
 	for i := range set {
 		s := &set[i]

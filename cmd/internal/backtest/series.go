@@ -10,15 +10,16 @@ import (
 	"odradek/processor/state"
 )
 
-// Warmth is the degree to which a score still depends on the run's first offset.
+// Warmth says how far a score depends on the offset at which the run begins. A run that begins at the same offset as the worker
+// has the same scores, to the bit. A run that begins later lacks the samples before: until windows and histories are full, its
+// scores, and then its thresholds, cannot be compared with the worker's.
 type Warmth uint8
 
-// The degrees of warmth. From the same first offset all scores equal the stream's to the
-// bit; from a later one, scores below Warm cannot be compared with it.
+// The degrees of warmth, in the order in which a series passes them.
 const (
-	ColdWindow  Warmth = iota // the window, or the carry, reaches back before the first row
-	ColdHistory               // the score is final; its threshold depends on scores that are not
-	Warm
+	ColdWindow  Warmth = iota // the score depends on samples before the run, of the window or by a carry
+	ColdHistory               // the score does not; its threshold depends on scores of ColdWindow
+	Warm                      // neither the score nor its threshold depends on samples before the run
 )
 
 func (w Warmth) String() string { return [...]string{"window", "history", "warm"}[w] }

@@ -129,7 +129,7 @@ type File interface {
 	Close() error
 }
 
-// Endings are the endings of the names of files that Open reads.
+// Endings are the endings of the names of files that OpenTable reads.
 var Endings = []string{".csv", ".csv.gz", ".parquet", ".avro"}
 
 // OpenTable opens a file by the ending of its name. The error names the column that is
@@ -170,7 +170,7 @@ func baseName(path string) string {
 }
 
 // List returns the files that the paths name, in order: a file as it is, of a folder
-// all that Open reads, in the order of their names.
+// all that OpenTable reads, in the order of their names.
 func List(paths []string) ([]string, error) {
 	var files []string
 	for _, p := range paths {

@@ -222,7 +222,7 @@ func (k *checker) group() {
 	}
 	problems := twice(s.Topics)
 	for _, t := range s.Topics {
-		if why := TopicFault(Literal(t)); why != "" {
+		if why := TopicFault(literal(t)); why != "" {
 			problems = append(problems, fmt.Sprintf("%q %s", t, why))
 		}
 	}

@@ -37,7 +37,7 @@ const Prefix = "ODRADEK_"
 //	expert     of an op's parameter: its page has it in the table for experts
 //	stateless  of an op's parameter: no state depends on it
 //	live       a changed value holds without a restart (reload.go)
-//	mapping    a mapping may give another value for its topics, as of each of the section ofRecords
+//	mapping    a mapping may give another value for its topics, as of each setting of the section "Records to samples"
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
 //
@@ -150,7 +150,7 @@ type outputSettings struct {
 	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
 	Format       string   `env:"OUTPUT_FORMAT" derived:"json where all records are (FORMAT=json) and there is no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback: Avro with the schema's id of the registry, or plain JSON with the same fields. Give new topics to a group that changes it. See docs/outputs.md."`
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
-	// Topics are the names of outputs.Table, whose rows are also their tags.
+	// Topics are the names of the output topics; the tags of their settings are in the table cycle.Outputs.
 	Topics          cycle.TopicNames
 	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing, and an output topic again that is deleted while the worker runs. If false, a missing one stops the start."`

@@ -13,7 +13,7 @@ import (
 // leastAlike is the least number of samples of a series that say how many are equal.
 const leastAlike = 8
 
-// EqualSamples has samples of series, by name: of rounded readings many are equal.
+// EqualSamples collects samples by series, to find series with many equal samples, as rounded readings have.
 type EqualSamples map[string][][]float64
 
 // Add adds a sample.
@@ -21,8 +21,9 @@ func (t EqualSamples) Add(key []byte, values []float64) {
 	t[string(key)] = append(t[string(key)], append([]float64(nil), values...))
 }
 
-// Crowded describes, of a detector whose scores are of densities (detectors.Coincident), the series of whose window more samples
-// are equal than a density is made of, and what can be done; "" where there is none.
+// Crowded warns of a detector that compares densities (detectors.Coincident): if more samples of a window are equal than the K
+// neighbours from which it computes a density, its scores say little. It returns a sentence about the series with the
+// largest share of equal samples and the remedy; "" if no series has so many, or the detector compares no densities.
 func (t EqualSamples) Crowded(d *series.DetectorConfig, columns []int) string {
 	c, ok := d.Detector.(detectors.Coincident)
 	if !ok {

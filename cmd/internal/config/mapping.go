@@ -50,8 +50,8 @@ func (c *Config) ForTopic(topic string) *Config {
 	return c
 }
 
-// Mappings returns the settings that Of returns for the input topics, each once: c itself first, unless every input topic
-// has a mapping.
+// Mappings returns the settings that ForTopic returns for the input topics, each once: c itself first, unless every input
+// topic has a mapping.
 func (c *Config) Mappings() (list []*Config) {
 	if c.readsOwn() {
 		list = append(list, c)
@@ -93,16 +93,16 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 	list, unknown := names.Find(vars)
 	for _, m := range list {
 		sub := &Config{mappingName: m.Name, picked: m.Detectors, inputs: c.inputs, root: c}
-		of := &fileOfSettings{path: file.path, lines: Over(m, file.lines, Prefix)}
-		subKnown := sub.read(Over(m, vars, Prefix), Over(m, given, Prefix), of, &sub.parsed)
+		of := &fileOfSettings{path: file.path, lines: over(m, file.lines, Prefix)}
+		subKnown := sub.read(over(m, vars, Prefix), over(m, given, Prefix), of, &sub.parsed)
 		c.mapped = append(c.mapped, mapped{m, sub})
-		for _, s := range append([]string{Topics}, names.Settings...) {
+		for _, s := range append([]string{settingTopics}, names.Settings...) {
 			known[names.Variable(m.Name, s)] = true
 		}
 		for _, s := range sub.settings {
 			name := strings.TrimPrefix(s.name, Prefix)
 			switch {
-			case name == Topics || s.byMapping():
+			case name == settingTopics || s.byMapping():
 				s.section, s.name, s.def = mappingSection+m.Name, names.Variable(m.Name, name), ""
 				if m.Given[name] == "" {
 					s.source = inherited
@@ -186,7 +186,7 @@ func (c *Config) pick(faults *[]Fault) {
 	c.Detect.Names = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(c.picked, name) })
 	for _, name := range c.picked {
 		if !slices.Contains(all, name) {
-			*faults = append(*faults, Fault{Name: Prefix + Detectors, Problem: fmt.Sprintf("%q is none of the detectors", name),
+			*faults = append(*faults, Fault{Name: Prefix + settingDetectors, Problem: fmt.Sprintf("%q is none of the detectors", name),
 				Fix: "name some of " + strings.Join(all, ", ")})
 		}
 	}

@@ -12,20 +12,20 @@ import (
 // records are read by the mapping, and ODRADEK_MAPPING_<NAME>_KEY_FIELD, say, holds for them in place of
 // ODRADEK_KEY_FIELD. It knows no setting: package config says which names there are.
 
-// The settings of a mapping that are other than those that they are named after: TOPICS says which of the input topics
-// the mapping is for, and DETECTORS which of the detectors look at them.
+// Two settings of a mapping have another meaning than the settings of the worker with these names: ODRADEK_MAPPING_<NAME>_TOPICS
+// lists the input topics that the mapping is for, and ODRADEK_MAPPING_<NAME>_DETECTORS the detectors that read them.
 const (
-	Topics    = "TOPICS"
-	Detectors = "DETECTORS"
+	settingTopics    = "TOPICS"
+	settingDetectors = "DETECTORS"
 )
 
 // section begins the names of the settings of mappings, after the prefix of all settings.
 const section = "MAPPING_"
 
-// instead has pairs of settings of which a mapping that gives the one does not inherit the other.
+// instead has pairs of settings that exclude each other: a mapping that gives one does not inherit the other.
 var instead = map[string]string{"VALUE_FIELDS": "SERIES_FIELDS", "SERIES_FIELDS": "VALUE_FIELDS"}
 
-// Mapping is the settings that the variables give one mapping.
+// Mapping has the settings of one mapping, found among variables.
 type Mapping struct {
 	Name      string            // as in the names of its variables
 	Topics    []string          // of its setting TOPICS
@@ -33,30 +33,30 @@ type Mapping struct {
 	Given     map[string]string // the name of the variable of each setting that is given
 }
 
-// MappingFault is what is wrong with a variable.
+// MappingFault is a fault of a variable of a mapping.
 type MappingFault struct{ Name, Problem, Fix string }
 
-// Names are those of the settings that mappings have.
+// Names are the names of all settings that a mapping can have beside TOPICS.
 type Names struct {
-	Prefix   string   // of all settings
-	Settings []string // without prefixes
+	Prefix   string   // of the variables of all settings: ODRADEK_
+	Settings []string // without prefixes, such as KEY_FIELD
 }
 
-// Variable returns the name of a mapping's setting.
+// Variable returns the name of the variable of a mapping's setting, such as ODRADEK_MAPPING_PUMPS_KEY_FIELD.
 func (n *Names) Variable(mapping, setting string) string {
 	return n.Prefix + section + EnvName(mapping) + "_" + setting
 }
 
-// EnvName returns what stands for a mapping's name in the names of its settings.
+// EnvName returns the form of a mapping's name in its variables: in upper case, with _ for -.
 func EnvName(mapping string) string { return strings.ToUpper(strings.ReplaceAll(mapping, "-", "_")) }
 
 var nameRE = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// Find returns the mappings of variables, by name, and the names of variables of mappings that are no setting of one.
-// An empty value counts as not set, but it names its mapping.
+// Find returns the mappings that the variables in vars define, sorted by name, and the names of variables that begin like those
+// of a mapping and belong to no setting. A variable with an empty value gives no setting, but its mapping exists.
 func (n *Names) Find(vars map[string]string) (list []*Mapping, unknown []string) {
 	byName := map[string]*Mapping{}
-	settings := append([]string{Topics}, n.Settings...)
+	settings := append([]string{settingTopics}, n.Settings...)
 	for _, variable := range slices.Sorted(maps.Keys(vars)) {
 		rest, ok := strings.CutPrefix(variable, n.Prefix+section)
 		if !ok {
@@ -80,9 +80,9 @@ func (n *Names) Find(vars map[string]string) (list []*Mapping, unknown []string)
 		if value := vars[variable]; value != "" {
 			m.Given[settings[i]] = variable
 			switch settings[i] {
-			case Topics:
+			case settingTopics:
 				m.Topics = items(value)
-			case Detectors:
+			case settingDetectors:
 				m.Detectors = items(value)
 			}
 		}
@@ -101,11 +101,11 @@ func items(value string) (list []string) {
 	return list
 }
 
-// Check returns what is wrong with the topics of mappings, of which isInput reports whether they are input topics.
+// Check returns the faults of the topics of mappings. isInput reports whether a topic is an input topic.
 func (n *Names) Check(list []*Mapping, isInput func(topic string) bool) (faults []MappingFault) {
 	of := map[string]*Mapping{}
 	for _, m := range list {
-		name := n.Variable(m.Name, Topics)
+		name := n.Variable(m.Name, settingTopics)
 		var problems []string
 		for i, t := range m.Topics {
 			switch other := of[t]; {
@@ -128,9 +128,10 @@ func (n *Names) Check(list []*Mapping, isInput func(topic string) bool) (faults 
 	return faults
 }
 
-// Over returns values by variable as they are for the mapping's topics: those of its own settings in place of those that
-// it would inherit, under the names of these. DETECTORS stays as it is.
-func Over[V any](m *Mapping, vars map[string]V, prefix string) map[string]V {
+// over returns the variables as they hold for the topics of a mapping: a copy of vars in which ODRADEK_KEY_FIELD, say, has the
+// value of ODRADEK_MAPPING_<NAME>_KEY_FIELD where the mapping gives it, and without variables of mappings. DETECTORS keeps
+// its value.
+func over[V any](m *Mapping, vars map[string]V, prefix string) map[string]V {
 	out := maps.Clone(vars)
 	maps.DeleteFunc(out, func(name string, _ V) bool { return strings.HasPrefix(name, prefix+section) })
 	for setting := range m.Given {
@@ -139,7 +140,7 @@ func Over[V any](m *Mapping, vars map[string]V, prefix string) map[string]V {
 		}
 	}
 	for setting, variable := range m.Given {
-		if setting == Detectors {
+		if setting == settingDetectors {
 			continue
 		}
 		if value, ok := vars[variable]; ok {

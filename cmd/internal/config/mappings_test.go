@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var mappingNames = Names{Prefix: "P_", Settings: []string{"KEY_FIELD", "VALUE_FIELDS", "SERIES_FIELDS", Detectors}}
+var mappingNames = Names{Prefix: "P_", Settings: []string{"KEY_FIELD", "VALUE_FIELDS", "SERIES_FIELDS", settingDetectors}}
 
 // TestFind: a variable is a setting of the mapping between the prefix and the setting's name, with any underscores in it.
 func TestFind(t *testing.T) {
@@ -39,11 +39,11 @@ func TestOver(t *testing.T) {
 		"P_MAPPING_M_TOPICS": "b", "P_MAPPING_M_SERIES_FIELDS": "s,t", "P_MAPPING_M_DETECTORS": "d", "P_MAPPING_N_TOPICS": "a"}
 	list, _ := mappingNames.Find(vars)
 	want := map[string]string{"P_TOPICS": "b", "P_KEY_FIELD": "id", "P_SERIES_FIELDS": "s,t", "P_DETECTORS": "d,e", "P_OTHER": "1"}
-	if got := Over(list[0], vars, "P_"); !maps.Equal(got, want) {
+	if got := over(list[0], vars, "P_"); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	// A setting of the mapping that is not among the values hides the one that is.
-	if got := Over(list[0], map[string]string{"P_TOPICS": "a,b", "P_VALUE_FIELDS": "v"}, "P_"); len(got) > 0 {
+	if got := over(list[0], map[string]string{"P_TOPICS": "a,b", "P_VALUE_FIELDS": "v"}, "P_"); len(got) > 0 {
 		t.Errorf("got %v, want nothing", got)
 	}
 }

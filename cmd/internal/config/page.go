@@ -9,7 +9,7 @@ import (
 // minToken is the least length of the page's token in bytes: 128 random bits have 22 characters in base64.
 const minToken = 16
 
-// AnyHost among the hosts of an Access stands for all names.
+// AnyHost in ODRADEK_PAGE_HOSTS (the Hosts of an Access of package page) stands for all names.
 const AnyHost = "*"
 
 // page checks the settings of the page's server.

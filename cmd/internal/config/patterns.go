@@ -14,8 +14,9 @@ import (
 // Is reports whether an entry of a list of topics is a pattern.
 func Is(entry string) bool { return strings.ContainsAny(entry, "*?") }
 
-// Literal returns a name that is legal for a topic if and only if the pattern is made of what names of topics are made of.
-func Literal(pattern string) string { return strings.NewReplacer("*", "-", "?", "-").Replace(pattern) }
+// literal returns the pattern with - for each * and ?. It is a legal name of a topic if and only if all other characters of the
+// pattern are legal in one.
+func literal(pattern string) string { return strings.NewReplacer("*", "-", "?", "-").Replace(pattern) }
 
 // Match reports whether a topic is one of the entries of a list, by name or by pattern.
 func Match(entries []string, topic string) bool { return Best(entries, topic) != "" }

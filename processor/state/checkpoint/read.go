@@ -33,7 +33,7 @@ type sample struct {
 const maxDim = 1 << 16
 
 // Read reads the output of AppendHead, with the blocks that it names: value returns that of
-// a block's record, nil where there is none. lastTime and born are as for Writer.Blocks.
+// a block's record, nil where there is none. lastTime and born are as for BlockWriter.Blocks.
 func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func(BlockName) []byte) (l LoadedBlocks) {
 	dim := l.start(d, f)
 	first := int64(-1)
