@@ -32,7 +32,7 @@ func TestToyOp(t *testing.T) {
 	goTest(t, dir, nil, "./detectors", "^TestCPU$/^one_core$/^toy$", "--- PASS: TestCPU/one_core/toy")
 	goTest(t, dir, nil, "./detectors/ops", "^TestDescribe$", "--- PASS: TestDescribe")
 	for page, want := range map[string]string{"configuration": "svdsst, topn, toy, value, zscore",
-		"ops/toy": "| `COUNT_FROM` | whole number | `1099511627776` | 0 to 281474976710656 | The first number of the count in the carry. | `7` |"} {
+		"ops/toy": "| `COUNT_FROM` | integer | `1099511627776` | 0 to 281474976710656 | The first number of the count in the carry. | `7` |"} {
 		text, err := os.ReadFile(filepath.Join(dir, "docs", page+".md"))
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ var recipes = map[string]recipe{
 		lines: map[string][][2]string{
 			"processor/cycle/table.go": {
 				{"\toutputCount\n", "\tToy\n"},
-				{"}\n\n// ChangelogSpec describes", "\tToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", Key: \"none\", " +
+				{"}\n\n// ChangelogSpec describes", "\tToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", " +
 					"Doc: \"Topic of a toy.\", write: (*Writer).writeToy},\n"},
 			},
 			"docs/outputs.md": {{"| `<group>-late` |", "| `<group>-toy` | how many scores a chunk has |\n"}},

@@ -22,20 +22,18 @@ const Op detectors.Op = 8
 var spec = detectors.Spec{
 	Name: "ar", Elem: detectors.F64,
 	Finds: "unlike what the readings just before lead to expect",
-	Help: "Finds readings that the readings just before do not lead to expect, in series that depend on their " +
-		"past, such as motors and flows. A linear prediction is learnt online; the score is the deviation " +
-		"from it in usual deviations, of several fields the largest.",
+	Help: "Finds readings that the readings just before do not predict, in series that depend on their past, " +
+		"such as motors and flows. A linear prediction is learnt online; the score is the deviation from it " +
+		"in usual deviations, of several fields the largest.",
 	Params: []detectors.Param{
 		{Name: "ORDER", Type: detectors.Int, Default: 16, Min: 1, Max: MaxOrder, Word: 1,
-			Help: "Samples that the next one is predicted from. The state takes 4*(8+2*ORDER+ORDER*(ORDER-1)/2) bytes " +
-				"a field.", Example: "32"},
+			Help: "Samples to predict the next one from. A field takes 4*(8+2*ORDER+ORDER*(ORDER-1)/2) bytes of state.", Example: "32"},
 		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 2, Max: 1 << 24, Word: 2,
-			Help: "Samples after which what was learnt from one has lost all but a third of its weight.", Example: "20000"},
+			Help: "Samples after which a sample's weight has fallen to a third.", Example: "20000"},
 		{Name: "NOVELTY", Type: detectors.Bool, Default: false, Word: 3,
-			Help: "Score how unlike all that was learnt the ORDER samples before are, instead of how far the sample is " +
-				"from the prediction."},
+			Help: "Score how unusual the ORDER samples before are, instead of the deviation from the prediction."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: 1 << 24, Word: 4,
-			Help: "Samples to learn before the first score; 0 means 8 times ORDER.", Example: "500"},
+			Help: "Samples to learn from before the first score; 0: 8 times ORDER.", Example: "500"},
 	},
 	Defaults: []detectors.Default{{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"}},
 	New: func(v detectors.Values) (detectors.Detector, error) {

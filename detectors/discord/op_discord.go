@@ -32,26 +32,23 @@ var spec = detectors.Spec{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 6, Max: MaxWindow,
 			Help: "Samples that a score reads, at least twice the longest subsequence.", Example: "4096"},
 		{Name: "LENGTH", Type: detectors.Int, Default: 64, Min: minLength, Max: MaxLength,
-			Help: "Samples of a subsequence: as long as what repeats itself, or somewhat longer. The shortest where " +
-				"there are several lengths.", Example: "50"},
+			Help: "Samples of a subsequence, about a period or somewhat more; of several lengths the shortest.", Example: "50"},
 		{Name: "MAX_LENGTH", Type: detectors.Int, Default: 0, Max: MaxLength,
-			Help: "Samples of the longest subsequence; 0 means LENGTH. The score of several lengths is their mean.", Example: "150"},
+			Help: "Samples of the longest subsequence; 0: LENGTH. The score is the mean over lengths.", Example: "150"},
 		{Name: "LENGTHS", Type: detectors.Int, Default: 0, Max: mostLengths,
-			Help: "Number of lengths from LENGTH to MAX_LENGTH, each longer by the same factor; 0 makes the factor " +
-				"1.5, or a little less.", Example: "4"},
+			Help: "Number of lengths from LENGTH to MAX_LENGTH, in geometric steps; 0: steps of about 1.5.", Example: "4"},
 		{Name: "K", Type: detectors.Int, Default: 1, Min: 1, Max: 64, Word: 1,
-			Help: "Similar subsequences that one is compared with, which do not overlap. With 2, a fault that has " +
-				"happened once before is found again.", Example: "2"},
+			Help: "Similar subsequences to compare with. 2 finds a fault that has happened once before.", Example: "2"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window
 		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 3,
-			Help: "Compare subsequences of equal values only with each other. Otherwise they are as unlike all others " +
-				"as two without correlation."},
+			Help: "Compare constant subsequences only with each other; otherwise they count as uncorrelated with " +
+				"others."},
 		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4,
-			Help: "Score one sample of this many; STRIDE is a multiple. A large WINDOW then costs less, and settings " +
-				"that count scores, such as HISTORY, count fewer.", Example: "16"},
+			Help: "Score one sample of this many; STRIDE is a multiple. HISTORY and other settings that count scores " +
+				"then span more samples.", Example: "16"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
-			Help: "Samples before the first score, at least twice the longest subsequence; 0 means 8 times the " +
-				"longest, or WINDOW if that is less.", Example: "1024"},
+			Help: "Samples before the first score, at least twice the longest subsequence; 0: 8 times, or WINDOW if " +
+				"less.", Example: "1024"},
 		{Name: "M", Type: detectors.Ints, Word: 5}, // lengths
 	},
 	// As for knn: a fault is in the scores of one more subsequence.

@@ -27,14 +27,14 @@ var topSpec = detectors.Spec{
 	Name: "discords", Elem: detectors.F64,
 	Finds: "shape unlike the rest of the last {window} readings",
 	Help: "Finds the strangest stretches of a window, of any length in a range, with their beginning and end. " +
-		"It searches whole windows; the last sample of each discord, a subsequence unlike all others, has the " +
-		"score: its distance to the most similar one, comparable between lengths. Other samples have none.",
+		"It searches whole windows. The score of a discord, a subsequence unlike all others, is its distance " +
+		"to the most similar one, comparable between lengths; its last sample has the score, other samples " +
+		"have none.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 2048, Min: 4, Max: MaxTopWindow,
-			Help: "Samples that are searched, at least 2*MAX_LENGTH.", Example: "4096"},
+			Help: "Samples to search, at least 2*MAX_LENGTH.", Example: "4096"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "Search windows one after the other, instead of the last WINDOW samples every STRIDE samples; STRIDE " +
-				"must be WINDOW."},
+			Help: "Search windows one after the other, with STRIDE=WINDOW."},
 		{Name: "MIN_LENGTH", Type: detectors.Int, Default: 32, Min: 3, Max: MaxTopLength, Word: 1,
 			Help: "Samples of the shortest subsequences.", Example: "24"},
 		{Name: "MAX_LENGTH", Type: detectors.Int, Default: 128, Min: 3, Max: MaxTopLength, Word: 2,
@@ -42,19 +42,19 @@ var topSpec = detectors.Spec{
 		{Name: "LENGTH_STEP", Type: detectors.Int, Default: 16, Min: 1, Max: MaxTopLength, Word: 3,
 			Help: "Samples from one length to the next; at most 1024 lengths.", Example: "8"},
 		{Name: "TOP", Type: detectors.Int, Default: 1, Min: 1, Max: MaxTop, Word: 4,
-			Help: "Discords of each length, which do not overlap each other.", Example: "3"},
+			Help: "Discords of each length, without overlaps.", Example: "3"},
 		{Name: "K", Type: detectors.Int, Default: 1, Min: 1, Max: MaxK, Word: 5,
-			Help: "Neighbours whose distances are summed: an anomaly that is in the window K times is found too.", Example: "2"},
+			Help: "Neighbours whose distances are summed; finds also an anomaly that is in the window K times.", Example: "2"},
 		{Name: "EXCLUSION", Type: detectors.Int, Default: 1, Min: 1, Max: 64, Word: 6,
 			Help: "Compared subsequences begin at least 1/EXCLUSION of their length apart: 1 as in the papers, 4 as in " +
-				"a matrix profile of SCAMP.", Example: "4", Expert: true},
+				"SCAMP.", Example: "4", Expert: true},
 		{Name: "EXCLUDE_FLAT", Type: detectors.Bool, Default: false, Word: 7,
-			Help: "Compare subsequences of equal values only with each other. Otherwise they have the normalised " +
-				"distance 1 to any other."},
+			Help: "Compare constant subsequences only with each other; otherwise their normalised distance to others is " +
+				"1."},
 		{Name: "ROWS", Type: detectors.Int, Word: 8}, // the window, 0 with TUMBLING: all of X
 		{Name: "PRECISION", Type: detectors.Choice, Default: precisions[0], Choices: precisions, Stateless: true,
-			Help: "Numbers in which all subsequences are compared. float32 finds the same discords, faster on CPUs " +
-				"with AVX2; K above 1 has float64 always."},
+			Help: "Numbers to compare in. float32 finds the same discords, faster on CPUs with AVX2; K above 1 always " +
+				"takes float64."},
 		{Name: "PRECISION", Type: detectors.Int, Word: 9}, // in a task the bits, 64 or 32
 	},
 	Defaults: []detectors.Default{

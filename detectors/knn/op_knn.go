@@ -31,26 +31,24 @@ var spec = detectors.Spec{
 		"points.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
-			Help: "Earlier points that a point is compared with, at least 2K.", Example: "2048"},
+			Help: "Earlier points to compare with, at least 2K.", Example: "2048"},
 		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: MaxK, Word: 1,
-			Help: "Nearest points whose distances are summed; at most half of the window.", Example: "27"},
+			Help: "Nearest points whose distances are summed, at most WINDOW/2.", Example: "27"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: all of X
 		{Name: "EMBED", Type: detectors.Int, Min: 1, Max: 1024, Word: 3, Derive: embedding,
 			Derived: "16, or what makes 64 values of FIELDS; 1 with TUMBLING",
-			Help: "Successive samples that make a point: 1 judges single samples, more judges their course. A GPU " +
-				"takes points of 64 values at most.", Example: "32"},
+			Help: "Successive samples of a point: 1 scores single samples, more their course. A GPU takes at most 64 " +
+				"values.", Example: "32"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
-			Help: "Points before the first score, at least 2K; 0 means 256, or 2K+EMBED if that is more, or WINDOW if " +
-				"that is less.", Example: "512"},
+			Help: "Points before the first score, at least 2K; 0: 256, but at least 2K+EMBED and at most WINDOW.", Example: "512"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "Score windows one after the other, each sample among all others of its window; STRIDE must be " +
-				"WINDOW."},
+			Help: "Score windows one after the other, each sample among all others of its window, with STRIDE=WINDOW."},
 		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 4,
-			Help: "Count a point as its own first neighbour, at distance 0, as the paper's figures have it.", Expert: true},
+			Help: "Count a point as its own first neighbour, as the paper's figures do.", Expert: true},
 		{Name: "NEIGHBOURS", Type: detectors.Bool, Word: 5},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 6,
-			Help: "Bring each value's course within a point to mean 0 and deviation 1, so that only its shape counts. " +
-				"EMBED must be at least 3."},
+			Help: "Bring each value's course in a point to mean 0 and deviation 1, so that only its shape counts. EMBED " +
+				"must be at least 3."},
 	},
 	// A series takes 16 KiB with its window; with 32 KiB NAB's dev streams have 67.2 instead of 60.7
 	// (docs/quality.md). Where points are runs of rows, the readings of a fault are in the scores of one

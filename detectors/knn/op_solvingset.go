@@ -25,37 +25,32 @@ var setSpec = detectors.Spec{
 	Name: "solvingset", Elem: detectors.F64,
 	Finds: "unlike the readings before",
 	Help: "Finds what knn finds, with a small model of the window: a solving set, mined again every MINE_EVERY " +
-		"samples. The score is the sum of the distances to the nearest points of the set, divided by that " +
-		"sum of the last of TOP outliers: above 1 is unusual.",
+		"samples. The score is the sum of the distances to the nearest points of the set, divided by the sum " +
+		"of the last of TOP outliers: above 1 is unusual.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxSolvingSetWindow, Word: 1,
-			Help: "Points that the set is mined from, at least 2K.", Example: "4096"},
+			Help: "Points to mine the set from, at least 2K.", Example: "4096"},
 		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: MaxK, Word: 2,
-			Help: "Nearest points whose distances are summed; at most half of the window. WINDOW times K is 67108864 " +
-				"at most.", Example: "5"},
+			Help: "Nearest points whose distances are summed, at most WINDOW/2. WINDOW times K is 67108864 at most.", Example: "5"},
 		{Name: "EMBED", Type: detectors.Int, Min: 1, Max: setMaxEmbed, Word: 3, Derive: setEmbedding,
 			Derived: "16, or what makes 64 values of FIELDS",
-			Help:    "Successive samples that make a point: 1 judges single samples, more judges their course.", Example: "8"},
+			Help:    "Successive samples of a point: 1 scores single samples, more their course.", Example: "8"},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 4,
-			Help: "Bring each value's course within a point to mean 0 and deviation 1, so that only its shape counts."},
+			Help: "Bring each value's course in a point to mean 0 and deviation 1, so that only its shape counts."},
 		{Name: "TOP", Type: detectors.Int, Default: 5, Min: 1, Max: 10000, Word: 5,
-			Help: "Points of the window that are taken as outliers, below a quarter of it. A score above 1 is farther " +
-				"from the set than the last of them.", Example: "10"},
+			Help: "Points of the window that are outliers, less than a quarter of it.", Example: "10"},
 		{Name: "MODEL_POINTS", Type: detectors.Int, Default: 256, Min: 1, Max: maxModel, Word: 6,
-			Help: "Most points of the set, at least 2K; times EMBED 65536 at most. The state has 4 bytes for each of " +
-				"their values.", Example: "512"},
+			Help: "Most points of the set, at least 2K; times EMBED 65536 at most. A value takes 4 bytes of state.", Example: "512"},
 		{Name: "MINE_EVERY", Type: detectors.Int, Min: 1, Max: MaxSolvingSetWindow,
 			Derive:  func(v detectors.Values, _ int) any { return max(1, v.Int(detectors.WindowParam)/4) },
 			Derived: "WINDOW/4",
 			Help:    "Samples of a series from one set to the next.", Example: "1024"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxSolvingSetWindow, Word: 8,
-			Help: "Points before the first score, at least 2K; 0 means 256, or 2K if that is more, or WINDOW if that " +
-				"is less.", Example: "512"},
+			Help: "Points before the first score, at least 2K; 0: 256, but at least 2K and at most WINDOW.", Example: "512"},
 		{Name: "MINE_INTERVAL", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime,
-			Help: "Event time from one set to the next, in place of MINE_EVERY. 0: MINE_EVERY holds.", Example: "24h"},
+			Help: "Event time from one set to the next, in place of MINE_EVERY. 0: off.", Example: "24h"},
 		{Name: "MAX_AGE", Type: detectors.Time, Default: detectors.Micros(0), Max: maxTime, Word: 7,
-			Help: "Leave older samples out of a set, except the last MIN_POINTS. 0: the last WINDOW points, however " +
-				"old.", Example: "168h"},
+			Help: "Age of samples to leave out of a set, except the last MIN_POINTS. 0: none.", Example: "168h"},
 		{Name: "TIMED", Type: detectors.Bool, Word: 9}, // rows begin with their times
 	},
 	Defaults: []detectors.Default{

@@ -25,19 +25,19 @@ var topnSpec = detectors.Spec{
 		"scores are the sums of the distances to their K nearest points; all other scores are 0.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxTopNWindow,
-			Help: "Points among which the TOP are found, at least 2K.", Example: "100000"},
+			Help: "Points to search, at least 2K.", Example: "100000"},
 		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: MaxK, Word: 1,
-			Help: "Nearest points whose distances are summed; at most half of the window. A GPU takes up to 128.", Example: "20"},
+			Help: "Nearest points whose distances are summed, at most WINDOW/2. A GPU takes up to 128.", Example: "20"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: the fresh ones
 		{Name: "EMBED", Type: detectors.Int, Default: 1, Min: 1, Max: topnMaxEmbed, Word: 3,
-			Help: "Successive samples that make a point. A GPU takes points of 64 values at most.", Example: "8"},
+			Help: "Successive samples of a point. A GPU takes at most 64 values.", Example: "8"},
 		{Name: "TOP", Type: detectors.Int, Default: 10, Min: 1, Max: MaxTopNWindow, Word: 4,
-			Help: "Number of points with a score above 0; of points with equal sums those that came first.", Example: "5"},
+			Help: "Points with a score above 0; of points with equal sums the earliest.", Example: "5"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "Score windows one after the other; STRIDE must be WINDOW. Otherwise each task searches the last " +
-				"WINDOW points for STRIDE new samples."},
+			Help: "Score windows one after the other, with STRIDE=WINDOW. Otherwise a task searches the last WINDOW " +
+				"points for STRIDE new samples."},
 		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 5,
-			Help: "Count a point as its own first neighbour, at distance 0, as the paper's figures have it.", Expert: true},
+			Help: "Count a point as its own first neighbour, as the paper's figures do.", Expert: true},
 	},
 	Defaults: []detectors.Default{
 		{Name: "THRESHOLD", Value: func(detectors.Values) string { return "fixed:0" }, Words: "fixed:0, each of TOP"},

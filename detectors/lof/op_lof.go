@@ -32,32 +32,32 @@ var spec = detectors.Spec{
 		"different density. The score is the local outlier factor: about 1 inside a cluster, larger outside.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxWindow,
-			Help: "Points that a score is among, at least 2K; times K 67108864 at most.", Example: "500"},
+			Help: "Points to compare with, at least 2K; times K 67108864 at most.", Example: "500"},
 		{Name: "K", Type: detectors.Int, Default: 20, Min: 1, Max: MaxK, Word: 1,
-			Help: "Neighbours that a point is compared with; at most half of the window.", Example: "30"},
+			Help: "Neighbours to compare with, at most WINDOW/2.", Example: "30"},
 		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: all of X
 		{Name: "EMBED", Type: detectors.Int, Default: 1, Min: 1, Max: 1024, Word: 3,
-			Help: "Successive samples that make a point: 1 judges single samples, more judges their course.", Example: "16"},
+			Help: "Successive samples of a point: 1 scores single samples, more their course.", Example: "16"},
 		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 4,
 			Help: "Bring each point to mean 0 and deviation 1, so that only its shape counts. EMBED must be at least " +
 				"3."},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
-			Help: "Points before the first score; 0 means the window.", Example: "100"},
+			Help: "Points before the first score; 0: WINDOW.", Example: "100"},
 		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
-			Help: "Score windows one after the other, each when it is full; STRIDE must be WINDOW."},
+			Help: "Score windows one after the other, with STRIDE=WINDOW."},
 		{Name: "BINS", Type: detectors.Int, Default: 0, Max: 1024,
-			Help: "Keep a summary of the samples that have left the window, with this many cells a field, so that a " +
-				"return to an earlier state is no outlier. Needs EMBED=1; 0 for none.", Example: "32"},
+			Help: "Cells a field of a summary of the samples that have left the window, so that a return to an earlier " +
+				"state is no outlier. Needs EMBED=1; 0: none.", Example: "32"},
 		{Name: "DECAY", Type: detectors.Float, Default: 0.9, Min: 0.000001, Max: 0.999999,
-			Help: "What a window's worth of samples elsewhere leaves of the weight of a bin of the summary.", Example: "0.99", Expert: true},
+			Help: "Share of a bin's weight that is left after a window of samples elsewhere.", Example: "0.99", Expert: true},
 		{Name: "MAX_BINS", Type: detectors.Int, Default: 256, Min: 1, Max: 4096,
-			Help: "Most bins of the summary of a series; each takes 16 bytes a field and 24 more.", Example: "512", Expert: true},
+			Help: "Most bins of a series' summary; each takes 16 bytes a field and 24 more.", Example: "512", Expert: true},
 		{Name: "ALPHA", Type: detectors.Float, Default: 0.0, Max: 1e30, Word: 6,
-			Help: "Density of a bin with C samples as ALPHA log C, as the paper has it; 0 scales it to the densities " +
-				"in the window, in any unit.", Example: "0.5", Expert: true},
+			Help: "Density of a bin with C samples is ALPHA log C, as in the paper; 0 scales it to the densities in the " +
+				"window.", Example: "0.5", Expert: true},
 		{Name: "FLOOR", Type: detectors.Choice, Default: "resolution", Choices: floors, Word: 5,
-			Help: "Least distance of equal points: resolution is the smallest step of the values in the window; added " +
-				"adds 1e-10 to mean distances as scikit-learn does; none is 0, as in ELKI."},
+			Help: "Least distance of equal points: resolution is the smallest step of values in the window; added adds " +
+				"1e-10 to mean distances, as scikit-learn; none is 0, as ELKI."},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(OpParams{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"),

@@ -23,30 +23,30 @@ const Op detectors.Op = 9
 var spec = detectors.Spec{
 	Name: "scan", Elem: detectors.I64,
 	Finds: "more than its baseline in a region, or less",
-	Help: "Finds rectangles of a grid with more events than their baselines lead to expect, or fewer " +
-		"(DIRECTION), with p-values: the spatial scan statistic. The score is the log-likelihood ratio. " +
-		"Samples are the cells of a grid, row after row, or with GRID events at places.",
+	Help: "Finds rectangles of a grid with more events than expected, or fewer (DIRECTION), with p-values: the " +
+		"spatial scan statistic. The score is the log-likelihood ratio. Samples are the cells of a grid, row " +
+		"after row, or with GRID events at places.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
 			Help: "Cells of the grid, a multiple of COLUMNS.", Example: "4096"},
 		{Name: "COLUMNS", Type: detectors.Int, Default: 32, Min: 1, Max: MaxWindow, Word: 1,
-			Help: "Cells of a row of the grid; WINDOW/COLUMNS is the number of rows.", Example: "64"},
+			Help: "Cells of a row of the grid.", Example: "64"},
 		{Name: "ROWS", Type: detectors.Int, Word: 2},
 		{Name: "MODEL", Type: detectors.Choice, Default: Models[ModelPoisson], Choices: Models, Word: 3,
 			Help: "Counts are events (poisson), cases among trials (bernoulli), sums of normal values (normal) or of " +
 				"waiting times (exponential). The first two have p-values.", Example: "bernoulli"},
 		{Name: "TOP", Type: detectors.Int, Default: 1, Min: 1, Max: MaxTop, Word: 4,
-			Help: "Rectangles that are found, which share no cell.", Example: "3"},
+			Help: "Rectangles to find, which share no cell.", Example: "3"},
 		{Name: "MAX_ROWS", Type: detectors.Int, Default: 0, Max: MaxWindow, Word: 5,
-			Help: "Rows of the largest rectangle; 0 means all.", Example: "8"},
+			Help: "Rows of the largest rectangle; 0: all.", Example: "8"},
 		{Name: "MAX_COLUMNS", Type: detectors.Int, Default: 0, Max: MaxWindow, Word: 6,
-			Help: "Columns of the largest rectangle; 0 means all.", Example: "8"},
+			Help: "Columns of the largest rectangle; 0: all.", Example: "8"},
 		{Name: "REPLICATES", Type: detectors.Int, Default: DefaultReplicates, Max: 99_999, Word: 7,
-			Help: "Random maps that p-values are estimated from; 0 for no p-values.", Example: "9999"},
+			Help: "Random maps to estimate p-values from; 0: no p-values.", Example: "9999"},
 		{Name: "SEED", Type: detectors.Int, Default: 1, Max: math.MaxInt32, Word: 8,
-			Help: "Seed of the random maps: the same seed gives a grid the same p-values.", Example: "7", Expert: true},
+			Help: "Seed of the random maps.", Example: "7", Expert: true},
 		{Name: "VARIANCE", Type: detectors.Float, Default: 1.0, Min: 1e-30, Max: 1e30, Word: 9,
-			Help: "Variance of one of the values, with MODEL=normal.", Example: "2.5", Expert: true},
+			Help: "Variance of a value, with MODEL=normal.", Example: "2.5", Expert: true},
 		{Name: detectors.DirectionParam, Type: detectors.Int, Word: 10},
 		{Name: detectors.LearntParam, Type: detectors.Bool, Word: 11},
 	},

@@ -26,12 +26,11 @@ var spec = detectors.Spec{
 		"deviations, of several fields the largest.",
 	Params: []detectors.Param{
 		{Name: "BINS", Type: detectors.Int, Default: 0, Max: MostBins, Word: 1,
-			Help: "Levels that are kept of a period, each for an equal time; 0 means 96 of a day and 168 of a week. " +
-				"The state takes 12 bytes for each.", Example: "48"},
+			Help: "Levels of a period, each for an equal time, 12 bytes each; 0: 96 of a day, 168 of a week.", Example: "48"},
 		{Name: "MEMORY", Type: detectors.Int, Default: 100, Min: 1, Max: 1 << 16, Word: 2,
-			Help: "Samples of a bin after which what was learnt from one has lost all but a third of its weight.", Example: "20"},
+			Help: "Samples of a bin after which a sample's weight has fallen to a third.", Example: "20"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Max: 1 << 24, Word: 3,
-			Help: "Samples to compare and learn before the first score. In the first period no sample has one.", Example: "500"},
+			Help: "Samples to learn from before the first score, without the first period.", Example: "500"},
 		// The rest is made from settings by who makes the detector.
 		{Name: "WEEK", Type: detectors.Int, Word: 4},
 		{Name: "OFFSETS", Type: detectors.Int, Word: 5},

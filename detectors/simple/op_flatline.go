@@ -23,9 +23,9 @@ var flatlineSpec = detectors.Spec{
 	Help:  "Finds a sensor that is stuck: the score is the number of consecutive samples without a change.",
 	Params: []detectors.Param{
 		{Name: "AFTER", Type: detectors.Int, Default: 30, Min: 1, Max: 16000000, Stateless: true,
-			Help: "Samples in a row without a change that are too many. It is the default of THRESHOLD.", Example: "120"},
+			Help: "Consecutive samples without a change that are an anomaly, the default of THRESHOLD.", Example: "120"},
 		{Name: "TOLERANCE", Type: detectors.Float, Default: 0.0, Max: 1e30, Word: 1,
-			Help: "A value within this of the value that its run began with has not changed.", Example: "0.05"},
+			Help: "A value within this of the first of its run has not changed.", Example: "0.05"},
 	},
 	Defaults: []detectors.Default{
 		{Name: "THRESHOLD", Value: func(v detectors.Values) string { return fmt.Sprintf("fixed:%d", v.Int("AFTER")-1) },

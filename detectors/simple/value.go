@@ -24,9 +24,9 @@ var valueSpec = detectors.Spec{
 		"The score is the value itself, of several fields the largest.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1, Min: 1, Max: 1 << 16, Word: 2,
-			Help: "Samples that a score covers, its own included: those that the other program computed it from.", Example: "16"},
+			Help: "Samples that the other program computed a score from.", Example: "16"},
 		{Name: "BELOW", Type: detectors.Bool, Default: false, Word: 1,
-			Help: "The score is the smallest value with its sign changed, so a lower limit of 5 is THRESHOLD=fixed:-5."},
+			Help: "The score is the smallest value, negated: a lower limit of 5 is THRESHOLD=fixed:-5."},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return NewValue(v.Int(detectors.WindowParam), v.Bool("BELOW"))

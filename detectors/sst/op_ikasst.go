@@ -28,18 +28,15 @@ var ikaSpec = detectors.Spec{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: 4096, Word: 1,
 			Help: "Length w of a subsequence; a score reads 2w-1+GAMMA samples.", Example: "80"},
 		{Name: "RANK", Type: detectors.Int, Default: 3, Min: 1, Max: 31, Word: 2,
-			Help: "Directions of the past that the present is compared with (r in the paper).", Example: "5"},
+			Help: "Directions of the past to compare with (r in the paper).", Example: "5"},
 		{Name: "KRYLOV", Type: detectors.Int, Default: 0, Max: 32, Word: 3,
-			Help: "Dimension of the Krylov subspace (k), at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at " +
-				"most.", Example: "8", Expert: true},
+			Help: "Dimension of the Krylov subspace (k), at least r+1; 0: 2r for even r, 2r-1 for odd, 32 at most.", Example: "8", Expert: true},
 		{Name: "GAMMA", Type: detectors.Int, Default: 0, Max: 65536, Word: 4,
-			Help: "Samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples " +
-				"lie between.", Example: "60"},
+			Help: "Samples from the past to the present; 0: 2w-1+8, so that 8 samples lie between.", Example: "60"},
 		{Name: "POWER_STEPS", Type: detectors.Int, Default: 2, Min: 1, Max: 100, Word: 5,
-			Help: "Steps of the power method for a score, from the direction that the last score left.", Example: "4", Expert: true},
+			Help: "Steps of the power method for a score.", Example: "4", Expert: true},
 		{Name: "EPSILON", Type: detectors.Float, Default: 1e-3, Min: 1e-9, Max: 1, Word: 6,
-			Help: "Share of the fixed start vector in the direction that is handed on, so that it can leave a stale " +
-				"one.", Example: "0.01", Expert: true},
+			Help: "Share of the fixed start vector in the next score's start, so that it can leave a stale direction.", Example: "0.01", Expert: true},
 		{Name: "A0", Type: detectors.Floats, Word: 7},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {

@@ -28,13 +28,12 @@ var svdSpec = detectors.Spec{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: MaxSVDWindow, Word: 1,
 			Help: "Length w of a subsequence; a score reads 2w-1+GAMMA samples.", Example: "80"},
 		{Name: "RANK", Type: detectors.Int, Default: 3, Min: 1, Max: 1023, Word: 2,
-			Help: "Directions of the past that the present is compared with (r in the paper).", Example: "5"},
+			Help: "Directions of the past to compare with (r in the paper).", Example: "5"},
 		{Name: "GAMMA", Type: detectors.Int, Default: 0, Max: 65536, Word: 3,
-			Help: "Samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples " +
-				"lie between.", Example: "60"},
+			Help: "Samples from the past to the present; 0: 2w-1+8, so that 8 samples lie between.", Example: "60"},
 		{Name: "NEGLIGIBLE", Type: detectors.Float, Default: 1e-6, Min: LeastNegligible, Max: 0.5, Word: 4,
-			Help: "Leave out directions of the past up to this share of its largest singular value. 0.0032 leaves out " +
-				"what float32 cannot tell, so fewer scores take float64.", Example: "0.0032", Expert: true},
+			Help: "Directions of the past up to this share of its largest singular value are left out. With 0.0032, " +
+				"float32's resolution, fewer scores take float64.", Example: "0.0032", Expert: true},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return NewSVD(

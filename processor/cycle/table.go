@@ -39,7 +39,6 @@ type TopicSpec struct {
 	Setting string // of the topic's name, such as SCORES_TOPIC
 	Holds   string // name of the records, in messages
 	Doc     string // of the setting
-	Key     string // key of the records, in the documentation
 	Schema  string // Avro schema of the values, which are in Avro or JSON; "" for values of another form
 	// Numbered is Schema with the number of a sample in its record (NewWriter).
 	Numbered string
@@ -71,38 +70,36 @@ type SchemaIDs [outputCount]int32
 
 // Outputs lists the topics that the worker writes, apart from the changelogs (Changelog).
 var Outputs = [outputCount]TopicSpec{
-	Scores: {Name: "scores", Setting: "SCORES_TOPIC", Holds: "the scores", Key: "series", Schema: output.ScoreSchema,
+	Scores: {Name: "scores", Setting: "SCORES_TOPIC", Holds: "the scores", Schema: output.ScoreSchema,
 		Numbered: output.NumberedScoreSchema,
 		Doc:      "Topic of the scores.",
 		write:    (*Writer).writeScores},
-	Anomalies: {Name: "anomalies", Setting: "ANOMALIES_TOPIC", Holds: "the anomalies", Key: "series", Schema: output.AnomalySchema,
+	Anomalies: {Name: "anomalies", Setting: "ANOMALIES_TOPIC", Holds: "the anomalies", Schema: output.AnomalySchema,
 		Numbered: output.NumberedAnomalySchema,
 		Doc:      "Topic of the anomalies.",
 		write:    writeChanges(Anomalies)},
-	ShadowAnomalies: {Name: "anomalies-shadow", Setting: "SHADOW_TOPIC", Holds: "the anomalies of detectors in shadow mode", Key: "series",
+	ShadowAnomalies: {Name: "anomalies-shadow", Setting: "SHADOW_TOPIC", Holds: "the anomalies of detectors in shadow mode",
 		Schema: output.AnomalySchema, Numbered: output.NumberedAnomalySchema,
-		Doc: "Topic of the anomalies of detectors in shadow mode (SHADOW): the same records as those of the anomalies topic. It is needed " +
-			"where a detector has SHADOW set, to true or false.",
+		Doc:   "Topic of the anomalies of detectors in shadow mode. Needed if a detector has SHADOW set, to true or false.",
 		write: writeChanges(ShadowAnomalies)},
-	Blocks: {Name: "blocks", Setting: "BLOCKS_TOPIC", Holds: "the blocks", Key: "series",
-		Doc: "Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those " +
-			"that say of which detector and samples it is.",
+	Blocks: {Name: "blocks", Setting: "BLOCKS_TOPIC", Holds: "the blocks",
+		Doc:           "Topic of results of whole windows.",
 		LargestRecord: detectors.MaxBlock + blockHeaders, Fix: "set blocks=false",
 		write: (*Writer).writeBlocks},
-	DeadLetters: {Name: "dlq", Setting: "DLQ_TOPIC", Holds: "the dead letters", Key: "as the input", Copies: true,
-		Doc:   "Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers.",
+	DeadLetters: {Name: "dlq", Setting: "DLQ_TOPIC", Holds: "the dead letters", Copies: true,
+		Doc:   "Topic of records that could not be read.",
 		write: writeCopies(DeadLetters, true)},
-	Late: {Name: "late", Setting: "LATE_TOPIC", Holds: "the late records", Key: "as the input", Copies: true,
-		Doc:   "Topic of late records: older than the lateness allows, or, with 0, than the newest of their series.",
+	Late: {Name: "late", Setting: "LATE_TOPIC", Holds: "the late records", Copies: true,
+		Doc:   "Topic of late records.",
 		write: writeCopies(Late, true)},
-	Rekeyed: {Name: "rekey", Setting: "REKEY_TOPIC", Holds: "the records by series", Key: "series", Copies: true, Internal: true,
+	Rekeyed: {Name: "rekey", Setting: "REKEY_TOPIC", Holds: "the records by series", Copies: true, Internal: true,
 		Doc:   "Internal topic of re-keying.",
 		write: writeCopies(Rekeyed, false)},
 }
 
 // ChangelogSpec describes the topic that holds the state of an input topic: one for each, with
 // as many partitions. Its setting is the prefix of the name.
-var ChangelogSpec = TopicSpec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state", Key: "series",
+var ChangelogSpec = TopicSpec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state",
 	Configs: map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}}
 
 // Ledger returns the name of the topic that says which letters of a dead-letter topic were sent again.

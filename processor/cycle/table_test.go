@@ -16,7 +16,7 @@ func TestOutputs(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range Outputs {
 		o := &Outputs[i]
-		if o.Name == "" || o.Setting == "" || o.Holds == "" || o.Doc == "" || o.Key == "" || o.write == nil {
+		if o.Name == "" || o.Setting == "" || o.Holds == "" || o.Doc == "" || o.write == nil {
 			t.Errorf("row %d is not whole: %+v", i, *o)
 		}
 		if (o.LargestRecord > 0) != (o.Fix != "") {

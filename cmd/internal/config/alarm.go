@@ -17,16 +17,16 @@ import (
 // anomaly.
 type alarmSettings struct {
 	Threshold   string        `env:"THRESHOLD" live:"true" derived:"conformal:0.002, or the op's" example:"mad:6" doc:"Which scores are too high: fixed:3.5 is a bound; conformal:0.002, quantile:0.995, mad:6 and mean:1.5 follow the series' own scores; off judges none. See docs/detectors.md."`
-	History     Length        `env:"HISTORY" live:"true" derived:"512, or the op's" values:"32 to 65536, or a time of up to 3660d" example:"3d" doc:"Scores of a series that its threshold and the severity are computed from, 8 bytes each. A time, such as 3d, spreads 2048 scores over it, 3d:4096 that many: use it where the data have a cycle."`
-	PerDay      float64       `env:"ALARMS_PER_DAY" live:"true" envDefault:"0" min:"0" max:"1000000000" example:"2" doc:"False alarms that a series may have a day, in place of THRESHOLD or a preset's. It holds for up to HISTORY+1 scores an alarm, which worker check computes. 0: not set."`
-	Warmup      int           `env:"WARMUP" live:"true" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" example:"256" doc:"Scores of a series before one can be too high."`
-	OpenAfter   int           `env:"OPEN_AFTER" live:"true" envDefault:"1" min:"1" max:"65536" example:"3" doc:"Consecutive samples with a score that is too high that open an anomaly."`
-	CloseAfter  int           `env:"CLOSE_AFTER" live:"true" derived:"8, or the op's" min:"1" max:"65536" example:"32" doc:"Consecutive samples with an ordinary score that close it."`
-	Release     float64       `env:"RELEASE" live:"true" envDefault:"1" min:"0.01" max:"1" example:"0.8" doc:"While an anomaly is open, a score is ordinary below this share of the threshold: a hysteresis."`
-	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"30s" doc:"Event time for which scores must be too high before an anomaly opens."`
-	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"5m" doc:"An anomaly stays open for this long, in event time, after its last score that is too high."`
-	UpdateEvery string        `env:"UPDATE_EVERY" live:"true" envDefault:"auto" values:"auto, 0 to 1000000000, or a time" example:"5m" doc:"When an open anomaly is updated: after this many samples, or this event time. auto: once it is a minute and a ninth longer, so that a record is true to a tenth. A higher band of severity is always an update; 0: only that."`
-	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" example:"true" doc:"Try a detector beside the others: its anomalies go to ODRADEK_SHADOW_TOPIC, in no group, and no alert counts them. Turning it off keeps all state. See docs/operations/change-settings.md."`
+	History     Length        `env:"HISTORY" live:"true" derived:"512, or the op's" values:"32 to 65536, or a time of up to 3660d" example:"3d" doc:"Scores of a series that threshold and severity are computed from, 8 bytes each. 3d spreads 2048 scores over this time, 3d:4096 that many: use it for data with a cycle."`
+	PerDay      float64       `env:"ALARMS_PER_DAY" live:"true" envDefault:"0" min:"0" max:"1000000000" example:"2" doc:"False alarms that a series may have a day, in place of THRESHOLD. It holds for up to HISTORY+1 scores an alarm, which worker check computes. 0: not set."`
+	Warmup      int           `env:"WARMUP" live:"true" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" example:"256" doc:"Scores of a series before it can have an anomaly."`
+	OpenAfter   int           `env:"OPEN_AFTER" live:"true" envDefault:"1" min:"1" max:"65536" example:"3" doc:"Consecutive samples with scores above the threshold that open an anomaly."`
+	CloseAfter  int           `env:"CLOSE_AFTER" live:"true" derived:"8, or the op's" min:"1" max:"65536" example:"32" doc:"Consecutive samples with ordinary scores that close it."`
+	Release     float64       `env:"RELEASE" live:"true" envDefault:"1" min:"0.01" max:"1" example:"0.8" doc:"Share of the threshold below which a score is ordinary while an anomaly is open: a hysteresis."`
+	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"30s" doc:"Event time for which scores must exceed the threshold before an anomaly opens."`
+	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"5m" doc:"Event time that an anomaly stays open after its last score above the threshold."`
+	UpdateEvery string        `env:"UPDATE_EVERY" live:"true" envDefault:"auto" values:"auto, 0 to 1000000000, or a time" example:"5m" doc:"Samples, or event time, from one update of an open anomaly to the next; auto: a minute and a ninth of its length. A higher band of severity is always an update; 0: only that."`
+	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" example:"true" doc:"Try a detector beside the others: its anomalies go to ODRADEK_SHADOW_TOPIC. See docs/operations/change-settings.md."`
 }
 
 // The defaults of settings, but for ops that have others (detectors.Spec.Defaults).

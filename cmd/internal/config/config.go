@@ -71,132 +71,132 @@ type Config struct {
 }
 
 type kafkaSettings struct {
-	Brokers       []string `env:"BROKERS" envDefault:"localhost:9092" doc:"Bootstrap brokers, host:port each."`
-	ClientID      string   `env:"CLIENT_ID" envDefault:"odradek" doc:"Client id, as brokers show it in their logs and quotas."`
+	Brokers       []string `env:"BROKERS" envDefault:"localhost:9092" doc:"Bootstrap brokers, host:port."`
+	ClientID      string   `env:"CLIENT_ID" envDefault:"odradek" doc:"Client id in the brokers' logs and quotas."`
 	TLS           bool     `env:"TLS" envDefault:"false" doc:"Use TLS to the brokers."`
-	TLSCAFile     string   `env:"TLS_CA_FILE" doc:"PEM file of the certificate authorities to trust; the system's are used without it."`
-	TLSCertFile   string   `env:"TLS_CERT_FILE" doc:"PEM file of the client certificate, for mutual TLS."`
-	TLSKeyFile    string   `env:"TLS_KEY_FILE" doc:"PEM file of the client certificate's key."`
-	TLSServerName string   `env:"TLS_SERVER_NAME" doc:"Name to expect in the brokers' certificate, where it differs from the address."`
+	TLSCAFile     string   `env:"TLS_CA_FILE" doc:"PEM file of certificate authorities; without it the system's."`
+	TLSCertFile   string   `env:"TLS_CERT_FILE" doc:"PEM file of the client certificate."`
+	TLSKeyFile    string   `env:"TLS_KEY_FILE" doc:"PEM file of its key."`
+	TLSServerName string   `env:"TLS_SERVER_NAME" doc:"Name in the brokers' certificate, if it is not the address."`
 	TLSInsecure   bool     `env:"TLS_INSECURE" envDefault:"false" doc:"Do not verify the brokers' certificate. For tests only."`
-	SASLMechanism string   `env:"SASL_MECHANISM" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512" doc:"SASL mechanism; empty for none."`
+	SASLMechanism string   `env:"SASL_MECHANISM" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512" doc:"SASL mechanism; empty: none."`
 	Username      string   `env:"USERNAME" doc:"SASL user name."`
 	Password      Secret   `env:"PASSWORD" doc:"SASL password."`
 }
 
 type groupSettings struct {
-	Group            string        `env:"GROUP" doc:"Consumer group id. Required. The names of the output and changelog topics derive from it."`
-	InstanceID       string        `env:"INSTANCE_ID" derived:"from STATE_DIRECTORY, where that is set" doc:"Makes the membership static: a worker that comes back under this id within the session timeout keeps its partitions without a rebalance. By default an id kept in the folder STATE_DIRECTORY, as of a systemd service. Unique in the group; off: dynamic."`
-	Topics           []string      `env:"TOPICS" doc:"Input topics. Required. An entry with * (any characters) or ? (one) is a pattern, also of topics that are created later; it never matches the group's own topics, nor Kafka's. See docs/records.md."`
-	Start            string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
-	WarmupFrom       time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"How much input from before its start a new partition reads to fill windows and histories, by the records' timestamps; nothing of it is published. Needs START=latest or a time; not with REKEY. See docs/operations/start.md. 0 for none."`
-	OffsetLost       string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"Where retention has deleted the committed offset, or an unclean leader election the records before it: fail stops the worker (exit code 4); earliest and latest empty the partition's state and resume there."`
-	SessionTimeout   time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. It sends 15 in that time, and one every 3 s at least. Brokers accept 6s to 30m by default."`
-	RebalanceTimeout time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
+	Group            string        `env:"GROUP" doc:"Consumer group id, required. Names of topics derive from it."`
+	InstanceID       string        `env:"INSTANCE_ID" derived:"from STATE_DIRECTORY, where that is set" doc:"Makes the membership static: a worker that is back under this id within the session timeout keeps its partitions. Unique in the group; off: dynamic. See docs/operations/scale.md."`
+	Topics           []string      `env:"TOPICS" doc:"Input topics, required. An entry with * or ? is a pattern. See docs/records.md."`
+	Start            string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition without a committed offset: earliest, latest, or a time (RFC 3339)."`
+	WarmupFrom       time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"A new partition first reads this much input from before its start, to fill windows; nothing of it is published. Needs START=latest or a time; not with REKEY. See docs/operations/start.md."`
+	OffsetLost       string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"If the committed offset, or a record before it, is gone after retention or an unclean leader election: fail stops the worker (exit code 4); earliest and latest empty the partition's state and resume there."`
+	SessionTimeout   time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions."`
+	RebalanceTimeout time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to hand over."`
 	InstanceDir      string        `env:"-"` // that keeps the id; empty: InstanceID is it, or there is none
 }
 
 type registrySettings struct {
-	URLs     []string      `env:"URL" url:"true" doc:"Base URL of a schema registry with the Confluent API; several are tried in order. Needed for records in Confluent framing."`
+	URLs     []string      `env:"URL" url:"true" doc:"Base URLs of a schema registry with the Confluent API, tried in order. Needed for records in Confluent framing."`
 	Username string        `env:"USERNAME" doc:"User name for basic authentication."`
 	Password Secret        `env:"PASSWORD" doc:"Password for basic authentication."`
 	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`
-	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
-	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; off for none. By default schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder."`
-	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record and its partition wait for a schema that the registry does not have yet, as a replica may lag. After that the record is a dead letter, and later ones of the same schema are at once."`
+	CAFile   string        `env:"CA_FILE" doc:"PEM file of certificate authorities for https."`
+	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps fetched schemas, so that a start survives an outage of the registry; off: none. The default is schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder."`
+	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record and its partition wait for a schema that the registry does not have yet. Then the record is a dead letter, and later ones of that schema are at once."`
 }
 
 type mappingSettings struct {
-	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto goes by the type of each record's schema in the registry, and reads records without a schema id as Avro (ODRADEK_SCHEMA_FILE). With a format, others are dead letters; json needs no registry."`
-	SchemaFile    string   `env:"SCHEMA_FILE" doc:"Schema of records that carry none: an Avro schema, a .proto file (its first message), or with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against. With Avro or .proto, Confluent framing is looked for in headers only."`
-	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key is the record's Kafka key, @partition makes all records of a partition one series."`
-	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
-	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
-	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
-	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of records that hold many sensors, in place of ODRADEK_VALUE_FIELDS: each is a series of one value, with the key <series key>/<field path>. See docs/records.md."`
-	Units         []string `env:"UNITS" doc:"Units of values, FIELD=UNIT as in temperature=°C,pressure=bar. They are in anomalies and on the page; no score depends on them."`
+	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto takes the type of each record's schema in the registry, and Avro for records without a schema id. json needs no registry."`
+	SchemaFile    string   `env:"SCHEMA_FILE" doc:"Schema of records that carry none: an Avro schema, a .proto file (its first message), or with FORMAT=json a JSON Schema to check the mapping against. With Avro and .proto only headers are searched for Confluent framing."`
+	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; site+id gives oslo/42. @key is the record's Kafka key, @partition its partition."`
+	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp is the record's Kafka timestamp."`
+	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time without a logical type; auto: milliseconds."`
+	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of a sample's values; accel[3] is an array of three."`
+	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of which each is a series of its own, in place of VALUE_FIELDS. See docs/records.md."`
+	Units         []string `env:"UNITS" doc:"Units of values in anomalies and on the page, such as temperature=°C,pressure=bar."`
 	Valid         []string `env:"VALID" doc:"Bounds of values, FIELD=MIN..MAX as in temperature=-40..150,pressure=0.. A value outside is missing: it enters no window, and odradek_values_rejected_total counts it."`
 	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that stand for no reading, FIELD=NUMBER|NUMBER as in temperature=-9999|6553.5. Such a value is missing, and odradek_values_rejected_total counts it."`
-	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values; @value is a record that is an array. Paths that begin with it lead into each reading, others into the record. See docs/records.md."`
-	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore of several fields leaves out only the missing values), hold repeats the series' last value and marks the score as imputed."`
-	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop and count it."`
-	StopAbove     string   `env:"STOP_ABOVE" envDefault:"off" doc:"Pauses a partition before too many of its records become dead letters: 0.5/1000 is more than half of a window of 1000 records. worker state resume goes on. See docs/operations/dead-letters.md."`
+	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values. See docs/records.md."`
+	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore only the missing values), hold repeats the series' last value and marks the score as imputed."`
+	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop it."`
+	StopAbove     string   `env:"STOP_ABOVE" envDefault:"off" doc:"Pauses a partition before too many records become dead letters: 0.5/1000 is more than half of 1000. See docs/operations/dead-letters.md."`
 }
 
 type keySettings struct {
-	Lateness  time.Duration `env:"LATENESS" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
-	IdleAfter time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Once a partition has had no record for this long, its watermark goes on by the wall clock: held samples are scored, grids close, series can become silent. 0: only records move it. See docs/operations/event-times.md."`
-	MaxHeld   int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Most samples of a partition that are held for ODRADEK_LATENESS; with ODRADEK_READINGS_FIELD records. A sample is released early when the log is this many offsets past it."`
-	TTL       time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
-	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker, by default from the limit of its container, service or machine. Over its share a partition evicts its least recently used series. 0 for no limit."`
-	MaxKeys   int           `env:"MAX_KEYS" mapping:"true" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, regardless of the size of a series."`
-	MaxFuture time.Duration `env:"MAX_FUTURE" mapping:"true" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
-	MaxJump   time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past its partition's newest is held until two of the next three agree with it, else it is a dead letter. Set it above the usual pause between two records; 0 for no limit. See docs/operations/event-times.md."`
+	Lateness  time.Duration `env:"LATENESS" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time; those further than this behind the partition's newest are late. 0: none are held, and a sample older than the newest of its series is late."`
+	IdleAfter time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"The watermark of a partition without a record for this long goes on by the wall clock. 0: only records move it. See docs/operations/event-times.md."`
+	MaxHeld   int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Most samples (with READINGS_FIELD records) of a partition that LATENESS holds. A sample is released early when the log is this many offsets past it."`
+	TTL       time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0: never."`
+	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of the worker's partitions, by default from the limit of its container, service or machine. Over its share a partition evicts its least recently used series. 0: no limit."`
+	MaxKeys   int           `env:"MAX_KEYS" mapping:"true" envDefault:"1000000" min:"0" doc:"Most series of a partition; one more evicts the least recently used. 0: no limit."`
+	MaxFuture time.Duration `env:"MAX_FUTURE" mapping:"true" envDefault:"1h" min:"0s" doc:"A record whose event time is further than this ahead of its Kafka timestamp is a dead letter. 0: no limit."`
+	MaxJump   time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past its partition's newest is a dead letter unless two of the next three agree with it. Set it above the usual pause between records; 0: no limit. See docs/operations/event-times.md."`
 }
 
 type detectSettings struct {
-	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
-	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish results of whole windows: the heatmaps of op discords, up to 256 KiB for each window. With false they are not computed."`
-	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of operators' feedback on anomalies: mutes, maintenance, labels. Workers apply it within a second; worker mute and worker feedback write it. off: none is read."`
-	LearnFrom   int           `env:"LEARN_FROM" envDefault:"3" min:"0" max:"100" doc:"So many labels of false alarms of a kind mark later ones like them, with severity 0. 0: labels teach nothing. See docs/operations/labels.md."`
-	Silence     time.Duration `env:"SILENCE" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. Where all series of a partition stop, that needs ODRADEK_IDLE_AFTER. 0: no series becomes silent."`
-	GroupBy     string        `env:"GROUP_BY" doc:"Regular expression (RE2) of the series key: anomalies that open together, of series with the same text in its parentheses, have the same group. ^[^/]+ takes the text before the first /. See docs/outputs.md."`
-	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Largest event time from the opening of a group's first anomaly to that of another one in it, in either direction."`
-	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run where ODRADEK_DETECTORS names none, as listed below. A setting of one of them that is given holds in place of the preset's."`
-	Names       []string      `env:"DETECTORS" mapping:"true" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors, where the settings file has no block of them. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
+	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies."`
+	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Compute and publish results of whole windows, such as the heatmaps of op discords, of up to 256 KiB each."`
+	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of mutes and labels. off: none is read."`
+	LearnFrom   int           `env:"LEARN_FROM" envDefault:"3" min:"0" max:"100" doc:"Labels of false alarms of a kind that mark later anomalies like them. 0: labels teach nothing. See docs/operations/labels.md."`
+	Silence     time.Duration `env:"SILENCE" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. If all series of a partition may stop, set IDLE_AFTER. 0: off."`
+	GroupBy     string        `env:"GROUP_BY" doc:"Regular expression (RE2) of the series key. Anomalies that open together, of series with equal matches (or texts in its parentheses), are a group; ^[^/]+ matches the text before the first /. See docs/outputs.md."`
+	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Most event time between the openings of a group's first anomaly and of another one."`
+	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run without DETECTORS, as listed below. Settings of one of them override the preset's."`
+	Names       []string      `env:"DETECTORS" mapping:"true" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors, if the settings file has no block of them."`
 }
 
 type outputSettings struct {
-	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
-	Format       string   `env:"OUTPUT_FORMAT" derived:"json where all records are (FORMAT=json) and there is no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback: Avro with the schema's id of the registry, or plain JSON with the same fields. Give new topics to a group that changes it. See docs/outputs.md."`
-	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers of input records that scores and anomalies get from the record that they name as their source, such as traceparent,tracestate,x-site. See docs/outputs.md."`
+	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Scores to publish: all, those above their detector's threshold, or none."`
+	Format       string   `env:"OUTPUT_FORMAT" derived:"json where all records are (FORMAT=json) and there is no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback, with the same fields in both. A group that changes it needs new topics. See docs/outputs.md."`
+	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers that scores and anomalies take from their source record, such as traceparent,x-site. See docs/outputs.md."`
 	// Topics are the names of the output topics; the tags of their settings are in the table cycle.Outputs.
 	Topics          cycle.TopicNames
-	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"The compacted topic <prefix>-<topic>-changelog stores the state of each input topic; no other group may use it."`
-	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing, and an output topic again that is deleted while the worker runs. If false, a missing one stops the start."`
-	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
-	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`
+	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"Prefix of <prefix>-<topic>-changelog, the compacted topic with the state of an input topic, for this group alone."`
+	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create missing output and changelog topics. If false, a missing one stops the start."`
+	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1: the brokers' default."`
+	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0: as many as the input topic with the most. Changelogs have as many as their input topic."`
 	Compression     string   `env:"COMPRESSION" envDefault:"none" oneof:"none|snappy|lz4|zstd|gzip" doc:"Compression of what is produced."`
 	MaxMessage      ByteSize `env:"MAX_MESSAGE_BYTES" envDefault:"1000000" min:"1024" max:"1GiB" doc:"Largest batch sent; at most the topics' max.message.bytes."`
 }
 
 type cycleSettings struct {
-	Guarantee          string        `env:"GUARANTEE" envDefault:"exactly_once" oneof:"exactly_once|at_least_once" doc:"exactly_once publishes scores, state and offsets in one transaction. at_least_once has no transactions: after a crash some outputs come twice, with the same ids and the same bytes."`
-	TransactionTimeout time.Duration `env:"TRANSACTION_TIMEOUT" envDefault:"30s" min:"1s" max:"15m" doc:"The brokers abort a transaction open for longer. At most the session timeout, so that a dead worker's transaction does not outlive its membership."`
-	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" derived:"50ms; 5ms with at_least_once" min:"0s" max:"1m" doc:"Least time from one commit to the next while there is input; 0, or 4 MiB to commit, and the next begins as soon as the last is done. A transaction costs the brokers more than a plain commit."`
-	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
-	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt, as after retention has passed its replay floor: fail stops the worker (exit code 4), reset continues with empty state."`
-	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or discard only the state that the change affects."`
-	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Copy the input to an internal topic keyed by series, and score that, for inputs in which a series' records lie in several partitions. Needs ODRADEK_LATENESS above 0."`
+	Guarantee          string        `env:"GUARANTEE" envDefault:"exactly_once" oneof:"exactly_once|at_least_once" doc:"exactly_once writes outputs, state and offsets in one transaction. With at_least_once some outputs come twice after a crash, with the same ids and bytes."`
+	TransactionTimeout time.Duration `env:"TRANSACTION_TIMEOUT" envDefault:"30s" min:"1s" max:"15m" doc:"Brokers abort a transaction that is open for longer. At most the session timeout."`
+	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" derived:"50ms; 5ms with at_least_once" min:"0s" max:"1m" doc:"Least time from one commit to the next. With 0, or 4 MiB to commit, the next begins as soon as the last is done."`
+	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"Most input that a restart reads again, as a time at the present rate. Less means more state written in each cycle. Input topics must keep records for much longer."`
+	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"If state cannot be rebuilt, such as when retention has deleted the input to replay: fail stops the worker (exit code 4), reset continues with empty state."`
+	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"If stored state was made with another mapping or other detector parameters: stop ends the worker (exit code 4), reset empties only what the change affects."`
+	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Copy the input to an internal topic keyed by series, and score that, if a series has records in several partitions. Needs LATENESS above 0. See docs/operations/scale.md."`
 }
 
 type fetchSettings struct {
 	PartitionBytes ByteSize `env:"PARTITION_BYTES" envDefault:"1MiB" min:"16KiB" max:"1GiB" doc:"Most bytes of one partition in a fetch response; twice this much is buffered per partition."`
-	Workers        int      `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0 means one per CPU (GOMAXPROCS)."`
-	Executor       string   `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a usable GPU, else the CPU; cuda does not start without. The CPU scores tasks that no kernel takes."`
+	Workers        int      `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0: one per CPU (GOMAXPROCS)."`
+	Executor       string   `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"What scores. auto takes a usable GPU, else the CPU; cuda does not start without a GPU."`
 }
 
 type gpuSettings struct {
-	Child    string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that uses the GPU: a process of its own, so that a fault of the device does not end the worker."`
-	Devices  []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use, a child each."`
-	Memory   ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches for which there is none left are scored on the CPU."`
-	Fallback string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"While a GPU is out of service, cpu scores on the CPU, where scores may differ within the op's tolerance; wait has batches wait, so that all scores come from one class of executor."`
-	Deadline time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more, by their estimated work. A child that overruns it is killed and started again."`
+	Child    string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"Program that uses the GPU, in a process of its own."`
+	Devices  []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use."`
+	Memory   ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most locked memory for batches. The CPU scores batches that find none left."`
+	Fallback string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"While a GPU is out of service: cpu scores on the CPU, where scores differ within the op's tolerance; with wait batches wait. See docs/operations/gpu.md."`
+	Deadline time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more. A child that overruns it is started again."`
 }
 
 type programSettings struct {
-	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off turns them off."`
-	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the page and the JSON API (docs/api.md), which show names and values of series; off turns them off. Where others than this host reach it, set ODRADEK_PAGE_TOKEN or ODRADEK_PAGE_TLS_CLIENT_CA_FILE."`
-	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API: Authorization: Bearer <token>; the page asks for it. Without it and without client certificates everybody who reaches the address may read, and nobody may mute or label."`
-	PageHosts    []string      `env:"PAGE_HOSTS" doc:"Names by which the page is reached without a token, beside localhost and addresses, such as the name of a proxy; * allows all. Others are refused, so that no foreign page in a browser can read."`
-	PageCert     string        `env:"PAGE_TLS_CERT_FILE" doc:"PEM file of the certificate of the page's server, which then speaks TLS. Read again when it changes."`
-	PageKey      string        `env:"PAGE_TLS_KEY_FILE" doc:"PEM file of its key."`
-	PageClientCA string        `env:"PAGE_TLS_CLIENT_CA_FILE" doc:"PEM file of the certificate authorities of clients. The page's server then requires a certificate of each client, which stands for the token."`
-	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
-	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML. Variables override it; the flag -config names it, too. See above."`
+	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off: none."`
+	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the page and the JSON API; off: none. If other hosts reach it, set PAGE_TOKEN or PAGE_TLS_CLIENT_CA_FILE. See docs/api.md."`
+	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API: Authorization: Bearer <token>; the page asks for it. Without a token or client certificates everybody who reaches the address may read, and nobody may mute or label."`
+	PageHosts    []string      `env:"PAGE_HOSTS" doc:"Host names that the page answers to without a token, beside localhost and addresses; * allows all."`
+	PageCert     string        `env:"PAGE_TLS_CERT_FILE" doc:"PEM file of the page's certificate; turns TLS on. Read again when it changes."`
+	PageKey      string        `env:"PAGE_TLS_KEY_FILE" doc:"PEM file of the certificate's key."`
+	PageClientCA string        `env:"PAGE_TLS_CLIENT_CA_FILE" doc:"PEM file of certificate authorities. Each client of the page then needs a certificate of theirs, and no token."`
+	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060."`
+	ConfigFile   string        `env:"CONFIG" doc:"Settings file in YAML, as above."`
 	LogLevel     string        `env:"LOG_LEVEL" live:"true" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
 	LogFormat    string        `env:"LOG_FORMAT" envDefault:"text" oneof:"text|json" doc:"Format of the log on standard error."`
-	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"25s" min:"1s" max:"1h" doc:"After SIGTERM: time to finish the cycle in hand, commit and leave the group. Keep it below the orchestrator's grace period."`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"25s" min:"1s" max:"1h" doc:"Time after SIGTERM to finish the cycle, commit and leave the group. Keep it below the orchestrator's grace period."`
 }
 
 // Fault is one fault of the configuration.

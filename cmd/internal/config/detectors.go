@@ -29,20 +29,20 @@ type DetectorSettings struct {
 type detectorCommon struct {
 	Op        string   `env:"OP" envDefault:"knn" oneof:"{ops}" example:"zscore" doc:"Method, one of the ops below."`
 	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" example:"temperature,pressure" doc:"Value fields that the detector scores."`
-	Keys      []string `env:"KEYS" envDefault:"*" example:"pump-*,!pump-test*" doc:"Patterns of the keys of the series that it scores: * matches any text, ? one byte; a pattern that begins with ! excludes."`
-	Window    int      `env:"WINDOW" derived:"50, or the op's" min:"1" max:"16777216" example:"512" doc:"Window of the method, in samples or points; the op's page says what it holds."`
-	Stride    int      `env:"STRIDE" envDefault:"1" derived:", or the op's" min:"1" max:"65536" example:"16" doc:"Samples of a series that are scored together. A larger stride costs less time, and scores come later."`
-	Members   []string `env:"MEMBERS" ops:"ensemble" example:"near,jump" doc:"Names of the detectors whose scores it combines, 2 to 64. A sample is scored once all members have scored it; a member without a score for it counts as usual."`
-	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" ops:"ensemble" example:"any" doc:"sum adds the members' terms. any makes one anomaly of all that the members find: it opens when any member's score exceeds its threshold, names that member, and members open none of their own. See docs/detectors.md."`
-	Weights   []string `env:"WEIGHTS" derived:"1 each" ops:"ensemble" example:"1,4" doc:"Factors of the members' terms, above 0 to 1000, in the order of MEMBERS, with COMBINE=sum."`
-	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" example:"8" doc:"Judge the mean of the last so many scores, so that a lasting fault stands out and a single sample less. The state has them, 8 bytes each."`
-	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" ops:"knn lof" example:"range" doc:"range divides each of several fields by its range in the window, so that units do not determine weights."`
+	Keys      []string `env:"KEYS" envDefault:"*" example:"pump-*,!pump-test*" doc:"Patterns of the keys of the series that it scores: * matches any text, ? one byte; ! in front excludes."`
+	Window    int      `env:"WINDOW" derived:"50, or the op's" min:"1" max:"16777216" example:"512" doc:"Window of the method, in samples or points; see the op's page."`
+	Stride    int      `env:"STRIDE" envDefault:"1" derived:", or the op's" min:"1" max:"65536" example:"16" doc:"Samples of a series that are scored together. A larger stride costs less time; scores come later."`
+	Members   []string `env:"MEMBERS" ops:"ensemble" example:"near,jump" doc:"Names of 2 to 64 detectors whose scores it combines. A sample is scored once all members have scored it; a member without a score counts as usual."`
+	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" ops:"ensemble" example:"any" doc:"sum adds the members' terms. any opens one anomaly when a member's score exceeds that member's threshold; members open none of their own. See docs/detectors.md."`
+	Weights   []string `env:"WEIGHTS" derived:"1 each" ops:"ensemble" example:"1,4" doc:"Factors of the members' terms, up to 1000, with COMBINE=sum."`
+	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" example:"8" doc:"Compare the mean of this many last scores with the threshold, so that a lasting fault stands out. 8 bytes each."`
+	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" ops:"knn lof" example:"range" doc:"range divides each field by its range in the window, so that its unit does not matter."`
 	Grid      gridSettings
 	Season    seasonSettings
 	Alarm     alarmSettings
 	Guard     guardSettings
-	Reference string `env:"REFERENCE" ops:"knn" example:"golden.csv" doc:"CSV file of samples to compare with, such as a golden batch, instead of earlier ones; a column for each of FIELDS. WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
-	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" ops:"knn" example:"5" doc:"How many samples of REFERENCE are themselves outliers. From 1 on a smaller solving set of REFERENCE is compared with, and THRESHOLD is by default that of the last outlier."`
+	Reference string `env:"REFERENCE" ops:"knn" example:"golden.csv" doc:"CSV file of samples to compare with instead of earlier ones, a column for each of FIELDS. WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
+	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" ops:"knn" example:"5" doc:"Samples of REFERENCE that are outliers. From 1 on the worker compares with a solving set of REFERENCE, and the default THRESHOLD is the score of the last outlier."`
 }
 
 // usualWindow is the default of WINDOW for ops without their own.

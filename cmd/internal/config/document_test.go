@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/processor/cycle"
 )
 
 //go:generate go test -run TestConfigurationDoc|TestOpPages -update .
@@ -21,15 +20,14 @@ func configurationDoc() string {
 
 <!-- made by go generate ./cmd/internal/config from the tags there; do not edit -->
 
-Every setting is an environment variable, or an entry of a settings file. ` + "`worker check`" + ` names every fault of a
+Every setting is an environment variable or an entry of a settings file. ` + "`worker check`" + ` names every fault of a
 configuration at once, ` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.
 
-- Lists are separated by commas, durations are written like ` + "`500ms`, `30s`, `1h30m`" +
-		`, sizes in bytes or like ` + "`512KiB`, `8MiB`" + `.
+- A list is separated by commas, a duration is ` + "`500ms` or `1h30m`" + `, a size bytes or ` + "`512KiB`" + `.
 - An empty variable counts as unset.
-- A **secret** may be given by file: the same name with ` + "`_FILE`" + ` names the file that holds it.
-- An unknown name that begins with ` + "`ODRADEK_`" + ` is reported with the nearest known one: ` +
-		"a warning at `run`, a fault under `check`." + `
+- A **secret** may be in a file, which the variable with ` + "`_FILE`" + ` added to its name names.
+- An unknown name that begins with ` + "`ODRADEK_`" + ` is a warning at ` + "`run`, a fault at `check`." + `
+- Texts below name settings without ` + "`ODRADEK_`" + `.
 
 ## The settings file
 
@@ -51,16 +49,13 @@ detectors:
   level: {op: zscore, threshold: mad:6}
 ` + "```" + `
 
-- A name is the variable's without ` + "`ODRADEK_`" + `, in lower case. Values are written as in variables; lists are YAML lists.
-- ` + "`detectors`" + ` has the settings of each detector below its name. It stands for ` + "`ODRADEK_DETECTORS`" +
-		`, too, or with ` + "`preset`" + ` it changes
-  detectors of the preset. ` + "`ODRADEK_DETECTORS=level`" + ` in the environment leaves the others of the file out.
-- ` + "`mappings`" + ` has the settings of each mapping below its name ([below](#each-mapping)).
-- An unknown name, a name that is there twice and a value of the wrong shape are faults, named all at once with file and line.
-- An empty value counts as not set. YAML's anchors and aliases may be used, its tags and merge keys may not.
-- A file with a secret that others may read is warned of; ` + "`kafka_password_file`" + ` names a file of its own.
-- A running worker takes up a changed file: settings marked *live* hold at once, and with any other change nothing is taken up
-  ([change settings](operations/change-settings.md)).
+- A name is the variable's without ` + "`ODRADEK_`" + `, in lower case. Values are written as in variables, lists as YAML lists.
+- ` + "`detectors`" + ` replaces ` + "`ODRADEK_DETECTORS`" + `; with ` + "`preset`" +
+		` it changes detectors of the preset. ` + "`ODRADEK_DETECTORS=level`" + ` in the environment
+  leaves the others of the file out.
+- An unknown name, a name that is there twice and a value of the wrong shape are faults.
+- YAML's anchors and aliases may be used, its tags and merge keys may not.
+- A running worker applies changes of settings marked *live* ([change settings](operations/change-settings.md)).
 - ` + "`worker config -yaml`" + ` prints the effective configuration as a settings file with a comment on each setting.
 `)
 	c := new(Config)
@@ -78,50 +73,33 @@ detectors:
 		}
 		row(s)
 	}
-	b.WriteString("\n### What the output topics hold\n\n| topic | name | key | values |\n|---|---|---|---|\n")
-	for _, spec := range append(slices.Clone(cycle.Outputs[:]), cycle.ChangelogSpec) {
-		values := "bytes"
-		switch {
-		case spec.Schema != "":
-			values = "Avro, or JSON"
-		case spec.Copies:
-			values = "as in the input, with more headers"
-		}
-		if spec.Configs["cleanup.policy"] == "compact" {
-			values += ", compacted"
-		}
-		fmt.Fprintf(&b, "| %s | `%s%s` | %s | %s |\n", strings.TrimPrefix(spec.Holds, "the "), Prefix, spec.Setting, spec.Key, values)
-	}
 	b.WriteString(`
 ## Each detector
 
-A detector's settings stand below its name in the settings file. A variable for each is the flat form of the same table:
-` + "`" + Prefix + "DETECTOR_<NAME>_WINDOW` is `window` of the detector `<NAME>`, in upper case, with `-` as `_`" +
-		`. No variable may belong to
-two detectors: ` + "`x` and `x-max` would share `" + Prefix + "DETECTOR_X_MAX_LENGTH`" + `, which is a fault. These are the settings of all
-detectors; [each op](#ops) has a page with its own.
+These settings stand below a detector's name in the settings file. As a variable ` + "`window` of `press-1` is `" + Prefix +
+		"DETECTOR_PRESS_1_WINDOW`" + `. No variable
+may belong to two detectors, as ` + "`" + Prefix + "DETECTOR_X_MAX_LENGTH` to `x` and `x-max`" + `. [Each op](#ops) has a page with its own settings.
 
 `)
 	settingsTable(&b, "", collect(reflect.ValueOf(new(detectorCommon)).Elem(), "", ""), func(s setting) bool { return s.tag.Get("ops") == "" })
 	b.WriteString(`
-The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" +
-		`, a detector's ` + "`FIELDS`" + `) and on a detector's
-` + "`OP`, `WINDOW`, `STRIDE`, `SMOOTH`, `SCALE`" + ` and parameters. Changing one of these empties just what it covers, or stops the
-worker:
-` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Changing anything else leaves the state as it is.
+The state of a series depends on ` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" + ` and a detector's ` + "`FIELDS`, `OP`, `WINDOW`, `STRIDE`, `SMOOTH`, `SCALE`" +
+		` and
+parameters. If one of these changes, ` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Other changes keep all state.
 `)
-	b.WriteString("\n## Ops\n\nThe values of `OP`. [detectors.md](detectors.md) says which to take.\n\n| op | what it finds |\n|---|---|\n")
-	for _, spec := range opSpecs() {
-		first, _, _ := strings.Cut(spec.Help, ". ")
-		fmt.Fprintf(&b, "| [`%s`](ops/%s.md) | %s. |\n", spec.Name, spec.Name, escaped(strings.TrimSuffix(first, ".")))
+	b.WriteString("\n## Ops\n\n")
+	for i, spec := range opSpecs() {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		fmt.Fprintf(&b, "[%s](ops/%s.md)", spec.Name, spec.Name)
 	}
+	b.WriteString(".\n[detectors.md](detectors.md) helps to choose.\n")
 	b.WriteString(`
 ## Each mapping
 
-Input topics whose records have another shape than those of the others get a mapping: ` + "`ODRADEK_MAPPING_<NAME>_TOPICS=a,b`" + `
-names the topics, and these settings hold for them in place of those without ` + "`MAPPING_<NAME>_`" + `, which a mapping has where it
-sets nothing. ` + "`<NAME>`" + ` is in upper case, with ` + "`-` as `_`" + `.
-[records.md](records.md#topics-of-different-shapes) has an example.
+[A mapping](records.md#topics-of-different-shapes) has settings for some of the input topics, such as
+` + "`ODRADEK_MAPPING_PUMPS_TOPICS=a,b`" + ` and ` + "`ODRADEK_MAPPING_PUMPS_FORMAT=json`" + ` of mapping ` + "`pumps`" + `:
 
 `)
 	for i, s := range slices.DeleteFunc(collect(reflect.ValueOf(new(Config)).Elem(), "", ""), func(s setting) bool { return !s.byMapping() }) {
@@ -135,19 +113,16 @@ sets nothing. ` + "`<NAME>`" + ` is in upper case, with ` + "`-` as `_`" + `.
 	}
 	b.WriteString(`
 
-- A mapping that sets one of ` + "`VALUE_FIELDS` and `SERIES_FIELDS`" + ` does not have the other of the settings without its name.
-- ` + "`_DETECTORS`" + ` picks some of ` + "`ODRADEK_DETECTORS`" + ` for the topics; without it all of them look at their records.
-  The settings of a detector are the same for all topics, but for its default ` + "`FIELDS`" + `: the mapping's values.
-- A topic in two mappings, a mapping without topics, one of a topic that is no input topic, and an unknown setting of a mapping
-  are faults. With mappings there is no ` + "`ODRADEK_REKEY`" + `.
-- State is that of a worker which has the settings of the mapping as its own: a topic may move into a mapping with the same
-  settings, and out of it, and keeps its state.
+- What a mapping does not set is as without it; but of ` + "`VALUE_FIELDS` and `SERIES_FIELDS`" + ` it has only what it sets.
+- ` + "`_DETECTORS`" + ` selects some of ` + "`ODRADEK_DETECTORS`" + ` for its topics.
+- A topic may be in one mapping, and has to be an input topic. Mappings exclude ` + "`ODRADEK_REKEY`" + `.
+- A topic that moves into a mapping with the same settings, or out of it, keeps its state.
 `)
 	b.WriteString(`
 ## Presets
 
-What ` + "`ODRADEK_PRESET`" + ` stands for; [quality.md](quality.md#presets) has what each finds and costs.
-Where a sample has several values, a detector has the settings of the last column; one without settings there is left out.
+[quality.md](quality.md#presets) has what each preset finds and costs. If a sample has several values, a detector has the settings
+in the last column, and is left out if there are none.
 `)
 	for i := range All {
 		p := &All[i]
@@ -180,13 +155,13 @@ func opPage(spec *detectors.Spec, example, picture string) string {
 	if len(own) == 0 {
 		b.WriteString("It has the settings of [every detector](../configuration.md#each-detector) and no others.\n")
 	} else {
-		b.WriteString("These are the op's own settings; those of [every detector](../configuration.md#each-detector) hold, too.\n")
+		b.WriteString("Beside the settings of [every detector](../configuration.md#each-detector) it has these.\n")
 	}
 	expert := func(s setting) bool { return s.tag.Get("expert") != "" }
 	settingsTable(&b, "## Settings", own, func(s setting) bool { return !expert(s) })
 	settingsTable(&b, "## For experts", own, expert)
 	if len(spec.Defaults) > 0 {
-		b.WriteString("\n## Other defaults\n\nOf the settings of every detector:\n\n")
+		b.WriteString("\n## Other defaults\n\n")
 		for _, d := range spec.Defaults {
 			fmt.Fprintf(&b, "- `%s`: %s\n", d.Name, d.Words)
 		}
@@ -245,11 +220,11 @@ func typeOf(s setting) string {
 	case s.field.Type() == reflect.TypeFor[Length]():
 		return "number or duration"
 	case s.field.CanInt():
-		return "whole number"
+		return "integer"
 	case s.field.CanFloat():
 		return "number"
 	case s.field.Kind() == reflect.Bool:
-		return "true or false"
+		return "boolean"
 	}
 	return "text"
 }

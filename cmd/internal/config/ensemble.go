@@ -23,11 +23,11 @@ var ensembleSpec = &detectors.Spec{
 		"earlier scores) of the detectors in MEMBERS; with COMBINE=any it is one anomaly for all that any of them finds.",
 	Params: []detectors.Param{
 		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 1, Max: ensemble.MaxMemory,
-			Help: "Scores that a member's slow mean averages over, with COMBINE=sum.", Example: "20000"},
+			Help: "Scores of a member's slow mean, with COMBINE=sum.", Example: "20000"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
-			Help: "Scores that each member must have had before the first score, with COMBINE=sum.", Example: "16"},
+			Help: "Scores of each member before the first score, with COMBINE=sum.", Example: "16"},
 		{Name: "ALIGN", Type: detectors.Bool, Default: false,
-			Help: "Delay members' scores so that those of a sample are about the same middle, with COMBINE=sum."},
+			Help: "Delay members' scores so that windows have the same middle, with COMBINE=sum."},
 	},
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},

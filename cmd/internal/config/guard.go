@@ -11,10 +11,10 @@ import (
 
 // guardSettings are conditions on which scores that are too high become anomalies.
 type guardSettings struct {
-	Direction string   `env:"DIRECTION" live:"true" derived:"both; with scan above" oneof:"both|above|below" example:"above" doc:"On which side of the expected value an anomaly is. With op scan it is the side that is searched, and a change empties the detector's state."`
-	Least     float64  `env:"MIN_DEVIATION" live:"true" envDefault:"0" min:"0" max:"1e300" example:"0.5" doc:"Least deviation of an anomalous sample from the expected value, in the field's unit."`
-	Share     float64  `env:"MIN_DEVIATION_SHARE" live:"true" envDefault:"0" min:"0" max:"1e6" example:"0.05" doc:"The same as a share of the expected value; with MIN_DEVIATION the larger of the two counts."`
-	OnlyIf    []string `env:"ONLY_IF" live:"true" example:"rpm>0,load>20" doc:"Conditions on the values of an anomalous sample, all of which must hold: a field, > or <, and a number. None holds for a missing value."`
+	Direction string   `env:"DIRECTION" live:"true" derived:"both; with scan above" oneof:"both|above|below" example:"above" doc:"Side of the expected value on which an anomaly is. With op scan a change empties the detector's state."`
+	Least     float64  `env:"MIN_DEVIATION" live:"true" envDefault:"0" min:"0" max:"1e300" example:"0.5" doc:"Least deviation of an anomaly from the expected value, in the field's unit."`
+	Share     float64  `env:"MIN_DEVIATION_SHARE" live:"true" envDefault:"0" min:"0" max:"1e6" example:"0.05" doc:"The same as a share of the expected value; with MIN_DEVIATION the larger counts."`
+	OnlyIf    []string `env:"ONLY_IF" live:"true" example:"rpm>0,load>20" doc:"Conditions that the values of an anomaly must all meet: a field, > or <, and a number. A missing value meets none."`
 }
 
 // anySide is the value of DIRECTION that admits both sides.

@@ -18,9 +18,9 @@ import (
 
 // seasonSettings say which time of day and of week a sample has.
 type seasonSettings struct {
-	Period   string `env:"PERIOD" envDefault:"day" oneof:"day|week" ops:"season" example:"week" doc:"Period of the levels. With week, Sundays have levels of their own, and each waits a week for its next sample."`
+	Period   string `env:"PERIOD" envDefault:"day" oneof:"day|week" ops:"season" example:"week" doc:"Period of the levels. With week each day of the week has its own."`
 	Zone     string `env:"ZONE" envDefault:"UTC" ops:"season" example:"Europe/Berlin" doc:"Time zone whose days count, by its IANA name. State is refused when the zone or its rules change."`
-	Calendar string `env:"CALENDAR" ops:"season" example:"holidays.txt" doc:"File of days that count as another day of the week, a line each: 2026-12-25, or 2026-12-24 Saturday; without a day of the week a Sunday. With PERIOD=week only."`
+	Calendar string `env:"CALENDAR" ops:"season" example:"holidays.txt" doc:"File of days that count as another day of the week: a line such as 2026-12-24 Saturday, or 2026-12-25 for a Sunday. Only with PERIOD=week."`
 
 	offsets, days season.Table
 	errs          map[string]error // by the setting
