@@ -59,7 +59,7 @@ var recipes = map[string]recipe{
 				{"\tm.tasks = plain(", "\tm.toy = plain(\"toy_commits_total\", \"Committed cycles.\")\n"},
 				{"\tm.cycleRecords.Observe(", "\tm.toy.Inc()\n"},
 			},
-			"docs/metrics.md": {{"| `odradek_transactions_total` |", "| `odradek_toy_commits_total` | counter | | Committed cycles. |\n"}},
+			"docs/metrics.md": {{"| `odradek_transactions_total` |", "| `odradek_toy_commits_total` | | Committed cycles. |\n"}},
 		},
 		tests: [][]string{{"./processor/metrics", "^TestMetricsDoc$", "TestMetricsDoc"}},
 	},

@@ -29,9 +29,17 @@ func documentedMetrics(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	list := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page),
-		-1) {
-		list[row[1]] = row[2] + " " + row[3]
+	_, histograms, _ := strings.Cut(string(page), "\n## Histograms\n")
+	histograms, _, _ = strings.Cut(histograms, "\n## ")
+	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
+		typ := "gauge"
+		switch {
+		case strings.HasSuffix(row[1], "_total"):
+			typ = "counter"
+		case strings.Contains(histograms, "`"+row[1]+"`"):
+			typ = "histogram"
+		}
+		list[row[1]] = typ + " " + row[2]
 	}
 	if len(list) < 20 {
 		t.Fatalf("only %d metrics read from the page", len(list))

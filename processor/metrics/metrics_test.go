@@ -49,9 +49,17 @@ func TestMetricsDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page),
-		-1) {
-		documented[row[1]] = row[2] + " " + strings.ReplaceAll(strings.TrimSpace(row[3]), " ", "")
+	_, histograms, _ := strings.Cut(string(page), "\n## Histograms\n")
+	histograms, _, _ = strings.Cut(histograms, "\n## ")
+	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
+		typ := "gauge"
+		switch {
+		case strings.HasSuffix(row[1], "_total"):
+			typ = "counter"
+		case strings.Contains(histograms, "`"+row[1]+"`"):
+			typ = "histogram"
+		}
+		documented[row[1]] = typ + " " + strings.ReplaceAll(strings.TrimSpace(row[2]), " ", "")
 	}
 	families, err := m.Registry.Gather()
 	if err != nil {

@@ -24,7 +24,7 @@ func documentedMetrics(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	list := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| [a-z]+ \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
 		list[row[1]] = append([]string{"__name__"}, strings.FieldsFunc(row[2], func(r rune) bool { return r == ',' || r == ' ' })...)
 	}
 	if len(list) < 50 {
