@@ -25,18 +25,17 @@
 // the threshold. A score over the threshold whose region overlaps that one by less than Overlap is
 // of another anomaly: it closes this one (Leave), and begins another.
 //
-// A detector in shadow mode makes anomalies like any other, which are published apart. An anomaly belongs to the mode in
-// which it opened: the first score after a change of the mode closes it (Leave), and a score over the threshold
-// begins another. A row that is pending goes on, and opens in the mode of the score that completes it.
+// Anomalies of a detector in shadow mode are published apart. An anomaly belongs to the mode in which it opened: the first
+// score after a change of the mode closes it (Leave), and a score over the threshold begins another. A pending row
+// continues, and opens in the mode of the score that completes it.
 //
-// Start, End and PeakTime are of the intervals that the scores cover, not of the
-// samples that made them possible, which come long after them with a change score.
-// A score of many samples may be high for the sake of one. The detector says which deviate (Part): the anomaly starts with the
-// first of those of the first score, or of a higher one, and its peak is the one that deviates most. Its end is the last sample
-// that a score over the threshold covers. Where the detector does not know, the peak is at the end of the highest score's
-// interval: scores of overlapping
-// intervals are highest first when a fault is in them as a whole, and then the newest
-// sample that they cover is the fault's.
+// Start, End and PeakTime are event times of samples that the scores cover, not of the samples that completed the scores: a
+// change score is about samples long before the one that completes it.
+// A score of many samples may be high because of one. If the detector knows which samples deviate (Part), the anomaly starts
+// with the first of them, of the first score or a higher one, and its peak is the one that deviates most. Its end is the last
+// sample that a score over the threshold covers. If the detector does not know, the peak is at the end of the highest score's
+// interval: of scores with overlapping intervals the first that covers the whole fault is the highest, and its newest sample
+// is the fault's.
 //
 // # Replay
 //

@@ -1,8 +1,8 @@
-// Package feedback reads what operators say, and hands it to the partitions: mute rules, what labels of anomalies teach, and which
-// paused partition goes on.
+// Package feedback reads the feedback of operators and gives it to the partitions: mute rules, labels of anomalies, and orders to
+// resume a paused partition.
 //
-// The feedback topic is compacted, so an offset of it says nothing that could be replayed: a partition's owner makes
-// the rules that it finds a decision with all of their content (Follow).
+// The feedback topic is compacted, so a replay cannot read it again as of an offset. A partition's owner therefore writes the
+// rules that it finds to the changelog, as a decision with all of their content (Follow).
 package feedback
 
 import (

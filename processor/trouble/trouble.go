@@ -1,4 +1,4 @@
-// Package trouble limits the log lines of what fails again and again.
+// Package trouble limits the log lines of repeated failures.
 package trouble
 
 import (

@@ -1,5 +1,5 @@
-// Package admin has what operators do to a group from outside: it checks whether a worker can start, reads, resets and repairs
-// what the group has stored, and reads its dead letters and sends them again.
+// Package admin has the commands of operators that act on a group from outside: they check whether a worker can start, list, reset
+// and repair the group's stored state, and list its dead letters and send them again.
 package admin
 
 // This file checks whether a worker can run: its configuration, the brokers, topics, permissions,

@@ -1,4 +1,4 @@
-// Package chart draws lines, bands, points and cells over two axes as SVG. A drawing needs no style sheet and no other file.
+// Package chart draws lines, bands, points and cells over two axes as SVG. A drawing needs neither a style sheet nor another file.
 package chart
 
 import (

@@ -1,8 +1,8 @@
-// Package page serves what an operator asks of a running worker: a page and its JSON API, liveness, readiness, metrics, and
+// Package page serves the HTTP endpoints of a running worker: a page and its JSON API, liveness, readiness, metrics, and
 // on loopback the profiler.
 //
-// The page (static) is fixed text, without data: its script asks the API (routes.go), whose description is made of the
-// routes and of the types of their answers (openapi.go). What concerns the whole group an Explorer answers.
+// The page (static) is fixed text, without data: its script requests the data from the API (routes.go). The API's description
+// is made from the routes and the types of their answers (openapi.go). An Explorer answers requests about the whole group.
 package page
 
 import (

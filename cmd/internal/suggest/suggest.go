@@ -3,16 +3,16 @@
 // # The path of a suggestion
 //
 //  1. topicSample.read takes records from the beginning, the middle and the end of each partition, within bounds.
-//  2. detectFormat says how they are read, and newTable lists their values by path, regardless of their meaning.
-//  3. chooseReadings, chooseTime, chooseKey and chooseValues say what they mean. Each choice is a setting with what was
-//     seen as its comment; what cannot be decided is said there with the runner-up.
+//  2. detectFormat finds their format, and newTable lists their values by path, regardless of their meaning.
+//  3. chooseReadings, chooseTime, chooseKey and chooseValues decide what the values mean. Each choice is a setting, and its
+//     comment says what was seen; where the choice is uncertain it names the runner-up.
 //  4. history.read reads the newest records of some partitions through the worker's decoder with these settings: disorder,
 //     pauses and the rate of samples give lateness, silence and the largest jump.
 //  5. estimate folds them through the worker's own state, detectors and thresholds (backtest.Lane) and counts the anomalies
 //     that open. The thresholds are raised while there are more than wanted.
 //  6. suggestion.text writes the settings file.
 //
-// The same records give the same text, unless the limit of time cuts the reading short, which the text then says.
+// The same records give the same text, unless the time limit ends the reading early; then the text says so.
 package suggest
 
 import (

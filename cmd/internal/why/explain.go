@@ -1,15 +1,14 @@
-// Package why says why an anomaly was published. It finds the anomaly's records by its id, reads
-// back the partition of the source that they name, and folds the samples of the series through the state,
-// executor and thresholds of the worker up to the anomaly's peak. From that task it takes what the score was
-// computed from, and compares the score with the published one:
+// Package why explains why an anomaly was published. It finds the anomaly's records by its id, reads the source partition
+// that they name again, and folds the samples of the series through the worker's state, executor and thresholds up to the
+// anomaly's peak. It shows what the score of that task was computed from, and compares the score with the published one:
 //
-//   - equal, bit for bit: always, where all that the score depends on is still there and the executor is of the same
+//   - equal, bit for bit: if everything that the score depends on is still in the topic, and the executor is of the same
 //     class (CPU, or a GPU of the same generation). A method without a carry and without a summary depends on its window, and on
-//     how many samples the series had before, modulo a small number, which is searched for where it is not known.
-//   - within the op's tolerance: on another class of executor, or where a carry has forgotten what retention deleted.
-//   - different: where it has not, or under other settings.
+//     the number of samples before it modulo a small number; if that is not known, align searches for it.
+//   - within the op's tolerance: on another class of executor, or if a carry has forgotten the samples that retention deleted.
+//   - different: if it has not, or under other settings.
 //
-// Nothing is written, no group is joined.
+// It writes nothing and joins no group.
 package why
 
 import (

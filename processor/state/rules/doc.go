@@ -1,3 +1,3 @@
-// Package rules has what is decided once, live, and read in every replay: the decisions of a partition's owner, how records are
-// read, and by what scores are judged, that is rulings, guards, mutes and the rules that labels have taught.
+// Package rules has the decisions of a partition's owner: made once, live, and read in every replay. They are evictions and the
+// like, how records are read (Reading), and how scores are judged: rulings, guards, mutes and the rules learnt from labels.
 package rules
