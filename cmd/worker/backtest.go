@@ -237,7 +237,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	if o.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	exec, kind, err := New(c, log)
+	exec, kind, err := newExecutor(c, log)
 	if err != nil {
 		return err
 	}

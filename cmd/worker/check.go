@@ -21,7 +21,7 @@ the scores and the stored state.`,
 		return code
 	}
 	var r admin.Report
-	c := admin.Offline(&r, t.environ, Check)
+	c := admin.Offline(&r, t.environ, checkExecutor)
 	if *online {
 		ctx, cancel := context.WithTimeout(ctx, *timeout)
 		defer cancel()

@@ -202,7 +202,7 @@ func TestComposeFile(t *testing.T) {
 	}
 	// What the comment on worker-gpu says: it runs without a GPU, too.
 	c, _, _ := config.Parse(environOf(p.Services["worker-gpu"]))
-	exec, kind, err := New(c, slog.New(slog.DiscardHandler))
+	exec, kind, err := newExecutor(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ import (
 // the worker's own.
 const childProgram = "odradek-cuda"
 
-// New makes the configured executor; kind names it in logs and metrics. With auto,
+// newExecutor makes the configured executor; kind names it in logs and metrics. With auto,
 // it is the CPU's where there is no GPU, and the log has the reason.
-func New(c *config.Config, log *slog.Logger) (exec detectors.Executor, kind string, err error) {
+func newExecutor(c *config.Config, log *slog.Logger) (exec detectors.Executor, kind string, err error) {
 	n := c.Fetch.Workers
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -76,8 +76,8 @@ func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	return cuda.Open(o)
 }
 
-// Watch passes the counts of an executor with devices to the metrics.
-func Watch(m *metrics.Metrics, exec detectors.Executor) {
+// watchExecutor passes the counts of an executor with devices to the metrics.
+func watchExecutor(m *metrics.Metrics, exec detectors.Executor) {
 	gpu, ok := exec.(*cuda.Executor)
 	if !ok {
 		return
@@ -98,8 +98,8 @@ func Watch(m *metrics.Metrics, exec detectors.Executor) {
 	})
 }
 
-// GPUs returns what the page shows of an executor's GPUs; nil without any.
-func GPUs(exec detectors.Executor) func() []page.GPU {
+// gpusOf returns what the page shows of an executor's GPUs; nil without any.
+func gpusOf(exec detectors.Executor) func() []page.GPU {
 	gpu, ok := exec.(*cuda.Executor)
 	if !ok {
 		return nil
@@ -113,8 +113,8 @@ func GPUs(exec detectors.Executor) func() []page.GPU {
 	}
 }
 
-// Check reports the executor that run would use.
-func Check(r *admin.Report, c *config.Config) {
+// checkExecutor reports the executor that run would use.
+func checkExecutor(r *admin.Report, c *config.Config) {
 	what := config.Prefix + "EXECUTOR"
 	if c.Fetch.Executor == "cpu" {
 		r.OK(what, "the CPU")

@@ -70,7 +70,7 @@ func TestNew(t *testing.T) {
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
-		e, kind, err := New(cfg, slog.New(slog.NewTextHandler(&said, nil)))
+		e, kind, err := newExecutor(cfg, slog.New(slog.NewTextHandler(&said, nil)))
 		if kind != c.kind || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %s, %v, want %s, %s", c.environ, kind, err, c.kind, c.err)
 		}
@@ -81,7 +81,7 @@ func TestNew(t *testing.T) {
 			e.Close()
 		}
 		var r admin.Report
-		Check(&r, cfg)
+		checkExecutor(&r, cfg)
 		if r.Faulty() != (c.err != "") || len(r.Findings) != 1 {
 			t.Errorf("%s: check says %+v", c.environ, r.Findings)
 		}

@@ -16,11 +16,11 @@ import (
 // mostWorkers bounds the workers of a group that share a folder.
 const mostWorkers = 1024
 
-// Claim returns an id that no other worker of the group has while release is not called and the process lives. Workers that
-// share the folder, also those of several containers on a host, each hold the lock of a file there, and a worker that
-// starts takes the first file that is free: after a crash its own, if the others run. The system frees the lock with the
-// process, however that ends.
-func Claim(dir, group string) (id string, release func(), err error) {
+// claimInstanceID returns an id that no other worker of the group has while release is not called and the process lives.
+// Workers that share the folder, also those of several containers on a host, each hold the lock of a file there, and a
+// worker that starts takes the first file that is free: after a crash its own, if the others run. The system frees the lock
+// with the process, however that ends.
+func claimInstanceID(dir, group string) (id string, release func(), err error) {
 	sum := sha256.Sum256([]byte(group))
 	for n := range mostWorkers {
 		name := filepath.Join(dir, "instance-"+hex.EncodeToString(sum[:4])+"-"+strconv.Itoa(n))

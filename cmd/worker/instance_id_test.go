@@ -14,7 +14,7 @@ func TestClaim(t *testing.T) {
 	dir := t.TempDir()
 	claim := func(group string) (string, func()) {
 		t.Helper()
-		id, release, err := Claim(dir, group)
+		id, release, err := claimInstanceID(dir, group)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestClaim(t *testing.T) {
 	if id, _ := claim("a"); !valid.MatchString(id) {
 		t.Errorf("id %q", id)
 	}
-	if _, _, err := Claim(filepath.Join(dir, "none"), "a"); err == nil {
+	if _, _, err := claimInstanceID(filepath.Join(dir, "none"), "a"); err == nil {
 		t.Error("a folder that is not there has an id")
 	}
 }

@@ -50,16 +50,16 @@ func cmdRun(ctx context.Context, args []string) int {
 func runWorker(ctx context.Context, settings *config.Reloader, log *slog.Logger, metrics *metrics.Metrics, faults *page.Faults) error {
 	limitHeap(os.Getenv)
 	c := settings.Started()
-	exec, kind, err := New(c, log)
+	exec, kind, err := newExecutor(c, log)
 	if err != nil {
 		return err
 	}
 	defer exec.Close()
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
 	log.Info("outputs", "format", c.Output.Format, "written", c.OutputText())
-	Watch(metrics, exec)
+	watchExecutor(metrics, exec)
 
-	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: GPUs(exec), faults: faults}
+	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: gpusOf(exec), faults: faults}
 	id, release := instanceID(c, log)
 	defer release()
 	w.instance = id
@@ -98,7 +98,7 @@ func runWorker(ctx context.Context, settings *config.Reloader, log *slog.Logger,
 		}
 		metrics.WatchRegistry(registry.Stats)
 	}
-	traced, stopTraces, err := Start(ctx, os.Getenv, c.Group.Group, buildVersion(), log)
+	traced, stopTraces, err := startTracing(ctx, os.Getenv, c.Group.Group, buildVersion(), log)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func instanceID(c *config.Config, log *slog.Logger) (id string, release func()) 
 	if c.Group.InstanceDir == "" {
 		return c.Group.InstanceID, func() {}
 	}
-	id, release, err := Claim(c.Group.InstanceDir, c.Group.Group)
+	id, release, err := claimInstanceID(c.Group.InstanceDir, c.Group.Group)
 	if err != nil {
 		log.Warn("no instance id: the membership is dynamic (ODRADEK_INSTANCE_ID)", "err", err)
 		return "", func() {}

@@ -36,9 +36,10 @@ const stopLimit = 5 * time.Second
 // logEvery is the least time between two log lines about spans that could not be exported.
 const logEvery = time.Minute
 
-// Start starts the export that the variables ask for. It returns what takes each cycle, nil if they ask for none, and what ends the
-// export. An error is a fault of the variables; a collector that does not answer is none, and its spans are lost.
-func Start(ctx context.Context, getenv func(string) string, group, version string, log *slog.Logger) (
+// startTracing starts the export of spans to an OpenTelemetry collector, if the variables name one. traced has to be called with
+// each cycle, and is nil without a collector; stop ends the export. An error is a fault of the variables. A collector that
+// does not answer is no error: its spans are lost.
+func startTracing(ctx context.Context, getenv func(string) string, group, version string, log *slog.Logger) (
 	traced func(*cycle.Trace), stop func(), err error) {
 	stop = func() {}
 	if (getenv(endpoints[0]) == "" && getenv(endpoints[1]) == "") || getenv("OTEL_SDK_DISABLED") == "true" {

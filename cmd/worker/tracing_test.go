@@ -63,7 +63,7 @@ func TestCycle(t *testing.T) {
 	env := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": url}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
 	t.Setenv("OTEL_SERVICE_NAME", "plant-odradek")
-	traced, stop, err := Start(t.Context(), func(name string) string { return env[name] }, "plant", "v1", slog.Default())
+	traced, stop, err := startTracing(t.Context(), func(name string) string { return env[name] }, "plant", "v1", slog.Default())
 	if err != nil || traced == nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestTracingStart(t *testing.T) {
 		{"gRPC", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false,
 			`OTEL_EXPORTER_OTLP_PROTOCOL is "grpc"`},
 	} {
-		cycle, stop, err := Start(t.Context(), func(name string) string { return c.env[name] }, "g", "v", slog.New(slog.DiscardHandler))
+		cycle, stop, err := startTracing(t.Context(), func(name string) string { return c.env[name] }, "g", "v", slog.New(slog.DiscardHandler))
 		stop()
 		if (cycle != nil) != c.on || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: on %t, %v", c.name, cycle != nil, err)

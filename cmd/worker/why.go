@@ -145,7 +145,7 @@ func (t terminal) explain(ctx context.Context, c *config.Config, o *whyOptions) 
 	level := new(slog.LevelVar)
 	log := newLogger(t.err, c, level, page.NewFaults(1))
 	level.Set(max(level.Level(), slog.LevelWarn)) // the report says which executor it was
-	exec, _, err := New(c, log)
+	exec, _, err := newExecutor(c, log)
 	if err != nil {
 		return nil, err
 	}
