@@ -23,8 +23,8 @@ import (
 // the worker's own.
 const childProgram = "odradek-cuda"
 
-// newExecutor makes the configured executor; kind names it in logs and metrics. With auto,
-// it is the CPU's where there is no GPU, and the log has the reason.
+// newExecutor makes the executor of the setting ODRADEK_EXECUTOR; kind, cpu or cuda, names it in logs and metrics. With auto
+// it is the CPU's where no GPU can be used, and the log has the reason.
 func newExecutor(c *config.Config, log *slog.Logger) (exec detectors.Executor, kind string, err error) {
 	n := c.Fetch.Workers
 	if n == 0 {
@@ -76,7 +76,7 @@ func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	return cuda.Open(o)
 }
 
-// watchExecutor passes the counts of an executor with devices to the metrics.
+// watchExecutor has the metrics read the counts of an executor on GPUs; for the CPU's it does nothing.
 func watchExecutor(m *metrics.Metrics, exec detectors.Executor) {
 	gpu, ok := exec.(*cuda.Executor)
 	if !ok {
@@ -98,7 +98,7 @@ func watchExecutor(m *metrics.Metrics, exec detectors.Executor) {
 	})
 }
 
-// gpusOf returns what the page shows of an executor's GPUs; nil without any.
+// gpusOf returns a function that lists an executor's GPUs for the page; nil for the executor on the CPU.
 func gpusOf(exec detectors.Executor) func() []page.GPU {
 	gpu, ok := exec.(*cuda.Executor)
 	if !ok {
@@ -113,7 +113,7 @@ func gpusOf(exec detectors.Executor) func() []page.GPU {
 	}
 }
 
-// checkExecutor reports the executor that run would use.
+// checkExecutor adds to the report of check which executor run would use, or why it could not use the configured one.
 func checkExecutor(r *admin.Report, c *config.Config) {
 	what := config.Prefix + "EXECUTOR"
 	if c.Fetch.Executor == "cpu" {

@@ -1,4 +1,23 @@
 // Command worker is Odradek: it finds anomalies in sensor streams on Kafka.
+//
+// main.go has the list of commands and the exit codes. A command has its file:
+//
+//	run           run.go: runWorker makes all parts of a worker and runs them; with processors.go, executors.go (CPU or GPU),
+//	              serve.go (page, probes), instance_id.go, tracing.go and memory.go
+//	check, setup  check.go, setup.go
+//	generate      generate.go
+//	suggest       suggest.go
+//	backtest      backtest.go, backtest_topic.go
+//	score         score.go, score_feedback.go, rates.go
+//	state         state.go
+//	why           why.go
+//	dlq           dlq.go
+//	mute, feedback
+//	              feedback.go
+//	config, version, healthcheck
+//	              cmd_small.go
+//
+// A file has the flags, the help and the output of its command; most of the work is in the packages below cmd/internal.
 package main
 
 import (

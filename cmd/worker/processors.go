@@ -10,7 +10,7 @@ import (
 	"odradek/processor/metrics"
 )
 
-// processors are those of a worker, in the order in which a record comes to them.
+// processors are the processors of a worker, as admin.ProcessorConfigs lists them.
 type processors []*processor.Processor
 
 // Run runs all of them until ctx ends and each has drained. If one fails, the others drain, too.

@@ -11,8 +11,10 @@ import (
 // wellCut is the least number of equal chains for each part with which Cut gives parts of similar cost.
 const wellCut = 4
 
-// Divide gives each part all tasks of this round, with a portion of the work in each. It returns false where the work
-// in some task cannot be divided, where Cut does as well, and where m has no room for the outputs of all parts.
+// Divide splits the work inside tasks, for a batch of a few long ones: each part, the plan of one device, has all tasks of this
+// round and computes a portion of each. Merge combines the results. (Cut instead gives each part some of the tasks.) It
+// returns false where the op of some task cannot divide its work, where there are enough tasks for Cut to give parts of similar
+// cost, and where m has no room for the outputs of all parts.
 func (p *Planner) Divide(b *detectors.Batch, m *Memory, parts []*Planner) bool {
 	ss := &p.segments
 	if ss.longest*wellCut*len(parts) < ss.cost {
@@ -49,8 +51,9 @@ func (b *builder) moveOutputs(t *Task) {
 	}
 }
 
-// Merge makes the outputs of the batch's tasks from those of the parts of a divided plan, which are in m. It returns
-// the status words of the tasks, in the plan order of each part: done where they are done in every part.
+// Merge combines the outputs of the parts that Divide has made, after all devices have executed theirs: it reads them from m and
+// writes the outputs of the batch's tasks. It returns the status words of the tasks, in the order of the tasks in each part's
+// plan; a task is done if it is done in every part.
 func Merge(b *detectors.Batch, m *Memory, parts []*Planner) []uint32 {
 	status := View[uint32](m.Bytes, int(parts[0].Request.StatusOff), int(parts[0].Request.Tasks))
 	for _, p := range parts[1:] {

@@ -1,7 +1,8 @@
 // Package plan turns a batch into a device's work: tasks into tiles and launches, a long plan
 // into parts for several devices, and status words into the tasks of the next round. It is
-// pure: a plan follows from the batch and a Device, results from the batch alone. Each op's
-// plan has a file of its own. The path of a launch is in package cuda.
+// pure: a plan follows from the batch and the limits of a device (Planner.Shared and SMs), results from the batch alone. Each
+// op's plan has a file of its own. The comment of package cuda has the path of a launch and explains how a batch is split
+// over several devices.
 package plan
 
 import (
@@ -11,7 +12,9 @@ import (
 	"odradek/detectors"
 )
 
-// Planner makes the plans of one batch's Execute: see doc.go. It is reused.
+// Planner makes the plans by which a device executes a batch, one for each round. First Start, then in each round Assign and
+// Write; a batch for several devices has a Planner for each part, which Cut or Divide fill after Assign. It is reused for
+// other batches.
 type Planner struct {
 	// Shared is the shared memory in bytes that a block may have on each device, 0 for no limit; the class of a task depends
 	// on it. SMs is the number of multiprocessors of the plan's device, 0 for the number of an H100; no result depends on it: a
@@ -39,7 +42,7 @@ type Planner struct {
 	rounds  []int32          // the batch's Progress.rounds
 }
 
-// Start begins an Execute.
+// Start begins the execution of a batch: all its tasks wait.
 func (p *Planner) Start(b *detectors.Batch) {
 	n, w, c := len(b.Tasks), &p.Progress, &p.classes
 	w.places = slices.Grow(w.places[:0], n)[:n]
@@ -55,8 +58,8 @@ func (p *Planner) Start(b *detectors.Batch) {
 }
 
 // Assign finds a place for every task that is not done, and the segments of the device's tasks in this
-// round. A task waits for another round where the CPU has to score the task before it first, because
-// the side that scores a task depends on that task alone.
+// round. A task whose carry comes from a task that the CPU scores waits for another round, because whether the CPU or the device
+// scores a task depends on that task alone.
 func (p *Planner) Assign(b *detectors.Batch) {
 	w := &p.Progress
 	p.Tasks, p.rounds, w.CPU = 0, w.rounds, w.CPU[:0]

@@ -23,8 +23,9 @@ type Launch struct {
 	Kernel              uint32 // index into Kernels
 	Grid, Block, Shared uint32 // blocks, threads a block, bytes of dynamic shared memory
 	FirstTile, Tiles    uint32
-	// FirstTask and Tasks are the tasks of a launch that the child may repeat by itself, in plan order;
-	// 0 for other launches.
+	// FirstTask and Tasks are the range of tasks, in plan order, for which the child process may repeat the launch without
+	// another plan: it launches again while one of them requests another round, Request.Rounds times at most. 0, 0: it
+	// launches once.
 	FirstTask, Tasks uint32
 }
 

@@ -6,8 +6,9 @@ import (
 	"odradek/detectors"
 )
 
-// Cut distributes the segments of this round among parts: planners for the tasks of the batch from First up to the next
-// part's. It returns false where chains cross every cut.
+// Cut splits a batch between tasks: each part, the plan of one device, has the tasks of this round from its First up to the First
+// of the next part, at similar cost. (Divide instead splits the work inside tasks.) Tasks that are linked by their carries stay
+// in one part; it returns false where therefore the batch cannot be split.
 func (p *Planner) Cut(b *detectors.Batch, parts []*Planner) bool {
 	// Backwards: a part may begin with task i if no task from i on has its carry from an earlier task.
 	ss, places := &p.segments, p.Progress.places
@@ -118,7 +119,8 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 	q.CopyOut = p.later > 0 || uint64(4*p.outputs) != q.OutTo-q.OutFrom
 }
 
-// Apart reports whether no part would write over another's outputs.
+// Apart reports whether the ranges of the output that the devices copy back do not overlap, for any two parts. If two
+// overlap, one device would overwrite results of the other.
 func Apart(parts []*Planner) bool {
 	for i, t := range parts {
 		for _, o := range parts[:i] {

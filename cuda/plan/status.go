@@ -24,7 +24,7 @@ const (
 	done
 )
 
-// Progress says where each task of the batch is, and which are done. Planner.Start has all tasks wait.
+// Progress has the state of each task of the batch: it waits, is on the device or the CPU in this round, or is done.
 type Progress struct {
 	Left     int     // tasks not done
 	CPU      []int32 // tasks for the CPU in this round, by index
@@ -166,8 +166,8 @@ func (p *Progress) Scored() (tasks int) {
 	return tasks
 }
 
-// Concurrent returns, after Runs, the CPU's tasks of this round that do not wait for the device. The others
-// are scored after it.
+// Concurrent returns the CPU's tasks of this round that can be scored while the device works, because none of their carries
+// comes from a task on the device. The others are scored when the device has finished. Runs has to be called before.
 func (p *Progress) Concurrent() (mine []int32) {
 	var others []int32
 	for _, i := range p.CPU {

@@ -102,8 +102,8 @@ func svdsstDenseOf(w, most int) svdsstDense {
 	return d
 }
 
-// SVDSSTHeads is the number of a launch's first tiles that are heads instead: struct Heads in
-// svdsst.cu, see svdsstHeads.
+// SVDSSTHeads is the number of Tile structs that the header of a launch of op svdsst occupies. The header comes before the
+// launch's tiles and is counted as tiles; it is struct Heads in svdsst.cu (svdsstHeads).
 const SVDSSTHeads = 2
 
 // svdsstHeads is struct Heads in svdsst.cu.

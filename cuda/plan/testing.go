@@ -36,19 +36,19 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 	return c, ok
 }
 
-// SetRounds sets an op's rounds until undo is called. Tests with a child that requests
-// rounds call it, without a batch in flight.
+// SetRounds sets the number of rounds that a task of an op may have, and whether the child process may repeat them by itself,
+// until undo is called. Tests alone call it, without a batch in flight.
 func SetRounds(op detectors.Op, rounds int, repeats bool) (undo func()) {
 	return set(op, func(p *opPlan) { p.rounds, p.repeats = rounds, repeats })
 }
 
-// SetModels sets an op's models, like SetRounds.
+// SetModels declares that an op's kernels read models, until undo is called. Tests alone call it, without a batch in flight.
 func SetModels(op detectors.Op) (undo func()) {
 	return set(op, func(p *opPlan) { p.models = true })
 }
 
-// SetKernel sends all tasks of an op to one kernel, one block for each chain, as
-// SetRounds does. The kernel is one of package kernels' Tests, by index, and reads models.
+// SetKernel sends all tasks of an op to one kernel, one block for each chain, until undo is called. The kernel is one of
+// package kernels' Tests, by index, and reads models. Tests alone call it, without a batch in flight.
 func SetKernel(op detectors.Op, test int) (undo func()) {
 	return set(op, func(p *opPlan) {
 		*p = opPlan{

@@ -7,9 +7,20 @@
 // # The weight
 //
 // The weight of point p is the sum of the Euclidean distances, not squared, to its k neighbours: the k
-// nearest of the other points, among equally far ones the first. With self, p itself is the first of
-// the neighbours, at distance 0, and k-1 are others, as in the pseudocode and the figures of 2013. It
-// has the unit of the values.
+// nearest of the other points, among equally far ones the first. If a function's parameter self is true (IncludeSelf of
+// an op), p itself counts as the first of its k neighbours, at distance 0, and the other k-1 are the nearest other points, as in
+// the pseudocode and the figures of 2013. The weight has the unit of the values.
+//
+// # Algorithms
+//
+// All algorithms find the weights of Define. The ops use, on the CPU:
+//
+//   - knn: a Tree where a task scores many points among all points of a window; Line for points of one coordinate; otherwise
+//     a Scorer, by brute force.
+//   - topn: Tree.Top, or for tasks in float64 the algorithm SolvingSet of Algorithms.
+//   - solvingset, and knn with a reference set: Model, or SolvingSet of Algorithms, find the set; a Scorer compares the points with it.
+//
+// The other Algorithms are those of the paper of 2013, for comparison: tests and benchmarks alone use them.
 //
 // # Degenerate input
 //
@@ -39,7 +50,7 @@ type Query struct {
 }
 
 // Define is the definition of the weight of a point, and of its neighbours, nearest
-// first, self before all. x has successive rows of dim values; a point is m
+// first; with self, the point itself is the first of them. x has successive rows of dim values; a point is m
 // successive rows, and one begins at every row.
 func Define(x []float64, dim, m, k int, self bool, q Query) (weight float64, neighbours []int) {
 	point := func(i int) []float64 { return x[i*dim : (i+m)*dim] }

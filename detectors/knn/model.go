@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// Model returns points of x that judge new ones as all of x would, and the cut, the weight among them that an outlier's
-// exceeds. They are the solving set that SolvingSet finds, or the first most points of it, at least 2K, and the cut is the
-// weight of the last outlier. Where the set has more points, the cut is raised to the largest weight among those that
-// are kept of any other point that is no outlier.
+// Model returns a small set of points of x that judges new points as all of x would: a new point is an outlier if its weight
+// among the set exceeds the cut. set has indexes into x.
+//
+// The set is the solving set that the algorithm SolvingSet finds, and the cut is the weight of the last of the p.N outliers in
+// x. A solving set of more than most points is cut off after the first most of them (most is at least 2K). Points of x that
+// are no outliers may then have a weight above that among the points kept; so the cut is raised to the largest of these weights.
 //
 // Model compares no more than most candidates with all points: that takes the same time for all points of one number and
 // size, while whole sets may have most of the points where these are evenly spread or tied. The outliers of a larger set

@@ -83,7 +83,7 @@ type Params struct {
 	K      int // neighbours, default 10
 	Embed  int // successive rows that make a point, default 1
 	// MinPoints is the number of points, including the scored one, from which there is a score; at
-	// least 2K. Default MinPoints or 2K+Embed, whichever is more, but not more than Window.
+	// least 2K. Default 256 (the constant MinPoints) or 2K+Embed, whichever is more, but not more than Window.
 	MinPoints int
 	// Tumbling scores batches of Window points among themselves, each among all
 	// others; see New.
@@ -96,10 +96,10 @@ type Params struct {
 	Neighbours bool
 }
 
-// MinPoints is the least default of MinPoints. Among few points the K nearest are
-// far, above all before the series has completed a period: such scores are many times those
-// of a full window, and a history that begins with them gives a threshold that hardly any
-// fault exceeds.
+// MinPoints is how many points, by default, a window has before it has a score: more where 2K+Embed is more, fewer
+// where the window is smaller (Params.MinPoints). Among few points the K nearest are far, above all before the
+// series has completed a period: such scores are many times those of a full window, and a history that begins with
+// them gives a threshold that hardly any fault exceeds.
 const MinPoints = 256
 
 // MaxWindow is the largest window of the op, in points.

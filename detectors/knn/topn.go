@@ -64,7 +64,8 @@ type Algorithm struct {
 	find func(*mining) Top
 }
 
-// Algorithms are the algorithms of the paper, for a CPU.
+// Algorithms are the algorithms of the paper, for a CPU. All return the same points. The worker uses SolvingSet alone
+// (see the package comment); the others are for comparison.
 //
 //   - BruteForce (figure 1) computes each pair's distance once, on one core, and keeps the
 //     neighbours of all points.

@@ -209,7 +209,7 @@ var decompressors = map[string]func([]byte) ([]byte, error){
 	},
 }
 
-// RunDecoder decodes records that follow each other without any framing, as in the
+// RunDecoder decodes runs of records: records that follow each other without any framing, as in the
 // blocks of a container file.
 type RunDecoder struct{ p *projection }
 
@@ -229,8 +229,8 @@ func NewRunDecoder(m schemas.Mapping, schema string) (*RunDecoder, error) {
 // Width returns the number of values of a reading.
 func (d *RunDecoder) Width() int { return d.p.layout.Width }
 
-// DecodeFirst decodes the first record of a run. It returns how many bytes the record
-// takes: 0 with an error after which it is not known where the next one begins. key and
+// DecodeFirst decodes the first record of run, which has whole records, and returns the number of its bytes: the next
+// record begins there. It returns 0 with an error after which that is not known. key and
 // timestampMs stand for those of Kafka. It may be called from several goroutines.
 func (d *RunDecoder) DecodeFirst(run, key []byte, timestampMs int64, out *schemas.Reading) (n int, err error) {
 	return d.p.first(key, run, timestampMs, out)

@@ -2,7 +2,7 @@ package avro
 
 import "odradek/schemas"
 
-// Format is the row of Avro in the table of formats.
+// Format makes Avro known to the worker: it is an entry of the table of input formats in package schemas/formats.
 var Format = schemas.Format{
 	Name: "avro", Type: "AVRO", Title: "Avro",
 	Compile: compileBatch,

@@ -14,8 +14,8 @@ import (
 // maxTextLines bounds what Text returns of a record.
 const maxTextLines = 1000
 
-// Text returns the values of a record, each as a line "path = value", as far as its bytes fit the writer's
-// schema. The error says where they end to do so, and why.
+// Text returns the values of a record, each as a line "path = value". If the bytes do not fit the writer's schema, it returns
+// the values before the first fault, and an error with the byte, the path and the reason.
 func Text(s *schemas.Schema, body []byte) (lines []string, err error) {
 	root, err := parseWithReferences(s)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"odradek/processor/kafka/record"
 )
 
-// LedgerTopic returns the name of the topic that says which letters of dlq were sent again.
-// Offsets of a consumer group would not do: brokers delete them seven days after the last member has
+// LedgerTopic returns the name of the ledger of the dead-letter topic dlq: the topic in which Redrive records which dead
+// letters were sent again, so that none is sent twice. Offsets of a consumer group would not do: brokers delete them seven days after the last member has
 // left (offsets.retention.minutes), and they cannot express that letters between others were not sent.
 func LedgerTopic(dlq string) string { return cycle.Ledger(dlq) }
 
-// LedgerConfigs is the configuration of a new ledger, whose records are never deleted.
+// LedgerConfigs is the topic configuration of a new ledger (LedgerTopic), whose records are never deleted.
 var LedgerConfigs = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 // entry is a record of the ledger: the letters of one partition that were sent again in one transaction.

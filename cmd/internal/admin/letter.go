@@ -44,7 +44,7 @@ type Batch struct {
 	Records int64 `json:"records"`
 }
 
-// Letter is a dead letter.
+// Letter is a dead letter: a record that the worker could not read, with the reason and the place that it came from.
 type Letter struct {
 	TP        kafka.TP
 	Offset    int64

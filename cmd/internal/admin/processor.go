@@ -10,8 +10,9 @@ import (
 	"odradek/schemas/registry"
 )
 
-// ProcessorConfigs returns the configurations of a worker's processors, in the order in which a record comes to them: one that
-// keys records by series, if the settings have it, and the one that scores them. An error is a fault of the settings.
+// ProcessorConfigs returns the configurations of a worker's processors. With ODRADEK_REKEY there are two: the first copies the
+// records of the input to an internal topic whose key is the series, and the second scores the records of that topic.
+// Otherwise there is one, which scores the input. An error is a fault of the settings.
 func ProcessorConfigs(c *config.Config, client *kafka.Client, registry *registry.Client) ([]processor.Config, error) {
 	scoring, err := processorConfig(c, client, registry)
 	if err != nil || !c.Cycle.Rekey {

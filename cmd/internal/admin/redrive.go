@@ -101,8 +101,8 @@ const (
 const endLimit = 30 * time.Second
 
 // Run sends the selected letters and returns what became of them, also beside an error. It may be interrupted
-// at any point and run again: a letter is in the ledger if and only if its record is where it was sent.
-// Of two at a time the one that began first ends with an error.
+// at any point and run again: a letter is in the ledger (LedgerTopic) if and only if its record is where it was sent.
+// If two redrives of a topic run at a time, the one that began first ends with an error.
 func (r *Redrive) Run(ctx context.Context) (done Tally, err error) {
 	r.targets, r.out, r.marks = map[string]*cycle.Topic{}, map[kafka.TP]*record.Batches{}, map[sentTo]*runs{}
 	if !r.Dry {

@@ -27,7 +27,7 @@ type Finding struct {
 	What   string `json:"what"`   // the setting, topic or part
 	Detail string `json:"detail"` // what was found
 	Fix    string `json:"fix,omitempty"`
-	// Starts reports that run starts in spite of the fault, and behaves in an unintended way.
+	// Starts marks a fault that check reports and with which run starts all the same, such as a series in several partitions.
 	Starts bool `json:"run_starts,omitempty"`
 
 	err     error  // cause of a fault; it decides whether a retry may help
