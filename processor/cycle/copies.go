@@ -23,27 +23,6 @@ type copiedRecord struct {
 	partition  int32
 }
 
-// TimestampHeader has the timestamp of a copied record, in milliseconds. The copy itself has the time of writing as
-// Kafka's timestamp: with the timestamp of an old record retention would delete it at once, and one ahead of the broker's clock
-// would be refused, with its whole batch.
-const TimestampHeader = "odradek.source.timestamp"
-
-// Timestamp returns the timestamp of a record, or, for a copy, the timestamp of the record that was copied.
-func Timestamp(rec *record.Record) int64 {
-	if rec.HeaderCount == 0 {
-		return rec.Timestamp
-	}
-	v, ok := rec.Header(TimestampHeader)
-	if !ok {
-		return rec.Timestamp
-	}
-	ms, err := strconv.ParseInt(string(v), 10, 64)
-	if err != nil {
-		return rec.Timestamp
-	}
-	return ms
-}
-
 func timestampHeader(rec *record.Record) record.Header {
 	return record.Header{Key: TimestampHeader, Value: strconv.AppendInt(nil, Timestamp(rec), 10)}
 }

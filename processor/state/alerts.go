@@ -7,23 +7,6 @@ import (
 	"odradek/processor/state/series"
 )
 
-// alertOf returns the alert state of a detector for a key, with a history of the rule in force.
-// It is nil without a threshold. A key that was evicted after the sample is judged like any other.
-func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
-	if !d.Judged {
-		return nil
-	}
-	a := &k.Alerts.Detectors[d.Alert]
-	switch {
-	case a.History == nil:
-		a.Rule = d.Rule
-		s.setHistory(k, a, make([]float32, d.Rule.Size()))
-	case a.Rule != d.Rule:
-		s.followHistory(k, d, a)
-	}
-	return a
-}
-
 // saveAlerts saves the state of events before its first change in the open unit. Of the history
 // of scores, which is large, only the elements that change are saved, one for each judgement.
 func (s *State) saveAlerts(k *Key, i int, a *series.Alert) {

@@ -1,6 +1,9 @@
 package state
 
-import "odradek/detectors"
+import (
+	"odradek/detectors"
+	"odradek/processor/state/series"
+)
 
 // Need returns how much of a batch the tasks of one sample take at most. A batch with smaller limits cannot be used.
 func (s *State) Need() detectors.Need { return s.tasks.Need() }
@@ -39,4 +42,18 @@ func (s *State) Apply(b *detectors.Batch) {
 	}
 	s.applied = nil
 	s.tasks.Drop()
+}
+
+// setCarry sets a key's carry to its last task's.
+func (s *State) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
+	if m.Unit != uint32(s.journal.Number) {
+		m.Unit = uint32(s.journal.Number)
+		saveCarry(s.journal.Open, k, d.Place, m.Carry)
+	}
+	if len(next) > cap(m.Carry) {
+		s.Keys.Bytes += 4 * int64(len(next)-cap(m.Carry))
+		m.Carry = make(detectors.Words, len(next))
+	}
+	m.Carry = m.Carry[:len(next)]
+	copy(m.Carry, next)
 }

@@ -23,7 +23,7 @@
 //	         key looked up, order and duplicates checked (fold.go, gate.go)
 //	         held until the watermark reaches it, if Lateness > 0 (package series)
 //	         row into the key's windows (package series), progress of its detectors counted,
-//	         tasks that became due packed into the batch (foldrow.go, queue.go)
+//	         tasks that became due packed into the batch (fold.go, queue.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
 //	         anomalies to Events (judge.go), carries to their keys (apply.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (undo.go)
@@ -80,7 +80,7 @@
 //	silences   which keys fall silent (silence.go, silencewatch.go)
 //	readings   how records are read: the configured reading and the one in force (readings.go)
 //	orphans    anomalies that nothing continues (orphans.go)
-//	tasks      tasks that became due, and what waits behind them (queue.go, copies.go)
+//	tasks      tasks that became due, and what waits behind them (queue.go)
 //	judge      the buffers in which scores are judged (judge.go)
 //	decisions  what the partition's owner decided (decisions.go, package rules)
 //	journal    undo units, marks and the committed floor (undo.go); revert.go undoes an operation

@@ -71,20 +71,6 @@ func (s *State) gridsOf(key []byte) iter.Seq[*series.Grid] {
 	}
 }
 
-// Misplaced returns why a sample of a key is no event of a grid that one of the key's detectors has;
-// nil if it is one of each, or lacks a value. In a fold it counts as missing.
-func (s *State) Misplaced(key []byte, values []float64) *series.PlaceError {
-	if !s.Grids.any {
-		return nil
-	}
-	for grid := range s.gridsOf(key) {
-		if _, _, _, _, err := grid.Place(values); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // closedIn reports whether the watermark has ended a window that a key's sample of that time would be in.
 func (s *State) closedIn(key []byte, time, watermark int64) bool {
 	if !s.Grids.any || watermark <= time {

@@ -601,3 +601,20 @@ func (s *State) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, 
 	}
 	a.Orphans = nil
 }
+
+// alertOf returns the alert state of a detector for a key, with a history of the rule in force.
+// It is nil without a threshold. A key that was evicted after the sample is judged like any other.
+func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
+	if !d.Judged {
+		return nil
+	}
+	a := &k.Alerts.Detectors[d.Alert]
+	switch {
+	case a.History == nil:
+		a.Rule = d.Rule
+		s.setHistory(k, a, make([]float32, d.Rule.Size()))
+	case a.Rule != d.Rule:
+		s.followHistory(k, d, a)
+	}
+	return a
+}

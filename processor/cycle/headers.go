@@ -3,6 +3,8 @@ package cycle
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
+	"time"
 
 	"odradek/processor/kafka/record"
 )
@@ -116,4 +118,79 @@ func (c *Carried) Return(offset int64) {
 // Reset drops everything.
 func (c *Carried) Reset() {
 	c.offsets, c.ends, c.bytes = c.offsets[:0], c.ends[:0], c.bytes[:0]
+}
+
+// Trace is what a trace shows of a cycle that was committed, or could not be.
+type Trace struct {
+	Fetched      time.Time // when its oldest chunk was
+	Began, Ended time.Time // of the commit
+	Partitions   int
+	Records      int
+	Bytes        int
+	Outputs      map[string]int // numbers of records, as metrics.CycleStats has them
+	Traceparents []string       // header traceparent of some of its records
+	Err          error          // nil: it is committed
+}
+
+// traceparent is the header of W3C Trace Context.
+const traceparent = "traceparent"
+
+// MaxTraceparents bounds the records of a cycle whose traces it is linked with.
+const MaxTraceparents = 64
+
+// Traceparents collects the traces of the records of a chunk, if they are wanted. One goroutine uses it.
+type Traceparents struct {
+	Wanted bool
+	list   []string
+}
+
+// Note adds the trace of rec.
+func (t *Traceparents) Note(rec *record.Record) {
+	if !t.Wanted || rec.HeaderCount == 0 || len(t.list) >= MaxTraceparents {
+		return
+	}
+	if v, ok := rec.Header(traceparent); ok {
+		t.list = append(t.list, string(v))
+	}
+}
+
+// Drain returns what was collected since the last call.
+func (t *Traceparents) Drain() (list []string) {
+	list, t.list = t.list, nil
+	return list
+}
+
+// Trace hands what a trace shows of the cycle, which took that long to commit, to traced.
+func (c *Cycle[P]) Trace(traced func(*Trace), outputs map[string]int, began time.Time, took time.Duration, err error) {
+	t := Trace{Fetched: began, Began: began, Ended: began.Add(took), Partitions: len(c.Results), Records: c.Records, Bytes: c.Bytes,
+		Outputs: outputs, Err: err}
+	for _, r := range c.Results {
+		if r.Work.Fetched.Before(t.Fetched) {
+			t.Fetched = r.Work.Fetched
+		}
+		room := MaxTraceparents - len(t.Traceparents)
+		t.Traceparents = append(t.Traceparents, r.Traceparents[:min(room, len(r.Traceparents))]...)
+	}
+	traced(&t)
+}
+
+// TimestampHeader has the timestamp of a copied record, in milliseconds. The copy itself has the time of writing as
+// Kafka's timestamp: with the timestamp of an old record retention would delete it at once, and one ahead of the broker's clock
+// would be refused, with its whole batch.
+const TimestampHeader = "odradek.source.timestamp"
+
+// Timestamp returns the timestamp of a record, or, for a copy, the timestamp of the record that was copied.
+func Timestamp(rec *record.Record) int64 {
+	if rec.HeaderCount == 0 {
+		return rec.Timestamp
+	}
+	v, ok := rec.Header(TimestampHeader)
+	if !ok {
+		return rec.Timestamp
+	}
+	ms, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		return rec.Timestamp
+	}
+	return ms
 }
