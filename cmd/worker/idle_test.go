@@ -14,13 +14,27 @@ import (
 func TestIdleTopic(t *testing.T) { eachCluster(t, testIdleTopic) }
 
 func testIdleTopic(t *testing.T, c *kafkatest.Cluster) {
+	allSilent(t, c, "ODRADEK_LATENESS=1s")
+}
+
+// TestSilenceWithoutDetectors: so it is of the series that no detector reads.
+func TestSilenceWithoutDetectors(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	for _, lateness := range []string{"0s", "1s"} {
+		allSilent(t, c, "ODRADEK_LATENESS="+lateness, "ODRADEK_DETECTOR_CHANGE_KEYS=sensor-0000?")
+	}
+}
+
+// allSilent requires that each of 20 series becomes silent.
+func allSilent(t *testing.T, c *kafkatest.Cluster, settings ...string) {
+	t.Helper()
 	topic, environ := stateFixture(t, c)
-	environ = append(environ, "ODRADEK_IDLE_AFTER=500ms", "ODRADEK_SILENCE=2s", "ODRADEK_LATENESS=1s")
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	environ = append(environ, append(settings, "ODRADEK_IDLE_AFTER=500ms", "ODRADEK_SILENCE=2s")...)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	silent := func() int {
 		t.Helper()
-		recs, err := c.Admin().ReadAll(ctx, topic+"-g-anomalies", true)
+		recs, err := c.Admin().ReadAll(t.Context(), topic+"-g-anomalies", true)
 		must(t, err)
 		open := map[string]bool{}
 		for i := range recs {
@@ -42,7 +56,7 @@ func testIdleTopic(t *testing.T, c *kafkatest.Cluster) {
 		for silent() < 20 {
 			select {
 			case <-ctx.Done():
-				t.Fatalf("the series that are silent are not 20")
+				t.Fatalf("%d of 20 series are silent", silent())
 			case <-time.After(50 * time.Millisecond):
 			}
 		}

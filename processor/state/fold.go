@@ -115,6 +115,9 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			return s.foldOne(k, sw, time, offset, v, b)
 		}
 	}
+	if len(set.Windows) == 0 {
+		return Filtered
+	}
 	for i := range set.Windows {
 		sw, w := &set.Windows[i], &k.Windows[i]
 		if d := &sw.Detectors[0]; d.WindowAbsent || d.WindowUnread != nil && d.WindowUnread(k.Name()) {

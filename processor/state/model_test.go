@@ -529,7 +529,7 @@ func (m *model) overdue(offset int64) {
 
 // sample takes a sample in its turn.
 func (m *model) sample(sm Sample, turn int64) {
-	filtered := len(m.looks(sm.Key)) == 0
+	filtered := len(m.looks(sm.Key)) == 0 && m.cfg.Silence == 0
 	late := !filtered && m.cfg.Reading.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
 	old := m.max
 	if sm.Time > m.max {
@@ -642,6 +642,10 @@ func (m *model) row(sm Sample) {
 	k := m.key(sm.Key)
 	k.last, k.any = sm.Time, true
 	looks := m.looks(sm.Key)
+	if len(looks) == 0 {
+		m.count[Filtered]++
+		return
+	}
 	need := make([]int, len(m.cfg.Windows))
 	for _, i := range looks {
 		d := &m.cfg.Detectors[i]

@@ -19,9 +19,11 @@ type readings struct {
 	configured rules.Reading
 	inForce    *rules.Reading
 	foreign    bool // samples of the reading in force are of other series
-	// unread reports the keys that no detector of the reading in force reads; nil: those of the configuration.
+	// unread reports the keys that no detector of the reading in force reads, unless they may fall silent; nil: those of the
+	// configuration.
 	unread func(key []byte) bool
-	// unreadThen reports the same without regard to the configuration; nil: a detector of the reading in force reads all keys.
+	// unreadThen reports the same without regard to the configuration; nil: a detector of the reading in force reads all keys,
+	// or each may fall silent.
 	unreadThen func(key []byte) bool
 	// lost are the values that samples of the reading in force have lost since: a reading between it and the configured one
 	// had no such field. So samples that were held then had none either.
@@ -34,7 +36,7 @@ type readings struct {
 // decided returns the content of the decision on the configured reading, without a watermark.
 func (c *Config) decided() *rules.Decided {
 	r := c.Reading
-	r.Windows, r.Detectors = nil, nil
+	r.Windows, r.Detectors, r.Silences = nil, nil, c.knowsUnread()
 	for i := range c.Windows {
 		w := &c.Windows[i]
 		if !slices.ContainsFunc(c.Detectors, func(d series.DetectorConfig) bool { return d.Ensemble == nil && d.Window == i }) {
@@ -248,7 +250,10 @@ func (s *State) replacingBy(in *rules.Reading) (list []replacing) {
 
 // followKeys has detectors read the series that those of a reading read.
 func (s *State) followKeys(in *rules.Reading, configured bool) {
-	s.readings.unreadThen = unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
+	s.readings.unreadThen = nil
+	if !in.Silences {
+		s.readings.unreadThen = unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
+	}
 	if s.readings.unread = nil; !configured {
 		s.readings.unread = s.readings.unreadThen
 	}

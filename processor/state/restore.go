@@ -10,7 +10,6 @@ import (
 	"odradek/detectors"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/checkpoint"
-	"odradek/processor/state/series"
 )
 
 // Errors of a restore.
@@ -26,7 +25,7 @@ type Survey = checkpoint.Survey
 
 // NewSurvey begins the survey of a changelog of a State of cfg.
 func NewSurvey(cfg *Config) *Survey {
-	return checkpoint.NewSurvey(series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()))
+	return checkpoint.NewSurvey(cfg.sets())
 }
 
 // Restore restores a State from its changelog and a replay of the input.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"odradek/processor/anomaly"
@@ -292,12 +293,27 @@ type State struct {
 	records   checkpoint.Writer // of the changelog
 }
 
+// sets returns the sets of detectors by which series are read.
+func (c *Config) sets() *series.Sets {
+	sets := series.NewSets(c.Windows, c.Detectors, c.maxRecord())
+	if c.knowsUnread() {
+		sets.AddUnread()
+	}
+	return sets
+}
+
+// knowsUnread reports whether series that no detector reads are known, because they may fall silent.
+func (c *Config) knowsUnread() bool {
+	readsAll := func(d series.DetectorConfig) bool { return d.Ensemble == nil && d.Keys == nil }
+	return c.Silence > 0 && !slices.ContainsFunc(c.Detectors, readsAll)
+}
+
 // New returns an empty State. It panics on a configuration that Check refuses.
 func New(cfg *Config) *State {
 	if err := cfg.Check(); err != nil {
 		panic(err)
 	}
-	sets := series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord())
+	sets := cfg.sets()
 	s := &State{
 		cfg: cfg, sets: sets, dets: sets.Setups, slow: true,
 		position: position{

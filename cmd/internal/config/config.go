@@ -139,7 +139,7 @@ type detectSettings struct {
 	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Compute and publish results of whole windows, such as the heatmaps of op discords, of up to 256 KiB each."`
 	Feedback    string        `env:"FEEDBACK_TOPIC" derived:"<group>-feedback" doc:"Compacted topic of mutes and labels. off: none is read."`
 	LearnFrom   int           `env:"LEARN_FROM" envDefault:"3" min:"0" max:"100" doc:"Labels of false alarms of a kind that mark later anomalies like them. 0: labels teach nothing. See docs/operations/labels.md."`
-	Silence     time.Duration `env:"SILENCE" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. If all series of a partition may stop, set IDLE_AFTER. 0: off."`
+	Silence     time.Duration `env:"SILENCE" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence, even if no detector reads it. If all series of a partition may stop, set IDLE_AFTER. 0: off."`
 	GroupBy     string        `env:"GROUP_BY" doc:"Regular expression (RE2) of the series key. Anomalies that open together, of series with equal matches (or texts in its parentheses), are a group; ^[^/]+ matches the text before the first /. See docs/outputs.md."`
 	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Most event time between the openings of a group's first anomaly and of another one."`
 	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run without DETECTORS, as listed below. Settings of one of them override the preset's."`

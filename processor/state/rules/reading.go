@@ -42,6 +42,8 @@ type Reading struct {
 	// Windows and Detectors are those that samples go to. The state fills them in, from its configuration.
 	Windows   []WindowReading
 	Detectors []DetectorReading
+	// Silences: there are series that no detector reads, and they are known because they may fall silent.
+	Silences bool `json:",omitempty"`
 }
 
 // Decoding is how a record becomes readings, and these become samples.

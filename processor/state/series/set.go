@@ -46,6 +46,9 @@ type Feed struct {
 // its open anomalies are closed.
 var None = &Set{}
 
+// Unread is the set of a series that no detector reads, and that is known because it may fall silent.
+var Unread = &Set{}
+
 // All visits the detectors, each with the fingerprint of its window, which is 0 for an ensemble.
 func (set *Set) All(yield func(d *SetDetector, window uint64) bool) {
 	for i := range set.Windows {
@@ -79,6 +82,7 @@ type Sets struct {
 	maxRecord int // bytes of a changelog record
 	made      map[string]*Set
 	all       *Set // where no detector has a filter
+	unread    *Set // of the series that no detector reads
 	pools     map[int]*pool
 }
 
@@ -109,7 +113,10 @@ func NewSets(windows []WindowConfig, dets []DetectorConfig, maxRecord int) *Sets
 	return s
 }
 
-// For returns the detectors that read a key; nil if none does.
+// AddUnread has For return the set Unread where no detector reads a key.
+func (s *Sets) AddUnread() { s.unread = Unread }
+
+// For returns the detectors that read a key; nil if none does, unless AddUnread was called.
 func (s *Sets) For(name []byte) *Set {
 	if s.all != nil {
 		return s.all
@@ -145,7 +152,7 @@ func (s *Sets) subset(reads func(detector int) bool) *Set {
 		members[i/8] |= bit << (i % 8)
 	}
 	if !some {
-		return nil
+		return s.unread
 	}
 	if set := s.made[string(members)]; set != nil {
 		return set
