@@ -86,22 +86,6 @@ func (o *sideOutputs) noteLate(rec *record.Record, series []byte) {
 	}
 }
 
-// next advances to the next record of the chunk. A batch that cannot be read becomes one
-// dead letter, and each of its records is counted as one. The chunk ends before a batch that would be too many.
-func (o *sideOutputs) next(it *record.Iterator) bool {
-	for !it.Next() {
-		u, ok := it.Unreadable()
-		if !ok {
-			return false
-		}
-		if !o.deadBatch(&u, it.NextOffset()) {
-			return false
-		}
-		it.Skip()
-	}
-	return true
-}
-
 // deadBatch sends the bytes of a batch to the dead-letter topic, unless all of it is of a backfill. at is
 // the position before it. It reports what deadLetter does.
 func (o *sideOutputs) deadBatch(u *record.Unreadable, at int64) bool {

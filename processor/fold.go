@@ -94,9 +94,14 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 	s := f.state
 	limit := f.chunkRecords(from)
 	f.more = false
-	for f.counts.Consumed+f.counts.Further < limit && (f.again || f.side.next(&f.it)) {
-		rec, header := f.next()
-		f.carried.Note(rec)
+	for f.counts.Consumed+f.counts.Further < limit {
+		rec, header, ok := f.next()
+		if !ok {
+			break
+		}
+		if header != nil {
+			f.carried.Note(rec)
+		}
 		if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
 			return nil, err
 		}
@@ -250,9 +255,14 @@ func (f *folder) compareClock(rec *record.Record) {
 
 // checkReading returns why no reading of a record must be folded, as a *schemas.DecodeError.
 func (f *folder) checkReading(rec *record.Record) error {
-	if err := f.reader.check(rec, &f.reading); err != nil {
+	if err := f.reader.check(rec, &f.reading); err != nil || !f.state.Grids.Any() {
 		return err
 	}
+	return f.misplaced()
+}
+
+// misplaced returns why a reading of a record is no event of a grid, as a *schemas.DecodeError.
+func (f *folder) misplaced() error {
 	for i := range f.reading.Len() {
 		key, _, values := f.reading.At(i)
 		if e := f.state.Misplaced(key, f.reader.translated(values)); e != nil {
@@ -383,7 +393,10 @@ var errNoFormer = errors.New("there is none of another reading")
 // sample returns the key, the time and the values, by the configured reading, of the i-th sample of a record.
 func (r *reader) sample(in *schemas.Reading, i int) (key []byte, at int64, values []float64) {
 	key, at, values = r.split.Sample(in, i)
-	return key, at, r.translated(values)
+	if r.foreign || r.translation != nil {
+		values = r.translated(values)
+	}
+	return key, at, values
 }
 
 // translated returns values by the configured reading. They are valid until the next call.

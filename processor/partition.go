@@ -347,21 +347,30 @@ func (pt *partition) reset() {
 	pt.counts = metrics.Counts{}
 }
 
-// next returns the next record of the chunk, and its headers, nil without any: the decoder need not ask for them.
-func (pt *partition) next() (*record.Record, headerOf) {
+// next returns the next record of the chunk, and its headers, nil without any: the decoder need not ask for them. A batch that
+// cannot be read becomes one dead letter, and each of its records is counted as one. The chunk ends before a batch that would
+// be too many.
+func (pt *partition) next() (rec *record.Record, header headerOf, ok bool) {
+	for !pt.again && !pt.it.Next() {
+		u, bad := pt.it.Unreadable()
+		if !bad || !pt.side.deadBatch(&u, pt.it.NextOffset()) {
+			return nil, nil, false
+		}
+		pt.it.Skip()
+	}
 	pt.again = false
-	rec := pt.it.Record()
-	rec.Timestamp = cycle.Timestamp(rec)
-	pt.traces.Note(rec)
+	rec = pt.it.Record()
 	pt.counts.Consumed++
 	pt.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
 	if rec.HeaderCount == 0 {
-		return rec, nil
+		return rec, nil, true
 	}
+	rec.Timestamp = cycle.Timestamp(rec)
+	pt.traces.Note(rec)
 	if pt.header == nil {
 		pt.header = rec.Header // one method value: the iterator reuses its record
 	}
-	return rec, pt.header
+	return rec, pt.header, true
 }
 
 // postpone has the chunk end before rec, which is tried once more.

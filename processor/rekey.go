@@ -63,8 +63,11 @@ func (r *rekeyer) prepare() {
 func (r *rekeyer) read(ctx context.Context, _ int64) (retry, err error) {
 	limit := r.host.cycles.Room().Records
 	r.more = false
-	for r.counts.Consumed < limit && (r.again || r.side.next(&r.it)) {
-		rec, header := r.next()
+	for r.counts.Consumed < limit {
+		rec, header, ok := r.next()
+		if !ok {
+			break
+		}
 		err := r.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &r.reading)
 		if err != nil && r.waits(rec, err) {
 			r.postpone(rec)

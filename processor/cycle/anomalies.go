@@ -80,7 +80,7 @@ func (w *Writer) writeAnomaly(to Output, p *Payload, ms int64, a *output.Anomaly
 	s := &sinks[kafka.Partition(a.Key, len(sinks))]
 	b := p.lock(s, t, w.tp)
 	defer s.mu.Unlock()
-	headers := w.headersOf(to, a.Offset, behind)
+	headers := w.carried.Headers(w.headers[to], a.Offset, behind)
 	for {
 		w.value = w.anomalies[to].Append(w.value[:0], a)
 		err = b.Append(ms, a.Key, w.value, headers)

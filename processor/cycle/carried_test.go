@@ -81,15 +81,20 @@ func TestCarried(t *testing.T) {
 				break
 			}
 			offset += r.Int64N(next - offset)
-			got, want := c.Headers(offset, uint32(min(next-1-offset, CarryWindow))), want(offset)
+			own := []record.Header{{Key: "own", Value: []byte("1")}}[:r.IntN(2)]
+			got, want := c.Headers(own, offset, uint32(min(next-1-offset, CarryWindow))), want(offset)
+			if len(got) < len(own) || len(own) > 0 && got[0].Key != "own" {
+				t.Fatalf("offset %d: %q, without its own headers", offset, got)
+			}
+			got = got[len(own):]
 			if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) || len(got) > 0 && (got[0].Value == nil) != (want[0].Value == nil) {
 				t.Fatalf("offset %d, committed %d, next %d: %q, want %q", offset, committed, next, got, want)
 			}
-			if got := c.Headers(offset, CarryWindow+1); got != nil {
+			if got := c.Headers(nil, offset, CarryWindow+1); got != nil {
 				t.Fatalf("too far behind, and has %q", got)
 			}
 		}
-		if got := c.Headers(next, 0); got != nil {
+		if got := c.Headers(nil, next, 0); got != nil {
 			t.Fatalf("offset %d is not read, and has %q", next, got)
 		}
 	}

@@ -62,18 +62,18 @@ func (c *Carried) Note(rec *record.Record) {
 	}
 }
 
-// Headers returns the headers of the record at offset, which was behind offsets behind the newest one; none where that is more
-// than CarryWindow. They are valid until the next call.
-func (c *Carried) Headers(offset int64, behind uint32) []record.Header {
+// Headers returns an output record's own headers and then those carried from the input record at offset, which was behind
+// offsets behind the newest one; where that is more than CarryWindow, none is carried. They are valid until the next call.
+func (c *Carried) Headers(own []record.Header, offset int64, behind uint32) []record.Header {
 	if len(c.offsets) == 0 || behind > CarryWindow {
-		return nil
+		return own
 	}
 	i, ok := slices.BinarySearch(c.offsets, offset)
 	if !ok {
-		return nil
+		return own
 	}
 	b := c.bytes[c.start(i):c.ends[i]]
-	c.headers = c.headers[:0]
+	c.headers = append(c.headers[:0], own...)
 	for len(b) > 0 {
 		h := record.Header{Key: c.names[b[0]]}
 		length, n := binary.Uvarint(b[1:])

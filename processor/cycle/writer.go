@@ -35,8 +35,7 @@ type Writer struct {
 	numbered  bool
 	headers   [outputCount][]record.Header // of every record, by output
 	carried   *Carried
-	all       []record.Header // of a record, with those that are carried
-	value     []byte          // of a record with headers
+	value     []byte // of a record with headers
 	copies    []copiedRecord
 }
 
@@ -165,7 +164,7 @@ func (w *Writer) writeScores(p *Payload, s *state.State, work *metrics.Work, now
 // writeScore adds a row to b. It returns the bytes of the value, or how many it may have where they do not fit.
 func (w *Writer) writeScore(b *record.Batches, ms int64, row *state.Row, name []byte) (n int, err error) {
 	score, state, offset := float64(row.Score), output.ScoreState(row.State), w.state.Record(row.Offset)
-	headers := w.headersOf(Scores, offset, row.Behind)
+	headers := w.carried.Headers(w.headers[Scores], offset, row.Behind)
 	if w.numbered {
 		offset = row.Offset
 	}
@@ -181,17 +180,6 @@ func (w *Writer) writeScore(b *record.Batches, ms int64, row *state.Row, name []
 	n = w.scores.Put(value, name, row.Time, row.About, int(row.Detector), score, state, offset, row.Remaining)
 	b.Close(n)
 	return n, nil
-}
-
-// headersOf returns the headers of a record of an output that is about the input record at offset, behind offsets
-// behind the newest one.
-func (w *Writer) headersOf(to Output, offset int64, behind uint32) []record.Header {
-	carried := w.carried.Headers(offset, behind)
-	if len(carried) == 0 {
-		return w.headers[to]
-	}
-	w.all = append(append(w.all[:0], w.headers[to]...), carried...)
-	return w.all
 }
 
 // blockHeaders bounds the bytes of a block's headers and of what the record's batch adds.

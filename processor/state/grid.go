@@ -51,6 +51,9 @@ func (g *Grids) follow(in *rules.Reading, configured bool) {
 	}
 }
 
+// Any reports whether a detector counts events in a grid.
+func (g *Grids) Any() bool { return g.any }
+
 // gridsOf visits the grids that count a key's events under the reading in force.
 func (s *State) gridsOf(key []byte) iter.Seq[*series.Grid] {
 	return func(yield func(*series.Grid) bool) {
