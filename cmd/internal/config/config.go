@@ -102,13 +102,13 @@ type registrySettings struct {
 	Password Secret        `env:"PASSWORD" doc:"Password for basic authentication."`
 	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`
 	CAFile   string        `env:"CA_FILE" doc:"PEM file of certificate authorities for https."`
-	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps fetched schemas, so that a start survives an outage of the registry; off: none. The default is schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder."`
-	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record and its partition wait for a schema that the registry does not have yet. Then the record is a dead letter, and later ones of that schema are at once."`
+	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder of fetched schemas, for starts without the registry; off: none. Default: schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder."`
+	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record and its partition wait for a schema that the registry does not have yet. Then the record is a dead letter."`
 }
 
 type mappingSettings struct {
 	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto takes the type of each record's schema in the registry, and Avro for records without a schema id. json needs no registry."`
-	SchemaFile    string   `env:"SCHEMA_FILE" doc:"Schema of records that carry none: an Avro schema, a .proto file (its first message), or with FORMAT=json a JSON Schema to check the mapping against. With Avro and .proto only headers are searched for Confluent framing."`
+	SchemaFile    string   `env:"SCHEMA_FILE" doc:"Schema of records without one: Avro, a .proto file (its first message), or with FORMAT=json a JSON Schema to check the mapping against. With Avro and .proto the worker looks for Confluent framing only in headers."`
 	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; site+id gives oslo/42. @key is the record's Kafka key, @partition its partition."`
 	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp is the record's Kafka timestamp."`
 	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time without a logical type; auto: milliseconds."`
@@ -128,10 +128,10 @@ type keySettings struct {
 	IdleAfter time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"The watermark of a partition without a record for this long goes on by the wall clock. 0: only records move it. See docs/operations/event-times.md."`
 	MaxHeld   int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Most samples (with READINGS_FIELD records) of a partition that LATENESS holds. A sample is released early when the log is this many offsets past it."`
 	TTL       time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0: never."`
-	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of the worker's partitions, by default from the limit of its container, service or machine. Over its share a partition evicts its least recently used series. 0: no limit."`
+	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of the worker's partitions. Over its share a partition evicts its least recently used series. 0: no limit. See docs/operations/scale.md."`
 	MaxKeys   int           `env:"MAX_KEYS" mapping:"true" envDefault:"1000000" min:"0" doc:"Most series of a partition; one more evicts the least recently used. 0: no limit."`
 	MaxFuture time.Duration `env:"MAX_FUTURE" mapping:"true" envDefault:"1h" min:"0s" doc:"A record whose event time is further than this ahead of its Kafka timestamp is a dead letter. 0: no limit."`
-	MaxJump   time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past its partition's newest is a dead letter unless two of the next three agree with it. Set it above the usual pause between records; 0: no limit. See docs/operations/event-times.md."`
+	MaxJump   time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past its partition's newest is a dead letter unless two of the next three agree. 0: no limit. See docs/operations/event-times.md."`
 }
 
 type detectSettings struct {
@@ -187,7 +187,7 @@ type gpuSettings struct {
 type programSettings struct {
 	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off: none."`
 	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the page and the JSON API; off: none. If other hosts reach it, set PAGE_TOKEN or PAGE_TLS_CLIENT_CA_FILE. See docs/api.md."`
-	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API: Authorization: Bearer <token>; the page asks for it. Without a token or client certificates everybody who reaches the address may read, and nobody may mute or label."`
+	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API: Authorization: Bearer <token>; the page asks for it. Without a token or client certificates nobody may mute or label."`
 	PageHosts    []string      `env:"PAGE_HOSTS" doc:"Host names that the page answers to without a token, beside localhost and addresses; * allows all."`
 	PageCert     string        `env:"PAGE_TLS_CERT_FILE" doc:"PEM file of the page's certificate; turns TLS on. Read again when it changes."`
 	PageKey      string        `env:"PAGE_TLS_KEY_FILE" doc:"PEM file of the certificate's key."`

@@ -18,7 +18,7 @@ func configurationDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-<!-- made by go generate ./cmd/internal/config from the tags there; do not edit -->
+<!-- made by go generate ./cmd/internal/config from the tags there -->
 
 Every setting is an environment variable or an entry of a settings file. ` + "`worker check`" + ` names every fault of a
 configuration at once, ` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.
@@ -61,7 +61,7 @@ detectors:
 	c := new(Config)
 	section := ""
 	row := func(s setting) {
-		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.name, live(s), defaultOf(s), escaped(allowedValues(s)), help(s, ""))
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.name, live(s), defaultOf(s), valuesOf(s), help(s, ""))
 	}
 	head := func(title, intro string) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s| name | default | values | what it does |\n|---|---|---|---|\n", title, intro)
@@ -127,7 +127,12 @@ in the last column, and is left out if there are none.
 	for i := range All {
 		p := &All[i]
 		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", p.Name, strings.ToUpper(p.Help[:1])+p.Help[1:])
-		b.WriteString("| detector | one value | several values |\n|---|---|---|\n")
+		same := !slices.ContainsFunc(p.Detectors, func(d Detector) bool { return d.One != d.Several })
+		if same {
+			b.WriteString("| detector | settings |\n|---|---|\n")
+		} else {
+			b.WriteString("| detector | one value | several values |\n|---|---|---|\n")
+		}
 		code := func(settings string) string {
 			if settings == "" {
 				return ""
@@ -135,6 +140,10 @@ in the last column, and is left out if there are none.
 			return "`" + settings + "`"
 		}
 		for _, d := range p.Detectors {
+			if same {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", d.Name, code(d.One))
+				continue
+			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Name, code(d.One), code(d.Several))
 		}
 	}
@@ -145,7 +154,7 @@ in the last column, and is left out if there are none.
 // what the op's picture shows.
 func opPage(spec *detectors.Spec, example, picture string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n<!-- made by go generate ./cmd/internal/config from the table of ops; do not edit -->\n\n%s\n",
+	fmt.Fprintf(&b, "# %s\n\n<!-- made by go generate ./cmd/internal/config -->\n\n%s\n",
 		spec.Name, spec.Help)
 	fmt.Fprintf(&b, "\n![%s](%s.svg)\n\n%s\n\n```yaml\n%s```\n\n", spec.Name, spec.Name, picture, example)
 	own := slices.DeleteFunc(collect(reflect.ValueOf(new(detectorCommon)).Elem(), "", ""),
@@ -186,11 +195,7 @@ func settingsTable(b *strings.Builder, heading string, list []setting, shown fun
 		if example == "" {
 			example = otherValue(s)
 		}
-		values := allowedValues(s)
-		if s.field.Kind() == reflect.Bool {
-			values = ""
-		}
-		fmt.Fprintf(b, "| `%s`%s | %s | %s | %s | %s | `%s` |\n", s.name, live(s), typeOf(s), defaultOf(s), escaped(values), help(s, up), example)
+		fmt.Fprintf(b, "| `%s`%s | %s | %s | %s | %s | `%s` |\n", s.name, live(s), typeOf(s), defaultOf(s), valuesOf(s), help(s, up), example)
 	}
 }
 
@@ -260,6 +265,14 @@ func help(s setting, up string) string {
 // escaped returns a text as a cell of a table has it.
 func escaped(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "|", "\\|"), "<", "&lt;")
+}
+
+// valuesOf returns the values of a setting as a cell of a table has them: nothing of a boolean, whose default shows what it is.
+func valuesOf(s setting) string {
+	if s.field.Kind() == reflect.Bool {
+		return ""
+	}
+	return escaped(allowedValues(s))
 }
 
 // allowedValues describes the values of a setting.

@@ -201,9 +201,9 @@ func (p *picture) block(op string) string {
 // text says what the picture shows.
 func (p *picture) text(op string) string {
 	if op == "scan" {
-		return "Counts of the cells of a grid, with more events in a region, and the rectangle that the op finds with these settings:"
+		return "A grid with more events in a region, and the rectangle that the op finds with these settings:"
 	}
-	return "Above: " + p.fault + ". Below: the score, and dashed the threshold, with these settings:"
+	return "Above: " + p.fault + ". Below: score and threshold (dashed) with these settings:"
 }
 
 // folded runs the settings over rows, and returns the scores and thresholds of the samples and the last region.
