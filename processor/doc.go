@@ -30,10 +30,10 @@
 // memory, or, where another member has committed meanwhile, by folder.restore.
 //
 // A Processor is composed of parts that its main goroutine owns: a session (the worker as a member and a producer),
-// the assignment (its partitions), changelogs, commits, recovery and rebalancer. A partition does not know the Processor; it has a pointer to a host, a struct with the
-// few parts and functions of the Processor that it may use. The interface work processes the records of a partition. It has
-// two implementations: a folder scores them; a rekeyer copies them to an internal topic that a second Processor scores
-// (rekey.go).
+// the assignment (its partitions), changelogs, commits, recovery and rebalancer. A partition does not
+// know the Processor; it has a pointer to a host, a struct with the few parts and functions of the Processor that it may
+// use. The interface work processes the records of a partition. It has two implementations: a folder scores them; a rekeyer
+// copies them to an internal topic that a second Processor scores (rekey.go).
 //
 // # Decisions
 //

@@ -13,7 +13,7 @@ import (
 // partition whose output it is is found by what every broker says, the number of the batch:
 //
 //  1. A batch with output of several partitions is refused. From then on no batch for its topic has output of two of them
-//     (outputs.Topic.Apart). The cycle is rolled back and made again.
+//     (cycle.Topic.Apart). The cycle is rolled back and made again.
 //  2. A batch with output of one partition is refused. That partition is quarantined, and the others go on without it.
 //  3. When a cycle is committed that has output for the topic, batches are shared again.
 //

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// DeadLetterLimit bounds the dead letters of a partition: at most Most among each Of records, counted in windows of Of
-// records, one after another. Of 0: no bound.
+// DeadLetterLimit bounds the dead letters of a partition (stop_above): the records are divided into successive windows of Of
+// records, and at most Most records of a window may become dead letters. Of 0: no bound.
 type DeadLetterLimit struct{ Most, Of int64 }
 
-// LetterWindow counts the records of a partition's present window, and the dead letters among them.
+// LetterWindow counts the records so far of a partition's present window (DeadLetterLimit), and the dead letters among them. It is
+// committed in the metadata of the offset, so that a restore continues to count.
 type LetterWindow struct{ Dead, Records int64 }
 
 // maxWindow is the largest window, in records.

@@ -102,7 +102,7 @@ var Outputs = [outputCount]TopicSpec{
 var ChangelogSpec = TopicSpec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state",
 	Configs: map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}}
 
-// Ledger returns the name of the topic that says which letters of a dead-letter topic were sent again.
+// Ledger returns the name of the topic in which `worker dlq redrive` records which dead letters of a topic were sent again.
 func Ledger(deadLetters string) string { return deadLetters + "-redriven" }
 
 // NewMetrics returns metrics of the worker's outputs.

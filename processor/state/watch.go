@@ -13,7 +13,8 @@ import (
 type Watched struct {
 	Row
 	Rank float32 // upper-tail rank of the score in the history, as in anomaly.Input; 0: none
-	// Task is the finished task of a detector with a method, valid until Watch returns, and Fresh the row in it.
+	// Task is the finished task, valid until Watch returns, and Fresh the number, from 0, of the scored row among its fresh rows.
+	// A score of an ensemble has no task.
 	Task  detectors.Rows
 	Fresh int
 	// Scales are the numbers by which the columns of Task.X were divided; nil: they were not.

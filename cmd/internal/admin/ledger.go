@@ -13,8 +13,9 @@ import (
 )
 
 // LedgerTopic returns the name of the ledger of the dead-letter topic dlq: the topic in which Redrive records which dead
-// letters were sent again, so that none is sent twice. Offsets of a consumer group would not do: brokers delete them seven days after the last member has
-// left (offsets.retention.minutes), and they cannot express that letters between others were not sent.
+// letters were sent again, so that none is sent twice. Offsets of a consumer group would not do: brokers delete them seven
+// days after the last member has left (offsets.retention.minutes), and they cannot express that letters between others were
+// not sent.
 func LedgerTopic(dlq string) string { return cycle.Ledger(dlq) }
 
 // LedgerConfigs is the topic configuration of a new ledger (LedgerTopic), whose records are never deleted.
