@@ -1,9 +1,6 @@
 package schemas
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
 // Times are in microseconds since 1970. NoTime marks one that was not found.
 const (
@@ -67,17 +64,4 @@ func (c *Clock) MicrosOf(f float64) (t int64, ok bool) {
 		return NoTime, false
 	}
 	return int64(f), true
-}
-
-// MicrosText converts RFC 3339.
-func MicrosText(b []byte) (t int64, wrong Fault) {
-	var v time.Time
-	if len(b) > 64 || v.UnmarshalText(b) != nil {
-		return NoTime, FaultTimeText
-	}
-	t = v.UnixMicro() // rounds down; years 0 to 9999 are far from its limits
-	if t < MinTime || t > MaxTime {
-		return NoTime, FaultTimeRange
-	}
-	return t, FaultNone
 }

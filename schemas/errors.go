@@ -80,7 +80,7 @@ var faultErrors = [...]struct {
 	faultKeyLong:   {ClassTooLarge, fmt.Errorf("a series key of more than %d bytes", MaxKeyBytes)},
 	FaultTimeNull:  {ClassBadTime, errors.New("there is no event time")},
 	FaultTimeRange: {ClassBadTime, errors.New("the event time is outside the years 1 to 9998")},
-	FaultTimeText:  {ClassBadTime, errors.New("the event time is not in RFC 3339")},
+	FaultTimeText:  {ClassBadTime, errors.New("the event time is not a time as the mapping has it: RFC 3339, or with an offset")},
 	FaultTimeType:  {ClassBadType, errors.New("the value is of a type that cannot be a time")},
 	FaultValueType: {ClassBadType, errors.New("the value is not a number")},
 	FaultInfinite:  {ClassInfinite, errors.New("the value is infinite")},

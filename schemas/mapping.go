@@ -35,6 +35,10 @@ type Mapping struct {
 	// TimeUnit is the unit of a time without a logical type: "s", "ms", "us",
 	// "ns", or "auto" and "", which mean "ms". A logical type always wins.
 	TimeUnit string
+	// TimeZone is the zone of texts without an offset, such as Europe/Berlin; "": such a text is a fault.
+	TimeZone string
+	// TimeLayout is the format of texts, as strptime has it; "": what TimeText says.
+	TimeLayout string
 	// Readings is the path of an array of readings; "": a record is one reading. Paths of key, time and fields that
 	// begin with it lead into each item of the array, all others into the record: with the array "data.points",
 	// "data.points.value" is a field of each reading and "data.machine" one of the record, the same for all of
@@ -96,6 +100,7 @@ type Layout struct {
 	kafkaTime bool
 	Width     int
 	Unit      string
+	Texts     TimeText // of event times
 	// Item is the layout of an item of the array of readings, with paths from the item on. Sinks then has the paths of the
 	// record, and last the array's, and a program gives the items it finds to Reading.AddItem. nil: a record is one reading.
 	Item    *Layout
@@ -253,12 +258,14 @@ func (m Mapping) paths() (*Layout, error) {
 	default:
 		fault("time unit %q is none of auto, s, ms, us, ns", m.TimeUnit)
 	}
+	texts, wrong := newTimeText(&m)
+	l.Texts, faults = texts, append(faults, wrong...)
 
 	if len(m.Fields) == 0 {
 		fault("no fields: name at least one path of a numeric field")
 	}
-	accepts, wrong := m.acceptances()
-	faults = append(faults, wrong...)
+	accepts, rejected := m.acceptances()
+	faults = append(faults, rejected...)
 	seen := map[string]bool{}
 	for i, text := range m.Fields {
 		segs, err := parsePath(text)

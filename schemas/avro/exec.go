@@ -206,7 +206,7 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 	case opKeyPart:
 		return keyPart(buf, pos, p.nodes[in.ref], in.sink, &out.Parts[in.slot], out)
 	case opTime:
-		return moment(buf, pos, p.nodes[in.ref], p.layout.Unit, in.sink, out)
+		return moment(buf, pos, p.nodes[in.ref], p.layout, in.sink, out)
 	case opItems:
 		return items(buf, pos, p.nodes[in.ref], in.sink, out)
 	case opForget:

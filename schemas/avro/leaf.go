@@ -223,8 +223,8 @@ func clockOf(n *node, unit string) schemas.Clock {
 
 // moment reads a value of a type that suits roleTime in at least one branch
 // into out.Time.
-func moment(buf []byte, pos int, n *node, unit string, sink int32, out *schemas.Reading) (int, status) {
-	c := clockOf(n, unit)
+func moment(buf []byte, pos int, n *node, l *schemas.Layout, sink int32, out *schemas.Reading) (int, status) {
+	c := clockOf(n, l.Unit)
 	var ok bool
 	switch n.kind {
 	case kindNull:
@@ -235,7 +235,7 @@ func moment(buf []byte, pos int, n *node, unit string, sink int32, out *schemas.
 		if st != statusOK {
 			return next, st
 		}
-		return moment(buf, next, n.branches[i], unit, sink, out)
+		return moment(buf, next, n.branches[i], l, sink, out)
 	case kindInt, kindLong:
 		if n.logical == logicalTimeOfDay {
 			break
@@ -275,7 +275,7 @@ func moment(buf []byte, pos int, n *node, unit string, sink int32, out *schemas.
 		if st != statusOK {
 			return next, st
 		}
-		t, wrong := schemas.MicrosText(buf[next : next+size])
+		t, wrong := l.Texts.Micros(buf[next : next+size])
 		out.Time = t
 		if wrong != schemas.FaultNone {
 			out.Fail(sink, wrong)

@@ -312,7 +312,7 @@ func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
 		if escaped {
 			raw, _ = unescape(raw)
 		}
-		t, wrong := schemas.MicrosText(raw)
+		t, wrong := w.layout.Texts.Micros(raw)
 		w.moment(t, wrong, sink)
 	case schemas.RoleKey:
 		if escaped {

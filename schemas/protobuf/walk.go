@@ -365,7 +365,7 @@ func (w *walk) micros() (t int64, wrong schemas.Fault) {
 	var ok bool
 	switch w.time.kind {
 	case protoreflect.StringKind:
-		return schemas.MicrosText(v.bytes)
+		return w.layout.Texts.Micros(v.bytes)
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		t, ok = w.clock.MicrosOf(number(w.time.kind, v.bits))
 	case protoreflect.MessageKind:

@@ -454,6 +454,10 @@ func (k *checker) mapping() {
 			name = "VALID"
 		case strings.HasPrefix(text, "missing if "):
 			name = "MISSING_IF"
+		case strings.HasPrefix(text, "time zone "):
+			name = "TIME_ZONE"
+		case strings.HasPrefix(text, "time layout "):
+			name = "TIME_LAYOUT"
 		case strings.HasPrefix(text, "time unit "):
 			name = "TIME_UNIT"
 		case strings.HasPrefix(text, "time "):

@@ -112,11 +112,13 @@ type mappingSettings struct {
 	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; site+id gives oslo/42. @key is the record's Kafka key, @partition its partition."`
 	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp is the record's Kafka timestamp."`
 	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time without a logical type; auto: milliseconds."`
+	TimeZone      string   `env:"TIME_ZONE" doc:"Zone of times that are texts without an offset, such as Europe/Berlin or UTC. Without it such a record is a dead letter."`
+	TimeLayout    string   `env:"TIME_LAYOUT" doc:"Layout of times that are texts, in directives of strptime, as %d.%m.%Y %H:%M:%S. By default RFC 3339. See docs/records.md."`
 	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of a sample's values; accel[3] is an array of three."`
 	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of which each is a series of its own, in place of VALUE_FIELDS. See docs/records.md."`
 	Units         []string `env:"UNITS" doc:"Units of values in anomalies and on the page, such as temperature=°C,pressure=bar."`
-	Valid         []string `env:"VALID" doc:"Bounds of values, FIELD=MIN..MAX as in temperature=-40..150,pressure=0.. A value outside is missing: it enters no window, and odradek_values_rejected_total counts it."`
-	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that stand for no reading, FIELD=NUMBER|NUMBER as in temperature=-9999|6553.5. Such a value is missing, and odradek_values_rejected_total counts it."`
+	Valid         []string `env:"VALID" doc:"Bounds of values, as temperature=-40..150,pressure=0.. A value outside is missing. See docs/records.md."`
+	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that mean a missing value, as temperature=-9999|6553.5. See docs/records.md."`
 	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values. See docs/records.md."`
 	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore only the missing values), hold repeats the series' last value and marks the score as imputed."`
 	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop it."`

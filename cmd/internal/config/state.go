@@ -19,7 +19,7 @@ import (
 // SchemaMapping returns the mapping of a record onto a sample: with ODRADEK_SERIES_FIELDS, of one value.
 func (c *Config) SchemaMapping() schemas.Mapping {
 	m := &c.Mapping
-	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit}
+	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit, TimeZone: m.TimeZone, TimeLayout: m.TimeLayout}
 }
 
 // RecordMapping returns the mapping of a record onto a reading, which Series says how to split into samples.
@@ -60,6 +60,7 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	r.Key, r.Time = m.keyAndTime()
 	r.Format, r.TimeUnit, r.Readings = m.Format, m.TimeUnit, m.ReadingsField
 	r.Fields, r.Series = c.RecordMapping().Fields, len(m.SeriesFields) > 0
+	r.TimeZone, r.TimeLayout = m.TimeZone, m.TimeLayout
 	// nil where there are none, as a stored reading has them.
 	r.Valid, r.MissingIf = append([]string(nil), m.Valid...), append([]string(nil), m.MissingIf...)
 	r.MaxFuture = k.MaxFuture.Microseconds()

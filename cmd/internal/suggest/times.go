@@ -37,7 +37,7 @@ func timeOf(l *schemas.Leaf, timestamp int64) (micros int64, unit string, ok boo
 		if len(l.Text) < len("2006-01-02T15:04:05Z") {
 			return 0, "", false
 		}
-		t, fault := schemas.MicrosText([]byte(l.Text))
+		t, fault := new(schemas.TimeText).Micros([]byte(l.Text))
 		return t, "", fault == schemas.FaultNone && expected(t, timestamp)
 	case schemas.LeafInt, schemas.LeafFloat:
 		for _, unit := range units {
@@ -303,8 +303,8 @@ func (m *mapping) noTime() string {
 			}
 		}
 		if good > len(f.texts)*9/10 {
-			comment += fmt.Sprintf(" %s looks like one, but %q is not RFC 3339, and its zone is not known: let the producer write it as "+
-				"2026-01-31T08:00:00Z or as a number.", f.path, f.texts[0])
+			comment += fmt.Sprintf(" %s looks like one, but %q has no offset: set time_field: %s and time_zone, such as Europe/Berlin, and "+
+				"time_layout unless it is like 2006-01-02 15:04:05.", f.path, f.texts[0], f.path)
 		}
 	}
 	return comment

@@ -53,9 +53,11 @@ type Decoding struct {
 	Key      string // path of the series key
 	Time     string // path of the event time
 	TimeUnit string
-	Fields   []string // paths of the values
-	Readings string   // path of an array of readings; "": a record is one reading
-	Series   bool     // each field is a series of its own
+	// TimeZone and TimeLayout are those of texts, as schemas.Mapping has them.
+	TimeZone, TimeLayout string   `json:",omitempty"`
+	Fields               []string // paths of the values
+	Readings             string   // path of an array of readings; "": a record is one reading
+	Series               bool     // each field is a series of its own
 	// Valid and MissingIf say which values are missing, as schemas.Mapping has them.
 	Valid, MissingIf []string `json:",omitempty"`
 	// MaxFuture in microseconds is how far an event time may be past its record's Kafka timestamp; 0: any.
