@@ -64,11 +64,11 @@
 // # What a State has
 //
 // A State is one struct, and what concerns several of its fields is a method of it. Fields that belong together are
-// structs with the methods that need nothing else:
+// structs with the methods that need nothing else. How far the log is folded, and whose results are withheld, are plain
+// fields (position.go). The structs:
 //
 //	Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
 //	Tally      counts of samples and keys
-//	position   how far the log is folded, and the watermark (position.go)
 //	Keys       the keys by name (package series), and the order in which they are evicted (keys.go, expiry.go)
 //	Suspects   leaps of event time and the votes on them (suspects.go, leapvotes.go)
 //	Rules      the thresholds and guards in force (rulings.go, package rules)
@@ -142,7 +142,7 @@
 //     entered a history depends on the thresholds, so those in force are decisions
 //     (package rules), and a key's history follows a change with its next score.
 //   - Samples before the offset at which a partition begins to publish are folded like any others, but
-//     their results are not published (withheld.go).
+//     their results are not published (position.go).
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
 //     its scores; then they queue behind it, so that the order of rows does not
 //     depend on the batches.

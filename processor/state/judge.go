@@ -618,3 +618,15 @@ func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
 	}
 	return a
 }
+
+// behind returns how many records the sample at offset is behind the newest one of the turn in which it is scored.
+func (s *State) behind(offset int64) uint32 {
+	turn := s.newest
+	if s.applied != nil {
+		turn = s.applied.Turn
+	}
+	if turn <= offset {
+		return 0
+	}
+	return uint32(min(turn>>s.bits-offset>>s.bits, math.MaxUint32))
+}

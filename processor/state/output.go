@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"math"
 
 	"odradek/detectors"
 	"odradek/processor/state/series"
@@ -45,18 +44,6 @@ func (s *State) addEvent(e *EventRow) {
 	if !e.Key.Dead {
 		s.changed.Add(e.Key, s.journal.Open.Start())
 	}
-}
-
-// behind returns how many records the sample at offset is behind the newest one of the turn in which it is scored.
-func (s *State) behind(offset int64) uint32 {
-	turn := s.newest
-	if s.applied != nil {
-		turn = s.applied.Turn
-	}
-	if turn <= offset {
-		return 0
-	}
-	return uint32(min(turn>>s.bits-offset>>s.bits, math.MaxUint32))
 }
 
 // addBlock adds the block of a task to Blocks, if its detector made one.

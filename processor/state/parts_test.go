@@ -19,7 +19,7 @@ func TestPosition(t *testing.T) {
 		{-100, 30, -130},
 		{math.MinInt64 + 5, 30, math.MinInt64 + 1}, // a time, not the lack of one
 	} {
-		p := position{next: 8, maxTime: c.maxTime, order: rules.Order{Lateness: c.lateness}, released: NoTime}
+		p := State{next: 8, maxTime: c.maxTime, order: rules.Order{Lateness: c.lateness}, released: NoTime}
 		if got := p.watermark(); got != c.want {
 			t.Errorf("the watermark at %d with lateness %d is %d, not %d", c.maxTime, c.lateness, got, c.want)
 		}

@@ -65,31 +65,6 @@ func (c *Config) decided() *rules.Decided {
 	return &rules.Decided{Reading: r, Watermark: NoTime}
 }
 
-// ReadingOf returns how the record at offset is to be read; the values of its samples are then to be those of the
-// configured reading (rules.Translation). It is called for each record, before it is decoded, also for suspects below the
-// floor of a replay. Of a live record it decides on the configured reading where that is not in force. What another reading
-// releases of held samples goes to b.
-func (s *State) ReadingOf(offset int64, b *detectors.Batch) *rules.Reading {
-	r := &s.readings
-	if !r.missing && !s.replaying && !s.decisions.Acting() {
-		return r.inForce
-	}
-	offset = s.first(offset)
-	if !s.journal.Started() {
-		s.firstMark(Floor{Offset: offset, MaxTime: NoTime}, true)
-	}
-	if offset < s.next { // a suspect
-		return s.readingAt(offset + 1)
-	}
-	s.release(b, false)
-	if s.replayAdvances(offset, b); r.missing && !s.replaying {
-		s.decideReading()
-		s.release(b, false)
-	}
-	s.route()
-	return r.inForce
-}
-
 // OtherwiseRead returns the names of the fields of rules.Reading in which the configured reading differs from the reading in
 // force. The latter holds until the next live record, with which the state decides on the configured one. It returns nil
 // where the two are equal, and where no reading was decided on so far.

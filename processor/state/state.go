@@ -259,7 +259,6 @@ type Tally struct {
 type State struct {
 	Output // rows, events and blocks for the caller
 	Tally
-	position
 
 	// Keys are those that have samples.
 	Keys Keys
@@ -276,6 +275,18 @@ type State struct {
 	dets []*series.Setup
 	sets *series.Sets
 	slow bool // Fold has to take its slow path
+
+	// How far the log is folded. Within the State, offsets are those of samples (Config.Place).
+	bits      uint8       // Config.SampleBits
+	next      int64       // offsets below are folded
+	newest    int64       // the sample or the decision in whose turn things happen, for Row.Behind
+	maxTime   int64       // largest event time; NoTime without one
+	order     rules.Order // of the reading in force
+	released  int64       // the watermark where the reading in force began, behind which this one never is
+	sweepAt   int64       // the watermark at which keys that expire or fall silent are looked for
+	backfill  int64       // samples below are a backfill; 0: there is none
+	replaying bool        // the log is folded again, up to where it was committed
+	ahead     int64       // offsets below may be in the state of a key, where it was restored
 
 	gate      gate     // the turns of samples on the slow path
 	held      held     // the samples that wait for the watermark
@@ -316,10 +327,8 @@ func New(cfg *Config) *State {
 	sets := cfg.sets()
 	s := &State{
 		cfg: cfg, sets: sets, dets: sets.Setups, slow: true,
-		position: position{
-			bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, released: NoTime,
-			sweepAt: math.MaxInt64, ahead: math.MinInt64,
-		},
+		bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, released: NoTime,
+		sweepAt: math.MaxInt64, ahead: math.MinInt64,
 		Keys:     Keys{KeyTable: series.NewKeyTable()},
 		Suspects: newSuspects(cfg.SampleBits),
 		Restore:  Restore{shedAt: math.MaxInt64},

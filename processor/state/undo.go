@@ -168,3 +168,212 @@ func (l *undoLog[K, S]) Rollback(to int64) (at int64) {
 	l.startUnit(at)
 	return at
 }
+
+// units holds the open unit, and those that end at a mark that is not committed.
+type units[K, S any] struct {
+	// Open is the unit to which operations are added.
+	Open *undoUnit[K, S]
+
+	ended []*undoUnit[K, S]
+	spare []*undoUnit[K, S]
+}
+
+// Newest returns the unit that ends at the last mark, or, where that is committed, the open one.
+func (l *units[K, S]) Newest() *undoUnit[K, S] {
+	if n := len(l.ended); n > 0 {
+		return l.ended[n-1]
+	}
+	return l.Open
+}
+
+// end ends the open unit at a mark. begin follows.
+func (l *units[K, S]) end(at int64) {
+	l.Open.end = at
+	l.ended = append(l.ended, l.Open)
+}
+
+// open opens a unit at a mark, where saved is what is restored with it.
+func (l *units[K, S]) open(start int64, saved S) {
+	if n := len(l.spare); n > 0 {
+		l.Open, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		l.Open = new(undoUnit[K, S])
+	}
+	l.Open.reset(start, saved)
+}
+
+// spareUnits is the number of units kept for reuse: at full load, those of the cycle that
+// is committed and of the next one.
+const spareUnits = 32
+
+// recycle takes a unit that is committed or undone, for reuse.
+func (l *units[K, S]) recycle(u *undoUnit[K, S]) {
+	if len(l.spare) < spareUnits {
+		l.spare = append(l.spare, u)
+	}
+}
+
+// find returns the index of the first ended unit to undo to go back to a mark, and the mark
+// that this leads to. Units begin at base.
+func (l *units[K, S]) find(to, base int64) (first int, at int64) {
+	first = len(l.ended)
+	for first > 0 && l.ended[first-1].start >= to {
+		first--
+	}
+	if first > 0 {
+		return first, l.ended[first-1].end
+	}
+	return first, base
+}
+
+// Snapshotted reports whether the last mark has a snapshot that is not committed.
+func (l *units[K, S]) Snapshotted() bool {
+	u := l.Newest()
+	return u.snapped || u == l.Open && u.prefix > u.final
+}
+
+// snapshot notes that the newest unit has a snapshot whose floor is f.
+func (l *units[K, S]) snapshot(f checkpoint.Floor) {
+	u := l.Newest()
+	u.floor = f
+	if u == l.Open {
+		u.prefix, u.prefixFloor = len(u.ops), f.Offset
+	} else {
+		u.snapped = true
+	}
+}
+
+// SetFloor sets the floor if the last mark is committed without a snapshot.
+func (l *units[K, S]) SetFloor(f checkpoint.Floor) { l.Newest().floor = f }
+
+// undoKind says what an operation changes. The owner of a Log defines the kinds.
+type undoKind uint8
+
+// undoFloats is set in kinds whose numbers are on the stack undoUnit.Floats, not on undoUnit.Words.
+const undoFloats undoKind = 1 << 7
+
+// undoReleased is set in kinds whose operations undoOwner.Release is called for.
+const undoReleased undoKind = 1 << 6
+
+// undoOp is a change that can be undone.
+type undoOp[K any] struct {
+	Key    K
+	Kind   undoKind
+	values uint8  // on the stack of values
+	What   uint16 // which field of the key, or as the kind defines
+	n      uint32 // numbers on their stack
+}
+
+// undoOperands are what an operation needs to be undone: numbers on the stack of its kind, and the
+// values that it was pushed with. The others are undefined.
+type undoOperands struct {
+	Words  []uint64
+	Floats []float32
+	Values []any
+}
+
+// undoUnit is what it takes to undo the changes between two marks. Operations are
+// undone last first; what they need lies on stacks, and is popped.
+type undoUnit[K, S any] struct {
+	// Words and Floats are where the numbers of an operation are appended before Push.
+	Words  []uint64
+	Floats []float32
+
+	void       bool // operations are dropped
+	start, end int64
+	floor      checkpoint.Floor // if the cycle that ends here is committed
+	saved      S                // of the owner, as of start
+	ops        []undoOp[K]
+	values     []any
+
+	// The operations of a snapshot are the last of the unit whose mark it follows.
+	// Without a new mark, they are the first ones of the open unit, prefix in
+	// number; once that is committed, the first ones, final in number, are not undone.
+	snapped       bool
+	prefix, final int
+	prefixFloor   int64
+	prefixSaved   S // of the owner, as of the end of the prefix
+}
+
+// Start returns the offset of the mark where the unit begins.
+func (u *undoUnit[K, S]) Start() int64 { return u.start }
+
+// Push adds an operation, whose n numbers are the last of Words or Floats.
+func (u *undoUnit[K, S]) Push(kind undoKind, k K, what int, n int) {
+	if u.void {
+		u.Words, u.Floats = u.Words[:0], u.Floats[:0]
+		return
+	}
+	// Filled in place: a literal is built on the stack in small stores and copied in
+	// large loads, which have to wait for them.
+	u.ops = append(u.ops, undoOp[K]{})
+	o := &u.ops[len(u.ops)-1]
+	o.Key, o.Kind, o.What, o.n = k, kind, uint16(what), uint32(n)
+}
+
+// PushValues is Push for an operation that needs values, too.
+func (u *undoUnit[K, S]) PushValues(kind undoKind, k K, what int, n int, values ...any) {
+	u.Push(kind, k, what, n)
+	if !u.void {
+		u.values = append(u.values, values...)
+		u.ops[len(u.ops)-1].values = uint8(len(values))
+	}
+}
+
+// undo reverts the operations that are not final.
+func (u *undoUnit[K, S]) undo(revert func(*undoOp[K], *undoOperands)) {
+	with := new(undoOperands)
+	for i := len(u.ops) - 1; i >= u.final; i-- {
+		o := &u.ops[i]
+		if o.Kind&undoFloats != 0 {
+			with.Floats = pop(&u.Floats, int(o.n))
+		} else {
+			with.Words = pop(&u.Words, int(o.n))
+		}
+		if o.values == 0 {
+			revert(o, with)
+			continue
+		}
+		with.Values = pop(&u.values, int(o.values))
+		revert(o, with)
+		clear(with.Values)
+	}
+}
+
+func pop[T any](stack *[]T, n int) []T {
+	at := len(*stack) - n
+	top := (*stack)[at:]
+	*stack = (*stack)[:at]
+	return top
+}
+
+// commit releases what only an undo of the operations up to n would need.
+func (u *undoUnit[K, S]) commit(n int, release func(o *undoOp[K], values []any)) {
+	at := 0
+	for i := range u.ops[:n] {
+		o := &u.ops[i]
+		if o.Kind&undoReleased != 0 && i >= u.final {
+			release(o, u.values[at:at+int(o.values)])
+		}
+		at += int(o.values)
+	}
+}
+
+// reset empties the unit for what follows a mark.
+func (u *undoUnit[K, S]) reset(start int64, saved S) {
+	*u = undoUnit[K, S]{
+		start: start, saved: saved,
+		Words: trim(u.Words, false), Floats: trim(u.Floats, false), ops: trim(u.ops, true), values: trim(u.values, true),
+	}
+}
+
+// trim empties a stack and clears its pointers. It releases the memory of a burst.
+func trim[T any](a []T, pointers bool) []T {
+	if cap(a) > 1<<16 && len(a) < cap(a)/2 {
+		return nil
+	}
+	if pointers {
+		clear(a)
+	}
+	return a[:0]
+}
