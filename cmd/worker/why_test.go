@@ -373,7 +373,7 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	}
 	environ := append(brokers, "ODRADEK_GROUP="+topic+"-g", "ODRADEK_TOPICS="+topic, "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",
 		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s", "ODRADEK_PRESET=default",
-		"ODRADEK_SILENCE=16s", "ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01", // the preset's needs days to open one
+		"ODRADEK_UNITS=value=mm/s", "ODRADEK_SILENCE=16s", "ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01", // the preset's needs days to open one
 		"ODRADEK_DETECTOR_PAST_THRESHOLD=quantile:0.9")
 	runUntil(t, c, environ, topic, nil)
 	all := publishedAnomalies(t, c, topic+"-g-anomalies")
@@ -391,9 +391,29 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 		return // what follows depends on no broker
 	}
 	whyFiles(t, environ, all)
+	if n := unitsInWhy(t, environ, all["near"], "mm/s"); n != 3 {
+		t.Errorf("%d numbers have their unit, want 3: the summary's two and the explanation's", n)
+	}
 	testWhyOtherwise(t, c, environ, all)
 	testWhyAny(t, c, environ, topic)
 	testWhyAligned(t, c, environ, topic)
+}
+
+// unitsInWhy returns how often a unit is in the explanation of the last anomaly that has expected values.
+func unitsInWhy(t *testing.T, environ []string, list []output.Anomaly, unit string) int {
+	t.Helper()
+	for _, a := range slices.Backward(list) {
+		if len(a.Expected) == 0 || a.Expected[0] != a.Expected[0] {
+			continue
+		}
+		term, out, bad := console(environ...)
+		if code := term.why(t.Context(), []string{idOf(&a)}); code != exitOK {
+			t.Fatalf("exit %d: %s", code, bad)
+		}
+		t.Log(out.String())
+		return strings.Count(out.String(), unit)
+	}
+	return 0
 }
 
 // testWhyAligned explains the anomalies of an ensemble whose members' scores are delayed.

@@ -122,6 +122,14 @@ func (x *explainer) describe(detector int, w *state.Watched) *Explanation {
 	if d.Ensemble != nil {
 		return e
 	}
+	for i, f := range d.Fields {
+		if unit := x.c.State.UnitOf(x.of.key, f); unit != "" {
+			if e.Units == nil {
+				e.Units = make([]string, len(d.Fields))
+			}
+			e.Units[i] = unit
+		}
+	}
 	y, ok := d.Detector.(detectors.Describer)
 	if !ok {
 		return e

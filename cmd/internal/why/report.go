@@ -126,7 +126,8 @@ type Explanation struct {
 	Op        string    `json:"op"`
 	Settings  string    `json:"settings"`
 	Fields    []string  `json:"fields,omitempty"`
-	Sample    Sample    `json:"sample"` // that completed the score
+	Units     []string  `json:"units,omitempty"` // of the fields; none: no field has one
+	Sample    Sample    `json:"sample"`          // that completed the score
 	Score     Number    `json:"score"`
 	Judged    Number    `json:"judged"` // the mean of the last scores, with SMOOTH
 	Threshold Number    `json:"threshold"`

@@ -243,14 +243,22 @@ func (e *Explanation) tables() (all []table) {
 			if len(e.Actual) == 0 && len(e.Expected) == 0 && len(e.Contribution) == 0 {
 				break
 			}
-			rows = append(rows, []string{f, number(get(e.Actual, i)), number(get(e.Expected, i)), share(get(e.Contribution, i))})
+			row := []string{f, number(get(e.Actual, i)), number(get(e.Expected, i)), share(get(e.Contribution, i))}
+			if e.Units != nil {
+				row = slices.Insert(row, 1, e.Units[i])
+			}
+			rows = append(rows, row)
 		}
+	}
+	head := []string{"field", "measured", "expected", "share"}
+	if e.Units != nil {
+		head = slices.Insert(head, 1, "unit")
 	}
 	of := "values of the sample"
 	if e.Reading != nil {
 		of = "values of the sample that deviates most, " + moment(*e.Reading)
 	}
-	add(of, []string{"field", "measured", "expected", "share"}, rows)
+	add(of, head, rows)
 	rows = nil
 	for _, m := range e.Measures {
 		rows = append(rows, []string{m.Name, m.Field, number(m.Value)})
