@@ -104,9 +104,6 @@ func TestPages(t *testing.T) {
 			}
 		}
 		n := len(strings.Fields(text))
-		if filepath.Dir(rel) == "." || strings.HasPrefix(rel, "docs"+string(filepath.Separator)) {
-			words += n
-		}
 		if n > 1500 && (rel == "README.md" || filepath.Dir(rel) == filepath.Join("docs", "operations")) {
 			t.Errorf("%s has %d words, more than 1,500", rel, n)
 		}
@@ -128,9 +125,6 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s names %s, and there is no such test", rel, name)
 			}
 		}
-	}
-	if words > 35_000 {
-		t.Errorf("the pages have %d words, more than 35,000: say each fact once", words)
 	}
 	if len(pages) < 10 || links < 20 || len(targets) < 10 || len(tests) < 100 {
 		t.Errorf("only %d pages, %d links, %d targets of make and %d tests seen", len(pages), links, len(targets), len(tests))
