@@ -56,10 +56,14 @@ func (o *sideOutputs) sendDead(rec *record.Record, cause error) {
 	o.writer.DeadLetter(rec, class, text, field)
 }
 
-// empty counts rec, which has an array of no readings, as one missing sample.
-func (o *sideOutputs) empty(rec *record.Record) {
+// empty counts rec, which has no reading: because it is skipped, or as one missing sample because its array is empty.
+func (o *sideOutputs) empty(rec *record.Record, why schemas.Skip) {
 	if o.fill.covers(rec.Offset) {
 		o.counts.Backfilled++
+		return
+	}
+	if why != schemas.NotSkipped {
+		o.counts.Skipped.Add(why.String(), 1)
 		return
 	}
 	o.counts.Empty++

@@ -125,7 +125,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			}
 			continue
 		}
-		if f.state.Subjects(state.Verdict) > 0 {
+		if f.state.Subjects(state.Verdict) > 0 && f.reading.Skipped == schemas.NotSkipped {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
 		f.side.stop.Pass()
@@ -133,7 +133,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			f.counts.Rejected.Add(f.reader.of.Fields[i], 1)
 		}
 		if f.reading.Len() == 0 {
-			f.side.empty(rec)
+			f.side.empty(rec, f.reading.Skipped)
 			continue
 		}
 		if err := f.makeRoom(ctx); err != nil {

@@ -99,7 +99,7 @@ func (r *rekeyer) waits(rec *record.Record, err error) bool {
 // decoder would need all of it.
 func (r *rekeyer) copy(rec *record.Record) error {
 	if r.reading.Len() == 0 {
-		r.side.empty(rec)
+		r.side.empty(rec, r.reading.Skipped)
 		return nil
 	}
 	if err := r.reader.check(rec, &r.reading); err != nil {

@@ -37,6 +37,7 @@ var changes = []change{
 		to.Fields = [][]string{{"a"}, {"a", "b"}, {"b", "a"}, {"c[2]", "a"}}[r.IntN(4)]
 	}},
 	{"valid", func(r *rand.Rand, to *rules.Reading) { to.Valid = [][]string{nil, {"a=1..5"}, {"a=..4"}}[r.IntN(3)] }},
+	{"tombstones", func(_ *rand.Rand, to *rules.Reading) { to.SkipTombstones = !to.SkipTombstones }},
 	{"time_zone", func(r *rand.Rand, to *rules.Reading) { to.TimeZone = []string{"", "UTC", "Europe/Berlin"}[r.IntN(3)] }},
 	{"missing_if", func(r *rand.Rand, to *rules.Reading) { to.MissingIf = [][]string{nil, {"a=0|3"}}[r.IntN(2)] }},
 }
@@ -60,6 +61,9 @@ func (b *bench) rereadRecords(n int) {
 		}
 		recs[i] = kafkatest.Record{Topic: b.input, Partition: 0, Time: at, Value: fmt.Appendf(nil,
 			`{"id":"s%d","at":%d,"a":%s,"b":%d,"c":[1,%d]}`, b.rng.IntN(5), event, value, b.n%5, b.n%3)}
+		if b.rng.IntN(20) == 0 {
+			recs[i].Value = nil
+		}
 		b.n++
 	}
 	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {

@@ -44,6 +44,8 @@ type Mapping struct {
 	// "data.points.value" is a field of each reading and "data.machine" one of the record, the same for all of
 	// them. "@value" is a record that is an array, into whose items all paths lead.
 	Readings string
+	// SkipTombstones says that a record without a value is left out; else it is a fault.
+	SkipTombstones bool
 	// Valid are bounds of values, as "temperature=-40..150" or "pressure=0.."; a value outside is missing.
 	Valid []string
 	// MissingIf are numbers that stand for no reading, as "temperature=-9999|6553.5": such a value is missing.

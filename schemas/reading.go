@@ -19,10 +19,29 @@ type Reading struct {
 	// Rejected has the indices in Mapping.Fields of the values that are missing because of Valid or MissingIf, one for each value.
 	Rejected []int
 
+	// Skipped is why the record is left out: it has no readings then, and nothing is wrong with it.
+	Skipped Skip
+
 	// Partition is the partition of the record. The caller sets it before Decode; only keys with "@partition" need it.
 	Partition int32
 
 	Work // of the program that fills the reading in
+}
+
+// Skip is a reason why a record is left out.
+type Skip uint8
+
+// The reasons.
+const (
+	NotSkipped Skip = iota
+	SkippedTombstone
+)
+
+func (s Skip) String() string { return [...]string{"", ClassTombstone}[s] }
+
+// Skip makes out the reading of a record that is left out.
+func (r *Reading) Skip(why Skip) {
+	r.Key, r.Time, r.Schema, r.Rejected, r.Skipped = nil, NoTime, -1, r.Rejected[:0], why
 }
 
 // MaxSaves bounds the positions that a program saves at a time.
@@ -47,6 +66,7 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 	}
 	out.Values = out.Values[:l.Width]
 	out.Schema = schemaID
+	out.Skipped = NotSkipped
 	out.Rejected = out.Rejected[:0]
 	out.fault = FaultNone
 	out.Key = nil
@@ -360,8 +380,11 @@ func (r *Reading) DropItems() { r.items.bytes, r.items.over = r.items.bytes[:0],
 // HasItems reports whether the record has the array of readings, or null in its place.
 func (r *Reading) HasItems() bool { return r.items.found }
 
-// Len returns the number of readings of the record: 1, or the number of items of its array.
+// Len returns the number of readings of the record: 1, the number of items of its array, or 0 where it is skipped.
 func (r *Reading) Len() int {
+	if r.Skipped != NotSkipped {
+		return 0
+	}
 	if r.items == nil {
 		return 1
 	}

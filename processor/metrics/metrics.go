@@ -44,6 +44,7 @@ type Metrics struct {
 	backfilled, unreadable                                         *prometheus.CounterVec
 
 	decodeErrors  *prometheus.CounterVec // topic, reason
+	skipped       *prometheus.CounterVec // topic, reason
 	rejected      *prometheus.CounterVec // topic, field
 	Transactions  *prometheus.CounterVec // outcome
 	commitErrors  *prometheus.CounterVec // class
@@ -174,6 +175,7 @@ func New(outputs ...string) *Metrics {
 	m.suspectsLost = counter("suspects_lost_total",
 		"Suspects that retention deleted before the next owner of the partition could read them again.", "topic", "partition")
 
+	m.skipped = counter("records_skipped_total", "Records that are left out, by reason: tombstone.", "topic", "reason")
 	m.rejected = counter("values_rejected_total",
 		"Values that are missing because they are outside of valid or a number of missing_if.", "topic", "field")
 	m.decodeErrors = counter("decode_errors_total",
@@ -363,6 +365,9 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Early, n.Early)
 	add(pm.Suspects, n.Suspects[0])
 	add(pm.SuspectsRejected, n.Suspects[2])
+	for why, n := range n.Skipped {
+		m.skipped.WithLabelValues(tp.Topic, why).Add(float64(n))
+	}
 	for field, n := range n.Rejected {
 		m.rejected.WithLabelValues(tp.Topic, field).Add(float64(n))
 	}

@@ -42,6 +42,7 @@ type Counts struct {
 	Aborted, Control                 int64 // input records that were skipped
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
+	Skipped                          Tally // records that are left out, by reason
 	Rejected                         Tally // values that are missing because of valid or missing_if, by field
 	Suspects                         Suspects
 	Outcomes                         state.Counts
@@ -68,6 +69,9 @@ func (c *Counts) add(d *Counts) {
 	}
 	for i := range c.Outcomes {
 		c.Outcomes[i] += d.Outcomes[i]
+	}
+	for why, n := range d.Skipped {
+		c.Skipped.Add(why, n)
 	}
 	for field, n := range d.Rejected {
 		c.Rejected.Add(field, n)

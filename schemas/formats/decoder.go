@@ -76,6 +76,8 @@ type decoderShared struct {
 	plain    bool // bare records need no schema; the first byte distinguishes them from framed ones
 	avro     bool // records may be in the single-object encoding
 
+	skipTombstones bool
+
 	mu     sync.Mutex
 	byID   map[int32]*compiled
 	byGUID map[[16]byte]*compiled
@@ -96,7 +98,7 @@ func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool)
 		opts.MaxBytes = 16 << 20
 	}
 	s := &decoderShared{
-		layout: l, registry: reg, options: opts,
+		layout: l, registry: reg, options: opts, skipTombstones: m.SkipTombstones,
 		byID: map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
 	if !slices.Contains(Names(), cmp.Or(opts.Format, Auto)) {
@@ -164,6 +166,10 @@ func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int
 		body = value[5:]
 	} else {
 		var err error
+		if value == nil && d.shared.skipTombstones {
+			out.Skip(schemas.SkippedTombstone)
+			return nil
+		}
 		if p, body, err = d.frame(ctx, value, header); err != nil {
 			return err
 		}

@@ -175,6 +175,15 @@ func TestPlainJSON(t *testing.T) {
 			t.Error("a ref of plain JSON")
 		}
 		wantClass(t, d.Decode(t.Context(), nil, nil, 5, nil, &r), schemas.ClassTombstone, "")
+		skipping := m
+		skipping.SkipTombstones = true
+		if d, err := NewDecoder(skipping, reg, Options{Format: "json"}); err != nil {
+			t.Error(err)
+		} else if err := d.Decode(t.Context(), nil, nil, 5, nil, &r); err != nil || r.Len() != 0 || r.Skipped != schemas.SkippedTombstone {
+			t.Errorf("%s, a tombstone that is skipped: %d readings, %v, %v", name, r.Len(), r.Skipped, err)
+		} else if err := d.Decode(t.Context(), nil, text, 5, nil, &r); err != nil || r.Len() != 1 {
+			t.Errorf("%s, after it: %d readings, %v", name, r.Len(), err)
+		}
 		wantClass(t, d.Decode(t.Context(), nil, []byte{}, 5, nil, &r), schemas.ClassTruncated, "")
 		wantClass(t, d.Decode(t.Context(), nil, []byte{0, 0}, 5, nil, &r), schemas.ClassTruncated, "")
 		wantClass(t, d.Decode(t.Context(), nil, []byte("\xc3\x0112345678"), 5, nil, &r), schemas.ClassMalformed, "")
