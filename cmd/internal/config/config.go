@@ -151,7 +151,7 @@ type detectSettings struct {
 
 type outputSettings struct {
 	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Scores to publish: all, those above their detector's threshold, or none."`
-	Format       string   `env:"OUTPUT_FORMAT" derived:"json where all records are (FORMAT=json) and there is no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback, with the same fields in both. A group that changes it needs new topics. See docs/outputs.md."`
+	Format       string   `env:"OUTPUT_FORMAT" derived:"json with FORMAT=json and no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback, with the same fields in both. A group that changes it needs new topics. See docs/outputs.md."`
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers that scores and anomalies take from their source record, such as traceparent,x-site. See docs/outputs.md."`
 	// Topics are the names of the output topics; the tags of their settings are in the table cycle.Outputs.
 	Topics          cycle.TopicNames

@@ -139,12 +139,20 @@ in the last column, and is left out if there are none.
 			}
 			return "`" + settings + "`"
 		}
+		var alike []string
 		for _, d := range p.Detectors {
+			if i > 0 && slices.Contains(All[0].Detectors, d) {
+				alike = append(alike, "`"+d.Name+"`")
+				continue
+			}
 			if same {
 				fmt.Fprintf(&b, "| `%s` | %s |\n", d.Name, code(d.One))
 				continue
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Name, code(d.One), code(d.Several))
+		}
+		if len(alike) > 0 {
+			fmt.Fprintf(&b, "\nAs in `%s`: %s.\n", All[0].Name, strings.Join(alike, ", "))
 		}
 	}
 	return wrapped(b.String())
