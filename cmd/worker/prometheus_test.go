@@ -39,7 +39,7 @@ func documentedMetrics(t *testing.T) map[string]string {
 		case strings.Contains(histograms, "`"+row[1]+"`"):
 			typ = "histogram"
 		}
-		list[row[1]] = typ + " " + row[2]
+		list[row[1]] = typ + " " + strings.Replace(row[2], "partition", "topic, partition", 1)
 	}
 	if len(list) < 20 {
 		t.Fatalf("only %d metrics read from the page", len(list))

@@ -172,7 +172,7 @@ func opPage(spec *detectors.Spec, example, picture string) string {
 	if len(own) == 0 {
 		b.WriteString("It has the settings of [every detector](../configuration.md#each-detector) and no others.\n")
 	} else {
-		b.WriteString("Beside the settings of [every detector](../configuration.md#each-detector) it has these.\n")
+		b.WriteString("See also [every detector's settings](../configuration.md#each-detector).\n")
 	}
 	expert := func(s setting) bool { return s.tag.Get("expert") != "" }
 	settingsTable(&b, "## Settings", own, func(s setting) bool { return !expert(s) })
