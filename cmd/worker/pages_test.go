@@ -51,8 +51,7 @@ func headings(t *testing.T, page string) map[string]bool {
 }
 
 // TestPages holds that what pages for people name is there: links with their anchors, source files, tests
-// and targets of make. All of these move, and a page does not notice. README and the pages of one task each are short, and so
-// is what there is to read: README, CONTRIBUTING, CHANGELOG and docs.
+// and targets of make. All of these move, and a page does not notice. README and the pages of one task each are short.
 func TestPages(t *testing.T) {
 	root := filepath.Join("..", "..")
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
@@ -81,7 +80,7 @@ func TestPages(t *testing.T) {
 		}
 		return nil
 	}))
-	links, words := 0, 0
+	links := 0
 	for _, page := range pages {
 		b, err := os.ReadFile(page)
 		must(t, err)
