@@ -193,9 +193,13 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	return nil
 }
 
-// sample returns the i-th sample of the reading of rec.
+// sample returns the i-th sample of the reading of rec, with the values of the configured reading.
 func (f *folder) sample(rec *record.Record, i int) state.Sample {
-	key, at, values := f.reader.sample(&f.reading, i)
+	r := f.reader
+	key, at, values := r.split.Sample(&f.reading, i)
+	if r.foreign || r.translation != nil {
+		values = r.translated(values)
+	}
 	return state.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.mapping.State.Place(rec.Offset, i), Values: values}
 }
 
@@ -389,15 +393,6 @@ func (f *folder) readBy(of *rules.Reading) error {
 }
 
 var errNoFormer = errors.New("there is none of another reading")
-
-// sample returns the key, the time and the values, by the configured reading, of the i-th sample of a record.
-func (r *reader) sample(in *schemas.Reading, i int) (key []byte, at int64, values []float64) {
-	key, at, values = r.split.Sample(in, i)
-	if r.foreign || r.translation != nil {
-		values = r.translated(values)
-	}
-	return key, at, values
-}
 
 // translated returns values by the configured reading. They are valid until the next call.
 func (r *reader) translated(values []float64) []float64 {

@@ -164,7 +164,10 @@ func (w *Writer) writeScores(p *Payload, s *state.State, work *metrics.Work, now
 // writeScore adds a row to b. It returns the bytes of the value, or how many it may have where they do not fit.
 func (w *Writer) writeScore(b *record.Batches, ms int64, row *state.Row, name []byte) (n int, err error) {
 	score, state, offset := float64(row.Score), output.ScoreState(row.State), w.state.Record(row.Offset)
-	headers := w.carried.Headers(w.headers[Scores], offset, row.Behind)
+	headers := w.headers[Scores]
+	if w.carried.Any() {
+		headers = w.carried.Headers(headers, offset, row.Behind)
+	}
 	if w.numbered {
 		offset = row.Offset
 	}
