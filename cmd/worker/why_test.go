@@ -373,7 +373,8 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	}
 	environ := append(brokers, "ODRADEK_GROUP="+topic+"-g", "ODRADEK_TOPICS="+topic, "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",
 		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s", "ODRADEK_PRESET=default",
-		"ODRADEK_UNITS=value=mm/s", "ODRADEK_SILENCE=16s", "ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01", // the preset's needs days to open one
+		"ODRADEK_UNITS=value=mm/s", "ODRADEK_SILENCE=16s",
+		"ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01", // the preset's needs days to open one
 		"ODRADEK_DETECTOR_PAST_THRESHOLD=quantile:0.9")
 	runUntil(t, c, environ, topic, nil)
 	all := publishedAnomalies(t, c, topic+"-g-anomalies")
@@ -397,6 +398,29 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	testWhyOtherwise(t, c, environ, all)
 	testWhyAny(t, c, environ, topic)
 	testWhyAligned(t, c, environ, topic)
+}
+
+// TestWhyUnreadSilence: why folds the silences of a series that no detector reads as the worker did.
+func TestWhyUnreadSilence(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	topic, environ := stateFixture(t, c)
+	term, _, bad := console(environ...)
+	if code := term.generate(t.Context(), []string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "12",
+		"-records", "24000", "-fault-every", "400", "-dropout", "absent", "-start-time", "2026-01-01T00:00:00Z"}); code != exitOK {
+		t.Fatalf("generate: %s", bad)
+	}
+	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_KEYS=sensor-0000?", "ODRADEK_SILENCE=16s", "ODRADEK_MAX_FUTURE=0s")
+	runUntil(t, c, environ, topic, nil)
+	of := map[bool]int{} // explained, by whether a detector reads the series
+	for _, a := range publishedAnomalies(t, c, topic+"-g-anomalies")["silence"] {
+		if read := strings.HasPrefix(string(a.Key), "sensor-0000"); of[read] < 2 {
+			of[read]++
+			whyEqual(t, environ, "silence of "+string(a.Key), &a)
+		}
+	}
+	if of[true] == 0 || of[false] == 0 {
+		t.Errorf("silences of read and of other series: %v", of)
+	}
 }
 
 // unitsInWhy returns how often a unit is in the explanation of the last anomaly that has expected values.

@@ -315,7 +315,7 @@ func (c *Config) sets() *series.Sets {
 
 // knowsUnread reports whether series that no detector reads are known, because they may fall silent.
 func (c *Config) knowsUnread() bool {
-	readsAll := func(d series.DetectorConfig) bool { return d.Ensemble == nil && d.Keys == nil }
+	readsAll := func(d series.DetectorConfig) bool { return d.Ensemble == nil && len(d.Patterns) == 0 }
 	return c.Silence > 0 && !slices.ContainsFunc(c.Detectors, readsAll)
 }
 

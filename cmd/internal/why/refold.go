@@ -26,9 +26,14 @@ type folded struct {
 func (c *Config) foldConfig(key []byte, reads func(detector int) bool, watch func(*state.Watched)) *state.Config {
 	s := *c.State
 	s.Detectors = slices.Clone(s.Detectors)
+	readBy := func(d series.DetectorConfig) bool { return d.Ensemble == nil && (d.Keys == nil || d.Keys(key)) }
+	isRead := slices.ContainsFunc(c.State.Detectors, readBy)
 	for i := range s.Detectors {
 		d := &s.Detectors[i]
 		before := d.Keys
+		if isRead { // else the series is known by its patterns, because it may fall silent, and others with it
+			d.Patterns = nil
+		}
 		d.Keys = func(k []byte) bool { return reads(i) && bytes.Equal(k, key) && (before == nil || before(k)) }
 	}
 	s.MaxKeys, s.Grouping, s.Blocks, s.Watch = 0, nil, false, watch

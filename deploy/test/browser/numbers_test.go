@@ -26,4 +26,14 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%s is shown as %s, want %s", tt.value, got, tt.want)
 		}
 	}
+	for call, want := range map[string]string{
+		"score(24.0225601)": "24.023", "score(8)": "8", "score(null)": "–", "score(123456.7)": "123460", "score(0.00052713)": "0.00052713",
+		"expected(70.04924, 93.947)": "70", "expected(71.5174, 72.1)": "71.517", "expected(0.398061, 0.3597)": "0.3981",
+		"expected(101325.43, 101325.4)": "101325.43", "expected(null, 5)": "–", "expected(70.049241, null)": "70.049241", "expected(5, 5)": "5",
+		"expected(231.7, 37076111)": "232",
+	} {
+		if got := b.text("Charts." + call); got != want {
+			t.Errorf("%s is %s, want %s", call, got, want)
+		}
+	}
 }

@@ -30,7 +30,7 @@ type DetectorConfig struct {
 	Window   int                   // index into Config.Windows
 	Fields   []string              // names of the window's columns, shown with its anomalies; no part of the state
 	Keys     func(key []byte) bool // the series that it reads; nil: all
-	Patterns []string              // of Keys; a change of them is decided on, with the reading
+	Patterns []string              // of Keys, none for all; a change of them is decided on, with the reading
 	Stride   int                   // samples a task scores, at least 1
 	// Fingerprint identifies the op, its parameters and the stride. Threshold, MaxP, Guard, Events
 	// and Shadow are not in it: changed ones hold from the next live score on.

@@ -27,6 +27,7 @@ const button = (text, onclick, attributes) => el("button", { type: "button", onc
 // Text.
 
 const number = (v) => Charts.short(v);
+const scores = (a) => `${Charts.score(a.peak_score)} / ${Charts.score(a.threshold)}`;
 const whole = (v) => (v == null ? "–" : v.toLocaleString());
 const local = (text) => new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 const when = (text) => (text ? el("time", { datetime: text, title: new Date(text).toISOString() }, local(text)) : "–");
@@ -56,7 +57,7 @@ function lasting(a) {
 
 // field returns the index of the field that an anomaly is about.
 const fieldOf = (a) => Math.max(0, (a.fields || []).indexOf(a.field));
-const part = (list, a) => (list && list[fieldOf(a)] != null ? number(list[fieldOf(a)]) : "–");
+const part = (list, a) => (list ? list[fieldOf(a)] : null);
 const unit = (a) => (a.unit ? ` ${a.unit}` : "");
 const usual = (a) => (a.spread ? ` ± ${number(+a.spread.toPrecision(2))}` : "") + unit(a);
 const badge = (a) => el("span", { class: `badge ${a.band}` }, `${a.severity} ${a.band}`);
@@ -246,16 +247,16 @@ function anomalyTable(caption) {
     { title: "Detector", sort: (a) => a.detector, cell: (a) => (a.member ? `${a.detector}: ${a.member}` : a.detector) },
     { title: "Severity", sort: (a) => a.severity, cell: badge },
     { title: "Summary", text: true, span: true, cell: (a) => a.summary || "–" },
-    { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: (a) => `${number(a.peak_score)} / ${number(a.threshold)}` },
-    { title: "Expected", number: true, nowrap: true, cell: (a) => part(a.expected, a) + usual(a) },
-    { title: "Actual", number: true, cell: (a) => part(a.actual, a) + unit(a) + (a.field && (a.fields || []).length > 1 ? ` (${a.field})` : "") },
+    { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: scores },
+    { title: "Expected", number: true, nowrap: true, cell: (a) => Charts.expected(part(a.expected, a), part(a.actual, a)) + usual(a) },
+    { title: "Actual", number: true, cell: (a) => number(part(a.actual, a)) + unit(a) + (a.field && (a.fields || []).length > 1 ? ` (${a.field})` : "") },
     { title: "Id", span: true, cell: (a) => button(a.id.slice(0, 8) + "…", () => anomalyDialog(a), { class: "link id", title: a.id, "aria-label": `Details of anomaly ${a.id}` }) },
   ]);
 }
 
 function details(a) {
   const row = (name, value) => value != null && value !== "" && [el("dt", {}, name), el("dd", {}, value)];
-  const list = (values) => values && values.map((v, i) => `${(a.fields || [])[i] || i}: ${number(v)}`).join(", ");
+  const list = (values, write) => values && values.map((v, i) => `${(a.fields || [])[i] || i}: ${write(v, i)}`).join(", ");
   const copied = el("span", { role: "status" });
   return el("dl", {},
     row("Id", [el("code", {}, a.id), " ", button("Copy", async () => {
@@ -268,9 +269,9 @@ function details(a) {
     }), copied]),
     row("State", a.reason ? `${a.state}: ${a.reason}` : a.state), row("Severity", badge(a)), row("Series", a.series), row("Input topic", a.source.topic), row("Detector", a.member ? `${a.detector}: ${a.member}` : a.detector),
     row("Summary", a.summary), row("Start", when(a.start)), row(`At this severity`, a.escalation && `${when(a.escalation.start)}, since the sample of ${when(a.escalation.since)}`), row("End so far", when(a.end)), row("Peak", when(a.peak_time)), row("Opened at", when(a.opened_at)),
-    row("Samples over the threshold", whole(a.samples)), row("Score / threshold", `${number(a.peak_score)} / ${number(a.threshold)}`),
-    row("Rank", a.rank == null ? null : `one in ${whole(Math.max(1, Math.round(1 / a.rank)))}`), row("Expected", list(a.expected)), row("Actual", list(a.actual)),
-    row("Contribution", list(a.contribution)), row("Carried by", a.carried_by), row("Usually within", a.spread && `${number(+a.spread.toPrecision(2))}${unit(a)}`), row("Group", a.group && el("code", {}, a.group)),
+    row("Samples over the threshold", whole(a.samples)), row("Score / threshold", scores(a)),
+    row("Rank", a.rank == null ? null : `one in ${whole(Math.max(1, Math.round(1 / a.rank)))}`), row("Expected", list(a.expected, (v, i) => Charts.expected(v, (a.actual || [])[i]))), row("Actual", list(a.actual, number)),
+    row("Contribution", list(a.contribution, Charts.score)), row("Carried by", a.carried_by), row("Usually within", a.spread && `${number(+a.spread.toPrecision(2))}${unit(a)}`), row("Group", a.group && el("code", {}, a.group)),
     row("Region", a.region && `columns ${a.region.column_from}–${a.region.column_to}, rows ${a.region.row_from}–${a.region.row_to}: ${whole(a.region.observed)} observed, ${number(a.region.expected)} expected`),
     row("Caused by", `${a.source.topic}, partition ${a.source.partition}, offset ${a.source.offset}`),
     row("Said of it", a.label && (a.label === "confirm" ? "confirmed" : "false alarm")));

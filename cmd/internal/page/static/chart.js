@@ -13,6 +13,16 @@ const Charts = (() => {
     return Math.abs(v) >= 1e9 || (v !== 0 && Math.abs(v) < 1e-4) ? shown.toExponential().replace("e+", "e") : String(shown);
   }
 
+  // score writes a score, or another number that no one has measured.
+  const score = (v) => short(v == null ? v : +v.toPrecision(5));
+
+  // expected writes what was expected where actual was measured: to three digits of the difference, as in the summary.
+  function expected(v, actual) {
+    const apart = v == null || actual == null ? 0 : Math.abs(actual - v);
+    if (apart === 0) return short(v);
+    return short(+v.toFixed(Math.max(0, Math.min(15, 2 - Math.floor(Math.log10(apart))))));
+  }
+
   const ms = (text) => Date.parse(text);
 
   // ticks labels places of an axis that are a step apart, with as many digits as tell them apart.
@@ -213,5 +223,5 @@ const Charts = (() => {
     return low > 0 && t - times[low - 1] < times[low] - t ? low - 1 : low;
   }
 
-  return { draw, nearest, short, widest };
+  return { draw, nearest, short, score, expected, widest };
 })();

@@ -23,7 +23,7 @@ function shadowPage() {
     { title: "Duration", nowrap: true, sort: (a) => Date.parse(a.end) - Date.parse(a.start), cell: lasting },
     { title: "Detector", sort: (a) => a.detector, cell: (a) => a.detector },
     { title: "Severity", sort: (a) => a.severity, cell: badge },
-    { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: (a) => `${number(a.peak_score)} / ${number(a.threshold)}` },
+    { title: "Score / threshold", number: true, nowrap: true, sort: (a) => (a.peak_score ?? 0) / Math.abs(a.threshold || 1), cell: scores },
     { title: "Id", cell: (a) => el("span", { class: "id", title: a.id }, a.id.slice(0, 8) + "…") },
   ]);
   const head = el("h2");
