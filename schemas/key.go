@@ -2,8 +2,8 @@ package schemas
 
 import "strconv"
 
-// Part is one part of a series key, before its text is made.
-type Part struct {
+// KeyPart is one part of a series key, before its text is made.
+type KeyPart struct {
 	Kind partKind
 	Text []byte // aliases the record or the projection
 	Num  int64
@@ -21,7 +21,7 @@ const (
 
 // appendPart appends a part's text, with '/' and '\' escaped if it is one of
 // several.
-func appendPart(dst []byte, p *Part, several bool) []byte {
+func appendPart(dst []byte, p *KeyPart, several bool) []byte {
 	switch p.Kind {
 	case PartNumber:
 		return strconv.AppendInt(dst, p.Num, 10)

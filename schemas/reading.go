@@ -49,9 +49,9 @@ const MaxSaves = 8
 
 // Work is a program's scratch memory for a record until its reading is finished.
 type Work struct {
-	Parts     [maxKeyParts]Part // of the key
-	Saved     [MaxSaves]int     // positions in the record that are read twice
-	Counts    []int             // counters of the program
+	Parts     [maxKeyParts]KeyPart // of the key
+	Saved     [MaxSaves]int        // positions in the record that are read twice
+	Counts    []int                // counters of the program
 	scratch   []byte
 	fault     Fault
 	faultSink int32
@@ -163,10 +163,10 @@ func (r *Reading) Fail(sink int32, f Fault) {
 // text in the reading's own memory. The key is empty if a part is missing.
 func (r *Reading) joinParts(key []byte, l *Layout) {
 	if l.recordKey >= 0 {
-		r.Parts[l.recordKey] = Part{Kind: PartText, Text: key}
+		r.Parts[l.recordKey] = KeyPart{Kind: PartText, Text: key}
 	}
 	if l.partition >= 0 {
-		r.Parts[l.partition] = Part{Kind: PartNumber, Num: int64(r.Partition)}
+		r.Parts[l.partition] = KeyPart{Kind: PartNumber, Num: int64(r.Partition)}
 	}
 	if l.Parts == 1 && r.Parts[0].Kind == PartText {
 		r.Key = r.Parts[0].Text

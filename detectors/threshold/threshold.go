@@ -73,8 +73,8 @@ type Rule struct {
 	Bounded bool // scores lie in [0, 1]; see bounded.go
 }
 
-// Verdict is the judgement of one score.
-type Verdict struct {
+// Judgement is the judgement of one score.
+type Judgement struct {
 	Threshold float32 // the bound when the score was judged; +Inf while warming up
 	Exceeds   bool    // the score is above it
 	Tail      float32 // upper-tail rank of the score in the history, in (0, 1]
@@ -205,15 +205,15 @@ func (r *Rule) Left(state []float32) int {
 }
 
 // Judge is JudgeAt for rules that use no time: all kinds but PerDay, without a Span.
-func (r *Rule) Judge(state []float32, score float32) Verdict { return r.JudgeAt(state, score, 0) }
+func (r *Rule) Judge(state []float32, score float32) Judgement { return r.JudgeAt(state, score, 0) }
 
 // JudgeAt judges a score against the history in state and then adds it, unless
 // Decluster leaves it out. time is the score's in microseconds. A NaN, which stands for a missing score,
-// gives the zero Verdict and changes nothing; infinite scores are taken as the largest finite ones.
+// gives the zero Judgement and changes nothing; infinite scores are taken as the largest finite ones.
 // It panics if state is not Size long.
-func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
+func (r *Rule) JudgeAt(state []float32, score float32, time int64) Judgement {
 	if r.Kind == Off || score != score {
-		return Verdict{}
+		return Judgement{}
 	}
 	h := r.History
 	if len(state) != r.Size() {
@@ -235,7 +235,7 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 	if r.Kind == PerDay {
 		r.pass(state, count, time)
 	}
-	v := r.verdict(state, sorted[:n], count, below, score)
+	v := r.judgement(state, sorted[:n], count, below, score)
 	if !r.adds(state, v.Exceeds) || r.Span > 0 && !r.turn(state, count, time) {
 		return v
 	}
@@ -296,9 +296,9 @@ func (r *Rule) adds(state []float32, exceeds bool) bool {
 	return true
 }
 
-func (r *Rule) verdict(state, sorted []float32, count, below int, score float32) Verdict {
+func (r *Rule) judgement(state, sorted []float32, count, below int, score float32) Judgement {
 	n := len(sorted)
-	v := Verdict{Tail: float32(float64(n-below+1) / float64(n+1))}
+	v := Judgement{Tail: float32(float64(n-below+1) / float64(n+1))}
 	if below == n && n >= fitLeast {
 		t := r.fit(sorted)
 		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(r.open(score)))))

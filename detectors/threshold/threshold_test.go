@@ -10,9 +10,9 @@ import (
 )
 
 // naive is Judge as documented, in float64, with the whole stream of scores.
-func naive(r Rule, all []float64, score float64) Verdict {
+func naive(r Rule, all []float64, score float64) Judgement {
 	if math.IsNaN(score) {
-		return Verdict{}
+		return Judgement{}
 	}
 	if r.Bounded {
 		open := func(z float64) float64 {
@@ -49,7 +49,7 @@ func naive(r Rule, all []float64, score float64) Verdict {
 			higher++
 		}
 	}
-	v := Verdict{Tail: float32(float64(higher+1) / float64(n+1))}
+	v := Judgement{Tail: float32(float64(higher+1) / float64(n+1))}
 	f := naiveTail(hist)
 	if higher == 0 && f != nil {
 		v.Tail = float32(math.Max(1e-12, math.Min(float64(v.Tail), f.share*math.Pow(1+f.shape*(score-f.u)/f.scale, -1/f.shape))))
@@ -399,7 +399,7 @@ func TestCheck(t *testing.T) {
 	bad(New(Kind(9), 1))
 	bad(Rule{Kind: Quantile, Value: 0.5, Margin: nan, History: 512})
 	bad(Rule{Kind: MAD, Value: 5, History: 512, Decluster: -1})
-	if r := (Rule{}); r.Check() != nil || r.Size() != 0 || r.Judge(nil, 5) != (Verdict{}) {
+	if r := (Rule{}); r.Check() != nil || r.Size() != 0 || r.Judge(nil, 5) != (Judgement{}) {
 		t.Error("off")
 	}
 }

@@ -12,13 +12,13 @@ import (
 // record again that is read again after a rollback.
 type Outcome struct {
 	Topic    string
-	Consumed int64  // records
-	Samples  int64  // of them; a record that cannot be read counts as one
-	Parts    []Part // those that are not 0, the largest first
+	Consumed int64   // records
+	Samples  int64   // of them; a record that cannot be read counts as one
+	Parts    []Share // those that are not 0, the largest first
 }
 
-// Part is the samples of one outcome; of dead letters, and of forwarded ones, the records.
-type Part struct {
+// Share is the samples of one outcome; of dead letters, and of forwarded ones, the records.
+type Share struct {
 	Name    string
 	Records int64
 }
@@ -47,13 +47,13 @@ func (m *Metrics) Outcomes() []Outcome {
 		for topic, n := range sums(c.count, c.label) {
 			if n > 0 {
 				o := of(topic[0])
-				o.Parts = append(o.Parts, Part{c.name + topic[1], n})
+				o.Parts = append(o.Parts, Share{c.name + topic[1], n})
 			}
 		}
 	}
 	var list []Outcome
 	for _, o := range topics {
-		slices.SortFunc(o.Parts, func(a, b Part) int { return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Name, b.Name)) })
+		slices.SortFunc(o.Parts, func(a, b Share) int { return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Name, b.Name)) })
 		list = append(list, *o)
 	}
 	slices.SortFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Topic, b.Topic) })

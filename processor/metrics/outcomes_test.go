@@ -23,8 +23,8 @@ func TestOutcomes(t *testing.T) {
 	m.Worked(kafka.TP{Topic: "many"}, &Work{Counts: Counts{Consumed: 100, Further: 270, Dead: 10}}, 0, 0, 0) // four samples each
 	m.DeadLetters(kafka.TP{Topic: "many"}, "magic", 10)
 	want := []Outcome{{Topic: "a", Consumed: 1, Samples: 1}, {Topic: "in", Consumed: 20, Samples: 20,
-		Parts: []Part{{"scored", 10}, {"dead: magic", 4}, {"dead: bad_time", 2}, {"late", 1}}},
-		{Topic: "many", Consumed: 100, Samples: 370, Parts: []Part{{"dead: magic", 10}}}}
+		Parts: []Share{{"scored", 10}, {"dead: magic", 4}, {"dead: bad_time", 2}, {"late", 1}}},
+		{Topic: "many", Consumed: 100, Samples: 370, Parts: []Share{{"dead: magic", 10}}}}
 	if got := m.Outcomes(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -208,7 +208,7 @@ type reasons struct {
 
 // judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
 func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
-	var v threshold.Verdict
+	var v threshold.Judgement
 	var region *detectors.Region
 	if why.finding != nil {
 		region = why.finding.Region

@@ -195,12 +195,12 @@ type Row struct {
 	Detector int32 // index into Config.Detectors
 	State    RowState
 	Exceeds  bool    // the score is above the detector's threshold
-	Severity uint8   // 0 to 100, see threshold.Verdict; 0 without a threshold
+	Severity uint8   // 0 to 100, see threshold.Judgement; 0 without a threshold
 	Score    float32 // NaN where there is none
 	// Judged is the score that the threshold judges: Score, or with DetectorConfig.Smooth the mean of
 	// the last ones; NaN where there is none.
 	Judged float32
-	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
+	// Threshold is the bound the score was judged by, as threshold.Judgement has it;
 	// NaN where it was not judged.
 	Threshold float32
 	// Behind is how many records after the one of Offset the log was read when the score became due: the record's offset

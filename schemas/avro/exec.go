@@ -214,13 +214,13 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 			out.Time = schemas.NoTime
 		} else {
 			out.Key = nil
-			out.Parts[s.Slot] = schemas.Part{}
+			out.Parts[s.Slot] = schemas.KeyPart{}
 		}
 	case opFail:
 		out.Fail(in.sink, schemas.Fault(in.n))
 		if s := &p.layout.Sinks[in.sink]; s.Role == schemas.RoleKey {
 			out.Key = nil
-			out.Parts[s.Slot] = schemas.Part{}
+			out.Parts[s.Slot] = schemas.KeyPart{}
 		}
 	case opSave:
 		out.Saved[in.slot] = pos

@@ -287,8 +287,8 @@ func moment(buf []byte, pos int, n *node, l *schemas.Layout, sink int32, out *sc
 }
 
 // keyPart reads a value of a type that suits roleKey in at least one branch.
-func keyPart(buf []byte, pos int, n *node, sink int32, p *schemas.Part, out *schemas.Reading) (int, status) {
-	*p = schemas.Part{}
+func keyPart(buf []byte, pos int, n *node, sink int32, p *schemas.KeyPart, out *schemas.Reading) (int, status) {
+	*p = schemas.KeyPart{}
 	var st status
 	switch n.kind {
 	case kindNull:
@@ -306,7 +306,7 @@ func keyPart(buf []byte, pos int, n *node, sink int32, p *schemas.Part, out *sch
 		}
 		size, next, st := length(buf, pos)
 		if st == statusOK {
-			*p = schemas.Part{Kind: schemas.PartText, Text: buf[next : next+size]}
+			*p = schemas.KeyPart{Kind: schemas.PartText, Text: buf[next : next+size]}
 		}
 		return next + size, st
 	case kindFixed:
@@ -317,7 +317,7 @@ func keyPart(buf []byte, pos int, n *node, sink int32, p *schemas.Part, out *sch
 		if pos, st = skip(buf, pos, n, 0, false); st != statusOK {
 			return pos, st
 		}
-		*p = schemas.Part{Kind: schemas.PartText, Text: buf[start:pos]}
+		*p = schemas.KeyPart{Kind: schemas.PartText, Text: buf[start:pos]}
 		if n.logical == logicalUUID {
 			p.Kind = schemas.PartUUID
 		}
@@ -325,16 +325,16 @@ func keyPart(buf []byte, pos int, n *node, sink int32, p *schemas.Part, out *sch
 	case kindEnum:
 		i, next, st := index(buf, pos, len(n.symbols))
 		if st == statusOK {
-			*p = schemas.Part{Kind: schemas.PartText, Text: n.symbolText[i]}
+			*p = schemas.KeyPart{Kind: schemas.PartText, Text: n.symbolText[i]}
 		}
 		return next, st
 	case kindInt:
 		i, next, st := integer32(buf, pos)
-		*p = schemas.Part{Kind: schemas.PartNumber, Num: int64(i)}
+		*p = schemas.KeyPart{Kind: schemas.PartNumber, Num: int64(i)}
 		return next, st
 	case kindLong:
 		v, next, st := varint(buf, pos)
-		*p = schemas.Part{Kind: schemas.PartNumber, Num: unzigzag(v)}
+		*p = schemas.KeyPart{Kind: schemas.PartNumber, Num: unzigzag(v)}
 		return next, st
 	}
 	out.Fail(sink, schemas.FaultKeyType)

@@ -332,7 +332,7 @@ func (w *walk) part(text []byte, sink int32) {
 		w.stop(errDuplicate, sink)
 		return
 	}
-	*p = schemas.Part{Kind: schemas.PartText, Text: text}
+	*p = schemas.KeyPart{Kind: schemas.PartText, Text: text}
 }
 
 // whole reports whether a number is written without a fraction and an exponent.

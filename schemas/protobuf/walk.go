@@ -258,7 +258,7 @@ func (w *walk) clearNode(n *node, item int) {
 	for _, sink := range n.sinks {
 		switch s := &w.layout.Sinks[sink]; s.Role {
 		case schemas.RoleKey:
-			w.out.Parts[s.Slot] = schemas.Part{}
+			w.out.Parts[s.Slot] = schemas.KeyPart{}
 		case schemas.RoleTime:
 			w.time = moment{}
 		case schemas.RoleValue:
@@ -289,18 +289,18 @@ func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
 	case schemas.RoleTime:
 		w.time = moment{sink: sink, kind: f.kind, value: v}
 	case schemas.RoleKey:
-		p := schemas.Part{Kind: schemas.PartText, Text: v.bytes}
+		p := schemas.KeyPart{Kind: schemas.PartText, Text: v.bytes}
 		switch f.kind {
 		case protoreflect.StringKind, protoreflect.BytesKind:
 		case protoreflect.EnumKind:
 			if d := f.enum.ByNumber(protoreflect.EnumNumber(int32(v.bits))); d != nil {
 				p.Text = []byte(d.Name())
 			} else {
-				p = schemas.Part{Kind: schemas.PartNumber, Num: int64(int32(v.bits))}
+				p = schemas.KeyPart{Kind: schemas.PartNumber, Num: int64(int32(v.bits))}
 			}
 		default:
 			if i, ok := integer(f.kind, v.bits); ok {
-				p = schemas.Part{Kind: schemas.PartNumber, Num: i}
+				p = schemas.KeyPart{Kind: schemas.PartNumber, Num: i}
 			} else {
 				p.Text = strconv.AppendUint(nil, v.bits, 10)
 			}
