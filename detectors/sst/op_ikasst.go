@@ -36,7 +36,8 @@ var ikaSpec = detectors.Spec{
 		{Name: "POWER_STEPS", Type: detectors.Int, Default: 2, Min: 1, Max: 100, Word: 5,
 			Help: "Steps of the power method for a score.", Example: "4", Expert: true},
 		{Name: "EPSILON", Type: detectors.Float, Default: 1e-3, Min: 1e-9, Max: 1, Word: 6,
-			Help: "Share of the fixed start vector in the next score's start, so that it can leave a stale direction.", Example: "0.01", Expert: true},
+			Help:    "Share of the fixed start vector in the next score's start, so that it can leave a stale direction.",
+			Example: "0.01", Expert: true},
 		{Name: "A0", Type: detectors.Floats, Word: 7},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {

@@ -59,7 +59,8 @@ func TestMetricsDoc(t *testing.T) {
 		case strings.Contains(histograms, "`"+row[1]+"`"):
 			typ = "histogram"
 		}
-		documented[row[1]] = typ + " " + strings.ReplaceAll(strings.Replace(strings.TrimSpace(row[2]), "partition", "topic,partition", 1), " ", "")
+		labels := strings.Replace(row[2], "partition", "topic,partition", 1)
+		documented[row[1]] = typ + " " + strings.ReplaceAll(labels, " ", "")
 	}
 	families, err := m.Registry.Gather()
 	if err != nil {

@@ -78,13 +78,14 @@ detectors:
 
 These settings stand below a detector's name in the settings file. As a variable ` + "`window` of `press-1` is `" + Prefix +
 		"DETECTOR_PRESS_1_WINDOW`" + `. No variable
-may belong to two detectors, as ` + "`" + Prefix + "DETECTOR_X_MAX_LENGTH` to `x` and `x-max`" + `. [Each op](#ops) has a page with its own settings.
+may belong to two detectors, as ` + "`" + Prefix + "DETECTOR_X_MAX_LENGTH` to `x` and `x-max`" + `.
+[Each op](#ops) has a page with its own settings.
 
 `)
 	settingsTable(&b, "", collect(reflect.ValueOf(new(detectorCommon)).Elem(), "", ""), func(s setting) bool { return s.tag.Get("ops") == "" })
 	b.WriteString(`
-The state of a series depends on ` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" + ` and a detector's ` + "`FIELDS`, `OP`, `WINDOW`, `STRIDE`, `SMOOTH`, `SCALE`" +
-		` and
+The state of a series depends on ` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" +
+		` and a detector's ` + "`FIELDS`, `OP`, `WINDOW`, `STRIDE`, `SMOOTH`, `SCALE`" + ` and
 parameters. If one of these changes, ` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Other changes keep all state.
 `)
 	b.WriteString("\n## Ops\n\n")
