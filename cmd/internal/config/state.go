@@ -19,7 +19,8 @@ import (
 // SchemaMapping returns the mapping of a record onto a sample: with ODRADEK_SERIES_FIELDS, of one value.
 func (c *Config) SchemaMapping() schemas.Mapping {
 	m := &c.Mapping
-	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit, TimeZone: m.TimeZone, TimeLayout: m.TimeLayout}
+	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit,
+		TimeZone: m.TimeZone, TimeLayout: m.TimeLayout}
 }
 
 // RecordMapping returns the mapping of a record onto a reading, which Series says how to split into samples.
