@@ -62,7 +62,7 @@ func (r *Rows) Near(fresh int) (near Rows, origin []float64) {
 // change counts that is just entering or leaving the window, as does a spike there.
 func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) bool {
 	rows := (len(x) + len(y)) / dim
-	times := levelFar * max(1, levelRest/float64(rows))
+	var memory span
 	switch wide {
 	case NotWide:
 		return false
@@ -73,11 +73,8 @@ func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) b
 		fresh = rows
 	case WideCourse, WideSet:
 		fresh = rows
-		if rows < levelEdge+levelBeside {
-			break
-		}
 		for c := range dim {
-			if leaves(x, y, dim, c, rows-1, rows-levelEdge-levelBeside) || leaves(x, y, dim, c, 0, levelEdge) {
+			if rows > levelRows && (spanOf(&memory, x, y, dim, c, rows-1-levelRows).entering() || spanOf(&memory, x, y, dim, c, 0).leaving()) {
 				return true
 			}
 		}
@@ -87,14 +84,42 @@ func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) b
 		if wide == WideSet {
 			least = usual(x, y, dim, c, center) / 2
 		}
+		k := course{x, y, dim, c, center, levelTimes(rows), 0, 0}
 		for row := rows - 1; row >= rows-fresh; row -= levelEvery {
-			far := math.Abs(valueOf(x, y, row*dim+c) - center)
-			if far > least && far <= math.MaxFloat64 && far > times*deviation(x, y, dim, c, row) && !isContinuous(x, y, dim, c, center, far) {
+			if far := math.Abs(valueOf(x, y, row*dim+c) - center); far > least && far <= math.MaxFloat64 && k.changes(row, far) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// course is a column of a window, with its center. least and most are distances of values that are on the way to a row.
+type course struct {
+	x, y        []uint64
+	dim, c      int
+	center      float64
+	times       float64
+	least, most float64
+}
+
+// changes reports whether a row, far from the center, is much farther from it than from the rows just before it, with hardly any
+// value of the window on the way.
+func (k *course) changes(row int, far float64) bool {
+	if k.least > far/4 && k.most < far*3/4 {
+		return false
+	}
+	var memory span
+	from := max(0, row-levelRows)
+	return spanOf(&memory, k.x, k.y, k.dim, k.c, from).leads(row-from, k.x, k.y, k.dim, k.c, row, far, k.times) && !k.isContinuous(far)
+}
+
+// levelTimes returns how many deviations from the center are far in a window of so many rows.
+func levelTimes(rows int) float64 {
+	if rows >= levelRest {
+		return levelFar
+	}
+	return levelFar * (levelRest / float64(rows))
 }
 
 // usual returns the median distance of a column's values from the center.
@@ -112,60 +137,106 @@ func usual(x, y []uint64, dim, c int, center float64) float64 {
 	return far[len(far)/2]
 }
 
-// leaves reports whether a row is much farther from rows than these, levelBeside of them from row from on, are from each other.
-func leaves(x, y []uint64, dim, c, row, from int) bool {
-	low, high := math.Inf(1), math.Inf(-1)
-	for i := from; i < from+levelBeside; i++ {
-		v := valueOf(x, y, i*dim+c)
-		low, high = min(low, v), max(high, v)
+// A span is consecutive rows of a column: one, and those before or behind it that show its deviation.
+type span [levelRows + 1]uint64
+
+// spanOf returns the span from a row on, in memory where its rows are not next to each other; rows that are not there are missing.
+func spanOf(memory *span, x, y []uint64, dim, c, from int) *span {
+	if dim == 1 {
+		if from+levelRows < len(x) {
+			return (*span)(x[from:])
+		}
+		if at := from - len(x); at >= 0 && at+levelRows < len(y) {
+			return (*span)(y[at:])
+		}
 	}
-	v := valueOf(x, y, row*dim+c)
-	far := max(v-high, low-v)
+	for i := range memory {
+		memory[i] = math.Float64bits(math.NaN())
+		if from+i < (len(x)+len(y))/dim {
+			memory[i] = math.Float64bits(valueOf(x, y, (from+i)*dim+c))
+		}
+	}
+	return memory
+}
+
+// at returns a value of the span.
+func (s *span) at(i int) float64 { return math.Float64frombits(s[i]) }
+
+// levelled reports whether two rows of a span are so far from each other that one at a place is not at another level than they.
+func (s *span) levelled(at, beside, next int) bool {
+	return math.Abs(s.at(at)-s.at(beside)) <= levelAway*math.Abs(s.at(beside)-s.at(next))
+}
+
+// entering reports whether the last row of a window, that of its last span, is at another level than the others; leaving, whether
+// the first one of its first span is.
+func (s *span) entering() bool { return !s.levelled(levelRows, 0, 1) && s.leaves(levelRows, 0) }
+func (s *span) leaving() bool {
+	return !s.levelled(0, levelEdge, levelEdge+1) && s.leaves(0, levelEdge)
+}
+
+// leaves reports whether the row at a place is much farther from levelBeside others than these are from each other.
+func (s *span) leaves(at, beside int) bool {
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := beside; i < beside+levelBeside; i++ {
+		low, high = min(low, s.at(i)), max(high, s.at(i))
+	}
+	far := max(s.at(at)-high, low-s.at(at))
 	return high > low && far <= math.MaxFloat64 && far > levelAway*(high-low)
 }
 
-// deviation returns how far the third nearest of the rows just before one, or of the window's first rows, is from it; where that
-// is equal, the nearest that is not. It is infinite where there is none.
-func deviation(x, y []uint64, dim, c, row int) float64 {
-	v := valueOf(x, y, row*dim+c)
-	first, second, third := math.Inf(1), math.Inf(1), math.Inf(1)
-	from := max(0, row-levelRows)
-	for i := from; i < min(from+levelRows+1, (len(x)+len(y))/dim); i++ {
-		if i == row {
-			continue
-		}
-		switch d := math.Abs(valueOf(x, y, i*dim+c) - v); {
-		case d < first:
-			first, second, third = d, first, second
-		case d < second:
-			second, third = d, second
-		case d < third:
-			third = d
+// near returns how many of n rows of a span, from a place on and round it, are so near to a value that far is more than so many
+// times their distance from it.
+func (s *span) near(from, n int, v, far, times float64) (near int) {
+	for i := from; i < from+n; i++ {
+		if far > times*math.Abs(s.at(i%len(s))-v) {
+			near++
 		}
 	}
-	if third > 0 {
-		return third
+	return near
+}
+
+// leads reports whether the row at a place of a span, which is far above 0 from the center, is more than so many times its
+// deviation from it. The span has the rows just before it, or the window's first rows. The deviation is how far the third nearest
+// of them is from the row; where that is equal, the nearest row before that is not. row is its place in the window.
+func (s *span) leads(at int, x, y []uint64, dim, c, row int, far, times float64) bool {
+	v := s.at(at)
+	if s.near(at+1, levelRows-2, v, far, times) == 0 || s.near(0, len(s), v, far, times) <= 3 { // the two others are no three
+		return false
 	}
-	least := math.Inf(1)
+	equal := 0
+	for i := range s {
+		if s.at(i) == v {
+			equal++
+		}
+	}
+	if equal <= 3 {
+		return true
+	}
 	for i := row - 1; i >= max(0, row-levelBack); i-- {
-		if d := math.Abs(valueOf(x, y, i*dim+c) - v); d > 0 {
-			least = min(least, d)
+		if d := math.Abs(valueOf(x, y, i*dim+c) - v); d > 0 && far > times*d {
+			return true
 		}
 	}
-	return least
+	return false
 }
 
 // isContinuous reports whether values of the window lie between the center and the distance far from it. The rows are spread
 // over the window by the golden ratio, which no period of a series goes along with.
-func isContinuous(x, y []uint64, dim, c int, center, far float64) bool {
-	rows, found := uint64((len(x)+len(y))/dim), 0
-	for i := range uint64(sampled) {
-		row := ((i + 1) * 0x9e3779b97f4a7c15 >> 32) * rows >> 32
-		if d := math.Abs(valueOf(x, y, int(row)*dim+c) - center); d > far/4 && d < far*3/4 {
+func (k *course) isContinuous(far float64) bool {
+	rows, found := (len(k.x)+len(k.y))/k.dim, 0
+	k.least, k.most = math.Inf(1), 0
+	for i := range sampled {
+		if d := math.Abs(valueOf(k.x, k.y, sampleOf(i, rows)*k.dim+k.c) - k.center); d > far/4 && d < far*3/4 {
+			k.least, k.most = min(k.least, d), max(k.most, d)
 			if found++; found > between {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// sampleOf returns the i-th row of those that show whether there are values in between.
+func sampleOf(i, rows int) int {
+	return int((uint64(i+1) * 0x9e3779b97f4a7c15 >> 32) * uint64(rows) >> 32)
 }

@@ -73,7 +73,7 @@ func TestChangesLevel(t *testing.T) {
 				wrong++
 			}
 		}
-		if 50*wrong > windows {
+		if 25*wrong > windows { // of spikes, 1.5 % do
 			t.Errorf("%s: %d of %d windows change their level", name, wrong, windows)
 		}
 	}

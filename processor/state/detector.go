@@ -10,7 +10,6 @@ type detector struct {
 	*series.Setup
 	block  int32            // consecutive rows that are the newest of windows with the same centers
 	shares bool             // tasks of a series in a batch share rows
-	wide   detectors.Wide   // the rows of a full window where a change of level makes a task wide
 	linked bool             // a task needs the series' task before it, which has its carry or its rows
 	placed bool             // span is valid
 	span   detectors.Span   // of the parameters in packer.batch
@@ -32,11 +31,7 @@ func newDetector(d *series.Setup) detector {
 		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
 	}
 	if m, ok := d.Detector.(detectors.Modelled); ok {
-		made.model, made.origin, made.wide = m.Model(), m.Origin(), m.Wide()
-	} else if of := d.Op.Spec().Wide; of != nil {
-		if made.wide = of(d.Params); made.wide == detectors.WideFresh && d.Summary != nil {
-			made.wide = detectors.WideAll // the densities of all rows set those of the summary
-		}
+		made.model, made.origin = m.Model(), m.Origin()
 	}
 	return made
 }
@@ -57,14 +52,14 @@ func (d *detector) addNeed(n *detectors.Need) {
 	n.Tasks++
 	n.In += len(d.Params) + d.Most.Carry + 2 // both at even offsets
 	n.Out += d.Most.Scores + d.Most.Carry + d.Most.Detail
-	if d.Summary != nil && d.wide == detectors.NotWide {
+	if d.Summary != nil && d.Wide == detectors.NotWide {
 		n.In += d.Summary.Max * (d.Dim + 1)
 	} else if d.Summary != nil {
 		n.In += detectors.F64.Words(d.Summary.Max * (d.Dim + 1))
 	}
 	x := int(d.Full) * d.Width
 	n.In += d.Elem.Words(x)
-	if d.wide != detectors.NotWide {
+	if d.Wide != detectors.NotWide {
 		n.In += detectors.F64.Words(x) - x
 	}
 	if d.shares { // and room for other tasks' rows, see packX

@@ -450,3 +450,78 @@ func levelScores(t *testing.T, d leveled, x []float64) (tasks []leveledTask) {
 	}
 	return tasks
 }
+
+// TestLevelsOfTasks requires that a task is wide by the rows of its window alone: also where a rollback has taken rows back and others
+// came in their place.
+func TestLevelsOfTasks(t *testing.T) {
+	rng := seedtest.New(t)
+	const n = 40
+	d, err := sst.NewIKA(sst.IKAOpParams{Window: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, tasks := 0, 0
+	for range 60 {
+		s := New(&Config{Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+			Detectors: []series.DetectorConfig{{Name: "d", Detector: d, Stride: 1, Fingerprint: 1}}})
+		setup := s.dets[0]
+		var b detectors.Batch
+		key, offset, level, x := []byte("a"), int64(0), 0.0, []float64(nil)
+		fold := func() {
+			if rng.IntN(2*n) == 0 {
+				level = math.Pow(10, 6*rng.Float64())
+			}
+			v := level + rng.NormFloat64()
+			x = append(x, v)
+			s.Fold(&Sample{Key: key, Time: offset, Offset: offset, Values: []float64{v}}, &b)
+			offset++
+			if len(b.Tasks) > 0 {
+				rows := int(setup.Full)
+				if rows > len(x) {
+					t.Fatalf("a task of %d samples", len(x))
+				}
+				bits := make([]uint64, rows)
+				for i, v := range x[len(x)-rows:] {
+					bits[i] = math.Float64bits(v)
+				}
+				from, of := detectors.CenterRows(detectors.BlockRows(rows), rows, offset)
+				centers, _ := detectors.Centers(nil, bits, nil, 1, from, of)
+				want := detectors.ChangesLevel(setup.Wide, bits, nil, 1, 1, centers)
+				if tasks++; want {
+					wide++
+				}
+				if got := b.Tasks[0].Wide(); got != want {
+					t.Fatalf("task of sample %d: wide %v, want %v", offset, got, want)
+				}
+			}
+			s.Apply(&b)
+			b.Reset()
+			s.Rows = s.Rows[:0]
+		}
+		for range 30 {
+			for range 1 + rng.IntN(n) {
+				fold()
+			}
+			s.Mark(offset)
+			if err := s.Snapshot(math.MaxInt64, 0, func(_, _ []byte) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			s.Committed(offset)
+			if rng.IntN(2) == 0 {
+				continue
+			}
+			base, before := offset, level
+			for range 1 + rng.IntN(n) {
+				fold()
+			}
+			s.Mark(offset)
+			if err := s.Rollback(base); err != nil {
+				t.Fatal(err)
+			}
+			offset, level, x = base, before, x[:base]
+		}
+	}
+	if wide == 0 || wide == tasks {
+		t.Errorf("%d of %d tasks are wide", wide, tasks)
+	}
+}

@@ -154,10 +154,7 @@ func (q *taskQueue[K]) Pack(
 		if p.model != nil {
 			t.Model = b.Model(p.model)
 		}
-		if p.wide != detectors.NotWide && q.packLevels(t, w, p, rows, b) {
-			break
-		}
-		if p.model == nil && !p.shares && d.Dim == 1 {
+		if p.model == nil && !p.shares && d.Dim == 1 && d.Wide == detectors.NotWide {
 			q.packOne(t, w, p, rows, b)
 			break
 		}

@@ -28,6 +28,10 @@ func (p *packer) packX(
 ) (room uint16) {
 	x, y := w.Values(d.Dim, rows)
 	common := p.center(x, y, d, rows, w.Count)
+	if d.Wide != detectors.NotWide && p.changesLevel(x, y, w, d, m, rows, common) {
+		p.packLevels(t, x, y, w.Count, d, rows, common, b)
+		return 0
+	}
 	if d.Scale {
 		p.scale(x, y, d, rows, w.Count, common)
 	}
@@ -101,24 +105,24 @@ func packTimed(t *detectors.Task, w *series.Window, d *detector, rows int32, b *
 	}
 }
 
-// packLevels packs the rows of a task as float64 where they change their level: not centred, and not shared. It returns false
-// where they do not.
-func (p *packer) packLevels(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) bool {
-	x, y := w.Values(d.Dim, rows)
-	common := p.center(x, y, d, rows, w.Count)
-	if !detectors.ChangesLevel(d.wide, x, y, d.Dim, int(min(rows, d.Fresh)), p.centers) {
-		p.centers = p.centers[:0]
-		return false
+// changesLevel reports whether the rows of a task, with the centers of packer, change their level.
+func (p *packer) changesLevel(x, y []uint64, w *series.Window, d *detector, m *series.Progress, rows int32, common bool) bool {
+	if !common || d.Wide != detectors.WideAll && d.Wide != detectors.WideCourse {
+		return detectors.ChangesLevel(d.Wide, x, y, d.Dim, int(min(rows, d.Fresh)), p.centers)
 	}
+	return detectors.ChangesLevelNext(m.Levels(w, d.Dim), d.Wide, x, y, d.Dim, w.Count, p.centers)
+}
+
+// packLevels packs the rows of a task that change their level as float64: not centred, and not shared.
+func (p *packer) packLevels(t *detectors.Task, x, y []uint64, count int64, d *detector, rows int32, common bool, b *detectors.Batch) {
 	dst := b.PackWide(t, x, y)
 	clear(p.centers)
 	if d.Scale {
-		p.scale(x, y, d, rows, w.Count, common)
+		p.scale(x, y, d, rows, count, common)
 		for i := range dst {
 			dst[i] /= p.scales[i%d.Dim]
 		}
 	}
-	return true
 }
 
 // packOne is packX for rows of one value that tasks do not share.

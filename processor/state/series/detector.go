@@ -32,6 +32,7 @@ type Setup struct {
 	// Outputs of a task on a full window, and the most of any.
 	Size, Most detectors.Outputs
 	Params     detectors.Words
+	Wide       detectors.Wide // the rows of a full window where a change of level makes a task wide
 
 	// The reading in force has no such detector, or not on this window, or no such window: they take no samples yet. Those of an
 	// ensemble hold for the score that Apply judges next.
@@ -75,6 +76,13 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	if z, ok := c.Detector.(detectors.Summarizer); ok {
 		d.Summary = z.Summary(dim)
 	}
+	if m, ok := c.Detector.(detectors.Modelled); ok {
+		d.Wide = m.Wide()
+	} else if of := op.Spec().Wide; of != nil {
+		if d.Wide = of(d.Params); d.Wide == detectors.WideFresh && d.Summary != nil {
+			d.Wide = detectors.WideAll // the densities of all rows set those of the summary
+		}
+	}
 	d.Blocker, _ = c.Detector.(detectors.Blocker)
 	if r, ok := c.Detector.(Steady); ok && d.Blocker == nil { // a block is about all rows of X
 		d.Steady = true
@@ -113,6 +121,17 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	d.Followed = d.Judged || d.Traced
 	d.Replays = d.Followed || d.Most.Carry > 0
 	return d
+}
+
+// levelsBytes returns the memory of a series' levels.
+func (d *Setup) levelsBytes() int {
+	switch {
+	case d.Wide != detectors.WideAll && d.Wide != detectors.WideCourse:
+		return 0
+	case d.Dim > 1:
+		return levelsBytes + d.Dim*levelBytes
+	}
+	return levelsBytes
 }
 
 // newEnsemble derives the setup of the ensemble at index in the configuration, and has its members

@@ -146,6 +146,31 @@ type Progress struct {
 	Unit   uint32 // the lower half of the undo unit that has a copy of carry
 	Fresh  int32  // fresh rows so far
 	Packed Packed
+	levels *levels // nil: none
+}
+
+// levels is what full windows have shown of changes of level, which changes no result: by columns, since the window was last rewound.
+type levels struct {
+	of      []detectors.Level
+	rewound uint32
+	one     [1]detectors.Level // of, for one column
+}
+
+// Levels returns what full windows before this one have shown of changes of level, by columns.
+func (m *Progress) Levels(w *Window, dim int) []detectors.Level {
+	l := m.levels
+	switch {
+	case l == nil:
+		l = &levels{rewound: w.rewound}
+		if l.of = l.one[:]; dim > 1 {
+			l.of = make([]detectors.Level, dim)
+		}
+		m.levels = l
+	case l.rewound != w.rewound:
+		clear(l.of)
+		l.rewound = w.rewound
+	}
+	return l.of
 }
 
 // Packed is what the task queue of package state knows of the detector's tasks; it alone uses it.

@@ -334,7 +334,8 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct {
 		v    any
 		want int
-	}{{Window{}, windowBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {Trace{}, TraceBytes}} {
+	}{{Window{}, windowBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {Trace{}, TraceBytes},
+		{levels{}, levelsBytes}, {detectors.Level{}, levelBytes}} {
 		if got := int(reflect.TypeOf(c.v).Size()); got != c.want {
 			t.Errorf("%T has %d bytes, want %d", c.v, got, c.want)
 		}

@@ -201,6 +201,11 @@ func (s *Sets) subset(reads func(detector int) bool) *Set {
 	}
 	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1
 	set.Fixed = len(set.Windows)*windowBytes + set.Detectors*progressBytes
+	for i := range set.Windows {
+		for j := range set.Windows[i].Detectors {
+			set.Fixed += set.Windows[i].Detectors[j].levelsBytes()
+		}
+	}
 	s.made[string(members)] = set
 	return set
 }

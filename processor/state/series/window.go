@@ -8,12 +8,16 @@ type Window struct {
 	Count int64    // rows ever pushed
 	Named Segments // the last head names them
 	Rows  int32    // rows in the ring
+	// rewound counts, modulo 2^32, the changes after which rows are others than the last ones plus new ones.
+	rewound uint32
 }
 
 // Sizes of the types in memory; TestSizes compares them.
 const (
 	windowBytes   = 64
-	progressBytes = 40
+	progressBytes = 48
+	levelsBytes   = 112
+	levelBytes    = 80
 )
 
 // grow makes room for more rows: 8, then twice as many, or all that are needed
@@ -65,7 +69,7 @@ func (w *Window) release(sw *SetWindow) {
 // clear empties a window; what the changelog has of it stays known.
 func (w *Window) clear(sw *SetWindow) {
 	w.release(sw)
-	*w = Window{Named: w.Named}
+	*w = Window{Named: w.Named, rewound: w.rewound + 1}
 }
 
 // push moves the window on by one row, for which there has to be room (reserve), and
@@ -136,11 +140,13 @@ func (w *Window) windUp(first int64) {
 		return
 	}
 	w.Count, w.Rows, w.next = first, 0, 0
+	w.rewound++
 }
 
 // unpush reverts the last n pushes, but does not restore the rows that they overwrote.
 func (w *Window) unpush(n int64) {
 	w.Count -= n
+	w.rewound++
 	w.back(n)
 }
 
