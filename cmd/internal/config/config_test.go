@@ -537,7 +537,8 @@ func TestDerivedLimits(t *testing.T) {
 	}{
 		{nil, 3 * time.Second, time.Minute, 8 << 20},
 		{[]string{"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s"}, 400 * time.Millisecond, time.Minute, 8 << 20},
-		{[]string{"ODRADEK_SESSION_TIMEOUT=30m", "ODRADEK_TRANSACTION_TIMEOUT=15m", "ODRADEK_PARTITION_BYTES=1GiB"}, 3 * time.Second, 30 * time.Minute, 1 << 30},
+		{[]string{"ODRADEK_SESSION_TIMEOUT=30m", "ODRADEK_TRANSACTION_TIMEOUT=15m", "ODRADEK_PARTITION_BYTES=1GiB"},
+			3 * time.Second, 30 * time.Minute, 1 << 30},
 	} {
 		got, faults, _ := Parse(minimal(c.settings...))
 		if len(faults) > 0 || got.Heartbeat() != c.heartbeat || got.StallLimit() != c.stall || got.FetchConfig().MaxBytes != c.response {
