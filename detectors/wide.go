@@ -187,8 +187,8 @@ func (s *span) leaves(at, beside int) bool {
 // near returns how many of n rows of a span, from a place on and round it, are so near to a value that far is more than so many
 // times their distance from it.
 func (s *span) near(from, n int, v, far, times float64) (near int) {
-	for i := from; i < from+n; i++ {
-		if far > times*math.Abs(s.at(i%len(s))-v) {
+	for i := range n {
+		if far > times*math.Abs(s.at((from+i)&levelRows)-v) { // levelRows+1 is a power of two
 			near++
 		}
 	}
