@@ -143,8 +143,8 @@ func layoutOf(format string) (string, error) {
 			continue
 		}
 		if i++; i == len(format) || directives[format[i]] == "" {
-			return "", fmt.Errorf("schemas: time layout %q: use %%Y %%m %%d %%H %%M %%S, or another of %%F %%T %%y %%j %%e %%b %%B %%a %%A %%I %%p %%z",
-				format)
+			return "", fmt.Errorf("schemas: time layout %q: use %%Y %%m %%d %%H %%M %%S, or another of %%F %%T %%y %%j %%e %%b %%B %%a %%A "+
+				"%%I %%p %%z", format)
 		}
 		has[format[i]] = true
 		b.WriteString(directives[format[i]])

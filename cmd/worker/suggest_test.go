@@ -617,7 +617,8 @@ func TestSuggestDoubts(t *testing.T) {
 			t.Errorf("the same records give another text:\n%s\n%s", before, out)
 		}
 	}
-	for _, want := range []string{"Not certain: nearly as plausible is line (5 values)", "time_field: \"@timestamp\"", "time_zone, such as Europe/Berlin",
+	for _, want := range []string{"Not certain: nearly as plausible is line (5 values)", "time_field: \"@timestamp\"",
+		"time_zone, such as Europe/Berlin",
 		"24 records of 2,400 cannot be read"} {
 		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(out.String(), "#", "")), " "), want) {
 			t.Errorf("no %q in\n%s", want, out)

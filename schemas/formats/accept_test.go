@@ -116,7 +116,8 @@ func TestAcceptFloat32(t *testing.T) {
 	}
 	bits := math.Float32bits(6553.6)
 	var r schemas.Reading
-	if err := d.Decode(t.Context(), []byte("k"), []byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)}, 5, nil, &r); err != nil {
+	body := []byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)}
+	if err := d.Decode(t.Context(), []byte("k"), body, 5, nil, &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.Values[0] == r.Values[0] || len(r.Rejected) != 1 {
