@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Gen writes unrolled_amd64.s: the kernels whose sums fill the registers.
+// Gen writes unrolled_amd64.s: the kernels whose sums fill the registers, and those that there are for both sizes of numbers.
 package main
 
 import (
@@ -18,6 +18,8 @@ func main() {
 
 	hankel(p, "hankelRows", "*float32", "S", 4)
 	hankel(p, "hankelRows64", "*float64", "D", 8)
+	join(p, "joinAVX2", "*float64", "D", 8)
+	join(p, "join32AVX2", "*float32", "S", 4)
 
 	for _, n := range []int{12, 8} {
 		p("\n// func laneMul%d(y, m, v *float32, n, stride int)", n)
@@ -100,4 +102,59 @@ func hankel(p func(string, ...any), name, pointer, kind string, bytes int) {
 		}
 		p("\tVMOVUPS Y%d, (R10)\n\tVZEROUPPER\n\tRET", last)
 	}
+}
+
+// join prints the kernel of Join, or of Join32: four registers of neighbouring diagonals go down until a correlation reaches
+// the best of its row or of its column.
+func join(p func(string, ...any), name, pointer, kind string, bytes int) {
+	p("\n// func %s(cov, rho, df, dg, inv, row, column %s, i, j, end int) int", name, pointer)
+	p("TEXT ·%s(SB), NOSPLIT, $0-88", name)
+	for i, to := range []string{"cov DI", "rho SI", "df R8", "dg R9", "inv R10", "row R11", "column R12", "i AX", "j BX", "end CX"} {
+		var argument, register string
+		fmt.Sscan(to, &argument, &register)
+		p("\tMOVQ %s+%d(FP), %s", argument, 8*i, register)
+	}
+	for i := range 4 {
+		p("\tVMOVUP%s %d(DI), Y%d", kind, 32*i, i)
+	}
+	p("\ndown:")
+	for i, base := range []string{"R8", "R9", "R10", "R11"} {
+		p("\tVBROADCASTS%s (%s)(AX*%d), Y%d", kind, base, bytes, 4+i)
+	}
+	at := func(i int, base string) string {
+		if i == 0 {
+			return fmt.Sprintf("(%s)(BX*%d)", base, bytes)
+		}
+		return fmt.Sprintf("%d(%s)(BX*%d)", 32*i, base, bytes)
+	}
+	for i := range 4 {
+		p("\tVFMADD231P%s %s, Y4, Y%d", kind, at(i, "R9"), i)
+		p("\tVFMADD231P%s %s, Y5, Y%d", kind, at(i, "R8"), i)
+	}
+	for i := range 4 {
+		p("\tVMULP%s Y6, Y%d, Y%d", kind, i, 8+i)
+		p("\tVMULP%s %s, Y%d, Y%d", kind, at(i, "R10"), 8+i, 8+i)
+	}
+	for i := range 4 { // 0x1d: at least, where both are numbers
+		to := []int{12, 13}
+		if i > 0 {
+			to = []int{13, 14}
+		}
+		p("\tVCMPP%s $0x1d, %s, Y%d, Y%d", kind, at(i, "R12"), 8+i, to[0])
+		p("\tVCMPP%s $0x1d, Y7, Y%d, Y%d", kind, 8+i, to[1])
+		for _, r := range to {
+			if r != 12 {
+				p("\tVORP%s Y%d, Y12, Y12", kind, r)
+			}
+		}
+	}
+	p("\tVMOVMSKP%s Y12, DX\n\tTESTL DX, DX\n\tJNZ found\n\tINCQ AX\n\tINCQ BX\n\tCMPQ AX, CX\n\tJLT down", kind)
+	p("\nfound:")
+	for i := range 4 {
+		p("\tVMOVUP%s Y%d, %d(DI)", kind, i, 32*i)
+	}
+	for i := range 4 {
+		p("\tVMOVUP%s Y%d, %d(SI)", kind, 8+i, 32*i)
+	}
+	p("\tMOVQ AX, ret+80(FP)\n\tVZEROUPPER\n\tRET")
 }
