@@ -88,12 +88,7 @@ var buildEmulated = sync.OnceValues(func() (child string, err error) {
 	}
 	child = filepath.Join(builtHere, "child")
 	var objects []string
-	var sources []string
-	for _, name := range slices.Concat(plan.Kernels(), kernels.Tests) {
-		if source := kernels.Source(name); !slices.Contains(sources, source) {
-			sources = append(sources, source)
-		}
-	}
+	sources := append(plan.Sources(), "fault")
 	failed := make(chan error, len(sources))
 	free := make(chan bool, runtime.NumCPU())
 	for _, source := range sources {

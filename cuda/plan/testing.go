@@ -9,6 +9,15 @@ import (
 // The functions of this file are for tests alone: those of package cuda have no other way to a class or to the plan of
 // an op.
 
+// Sources returns the names of the kernels' files in package kernels, without .cu. Unlike kernels.Source it knows those of an op
+// for which no file has been generated yet, as the emulated kernels of a new op.
+func Sources() (list []string) {
+	for _, p := range plans {
+		list = append(list, p.op.String())
+	}
+	return append(list, normaliseKernel)
+}
+
 // ClassOf returns the class of a detector's tasks with the given fresh rows after a full window; ok is
 // false where no kernel takes them.
 func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
