@@ -92,8 +92,8 @@ func newDiscordRun(rng *rand.Rand, p discord.Params, dim, fresh int) *discordRun
 	}
 	r := &discordRun{d: d, dim: dim, fresh: fresh, x: make([]float64, rows*dim)}
 	r.name = fmt.Sprintf("%+v, %d rows of %d, %d fresh", p, rows, dim, fresh)
-	some := func(what string, of int) bool {
-		if rng.IntN(of) > 0 {
+	some := func(what string, oneIn int) bool {
+		if rng.IntN(oneIn) > 0 {
 			return false
 		}
 		r.name += ", " + what

@@ -325,25 +325,25 @@ func execute(b []byte, q *child.Request, fault string, models []byte) error {
 					continue
 				}
 				r := detectors.Rows{
-					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(words, t.Params),
-					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next), Detail: of(out, t.Detail),
-					Bins: of(words, t.Bins).F32(),
+					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: wordsAt(words, t.Params),
+					Scores: wordsAt(out, t.Scores).F32(), Next: wordsAt(out, t.Next), Detail: wordsAt(out, t.Detail),
+					Bins: wordsAt(words, t.Bins).F32(),
 				}
 				switch wide := (detectors.Span{Off: 2 * t.X.Off, Len: 2 * t.X.Len}); t.Op.Elem() {
 				case detectors.F64:
-					r.X64 = of(words, wide).F64()
+					r.X64 = wordsAt(words, wide).F64()
 				case detectors.I64:
-					r.XI = of(words, wide).I64()
+					r.XI = wordsAt(words, wide).I64()
 				default:
-					r.X = of(words, t.X).F32()
+					r.X = wordsAt(words, t.X).F32()
 				}
 				if t.After == 1 {
-					r.Carry = of(out, t.Carry)
+					r.Carry = wordsAt(out, t.Carry)
 				} else {
-					r.Carry = of(words, t.Carry)
+					r.Carry = wordsAt(words, t.Carry)
 				}
 				if t.Model.Len > 0 {
-					r.Model = of(plan.View[uint32](models, 0, len(models)/4), t.Model)
+					r.Model = wordsAt(plan.View[uint32](models, 0, len(models)/4), t.Model)
 					if want := testModel(int(math.Float32bits(r.X[0]) % testModels)); t.Op == knn.Op {
 						r.Model = referencePoints(r.Model)
 					} else if !slices.Equal(r.Model, want) {
@@ -409,7 +409,7 @@ func normalise(f32 []float32, tiles []plan.Tile) {
 
 // referenceTiles returns a tile for each task of a launch of knn_reference. It returns an error if a block's runs are not
 // of one model or do not fill the block in order, or the runs of a task are not all of its fresh rows.
-func referenceTiles(tasks []plan.Task, tiles []plan.Tile, l plan.Launch) (of []plan.Tile, err error) {
+func referenceTiles(tasks []plan.Task, tiles []plan.Tile, l plan.Launch) (perTask []plan.Tile, err error) {
 	next, seen := l.Grid, map[uint32]uint32{}
 	for _, block := range tiles[:l.Grid] {
 		if block.First != next || block.Count == 0 || uint64(next)+uint64(block.Count) > uint64(len(tiles)) {
@@ -422,7 +422,7 @@ func referenceTiles(tasks []plan.Task, tiles []plan.Tile, l plan.Launch) (of []p
 				return nil, fmt.Errorf("run %+v, place %d and point %d are due", run, used, seen[run.First])
 			}
 			if run.Part == 0 {
-				of = append(of, plan.Tile{First: run.First, Count: 1})
+				perTask = append(perTask, plan.Tile{First: run.First, Count: 1})
 			}
 			used += run.Count
 			seen[run.First] += run.Count
@@ -440,7 +440,7 @@ func referenceTiles(tasks []plan.Task, tiles []plan.Tile, l plan.Launch) (of []p
 	if int(next) != len(tiles) {
 		return nil, fmt.Errorf("%d tiles, of which %d are used", len(tiles), next)
 	}
-	return of, nil
+	return perTask, nil
 }
 
 // referencePoints returns a model of op knn whose points are rows, where the points of m are normalised: the rows of
@@ -495,7 +495,7 @@ func decline(t *plan.Task, in detectors.Words, fault string) uint32 {
 		return 0
 	}
 	h := t.Fresh + t.Dim
-	for _, v := range of(in, t.X).F32() {
+	for _, v := range wordsAt(in, t.X).F32() {
 		h = h*16777619 ^ math.Float32bits(v)
 	}
 	if h>>7%3 == 0 {
@@ -504,6 +504,6 @@ func decline(t *plan.Task, in detectors.Words, fault string) uint32 {
 	return 0
 }
 
-func of(a detectors.Words, s detectors.Span) detectors.Words {
+func wordsAt(a detectors.Words, s detectors.Span) detectors.Words {
 	return a[s.Off : s.Off+s.Len : s.Off+s.Len]
 }

@@ -99,10 +99,10 @@ func (r *referenceBatch) model(t *testing.T, n, dim, embed, k int, draw func(int
 }
 
 // add adds a task of fresh rows of dim values: some are points of the model, some are not finite.
-func (r *referenceBatch) add(d *knn.ModelDetector, of *detectors.Model, dim, fresh int, draw func(int) float32) {
+func (r *referenceBatch) add(d *knn.ModelDetector, model *detectors.Model, dim, fresh int, draw func(int) float32) {
 	r.b.Put(make(detectors.Words, r.rng.IntN(3)))
 	embed := d.Window()
-	task := detectors.Task{Op: knn.Op, Dim: uint32(dim), Fresh: uint32(fresh), Params: r.b.Put(d.Params()), Model: r.b.Model(of)}
+	task := detectors.Task{Op: knn.Op, Dim: uint32(dim), Fresh: uint32(fresh), Params: r.b.Put(d.Params()), Model: r.b.Model(model)}
 	before := r.rng.IntN(2) * r.rng.IntN(3) // more rows than there have to be
 	var x []float32
 	task.X, x = r.b.GrowF32((before + fresh + embed - 1) * dim)
@@ -125,8 +125,8 @@ func (r *referenceBatch) add(d *knn.ModelDetector, of *detectors.Model, dim, fre
 	r.b.GrowOutputs(&task, size)
 	r.b.Tasks = append(r.b.Tasks, task)
 	p := d.Params()
-	r.names = append(r.names, fmt.Sprintf("%d words of a model of rows of %d, params %v, %d values of rows of %d, %d fresh", len(of.Words()),
-		len(d.Origin()), p, len(x), dim, fresh))
+	r.names = append(r.names, fmt.Sprintf("%d words of a model of rows of %d, params %v, %d values of rows of %d, %d fresh",
+		len(model.Words()), len(d.Origin()), p, len(x), dim, fresh))
 }
 
 // check compares the results with the CPU's.
@@ -169,11 +169,11 @@ func knnReference(t *testing.T, o Options, tasks int, size func(*rand.Rand) int)
 	for _, kind := range slices.Sorted(maps.Keys(draws)) {
 		draw := draws[kind]
 		run(kind, func(t *testing.T, r *referenceBatch) {
-			type of struct {
+			type modelCase struct {
 				d   *knn.ModelDetector
 				dim int
 			}
-			var models []of
+			var models []modelCase
 			for range 4 {
 				dim := 1 + rng.IntN(1<<rng.IntN(7))%64
 				embed := 1
@@ -182,7 +182,7 @@ func knnReference(t *testing.T, o Options, tasks int, size func(*rand.Rand) int)
 				}
 				n := size(rng)
 				n = max(1, min(n, 200_000/(dim*embed)))
-				models = append(models, of{r.model(t, n, dim, embed, 1+rng.IntN(1<<rng.IntN(9)), draw), dim})
+				models = append(models, modelCase{r.model(t, n, dim, embed, 1+rng.IntN(1<<rng.IntN(9)), draw), dim})
 			}
 			for range tasks {
 				m := models[rng.IntN(len(models))]

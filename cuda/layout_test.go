@@ -152,16 +152,16 @@ func layoutOn(t *testing.T, e detectors.Executor) {
 		}
 		left := make([]int64, len(tasks))
 		for i := range tasks {
-			of := &tasks[i]
-			carry := of.carry
-			if of.after > 0 {
-				carry = left[of.after-1]
+			task := &tasks[i]
+			carry := task.carry
+			if task.after > 0 {
+				carry = left[task.after-1]
 			}
-			scores, next, detail, after := layoutOf(of, carry)
+			scores, next, detail, after := layoutOf(task, carry)
 			left[i] = after
 			got := b.Rows(i)
 			if !slices.Equal(got.Scores, scores) || !slices.Equal(bytesOf(got.Next), next) || !slices.Equal(bytesOf(got.Detail), detail) {
-				t.Fatalf("task %d of %d, %+v\nleaves %v, % x, % x\nwant   %v, % x, % x", i, len(tasks), *of,
+				t.Fatalf("task %d of %d, %+v\nleaves %v, % x, % x\nwant   %v, % x, % x", i, len(tasks), *task,
 					got.Scores, bytesOf(got.Next), bytesOf(got.Detail), scores, next, detail)
 			}
 			if got.Next.Int64(0) != after || got.Detail.Float64(0) != math.Float64frombits(binary.LittleEndian.Uint64(detail)) {

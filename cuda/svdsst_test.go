@@ -245,12 +245,12 @@ func svdsstRoundsOn(t *testing.T, o Options, w int) {
 		return e.Stats().Devices[0].Batches - before
 	}
 	tasks := 0
-	for _, of := range [][]int{
+	for _, columns := range [][]int{
 		{noise}, {ramp}, {gap}, {noise, noise}, {noise, ramp}, {ramp, noise, ramp}, {noise, ramp, gap}, {gap, ramp}, {ramp, ramp, ramp, ramp},
 	} {
-		whole := &svdsstRun{d: d, dim: len(of), fresh: fresh, x: make([]float32, len(of)*(d.Window()+fresh-1))}
+		whole := &svdsstRun{d: d, dim: len(columns), fresh: fresh, x: make([]float32, len(columns)*(d.Window()+fresh-1))}
 		most := make([]float32, fresh)
-		for c, kind := range of {
+		for c, kind := range columns {
 			whole.name += kinds[kind].name + " "
 			one := &svdsstRun{name: kinds[kind].name, d: d, dim: 1, fresh: fresh, x: column(kind)}
 			want := uint64(1)
@@ -266,12 +266,12 @@ func svdsstRoundsOn(t *testing.T, o Options, w int) {
 				}
 			}
 			for i, v := range one.x {
-				whole.x[i*len(of)+c] = v
+				whole.x[i*len(columns)+c] = v
 			}
 			tasks++
 		}
 		want := uint64(1)
-		if slices.Contains(of, ramp) && !slices.Contains(of, gap) {
+		if slices.Contains(columns, ramp) && !slices.Contains(columns, gap) {
 			want = 2
 		}
 		if got := rounds(whole); got != want {

@@ -53,7 +53,7 @@ func newFolder(pt *partition) *folder {
 	h, cfg, m, tp := pt.host, pt.host.cfg, pt.mapping, pt.tp
 	f := &folder{partition: pt, carried: cycle.NewCarried(cfg.CarryHeaders), trimmer: trimmer{budget: h.budget, tp: tp, log: pt.log}}
 	f.reader = newReader(m)
-	f.reads, f.readers = f.reader.of, []*reader{f.reader}
+	f.reads, f.readers = f.reader.reading, []*reader{f.reader}
 	f.verdicts = verdicts{dec: f.reader.dec, grace: cfg.SchemaGrace, log: pt.log}
 	f.open.status = pt.status
 	f.growth.siblings = &pt.siblings
@@ -130,7 +130,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 		}
 		f.side.stop.Pass()
 		for _, i := range f.reading.Rejected {
-			f.counts.Rejected.Add(f.reader.of.Fields[i], 1)
+			f.counts.Rejected.Add(f.reader.reading.Fields[i], 1)
 		}
 		if f.reading.Len() == 0 {
 			f.side.empty(rec, f.reading.Skipped)
@@ -352,9 +352,9 @@ func (f *folder) fold(ctx context.Context, rec *record.Record, recall bool) erro
 
 // reader reads records by one reading. A replay reads each record by the one that was in force when it was live.
 type reader struct {
-	of    *rules.Reading
-	dec   schemas.Decoder
-	split *schemas.Splitter // of readings into samples
+	reading *rules.Reading
+	dec     schemas.Decoder
+	split   *schemas.Splitter // of readings into samples
 	// translation of samples into those of the configured reading; nil: they are alike. foreign: they are of other series,
 	// and no window takes them.
 	translation rules.Translation
@@ -364,30 +364,30 @@ type reader struct {
 
 // newReader returns the reader of the configured reading.
 func newReader(m *Mapping) *reader {
-	return &reader{of: &m.State.Reading, dec: m.Decoder.Clone(), split: NewSplitter(&m.State.Reading)}
+	return &reader{reading: &m.State.Reading, dec: m.Decoder.Clone(), split: NewSplitter(&m.State.Reading)}
 }
 
 // readBy has the folder read records by a reading.
-func (f *folder) readBy(of *rules.Reading) error {
-	if of == f.reads {
+func (f *folder) readBy(reading *rules.Reading) error {
+	if reading == f.reads {
 		return nil
 	}
-	i := slices.IndexFunc(f.readers, func(r *reader) bool { return r.of.SameDecoding(of) })
+	i := slices.IndexFunc(f.readers, func(r *reader) bool { return r.reading.SameDecoding(reading) })
 	if i < 0 {
-		r := &reader{of: of, split: NewSplitter(of), values: make([]float64, f.mapping.State.Dim)}
+		r := &reader{reading: reading, split: NewSplitter(reading), values: make([]float64, f.mapping.State.Dim)}
 		err := errNoFormer
 		if f.mapping.Former != nil {
-			r.dec, err = f.mapping.Former(of)
+			r.dec, err = f.mapping.Former(reading)
 		}
 		if err != nil {
 			return &UnreadableError{Why: fmt.Sprintf("the decoder of the former reading cannot be made: %v", err)}
 		}
 		var alike bool
-		r.translation, alike = f.mapping.State.Reading.Translate(of)
+		r.translation, alike = f.mapping.State.Reading.Translate(reading)
 		r.foreign = !alike
 		i, f.readers = len(f.readers), append(f.readers, r)
 	}
-	f.reads, f.reader = of, f.readers[i]
+	f.reads, f.reader = reading, f.readers[i]
 	f.verdicts.dec = f.reader.dec
 	return nil
 }
@@ -418,17 +418,17 @@ func (r *reader) check(rec *record.Record, in *schemas.Reading) error {
 	if in.Len() == 0 {
 		return nil
 	}
-	if most := r.of.MaxFuture; most > 0 && rec.Timestamp >= 0 && in.Time > rec.Timestamp*1000+most {
-		of := ""
+	if most := r.reading.MaxFuture; most > 0 && rec.Timestamp >= 0 && in.Time > rec.Timestamp*1000+most {
+		which := ""
 		for i := range in.Len() {
 			if _, at, _ := in.At(i); at == in.Time && in.Len() > 1 {
-				of = fmt.Sprintf(" of reading %d", i)
+				which = fmt.Sprintf(" of reading %d", i)
 				break
 			}
 		}
 		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"event time%s %s is more than %s after the record's timestamp %s (max_future)",
-			of,
+			which,
 			time.UnixMicro(in.Time).UTC().Format(time.RFC3339),
 			time.Duration(most)*time.Microsecond,
 			time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339),

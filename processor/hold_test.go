@@ -79,7 +79,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 		_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(output.ReadingSchema) + `}`))
 	}))
 	defer srv.Close()
-	begin := func() (*Processor, *metrics.Metrics, func(error)) {
+	start := func() (*Processor, *metrics.Metrics, func(error)) {
 		reg, err := registry.New(registry.Config{URLs: []string{srv.URL}})
 		if err != nil {
 			t.Fatal(err)
@@ -135,14 +135,14 @@ func TestHeldIsNotStalled(t *testing.T) {
 			t.Errorf("%s: held for %q after the registry is back", what, s.Hold)
 		}
 	}
-	p, m, stop := begin()
+	p, m, stop := start()
 	notStalled(p, m, "running")
 	up.Store(true)
 	goesOn(p, m, "running")
 	stop(errors.New("crash")) // without a last snapshot, so that there is something to replay
 
 	up.Store(false)
-	p, m, stop = begin()
+	p, m, stop = start()
 	notStalled(p, m, "restoring")
 	if p.Ready() {
 		t.Error("ready while it restores")

@@ -63,8 +63,8 @@ func testLateReadings(t *testing.T, lateness int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin = 1_700_000_000_000
-	at := [2]int64{begin, begin}
+	const start = 1_700_000_000_000
+	at := [2]int64{start, start}
 	late := map[[2]int64]int{} // by partition and offset: readings that are late for sure
 	next := [2]int64{}
 	produce := func(n int) {
@@ -77,7 +77,7 @@ func testLateReadings(t *testing.T, lateness int64) {
 				}
 				points = append(points, fmt.Sprintf(`{"s":%d,"at":%d,"v":%v}`, b.rng.IntN(3), at, b.rng.NormFloat64()))
 			}
-			recs = append(recs, kafkatest.Record{Topic: b.input, Partition: int32(p), Time: begin,
+			recs = append(recs, kafkatest.Record{Topic: b.input, Partition: int32(p), Time: start,
 				Value: fmt.Appendf(nil, `{"points":[%s]}`, strings.Join(points, ","))})
 			next[p]++
 		}

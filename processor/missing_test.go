@@ -103,13 +103,13 @@ func newKafkaBench(t *testing.T, partitions int, dead map[string]string, in ...s
 	cfg := b.config("")
 	cfg.Group = b.input + "-g"
 	cfg.Outputs = cycle.TopicNames{}
-	for of, name := range map[cycle.Output]string{cycle.Scores: "scores", cycle.DeadLetters: "dlq", cycle.Late: "late"} {
-		cfg.Outputs[of] = cfg.Group + "-" + name
+	for output, name := range map[cycle.Output]string{cycle.Scores: "scores", cycle.DeadLetters: "dlq", cycle.Late: "late"} {
+		cfg.Outputs[output] = cfg.Group + "-" + name
 		var configs map[string]string
-		if of == cycle.DeadLetters {
+		if output == cycle.DeadLetters {
 			configs = dead
 		}
-		must(t, client.CreateTopic(t.Context(), cfg.Outputs[of], 1, 1, configs))
+		must(t, client.CreateTopic(t.Context(), cfg.Outputs[output], 1, 1, configs))
 	}
 	changelog := cfg.Group + "-changelog"
 	cfg.Changelog = func(string) string { return changelog }
@@ -125,13 +125,13 @@ func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
 	cfg.State.Detectors[0].Stride = 1 // a score for each record
 	create := make(chan struct{})     // closed: the topic may be created
 	if d.allowed {
-		cfg.CreateOutput = func(ctx context.Context, of cycle.Output, partitions int) error {
+		cfg.CreateOutput = func(ctx context.Context, output cycle.Output, partitions int) error {
 			select {
 			case <-create:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			return b.client.CreateTopic(ctx, cfg.Outputs[of], partitions, 1, nil)
+			return b.client.CreateTopic(ctx, cfg.Outputs[output], partitions, 1, nil)
 		}
 	}
 	log := cfg.capture()

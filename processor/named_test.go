@@ -51,7 +51,7 @@ func TestFaultsNameTheTopic(t *testing.T) {
 		{dlq, kmsg.Metadata, []*kerr.Error{denied, unknown}},
 		{dlq, kmsg.Produce, []*kerr.Error{denied, unknown, invalid}},
 	}
-	of := map[Guarantee][]fault{
+	faults := map[Guarantee][]fault{
 		ExactlyOnce: append(both[:len(both):len(both)],
 			fault{input, kmsg.TxnOffsetCommit, []*kerr.Error{denied, unknown, large}},
 			fault{changelog, kmsg.AddPartitionsToTxn, []*kerr.Error{denied, unknown}},
@@ -61,7 +61,7 @@ func TestFaultsNameTheTopic(t *testing.T) {
 			fault{input, kmsg.OffsetCommit, []*kerr.Error{denied, large}}),
 	}
 	for g, name := range map[Guarantee]string{ExactlyOnce: "exactly once", AtLeastOnce: "at least once"} {
-		for _, f := range of[g] {
+		for _, f := range faults[g] {
 			for _, code := range f.codes {
 				t.Run(name+"/"+f.topic+"/"+f.key.Name()+"/"+code.Message, func(t *testing.T) {
 					t.Parallel()

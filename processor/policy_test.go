@@ -10,11 +10,11 @@ import (
 // TestRefusedErrors: the error of a worker all of whose partitions are refused names each of them, and each reason and
 // decision once for the partitions that have it.
 func TestRefusedErrors(t *testing.T) {
-	of := func(topic string, partition int32, reason, decide string) *RefusedError {
+	refusal := func(topic string, partition int32, reason, decide string) *RefusedError {
 		return &RefusedError{TP: kafka.TP{Topic: topic, Partition: partition}, Reason: reason, Decide: decide}
 	}
-	err := error(RefusedErrors{of("a", 0, "changed", "change back"), of("a", 1, "deleted", "reset"), of("a", 12, "changed", "change back"),
-		of("b", 0, "changed", "change back")})
+	err := error(RefusedErrors{refusal("a", 0, "changed", "change back"), refusal("a", 1, "deleted", "reset"),
+		refusal("a", 12, "changed", "change back"), refusal("b", 0, "changed", "change back")})
 	const want = "processor: every partition of this worker waits for a decision: a/0,12: changed; to decide: change back; " +
 		"a/1: deleted; to decide: reset; b/0: changed; to decide: change back"
 	if err.Error() != want {

@@ -83,7 +83,7 @@ type Config struct {
 	Scores  cycle.ScoresMode
 	Outputs cycle.TopicNames // "" for topics that are not written
 	// CreateOutput creates the topic of an output that was deleted while the worker runs; nil: that is not allowed.
-	CreateOutput func(ctx context.Context, of cycle.Output, partitions int) error
+	CreateOutput func(ctx context.Context, output cycle.Output, partitions int) error
 	SchemaIDs    cycle.SchemaIDs
 	// Traced is called with every cycle after its commit, by the goroutine that commits; nil: with none.
 	Traced func(*cycle.Trace)

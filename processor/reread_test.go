@@ -72,17 +72,17 @@ func (b *bench) rereadRecords(n int) {
 }
 
 // reread returns the configuration of a worker that reads records by a reading.
-func (b *bench) reread(of rules.Reading) Config {
+func (b *bench) reread(reading rules.Reading) Config {
 	b.t.Helper()
 	cfg := b.config("one")
-	cfg.State.Reading, cfg.State.Dim = of, of.Dim()
-	columns, err := ReadingPaths(&of).Columns([]string{"a"})
+	cfg.State.Reading, cfg.State.Dim = reading, reading.Dim()
+	columns, err := ReadingPaths(&reading).Columns([]string{"a"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	cfg.State.Windows = []series.WindowConfig{{Columns: columns, Fingerprint: 1}}
 	cfg.State.Detectors[0].Stride = 1
-	if cfg.Decoder, err = NewDecoder(&of, nil, nil); err != nil {
+	if cfg.Decoder, err = NewDecoder(&reading, nil, nil); err != nil {
 		b.t.Fatal(err)
 	}
 	cfg.Former = func(r *rules.Reading) (schemas.Decoder, error) { return NewDecoder(r, nil, nil) }
@@ -93,13 +93,13 @@ func (b *bench) reread(of rules.Reading) Config {
 // fates returns what became of each input offset: scores, dead letters, late records, as often as they were published.
 func (b *bench) fates() map[int64][]string {
 	b.t.Helper()
-	of := map[int64][]string{}
+	fates := map[int64][]string{}
 	for _, r := range b.read("scores") {
 		s, err := output.DecodeScore(r.Value)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		of[s.Offset] = append(of[s.Offset], fmt.Sprint("score ", s.State, s.Score))
+		fates[s.Offset] = append(fates[s.Offset], fmt.Sprint("score ", s.State, s.Score))
 	}
 	for topic, name := range map[string]string{"dlq": "__streams.errors.offset", "late": "odradek.source.offset"} {
 		for _, r := range b.read(topic) {
@@ -107,10 +107,10 @@ func (b *bench) fates() map[int64][]string {
 			if _, err := fmt.Sscan(head(&r, name), &at); err != nil {
 				b.t.Fatal(topic, r.Headers, err)
 			}
-			of[at] = append(of[at], topic)
+			fates[at] = append(fates[at], topic)
 		}
 	}
-	return of
+	return fates
 }
 
 // TestReadingsInSequence: a worker is killed again and again, and starts with another way of reading records, and at times

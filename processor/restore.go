@@ -19,7 +19,7 @@ import (
 // It publishes nothing. A rollback gives the same state from memory, and a test
 // compares the two.
 func (f *folder) restore(ctx context.Context, off kafka.Offset) error {
-	begin := time.Now()
+	started := time.Now()
 	f.suspend()
 	if f.release == nil {
 		batch := f.host.cfg.Executor.Batch()
@@ -77,9 +77,9 @@ func (f *folder) restore(ctx context.Context, off kafka.Offset) error {
 		return err
 	}
 	f.exportState(true)
-	f.host.cfg.Metrics.Restored(f.tp, int64(f.state.Held()), time.Since(begin))
+	f.host.cfg.Metrics.Restored(f.tp, int64(f.state.Held()), time.Since(started))
 	w := &f.restored
-	f.log.Info("restored", "offset", at, "keys", f.state.Keys.Len(), "took", time.Since(begin).Round(time.Millisecond),
+	f.log.Info("restored", "offset", at, "keys", f.state.Keys.Len(), "took", time.Since(started).Round(time.Millisecond),
 		"changelog_bytes", f.restorer.Bytes, "changelog_took", f.restorer.Took.Round(time.Millisecond),
 		"replayed", w.replayed, "replay_took", w.took.Round(time.Millisecond))
 	return nil

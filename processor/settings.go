@@ -202,19 +202,19 @@ func quoted(value string) string {
 // whose state it affects.
 func (s *StoredSettings) Causes(list []state.Mismatch) string {
 	var causes []string
-	of := map[string][]string{}
+	affected := map[string][]string{}
 	for i := range list {
 		cause, whose := s.cause(&list[i]), "detector "+list[i].Detector
 		if list[i].Detector == "" {
 			whose = "held samples"
 		}
-		if of[cause] == nil {
+		if affected[cause] == nil {
 			causes = append(causes, cause)
 		}
-		of[cause] = append(of[cause], whose)
+		affected[cause] = append(affected[cause], whose)
 	}
 	for i, cause := range causes {
-		causes[i] = fmt.Sprintf("%s (state of %s)", cause, strings.Join(of[cause], ", "))
+		causes[i] = fmt.Sprintf("%s (state of %s)", cause, strings.Join(affected[cause], ", "))
 	}
 	return strings.Join(causes, "; ")
 }

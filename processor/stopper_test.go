@@ -53,7 +53,9 @@ func TestStopper(t *testing.T) {
 // TestStopperResume: an operator's resume begins a window with its record, or allows all up to an offset.
 func TestStopperResume(t *testing.T) {
 	allowed := feedback.Resume{Offset: 1}
-	s := newDeadLetterStop(tp, cycle.DeadLetterLimit{Most: 2, Of: 5}, func(of kafka.TP) (feedback.Resume, bool) { return allowed, of == tp })
+	s := newDeadLetterStop(tp, cycle.DeadLetterLimit{Most: 2, Of: 5}, func(partition kafka.TP) (feedback.Resume, bool) {
+		return allowed, partition == tp
+	})
 	if at := feed(&s, 0, "ddddd"); at != 2 {
 		t.Fatalf("stopped at %d, want 2", at)
 	}

@@ -65,10 +65,10 @@ struct %s {
 		field := fieldName(w.Name)
 		switch w.Type {
 		case detectors.Floats, detectors.Ints:
-			of := map[detectors.ParamType]string{detectors.Floats: "float", detectors.Ints: "int32_t"}[w.Type]
+			element := map[detectors.ParamType]string{detectors.Floats: "float", detectors.Ints: "int32_t"}[w.Type]
 			fmt.Fprintf(&b, "    // %s returns the remaining words as numbers.\n", field)
 			fmt.Fprintf(&b, "    __device__ const %[1]s *%[2]s() const { return reinterpret_cast<const %[1]s *>(this) + %[3]d; }\n",
-				of, field, w.Offset)
+				element, field, w.Offset)
 			continue
 		case detectors.Bool:
 			fmt.Fprintf(&b, "    %s %s;  // 0 or 1\n", types[w.Type], field)

@@ -62,7 +62,7 @@ func Merge(b *detectors.Batch, m *Memory, parts []*Planner) []uint32 {
 		}
 	}
 	out := detectors.Words(View[uint32](m.Bytes, m.Out, (len(m.Bytes)-m.Out)/4))
-	of := func(s detectors.Span) detectors.Words { return out[s.Off:][:s.Len] }
+	wordsAt := func(s detectors.Span) detectors.Words { return out[s.Off:][:s.Len] }
 	portions := make([]detectors.Result, len(parts))
 	for k, i := range parts[0].order {
 		if status[k] != StatusDone {
@@ -70,12 +70,12 @@ func Merge(b *detectors.Batch, m *Memory, parts []*Planner) []uint32 {
 		}
 		for j, p := range parts {
 			t := &p.build.tasks[k]
-			portions[j] = detectors.Result{Scores: of(t.Scores).F32(), Next: of(t.Next), Detail: of(t.Detail)}
+			portions[j] = detectors.Result{Scores: wordsAt(t.Scores).F32(), Next: wordsAt(t.Next), Detail: wordsAt(t.Detail)}
 		}
 		t := &b.Tasks[i]
 		merged := byOp[t.Op].merge(b.In[t.Params.Off:][:t.Params.Len], portions)
-		copy(of(t.Scores).F32(), merged.Scores)
-		copy(of(t.Detail), merged.Detail)
+		copy(wordsAt(t.Scores).F32(), merged.Scores)
+		copy(wordsAt(t.Detail), merged.Detail)
 	}
 	return status
 }

@@ -49,11 +49,11 @@ func TestKNNReferenceBlocks(t *testing.T) {
 		models := 1 + rng.IntN(4)
 		tasks := make([]Task, 1+rng.IntN(600))
 		var chains []chain
-		fresh, of := 0, make([]uint32, models) // fresh rows of each model
+		fresh, perModel := 0, make([]uint32, models) // fresh rows of each model
 		for i := range tasks {
 			m := rng.IntN(models)
 			tasks[i] = Task{Fresh: uint32(1 + rng.IntN(1<<rng.IntN(8))), Model: detectors.Span{Off: uint32(1000 * m), Len: 900}}
-			of[m] += tasks[i].Fresh
+			perModel[m] += tasks[i].Fresh
 			fresh += int(tasks[i].Fresh)
 			chains = append(chains, chain{uint32(i), 1, 1})
 		}
@@ -63,11 +63,11 @@ func TestKNNReferenceBlocks(t *testing.T) {
 		launchReference(Class{Variant: knnIsReference, A: uint32(shape.points | shape.room<<16), B: 2}, &pl, chains)
 		l := pl.launches[0]
 		queries, least := l.Block/2, uint32(0)
-		for _, n := range of {
+		for _, n := range perModel {
 			least += (n + queries - 1) / queries
 		}
 		if len(pl.launches) != 1 || l.Grid != least || l.Block > 128 || l.Block > 32 && fresh <= 132*16 || l.Block < 128 && fresh > 132*32 {
-			t.Fatalf("%d fresh rows of %v: %+v, want %d blocks", fresh, of, pl.launches, least)
+			t.Fatalf("%d fresh rows of %v: %+v, want %d blocks", fresh, perModel, pl.launches, least)
 		}
 		seen := make([]uint32, len(tasks))
 		for _, b := range pl.tiles[:l.Grid] {

@@ -169,16 +169,16 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(24*rows) + nulls*scanNullTable(c)
 	wave := max(1, scanWave/scratch)
 	at := make([]uint32, 0, min(wave, tasks))
-	var of []uint32 // tasks of the wave
+	var waveTasks []uint32 // tasks of the wave
 	end := func() {
-		if len(of) == 0 {
+		if len(waveTasks) == 0 {
 			return
 		}
-		for i, task := range of { // two tiles a task, for the numbers of both kinds of blocks and its portion of a divided plan
+		for i, task := range waveTasks { // two tiles a task, for the numbers of both kinds of blocks and its portion of a divided plan
 			p.tile(Tile{First: task, Count: 1, Part: uint32(searchers << 16), Scratch: at[i]})
 			p.tile(Tile{First: task, Count: 1, Part: uint32(nulls<<16 | max(1, p.portions)<<8 | p.portion), Scratch: at[i]})
 		}
-		n := len(of)
+		n := len(waveTasks)
 		p.launchGrid(kernel("scan_rows"), n*((rows+scanRows-1)/scanRows), 32*scanRows, 0)
 		p.again(kernel("scan_columns"), n*((columns+scanColumns-1)/scanColumns), 512, 0)
 		for range top {
@@ -190,14 +190,14 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 			p.again(null, n*nulls, scanNullThreads, scanNullShared(rows, columns))
 			p.again(kernel("scan_finish"), n, 32, 0)
 		}
-		of = of[:0]
+		waveTasks = waveTasks[:0]
 	}
 	for _, ch := range chains {
 		for i := range ch.count {
-			if len(at) == len(of) {
+			if len(at) == len(waveTasks) {
 				at = append(at, p.scratch(scratch))
 			}
-			if of = append(of, ch.first+i); len(of) == wave {
+			if waveTasks = append(waveTasks, ch.first+i); len(waveTasks) == wave {
 				end()
 			}
 		}

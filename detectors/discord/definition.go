@@ -171,20 +171,20 @@ func (p Profile) Top(m, k int) []Discord {
 }
 
 // top returns the first k discords among subsequences in the order of their places.
-func top(of []Discord, k int) []Discord {
+func top(candidates []Discord, k int) []Discord {
 	var found []Discord
 	for len(found) < k {
 		best := -1
-		for c, d := range of {
+		for c, d := range candidates {
 			overlaps := func(f Discord) bool { return d.At > f.At-f.Length && d.At < f.At+f.Length }
-			if (best < 0 || d.Distance > of[best].Distance) && !slices.ContainsFunc(found, overlaps) {
+			if (best < 0 || d.Distance > candidates[best].Distance) && !slices.ContainsFunc(found, overlaps) {
 				best = c
 			}
 		}
 		if best < 0 {
 			break
 		}
-		found = append(found, of[best])
+		found = append(found, candidates[best])
 	}
 	return found
 }

@@ -357,12 +357,12 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 	}
 	rest, behind := 0.0, longest // behind the rows that the sum is of
 	for k, a := range lengths {
-		begin := longest - t.moments[a].m
+		start := longest - t.moments[a].m
 		sum := 0.0
-		for _, q := range w.query[begin:behind] {
+		for _, q := range w.query[start:behind] {
 			sum += q
 		}
-		rest, behind = rest+sum, begin
+		rest, behind = rest+sum, start
 		w.rest[k] = rest
 	}
 	scale := func(o *leftMoments) float64 {

@@ -26,7 +26,7 @@ func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, para
 // subsequences are neighbours alone.
 func merlin(x []float64, from int, l Lengths, count int, options func(m int) Options, parallel detectors.Parallel) [][]Discord {
 	var found [][]Discord
-	s := search{begin: lanes + from}
+	s := search{from: lanes + from}
 	for _, m := range l.All() {
 		o := options(m)
 		if o.k() > 1 || len(x) < m {
@@ -52,7 +52,7 @@ func merlin(x []float64, from int, l Lengths, count int, options func(m int) Opt
 // search is a search for the discords of one length after the other.
 type search struct {
 	series
-	begin     int // the first that may be a discord
+	from      int // the first that may be a discord
 	exclusion int
 	parallel  detectors.Parallel
 	near      []int32   // a near subsequence, by subsequence; -1: none is known
@@ -207,7 +207,7 @@ func (s *search) radius() float64 {
 func (s *search) first(count int) (found []Discord, known bool) {
 	known = true
 	free := make([]bool, s.starts)
-	for i := s.begin; i < s.starts-lanes; i++ {
+	for i := s.from; i < s.starts-lanes; i++ {
 		free[i] = s.d[i] == s.d[i]
 	}
 	for len(found) < count {

@@ -67,7 +67,7 @@ func rangeDiscords(x []float64, m int, r float64, o Options, parallel detectors.
 	if o.k() > 1 || len(x) < m {
 		return Compute(x, m, o, parallel).Range(m, r)
 	}
-	s := search{begin: lanes, exclusion: o.exclusion(m), parallel: parallel}
+	s := search{from: lanes, exclusion: o.exclusion(m), parallel: parallel}
 	s.load(x, m, o.ExcludeFlat)
 	s.reserve()
 	for i := range s.starts {

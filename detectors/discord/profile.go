@@ -97,7 +97,7 @@ type walk[T float32 | float64] func(i, j, end int, rho []T, found func(i, j int,
 func join[T float32 | float64](s *series, exclusion, together int, parallel detectors.Parallel, newWalk func() walk[T]) []int32 {
 	var mu sync.Mutex
 	var free []*nearest[T]
-	take := func() *nearest[T] {
+	acquire := func() *nearest[T] {
 		mu.Lock()
 		defer mu.Unlock()
 		if n := len(free); n > 0 {
@@ -111,7 +111,7 @@ func join[T float32 | float64](s *series, exclusion, together int, parallel dete
 	}
 	from, to := lanes, s.starts-lanes // of the series
 	parallel((max(0, to-from-exclusion)+band-1)/band, func(unit int) {
-		p := take()
+		p := acquire()
 		down := newWalk()
 		found := func(i, j int, rho []T) {
 			for l, v := range rho {
@@ -134,7 +134,7 @@ func join[T float32 | float64](s *series, exclusion, together int, parallel dete
 		free = append(free, p)
 		mu.Unlock()
 	})
-	p := take()
+	p := acquire()
 	for _, q := range free {
 		p.join(q)
 	}

@@ -15,7 +15,7 @@ const refineOneIn = 8
 // with r; correlations with 1-r^2/(2m).
 func (s *search) ranges(r float64, most int) bool {
 	candidates := 0
-	for i := s.begin; i < s.starts-lanes; i++ {
+	for i := s.from; i < s.starts-lanes; i++ {
 		if !s.exact[i] && s.d[i] >= r {
 			s.borrow(i)
 			if s.d[i] >= r {
@@ -29,7 +29,7 @@ func (s *search) ranges(r float64, most int) bool {
 	type run struct{ from, to int }
 	const gap, longest = 16, 128
 	var runs []run
-	for i := s.begin; i < s.starts-lanes; i++ {
+	for i := s.from; i < s.starts-lanes; i++ {
 		if s.exact[i] || !(s.d[i] >= r) {
 			continue
 		}
@@ -91,17 +91,17 @@ func (s *search) refine(from, to int, r float64) {
 	}
 	var t strip
 	last := s.starts - lanes
-	begin, end := from, to
-	for k := s.exclusion; left > 0 && (begin+k < last || end-k > lanes); k += lanes {
-		s.walk(&t, begin, begin+k, min(end, last-k), s.limit, s.never, found)
+	start, end := from, to
+	for k := s.exclusion; left > 0 && (start+k < last || end-k > lanes); k += lanes {
+		s.walk(&t, start, start+k, min(end, last-k), s.limit, s.never, found)
 		d := k + lanes - 1 // the diagonals from -d to -k
-		if i := max(begin, d+1); i < end {
+		if i := max(start, d+1); i < end {
 			s.walk(&t, i, i-d, end, s.limit, s.never, found)
 		}
-		for begin < end && math.IsInf(s.limit[begin], 1) {
-			begin++
+		for start < end && math.IsInf(s.limit[start], 1) {
+			start++
 		}
-		for begin < end && math.IsInf(s.limit[end-1], 1) {
+		for start < end && math.IsInf(s.limit[end-1], 1) {
 			end--
 		}
 	}

@@ -211,9 +211,9 @@ func TestDefinitionOfSCAMP(t *testing.T) {
 
 // sameAsSCAMP requires a distance within 1e-6 of SCAMP's and its neighbour. Where SCAMP has no
 // distance, because of a NaN, its files have another number.
-func sameAsSCAMP(t *testing.T, name string, i int, want Profile, of func() (float64, int)) {
+func sameAsSCAMP(t *testing.T, name string, i int, want Profile, compute func() (float64, int)) {
 	t.Helper()
-	d, nearest := of()
+	d, nearest := compute()
 	if want.Nearest[i] < 0 || d != d {
 		if d == d || nearest >= 0 || want.Nearest[i] >= 0 {
 			t.Errorf("%s: subsequence %d has the distance %v to %d, SCAMP says %v to %d", name, i, d, nearest, want.Distance[i], want.Nearest[i])

@@ -101,7 +101,7 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 	if !same(got.Top(m, count)) {
 		r.others++
 	}
-	s := search{begin: lanes, exclusion: m, parallel: cores}
+	s := search{from: lanes, exclusion: m, parallel: cores}
 	s.load(x, m, false)
 	s.findAll(true)
 	found := s.discords(count)

@@ -22,24 +22,24 @@ import (
 // The vote finds more anomalies than an order by normalised distances, which prefers the lengths at which
 // noise makes subsequences unlike each other, and than votes of equal weight.
 func vote(found [][]Discord) (best Discord, weight float64, ok bool) {
-	equal := slices.ContainsFunc(found, func(of []Discord) bool { return len(of) == 1 })
+	equal := slices.ContainsFunc(found, func(discords []Discord) bool { return len(discords) == 1 })
 	middle := func(d Discord) int { return 2*d.At + d.Length } // twice
 	for _, candidates := range found {
 		if len(candidates) == 0 {
 			continue
 		}
 		c, sum := candidates[0], 0.0
-		for _, of := range found {
-			if len(of) == 0 {
+		for _, others := range found {
+			if len(others) == 0 {
 				continue
 			}
-			if apart := middle(c) - middle(of[0]); max(apart, -apart) > min(c.Length, of[0].Length) {
+			if apart := middle(c) - middle(others[0]); max(apart, -apart) > min(c.Length, others[0].Length) {
 				continue
 			}
 			if equal {
 				sum++
 			} else {
-				sum += outstanding(of[0], of[1])
+				sum += outstanding(others[0], others[1])
 			}
 		}
 		if !ok || sum > weight {
@@ -60,7 +60,7 @@ func outstanding(first, second Discord) float64 {
 
 func TestVote(t *testing.T) {
 	// By length: the first discord and, if any, the second.
-	of := func(length, at int, distances ...float64) (all []Discord) {
+	discords := func(length, at int, distances ...float64) (all []Discord) {
 		for i, d := range distances {
 			all = append(all, Discord{At: at + 1000*i, Length: length, Distance: d})
 		}
@@ -71,16 +71,16 @@ func TestVote(t *testing.T) {
 		at     int
 		weight float64
 	}{
-		"two of three":                {[][]Discord{of(10, 300, 3), of(16, 302, 5), of(20, 500, 9)}, 300, 2},
-		"one of two, the shorter":     {[][]Discord{of(10, 300, 3), of(20, 500, 9)}, 300, 1},
-		"a length without any":        {[][]Discord{nil, of(20, 500, 9)}, 500, 1},
-		"one stands out more":         {[][]Discord{of(10, 300, 3, 2.9), of(16, 302, 5, 4.9), of(20, 500, 9, 6)}, 500, 0.5},
-		"two stand out as much":       {[][]Discord{of(10, 300, 3, 2), of(16, 302, 3, 2), of(20, 500, 9, 6)}, 300, 1},
-		"one length has one discord":  {[][]Discord{of(10, 300, 3, 2.9), of(16, 302, 5, 4.9), of(20, 500, 9)}, 300, 2},
-		"the second has a copy":       {[][]Discord{of(10, 300, 3, 0), of(16, 500, 5, 4.9)}, 300, 1000},
-		"all have a copy":             {[][]Discord{of(10, 300, 0, 0)}, 300, 0},
-		"middles half a length apart": {[][]Discord{of(10, 90, 1), of(20, 90, 1)}, 90, 2},
-		"and one sample more":         {[][]Discord{of(10, 90, 1), of(20, 91, 1)}, 90, 1},
+		"two of three":                {[][]Discord{discords(10, 300, 3), discords(16, 302, 5), discords(20, 500, 9)}, 300, 2},
+		"one of two, the shorter":     {[][]Discord{discords(10, 300, 3), discords(20, 500, 9)}, 300, 1},
+		"a length without any":        {[][]Discord{nil, discords(20, 500, 9)}, 500, 1},
+		"one stands out more":         {[][]Discord{discords(10, 300, 3, 2.9), discords(16, 302, 5, 4.9), discords(20, 500, 9, 6)}, 500, 0.5},
+		"two stand out as much":       {[][]Discord{discords(10, 300, 3, 2), discords(16, 302, 3, 2), discords(20, 500, 9, 6)}, 300, 1},
+		"one length has one discord":  {[][]Discord{discords(10, 300, 3, 2.9), discords(16, 302, 5, 4.9), discords(20, 500, 9)}, 300, 2},
+		"the second has a copy":       {[][]Discord{discords(10, 300, 3, 0), discords(16, 500, 5, 4.9)}, 300, 1000},
+		"all have a copy":             {[][]Discord{discords(10, 300, 0, 0)}, 300, 0},
+		"middles half a length apart": {[][]Discord{discords(10, 90, 1), discords(20, 90, 1)}, 90, 2},
+		"and one sample more":         {[][]Discord{discords(10, 90, 1), discords(20, 91, 1)}, 90, 1},
 	} {
 		if d, weight, ok := vote(c.found); !ok || d.At != c.at || math.Abs(weight-c.weight) > 1e-9 {
 			t.Errorf("%s: %v for %v, want %v for the one at %d", name, weight, d, c.weight, c.at)

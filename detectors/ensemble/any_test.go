@@ -132,12 +132,12 @@ func direct(p *Params, rows []said) (out []Row, terms [][]float64) {
 					above = append(above, row)
 				}
 			}
-			if of := above; len(some) > 0 {
-				if len(of) == 0 {
-					of = some
+			if chosen := above; len(some) > 0 {
+				if len(chosen) == 0 {
+					chosen = some
 				}
-				r.About, r.Until = of[0].About, of[0].Until
-				for _, row := range of {
+				r.About, r.Until = chosen[0].About, chosen[0].Until
+				for _, row := range chosen {
 					r.About, r.Until = min(r.About, row.About), max(r.Until, row.Until)
 				}
 			}

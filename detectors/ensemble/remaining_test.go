@@ -38,21 +38,21 @@ func TestRemaining(t *testing.T) {
 		const n = 400
 		holes := rnd.IntN(3) == 0
 		whole := !holes && slices.Max(every) == 1
-		from, begin, first := make([]int, p.Members), make([]int, p.Members), make([]int, p.Members)
-		for m := range begin {
-			begin[m] = rnd.IntN(60) // from which on rows without a score have none
-			first[m] = begin[m] + rnd.IntN(every[m])
+		from, warmup, first := make([]int, p.Members), make([]int, p.Members), make([]int, p.Members)
+		for m := range warmup {
+			warmup[m] = rnd.IntN(60) // from which on rows without a score have none
+			first[m] = warmup[m] + rnd.IntN(every[m])
 		}
 		state, terms := make([]uint64, p.Size()), make([]float64, p.Members)
 		var rows []Row
 		for slices.Min(from) < n {
 			m := slices.Index(from, slices.Min(from)) // none waits for more than Span samples
-			for steps := 1 + rnd.IntN(p.Span); steps > 0 || from[m] > begin[m] && (from[m]-1-first[m])%every[m] != 0; steps-- {
+			for steps := 1 + rnd.IntN(p.Span); steps > 0 || from[m] > warmup[m] && (from[m]-1-first[m])%every[m] != 0; steps-- {
 				o := from[m]
 				from[m]++
 				r := &Row{Time: int64(o), Offset: int64(o), About: int64(o), Until: int64(o), Score: nan}
 				switch {
-				case o < begin[m]:
+				case o < warmup[m]:
 					r.Remaining = int32(first[m] - o)
 				case o < first[m] || (o-first[m])%every[m] != 0:
 					continue
@@ -74,7 +74,7 @@ func TestRemaining(t *testing.T) {
 		}
 		for _, r := range rows[:at] {
 			if got, want := int64(r.Remaining), rows[at].Offset-r.Offset; got < 1 || got > want || whole && got != want {
-				t.Fatalf("world %d: %+v, begin %v, first %v, holes %v: %d samples before the first score remain %d", world, *p, begin, first, holes,
+				t.Fatalf("world %d: %+v, warmup %v, first %v, holes %v: %d samples before the first score remain %d", world, *p, warmup, first, holes,
 					want, got)
 			}
 			if whole {

@@ -54,17 +54,17 @@ func (p *placements) scored(name string, tasks int, optional bool) {
 		return
 	}
 	now := p.e.Placed()
-	of := now.less(p.at)
+	delta := now.less(p.at)
 	p.at = now
-	if !optional || of.Device > 0 {
+	if !optional || delta.Device > 0 {
 		p.tasks += tasks
-		p.sum = Placed{p.sum.Device + of.Device, p.sum.Declined + of.Declined, p.sum.CPU + of.CPU}
+		p.sum = Placed{p.sum.Device + delta.Device, p.sum.Declined + delta.Declined, p.sum.CPU + delta.CPU}
 	}
-	if of.Device+of.CPU != uint64(tasks) {
-		p.faultf("%s: of %d tasks the device scored %d and the CPU %d", name, tasks, of.Device, of.CPU)
+	if delta.Device+delta.CPU != uint64(tasks) {
+		p.faultf("%s: of %d tasks the device scored %d and the CPU %d", name, tasks, delta.Device, delta.CPU)
 	}
-	if of.Declined > 0 {
-		p.faultf("%s: the kernel left %d of %d tasks to the CPU, where it has to score all", name, of.Declined, tasks)
+	if delta.Declined > 0 {
+		p.faultf("%s: the kernel left %d of %d tasks to the CPU, where it has to score all", name, delta.Declined, tasks)
 	}
 }
 

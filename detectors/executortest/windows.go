@@ -191,19 +191,19 @@ const mostDeclined = 0.01
 // tasks to be below a ceiling.
 func Windows(t *testing.T, e Placer, all []Series, places int, measured time.Duration) {
 	var sets []string
-	of := map[string][]*Series{}
+	bySet := map[string][]*Series{}
 	for i := range all {
 		s := &all[i]
-		if of[s.Set] == nil {
+		if bySet[s.Set] == nil {
 			sets = append(sets, s.Set)
 		}
-		of[s.Set] = append(of[s.Set], s)
+		bySet[s.Set] = append(bySet[s.Set], s)
 	}
 	for _, set := range sets {
 		t.Run(set, func(t *testing.T) {
 			for _, s := range settings() {
 				if e.Takes(s.detector.Op()) {
-					s.score(t, e, of[set], places, measured)
+					s.score(t, e, bySet[set], places, measured)
 				}
 			}
 		})
@@ -211,7 +211,7 @@ func Windows(t *testing.T, e Placer, all []Series, places int, measured time.Dur
 }
 
 // score scores a task at each place of every series, in one batch.
-func (s *setting) score(t *testing.T, e Placer, of []*Series, places int, measured time.Duration) {
+func (s *setting) score(t *testing.T, e Placer, list []*Series, places int, measured time.Duration) {
 	b := e.Batch()
 	defer e.Release(b)
 	op := s.detector.Op()
@@ -221,7 +221,7 @@ func (s *setting) score(t *testing.T, e Placer, of []*Series, places int, measur
 		rows = s.fresh // tumbling
 	}
 	scores := 0
-	for _, series := range of {
+	for _, series := range list {
 		if series.Dim != s.dim || series.Len() < rows {
 			continue
 		}

@@ -52,7 +52,7 @@ func Model(x []float64, dim, most int, p TopParams, parallel func(n int, f func(
 		cut = outliers[len(outliers)-1].Weight
 	}
 	for _, o := range rest.list {
-		if !slices.ContainsFunc(outliers, func(of Outlier) bool { return of.At == o.At }) {
+		if !slices.ContainsFunc(outliers, func(outlier Outlier) bool { return outlier.At == o.At }) {
 			cut = max(cut, o.Weight)
 			break
 		}

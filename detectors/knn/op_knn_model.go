@@ -235,7 +235,7 @@ type ModelParams struct {
 // ModelDetector is the detector of the op with a model.
 type ModelDetector struct {
 	detector
-	of     *detectors.Model
+	source *detectors.Model
 	model  model
 	origin []float64
 }
@@ -252,7 +252,7 @@ func NewByModel(p ModelParams) (*ModelDetector, error) {
 	if p.K < 1 || p.K > MaxK {
 		faults = append(faults, fmt.Errorf("k is %d, use 1 to %d", p.K, MaxK))
 	}
-	d := &ModelDetector{of: p.Model}
+	d := &ModelDetector{source: p.Model}
 	if p.Model == nil {
 		faults = append(faults, errors.New("there is no model"))
 	} else {
@@ -283,7 +283,7 @@ func NewByModel(p ModelParams) (*ModelDetector, error) {
 func notFinite(v float64) bool { return v-v != 0 }
 
 // Model returns the model that tasks read.
-func (d *ModelDetector) Model() *detectors.Model { return d.of }
+func (d *ModelDetector) Model() *detectors.Model { return d.source }
 
 // Origin returns the center of each value of a row.
 func (d *ModelDetector) Origin() []float64 { return d.origin }

@@ -50,19 +50,19 @@ func (m *LabelMeasures) events(series []eventCounts, delays []float64) {
 				ranked++
 			}
 		}
-		of := map[string]float64{
+		measures := map[string]float64{
 			"event_precision": ratio(sum.opened-sum.wrong, sum.opened), "event_recall": ratio(sum.found, sum.runs),
 			"vus_pr": sum.volume / float64(max(ranked, 1)), "false_per_sample": ratio(sum.wrong, sum.plain),
 		}
 		if sum.days > 0 {
-			of["false_per_series_day"] = float64(sum.wrong) / sum.days
+			measures["false_per_series_day"] = float64(sum.wrong) / sum.days
 		}
-		return of
+		return measures
 	}
-	of := all(func(i int) int { return i })
-	m.Volume, m.FalsePerSample = of["vus_pr"], of["false_per_sample"]
-	m.EventPrecision, m.EventRecall = of["event_precision"], of["event_recall"]
-	if days, ok := of["false_per_series_day"]; ok {
+	measures := all(func(i int) int { return i })
+	m.Volume, m.FalsePerSample = measures["vus_pr"], measures["false_per_sample"]
+	m.EventPrecision, m.EventRecall = measures["event_precision"], measures["event_recall"]
+	if days, ok := measures["false_per_series_day"]; ok {
 		m.FalsePerDay = &days
 	}
 	m.Delay = -1
@@ -74,7 +74,7 @@ func (m *LabelMeasures) events(series []eventCounts, delays []float64) {
 		return
 	}
 	m.Intervals = Bootstrap(len(series), all)
-	maps.DeleteFunc(m.Intervals, func(name string, _ Interval) bool { _, measured := of[name]; return !measured })
+	maps.DeleteFunc(m.Intervals, func(name string, _ Interval) bool { _, measured := measures[name]; return !measured })
 }
 
 // Bootstrap returns the 5th and the 95th percentile of measures by name, over sets of n series that are drawn from the n
@@ -87,12 +87,12 @@ func Bootstrap(n int, measure func(pick func(int) int) map[string]float64) map[s
 			drawn[name] = append(drawn[name], v)
 		}
 	}
-	of := map[string]Interval{}
+	intervals := map[string]Interval{}
 	for name, v := range drawn {
 		slices.Sort(v)
-		of[name] = Interval{v[len(v)/20], v[len(v)-1-len(v)/20]}
+		intervals[name] = Interval{v[len(v)/20], v[len(v)-1-len(v)/20]}
 	}
-	return of
+	return intervals
 }
 
 // interval returns the interval of a measure, multiplied, in brackets, or nothing.

@@ -227,12 +227,12 @@ func TestTies(t *testing.T) {
 		return 0, 1
 	})
 	want := []Rectangle{{1, 1, 1, 4}, {3, 0, 3, 0}}
-	for way, of := range ways {
-		found, _ := of(g, Poisson{}, Options{Top: 5})
+	for way, search := range ways {
+		found, _ := search(g, Poisson{}, Options{Top: 5})
 		if len(found) != 2 || found[0].Rectangle != want[0] || found[1].Rectangle != want[1] {
 			t.Errorf("%s: %v, want %v", way, found, want)
 		}
-		found, _ = of(g, Poisson{}, Options{Top: 5, MaxRows: 1, MaxCols: 3})
+		found, _ = search(g, Poisson{}, Options{Top: 5, MaxRows: 1, MaxCols: 3})
 		want := []Rectangle{{1, 1, 1, 1}, {1, 4, 1, 4}, {3, 0, 3, 0}}
 		for i, r := range found {
 			if len(found) != 3 || r.Rectangle != want[i] {
@@ -255,8 +255,8 @@ func TestAlgorithms(t *testing.T) {
 		for name, g := range grids(rng, f.Family, 1+rng.IntN(9), 1+rng.IntN(9)) {
 			o := randomOptions(rng, g.Rows, g.Cols)
 			want := describe(Define(g, f, o))
-			for way, of := range ways {
-				if found, _ := of(g, f, o); describe(found) != want {
+			for way, search := range ways {
+				if found, _ := search(g, f, o); describe(found) != want {
 					t.Errorf("%s, %s, %d x %d, %+v: %s finds%s, want%s", f.name, name, g.Rows, g.Cols, o, way, describe(found), want)
 				}
 			}

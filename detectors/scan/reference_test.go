@@ -31,10 +31,10 @@ func TestSaTScan(t *testing.T) {
 	clusters := 0
 	check := func(b, c, want string) {
 		n, _ := strconv.ParseInt(c, 10, 64)
-		of, _ := strconv.ParseInt(b, 10, 64)
+		population, _ := strconv.ParseInt(b, 10, 64)
 		llr, _ := strconv.ParseFloat(want, 64)
 		clusters++
-		if got := ratio(Poisson{}, Above, Sums{n, of}, total); !(math.Abs(got-llr) <= 0.5000001e-6) {
+		if got := ratio(Poisson{}, Above, Sums{n, population}, total); !(math.Abs(got-llr) <= 0.5000001e-6) {
 			t.Errorf("%s cases among %s: %.9f, SaTScan has %s", c, b, got, want)
 		}
 	}
@@ -81,9 +81,9 @@ func newYork(t testing.TB, n int) *Grid {
 		t.Fatal(err)
 	}
 	column := func(name string) (values []float64) {
-		for i, of := range rows[0] {
+		for i, header := range rows[0] {
 			for _, row := range rows[1:] {
-				if of == name {
+				if header == name {
 					v, err := strconv.ParseFloat(strings.TrimSpace(row[i]), 64)
 					if err != nil {
 						t.Fatal(err)

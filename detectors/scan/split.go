@@ -100,14 +100,14 @@ func stirling(x int64) float64 {
 	return f * (1./12 - f*f*(1./360-f*f*(1./1260-f*f*(1./1680))))
 }
 
-var stirlingOf = func() (of [16]float64) {
+var stirlingOf = func() (terms [16]float64) {
 	factorial := 1.0
-	for i := 1; i < len(of); i++ {
+	for i := 1; i < len(terms); i++ {
 		x := float64(i)
 		factorial *= x
-		of[i] = math.Log(factorial/math.Sqrt(2*math.Pi*x)) - x*math.Log(x) + x
+		terms[i] = math.Log(factorial/math.Sqrt(2*math.Pi*x)) - x*math.Log(x) + x
 	}
-	return of
+	return terms
 }()
 
 // inverted is the largest variance of a split that is drawn by inversion.

@@ -102,11 +102,11 @@ func TestSplitHat(t *testing.T) {
 // draws returns n draws of a split.
 func draws(rng *rand.Rand, s *split, n int) []int64 {
 	seed, place := rng.Uint64(), rng.Uint32()
-	of := make([]int64, n)
-	for i := range of {
-		of[i] = s.draw(newRandom(seed, i), place)
+	values := make([]int64, n)
+	for i := range values {
+		values[i] = s.draw(newRandom(seed, i), place)
 	}
-	return of
+	return values
 }
 
 // TestSplitDraws compares the distribution of draws with the probabilities, by a chi-square test for
@@ -119,21 +119,21 @@ func TestSplitDraws(t *testing.T) {
 		all = append(all, newSplit(390, 5000, 5000, limited), newSplit(450, 5000, 5000, limited), newSplit(1e6, 200, 1e6, limited))
 	}
 	for _, s := range all {
-		of := draws(rng, &s, n)
-		slices.Sort(of)
+		values := draws(rng, &s, n)
+		slices.Sort(values)
 		least, most := s.bounds()
-		if of[0] < least || of[n-1] > most {
-			t.Fatalf("%v: %d to %d, want %d to %d", &s, of[0], of[n-1], least, most)
+		if values[0] < least || values[n-1] > most {
+			t.Fatalf("%v: %d to %d, want %d to %d", &s, values[0], values[n-1], least, most)
 		}
 		chi, bins, expected, drawn, sum := 0.0, 0, 0.0, 0, 0.0
-		for k, i := of[0], 0; i < n; k++ {
+		for k, i := values[0], 0; i < n; k++ {
 			p := s.probability(k)
-			if k == of[0] { // with what lies below
+			if k == values[0] { // with what lies below
 				for below := k - 1; below >= least && below > k-2000; below-- {
 					p += s.probability(below)
 				}
 			}
-			for sum += p; i < n && of[i] == k; i++ {
+			for sum += p; i < n && values[i] == k; i++ {
 				drawn++
 			}
 			if expected += n * p; expected >= 20 || i == n {
@@ -167,10 +167,10 @@ func TestSplitDrawsLarge(t *testing.T) {
 		if limited {
 			deviation *= math.Sqrt(float64(all-s.n) / float64(all-1))
 		}
-		of := draws(rng, &s, n)
-		slices.Sort(of)
+		values := draws(rng, &s, n)
+		slices.Sort(values)
 		off := 0.0
-		for i, k := range of {
+		for i, k := range values {
 			share := math.Erfc(-(float64(k-s.mean)-s.fraction)/deviation/math.Sqrt2) / 2
 			off = max(off, math.Abs(share-float64(i)/n), math.Abs(share-float64(i+1)/n))
 		}

@@ -264,7 +264,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	summer := Table(nil).Append(-1e9, 3600).Append(1_700_000_000, 7200).Append(1_700_300_000, -3600)
 	holidays := Table(nil).Append(19677, 0).Append(19679, 6)
-	begin := signals.Signal{Name: "time", At: func(i, _ int) float64 {
+	times := signals.Signal{Name: "time", At: func(i, _ int) float64 {
 		return 1_699_999_000e6 + float64(i)*7e9 + float64(rng.Int64N(2e9))
 	}}
 	add := func(p OpParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
@@ -273,7 +273,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 			p.Days = holidays
 		}
 		d := detectors.Must(New(p))
-		timed := []signals.Signal{begin}
+		timed := []signals.Signal{times}
 		for c := range dim {
 			timed = append(timed, values[c%len(values)])
 		}

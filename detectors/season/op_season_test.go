@@ -23,8 +23,8 @@ func run(t *testing.T, d detectors.Detector, dim int, x []float64) detectors.Row
 }
 
 const (
-	hour  = 3600e6
-	begin = 1_700_006_400e6 // a Wednesday, 0:00 UTC
+	hour      = 3600e6
+	wednesday = 1_700_006_400e6 // a Wednesday, 0:00 UTC
 )
 
 // TestExplain: of a field with a peak at noon and one without, noon without the peak is the first one's
@@ -39,11 +39,11 @@ func TestExplain(t *testing.T) {
 			if at%24 == 12 {
 				v += 40
 			}
-			x = append(x, begin+float64(at)*hour, 1e6+v, v)
+			x = append(x, wednesday+float64(at)*hour, 1e6+v, v)
 		}
 		at += gap
 		at += (36 - at%24) % 24 // noon
-		x = append(x, begin+float64(at)*hour, 1e6, 0)
+		x = append(x, wednesday+float64(at)*hour, 1e6, 0)
 		for i := range x { // the second field has no peak
 			if i%3 == 2 && x[i] > 10 {
 				x[i] -= 40
@@ -82,12 +82,12 @@ func TestOneValueADay(t *testing.T) {
 		if i == 7*11+4 {
 			v = 10
 		}
-		x = append(x, begin+float64(i)*24*hour, v)
+		x = append(x, wednesday+float64(i)*24*hour, v)
 		step := 0.0
 		if i == 7*11 {
 			step = 1e-12
 		}
-		flat = append(flat, begin+float64(i)*24*hour, 1+step)
+		flat = append(flat, wednesday+float64(i)*24*hour, 1+step)
 	}
 	r := run(t, d, 1, x)
 	if s := r.Scores[7*11+4]; s < 5 || s < 2*slices.Max(r.Scores[8:7*11]) {

@@ -92,12 +92,12 @@ func (d *svdDetector) Params() detectors.Words { return d.params }
 func (d *svdDetector) Window() int             { return d.sst.Reads() }
 
 // define calls f with the definition's scores of each column.
-func define(r *detectors.Rows, f func(p *SVDParams, scores []float64, of []SVD)) {
+func define(r *detectors.Rows, f func(p *SVDParams, scores []float64, decompositions []SVD)) {
 	p := svdParams(r.Params)
 	for c := range r.Dim {
 		x := Column(r, c)
-		scores, of := DefineSVD(&p, x, r.Fresh)
-		f(&p, scores, of)
+		scores, decompositions := DefineSVD(&p, x, r.Fresh)
+		f(&p, scores, decompositions)
 	}
 }
 
@@ -185,9 +185,9 @@ func compareSVD(r *detectors.Rows, got, want detectors.Result) error {
 	// The largest of several scores, each within a range, lies between the largest of
 	// their lower ends and the largest of their upper ends.
 	low, high := make([]float64, r.Fresh), make([]float64, r.Fresh)
-	define(r, func(p *SVDParams, scores []float64, of []SVD) {
+	define(r, func(p *SVDParams, scores []float64, decompositions []SVD) {
 		for i, s := range scores {
-			l, h := SVDRange(p, &of[i], s)
+			l, h := SVDRange(p, &decompositions[i], s)
 			low[i], high[i] = max(low[i], l), max(high[i], h)
 		}
 	})

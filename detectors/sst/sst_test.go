@@ -133,9 +133,9 @@ func TestFastIsTheDefinition(t *testing.T) {
 	slices.Sort(stable)
 	slices.Sort(faults)
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
-		of := func(x []float64) float64 { return x[min(int(q*float64(len(x))), len(x)-1)] }
-		t.Logf("difference to the definition, quantile %v: %.1e; of the %.0f %% of the scores that are stable %.1e", q, of(faults),
-			100*float64(len(stable))/float64(len(faults)), of(stable))
+		quantile := func(x []float64) float64 { return x[min(int(q*float64(len(x))), len(x)-1)] }
+		t.Logf("difference to the definition, quantile %v: %.1e; of the %.0f %% of the scores that are stable %.1e", q, quantile(faults),
+			100*float64(len(stable))/float64(len(faults)), quantile(stable))
 	}
 }
 

@@ -150,8 +150,8 @@ func singular(h [][]float64) (values, signed []float64, vectors [][]float64) {
 	return values, signed, vectors
 }
 
-// order sorts eigenvalues by falling absolute value, and of with them.
-func order[T any](values []float64, of []T) {
+// order sorts eigenvalues by falling absolute value, and paired with them.
+func order[T any](values []float64, paired []T) {
 	for i := range values {
 		top := i
 		for k := i + 1; k < len(values); k++ {
@@ -160,7 +160,7 @@ func order[T any](values []float64, of []T) {
 			}
 		}
 		values[i], values[top] = values[top], values[i]
-		of[i], of[top] = of[top], of[i]
+		paired[i], paired[top] = paired[top], paired[i]
 	}
 }
 
@@ -295,9 +295,9 @@ func SVDRange(p *SVDParams, d *SVD, score float64) (low, high float64) {
 			possible = append(possible, d.PastLeft[i])
 		}
 	}
-	outside := func(u, v []float64, of [][]float64) float64 {
+	outside := func(u, v []float64, basis [][]float64) float64 {
 		s := dot(u, v)
-		for _, b := range of {
+		for _, b := range basis {
 			s -= dot(u, b) * dot(v, b)
 		}
 		return s
@@ -307,12 +307,12 @@ func SVDRange(p *SVDParams, d *SVD, score float64) (low, high float64) {
 	for alike < len(d.Current) && gap(alike) <= even {
 		alike++
 	}
-	extremes := func(of [][]float64) (low, high float64) {
+	extremes := func(basis [][]float64) (low, high float64) {
 		h := make([][]float64, alike)
 		for j := range h {
 			h[j] = make([]float64, alike)
 			for k := range h[j] {
-				h[j][k] = outside(d.CurrentLeft[j], d.CurrentLeft[k], of)
+				h[j][k] = outside(d.CurrentLeft[j], d.CurrentLeft[k], basis)
 			}
 		}
 		values, _ := symmetric(h)

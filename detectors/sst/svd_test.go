@@ -269,9 +269,9 @@ func TestSVDRange(t *testing.T) {
 }
 
 // mixture returns a random unit vector of those that orthonormal vectors span.
-func mixture(rng *rand.Rand, of [][]float64) []float64 {
-	u, square := make([]float64, len(of[0])), 0.0
-	for _, b := range of {
+func mixture(rng *rand.Rand, basis [][]float64) []float64 {
+	u, square := make([]float64, len(basis[0])), 0.0
+	for _, b := range basis {
 		by := rng.NormFloat64()
 		square += by * by
 		for i := range u {

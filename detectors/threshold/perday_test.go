@@ -17,7 +17,7 @@ func TestPerDay(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		perDay  float64
-		begin   int64
+		start   int64
 		spacing func(i int) int64
 		days    float64 // a score
 	}{
@@ -47,7 +47,7 @@ func TestPerDay(t *testing.T) {
 				t.Fatal(err)
 			}
 			state := make([]float32, r.Size())
-			time := c.begin
+			time := c.start
 			for i := range 20000 {
 				v := r.JudgeAt(state, float32(rng.NormFloat64()), time)
 				time += c.spacing(i)

@@ -25,8 +25,8 @@ func Fit(dst, y, x []float64, known int) {
 	}
 	half := (len(pairs) + 1) / 2
 	level, slope, least := math.NaN(), 0.0, math.Inf(1)
-	for _, begin := range [][]int{pairs[:half], pairs[len(pairs)-half:], pairs} {
-		if l, s, sum := concentrate(y, x, pairs, begin); sum < least {
+	for _, initial := range [][]int{pairs[:half], pairs[len(pairs)-half:], pairs} {
+		if l, s, sum := concentrate(y, x, pairs, initial); sum < least {
 			level, slope, least = l, s, sum
 		}
 	}
@@ -36,12 +36,12 @@ func Fit(dst, y, x []float64, known int) {
 }
 
 // concentrate returns the line through three fifths of the pairs that the concentration steps lead to from the line through those of
-// begin, and the sum of their squared distances from it.
-func concentrate(y, x []float64, pairs, begin []int) (level, slope, sum float64) {
+// initial, and the sum of their squared distances from it.
+func concentrate(y, x []float64, pairs, initial []int) (level, slope, sum float64) {
 	const most = 16 // steps; more change little
 	keep := (3*len(pairs) + 4) / 5
 	apart := make([]float64, len(y))
-	level, slope = line(y, x, begin)
+	level, slope = line(y, x, initial)
 	var kept []int
 	for range most {
 		for _, i := range pairs {

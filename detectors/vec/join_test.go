@@ -42,11 +42,12 @@ func TestJoin(t *testing.T) {
 		}
 		cov, rho, cov2, rho2 := want, want, want, want
 		for at := i; ; at++ { // from one end to the next
-			of, of2 := Join(&cov, &rho, df, dg, inv, row, column, at, at-i+j, end), joinGo(&cov2, &rho2, df, dg, inv, row, column, at, at-i+j, end)
-			if of != of2 || cov != cov2 || of < end && !sameBits(rho[:], rho2[:]) {
-				t.Fatalf("rows %d to %d, column %d: ends at %d with %v and %v, want %d, %v and %v", at, end, at-i+j, of, cov, rho, of2, cov2, rho2)
+			stop := Join(&cov, &rho, df, dg, inv, row, column, at, at-i+j, end)
+			stop2 := joinGo(&cov2, &rho2, df, dg, inv, row, column, at, at-i+j, end)
+			if stop != stop2 || cov != cov2 || stop < end && !sameBits(rho[:], rho2[:]) {
+				t.Fatalf("rows %d to %d, column %d: ends at %d with %v and %v, want %d, %v and %v", at, end, at-i+j, stop, cov, rho, stop2, cov2, rho2)
 			}
-			if at = of; at >= end {
+			if at = stop; at >= end {
 				break
 			}
 		}
@@ -88,12 +89,12 @@ func TestJoin32(t *testing.T) {
 		copy(cov[:], random(JoinLanes32))
 		cov2 = cov
 		for at := i; ; at++ {
-			of := Join32(&cov, &rho, df, dg, inv, row, column, at, at-i+j, end)
-			of2 := join32Go(&cov2, &rho2, df, dg, inv, row, column, at, at-i+j, end)
-			if of != of2 || cov != cov2 || of < end && !sameBits(wide(rho[:]), wide(rho2[:])) {
-				t.Fatalf("rows %d to %d, column %d: ends at %d with %v and %v, want %d, %v and %v", at, end, at-i+j, of, cov, rho, of2, cov2, rho2)
+			stop := Join32(&cov, &rho, df, dg, inv, row, column, at, at-i+j, end)
+			stop2 := join32Go(&cov2, &rho2, df, dg, inv, row, column, at, at-i+j, end)
+			if stop != stop2 || cov != cov2 || stop < end && !sameBits(wide(rho[:]), wide(rho2[:])) {
+				t.Fatalf("rows %d to %d, column %d: ends at %d with %v and %v, want %d, %v and %v", at, end, at-i+j, stop, cov, rho, stop2, cov2, rho2)
 			}
-			if at = of; at >= end {
+			if at = stop; at >= end {
 				break
 			}
 		}

@@ -159,7 +159,7 @@ func (l *Line) tie(k, i, at int) {
 	for above < len(x) && x[above]-q == far {
 		above++
 	}
-	begin, want := len(l.tied), k-(b-a-1)
+	start, want := len(l.tied), k-(b-a-1)
 	if x[below] == x[max(a-1, below)] && x[above-1] == x[min(b, above-1)] {
 		for u, v := below, b; want > 0; want-- {
 			if v == above || u < a && l.At[u] < l.At[v] {
@@ -177,10 +177,10 @@ func (l *Line) tie(k, i, at int) {
 		for v := b; v < above; v++ {
 			l.tied = append(l.tied, int32(v))
 		}
-		slices.SortFunc(l.tied[begin:], func(u, v int32) int { return cmp.Compare(l.At[u], l.At[v]) })
-		l.tied = l.tied[:begin+want]
+		slices.SortFunc(l.tied[start:], func(u, v int32) int { return cmp.Compare(l.At[u], l.At[v]) })
+		l.tied = l.tied[:start+want]
 	}
-	l.Range[i] = Range{int32(a), int32(b), int32(begin), int32(len(l.tied))}
+	l.Range[i] = Range{int32(a), int32(b), int32(start), int32(len(l.tied))}
 }
 
 // Tied returns the positions of neighbours outside From to To-1.

@@ -46,8 +46,8 @@ func TestAnomalyNamesItsField(t *testing.T) {
 	for member, want := range map[string]string{"d": "a", "gone": ""} {
 		row := state.EventRow{Key: &state.Key{}, Detector: 1, Name: "any", Change: anomaly.Change{Anomaly: anomaly.Anomaly{
 			Contribution: []float64{1, 0, 0}, Leader: &anomaly.Leader{Member: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}}}}
-		of := output.Member{Name: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}
-		if a := AnomalyRecord(&row, cfg); a.Field != want || *a.Member != of {
+		wantMember := output.Member{Name: member, Score: 9, Threshold: 3, Samples: 4, PeakTime: 5}
+		if a := AnomalyRecord(&row, cfg); a.Field != want || *a.Member != wantMember {
 			t.Errorf("member %s: field %q, want %q; %+v", member, a.Field, want, a.Member)
 		}
 	}

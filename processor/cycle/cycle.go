@@ -72,13 +72,13 @@ func (c *Cycle[P]) Reset() {
 }
 
 // Add adds a partition's results up to r.Next to the cycle.
-func (c *Cycle[P]) Add(of P, r *Result, bytes int) {
+func (c *Cycle[P]) Add(partition P, r *Result, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	have := c.Results[of]
+	have := c.Results[partition]
 	if have == nil {
 		have = &Result{Work: metrics.Work{Fetched: r.Work.Fetched}}
-		c.Results[of] = have
+		c.Results[partition] = have
 	}
 	have.Extend(r)
 	c.Bytes += bytes

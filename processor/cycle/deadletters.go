@@ -22,16 +22,16 @@ func ParseDeadLetterLimit(text string) (l DeadLetterLimit, err error) {
 	if text == "off" {
 		return l, nil
 	}
-	share, of, ok := strings.Cut(text, "/")
+	share, window, ok := strings.Cut(text, "/")
 	s, err1 := strconv.ParseFloat(share, 64)
-	n, err2 := strconv.ParseInt(of, 10, 64)
+	n, err2 := strconv.ParseInt(window, 10, 64)
 	switch {
 	case !ok || err1 != nil || err2 != nil:
 		return l, fmt.Errorf("%q is not a share of a number of records", text)
 	case !(s >= 0 && s < 1):
 		return l, fmt.Errorf("the share %s is not from 0 to less than 1", share)
 	case n < 1 || n > maxWindow:
-		return l, fmt.Errorf("a window of %s records; it has 1 to %d", of, maxWindow)
+		return l, fmt.Errorf("a window of %s records; it has 1 to %d", window, maxWindow)
 	}
 	// 0.07 of 100 is 7: the product is a little more than it, or less.
 	return DeadLetterLimit{Most: int64(s*float64(n) + 1e-6), Of: n}, nil

@@ -28,7 +28,7 @@ type sink struct {
 
 // share is a run of records that were made of the input of one partition.
 type share struct {
-	of    kafka.TP
+	input kafka.TP
 	first int // number of its first record
 }
 
@@ -43,22 +43,22 @@ func NewPayload(topics *Topics, newBatches func(maxBytes int) *record.Batches) *
 }
 
 // lock locks s for records that are made of the input of a partition, making its batches for topic t at first use.
-func (p *Payload) lock(s *sink, t *Topic, of kafka.TP) *record.Batches {
+func (p *Payload) lock(s *sink, t *Topic, input kafka.TP) *record.Batches {
 	s.mu.Lock()
 	if s.b == nil || s.max != t.BatchBytes && s.b.Count() == 0 {
 		s.b, s.max = p.newBatches(t.BatchBytes), t.BatchBytes
 	}
-	if n := len(s.shares); n == 0 || s.shares[n-1].of != of {
+	if n := len(s.shares); n == 0 || s.shares[n-1].input != input {
 		if t.Apart {
 			s.b.Cut()
 		}
-		s.shares = append(s.shares, share{of, s.b.Count()})
+		s.shares = append(s.shares, share{input, s.b.Count()})
 	}
 	return s.b
 }
 
 // Origins returns the input partitions whose output a batch has that was sent to a partition of an output topic.
-func (p *Payload) Origins(to kafka.TP, batch int) (of []kafka.TP) {
+func (p *Payload) Origins(to kafka.TP, batch int) (inputs []kafka.TP) {
 	p.each(func(tp kafka.TP, s *sink) {
 		if tp != to || s.b == nil {
 			return
@@ -73,17 +73,17 @@ func (p *Payload) Origins(to kafka.TP, batch int) (of []kafka.TP) {
 			if i+1 < len(s.shares) {
 				next = s.shares[i+1].first
 			}
-			if sh.first < next && sh.first < end && first < next && !slices.Contains(of, sh.of) {
-				of = append(of, sh.of)
+			if sh.first < next && sh.first < end && first < next && !slices.Contains(inputs, sh.input) {
+				inputs = append(inputs, sh.input)
 			}
 		}
 	})
-	return of
+	return inputs
 }
 
 // add calls write with the batches of s for topic t, for records that are made of the input of a partition.
-func (p *Payload) add(s *sink, t *Topic, of kafka.TP, write func(b *record.Batches) error) error {
-	b := p.lock(s, t, of)
+func (p *Payload) add(s *sink, t *Topic, input kafka.TP, write func(b *record.Batches) error) error {
+	b := p.lock(s, t, input)
 	defer s.mu.Unlock()
 	return write(b)
 }

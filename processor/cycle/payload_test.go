@@ -135,8 +135,8 @@ func TestOrigins(t *testing.T) {
 					want[string(it.Record().Value)] = true
 				}
 				got := p.Origins(tp, i)
-				for _, of := range got {
-					if !want[of.String()] {
+				for _, input := range got {
+					if !want[input.String()] {
 						t.Errorf("%s, batch %d: %v, want %v", tp, i, got, want)
 					}
 				}

@@ -30,12 +30,12 @@ func summary(row *state.EventRow, a *output.Anomaly, cfg *state.Config) string {
 	if row.Detector >= 0 {
 		d = &cfg.Detectors[row.Detector]
 	}
-	of, score, threshold := d, a.PeakScore, a.Threshold
+	detector, score, threshold := d, a.PeakScore, a.Threshold
 	if v := a.Member; v != nil {
 		score, threshold = v.Score, v.Threshold
-		of = named(cfg, v.Name)
+		detector = named(cfg, v.Name)
 	}
-	measured := of
+	measured := detector
 	if a.CarriedBy != "" {
 		measured = named(cfg, a.CarriedBy)
 	}
@@ -49,7 +49,7 @@ func summary(row *state.EventRow, a *output.Anomaly, cfg *state.Config) string {
 		fmt.Fprintf(&text, ": %s counted in columns %d to %d and rows %d to %d, expected %s", number(float64(r.Observed), 0), r.ColumnFrom,
 			r.ColumnTo, r.RowFrom, r.RowTo, number(r.Expected, 1))
 	}
-	text.WriteString(": " + finds(of, cfg, score, threshold))
+	text.WriteString(": " + finds(detector, cfg, score, threshold))
 	switch {
 	case a.CarriedBy != "":
 		text.WriteString(", most to " + a.CarriedBy)

@@ -121,14 +121,14 @@ func Learn(records map[string]output.Feedback, least int) (all []TopicRules) {
 
 // valid returns the labels that count, by anomaly: the newest, and of several of an anomaly its newest.
 func valid(labels map[string]timedLabel) []rules.Label {
-	of := map[[16]byte]string{} // the record's key
+	byAnomaly := map[[16]byte]string{} // the record's key
 	for id, l := range newest(labels, rules.MaxLabels) {
-		if have, ok := of[l.Anomaly]; !ok || order(labels, id, have) < 0 {
-			of[l.Anomaly] = id
+		if have, ok := byAnomaly[l.Anomaly]; !ok || order(labels, id, have) < 0 {
+			byAnomaly[l.Anomaly] = id
 		}
 	}
-	list := make([]rules.Label, 0, len(of))
-	for _, id := range of {
+	list := make([]rules.Label, 0, len(byAnomaly))
+	for _, id := range byAnomaly {
 		list = append(list, labels[id].Label)
 	}
 	slices.SortFunc(list, func(a, b rules.Label) int { return slices.Compare(a.Anomaly[:], b.Anomaly[:]) })

@@ -74,10 +74,10 @@ func compareMutes(a, b Mute) int {
 
 // InForce returns the mutes of a list that are in force: as many as one decision holds, those that end last. They are sorted.
 func InForce(list []Mute) []Mute {
-	size := func(of []Mute) int {
-		rules := make(rules.MuteList, len(of))
-		for i := range of {
-			rules[i] = of[i].MuteRule
+	size := func(mutes []Mute) int {
+		rules := make(rules.MuteList, len(mutes))
+		for i := range mutes {
+			rules[i] = mutes[i].MuteRule
 		}
 		return len(rules.Encode())
 	}
@@ -150,12 +150,12 @@ func (r *Rules) Follow(last *Rules, st *state.State, tp kafka.TP, offset int64) 
 	if r == nil || r == last {
 		return last
 	}
-	for _, of := range [...]struct {
+	for _, decision := range [...]struct {
 		kind    state.Kind
 		content []byte
 	}{{state.Mutes, r.mutesOf(tp)}, {state.Learned, r.learnedOf(tp.Topic)}} {
-		if !bytes.Equal(st.Standing(of.kind, nil, offset), of.content) {
-			st.Decide(of.kind, nil, of.content, offset)
+		if !bytes.Equal(st.Standing(decision.kind, nil, offset), decision.content) {
+			st.Decide(decision.kind, nil, decision.content, offset)
 		}
 	}
 	return r

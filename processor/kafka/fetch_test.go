@@ -147,34 +147,34 @@ func TestFetchCommitted(t *testing.T) {
 			want = append(want, v)
 		}
 	}
-	begin := func(cl *kgo.Client) {
+	beginTxn := func(cl *kgo.Client) {
 		if err := cl.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	end := func(cl *kgo.Client, how kgo.TransactionEndTry) {
+	endTxn := func(cl *kgo.Client, how kgo.TransactionEndTry) {
 		if err := cl.EndTransaction(ctx, how); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := 0; i < 20; i++ {
-		begin(x)
-		begin(y)
+		beginTxn(x)
+		beginTxn(y)
 		put(x, fmt.Sprint("c x", i))
 		put(y, fmt.Sprint("aborted y", i))
 		put(plain, fmt.Sprint("c plain", i))
 		put(y, fmt.Sprint("aborted y again", i))
 		if i%3 == 0 {
-			end(y, kgo.TryAbort)
+			endTxn(y, kgo.TryAbort)
 			put(x, fmt.Sprint("c x again", i))
-			end(x, kgo.TryCommit)
+			endTxn(x, kgo.TryCommit)
 		} else {
-			end(x, kgo.TryCommit)
-			end(y, kgo.TryAbort)
+			endTxn(x, kgo.TryCommit)
+			endTxn(y, kgo.TryAbort)
 		}
 	}
 	stable := fake.PartitionInfo("in", 0).HighWatermark
-	begin(y)
+	beginTxn(y)
 	put(y, "open")
 	put(plain, "beyond")
 
@@ -201,7 +201,7 @@ func TestFetchCommitted(t *testing.T) {
 			break
 		}
 	}
-	end(y, kgo.TryAbort)
+	endTxn(y, kgo.TryAbort)
 	got = got[:0]
 	readTo(t, s, stable, stable+3, func(r *record.Record) { got = append(got, string(r.Value)) })
 	if !slices.Equal(got, []string{"beyond"}) {

@@ -276,17 +276,18 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 	defer m.mu.Unlock()
 	pm := m.partitions[tp]
 	if pm == nil {
-		of := func(v *prometheus.CounterVec) prometheus.Counter {
+		counter := func(v *prometheus.CounterVec) prometheus.Counter {
 			return v.WithLabelValues(tp.Topic, strconv.Itoa(int(tp.Partition)))
 		}
 		pm = &PartitionMetrics{
-			Consumed: of(m.consumed), ConsumedBytes: of(m.consumedBytes), Further: of(m.further),
-			Scored: of(m.scored), WarmingUp: of(m.warmingUp), Missing: of(m.missing), Filtered: of(m.filtered),
-			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
-			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
-			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.Evictions), Early: of(m.early),
-			Suspects: of(m.suspects), SuspectsRejected: of(m.suspectsRejected), SuspectsLost: of(m.suspectsLost),
-			Backfilled: of(m.backfilled), BackfillUnreadable: of(m.unreadable),
+			Consumed: counter(m.consumed), ConsumedBytes: counter(m.consumedBytes), Further: counter(m.further),
+			Scored: counter(m.scored), WarmingUp: counter(m.warmingUp), Missing: counter(m.missing), Filtered: counter(m.filtered),
+			Late: counter(m.late), Duplicate: counter(m.duplicate), DeadLettered: counter(m.deadLettered), Forwarded: counter(m.forwarded),
+			HeldAssigned: counter(m.heldAssigned), HeldRevoked: counter(m.heldRevoked), LostOffset: counter(m.lostOffset),
+			HeldEvicted: counter(m.heldEvicted), Aborted: counter(m.skipAborted), Control: counter(m.control),
+			Evictions: counter(m.Evictions), Early: counter(m.early),
+			Suspects: counter(m.suspects), SuspectsRejected: counter(m.suspectsRejected), SuspectsLost: counter(m.suspectsLost),
+			Backfilled: counter(m.backfilled), BackfillUnreadable: counter(m.unreadable),
 		}
 		m.partitions[tp] = pm
 	}

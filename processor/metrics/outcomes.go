@@ -26,17 +26,17 @@ type Share struct {
 // Outcomes returns the outcomes of the records by topic.
 func (m *Metrics) Outcomes() []Outcome {
 	topics := map[string]*Outcome{}
-	of := func(topic string) *Outcome {
+	outcome := func(topic string) *Outcome {
 		if topics[topic] == nil {
 			topics[topic] = &Outcome{Topic: topic}
 		}
 		return topics[topic]
 	}
 	for topic, n := range sums(m.consumed, "") {
-		of(topic[0]).Consumed, of(topic[0]).Samples = n, n
+		outcome(topic[0]).Consumed, outcome(topic[0]).Samples = n, n
 	}
 	for topic, n := range sums(m.further, "") {
-		of(topic[0]).Samples += n
+		outcome(topic[0]).Samples += n
 	}
 	for _, c := range []struct {
 		name  string
@@ -46,7 +46,7 @@ func (m *Metrics) Outcomes() []Outcome {
 		{"late", m.late, ""}, {"duplicate", m.duplicate, ""}, {"forwarded", m.forwarded, ""}, {"dead: ", m.decodeErrors, "reason"}} {
 		for topic, n := range sums(c.count, c.label) {
 			if n > 0 {
-				o := of(topic[0])
+				o := outcome(topic[0])
 				o.Parts = append(o.Parts, Share{c.name + topic[1], n})
 			}
 		}

@@ -32,14 +32,14 @@ func newGrouping(g *Grouping, table *series.KeyTable) *grouping {
 // opened puts an anomaly into the group of the change that opens it. One in shadow mode, and one that labels have
 // judged, is in none, so that the groups of the others are as if it were not there. What the state has of an earlier
 // anomaly's group is replaced in any case: a restore knows nothing of it either.
-func (g *grouping) opened(k *Key, of *anomaly.State, c *anomaly.Change) {
+func (g *grouping) opened(k *Key, events *anomaly.State, c *anomaly.Change) {
 	name := g.name(k)
 	var group *anomaly.Group
 	if name != nil && !c.Anomaly.Shadow && c.Anomaly.Like == nil {
 		group = g.index.Join(string(name), c.Anomaly.ID, c.Time)
 	}
-	g.replace(name, of.Group(), group)
-	of.SetGroup(group)
+	g.replace(name, events.Group(), group)
+	events.SetGroup(group)
 	c.Anomaly.Group = group
 }
 

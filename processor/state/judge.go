@@ -292,23 +292,23 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 
 // admitted reports whether a score passes the detector's guard. What was expected is then in in, if
 // the guard asks for it.
-func (s *State) admitted(d *series.SetDetector, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
+func (s *State) admitted(d *series.SetDetector, why *reasons, events *anomaly.State, in *anomaly.Input) bool {
 	_, row := s.tasks.Values(&why.p.scoringTask, why.i)
 	if !d.Alarm.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
 		return false
 	}
 	if d.Alarm.Guard.Deviates() {
-		s.explain(why, of, in)
+		s.explain(why, events, in)
 	}
 	return d.Alarm.Guard.Admits(in.Expected, in.Actual, in.Contribution)
 }
 
 // muted reports whether a mute rule covers the score.
-func (s *State) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *anomaly.State, in *anomaly.Input) bool {
+func (s *State) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, events *anomaly.State, in *anomaly.Input) bool {
 	explained := func() (expected, actual, contribution []float64) {
 		// Only where the ruling in force has the values queued: a guard in the past may have, too.
 		if in.Actual == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
-			s.explain(why, of, in)
+			s.explain(why, events, in)
 		}
 		said := anomaly.Highest(why.said)
 		if why.carrier != nil {
@@ -326,7 +326,7 @@ func (s *State) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, of *a
 // or, where the finding has none, from the detector. The rows of the
 // task were centred and rounded to float32 when they were packed, so the measured values
 // are those that the queue has copied.
-func (s *State) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
+func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) {
 	p, i, f := why.p, why.i, why.finding
 	d, rows := p.Detector, why.b.Rows(int(p.Index))
 	if d.Grid != nil {
@@ -336,7 +336,7 @@ func (s *State) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
 	expected, actual, contribution := v[:d.Dim:d.Dim], v[d.Dim:2*d.Dim:2*d.Dim], v[2*d.Dim:]
 	var part detectors.Part
 	newest, since, ok := rows.Len()-1, 0, false
-	if start, begun := of.Since(); begun {
+	if start, begun := events.Since(); begun {
 		since = newest - s.tasks.Since(&p.scoringTask, start)
 	}
 	switch {
@@ -366,7 +366,7 @@ func (s *State) explain(why *reasons, of *anomaly.State, in *anomaly.Input) {
 		contribution = nil
 	}
 	in.Expected, in.Actual, in.Contribution, in.Part = expected, actual, contribution, &anomaly.Part{From: from, At: at}
-	if d.Explain != nil && d.From > 0 && (!of.Open() || of.Anomaly().Like != nil) {
+	if d.Explain != nil && d.From > 0 && (!events.Open() || events.Anomaly().Like != nil) {
 		in.Part.Side = s.newestSide(p, rows, i)
 	}
 	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {

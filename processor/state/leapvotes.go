@@ -100,13 +100,13 @@ func (j *leapVotes[S]) Join(offset int64, sample S) bool {
 // same reports whether two samples are of one record.
 func (j *leapVotes[S]) same(a, b int64) bool { return a>>j.bits == b>>j.bits }
 
-// Vote counts the vote of a sample on each suspect; of a record, the first sample votes. It calls take for those that are accepted
-// and for the sample, if it is none, and refuse for those that are rejected; held reports
-// whether the sample is a suspect from now on. top is the partition's largest time.
-func (j *leapVotes[S]) Vote(time, offset int64, sample S, top int64, take, refuse func(*leapSuspect[S])) (held bool) {
+// Vote counts the vote of a sample on each suspect; of a record, the first sample votes. It calls accepted with those that
+// are accepted and with the sample, if it is none, and rejected with those that are rejected; held reports whether the sample is a
+// suspect from now on. top is the partition's largest time.
+func (j *leapVotes[S]) Vote(time, offset int64, sample S, top int64, accepted, rejected func(*leapSuspect[S])) (held bool) {
 	list := make([]leapSuspect[S], 0, len(j.list)+1) // List has handed out the old one
 	accept := func(u *leapSuspect[S]) {
-		take(u)
+		accepted(u)
 		top = max(top, u.Time)
 	}
 	voting := offset&(1<<j.bits-1) == 0
@@ -138,7 +138,7 @@ func (j *leapVotes[S]) Vote(time, offset int64, sample S, top int64, take, refus
 		if u.votes-u.agree <= checkpoint.Jurors/2 {
 			return false
 		}
-		refuse(&u)
+		rejected(&u)
 		return true
 	})
 	if n := len(list); n > 0 && list[n-1].Offset == offset {

@@ -380,7 +380,7 @@ func testLevels(t *testing.T, rng *rand.Rand, n int) {
 			if n > 500 && (op != knn.Op && op != simple.OpZScore || d.stride == 7 || strings.Contains(d.name, "of 6")) {
 				continue
 			}
-			scores, most, of := 0, 0.0, 0
+			scores, most, worst := 0, 0.0, 0
 			tasks := levelScores(t, d, x)
 			for _, task := range tasks {
 				var loose []float64
@@ -398,12 +398,12 @@ func testLevels(t *testing.T, rng *rand.Rand, n int) {
 						e = max(0, e-3*loose[i])
 					}
 					if !(e <= most) && got != want {
-						most, of = e, task.end-d.stride+i
+						most, worst = e, task.end-d.stride+i
 					}
 				}
 			}
 			if scores == 0 || !(most <= 1e-5) {
-				t.Errorf("%d points, %s, %s: %d scores, sample %d of %d has an error of %.2g of a score", n, name, d.name, scores, of, len(x), most)
+				t.Errorf("%d points, %s, %s: %d scores, sample %d of %d has an error of %.2g of a score", n, name, d.name, scores, worst, len(x), most)
 			}
 		}
 	}
@@ -484,8 +484,8 @@ func TestLevelsOfTasks(t *testing.T) {
 				for i, v := range x[len(x)-rows:] {
 					bits[i] = math.Float64bits(v)
 				}
-				from, of := detectors.CenterRows(detectors.BlockRows(rows), rows, offset)
-				centers, _ := detectors.Centers(nil, bits, nil, 1, from, of)
+				from, count := detectors.CenterRows(detectors.BlockRows(rows), rows, offset)
+				centers, _ := detectors.Centers(nil, bits, nil, 1, from, count)
 				want := detectors.ChangesLevel(setup.Wide, bits, nil, 1, 1, centers)
 				if tasks++; want {
 					wide++

@@ -373,7 +373,7 @@ func (m *model) replaced(k *modelKey, i int) bool {
 }
 
 // counted returns a member's row with its ratio in place of its score, and its severity if the ratio is above 1.
-func (m *model) counted(k *modelKey, of [2]int, row flat) flat {
+func (m *model) counted(k *modelKey, pair [2]int, row flat) flat {
 	score, bound := float64(math.Float32frombits(row.judged)), float64(math.Float32frombits(row.threshold))
 	ratio := math.NaN()
 	switch {
@@ -391,14 +391,14 @@ func (m *model) counted(k *modelKey, of [2]int, row flat) flat {
 	if severity := row.severity; row.exceeds && ratio == ratio {
 		ratio = max(ratio, 1+1.0/(1<<23))
 		row.severity = severity
-		k.runs[of]++
-		d := &m.cfg.Detectors[of[1]]
-		if d.Events != nil && k.runs[of] < d.Events.OpenAfter {
+		k.runs[pair]++
+		d := &m.cfg.Detectors[pair[1]]
+		if d.Events != nil && k.runs[pair] < d.Events.OpenAfter {
 			ratio, row.severity = 1, 0
 		}
 	} else if row.severity = 0; ratio == ratio {
 		ratio = min(ratio, 1)
-		k.runs[of] = 0
+		k.runs[pair] = 0
 	}
 	row.judged = math.Float32bits(float32(ratio))
 	return row
@@ -413,16 +413,16 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	var some, above []flat
 	ratios, imputed := make([]float64, len(members)), false
 	for _, j := range members {
-		of := [2]int{e, j}
+		pair := [2]int{e, j}
 		row, there := said.rows[j]
 		imputed = imputed || there && row.state == RowImputed
 		ratio := math.Float32frombits(row.judged)
 		if !there || ratio != ratio {
 			continue
 		}
-		k.past[of] = append(k.past[of], ratio)
+		k.past[pair] = append(k.past[pair], ratio)
 		if late && ratio > 1 {
-			k.overdue[of] = append(k.overdue[of], row)
+			k.overdue[pair] = append(k.overdue[pair], row)
 		}
 		if some = append(some, row); ratio > 1 {
 			above = append(above, row)
@@ -450,12 +450,12 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	}
 	best, severity := math.NaN(), -1
 	for n, j := range members {
-		of := [2]int{e, j}
-		rows := k.overdue[of]
+		pair := [2]int{e, j}
+		rows := k.overdue[pair]
 		for _, row := range rows {
 			out.about = min(out.about, row.about)
 		}
-		delete(k.overdue, of)
+		delete(k.overdue, pair)
 		if row, there := said.rows[j]; there {
 			rows = append(rows, row)
 		}
@@ -472,7 +472,7 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 				severity = max(severity, int(row.severity))
 			}
 		}
-		if len(k.past[of]) > 0 {
+		if len(k.past[pair]) > 0 {
 			out.state = RowScored
 		}
 	}

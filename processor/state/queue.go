@@ -148,7 +148,7 @@ func (q *taskQueue[K]) Pack(
 	t := &b.Tasks[len(b.Tasks)-1]
 	t.Op, t.Dim, t.Fresh, t.Params = d.Op, uint32(d.Width), uint32(d.Fresh), params
 	q.centers = q.centers[:0]
-	begin := int64(0) // of a grid's window
+	windowStart := int64(0) // of a grid's window
 	switch d.Elem {
 	case detectors.F32:
 		if p.model != nil {
@@ -169,7 +169,7 @@ func (q *taskQueue[K]) Pack(
 		if d.Grid == nil {
 			packCounts(t, w, p, rows, b)
 		} else {
-			begin = q.packGrid(t, w, d.Grid, b)
+			windowStart = q.packGrid(t, w, d.Grid, b)
 		}
 	}
 	if d.Summary != nil {
@@ -191,7 +191,7 @@ func (q *taskQueue[K]) Pack(
 	e.Steady, e.at, e.room = d.Steady && size.Scores == d.Scores(), uint32(len(q.words)), room
 	switch {
 	case d.Grid != nil:
-		q.words = append(q.words, slices.Repeat([]uint64{uint64(begin)}, int(rows))...)
+		q.words = append(q.words, slices.Repeat([]uint64{uint64(windowStart)}, int(rows))...)
 	case !e.Steady:
 		q.addTimes(w, rows, 0)
 	case d.Fresh == 1 && d.From == 0:
@@ -492,8 +492,8 @@ func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows 
 	var center float64
 	ok := false
 	if rows == d.Full {
-		from, of := detectors.CenterRows(int(d.block), n, w.Count)
-		center, ok = detectors.PackOne(dst, x, y, from, of)
+		from, count := detectors.CenterRows(int(d.block), n, w.Count)
+		center, ok = detectors.PackOne(dst, x, y, from, count)
 	}
 	if !ok {
 		center, _ = detectors.PackOne(dst, x, y, 0, n)

@@ -73,12 +73,12 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 		stride int
 		finds  []string
 	}
-	shows := func(t *testing.T, settings []setting, of func(*setting) *watchedBy) {
+	shows := func(t *testing.T, settings []setting, watch func(*setting) *watchedBy) {
 		var all shown
 		for n, set := range settings {
 			for _, dim := range []int{1, 3} {
 				for _, kind := range set.finds {
-					one := showsFault(t, rng, exec, of(&set), dim, kind)
+					one := showsFault(t, rng, exec, watch(&set), dim, kind)
 					t.Logf("settings %d, %d values, %s: %+v", n, dim, kind, one)
 					if one.found < one.planted/4 {
 						t.Errorf("settings %d, %d values, %s: %d of %d were found", n, dim, kind, one.found, one.planted)
@@ -153,7 +153,7 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 	sum := series.Ensemble{Memory: 400, MinPoints: 16}
 	weighted, aligned, either := sum, sum, series.Ensemble{Any: true}
 	weighted.Weights, aligned.Align = []float64{1, 4}, true
-	for name, of := range map[string]struct {
+	for name, combination := range map[string]struct {
 		ensemble series.Ensemble
 		members  []setting
 		judged   bool // the members make anomalies of their own, too
@@ -167,12 +167,12 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 		"any in steps": {either, []setting{{d: past, stride: 8}, {d: level, stride: 7}}, true, both},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shows(t, []setting{{finds: of.finds}}, func(*setting) *watchedBy {
+			shows(t, []setting{{finds: combination.finds}}, func(*setting) *watchedBy {
 				w := &watchedBy{stride: 1}
-				own := of.ensemble
-				for i, m := range of.members {
+				own := combination.ensemble
+				for i, m := range combination.members {
 					c := watchedByOne(m.d, m.stride).detectors[0]
-					if c.Name = string(rune('a' + i)); !of.judged {
+					if c.Name = string(rune('a' + i)); !combination.judged {
 						c.Threshold, c.Events = nil, nil
 					}
 					c.Fingerprint += uint64(i)
@@ -213,7 +213,7 @@ type shown struct{ planted, found, places, values, spikes, starts int }
 
 func (s *shown) share(n int) float64 { return float64(n) / float64(s.found) }
 
-func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watchedBy, dim int, kind string) (of shown) {
+func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watchedBy, dim int, kind string) (counts shown) {
 	const trials, hour = 20, int64(3600e6)
 	stride, op := by.stride, detectors.Op(0)
 	if len(by.detectors) == 1 {
@@ -221,7 +221,7 @@ func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watch
 	}
 	changes := op == sst.OpIKA || op == sst.OpSVD
 	for range trials {
-		of.planted++
+		counts.planted++
 		planted := plantedFaults[kind]
 		fault := 650 + rng.IntN(40)
 		n := fault + planted.rows
@@ -261,26 +261,26 @@ func showsFault(t *testing.T, rng *rand.Rand, exec detectors.Executor, by *watch
 		if best.OpenedAt < first-ahead || best.End < first || best.Start > last {
 			continue // it has not found the fault
 		}
-		of.found++
+		counts.found++
 		if best.PeakTime < best.Start || best.PeakTime > best.End {
 			t.Fatalf("peak %d of %d to %d", best.PeakTime, best.Start, best.End)
 		}
 		inside := best.PeakTime >= first && best.PeakTime <= last
 		if inside {
-			of.places++
+			counts.places++
 		}
 		if row := rows[best.PeakTime/hour]; inside && best.Actual != nil && best.Actual[at] == row[at] &&
 			(changes && dim > 1 || anomaly.Largest(best.Contribution) == at) {
-			of.values++
+			counts.values++
 		}
 		if planted.rows == 1 {
-			of.spikes++
+			counts.spikes++
 			if best.Start == first {
-				of.starts++
+				counts.starts++
 			}
 		}
 	}
-	return of
+	return counts
 }
 
 // TestAnomalySaysItsSpread plants spikes in a sine with noise, and requires that the spread is the noise's where the method knows

@@ -257,12 +257,12 @@ func ensembleUnread(in *rules.Reading, e *rules.DetectorReading) func(key []byte
 	}
 	var unread []func(key []byte) bool
 	for _, name := range append([]string{e.Name}, e.Members...) {
-		if of := unreadBy(in, func(o *rules.DetectorReading) bool { return o.Name == name }); of != nil {
-			unread = append(unread, of)
+		if test := unreadBy(in, func(o *rules.DetectorReading) bool { return o.Name == name }); test != nil {
+			unread = append(unread, test)
 		}
 	}
 	return func(key []byte) bool {
-		return slices.ContainsFunc(unread, func(of func([]byte) bool) bool { return of(key) })
+		return slices.ContainsFunc(unread, func(test func([]byte) bool) bool { return test(key) })
 	}
 }
 
@@ -312,11 +312,11 @@ func (s *State) limitRows(offset int64) {
 }
 
 // unreadBy returns a test of the keys that none of some detectors of a reading reads; nil where one of them reads all.
-func unreadBy(in *rules.Reading, of func(*rules.DetectorReading) bool) func(key []byte) bool {
+func unreadBy(in *rules.Reading, selects func(*rules.DetectorReading) bool) func(key []byte) bool {
 	var read []func(key []byte) bool
 	for i := range in.Detectors {
 		d := &in.Detectors[i]
-		if !of(d) {
+		if !selects(d) {
 			continue
 		}
 		keys, err := rules.Selection(d.Keys)

@@ -26,7 +26,7 @@ func (f *partitionLog) addRecord(record int64, times ...int64) {
 // of the next records, by their first samples, and all are accepted or rejected together.
 func TestRecordThatLeaps(t *testing.T) {
 	calm := []int64{0, second, 2 * second}
-	begin := func() *partitionLog {
+	newLog := func() *partitionLog {
 		cfg := jumpConfig(hour)
 		cfg.SampleBits = SeveralBits
 		f := newPartitionLog(cfg)
@@ -55,7 +55,7 @@ func TestRecordThatLeaps(t *testing.T) {
 			// together, in order of time
 			[]int64{40 * second, 41 * second, year, year + 2*second, year + 3*second, year + 4*second, year + 5*second}},
 	} {
-		f := begin()
+		f := newLog()
 		f.addRecord(4, 40*second, year, 41*second)
 		if f.Suspects.Len() != 3 || len(f.Rows) != 0 || !f.Suspects.Has(4) {
 			t.Errorf("%s: %d suspects, %d samples folded", c.name, f.Suspects.Len(), len(f.Rows))

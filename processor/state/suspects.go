@@ -101,10 +101,10 @@ func (s *State) Recall(sm *Sample) {
 // initVotes sets the suspects that are undecided at the floor where the state begins.
 func (s *Suspects) initVotes(f Floor) { s.votes.Init(f) }
 
-// vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
+// vote counts the vote of sm on each suspect, and calls accepted with the samples whose turn it is. It
 // reports whether sm is a suspect from now on.
-func (s *State) vote(sm *Sample, take func(*attached)) (held bool) {
-	held = s.Suspects.votes.Join(sm.Offset, attached{Sample: *sm}) || s.judgeSuspect(sm, take)
+func (s *State) vote(sm *Sample, accepted func(*attached)) (held bool) {
+	held = s.Suspects.votes.Join(sm.Offset, attached{Sample: *sm}) || s.judgeSuspect(sm, accepted)
 	if held {
 		s.Suspects.Held++
 	}
@@ -112,14 +112,14 @@ func (s *State) vote(sm *Sample, take func(*attached)) (held bool) {
 }
 
 // judgeSuspect is vote where the sample is of a record of its own.
-func (s *State) judgeSuspect(sm *Sample, take func(*attached)) (held bool) {
+func (s *State) judgeSuspect(sm *Sample, accepted func(*attached)) (held bool) {
 	return s.Suspects.votes.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.maxTime, func(u *suspect) {
 		if u.Offset != sm.Offset {
 			s.Suspects.Accepted += int64(1 + len(u.More))
 		}
-		take(&u.Sample)
+		accepted(&u.Sample)
 		for i := range u.More {
-			take(&u.More[i])
+			accepted(&u.More[i])
 		}
 	}, func(u *suspect) {
 		s.refuse(&u.Sample, Rejected)

@@ -258,19 +258,19 @@ func checkRemaining(t testing.TB, rows []flat) {
 	n, before := map[series]int{}, map[series][]flat{}
 	least := map[series]int{} // the number of the first row that may have a score
 	for _, row := range rows {
-		of := series{row.key, row.det}
+		id := series{row.key, row.det}
 		scored := !math.IsNaN(float64(math.Float32frombits(row.score)))
 		if (row.state == RowWarmingUp) != (row.remaining > 0) || scored && row.remaining > 0 {
 			t.Fatalf("%d samples remain: %+v", row.remaining, row)
 		}
-		if scored && n[of] < least[of] {
-			t.Fatalf("a score comes %d samples early: %+v\nbehind %+v", least[of]-n[of], row, before[of])
+		if scored && n[id] < least[id] {
+			t.Fatalf("a score comes %d samples early: %+v\nbehind %+v", least[id]-n[id], row, before[id])
 		}
 		if row.remaining > 0 {
-			least[of] = max(least[of], n[of]+int(row.remaining))
-			before[of] = append(before[of], row)
+			least[id] = max(least[id], n[id]+int(row.remaining))
+			before[id] = append(before[id], row)
 		}
-		n[of]++
+		n[id]++
 	}
 }
 

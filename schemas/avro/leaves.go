@@ -143,13 +143,13 @@ func (r *leafReader) items(n *node, path string, depth int) {
 			return
 		}
 		for ; count != 0 && r.st == statusOK && !r.out.Cut; count-- {
-			at, begin := path, r.pos
+			at, start := path, r.pos
 			if n.kind == kindMap {
 				at = schemas.Under(path, string(r.Text()))
 			} else {
 				r.out.Next()
 			}
-			if r.value(n.items, at, depth+1); r.pos == begin { // items without content: the count could be any
+			if r.value(n.items, at, depth+1); r.pos == start { // items without content: the count could be any
 				break
 			}
 		}

@@ -318,8 +318,8 @@ func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*compiled, error
 		var err error
 		p, err = share(d.shared, d.shared.byCRC, crc, func() (*schemas.Schema, error) {
 			var subjects []string
-			if of := d.shared.options.Subjects; of != nil {
-				subjects = of()
+			if list := d.shared.options.Subjects; list != nil {
+				subjects = list()
 			}
 			return d.shared.registry.SchemaByFingerprint(ctx, subjects, crc, avro.Fingerprints)
 		})

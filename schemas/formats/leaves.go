@@ -17,8 +17,8 @@ type Inspector struct {
 
 // listing lists the values of the records of a schema; err says why it cannot.
 type listing struct {
-	of  func(body []byte, out *schemas.Leaves) error
-	err error
+	list func(body []byte, out *schemas.Leaves) error
+	err  error
 }
 
 // NewInspector returns an Inspector; see NewDecoder.
@@ -43,7 +43,7 @@ func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name s
 	if !ok {
 		f, err := formatOf(n.dec.shared.options.Format, p.schema)
 		if l.err = err; err == nil {
-			l.of, l.err = f.Leaves(p.schema)
+			l.list, l.err = f.Leaves(p.schema)
 		}
 		n.leaves[p.schema] = l
 	}
@@ -56,7 +56,7 @@ func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name s
 	if p.schema.Type == protobuf.Format.Type && len(body) == len(value) {
 		body = append(indexes(header), body...)
 	}
-	if err := l.of(body, out); err != nil {
+	if err := l.list(body, out); err != nil {
 		return fail(schemas.ClassMalformed, err)
 	}
 	return p.schema, nil

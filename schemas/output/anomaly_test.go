@@ -93,11 +93,11 @@ func sameAnomaly(a, b Anomaly) bool {
 	}
 	if a.Region != nil && b.Region != nil {
 		x, y := *a.Region, *b.Region
-		of := func(r *Region) []*float64 {
+		fields := func(r *Region) []*float64 {
 			return []*float64{&r.X0, &r.Y0, &r.X1, &r.Y1, &r.Expected, &r.Ratio, &r.P}
 		}
-		for i, v := range of(&x) {
-			w := of(&y)[i]
+		for i, v := range fields(&x) {
+			w := fields(&y)[i]
 			numbers = numbers && equal([]float64{*v}, []float64{*w})
 			*v, *w = 0, 0
 		}

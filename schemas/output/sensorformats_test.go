@@ -37,9 +37,9 @@ func TestReadingFormats(t *testing.T) {
 			m := dynamicpb.NewMessage(message)
 			err = proto.UnmarshalOptions{}.Unmarshal(b, m)
 			site := m.Get(field("site")).Message()
-			of := site.Descriptor().Fields().ByName
+			siteField := site.Descriptor().Fields().ByName
 			r.Sensor, r.Time, r.Seq = m.Get(field("sensor")).String(), m.Get(field("time")).Int(), m.Get(field("seq")).Int()
-			r.Site.Plant, r.Site.Unit = site.Get(of("plant")).String(), site.Get(of("unit")).String()
+			r.Site.Plant, r.Site.Unit = site.Get(siteField("plant")).String(), site.Get(siteField("unit")).String()
 			if m.Has(field("value")) {
 				v := m.Get(field("value")).Float()
 				r.Value = &v

@@ -45,8 +45,8 @@ type flight struct {
 
 // scanned returns a version of a subject and its fingerprints, and caches it under these, so that a version is fetched once
 // however many fingerprints are searched for: after that it returns none.
-func (k *cache) scanned(key string, fetch func() (*schemas.Schema, error), of func(*schemas.Schema) []uint64) (*schemas.Schema, []uint64,
-	error) {
+func (k *cache) scanned(key string, fetch func() (*schemas.Schema, error),
+	fingerprints func(*schemas.Schema) []uint64) (*schemas.Schema, []uint64, error) {
 	k.mu.Lock()
 	done := k.seen[key]
 	k.mu.Unlock()
@@ -57,7 +57,7 @@ func (k *cache) scanned(key string, fetch func() (*schemas.Schema, error), of fu
 	if err != nil {
 		return nil, nil, err
 	}
-	list := of(s)
+	list := fingerprints(s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.seen[key] = true

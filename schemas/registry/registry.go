@@ -209,9 +209,9 @@ func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 }
 
 // SchemaByFingerprint searches all versions of subjects for the schema of
-// a CRC-64-AVRO fingerprint, with the errors of SchemaByID. of returns the fingerprints of a schema.
+// a CRC-64-AVRO fingerprint, with the errors of SchemaByID. fingerprints returns those of a schema.
 func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
-	of func(*schemas.Schema) []uint64) (*schemas.Schema, error) {
+	fingerprints func(*schemas.Schema) []uint64) (*schemas.Schema, error) {
 	if r == nil || len(subjects) == 0 {
 		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
 	}
@@ -223,7 +223,9 @@ func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fin
 			}
 			for _, v := range slices.Backward(versions) { // the newest is the most likely one
 				version := strconv.Itoa(v)
-				s, list, err := r.cache.scanned(subject+"/"+version, func() (*schemas.Schema, error) { return r.version(ctx, subject, version) }, of)
+				s, list, err := r.cache.scanned(subject+"/"+version, func() (*schemas.Schema, error) {
+					return r.version(ctx, subject, version)
+				}, fingerprints)
 				if err != nil {
 					return nil, err
 				}

@@ -59,11 +59,11 @@ func TestStale(t *testing.T) {
 	building := func(names ...string) (f []fatbin) {
 		t.Helper()
 		for _, name := range names {
-			of, err := newFatbin(dir, name)
+			bin, err := newFatbin(dir, name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f = append(f, of)
+			f = append(f, bin)
 		}
 		return f
 	}

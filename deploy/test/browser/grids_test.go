@@ -14,11 +14,11 @@ import (
 func TestGrids(t *testing.T) {
 	b := open(t)
 	p := newPlant(t)
-	begin := time.Now().Add(-history * time.Second).Truncate(time.Minute)
+	start := time.Now().Add(-history * time.Second).Truncate(time.Minute)
 	var records []kafkatest.Record
 	for i := range history {
 		p.set(machines[0], i >= 480 && i < 520)
-		records = append(records, p.record(machines[0], begin.Add(time.Duration(i)*time.Second)))
+		records = append(records, p.record(machines[0], start.Add(time.Duration(i)*time.Second)))
 	}
 	if _, err := p.cluster.ProduceAcked(t.Context(), records); err != nil {
 		t.Fatal(err)

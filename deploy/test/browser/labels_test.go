@@ -104,7 +104,7 @@ func TestChartLabels(t *testing.T) {
 	for _, v := range []values{{"ordinary", 70, 2}, {"thousands", 220000, 400000}, {"millions", -3.7e7, 5e6}, {"pascal", 101325, 0.05}, {"tiny", 0, 3e-7},
 		{"huge", -1.2345e15, 1e3}, {"precise", 1234567.5, 0.01}, {"negative thousandths", -0.0123456, 1e-6}, {"constant", -123456.789, 0}} {
 		for _, span := range []time.Duration{100 * time.Millisecond, 3 * time.Second, 5 * time.Minute, 26 * time.Hour, 12 * 24 * time.Hour, 900 * 24 * time.Hour} {
-			begin := time.Date(2026, time.Month(1+rng.IntN(12)), 28, rng.IntN(24), rng.IntN(60), rng.IntN(60), rng.IntN(1e9), time.UTC)
+			start := time.Date(2026, time.Month(1+rng.IntN(12)), 28, rng.IntN(24), rng.IntN(60), rng.IntN(60), rng.IntN(1e9), time.UTC)
 			b.do(chromedp.Evaluate(fmt.Sprintf(`(() => {
 				if (drawn) drawn.end();
 				if (cells) cells.end();
@@ -122,11 +122,11 @@ func TestChartLabels(t *testing.T) {
 				cells = Grids.draw(document.getElementById('cells'), { detector: 'hot', notes: [],
 					heatmap: { from, to, min_length: 100000, max_length: 200000, length_step: 50000, columns: 3, cells: [[1, 2, 3], [0, 0, 9], [127, 2, 0]] },
 					grid: { columns: 4, rows: 2, x: 'longitude_of_the_place', y: 'latitude_of_the_place', x0: level - spread - 0.00012345, x1: level + spread + 1, y0: level - spread - 0.00012345, y1: level + spread + 1 } }, a);
-			})()`, v.level, v.spread, begin.UnixMilli(), max(span.Milliseconds(), 1)), nil))
+			})()`, v.level, v.spread, start.UnixMilli(), max(span.Milliseconds(), 1)), nil))
 			for _, l := range []look{{"1280", 1280, 900, "light"}, {"390", 390, 844, "light"}} {
 				b.look(l)
 				b.do(chromedp.Evaluate(settled, nil, awaited))
-				what := fmt.Sprintf("%s values over %v from %v at a width of %s", v.name, span, begin, l.name)
+				what := fmt.Sprintf("%s values over %v from %v at a width of %s", v.name, span, start, l.name)
 				b.readable(what)
 				b.do(chromedp.Evaluate(fmt.Sprintf(`{ const [min, max] = drawn.scale(); drawn.zoomTo(min + (max - min) * %g, max - (max - min) * %g) }`, 0.45*rng.Float64(), 0.45*rng.Float64()), nil),
 					chromedp.Evaluate(settled, nil, awaited))

@@ -48,10 +48,10 @@ func startPlant(t *testing.T) *plant {
 	t.Helper()
 	worker := buildWorker(t)
 	p := newPlant(t)
-	begin := time.Now().Add(-history * time.Second)
+	start := time.Now().Add(-history * time.Second)
 	var records []kafkatest.Record
 	for i := range history {
-		at := begin.Add(time.Duration(i) * time.Second)
+		at := start.Add(time.Duration(i) * time.Second)
 		p.set(machines[0], i >= 200 && i < 240)
 		p.set(machines[1], i >= history-20)
 		for _, m := range machines {

@@ -215,8 +215,8 @@ func checkSpans(t *testing.T, all []ptrace.Traces, n int, traces map[string]bool
 		}
 		for i := range c.cycle.Links().Len() {
 			linked++
-			if of := c.cycle.Links().At(i).TraceID().String(); !traces[of] {
-				t.Errorf("a cycle is linked with trace %s, which no record is of", of)
+			if traceID := c.cycle.Links().At(i).TraceID().String(); !traces[traceID] {
+				t.Errorf("a cycle is linked with trace %s, which no record is of", traceID)
 			}
 		}
 	}

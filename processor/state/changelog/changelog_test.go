@@ -106,9 +106,9 @@ func TestValues(t *testing.T) {
 func TestSections(t *testing.T) {
 	section := func(kind byte, content string) string {
 		var e Encoder
-		begin := e.BeginSection(kind)
+		start := e.BeginSection(kind)
 		e.B = append(e.B, content...)
-		e.EndSection(begin)
+		e.EndSection(start)
 		return string(e.B)
 	}
 	long := strings.Repeat("x", 300)

@@ -51,19 +51,19 @@ const (
 )
 
 // BeginSection appends the kind of a section, whose content follows until EndSection.
-func (e *Encoder) BeginSection(kind byte) (begin int) {
+func (e *Encoder) BeginSection(kind byte) (start int) {
 	e.Byte(kind)
 	return len(e.B)
 }
 
 // EndSection puts the length of a section in front of its content.
-func (e *Encoder) EndSection(begin int) {
-	n := len(e.B) - begin
+func (e *Encoder) EndSection(start int) {
+	n := len(e.B) - start
 	e.Uint(uint64(n))
 	var length [binary.MaxVarintLen64]byte
-	size := copy(length[:], e.B[begin+n:])
-	copy(e.B[begin+size:], e.B[begin:begin+n])
-	copy(e.B[begin:], length[:size])
+	size := copy(length[:], e.B[start+n:])
+	copy(e.B[start+size:], e.B[start:start+n])
+	copy(e.B[start:], length[:size])
 }
 
 // Sections calls read for each section, with its content in d.B; read returns whether it knows the kind.

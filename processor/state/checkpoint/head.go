@@ -19,16 +19,16 @@ func (w *Writer) appendBody(k *series.Key) {
 	e.Int(k.LastOffset)
 	e.Int(k.LastTime)
 	section := func(kind byte, write func(*series.Series)) {
-		begin := e.BeginSection(kind)
+		start := e.BeginSection(kind)
 		write(&k.Series)
-		e.EndSection(begin)
+		e.EndSection(start)
 	}
 	section(changelog.RowsSection, s.Rows)
 	section(changelog.ProgressSection, s.Progress)
 	if k.Held.Len() > 0 {
-		begin := e.BeginSection(changelog.HeldSection)
+		start := e.BeginSection(changelog.HeldSection)
 		w.held.AppendHead(e, k.Held, w.blocks[k])
-		e.EndSection(begin)
+		e.EndSection(start)
 	}
 	if !k.Alerts.Empty() {
 		section(changelog.AlertsSection, s.Alerts)

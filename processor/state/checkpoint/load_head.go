@@ -25,12 +25,12 @@ func (l *Loader) loadHead(name, value []byte) error {
 		return d.Err()
 	}
 	if start.Fragments > 0 {
-		begin := value[:len(value)-len(d.B)]
+		prefix := value[:len(value)-len(d.B)]
 		size := d.Small()
 		if d.Bad {
 			return changelog.ErrCorrupt
 		}
-		body, err := l.fragments.Join(name, begin, start.Generation, int(start.Fragments), size)
+		body, err := l.fragments.Join(name, prefix, start.Generation, int(start.Fragments), size)
 		if err != nil {
 			if k := l.find(name, start.Born, start.Alerts); k != nil {
 				l.broken[k] = broken{err, slices.Clone(value)}
@@ -120,13 +120,13 @@ func (l *Loader) readHeld(d *changelog.Decoder, k *series.Key) {
 	format := *l.to.Records.Format()
 	var t rules.Translation
 	block := func(name BlockName) []byte { return l.blocks[string(k.Name())][name] }
-	begin := *d
+	saved := *d
 	r := format.Read(d, k.LastTime, k.Born, block)
 	if r.Other && !d.Bad {
 		from, to, ok := l.to.Translate(r.Layout)
 		switch {
 		case ok:
-			*d, format, t = begin, from, to
+			*d, format, t = saved, from, to
 			r = format.Read(d, k.LastTime, k.Born, block)
 		case !l.whole: // the decision on its reading may follow
 			l.broken[k] = broken{err: fmt.Errorf("samples that it holds are of an unknown layout: %w", changelog.ErrCorrupt)}

@@ -7,7 +7,7 @@ import "testing"
 func TestActions(t *testing.T) {
 	a := actions{list: []*Decision{{Offset: 7, seq: 1}, {Offset: 3, seq: 5}, {Offset: 3, seq: 2}, {Offset: 9, seq: 3}}}
 	a.order()
-	take := func(offset int64, want ...uint64) {
+	wantNext := func(offset int64, want ...uint64) {
 		t.Helper()
 		for _, seq := range want {
 			if d := a.Next(offset); d == nil || d.seq != seq {
@@ -18,14 +18,14 @@ func TestActions(t *testing.T) {
 			t.Fatalf("at %d acts %+v, too", offset, d)
 		}
 	}
-	take(2)
-	take(3, 2, 5)
-	take(8, 1)
+	wantNext(2)
+	wantNext(3, 2, 5)
+	wantNext(8, 1)
 	if !a.Acting() {
 		t.Error("there is no decision left")
 	}
 	a.rewind(3)
-	take(10, 2, 5, 1, 3)
+	wantNext(10, 2, 5, 1, 3)
 	if a.Acting() {
 		t.Error("there are decisions left")
 	}

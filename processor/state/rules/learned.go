@@ -205,7 +205,7 @@ func Derive(topic string, labels []Label, least int) LearnedList {
 	if least < 1 {
 		return nil
 	}
-	of := map[kind][]*Label{}
+	groups := map[kind][]*Label{}
 	faults := map[kind][]*Label{} // by what they have in common but the series
 	for i := range labels {
 		one := kind{
@@ -225,14 +225,14 @@ func Derive(topic string, labels []Label, least int) LearnedList {
 		case l.Fault:
 			faults[every] = append(faults[every], l)
 		default:
-			of[one], of[every] = append(of[one], l), append(of[every], l)
+			groups[one], groups[every] = append(groups[one], l), append(groups[every], l)
 		}
 	}
 	for _, group := range faults {
 		slices.SortFunc(group, byScore)
 	}
 	var list LearnedList
-	for k, group := range of {
+	for k, group := range groups {
 		every := k
 		every.series, every.topic, every.all = "", "", true
 		confirmed := faults[every]
@@ -255,7 +255,7 @@ func Derive(topic string, labels []Label, least int) LearnedList {
 					for _, series := range namesOf(rest[:n], topic) {
 						one := k
 						one.series, one.all = series, false
-						if labels := of[one]; series != "" {
+						if labels := groups[one]; series != "" {
 							own, ok := span(one, labels, 1, confirmed)
 							list = append(list, r.within(series, &own, ok))
 						}
@@ -420,9 +420,9 @@ func peakOf(l *Label) float64  { return l.Peak }
 func rangeOf(l *Label) float64 { return l.Range }
 
 // near returns the number of labels at the front that are alike in a number, at least 1.
-func near(group []*Label, of func(*Label) float64) int {
+func near(group []*Label, number func(*Label) float64) int {
 	for i, l := range group {
-		if !alike(of(group[0]), of(l)) {
+		if !alike(number(group[0]), number(l)) {
 			return i
 		}
 	}

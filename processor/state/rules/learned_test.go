@@ -50,7 +50,7 @@ func TestDerive(t *testing.T) {
 		gone(label(3, "a", 12, 20), 28, 10, 10, 10)}
 	ranges := []Label{ranging(whole[0], 4, 8), ranging(whole[1], 2, 4), ranging(whole[2], 5, 5)}
 	const ofRanges = "a 12 26, samples 40, after 90, ranges 1.7, 3.4 to 10, steep 6.875"
-	of := func(l Label, series string) Label { l.Series = series; return l }
+	inSeries := func(l Label, series string) Label { l.Series = series; return l }
 	but := func(labels []Label, more ...Label) []Label { return append(slices.Clone(labels), more...) }
 	shapes := func(peak, width float64) []Label { // scores within a factor of 1.5, ranges or not
 		return []Label{holding(ranging(gone(label(1, "a", 10, 20), 32, 70, 5, 6), 1, 2), 3, 8),
@@ -118,7 +118,7 @@ func TestDerive(t *testing.T) {
 			l[1].Series, l[2].Series = "a", "a"
 			return l
 		}(), "a 12 32.5, samples 40, after 70, ranges 0.85, 1.7 to 10, steep 12.5, held 0, 7 to 15"},
-		{"three series of two", []Label{ranging(label(1, "a", 9, 10), 1, 2), of(ranging(label(2, "b", 9, 20), 1, 2), "a"),
+		{"three series of two", []Label{ranging(label(1, "a", 9, 10), 1, 2), inSeries(ranging(label(2, "b", 9, 20), 1, 2), "a"),
 			ranging(label(3, "c", 9, 20), 1, 2)}, ""},
 		{"three of two series", []Label{label(1, "a", 10, 20), label(2, "a", 11, 20), label(3, "b", 12, 20)}, ""},
 		{"three series", []Label{label(1, "a", 10, 20), label(2, "b", 11, 20), label(3, "c", 17, 30)}, "* 17.5 33"},
@@ -249,8 +249,8 @@ func TestFar(t *testing.T) {
 // TestInitial: an anomaly that opens with a range that is none of the labels', or with one that is not known, is none of the kind, nor
 // is one whose score is too high for its range.
 func TestInitial(t *testing.T) {
-	of := func(id int) Label { return ranging(label(id, "a", 10, 20), 4, 8) }
-	l := Derive("", []Label{of(1), of(2), of(3)}, 3)
+	ranged := func(id int) Label { return ranging(label(id, "a", 10, 20), 4, 8) }
+	l := Derive("", []Label{ranged(1), ranged(2), ranged(3)}, 3)
 	for _, c := range []struct {
 		width, score float64
 		want         bool
@@ -266,10 +266,10 @@ func TestInitial(t *testing.T) {
 // TestHeld: an anomaly that opens with less values held than a rule of a shape has, or more, or with a number that is not known, is none
 // of the kind; how high its values are does not matter.
 func TestHeld(t *testing.T) {
-	of := func(id int, series string, width float64) Label {
+	held := func(id int, series string, width float64) Label {
 		return holding(ranging(label(id, series, 10, 20), width, 2*width), 4, 8)
 	}
-	l := Derive("", []Label{of(1, "a", 1), of(2, "b", 10), of(3, "c", 1e5)}, 3)
+	l := Derive("", []Label{held(1, "a", 1), held(2, "b", 10), held(3, "c", 1e5)}, 3)
 	for early, want := range map[int]bool{0: false, 1: false, 2: true, 4: true, 12: true, 13: false} {
 		a := ranging(label(0, "z", 11, 11), 1e-9, 1e-9).Alarm
 		if a.Early = early; (l.Like(&a) != nil) != want {
@@ -281,10 +281,10 @@ func TestHeld(t *testing.T) {
 // TestNarrow: in a series of one of its labels a rule for all series holds as far as that label's own scores go, and not at all where a
 // confirmed anomaly of that series is like it.
 func TestNarrow(t *testing.T) {
-	of := func(id int, series string, peak, width float64) Label {
+	held := func(id int, series string, peak, width float64) Label {
 		return holding(ranging(label(id, series, peak, peak), width, width), 4, 8)
 	}
-	labels := []Label{of(1, "a", 10, 1), of(2, "b", 11, 10), of(3, "c", 14, 1e5)}
+	labels := []Label{held(1, "a", 10, 1), held(2, "b", 11, 10), held(3, "c", 14, 1e5)}
 	for _, c := range []struct {
 		series      string
 		peak, width float64
@@ -294,9 +294,9 @@ func TestNarrow(t *testing.T) {
 		{"a", 12.9, 1.2, "*a"}, {"a", 13.1, 1.2, ""}, {"a", 10, 0.8, ""}, {"a", 10, 1.3, ""}, {"a", 10, 1e5, ""},
 		{"c", 17.4, 1e5, "*c"}, {"c", 17.6, 1e5, ""}, {"c", 10, 1, ""},
 	} {
-		for _, more := range [][]Label{nil, {of(4, "a", 12, 1.2)}} { // another one of a series
+		for _, more := range [][]Label{nil, {held(4, "a", 12, 1.2)}} { // another one of a series
 			l := Derive("", append(slices.Clone(labels), more...), 3)
-			a := of(0, c.series, c.peak, c.width).Alarm
+			a := held(0, c.series, c.peak, c.width).Alarm
 			got := ""
 			if r := l.Like(&a); r != nil {
 				if got = "*" + r.Series; !r.All {
@@ -308,17 +308,17 @@ func TestNarrow(t *testing.T) {
 			}
 		}
 	}
-	a := of(0, "a", 10, 1).Alarm
+	a := held(0, "a", 10, 1).Alarm
 	if Derive("", labels, 3).Like(&a) == nil {
 		t.Error("a label is not like itself")
 	}
-	confirmed := of(5, "a", 10.5, 1.1) // the rule for all series ends before it, so the label's own rule would have to
+	confirmed := held(5, "a", 10.5, 1.1) // the rule for all series ends before it, so the label's own rule would have to
 	confirmed.Fault, confirmed.Held, confirmed.Early = true, 40, 4
 	l := Derive("", append(slices.Clone(labels), confirmed), 3)
 	if l.Like(&a) == nil {
 		t.Error("a confirmed anomaly of another shape takes the rule away")
 	}
-	other := of(6, "a", 30, 1.1) // beyond the rule for all series
+	other := held(6, "a", 30, 1.1) // beyond the rule for all series
 	other.Opened, other.Fault = 10, true
 	for _, r := range Derive("", append(slices.Clone(labels), other), 3) {
 		if r.keeps(&other.Alarm) {
@@ -454,12 +454,12 @@ func FuzzDecodeLearned(f *testing.F) {
 // TestTopics: labels of one key in several topics are of as many series. Each topic has the rules about its own, which narrow one for all
 // series there and not elsewhere.
 func TestTopics(t *testing.T) {
-	of := func(i int, topic string, opened, peak float64) Label {
+	inTopic := func(i int, topic string, opened, peak float64) Label {
 		l := label(i, "pump-1", opened, peak)
 		l.Topic = topic
 		return l
 	}
-	labels := []Label{of(1, "a", 10, 20), of(2, "b", 11, 22), of(3, "c", 10, 24)}
+	labels := []Label{inTopic(1, "a", 10, 20), inTopic(2, "b", 11, 22), inTopic(3, "c", 10, 24)}
 	like := func(topic, series string, peak float64) bool {
 		a := labels[0].Alarm
 		a.Topic, a.Series, a.Peak = "", series, peak

@@ -20,15 +20,15 @@ type subjects [NumKinds]map[string]*Decision
 // link inserts a decision among those of its subject, by offset. If it is the latest, link
 // returns the one before it.
 func (m *subjects) link(d *Decision) (former *Decision) {
-	of := m[d.Kind]
-	if of == nil {
-		of = map[string]*Decision{}
-		m[d.Kind] = of
+	bySubject := m[d.Kind]
+	if bySubject == nil {
+		bySubject = map[string]*Decision{}
+		m[d.Kind] = bySubject
 	}
-	at := of[string(d.Subject)]
+	at := bySubject[string(d.Subject)]
 	if at == nil || !d.less(at) {
 		d.before = at
-		of[string(d.Subject)] = d
+		bySubject[string(d.Subject)] = d
 		return at
 	}
 	for at.before != nil && d.less(at.before) {
@@ -40,13 +40,13 @@ func (m *subjects) link(d *Decision) (former *Decision) {
 
 // unlink reverses link.
 func (m *subjects) unlink(d *Decision) {
-	of := m[d.Kind]
-	at := of[string(d.Subject)]
+	bySubject := m[d.Kind]
+	at := bySubject[string(d.Subject)]
 	switch {
 	case at == d && d.before == nil:
-		delete(of, string(d.Subject))
+		delete(bySubject, string(d.Subject))
 	case at == d:
-		of[string(d.Subject)] = d.before
+		bySubject[string(d.Subject)] = d.before
 	default:
 		for at.before != d {
 			at = at.before

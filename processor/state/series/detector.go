@@ -78,8 +78,8 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	}
 	if m, ok := c.Detector.(detectors.Modelled); ok {
 		d.Wide = m.Wide()
-	} else if of := op.Spec().Wide; of != nil {
-		if d.Wide = of(d.Params); d.Wide == detectors.WideFresh && d.Summary != nil {
+	} else if wide := op.Spec().Wide; wide != nil {
+		if d.Wide = wide(d.Params); d.Wide == detectors.WideFresh && d.Summary != nil {
 			d.Wide = detectors.WideAll // the densities of all rows set those of the summary
 		}
 	}
@@ -178,12 +178,12 @@ func (d *Setup) judge() {
 }
 
 // Combination returns the parameters of an ensemble, given the configuration of each of its members.
-func (c *Ensemble) Combination(of func(member int) *DetectorConfig) *ensemble.Params {
+func (c *Ensemble) Combination(config func(member int) *DetectorConfig) *ensemble.Params {
 	p := &ensemble.Params{Members: len(c.Members), Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1, Weights: c.Weights}
 	middles, most := make([]int, len(c.Members)), 0 // in half rows before the newest
 	every := make([]int, len(c.Members))
 	for k, i := range c.Members {
-		m := of(i)
+		m := config(i)
 		p.Span = max(p.Span, m.Stride)
 		if r, ok := m.Detector.(Steady); ok {
 			from, to := r.Reach()

@@ -268,9 +268,9 @@ type Tables []uint64
 // before it as the grid's baseline learns from; 0: the newest window is scored. rows is the number of rows that the Window
 // has ever had.
 func (t Tables) Left(g *Grid, rows int64) int32 {
-	begin, within := g.windowStart(t.newest(g)), 0
+	start, within := g.windowStart(t.newest(g)), 0
 	for i := 0; i < len(t)/3; i += g.Cells() {
-		if int64(t[i]) >= begin {
+		if int64(t[i]) >= start {
 			within++
 		}
 	}

@@ -230,11 +230,11 @@ func (d *Reader) Alerts(k *Series) {
 		if d.Bad {
 			return
 		}
-		det, of := k.Set.detector(name)
+		det, configured := k.Set.detector(name)
 		reason := anomaly.DetectorRemoved
 		switch {
 		case det == nil || !det.Judged:
-		case det.Fingerprint != fp || of != window:
+		case det.Fingerprint != fp || configured != window:
 			reason = anomaly.Reset
 		default:
 			a := &k.Alerts.Detectors[det.Alert]

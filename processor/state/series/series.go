@@ -151,9 +151,9 @@ type Progress struct {
 
 // levels is what full windows have shown of changes of level, which changes no result: by columns, since the window was last rewound.
 type levels struct {
-	of      []detectors.Level
-	rewound uint32
-	one     [1]detectors.Level // of, for one column
+	byColumn []detectors.Level
+	rewound  uint32
+	one      [1]detectors.Level // byColumn, for one column
 }
 
 // Levels returns what full windows before this one have shown of changes of level, by columns.
@@ -162,15 +162,15 @@ func (m *Progress) Levels(w *Window, dim int) []detectors.Level {
 	switch {
 	case l == nil:
 		l = &levels{rewound: w.rewound}
-		if l.of = l.one[:]; dim > 1 {
-			l.of = make([]detectors.Level, dim)
+		if l.byColumn = l.one[:]; dim > 1 {
+			l.byColumn = make([]detectors.Level, dim)
 		}
 		m.levels = l
 	case l.rewound != w.rewound:
-		clear(l.of)
+		clear(l.byColumn)
 		l.rewound = w.rewound
 	}
-	return l.of
+	return l.byColumn
 }
 
 // Packed is what the task queue of package state knows of the detector's tasks; it alone uses it.

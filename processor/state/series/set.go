@@ -194,8 +194,8 @@ func (s *Sets) subset(reads func(detector int) bool) *Set {
 			continue
 		}
 		set.Ensembles = append(set.Ensembles, set.detectorOf(d, 0, 0))
-		for m, of := range d.Ensemble.Members {
-			member, _ := set.detector(s.Setups[of].Name)
+		for m, setup := range d.Ensemble.Members {
+			member, _ := set.detector(s.Setups[setup].Name)
 			member.Feeds = append(member.Feeds, Feed{len(set.Ensembles) - 1, m})
 		}
 	}
@@ -212,12 +212,12 @@ func (s *Sets) subset(reads func(detector int) bool) *Set {
 
 // detectorOf returns the next detector of the set, and counts its state.
 func (set *Set) detectorOf(d *Setup, at, waits int) SetDetector {
-	of := SetDetector{Setup: d, Place: set.Detectors, at: at, waits: waits, Alert: set.Judged, Trace: set.Traced}
+	det := SetDetector{Setup: d, Place: set.Detectors, at: at, waits: waits, Alert: set.Judged, Trace: set.Traced}
 	if d.Judged {
 		set.Judged++
 	}
 	if d.Traced {
 		set.Traced++
 	}
-	return of
+	return det
 }

@@ -77,14 +77,14 @@ func (d *Reader) Traces(k *Series) {
 		if d.Bad {
 			return
 		}
-		for det, of := range k.Set.All {
+		for det, configured := range k.Set.All {
 			if NameHash(det.Name) != name {
 				continue
 			}
-			if det.Ensemble != nil && (det.Fingerprint != fp || of != window) {
+			if det.Ensemble != nil && (det.Fingerprint != fp || configured != window) {
 				d.Differences = append(d.Differences, Difference{det.Name, false, window, fp})
 			}
-			if !det.Traced || det.Fingerprint != fp || of != window {
+			if !det.Traced || det.Fingerprint != fp || configured != window {
 				continue
 			}
 			if size := det.TraceSize(); len(state) < size {

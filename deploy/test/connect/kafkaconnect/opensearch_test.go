@@ -214,9 +214,10 @@ func TestOpenSearch(t *testing.T) {
 	})
 }
 
-// testOpenSearch runs a connector while anomalies open, are updated and close. The documents, as of has them, are to be those of want.
+// testOpenSearch runs a connector while anomalies open, are updated and close. The documents, with the ids
+// that rekey gives them, are to be those of want.
 func testOpenSearch(t *testing.T, p *plant, o *opensearch, c *connect, settings []byte, decode func([]byte) (map[string]any, error),
-	of func(map[string]map[string]any) map[string]map[string]any, want func() map[string]map[string]any) {
+	rekey func(map[string]map[string]any) map[string]map[string]any, want func() map[string]map[string]any) {
 	waitEqual := func(when string) {
 		t.Helper()
 		c.wait(t, "the documents of the topic, "+when, func() error {
@@ -225,7 +226,7 @@ func testOpenSearch(t *testing.T, p *plant, o *opensearch, c *connect, settings 
 			if err != nil {
 				return err
 			}
-			docs, want := of(all), want()
+			docs, want := rekey(all), want()
 			for id, doc := range want {
 				if !reflect.DeepEqual(docs[id], doc) {
 					return fmt.Errorf("the document is %v, want %v", docs[id], doc)

@@ -123,11 +123,11 @@ func (p *plant) waitFor(decode func([]byte) (map[string]any, error), n int, kind
 		for _, a := range all {
 			got[a.fields["kind"].(string)]++
 		}
-		of := 0
+		wanted := 0
 		for _, kind := range kinds {
-			of += got[kind]
+			wanted += got[kind]
 		}
-		if len(all) >= n && of == len(all) {
+		if len(all) >= n && wanted == len(all) {
 			return
 		}
 		if time.Now().After(end) {
