@@ -15,47 +15,47 @@ func TestCheckScores(t *testing.T) {
 	at := func(i int) int64 { return lines("", i+1, func(int) (string, string) { return "", "" })[i].Time }
 	for name, x := range map[string]struct {
 		n        int
-		of       func(i int) string
+		value    func(i int) string
 		settings []string
 		want     string // of a fault; "" for none
 		ok       string
 	}{
-		"scored": {n: 800, of: func(i int) string {
+		"scored": {n: 800, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":%v,"press":%v}`, i%2, at(i), wave(i), wave(i+7))
 		}, ok: "the first is among"},
-		"alternate fields": {n: 800, of: func(i int) string {
+		"alternate fields": {n: 800, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
 		}, want: "none of 800 samples of 2 series has all values of a detector, so there will be none: " +
 			"temp in 400, press in 400, all together in 0"},
-		"alternate fields after a whole record, repeated": {n: 800, of: func(i int) string {
+		"alternate fields after a whole record, repeated": {n: 800, value: func(i int) string {
 			if i < 4 {
 				return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":1,"press":2}`, i/2%2, at(i))
 			}
 			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
 		}, settings: []string{"ODRADEK_MISSING=hold"}, ok: "the first is among"},
-		"alternate fields, a detector of one": {n: 800, of: func(i int) string {
+		"alternate fields, a detector of one": {n: 800, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
 		}, settings: []string{"ODRADEK_DETECTOR_Z_FIELDS=temp"}, ok: "the first is among"},
-		"unique keys": {n: 400, of: func(i int) string {
+		"unique keys": {n: 400, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"order-%d","t":%d,"temp":%v,"press":1}`, i, at(i), wave(i))
 		}, want: "each of 400 samples is of a series of its own"},
-		"no detector": {n: 400, of: func(i int) string {
+		"no detector": {n: 400, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":%v,"press":1}`, i%2, at(i), wave(i))
 		}, settings: []string{"ODRADEK_DETECTOR_Z_KEYS=fan-*"}, want: "none of 400 samples of 2 series is read by a detector"},
-		"young": {n: 40, of: func(i int) string {
+		"young": {n: 40, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":%v,"press":1}`, i%2, at(i), wave(i))
 		}, ok: "none yet of all 40 samples of 2 series: the nearest lacks"},
-		"held": {n: 40, of: func(i int) string {
+		"held": {n: 40, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":%v,"press":1}`, i%2, at(i), wave(i))
 		}, settings: []string{"ODRADEK_LATENESS=1h"}, ok: "none yet of all 40"},
-		"the future": {n: 40, of: func(i int) string {
+		"the future": {n: 40, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":%v,"press":1}`, i%2, at(i)+4e9, wave(i))
 		}, want: "25 of 25 have an event time more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			topic := c.Topic(t, "in", 1)
 			_, err := c.ProduceAcked(t.Context(), lines(topic, x.n, func(i int) (string, string) {
-				v := x.of(i)
+				v := x.value(i)
 				return strings.Split(v, `"`)[3], v
 			}))
 			must(t, err)

@@ -199,8 +199,8 @@ func (t terminal) runDLQ(ctx context.Context, c *config.Config, o *dlqOptions) (
 	}
 	defer func() { err = errors.Join(err, closeBoth()) }()
 	d.decoders = map[string]*formats.Decoder{}
-	for _, of := range c.Mappings() {
-		if d.decoders[of.MappingName()], err = of.NewDecoder(d.registry); err != nil {
+	for _, settings := range c.Mappings() {
+		if d.decoders[settings.MappingName()], err = settings.NewDecoder(d.registry); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func TestZombie(t *testing.T) {
 			"SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s")
 		o.load(1500)
 		round := 0
-		begin := func(id string) (zombie, successor *child) {
+		replace := func(id string) (zombie, successor *child) {
 			round++
 			zombie = o.start(fmt.Sprintf("zombie-%d", round), "INSTANCE_ID="+id)
 			zombie.waitReady(t)
@@ -87,7 +87,7 @@ func TestZombie(t *testing.T) {
 		}
 		for range *faultRounds {
 			for _, id := range []string{"", "static"} {
-				zombie, successor := begin(id)
+				zombie, successor := replace(id)
 				o.resume(zombie)
 				o.waitMembers(2)
 				o.goesOn("the return")

@@ -89,12 +89,12 @@ func (o *muteOptions) check(c *config.Config, now time.Time) (faults []string) {
 	case ends != 1:
 		wrong("give the end with one of -to, -for and -forever")
 	case o.duration > 0:
-		begin := now.UnixMicro()
+		end := now.UnixMicro()
 		if f.From != nil {
-			begin = *f.From
+			end = *f.From
 		}
-		begin += o.duration.Microseconds()
-		f.To = &begin
+		end += o.duration.Microseconds()
+		f.To = &end
 	}
 	if o.maintenance {
 		f.Kind = output.FeedbackMaintenance
@@ -317,9 +317,9 @@ func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output
 	if more := len(names) - namedMost; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	of := "all detectors"
+	muted := "all detectors"
 	if f.Detector != "" {
-		of = "detector " + f.Detector
+		muted = "detector " + f.Detector
 	}
 	known := fmt.Sprintf("the %d series that the group has state of", all)
 	if err != nil {
@@ -329,7 +329,7 @@ func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output
 	case len(names) == 0:
 		fmt.Fprintf(l.t.err, "warning: %q matches none of %s; a later one may match\n", cmp.Or(f.Keys, "-all"), known)
 	default:
-		fmt.Fprintf(l.t.err, "mutes %s on %d of %s: %s\n", of, len(names), known, text)
+		fmt.Fprintf(l.t.err, "mutes %s on %d of %s: %s\n", muted, len(names), known, text)
 	}
 	return nil
 }
@@ -345,9 +345,9 @@ func (l *feedbackTool) rules(ctx context.Context, least int) error {
 	}
 	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "detector\ttopic\tseries\tfield\tside\thighest score\trange\theld\tsamples\tfalse alarms\tsuch as")
-	for _, of := range feedback.Learn(all, least) {
-		for i := range of.Rules {
-			printRule(w, cmp.Or(of.Topic, "any"), &of.Rules[i])
+	for _, topicRules := range feedback.Learn(all, least) {
+		for i := range topicRules.Rules {
+			printRule(w, cmp.Or(topicRules.Topic, "any"), &topicRules.Rules[i])
 		}
 	}
 	return w.Flush()

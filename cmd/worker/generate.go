@@ -145,9 +145,9 @@ func (o *generateOptions) formatText(registry, given bool) string {
 		streamMachines: "ODRADEK_KEY_FIELD=fleet ODRADEK_TIME_FIELD=time ODRADEK_VALUE_FIELDS=temperature,pressure,flow,current",
 		streamRegions:  "ODRADEK_KEY_FIELD=region ODRADEK_TIME_FIELD=time ODRADEK_VALUE_FIELDS=x,y,events,usual",
 	}[o.stream]
-	of := map[string]string{formatAvro: "Avro", formatJSON: "JSON"}[o.format]
-	if of == "" {
-		of = "Protobuf"
+	format := map[string]string{formatAvro: "Avro", formatJSON: "JSON"}[o.format]
+	if format == "" {
+		format = "Protobuf"
 	}
 	how, reads := "", ""
 	switch {
@@ -165,7 +165,7 @@ func (o *generateOptions) formatText(registry, given bool) string {
 			", because no schema registry is configured (ODRADEK_SCHEMA_REGISTRY_URL)"
 		reads = "ODRADEK_FORMAT=" + o.format + ", ODRADEK_SCHEMA_FILE and "
 	}
-	return fmt.Sprintf("topic %s: %s%s; a worker reads it with %s%s", o.Topic, of, how, reads, fields)
+	return fmt.Sprintf("topic %s: %s%s; a worker reads it with %s%s", o.Topic, format, how, reads, fields)
 }
 
 // maker returns the stream of records, given the id of the schema of readings.
@@ -380,9 +380,9 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 	if err := producer.Init(ctx); err != nil {
 		return err
 	}
-	begin := time.Now()
+	start := time.Now()
 	err = g.Run(ctx, func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
-	took := time.Since(begin)
+	took := time.Since(start)
 	fmt.Fprintf(t.err, "%d records of %d series in %v (%.0f/s), %d faults\n", g.Next, o.series, took.Round(time.Millisecond),
 		float64(g.Next)/took.Seconds(), g.Labels)
 	return err

@@ -85,7 +85,7 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	}
 	model := &sensors.Model{Seed: seed, FaultEvery: 300}
 	model.Faults, _ = sensors.ParseKinds("all")
-	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	seq := map[string]int64{}
 	where := map[string]int32{}
 	all := map[string]*sensors.Sensor{}
@@ -100,8 +100,8 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 		}
 		for _, f := range s.FaultsUntil(steps) {
 			b, _ := json.Marshal(sensors.Label{Sensor: name, Fault: f.Kind.String(), FromSeq: f.From, ToSeq: f.To,
-				From: begin.Add(time.Duration(f.From) * 250 * time.Millisecond),
-				To:   begin.Add(time.Duration(f.To) * 250 * time.Millisecond), Size: f.Size})
+				From: start.Add(time.Duration(f.From) * 250 * time.Millisecond),
+				To:   start.Add(time.Duration(f.To) * 250 * time.Millisecond), Size: f.Size})
 			want[string(b)]++
 		}
 	}
@@ -125,7 +125,7 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 		if ok != (r.Values[0] == r.Values[0]) || ok && v != r.Values[0] {
 			t.Fatalf("%s step %d is %v, want %v %v", name, n, r.Values[0], v, ok)
 		}
-		if at := begin.Add(time.Duration(n) * 250 * time.Millisecond).UnixMicro(); r.Time != at {
+		if at := start.Add(time.Duration(n) * 250 * time.Millisecond).UnixMicro(); r.Time != at {
 			t.Fatalf("%s step %d is at %d, want %d", name, n, r.Time, at)
 		}
 	}
@@ -233,7 +233,7 @@ func TestGenerateNamesItsFormat(t *testing.T) {
 	url := "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)
 	for _, tt := range []struct {
 		environ, args string
-		begin         string // of each record
+		prefix        string // of each record
 		want          []string
 	}{
 		{"", "", "{", []string{"JSON, because no schema registry is configured", "ODRADEK_FORMAT=json ODRADEK_KEY_FIELD=sensor"}},
@@ -262,8 +262,8 @@ func TestGenerateNamesItsFormat(t *testing.T) {
 		}
 		recs, err := c.Admin().ReadAll(t.Context(), topic, true)
 		must(t, err)
-		if len(recs) != 20 || !strings.HasPrefix(string(recs[0].Value), tt.begin) {
-			t.Errorf("%s %s: %d records, the first %q, want %q first", tt.environ, tt.args, len(recs), recs[0].Value, tt.begin)
+		if len(recs) != 20 || !strings.HasPrefix(string(recs[0].Value), tt.prefix) {
+			t.Errorf("%s %s: %d records, the first %q, want %q first", tt.environ, tt.args, len(recs), recs[0].Value, tt.prefix)
 		}
 	}
 }
@@ -287,10 +287,10 @@ func TestGenerateStreams(t *testing.T) {
 		for i := range recs {
 			got[string(recs[i].Value)] = true
 		}
-		begin, labels := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 0
+		start, labels := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 0
 		for i := range int64(6000) {
 			series, step := int(i)%len(keys), i/int64(len(keys))
-			want, _ := stream.Append(nil, series, step, begin.Add(time.Duration(step)*time.Second).UnixMicro())
+			want, _ := stream.Append(nil, series, step, start.Add(time.Duration(step)*time.Second).UnixMicro())
 			if !got[string(want)] {
 				t.Fatalf("%s: record %d is missing: %s", name, i, want)
 			}

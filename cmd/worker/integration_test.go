@@ -67,7 +67,7 @@ func everyOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Clu
 
 // walk makes n records of some sensors: noise, level shifts, missing values.
 func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, n int) []kafkatest.Record {
-	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	level := make([]float64, sensors)
 	recs := make([]kafkatest.Record, 0, n)
 	for range n {
@@ -81,7 +81,7 @@ func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, 
 		if rng.IntN(100) == 0 {
 			v = math.NaN()
 		}
-		recs = append(recs, m.record(t, topic, fmt.Sprintf("sensor-%03d", s), begin.Add(time.Duration(i)*time.Second), v))
+		recs = append(recs, m.record(t, topic, fmt.Sprintf("sensor-%03d", s), start.Add(time.Duration(i)*time.Second), v))
 	}
 	return recs
 }

@@ -173,8 +173,8 @@ var alarms = []string{
 func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []told {
 	t.Helper()
 	fake, offsets := copied(t, c, input)
-	for tp, of := range offsets {
-		for copied, original := range of {
+	for tp, originals := range offsets {
+		for copied, original := range originals {
 			if copied != original {
 				t.Fatalf("%v: offset %d of the copy is %d in the original", tp, copied, original)
 			}
@@ -204,14 +204,14 @@ func tally(list []told) map[string]int {
 // guest makes the records of a sensor that goes off at its end and is not heard of
 // again, so that it is evicted with its anomaly open.
 func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) []kafkatest.Record {
-	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	recs := make([]kafkatest.Record, 24)
 	for j := range recs {
 		v := 0.1 * rng.NormFloat64()
 		if j >= 21 {
 			v += 10
 		}
-		recs[j] = m.record(t, topic, fmt.Sprintf("guest-%03d", i), begin.Add(time.Duration(m.n)*time.Second), v)
+		recs[j] = m.record(t, topic, fmt.Sprintf("guest-%03d", i), start.Add(time.Duration(m.n)*time.Second), v)
 		m.n++
 	}
 	return recs

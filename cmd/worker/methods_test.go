@@ -32,8 +32,8 @@ func TestMethodsPage(t *testing.T) {
 		}
 		rows++
 		op := ""
-		for _, of := range token.FindAllString(cells[3], -1) {
-			name, value, _ := strings.Cut(strings.Trim(of, "`"), "=")
+		for _, code := range token.FindAllString(cells[3], -1) {
+			name, value, _ := strings.Cut(strings.Trim(code, "`"), "=")
 			switch {
 			case name == "OP":
 				if op = value; specByName(op) == nil {

@@ -67,7 +67,7 @@ func readNAB(t *testing.T) []nabSeries {
 
 // drawnSeries stands in for NAB where its data is not there.
 func drawnSeries(rng *rand.Rand) []nabSeries {
-	begin := time.Date(2014, 4, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2014, 4, 1, 0, 0, 0, 0, time.UTC)
 	var all []nabSeries
 	for i := range 12 {
 		s := nabSeries{name: "drawn-" + strconv.Itoa(i)}
@@ -76,7 +76,7 @@ func drawnSeries(rng *rand.Rand) []nabSeries {
 			if rng.IntN(300) == 0 {
 				level += 10 * rng.NormFloat64()
 			}
-			s.times = append(s.times, begin.Add(time.Duration(j)*5*time.Minute))
+			s.times = append(s.times, start.Add(time.Duration(j)*5*time.Minute))
 			s.values = append(s.values, level+math.Sin(float64(j)/(3+float64(i)))+0.2*rng.NormFloat64())
 		}
 		all = append(all, s)

@@ -33,14 +33,14 @@ func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) err
 			}
 		}
 	} else {
-		name, of, set, err := readSeries(dir, match)
+		name, setFormat, set, err := readSeries(dir, match)
 		if err != nil {
 			return err
 		}
-		if of == quality.TCPDFormat {
+		if setFormat == quality.TCPDFormat {
 			return errors.New("score: a data set of change points does not say which samples are ordinary; use another one with -rates")
 		}
-		format, names, sets = of, []string{name}, [][]quality.Series{set}
+		format, names, sets = setFormat, []string{name}, [][]quality.Series{set}
 	}
 	if !asJSON {
 		t.ratesHeader()

@@ -155,12 +155,12 @@ func lateReadings(t *testing.T, c *kafkatest.Cluster, topic string) (list []stri
 			At     int64
 			Value  *float64
 		}
-		var of struct {
+		var body struct {
 			Machine string
 			Points  []reading
 			reading
 		}
-		must(t, json.Unmarshal(r.Value, &of))
+		must(t, json.Unmarshal(r.Value, &body))
 		partition, _ := r.Header("odradek.source.partition")
 		offset, _ := r.Header("odradek.source.offset")
 		if id := fmt.Sprintf("%s %s", partition, offset); seen[id] {
@@ -170,7 +170,7 @@ func lateReadings(t *testing.T, c *kafkatest.Cluster, topic string) (list []stri
 		}
 		late, numbered := r.Header("odradek.late.samples")
 		if !numbered {
-			of.Points, late = []reading{of.reading}, []byte("0")
+			body.Points, late = []reading{body.reading}, []byte("0")
 		}
 		n := 0
 		for part := range strings.SplitSeq(string(late), ",") {
@@ -179,12 +179,12 @@ func lateReadings(t *testing.T, c *kafkatest.Cluster, topic string) (list []stri
 				to = from
 			}
 			for ; from <= to; from++ {
-				p := of.Points[from]
+				p := body.Points[from]
 				value := "null"
 				if p.Value != nil {
 					value = fmt.Sprint(*p.Value)
 				}
-				list = append(list, fmt.Sprint(of.Machine, " ", p.Sensor, " ", p.At, " ", value))
+				list = append(list, fmt.Sprint(body.Machine, " ", p.Sensor, " ", p.At, " ", value))
 				n++
 			}
 		}

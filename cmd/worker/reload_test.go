@@ -35,7 +35,7 @@ func TestReload(t *testing.T) {
 		}
 		const before, after = "window: 16, threshold: quantile:0.9, history: 64, close_after: 2",
 			"window: 16, threshold: quantile:0.8, history: 96, direction: above, open_after: 2, close_after: 5"
-		begin := func(group string) *fleet {
+		fleetOf := func(group string) *fleet {
 			f := newFleet(t, c, input, group, "CONFIG="+file, "DETECTORS=", "DETECTOR_CHANGE_OP=", "DETECTOR_CHANGE_WINDOW=",
 				"DETECTOR_CHANGE_STRIDE=", "DETECTOR_LEVEL_OP=", "DETECTOR_LEVEL_WINDOW=", "REPLAY_LIMIT=1h", "INSTANCE_ID=one", "MISSING=hold")
 			write(before)
@@ -55,7 +55,7 @@ func TestReload(t *testing.T) {
 
 		// Both groups change at the same offsets: everything before is committed.
 		produce(0)
-		f, calm := begin(input+"-g"), begin(input+"-calm")
+		f, calm := fleetOf(input+"-g"), fleetOf(input+"-calm")
 		w, one := f.start("first"), calm.start("calm")
 		f.waitDone(time.Minute)
 		calm.waitDone(time.Minute)

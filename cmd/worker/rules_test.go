@@ -51,10 +51,10 @@ type pumps struct {
 
 func (p *pumps) records(t *testing.T, topic string, n int) []kafkatest.Record {
 	t.Helper()
-	begin := time.Date(2026, 3, 27, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 3, 27, 0, 0, 0, 0, time.UTC)
 	recs := make([]kafkatest.Record, 0, n)
 	for range n {
-		at := begin.Add(time.Duration(p.n) * 100 * time.Second)
+		at := start.Add(time.Duration(p.n) * 100 * time.Second)
 		p.n++
 		i := p.rng.IntN(6)
 		if p.rng.IntN(100) == 0 {

@@ -23,10 +23,10 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 	if format == quality.TCPDFormat {
 		return errors.New("score: a data set of change points does not say which samples are ordinary; use another one with -feedback")
 	}
-	var of []int
+	var originals []int
 	alone, line, none := "", "", "" // of fields: a column more
 	if fields {
-		set, of = backtest.Fields(set)
+		set, originals = backtest.Fields(set)
 		alone, line, none = " lost, each field alone |", "---|", " |"
 	}
 	fmt.Fprintln(t.out, "| planted | rules | removed, same series | labelled anomalies lost | draws, rules for all series | "+
@@ -45,7 +45,7 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 				}
 			}
 		}
-		log := backtest.NewLog(set, spans, of)
+		log := backtest.NewLog(set, spans, originals)
 		d.Changes = log.Record
 		exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
 		_, err = backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d})

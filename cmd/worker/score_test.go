@@ -57,17 +57,17 @@ func TestScoreOfACorpus(t *testing.T) {
 	for s := range 3 {
 		name := fmt.Sprintf("made/%d.csv", s)
 		text := "timestamp,value\n"
-		begin := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+		start := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 		at := 500 + rnd.IntN(300)
 		for i := range 1000 {
 			v := math.Sin(float64(i)/5) + 0.1*rnd.NormFloat64()
 			if i >= at && i < at+20 {
 				v += 30 // so that the first sample is the worst, and later ones are among their like
 			}
-			text += fmt.Sprintf("%s,%v\n", begin.Add(time.Duration(i)*time.Minute).Format(time.DateTime), v)
+			text += fmt.Sprintf("%s,%v\n", start.Add(time.Duration(i)*time.Minute).Format(time.DateTime), v)
 		}
 		stamp := func(i int) string {
-			return begin.Add(time.Duration(i)*time.Minute).Format(time.DateTime) + ".000000"
+			return start.Add(time.Duration(i)*time.Minute).Format(time.DateTime) + ".000000"
 		}
 		windows[name] = [][2]string{{stamp(at), stamp(at + 40)}}
 		if err := os.MkdirAll(filepath.Join(dir, "data", "made"), 0o755); err != nil {

@@ -33,12 +33,12 @@ func TestShadowMode(t *testing.T) {
 			must(t, os.WriteFile(file, []byte("detectors:\n  change: {op: ikasst, window: 8, stride: 4, threshold: quantile:0.9, history: 64}\n"+
 				"  level: {op: zscore, window: 16, threshold: quantile:0.9, history: 64, close_after: 20, shadow: "+shadow+"}\n"), 0o600))
 		}
-		begin := func(group string) *fleet {
+		fleetOf := func(group string) *fleet {
 			return newFleet(t, c, input, group, "CONFIG="+file, "DETECTORS=", "DETECTOR_CHANGE_OP=", "DETECTOR_CHANGE_WINDOW=",
 				"DETECTOR_CHANGE_STRIDE=", "DETECTOR_LEVEL_OP=", "DETECTOR_LEVEL_WINDOW=", "REPLAY_LIMIT=1h", "MISSING=hold",
 				"GROUP_BY=^sensor", "GROUP_WINDOW=1h")
 		}
-		f, calm := begin(input+"-g"), begin(input+"-calm")
+		f, calm := fleetOf(input+"-g"), fleetOf(input+"-calm")
 		produce := func(i int, done bool) {
 			t.Helper()
 			_, err := c.ProduceAcked(ctx, parts[i])
@@ -147,7 +147,7 @@ func TestShadowMode(t *testing.T) {
 
 		// Without the setting the topic is not needed, and a change to shadow mode has to wait for a restart.
 		must(t, os.WriteFile(file, []byte("detectors:\n  level: {op: zscore, window: 16}\n"), 0o600))
-		plain := begin(input + "-plain")
+		plain := fleetOf(input + "-plain")
 		w := plain.start("plain")
 		w.waitReady(t)
 		must(t, os.WriteFile(file, []byte("detectors:\n  level: {op: zscore, window: 16, shadow: true}\n"), 0o600))

@@ -146,15 +146,15 @@ func TestSuggestOutFirst(t *testing.T) {
 func TestSuggestTimes(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
 	topic := c.Topic(t, "times", 1)
-	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	_, err := c.ProduceAcked(t.Context(), lines(topic, 1200, func(i int) (string, string) {
 		back := time.Duration(i*7919%86400) * time.Second // no order
 		part := ""
 		if i%3 != 0 {
-			part = fmt.Sprintf(`,"serviced":%d`, begin.Add(-back).UnixMilli())
+			part = fmt.Sprintf(`,"serviced":%d`, start.Add(-back).UnixMilli())
 		}
 		return fmt.Sprint("m-", i%4), fmt.Sprintf(`{"machine":"m-%d","at":%d,"calibrated":%d,"next_due":%d.5,"load":%d,"v":%v%s}`, i%4,
-			begin.Add(time.Duration(i)*time.Second).UnixMilli(), begin.Add(-2*back).UnixMilli(), begin.Add(-back).Unix(),
+			start.Add(time.Duration(i)*time.Second).UnixMilli(), start.Add(-2*back).UnixMilli(), start.Add(-back).Unix(),
 			1_700_000_000+i*7919%1_000_003, wave(i), part)
 	}))
 	must(t, err)
@@ -170,9 +170,9 @@ func TestSuggestTimes(t *testing.T) {
 // of one time with other values are no duplicates.
 func TestSuggestDuplicates(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
-	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	row := func(i int, v float64) string {
-		return fmt.Sprintf(`{"machine":"m-%d","at":%d,"v":%v}`, i%2, begin.Add(time.Duration(i)*time.Second).UnixMilli(), v)
+		return fmt.Sprintf(`{"machine":"m-%d","at":%d,"v":%v}`, i%2, start.Add(time.Duration(i)*time.Second).UnixMilli(), v)
 	}
 	for name, x := range map[string]struct {
 		again func(i int) (value string, ok bool)

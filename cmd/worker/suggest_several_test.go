@@ -19,9 +19,9 @@ import (
 
 // pressRecords makes records of machines with many sensors each, pumpRecords readings of pumps.
 func pressRecords(topic string, rng *rand.Rand, n int) (recs []kafkatest.Record) {
-	begin := time.UnixMilli(1_760_000_000_000)
+	start := time.UnixMilli(1_760_000_000_000)
 	for i := range n {
-		at, machine := begin.Add(time.Duration(i)*time.Second/4), i%4
+		at, machine := start.Add(time.Duration(i)*time.Second/4), i%4
 		key := fmt.Sprint("press-", machine)
 		var sensors []string
 		for k, name := range []string{"temperature", "vibration", "load", "speed", "current"} {
@@ -35,9 +35,9 @@ func pressRecords(topic string, rng *rand.Rand, n int) (recs []kafkatest.Record)
 }
 
 func pumpRecords(topic string, rng *rand.Rand, n int, more bool) (recs []kafkatest.Record) {
-	begin := time.Unix(1_760_000_000, 0)
+	start := time.Unix(1_760_000_000, 0)
 	for i := range n {
-		at, pump, flow := begin.Add(time.Duration(i/3)*time.Second), i%3, ""
+		at, pump, flow := start.Add(time.Duration(i/3)*time.Second), i%3, ""
 		if more {
 			flow = fmt.Sprintf(`,"flow":%.4f`, 80+math.Cos(float64(i)/70)+0.05*rng.NormFloat64())
 		}
@@ -111,9 +111,9 @@ func TestSuggestSeveral(t *testing.T) {
 			t.Errorf("a pattern of topics of three shapes: no %q in\n%s", want, mixed)
 		}
 		for topic, fields := range map[string][]string{first: nil, pumps: {"pressure"}, pairs: {"pressure", "flow"}} {
-			of := three.ForTopic(topic)
-			for i := range of.Detectors {
-				d := &of.Detectors[i]
+			settings := three.ForTopic(topic)
+			for i := range settings.Detectors {
+				d := &settings.Detectors[i]
 				if !strings.HasSuffix(d.Name, strings.ToLower(strings.ReplaceAll(topic, ".", "-"))) || fields != nil && len(d.Members) == 0 &&
 					!slices.Equal(d.Fields, fields) {
 					t.Errorf("%s has detector %s of %v:\n%s", topic, d.Name, d.Fields, mixed)
@@ -133,17 +133,17 @@ func TestSuggestSeveral(t *testing.T) {
 				must(t, c.Admin().WaitCommitted(t.Context(), group, topic))
 			}
 		})
-		of := map[string]map[int64]bool{first: {}, second: {}, pumps: {}}
+		scoredOffsets := map[string]map[int64]bool{first: {}, second: {}, pumps: {}}
 		scores, err := c.Admin().ReadAll(t.Context(), group+"-scores", true)
 		must(t, err)
 		for i := range scores {
 			s, err := output.DecodeScore(scores[i].Value)
 			must(t, err)
-			of[s.Topic][int64(s.Partition)<<32|s.Offset] = true
+			scoredOffsets[s.Topic][int64(s.Partition)<<32|s.Offset] = true
 		}
 		for topic, n := range records {
-			if len(of[topic]) < n*9/10 {
-				t.Errorf("%s: %d of %d records have scores", topic, len(of[topic]), n)
+			if len(scoredOffsets[topic]) < n*9/10 {
+				t.Errorf("%s: %d of %d records have scores", topic, len(scoredOffsets[topic]), n)
 			}
 		}
 		if letters, err := c.Admin().ReadAll(t.Context(), group+"-dlq", true); err != nil || len(letters) > 0 {

@@ -194,7 +194,7 @@ func newPlantShape(rng *rand.Rand, topic string, n int) *plantShape {
 	s.unit = pick("s ms us ns double text")
 	body := pick("flat data payload after")
 	interval := time.Duration(1+rng.IntN(60)) * time.Second
-	begin := time.Date(2026, 1, 1+rng.IntN(200), rng.IntN(24), 0, 0, 0, time.UTC)
+	start := time.Date(2026, 1, 1+rng.IntN(200), rng.IntN(24), 0, 0, 0, time.UTC)
 	fields := 1
 	switch kind {
 	case "vector":
@@ -239,7 +239,7 @@ func newPlantShape(rng *rand.Rand, topic string, n int) *plantShape {
 			state[name] = 100 * rng.Float64()
 			state[name+"/phase"] = 7 * rng.Float64()
 		}
-		return state[name] + 3*math.Sin(at.Sub(begin).Seconds()/interval.Seconds()/9+state[name+"/phase"]) + 0.3*rng.NormFloat64()
+		return state[name] + 3*math.Sin(at.Sub(start).Seconds()/interval.Seconds()/9+state[name+"/phase"]) + 0.3*rng.NormFloat64()
 	}
 	nulls, keyed := rng.IntN(2) == 0, rng.IntN(3) > 0 || kind == "batchnamed" // whose records go through no internal topic
 	s.rekey = !keyed
@@ -260,7 +260,7 @@ func newPlantShape(rng *rand.Rand, topic string, n int) *plantShape {
 		if kind == "batch" || kind == "batchnamed" {
 			step *= batch
 		}
-		at := begin.Add(time.Duration(step)*interval + time.Duration(machine)*interval/time.Duration(machines)).Truncate(time.Millisecond)
+		at := start.Add(time.Duration(step)*interval + time.Duration(machine)*interval/time.Duration(machines)).Truncate(time.Millisecond)
 		written := at.Add(200 * time.Millisecond)
 		if s.disorder && rng.IntN(15) == 0 && step > 5 {
 			at = at.Add(-2*interval - interval/2).Truncate(time.Millisecond)
@@ -508,11 +508,11 @@ func suggestFails(t *testing.T, c *kafkatest.Cluster, topic string, environ ...s
 }
 
 // lines makes records of JSON texts; the key of each is its text's, "" for none.
-func lines(topic string, n int, of func(i int) (key, value string)) (recs []kafkatest.Record) {
-	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+func lines(topic string, n int, record func(i int) (key, value string)) (recs []kafkatest.Record) {
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for i := range n {
-		key, value := of(i)
-		r := kafkatest.Record{Topic: topic, Time: begin.Add(time.Duration(i) * time.Second).UnixMilli(), Value: []byte(value)}
+		key, value := record(i)
+		r := kafkatest.Record{Topic: topic, Time: start.Add(time.Duration(i) * time.Second).UnixMilli(), Value: []byte(value)}
 		if key != "" {
 			r.Key = []byte(key)
 		}
@@ -525,8 +525,8 @@ func lines(topic string, n int, of func(i int) (key, value string)) (recs []kafk
 func TestSuggestFaults(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
 	for name, x := range map[string]struct {
-		of   func(i int) (key, value string)
-		want []string
+		record func(i int) (key, value string)
+		want   []string
 	}{
 		"empty":      {nil, []string{"has no records"}},
 		"tombstones": {func(int) (string, string) { return "a", "" }, []string{"have no value (tombstones)"}},
@@ -547,8 +547,8 @@ func TestSuggestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			topic := c.Topic(t, "faults", 1)
-			if x.of != nil {
-				recs := lines(topic, 200, x.of)
+			if x.record != nil {
+				recs := lines(topic, 200, x.record)
 				if name == "tombstones" {
 					for i := range recs {
 						recs[i].Value = nil
@@ -642,12 +642,12 @@ func TestSuggestDoubts(t *testing.T) {
 func TestSuggestPipeline(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
 	rng := seedtest.New(t)
-	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	value := func(i, of int) float64 { return 20*float64(of) + 3*math.Sin(float64(i)/90) + 0.2*rng.NormFloat64() }
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	value := func(i, unit int) float64 { return 20*float64(unit) + 3*math.Sin(float64(i)/90) + 0.2*rng.NormFloat64() }
 	const n = 4000
 	for name, x := range map[string]struct {
-		of   func(i int, at time.Time) (key string, record plantRecord)
-		want plantShape
+		record func(i int, at time.Time) (key string, record plantRecord)
+		want   plantShape
 	}{
 		"Debezium": {func(i int, at time.Time) (string, plantRecord) {
 			op, ms := "c", at.UnixMilli()
@@ -677,8 +677,8 @@ func TestSuggestPipeline(t *testing.T) {
 			s := x.want
 			s.text = name
 			for i := range n {
-				at := begin.Add(time.Duration(i) * 2 * time.Second)
-				key, row := x.of(i, at)
+				at := start.Add(time.Duration(i) * 2 * time.Second)
+				key, row := x.record(i, at)
 				r := kafkatest.Record{Topic: topic, Time: at.UnixMilli() + 300 + rng.Int64N(50)}
 				if key != "" {
 					r.Key = []byte(key)
@@ -707,7 +707,7 @@ func TestSuggestRecorded(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
 	topic := c.Topic(t, "recorded", 1)
 	var recs []kafkatest.Record
-	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, file := range files[:6] {
 		name := strings.TrimSuffix(filepath.Base(file), ".csv.gz")
 		t.Log(name)
@@ -716,7 +716,7 @@ func TestSuggestRecorded(t *testing.T) {
 			at, err := time.Parse("2006-01-02 15:04:05", row[0])
 			must(t, err)
 			if i == 0 {
-				shift = begin.Sub(at)
+				shift = start.Sub(at)
 			}
 			at = at.Add(shift)
 			recs = append(recs, kafkatest.Record{Topic: topic, Key: []byte(name), Time: at.UnixMilli() + 900,

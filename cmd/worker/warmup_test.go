@@ -31,10 +31,10 @@ func TestWarmUp(t *testing.T) {
 	start, err := c.Admin().Ends(ctx, input, kafkatest.HighWatermark)
 	must(t, err)
 	time.Sleep(5 * time.Millisecond) // Kafka timestamps are whole milliseconds
-	begin := "START=" + time.Now().UTC().Format(time.RFC3339Nano)
+	startSetting := "START=" + time.Now().UTC().Format(time.RFC3339Nano)
 	time.Sleep(5 * time.Millisecond)
-	f := newFleet(t, c, input, input+"-g", append([]string{begin, "WARMUP_FROM=24h", "PARTITION_BYTES=16KiB"}, alarms...)...)
-	cold := newFleet(t, c, input, input+"-cold", append([]string{begin}, alarms...)...)
+	f := newFleet(t, c, input, input+"-g", append([]string{startSetting, "WARMUP_FROM=24h", "PARTITION_BYTES=16KiB"}, alarms...)...)
+	cold := newFleet(t, c, input, input+"-cold", append([]string{startSetting}, alarms...)...)
 	cold.start("cold").waitReady(t)
 
 	// Killed in the middle of a commit of the warm-up.
@@ -152,7 +152,7 @@ func TestResetWarmUp(t *testing.T) {
 			t.Fatalf("drain ended with %d", code)
 		}
 	}
-	begin, err := c.Admin().Ends(ctx, input, kafkatest.HighWatermark)
+	ends, err := c.Admin().Ends(ctx, input, kafkatest.HighWatermark)
 	must(t, err)
 	reset(warm, "-to", "committed", "-warmup", "24h")
 	reset(cold, "-to", "committed")
@@ -175,7 +175,7 @@ func TestResetWarmUp(t *testing.T) {
 		t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
 	}
 	for id := range want {
-		if _, ok := got[id]; !ok && id.offset < begin[id.partition] {
+		if _, ok := got[id]; !ok && id.offset < ends[id.partition] {
 			delete(want, id) // its sample was held back when the state was reset
 		}
 	}
@@ -183,7 +183,7 @@ func TestResetWarmUp(t *testing.T) {
 	empty, _ := cold.scores()
 	differ := 0
 	for id, s := range empty {
-		if id.offset >= begin[id.partition] && want[id] != s {
+		if id.offset >= ends[id.partition] && want[id] != s {
 			differ++
 		}
 	}

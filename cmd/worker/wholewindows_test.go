@@ -221,11 +221,11 @@ func TestScanDirections(t *testing.T) {
 						counts[i] = min(counts[i], baselines[i])
 						samples = append(samples, []float64{counts[i], baselines[i]})
 					}
-					of := direction
-					if of == "" { // the default
-						of = "above"
+					side := direction
+					if side == "" { // the default
+						side = "above"
 					}
-					want[len(samples)-1] = highestRatio(model, of, counts, baselines, mapColumns)
+					want[len(samples)-1] = highestRatio(model, side, counts, baselines, mapColumns)
 				}
 				own := []string{"OP=scan", "WINDOW=48", "COLUMNS=8", "REPLICATES=0", "THRESHOLD=fixed:1e9", "VARIANCE=3", "MODEL=" + scan.Models[model]}
 				if direction != "" {

@@ -65,8 +65,8 @@ func TestWhyChanged(t *testing.T) {
 			old := publishedAnomalies(t, k, f.group+"-anomalies")
 			f.add(batch(), "then", c.then...)
 			environ := f.settings(c.then...)
-			for of, want := range c.notes {
-				detector, suffix, _ := strings.Cut(of, "/")
+			for source, want := range c.notes {
+				detector, suffix, _ := strings.Cut(source, "/")
 				var a *output.Anomaly
 				for i := range old[detector] {
 					if strings.HasSuffix(string(old[detector][i].Key), suffix) {
@@ -74,13 +74,13 @@ func TestWhyChanged(t *testing.T) {
 					}
 				}
 				if a == nil {
-					t.Errorf("no anomaly of %s", of)
+					t.Errorf("no anomaly of %s", source)
 					continue
 				}
 				r, code, errs := runWhy(t, environ, idOf(a))
 				notes := strings.Join(r.Notes, "; ")
 				if code != exitOK || r.Verdict != why.Equal || !strings.Contains(notes, want) || want == "" && notes != "" {
-					t.Errorf("%s: exit %d, verdict %q, notes %q, %s; want %q", of, code, r.Verdict, notes, errs, want)
+					t.Errorf("%s: exit %d, verdict %q, notes %q, %s; want %q", source, code, r.Verdict, notes, errs, want)
 				}
 			}
 		})

@@ -41,24 +41,24 @@ func runWhy(t *testing.T, environ []string, args ...string) (r why.Report, code 
 }
 
 // publishedAnomalies returns the last record of each anomaly of a topic, by detector, in the order of their opening.
-func publishedAnomalies(t *testing.T, c *kafkatest.Cluster, topic string) (of map[string][]output.Anomaly) {
+func publishedAnomalies(t *testing.T, c *kafkatest.Cluster, topic string) (byDetector map[string][]output.Anomaly) {
 	t.Helper()
 	must(t, c.Admin().WaitStable(t.Context(), topic))
 	recs, err := c.Admin().ReadAll(t.Context(), topic, true)
 	must(t, err)
-	of = map[string][]output.Anomaly{}
+	byDetector = map[string][]output.Anomaly{}
 	for i := range recs {
 		a, err := output.DecodeAnomaly(recs[i].Value)
 		must(t, err)
-		list := of[a.Detector]
+		list := byDetector[a.Detector]
 		if k := slices.IndexFunc(list, func(o output.Anomaly) bool { return o.ID == a.ID }); k >= 0 {
 			list[k] = a
 		} else {
 			list = append(list, a)
 		}
-		of[a.Detector] = list
+		byDetector[a.Detector] = list
 	}
-	return of
+	return byDetector
 }
 
 func idOf(a *output.Anomaly) string { return hex.EncodeToString(a.ID[:]) }
@@ -411,15 +411,15 @@ func TestWhyUnreadSilence(t *testing.T) {
 	}
 	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_KEYS=sensor-0000?", "ODRADEK_SILENCE=16s", "ODRADEK_MAX_FUTURE=0s")
 	runUntil(t, c, environ, topic, nil)
-	of := map[bool]int{} // explained, by whether a detector reads the series
+	explained := map[bool]int{} // by whether a detector reads the series
 	for _, a := range publishedAnomalies(t, c, topic+"-g-anomalies")["silence"] {
-		if read := strings.HasPrefix(string(a.Key), "sensor-0000"); of[read] < 2 {
-			of[read]++
+		if read := strings.HasPrefix(string(a.Key), "sensor-0000"); explained[read] < 2 {
+			explained[read]++
 			whyEqual(t, environ, "silence of "+string(a.Key), &a)
 		}
 	}
-	if of[true] == 0 || of[false] == 0 {
-		t.Errorf("silences of read and of other series: %v", of)
+	if explained[true] == 0 || explained[false] == 0 {
+		t.Errorf("silences of read and of other series: %v", explained)
 	}
 }
 

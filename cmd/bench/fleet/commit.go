@@ -41,10 +41,10 @@ func (b *Bench) Commit(ctx context.Context) (rows []testbed.Row, err error) {
 		if err != nil {
 			return rows, err
 		}
-		ms := func(of func(*commitTimings) time.Duration) float64 {
+		ms := func(duration func(*commitTimings) time.Duration) float64 {
 			var all []float64
 			for i := range runs {
-				all = append(all, of(&runs[i]).Seconds()*1000)
+				all = append(all, duration(&runs[i]).Seconds()*1000)
 			}
 			mid, _ := testbed.Median(all)
 			return mid

@@ -122,7 +122,7 @@ func (w *fleetWriter) flush(ctx context.Context) error {
 }
 
 // writers runs f for each of the writers of the fleet.
-func (b *Bench) writers(ctx context.Context, f *fleetInput, batch int, run func(w *fleetWriter, of int) error) error {
+func (b *Bench) writers(ctx context.Context, f *fleetInput, batch int, run func(w *fleetWriter, writers int) error) error {
 	client, err := kafka.Open(ctx, kafka.Config{Brokers: b.Cluster.Brokers, ClientID: "bench"})
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (b *Bench) pace(ctx context.Context, f *fleetInput, hi int, rate float64, s
 			return nil //nolint:nilerr // the measurement is over: there is nothing left to write
 		}
 	}
-	return b.writers(ctx, f, 1<<20, func(w *fleetWriter, of int) error {
+	return b.writers(ctx, f, 1<<20, func(w *fleetWriter, writers int) error {
 		share := rate * float64(len(w.parts)) / float64(len(f.Keys))
 		began := time.Now()
 		for n, k := int64(0), 0; ctx.Err() == nil; {

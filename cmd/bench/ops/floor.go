@@ -52,9 +52,9 @@ type work struct {
 // least returns the work of the cheapest algorithm. A floor is the work of the cheapest known one, not of the
 // kernel's: a kernel may reach 80 % of its own algorithm's arithmetic and take ten times as long as another
 // algorithm.
-func least(of ...work) work {
-	best := of[0]
-	for _, w := range of[1:] {
+func least(algorithms ...work) work {
+	best := algorithms[0]
+	for _, w := range algorithms[1:] {
 		if w.ops < best.ops {
 			best = w
 		}

@@ -51,11 +51,11 @@ func (b *Bench) ScanRegions(ctx context.Context) ([]testbed.Row, error) {
 			b.Say("numpy: %v", err)
 			name, seconds = "numpy, stored figure ("+testbed.FirstLine(err.Error())+")", scanNumpy
 		}
-		of, what := "", "null"
+		caseName, what := "", "null"
 		if cluster {
-			of, what = "cluster", "a cluster of 9 x 8 cells with twice the counts"
+			caseName, what = "cluster", "a cluster of 9 x 8 cells with twice the counts"
 		}
-		r := testbed.NewRow(of, v, "maps/s").Against(name, 1/seconds, false).Want(">= 25", v >= 25)
+		r := testbed.NewRow(caseName, v, "maps/s").Against(name, 1/seconds, false).Want(">= 25", v >= 25)
 		rows = append(rows, r.Noted("Poisson, n=%d, %d counts a cell, %s; %.1f ms a map; median of %d, spread %.0f%%", scanSide, scanMean, what,
 			1e3/v, b.Repeat, spread))
 	}
@@ -89,8 +89,8 @@ func (b *Bench) scanNumpy(ctx context.Context, g *scan.Grid, ratio float64) (flo
 	}
 	defer os.RemoveAll(dir)
 	var text bytes.Buffer
-	for _, of := range [][]int64{g.Count, g.Baseline} {
-		if err := binary.Write(&text, binary.LittleEndian, of); err != nil {
+	for _, cells := range [][]int64{g.Count, g.Baseline} {
+		if err := binary.Write(&text, binary.LittleEndian, cells); err != nil {
 			return 0, err
 		}
 	}

@@ -323,7 +323,7 @@ func (e *examination) outputs(ctx context.Context) {
 			continue
 		}
 		need := []kafka.Operation{kafka.OpWrite, kafka.OpDescribe}
-		if p.of != "" {
+		if p.input != "" {
 			need = append(need, kafka.OpRead)
 		}
 		e.may(what, "writing it", info.Operations, need...)
@@ -332,7 +332,7 @@ func (e *examination) outputs(ctx context.Context) {
 				e.r.Warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
 			}
 		}
-		if p.of != "" {
+		if p.input != "" {
 			e.changelog(ctx, p)
 		}
 		if len(e.r.Findings) == before {
@@ -409,9 +409,9 @@ func creationFix(err error) string {
 
 func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	what := "topic " + p.name
-	if ks, err := e.c.ForTopic(p.of).KeystateConfig(); err == nil {
+	if ks, err := e.c.ForTopic(p.input).KeystateConfig(); err == nil {
 		cfg := processor.Config{MappingSet: processor.MappingSet{Mapping: processor.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
-		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
+		err := processor.MisfitOf(&cfg, p.input, p.partitions, p.name, p.info.Partitions)
 		var refused *processor.RefusedError
 		if errors.As(err, &refused) {
 			e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: err,

@@ -64,17 +64,18 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *registry.
 // mappingsOf returns how the records of each input topic become samples.
 func mappingsOf(c *config.Config, registry *registry.Client) (set processor.MappingSet, err error) {
 	set.ByName, set.NameOf = map[string]*processor.Mapping{}, c.MappingOf
-	for i, of := range c.Mappings() {
-		dec, err := of.NewDecoder(registry)
+	for i, settings := range c.Mappings() {
+		dec, err := settings.NewDecoder(registry)
 		if err != nil {
 			return set, err
 		}
-		state, err := of.KeystateConfig()
+		state, err := settings.KeystateConfig()
 		if err != nil {
 			return set, err
 		}
-		m := processor.Mapping{Name: of.MappingName(), State: state, Decoder: dec, Former: of.Former(registry), Settings: of.StateSettings(state),
-			TimeUnit: of.Mapping.TimeUnit, IdleAfter: of.Keys.IdleAfter, StopAbove: of.StopAbove()}
+		m := processor.Mapping{Name: settings.MappingName(), State: state, Decoder: dec, Former: settings.Former(registry),
+			Settings: settings.StateSettings(state), TimeUnit: settings.Mapping.TimeUnit, IdleAfter: settings.Keys.IdleAfter,
+			StopAbove: settings.StopAbove()}
 		if i == 0 { // also where every input topic has a mapping
 			set.Mapping = m
 		}

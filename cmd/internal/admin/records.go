@@ -201,8 +201,8 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 	if err != nil {
 		return nil, err
 	}
-	begin, err := e.begins(ctx, tps, first, ends)
-	s.started = begin == nil
+	begins, err := e.begins(ctx, tps, first, ends)
+	s.started = begins == nil
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 			s.records++
 			ms := cycle.Timestamp(rec)
 			unread := func(class, why string) {
-				if class != schemas.ClassTombstone && !s.started && rec.Offset >= begin[tp] {
+				if class != schemas.ClassTombstone && !s.started && rec.Offset >= begins[tp] {
 					s.unread++
 				}
 				s.failed[class]++
@@ -259,7 +259,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 				s.clockWrong, s.clockFix = finding, fix
 			}
 			if m := c.Keys.MaxFuture; m > 0 && reading.Time > ms*1000+m.Microseconds() {
-				if s.future++; !s.started && rec.Offset >= begin[tp] {
+				if s.future++; !s.started && rec.Offset >= begins[tp] {
 					s.ahead++
 				}
 			}
@@ -397,11 +397,11 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 			}
 		}
 		slices.Sort(ids)
-		of := ""
+		schemaIDs := ""
 		if len(ids) > 0 {
-			of = ", schema ids " + strings.Join(ids, ",")
+			schemaIDs = ", schema ids " + strings.Join(ids, ",")
 		}
-		e.r.OK(what, "%d checked, all can be read%s", s.records, of)
+		e.r.OK(what, "%d checked, all can be read%s", s.records, schemaIDs)
 	}
 }
 

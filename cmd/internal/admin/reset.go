@@ -252,11 +252,11 @@ func (s *Group) timeAt(ctx context.Context, tp kafka.TP, at int64) (ms int64, er
 // group is empty; otherwise it returns errGroupActive.
 func (s *Group) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
 	for group, tps := range byGroup(s.c, maps.Keys(offs)) {
-		of := map[kafka.TP]kafka.Offset{}
+		groupOffsets := map[kafka.TP]kafka.Offset{}
 		for _, tp := range tps {
-			of[tp] = offs[tp]
+			groupOffsets[tp] = offs[tp]
 		}
-		err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, group, of)
+		err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, group, groupOffsets)
 		switch kafka.ClassOf(err) {
 		case kafka.None:
 		case kafka.Rebalance, kafka.InstanceFenced:

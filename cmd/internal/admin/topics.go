@@ -92,13 +92,13 @@ func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context,
 	if !c.Output.CreateTopics {
 		return nil
 	}
-	return func(ctx context.Context, of cycle.Output, partitions int) error {
+	return func(ctx context.Context, output cycle.Output, partitions int) error {
 		var inputs []kafka.TopicInfo
 		for _, name := range c.Inputs() {
 			inputs = append(inputs, kafka.TopicInfo{Name: name})
 		}
-		name := c.OutputTopics()[of]
-		err := client.CreateTopic(ctx, name, partitions, c.Output.Replication, outputConfigs(ctx, client.Admin, of, inputs))
+		name := c.OutputTopics()[output]
+		err := client.CreateTopic(ctx, name, partitions, c.Output.Replication, outputConfigs(ctx, client.Admin, output, inputs))
 		if err != nil {
 			return fmt.Errorf("admin: create topic %q: %w; %s", name, err, creationFix(err))
 		}
@@ -107,8 +107,8 @@ func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context,
 }
 
 // outputConfigs returns the configuration of a new topic of an output.
-func outputConfigs(ctx context.Context, admin *kafka.Admin, of cycle.Output, inputs []kafka.TopicInfo) map[string]string {
-	spec := &cycle.Outputs[of]
+func outputConfigs(ctx context.Context, admin *kafka.Admin, output cycle.Output, inputs []kafka.TopicInfo) map[string]string {
+	spec := &cycle.Outputs[output]
 	configs := maps.Clone(spec.Configs)
 	if spec.Copies {
 		if configs == nil {
@@ -125,7 +125,7 @@ type topicPlan struct {
 	output        cycle.Output // -1: a changelog
 	partitions    int          // of a new topic; required of a changelog
 	configs       map[string]string
-	of            string          // input topic of a changelog
+	input         string          // input topic of a changelog
 	info          kafka.TopicInfo // of the existing topic
 }
 
@@ -161,7 +161,7 @@ func topicPlans(ctx context.Context, c *config.Config, admin *kafka.Admin, input
 	}
 	for _, in := range stateOf {
 		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: cycle.ChangelogSpec.Setting, output: -1,
-			partitions: in.Partitions, configs: maps.Clone(cycle.ChangelogSpec.Configs), of: in.Name})
+			partitions: in.Partitions, configs: maps.Clone(cycle.ChangelogSpec.Configs), input: in.Name})
 	}
 	names := make([]string, len(plans))
 	for i := range plans {

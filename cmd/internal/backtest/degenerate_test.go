@@ -151,9 +151,9 @@ func berlin(t *testing.T) *time.Location {
 func TestChangeOfTheClock(t *testing.T) {
 	zone, rng := berlin(t), seedtest.New(t)
 	change := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
-	begin := change.AddDate(0, 0, -42)
+	start := change.AddDate(0, 0, -42)
 	var samples []sample
-	for at := begin; at.Before(change.AddDate(0, 0, 5)); at = at.Add(10 * time.Minute) {
+	for at := start; at.Before(change.AddDate(0, 0, 5)); at = at.Add(10 * time.Minute) {
 		samples = append(samples, sample{at, rush(rng, zone, at)})
 	}
 	after := func(zone string) (n int) {
@@ -225,7 +225,7 @@ func TestGapOfDays(t *testing.T) {
 // allows, and one of four weeks is judged by a history much shorter than the season.
 func TestSeasonLongerThanTheSeries(t *testing.T) {
 	zone, rng := berlin(t), seedtest.New(t)
-	of := func(days int) []sample {
+	samplesOf := func(days int) []sample {
 		return each(days*144, 10*time.Minute, func(i int) float64 {
 			at := degenerateBegin.Add(time.Duration(i) * 10 * time.Minute)
 			v := rush(rng, zone, at)
@@ -237,11 +237,11 @@ func TestSeasonLongerThanTheSeries(t *testing.T) {
 	}
 	c := detectorsOf(t, "DETECTORS=week", "DETECTOR_WEEK_OP=season", "DETECTOR_WEEK_PERIOD=week", "DETECTOR_WEEK_ZONE=Europe/Berlin",
 		"DETECTOR_WEEK_HISTORY=64", "DETECTOR_WEEK_THRESHOLD=conformal:0.01")
-	all, _ := anomaliesOf(t, c, map[string][]sample{"short": of(6)})
+	all, _ := anomaliesOf(t, c, map[string][]sample{"short": samplesOf(6)})
 	if n := len(all["short"]); n > 6*144/100 { // samples of an hour are compared with those before them
 		t.Errorf("six days of a week: %d anomalies at a rate of 0.01: %v", n, all["short"])
 	}
-	all, s := anomaliesOf(t, c, map[string][]sample{"long": of(28)})
+	all, s := anomaliesOf(t, c, map[string][]sample{"long": samplesOf(28)})
 	fault := degenerateBegin.Add(time.Duration(144*26+72) * 10 * time.Minute)
 	// An alarm at the rate of 0.01 just before the fault can begin the same anomaly.
 	hit := false

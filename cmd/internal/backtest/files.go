@@ -95,19 +95,19 @@ func (f *files) distribute(b *Block, path string, before int64, send func(int, *
 		f.mu.Unlock()
 	}
 	n := len(f.parts)
-	of, size := make([]int32, len(b.Keys)), make([]int, n+1)
+	partition, size := make([]int32, len(b.Keys)), make([]int, n+1)
 	for i, k := range b.Keys {
-		of[i] = kafka.Partition(k, n)
+		partition[i] = kafka.Partition(k, n)
 	}
 	for _, k := range b.Key {
-		size[of[k]+1]++
+		size[partition[k]+1]++
 	}
 	for p := range n {
 		size[p+1] += size[p]
 	}
 	rows, at := make([]uint32, b.Len()), append([]int(nil), size[:n]...)
 	for i, k := range b.Key {
-		p := of[k]
+		p := partition[k]
 		rows[at[p]] = uint32(i)
 		at[p]++
 	}

@@ -129,12 +129,12 @@ func (s *seriesTrack) heatmaps(detectors []string) (list []Panel) {
 func (l *lane) tellBlocks(rows []state.BlockRow) error {
 	for i := range rows {
 		r := &rows[i]
-		of := l.ofKey(r.Key)
-		if of.plot == nil || of.plot.heat == nil {
+		series := l.ofKey(r.Key)
+		if series.plot == nil || series.plot.heat == nil {
 			continue
 		}
 		d := &l.state.Detectors[r.Detector]
-		if err := of.plot.block(d.Detector, d.Stride, r); err != nil {
+		if err := series.plot.block(d.Detector, d.Stride, r); err != nil {
 			return err
 		}
 	}

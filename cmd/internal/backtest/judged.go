@@ -64,13 +64,13 @@ func (j *judged) time() (t int64) {
 func (s *Summary) unjudged(name string, all []*seriesTrack) (n int, why string) {
 	var most *seriesTrack
 	var at int
-	for _, of := range all {
-		d := of.detector(name)
-		if d < 0 || of.dets[d].scores > 0 {
+	for _, series := range all {
+		d := series.detector(name)
+		if d < 0 || series.dets[d].scores > 0 {
 			continue
 		}
-		if n++; most == nil || of.dets[d].rows > most.dets[at].rows {
-			most, at = of, d
+		if n++; most == nil || series.dets[d].rows > most.dets[at].rows {
+			most, at = series, d
 		}
 	}
 	if most != nil {
@@ -83,15 +83,15 @@ func (s *Summary) unjudged(name string, all []*seriesTrack) (n int, why string) 
 }
 
 // whyUnjudged says why a detector has judged no score of a series.
-func (s *Summary) whyUnjudged(of *seriesTrack, d int) string {
-	t, det, name := &of.dets[d], &of.state.Detectors[d], text(of.name)
+func (s *Summary) whyUnjudged(series *seriesTrack, d int) string {
+	t, det, name := &series.dets[d], &series.state.Detectors[d], text(series.name)
 	switch {
 	case t.rows == 0:
 		var outcomes []string
 		for _, o := range slices.Sorted(maps.Keys(s.Outcomes)) {
 			outcomes = append(outcomes, fmt.Sprintf("%d %s", s.Outcomes[o], o))
 		}
-		return fmt.Sprintf("it was given none of the %d rows of %s; of all rows were %s", of.samples, name, strings.Join(outcomes, ", "))
+		return fmt.Sprintf("it was given none of the %d rows of %s; of all rows were %s", series.samples, name, strings.Join(outcomes, ", "))
 	case t.found == 0 && t.needs > 0:
 		return fmt.Sprintf("%s has %d samples, and its first score comes with sample %d at the earliest", name, t.rows, t.needs)
 	case t.found == 0:

@@ -53,14 +53,14 @@ type Log struct {
 	open   map[[16]byte]*Alarm
 }
 
-// NewLog returns an empty Log of a data set with planted events. Series with the same number in of have their labels in common, as
-// fields of one machine; nil: none have.
-func NewLog(set []quality.Series, spans [][]quality.Span, of []int) *Log {
+// NewLog returns an empty Log of a data set with planted events. Series with the same number in originals have their labels in
+// common, as fields of one machine; nil: none have.
+func NewLog(set []quality.Series, spans [][]quality.Span, originals []int) *Log {
 	l := &Log{set: set, spans: spans, open: map[[16]byte]*Alarm{}}
 	for i := range set {
 		first := i
-		if of != nil {
-			first = slices.Index(of, of[i])
+		if originals != nil {
+			first = slices.Index(originals, originals[i])
 		}
 		l.first = append(l.first, first)
 		l.runs = append(l.runs, quality.Runs(set[i].Labels))
@@ -198,15 +198,15 @@ func (l *Log) Own(least int, planted bool) Measures {
 	}
 	ruleList := make([][]taught, len(l.set))
 	m := Measures{by: make([]Measures, len(l.set))}
-	for k, of := range kinds {
-		if len(of) <= least {
+	for k, alarms := range kinds {
+		if len(alarms) <= least {
 			continue
 		}
 		s := &m.by[k.series]
-		list := rules.Derive("", labels(of[:least]), least)
+		list := rules.Derive("", labels(alarms[:least]), least)
 		s.Rules += len(list)
-		ruleList[k.series] = append(ruleList[k.series], taught{list, of[least-1].at})
-		for _, a := range of[least:] {
+		ruleList[k.series] = append(ruleList[k.series], taught{list, alarms[least-1].at})
+		for _, a := range alarms[least:] {
 			s.Removed.add(a.marked(list, end))
 		}
 	}
@@ -248,11 +248,11 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 		for range draws {
 			list := slices.Clone(kinds[k])
 			rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-			of := map[int]bool{}
+			chosen := map[int]bool{}
 			var said []*Alarm
 			for _, a := range list {
-				if len(said) < least && !of[a.series] {
-					of[a.series] = true
+				if len(said) < least && !chosen[a.series] {
+					chosen[a.series] = true
 					said = append(said, a)
 				}
 			}
@@ -266,7 +266,7 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 			}
 			m.Rules++
 			for _, a := range list {
-				if !of[a.series] {
+				if !chosen[a.series] {
 					m.by[a.series].Removed.add(a.marked(rules, end))
 				}
 			}
@@ -278,8 +278,8 @@ func (l *Log) Others(least int, seed uint64) (m Measures, drawn int) {
 }
 
 // labels returns false-alarm labels of alarms.
-func labels(of []*Alarm) (list []rules.Label) {
-	for i, a := range of {
+func labels(alarms []*Alarm) (list []rules.Label) {
+	for i, a := range alarms {
 		label := rules.Label{Alarm: a.Alarm}
 		binary.BigEndian.PutUint64(label.Anomaly[:], uint64(i)+1)
 		list = append(list, label)
@@ -307,9 +307,9 @@ func (l *Log) lose(by []Measures, removed func(a *Alarm, until int) bool) {
 	}
 }
 
-func (m *Measures) sum(of []Measures) {
-	for i := range of {
-		o := &of[i]
+func (m *Measures) sum(parts []Measures) {
+	for i := range parts {
+		o := &parts[i]
 		m.Rules += o.Rules
 		m.Removed.plus(o.Removed)
 		m.Lost.plus(o.Lost)
@@ -325,14 +325,14 @@ func (m *Measures) Add(o *Measures) {
 
 // Intervals returns the intervals of both shares by quality.Bootstrap.
 func (m *Measures) Intervals() (removed, lost quality.Interval) {
-	of := quality.Bootstrap(len(m.by), func(pick func(int) int) map[string]float64 {
+	intervals := quality.Bootstrap(len(m.by), func(pick func(int) int) map[string]float64 {
 		var sum Measures
 		for i := range m.by {
 			sum.sum(m.by[pick(i):][:1])
 		}
 		return map[string]float64{"removed": sum.Removed.Ratio(), "lost": sum.Lost.Ratio()}
 	})
-	return of["removed"], of["lost"]
+	return intervals["removed"], intervals["lost"]
 }
 
 // Ratio returns the share, 0 of nothing.

@@ -68,18 +68,18 @@ func TestFields(t *testing.T) {
 			Labels: []bool{false, true, false}},
 		{Name: "n", Dim: 1, Times: make([]int64, 2), Values: []float64{1, 2}, Labels: []bool{true, false}},
 	}
-	fields, of := Fields(set)
+	fields, originals := Fields(set)
 	var names []string
 	for i := range fields {
 		names = append(names, fields[i].Name)
 	}
-	if !slices.Equal(names, []string{"m/0", "m/2", "n/0"}) || !slices.Equal(of, []int{0, 0, 1}) {
-		t.Fatalf("fields %v of %v", names, of)
+	if !slices.Equal(names, []string{"m/0", "m/2", "n/0"}) || !slices.Equal(originals, []int{0, 0, 1}) {
+		t.Fatalf("fields %v of %v", names, originals)
 	}
 	if f := &fields[0]; !slices.Equal(f.Values, []float64{1, 2, 3}) || f.Dim != 1 || f.Train != 1 || !slices.Equal(f.Labels, set[0].Labels) {
 		t.Errorf("field %+v", f)
 	}
-	l := NewLog(fields, make([][]quality.Span, 3), of)
+	l := NewLog(fields, make([][]quality.Span, 3), originals)
 	l.alarms = []*Alarm{alarm(0, 1, 1, 1, false, 0), alarm(1, 1, 2, 2, false, 0), alarm(2, 0, 3, 3, false, 0)}
 	for _, c := range []struct {
 		below       float64 // alarms that are removed

@@ -142,7 +142,7 @@ func decodeTexts(j *parquetJob, l *leaf, rows []uint32) (texts [][]byte, err err
 	}
 	const none = math.MaxUint32
 	var table []uint32 // of the dictionary: index of the text, none where not looked at yet
-	var of parquet.Dictionary
+	var dictionary parquet.Dictionary
 	var scratch []byte
 	kind := l.node.Type().Kind()
 	err = j.eachPage(l, func(page parquet.Page, from, to int) error {
@@ -171,8 +171,8 @@ func decodeTexts(j *parquetJob, l *leaf, rows []uint32) (texts [][]byte, err err
 		if err != nil {
 			return err
 		}
-		if of != d {
-			of, table = d, slices.Repeat([]uint32{none}, d.Len())
+		if dictionary != d {
+			dictionary, table = d, slices.Repeat([]uint32{none}, d.Len())
 		}
 		ids := values.Int32()
 		l.spread(page, from, to, func(row, i int) {

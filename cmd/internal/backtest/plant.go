@@ -29,8 +29,8 @@ var Shapes = []struct {
 }
 
 // Fields splits each series of a data set into series of one field, as ODRADEK_SERIES_FIELDS does; each has the labels of the
-// original. of has the index in set of each one's original. Fields whose values are all equal are left out.
-func Fields(set []quality.Series) (fields []quality.Series, of []int) {
+// original. originals has the index in set of each one's original. Fields whose values are all equal are left out.
+func Fields(set []quality.Series) (fields []quality.Series, originals []int) {
 	for i := range set {
 		s := &set[i]
 		for k := range s.Dim {
@@ -42,11 +42,11 @@ func Fields(set []quality.Series) (fields []quality.Series, of []int) {
 				varies = varies || f.Values[j] != f.Values[0]
 			}
 			if varies {
-				fields, of = append(fields, f), append(of, i)
+				fields, originals = append(fields, f), append(originals, i)
 			}
 		}
 	}
-	return fields, of
+	return fields, originals
 }
 
 // How events are planted.

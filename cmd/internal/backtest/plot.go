@@ -10,7 +10,7 @@ import (
 // in event time: the lowest and the highest value, and the highest score and threshold. The width doubles
 // when the time outgrows the buckets, so that each row is processed once, in a few nanoseconds.
 type plot struct {
-	begin int64 // time of the first bucket
+	start int64 // time of the first bucket
 	width uint8 // of a bucket: 1<<width microseconds
 	used  bool
 	last  int // last bucket that is not empty
@@ -44,9 +44,9 @@ func newPlot(n, dim, dets int) *plot {
 // bucket returns the bucket of a time.
 func (p *plot) bucket(t int64) int {
 	if !p.used {
-		p.used, p.begin = true, t
+		p.used, p.start = true, t
 	}
-	at := (t - p.begin) >> p.width
+	at := (t - p.start) >> p.width
 	if at < 0 {
 		return 0
 	}

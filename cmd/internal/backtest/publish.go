@@ -125,13 +125,13 @@ func (p *topicPublisher) flush() error {
 	return nil
 }
 
-func (p *topicPublisher) stateOf(of *Partition) *state.Config {
-	return of.stateOf(&Config{State: p.c.State})
+func (p *topicPublisher) stateOf(partition *Partition) *state.Config {
+	return partition.stateOf(&Config{State: p.c.State})
 }
 
 // names returns the names of a partition's detectors.
-func (p *topicPublisher) names(of *Partition) (names []string) {
-	state := p.stateOf(of)
+func (p *topicPublisher) names(partition *Partition) (names []string) {
+	state := p.stateOf(partition)
 	for i := range state.Detectors {
 		names = append(names, state.Detectors[i].Name)
 	}

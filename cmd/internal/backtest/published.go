@@ -86,8 +86,8 @@ func (p Published) baseline(detector, key string) (list []besideSpan) {
 		add(own[key])
 		return list
 	}
-	for _, of := range p {
-		add(of[key])
+	for _, bySeries := range p {
+		add(bySeries[key])
 	}
 	return list
 }
@@ -142,16 +142,16 @@ func (c *Config) sumBeside(name string, all []*seriesTrack) *Beside {
 	if c.Published[name] != nil {
 		out.By = name
 	}
-	for _, of := range all {
-		d := of.detector(name)
+	for _, series := range all {
+		d := series.detector(name)
 		if d < 0 {
 			continue
 		}
-		t := &of.dets[d]
+		t := &series.dets[d]
 		out.Both += t.both
 		out.Only += t.only
 		for _, b := range t.beside {
-			if b.openedAt >= of.first && b.openedAt <= of.last {
+			if b.openedAt >= series.first && b.openedAt <= series.last {
 				out.Published++
 				if b.found {
 					out.Found++

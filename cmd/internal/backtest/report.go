@@ -49,12 +49,12 @@ type Drawing struct {
 // WriteReport writes a report as one HTML page without further files.
 func (s *Summary) WriteReport(w io.Writer, fields []string, r Report) error {
 	r.Summary = s
-	for _, of := range s.plots {
-		names := of.detectors()
-		d := Drawing{Name: text(of.name), From: moment(of.first), To: moment(of.last), Samples: of.samples, Panels: of.panels(fields, names),
-			Heatmaps: of.heatmaps(names)}
-		for i := range of.dets {
-			d.Anomalies += of.dets[i].anomalies
+	for _, series := range s.plots {
+		names := series.detectors()
+		d := Drawing{Name: text(series.name), From: moment(series.first), To: moment(series.last), Samples: series.samples,
+			Panels: series.panels(fields, names), Heatmaps: series.heatmaps(names)}
+		for i := range series.dets {
+			d.Anomalies += series.dets[i].anomalies
 		}
 		r.Drawn = append(r.Drawn, d)
 	}

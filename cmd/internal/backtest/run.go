@@ -271,14 +271,14 @@ func (l *lane) consume(ctx context.Context, s *Share) error {
 		for ; from < to; from++ {
 			row := s.row(from)
 			k := b.Key[row]
-			of := l.atKey[k]
-			if of == nil {
-				of = l.seriesOf(b.Keys[k])
-				l.atKey[k] = of
+			series := l.atKey[k]
+			if series == nil {
+				series = l.seriesOf(b.Keys[k])
+				l.atKey[k] = series
 			}
 			sm := s.sample(from)
-			sm.Key = of.name
-			of.add(&sm, len(b.Labels) > 0 && b.Labels[row])
+			sm.Key = series.name
+			series.add(&sm, len(b.Labels) > 0 && b.Labels[row])
 			if _, err := l.fold.Fold(ctx, &sm); err != nil {
 				return fmt.Errorf("backtest: partition %d, offset %d: %w", l.partition.Number, l.state.Record(sm.Offset), err)
 			}
@@ -319,11 +319,11 @@ func (l *lane) leaveOut(offset int64, why error) {
 }
 
 func (l *lane) seriesOf(name []byte) *seriesTrack {
-	of := l.byName[string(name)]
-	if of == nil {
-		of = newSeries(name, l.c, l.state, len(l.series))
-		l.byName[string(of.name)] = of
-		l.series = append(l.series, of)
+	series := l.byName[string(name)]
+	if series == nil {
+		series = newSeries(name, l.c, l.state, len(l.series))
+		l.byName[string(series.name)] = series
+		l.series = append(l.series, series)
 	}
-	return of
+	return series
 }

@@ -26,11 +26,11 @@ func writeSeries(t testing.TB, dir string, rnd *rand.Rand, sensors, rows int) (f
 	var b, l bytes.Buffer
 	b.WriteString("key,time,value\n")
 	l.WriteString("series,from,to\n")
-	begin := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	spikes := make([]int, sensors)
 	for s := range spikes {
 		spikes[s] = rows/2 + rnd.IntN(rows/3)
-		at := begin.Add(time.Duration(spikes[s]) * time.Minute)
+		at := start.Add(time.Duration(spikes[s]) * time.Minute)
 		fmt.Fprintf(&l, "sensor <%d>,%s,%s\n", s, at.Add(-5*time.Minute).Format(time.RFC3339), at.Add(5*time.Minute).Format(time.DateTime))
 	}
 	for i := range rows {
@@ -39,7 +39,7 @@ func writeSeries(t testing.TB, dir string, rnd *rand.Rand, sensors, rows int) (f
 			if i == spikes[s] {
 				v += 50
 			}
-			fmt.Fprintf(&b, "sensor <%d>,%s,%v\n", s, begin.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), v)
+			fmt.Fprintf(&b, "sensor <%d>,%s,%v\n", s, start.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), v)
 		}
 	}
 	file, labels = filepath.Join(dir, "rows.csv"), filepath.Join(dir, "labels.csv")
@@ -199,8 +199,8 @@ func TestPartitionsAndCores(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := fmt.Sprintf("%+v", s.Detectors)
-		for _, of := range s.plots {
-			got += fmt.Sprintf("\n%s %+v", of.name, of.dets)
+		for _, series := range s.plots {
+			got += fmt.Sprintf("\n%s %+v", series.name, series.dets)
 		}
 		if want == "" {
 			want = got
@@ -291,21 +291,21 @@ func TestHeatmaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := s.plots[0]
-	h := of.plot.heat[0]
+	series := s.plots[0]
+	h := series.plot.heat[0]
 	if h == nil || h.rows != 3 || h.last() != 60 {
 		t.Fatalf("%+v", h)
 	}
-	wide := int(1 << of.plot.width / 1_000_000) // samples of a bucket
+	wide := int(1 << series.plot.width / 1_000_000) // samples of a bucket
 	for row := range h.rows {
 		best, at := -1.0, 0
-		for i := range of.buckets() {
+		for i := range series.buckets() {
 			if d := h.distance(row, i); d > best {
 				best, at = d, i
 			}
 		}
 		length := 30 + 15*row
-		if from := int(float64(at) * float64(int64(1)<<of.plot.width) / 1e6); from < fault-length-2*wide || from > fault+20+2*wide {
+		if from := int(float64(at) * float64(int64(1)<<series.plot.width) / 1e6); from < fault-length-2*wide || from > fault+20+2*wide {
 			t.Errorf("length %d: the highest cell is of second %d, the fault is at %d", length, from, fault)
 		}
 	}

@@ -171,8 +171,8 @@ func (l *lane) tell(rows []state.Row, changes []state.EventRow) error {
 	}
 	for i := range rows {
 		r := &rows[i]
-		of := l.ofKey(r.Key)
-		t, w := &of.dets[r.Detector], &l.warm[r.Detector]
+		series := l.ofKey(r.Key)
+		t, w := &series.dets[r.Detector], &l.warm[r.Detector]
 		t.rows++
 		if r.Remaining > 0 {
 			t.needs = t.rows + int64(r.Remaining)
@@ -186,8 +186,8 @@ func (l *lane) tell(rows []state.Row, changes []state.EventRow) error {
 		if r.Judged == r.Judged && t.rows >= w.rows {
 			t.warmed++
 		}
-		if of.plot != nil && r.Judged == r.Judged {
-			of.plot.score(int(r.Detector), r)
+		if series.plot != nil && r.Judged == r.Judged {
+			series.plot.score(int(r.Detector), r)
 		}
 		if l.scores != nil {
 			if err := l.scores.add(r, t.warm(w)); err != nil {
@@ -229,9 +229,9 @@ func (l *lane) ofKey(k *state.Key) *seriesTrack {
 	if k.Tag > 0 {
 		return l.series[k.Tag-1]
 	}
-	of := l.seriesOf(k.Name())
-	k.Tag = 1 + uint32(of.index)
-	return of
+	series := l.seriesOf(k.Name())
+	k.Tag = 1 + uint32(series.index)
+	return series
 }
 
 // endOpen takes the anomalies that are open at the end.
@@ -256,11 +256,11 @@ const spansMost = 1000
 
 // ended takes an anomaly that is closed, or open at the end of the run.
 func (l *lane) ended(e *state.EventRow) {
-	of := l.ofKey(e.Key)
+	series := l.ofKey(e.Key)
 	a := &e.Change.Anomaly
-	out := Anomaly{EventRow: *e, Series: string(of.name), Partition: l.partition.Number, Warmth: Warm}
+	out := Anomaly{EventRow: *e, Series: string(series.name), Partition: l.partition.Number, Warmth: Warm}
 	if e.Detector >= 0 {
-		t := &of.dets[e.Detector]
+		t := &series.dets[e.Detector]
 		out.Warmth = t.warm(&l.warm[e.Detector])
 		t.anomalies++
 		t.worst = max(t.worst, a.Severity)
@@ -269,7 +269,7 @@ func (l *lane) ended(e *state.EventRow) {
 			t.spans = append(t.spans, Span{a.Start, a.End})
 		}
 		t.compare(span)
-		out.False = l.match(of, int(e.Detector), span, a.OpenedAt)
+		out.False = l.match(series, int(e.Detector), span, a.OpenedAt)
 	}
 	if l.c.Out != nil {
 		if err := l.c.Out.anomaly(&out, l.state); err != nil {
@@ -283,28 +283,28 @@ func (l *lane) ended(e *state.EventRow) {
 }
 
 // match compares an anomaly with the labels of its series.
-func (l *lane) match(of *seriesTrack, d int, span Span, openedAt int64) (missed bool) {
-	if len(of.labels) == 0 {
-		of.dets[d].falsePos++
+func (l *lane) match(series *seriesTrack, d int, span Span, openedAt int64) (missed bool) {
+	if len(series.labels) == 0 {
+		series.dets[d].falsePos++
 		return l.c.Labels != nil
 	}
 	missed = true
-	for i := range of.labels {
-		lb := &of.labels[i]
+	for i := range series.labels {
+		lb := &series.labels[i]
 		if !lb.meets(span) {
 			continue
 		}
 		missed = false
-		for _, at := range []int{d, len(of.dets)} {
+		for _, at := range []int{d, len(series.dets)} {
 			if lb.foundAt[at] == 0 || openedAt < lb.foundAt[at] {
 				lb.foundAt[at] = max(1, openedAt)
 			}
 		}
 	}
 	if missed {
-		of.dets[d].falsePos++
+		series.dets[d].falsePos++
 	} else {
-		of.dets[d].hits++
+		series.dets[d].hits++
 	}
 	return missed
 }

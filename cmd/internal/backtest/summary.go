@@ -54,11 +54,11 @@ func (a *Agreement) Precision() float64 { return ratio(a.Right, a.Right+a.Wrong)
 // Recall returns the share of the labelled anomalies that were found, 0 without labels.
 func (a *Agreement) Recall() float64 { return ratio(a.Found, a.Labelled) }
 
-func ratio(n, of int) float64 {
-	if of == 0 {
+func ratio(n, total int) float64 {
+	if total == 0 {
 		return 0
 	}
-	return float64(n) / float64(of)
+	return float64(n) / float64(total)
 }
 
 // outcomeNames are in the order of the outcomes of package state.
@@ -89,24 +89,24 @@ func (c *Config) summary(lanes []*lane, names []string) *Summary {
 	s.Series = len(all)
 	slices.SortFunc(all, func(a, b *seriesTrack) int { return slices.Compare(a.name, b.name) })
 	hasLabels := c.Labels != nil
-	for i, of := range all {
+	for i, series := range all {
 		if i == 0 {
-			s.First, s.Last = of.first, of.last
+			s.First, s.Last = series.first, series.last
 		}
-		s.First, s.Last = min(s.First, of.first), max(s.Last, of.last)
+		s.First, s.Last = min(s.First, series.first), max(s.Last, series.last)
 		days := 0.0
-		for d := range of.dets {
-			days = max(days, float64(of.dets[d].time())/86_400e6)
+		for d := range series.dets {
+			days = max(days, float64(series.dets[d].time())/86_400e6)
 		}
 		s.Days += days
-		hasLabels = hasLabels || len(of.labels) > 0
+		hasLabels = hasLabels || len(series.labels) > 0
 	}
 	for d, name := range names {
 		s.Detectors = append(s.Detectors, s.detector(name, all, hasLabels))
 		s.Detectors[d].Beside = c.sumBeside(name, all)
 	}
 	if hasLabels && len(s.Detectors) > 1 {
-		s.Any = agreement(all, func(of *seriesTrack) int { return len(of.dets) })
+		s.Any = agreement(all, func(series *seriesTrack) int { return len(series.dets) })
 		for _, d := range s.Detectors {
 			s.Any.Right += d.Right
 			s.Any.Wrong += d.Wrong
@@ -120,14 +120,14 @@ func (s *Summary) detector(name string, all []*seriesTrack, labels bool) Detecto
 	r := DetectorResult{Name: name}
 	alarms := 0
 	if labels {
-		r.Agreement = agreement(all, func(of *seriesTrack) int { return of.detector(name) })
+		r.Agreement = agreement(all, func(series *seriesTrack) int { return series.detector(name) })
 	}
-	for _, of := range all {
-		d := of.detector(name)
+	for _, series := range all {
+		d := series.detector(name)
 		if d < 0 {
 			continue
 		}
-		t := &of.dets[d]
+		t := &series.dets[d]
 		r.Anomalies += t.anomalies
 		alarms += t.falsePos
 		if t.judged.scores > 0 {
@@ -153,14 +153,14 @@ func (s *Summary) detector(name string, all []*seriesTrack, labels bool) Detecto
 
 // agreement compares the labels of the series with what a detector has found: at returns its index in a series, the number
 // of detectors for any of them, or -1 for a series without it.
-func agreement(all []*seriesTrack, at func(of *seriesTrack) int) *Agreement {
+func agreement(all []*seriesTrack, at func(series *seriesTrack) int) *Agreement {
 	a := &Agreement{}
 	var delays []float64
-	for _, of := range all {
-		d := at(of)
-		for i := range of.labels {
-			l := &of.labels[i]
-			if d < 0 || l.To < of.first || l.From > of.last {
+	for _, series := range all {
+		d := at(series)
+		for i := range series.labels {
+			l := &series.labels[i]
+			if d < 0 || l.To < series.first || l.From > series.last {
 				continue // not the detector's, or outside of the rows
 			}
 			a.Labelled++
@@ -180,16 +180,16 @@ func agreement(all []*seriesTrack, at func(of *seriesTrack) int) *Agreement {
 // choose picks the series to draw: those with labels or anomalies first, the gravest
 // before others.
 func (s *Summary) choose(all []*seriesTrack, most int) {
-	weight := func(of *seriesTrack) (w int) {
-		for i := range of.dets {
-			w = max(w, 1000*int(of.dets[i].worst)+min(999, of.dets[i].anomalies))
+	weight := func(series *seriesTrack) (w int) {
+		for i := range series.dets {
+			w = max(w, 1000*int(series.dets[i].worst)+min(999, series.dets[i].anomalies))
 		}
-		if len(of.labels) > 0 {
+		if len(series.labels) > 0 {
 			w += 1_000_000
 		}
 		return w
 	}
-	list := slices.DeleteFunc(slices.Clone(all), func(of *seriesTrack) bool { return of.plot == nil })
+	list := slices.DeleteFunc(slices.Clone(all), func(series *seriesTrack) bool { return series.plot == nil })
 	slices.SortStableFunc(list, func(a, b *seriesTrack) int { return cmp.Compare(weight(b), weight(a)) })
 	s.plots = list[:min(len(list), most)]
 	slices.SortFunc(s.plots, func(a, b *seriesTrack) int { return slices.Compare(a.name, b.name) })

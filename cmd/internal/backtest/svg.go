@@ -78,12 +78,12 @@ func (s *seriesTrack) panels(fields, detectors []string) []Panel {
 
 // buckets returns the number of the plot's buckets that the series covers.
 func (s *seriesTrack) buckets() int {
-	return max(1, min(int((s.last-s.plot.begin)>>s.plot.width)+1, s.plot.n))
+	return max(1, min(int((s.last-s.plot.start)>>s.plot.width)+1, s.plot.n))
 }
 
 // x returns the position of an event time in a panel.
 func (s *seriesTrack) x(t int64) float64 {
-	return panelWidth * min(1, max(0, float64(t-s.plot.begin)/float64(int64(s.buckets())<<s.plot.width)))
+	return panelWidth * min(1, max(0, float64(t-s.plot.start)/float64(int64(s.buckets())<<s.plot.width)))
 }
 
 // drawn returns a finished drawing. Its only input are numbers, and names that open has

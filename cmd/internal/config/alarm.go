@@ -153,9 +153,9 @@ func (c *Config) Anomalies() bool {
 // Shadow reports whether there can be anomalies in shadow mode, so that their topic is needed: a detector is in it, or is
 // said not to be, so that it can be without a restart.
 func (c *Config) Shadow() bool {
-	return c.Anomalies() && slices.ContainsFunc(c.Mappings(), func(of *Config) bool {
-		return slices.ContainsFunc(of.Detectors, func(d DetectorSettings) bool {
-			return d.Alarm.Shadow || !of.isDefault(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)+"SHADOW")
+	return c.Anomalies() && slices.ContainsFunc(c.Mappings(), func(settings *Config) bool {
+		return slices.ContainsFunc(settings.Detectors, func(d DetectorSettings) bool {
+			return d.Alarm.Shadow || !settings.isDefault(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)+"SHADOW")
 		})
 	})
 }

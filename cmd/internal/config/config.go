@@ -394,8 +394,8 @@ func (c *Config) deriveMaxJump() {
 	if c.Detect.Anomalies {
 		silence = c.Detect.Silence
 	}
-	if of := max(k.Lateness, silence); of > 0 {
-		k.MaxJump = max(least, 10*of)
+	if delay := max(k.Lateness, silence); delay > 0 {
+		k.MaxJump = max(least, 10*delay)
 	}
 	if k.TTL > 0 {
 		k.MaxJump = min(k.MaxJump, max(least, k.TTL/2))

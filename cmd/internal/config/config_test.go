@@ -278,9 +278,9 @@ func TestGlob(t *testing.T) {
 	}
 	long := strings.Repeat("a", 5000)
 	_, f, _ := keyPatterns([]string{strings.Repeat("*a", 40) + "*b"})
-	begin := time.Now()
+	start := time.Now()
 	f([]byte(long))
-	if d := time.Since(begin); d > time.Second {
+	if d := time.Since(start); d > time.Second {
 		t.Errorf("a hostile key took %v", d)
 	}
 }
@@ -288,28 +288,28 @@ func TestGlob(t *testing.T) {
 // Fingerprints change with what the state depends on and with nothing else.
 func TestFingerprints(t *testing.T) {
 	base := []string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_A_OP=ikasst", "ODRADEK_DETECTOR_B_OP=zscore"}
-	of := func(more ...string) (a, b uint64) {
+	fingerprints := func(more ...string) (a, b uint64) {
 		c, faults, _ := Parse(minimal(append(slices.Clone(base), more...)...))
 		if len(faults) != 0 {
 			t.Fatal(faults)
 		}
 		return fingerprint(c.Detectors[0].canonical()), fingerprint(c.Detectors[1].canonical())
 	}
-	a, b := of()
-	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=fixed:3", "ODRADEK_DETECTOR_A_HISTORY=99", "ODRADEK_DETECTOR_A_OPEN_AFTER=3",
+	a, b := fingerprints()
+	if a2, b2 := fingerprints("ODRADEK_DETECTOR_A_THRESHOLD=fixed:3", "ODRADEK_DETECTOR_A_HISTORY=99", "ODRADEK_DETECTOR_A_OPEN_AFTER=3",
 		"ODRADEK_SILENCE=1h", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
 		t.Error("a threshold, key patterns or an unrelated setting change a fingerprint")
 	}
 	flat := "ODRADEK_DETECTOR_B_OP=flatline"
-	_, b1 := of(flat)
-	if _, b2 := of(flat, "ODRADEK_DETECTOR_B_AFTER=9"); b2 != b1 {
+	_, b1 := fingerprints(flat)
+	if _, b2 := fingerprints(flat, "ODRADEK_DETECTOR_B_AFTER=9"); b2 != b1 {
 		t.Error("flatline's AFTER, which is a threshold, changes the fingerprint")
 	}
-	if _, b2 := of(flat, "ODRADEK_DETECTOR_B_TOLERANCE=0.5"); b2 == b1 {
+	if _, b2 := fingerprints(flat, "ODRADEK_DETECTOR_B_TOLERANCE=0.5"); b2 == b1 {
 		t.Error("flatline's TOLERANCE does not change the fingerprint")
 	}
 	for _, change := range []string{"WINDOW=60", "STRIDE=2", "RANK=4", "GAMMA=7", "POWER_STEPS=3", "EPSILON=0.1", "KRYLOV=7"} {
-		if a2, b2 := of("ODRADEK_DETECTOR_A_" + change); a2 == a || b2 != b {
+		if a2, b2 := fingerprints("ODRADEK_DETECTOR_A_" + change); a2 == a || b2 != b {
 			t.Errorf("%s: changed a %v, b %v", change, a2 != a, b2 != b)
 		}
 	}
@@ -396,7 +396,7 @@ func TestDetectorFaultAlone(t *testing.T) {
 // Thresholds and the rules of anomalies reach the state as they are set; with
 // nobody to tell of verdicts nothing is judged.
 func TestAlarmSettings(t *testing.T) {
-	of := func(more ...string) (*Config, *state.Config) {
+	parsed := func(more ...string) (*Config, *state.Config) {
 		c, faults, warnings := Parse(minimal(append([]string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_B_OP=zscore"}, more...)...))
 		if len(faults)+len(warnings) != 0 {
 			t.Fatal(faults, warnings)
@@ -407,12 +407,12 @@ func TestAlarmSettings(t *testing.T) {
 		}
 		return c, ks
 	}
-	c, ks := of()
+	c, ks := parsed()
 	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.002 || d.Threshold.History != 1024 ||
 		d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
-	_, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=quantile:0.99*2", "ODRADEK_DETECTOR_A_HISTORY=100", "ODRADEK_DETECTOR_A_WARMUP=7",
+	_, ks = parsed("ODRADEK_DETECTOR_A_THRESHOLD=quantile:0.99*2", "ODRADEK_DETECTOR_A_HISTORY=100", "ODRADEK_DETECTOR_A_WARMUP=7",
 		"ODRADEK_DETECTOR_A_OPEN_AFTER=2",
 		"ODRADEK_DETECTOR_A_CLOSE_AFTER=3", "ODRADEK_DETECTOR_A_RELEASE=0.5", "ODRADEK_DETECTOR_A_MIN_DURATION=1s",
 		"ODRADEK_DETECTOR_A_MERGE_GAP=2s",
@@ -429,19 +429,19 @@ func TestAlarmSettings(t *testing.T) {
 		(threshold.Rule{Kind: threshold.Fixed, Value: 3.5, History: 512}); got != want || ks.Silence != 300e6 {
 		t.Errorf("%+v, want %+v; silence %d", got, want, ks.Silence)
 	}
-	if _, ks = of("ODRADEK_DETECTOR_A_OP=flatline", "ODRADEK_DETECTOR_A_AFTER=8"); ks.Detectors[0].Threshold.Value != 7 ||
+	if _, ks = parsed("ODRADEK_DETECTOR_A_OP=flatline", "ODRADEK_DETECTOR_A_AFTER=8"); ks.Detectors[0].Threshold.Value != 7 ||
 		ks.Detectors[0].Threshold.Warmup != 0 {
 		t.Errorf("%+v", ks.Detectors[0].Threshold)
 	}
-	c, ks = of("ODRADEK_ANOMALIES=false")
+	c, ks = parsed("ODRADEK_ANOMALIES=false")
 	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
-	c, ks = of("ODRADEK_ANOMALIES=false", "ODRADEK_SCORES=anomalous")
+	c, ks = parsed("ODRADEK_ANOMALIES=false", "ODRADEK_SCORES=anomalous")
 	if d := ks.Detectors[0]; d.Threshold == nil || d.Events != nil || c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
-	c, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=off", "ODRADEK_DETECTOR_B_THRESHOLD=off")
+	c, ks = parsed("ODRADEK_DETECTOR_A_THRESHOLD=off", "ODRADEK_DETECTOR_B_THRESHOLD=off")
 	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}

@@ -71,7 +71,7 @@ func TestNamedSettingsExist(t *testing.T) {
 		for _, at := range name.FindAllIndex(text, -1) {
 			n := string(text[at[0]:at[1]])
 			isTests := slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(n, p) })
-			if of, _ := mapped.Find(map[string]string{n: "x"}); len(of) > 0 {
+			if mappings, _ := mapped.Find(map[string]string{n: "x"}); len(mappings) > 0 {
 				continue
 			}
 			if !known[n] && !isTests && n != Prefix+"NAME" && !strings.HasPrefix(n, Prefix+"DETECTOR_") &&

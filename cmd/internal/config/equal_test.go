@@ -24,10 +24,10 @@ func TestCrowded(t *testing.T) {
 		rounded.Add([]byte("b"), []float64{v, v})
 	}
 	few := EqualSamples{"a": rounded["a"][:leastAlike-1]}
-	of := func(d detectors.Detector) *series.DetectorConfig {
+	configOf := func(d detectors.Detector) *series.DetectorConfig {
 		return &series.DetectorConfig{Name: "d", Detector: d}
 	}
-	density := of(detectors.Must(lof.New(lof.OpParams{Window: 256, K: 20})))
+	density := configOf(detectors.Must(lof.New(lof.OpParams{Window: 256, K: 20})))
 	for _, c := range []struct {
 		name    string
 		samples EqualSamples
@@ -37,9 +37,9 @@ func TestCrowded(t *testing.T) {
 		{"exact", exact, density, false},
 		{"rounded", rounded, density, true},
 		{"few", few, density, false},
-		{"a larger K", rounded, of(detectors.Must(lof.New(lof.OpParams{Window: 1024, K: 512}))), true},
-		{"a K as large as the share", rounded, of(detectors.Must(lof.New(lof.OpParams{Window: 40, K: 20}))), true},
-		{"by distances", rounded, of(detectors.Must(knn.New(knn.Params{Window: 256, K: 20}))), false},
+		{"a larger K", rounded, configOf(detectors.Must(lof.New(lof.OpParams{Window: 1024, K: 512}))), true},
+		{"a K as large as the share", rounded, configOf(detectors.Must(lof.New(lof.OpParams{Window: 40, K: 20}))), true},
+		{"by distances", rounded, configOf(detectors.Must(knn.New(knn.Params{Window: 256, K: 20}))), false},
 	} {
 		text := c.samples.Crowded(c.d, []int{1})
 		if (text != "") != c.warned || c.warned && !strings.Contains(text, `series "a"`) {

@@ -42,16 +42,16 @@ func (g *guardSettings) empty() bool {
 
 // guardOf returns the detector's guard, nil for none. names are those of its columns.
 func (d *DetectorSettings) guardOf(names []string) (*rules.Guard, error) {
-	of := d.guards()
-	if of.empty() {
+	settings := d.guards()
+	if settings.empty() {
 		return nil, nil
 	}
-	g := &rules.Guard{Least: of.Least, Share: of.Share}
+	g := &rules.Guard{Least: settings.Least, Share: settings.Share}
 	var err error
-	if g.Direction, err = rules.ParseDirection(of.Direction); err != nil {
+	if g.Direction, err = rules.ParseDirection(settings.Direction); err != nil {
 		return nil, err
 	}
-	for _, s := range cleanList(of.OnlyIf) {
+	for _, s := range cleanList(settings.OnlyIf) {
 		gate, err := rules.ParseGate(s, names)
 		if err != nil {
 			return nil, err

@@ -93,8 +93,8 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 	list, unknown := names.Find(vars)
 	for _, m := range list {
 		sub := &Config{mappingName: m.Name, picked: m.Detectors, inputs: c.inputs, root: c}
-		of := &fileOfSettings{path: file.path, lines: over(m, file.lines, Prefix)}
-		subKnown := sub.read(over(m, vars, Prefix), over(m, given, Prefix), of, &sub.parsed)
+		subFile := &fileOfSettings{path: file.path, lines: over(m, file.lines, Prefix)}
+		subKnown := sub.read(over(m, vars, Prefix), over(m, given, Prefix), subFile, &sub.parsed)
 		c.mapped = append(c.mapped, mapped{m, sub})
 		for _, s := range append([]string{settingTopics}, names.Settings...) {
 			known[names.Variable(m.Name, s)] = true

@@ -103,12 +103,12 @@ func items(value string) (list []string) {
 
 // Check returns the faults of the topics of mappings. isInput reports whether a topic is an input topic.
 func (n *Names) Check(list []*Mapping, isInput func(topic string) bool) (faults []MappingFault) {
-	of := map[string]*Mapping{}
+	byTopic := map[string]*Mapping{}
 	for _, m := range list {
 		name := n.Variable(m.Name, settingTopics)
 		var problems []string
 		for i, t := range m.Topics {
-			switch other := of[t]; {
+			switch other := byTopic[t]; {
 			case slices.Contains(m.Topics[:i], t):
 				problems = append(problems, fmt.Sprintf("%q is named twice", t))
 			case other != nil:
@@ -116,7 +116,7 @@ func (n *Names) Check(list []*Mapping, isInput func(topic string) bool) (faults 
 			case !isInput(t):
 				problems = append(problems, fmt.Sprintf("%q is none of %sTOPICS", t, n.Prefix))
 			}
-			of[t] = m
+			byTopic[t] = m
 		}
 		switch {
 		case len(m.Topics) == 0:

@@ -190,8 +190,8 @@ func (p *picture) block(op string) string {
 	}
 	if p.members != "" {
 		for i, m := range strings.Split(p.members, ";") {
-			of, rest, _ := strings.Cut(strings.TrimPrefix(m, "OP="), " ")
-			write([]string{"near", "jump"}[i], of, rest)
+			memberOp, rest, _ := strings.Cut(strings.TrimPrefix(m, "OP="), " ")
+			write([]string{"near", "jump"}[i], memberOp, rest)
 		}
 	}
 	write("mine", op, p.settings)
@@ -222,11 +222,11 @@ func folded(t *testing.T, settings string, every time.Duration, rows []float64) 
 		t.Fatal(err)
 	}
 	mine := int32(len(c.Detectors) - 1)
-	begin := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 	for range rows {
 		scores, bounds = append(scores, math.NaN()), append(bounds, math.NaN())
 	}
-	at := func(us int64) int { return int(time.UnixMicro(us).Sub(begin) / every) }
+	at := func(us int64) int { return int(time.UnixMicro(us).Sub(start) / every) }
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
 	lane := backtest.NewLane(ks, exec, "t", 0, 0, func(rows []state.Row, events []state.EventRow) error {
@@ -244,7 +244,7 @@ func folded(t *testing.T, settings string, every time.Duration, rows []float64) 
 	})
 	defer lane.Close()
 	for i, v := range rows {
-		sample := state.Sample{Key: []byte("k"), Time: begin.Add(time.Duration(i) * every).UnixMicro(),
+		sample := state.Sample{Key: []byte("k"), Time: start.Add(time.Duration(i) * every).UnixMicro(),
 			Offset: ks.Place(int64(i), 0), Values: []float64{v}}
 		if _, err := lane.Fold(t.Context(), &sample); err != nil {
 			t.Fatal(err)
@@ -269,17 +269,17 @@ func draw(t *testing.T, op string) string {
 		rows[i] = p.value(rng, i, i >= p.from && i < p.to)
 	}
 	scores, bounds, _ := folded(t, p.block(op), p.every, rows)
-	begin := p.samples - p.shown
+	first := p.samples - p.shown
 	const width, upper, lower = 800, 140, 90
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, upper+lower+30)
-	x := func(i int) float64 { return 10 + (width-20)*float64(i-begin)/float64(p.shown) }
+	x := func(i int) float64 { return 10 + (width-20)*float64(i-first)/float64(p.shown) }
 	fmt.Fprintf(&b, `<rect x="%.0f" y="0" width="%.0f" height="%d" fill="#e69f00" fill-opacity=".35"/>`+"\n", x(p.from), max(2, x(p.to)-x(p.from)), upper)
 	curve := func(list []float64, top, height int, low, high float64, style string) {
 		fmt.Fprintf(&b, `<path fill="none" %s d="`, style)
-		for i := begin; i < p.samples; i++ {
+		for i := first; i < p.samples; i++ {
 			y := float64(top) + float64(height)*(high-min(max(list[i], low), high))/max(1e-9, high-low)
-			before, after := i > begin && list[i-1] == list[i-1], i+1 < p.samples && list[i+1] == list[i+1]
+			before, after := i > first && list[i-1] == list[i-1], i+1 < p.samples && list[i+1] == list[i+1]
 			switch {
 			case list[i] != list[i]:
 			case before:
@@ -293,12 +293,12 @@ func draw(t *testing.T, op string) string {
 		b.WriteString("\"/>\n")
 	}
 	low, high := math.Inf(1), math.Inf(-1)
-	for _, v := range rows[begin:] {
+	for _, v := range rows[first:] {
 		low, high = min(low, v), max(high, v)
 	}
 	curve(rows, 8, upper-16, low, high, `stroke="#0072b2" stroke-width="1.5"`)
 	high = 0
-	for i := begin; i < p.samples; i++ {
+	for i := first; i < p.samples; i++ {
 		if s := scores[i]; s == s {
 			high = max(high, s)
 		}

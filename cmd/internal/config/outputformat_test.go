@@ -31,9 +31,9 @@ func TestOutputFormatFollowsTheInput(t *testing.T) {
 		if got.Output.Format != c.format || !strings.Contains(got.OutputText(), c.says) {
 			t.Errorf("%s: outputs are %s, %s; want %s, %s", c.settings, got.Output.Format, got.OutputText(), c.format, c.says)
 		}
-		for _, of := range got.Mappings() {
-			if of.Output.Format != c.format {
-				t.Errorf("%s: those of mapping %q are %s", c.settings, of.MappingName(), of.Output.Format)
+		for _, settings := range got.Mappings() {
+			if settings.Output.Format != c.format {
+				t.Errorf("%s: those of mapping %q are %s", c.settings, settings.MappingName(), settings.Output.Format)
 			}
 		}
 	}

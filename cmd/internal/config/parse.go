@@ -38,10 +38,10 @@ func parse(environ []string, withMappings bool) (c *Config, faults, warnings []F
 	faults = append(faults, ofMappings...)
 	faults = append(faults, c.strayDetectors(given, known)...)
 	faults = append(faults, file.misnamed(c, given, known)...)
-	for _, of := range append([]*Config{c}, c.Mappings()...) {
-		of.derive()
-		if of.Registry.CacheDir == "" {
-			of.Registry.CacheDir = platformCacheDir(env.ToMap(environ), runtime.GOOS)
+	for _, settings := range append([]*Config{c}, c.Mappings()...) {
+		settings.derive()
+		if settings.Registry.CacheDir == "" {
+			settings.Registry.CacheDir = platformCacheDir(env.ToMap(environ), runtime.GOOS)
 		}
 	}
 	c.deriveOutputFormat()

@@ -75,12 +75,12 @@ func Compare(started, was, is *Config) (*Plan, error) {
 		if now[name] == nil {
 			continue
 		}
-		of := ""
+		topics := ""
 		if name != "" {
-			of = " of the topics of mapping " + name
+			topics = " of the topics of mapping " + name
 		}
 		for _, what := range empties(old[name], now[name]) {
-			p.Empties = append(p.Empties, what+of)
+			p.Empties = append(p.Empties, what+topics)
 		}
 	}
 	return p, nil
@@ -89,12 +89,12 @@ func Compare(started, was, is *Config) (*Plan, error) {
 // states returns the configuration of the state by the name of each mapping, "" for the settings of none.
 func states(c *Config) (map[string]*state.Config, error) {
 	byName := map[string]*state.Config{}
-	for _, of := range c.Mappings() {
-		state, err := of.KeystateConfig()
+	for _, settings := range c.Mappings() {
+		state, err := settings.KeystateConfig()
 		if err != nil {
 			return nil, err
 		}
-		byName[of.MappingName()] = state
+		byName[settings.MappingName()] = state
 	}
 	return byName, nil
 }

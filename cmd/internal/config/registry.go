@@ -56,12 +56,13 @@ func (c *Config) NewRegistry() (*registry.Client, error) {
 func (c *Config) deriveOutputFormat() {
 	all := c.Mappings()
 	format := avro.Format.Name
-	if len(c.Registry.URLs) == 0 && !slices.ContainsFunc(all, func(of *Config) bool { return of.Mapping.Format != json.Format.Name }) {
+	if len(c.Registry.URLs) == 0 &&
+		!slices.ContainsFunc(all, func(settings *Config) bool { return settings.Mapping.Format != json.Format.Name }) {
 		format = json.Format.Name
 	}
-	for _, of := range append(all, c) {
-		if of.Output.Format == "" {
-			of.Output.Format = format
+	for _, settings := range append(all, c) {
+		if settings.Output.Format == "" {
+			settings.Output.Format = format
 		}
 	}
 }

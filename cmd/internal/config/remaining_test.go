@@ -26,9 +26,9 @@ func TestRemaining(t *testing.T) {
 	}
 	env := minimal("ODRADEK_VALUE_FIELDS=x")
 	var names []string
-	add := func(name, of string) {
+	add := func(name, list string) {
 		names = append(names, name)
-		for _, s := range strings.Fields(of) {
+		for _, s := range strings.Fields(list) {
 			env = append(env, "ODRADEK_DETECTOR_"+strings.ToUpper(name)+"_"+s)
 		}
 	}
@@ -88,29 +88,29 @@ func TestRemaining(t *testing.T) {
 	}
 	rows := map[series][]state.Row{}
 	for _, row := range s.Rows {
-		of := series{string(row.Key.Name()), row.Detector}
-		rows[of] = append(rows[of], row)
+		id := series{string(row.Key.Name()), row.Detector}
+		rows[id] = append(rows[id], row)
 	}
 	if len(rows) != len(names)*len(keys) {
 		t.Fatalf("rows of %d series and detectors, want %d", len(rows), len(names)*len(keys))
 	}
-	for of, list := range rows {
-		name := ks.Detectors[of.detector].Name
+	for id, list := range rows {
+		name := ks.Detectors[id.detector].Name
 		first := slices.IndexFunc(list, func(row state.Row) bool { return row.Score == row.Score })
-		if of.key == "random" && first < 1 && name != "flatline" && name != "flatline3" {
+		if id.key == "random" && first < 1 && name != "flatline" && name != "flatline3" {
 			t.Errorf("%s: no score, or no sample before it", name)
 		}
 		for i, row := range list {
 			if (row.Remaining > 0) != (row.State == state.RowWarmingUp) || row.Remaining > 0 && row.Score == row.Score {
-				t.Fatalf("%s of %s: sample %d has the state %d, the score %v, and %d remain", name, of.key, row.Offset/3, row.State, row.Score,
+				t.Fatalf("%s of %s: sample %d has the state %d, the score %v, and %d remain", name, id.key, row.Offset/3, row.State, row.Score,
 					row.Remaining)
 			}
 			if first < 0 || i >= first {
 				continue
 			}
 			want := int32(list[first].Offset-row.Offset) / 3
-			if row.Remaining > want || of.key == "random" && row.Remaining != want && !slices.Contains(bounds, name) {
-				t.Fatalf("%s of %s: %d samples before the first score remain %d", name, of.key, want, row.Remaining)
+			if row.Remaining > want || id.key == "random" && row.Remaining != want && !slices.Contains(bounds, name) {
+				t.Fatalf("%s of %s: %d samples before the first score remain %d", name, id.key, want, row.Remaining)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // TestNullLeavesOutItsField: zscore of several fields scores a sample that lacks one
 // of them, in a window of its own; knn of the same fields leaves such a sample out.
 func TestNullLeavesOutItsField(t *testing.T) {
-	of := func(fields string, more ...string) *state.Config {
+	stateConfig := func(fields string, more ...string) *state.Config {
 		env := append([]string{"ODRADEK_VALUE_FIELDS=" + fields, "ODRADEK_DETECTORS=far,near", "ODRADEK_DETECTOR_FAR_OP=zscore",
 			"ODRADEK_DETECTOR_FAR_WINDOW=40",
 			"ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_K=5", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_MIN_POINTS=10",
@@ -27,11 +27,11 @@ func TestNullLeavesOutItsField(t *testing.T) {
 		}
 		return ks
 	}
-	if ks := of("x"); len(ks.Windows) != 1 || ks.Windows[0].Incomplete {
+	if ks := stateConfig("x"); len(ks.Windows) != 1 || ks.Windows[0].Incomplete {
 		t.Errorf("of one field, windows %+v", ks.Windows)
 	}
 	for _, hold := range []string{"skip", "hold"} {
-		ks := of("x,y,z", "ODRADEK_MISSING="+hold)
+		ks := stateConfig("x,y,z", "ODRADEK_MISSING="+hold)
 		if len(ks.Windows) != 2 || !ks.Windows[0].Incomplete || ks.Windows[1].Incomplete {
 			t.Fatalf("windows %+v", ks.Windows)
 		}

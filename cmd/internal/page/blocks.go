@@ -25,13 +25,13 @@ const (
 func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 	e.ask()
 	e.mu.Lock()
-	of, err := e.find(id)
+	anomaly, err := e.find(id)
 	e.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	out := &Blocks{Anomaly: id, Detector: of.a.Detector, Budget: blocksBudget, Notes: []string{}}
-	d := e.c.input(of.a.Topic).detector(of.a.Detector)
+	out := &Blocks{Anomaly: id, Detector: anomaly.a.Detector, Budget: blocksBudget, Notes: []string{}}
+	d := e.c.input(anomaly.a.Topic).detector(anomaly.a.Detector)
 	if d == nil {
 		return out, nil // silence, or a detector that is no longer configured
 	}
@@ -45,7 +45,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 	case <-ctx.Done():
 		return nil, errors.New("page: a series is being read; try again")
 	}
-	r := &blockReading{e: e, of: of, detector: d, out: out}
+	r := &blockReading{e: e, anomaly: anomaly, detector: d, out: out}
 	r.fetcher = kafka.NewFetcher(e.c.Client, kafka.FetchConfig{ReadCommitted: true})
 	defer r.fetcher.Close()
 	if err := r.read(ctx); err != nil {
@@ -57,7 +57,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 // blockReading reads the blocks topic for an anomaly.
 type blockReading struct {
 	e        *Explorer
-	of       *entry
+	anomaly  *entry
 	detector *Detector
 	fetcher  *kafka.Fetcher
 	out      *Blocks
@@ -93,12 +93,12 @@ func (r *blockReading) read(ctx context.Context) error {
 		r.note("No heatmap: the blocks topic %s does not exist, or may not be read.", topic)
 		return nil
 	}
-	tp := kafka.TP{Topic: topic, Partition: kafka.Partition(r.of.key, infos[topic].Partitions)}
+	tp := kafka.TP{Topic: topic, Partition: kafka.Partition(r.anomaly.key, infos[topic].Partitions)}
 	first, end, err := r.e.bounds(ctx, tp)
 	if err != nil {
 		return err
 	}
-	at, err := r.e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, r.of.written)
+	at, err := r.e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, r.anomaly.written)
 	if err != nil {
 		return fmt.Errorf("page: %s: %w", tp, err)
 	}
@@ -157,7 +157,7 @@ func (r *blockReading) span(ctx context.Context, tp kafka.TP, from, to, room int
 
 // keep stores a record that may be the block to show. It reports whether a later record may be.
 func (r *blockReading) keep(rec *record.Record) (more bool) {
-	if !bytes.Equal(rec.Key, r.of.key) {
+	if !bytes.Equal(rec.Key, r.anomaly.key) {
 		return true
 	}
 	text := func(name string) string {
@@ -178,10 +178,10 @@ func (r *blockReading) keep(rec *record.Record) (more bool) {
 	if errors.Join(faults...) != nil {
 		return true // not of a worker
 	}
-	if b.source.Topic != r.of.a.Topic || b.source.Partition != r.of.a.Partition {
+	if b.source.Topic != r.anomaly.a.Topic || b.source.Partition != r.anomaly.a.Partition {
 		return true // of another series of this key
 	}
-	peak := r.of.a.PeakTime
+	peak := r.anomaly.a.PeakTime
 	switch {
 	case b.to < peak:
 		r.before = true

@@ -102,17 +102,17 @@ func TestFeedbackOfAnyTimes(t *testing.T) {
 		l = FeedbackList{}
 		get("/feedback", &l)
 	}
-	of := map[string]Feedback{}
+	byID := map[string]Feedback{}
 	for _, f := range l.Feedback {
-		of[f.ID] = f
+		byID[f.ID] = f
 	}
-	if f := of["ever"]; f.From != nil || f.To != nil || f.WrittenAt.Year() != 9999 {
+	if f := byID["ever"]; f.From != nil || f.To != nil || f.WrittenAt.Year() != 9999 {
 		t.Errorf("since ever and for ever: %+v", f)
 	}
-	if f := of["later"]; f.From == nil || f.From.Year() != 9999 || f.To != nil {
+	if f := byID["later"]; f.From == nil || f.From.Year() != 9999 || f.To != nil {
 		t.Errorf("from the year 20000 on: %+v", f)
 	}
-	if f := of["before"]; f.To == nil || f.To.Year() != 1 {
+	if f := byID["before"]; f.To == nil || f.To.Year() != 1 {
 		t.Errorf("until before the year 1: %+v", f)
 	}
 	var list AnomalyList

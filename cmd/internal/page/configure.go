@@ -33,15 +33,15 @@ func Configure(c *config.Config, client *kafka.Client, registry *registry.Client
 	if c.Detect.Feedback != config.Off {
 		out.Feedback = FeedbackTopic(c, client, registry)
 	}
-	for i, of := range c.Mappings() {
-		in, err := inputOf(of, registry)
+	for i, settings := range c.Mappings() {
+		in, err := inputOf(settings, registry)
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 { // also where every input topic has a mapping
 			out.Input = *in
 		}
-		if name := of.MappingName(); name != "" {
+		if name := settings.MappingName(); name != "" {
 			out.Inputs[name] = in
 		}
 	}

@@ -154,7 +154,7 @@ func Start(ctx context.Context, c *Config) (e *Explorer, stop func()) {
 
 // Run follows the topics until ctx ends.
 func (e *Explorer) Run(ctx context.Context) {
-	of := func(topic string, s *store) *tail {
+	tailOf := func(topic string, s *store) *tail {
 		return &tail{client: e.c.Client, topic: topic, most: mostRecords,
 			take: func(rec *record.Record, partition int32) { e.takeAnomaly(s, rec, partition) },
 			forget: func(p int32) {
@@ -163,7 +163,7 @@ func (e *Explorer) Run(ctx context.Context) {
 				s.forget(p)
 			}}
 	}
-	anomalies, shadow := of(e.c.Anomalies, &e.store), of(e.c.Shadow, &e.shadow)
+	anomalies, shadow := tailOf(e.c.Anomalies, &e.store), tailOf(e.c.Shadow, &e.shadow)
 	feedback := &tail{client: e.c.Client, topic: e.feedbackTopic(), most: mostRecords, take: e.takeFeedback, forget: func(p int32) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

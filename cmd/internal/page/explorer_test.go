@@ -30,7 +30,7 @@ type bed struct {
 	*Explorer
 	t       *testing.T
 	cluster *kafkatest.Cluster
-	begin   time.Time
+	start   time.Time
 }
 
 // newBed starts a broker without topics and an explorer; edit changes its configuration.
@@ -76,7 +76,7 @@ func (b *bed) write(records ...kafkatest.Record) {
 
 // at is an event time in microseconds.
 func (b *bed) at(second int) int64 {
-	return b.begin.Add(time.Duration(second) * time.Second).UnixMicro()
+	return b.start.Add(time.Duration(second) * time.Second).UnixMicro()
 }
 
 // anomaly is a record of the anomalies topic.
@@ -88,7 +88,7 @@ func (b *bed) anomaly(id byte, revision uint32, kind uint8, key string, second i
 	if edit != nil {
 		edit(&a)
 	}
-	return kafkatest.Record{Topic: "anomalies", Partition: -1, Key: []byte(key), Time: b.begin.UnixMilli() + int64(second)*1000,
+	return kafkatest.Record{Topic: "anomalies", Partition: -1, Key: []byte(key), Time: b.start.UnixMilli() + int64(second)*1000,
 		Value: output.NewAnomalyEncoder(-1, a.Topic, a.Partition).Append(nil, &a)}
 }
 
@@ -135,7 +135,7 @@ func TestAnomalies(t *testing.T) {
 	if a := l.Anomalies[2]; a.State != "open" || a.Series != "pump-1" || a.Band != "minor" || a.PeakScore != 3 ||
 		!math.IsNaN(float64(a.Rank)) ||
 		a.Fields[1] != "b" || a.Actual[1] != 6 || a.Source != (Origin{Topic: "in", Offset: 10}) ||
-		!a.Start.Equal(b.begin.Add(10*time.Second)) {
+		!a.Start.Equal(b.start.Add(10*time.Second)) {
 		t.Errorf("an anomaly is %+v", a)
 	}
 	if s := l.Anomalies[3].Series; s != "0xff01" {
@@ -156,7 +156,7 @@ func TestAnomalies(t *testing.T) {
 			"01 05 02"},
 		{AnomalyQuery{Series: "pump-?"}, "01 05 02"}, {AnomalyQuery{Series: "*-2"}, "05 02"}, {AnomalyQuery{Series: "ump-?"}, ""},
 		{AnomalyQuery{Detector: "level"}, "03"}, {AnomalyQuery{MinSeverity: 70}, "03 01"},
-		{AnomalyQuery{From: b.begin.Add(30 * time.Second)}, "03 01 04 05"}, {AnomalyQuery{To: b.begin.Add(15 * time.Second)}, "01 04"},
+		{AnomalyQuery{From: b.start.Add(30 * time.Second)}, "03 01 04 05"}, {AnomalyQuery{To: b.start.Add(15 * time.Second)}, "01 04"},
 		{AnomalyQuery{Limit: 2}, "03 01"},
 	} {
 		q := c.q
@@ -337,7 +337,7 @@ func TestWriteAndRemove(t *testing.T) {
 	b.topic("anomalies", 1)
 	b.write(b.anomaly(1, 1, 0, "pump-1", 10, nil))
 	id := "01" + strings.Repeat("0", 30)
-	until := b.begin.Add(time.Hour)
+	until := b.start.Add(time.Hour)
 	rule, err := b.WriteFeedback(t.Context(), &Feedback{Kind: "mute", Keys: "pump-*", To: &until, Reason: "why", Author: "me"})
 	if err != nil || len(rule.ID) != 8 || rule.Direction != "both" {
 		t.Fatalf("%+v, %v", rule, err)
@@ -364,7 +364,7 @@ func TestWriteAndRemove(t *testing.T) {
 	if err := b.RemoveFeedback(t.Context(), rule.ID); !errors.As(err, &e) || e.Code != http.StatusNotFound {
 		t.Errorf("removing what is not there: %v", err)
 	}
-	past := b.begin.Add(-time.Hour)
+	past := b.start.Add(-time.Hour)
 	for _, c := range []struct {
 		f    Feedback
 		want string

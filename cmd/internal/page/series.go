@@ -107,18 +107,18 @@ func (r *reading) find(ctx context.Context, id string) error {
 	}
 	r.e.mu.Unlock()
 	r.raw = []byte(r.key)
-	var of *entry
+	var anomaly *entry
 	for _, a := range r.anomalies {
 		if id == "" || fmt.Sprintf("%x", a.a.ID) == id {
-			of = a // of several the one that began last
+			anomaly = a // of several the one that began last
 		}
 	}
-	if of == nil && id != "" {
+	if anomaly == nil && id != "" {
 		return &Error{Code: http.StatusNotFound, Text: "page: the series has no such anomaly among those in memory"}
 	}
-	if of != nil {
-		r.raw = of.key
-		r.anchor, r.offset, r.written = kafka.TP{Topic: of.a.Topic, Partition: of.a.Partition}, of.a.Offset, of.written
+	if anomaly != nil {
+		r.raw = anomaly.key
+		r.anchor, r.offset, r.written = kafka.TP{Topic: anomaly.a.Topic, Partition: anomaly.a.Partition}, anomaly.a.Offset, anomaly.written
 	} else if err := r.findScore(ctx); err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (r *reading) span(
 	ctx context.Context,
 	tp kafka.TP,
 	from, to, room int64,
-	take func(*record.Record),
+	visit func(*record.Record),
 ) (size int64, whole bool, err error) {
 	whole = true
 	err = r.fetcher.ReadRange(ctx, tp, from, to, func(rec *record.Record) (bool, error) {
@@ -203,7 +203,7 @@ func (r *reading) span(
 		}
 		size += own
 		r.out.Records++
-		take(rec)
+		visit(rec)
 		return true, nil
 	})
 	if r.out.Bytes += size; err != nil {
@@ -217,13 +217,13 @@ const firstSpan = 1
 
 // back reads spans before the offset end, the last first, until done, the log's first offset, or room bytes. A span for which there is
 // no room is read up to there, and then drop is called: what was taken of it does not reach the span after it.
-func (r *reading) back(ctx context.Context, tp kafka.TP, first, end, room int64, take func(*record.Record), keep func() (drop func()),
+func (r *reading) back(ctx context.Context, tp kafka.TP, first, end, room int64, visit func(*record.Record), keep func() (drop func()),
 	done func() bool) error {
 	n := int64(firstSpan)
 	for end > first && room > 0 && !done() {
 		from := max(first, end-n)
 		drop := keep()
-		size, whole, err := r.span(ctx, tp, from, end, room, take)
+		size, whole, err := r.span(ctx, tp, from, end, room, visit)
 		if err != nil {
 			return err
 		}
@@ -242,11 +242,11 @@ func (r *reading) back(ctx context.Context, tp kafka.TP, first, end, room int64,
 }
 
 // ahead reads spans from an offset on, as back does.
-func (r *reading) ahead(ctx context.Context, tp kafka.TP, from, end, room int64, take func(*record.Record), done func() bool) error {
+func (r *reading) ahead(ctx context.Context, tp kafka.TP, from, end, room int64, visit func(*record.Record), done func() bool) error {
 	n := int64(firstSpan)
 	for from < end && room > 0 && !done() {
 		to := min(end, from+n)
-		size, whole, err := r.span(ctx, tp, from, to, room, take)
+		size, whole, err := r.span(ctx, tp, from, to, room, visit)
 		if err != nil || !whole {
 			return err
 		}
@@ -278,7 +278,7 @@ func (r *reading) samples(ctx context.Context) error {
 	reading := schemas.Reading{Partition: r.anchor.Partition}
 	bad := 0
 	to := &r.list
-	take := func(rec *record.Record) {
+	visit := func(rec *record.Record) {
 		header := rec.Header
 		if rec.HeaderCount == 0 {
 			header = nil
@@ -298,7 +298,7 @@ func (r *reading) samples(ctx context.Context) error {
 		n := len(r.list)
 		return func() { r.list = r.list[:n] }
 	}
-	if err := r.back(ctx, r.anchor, first, middle, budget*3/8, take, keep, func() bool { return len(r.list) >= r.most }); err != nil {
+	if err := r.back(ctx, r.anchor, first, middle, budget*3/8, visit, keep, func() bool { return len(r.list) >= r.most }); err != nil {
 		return err
 	}
 	byTime := func(a, b sample) int { return int(max(-1, min(1, a.time-b.time))) }
@@ -308,7 +308,7 @@ func (r *reading) samples(ctx context.Context) error {
 	}
 	var after []sample
 	to = &after
-	if err := r.ahead(ctx, r.anchor, middle, end, budget/8, take, func() bool { return len(after) >= r.most/2 }); err != nil {
+	if err := r.ahead(ctx, r.anchor, middle, end, budget/8, visit, func() bool { return len(after) >= r.most/2 }); err != nil {
 		return err
 	}
 	slices.SortStableFunc(after, byTime)
@@ -347,7 +347,7 @@ func (r *reading) scores(ctx context.Context) error {
 		at = max(first, min(offsets[tp], end))
 	}
 	reached := map[string]*[2]int64{} // by detector, the score times of the earliest and the latest of its scores
-	take := func(rec *record.Record) {
+	visit := func(rec *record.Record) {
 		s, err := output.DecodeScore(rec.Value)
 		if err != nil || !bytes.Equal(rec.Key, r.raw) || !r.scope.Covers(s.Topic, s.Partition) {
 			return
@@ -355,17 +355,17 @@ func (r *reading) scores(ctx context.Context) error {
 		if reached[s.Detector] == nil {
 			reached[s.Detector] = &[2]int64{s.ScoreTime, s.ScoreTime}
 		}
-		of := reached[s.Detector]
-		of[0], of[1] = min(of[0], s.ScoreTime), max(of[1], s.ScoreTime)
+		times := reached[s.Detector]
+		times[0], times[1] = min(times[0], s.ScoreTime), max(times[1], s.ScoreTime)
 		if s.ScoreTime >= low && s.ScoreTime <= high {
 			r.points[s.Detector] = append(r.points[s.Detector], point{s.ScoreTime, s.Score})
 		}
 	}
 	// A detector with a stride, or one that scores samples behind the newest, is later than others.
-	all := func(enough func(of *[2]int64) bool) func() bool {
+	all := func(enough func(times *[2]int64) bool) func() bool {
 		return func() bool {
-			for name, of := range reached {
-				if r.input().detector(name) != nil && !enough(of) {
+			for name, times := range reached {
+				if r.input().detector(name) != nil && !enough(times) {
 					return false
 				}
 			}
@@ -377,11 +377,11 @@ func (r *reading) scores(ctx context.Context) error {
 		points := maps.Clone(r.points)
 		return func() { r.points = points }
 	}
-	if err := r.back(ctx, tp, first, at, room, take, keep, all(func(of *[2]int64) bool { return of[0] < low })); err != nil {
+	if err := r.back(ctx, tp, first, at, room, visit, keep, all(func(times *[2]int64) bool { return times[0] < low })); err != nil {
 		return err
 	}
 	room = max(0, budget-r.out.Bytes)
-	return r.ahead(ctx, tp, at, end, room, take, all(func(of *[2]int64) bool { return of[1] > high }))
+	return r.ahead(ctx, tp, at, end, room, visit, all(func(times *[2]int64) bool { return times[1] > high }))
 }
 
 // answer completes the answer.

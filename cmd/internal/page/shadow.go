@@ -44,9 +44,9 @@ func (e *Explorer) reads(detector string, all []Detector) func(*entry) bool {
 	if !slices.ContainsFunc(all, func(d Detector) bool { return d.Name == detector }) {
 		return func(*entry) bool { return true }
 	}
-	return func(of *entry) bool {
-		d := e.c.input(of.a.Topic).detector(detector)
-		return d != nil && (d.Reads == nil || d.Reads(of.key))
+	return func(anomaly *entry) bool {
+		d := e.c.input(anomaly.a.Topic).detector(detector)
+		return d != nil && (d.Reads == nil || d.Reads(anomaly.key))
 	}
 }
 
@@ -165,13 +165,13 @@ func (c *comparison) found(list, others []*entry) (n int) {
 		place
 		key string
 	}
-	of := func(e *entry) series { return series{place{e.a.Topic, e.a.Partition}, string(e.key)} }
+	idOf := func(e *entry) series { return series{place{e.a.Topic, e.a.Partition}, string(e.key)} }
 	by := map[series][]*entry{}
 	for _, e := range others {
-		by[of(e)] = append(by[of(e)], e)
+		by[idOf(e)] = append(by[idOf(e)], e)
 	}
 	for _, e := range list {
-		if c.counted(e) && slices.ContainsFunc(by[of(e)], func(o *entry) bool {
+		if c.counted(e) && slices.ContainsFunc(by[idOf(e)], func(o *entry) bool {
 			return e.a.Start <= o.end() && o.a.Start <= e.end()
 		}) {
 			n++

@@ -66,12 +66,12 @@ func TestShadow(t *testing.T) {
 	add("anomalies", "near", "pump-7", 5000, 5010, 0)
 	add("shadow", "new", "pump-8", 70, 0, 0) // stays open
 	b.write(records...)
-	q := &ShadowQuery{From: b.begin.Add(time.Minute), To: b.begin.Add(time.Hour),
+	q := &ShadowQuery{From: b.start.Add(time.Minute), To: b.start.Add(time.Hour),
 		Held: []HeldSeries{{Topic: "in", Partition: 0, Series: 9}, {Topic: "in", Partition: 1, Series: 3}}, Limit: 4}
 	var got ShadowList
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		got = b.Shadow(q)
-		if n := b.Shadow(&ShadowQuery{From: b.begin, To: b.begin.Add(24 * time.Hour)}); len(n.Detectors) == 2 && n.Detectors[1].Opened == 8 &&
+		if n := b.Shadow(&ShadowQuery{From: b.start, To: b.start.Add(24 * time.Hour)}); len(n.Detectors) == 2 && n.Detectors[1].Opened == 8 &&
 			n.Detectors[1].Live[0].Opened == 1+1 && n.Detectors[1].Live[1].Opened == 5 {
 			break
 		}
@@ -111,7 +111,7 @@ func TestShadow(t *testing.T) {
 		t.Errorf("a rate without series: %v", none.Detectors[1].PerSeriesDay)
 	}
 	usual := b.Shadow(&ShadowQuery{Held: q.Held})
-	if !usual.To.After(b.begin.Add(5003*time.Second)) || usual.To.Sub(usual.From) != 24*time.Hour {
+	if !usual.To.After(b.start.Add(5003*time.Second)) || usual.To.Sub(usual.From) != 24*time.Hour {
 		t.Errorf("the usual range is from %v to %v", usual.From, usual.To)
 	}
 	if l := b.Anomalies(&AnomalyQuery{Limit: 100}); l.Open+l.Closed != 10 {

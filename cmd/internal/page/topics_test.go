@@ -37,14 +37,14 @@ func TestOneKeyInTwoTopics(t *testing.T) {
 				Value: enc.Append(nil, []byte("pump-1"), b.at(at), b.at(at), 0, float64(i), output.Scored, int64(at), 0)})
 		}
 	}
-	of := func(id byte, detector string, i, second int) kafkatest.Record {
+	anomaly := func(id byte, detector string, i, second int) kafkatest.Record {
 		return b.anomaly(id, 1, 0, "pump-1", second, func(a *output.Anomaly) {
 			a.Detector, a.Topic, a.Partition = detector, places[i].topic, places[i].partition
 		})
 	}
-	inShadow := of(9, "new", 0, 190) // and open since
+	inShadow := anomaly(9, "new", 0, 190) // and open since
 	inShadow.Topic = "shadow"
-	b.write(append(list, of(1, "near", 0, 200), of(2, "near", 1, 210), of(3, "near", 2, 220), inShadow)...)
+	b.write(append(list, anomaly(1, "near", 0, 200), anomaly(2, "near", 1, 210), anomaly(3, "near", 2, 220), inShadow)...)
 	b.list(AnomalyQuery{}, "three", func(l *AnomalyList) bool { return l.Open == 3 })
 	zero, one := int32(0), int32(1)
 	for _, c := range []struct {

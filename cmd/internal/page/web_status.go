@@ -83,11 +83,11 @@ func NewOutcome(topic string, consumed, samples int64) Outcome {
 
 // Add adds the records of one outcome.
 func (o *Outcome) Add(name string, records int64) {
-	of := o.Samples
+	total := o.Samples
 	if name == "forwarded" || strings.HasPrefix(name, "dead: ") {
-		of = o.Consumed
+		total = o.Consumed
 	}
-	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(of, 1))})
+	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(total, 1))})
 }
 
 // Quarantine says why a partition is paused.

@@ -200,9 +200,9 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 	}()
 
 	var err error
-	begin := time.Now()
+	start := time.Now()
 	for err == nil {
-		n := g.due(time.Since(begin))
+		n := g.due(time.Since(start))
 		if n < 0 || ctx.Err() != nil || work.Err() != nil {
 			r := <-free
 			err = g.finish(r)

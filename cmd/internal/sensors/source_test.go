@@ -24,7 +24,7 @@ func testSource(tb testing.TB, n int, seed uint64, every int64) *Source {
 // gives others.
 func TestGenerateIsDeterministic(t *testing.T) {
 	seed := seedtest.New(t).Uint64()
-	of := func(seed uint64) []byte {
+	records := func(seed uint64) []byte {
 		g := testSource(t, 7, seed, 200)
 		var all []byte
 		for i := range int64(20_000) {
@@ -33,11 +33,11 @@ func TestGenerateIsDeterministic(t *testing.T) {
 		}
 		return all
 	}
-	a := of(seed)
-	if !bytes.Equal(a, of(seed)) {
+	a := records(seed)
+	if !bytes.Equal(a, records(seed)) {
 		t.Error("one seed, two runs")
 	}
-	if bytes.Equal(a, of(seed+1)) {
+	if bytes.Equal(a, records(seed+1)) {
 		t.Error("two seeds, one run")
 	}
 }

@@ -25,17 +25,17 @@ type report struct {
 func TestStreamRecords(t *testing.T) {
 	rng := seedtest.New(t)
 	seed := rng.Uint64()
-	for _, of := range []func(seed uint64) Stream{
+	for _, newStream := range []func(seed uint64) Stream{
 		func(seed uint64) Stream { return &Vectors{Seed: seed, Fleets: 3, Machines: 5, OutlierEvery: 100} },
 		func(seed uint64) Stream { return &Spots{Seed: seed, Regions: 3, Columns: 4, Rows: 3, SpotEvery: 8} },
 	} {
-		s := of(seed)
+		s := newStream(seed)
 		for range 1000 {
 			series, step := rng.IntN(3), rng.Int64N(1e6)
 			us := rng.Int64N(1e15)
 			text, ok := s.Append(nil, series, step, us)
-			again, _ := of(seed).Append(nil, series, step, us)
-			if other, _ := of(seed+1).Append(nil, series, step, us); !ok || !bytes.Equal(text, again) || bytes.Equal(text, other) {
+			again, _ := newStream(seed).Append(nil, series, step, us)
+			if other, _ := newStream(seed+1).Append(nil, series, step, us); !ok || !bytes.Equal(text, again) || bytes.Equal(text, other) {
 				t.Fatalf("seed %d: %s, then %s; another seed: %s", seed, text, again, other)
 			}
 			var r report

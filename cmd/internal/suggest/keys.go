@@ -245,16 +245,16 @@ func (m *mapping) stickiness(k *named, groups []int32) float64 {
 		segment int
 		id      int32
 	}
-	of, sizes := map[part]float64{}, map[int]float64{}
+	counts, sizes := map[part]float64{}, map[int]float64{}
 	for _, i := range m.order {
 		segment := m.t.points[i].segment
-		of[part{segment, k.ids[i]}]++
+		counts[part{segment, k.ids[i]}]++
 		sizes[segment]++
 	}
 	chance := 0.0
 	for _, i := range m.order { // in an order, so that the sum is the same to the bit
 		segment := m.t.points[i].segment
-		chance += of[part{segment, k.ids[i]}] / sizes[segment] / float64(len(m.order))
+		chance += counts[part{segment, k.ids[i]}] / sizes[segment] / float64(len(m.order))
 	}
 	type place struct {
 		segment      int
@@ -419,11 +419,11 @@ func (m *mapping) chooseKey() error {
 
 // parted returns how many groups are in several partitions.
 func (m *mapping) parted(ids []int32) (n int) {
-	of := map[int32]int{}
+	partOf := map[int32]int{}
 	several := map[int32]bool{}
 	for i, id := range ids {
-		if p, ok := of[id]; !ok {
-			of[id] = m.t.points[i].part
+		if p, ok := partOf[id]; !ok {
+			partOf[id] = m.t.points[i].part
 		} else if p != m.t.points[i].part {
 			several[id] = true
 		}

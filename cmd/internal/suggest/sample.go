@@ -75,13 +75,13 @@ func (t *topicSample) records() (n int) {
 
 // partitions returns the number of partitions that records are from.
 func (t *topicSample) partitions() int {
-	of := map[int]bool{}
+	filled := map[int]bool{}
 	for i := range t.chunks {
 		if len(t.chunks[i].records) > 0 {
-			of[t.chunks[i].part] = true
+			filled[t.chunks[i].part] = true
 		}
 	}
-	return len(of)
+	return len(filled)
 }
 
 // readSample reads the beginning, the middle and the end of each partition.
@@ -127,8 +127,8 @@ func (c *Config) readSample(ctx context.Context) (*topicSample, error) {
 			continue
 		}
 		// places of the filled partitions, evenly
-		take := nth*places/filled != (nth+1)*places/filled
-		if nth++; !take {
+		chosen := nth*places/filled != (nth+1)*places/filled
+		if nth++; !chosen {
 			t.whole = false
 			continue
 		}

@@ -48,13 +48,15 @@ func (c *Config) SuggestAll(ctx context.Context, topics, entries []string) (stri
 		if err != nil {
 			return "", fmt.Errorf("topic %s: %w", topic, err)
 		}
-		of, err := own.shapeOf(s)
+		topicShape, err := own.shapeOf(s)
 		if err != nil {
 			return "", fmt.Errorf("topic %s: %w", topic, err)
 		}
-		at := slices.IndexFunc(shapes, func(o *shape) bool { return o.detect == of.detect && sameSettings(o.mapping, of.mapping) })
+		at := slices.IndexFunc(shapes, func(o *shape) bool {
+			return o.detect == topicShape.detect && sameSettings(o.mapping, topicShape.mapping)
+		})
 		if at < 0 {
-			shapes = append(shapes, of)
+			shapes = append(shapes, topicShape)
 			continue
 		}
 		o := shapes[at]
@@ -65,7 +67,7 @@ func (c *Config) SuggestAll(ctx context.Context, topics, entries []string) (stri
 
 // shapeOf returns a shape of one topic, from the suggestion for it.
 func (c *Config) shapeOf(s *suggestion) (*shape, error) {
-	of := &shape{topics: []string{s.topic}, s: s}
+	topicShape := &shape{topics: []string{s.topic}, s: s}
 	for _, set := range s.settings {
 		switch {
 		case set.Key == "rekey" && !set.Off && set.Value == "true":
@@ -73,18 +75,18 @@ func (c *Config) shapeOf(s *suggestion) (*shape, error) {
 				"suggest this topic alone, for a group of its own")
 		case set.Key == "rekey":
 		case set.Detector == "" && (set.Key == "format" || set.Section == recordsSection || set.Section == stateSection):
-			of.mapping = append(of.mapping, set)
+			topicShape.mapping = append(topicShape.mapping, set)
 		}
 	}
 	var err error
-	if of.config, err = c.with(s.settings); err != nil {
+	if topicShape.config, err = c.with(s.settings); err != nil {
 		return nil, err
 	}
-	for i := range of.config.Detectors {
-		d := &of.config.Detectors[i]
-		of.detect += d.Name + ": " + of.config.Changed(d) + "\n"
+	for i := range topicShape.config.Detectors {
+		d := &topicShape.config.Detectors[i]
+		topicShape.detect += d.Name + ": " + topicShape.config.Changed(d) + "\n"
 	}
-	return of, nil
+	return topicShape, nil
 }
 
 // sameSettings reports whether two lists have the same settings in force, regardless of comments.
@@ -159,21 +161,21 @@ func (c *Config) join(shapes []*shape, entries []string) (string, error) {
 // nameTopics sets the entries of each shape, and returns those of all shapes: a pattern is kept if its topics have one shape,
 // and else replaced by its topics.
 func nameTopics(shapes []*shape, entries []string) (all []string) {
-	of := map[string]*shape{} // by entry; nil: of several shapes
+	byEntry := map[string]*shape{} // nil: of several shapes
 	for _, o := range shapes {
 		for _, topic := range o.topics {
 			entry := config.Best(entries, topic)
-			if was, there := of[entry]; there && was != o {
-				of[entry] = nil
+			if was, there := byEntry[entry]; there && was != o {
+				byEntry[entry] = nil
 				continue
 			}
-			of[entry] = o
+			byEntry[entry] = o
 		}
 	}
 	for _, o := range shapes {
 		for _, topic := range o.topics {
 			entry := config.Best(entries, topic)
-			if of[entry] == nil {
+			if byEntry[entry] == nil {
 				entry = topic
 			}
 			if !slices.Contains(o.entries, entry) {
@@ -182,7 +184,7 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 		}
 	}
 	for _, entry := range entries {
-		if o, there := of[entry]; !there || o != nil {
+		if o, there := byEntry[entry]; !there || o != nil {
 			all = append(all, entry) // kept, or without a topic so far
 			continue
 		}
@@ -210,7 +212,7 @@ func (c *Config) joinGroup(out *suggestion, shapes []*shape, entries []string) {
 	}
 	for _, o := range shapes {
 		for _, set := range o.s.settings {
-			of := set.Section
+			target := set.Section
 			switch {
 			case set.Detector != "" || seen[set.Key] || set.Key == "preset" || set.Key == "rekey" || set.Key == "format" ||
 				set.Section == recordsSection || set.Section == stateSection:
@@ -223,19 +225,19 @@ func (c *Config) joinGroup(out *suggestion, shapes []*shape, entries []string) {
 			case set.Key == "group_by" && len(shapes) == 1:
 				continue // it stays where it is
 			case set.Key == "group_by" && grouped < len(shapes):
-				set.Off, of = true, section
+				set.Off, target = true, section
 				set.Comment = fmt.Sprintf("It suits %d of the %d mappings: the series keys of the others do not end with a field.", grouped,
 					len(shapes))
 			case set.Key == "group_by":
-				of = section
+				target = section
 			}
 			seen[set.Key] = true
-			if set.Section == "Kafka, group and topic" || of == section || set.Section == "Schemas" {
-				of = section
+			if set.Section == "Kafka, group and topic" || target == section || set.Section == "Schemas" {
+				target = section
 			} else if len(shapes) == 1 {
 				continue
 			}
-			set.Section = of
+			set.Section = target
 			out.settings = append(out.settings, set)
 		}
 	}

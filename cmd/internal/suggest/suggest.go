@@ -187,9 +187,9 @@ func (c *Config) schemaSettings(format settingsfile.Setting) (list []settingsfil
 	if len(c.Given.Registry.URLs) > 0 {
 		list = append(list, settingsfile.Setting{Key: "schema_registry_url", Value: strings.Join(c.Given.Registry.URLs, ","), List: true})
 	}
-	of, err := c.with(append(slices.Clone(list), format))
+	cfg, err := c.with(append(slices.Clone(list), format))
 	if err == nil {
-		format.Comment = strings.TrimSpace(format.Comment + " Scores and anomalies are written in " + of.OutputText() + ".")
+		format.Comment = strings.TrimSpace(format.Comment + " Scores and anomalies are written in " + cfg.OutputText() + ".")
 	}
 	return append(list, format)
 }

@@ -139,13 +139,13 @@ func (m *mapping) momentsOf(f *field) *moments {
 
 // runs returns the points of each partition, in their order.
 func (m *mapping) runs() (list [][]int) {
-	of := map[int]int{}
+	runOf := map[int]int{}
 	for i := range m.t.points {
 		p := m.t.points[i].part
-		at, ok := of[p]
+		at, ok := runOf[p]
 		if !ok {
 			at = len(list)
-			of[p] = at
+			runOf[p] = at
 			list = append(list, nil)
 		}
 		list[at] = append(list[at], i)

@@ -105,7 +105,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 		n       int
 		changed int
 	}
-	of := map[int32]*place{}
+	bySeries := map[int32]*place{}
 	values := map[float64]int{}
 	whole, up, down, pairs := true, 0, 0, 0
 	for _, i := range m.order {
@@ -116,10 +116,10 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 		v := cell.float
 		values[v]++
 		whole = whole && v == math.Trunc(v)
-		p := of[m.series[i]]
+		p := bySeries[m.series[i]]
 		if p == nil {
 			p = &place{last: v}
-			of[m.series[i]] = p
+			bySeries[m.series[i]] = p
 		}
 		if p.n++; p.n > 1 {
 			pairs++
@@ -137,7 +137,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	}
 	c.distinct = len(values)
 	changing := 0
-	for _, p := range of {
+	for _, p := range bySeries {
 		if p.changed > 0 {
 			changing++
 		}

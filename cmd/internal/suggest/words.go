@@ -31,11 +31,11 @@ func count(n int, thing string) string {
 }
 
 // share writes a share in percent.
-func share(part, of int) string {
-	if of == 0 {
+func share(part, whole int) string {
+	if whole == 0 {
 		return "0 %"
 	}
-	p := 100 * float64(part) / float64(of)
+	p := 100 * float64(part) / float64(whole)
 	switch {
 	case p > 0 && p < 1:
 		return fmt.Sprintf("%.2g %%", p)

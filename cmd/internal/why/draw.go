@@ -43,8 +43,8 @@ func (r *Report) panels() (all []*chart.Chart) {
 	if e := r.Explanation; e != nil {
 		all = e.appendPanels(all)
 		for i := range min(len(e.Members), mostMembers) {
-			if of := e.Members[i].Of; of != nil {
-				all = of.appendPanels(all)
+			if member := e.Members[i].Of; member != nil {
+				all = member.appendPanels(all)
 			}
 		}
 	}
@@ -226,16 +226,16 @@ func (r *Report) historyPanel() *chart.Chart {
 		bounds = append(bounds, chart.Point{X: x, Y: float64(h.Threshold)})
 	}
 	low, high, _ := extent(scores, bounds, []chart.Point{{Y: 0}})
-	begin, end := r.span()
-	begin, end = max(begin, scores[0].X), min(end, scores[len(scores)-1].X)
-	p.Band("anomaly", chart.Point{X: begin, Y: low}, chart.Point{X: end, Y: high * 1.05}, scoredBand)
+	start, end := r.span()
+	start, end = max(start, scores[0].X), min(end, scores[len(scores)-1].X)
+	p.Band("anomaly", chart.Point{X: start, Y: low}, chart.Point{X: end, Y: high * 1.05}, scoredBand)
 	p.Line("score", scores, chart.Style{Color: scoreColor, Width: 1.2})
 	p.Line("threshold", bounds, chart.Style{Color: boundColor, Width: 1.4, Dashed: true})
 	return p
 }
 
 // span returns the seconds of event time at which the anomaly begins and ends.
-func (r *Report) span() (begin, end float64) {
+func (r *Report) span() (start, end float64) {
 	return float64(r.Anomaly.Start.UnixMicro()) / 1e6, float64(r.Anomaly.End.UnixMicro()) / 1e6
 }
 
@@ -252,8 +252,8 @@ func (r *Report) silencePanel(c int) *chart.Chart {
 		points = append(points, chart.Point{X: x, Y: float64(sm.Values[c])})
 	}
 	low, high, room := extent(points)
-	begin, end := r.span()
-	p.Band("silent", chart.Point{X: begin, Y: low - room}, chart.Point{X: end, Y: high + room}, scoredBand)
+	start, end := r.span()
+	p.Band("silent", chart.Point{X: start, Y: low - room}, chart.Point{X: end, Y: high + room}, scoredBand)
 	p.Line("", points, chart.Style{Color: valueColor, Width: 1.2})
 	return p
 }

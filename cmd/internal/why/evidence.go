@@ -14,7 +14,7 @@ import (
 // explainer takes the evidence of a score from a fold.
 type explainer struct {
 	c       *Config
-	of      *found
+	anomaly *found
 	s       *source
 	samples []sample // that are folded
 	first   int64    // offset of the first record
@@ -66,7 +66,7 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 			}
 		}
 	}
-	state := x.c.foldConfig(x.of.key, x.reads, watch)
+	state := x.c.foldConfig(x.anomaly.key, x.reads, watch)
 	if !x.offsets {
 		inOrder(state)
 	}
@@ -77,13 +77,13 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 	if e == nil {
 		return nil, nil
 	}
-	if of := x.c.State.Detectors[detector].Ensemble; of != nil {
-		e.any = of.Any
-		for k, i := range of.Members {
+	if ensemble := x.c.State.Detectors[detector].Ensemble; ensemble != nil {
+		e.any = ensemble.Any
+		for k, i := range ensemble.Members {
 			m := Member{Detector: x.c.State.Detectors[i].Name, Score: none, Share: none, Term: Number(terms[k]), Of: seen[i]}
 			if m.Of != nil {
 				m.Score = m.Of.Judged
-			} else if of.Any {
+			} else if ensemble.Any {
 				m.Term = none
 			}
 			if shares != nil {
@@ -123,7 +123,7 @@ func (x *explainer) describe(detector int, w *state.Watched) *Explanation {
 		return e
 	}
 	for i, f := range d.Fields {
-		if unit := x.c.State.UnitOf(x.of.key, f); unit != "" {
+		if unit := x.c.State.UnitOf(x.anomaly.key, f); unit != "" {
 			if e.Units == nil {
 				e.Units = make([]string, len(d.Fields))
 			}
@@ -192,13 +192,13 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state
 		return
 	}
 	newest := i + w.Task.Fresh - 1 - w.Fresh
-	begin := newest + 1 - w.Task.Len() // of X, among rows
+	oldest := newest + 1 - w.Task.Len() // of X, among rows
 	if newest >= len(rows) {
 		return
 	}
 	columns := x.c.State.Windows[d.Window].Columns
 	sampleAt := func(row int) *Sample { // of X
-		k := begin + row
+		k := oldest + row
 		if k < 0 || k >= len(rows) {
 			return nil
 		}

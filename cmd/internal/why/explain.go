@@ -69,21 +69,21 @@ func (c *Config) Explain(ctx context.Context, id string) (*Report, error) {
 	}
 	f := kafka.NewFetcher(c.Client, c.Fetch)
 	defer f.Close()
-	of, err := c.find(ctx, f, id)
+	anomaly, err := c.find(ctx, f, id)
 	if err != nil {
 		return nil, err
 	}
 	own := *c
 	if c.Select != nil {
-		if err := own.Select(&own, of.last().Topic); err != nil {
+		if err := own.Select(&own, anomaly.last().Topic); err != nil {
 			return nil, err
 		}
 	}
-	r, err := own.explain(ctx, f, of)
+	r, err := own.explain(ctx, f, anomaly)
 	if err != nil || r.agrees() || c.Earlier == nil || r.Read.Records == 0 {
 		return r, err
 	}
-	return c.explainEarlier(ctx, f, of, r)
+	return c.explainEarlier(ctx, f, anomaly, r)
 }
 
 // agrees reports whether the recomputed score agrees with the published one.
@@ -91,10 +91,10 @@ func (r *Report) agrees() bool { return r.Verdict == Equal || r.Verdict == Withi
 
 // explainEarlier explains an anomaly by the latest earlier settings that give the published score. If there are none, it
 // returns now, the report by the present settings, with notes that say why.
-func (c *Config) explainEarlier(ctx context.Context, f *kafka.Fetcher, of *found, now *Report) (*Report, error) {
-	a := of.last()
+func (c *Config) explainEarlier(ctx context.Context, f *kafka.Fetcher, anomaly *found, now *Report) (*Report, error) {
+	a := anomaly.last()
 	tp := kafka.TP{Topic: a.Topic, Partition: a.Partition}
-	list, err := c.Earlier(ctx, tp, a.Detector, string(of.key))
+	list, err := c.Earlier(ctx, tp, a.Detector, string(anomaly.key))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -110,7 +110,7 @@ func (c *Config) explainEarlier(ctx context.Context, f *kafka.Fetcher, of *found
 		if err := e.Select(&own); err != nil {
 			return nil, err
 		}
-		then, err := own.explain(ctx, f, of)
+		then, err := own.explain(ctx, f, anomaly)
 		if err != nil {
 			return nil, err
 		}
@@ -130,18 +130,18 @@ func (c *Config) explainEarlier(ctx context.Context, f *kafka.Fetcher, of *found
 }
 
 // explain explains an anomaly by the settings of c.
-func (c *Config) explain(ctx context.Context, f *kafka.Fetcher, of *found) (*Report, error) {
-	r := c.reportOf(of)
-	detector := slices.IndexFunc(c.State.Detectors, func(d series.DetectorConfig) bool { return d.Name == of.last().Detector })
-	if detector < 0 && of.last().Detector != series.SilenceName {
-		r.note("detector %s is not among those of the settings: they have changed since, or are another group's", of.last().Detector)
+func (c *Config) explain(ctx context.Context, f *kafka.Fetcher, anomaly *found) (*Report, error) {
+	r := c.reportOf(anomaly)
+	detector := slices.IndexFunc(c.State.Detectors, func(d series.DetectorConfig) bool { return d.Name == anomaly.last().Detector })
+	if detector < 0 && anomaly.last().Detector != series.SilenceName {
+		r.note("detector %s is not among those of the settings: they have changed since, or are another group's", anomaly.last().Detector)
 		return r, nil
 	}
 	further := 1
 	for i := range c.State.Detectors {
 		further = max(further, c.State.Detectors[i].Stride)
 	}
-	s, err := c.read(ctx, f, of, further)
+	s, err := c.read(ctx, f, anomaly, further)
 	if err != nil {
 		return nil, err
 	}
@@ -150,10 +150,10 @@ func (c *Config) explain(ctx context.Context, f *kafka.Fetcher, of *found) (*Rep
 		return r, nil
 	}
 	if detector < 0 {
-		return r, c.explainSilence(ctx, r, of, s)
+		return r, c.explainSilence(ctx, r, anomaly, s)
 	}
 	r.Anomaly.Settings = c.Settings(detector)
-	return r, c.explainScore(ctx, r, of, s, detector)
+	return r, c.explainScore(ctx, r, anomaly, s, detector)
 }
 
 func (r *Report) note(format string, args ...any) {
@@ -161,10 +161,10 @@ func (r *Report) note(format string, args ...any) {
 }
 
 // reportOf returns the report of an anomaly from its records alone.
-func (c *Config) reportOf(of *found) *Report {
-	a := of.last()
+func (c *Config) reportOf(anomaly *found) *Report {
+	a := anomaly.last()
 	r := &Report{Verdict: Absent, Score: none, Threshold: none, Anomaly: Anomaly{
-		ID: hex.EncodeToString(a.ID[:]), Series: text(of.key), Detector: a.Detector, Op: "", Revision: a.Revision,
+		ID: hex.EncodeToString(a.ID[:]), Series: text(anomaly.key), Detector: a.Detector, Op: "", Revision: a.Revision,
 		Kind: output.AnomalyKinds[a.Kind], Severity: int(a.Severity), Band: output.SeverityBands[a.Band],
 		Start: at(a.Start), End: at(a.End), PeakTime: at(a.PeakTime), OpenedAt: at(a.OpenedAt),
 		PeakScore: Number(a.PeakScore), Threshold: Number(a.Threshold), Rank: Number(a.Rank), Samples: a.Samples, Field: a.Field,
@@ -178,7 +178,7 @@ func (c *Config) reportOf(of *found) *Report {
 	if r.Anomaly.Kind == "close" {
 		r.Anomaly.Reason = output.CloseReasons[a.Reason]
 	}
-	if first := &of.revisions[0]; first.Revision == 1 {
+	if first := &anomaly.revisions[0]; first.Revision == 1 {
 		r.Anomaly.OpenedOffset = first.Offset
 	} else {
 		r.note("the topic has the anomaly's records from revision %d on: retention has deleted those before", first.Revision)
@@ -217,14 +217,14 @@ func (r *Report) noteRead(s *source, c *Config) {
 }
 
 // explainScore folds the series' samples and explains the highest score of its anomaly.
-func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *source, detector int) error {
-	a, d := of.last(), &c.State.Detectors[detector]
+func (c *Config) explainScore(ctx context.Context, r *Report, anomaly *found, s *source, detector int) error {
+	a, d := anomaly.last(), &c.State.Detectors[detector]
 	concerned := []int{detector}
 	if d.Ensemble != nil {
 		concerned = append(concerned, d.Ensemble.Members...)
 	}
 	reads := func(i int) bool { return slices.Contains(concerned, i) }
-	f, err := c.fold(ctx, c.foldConfig(of.key, reads, nil), s, s.samples, s.from)
+	f, err := c.fold(ctx, c.foldConfig(anomaly.key, reads, nil), s, s.samples, s.from)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (c *Config) explainScore(ctx context.Context, r *Report, of *found, s *sour
 	}
 	r.Reproduced = slices.ContainsFunc(f.events, func(e state.EventRow) bool { return e.Change.Anomaly.ID == a.ID })
 	i, same := c.peak(rows, a, a.Offset)
-	x := &explainer{c: c, of: of, s: s, samples: s.samples, first: s.from, folded: f, reads: reads, offsets: true}
+	x := &explainer{c: c, anomaly: anomaly, s: s, samples: s.samples, first: s.from, folded: f, reads: reads, offsets: true}
 	memory := d.Ensemble != nil || remembers(d, c.dim(d))
 	if !same && !memory {
 		from, to := c.candidates(rows, a, i)
@@ -359,10 +359,10 @@ func (c *Config) window(d *series.DetectorConfig) int {
 func (c *Config) dim(d *series.DetectorConfig) int { return len(c.State.Windows[d.Window].Columns) }
 
 // explainSilence folds all samples of the partition, since those of other series move the watermark.
-func (c *Config) explainSilence(ctx context.Context, r *Report, of *found, s *source) error {
-	a := of.last()
+func (c *Config) explainSilence(ctx context.Context, r *Report, anomaly *found, s *source) error {
+	a := anomaly.last()
 	r.Anomaly.Op = series.SilenceName
-	f, err := c.fold(ctx, c.foldConfig(of.key, func(int) bool { return true }, nil), s, s.samples, s.from)
+	f, err := c.fold(ctx, c.foldConfig(anomaly.key, func(int) bool { return true }, nil), s, s.samples, s.from)
 	if err != nil {
 		return err
 	}

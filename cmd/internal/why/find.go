@@ -53,11 +53,11 @@ func Find(ctx context.Context, client *kafka.Client, topic, id string) (first, l
 	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer f.Close()
 	c := Config{Client: client, Anomalies: topic, Partition: -1}
-	of, err := c.find(ctx, f, id)
+	anomaly, err := c.find(ctx, f, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &of.revisions[0], of.last(), nil
+	return &anomaly.revisions[0], anomaly.last(), nil
 }
 
 // find searches for the records of the anomaly whose id begins with the given digits.
@@ -80,11 +80,11 @@ func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found,
 	if len(tps) == 0 {
 		return nil, fmt.Errorf("why: topic %q has no partition %d", c.Anomalies, c.Partition)
 	}
-	begin := kafka.Earliest
+	since := kafka.Earliest
 	if !c.From.IsZero() {
-		begin = c.From.UnixMilli()
+		since = c.From.UnixMilli()
 	}
-	first, err := c.Client.ListOffsets(ctx, tps, begin)
+	first, err := c.Client.ListOffsets(ctx, tps, since)
 	if err != nil {
 		return nil, fmt.Errorf("why: %w", err)
 	}
@@ -122,10 +122,10 @@ func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found,
 	case 0:
 		return nil, &UnknownError{id, c.Anomalies, read}
 	case 1:
-		of := ids[all[0]]
-		slices.SortStableFunc(of.revisions, func(a, b output.Anomaly) int { return cmp.Compare(a.Revision, b.Revision) })
-		of.revisions = slices.CompactFunc(of.revisions, func(a, b output.Anomaly) bool { return a.Revision == b.Revision })
-		return of, nil
+		anomaly := ids[all[0]]
+		slices.SortStableFunc(anomaly.revisions, func(a, b output.Anomaly) int { return cmp.Compare(a.Revision, b.Revision) })
+		anomaly.revisions = slices.CompactFunc(anomaly.revisions, func(a, b output.Anomaly) bool { return a.Revision == b.Revision })
+		return anomaly, nil
 	default:
 		return nil, fmt.Errorf("why: %d anomalies begin with %s: give more digits, as of %s", len(all), id, strings.Join(all[:2], " or "))
 	}

@@ -63,8 +63,8 @@ func FormerSettings(environ []string, topic, detector, key string, recorded []pr
 		if was.Detector != detector {
 			continue
 		}
-		changed := processor.Differences(all(&was), all(&now.of))
-		if was.Window == now.of.Window && was.Params == now.of.Params {
+		changed := processor.Differences(all(&was), all(&now.settings))
+		if was.Window == now.settings.Window && was.Params == now.settings.Params {
 			if now.series == nil || slices.Contains(now.series, field) {
 				continue
 			}
@@ -81,10 +81,10 @@ func FormerSettings(environ []string, topic, detector, key string, recorded []pr
 
 // present holds the settings in force.
 type present struct {
-	of      processor.StateSettings // of the detector
-	members []string
-	series  []string
-	all     []processor.StateSettings
+	settings processor.StateSettings // of the detector
+	members  []string
+	series   []string
+	all      []processor.StateSettings
 }
 
 // presentOf returns the settings in force for a detector on a topic.
@@ -103,7 +103,7 @@ func presentOf(environ []string, topic, detector string) (p present, err error) 
 	if i < 0 {
 		return p, fmt.Errorf("why: no detector %s is configured", detector)
 	}
-	p.of, p.members = p.all[i], c.Detectors[i].Members
+	p.settings, p.members = p.all[i], c.Detectors[i].Members
 	return p, nil
 }
 
@@ -114,18 +114,18 @@ func rebuild(environ []string, topic, detector, field string, was *processor.Sta
 	lines := slices.Clone(environ)
 	names := append([]string{detector}, now.members...)
 	for _, name := range names {
-		of := was
+		settings := was
 		if name != detector {
-			of = latestOther(name, recorded, now.all)
+			settings = latestOther(name, recorded, now.all)
 		}
-		if of == nil {
+		if settings == nil {
 			continue
 		}
 		for _, s := range append([]processor.StoredSetting{{Name: config.DetectorPrefix(name) + "SMOOTH", Value: "1"},
-			{Name: config.DetectorPrefix(name) + "SCALE", Value: "off"}}, of.Op...) {
+			{Name: config.DetectorPrefix(name) + "SCALE", Value: "off"}}, settings.Op...) {
 			if strings.HasPrefix(s.Value, "content") {
-				if i := slices.IndexFunc(now.of.Op, func(p processor.StoredSetting) bool { return p.Name == s.Name }); i < 0 ||
-					now.of.Op[i].Value != s.Value {
+				if i := slices.IndexFunc(now.settings.Op, func(p processor.StoredSetting) bool { return p.Name == s.Name }); i < 0 ||
+					now.settings.Op[i].Value != s.Value {
 					return nil, fmt.Errorf("the content of %s is not recorded", s.Name)
 				}
 				continue

@@ -51,9 +51,9 @@ const retryPause = 500 * time.Millisecond
 
 // read reads the partition of an anomaly up to the record of its last change, and on until the series has had further samples, for
 // which tasks with a stride wait. It begins as early as the limits allow.
-func (c *Config) read(ctx context.Context, f *kafka.Fetcher, of *found, further int) (*source, error) {
-	a := of.last()
-	s := &source{tp: kafka.TP{Topic: a.Topic, Partition: a.Partition}, keys: [][]byte{of.key}}
+func (c *Config) read(ctx context.Context, f *kafka.Fetcher, anomaly *found, further int) (*source, error) {
+	a := anomaly.last()
+	s := &source{tp: kafka.TP{Topic: a.Topic, Partition: a.Partition}, keys: [][]byte{anomaly.key}}
 	infos, err := c.Client.Topics(ctx, a.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("why: topic %q: %w", a.Topic, err)

@@ -161,15 +161,15 @@ func (c *Config) align(
 			values[s.samples[k].offset] = &s.samples[k]
 		}
 	}
-	begin, end := from+1-need, min(len(rows), to+d.Stride)
-	first := *values[rows[begin].Offset]
+	start, end := from+1-need, min(len(rows), to+d.Stride)
+	first := *values[rows[start].Offset]
 	window := make([]sample, 0, n+need+d.Stride)
 	for k := range n {
 		filler := first
 		filler.time -= int64(n - k)
 		window = append(window, filler)
 	}
-	for _, r := range rows[begin:end] {
+	for _, r := range rows[start:end] {
 		window = append(window, *values[r.Offset])
 	}
 	for k := range window { // in the order in which they were in the window, regardless of the order they came in

@@ -171,16 +171,16 @@ func (r *Report) facts() [][2]string {
 
 // oneIn says a rank: 0.001 is 1 in 1000.
 func oneIn(rank Number) string {
-	of := 1 / float64(rank)
+	scores := 1 / float64(rank)
 	for _, u := range []struct {
 		least float64
 		name  string
 	}{{1e9, "billion"}, {1e6, "million"}} {
-		if of >= u.least {
-			return fmt.Sprintf("1 in %.3g %s", of/u.least, u.name)
+		if scores >= u.least {
+			return fmt.Sprintf("1 in %.3g %s", scores/u.least, u.name)
 		}
 	}
-	return fmt.Sprintf("1 in %.0f", of)
+	return fmt.Sprintf("1 in %.0f", scores)
 }
 
 func share(n Number) string {
@@ -254,11 +254,11 @@ func (e *Explanation) tables() (all []table) {
 	if e.Units != nil {
 		head = slices.Insert(head, 1, "unit")
 	}
-	of := "values of the sample"
+	heading := "values of the sample"
 	if e.Reading != nil {
-		of = "values of the sample that deviates most, " + moment(*e.Reading)
+		heading = "values of the sample that deviates most, " + moment(*e.Reading)
 	}
-	add(of, head, rows)
+	add(heading, head, rows)
 	rows = nil
 	for _, m := range e.Measures {
 		rows = append(rows, []string{m.Name, m.Field, number(m.Value)})
@@ -314,11 +314,11 @@ func (e *Explanation) topRows() (rows [][]string) {
 
 // title is the headline of an explanation.
 func (e *Explanation) title() string {
-	of := "the sample"
+	scored := "the sample"
 	if e.Cells != nil && len(e.Window) == 0 {
-		of = "the grid's window until the record"
+		scored = "the grid's window until the record"
 	}
-	line := fmt.Sprintf("%s (%s): score %s of %s at offset %d, %s", e.Detector, e.Op, number(e.Score), of, e.Sample.Offset,
+	line := fmt.Sprintf("%s (%s): score %s of %s at offset %d, %s", e.Detector, e.Op, number(e.Score), scored, e.Sample.Offset,
 		moment(e.Sample.Time))
 	if e.Judged.known() && e.Judged != e.Score {
 		line += fmt.Sprintf("; judged by the mean of the last, %s", number(e.Judged))
@@ -402,8 +402,8 @@ func (e *Explanation) write(w io.Writer) {
 		tw.Flush()
 	}
 	for i := range e.Members {
-		if of := e.Members[i].Of; of != nil {
-			of.write(w)
+		if member := e.Members[i].Of; member != nil {
+			member.write(w)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const width = 100
 func Format(head string, list []Setting) string {
 	var b strings.Builder
 	comment(&b, "", head)
-	section, below, of := "", "", ""
+	section, below, entry := "", "", ""
 	for i := range list {
 		s := &list[i]
 		if s.Section != section {
@@ -39,11 +39,11 @@ func Format(head string, list []Setting) string {
 			indent = "    "
 			if below != key {
 				fmt.Fprintf(&b, "\n%s:\n", key)
-				below, of = key, ""
+				below, entry = key, ""
 			}
-			if of != name {
+			if entry != name {
 				fmt.Fprintf(&b, "  %s:\n", inline(name))
-				of = name
+				entry = name
 			}
 		}
 		if s.Key == "" { // a detector without settings
