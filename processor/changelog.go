@@ -87,9 +87,14 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 	if wanted {
 		stored = map[string]struct{}{}
 	}
-	// Records in a format that this version does not read, by their keys. They are refused at the end: until compaction the
-	// log has what a reset has deleted, too.
-	foreign := map[string]*RefusedError{}
+	// The offsets of records in a format that this version does not read, by their keys. They are refused at the end, unless a
+	// later record of the key replaces them: until compaction the log has what a reset has deleted, too. Only the offset is
+	// kept, as an earlier version may have stored millions of series.
+	foreign := map[string]int64{}
+	refused := func(offset int64, err error) error {
+		return &RefusedError{TP: c.Input, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, offset, err),
+			Decide: "worker state reset"}
+	}
 	err = c.Read(ctx, tp, from, to, func(rec *record.Record) error {
 		c.Bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
@@ -114,16 +119,21 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 			delete(foreign, string(rec.Key))
 			return c.fits(fit)
 		}
-		refused := &RefusedError{TP: c.Input,
-			Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err), Decide: "worker state reset"}
 		if !errors.Is(err, state.ErrNewer) && !errors.Is(err, state.ErrOlder) {
-			return refused
+			return refused(rec.Offset, err)
 		}
-		foreign[string(rec.Key)] = refused
+		foreign[string(rec.Key)] = rec.Offset
 		return nil
 	})
-	if err == nil && len(foreign) > 0 {
-		return stored, foreign[slices.Min(slices.Collect(maps.Keys(foreign)))]
+	if err != nil || len(foreign) == 0 {
+		return stored, err
+	}
+	at := slices.Min(slices.Collect(maps.Values(foreign)))
+	err = c.Read(ctx, tp, at, at+1, func(rec *record.Record) error { // again, for what is wrong with it
+		return refused(rec.Offset, c.state.Load(rec.Key, rec.Value))
+	})
+	if err == nil {
+		err = refused(at, errors.New("it cannot be read, and is gone now: start again"))
 	}
 	return stored, err
 }
