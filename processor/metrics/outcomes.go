@@ -17,7 +17,7 @@ type Outcome struct {
 	Parts    []Share // those that are not 0, the largest first
 }
 
-// Share is the samples of one outcome; of dead letters, and of forwarded ones, the records.
+// Share is the samples of one outcome; of dead letters, and of forwarded and skipped ones, the records.
 type Share struct {
 	Name    string
 	Records int64
@@ -43,7 +43,8 @@ func (m *Metrics) Outcomes() []Outcome {
 		count *prometheus.CounterVec
 		label string
 	}{{"scored", m.scored, ""}, {"warming up", m.warmingUp, ""}, {"missing", m.missing, ""}, {"filtered", m.filtered, ""},
-		{"late", m.late, ""}, {"duplicate", m.duplicate, ""}, {"forwarded", m.forwarded, ""}, {"dead: ", m.decodeErrors, "reason"}} {
+		{"late", m.late, ""}, {"duplicate", m.duplicate, ""}, {"forwarded", m.forwarded, ""},
+		{"skipped: ", m.skipped, "reason"}, {"dead: ", m.decodeErrors, "reason"}} {
 		for topic, n := range sums(c.count, c.label) {
 			if n > 0 {
 				o := outcome(topic[0])
