@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"odradek/cmd/internal/config"
+	"odradek/processor/metrics"
 )
 
 var (
@@ -28,19 +29,7 @@ func documentedMetrics(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := map[string]string{}
-	_, histograms, _ := strings.Cut(string(page), "\n## Histograms\n")
-	histograms, _, _ = strings.Cut(histograms, "\n## ")
-	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
-		typ := "gauge"
-		switch {
-		case strings.HasSuffix(row[1], "_total"):
-			typ = "counter"
-		case strings.Contains(histograms, "`"+row[1]+"`"):
-			typ = "histogram"
-		}
-		list[row[1]] = typ + " " + strings.Replace(row[2], "partition", "topic, partition", 1)
-	}
+	list := metrics.Documented(string(page))
 	if len(list) < 20 {
 		t.Fatalf("only %d metrics read from the page", len(list))
 	}
@@ -182,14 +171,14 @@ func TestPrometheus(t *testing.T) {
 	if !found["worker"] || !found["worker-gpu"] || len(found) != 2 {
 		t.Errorf("scraped by name are %v, want worker and worker-gpu", found)
 	}
-	metrics := documentedMetrics(t)
+	documented := documentedMetrics(t)
 	for _, name := range scrape.RuleFiles {
 		b, err := os.ReadFile(filepath.Join(repository, "deploy/prometheus", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := string(b)
-		faults, alerts := alertFaults(text, metrics, jobs)
+		faults, alerts := alertFaults(text, documented, jobs)
 		for _, f := range faults {
 			t.Error(f)
 		}
@@ -207,7 +196,7 @@ func TestPrometheus(t *testing.T) {
 			{"{{ $labels.topic }}", "{{ $labels.series }}", `label "series"`},
 			{"severity:", "severe:", "is missing"},
 		} {
-			faults, _ := alertFaults(strings.ReplaceAll(text, c.old, c.new), metrics, jobs)
+			faults, _ := alertFaults(strings.ReplaceAll(text, c.old, c.new), documented, jobs)
 			if !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, c.want) }) {
 				t.Errorf("%q for %q: want a fault with %q, got %q", c.new, c.old, c.want, faults)
 			}

@@ -366,12 +366,13 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Early, n.Early)
 	add(pm.Suspects, n.Suspects[0])
 	add(pm.SuspectsRejected, n.Suspects[2])
-	for why, n := range n.Skipped {
-		m.skipped.WithLabelValues(tp.Topic, why).Add(float64(n))
+	tally := func(to *prometheus.CounterVec, counts Tally) {
+		for name, n := range counts {
+			to.WithLabelValues(tp.Topic, name).Add(float64(n))
+		}
 	}
-	for field, n := range n.Rejected {
-		m.rejected.WithLabelValues(tp.Topic, field).Add(float64(n))
-	}
+	tally(m.skipped, n.Skipped)
+	tally(m.rejected, n.Rejected)
 	m.changed(w)
 	m.rate.add(now, n.Consumed)
 	pm.rate.add(now, n.Consumed)

@@ -3,7 +3,6 @@ package metrics
 import (
 	"errors"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -49,20 +48,7 @@ func TestMetricsDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := map[string]string{}
-	_, histograms, _ := strings.Cut(string(page), "\n## Histograms\n")
-	histograms, _, _ = strings.Cut(histograms, "\n## ")
-	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
-		typ := "gauge"
-		switch {
-		case strings.HasSuffix(row[1], "_total"):
-			typ = "counter"
-		case strings.Contains(histograms, "`"+row[1]+"`"):
-			typ = "histogram"
-		}
-		labels := strings.Replace(row[2], "partition", "topic,partition", 1)
-		documented[row[1]] = typ + " " + strings.ReplaceAll(labels, " ", "")
-	}
+	documented := Documented(string(page))
 	families, err := m.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +64,7 @@ func TestMetricsDoc(t *testing.T) {
 		want, ok := documented[f.GetName()]
 		delete(documented, f.GetName())
 		typ, names, _ := strings.Cut(want, " ")
-		for _, l := range strings.Split(names, ",") {
+		for _, l := range strings.Split(names, ", ") {
 			if l != "" && !strings.Contains(","+strings.Join(labels, ",")+",", ","+l+",") {
 				t.Errorf("%s: the page has a label %q, the scrape %v", f.GetName(), l, labels)
 			}

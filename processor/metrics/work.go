@@ -70,12 +70,8 @@ func (c *Counts) add(d *Counts) {
 	for i := range c.Outcomes {
 		c.Outcomes[i] += d.Outcomes[i]
 	}
-	for why, n := range d.Skipped {
-		c.Skipped.Add(why, n)
-	}
-	for field, n := range d.Rejected {
-		c.Rejected.Add(field, n)
-	}
+	c.Skipped.add(d.Skipped)
+	c.Rejected.add(d.Rejected)
 	for name, n := range d.Changes {
 		c.Changes.Add(name, n)
 	}
@@ -96,6 +92,12 @@ func (t *Tally) Add(name string, n int64) {
 		*t = Tally{}
 	}
 	(*t)[name] += n
+}
+
+func (t *Tally) add(more Tally) {
+	for name, n := range more {
+		t.Add(name, n)
+	}
 }
 
 // Suspects are counts of a state: held, accepted, rejected.
