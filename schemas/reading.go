@@ -83,13 +83,15 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 // reports the record's first fault, if any, as a *DecodeError. key is the Kafka
 // key, timestampMs the Kafka timestamp.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
-	if uint(len(out.Key)-1) < MaxKeyBytes && out.Time != NoTime && out.fault == FaultNone {
-		if l.screens {
-			l.screen(out)
+	if uint(len(out.Key)-1) >= MaxKeyBytes || out.Time == NoTime || out.fault != FaultNone {
+		if err := l.finish(key, timestampMs, out); err != nil {
+			return err
 		}
-		return nil
 	}
-	return l.finish(key, timestampMs, out)
+	if l.screens {
+		l.screen(out)
+	}
+	return nil
 }
 
 func (l *Layout) finish(key []byte, timestampMs int64, out *Reading) error {
@@ -108,9 +110,6 @@ func (l *Layout) finish(key []byte, timestampMs int64, out *Reading) error {
 	}
 	if out.fault != FaultNone || len(out.Key) == 0 || len(out.Key) > MaxKeyBytes || out.Time == NoTime {
 		return l.unacceptable(out, timestampMs)
-	}
-	if l.screens {
-		l.screen(out)
 	}
 	return nil
 }
@@ -491,9 +490,6 @@ func (l *Layout) finishRecord(key []byte, timestampMs int64, out *Reading) error
 		}
 	}
 	if out.fault == FaultNone && (!l.own.key || uint(len(out.Key)-1) < MaxKeyBytes) && (!l.own.time || out.Time != NoTime) {
-		if l.screens {
-			l.screen(out)
-		}
 		return nil
 	}
 	return l.unacceptable(out, timestampMs)

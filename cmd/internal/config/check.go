@@ -431,6 +431,13 @@ func loopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// mappingFaults says which setting a fault of a mapping is about, by how it begins; the first that fits counts. Others are
+// about fields.
+var mappingFaults = []struct{ begins, setting string }{
+	{"key ", "KEY_FIELD"}, {"readings ", "READINGS_FIELD"}, {"valid ", "VALID"}, {"missing if ", "MISSING_IF"},
+	{"time zone ", "TIME_ZONE"}, {"time layout ", "TIME_LAYOUT"}, {"time unit ", "TIME_UNIT"}, {"time ", "TIME_FIELD"},
+}
+
 func (k *checker) mapping() {
 	m := &k.c.Mapping
 	if len(m.ValueFields) == 0 {
@@ -445,23 +452,11 @@ func (k *checker) mapping() {
 	for _, err := range unjoin(k.c.RecordMapping().Validate()) {
 		text := strings.TrimPrefix(err.Error(), "schemas: ")
 		name := fields
-		switch {
-		case strings.HasPrefix(text, "key "):
-			name = "KEY_FIELD"
-		case strings.HasPrefix(text, "readings "):
-			name = "READINGS_FIELD"
-		case strings.HasPrefix(text, "valid "):
-			name = "VALID"
-		case strings.HasPrefix(text, "missing if "):
-			name = "MISSING_IF"
-		case strings.HasPrefix(text, "time zone "):
-			name = "TIME_ZONE"
-		case strings.HasPrefix(text, "time layout "):
-			name = "TIME_LAYOUT"
-		case strings.HasPrefix(text, "time unit "):
-			name = "TIME_UNIT"
-		case strings.HasPrefix(text, "time "):
-			name = "TIME_FIELD"
+		for _, s := range mappingFaults {
+			if strings.HasPrefix(text, s.begins) {
+				name = s.setting
+				break
+			}
 		}
 		problems[name] = append(problems[name], text)
 	}
