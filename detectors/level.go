@@ -2,12 +2,17 @@ package detectors
 
 import "math"
 
-// Consecutive windows of a series have nearly all rows in common. A Level remembers which distances from the center have rows of
-// a column that could make ChangesLevel true, and that there are values on the way to them, so that the next window costs its
-// new rows and its ends. The result is that of ChangesLevel, whichever windows a Level has seen.
+// ChangesLevel reads a whole window. Consecutive windows of a series have nearly all rows in common, so ChangesLevelNext reads
+// the new rows of a window and its ends, and a Level remembers what earlier windows have shown of a column. The result is the
+// one of ChangesLevel, regardless of the windows that a Level has seen.
 //
-// Distances are grouped by half octaves, by the exponent and the highest bit of the fraction. Any distance two or three
-// half octaves below another is more than a quarter and less than three quarters of it: on the way.
+// ChangesLevel is true if a row leads, that is, it is much farther from the center than from the rows just before it
+// (span.leads), and at most a few values of the window are in between: more than a quarter and less than three quarters of its
+// distance from the center (course.isContinuous). A Level remembers at which distances rows lead, and for which of these
+// distances the window has enough values in between.
+//
+// Distances are grouped by half octaves: by the exponent of the number and the highest bit of its fraction. A distance that is two
+// or three half octaves smaller than another one is always in between.
 
 // levelAbove is the number of half octaves above the first distance that masks have bits for.
 const levelAbove = 24
@@ -16,15 +21,15 @@ const levelAbove = 24
 type Level struct {
 	count  int64 // the number in the series of the newest row read, from 1; 0: none
 	center float64
-	// Masks of the distances of rows that are much farther from the center than from the rows just before: bit 0 is that of half
-	// octave top, and others are lower. Values are on the way to those of passed while row number between is in the window.
-	// last is the newest of the rows of open, beyond that of those that have no bit.
+	// Masks of the half octaves at which rows lead: bit 0 is half octave top, bit 1 the next smaller one, and so on. For those of
+	// passed the window has enough values in between, as long as it has row number between. For those of open that is not known.
 	top          int
 	open, passed uint64
 	between      int64
-	last, beyond int64
-	tried        uint64 // of open, those that pass has not passed; it tries again when the newest row is number retry
-	retry        int64
+	last         int64  // the number of the newest row of open
+	beyond       int64  // the number of the newest row that leads at a distance without a bit
+	tried        uint64 // half octaves of open for which pass has not found enough values in between
+	retry        int64  // pass tries these again when the newest row has this number
 }
 
 // ChangesLevelNext is ChangesLevel of full windows of a series, in their order; levels is for each column. The newest row is
@@ -100,7 +105,7 @@ func (l *Level) bit(far float64) uint64 {
 	return 1 << uint(l.top-at)
 }
 
-// way returns the distances that a value with this distance is on the way to.
+// way returns the mask of the half octaves for whose distances a value at distance d is in between.
 func (l *Level) way(d float64) uint64 {
 	if at := l.top - halfOctave(d) - 2; at >= 0 {
 		return 3 << uint(at) >> 1
@@ -108,8 +113,7 @@ func (l *Level) way(d float64) uint64 {
 	return 0
 }
 
-// add adds the row at a place of a span if it is much farther from the center than from the rows just before. row is its place in
-// the window.
+// add notes that the row at a place of a span leads, if it does. row is its place in the window, far its distance from the center.
 func (l *Level) add(s *span, at int, x, y []uint64, dim, c, row int, far float64, first int64) {
 	bit := l.bit(far)
 	switch {
@@ -129,7 +133,7 @@ func (s *span) stuck() bool {
 	return s.at(6) == s.at(7) && s.at(5) == s.at(7) && s.at(4) == s.at(7) && s.at(3) == s.at(7)
 }
 
-// changes reports whether ChangesLevel is true for one of the distances of open.
+// changes reports whether a row that leads at a half octave of open makes ChangesLevel true.
 func (l *Level) changes(x, y []uint64, dim, c int) bool {
 	rows := (len(x) + len(y)) / dim
 	if l.open&^l.tried != 0 || l.count >= l.retry {
@@ -153,8 +157,8 @@ func (l *Level) changes(x, y []uint64, dim, c int) bool {
 	return false
 }
 
-// pass moves to passed what has values on the way in runs of levelGap rows: a row of each is one that ChangesLevel looks at, in
-// this window and in the next ones.
+// pass moves half octaves from open to passed if the window has enough runs of levelGap successive rows that are all in between:
+// ChangesLevel looks at a row of each run, in this window and in the next ones.
 func (l *Level) pass(x, y []uint64, dim, c int) {
 	rows := (len(x) + len(y)) / dim
 	gap, passed, oldest := levelGap(rows), uint64(0), rows
@@ -177,7 +181,7 @@ func (l *Level) pass(x, y []uint64, dim, c int) {
 	l.passed, l.open = l.passed|passed, l.open&^passed
 }
 
-// ways counts values on the way to distances: the i-th mask has the distances with more than i.
+// ways counts, for each half octave, the values in between: the i-th mask has the half octaves with more than i of them.
 type ways [between + 1]uint64
 
 func (w *ways) add(to uint64) {
@@ -187,7 +191,7 @@ func (w *ways) add(to uint64) {
 	w[0] |= to
 }
 
-// enough returns the distances with so many values on the way that there is no change of level.
+// enough returns the half octaves with so many values in between that there is no change of level.
 func (w *ways) enough() uint64 { return w[between] }
 
 // levelGap returns a number of consecutive rows of a window of which ChangesLevel looks at one at least.

@@ -197,12 +197,12 @@ func TestChangesLevelAsDefined(t *testing.T) {
 	}
 }
 
-// TestLevelGap requires that one of any levelGap consecutive rows is looked at by onTheWay.
+// TestLevelGap requires that isContinuous looks at one of any levelGap consecutive rows of a window.
 func TestLevelGap(t *testing.T) {
 	for rows := 1; rows < 3000; rows++ {
 		seen := make([]bool, rows)
-		for i := range uint64(sampled) {
-			seen[((i+1)*0x9e3779b97f4a7c15>>32)*uint64(rows)>>32] = true
+		for i := range sampled {
+			seen[sampleOf(i, rows)] = true
 		}
 		apart := 0
 		for _, s := range seen {

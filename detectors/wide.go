@@ -57,7 +57,7 @@ func (r *Rows) Near(fresh int) (near Rows, origin []float64) {
 }
 
 // ChangesLevel reports whether a row of x and then y, floats by their bits, is at another level than the centers: much
-// farther from one of them than from the rows just before it, with hardly any value of the window on the way. Noise, waves,
+// farther from one of them than from the rows just before it, with hardly any value of the window in between. Noise, waves,
 // trends, walks and single spikes are not. wide says which rows: the last fresh ones or all; and whether a
 // change counts that is just entering or leaving the window, as does a spike there.
 func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) bool {
@@ -94,7 +94,8 @@ func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) b
 	return false
 }
 
-// course is a column of a window, with its center. least and most are distances of values that are on the way to a row.
+// course is a column of a window, with its center. least and most are the smallest and the largest distance from the center of
+// the values in between that isContinuous has found last; it found too many of them, if any.
 type course struct {
 	x, y        []uint64
 	dim, c      int
@@ -104,7 +105,7 @@ type course struct {
 }
 
 // changes reports whether a row, far from the center, is much farther from it than from the rows just before it, with hardly any
-// value of the window on the way.
+// value of the window in between.
 func (k *course) changes(row int, far float64) bool {
 	if k.least > far/4 && k.most < far*3/4 {
 		return false
@@ -195,8 +196,8 @@ func (s *span) near(from, n int, v, far, times float64) (near int) {
 	return near
 }
 
-// leads reports whether the row at a place of a span, which is far above 0 from the center, is more than so many times its
-// deviation from it. The span has the rows just before it, or the window's first rows. The deviation is how far the third nearest
+// leads reports whether the row at a place of a span leads: its distance far from the center, which is above 0, is more than so
+// many times its deviation. The span has the rows just before it, or the window's first rows. The deviation is how far the third nearest
 // of them is from the row; where that is equal, the nearest row before that is not. row is its place in the window.
 func (s *span) leads(at int, x, y []uint64, dim, c, row int, far, times float64) bool {
 	v := s.at(at)

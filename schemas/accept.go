@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// This file has what makes a value that a record has a missing one: bounds outside of which a sensor cannot be, and numbers
-// that stand for "no reading". Such a value never enters a window.
+// Not every number of a record is a reading: a sensor that is disconnected sends -9999, a fault of its bus makes 1e9 of a
+// temperature. This file makes such values missing ones, which enter no window: values outside of the bounds of their field
+// (Mapping.Valid), and numbers that stand for no reading (Mapping.MissingIf).
 
 // acceptance says which values of a field are taken.
 type acceptance struct {
@@ -31,8 +32,8 @@ func (a *acceptance) takes(v float64) bool {
 	return true
 }
 
-// screen makes the values of out missing that are not taken, and notes them in out.Rejected. The values are those of the
-// layout's own fields.
+// screen makes each value of out missing that its field does not take, and notes the field in out.Rejected. It looks at the fields
+// of this layout: of a record with an array of readings, the record and each item have one of their own.
 func (l *Layout) screen(out *Reading) {
 	for i := range l.Sinks {
 		s := &l.Sinks[i]

@@ -49,8 +49,8 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs.StringVar(&o.To, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is "+
 		"named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like "+
 		"2026-01-31T08:00:00Z. resume: latest, or an offset of the one partition that is named")
-	fs.DurationVar(&o.Warmup, "warmup", 0, "reset: input of so long before the position fills windows and histories, and nothing of it is "+
-		"published, as with ODRADEK_WARMUP_FROM")
+	fs.DurationVar(&o.Warmup, "warmup", 0, "reset: fill windows and histories from the input of this long before the position, and publish "+
+		"nothing of it, as ODRADEK_WARMUP_FROM does")
 	fs.BoolVar(
 		&yes,
 		"yes",
@@ -90,7 +90,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	case action == "resume" && o.To == "earliest":
 		return usage("resume: -to is latest, or an offset of one partition")
 	case o.Warmup < 0 || o.Warmup > 0 && (action != "reset" || o.To == "earliest"):
-		return usage("-warmup goes with reset to committed, latest or an offset: it is a time like 24h before that")
+		return usage("-warmup is a time like 24h, and goes with a reset to committed, latest or an offset: before the earliest record there is nothing")
 	case action == "reset" && o.Key != "":
 		return usage("reset empties whole partitions: -key goes with list and export")
 	}

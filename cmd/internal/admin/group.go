@@ -35,7 +35,7 @@ type Options struct {
 	To        string
 	At        int64         // of To, where it is an offset
 	ToTime    time.Time     // of To, for Watermark
-	Warmup    time.Duration // how far before To Reset lets the group read input for its windows alone
+	Warmup    time.Duration // of Reset: the group fills its windows from the input of this long before To; 0: it does not
 	// Agree is asked whether to do what was printed; an error means that nothing is to be changed.
 	Agree  func(question string) error
 	Author string // of a resumption

@@ -56,7 +56,8 @@ func (s *Group) Reset(ctx context.Context) error {
 		fmt.Fprintln(s.err, err)
 		return nil
 	}
-	// The offsets of the targets, not of the warm-up: a worker that resets by itself meanwhile publishes nothing twice.
+	// First the offsets of the targets, not those where a warm-up begins: a worker that starts meanwhile and resets by itself
+	// begins to publish at the committed offset.
 	for tp, at := range targets {
 		offs[tp] = kafka.Offset{Offset: at, Metadata: resetting}
 	}
@@ -202,8 +203,9 @@ func (s *Group) start(ctx context.Context, earliest, latest map[kafka.TP]int64) 
 	return offs, err
 }
 
-// floors returns the replay floors to begin with: at the target of each partition, without state; where Options.Warmup asks
-// for it, at the first record that is at most so much older than the target's, up to the target as a backfill.
+// floors returns the replay floor of each partition after the reset: its target, without state. With Options.Warmup it is the
+// first record that is at most so much older than the record at the target, and the input up to the target is a backfill: the
+// worker folds it and publishes nothing of it.
 func (s *Group) floors(ctx context.Context, targets map[kafka.TP]int64) (map[kafka.TP]state.Floor, error) {
 	floors := make(map[kafka.TP]state.Floor, len(targets))
 	for tp, at := range targets {
@@ -226,7 +228,7 @@ func (s *Group) floors(ctx context.Context, targets map[kafka.TP]int64) (map[kaf
 	return floors, nil
 }
 
-// warming says what is read for the windows alone.
+// warming says in words which input fills windows and is not published; "" where there is none.
 func warming(floor state.Floor, target int64) string {
 	if floor.Offset == target {
 		return ""
@@ -234,7 +236,7 @@ func warming(floor state.Floor, target int64) string {
 	return fmt.Sprintf("; offsets %d to %d fill windows and are not published", floor.Offset, target-1)
 }
 
-// timeAt returns the timestamp in milliseconds of the first record from offset at on; where there is none, the present.
+// timeAt returns the timestamp, in milliseconds, of the first record at offset at or later; where there is none, the present.
 func (s *Group) timeAt(ctx context.Context, tp kafka.TP, at int64) (ms int64, err error) {
 	ms = time.Now().UnixMilli()
 	ends, err := s.client.ListStable(ctx, []kafka.TP{tp})

@@ -190,7 +190,7 @@ type gpuSettings struct {
 type programSettings struct {
 	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off: none."`
 	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the page and the JSON API; off: none. If other hosts reach it, set PAGE_TOKEN or PAGE_TLS_CLIENT_CA_FILE. See docs/api.md."`
-	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API: Authorization: Bearer <token>; the page asks for it. Without a token or client certificates nobody may mute or label."`
+	PageToken    Secret        `env:"PAGE_TOKEN" doc:"Token of the JSON API: Authorization: Bearer <token>; the page asks for it. Without a token or client certificates everybody who reaches the address may read, and nobody may mute or label."`
 	PageHosts    []string      `env:"PAGE_HOSTS" doc:"Host names that the page answers to without a token, beside localhost and addresses; * allows all."`
 	PageCert     string        `env:"PAGE_TLS_CERT_FILE" doc:"PEM file of the page's certificate; turns TLS on. Read again when it changes."`
 	PageKey      string        `env:"PAGE_TLS_KEY_FILE" doc:"PEM file of the certificate's key."`
