@@ -19,8 +19,7 @@ import (
 // SchemaMapping returns the mapping of a record onto a sample: with ODRADEK_SERIES_FIELDS, of one value.
 func (c *Config) SchemaMapping() schemas.Mapping {
 	m := &c.Mapping
-	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit,
-		TimeZone: m.TimeZone, TimeLayout: m.TimeLayout}
+	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit}
 }
 
 // RecordMapping returns the mapping of a record onto a reading, which Series says how to split into samples.
@@ -30,6 +29,7 @@ func (c *Config) RecordMapping() schemas.Mapping {
 		m.Fields = c.Mapping.SeriesFields
 	}
 	m.Readings = c.Mapping.ReadingsField
+	m.TimeZone, m.TimeLayout = c.Mapping.TimeZone, c.Mapping.TimeLayout
 	m.SkipTombstones = c.Mapping.Tombstones == "skip"
 	m.Valid, m.MissingIf = c.Mapping.Valid, c.Mapping.MissingIf
 	return m

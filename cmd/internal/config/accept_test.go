@@ -1,0 +1,41 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestReadingFaults: each fault of what a record becomes is named once, under its setting.
+func TestReadingFaults(t *testing.T) {
+	for _, c := range []struct {
+		settings string
+		want     []string
+	}{
+		{"VALID=value=5..1", []string{"VALID"}},
+		{"VALID=x=1..2", []string{"VALID"}},
+		{"MISSING_IF=value=1e400", []string{"MISSING_IF"}},
+		{"TIME_ZONE=Mars", []string{"TIME_ZONE"}},
+		{"TIME_LAYOUT=yyyy", []string{"TIME_LAYOUT"}},
+		{"TIME_LAYOUT=%Y-%m-%d", []string{"TIME_LAYOUT"}},
+		{"TOMBSTONES=drop", []string{"TOMBSTONES"}},
+		{"VALID=value=5..1 MISSING_IF=value=x TIME_ZONE=Mars TIME_LAYOUT=yyyy", []string{"MISSING_IF", "TIME_LAYOUT", "TIME_ZONE", "VALID"}},
+		{"VALUE_FIELDS=a,b[2] VALID=a=..5,b=0.. MISSING_IF=b=-1|-2 TIME_ZONE=UTC TIME_LAYOUT=%F_%T TOMBSTONES=skip", []string{"TIME_LAYOUT"}},
+		{"VALUE_FIELDS=a,b[2] VALID=a=..5,b=0.. MISSING_IF=b=-1|-2 TIME_ZONE=UTC TIME_LAYOUT=%FT%T TOMBSTONES=skip", nil},
+		{"SERIES_FIELDS=a.x,b VALID=a.x=0..1 MISSING_IF=b=-9999", nil},
+	} {
+		environ := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_FORMAT=json"}
+		for _, s := range strings.Fields(c.settings) {
+			environ = append(environ, Prefix+s)
+		}
+		_, faults, _ := Parse(environ)
+		got := map[string]int{}
+		for _, f := range faults {
+			got[strings.TrimPrefix(f.Name, Prefix)]++
+		}
+		if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, c.want) || len(faults) != len(got) {
+			t.Errorf("%s: faults %v, want of %v", c.settings, faults, c.want)
+		}
+	}
+}
