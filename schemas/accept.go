@@ -49,6 +49,20 @@ func (l *Layout) screen(out *Reading) {
 	}
 }
 
+// Screen returns the function that makes those of a reading's values missing that the mapping does not take, for rows that no
+// Program has read; nil where it takes all.
+func (m Mapping) Screen() func(values []float64) {
+	l, err := m.paths()
+	if err != nil || !l.screens {
+		return nil
+	}
+	var row Reading
+	return func(values []float64) {
+		row.Values, row.Rejected = values, row.Rejected[:0]
+		l.screen(&row)
+	}
+}
+
 // acceptances parses Valid and MissingIf. Fields are named as in Fields, an array with or without its count.
 func (m Mapping) acceptances() (byField []*acceptance, faults []error) {
 	byField = make([]*acceptance, len(m.Fields))

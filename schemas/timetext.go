@@ -46,6 +46,18 @@ func newTimeText(m *Mapping) (p TimeText, faults []error) {
 	return p, faults
 }
 
+// Texts returns the reader of a mapping's texts of event times; nil where it has neither a zone nor a layout.
+func (m Mapping) Texts() *TimeText {
+	if m.TimeZone == "" && m.TimeLayout == "" {
+		return nil
+	}
+	p, _ := newTimeText(&m)
+	return &p
+}
+
+// HasLayout reports whether texts have a layout of their own, which a text of digits may have, too.
+func (p *TimeText) HasLayout() bool { return p != nil && p.format != "" }
+
 // maxTimeText bounds a text that can be a time.
 const maxTimeText = 64
 

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"odradek/schemas"
 )
 
 // csvRows is the number of rows of a block of a CSV file.
@@ -31,6 +33,7 @@ type csvFile struct {
 	time     int   // index of the column; -1: the row number stands for the time
 	values   []int // indices of the columns
 	label    int   // index of the column; -1: there is none
+	texts    *schemas.TimeText
 }
 
 // counter counts the bytes read through it.
@@ -50,7 +53,7 @@ func openCSV(path string, o *Options) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &csvFile{f: f, o: o, time: -1, label: -1}
+	c := &csvFile{f: f, o: o, time: -1, label: -1, texts: o.Mapping.Texts()}
 	if err := c.open(path); err != nil {
 		f.Close()
 		return nil, err
@@ -180,7 +183,7 @@ func (c *csvFile) fill(b *Block, row int64) (rows int64, more bool, err error) {
 		}
 		t := (row - 1) * 1e6
 		if c.time >= 0 {
-			if t, err = parseTime(field(rec, c.time), c.o.Mapping.TimeUnit); err != nil {
+			if t, err = parseTime(field(rec, c.time), c.o.Mapping.TimeUnit, c.texts); err != nil {
 				b.bad(row, c.columns.time, err)
 				continue
 			}

@@ -15,14 +15,15 @@ import (
 
 // files is a Source of files, one after the other.
 type files struct {
-	paths []string
-	o     Options
-	wide  []string      // names of the values of a row that are series of their own; nil: a row is one sample
-	state *state.Config // that numbers the samples of a row
-	parts []Partition
-	next  []int64      // offset of the next row, by partition
-	total int64        // bytes of all files
-	bad   atomic.Int64 // rows that were left out
+	paths  []string
+	o      Options
+	wide   []string               // names of the values of a row that are series of their own; nil: a row is one sample
+	state  *state.Config          // that numbers the samples of a row
+	screen func(values []float64) // values that the mapping does not take are missing; nil: it takes all
+	parts  []Partition
+	next   []int64      // offset of the next row, by partition
+	total  int64        // bytes of all files
+	bad    atomic.Int64 // rows that were left out
 
 	mu      sync.Mutex
 	reasons []string // why rows were left out, the first mostReasons
@@ -33,7 +34,7 @@ type files struct {
 // read that topic would have the same results, to the bit. With wide, the names of the values of a row, each of them is
 // a series of its own, and state numbers the samples of a row. The error is of a file that cannot be opened, or lacks a column.
 func NewFiles(paths []string, o Options, wide []string, state *state.Config, topic string, partitions int) (Source, error) {
-	f := &files{paths: paths, o: o, wide: wide, state: state, next: make([]int64, partitions)}
+	f := &files{paths: paths, o: o, wide: wide, state: state, screen: o.Mapping.Screen(), next: make([]int64, partitions)}
 	for i := range partitions {
 		f.parts = append(f.parts, Partition{Topic: topic, Number: int32(i)})
 	}
@@ -84,6 +85,11 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 // distribute sends each partition its rows of the block.
 func (f *files) distribute(b *Block, path string, before int64, send func(int, *Share) error) error {
 	defer b.Release()
+	if screen := f.screen; screen != nil {
+		for i := range b.Len() {
+			screen(b.Row(i))
+		}
+	}
 	if b.Bad > 0 {
 		f.bad.Add(b.Bad)
 		f.mu.Lock()

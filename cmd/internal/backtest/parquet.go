@@ -12,6 +12,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
+
+	"odradek/schemas"
 )
 
 // parquetRows is the number of rows of a row group that are decoded at a time.
@@ -35,7 +37,8 @@ type leaf struct {
 	at     int  // index of the column; -1: none
 	maxDef byte // definition level of a value that is not null
 	node   parquet.Node
-	unit   string // of a time
+	unit   string            // of a time
+	texts  *schemas.TimeText // of a time that is a text, where the mapping has a zone or a layout
 }
 
 func openParquet(path string, o *Options) (File, error) {
@@ -100,7 +103,7 @@ func (p *parquetFile) open() error {
 		p.key = append(p.key, find(k, "ODRADEK_KEY_FIELD", parquet.ByteArray, parquet.FixedLenByteArray, parquet.Int64, parquet.Int32))
 	}
 	p.time = find(p.columns.time, "ODRADEK_TIME_FIELD", parquet.Int64, parquet.Int32, parquet.Double, parquet.Int96, parquet.ByteArray)
-	p.time.unit = p.o.Mapping.TimeUnit
+	p.time.unit, p.time.texts = p.o.Mapping.TimeUnit, p.o.Mapping.Texts()
 	if p.time.node != nil {
 		p.time.unit = timeUnit(p.time.node, p.time.unit)
 	}
@@ -362,7 +365,7 @@ func (p *parquetFile) decodeTimes(b *Block, j *parquetJob, bad func(int, string,
 		if d := page.Dictionary(); d != nil {
 			index, values = values.Int32(), d.Page().Data()
 		}
-		at, err := timeAt(&values, kind, l.unit)
+		at, err := timeAt(&values, kind, l.unit, l.texts)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding"
+
+	"odradek/schemas"
 )
 
 var errRange = errors.New("the time is beyond the range of times")
@@ -69,7 +71,7 @@ func readBooleans(page parquet.Page, dst []float64, width, rows int) error {
 const julianDay = 2_440_588
 
 // timeAt returns a function that gives the i-th value as a time in microseconds.
-func timeAt(v *encoding.Values, kind parquet.Kind, unit string) (func(i int) (int64, error), error) {
+func timeAt(v *encoding.Values, kind parquet.Kind, unit string, texts *schemas.TimeText) (func(i int) (int64, error), error) {
 	whole := func(n int64) (int64, error) {
 		if unit == "day" {
 			return n * 86_400e6, nil
@@ -103,7 +105,7 @@ func timeAt(v *encoding.Values, kind parquet.Kind, unit string) (func(i int) (in
 		}, nil
 	case parquet.ByteArray:
 		data, offsets := v.ByteArray()
-		return func(i int) (int64, error) { return parseTime(string(data[offsets[i]:offsets[i+1]]), unit) }, nil
+		return func(i int) (int64, error) { return parseTime(string(data[offsets[i]:offsets[i+1]]), unit, texts) }, nil
 	}
 	return nil, fmt.Errorf("values of kind %s are not times", kind)
 }

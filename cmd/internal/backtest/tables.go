@@ -309,17 +309,26 @@ func microsOf(v float64, unit string) (int64, bool) {
 }
 
 // parseTime reads a time: RFC 3339, the same with a space and without a zone (UTC), a
-// date, or a number in the unit.
-func parseTime(s, unit string) (int64, error) {
+// date, or a number in the unit. With texts it reads what these are, but for numbers where they have no layout.
+func parseTime(s, unit string, texts *schemas.TimeText) (int64, error) {
+	if texts.HasLayout() {
+		return textTime(s, texts)
+	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		if t, ok := micros(n, unit); ok {
 			return t, nil
 		}
 		return 0, fmt.Errorf("%q is beyond the range of times", s)
 	}
-	for _, layout := range []string{time.DateTime, time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UnixMicro(), nil
+	if texts != nil {
+		if t, err := textTime(s, texts); err == nil {
+			return t, nil
+		}
+	} else {
+		for _, layout := range []string{time.DateTime, time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+			if t, err := time.Parse(layout, s); err == nil {
+				return t.UnixMicro(), nil
+			}
 		}
 	}
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
@@ -328,4 +337,12 @@ func parseTime(s, unit string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%q is not a time: use RFC 3339, 2006-01-02 15:04:05 or a number (ODRADEK_TIME_UNIT)", s)
+}
+
+func textTime(s string, texts *schemas.TimeText) (int64, error) {
+	t, wrong := texts.Micros([]byte(s))
+	if wrong != schemas.FaultNone {
+		return 0, fmt.Errorf("%q is not a time as ODRADEK_TIME_ZONE and ODRADEK_TIME_LAYOUT have it", s)
+	}
+	return t, nil
 }
