@@ -90,7 +90,8 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	case action == "resume" && o.To == "earliest":
 		return usage("resume: -to is latest, or an offset of one partition")
 	case o.Warmup < 0 || o.Warmup > 0 && (action != "reset" || o.To == "earliest"):
-		return usage("-warmup is a time like 24h, and goes with a reset to committed, latest or an offset: before the earliest record there is nothing")
+		return usage("-warmup is a time like 24h, and goes with a reset to committed, latest or an offset: " +
+			"before the earliest record there is nothing")
 	case action == "reset" && o.Key != "":
 		return usage("reset empties whole partitions: -key goes with list and export")
 	}
