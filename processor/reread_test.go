@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,7 @@ var changes = []change{
 		to.Fields = [][]string{{"a"}, {"a", "b"}, {"b", "a"}, {"c[2]", "a"}}[r.IntN(4)]
 	}},
 	{"valid", func(r *rand.Rand, to *rules.Reading) { to.Valid = [][]string{nil, {"a=1..5"}, {"a=..4"}}[r.IntN(3)] }},
+	{"text_values", func(_ *rand.Rand, to *rules.Reading) { to.TextNumbers = !to.TextNumbers }},
 	{"tombstones", func(_ *rand.Rand, to *rules.Reading) { to.SkipTombstones = !to.SkipTombstones }},
 	{"time_zone", func(r *rand.Rand, to *rules.Reading) { to.TimeZone = []string{"", "UTC", "Europe/Berlin"}[r.IntN(3)] }},
 	{"missing_if", func(r *rand.Rand, to *rules.Reading) { to.MissingIf = [][]string{nil, {"a=0|3"}}[r.IntN(2)] }},
@@ -56,6 +58,8 @@ func (b *bench) rereadRecords(n int) {
 			event += b.rng.Int64N(90_000)
 		case 2:
 			value = "null"
+		case 4:
+			value = strconv.Quote(value)
 		case 3:
 			event -= event % 2000
 		}

@@ -69,6 +69,8 @@ const (
 	FaultBranch // this record lacks the field, others of its schema may have it
 	FaultDecimal
 	FaultReadings
+	FaultQuoted // a text that writes a number, where the mapping does not read texts
+	FaultText   // a text that writes none, where it does
 )
 
 var faultErrors = [...]struct {
@@ -88,6 +90,8 @@ var faultErrors = [...]struct {
 	FaultBranch:    {ClassMissingField, errors.New("the record does not have this field")},
 	FaultDecimal:   {ClassTooLarge, errors.New("the decimal has too many digits")},
 	FaultReadings:  {ClassBadType, errors.New("the value is not an array of readings")},
+	FaultQuoted:    {ClassBadType, errors.New("the value is a text, not a number" + TextHint)},
+	FaultText:      {ClassBadType, errors.New("the value is a text, and it writes no number")},
 }
 
 // MaxKeyBytes is the most bytes of a series key.

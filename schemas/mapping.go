@@ -46,6 +46,8 @@ type Mapping struct {
 	Readings string
 	// SkipTombstones says that a record without a value is left out; else it is a fault.
 	SkipTombstones bool
+	// TextNumbers says that a value may be a text that writes a number; else such a value is a fault.
+	TextNumbers bool
 	// Valid are bounds of values, as "temperature=-40..150" or "pressure=0.."; a value outside is missing.
 	Valid []string
 	// MissingIf are numbers that stand for no reading, as "temperature=-9999|6553.5": such a value is missing.
@@ -88,6 +90,9 @@ type Sink struct {
 	Segs []Segment
 	Slot int // of the key: which part; of a value: first index in Values
 	N    int // values
+
+	// FromText says that a value may be a text that writes a number (TextNumber).
+	FromText bool
 
 	field  int         // of a value: index in Mapping.Fields
 	accept *acceptance // of a value; nil: every one is taken
@@ -280,7 +285,8 @@ func (m Mapping) paths() (*Layout, error) {
 		}
 		seen[text] = true
 		n := max(1, counted(segs))
-		l.Sinks = append(l.Sinks, Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n, field: i, accept: accepts[i]})
+		l.Sinks = append(l.Sinks, Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n, FromText: m.TextNumbers,
+			field: i, accept: accepts[i]})
 		l.Width += n
 		l.screens = l.screens || accepts[i] != nil
 	}

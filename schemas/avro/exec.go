@@ -193,10 +193,10 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 		}
 		return p.plain(buf, pos, in, in.op-opNullDouble+opDouble, out)
 	case opNumber:
-		out.Values[in.slot], pos, st = number(buf, pos, p.nodes[in.ref], in.sink, out)
+		out.Values[in.slot], pos, st = number(buf, pos, p.nodes[in.ref], p.layout, in.sink, out)
 		return pos, st
 	case opNumbers:
-		return numbers(buf, pos, p.nodes[in.ref], in.sink, out.Values[in.slot:in.slot+in.n], out)
+		return numbers(buf, pos, p.nodes[in.ref], p.layout, in.sink, out.Values[in.slot:in.slot+in.n], out)
 	case opMissing:
 		values := out.Values[in.slot : in.slot+in.n]
 		for i := range values {

@@ -52,7 +52,7 @@ func decimal(b []byte, scale int) (float64, schemas.Fault) {
 
 // number reads a value of a type that suits roleValue in at least one branch:
 // NaN where it is null, and where the branch in hand is not a number.
-func number(buf []byte, pos int, n *node, sink int32, out *schemas.Reading) (float64, int, status) {
+func number(buf []byte, pos int, n *node, l *schemas.Layout, sink int32, out *schemas.Reading) (float64, int, status) {
 	var st status
 	switch n.kind {
 	case kindNull:
@@ -62,7 +62,7 @@ func number(buf []byte, pos int, n *node, sink int32, out *schemas.Reading) (flo
 		if st != statusOK {
 			return 0, next, st
 		}
-		return number(buf, next, n.branches[i], sink, out)
+		return number(buf, next, n.branches[i], l, sink, out)
 	case kindBoolean:
 		pos, st = skip(buf, pos, n, 0, false)
 		if st != statusOK {
@@ -87,6 +87,12 @@ func number(buf []byte, pos int, n *node, sink int32, out *schemas.Reading) (flo
 		}
 		f := math.Float64frombits(binary.LittleEndian.Uint64(buf[pos:]))
 		return schemas.Finite(f, sink, out), pos + 8, statusOK
+	case kindString:
+		size, next, st := length(buf, pos)
+		if st != statusOK {
+			return 0, next, st
+		}
+		return l.Text(buf[next:next+size], sink, out), next + size, statusOK
 	case kindBytes, kindFixed:
 		if n.logical != logicalDecimal {
 			break
@@ -113,14 +119,14 @@ func number(buf []byte, pos int, n *node, sink int32, out *schemas.Reading) (flo
 }
 
 // numbers reads an array of want.n numbers into values.
-func numbers(buf []byte, pos int, n *node, sink int32, values []float64, out *schemas.Reading) (int, status) {
+func numbers(buf []byte, pos int, n *node, l *schemas.Layout, sink int32, values []float64, out *schemas.Reading) (int, status) {
 	switch n.kind {
 	case kindUnion:
 		i, next, st := index(buf, pos, len(n.branches))
 		if st != statusOK {
 			return next, st
 		}
-		return numbers(buf, next, n.branches[i], sink, values, out)
+		return numbers(buf, next, n.branches[i], l, sink, values, out)
 	case kindArray:
 	default:
 		for i := range values {
@@ -156,7 +162,7 @@ func numbers(buf []byte, pos int, n *node, sink int32, values []float64, out *sc
 				}
 				continue
 			}
-			if f, pos, st = number(buf, pos, n.items, sink, out); st != statusOK {
+			if f, pos, st = number(buf, pos, n.items, l, sink, out); st != statusOK {
 				return pos, st
 			}
 			values[have] = f

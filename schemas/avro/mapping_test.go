@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 		{schemas.Mapping{Time: "timestamp", Fields: []string{"temp"}}, `time "timestamp": record acme.Reading has no field "timestamp"; nearest: time`},
 		{schemas.Mapping{Fields: []string{"accel"}}, `field "accel": is an array: give its length, as accel[3]; nearest: accel[]`},
 		{schemas.Mapping{Fields: []string{"temperature[2]"}}, `field "temperature[2]": is double, not an array`},
-		{schemas.Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number; the schema has site.temperature, temperature, accel[]`},
+		{schemas.Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number (text_values=number reads numbers in quotes); the schema has site.temperature, temperature, accel[]`},
 		{schemas.Mapping{Fields: []string{"temperature.x"}}, `double has no field "x"`},
 	} {
 		faults := Format.Check(c.m, &schemas.Schema{Text: schematest.PlantSchema})

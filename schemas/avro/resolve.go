@@ -90,14 +90,18 @@ func itemsAt(n *node, segs []schemas.Segment) *node {
 
 func suitable(s *schemas.Sink, n *node) *schemas.Problem {
 	switch {
-	case n.suits(s.Role):
+	case n.suits(s.Role), s.FromText && n.kind == kindString:
 		return nil
 	case s.Role == schemas.RoleReadings:
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not an array", n.title())}
 	case s.Role == schemas.RoleValue && n.kind == kindArray:
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is an array: give its length, as %s[3]", s.Text)}
 	case s.Role == schemas.RoleValue:
-		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a number", n.title())}
+		hint := ""
+		if n.kind == kindString {
+			hint = schemas.TextHint
+		}
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a number%s", n.title(), hint)}
 	case s.Role == schemas.RoleTime:
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a time", n.title())}
 	}

@@ -11,7 +11,8 @@
 //     are not validated against it.
 //   - A number is a number, true and false are 1 and 0. null and a field that is not there
 //     are a missing value; a record with none of the mapped fields is a missing_field, since
-//     a misspelled path would otherwise go unnoticed. A string is a bad_type, even "1.5".
+//     a misspelled path would otherwise go unnoticed. A string is a bad_type, even "1.5", unless
+//     the mapping reads texts as numbers.
 //   - A number beyond float64 is an infinite_value. NaN and Infinity, which some writers
 //     produce, are no JSON: malformed.
 //   - A key is a string or a whole number; a time is a number in the mapping's unit or a

@@ -249,11 +249,16 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 			return nil
 		}
 		return c.find(s, place{p.doc, next}, segs[1:], segs[0].Count)
+	case s.Role == schemas.RoleValue && s.FromText && is("string"):
 	case s.Role == schemas.RoleValue && !is("number", "integer", "boolean", "null"):
 		if slices.Contains(list, "array") {
 			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is an array: give its length, as %s[3]", s.Text)}
 		}
-		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a number", title)}
+		hint := ""
+		if slices.Contains(list, "string") {
+			hint = schemas.TextHint
+		}
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a number%s", title, hint)}
 	case s.Role == schemas.RoleTime && !is("number", "integer", "string"):
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a time", title)}
 	case s.Role == schemas.RoleReadings && !is("array"):

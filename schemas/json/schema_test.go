@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 		{schemas.Mapping{Time: "site.x", Fields: []string{"temperature"}}, `time "site.x": the object has no field "x"`},
 		{schemas.Mapping{Fields: []string{"accel"}}, `is an array: give its length, as accel[3]`},
 		{schemas.Mapping{Fields: []string{"temperature[2]"}}, `is number, not an array`},
-		{schemas.Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number; the schema has `},
+		{schemas.Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number (text_values=number reads numbers in quotes); the schema has `},
 		{schemas.Mapping{Fields: []string{"temperature.x"}}, `number has no field "x"`},
 	} {
 		if faults := Format.Check(c.m, plant()); len(faults) != 1 || !strings.Contains(faults[0].Error(), c.want) {

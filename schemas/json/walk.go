@@ -306,8 +306,10 @@ func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
 	s := &w.layout.Sinks[sink]
 	switch s.Role {
 	case schemas.RoleValue:
-		w.out.Fail(sink, schemas.FaultValueType)
-		w.set(sink, s.Slot+max(item, 0), math.NaN())
+		if escaped {
+			raw, _ = unescape(raw)
+		}
+		w.set(sink, s.Slot+max(item, 0), w.layout.Text(raw, sink, w.out))
 	case schemas.RoleTime:
 		if escaped {
 			raw, _ = unescape(raw)

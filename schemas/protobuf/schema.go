@@ -281,10 +281,17 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 	if suits(f, s.Role) {
 		return nil
 	}
+	hint := ""
+	if s.Role == schemas.RoleValue && isText(f) {
+		if s.FromText {
+			return nil
+		}
+		hint = schemas.TextHint
+	}
 	wanted := [...]string{
 		schemas.RoleKey: ", which cannot be a series key", schemas.RoleTime: ", not a time", schemas.RoleValue: ", not a number",
 	}
-	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + wanted[s.Role]}
+	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + wanted[s.Role] + hint}
 }
 
 func title(f protoreflect.FieldDescriptor) string {
@@ -310,6 +317,14 @@ func wrapped(m protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
 		return nil
 	}
 	return m.Fields().ByName("value")
+}
+
+// isText reports whether a field is a string, or the wrapper of one.
+func isText(f protoreflect.FieldDescriptor) bool {
+	if inner := wrapped(f.Message()); inner != nil {
+		f = inner
+	}
+	return f.Kind() == protoreflect.StringKind
 }
 
 // suits reports whether a field's value can be read in a role.

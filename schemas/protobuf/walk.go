@@ -26,6 +26,9 @@ type moment struct {
 	nanos int32
 }
 
+// noNumber marks the value of a text that is no number until finish: a NaN that no arithmetic and no decoder produces.
+var noNumber = math.Float64frombits(0x7ff8_0000_0bad_0002)
+
 // scalar is a value off the wire: bits, or bytes.
 type scalar struct {
 	bits  uint64
@@ -282,7 +285,12 @@ func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
 	switch s.Role {
 	case schemas.RoleValue:
 		n := number(f.kind, v.bits)
-		if n != n {
+		if f.kind == protoreflect.StringKind {
+			var wrong schemas.Fault
+			if n, wrong = schemas.TextNumber(v.bytes); wrong == schemas.FaultText {
+				n = noNumber
+			}
+		} else if n != n {
 			n = math.NaN() // the one NaN
 		}
 		w.out.Values[s.Slot+max(item, 0)] = n
@@ -346,8 +354,12 @@ func (w *walk) finish() {
 			continue
 		}
 		for j := s.Slot; j < s.Slot+s.N; j++ {
-			if math.IsInf(w.out.Values[j], 0) {
+			switch v := w.out.Values[j]; {
+			case math.IsInf(v, 0):
 				w.out.Fail(int32(i), schemas.FaultInfinite)
+			case math.Float64bits(v) == math.Float64bits(noNumber):
+				w.out.Fail(int32(i), schemas.FaultText)
+				w.out.Values[j] = math.NaN()
 			}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"odradek/processor/state"
 	"odradek/schemas"
 )
@@ -52,6 +54,45 @@ func TestFilesAccept(t *testing.T) {
 		same := slices.EqualFunc(values, c.values, func(a, b float64) bool { return a == b || a != a && b != b })
 		if err != nil || !slices.Equal(times, c.times) || !same || len(src.Troubles()) != c.troubles {
 			t.Errorf("%s: %v %v, want %v %v; %q, %v", c.name, times, values, c.times, c.values, src.Troubles(), err)
+		}
+	}
+}
+
+// TestParquetTexts: a column of texts that write numbers is one of numbers where the mapping says so; a row of another text is
+// left out, with its reason.
+func TestParquetTexts(t *testing.T) {
+	type row struct {
+		Time  int64   `parquet:"time"`
+		Plain string  `parquet:"plain"`
+		Dict  *string `parquet:"dict,optional,dict"`
+	}
+	text := func(s string) *string { return &s }
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	rows := []row{{1, "1.5", text("7")}, {2, "", nil}, {3, "hot", text("7")}, {4, "-2e3", text("8")}, {5, "1", text("1e999")}}
+	if err := parquet.WriteFile(path, rows); err != nil {
+		t.Fatal(err)
+	}
+	m := schemas.Mapping{Fields: []string{"plain", "dict"}, TextNumbers: true}
+	src, err := NewFiles([]string{path}, Options{Mapping: m, Workers: 1}, nil, &state.Config{}, "in", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []float64
+	err = src.Read(t.Context(), func(_ int, s *Share) error {
+		for _, row := range s.Rows {
+			got = append(got, s.Block.Row(int(row))...)
+		}
+		return nil
+	})
+	nan := math.NaN()
+	want := []float64{1.5, 7, nan, nan, -2000, 8}
+	if err != nil || !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) || len(src.Troubles()) != 2 {
+		t.Errorf("%v, want %v; %q, %v", got, want, src.Troubles(), err)
+	}
+	m.TextNumbers = false
+	if src, err := NewFiles([]string{path}, Options{Mapping: m, Workers: 1}, nil, &state.Config{}, "in", 1); err == nil {
+		if err = src.Read(t.Context(), func(int, *Share) error { return nil }); err == nil {
+			t.Error("a column of texts is taken without text_values")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -107,8 +108,12 @@ func (p *parquetFile) open() error {
 	if p.time.node != nil {
 		p.time.unit = timeUnit(p.time.node, p.time.unit)
 	}
+	kinds := numbers
+	if p.o.Mapping.TextNumbers {
+		kinds = append(slices.Clone(numbers), parquet.ByteArray)
+	}
 	for _, v := range p.columns.values {
-		p.values = append(p.values, find(v, "ODRADEK_VALUE_FIELDS", numbers...))
+		p.values = append(p.values, find(v, "ODRADEK_VALUE_FIELDS", kinds...))
 	}
 	p.label = find(p.columns.label, "-label-field", numbers...)
 	return errors.Join(errs...)
@@ -224,13 +229,13 @@ func (p *parquetFile) decode(b *Block, j *parquetJob) (err error) {
 		return err
 	}
 	for c := range p.values {
-		if err := decodeNumbers(j, &p.values[c], b.Values[c:], b.Width); err != nil {
+		if err := decodeNumbers(j, &p.values[c], b.Values[c:], b.Width, bad); err != nil {
 			return err
 		}
 	}
 	if p.label.at >= 0 {
 		labels := make([]float64, j.rows)
-		if err := decodeNumbers(j, &p.label, labels, 1); err != nil {
+		if err := decodeNumbers(j, &p.label, labels, 1, bad); err != nil {
 			return err
 		}
 		for i, v := range labels {
@@ -298,8 +303,8 @@ func (l *leaf) dense(page parquet.Page) bool {
 	return l.maxDef == 0 || page.NumNulls() == 0 || len(page.DefinitionLevels()) == 0
 }
 
-// decodeNumbers writes a column of numbers to every width-th place of dst.
-func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int) error {
+// decodeNumbers writes a column of numbers, or of texts that write some, to every width-th place of dst.
+func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int, bad func(int, string, error)) error {
 	unsigned := false
 	if lt, ok := logical(l.node).(*format.IntType); ok {
 		unsigned = !lt.IsSigned
@@ -310,6 +315,26 @@ func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int) error {
 			return readBooleans(page, dst[from*width:], width, to-from)
 		}
 		values := page.Data()
+		if kind == parquet.ByteArray {
+			index := []int32(nil)
+			if d := page.Dictionary(); d != nil {
+				index, values = values.Int32(), d.Page().Data()
+			}
+			data, offsets := values.ByteArray()
+			l.spread(page, from, to, func(row, i int) {
+				if dst[row*width] = math.NaN(); i < 0 {
+					return
+				}
+				if index != nil {
+					i = int(index[i])
+				}
+				v, wrong := schemas.TextNumber(data[offsets[i]:offsets[i+1]])
+				if dst[row*width] = v; wrong != schemas.FaultNone {
+					bad(row, l.name, errText)
+				}
+			})
+			return nil
+		}
 		if d := page.Dictionary(); d != nil {
 			table, index := d.Page().Data(), values.Int32()
 			at, err := numberAt(&table, kind, unsigned)

@@ -15,7 +15,10 @@ import (
 	"odradek/schemas"
 )
 
-var errRange = errors.New("the time is beyond the range of times")
+var (
+	errRange = errors.New("the time is beyond the range of times")
+	errText  = errors.New("the text is no number")
+)
 
 // numberAt returns a function that gives the i-th value as a number.
 func numberAt(v *encoding.Values, kind parquet.Kind, unsigned bool) (func(i int) float64, error) {

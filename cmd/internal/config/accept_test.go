@@ -20,6 +20,7 @@ func TestReadingFaults(t *testing.T) {
 		{"TIME_LAYOUT=yyyy", []string{"TIME_LAYOUT"}},
 		{"TIME_LAYOUT=%Y-%m-%d", []string{"TIME_LAYOUT"}},
 		{"TOMBSTONES=drop", []string{"TOMBSTONES"}},
+		{"TEXT_VALUES=yes", []string{"TEXT_VALUES"}},
 		{"VALID=value=5..1 MISSING_IF=value=x TIME_ZONE=Mars TIME_LAYOUT=yyyy", []string{"MISSING_IF", "TIME_LAYOUT", "TIME_ZONE", "VALID"}},
 		{"VALUE_FIELDS=a,b[2] VALID=a=..5,b=0.. MISSING_IF=b=-1|-2 TIME_ZONE=UTC TIME_LAYOUT=%F_%T TOMBSTONES=skip", []string{"TIME_LAYOUT"}},
 		{"VALUE_FIELDS=a,b[2] VALID=a=..5,b=0.. MISSING_IF=b=-1|-2 TIME_ZONE=UTC TIME_LAYOUT=%FT%T TOMBSTONES=skip", nil},

@@ -122,6 +122,7 @@ type mappingSettings struct {
 	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values. See docs/records.md."`
 	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore only the missing values), hold repeats the series' last value and marks the score as imputed."`
 	Tombstones    string   `env:"TOMBSTONES" envDefault:"dead_letter" oneof:"dead_letter|skip" doc:"A record without a value: a dead letter, or left out and counted."`
+	TextValues    string   `env:"TEXT_VALUES" envDefault:"dead_letter" oneof:"dead_letter|number" doc:"A value that is a text: a dead letter, or the number that it writes, as \"21.5\"; an empty one is missing."`
 	Duplicates    string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of an earlier one: keep it, or drop it."`
 	StopAbove     string   `env:"STOP_ABOVE" envDefault:"off" doc:"Pauses a partition before too many records become dead letters: 0.5/1000 is more than half of 1000. See docs/operations/dead-letters.md."`
 }

@@ -30,7 +30,7 @@ func (c *Config) RecordMapping() schemas.Mapping {
 	}
 	m.Readings = c.Mapping.ReadingsField
 	m.TimeZone, m.TimeLayout = c.Mapping.TimeZone, c.Mapping.TimeLayout
-	m.SkipTombstones = c.Mapping.Tombstones == "skip"
+	m.SkipTombstones, m.TextNumbers = c.Mapping.Tombstones == "skip", c.Mapping.TextValues == "number"
 	m.Valid, m.MissingIf = c.Mapping.Valid, c.Mapping.MissingIf
 	return m
 }
@@ -62,7 +62,7 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	r.Key, r.Time = m.keyAndTime()
 	r.Format, r.TimeUnit, r.Readings = m.Format, m.TimeUnit, m.ReadingsField
 	r.Fields, r.Series = c.RecordMapping().Fields, len(m.SeriesFields) > 0
-	r.SkipTombstones = m.Tombstones == "skip"
+	r.SkipTombstones, r.TextNumbers = m.Tombstones == "skip", m.TextValues == "number"
 	r.TimeZone, r.TimeLayout = m.TimeZone, m.TimeLayout
 	// nil where there are none, as a stored reading has them.
 	r.Valid, r.MissingIf = append([]string(nil), m.Valid...), append([]string(nil), m.MissingIf...)

@@ -59,6 +59,7 @@ type Decoding struct {
 	Readings             string   // path of an array of readings; "": a record is one reading
 	Series               bool     // each field is a series of its own
 	SkipTombstones       bool     `json:",omitempty"` // a record without a value is left out; else it is a dead letter
+	TextNumbers          bool     `json:",omitempty"` // a value may be a text that writes a number; else that is a dead letter
 	// Valid and MissingIf say which values are missing, as schemas.Mapping has them.
 	Valid, MissingIf []string `json:",omitempty"`
 	// MaxFuture in microseconds is how far an event time may be past its record's Kafka timestamp; 0: any.
