@@ -13,7 +13,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG COMMIT
-RUN go build -ldflags "-s -w -X main.commit=${COMMIT}" -o /out/worker ./cmd/worker
+RUN go build -trimpath -ldflags "-s -w -X main.commit=${COMMIT}" -o /out/worker ./cmd/worker
 RUN mkdir -p /out/cache
 
 FROM golang:1.26.5-bookworm AS child

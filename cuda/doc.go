@@ -123,7 +123,7 @@
 //     of the windows (mostDeclined).
 //     compute-sanitizer and the benchmarks are in scripts/device.sh.
 //
-// testdata/toyop is a whole op; TestToyOp shows that it takes three files, two lines and
+// testdata/toyop is a whole op; TestRecipes of package processor shows that it takes three files, two lines and
 // go generate.
 //
 // # Not obvious

@@ -1,5 +1,5 @@
-// Package toy is op toy: the difference of a sample from the one before it. It has no parameters.
-package toy
+// Package step is op step: the difference of a sample from the one before it. It has no parameters.
+package step
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 const Op detectors.Op = 0
 
 var spec = detectors.Spec{
-	Name: "toy", Elem: detectors.F64,
+	Name: "step", Elem: detectors.F64,
 	Help:  "Finds samples far from the one before. The score is the absolute difference, of several fields the largest.",
 	New:   func(detectors.Values) (detectors.Detector, error) { return newDetector(), nil },
 	Score: score, CPU: func(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { score(*r) },
@@ -61,7 +61,7 @@ func score(r detectors.Rows) {
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	for _, s := range signals.All(rng) {
-		cases = append(cases, signals.Case("toy", newDetector(), 1, rng.IntN(3), []int{1, 1, 5, 16}, s))
+		cases = append(cases, signals.Case("step", newDetector(), 1, rng.IntN(3), []int{1, 1, 5, 16}, s))
 	}
 	cases[0].Bench = true
 	return cases
