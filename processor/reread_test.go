@@ -39,6 +39,7 @@ var changes = []change{
 	}},
 	{"valid", func(r *rand.Rand, to *rules.Reading) { to.Valid = [][]string{nil, {"a=1..5"}, {"a=..4"}}[r.IntN(3)] }},
 	{"text_values", func(_ *rand.Rand, to *rules.Reading) { to.TextNumbers = !to.TextNumbers }},
+	{"decimals", func(r *rand.Rand, to *rules.Reading) { to.Decimals = [][]string{nil, {"a=1"}}[r.IntN(2)] }},
 	{"tombstones", func(_ *rand.Rand, to *rules.Reading) { to.SkipTombstones = !to.SkipTombstones }},
 	{"time_zone", func(r *rand.Rand, to *rules.Reading) { to.TimeZone = []string{"", "UTC", "Europe/Berlin"}[r.IntN(3)] }},
 	{"missing_if", func(r *rand.Rand, to *rules.Reading) { to.MissingIf = [][]string{nil, {"a=0|3"}}[r.IntN(2)] }},

@@ -63,39 +63,19 @@ func (m Mapping) Screen() func(values []float64) {
 	}
 }
 
-// acceptances parses Valid and MissingIf. Fields are named as in Fields, an array with or without its count.
+// acceptances parses Valid and MissingIf.
 func (m Mapping) acceptances() (byField []*acceptance, faults []error) {
 	byField = make([]*acceptance, len(m.Fields))
-	read := func(what, entries string, list []string, parse func(a *acceptance, text string) bool) {
-		seen := map[int]bool{}
-		for _, entry := range list {
-			name, text, ok := strings.Cut(entry, "=")
-			name, text = strings.TrimSpace(name), strings.TrimSpace(text)
-			i := slices.IndexFunc(m.Fields, func(f string) bool { return f == name || withoutCount(f) == name })
-			if ok && i < 0 {
-				faults = append(faults, fmt.Errorf("schemas: %s %q: %q is none of the mapped fields %s", what, entry, name,
-					strings.Join(m.Fields, ", ")))
-				continue
-			}
-			if ok && seen[i] {
-				faults = append(faults, fmt.Errorf("schemas: %s %q: field %q is named twice", what, entry, name))
-				continue
-			}
-			if !ok || !parse(acceptOf(byField, i), text) {
-				faults = append(faults, fmt.Errorf("schemas: %s %q is not %s", what, entry, entries))
-				continue
-			}
-			seen[i] = true
-		}
-	}
-	read("valid", "FIELD=MIN..MAX, of which one may be left out, with MIN at most MAX", m.Valid, func(a *acceptance, text string) bool {
+	valid := func(i int, text string) bool {
+		a := acceptOf(byField, i)
 		low, high, ok := strings.Cut(text, "..")
 		if !ok || low == "" && high == "" || low != "" && !number(low, &a.min) || high != "" && !number(high, &a.max) {
 			return false
 		}
 		return a.min <= a.max
-	})
-	read("missing if", "FIELD=NUMBER|NUMBER|...", m.MissingIf, func(a *acceptance, text string) bool {
+	}
+	absent := func(i int, text string) bool {
+		a := acceptOf(byField, i)
 		for _, t := range strings.Split(text, "|") {
 			var x float64
 			if !number(t, &x) {
@@ -104,14 +84,44 @@ func (m Mapping) acceptances() (byField []*acceptance, faults []error) {
 			a.absent = append(a.absent, x)
 		}
 		return true
+	}
+	faults = m.byField("valid", "FIELD=MIN..MAX, of which one may be left out, with MIN at most MAX", m.Valid, valid)
+	return byField, append(faults, m.byField("missing if", "FIELD=NUMBER|NUMBER|...", m.MissingIf, absent)...)
+}
+
+// scales parses Decimals.
+func (m Mapping) scales() (byField []*int, faults []error) {
+	byField = make([]*int, len(m.Fields))
+	return byField, m.byField("decimals", "FIELD=DIGITS, the digits after the point", m.Decimals, func(i int, text string) bool {
+		scale, err := strconv.Atoi(text)
+		byField[i] = &scale
+		return err == nil && max(scale, -scale) <= maxDecimalScale
 	})
-	return byField, faults
+}
+
+// byField parses a list of entries FIELD=TEXT. Fields are named as in Fields, an array with or without its count.
+func (m Mapping) byField(what, entries string, list []string, parse func(field int, text string) bool) (faults []error) {
+	seen := map[int]bool{}
+	for _, entry := range list {
+		name, text, ok := strings.Cut(entry, "=")
+		name, text = strings.TrimSpace(name), strings.TrimSpace(text)
+		i := slices.IndexFunc(m.Fields, func(f string) bool { return f == name || withoutCount(f) == name })
+		switch {
+		case ok && i < 0:
+			faults = append(faults, fmt.Errorf("schemas: %s %q: %q is none of the mapped fields %s", what, entry, name,
+				strings.Join(m.Fields, ", ")))
+		case ok && seen[i]:
+			faults = append(faults, fmt.Errorf("schemas: %s %q: field %q is named twice", what, entry, name))
+		case !ok || !parse(i, text):
+			faults = append(faults, fmt.Errorf("schemas: %s %q is not %s", what, entry, entries))
+		default:
+			seen[i] = true
+		}
+	}
+	return faults
 }
 
 func acceptOf(byField []*acceptance, i int) *acceptance {
-	if i < 0 {
-		return &acceptance{}
-	}
 	if byField[i] == nil {
 		byField[i] = &acceptance{min: math.Inf(-1), max: math.Inf(1)}
 	}

@@ -71,6 +71,7 @@ const (
 	FaultReadings
 	FaultQuoted // a text that writes a number, where the mapping does not read texts
 	FaultText   // a text that writes none, where it does
+	FaultBase64 // of a decimal
 )
 
 var faultErrors = [...]struct {
@@ -91,6 +92,7 @@ var faultErrors = [...]struct {
 	FaultDecimal:   {ClassTooLarge, errors.New("the decimal has too many digits")},
 	FaultReadings:  {ClassBadType, errors.New("the value is not an array of readings")},
 	FaultQuoted:    {ClassBadType, errors.New("the value is a text, not a number" + TextHint)},
+	FaultBase64:    {ClassMalformed, errors.New("the decimal is not in base64")},
 	FaultText:      {ClassBadType, errors.New("the value is a text, and it writes no number")},
 }
 

@@ -48,6 +48,8 @@ type Mapping struct {
 	SkipTombstones bool
 	// TextNumbers says that a value may be a text that writes a number; else such a value is a fault.
 	TextNumbers bool
+	// Decimals are scales of values that are decimals in base64, as "price=2", in JSON records that do not have their schema.
+	Decimals []string
 	// Valid are bounds of values, as "temperature=-40..150" or "pressure=0.."; a value outside is missing.
 	Valid []string
 	// MissingIf are numbers that stand for no reading, as "temperature=-9999|6553.5": such a value is missing.
@@ -93,6 +95,8 @@ type Sink struct {
 
 	// FromText says that a value may be a text that writes a number (TextNumber).
 	FromText bool
+	// Scale is that of a decimal whose record has none; nil: it is none.
+	Scale *int
 
 	field  int         // of a value: index in Mapping.Fields
 	accept *acceptance // of a value; nil: every one is taken
@@ -272,7 +276,8 @@ func (m Mapping) paths() (*Layout, error) {
 		fault("no fields: name at least one path of a numeric field")
 	}
 	accepts, rejected := m.acceptances()
-	faults = append(faults, rejected...)
+	scales, wrong := m.scales()
+	faults = append(append(faults, rejected...), wrong...)
 	seen := map[string]bool{}
 	for i, text := range m.Fields {
 		segs, err := parsePath(text)
@@ -286,7 +291,7 @@ func (m Mapping) paths() (*Layout, error) {
 		seen[text] = true
 		n := max(1, counted(segs))
 		l.Sinks = append(l.Sinks, Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n, FromText: m.TextNumbers,
-			field: i, accept: accepts[i]})
+			Scale: scales[i], field: i, accept: accepts[i]})
 		l.Width += n
 		l.screens = l.screens || accepts[i] != nil
 	}

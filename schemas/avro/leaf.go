@@ -3,52 +3,12 @@ package avro
 import (
 	"encoding/binary"
 	"math"
-	"math/big"
 
 	"odradek/schemas"
 )
 
 // This file reads single values in each role, from bytes at hand. The
 // interpreter has short forms of the frequent cases; all else comes here.
-
-var powersOfTen = [...]float64{
-	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-}
-
-// decimal returns the number unscaled / 10^scale nearest to a decimal's bytes, big
-// endian and two's complement. Where both parts are exact in float64 one
-// division rounds correctly; otherwise math/big does, which allocates.
-func decimal(b []byte, scale int) (float64, schemas.Fault) {
-	if len(b) > maxDecimalBytes {
-		return math.NaN(), schemas.FaultDecimal
-	}
-	if len(b) <= 8 && scale < len(powersOfTen) {
-		var v uint64
-		if len(b) > 0 && b[0] >= 0x80 {
-			v = math.MaxUint64
-		}
-		for _, c := range b {
-			v = v<<8 | uint64(c)
-		}
-		if i := int64(v); i >= -1<<53 && i <= 1<<53 {
-			return float64(i) / powersOfTen[scale], schemas.FaultNone
-		}
-	}
-	if scale > 4096 {
-		return math.NaN(), schemas.FaultDecimal
-	}
-	n := new(big.Int).SetBytes(b)
-	if len(b) > 0 && b[0] >= 0x80 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-	}
-	d := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
-	f, _ := new(big.Rat).SetFrac(n, d).Float64()
-	if math.IsInf(f, 0) {
-		return math.NaN(), schemas.FaultInfinite
-	}
-	return f, schemas.FaultNone
-}
 
 // number reads a value of a type that suits roleValue in at least one branch:
 // NaN where it is null, and where the branch in hand is not a number.
@@ -107,15 +67,47 @@ func number(buf []byte, pos int, n *node, l *schemas.Layout, sink int32, out *sc
 		} else if pos, st = skip(buf, pos, n, 0, false); st != statusOK {
 			return 0, pos, st
 		}
-		f, wrong := decimal(buf[start:pos], n.scale)
+		f, wrong := schemas.Decimal(buf[start:pos], n.scale)
 		if wrong != schemas.FaultNone {
 			out.Fail(sink, wrong)
 		}
 		return f, pos, statusOK
+	case kindRecord:
+		if !n.decimal() {
+			break
+		}
+		b, scale, next, st := scaled(buf, pos, n)
+		if st != statusOK {
+			return 0, next, st
+		}
+		f, wrong := schemas.Decimal(b, int(scale))
+		if wrong != schemas.FaultNone {
+			out.Fail(sink, wrong)
+		}
+		return f, next, statusOK
 	}
 	out.Fail(sink, schemas.FaultValueType)
 	pos, st = skip(buf, pos, n, 0, false)
 	return math.NaN(), pos, st
+}
+
+// scaled reads a decimal that has its scale beside it (node.decimal).
+func scaled(buf []byte, pos int, n *node) (unscaled []byte, scale int32, next int, st status) {
+	for i := range n.fields {
+		if n.fields[i].typ.kind == kindInt {
+			scale, pos, st = integer32(buf, pos)
+		} else {
+			var size int
+			size, pos, st = length(buf, pos)
+			if st == statusOK {
+				unscaled, pos = buf[pos:pos+size], pos+size
+			}
+		}
+		if st != statusOK {
+			return nil, 0, pos, st
+		}
+	}
+	return unscaled, scale, pos, statusOK
 }
 
 // numbers reads an array of want.n numbers into values.

@@ -85,6 +85,14 @@ func (r *leafReader) value(n *node, path string, depth int) {
 			r.value(n.branches[i], path, depth+1)
 		}
 	case kindRecord:
+		if n.decimal() {
+			var b []byte
+			var scale int32
+			if b, scale, r.pos, r.st = scaled(r.buf, r.pos, n); r.st == statusOK {
+				r.decimal(path, b, int(scale))
+			}
+			return
+		}
 		r.out.Record()
 		for i := range n.fields {
 			r.value(n.fields[i].typ, schemas.Under(path, n.fields[i].name), depth+1)
@@ -117,14 +125,21 @@ func (r *leafReader) integer(n *node, path string, v int64) {
 	r.add(path, leaf)
 }
 
+func (r *leafReader) decimal(path string, unscaled []byte, scale int) {
+	leaf := schemas.Leaf{Kind: schemas.LeafOther}
+	if f, fault := schemas.Decimal(unscaled, scale); fault == schemas.FaultNone {
+		leaf = schemas.Leaf{Kind: schemas.LeafFloat, Float: f}
+	}
+	r.add(path, leaf)
+}
+
 // raw adds bytes, or the number or text that they mean.
 func (r *leafReader) raw(n *node, path string, b []byte) {
 	leaf := schemas.Leaf{Kind: schemas.LeafOther}
 	switch n.logical {
 	case logicalDecimal:
-		if f, fault := decimal(b, n.scale); fault == schemas.FaultNone {
-			leaf = schemas.Leaf{Kind: schemas.LeafFloat, Float: f}
-		}
+		r.decimal(path, b, n.scale)
+		return
 	case logicalUUID:
 		leaf = schemas.Leaf{Kind: schemas.LeafText, Text: hex.EncodeToString(b)}
 	}

@@ -134,8 +134,19 @@ func (n *node) suits(r schemas.Role) bool {
 		return r == schemas.RoleKey
 	case kindEnum:
 		return r == schemas.RoleKey
+	case kindRecord:
+		return r == schemas.RoleValue && n.decimal()
 	}
 	return false
+}
+
+// decimal reports whether a record is a decimal with its scale beside it: Debezium's io.debezium.data.VariableScaleDecimal.
+func (n *node) decimal() bool {
+	if !strings.HasSuffix(n.name, "VariableScaleDecimal") || len(n.fields) != 2 {
+		return false
+	}
+	scale, value := n.fieldIndex("scale"), n.fieldIndex("value")
+	return scale >= 0 && value >= 0 && n.fields[scale].typ.kind == kindInt && n.fields[value].typ.kind == kindBytes
 }
 
 // maxPaths bounds the list of a schema with many references between its types.
@@ -164,7 +175,11 @@ func (n *node) Paths(r schemas.Role) []string {
 			}
 			return path + "." + name
 		}
-		switch n.kind {
+		kind := n.kind
+		if kind == kindRecord && n.suits(r) {
+			kind = kindBytes // one value
+		}
+		switch kind {
 		case kindRecord:
 			if open[n] {
 				return

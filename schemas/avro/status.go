@@ -39,7 +39,6 @@ var statusErrors = [...]struct {
 
 // Limits of a record.
 const (
-	maxDepth        = 64      // nested values of a recursive schema
-	maxEmptyItems   = 1 << 16 // items that take no bytes, as in an array of nulls
-	maxDecimalBytes = 256
+	maxDepth      = 64      // nested values of a recursive schema
+	maxEmptyItems = 1 << 16 // items that take no bytes, as in an array of nulls
 )

@@ -13,6 +13,8 @@
 //     are a missing value; a record with none of the mapped fields is a missing_field, since
 //     a misspelled path would otherwise go unnoticed. A string is a bad_type, even "1.5", unless
 //     the mapping reads texts as numbers.
+//   - A text of Kafka Connect's Decimal, in base64, is a number where the record has its schema in front, or the mapping has
+//     its scale; an object of a scale and a value in base64 alone, Debezium's VariableScaleDecimal, is one by itself.
 //   - A number beyond float64 is an infinite_value. NaN and Infinity, which some writers
 //     produce, are no JSON: malformed.
 //   - A key is a string or a whole number; a time is a number in the mapping's unit or a

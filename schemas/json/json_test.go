@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -359,6 +360,24 @@ func follow(v any, segs []schemas.Segment, count int, twice *bool) []any {
 	return ends
 }
 
+// decimalObject returns the number of an object of a scale and a value in base64.
+func decimalObject(object []member) (f float64, ok bool) {
+	if len(object) != 2 {
+		return 0, false
+	}
+	if object[0].name == "value" {
+		object[0], object[1] = object[1], object[0]
+	}
+	scale, ok1 := object[0].value.(std.Number)
+	text, ok2 := object[1].value.(string)
+	n, err := strconv.Atoi(scale.String())
+	if !ok1 || !ok2 || err != nil || object[0].name != "scale" || object[1].name != "value" {
+		return 0, false
+	}
+	f, wrong := schemas.DecimalText([]byte(text), n)
+	return f, wrong == schemas.FaultNone
+}
+
 func total(segs []schemas.Segment) int {
 	for _, s := range segs {
 		if s.Count > 0 {
@@ -391,6 +410,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(byte(2), []byte(`{"a":{"k":"x","v":true,"x":[3]},"b":7,"t":"2026-01-02T03:04:05Z","v":null,"x":[1,2],"c":[{"l":1},{"l":-0.5e-3}]}`))
 	f.Add(byte(2), []byte(`{"a":{"\u006b":"\ud83d\ude00","v":1},"b":"\\","t":5,"v":2,"x":[1,[{}]],"c":null,"v":2}`))
 	f.Add(byte(3), []byte(" 12 "))
+	f.Add(byte(1), []byte(`{"v":{"scale":1,"value":"DA=="}}`))
+	f.Add(byte(1), []byte(`{"v":{"value":"DA==","scale":-2}}`))
 	f.Fuzz(func(t *testing.T, which byte, b []byte) {
 		i := int(which) % len(programs)
 		var r schemas.Reading
@@ -421,7 +442,11 @@ func FuzzDecode(f *testing.F) {
 			s := &layouts[i].Sinks[j]
 			for _, v := range follow(doc, s.Segs, 0, &twice) {
 				switch v := v.(type) {
-				case error, []any, []member:
+				case []member:
+					f, ok := decimalObject(v)
+					bad = bad || !ok || s.Role != schemas.RoleValue
+					want = append(want, f)
+				case error, []any:
 					bad = true
 					want = append(want, 0)
 				case nil:

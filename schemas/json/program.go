@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	std "encoding/json"
 
@@ -33,7 +34,8 @@ type program struct {
 	id     int32
 	clock  schemas.Clock
 	root   step
-	valid  bool // what it reads is known to be JSON
+	valid  bool                   // what it reads is known to be JSON
+	scales atomic.Pointer[scales] // of the last record with a schema in front
 }
 
 func newProgram(l *schemas.Layout, id int32) *program {

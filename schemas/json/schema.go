@@ -249,7 +249,8 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 			return nil
 		}
 		return c.find(s, place{p.doc, next}, segs[1:], segs[0].Count)
-	case s.Role == schemas.RoleValue && s.FromText && is("string"):
+	case s.Role == schemas.RoleValue && m["title"] == "io.debezium.data.VariableScaleDecimal":
+	case s.Role == schemas.RoleValue && (s.FromText || s.Scale != nil) && is("string"):
 	case s.Role == schemas.RoleValue && !is("number", "integer", "boolean", "null"):
 		if slices.Contains(list, "array") {
 			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is an array: give its length, as %s[3]", s.Text)}

@@ -44,6 +44,9 @@ func (w *walk) value(s *step, item, depth int) {
 	start := w.pos
 	switch w.b[start] {
 	case '{':
+		if len(s.sinks) > 0 && len(s.below) == 0 && w.decimal(s, item, depth+1) {
+			return
+		}
 		w.wrongType(s.sinks, item)
 		for i := range s.arrays {
 			w.wrongType(s.arrays[i].item.all(), item)
@@ -308,6 +311,10 @@ func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
 	case schemas.RoleValue:
 		if escaped {
 			raw, _ = unescape(raw)
+		}
+		if scale := w.scale(sink); scale != nil {
+			w.decimalText(raw, *scale, sink, item)
+			return
 		}
 		w.set(sink, s.Slot+max(item, 0), w.layout.Text(raw, sink, w.out))
 	case schemas.RoleTime:

@@ -128,6 +128,13 @@ func valueLeaves(f protoreflect.FieldDescriptor, v protoreflect.Value, path stri
 		switch inner := wrapped(d); {
 		case inner != nil:
 			valueLeaves(inner, m.Get(inner), path, out)
+		case decimal(d) != nil:
+			leaf := schemas.Leaf{Kind: schemas.LeafOther}
+			unscaled, scale := m.Get(d.Fields().ByName("value")).Bytes(), m.Get(d.Fields().ByName("scale")).Int()
+			if f, wrong := schemas.Decimal(unscaled, int(scale)); wrong == schemas.FaultNone {
+				leaf = schemas.Leaf{Kind: schemas.LeafFloat, Float: f}
+			}
+			out.Add(path, leaf)
 		case d.FullName() == timestamp:
 			seconds, nanos := m.Get(d.Fields().ByName("seconds")).Int(), m.Get(d.Fields().ByName("nanos")).Int()
 			leaf := schemas.Leaf{Kind: schemas.LeafOther}

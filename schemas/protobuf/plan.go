@@ -28,6 +28,8 @@ type field struct {
 	key    protoreflect.Kind
 	clears []*field // the other members of its oneof that paths lead to
 	each   bool     // where it is the array of readings
+	// decimal is set where its messages are decimals.
+	decimal *decimalFields
 }
 
 // node says how a value is read: in the roles of the paths that end here, and as a message
@@ -152,6 +154,7 @@ func (p *planner) field(d protoreflect.FieldDescriptor, wants []want) *field {
 	default:
 		f.one = p.node(d, wants)
 	}
+	f.decimal = decimal(d.Message())
 	if d.Enum() != nil {
 		f.enum = d.Enum().Values()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/parser"
 	"github.com/bufbuild/protocompile/reporter"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -319,6 +320,23 @@ func wrapped(m protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
 	return m.Fields().ByName("value")
 }
 
+// decimal returns the fields of a message that is a decimal with its scale: Confluent's Decimal and Debezium's
+// VariableScaleDecimal; nil for another message.
+func decimal(m protoreflect.MessageDescriptor) *decimalFields {
+	if m == nil || m.FullName() != "confluent.type.Decimal" && m.Name() != "VariableScaleDecimal" {
+		return nil
+	}
+	value, scale := m.Fields().ByName("value"), m.Fields().ByName("scale")
+	if value == nil || scale == nil || value.IsList() || scale.IsList() || value.Kind() != protoreflect.BytesKind ||
+		scale.Kind() != protoreflect.Int32Kind {
+		return nil
+	}
+	return &decimalFields{value.Number(), scale.Number()}
+}
+
+// decimalFields are the numbers of a decimal's fields.
+type decimalFields struct{ value, scale protowire.Number }
+
 // isText reports whether a field is a string, or the wrapper of one.
 func isText(f protoreflect.FieldDescriptor) bool {
 	if inner := wrapped(f.Message()); inner != nil {
@@ -345,7 +363,7 @@ func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
 	case protoreflect.BytesKind, protoreflect.EnumKind:
 		return r == schemas.RoleKey
 	case protoreflect.MessageKind:
-		return r == schemas.RoleTime && f.Message().FullName() == timestamp
+		return r == schemas.RoleTime && f.Message().FullName() == timestamp || r == schemas.RoleValue && decimal(f.Message()) != nil
 	case protoreflect.GroupKind:
 		return false
 	}

@@ -26,8 +26,12 @@ type moment struct {
 	nanos int32
 }
 
-// noNumber marks the value of a text that is no number until finish: a NaN that no arithmetic and no decoder produces.
-var noNumber = math.Float64frombits(0x7ff8_0000_0bad_0002)
+// noNumber marks the value of a text that is no number until finish, tooLong that of a decimal of too many digits: NaNs that
+// no arithmetic and no decoder produces.
+var (
+	noNumber = math.Float64frombits(0x7ff8_0000_0bad_0002)
+	tooLong  = math.Float64frombits(0x7ff8_0000_0bad_0003)
+)
 
 // scalar is a value off the wire: bits, or bytes.
 type scalar struct {
@@ -217,6 +221,12 @@ func (w *walk) entry(f *field, b []byte, item int) error {
 // node reads a value in its roles, and the fields in it.
 func (w *walk) node(f *field, n *node, v scalar, item int) error {
 	for _, sink := range n.sinks {
+		if f.decimal != nil {
+			if err := w.decimal(f.decimal, sink, v.bytes, item); err != nil {
+				return err
+			}
+			continue
+		}
 		if f.kind == protoreflect.MessageKind {
 			if err := w.timestamp(sink, v.bytes); err != nil {
 				return err
@@ -339,6 +349,34 @@ func (w *walk) timestamp(sink int32, b []byte) error {
 	return nil
 }
 
+// decimal reads a decimal. Its message comes once: a second one replaces it.
+func (w *walk) decimal(d *decimalFields, sink int32, b []byte, item int) error {
+	var unscaled []byte
+	scale := 0
+	for len(b) > 0 {
+		number, typ, v, rest, err := next(b)
+		if err != nil {
+			return err
+		}
+		b = rest
+		switch {
+		case number == d.value && typ == protowire.BytesType:
+			unscaled = v.bytes
+		case number == d.scale && typ == protowire.VarintType:
+			scale = int(int32(v.bits))
+		}
+	}
+	n, wrong := schemas.Decimal(unscaled, scale)
+	switch wrong {
+	case schemas.FaultInfinite:
+		n = math.Inf(1)
+	case schemas.FaultDecimal:
+		n = tooLong
+	}
+	w.out.Values[w.layout.Sinks[sink].Slot+max(item, 0)] = n
+	return nil
+}
+
 // finish notes the faults of the record's values and converts its time.
 func (w *walk) finish() {
 	for i := range w.arrays {
@@ -359,6 +397,9 @@ func (w *walk) finish() {
 				w.out.Fail(int32(i), schemas.FaultInfinite)
 			case math.Float64bits(v) == math.Float64bits(noNumber):
 				w.out.Fail(int32(i), schemas.FaultText)
+				w.out.Values[j] = math.NaN()
+			case math.Float64bits(v) == math.Float64bits(tooLong):
+				w.out.Fail(int32(i), schemas.FaultDecimal)
 				w.out.Values[j] = math.NaN()
 			}
 		}

@@ -435,6 +435,7 @@ func loopback(addr string) bool {
 // about fields.
 var mappingFaults = []struct{ begins, setting string }{
 	{"key ", "KEY_FIELD"}, {"readings ", "READINGS_FIELD"}, {"valid ", "VALID"}, {"missing if ", "MISSING_IF"},
+	{"decimals ", "DECIMALS"},
 	{"time zone ", "TIME_ZONE"}, {"time layout ", "TIME_LAYOUT"}, {"time unit ", "TIME_UNIT"}, {"time ", "TIME_FIELD"},
 }
 

@@ -31,7 +31,7 @@ func (c *Config) RecordMapping() schemas.Mapping {
 	m.Readings = c.Mapping.ReadingsField
 	m.TimeZone, m.TimeLayout = c.Mapping.TimeZone, c.Mapping.TimeLayout
 	m.SkipTombstones, m.TextNumbers = c.Mapping.Tombstones == "skip", c.Mapping.TextValues == "number"
-	m.Valid, m.MissingIf = c.Mapping.Valid, c.Mapping.MissingIf
+	m.Decimals, m.Valid, m.MissingIf = c.Mapping.Decimals, c.Mapping.Valid, c.Mapping.MissingIf
 	return m
 }
 
@@ -66,6 +66,7 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	r.TimeZone, r.TimeLayout = m.TimeZone, m.TimeLayout
 	// nil where there are none, as a stored reading has them.
 	r.Valid, r.MissingIf = append([]string(nil), m.Valid...), append([]string(nil), m.MissingIf...)
+	r.Decimals = append([]string(nil), m.Decimals...)
 	r.MaxFuture = k.MaxFuture.Microseconds()
 	r.Lateness, r.MaxHeld, r.MaxJump = k.Lateness.Microseconds(), k.MaxHeld, k.MaxJump.Microseconds()
 	if n := len(c.Series()); n > 0 {

@@ -60,8 +60,8 @@ type Decoding struct {
 	Series               bool     // each field is a series of its own
 	SkipTombstones       bool     `json:",omitempty"` // a record without a value is left out; else it is a dead letter
 	TextNumbers          bool     `json:",omitempty"` // a value may be a text that writes a number; else that is a dead letter
-	// Valid and MissingIf say which values are missing, as schemas.Mapping has them.
-	Valid, MissingIf []string `json:",omitempty"`
+	// Decimals are scales of decimals, Valid and MissingIf say which values are missing, as schemas.Mapping has them.
+	Decimals, Valid, MissingIf []string `json:",omitempty"`
 	// MaxFuture in microseconds is how far an event time may be past its record's Kafka timestamp; 0: any.
 	MaxFuture int64
 }
