@@ -17,9 +17,9 @@ func (s *State) saveAlerts(k *Key, i int, a *series.Alert) {
 	s.journal.Open.PushValues(opAlert, k, i, 0, a.Events.Clone())
 }
 
-// trace returns a detector's trace, which is saved before its first change in the open unit.
-func (s *State) trace(k *Key, d *series.SetDetector) *series.Trace {
-	t, added := k.Trace(d)
+// scoreState returns the state of a detector's scores, which is saved before its first change in the open unit.
+func (s *State) scoreState(k *Key, d *series.SetDetector) *series.ScoreState {
+	t, added := k.ScoreState(d)
 	if !k.Dead {
 		s.Keys.Bytes += added
 	}
@@ -27,7 +27,7 @@ func (s *State) trace(k *Key, d *series.SetDetector) *series.Trace {
 		t.Unit = s.journal.Number
 		u := s.journal.Open
 		u.Words = append(u.Words, t.State...)
-		u.Push(opTrace, k, d.Trace, len(t.State))
+		u.Push(opScoreState, k, d.ScoreState, len(t.State))
 	}
 	return t
 }

@@ -60,8 +60,8 @@ func (s *State) Export(dst []byte) []byte {
 		if k.Alerts.Summarised() {
 			w.Summaries(&k.Series)
 		}
-		if k.Alerts.Traced() {
-			w.Traces(&k.Series)
+		if k.Alerts.HasScoreStates() {
+			w.ScoreStates(&k.Series)
 		}
 	}
 	return e.B

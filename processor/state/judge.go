@@ -142,7 +142,7 @@ func highest(f []detectors.Finding) []detectors.Finding {
 	return slices.CompactFunc(f, func(a, b detectors.Finding) bool { return a.Fresh == b.Fresh })
 }
 
-// judgeRows makes the rows of a task of a detector whose scores are judged or traced. It judges and traces those, too, whose
+// judgeRows makes the rows of a task of a detector whose scores are judged, or change a ScoreState. It judges those, too, whose
 // rows are withheld.
 func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
@@ -216,7 +216,7 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	ordinary := false // under any threshold
 	in := anomaly.Input{}
 	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
-		_, state := d.Split(s.trace(k, d).State)
+		_, state := d.Split(s.scoreState(k, d).State)
 		r.Judged = d.Smooth.Add(state, r.Score)
 	}
 	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
@@ -426,7 +426,7 @@ func (why *reasons) covered(tasks *taskQueue[*Key], field int, last *anomaly.Ran
 // feed passes a detector's row to the ensembles that it is a member of, and makes their
 // rows of the samples for which all members have rows. An ensemble has no tasks: it scores the rows of its members,
 // warming-up ones included, in the order in which Apply makes them. That order does not depend on the batches, so its
-// rows do not either. Its state of a series is a Trace, which a replay computes again from the members' scores. why is nil
+// rows do not either. Its state of a series is a ScoreState, which a replay computes again from the members' scores. why is nil
 // for a row without a score.
 func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 	for _, f := range d.Feeds {
@@ -434,7 +434,7 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		if e.Skips(k.Name()) {
 			continue
 		}
-		state, _ := e.Split(s.trace(k, e).State)
+		state, _ := e.Split(s.scoreState(k, e).State)
 		said := ensemble.Row{
 			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
 		}

@@ -52,8 +52,8 @@ func (s *State) revert(o *undoOp[*Key], with *undoOperands) {
 		m.Carry = append(m.Carry[:0], detectors.WordsOf(with.Floats)...)
 	case opSummary:
 		s.Keys.Bytes += k.Summary(int(o.What)).Restore(w)
-	case opTrace:
-		copy(k.Alerts.Traces[o.What].State, w)
+	case opScoreState:
+		copy(k.Alerts.ScoreStates[o.What].State, w)
 	case opJudged:
 		a := &k.Alerts.Detectors[o.What]
 		a.Rule.Undo(a.History, with.Floats)

@@ -388,20 +388,20 @@ type unit = undoUnit[*Key, atMark]
 
 // The operations. What each needs to be undone is said where it is pushed.
 const (
-	opHead     undoKind = iota // the key's head as of the unit's first change
-	opRow                      // a row of a window was overwritten
-	opHeldIn                   // a sample was held
-	opHeldOut                  // a sample was released
-	opCreate                   // a key was created
-	opSnapshot                 // the key was snapshotted
-	opAlert                    // what events remember of a detector was changed
-	opSilent                   // a silence was opened or closed
-	opOrphans                  // anomalies that nothing continued were closed
-	opSummary                  // a summary was changed
-	opRule                     // a history was made one of another threshold
-	opTrace                    // a trace was changed
-	opCell                     // a cell of a grid was changed
-	opTable                    // a grid began its next window
+	opHead       undoKind = iota // the key's head as of the unit's first change
+	opRow                        // a row of a window was overwritten
+	opHeldIn                     // a sample was held
+	opHeldOut                    // a sample was released
+	opCreate                     // a key was created
+	opSnapshot                   // the key was snapshotted
+	opAlert                      // what events remember of a detector was changed
+	opSilent                     // a silence was opened or closed
+	opOrphans                    // anomalies that nothing continued were closed
+	opSummary                    // a summary was changed
+	opRule                       // a history was made one of another threshold
+	opScoreState                 // the state of a detector's scores was changed
+	opCell                       // a cell of a grid was changed
+	opTable                      // a grid began its next window
 
 	opEvict    = undoReleased | iota // a key was evicted
 	opDecision                       // a step of a decision, which is What

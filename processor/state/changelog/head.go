@@ -42,12 +42,12 @@ func (d *Decoder) HeadStart() (h HeadStart) {
 // The kinds of a head's sections, which follow each other in this order. A reader skips a section of an odd kind that it does not
 // know, and refuses a head with one of an even kind.
 const (
-	RowsSection      = 2
-	ProgressSection  = 4
-	HeldSection      = 6
-	AlertsSection    = 8
-	SummariesSection = 10
-	TracesSection    = 12
+	RowsSection        = 2
+	ProgressSection    = 4
+	HeldSection        = 6
+	AlertsSection      = 8
+	SummariesSection   = 10
+	ScoreStatesSection = 12
 )
 
 // BeginSection appends the kind of a section, whose content follows until EndSection.

@@ -36,7 +36,7 @@ func (w *Writer) appendBody(k *series.Key) {
 	if k.Alerts.Summarised() {
 		section(changelog.SummariesSection, s.Summaries)
 	}
-	if k.Alerts.Traced() {
-		section(changelog.TracesSection, s.Traces)
+	if k.Alerts.HasScoreStates() {
+		section(changelog.ScoreStatesSection, s.ScoreStates)
 	}
 }

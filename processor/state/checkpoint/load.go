@@ -127,7 +127,7 @@ func strip(k *series.Key) {
 			a.Detectors[i].History = nil
 			open = open || a.Detectors[i].Events.Open()
 		}
-		if a.Summaries, a.Traces = nil, nil; !open {
+		if a.Summaries, a.ScoreStates = nil, nil; !open {
 			k.Alerts = nil
 		}
 	}

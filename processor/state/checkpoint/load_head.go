@@ -97,9 +97,9 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 			h.Alerts(&k.Series)
 		case changelog.SummariesSection:
 			h.Summaries(&k.Series)
-		case changelog.TracesSection:
+		case changelog.ScoreStatesSection:
 			h.Differences = nil
-			h.Traces(&k.Series)
+			h.ScoreStates(&k.Series)
 			l.differences(k, h.Differences)
 		default:
 			return false, nil

@@ -79,8 +79,8 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 	}
 	full, alerts := int64(0), series.NewAlerts(set.Judged).Size()
 	for d := range set.All {
-		if d.Traced {
-			alerts += series.TraceBytes + 8*int64(d.TraceSize())
+		if d.HasScoreState {
+			alerts += series.ScoreStateBytes + 8*int64(d.ScoreStateSize())
 		}
 		if d.Judged {
 			alerts += 4 * int64(max(d.Threshold.Size(), v.histories[d.Name]))

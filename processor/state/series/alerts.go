@@ -8,14 +8,14 @@ import (
 )
 
 // Alerts is the state of a series' thresholds, anomalies and silence, with the summaries
-// of rows that have left its windows and the traces of scores. nil: there is none.
+// of rows that have left its windows and the states of scores. nil: there is none.
 type Alerts struct {
 	Detectors []Alert          // one for each of the set's judged detectors
 	Silent    *anomaly.Anomaly // while the key is silent; replaced, never changed
 	Orphans   []Orphan         // open anomalies to be closed with the next live sample; replaced
 
-	Summaries map[int]*Summary // by SetDetector.Place; see summary.go
-	Traces    []Trace          // one for each of the set's traced detectors; nil before the first score; see trace.go
+	Summaries   map[int]*Summary // by SetDetector.Place; see summary.go
+	ScoreStates []ScoreState     // one for each of the set's detectors with one; nil before the first score
 }
 
 // Alert is the state of one judged detector for a series.
@@ -62,8 +62,8 @@ func (a *Alerts) Size() int64 {
 	for _, m := range a.Summaries {
 		n += m.size()
 	}
-	for i := range a.Traces {
-		n += TraceBytes + 8*int64(len(a.Traces[i].State))
+	for i := range a.ScoreStates {
+		n += ScoreStateBytes + 8*int64(len(a.ScoreStates[i].State))
 	}
 	return n
 }
@@ -72,7 +72,7 @@ func (a *Alerts) Size() int64 {
 func (a *Alerts) Clear() {
 	if a != nil {
 		clear(a.Detectors)
-		a.Silent, a.Orphans, a.Summaries, a.Traces = nil, nil, nil, nil
+		a.Silent, a.Orphans, a.Summaries, a.ScoreStates = nil, nil, nil, nil
 	}
 }
 

@@ -41,22 +41,22 @@ type Setup struct {
 	// it does not read yet. nil: none.
 	Unread, WindowUnread func(key []byte) bool
 
-	Judged   bool               // has a threshold
-	Rule     *threshold.Rule    // in force for the score that Apply judges next
-	Alarm    *rules.RulingAlarm // in force for it, too
-	Ruled    *rules.Ruling      // in force for the sample that Fold takes next
-	Decided  bool               // Ruled is a decision; otherwise it is only what scores of earlier samples are judged by
-	former   []*threshold.Rule  // of other histories
-	Combined *ensemble.Params   // of an ensemble; nil: it is none
-	Carriers []anomaly.Term     // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
-	Explain  detectors.Explainer
-	Locate   detectors.Locator
-	Blocker  detectors.Blocker
-	Valued   bool                 // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
-	Traced   bool                 // a series has a Trace of its scores
-	Followed bool                 // its scores are more than rows: they are judged, or traced
-	Replays  bool                 // a state depends on the results of each task, so a replay scores it again
-	Summary  *detectors.BinParams // of what leaves its window; nil: none
+	Judged        bool               // has a threshold
+	Rule          *threshold.Rule    // in force for the score that Apply judges next
+	Alarm         *rules.RulingAlarm // in force for it, too
+	Ruled         *rules.Ruling      // in force for the sample that Fold takes next
+	Decided       bool               // Ruled is a decision; otherwise it is only what scores of earlier samples are judged by
+	former        []*threshold.Rule  // of other histories
+	Combined      *ensemble.Params   // of an ensemble; nil: it is none
+	Carriers      []anomaly.Term     // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
+	Explain       detectors.Explainer
+	Locate        detectors.Locator
+	Blocker       detectors.Blocker
+	Valued        bool                 // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
+	HasScoreState bool                 // a series has a ScoreState of it
+	Followed      bool                 // its scores are more than rows: they are judged, or change a ScoreState
+	Replays       bool                 // a state depends on the results of each task, so a replay scores it again
+	Summary       *detectors.BinParams // of what leaves its window; nil: none
 }
 
 // Skips reports whether the detector takes no samples of a key yet, under the reading in force.
@@ -117,8 +117,8 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Most.Scores, d.Most.Carry = max(d.Most.Scores, size.Scores), max(d.Most.Carry, size.Carry)
 		d.Most.Detail = max(d.Most.Detail, size.Detail)
 	}
-	d.Traced = d.Smooth.Size() > 0
-	d.Followed = d.Judged || d.Traced
+	d.HasScoreState = d.Smooth.Size() > 0
+	d.Followed = d.Judged || d.HasScoreState
 	d.Replays = d.Followed || d.Most.Carry > 0
 	return d
 }
@@ -137,7 +137,7 @@ func (d *Setup) levelsBytes() int {
 // newEnsemble derives the setup of the ensemble at index in the configuration, and has its members
 // feed it. Neighbouring scores are about the same samples as far as those of any member.
 func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
-	d := &Setup{DetectorConfig: *c, Index: int32(index), Dim: len(c.Ensemble.Members), Traced: true, Followed: true}
+	d := &Setup{DetectorConfig: *c, Index: int32(index), Dim: len(c.Ensemble.Members), HasScoreState: true, Followed: true}
 	for _, i := range c.Ensemble.Members {
 		m := setups[i]
 		m.Followed, m.Replays = true, true

@@ -25,7 +25,7 @@ func (k *Series) Remaining(d *SetDetector, rows int32) int32 {
 func (k *Series) Awaited(d *SetDetector, remaining int32, bound bool) int32 {
 	scores := 0 // after the next one
 	if d.Smooth > 1 {
-		_, smooth := d.Split(k.Alerts.Traces[d.Trace].State)
+		_, smooth := d.Split(k.Alerts.ScoreStates[d.ScoreState].State)
 		scores = max(0, d.Smooth.Left(smooth)-1)
 	}
 	if bound && d.Judged {

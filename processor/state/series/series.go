@@ -10,12 +10,12 @@
 //
 // The body of a head is, by the methods of Writer:
 //
-//	Rows       last offset and time, the rows of each window behind its last full segment
-//	Progress   each detector's fresh rows and carry
-//	           held samples, which are the caller's
-//	Alerts     thresholds' histories, anomalies, silence
-//	Summaries  summaries
-//	Traces     traces of scores
+//	Rows         last offset and time, the rows of each window behind its last full segment
+//	Progress     each detector's fresh rows and carry
+//	             held samples, which are the caller's
+//	Alerts       thresholds' histories, anomalies, silence
+//	Summaries    summaries
+//	ScoreStates  states of scores: smoothers and ensembles
 //
 // A Reader, with methods of the same names, reads it in the same order, and leaves out what the configuration has no use for.
 package series

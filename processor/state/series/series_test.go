@@ -334,7 +334,7 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct {
 		v    any
 		want int
-	}{{Window{}, windowBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {Trace{}, TraceBytes},
+	}{{Window{}, windowBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {ScoreState{}, ScoreStateBytes},
 		{levels{}, levelsBytes}, {detectors.Level{}, levelBytes}} {
 		if got := int(reflect.TypeOf(c.v).Size()); got != c.want {
 			t.Errorf("%T has %d bytes, want %d", c.v, got, c.want)

@@ -2,13 +2,13 @@ package series
 
 // Set is a set of detectors, and what the keys that they read have in common.
 type Set struct {
-	Windows   []SetWindow
-	Ensembles []SetDetector // of which all members are in the set
-	Detectors int           // the number of those on windows
-	Judged    int           // the number of those with a threshold
-	Traced    int           // the number of those with a trace
-	Simple    bool          // one window of one column, one detector
-	Fixed     int           // bytes of a series' Windows and Progress without rows and carries
+	Windows     []SetWindow
+	Ensembles   []SetDetector // of which all members are in the set
+	Detectors   int           // the number of those on windows
+	Judged      int           // the number of those with a threshold
+	ScoreStates int           // the number of those with a ScoreState
+	Simple      bool          // one window of one column, one detector
+	Fixed       int           // bytes of a series' Windows and Progress without rows and carries
 }
 
 // SetWindow describes a window of a key, as the detectors of its set need it.
@@ -28,12 +28,12 @@ type SetWindow struct {
 // SetDetector is a detector of a set, and where a key has the detector's state.
 type SetDetector struct {
 	*Setup
-	Place int // index into Series.Progress; places count up from window to window
-	at    int // place of its fresh rows in the tail
-	waits int // fresh rows that wait for the stride at most; 1 of a grid: its last sample
-	Alert int // index into Alerts.Detectors, if judged
-	Trace int // index into Alerts.Traces, if traced
-	Feeds []Feed
+	Place      int // index into Series.Progress; places count up from window to window
+	at         int // place of its fresh rows in the tail
+	waits      int // fresh rows that wait for the stride at most; 1 of a grid: its last sample
+	Alert      int // index into Alerts.Detectors, if judged
+	ScoreState int // index into Alerts.ScoreStates, if it has one
+	Feeds      []Feed
 }
 
 // Feed says which ensemble a detector is a member of.
@@ -212,12 +212,12 @@ func (s *Sets) subset(reads func(detector int) bool) *Set {
 
 // detectorOf returns the next detector of the set, and counts its state.
 func (set *Set) detectorOf(d *Setup, at, waits int) SetDetector {
-	det := SetDetector{Setup: d, Place: set.Detectors, at: at, waits: waits, Alert: set.Judged, Trace: set.Traced}
+	det := SetDetector{Setup: d, Place: set.Detectors, at: at, waits: waits, Alert: set.Judged, ScoreState: set.ScoreStates}
 	if d.Judged {
 		set.Judged++
 	}
-	if d.Traced {
-		set.Traced++
+	if d.HasScoreState {
+		set.ScoreStates++
 	}
 	return det
 }

@@ -198,26 +198,26 @@ func (e Writer) Summaries(k *Series) {
 	}
 }
 
-// Traces appends the traces, a section of a head: number, and for each
+// ScoreStates appends the states of scores, a section of a head: number, and for each
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
 //	the words of the state up to the last that is not 0
-func (e Writer) Traces(k *Series) {
+func (e Writer) ScoreStates(k *Series) {
 	n := 0
-	for i := range k.Alerts.Traces {
-		if k.Alerts.Traces[i].used() {
+	for i := range k.Alerts.ScoreStates {
+		if k.Alerts.ScoreStates[i].used() {
 			n++
 		}
 	}
 	e.Uint(uint64(n))
 	for d, window := range k.Set.All {
-		if !d.Traced || !k.Alerts.Traces[d.Trace].used() {
+		if !d.HasScoreState || !k.Alerts.ScoreStates[d.ScoreState].used() {
 			continue
 		}
 		e.Bits(NameHash(d.Name))
 		e.Bits(d.Fingerprint)
 		e.Bits(window)
-		state := k.Alerts.Traces[d.Trace].State
+		state := k.Alerts.ScoreStates[d.ScoreState].State
 		for state[len(state)-1] == 0 {
 			state = state[:len(state)-1]
 		}
