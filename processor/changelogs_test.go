@@ -27,10 +27,10 @@ func TestGrownTopic(t *testing.T) {
 			cfg := b.config("")
 			cfg.StateLost, cfg.Outputs[cycle.Anomalies], cfg.SchemaIDs[cycle.Anomalies] = Reset, "anomalies", -1
 			cfg.State.TTL = 600e6
-			rule := threshold.New(threshold.Fixed, 1e-6)
-			rule.Warmup = 0
-			cfg.State.Detectors[0].Threshold = &rule
-			cfg.State.Detectors[0].Events = &anomaly.Rule{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1}
+			params := threshold.New(threshold.Fixed, 1e-6)
+			params.Warmup = 0
+			cfg.State.Detectors[0].Threshold = &params
+			cfg.State.Detectors[0].Events = &anomaly.Policy{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1}
 			return cfg
 		}
 		b.produce(900)

@@ -43,7 +43,7 @@
 // partition's owner, at the offset of a record. The decision is written to the changelog
 // in the transaction that commits that offset, read by every replay, and deleted once no
 // replay can need it. A replay asks neither the registry nor the clock.
-// state/rules has the rules and the kinds.
+// state/rules has the kinds and the codecs.
 //
 // # Non-obvious
 //

@@ -327,7 +327,7 @@ func (f *folder) takeChanges() {
 	}
 	if now := f.host.cfg.Changeable(); now != f.changed {
 		f.changed = now
-		f.state.Rules.Reconfigure(now.detectors(f.mapping.Name))
+		f.state.Rulings.Reconfigure(now.detectors(f.mapping.Name))
 		f.side.writer.Publish(now.Scores)
 	}
 }

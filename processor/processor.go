@@ -109,8 +109,8 @@ type Config struct {
 // Changeable is what may change while a Processor runs. A partition takes it up between two chunks of input.
 type Changeable struct {
 	// State is a configuration of the same detectors as at the start, for the topics without a mapping in ByName. Its
-	// thresholds, guards and rules of anomalies replace those in force: each partition decides on that at its own
-	// offset (State.Rules.Reconfigure of package state).
+	// thresholds, guards and policies of anomalies replace those in force: each partition decides on that at its own
+	// offset (State.Rulings.Reconfigure of package state).
 	State  *state.Config
 	ByName map[string]*state.Config // the same by the mappings' names
 	Scores cycle.ScoresMode

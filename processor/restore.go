@@ -134,7 +134,7 @@ func (f *folder) tryRestore(ctx context.Context, off kafka.Offset) error {
 		}
 	}
 	f.takeChanges()
-	if other := f.state.Rules.OtherwiseJudged(); len(other) > 0 {
+	if other := f.state.Rulings.OtherwiseJudged(); len(other) > 0 {
 		f.log.Warn("scores were judged by other settings so far; those of this worker hold from the next record on, by a decision in "+
 			"the changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "detectors", strings.Join(other, ","))

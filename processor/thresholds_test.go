@@ -20,7 +20,7 @@ func TestThresholdsOfSeveralWorkers(t *testing.T) {
 	b := newBench(t, 1)
 	killed := errors.New("killed")
 	var before []byte
-	for i, rule := range []threshold.Rule{
+	for i, params := range []threshold.Params{
 		{Kind: threshold.Quantile, Value: 0.8, History: 40, Warmup: 5, Decluster: 3},
 		{Kind: threshold.Quantile, Value: 0.8, History: 40, Warmup: 5},
 		{Kind: threshold.Mean, Value: 1.1, History: 50, Decluster: 2},
@@ -28,7 +28,7 @@ func TestThresholdsOfSeveralWorkers(t *testing.T) {
 	} {
 		b.produce(1500)
 		cfg := b.config("one")
-		cfg.State.Detectors[0].Threshold = &rule
+		cfg.State.Detectors[0].Threshold = &params
 		if i != 2 {
 			cfg.ReplayLimit = time.Hour // the next one replays all
 		}

@@ -55,7 +55,7 @@ const (
 	goldenStep  = 30 // records of a step
 )
 
-// goldenOps are the ops of the first ledger; the order decides which threshold rule an
+// goldenOps are the ops of the first ledger; the order decides which threshold an
 // op's detectors have.
 var goldenOps = []detectors.Op{simple.OpZScore, sst.OpIKA, lof.Op, simple.OpFlatline, knn.Op, sst.OpSVD}
 

@@ -13,7 +13,7 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestReload: thresholds, guards and rules of anomalies that change while workers run hold from one offset of each
+// TestReload: thresholds, guards and policies of anomalies that change while workers run hold from one offset of each
 // partition on. Workers that are killed, and read the input again from before the change, publish what one undisturbed
 // worker does. A change that needs a restart is refused with what it would empty.
 func TestReload(t *testing.T) {

@@ -8,8 +8,8 @@ import "math"
 // and states do not change; a bound is closed again and stays below 1.
 
 // open returns a score in the form in which it is judged.
-func (r *Rule) open(z float32) float64 {
-	if !r.Bounded {
+func (p *Params) open(z float32) float64 {
+	if !p.Bounded {
 		return float64(z)
 	}
 	if z >= 1 {
@@ -22,8 +22,8 @@ func (r *Rule) open(z float32) float64 {
 const openOne = 25 * math.Ln2
 
 // close converts a bound back to the scale of published scores.
-func (r *Rule) close(b float64) float32 {
-	if !r.Bounded {
+func (p *Params) close(b float64) float32 {
+	if !p.Bounded {
 		return float32(max(-math.MaxFloat32, min(math.MaxFloat32, b)))
 	}
 	return min(belowOne, float32(-math.Expm1(-b)))

@@ -11,14 +11,14 @@ import (
 // unless the history itself has a 1 at its rank, and what is far outside exceeds.
 func TestBoundsOfBoundedScoresCanBeExceeded(t *testing.T) {
 	rnd := seedtest.New(t)
-	for _, rule := range []string{"conformal:0.001", "mad:6", "mean:4", "quantile:0.995*2"} {
+	for _, text := range []string{"conformal:0.001", "mad:6", "mean:4", "quantile:0.995*2"} {
 		for _, next := range []func() float64{
 			rnd.Float64,
 			func() float64 { return 0.5 + rnd.Float64()/2 },
 			func() float64 { return 1 - math.Pow(rnd.Float64(), 4) },
 			func() float64 { return 0.01 * rnd.Float64() },
 		} {
-			r, err := Parse(rule)
+			r, err := Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -27,11 +27,11 @@ func TestBoundsOfBoundedScoresCanBeExceeded(t *testing.T) {
 			for i := range 2000 {
 				v := r.Judge(state, min(belowOne, float32(next())))
 				if i >= 128 && !(v.Threshold < 1) {
-					t.Fatalf("%s: after %d scores the bound is %v", rule, i, v.Threshold)
+					t.Fatalf("%s: after %d scores the bound is %v", text, i, v.Threshold)
 				}
 			}
 			if v := r.Judge(state, 1); !v.Exceeds || v.Threshold >= 1 {
-				t.Errorf("%s: 1 does not exceed: %+v", rule, v)
+				t.Errorf("%s: 1 does not exceed: %+v", text, v)
 			}
 		}
 	}

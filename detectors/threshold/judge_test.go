@@ -8,25 +8,25 @@ import (
 // BenchmarkJudge measures scores of many series whose histories are full, 16 of a series at once: the histories of all are
 // larger than the caches.
 func BenchmarkJudge(b *testing.B) {
-	rule := Rule{Kind: Conformal, Value: 0.0015, History: 2048, Decluster: 32}
-	if err := rule.Check(); err != nil {
+	params := Params{Kind: Conformal, Value: 0.0015, History: 2048, Decluster: 32}
+	if err := params.Check(); err != nil {
 		b.Fatal(err)
 	}
 	const series, each = 4000, 16
 	rng := rand.New(rand.NewPCG(1, 2))
 	states := make([][]float32, series)
 	for i := range states {
-		states[i] = make([]float32, rule.Size())
-		ring := states[i][head : head+rule.History]
+		states[i] = make([]float32, params.Size())
+		ring := states[i][head : head+params.History]
 		for j := range ring {
 			ring[j] = rng.Float32()
 		}
-		states[i][atCount] = float32(rule.History)
-		if !rule.Restore(states[i]) {
+		states[i][atCount] = float32(params.History)
+		if !params.Restore(states[i]) {
 			b.Fatal("no state")
 		}
 	}
 	for n := 0; b.Loop(); n++ {
-		rule.Judge(states[n/each%series], rng.Float32())
+		params.Judge(states[n/each%series], rng.Float32())
 	}
 }

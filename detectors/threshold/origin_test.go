@@ -5,23 +5,23 @@ import "testing"
 // TestOrigin: every kind but Off says where its bounds come from, with its numbers.
 func TestOrigin(t *testing.T) {
 	for _, tt := range []struct {
-		rule Rule
-		want string
+		params Params
+		want   string
 	}{
 		{New(Off, 0), ""},
 		{New(Fixed, 3.5), "the number of the settings"},
 		{New(Mean, 1.5), "1.5 times the mean of all earlier scores of the series"},
-		{Rule{Kind: Quantile, Value: 0.95, Margin: 1.5, History: 2048}, "1.5 times the 95 % quantile of the series' own last 2048 scores"},
-		{Rule{Kind: Quantile, Value: 0.995, History: 512}, "the 99.5 % quantile of the series' own last 512 scores"},
+		{Params{Kind: Quantile, Value: 0.95, Margin: 1.5, History: 2048}, "1.5 times the 95 % quantile of the series' own last 2048 scores"},
+		{Params{Kind: Quantile, Value: 0.995, History: 512}, "the 99.5 % quantile of the series' own last 512 scores"},
 		{New(MAD, 6), "the median of the series' own last 512 scores plus 6 of their scaled median absolute deviations"},
-		{Rule{Kind: Conformal, Value: 0.0015, History: 2048},
+		{Params{Kind: Conformal, Value: 0.0015, History: 2048},
 			"the score that 0.15 % exceed of the series' own last 2048 scores; above the highest of them it is a fit of their tail"},
-		{Rule{Kind: PerDay, Value: 2, History: 2048, Span: 72 * 3600 * 1e6},
+		{Params{Kind: PerDay, Value: 2, History: 2048, Span: 72 * 3600 * 1e6},
 			"the score that 2048 of the series' own scores in the last 3 days exceed 2 times a day; " +
 				"above the highest of them it is a fit of their tail"},
 	} {
-		if got := tt.rule.Origin(); got != tt.want {
-			t.Errorf("%+v: %q, want %q", tt.rule, got, tt.want)
+		if got := tt.params.Origin(); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.params, got, tt.want)
 		}
 	}
 }

@@ -18,10 +18,10 @@ func (k Kind) String() string {
 
 // Parse reads "off" or a kind and its value: fixed:3.5, mean:1.5, quantile:0.995,
 // quantile:0.995*1.2 (with a margin), mad:6, conformal:0.001, per-day:2. History and warm-up
-// are the defaults. The rule has been checked.
-func Parse(s string) (Rule, error) {
+// are the defaults. The threshold has been checked.
+func Parse(s string) (Params, error) {
 	if s == "off" {
-		return Rule{}, nil
+		return Params{}, nil
 	}
 	name, value, ok := strings.Cut(s, ":")
 	for k, n := range kinds {
@@ -29,37 +29,37 @@ func Parse(s string) (Rule, error) {
 			continue
 		}
 		if !ok {
-			return Rule{}, fmt.Errorf("threshold: %q needs a value, like %s", s, examples[k])
+			return Params{}, fmt.Errorf("threshold: %q needs a value, like %s", s, examples[k])
 		}
 		value, margin, times := strings.Cut(value, "*")
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return Rule{}, fmt.Errorf("threshold: %q is not a number, use one like %s", value, examples[k])
+			return Params{}, fmt.Errorf("threshold: %q is not a number, use one like %s", value, examples[k])
 		}
 		r := New(Kind(k), v)
 		if times {
 			if r.Kind != Quantile {
-				return Rule{}, fmt.Errorf("threshold: only a quantile takes a margin, not %q", s)
+				return Params{}, fmt.Errorf("threshold: only a quantile takes a margin, not %q", s)
 			}
 			if r.Margin, err = strconv.ParseFloat(margin, 64); err != nil || r.Margin == 0 {
-				return Rule{}, fmt.Errorf("threshold: margin %q is not a number above 0", margin)
+				return Params{}, fmt.Errorf("threshold: margin %q is not a number above 0", margin)
 			}
 		}
 		return r, r.Check()
 	}
-	return Rule{}, fmt.Errorf("threshold: unknown rule %q, want off, %s", s, strings.Join(examples[1:], ", "))
+	return Params{}, fmt.Errorf("threshold: unknown kind %q, want off, %s", s, strings.Join(examples[1:], ", "))
 }
 
 var examples = [...]string{"off", "fixed:3.5", "mean:1.5", "quantile:0.995", "mad:6", "conformal:0.001", "per-day:2"}
 
-// String returns the rule as Parse reads it, without history and warm-up.
-func (r Rule) String() string {
-	if r.Kind == Off {
+// String returns the threshold as Parse reads it, without history and warm-up.
+func (p Params) String() string {
+	if p.Kind == Off {
 		return "off"
 	}
-	s := r.Kind.String() + ":" + strconv.FormatFloat(r.Value, 'g', -1, 64)
-	if r.Kind == Quantile && r.Margin != 0 && r.Margin != 1 {
-		s += "*" + strconv.FormatFloat(r.Margin, 'g', -1, 64)
+	s := p.Kind.String() + ":" + strconv.FormatFloat(p.Value, 'g', -1, 64)
+	if p.Kind == Quantile && p.Margin != 0 && p.Margin != 1 {
+		s += "*" + strconv.FormatFloat(p.Margin, 'g', -1, 64)
 	}
 	return s
 }

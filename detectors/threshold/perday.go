@@ -2,7 +2,7 @@ package threshold
 
 import "math"
 
-// A PerDay rule is a conformal one whose rate follows the series: alarms a day over scores a
+// A PerDay threshold is a conformal one whose rate follows the series: alarms a day over scores a
 // day, by the mean distance in event time between the scores that were judged. The mean is over all of
 // them at first, and later an exponential one over about History scores. A distance counts as ten times the mean at
 // most, so that a gap of days in a series of a score a minute makes alarms no more frequent after it.
@@ -19,7 +19,7 @@ const (
 	maxPerDay = 1e9
 )
 
-// The numbers of a PerDay rule in the place of the mean and the bound of other rules: the mean distance
+// The numbers of a PerDay threshold in the place of the mean and the bound of other thresholds: the mean distance
 // in microseconds, 0 while unknown, and the time of the last score in digits.
 const (
 	atGap  = atMean
@@ -30,18 +30,18 @@ const (
 const mostGap = 10
 
 // pass updates the mean distance for a score at a time in microseconds.
-func (r *Rule) pass(state []float32, count int, time int64) {
+func (p *Params) pass(state []float32, count int, time int64) {
 	digits := state[atTime:head]
 	last := int64(0)
 	for i := len(digits) - 1; i >= 0; i-- {
 		last = last<<20 | int64(digits[i])
 	}
-	if last != 0 { // a state of another rule has no time, and begins again
+	if last != 0 { // a state of another threshold has no time, and begins again
 		d := float64(max(0, (time-last)<<4>>4)) // of times modulo 2^60
 		mean := float64(state[atGap])
 		if mean > 0 {
 			d = min(d, mostGap*mean)
-			d = mean + (d-mean)/float64(max(1, min(count, r.History)))
+			d = mean + (d-mean)/float64(max(1, min(count, p.History)))
 		}
 		state[atGap] = float32(min(d, math.MaxInt64))
 	}
@@ -51,9 +51,9 @@ func (r *Rule) pass(state []float32, count int, time int64) {
 }
 
 // rate returns the false-alarm rate of a score, given n scores of a history; 0 for none yet.
-func (r *Rule) rate(state []float32, n int) float64 {
-	if r.Kind != PerDay {
-		return r.Value
+func (p *Params) rate(state []float32, n int) float64 {
+	if p.Kind != PerDay {
+		return p.Value
 	}
 	gap := float64(state[atGap])
 	if gap == 0 {
@@ -63,5 +63,5 @@ func (r *Rule) rate(state []float32, n int) float64 {
 	for !supports(n, least) {
 		least = math.Nextafter(least, 1)
 	}
-	return max(least, min(maxRate, r.Value*gap/day))
+	return max(least, min(maxRate, p.Value*gap/day))
 }

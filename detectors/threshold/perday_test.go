@@ -68,11 +68,11 @@ func TestPerDay(t *testing.T) {
 }
 
 // TestPerDayIsConformal requires that at a constant distance the verdicts are those of the conformal
-// rule of the rate, which is at least the rate that the history supports.
+// threshold of the rate, which is at least the rate that the history supports.
 func TestPerDayIsConformal(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, c := range []struct{ perDay, rate float64 }{{86.4, 0.001}, {1728, 0.02}, {1e9, 0.5}, {0.001, 0.1 / 101}} {
-		a, b := New(PerDay, c.perDay), Rule{Kind: Conformal, Value: c.rate, Warmup: DefaultWarmup}
+		a, b := New(PerDay, c.perDay), Params{Kind: Conformal, Value: c.rate, Warmup: DefaultWarmup}
 		a.History, b.History = 100, 100
 		one, two := make([]float32, a.Size()), make([]float32, b.Size())
 		differ := 0
@@ -108,6 +108,6 @@ func TestPerDayIsConformal(t *testing.T) {
 	r.Adopt(state)
 	r.JudgeAt(state, 0, 1e15)
 	if v := r.JudgeAt(state, 0, 1e15+3600e6); math.IsInf(float64(v.Threshold), 1) || state[atGap] != 3600e6 {
-		t.Errorf("after another rule's scores: %+v at a distance of %v", v, state[atGap])
+		t.Errorf("after another threshold's scores: %+v at a distance of %v", v, state[atGap])
 	}
 }

@@ -33,7 +33,7 @@ func TestRatesOfAShortHistory(t *testing.T) {
 	t.Logf("%-12s %-7s %10s %10s", "", "rate", "first 256", "after")
 	for _, d := range dists {
 		for _, rate := range []float64{0.01, 0.002, 0.001, 0.0001} {
-			r := Rule{Kind: Conformal, Value: rate, History: history, Warmup: DefaultWarmup}
+			r := Params{Kind: Conformal, Value: rate, History: history, Warmup: DefaultWarmup}
 			var judged, exceed [2]int
 			for range runs {
 				state := make([]float32, r.Size())

@@ -23,15 +23,15 @@ func severity(spreads float64) uint8 {
 
 // severity returns the severity of a score above the bound, both opened, at a conformal rate; 0 where
 // the history is too short for a spread.
-func (r *Rule) severity(sorted []float32, score, bound float32, rate float64) uint8 {
+func (p *Params) severity(sorted []float32, score, bound float32, rate float64) uint8 {
 	if len(sorted) < fitLeast {
 		return 0
 	}
-	m, s := r.median(sorted), r.spread(sorted)
+	m, s := p.median(sorted), p.spread(sorted)
 	if s == 0 {
 		return minor
 	}
-	return severity((r.open(score) - r.usual(m, s, r.open(bound), rate)) / s)
+	return severity((p.open(score) - p.usual(m, s, p.open(bound), rate)) / s)
 }
 
 // usual returns the bound without faults in the history. For a quantile, and a
@@ -39,19 +39,19 @@ func (r *Rule) severity(sorted []float32, score, bound float32, rate float64) ui
 // the median m and the 0.9 quantile, whose spread is s, if it is lower than the bound:
 // faults raise the bound up to their own height. Faults move a multiple of the mean, or of
 // median deviations, little.
-func (r *Rule) usual(m, s, bound, rate float64) float64 {
+func (p *Params) usual(m, s, bound, rate float64) float64 {
 	tail := rate
-	switch r.Kind {
+	switch p.Kind {
 	case Conformal, PerDay:
 	case Quantile:
-		tail = 1 - r.Value
+		tail = 1 - p.Value
 	default:
 		return bound
 	}
 	const perSpread = 1 / 0.7803041 // the 0.9 quantile lies 0.78 spreads above the median
 	u := m + s*perSpread*math.Log(0.5/tail)/math.Log(0.5/0.1)
-	if r.Kind == Quantile && r.Margin != 0 {
-		u *= r.Margin
+	if p.Kind == Quantile && p.Margin != 0 {
+		u *= p.Margin
 	}
 	return min(u, bound)
 }

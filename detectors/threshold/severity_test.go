@@ -32,16 +32,16 @@ func TestSeverityOfRecurringFaults(t *testing.T) {
 		{"exponential", rnd.ExpFloat64},
 		{"log-normal", func() float64 { return math.Exp(rnd.NormFloat64() / 2) }},
 	}
-	rule := func(k Kind, v float64, history int) Rule {
+	threshold := func(k Kind, v float64, history int) Params {
 		r := New(k, v)
 		r.History = max(r.History, history)
 		return r
 	}
-	rules := []Rule{rule(Conformal, 0.001, 512), rule(Conformal, 0.01, 512), rule(Conformal, 0.02, 1024), rule(Quantile, 0.995, 512),
-		rule(MAD, 6, 512), rule(Mean, 4, 512), rule(Fixed, 8, 512)}
+	list := []Params{threshold(Conformal, 0.001, 512), threshold(Conformal, 0.01, 512), threshold(Conformal, 0.02, 1024), threshold(Quantile, 0.995, 512),
+		threshold(MAD, 6, 512), threshold(Mean, 4, 512), threshold(Fixed, 8, 512)}
 	for _, o := range ordinary {
 		name, next := o.name, o.next
-		for _, r := range rules {
+		for _, r := range list {
 			if name == "normal" && r.Kind == Mean || name == "normal" && r.Kind == Fixed {
 				continue // below the level
 			}
@@ -93,7 +93,7 @@ func TestSeverityOfRecurringFaults(t *testing.T) {
 // whether it is the smallest or a large one, that equal ones which recur are not critical, and that one which is much
 // larger than those before it is.
 func TestSeverityOfAConstantsSteps(t *testing.T) {
-	for _, r := range []Rule{New(Conformal, 0.002), New(Conformal, 0.01), New(Quantile, 0.99), New(MAD, 6), New(Mean, 3)} {
+	for _, r := range []Params{New(Conformal, 0.002), New(Conformal, 0.01), New(Quantile, 0.99), New(MAD, 6), New(Mean, 3)} {
 		for _, step := range []float32{1e-40, 1e-7, 1, 1e30} {
 			r.Decluster = 4
 			state := make([]float32, r.Size())

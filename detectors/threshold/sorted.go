@@ -65,19 +65,19 @@ func replace(sorted []float32, from int, x float32, to int) {
 }
 
 // median returns the median of sorted, opened: the mean of the middle two where there are two.
-func (r *Rule) median(sorted []float32) float64 {
+func (p *Params) median(sorted []float32) float64 {
 	n := len(sorted)
-	return (r.open(sorted[(n-1)/2]) + r.open(sorted[n/2])) / 2
+	return (p.open(sorted[(n-1)/2]) + p.open(sorted[n/2])) / 2
 }
 
 // deviation returns the median distance of the scores from their median m: the distances
 // below and above m are two sorted lists, and how many of the smaller half of all
 // of them lie below is found by bisection.
-func (r *Rule) deviation(sorted []float32, m float64) float64 {
+func (p *Params) deviation(sorted []float32, m float64) float64 {
 	n := len(sorted)
 	down, up := sorted[:n/2], sorted[n/2:]
-	below := func(i int) float64 { return m - r.open(down[len(down)-1-i]) }
-	above := func(i int) float64 { return r.open(up[i]) - m }
+	below := func(i int) float64 { return m - p.open(down[len(down)-1-i]) }
+	above := func(i int) float64 { return p.open(up[i]) - m }
 	k := (n + 1) / 2
 	lo, hi := k-len(up), len(down)
 	for lo < hi {
@@ -118,11 +118,11 @@ var quarters = [...]struct{ q, scale float64 }{{0.9, 0.7803041}, {0.99, 0.429858
 // the scores are equal it is zero and would make everything else an anomaly; then
 // the spread of the upper scores is the scale. It is never below grain of the median,
 // so that a rounding error is no anomaly.
-func (r *Rule) scale(sorted []float32) float64 {
-	m := r.median(sorted)
-	s := r.deviation(sorted, m) * madScale
+func (p *Params) scale(sorted []float32) float64 {
+	m := p.median(sorted)
+	s := p.deviation(sorted, m) * madScale
 	if s == 0 {
-		return r.spread(sorted)
+		return p.spread(sorted)
 	}
 	return max(s, grain*math.Abs(m))
 }
@@ -130,11 +130,11 @@ func (r *Rule) scale(sorted []float32) float64 {
 // spread returns how far the upper scores of sorted lie above their median, in terms of a
 // normal distribution's standard deviation: by the first of the 0.9, the 0.99 quantile and
 // the maximum that is above the median; not below grain of it.
-func (r *Rule) spread(sorted []float32) float64 {
-	m, s := r.median(sorted), 0.0
+func (p *Params) spread(sorted []float32) float64 {
+	m, s := p.median(sorted), 0.0
 	for i := 0; s == 0 && i < len(quarters); i++ {
 		q := quarters[i]
-		s = (r.open(sorted[quantileIndex(q.q, len(sorted))]) - m) * q.scale
+		s = (p.open(sorted[quantileIndex(q.q, len(sorted))]) - m) * q.scale
 	}
 	return max(s, grain*math.Abs(m))
 }

@@ -9,17 +9,17 @@ import (
 )
 
 // TestSpan compares a history spread over time with a list of scores by the definition: all while there
-// are few, then the first of each slot in place of the oldest. Verdicts are those of the same rule
+// are few, then the first of each slot in place of the oldest. Verdicts are those of the same threshold
 // without a span on the scores of that list; undone judgements leave no trace, and the front of a state
 // restores it.
 func TestSpan(t *testing.T) {
 	rng := seedtest.New(t)
-	rules := []Rule{{Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.004}, {Kind: Quantile, Value: 0.9, Margin: 1.2},
+	list := []Params{{Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.004}, {Kind: Quantile, Value: 0.9, Margin: 1.2},
 		{Kind: MAD, Value: 3},
 		{Kind: Mean, Value: 2}, {Kind: PerDay, Value: 5000}}
 	thinned, all := 0, 0
 	for range 40 {
-		r := rules[rng.IntN(len(rules))]
+		r := list[rng.IntN(len(list))]
 		r.History, r.Warmup, r.Decluster = 32+rng.IntN(40), rng.IntN(20), rng.IntN(4)
 		plain := r
 		r.Span = []int64{1e6, 1e6 + rng.Int64N(1e9), 1e9}[rng.IntN(3)]
@@ -48,7 +48,7 @@ func TestSpan(t *testing.T) {
 					t.Fatalf("%v: judged again as %+v, was %+v", r, again, got)
 				}
 			}
-			// The other rule's state gets the score, but does not keep it unless it is the first of its
+			// The other threshold's state gets the score, but does not keep it unless it is the first of its
 			// slot.
 			earlier := slices.Clone(other)
 			want := plain.JudgeAt(other, score, time)
@@ -91,7 +91,7 @@ func TestSpan(t *testing.T) {
 func TestSpanCovers(t *testing.T) {
 	const hour = 3600e6
 	for _, step := range []int64{1e6, 60e6, 3600e6} {
-		r := Rule{Kind: Quantile, Value: 0.9, History: 100, Span: 24 * hour}
+		r := Params{Kind: Quantile, Value: 0.9, History: 100, Span: 24 * hour}
 		state := make([]float32, r.Size())
 		var last int64
 		for i := range 4 * 24 * hour / step {

@@ -31,14 +31,14 @@ func fitted(n int) int { return max(8, n/16) }
 // it exponentially: too low a shape costs many more false alarms than too high a one
 // saves. So the tail is the one with the shape a standard error higher, (1+shape)/sqrt(k)
 // (Smith 1987): wide while the history is short, and closer as it grows.
-func (r *Rule) fit(sorted []float32) tail {
+func (p *Params) fit(sorted []float32) tail {
 	n := len(sorted)
 	k := fitted(n)
 	top := sorted[n-k:]
-	u := r.open(sorted[n-k-1])
+	u := p.open(sorted[n-k-1])
 	var sum, weighted float64
 	for i, x := range top {
-		e := r.open(x) - u
+		e := p.open(x) - u
 		sum += e
 		weighted += e * float64(k-1-i)
 	}
@@ -51,7 +51,7 @@ func (r *Rule) fit(sorted []float32) tail {
 	}
 	s := a0 * (1 - shape)
 	shape += (1 + shape) / math.Sqrt(kf)
-	s = max(s, grain*math.Abs(r.open(sorted[n-1])), math.SmallestNonzeroFloat32)
+	s = max(s, grain*math.Abs(p.open(sorted[n-1])), math.SmallestNonzeroFloat32)
 	return tail{u: u, share: float64(k+1) / float64(n+1), shape: shape, scale: s}
 }
 

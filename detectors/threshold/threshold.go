@@ -6,7 +6,7 @@
 // one event, and would take the ranks of the next event. With none of them in the history, every sample
 // after a change of level would be an anomaly forever: on NAB's dev streams knn falls from 60.6 to
 // 39.9. With all of them in it, knn finds 13 of 29 changes of level 400 to 1,200 samples apart; with
-// this rule it finds 29. So a key's state depends on the rule that judged its scores.
+// this it finds 29. So a key's state depends on the threshold that judged its scores.
 //
 // A key's state is a flat []float32 that starts all zero: the count of the
 // scores added, the place in a run of those that exceed, a running mean, a ring of
@@ -50,9 +50,9 @@ const (
 	DefaultWarmup  = 64
 )
 
-// Rule is a kind with its parameters, the same for all keys of a detector. New returns one with the
+// Params are a kind with its parameters, the same for all keys of a detector. New returns one with the
 // defaults.
-type Rule struct {
+type Params struct {
 	Kind  Kind
 	Value float64
 
@@ -81,10 +81,10 @@ type Judgement struct {
 	Severity  uint8   // 0 to 100, how far above, see severity.go; 0 if it does not exceed
 }
 
-// New returns a rule with the default history, or a longer one that supports the rate,
+// New returns a threshold with the default history, or a longer one that supports the rate,
 // and the default warm-up (none for Fixed).
-func New(k Kind, value float64) Rule {
-	r := Rule{Kind: k, Value: value, History: DefaultHistory, Warmup: DefaultWarmup}
+func New(k Kind, value float64) Params {
+	r := Params{Kind: k, Value: value, History: DefaultHistory, Warmup: DefaultWarmup}
 	if k == Conformal && value >= minRate {
 		r.History = max(r.History, least(value))
 	}
@@ -94,7 +94,7 @@ func New(k Kind, value float64) Rule {
 	return r
 }
 
-// The limits of a rule. Even the longest history supports no rate below minRate.
+// The limits of a threshold. Even the longest history supports no rate below minRate.
 const (
 	minHistory = fitLeast
 	// MaxHistory is the longest history.
@@ -105,10 +105,10 @@ const (
 	maxRate    = 0.5
 )
 
-// Check reports every fault of r.
-func (r *Rule) Check() error {
-	v := r.Value
-	switch r.Kind {
+// Check reports every fault of p.
+func (p *Params) Check() error {
+	v := p.Value
+	switch p.Kind {
 	case Off:
 		return nil
 	case Fixed:
@@ -123,7 +123,7 @@ func (r *Rule) Check() error {
 		if !(v > 0 && v < 1) {
 			return fmt.Errorf("threshold: quantile %v must lie between 0 and 1", v)
 		}
-		if m := r.Margin; m != 0 && !(m > 0 && m <= math.MaxFloat32) {
+		if m := p.Margin; m != 0 && !(m > 0 && m <= math.MaxFloat32) {
 			return fmt.Errorf("threshold: margin %v of the quantile must be above 0", m)
 		}
 	case MAD:
@@ -134,29 +134,29 @@ func (r *Rule) Check() error {
 		if !(v >= minRate && v <= maxRate) {
 			return fmt.Errorf("threshold: false-alarm rate %v must be from %v to %v", v, minRate, maxRate)
 		}
-		if r.History >= minHistory && !supports(r.History, v) {
+		if p.History >= minHistory && !supports(p.History, v) {
 			return fmt.Errorf("threshold: a history of %d scores says nothing about a false-alarm rate of %v: use a history of at least %d, or a "+
 				"rate of at least %.2g",
-				r.History, v, least(v), math.Ceil(1e6*supported/float64(r.History+1))/1e6)
+				p.History, v, least(v), math.Ceil(1e6*supported/float64(p.History+1))/1e6)
 		}
 	case PerDay:
 		if !(v >= minPerDay && v <= maxPerDay) {
 			return fmt.Errorf("threshold: %v alarms a day must be from %v to %v", v, minPerDay, maxPerDay)
 		}
 	default:
-		return fmt.Errorf("threshold: unknown kind %d", r.Kind)
+		return fmt.Errorf("threshold: unknown kind %d", p.Kind)
 	}
-	if r.History < minHistory || r.History > MaxHistory {
-		return fmt.Errorf("threshold: history %d must be from %d to %d scores", r.History, minHistory, MaxHistory)
+	if p.History < minHistory || p.History > MaxHistory {
+		return fmt.Errorf("threshold: history %d must be from %d to %d scores", p.History, minHistory, MaxHistory)
 	}
-	if err := r.checkSpan(); err != nil {
+	if err := p.checkSpan(); err != nil {
 		return err
 	}
-	if r.Warmup < 0 || r.Warmup > maxWarmup {
-		return fmt.Errorf("threshold: warm-up %d must be from 0 to %d scores", r.Warmup, maxWarmup)
+	if p.Warmup < 0 || p.Warmup > maxWarmup {
+		return fmt.Errorf("threshold: warm-up %d must be from 0 to %d scores", p.Warmup, maxWarmup)
 	}
-	if r.Decluster < 0 || r.Decluster > maxApart {
-		return fmt.Errorf("threshold: distance %d of added scores must be from 0 to %d", r.Decluster, maxApart)
+	if p.Decluster < 0 || p.Decluster > maxApart {
+		return fmt.Errorf("threshold: distance %d of added scores must be from 0 to %d", p.Decluster, maxApart)
 	}
 	return nil
 }
@@ -177,11 +177,11 @@ const (
 const digit = 1 << 20
 
 // Size returns the length of a key's state, which starts all zero; 0 for Off.
-func (r *Rule) Size() int {
-	if r.Kind == Off {
+func (p *Params) Size() int {
+	if p.Kind == Off {
 		return 0
 	}
-	return head + 2*r.History + r.extra()
+	return head + 2*p.History + p.extra()
 }
 
 // Count returns how many scores were added to a state.
@@ -193,31 +193,31 @@ func Count(state []float32) int {
 }
 
 // Left returns how many scores must be added to a state, at the least, before one is judged by a bound.
-func (r *Rule) Left(state []float32) int {
-	n := r.Warmup
-	switch r.Kind {
+func (p *Params) Left(state []float32) int {
+	n := p.Warmup
+	switch p.Kind {
 	case Mean, Quantile, MAD, PerDay:
 		n = max(n, 1)
 	case Conformal:
-		n = max(n, min(least(r.Value), int(math.Ceil(1/r.Value))-1))
+		n = max(n, min(least(p.Value), int(math.Ceil(1/p.Value))-1))
 	}
 	return max(0, n-Count(state))
 }
 
-// Judge is JudgeAt for rules that use no time: all kinds but PerDay, without a Span.
-func (r *Rule) Judge(state []float32, score float32) Judgement { return r.JudgeAt(state, score, 0) }
+// Judge is JudgeAt for thresholds that use no time: all kinds but PerDay, without a Span.
+func (p *Params) Judge(state []float32, score float32) Judgement { return p.JudgeAt(state, score, 0) }
 
 // JudgeAt judges a score against the history in state and then adds it, unless
 // Decluster leaves it out. time is the score's in microseconds. A NaN, which stands for a missing score,
 // gives the zero Judgement and changes nothing; infinite scores are taken as the largest finite ones.
 // It panics if state is not Size long.
-func (r *Rule) JudgeAt(state []float32, score float32, time int64) Judgement {
-	if r.Kind == Off || score != score {
+func (p *Params) JudgeAt(state []float32, score float32, time int64) Judgement {
+	if p.Kind == Off || score != score {
 		return Judgement{}
 	}
-	h := r.History
-	if len(state) != r.Size() {
-		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), r.Size()))
+	h := p.History
+	if len(state) != p.Size() {
+		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), p.Size()))
 	}
 	score = max(-math.MaxFloat32, min(math.MaxFloat32, score)) + 0 // no -0 either
 	count := int(state[atCount]) + digit*int(state[atCountHigh])
@@ -232,15 +232,15 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Judgement {
 		below, from = lowers(sorted, score, ring[at])
 	}
 
-	if r.Kind == PerDay {
-		r.pass(state, count, time)
+	if p.Kind == PerDay {
+		p.pass(state, count, time)
 	}
-	v := r.judgement(state, sorted[:n], count, below, score)
-	if !r.adds(state, v.Exceeds) || r.Span > 0 && !r.turn(state, count, time) {
+	v := p.judgement(state, sorted[:n], count, below, score)
+	if !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time) {
 		return v
 	}
 
-	r.cacheBound(state, sorted[:n], ring[at], score, v.Threshold)
+	p.cacheBound(state, sorted[:n], ring[at], score, v.Threshold)
 	ring[at] = score
 	if n < h {
 		copy(sorted[below+1:n+1], sorted[below:n])
@@ -248,7 +248,7 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Judgement {
 	} else {
 		replace(sorted, from, score, below)
 	}
-	r.addMean(state, count, score)
+	p.addMean(state, count, score)
 	if state[atCount]++; state[atCount] == digit {
 		state[atCount] = 0
 		state[atCountHigh]++
@@ -259,36 +259,36 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Judgement {
 // Least returns a bound that the threshold of the next score is not below: of a rate that is extrapolated the highest score. Without a
 // threshold yet it is infinite. It depends on the scores in the history alone, so it is the same before and after a restore; a state
 // of another size, or nil, is empty.
-func (r *Rule) Least(state []float32) float32 {
-	if len(state) != r.Size() {
+func (p *Params) Least(state []float32) float32 {
+	if len(state) != p.Size() {
 		state = nil
 	}
 	count := 0
 	if state != nil {
 		count = int(state[atCount]) + digit*int(state[atCountHigh])
 	}
-	n := min(count, r.History)
+	n := min(count, p.History)
 	switch {
-	case r.Kind == Off, count < r.Warmup, n == 0 && r.Kind != Fixed:
+	case p.Kind == Off, count < p.Warmup, n == 0 && p.Kind != Fixed:
 		return float32(math.Inf(1))
 	case n == 0:
-		return r.bound(nil, nil)
+		return p.bound(nil, nil)
 	}
-	sorted := state[len(state)-r.History:][:n]
-	if r.Kind == Conformal || r.Kind == PerDay {
-		m := int(r.rate(state, n)*float64(n+1)) - 1
+	sorted := state[len(state)-p.History:][:n]
+	if p.Kind == Conformal || p.Kind == PerDay {
+		m := int(p.rate(state, n)*float64(n+1)) - 1
 		return sorted[n-1-max(0, min(n-1, m))]
 	}
-	return r.bound(state, sorted)
+	return p.bound(state, sorted)
 }
 
-// adds reports whether a score is added, and updates the run. A rule that adds all scores has no run.
-func (r *Rule) adds(state []float32, exceeds bool) bool {
-	if !exceeds || r.Decluster < 2 {
+// adds reports whether a score is added, and updates the run. A threshold that adds all scores has no run.
+func (p *Params) adds(state []float32, exceeds bool) bool {
+	if !exceeds || p.Decluster < 2 {
 		state[atRun] = 0
 		return true
 	}
-	if run := state[atRun]; run > 0 && run < float32(r.Decluster) {
+	if run := state[atRun]; run > 0 && run < float32(p.Decluster) {
 		state[atRun] = run + 1
 		return false
 	}
@@ -296,48 +296,48 @@ func (r *Rule) adds(state []float32, exceeds bool) bool {
 	return true
 }
 
-func (r *Rule) judgement(state, sorted []float32, count, below int, score float32) Judgement {
+func (p *Params) judgement(state, sorted []float32, count, below int, score float32) Judgement {
 	n := len(sorted)
 	v := Judgement{Tail: float32(float64(n-below+1) / float64(n+1))}
 	if below == n && n >= fitLeast {
-		t := r.fit(sorted)
-		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(r.open(score)))))
+		t := p.fit(sorted)
+		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(p.open(score)))))
 	}
-	if count < r.Warmup {
+	if count < p.Warmup {
 		v.Threshold = float32(math.Inf(1))
 		return v
 	}
-	v.Threshold = r.bound(state, sorted)
+	v.Threshold = p.bound(state, sorted)
 	v.Exceeds = score > v.Threshold
 	if v.Exceeds {
-		v.Severity = r.severity(sorted, score, v.Threshold, r.rate(state, n))
+		v.Severity = p.severity(sorted, score, v.Threshold, p.rate(state, n))
 	}
 	return v
 }
 
 // bound returns the highest score that is still ordinary.
-func (r *Rule) bound(state, sorted []float32) float32 {
+func (p *Params) bound(state, sorted []float32) float32 {
 	n := len(sorted)
-	if r.Kind == Fixed {
-		return float32(r.Value)
+	if p.Kind == Fixed {
+		return float32(p.Value)
 	}
 	if n == 0 {
 		return float32(math.Inf(1))
 	}
 	var b float64
-	switch r.Kind {
+	switch p.Kind {
 	case Mean:
-		b = r.Value * (float64(state[atMean]) + float64(state[atMeanRest]))
+		b = p.Value * (float64(state[atMean]) + float64(state[atMeanRest]))
 	case Quantile:
-		q := sorted[quantileIndex(r.Value, n)]
-		if r.Margin == 0 || r.Margin == 1 {
+		q := sorted[quantileIndex(p.Value, n)]
+		if p.Margin == 0 || p.Margin == 1 {
 			return q
 		}
-		b = r.open(q) * r.Margin
+		b = p.open(q) * p.Margin
 	case MAD:
-		b = r.median(sorted) + r.Value*r.scale(sorted)
+		b = p.median(sorted) + p.Value*p.scale(sorted)
 	case Conformal, PerDay:
-		rate := r.rate(state, n)
+		rate := p.rate(state, n)
 		m := int(rate*float64(n+1)) - 1 // at most this many scores may be as high
 		if m >= 0 {
 			return sorted[n-1-m]
@@ -345,24 +345,24 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 		if n < fitLeast || !supports(n, rate) {
 			return float32(math.Inf(1))
 		}
-		if r.Kind == Conformal && state[atBoundKnown] == 1 {
+		if p.Kind == Conformal && state[atBoundKnown] == 1 {
 			return state[atBound]
 		}
-		t := r.fit(sorted)
-		return max(sorted[n-1], r.close(t.bound(rate)))
+		t := p.fit(sorted)
+		return max(sorted[n-1], p.close(t.bound(rate)))
 	}
-	return r.close(b)
+	return p.close(b)
 }
 
 // cacheBound stores the bound of an extrapolated rate, which holds while neither the removed nor the added
 // score is among those of the fit: seven times of eight.
-func (r *Rule) cacheBound(state, sorted []float32, old, score, bound float32) {
-	if r.Kind != Conformal {
+func (p *Params) cacheBound(state, sorted []float32, old, score, bound float32) {
+	if p.Kind != Conformal {
 		return
 	}
 	n := len(sorted)
 	state[atBoundKnown] = 0
-	if n < r.History || math.IsInf(float64(bound), 1) {
+	if n < p.History || math.IsInf(float64(bound), 1) {
 		return
 	}
 	if u := sorted[n-fitted(n)-1]; old < u && score < u {
@@ -400,12 +400,12 @@ func quantileIndex(q float64, n int) int {
 
 // addMean moves the mean of count scores on by one. The paper's running mean is
 // over all scores, so it is kept to about 48 bits.
-func (r *Rule) addMean(state []float32, count int, score float32) {
-	if r.Kind != Mean {
+func (p *Params) addMean(state []float32, count int, score float32) {
+	if p.Kind != Mean {
 		return
 	}
 	m := float64(state[atMean]) + float64(state[atMeanRest])
-	m += (r.open(score) - m) / float64(count+1)
+	m += (p.open(score) - m) / float64(count+1)
 	state[atMean] = float32(m)
 	state[atMeanRest] = float32(m - float64(float32(m)))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // naive is Judge as documented, in float64, with the whole stream of scores.
-func naive(r Rule, all []float64, score float64) Judgement {
+func naive(r Params, all []float64, score float64) Judgement {
 	if math.IsNaN(score) {
 		return Judgement{}
 	}
@@ -133,7 +133,7 @@ func naive(r Rule, all []float64, score float64) Judgement {
 
 // naiveSeverity returns 50 for a score one spread above the bound of an exponential tail of the
 // history, and 33.3 for each power of ten.
-func naiveSeverity(r Rule, hist []float64, median, score, bound float64) uint8 {
+func naiveSeverity(r Params, hist []float64, median, score, bound float64) uint8 {
 	n := float64(len(hist))
 	quantile := func(q float64) float64 { return hist[int(math.Ceil(q*n))-1] }
 	spread := (quantile(0.9) - median) / 1.2815516
@@ -225,12 +225,12 @@ func streams(rnd *rand.Rand, n int) map[string][]float32 {
 
 func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 	rnd := seedtest.New(t)
-	rules := []Rule{
+	list := []Params{
 		{Kind: Fixed, Value: 1.5}, {Kind: Fixed, Value: -1}, {Kind: Mean, Value: 1.5},
 		{Kind: Quantile, Value: 0.9}, {Kind: Quantile, Value: 0.995, Margin: 1.25},
 		{Kind: MAD, Value: 3}, {Kind: Conformal, Value: 0.1}, {Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.001},
 	}
-	for _, r := range rules {
+	for _, r := range list {
 		r.History = 32 + rnd.IntN(80)
 		if r.Kind == Conformal {
 			r.History = max(r.History, least(r.Value))
@@ -276,7 +276,7 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 }
 
 func TestAScoreOfTheHistoryIsNoAnomaly(t *testing.T) {
-	for _, r := range []Rule{New(Quantile, 0.995), New(MAD, 3), New(Conformal, 0.001), New(Conformal, 0.01)} {
+	for _, r := range []Params{New(Quantile, 0.995), New(MAD, 3), New(Conformal, 0.001), New(Conformal, 0.01)} {
 		for _, c := range []float32{0, 1, -3, 1e-30, math.MaxFloat32} {
 			state := make([]float32, r.Size())
 			for i := range 2000 {
@@ -299,7 +299,7 @@ func TestAScoreOfTheHistoryIsNoAnomaly(t *testing.T) {
 	}
 }
 
-// TestFalseAlarmRateOfExchangeableScores compares the rates of scores that exceed with the rule's.
+// TestFalseAlarmRateOfExchangeableScores compares the rates of scores that exceed with the threshold's.
 // Rates below 1/513 come from the extrapolated tail with its margin: bounded tails give none, heavy
 // ones less than the rate.
 func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
@@ -366,7 +366,7 @@ func TestWarmup(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	bad := func(r Rule) {
+	bad := func(r Params) {
 		t.Helper()
 		if r.Check() == nil {
 			t.Errorf("%+v passes", r)
@@ -376,8 +376,8 @@ func TestCheck(t *testing.T) {
 	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal, PerDay} {
 		bad(New(k, nan))
 		bad(New(k, math.Inf(1)))
-		bad(Rule{Kind: k, Value: 0.5, History: 31})
-		bad(Rule{Kind: k, Value: 0.5, History: 512, Warmup: -1})
+		bad(Params{Kind: k, Value: 0.5, History: 31})
+		bad(Params{Kind: k, Value: 0.5, History: 512, Warmup: -1})
 		if k != Fixed {
 			bad(New(k, 0))
 			bad(New(k, -1))
@@ -385,8 +385,8 @@ func TestCheck(t *testing.T) {
 	}
 	bad(New(Quantile, 1))
 	bad(New(Conformal, 1e-7))
-	bad(Rule{Kind: Conformal, Value: 0.0001, History: 998})
-	if r := (Rule{Kind: Conformal, Value: 0.0001, History: 999}); r.Check() != nil {
+	bad(Params{Kind: Conformal, Value: 0.0001, History: 998})
+	if r := (Params{Kind: Conformal, Value: 0.0001, History: 999}); r.Check() != nil {
 		t.Error(r.Check())
 	}
 	if r := New(Conformal, 0.0001); r.History != 999 || r.Check() != nil {
@@ -397,9 +397,9 @@ func TestCheck(t *testing.T) {
 	}
 	bad(New(Conformal, 0.6))
 	bad(New(Kind(9), 1))
-	bad(Rule{Kind: Quantile, Value: 0.5, Margin: nan, History: 512})
-	bad(Rule{Kind: MAD, Value: 5, History: 512, Decluster: -1})
-	if r := (Rule{}); r.Check() != nil || r.Size() != 0 || r.Judge(nil, 5) != (Judgement{}) {
+	bad(Params{Kind: Quantile, Value: 0.5, Margin: nan, History: 512})
+	bad(Params{Kind: MAD, Value: 5, History: 512, Decluster: -1})
+	if r := (Params{}); r.Check() != nil || r.Size() != 0 || r.Judge(nil, 5) != (Judgement{}) {
 		t.Error("off")
 	}
 }

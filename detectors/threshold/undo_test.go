@@ -71,9 +71,9 @@ func TestUndo(t *testing.T) {
 		old.Judge(state, float32(10+i%3))
 	}
 	if now.Adopt(state); now.Like(&old) || !now.Like(&now) {
-		t.Error("rules of two kinds are alike")
+		t.Error("thresholds of two kinds are alike")
 	} else if v := now.Judge(state, 17); !v.Exceeds || v.Threshold < 16 {
-		t.Errorf("the mean of another rule's history: %+v", v)
+		t.Errorf("the mean of another threshold's history: %+v", v)
 	}
 	r := New(MAD, 3)
 	if first := r.Save(nil, nil); len(first) != Saved {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Rule says when an anomaly opens, is updated, and closes.
-type Rule struct {
+// Policy says when an anomaly opens, is updated, and closes.
+type Policy struct {
 	OpenAfter   int     // samples in a row over the threshold that open one, at least 1
 	CloseAfter  int     // samples in a row under it that close one, at least 1
 	Release     float64 // under means below Release times the threshold, in (0, 1]
@@ -24,29 +24,29 @@ const (
 	DefaultUpdateShare = 0.1
 )
 
-// Check returns all faults of r at once.
-func (r *Rule) Check() error {
+// Check returns all faults of p at once.
+func (p *Policy) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("anomaly: "+format, args...))
 	}
-	if r.OpenAfter < 1 || r.OpenAfter > most {
-		bad("%d samples to open, use 1 to %d", r.OpenAfter, most)
+	if p.OpenAfter < 1 || p.OpenAfter > most {
+		bad("%d samples to open, use 1 to %d", p.OpenAfter, most)
 	}
-	if r.CloseAfter < 1 || r.CloseAfter > most {
-		bad("%d samples to close, use 1 to %d", r.CloseAfter, most)
+	if p.CloseAfter < 1 || p.CloseAfter > most {
+		bad("%d samples to close, use 1 to %d", p.CloseAfter, most)
 	}
-	if !(r.Release > 0 && r.Release <= 1) {
-		bad("release %v must be above 0 and at most 1", r.Release)
+	if !(p.Release > 0 && p.Release <= 1) {
+		bad("release %v must be above 0 and at most 1", p.Release)
 	}
-	if r.MinDuration < 0 || r.MergeGap < 0 {
+	if p.MinDuration < 0 || p.MergeGap < 0 {
 		bad("the least duration and the merged gap must not be negative")
 	}
-	if r.UpdateAfter < 0 || !(r.UpdateShare >= 0 && r.UpdateShare <= 1) || r.UpdateShare > 0 && r.UpdateAfter == 0 {
-		bad("an update every %d microseconds or %v of the age", r.UpdateAfter, r.UpdateShare)
+	if p.UpdateAfter < 0 || !(p.UpdateShare >= 0 && p.UpdateShare <= 1) || p.UpdateShare > 0 && p.UpdateAfter == 0 {
+		bad("an update every %d microseconds or %v of the age", p.UpdateAfter, p.UpdateShare)
 	}
-	if r.UpdateEvery < 0 || r.UpdateEvery > most {
-		bad("an update every %d samples, use 0 to %d", r.UpdateEvery, most)
+	if p.UpdateEvery < 0 || p.UpdateEvery > most {
+		bad("an update every %d samples, use 0 to %d", p.UpdateEvery, most)
 	}
 	return errors.Join(errs...)
 }

@@ -21,15 +21,15 @@ import (
 // and time, an open one with what it covers.
 func TestLife(t *testing.T) {
 	nan := float32(math.NaN())
-	plain := Rule{OpenAfter: 1, CloseAfter: 1, Release: 1}
-	with := func(f func(*Rule)) Rule {
+	plain := Policy{OpenAfter: 1, CloseAfter: 1, Release: 1}
+	with := func(f func(*Policy)) Policy {
 		r := plain
 		f(&r)
 		return r
 	}
 	for _, c := range []struct {
 		name   string
-		rule   Rule
+		policy Policy
 		scores []float32
 		want   string
 	}{
@@ -38,19 +38,19 @@ func TestLife(t *testing.T) {
 		{"the bound is not over", plain, []float32{10, 11, 10}, "open@1 close@2[1-1]"},
 		{"still open at the end", plain, []float32{11, 12}, "open@0"},
 		{"twice", plain, []float32{11, 1, 11, 1}, "open@0 close@1[0-0] open@2 close@3[2-2]"},
-		{"three in a row", with(func(r *Rule) { r.OpenAfter = 3 }), []float32{11, 11, 1, 11, 11, 11, 1}, "open@5 close@6[3-5]"},
-		{"close after two", with(func(r *Rule) { r.CloseAfter = 2 }), []float32{11, 1, 11, 1, 1, 1}, "open@0 close@4[0-2]"},
-		{"hysteresis", with(func(r *Rule) { r.Release = 0.5 }), []float32{11, 9, 6, 5, 11}, "open@0 close@3[0-0] open@4"},
-		{"what lies between breaks both rows", with(func(r *Rule) { r.Release, r.OpenAfter, r.CloseAfter = 0.5, 2, 2 }),
+		{"three in a row", with(func(r *Policy) { r.OpenAfter = 3 }), []float32{11, 11, 1, 11, 11, 11, 1}, "open@5 close@6[3-5]"},
+		{"close after two", with(func(r *Policy) { r.CloseAfter = 2 }), []float32{11, 1, 11, 1, 1, 1}, "open@0 close@4[0-2]"},
+		{"hysteresis", with(func(r *Policy) { r.Release = 0.5 }), []float32{11, 9, 6, 5, 11}, "open@0 close@3[0-0] open@4"},
+		{"what lies between breaks both rows", with(func(r *Policy) { r.Release, r.OpenAfter, r.CloseAfter = 0.5, 2, 2 }),
 			[]float32{11, 9, 11, 11, 1, 9, 1, 1}, "open@3 close@7[2-3]"},
-		{"least duration", with(func(r *Rule) { r.MinDuration = 3 }), []float32{11, 11, 11, 1, 11, 11, 11, 11, 1}, "open@7 close@8[4-7]"},
-		{"merged", with(func(r *Rule) { r.MergeGap = 3 }), []float32{11, 1, 1, 1, 11, 1, 1, 1, 1, 11}, "open@0 close@8[0-4] open@9"},
-		{"not a number", with(func(r *Rule) { r.OpenAfter, r.CloseAfter = 2, 2 }), []float32{11, nan, 11, 1, nan, nan, 1, nan},
+		{"least duration", with(func(r *Policy) { r.MinDuration = 3 }), []float32{11, 11, 11, 1, 11, 11, 11, 11, 1}, "open@7 close@8[4-7]"},
+		{"merged", with(func(r *Policy) { r.MergeGap = 3 }), []float32{11, 1, 1, 1, 11, 1, 1, 1, 1, 11}, "open@0 close@8[0-4] open@9"},
+		{"not a number", with(func(r *Policy) { r.OpenAfter, r.CloseAfter = 2, 2 }), []float32{11, nan, 11, 1, nan, nan, 1, nan},
 			"open@2 close@6[0-2]"},
-		{"updates by count", with(func(r *Rule) { r.UpdateEvery = 2 }), []float32{11, 11, 11, 11, 11, 11, 1},
+		{"updates by count", with(func(r *Policy) { r.UpdateEvery = 2 }), []float32{11, 11, 11, 11, 11, 11, 1},
 			"open@0 update@2 update@4 close@6[0-5]"},
 		{"updates by band", plain, []float32{11, 12, 65, 66, 100, 50, 1}, "open@0 update@2 update@4 close@6[0-5]"},
-		{"warming up again", with(func(r *Rule) { r.Release = 0.5 }), []float32{11, -1, -1, 1}, "open@0 close@3[0-0]"},
+		{"warming up again", with(func(r *Policy) { r.Release = 0.5 }), []float32{11, -1, -1, 1}, "open@0 close@3[0-0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s State
@@ -62,7 +62,7 @@ func TestLife(t *testing.T) {
 				if x == -1 {
 					in.Score, in.Threshold = 5, float32(math.Inf(1))
 				}
-				ch, ok := s.Step(&c.rule, &in, true)
+				ch, ok := s.Step(&c.policy, &in, true)
 				if !ok {
 					continue
 				}
@@ -88,7 +88,7 @@ func TestLife(t *testing.T) {
 // naive is the definition: it keeps every score since the last close and looks
 // through all of them each time.
 type naive struct {
-	r    Rule
+	r    Policy
 	ins  []Input
 	from int // of the row that opened; -1: nothing is open
 	last int // index of the last change
@@ -202,24 +202,24 @@ func (n *naive) change(k Kind, in Input) Change {
 	return Change{Kind: k, Time: in.Time, Offset: in.Offset, Anomaly: *a}
 }
 
-func randomRule(r *rand.Rand) Rule {
-	rule := Rule{OpenAfter: 1 + r.IntN(4), CloseAfter: 1 + r.IntN(4), Release: 1, UpdateEvery: r.IntN(3) * r.IntN(10)}
+func randomPolicy(r *rand.Rand) Policy {
+	policy := Policy{OpenAfter: 1 + r.IntN(4), CloseAfter: 1 + r.IntN(4), Release: 1, UpdateEvery: r.IntN(3) * r.IntN(10)}
 	switch r.IntN(3) {
 	case 0:
-		rule.UpdateAfter, rule.UpdateShare = 1+r.Int64N(20), 0.3*r.Float64()
+		policy.UpdateAfter, policy.UpdateShare = 1+r.Int64N(20), 0.3*r.Float64()
 	case 1:
-		rule.UpdateAfter = 1 + r.Int64N(50)
+		policy.UpdateAfter = 1 + r.Int64N(50)
 	}
 	if r.IntN(2) == 0 {
-		rule.Release = 0.2 + 0.8*r.Float64()
+		policy.Release = 0.2 + 0.8*r.Float64()
 	}
 	if r.IntN(2) == 0 {
-		rule.MinDuration = r.Int64N(20)
+		policy.MinDuration = r.Int64N(20)
 	}
 	if r.IntN(2) == 0 {
-		rule.MergeGap = r.Int64N(40)
+		policy.MergeGap = r.Int64N(40)
 	}
-	return rule
+	return policy
 }
 
 // TestDefinition: on random scores, a State says what the definition says,
@@ -228,11 +228,11 @@ func TestDefinition(t *testing.T) {
 	r := seedtest.New(t)
 	changes, replayed := 0, 0
 	for range 400 {
-		rule := randomRule(r)
-		if err := rule.Check(); err != nil {
+		policy := randomPolicy(r)
+		if err := policy.Check(); err != nil {
 			t.Fatal(err)
 		}
-		def := &naive{r: rule, from: -1}
+		def := &naive{r: policy, from: -1}
 		var s, at State   // at: after the last change, or later
 		var since []Input // and what has come since
 		time, high, lag := r.Int64N(1000)-500, r.Float64(), r.Int64N(30)
@@ -271,9 +271,9 @@ func TestDefinition(t *testing.T) {
 				}
 			}
 			want, wanted := def.step(in)
-			got, ok := s.Step(&rule, &in, true)
+			got, ok := s.Step(&policy, &in, true)
 			if ok != wanted || !reflect.DeepEqual(got, want) {
-				t.Fatalf("sample %d of rule %+v:\n%+v %v, the definition says\n%+v %v", i, rule, got, ok, want, wanted)
+				t.Fatalf("sample %d of policy %+v:\n%+v %v, the definition says\n%+v %v", i, policy, got, ok, want, wanted)
 			}
 			if def.from >= 0 != s.Open() {
 				t.Fatalf("open: %v", s.Open())
@@ -289,7 +289,7 @@ func TestDefinition(t *testing.T) {
 					t.Fatalf("decoded %+v, %v, want %+v", back, err, at)
 				}
 				for _, in := range since {
-					if c, ok := back.Step(&rule, &in, false); ok {
+					if c, ok := back.Step(&policy, &in, false); ok {
 						t.Fatalf("replay says %+v", c)
 					}
 				}
@@ -309,7 +309,7 @@ func TestDefinition(t *testing.T) {
 // TestLike: an anomaly like false alarms has severity 0, in every record and through encodings. A score that is higher than
 // theirs ends it and begins another; in a replay it does neither, and the next live score does.
 func TestLike(t *testing.T) {
-	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
+	policy := Policy{OpenAfter: 2, CloseAfter: 2, Release: 1}
 	var s State
 	asked := 0
 	for i, c := range []struct {
@@ -333,7 +333,7 @@ func TestLike(t *testing.T) {
 		if ch, ok := s.Leave(&in, c.emit); ok {
 			got = fmt.Sprint(ch.Kind, ch.Anomaly.Revision, ch.Anomaly.Severity)
 		}
-		if ch, ok := s.Step(&rule, &in, c.emit); ok {
+		if ch, ok := s.Step(&policy, &in, c.emit); ok {
 			got = fmt.Sprint(ch.Kind, ch.Anomaly.Revision, ch.Anomaly.Severity)
 			if (ch.Anomaly.Like != nil) != (ch.Anomaly.Severity == 0) {
 				t.Errorf("step %d: %+v with severity %d", i, ch.Anomaly.Like, ch.Anomaly.Severity)
@@ -354,9 +354,9 @@ func TestLike(t *testing.T) {
 }
 
 // TestCourse: an anomaly like false alarms ends where its course leaves theirs, and another opens with the same score, which is
-// like none though the rule still covers it, however many scores opening one takes.
+// like none though the policy still covers it, however many scores opening one takes.
 func TestCourse(t *testing.T) {
-	rule := Rule{OpenAfter: 3, CloseAfter: 2, Release: 1, MinDuration: 2}
+	policy := Policy{OpenAfter: 3, CloseAfter: 2, Release: 1, MinDuration: 2}
 	const soon = 100 // near when it opens, and far with the next score
 	wide := func(b *Bounds) { b.Wide, b.Narrow, b.After, b.Steep = 8, 6, 5, 4 }
 	long := func(b *Bounds) { b.Long, b.Short, b.After = 8, 6, 5 }
@@ -426,7 +426,7 @@ func TestCourse(t *testing.T) {
 				}
 			}
 			left, gone := s.Leave(&in, true)
-			ch, opened := s.Step(&rule, &in, true)
+			ch, opened := s.Step(&policy, &in, true)
 			if gone {
 				ended = i - 3
 				if left.Kind != Close || left.Anomaly.Like == nil || !opened || ch.Kind != Open || ch.Anomaly.Like != nil ||
@@ -504,11 +504,11 @@ func TestCover(t *testing.T) {
 // TestReplayThatDisagrees: another executor's scores cross a threshold that the
 // first run's did not. Nothing is said of it before the next live score.
 func TestReplayThatDisagrees(t *testing.T) {
-	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
+	policy := Policy{OpenAfter: 2, CloseAfter: 2, Release: 1}
 	var s State
 	step := func(score float32, emit bool) string {
 		in := Input{Score: score, Threshold: 10, Exceeds: score > 10, Severity: uint8(score)}
-		if c, ok := s.Step(&rule, &in, emit); ok {
+		if c, ok := s.Step(&policy, &in, emit); ok {
 			return fmt.Sprint(c.Kind, c.Anomaly.Revision, c.Anomaly.Samples)
 		}
 		return ""
@@ -530,18 +530,18 @@ func TestReplayThatDisagrees(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
+	policy := Policy{OpenAfter: 2, CloseAfter: 2, Release: 1}
 	var s State
 	in := Input{Time: 5, Score: 2, Threshold: 1, Exceeds: true}
 	if _, ok := s.End(Evicted, 9, 9); ok {
 		t.Error("nothing was closed")
 	}
-	s.Step(&rule, &in, true)
+	s.Step(&policy, &in, true)
 	if _, ok := s.End(Evicted, 9, 9); ok || !s.Idle() {
 		t.Error("what is pending was closed")
 	}
-	s.Step(&rule, &in, true)
-	s.Step(&rule, &in, true)
+	s.Step(&policy, &in, true)
+	s.Step(&policy, &in, true)
 	open := s.Clone()
 	c, ok := s.End(Expired, 9, 8)
 	if !ok || c.Kind != Close || c.Reason != Expired || c.Time != 9 || c.Offset != 8 || c.Anomaly.Revision != 2 || !s.Idle() {
@@ -567,7 +567,7 @@ func TestIDs(t *testing.T) {
 }
 
 func TestRuleCheck(t *testing.T) {
-	bad := Rule{Release: 1.5, MinDuration: -1, UpdateEvery: -1}
+	bad := Policy{Release: 1.5, MinDuration: -1, UpdateEvery: -1}
 	err := fmt.Sprint(bad.Check())
 	for _, want := range []string{"to open", "to close", "release", "duration", "update"} {
 		if !strings.Contains(err, want) {
@@ -662,13 +662,13 @@ func FuzzDecode(f *testing.F) {
 func BenchmarkStep(b *testing.B) {
 	for name, score := range map[string]float32{"idle": 1, "open": 3} {
 		b.Run(name, func(b *testing.B) {
-			rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 0.9}
+			policy := Policy{OpenAfter: 2, CloseAfter: 2, Release: 0.9}
 			var s State
 			in := Input{Score: score, Threshold: 2, Exceeds: score > 2}
 			b.ReportAllocs()
 			for b.Loop() {
 				in.Time++
-				s.Step(&rule, &in, true)
+				s.Step(&policy, &in, true)
 			}
 		})
 	}
@@ -680,7 +680,7 @@ func BenchmarkStep(b *testing.B) {
 func TestUpdatesKeepUp(t *testing.T) {
 	r := seedtest.New(t)
 	for range 60 {
-		rule := Rule{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1, UpdateAfter: DefaultUpdateAfter, UpdateShare: DefaultUpdateShare}
+		policy := Policy{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1, UpdateAfter: DefaultUpdateAfter, UpdateShare: DefaultUpdateShare}
 		every := int64(1e6) << r.IntN(9) // 1 s to 4 min
 		often := 0.05 + 0.95*r.Float64()
 		var s State
@@ -697,7 +697,7 @@ func TestUpdatesKeepUp(t *testing.T) {
 				in.Score = 11
 				samples, end = samples+1, now
 			}
-			if c, ok := s.Step(&rule, &in, true); ok {
+			if c, ok := s.Step(&policy, &in, true); ok {
 				last = c
 				changes++
 			}

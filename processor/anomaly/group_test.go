@@ -9,13 +9,13 @@ import (
 // TestGroup: an anomaly has its group in all of its records, and a State remembers it when the anomaly is closed, also
 // over its codec and in a copy; the next anomaly has none until it is set.
 func TestGroup(t *testing.T) {
-	rule := &Rule{OpenAfter: 2, CloseAfter: 1, UpdateEvery: 1, Release: 1}
+	policy := &Policy{OpenAfter: 2, CloseAfter: 1, UpdateEvery: 1, Release: 1}
 	groups := []*Group{{ID: [16]byte{1}, Since: -70}, {ID: [16]byte{2}, Since: 1 << 50}}
 	var s State
 	opened := 0
 	for i, exceeds := range []bool{false, true, true, true, false, false, true, false, true, true, true, false} {
 		in := &Input{Time: int64(i), Score: 1, Threshold: 2, Exceeds: exceeds, Actual: []float64{float64(i)}}
-		c, changed := s.Step(rule, in, true)
+		c, changed := s.Step(policy, in, true)
 		switch {
 		case changed && c.Kind == Open:
 			if c.Anomaly.Group != nil {

@@ -15,7 +15,7 @@ func TestVoiceIsItsMember(t *testing.T) {
 	rng := seedtest.New(t)
 	changes, ranges := 0, 0
 	for range 300 {
-		rule := randomRule(rng)
+		policy := randomPolicy(rng)
 		values := make([]float64, 200)
 		for i := range values {
 			values[i] = math.Round(3 * rng.NormFloat64())
@@ -24,7 +24,7 @@ func TestVoiceIsItsMember(t *testing.T) {
 		var want, got []Change
 		var later []Input
 		step := func(s *State, in *Input, to *[]Change) {
-			if c, ok := s.Step(&rule, in, true); ok {
+			if c, ok := s.Step(&policy, in, true); ok {
 				*to = append(*to, c)
 			}
 		}
@@ -87,7 +87,7 @@ func TestVoiceIsItsMember(t *testing.T) {
 
 // TestLeader: the member with the highest ratio until the anomaly opens leads it from then on, however high others become.
 func TestLeader(t *testing.T) {
-	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
+	policy := Policy{OpenAfter: 2, CloseAfter: 2, Release: 1}
 	var s State
 	at := int64(0)
 	var last Change
@@ -104,7 +104,7 @@ func TestLeader(t *testing.T) {
 		}
 		in.Members = s.MembersUntil(at, at)
 		s.Leave(&in, true)
-		c, changed := s.Step(&rule, &in, true)
+		c, changed := s.Step(&policy, &in, true)
 		if changed {
 			last = c
 		}
@@ -130,7 +130,7 @@ func TestLeader(t *testing.T) {
 // TestLeaderLike: an anomaly that is like false alarms of its leader ends with a score of the leader that is not like theirs, and
 // with no score of another member.
 func TestLeaderLike(t *testing.T) {
-	rule := Rule{OpenAfter: 1, CloseAfter: 2, Release: 1}
+	policy := Policy{OpenAfter: 1, CloseAfter: 2, Release: 1}
 	like := &Like{Bounds: NoBounds(25), Count: 3}
 	var s State
 	var kinds []Kind
@@ -148,7 +148,7 @@ func TestLeaderLike(t *testing.T) {
 		if c, ok := s.Leave(&in, true); ok {
 			kinds = append(kinds, c.Kind)
 		}
-		if c, ok := s.Step(&rule, &in, true); ok {
+		if c, ok := s.Step(&policy, &in, true); ok {
 			kinds = append(kinds, c.Kind)
 		}
 		if at == 2 && s.Anomaly().Like == nil {

@@ -123,7 +123,7 @@ func decodeLike(d *changelog.Decoder) *Like {
 
 // exceedsRule reports whether an open anomaly like false alarms is not like them any more with a score over the threshold, or was
 // not with an earlier one that a replay has taken.
-func (l *life) exceedsRule(in *Input) bool {
+func (l *life) exceedsBounds(in *Input) bool {
 	if !l.open || l.Like == nil {
 		return false
 	}

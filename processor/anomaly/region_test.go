@@ -34,7 +34,7 @@ func TestOverlap(t *testing.T) {
 
 // TestRegionFollows: an anomaly follows a region that moves on, and another region is another anomaly.
 func TestRegionFollows(t *testing.T) {
-	rule := &Rule{OpenAfter: 1, CloseAfter: 1, Release: 1}
+	policy := &Policy{OpenAfter: 1, CloseAfter: 1, Release: 1}
 	var s State
 	ids := map[[16]byte]int{}
 	for i, c := range []struct {
@@ -64,7 +64,7 @@ func TestRegionFollows(t *testing.T) {
 			}
 		}
 		add(s.Leave(in, true))
-		add(s.Step(rule, in, true))
+		add(s.Step(policy, in, true))
 		if got != c.want {
 			t.Errorf("score %d: %q, want %q", i, got, c.want)
 		}
@@ -85,7 +85,7 @@ func TestRegionFollows(t *testing.T) {
 	}
 
 	var replayed State // opens nothing and closes nothing, but a pending one
-	pending := &Rule{OpenAfter: 2, CloseAfter: 1, Release: 1}
+	pending := &Policy{OpenAfter: 2, CloseAfter: 1, Release: 1}
 	in := &Input{Exceeds: true, Score: 1, Region: rectangle(0, 0, 0, 0)}
 	replayed.Step(pending, in, false)
 	other := &Input{Exceeds: true, Score: 1, Region: rectangle(5, 5, 5, 5)}
@@ -93,7 +93,7 @@ func TestRegionFollows(t *testing.T) {
 	if !replayed.Idle() {
 		t.Error("a pending anomaly goes on elsewhere")
 	}
-	replayed.Step(rule, in, true)
+	replayed.Step(policy, in, true)
 	before := replayed.Clone()
 	if _, ok := replayed.Leave(other, false); ok || !reflect.DeepEqual(replayed.Anomaly().ID, before.Anomaly().ID) {
 		t.Error("a replay closes an anomaly")

@@ -10,7 +10,7 @@ import (
 // TestShadow: an anomaly keeps the mode in which it opened, over its codec too, and a score of the other mode closes it; a
 // pending one opens in the mode of the score that completes it. A replay closes nothing, and neither does NaN.
 func TestShadow(t *testing.T) {
-	rule := &Rule{OpenAfter: 2, CloseAfter: 1, Release: 1}
+	policy := &Policy{OpenAfter: 2, CloseAfter: 1, Release: 1}
 	var s State
 	region := &Region{ColumnTo: 1, RowTo: 1, Observed: 3}
 	for i, c := range []struct {
@@ -49,7 +49,7 @@ func TestShadow(t *testing.T) {
 		in := &Input{Time: int64(i), Offset: int64(i), Score: c.score, Threshold: 1, Exceeds: c.score > 1, Shadow: c.shadow,
 			Detector: "d", Contribution: [][]float64{nil, {1, 2}}[i%2], Region: region}
 		add(s.Leave(in, c.emit))
-		add(s.Step(rule, in, c.emit))
+		add(s.Step(policy, in, c.emit))
 		if got != c.want {
 			t.Errorf("score %d: %q, want %q", i, got, c.want)
 		}

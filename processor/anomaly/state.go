@@ -102,7 +102,7 @@ func (s *State) Peak(score float32) bool {
 
 // Step takes the key's next score. With emit it returns the change of the anomaly that the score
 // causes, if any. The package comment describes replay.
-func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
+func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 	l := s.life
 	switch {
 	case in.Score != in.Score:
@@ -159,7 +159,7 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 
 // stale reports whether an update is due by event time, or because of the number of samples: with UpdateShare, neither the duration nor
 // the number of samples that was published last is to fall behind by more than this share.
-func (l *life) stale(r *Rule) bool {
+func (l *life) stale(r *Policy) bool {
 	more := l.End - l.ended
 	switch {
 	case r.UpdateAfter == 0 || more < r.UpdateAfter:
@@ -183,7 +183,7 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	switch {
 	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
 		return s.End(DetectorRemoved, in.Time, in.Offset)
-	case in.Exceeds && l.exceedsRule(in):
+	case in.Exceeds && l.exceedsBounds(in):
 		c, changed = s.End(Recovered, in.Time, in.Offset)
 		// The next one opens with this score: there were enough of them in a row.
 		first := l.first
@@ -284,7 +284,7 @@ func (l *life) opensOn(side Side) {
 	}
 }
 
-func (in *Input) under(r *Rule) bool {
+func (in *Input) under(r *Policy) bool {
 	t := float64(in.Threshold)
 	return in.Ordinary || float64(in.Score) <= t-(1-r.Release)*math.Abs(t)
 }

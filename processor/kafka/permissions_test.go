@@ -164,17 +164,17 @@ func TestBrokersSecurity(t *testing.T) {
 		a := k.Admin()
 		name, txn := kafkatest.Unique("g"), kafkatest.Unique("tx")
 		for _, err := range []error{
-			a.Rule(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationDescribe, true),
-			a.Rule(ctx, u.Name, kmsg.ACLResourceTypeGroup, name, kmsg.ACLOperationDescribe, true),
-			a.Rule(ctx, u.Name, kmsg.ACLResourceTypeTransactionalId, txn, kmsg.ACLOperationAll, false),
+			a.Add(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationDescribe, true),
+			a.Add(ctx, u.Name, kmsg.ACLResourceTypeGroup, name, kmsg.ACLOperationDescribe, true),
+			a.Add(ctx, u.Name, kmsg.ACLResourceTypeTransactionalId, txn, kmsg.ACLOperationAll, false),
 		} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		defer a.DropRules(ctx, kmsg.ACLResourceTypeTopic, topic)
-		defer a.DropRules(ctx, kmsg.ACLResourceTypeGroup, name)
-		defer a.DropRules(ctx, kmsg.ACLResourceTypeTransactionalId, txn)
+		defer a.Drop(ctx, kmsg.ACLResourceTypeTopic, topic)
+		defer a.Drop(ctx, kmsg.ACLResourceTypeGroup, name)
+		defer a.Drop(ctx, kmsg.ACLResourceTypeTransactionalId, txn)
 		c, err := kafka.Open(ctx, kafka.Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: kafka.SASLForTest(t, kafkatest.Plain,
 			u.Name, u.Password)})
 		if err != nil {

@@ -43,7 +43,7 @@ type Groups struct {
 	logs *Logs
 }
 
-// ACLs adds and deletes access rules.
+// ACLs adds and deletes ACLs.
 type ACLs struct{ *session }
 
 // session is the client that the parts of an Admin share.
@@ -481,12 +481,12 @@ func (a *session) Coordinator(ctx context.Context, key string, txn bool) (int32,
 	return node, err
 }
 
-// Rule adds an access rule: it allows or denies a user ("plain-user", or
+// Add adds an ACL: it allows or denies a user ("plain-user", or
 // "CN=client" by certificate) an operation on a resource. On the real clusters
-// with secured listeners everyone may do everything with a resource that no rule
-// names, and only what a rule allows with one that a rule names. Clients of the plain
+// with secured listeners everyone may do everything with a resource that no ACL
+// names, and only what an ACL allows with one that an ACL names. Clients of the plain
 // listener may always do everything.
-func (a *ACLs) Rule(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation, allow bool) error {
+func (a *ACLs) Add(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation, allow bool) error {
 	req := kmsg.NewPtrCreateACLsRequest()
 	c := kmsg.NewCreateACLsRequestCreation()
 	c.ResourceType, c.ResourceName, c.ResourcePatternType = resource, name, kmsg.ACLResourcePatternTypeLiteral
@@ -497,13 +497,13 @@ func (a *ACLs) Rule(ctx context.Context, user string, resource kmsg.ACLResourceT
 	req.Creations = append(req.Creations, c)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("kafkatest: access rule: %w", err)
+		return fmt.Errorf("kafkatest: ACL: %w", err)
 	}
-	return failed("access rule", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
+	return failed("ACL", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
 }
 
-// DropRules removes all access rules of a resource.
-func (a *ACLs) DropRules(ctx context.Context, resource kmsg.ACLResourceType, name string) error {
+// Drop removes all ACLs of a resource.
+func (a *ACLs) Drop(ctx context.Context, resource kmsg.ACLResourceType, name string) error {
 	req := kmsg.NewPtrDeleteACLsRequest()
 	f := kmsg.NewDeleteACLsRequestFilter()
 	f.ResourceType, f.ResourceName, f.ResourcePatternType = resource, &name, kmsg.ACLResourcePatternTypeLiteral
@@ -511,7 +511,7 @@ func (a *ACLs) DropRules(ctx context.Context, resource kmsg.ACLResourceType, nam
 	req.Filters = append(req.Filters, f)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("kafkatest: drop access rules: %w", err)
+		return fmt.Errorf("kafkatest: drop ACLs: %w", err)
 	}
-	return failed("drop access rules", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
+	return failed("drop ACLs", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
 }

@@ -28,8 +28,8 @@ type Options struct {
 	Version string // one of Versions; default the first
 	Nodes   int    // 3 (default) or 1
 	// SASL adds a SASL_SSL and an SSL listener and the authorizer, which lets
-	// everyone do everything with a resource that no access rule names. The plain listener
-	// remains for the cluster's own client, which no access rule restricts.
+	// everyone do everything with a resource that no ACL names. The plain listener
+	// remains for the cluster's own client, which no ACL restricts.
 	SASL   bool
 	HeapMB int    // of each node; default 400
 	Dir    string // data and logs; default a temporary folder that Close removes

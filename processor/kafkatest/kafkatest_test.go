@@ -316,15 +316,15 @@ func TestRules(t *testing.T) {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}
-			until("no rule", nil)
-			if err := a.Rule(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationWrite, false); err != nil {
+			until("no ACL", nil)
+			if err := a.Add(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationWrite, false); err != nil {
 				t.Fatal(err)
 			}
 			until("denied", kerr.TopicAuthorizationFailed)
-			if err := a.DropRules(ctx, kmsg.ACLResourceTypeTopic, topic); err != nil {
+			if err := a.Drop(ctx, kmsg.ACLResourceTypeTopic, topic); err != nil {
 				t.Fatal(err)
 			}
-			until("no rule again", nil)
+			until("no ACL again", nil)
 		})
 	}
 }

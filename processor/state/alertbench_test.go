@@ -26,9 +26,9 @@ func BenchmarkFoldAlerts(b *testing.B) {
 			b.Run(fmt.Sprintf("keys=%d/%s", keys, c.name), func(b *testing.B) {
 				cfg := benchConfig(8, 1)
 				if c.kind != threshold.Off {
-					rule := threshold.New(c.kind, c.value)
-					cfg.Detectors[0].Threshold = &rule
-					cfg.Detectors[0].Events = &anomaly.Rule{OpenAfter: 2, CloseAfter: 3, Release: 0.9}
+					params := threshold.New(c.kind, c.value)
+					cfg.Detectors[0].Threshold = &params
+					cfg.Detectors[0].Events = &anomaly.Policy{OpenAfter: 2, CloseAfter: 3, Release: 0.9}
 				}
 				cfg.Silence = c.silence
 				d := newDrive(cfg, keys)

@@ -32,34 +32,34 @@ func (s *State) scoreState(k *Key, d *series.SetDetector) *series.ScoreState {
 	return t
 }
 
-// followHistory converts a key's history to the rule in force.
+// followHistory converts a key's history to the threshold in force.
 func (s *State) followHistory(k *Key, d *series.SetDetector, a *series.Alert) {
-	old := a.Rule
-	if a.Rule = d.Rule; old.Like(d.Rule) {
+	old := a.Threshold
+	if a.Threshold = d.ThresholdInForce; old.Like(d.ThresholdInForce) {
 		return
 	}
-	same := old.SameSize(d.Rule)
-	was := &formerRule{old, a.History}
+	same := old.SameSize(d.ThresholdInForce)
+	was := &formerThreshold{old, a.History}
 	if same {
 		was.history = slices.Clone(a.History[:threshold.Head])
 	}
-	s.journal.Open.PushValues(opRule, k, d.Alert, 0, was)
+	s.journal.Open.PushValues(opThreshold, k, d.Alert, 0, was)
 	if same {
-		d.Rule.Adopt(a.History)
+		d.ThresholdInForce.Adopt(a.History)
 		return
 	}
-	s.setHistory(k, a, make([]float32, d.Rule.Size()))
+	s.setHistory(k, a, make([]float32, d.ThresholdInForce.Size()))
 }
 
-// formerRule is what undoes the conversion of a history to another rule.
-type formerRule struct {
-	rule    *threshold.Rule
+// formerThreshold is what undoes the conversion of a history to another threshold.
+type formerThreshold struct {
+	params  *threshold.Params
 	history []float32 // its head alone, if its length is the same
 }
 
-// undoRule undoes the conversion of a history to another rule.
-func (s *State) undoRule(k *Key, a *series.Alert, was *formerRule) {
-	if a.Rule = was.rule; len(was.history) == threshold.Head {
+// undoThreshold undoes the conversion of a history to another threshold.
+func (s *State) undoThreshold(k *Key, a *series.Alert, was *formerThreshold) {
+	if a.Threshold = was.params; len(was.history) == threshold.Head {
 		copy(a.History, was.history)
 		return
 	}

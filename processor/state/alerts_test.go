@@ -35,12 +35,12 @@ func levels(b *detectors.Batch) {
 // watched has one detector, "high", whose score is how far the sample is above the
 // one before, with a bound of 10: two over open, two under close.
 func watched() *Config {
-	rule := threshold.New(threshold.Fixed, 10)
+	params := threshold.New(threshold.Fixed, 10)
 	return &Config{
 		Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{{
-			Name: "high", Detector: level{plain(2)}, Stride: 1, Fingerprint: 7, Threshold: &rule,
-			Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1},
+			Name: "high", Detector: level{plain(2)}, Stride: 1, Fingerprint: 7, Threshold: &params,
+			Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 2, Release: 1},
 		}},
 	}
 }
@@ -478,7 +478,7 @@ func TestReplayOnAnotherExecutor(t *testing.T) {
 		cfg := watched()
 		*cfg.Detectors[0].Threshold = threshold.New(threshold.Quantile, 0.9)
 		cfg.Detectors[0].Threshold.History, cfg.Detectors[0].Threshold.Warmup = 40, 10
-		*cfg.Detectors[0].Events = anomaly.Rule{OpenAfter: 2, CloseAfter: 2, Release: 0.9, UpdateEvery: 3}
+		*cfg.Detectors[0].Events = anomaly.Policy{OpenAfter: 2, CloseAfter: 2, Release: 0.9, UpdateEvery: 3}
 		cfg.Silence = 40
 		x := newRig(t, cfg)
 		var input []Sample

@@ -17,13 +17,13 @@ func anyOf(one bool) *Config {
 	bound, unit := threshold.New(threshold.Fixed, 20), threshold.New(threshold.Fixed, 1)
 	cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{
 		Name: "steep", Detector: level{plain(3)}, Stride: 1, Fingerprint: 8, Threshold: &bound,
-		Events: &anomaly.Rule{OpenAfter: 2, CloseAfter: 2, Release: 1},
+		Events: &anomaly.Policy{OpenAfter: 2, CloseAfter: 2, Release: 1},
 	})
 	if one {
 		cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{
 			Name: "one", Ensemble: &series.Ensemble{Members: []int{0, 1}, Any: true}, Fingerprint: 9, Threshold: &unit,
 			Keys:   func(key []byte) bool { return key[0] == 'a' },
-			Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1},
+			Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 3, Release: 1},
 		})
 	}
 	return cfg
@@ -56,7 +56,7 @@ func TestAnyTakesOver(t *testing.T) {
 	shadow := func(on bool) {
 		cfg := anyOf(true)
 		cfg.Detectors[2].Shadow = on
-		x.s.Rules.Reconfigure(cfg.Detectors)
+		x.s.Rulings.Reconfigure(cfg.Detectors)
 	}
 	shadow(true)
 	x.fold("a 16 150") // 20: the members make their own again, steep from the next on

@@ -57,7 +57,7 @@ var actions = [rules.NumKinds]func(*State, *rules.Decision){
 		s.route()
 	},
 	Reading:    func(s *State, d *rules.Decision) { s.forceReading(d) },
-	Thresholds: func(s *State, d *rules.Decision) { s.Rules.Force(d) },
+	Thresholds: func(s *State, d *rules.Decision) { s.Rulings.Force(d) },
 	Learned:    func(s *State, d *rules.Decision) { s.learned.Force(d) },
 	Mutes: func(s *State, d *rules.Decision) {
 		s.mutes.Force(d)

@@ -21,7 +21,7 @@ import (
 const kindTest Kind = rules.NumKinds - 1
 
 func init() {
-	kinds[kindTest] = rules.KindRules{Name: "test", Acts: true}
+	kinds[kindTest] = rules.KindSpec{Name: "test", Acts: true}
 	actions[kindTest] = func(s *State, d *rules.Decision) {
 		s.maxTime = max(s.maxTime, int64(binary.BigEndian.Uint64(d.Content)))
 	}
@@ -44,7 +44,7 @@ func (d *decided) make(s *State, condemned map[int64]bool) {
 	case Verdict:
 		condemned[d.offset] = true
 	case Thresholds:
-		makeRule(s, d)
+		makeRuling(s, d)
 	case Advance:
 		s.Decide(Advance, nil, d.content, d.offset)
 	default:

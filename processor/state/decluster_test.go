@@ -31,13 +31,13 @@ func jumpsFound(t *testing.T, decluster int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule := threshold.New(threshold.Conformal, 0.002)
-	rule.History, rule.Decluster = 2048, decluster
+	params := threshold.New(threshold.Conformal, 0.002)
+	params.History, params.Decluster = 2048, decluster
 	cfg := &Config{
 		Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{{
-			Name: "near", Detector: det, Stride: 1, Fingerprint: 1, Threshold: &rule,
-			Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 100, Release: 1},
+			Name: "near", Detector: det, Stride: 1, Fingerprint: 1, Threshold: &params,
+			Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 100, Release: 1},
 		}},
 	}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -71,7 +71,7 @@
 //	Tally      counts of samples and keys
 //	Keys       the keys by name (package series), and the order in which they are evicted (keys.go, expiry.go)
 //	Suspects   leaps of event time and the votes on them (suspects.go, leapvotes.go)
-//	Rules      the thresholds and guards in force (rulings.go, package rules)
+//	Rulings    the thresholds and guards in force (rulings.go, package rules)
 //	mutes      the mute rules in force (mutes.go), and learned: the rules that labels have taught
 //	Grids      which windows of grids are open (grid.go)
 //	Restore    what is loaded from the changelog, and the end of the replay after it (restore.go)

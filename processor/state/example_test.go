@@ -28,7 +28,7 @@ func Example() {
 		Detectors: []series.DetectorConfig{{
 			Name: "level", Detector: zscore, Stride: 1, Fingerprint: 1,
 			Threshold: &bound,
-			Events:    &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1},
+			Events:    &anomaly.Policy{OpenAfter: 1, CloseAfter: 3, Release: 1},
 		}},
 	}
 	if err := config.Check(); err != nil {

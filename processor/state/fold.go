@@ -79,8 +79,8 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		s.release(b, false)
 	}
 	sm = s.readings.without(sm, s.readings.lost)
-	if s.Rules.Missing && !s.replaying {
-		s.Rules.Decide(sm.Offset)
+	if s.Rulings.Missing && !s.replaying {
+		s.Rulings.Decide(sm.Offset)
 	}
 	s.pass(sm.Offset + 1)
 	out := s.enter(sm, b)

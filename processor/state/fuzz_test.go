@@ -15,10 +15,10 @@ func fuzzConfig() *Config {
 	cfg := twoWindows()
 	cfg.Reading.Lateness, cfg.DropMismatched, cfg.MaxRecord, cfg.Silence = 500, true, 600, 3000
 	for i := range cfg.Detectors[:3] {
-		rule := threshold.New(threshold.Quantile, 0.8)
-		rule.History = 32
-		cfg.Detectors[i].Threshold = &rule
-		cfg.Detectors[i].Events = &anomaly.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1, UpdateEvery: 3}
+		params := threshold.New(threshold.Quantile, 0.8)
+		params.History = 32
+		cfg.Detectors[i].Threshold = &params
+		cfg.Detectors[i].Events = &anomaly.Policy{OpenAfter: 1, CloseAfter: 2, Release: 1, UpdateEvery: 3}
 	}
 	return cfg
 }

@@ -30,7 +30,7 @@ func gridConfig(t *testing.T, change func(g *series.Grid, p *scan.OpParams)) *Co
 	}
 	fixed := threshold.New(threshold.Fixed, 0)
 	cfg := &Config{Dim: 4, Windows: []series.WindowConfig{{Columns: []int{0, 1}, Fingerprint: 1, Grid: g}},
-		Detectors: []series.DetectorConfig{{Name: "hot", Detector: d, Stride: 1, Threshold: &fixed, Events: &anomaly.Rule{OpenAfter: 1,
+		Detectors: []series.DetectorConfig{{Name: "hot", Detector: d, Stride: 1, Threshold: &fixed, Events: &anomaly.Policy{OpenAfter: 1,
 			CloseAfter: 1, Release: 1}}}}
 	if err := cfg.Check(); err != nil {
 		t.Fatal(err)

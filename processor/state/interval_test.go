@@ -91,15 +91,15 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		}
 		for _, set := range settings {
 			for _, dim := range []int{1, 3} {
-				rule := threshold.New(threshold.Quantile, 0.97)
+				params := threshold.New(threshold.Quantile, 0.97)
 				if op == discord.OpTop || op == knn.OpTopN {
-					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
+					params = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
 				}
 				cfg := &Config{
 					Dim: dim, Windows: []series.WindowConfig{{Columns: []int{0, 1, 2}[:dim], Fingerprint: 1}},
 					Detectors: []series.DetectorConfig{{
-						Name: "d", Detector: set.Detector, Stride: set.stride, Fingerprint: 1, Threshold: &rule,
-						Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2},
+						Name: "d", Detector: set.Detector, Stride: set.stride, Fingerprint: 1, Threshold: &params,
+						Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2},
 					}},
 				}
 				s, b := New(cfg), exec.Batch()

@@ -14,7 +14,7 @@ import (
 )
 
 // Scores are judged in Apply, in the order of the samples, by the detector's
-// threshold and then by its rule for anomalies. What both store for a key is
+// threshold and then by its policy for anomalies. What both store for a key is
 // state like any other: it is in the journal, in the head and in Export, and a
 // replay judges again. A replay publishes no change (anomaly.State): a change
 // puts its key's head into the same cycle (Snapshot), so no sample after that
@@ -221,9 +221,9 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
 		u := s.journal.Open
-		u.Floats = a.Rule.Save(u.Floats, a.History)
+		u.Floats = a.Threshold.Save(u.Floats, a.History)
 		u.Push(opJudged, k, d.Alert, threshold.Saved)
-		if v = a.Rule.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
+		if v = a.Threshold.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
 			v.Severity = why.severity
 		}
 		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
@@ -488,10 +488,10 @@ func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
 	}
 	a := &k.Alerts.Detectors[e.Alert]
 	history := a.History
-	if history != nil && !a.Rule.Like(e.Rule) { // the next score converts it
+	if history != nil && !a.Threshold.Like(e.ThresholdInForce) { // the next score converts it
 		history = nil
 	}
-	return 2*float64(e.Dim)*term > float64(e.Rule.Least(history))
+	return 2*float64(e.Dim)*term > float64(e.ThresholdInForce.Least(history))
 }
 
 // carriersOf returns the members' parts in a sum, until the next call.
@@ -602,7 +602,7 @@ func (s *State) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, 
 	a.Orphans = nil
 }
 
-// alertOf returns the alert state of a detector for a key, with a history of the rule in force.
+// alertOf returns the alert state of a detector for a key, with a history of the threshold in force.
 // It is nil without a threshold. A key that was evicted after the sample is judged like any other.
 func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
 	if !d.Judged {
@@ -611,9 +611,9 @@ func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
 	a := &k.Alerts.Detectors[d.Alert]
 	switch {
 	case a.History == nil:
-		a.Rule = d.Rule
-		s.setHistory(k, a, make([]float32, d.Rule.Size()))
-	case a.Rule != d.Rule:
+		a.Threshold = d.ThresholdInForce
+		s.setHistory(k, a, make([]float32, d.ThresholdInForce.Size()))
+	case a.Threshold != d.ThresholdInForce:
 		s.followHistory(k, d, a)
 	}
 	return a

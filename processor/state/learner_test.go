@@ -25,7 +25,7 @@ func TestLearner(t *testing.T) {
 			cfg := &Config{Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 				Detectors: []series.DetectorConfig{{Name: "ar", Detector: det, Stride: stride, Fingerprint: 1}}}
 			if judged {
-				cfg.Detectors[0].Threshold = ruleOf(threshold.MAD, 5, 64, 0)
+				cfg.Detectors[0].Threshold = thresholdOf(threshold.MAD, 5, 64, 0)
 			}
 			s, e := New(cfg), detectors.NewCPU(1)
 			b := e.Batch()

@@ -107,7 +107,7 @@ func (s *State) rebuild() {
 // are judged by.
 func (s *State) rebuildStanding() {
 	s.rebuildReading(s.next)
-	s.Rules.Rebuild(s.next)
+	s.Rulings.Rebuild(s.next)
 	s.mutes.Rebuild(s.next)
 	s.learned.Rebuild(s.next)
 }

@@ -986,18 +986,18 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		k.history[i] = make([]float32, d.Threshold.Size())
 	}
 	score := math.Float32frombits(row.judged)
-	rule := *d.Threshold
-	if rule.Decluster == 0 {
-		rule.Decluster = max(1, int(d.Smooth)) // fakes say nothing of their reach
+	params := *d.Threshold
+	if params.Decluster == 0 {
+		params.Decluster = max(1, int(d.Smooth)) // fakes say nothing of their reach
 		if d.Ensemble != nil {
 			reach := 1
 			for _, j := range d.Ensemble.Members {
 				reach = max(reach, int(m.cfg.Detectors[j].Smooth))
 			}
-			rule.Decluster += reach - 1
+			params.Decluster += reach - 1
 		}
 	}
-	v := rule.JudgeAt(k.history[i], score, row.time)
+	v := params.JudgeAt(k.history[i], score, row.time)
 	if d.Ensemble != nil && d.Ensemble.Any && v.Exceeds && m.severity >= 0 {
 		v.Severity = uint8(m.severity)
 	}

@@ -215,23 +215,23 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 		{threshold.MAD, 1 + r.Float64()}, {threshold.Conformal, 0.05},
 		{threshold.PerDay, 1e8 * (1 + 9*r.Float64())}}
 	k := kinds[r.IntN(len(kinds))]
-	rule := threshold.New(k.kind, k.value)
-	rule.History, rule.Warmup, rule.Decluster = 32+r.IntN(20), r.IntN(20), r.IntN(5)
+	params := threshold.New(k.kind, k.value)
+	params.History, params.Warmup, params.Decluster = 32+r.IntN(20), r.IntN(20), r.IntN(5)
 	if r.IntN(3) == 0 {
-		rule.Span = 1 + r.Int64N(20000)
+		params.Span = 1 + r.Int64N(20000)
 	}
 	long := r.IntN(3) == 0 // anomalies are open most of the time
 	if long {
-		rule = threshold.New(threshold.Quantile, 0.6)
-		rule.History, rule.Warmup, rule.Decluster = 32, 2, 1
+		params = threshold.New(threshold.Quantile, 0.6)
+		params.History, params.Warmup, params.Decluster = 32, 2, 1
 	}
-	d.Threshold, d.Shadow = &rule, r.IntN(3) == 0
+	d.Threshold, d.Shadow = &params, r.IntN(3) == 0
 	if long {
-		d.Events = &anomaly.Rule{OpenAfter: 1, CloseAfter: 20 + r.IntN(20), Release: 1, UpdateEvery: r.IntN(2) * r.IntN(10)}
+		d.Events = &anomaly.Policy{OpenAfter: 1, CloseAfter: 20 + r.IntN(20), Release: 1, UpdateEvery: r.IntN(2) * r.IntN(10)}
 		return
 	}
 	if r.IntN(4) > 0 {
-		d.Events = &anomaly.Rule{
+		d.Events = &anomaly.Policy{
 			OpenAfter: 1 + r.IntN(3), CloseAfter: 1 + r.IntN(5), Release: 0.5 + 0.5*r.Float64(),
 			MinDuration: int64(
 				r.IntN(2) * r.IntN(30),

@@ -178,12 +178,12 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 					c.Fingerprint += uint64(i)
 					w.detectors, w.stride, own.Members = append(w.detectors, c), max(w.stride, m.stride), append(own.Members, i)
 				}
-				rule := threshold.New(threshold.Fixed, 2.5)
+				params := threshold.New(threshold.Fixed, 2.5)
 				if own.Any {
-					rule = threshold.New(threshold.Fixed, 1)
+					params = threshold.New(threshold.Fixed, 1)
 				}
-				w.detectors = append(w.detectors, series.DetectorConfig{Name: "both", Ensemble: &own, Fingerprint: 9, Threshold: &rule,
-					Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2}})
+				w.detectors = append(w.detectors, series.DetectorConfig{Name: "both", Ensemble: &own, Fingerprint: 9, Threshold: &params,
+					Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2}})
 				return w
 			})
 		})
@@ -197,14 +197,14 @@ type watchedBy struct {
 }
 
 func watchedByOne(d detectors.Detector, stride int) *watchedBy {
-	rule := threshold.New(threshold.Quantile, 0.97)
-	rule.Warmup = 16
+	params := threshold.New(threshold.Quantile, 0.97)
+	params.Warmup = 16
 	switch d.Op() {
 	case discord.OpTop, knn.OpTopN:
-		rule = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
+		params = threshold.New(threshold.Fixed, 0.1) // there are few scores above 0, all of discords or outliers
 	}
 	return &watchedBy{stride: stride, detectors: []series.DetectorConfig{{Name: "d", Detector: d, Stride: stride, Fingerprint: 1,
-		Threshold: &rule, Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2}}}}
+		Threshold: &params, Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2}}}}
 }
 
 // shown counts planted faults: those that were found, those of them whose peak is in the fault, whose actual values are those of the

@@ -56,9 +56,9 @@ func (s *State) revert(o *undoOp[*Key], with *undoOperands) {
 		copy(k.Alerts.ScoreStates[o.What].State, w)
 	case opJudged:
 		a := &k.Alerts.Detectors[o.What]
-		a.Rule.Undo(a.History, with.Floats)
-	case opRule:
-		s.undoRule(k, &k.Alerts.Detectors[o.What], with.Values[0].(*formerRule))
+		a.Threshold.Undo(a.History, with.Floats)
+	case opThreshold:
+		s.undoThreshold(k, &k.Alerts.Detectors[o.What], with.Values[0].(*formerThreshold))
 	case opAlert:
 		k.Alerts.Detectors[o.What].Events = with.Values[0].(anomaly.State)
 	case opSilent:

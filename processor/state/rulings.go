@@ -40,11 +40,11 @@ func newRulings(dets []*series.Setup, log *rules.DecisionLog, q rulingQueue, tur
 func (r *rulings) at(d *series.Setup, next int64) (ruling *rules.Ruling, decided bool) {
 	first := d.Configured()
 	for at := r.decisions.Latest(rules.KindThresholds, []byte(d.Name)); at != nil; at = at.Before() {
-		rule := at.Value.(*rules.Ruling)
+		one := at.Value.(*rules.Ruling)
 		if at.Offset < next {
-			return rule, true
+			return one, true
 		}
-		first = rule
+		first = one
 	}
 	return first, false
 }
@@ -56,15 +56,15 @@ func (r *rulings) Force(d *rules.Decision) {
 			continue
 		}
 		det.Follow(d.Value.(*rules.Ruling), true)
-		rule, alarm := det.InForce()
-		r.tasks.After(func() { det.Rule, det.Alarm = rule, alarm })
+		params, alarm := det.InForce()
+		r.tasks.After(func() { det.ThresholdInForce, det.Alarm = params, alarm })
 	}
 	r.findMissing()
 }
 
 // findMissing sets Missing if a configured ruling is not in force.
 func (r *rulings) findMissing() {
-	r.Missing = slices.ContainsFunc(r.dets, (*series.Setup).Unruled)
+	r.Missing = slices.ContainsFunc(r.dets, (*series.Setup).RulingDiffers)
 }
 
 // Rebuild derives the rulings in force for the next sample.
@@ -72,7 +72,7 @@ func (r *rulings) Rebuild(next int64) {
 	for _, d := range r.dets {
 		if d.Judged {
 			d.Follow(r.at(d, next))
-			d.Rule, d.Alarm = d.InForce()
+			d.ThresholdInForce, d.Alarm = d.InForce()
 		}
 	}
 	r.findMissing()
@@ -81,10 +81,10 @@ func (r *rulings) Rebuild(next int64) {
 // Decide decides, at the offset of a live sample, for the configured rulings.
 func (r *rulings) Decide(offset int64) {
 	for _, det := range r.dets {
-		if det.Unruled() {
-			rule := det.Configured()
+		if det.RulingDiffers() {
+			ruling := det.Configured()
 			d := &rules.Decision{
-				Kind: rules.KindThresholds, Subject: []byte(det.Name), Content: rule.Encode(), Offset: offset, Value: rule,
+				Kind: rules.KindThresholds, Subject: []byte(det.Name), Content: ruling.Encode(), Offset: offset, Value: ruling,
 			}
 			r.decisions.Add(d)
 			r.Force(d)
@@ -96,14 +96,14 @@ func (r *rulings) Decide(offset int64) {
 // next live sample has another one made. Those without a decision so far are not among them.
 func (r *rulings) OtherwiseJudged() (names []string) {
 	for _, det := range r.dets {
-		if det.Unruled() && r.decisions.InForce(rules.KindThresholds, []byte(det.Name), r.turn()) != nil {
+		if det.RulingDiffers() && r.decisions.InForce(rules.KindThresholds, []byte(det.Name), r.turn()) != nil {
 			names = append(names, det.Name)
 		}
 	}
 	return names
 }
 
-// Reconfigure has the scores judged by the thresholds, guards and rules of anomalies of another configuration of
+// Reconfigure has the scores judged by the thresholds, guards and policies of anomalies of another configuration of
 // the same detectors, from the next live sample on. Where it differs otherwise, the state does not follow it. It may be
 // called between two samples, also while the state replays.
 func (r *rulings) Reconfigure(list []series.DetectorConfig) {

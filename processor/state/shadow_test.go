@@ -95,7 +95,7 @@ func TestPromotionAndDemotion(t *testing.T) {
 	for restart := range len(steps) + 1 {
 		x := newRig(t, shadow(steps[0].shadow))
 		for i, step := range steps {
-			x.s.Rules.Reconfigure(shadow(step.shadow).Detectors)
+			x.s.Rulings.Reconfigure(shadow(step.shadow).Detectors)
 			x.foldRaw(step.sample)
 			if got := changed(x.s.Events); !slices.Equal(got, step.want) {
 				t.Fatalf("restart at %d, sample %d: %q, want %q", restart, i, got, step.want)

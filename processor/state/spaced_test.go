@@ -21,14 +21,14 @@ func TestSpaced(t *testing.T) {
 	every := 2 + r.IntN(5)
 	p := discord.Params{Window: 60, Length: 6, MaxLength: 9, Lengths: 2, Every: every, MinPoints: 20}
 	stride := every * (1 + r.IntN(2))
-	rule := threshold.New(threshold.Quantile, 0.8)
-	rule.History, rule.Warmup = 40, 5
-	alarm := &anomaly.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1}
+	params := threshold.New(threshold.Quantile, 0.8)
+	params.History, params.Warmup = 40, 5
+	alarm := &anomaly.Policy{OpenAfter: 1, CloseAfter: 2, Release: 1}
 	cfg := &Config{Dim: 1, MaxRecord: 320, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []series.DetectorConfig{
 			{Name: "near", Detector: detectors.Must(simple.NewZScore(8)), Stride: 1 + r.IntN(4), Fingerprint: 1},
-			{Name: "past", Detector: detectors.Must(discord.New(p)), Stride: stride, Fingerprint: 2, Smooth: 2, Threshold: &rule, Events: alarm},
-			{Name: "both", Stride: 1, Fingerprint: 3, Threshold: &rule, Events: alarm,
+			{Name: "past", Detector: detectors.Must(discord.New(p)), Stride: stride, Fingerprint: 2, Smooth: 2, Threshold: &params, Events: alarm},
+			{Name: "both", Stride: 1, Fingerprint: 3, Threshold: &params, Events: alarm,
 				Ensemble: &series.Ensemble{Members: []int{0, 1}, Memory: 50, MinPoints: 3, Weights: []float64{1, 4}, Align: r.IntN(2) == 0}},
 		}}
 	if err := cfg.Check(); err != nil {

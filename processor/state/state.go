@@ -264,8 +264,8 @@ type State struct {
 	Keys Keys
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
-	// Rules are the thresholds, guards and rules of anomalies in force.
-	Rules rulings
+	// Rulings are the thresholds, guards and policies of anomalies in force.
+	Rulings rulings
 	// Grids are the windows of grids that are open.
 	Grids Grids
 	// Restore is what the state is restored from.
@@ -346,7 +346,7 @@ func New(cfg *Config) *State {
 	s.tasks = newTaskQueue[*Key](s.dets, &s.newest)
 	s.decisions = rules.NewDecisionLog(&kinds, s.saveDecision)
 	s.journal = s.newJournal()
-	s.Rules = newRulings(s.dets, s.decisions, &s.tasks, s.turn, s.route)
+	s.Rulings = newRulings(s.dets, s.decisions, &s.tasks, s.turn, s.route)
 	s.mutes, s.learned = newMuteRules(s.decisions, &s.tasks), newLearnedRules(s.decisions, &s.tasks)
 	s.rebuildStanding()
 	return s
@@ -365,5 +365,5 @@ func (s *State) Bytes() int64 {
 func (s *State) route() {
 	s.slow = s.Grids.any || !s.journal.Started() || s.replaying || s.decisions.Acting() ||
 		s.order.Lateness > 0 || s.readings.missing || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.orphaned) > 0 ||
-		s.Suspects.Len() > 0 || s.Rules.Missing || s.Suspects.votes.Judging() && s.maxTime == NoTime
+		s.Suspects.Len() > 0 || s.Rulings.Missing || s.Suspects.votes.Judging() && s.maxTime == NoTime
 }

@@ -30,13 +30,13 @@ func TestRestoreWithinLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule, err := threshold.Parse("fixed:3")
+	params, err := threshold.Parse("fixed:3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := &Config{Dim: 1, MaxRecord: 400, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []series.DetectorConfig{{Name: "z", Detector: z, Stride: 1, Fingerprint: 2, Threshold: &rule,
-			Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 100, Release: 1}}}}
+		Detectors: []series.DetectorConfig{{Name: "z", Detector: z, Stride: 1, Fingerprint: 2, Threshold: &params,
+			Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 100, Release: 1}}}}
 	exec := detectors.NewCPU(1)
 	b := exec.Batch()
 	flush := func(s *State) {

@@ -16,8 +16,8 @@ import (
 	"odradek/processor/state/series"
 )
 
-// changeRules gives the next worker other thresholds, or keeps them.
-func (x *run) changeRules() {
+// changeRulings gives the next worker other thresholds, or keeps them.
+func (x *run) changeRulings() {
 	cfg := *x.cfg
 	cfg.Detectors = slices.Clone(cfg.Detectors)
 	for i := range cfg.Detectors {
@@ -44,8 +44,8 @@ func (x *run) changeRules() {
 	x.cfg = &cfg
 }
 
-// noteRules notes what the worker has decided of thresholds at offset.
-func (x *run) noteRules(offset int64) {
+// noteRulings notes what the worker has decided of thresholds at offset.
+func (x *run) noteRulings(offset int64) {
 	for _, d := range x.s.decisions.Unlogged() {
 		if d.Kind == Thresholds && d.Offset == offset {
 			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.Subject, d.Content, offset})
@@ -53,10 +53,10 @@ func (x *run) noteRules(offset int64) {
 	}
 }
 
-// makeRule has the state decide with the next sample, as if its configuration were
+// makeRuling has the state decide with the next sample, as if its configuration were
 // another one.
-func makeRule(s *State, d *decided) {
-	rule, err := rules.DecodeRuling(d.content)
+func makeRuling(s *State, d *decided) {
+	ruling, err := rules.DecodeRuling(d.content)
 	if err != nil {
 		panic(err)
 	}
@@ -64,14 +64,14 @@ func makeRule(s *State, d *decided) {
 	for i, det := range s.dets {
 		list[i] = det.DetectorConfig
 		if det.Name == string(d.subject) {
-			list[i].Threshold, list[i].MaxP, list[i].Guard, list[i].Events = rule.Threshold, rule.Alarm.MaxP, rule.Alarm.Guard, rule.Alarm.Events
-			list[i].Shadow = rule.Alarm.Shadow
+			list[i].Threshold, list[i].MaxP, list[i].Guard, list[i].Events = ruling.Threshold, ruling.Alarm.MaxP, ruling.Alarm.Guard, ruling.Alarm.Events
+			list[i].Shadow = ruling.Alarm.Shadow
 		}
 	}
-	s.Rules.Reconfigure(list)
+	s.Rulings.Reconfigure(list)
 }
 
-// TestThresholdsChange: workers with thresholds, guards and rules of anomalies of their own take over
+// TestThresholdsChange: workers with thresholds, guards and policies of anomalies of their own take over
 // from each other, and change them while they run. After each crash and abort the state equals one of one
 // undisturbed fold in which they change where they did.
 func TestThresholdsChange(t *testing.T) {
@@ -100,7 +100,7 @@ func TestThresholdsChange(t *testing.T) {
 	}
 }
 
-// chain is a log that workers with rules of their own take over from each other.
+// chain is a log that workers with thresholds of their own take over from each other.
 type chain struct {
 	t         *testing.T
 	s         *State
@@ -113,15 +113,15 @@ type chain struct {
 	other     bool // the next worker has another detector in its place
 }
 
-func ruleOf(kind threshold.Kind, value float64, history, decluster int) *threshold.Rule {
-	return &threshold.Rule{Kind: kind, Value: value, History: history, Warmup: 5, Decluster: decluster}
+func thresholdOf(kind threshold.Kind, value float64, history, decluster int) *threshold.Params {
+	return &threshold.Params{Kind: kind, Value: value, History: history, Warmup: 5, Decluster: decluster}
 }
 
-// worker is a state under a rule: a new one, or one restored from what is committed.
-func (c *chain) worker(rule *threshold.Rule, ahead bool) *State {
+// worker is a state under a threshold: a new one, or one restored from what is committed.
+func (c *chain) worker(params *threshold.Params, ahead bool) *State {
 	c.t.Helper()
 	cfg := watched()
-	cfg.Detectors[0].Threshold = rule
+	cfg.Detectors[0].Threshold = params
 	if c.quiet {
 		cfg.Detectors[0].Events = nil
 	}
@@ -188,14 +188,14 @@ func (c *chain) cycle(n, want int64, lost bool) {
 	c.s.Committed(c.next)
 }
 
-// check compares a state restored under any rule, and the live one rolled back to the
+// check compares a state restored under any threshold, and the live one rolled back to the
 // committed offset, with the live one.
-func (c *chain) check(what string, rules []*threshold.Rule) {
+func (c *chain) check(what string, list []*threshold.Params) {
 	c.t.Helper()
 	want := c.s.Export(nil)
-	for i, rule := range rules {
-		if got := c.worker(rule, false).Export(nil); !bytes.Equal(got, want) {
-			c.t.Fatalf("%s: restored at %d, floor %d, under rule %d: another state than the live one", what, c.committed, c.floor.Offset, i)
+	for i, params := range list {
+		if got := c.worker(params, false).Export(nil); !bytes.Equal(got, want) {
+			c.t.Fatalf("%s: restored at %d, floor %d, under threshold %d: another state than the live one", what, c.committed, c.floor.Offset, i)
 		}
 	}
 	c.feed(c.s, c.next, c.next+20)
@@ -211,29 +211,29 @@ func (c *chain) check(what string, rules []*threshold.Rule) {
 // a changed threshold, regardless of which part of the log was snapshotted, and of the next
 // restart has configured: a replay judges by what was in force.
 func TestRestartWithAnotherThreshold(t *testing.T) {
-	rules := []*threshold.Rule{
-		ruleOf(threshold.Fixed, 10, 40, 3),
-		ruleOf(threshold.Fixed, 30, 40, 3),
-		ruleOf(threshold.Fixed, 10, 40, 7), // spaced otherwise
-		ruleOf(threshold.Mean, 1.5, 40, 3),
-		ruleOf(threshold.Quantile, 0.8, 64, 2), // another number of scores
-		ruleOf(threshold.MAD, 2, 40, 1),
-		ruleOf(threshold.PerDay, 1e9, 40, 3),
+	list := []*threshold.Params{
+		thresholdOf(threshold.Fixed, 10, 40, 3),
+		thresholdOf(threshold.Fixed, 30, 40, 3),
+		thresholdOf(threshold.Fixed, 10, 40, 7), // spaced otherwise
+		thresholdOf(threshold.Mean, 1.5, 40, 3),
+		thresholdOf(threshold.Quantile, 0.8, 64, 2), // another number of scores
+		thresholdOf(threshold.MAD, 2, 40, 1),
+		thresholdOf(threshold.PerDay, 1e9, 40, 3),
 	}
-	for i, first := range rules {
-		for j, second := range rules {
+	for i, first := range list {
+		for j, second := range list {
 			for _, behind := range []int64{0, 40, 75, 1000} {
 				c := &chain{t: t, b: &detectors.Batch{}}
 				c.s = c.worker(first, false)
 				for range 4 {
 					c.cycle(50, c.next+50-behind, false)
 				}
-				c.check("before", rules)
+				c.check("before", list)
 				c.s = c.worker(second, false)
-				c.check("not decided yet", rules)
+				c.check("not decided yet", list)
 				for n := range 4 {
 					c.cycle(37, c.next+37-behind, false)
-					c.check("after", rules)
+					c.check("after", list)
 					if n == 1 { // and back
 						c.s = c.worker(first, false)
 					}
@@ -260,7 +260,7 @@ func decidedIn(log []record) (n int) {
 // offset was not committed. It takes effect at its offset, and the worker that runs
 // then decides for its own configuration.
 func TestThresholdAhead(t *testing.T) {
-	first, cut, own := ruleOf(threshold.Fixed, 10, 40, 3), ruleOf(threshold.Fixed, 20, 40, 2), ruleOf(threshold.Mean, 2, 40, 5)
+	first, cut, own := thresholdOf(threshold.Fixed, 10, 40, 3), thresholdOf(threshold.Fixed, 20, 40, 2), thresholdOf(threshold.Mean, 2, 40, 5)
 	for _, at := range []int64{40, 45} {
 		c := &chain{t: t, b: &detectors.Batch{}}
 		c.s = c.worker(first, false)
@@ -269,16 +269,16 @@ func TestThresholdAhead(t *testing.T) {
 		c.next = at // what is between are no samples
 		c.cycle(20, 0, true)
 		c.next = 40
-		for _, rule := range []*threshold.Rule{own, cut, first} {
+		for _, params := range []*threshold.Params{own, cut, first} {
 			d := &chain{t: t, b: &detectors.Batch{}, log: slices.Clone(c.log), floor: c.floor, committed: 40, next: 40}
-			d.s = d.worker(rule, true)
+			d.s = d.worker(params, true)
 			for i := range 30 {
 				d.cycle(1, 0, false)
-				if got := *d.s.dets[0].Ruled.Threshold; got != *rule {
-					t.Fatalf("at %d the rule is %v, not %v", 40+i, got, *rule)
+				if got := *d.s.dets[0].Ruling.Threshold; got != *params {
+					t.Fatalf("at %d the threshold is %v, not %v", 40+i, got, *params)
 				}
 			}
-			if n := decidedIn(d.log[len(c.log):]); n > 2 || rule == own && n != map[int64]int{40: 1, 45: 2}[at] {
+			if n := decidedIn(d.log[len(c.log):]); n > 2 || params == own && n != map[int64]int{40: 1, 45: 2}[at] {
 				t.Errorf("decision at %d: %d more", at, n)
 			}
 			want := d.s.Export(nil)
@@ -292,7 +292,7 @@ func TestThresholdAhead(t *testing.T) {
 // TestThresholdOfARemovedDetector: its decision stays. When it comes back, its keys go
 // on where they were left, under it, until the first live sample decides otherwise.
 func TestThresholdOfARemovedDetector(t *testing.T) {
-	first, again := ruleOf(threshold.Fixed, 10, 40, 3), ruleOf(threshold.MAD, 2, 50, 2)
+	first, again := thresholdOf(threshold.Fixed, 10, 40, 3), thresholdOf(threshold.MAD, 2, 50, 2)
 	c := &chain{t: t, b: &detectors.Batch{}, quiet: true}
 	c.s = c.worker(first, false)
 	c.cycle(61, 61, false)
@@ -304,26 +304,26 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 		t.Fatalf("%d decisions", c.s.Subjects(Thresholds))
 	}
 	c.other = false
-	for _, rule := range []*threshold.Rule{first, again} {
-		s := c.worker(rule, false)
-		if got := s.Keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled.Threshold != *first {
-			t.Errorf("under %v: another history, or another rule in force: %v", rule, s.dets[0].Ruled)
+	for _, params := range []*threshold.Params{first, again} {
+		s := c.worker(params, false)
+		if got := s.Keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruling.Threshold != *first {
+			t.Errorf("under %v: another history, or another threshold in force: %v", params, s.dets[0].Ruling)
 		}
 		c.feed(s, 63, 70)
-		if *s.dets[0].Ruled.Threshold != *rule || len(s.Keys.Get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
-			t.Errorf("the rule in force is %v, want %v", s.dets[0].Ruled, rule)
+		if *s.dets[0].Ruling.Threshold != *params || len(s.Keys.Get([]byte("a")).Alerts.Detectors[0].History) != params.Size() {
+			t.Errorf("the threshold in force is %v, want %v", s.dets[0].Ruling, params)
 		}
 	}
 }
 
-// TestContentOfAThreshold: what cannot be a rule is damage, and a later format is a newer
+// TestContentOfAThreshold: what cannot be a threshold is damage, and a later format is a newer
 // version's.
 func TestContentOfAThreshold(t *testing.T) {
-	rule := ruleOf(threshold.Quantile, 0.9, 40, 3)
-	good := (&rules.Ruling{Threshold: rule}).Encode()
-	alarm := (&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{
+	params := thresholdOf(threshold.Quantile, 0.9, 40, 3)
+	good := (&rules.Ruling{Threshold: params}).Encode()
+	alarm := (&rules.Ruling{Threshold: params, Alarm: rules.RulingAlarm{
 		Guard:  &rules.Guard{Direction: rules.Above, Gates: []rules.Gate{{Field: 1, Bound: 7}}},
-		Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1},
+		Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 2, Release: 1},
 	}}).Encode()
 	for _, c := range []struct {
 		content []byte
@@ -337,14 +337,14 @@ func TestContentOfAThreshold(t *testing.T) {
 		{good[:len(good)-1], ErrCorrupt},
 		{append(slices.Clone(good), 0), ErrCorrupt},
 		{append([]byte{alarm[0] | 2}, alarm[1:]...), nil},         // in shadow mode
-		{append([]byte{alarm[0] &^ 8}, alarm[1:]...), ErrCorrupt}, // a rule of anomalies that it does not have
+		{append([]byte{alarm[0] &^ 8}, alarm[1:]...), ErrCorrupt}, // a policy of anomalies that it does not have
 		{append([]byte{good[0] | 16}, good[1:]...), ErrNewer},     // a flag of a newer version
 		{append([]byte{good[0], 99}, good[2:]...), ErrCorrupt},    // a kind
-		{(&rules.Ruling{Threshold: &threshold.Rule{}}).Encode(), ErrCorrupt},
-		{(&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{Guard: &rules.Guard{Direction: 9}}}).Encode(), ErrCorrupt},
-		{(&rules.Ruling{Threshold: rule, Alarm: rules.RulingAlarm{Events: &anomaly.Rule{}}}).Encode(), ErrCorrupt}, // events of no samples
+		{(&rules.Ruling{Threshold: &threshold.Params{}}).Encode(), ErrCorrupt},
+		{(&rules.Ruling{Threshold: params, Alarm: rules.RulingAlarm{Guard: &rules.Guard{Direction: 9}}}).Encode(), ErrCorrupt},
+		{(&rules.Ruling{Threshold: params, Alarm: rules.RulingAlarm{Events: &anomaly.Policy{}}}).Encode(), ErrCorrupt}, // events of no samples
 		// Check is stricter than Sound.
-		{(&rules.Ruling{Threshold: ruleOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil},
+		{(&rules.Ruling{Threshold: thresholdOf(threshold.Conformal, 1e-6, 40, 3)}).Encode(), nil},
 	} {
 		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
 			append([]byte{changelog.Version, 1}, c.content...))

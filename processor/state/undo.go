@@ -398,7 +398,7 @@ const (
 	opSilent                     // a silence was opened or closed
 	opOrphans                    // anomalies that nothing continued were closed
 	opSummary                    // a summary was changed
-	opRule                       // a history was made one of another threshold
+	opThreshold                  // a history was made one of another threshold
 	opScoreState                 // the state of a detector's scores was changed
 	opCell                       // a cell of a grid was changed
 	opTable                      // a grid began its next window

@@ -424,8 +424,8 @@ func (x *run) chunk(n int, mark bool) bool {
 	}
 	end := min(i+n, len(x.w.log))
 	if x.changes && x.r.IntN(10) == 0 {
-		x.changeRules()
-		x.s.Rules.Reconfigure(x.cfg.Detectors)
+		x.changeRulings()
+		x.s.Rulings.Reconfigure(x.cfg.Detectors)
 		x.reconfigured++
 	}
 	for ; i < end; i++ {
@@ -441,7 +441,7 @@ func (x *run) chunk(n int, mark bool) bool {
 		sm.Key, sm.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
 		x.s.Fold(&sm, x.b)
 		if x.changes {
-			x.noteRules(sm.Offset)
+			x.noteRulings(sm.Offset)
 		}
 		if x.s.Suspects.Has(sm.Offset) {
 			x.s.Suspects.Attach(sm.Offset, sm.Offset)
@@ -675,7 +675,7 @@ func (x *run) restart() {
 func (x *run) crash() {
 	x.crashes++
 	if x.changes {
-		x.changeRules()
+		x.changeRulings()
 	}
 	x.s = x.restored(x.compacted())
 	x.told = x.committed

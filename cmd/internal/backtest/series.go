@@ -57,7 +57,7 @@ func warmthOf(cfg *state.Config, i int) (w warmth) {
 
 // historyOf returns the scores after which a history has no trace of its beginning; of one that is spread over time
 // that is not known.
-func historyOf(r *threshold.Rule) int64 {
+func historyOf(r *threshold.Params) int64 {
 	if r.Span > 0 {
 		return 1 << 40
 	}

@@ -51,7 +51,7 @@ func (c *Config) deriveAlarm(d *DetectorSettings) {
 func (c *Config) judges() bool { return c.Detect.Anomalies || c.Output.Scores == "anomalous" }
 
 // thresholdOf returns the detector's threshold, nil for none.
-func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
+func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Params, error) {
 	r, err := threshold.Parse(d.Alarm.Threshold)
 	if err != nil || r.Kind == threshold.Off || !c.judges() && !c.judgedByAny(d) {
 		return nil, err
@@ -64,9 +64,9 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 	return &r, r.Check()
 }
 
-// rule returns the rule by which anomalies open and close.
-func (a *alarmSettings) rule() *anomaly.Rule {
-	r := &anomaly.Rule{
+// policy returns the policy by which anomalies open and close.
+func (a *alarmSettings) policy() *anomaly.Policy {
+	r := &anomaly.Policy{
 		OpenAfter: a.OpenAfter, CloseAfter: a.CloseAfter, Release: a.Release,
 		MinDuration: a.MinDuration.Microseconds(), MergeGap: a.MergeGap.Microseconds(),
 	}
@@ -80,7 +80,7 @@ func (a *alarmSettings) rule() *anomaly.Rule {
 const autoUpdates = "auto"
 
 // setUpdates sets when an anomaly is updated.
-func setUpdates(r *anomaly.Rule, text string) error {
+func setUpdates(r *anomaly.Policy, text string) error {
 	if text = strings.TrimSpace(text); text == autoUpdates {
 		r.UpdateAfter, r.UpdateShare = anomaly.DefaultUpdateAfter, anomaly.DefaultUpdateShare
 		return nil
@@ -107,12 +107,12 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 	case d.Alarm.Shadow && d.Alarm.Threshold == Off:
 		k.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
 	}
-	if err := setUpdates(new(anomaly.Rule), d.Alarm.UpdateEvery); err != nil {
+	if err := setUpdates(new(anomaly.Policy), d.Alarm.UpdateEvery); err != nil {
 		k.add(short+"UPDATE_EVERY", err.Error(), "")
 	}
-	rule := threshold.New(threshold.Quantile, 0.5)
-	if d.Alarm.History.Apply(&rule); rule.Check() != nil {
-		k.add(short+"HISTORY", strings.TrimPrefix(rule.Check().Error(), "threshold: "), "")
+	params := threshold.New(threshold.Quantile, 0.5)
+	if d.Alarm.History.Apply(&params); params.Check() != nil {
+		k.add(short+"HISTORY", strings.TrimPrefix(params.Check().Error(), "threshold: "), "")
 	}
 	r, err := threshold.Parse(d.Alarm.Threshold)
 	perDay := !(d.Alarm.PerDay <= 0) // NaN, too

@@ -393,7 +393,7 @@ func TestDetectorFaultAlone(t *testing.T) {
 	}
 }
 
-// Thresholds and the rules of anomalies reach the state as they are set; with
+// Thresholds and the policies of anomalies reach the state as they are set; with
 // nobody to tell of verdicts nothing is judged.
 func TestAlarmSettings(t *testing.T) {
 	parsed := func(more ...string) (*Config, *state.Config) {
@@ -418,15 +418,15 @@ func TestAlarmSettings(t *testing.T) {
 		"ODRADEK_DETECTOR_A_MERGE_GAP=2s",
 		"ODRADEK_DETECTOR_A_UPDATE_EVERY=9", "ODRADEK_DETECTOR_B_THRESHOLD=fixed:3.5", "ODRADEK_SILENCE=5m", "ODRADEK_TTL=10m")
 	if got, want := *ks.Detectors[0].Threshold,
-		(threshold.Rule{Kind: threshold.Quantile, Value: 0.99, Margin: 2, History: 100, Warmup: 7}); got != want {
+		(threshold.Params{Kind: threshold.Quantile, Value: 0.99, Margin: 2, History: 100, Warmup: 7}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := *ks.Detectors[0].Events,
-		(anomaly.Rule{OpenAfter: 2, CloseAfter: 3, Release: 0.5, MinDuration: 1e6, MergeGap: 2e6, UpdateEvery: 9}); got != want {
+		(anomaly.Policy{OpenAfter: 2, CloseAfter: 3, Release: 0.5, MinDuration: 1e6, MergeGap: 2e6, UpdateEvery: 9}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := *ks.Detectors[1].Threshold,
-		(threshold.Rule{Kind: threshold.Fixed, Value: 3.5, History: 512}); got != want || ks.Silence != 300e6 {
+		(threshold.Params{Kind: threshold.Fixed, Value: 3.5, History: 512}); got != want || ks.Silence != 300e6 {
 		t.Errorf("%+v, want %+v; silence %d", got, want, ks.Silence)
 	}
 	if _, ks = parsed("ODRADEK_DETECTOR_A_OP=flatline", "ODRADEK_DETECTOR_A_AFTER=8"); ks.Detectors[0].Threshold.Value != 7 ||

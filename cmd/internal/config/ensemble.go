@@ -101,7 +101,7 @@ func (c *Config) addEnsembles(ks *state.Config) error {
 			return fmt.Errorf("%sTHRESHOLD: %w", DetectorPrefix(d.Name), err)
 		}
 		if dc.Threshold != nil && c.Detect.Anomalies {
-			dc.Events, dc.Shadow = d.Alarm.rule(), d.Alarm.Shadow
+			dc.Events, dc.Shadow = d.Alarm.policy(), d.Alarm.Shadow
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"odradek/processor/state"
 )
 
-// grouping returns the rule that puts anomalies into groups; nil without one.
+// grouping returns what puts anomalies into groups; nil without one.
 func (c *Config) grouping() (*state.Grouping, error) {
 	d := &c.Detect
 	if d.GroupBy == "" || !d.Anomalies {

@@ -73,8 +73,8 @@ func (h Length) String() string {
 	return text
 }
 
-// Apply sets the history of a rule.
-func (h Length) Apply(r *threshold.Rule) {
+// Apply sets the history of a threshold.
+func (h Length) Apply(r *threshold.Params) {
 	if r.History, r.Span = h.scores, h.span.Microseconds(); h.span == 0 || h.scores > 0 {
 		return
 	}

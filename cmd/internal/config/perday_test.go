@@ -24,7 +24,7 @@ func TestAlarmsPerDay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := ks.Detectors[0].Threshold; r.Kind != threshold.PerDay || r.Value != 2.5 || r.History != 1024 || r.Warmup != 64 {
-			t.Errorf("%s: rule %+v", set, r)
+			t.Errorf("%s: threshold %+v", set, r)
 		}
 	}
 	for _, bad := range [][]string{

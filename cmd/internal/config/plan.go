@@ -15,7 +15,7 @@ import (
 )
 
 // This file has a running worker take up changed settings: on SIGHUP, and when the content of its
-// settings file changes. Thresholds, guards, the rules of anomalies, which scores are published and the
+// settings file changes. Thresholds, guards, the policies of anomalies, which scores are published and the
 // log level hold at once. Where another setting has changed nothing is taken up, so that a worker never
 // runs with settings that no file has.
 

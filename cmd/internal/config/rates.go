@@ -57,7 +57,7 @@ func leastRate(n int) string {
 
 // perDayWarning warns of a number of alarms a day that a series with a score a second could not keep, because the real
 // number of scores is not known in advance.
-func perDayWarning(r *threshold.Rule) (f Fault, ok bool) {
+func perDayWarning(r *threshold.Params) (f Fault, ok bool) {
 	const day = 24 * time.Hour
 	scores := r.Value * float64(r.History+1) // a day that the history supports
 	if scores >= day.Seconds() {

@@ -168,7 +168,7 @@ func (c *Config) KeystateConfig() (*state.Config, error) {
 			return nil, fmt.Errorf("%sONLY_IF: %w", DetectorPrefix(d.Name), err)
 		}
 		if dc.Threshold != nil && c.Detect.Anomalies {
-			dc.Events, dc.Shadow = d.Alarm.rule(), d.Alarm.Shadow
+			dc.Events, dc.Shadow = d.Alarm.policy(), d.Alarm.Shadow
 		}
 		ks.Detectors = append(ks.Detectors, dc)
 	}

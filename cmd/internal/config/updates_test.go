@@ -9,7 +9,7 @@ import (
 
 // TestUpdateEvery: updates are due by samples, by event time, or by default by both as shares.
 func TestUpdateEvery(t *testing.T) {
-	for text, want := range map[string]anomaly.Rule{
+	for text, want := range map[string]anomaly.Policy{
 		"":     {UpdateAfter: 60e6, UpdateShare: 0.1},
 		"auto": {UpdateAfter: 60e6, UpdateShare: 0.1},
 		"0":    {},
@@ -22,7 +22,7 @@ func TestUpdateEvery(t *testing.T) {
 			t.Errorf("%q: %v", text, faults)
 			continue
 		}
-		got := c.Detectors[0].Alarm.rule()
+		got := c.Detectors[0].Alarm.policy()
 		if got.UpdateEvery != want.UpdateEvery || got.UpdateAfter != want.UpdateAfter || got.UpdateShare != want.UpdateShare {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}

@@ -184,12 +184,12 @@ type Band struct {
 
 // Scores are the scores of one detector.
 type Scores struct {
-	Detector  string    `json:"detector" doc:"Name of the detector."`
-	Op        string    `json:"op" doc:"Its method."`
-	Rule      string    `json:"rule" doc:"Its threshold as configured."`
-	Threshold []Number  `json:"threshold" doc:"Threshold in force at each score, where an anomaly or a fixed rule tells; null elsewhere."`
-	Times     []float64 `json:"times" doc:"Event times that the scores speak of, in ms since 1970, in order."`
-	Scores    []Number  `json:"scores" doc:"Scores; null in warm-up."`
+	Detector   string    `json:"detector" doc:"Name of the detector."`
+	Op         string    `json:"op" doc:"Its method."`
+	Configured string    `json:"rule" doc:"Its threshold as configured."`
+	Threshold  []Number  `json:"threshold" doc:"Threshold in force at each score, where an anomaly or a fixed threshold tells; null elsewhere."`
+	Times      []float64 `json:"times" doc:"Event times that the scores speak of, in ms since 1970, in order."`
+	Scores     []Number  `json:"scores" doc:"Scores; null in warm-up."`
 }
 
 // Blocks is what the detector of an anomaly made of whole windows.

@@ -75,7 +75,7 @@ func inputOf(c *config.Config, registry *registry.Client) (*Input, error) {
 			fixed = r.Value
 		}
 		in := &state.Detectors[i]
-		own := Detector{Name: d.Name, Op: d.Op, Rule: d.Alarm.Threshold, Fields: mapping.ColumnNames(columns), Fixed: fixed,
+		own := Detector{Name: d.Name, Op: d.Op, Configured: d.Alarm.Threshold, Fields: mapping.ColumnNames(columns), Fixed: fixed,
 			Heatmap: d.Op == discord.OpTop.String(), Judged: in.Threshold != nil, Shadow: in.Shadow, Reads: in.Keys}
 		if own.Heatmap && in.Detector.Window() > 1 {
 			own.Lead = in.Stride - 1

@@ -87,9 +87,9 @@ func (in *Input) detector(name string) *Detector {
 
 // Detector describes a detector for the page.
 type Detector struct {
-	Name, Op, Rule string
-	Fields         []string // names of the values that it scores
-	Fixed          float64  // threshold of a fixed rule; NaN for another one
+	Name, Op, Configured string
+	Fields               []string // names of the values that it scores
+	Fixed                float64  // threshold of a detector with a fixed one; NaN for another one
 	// Heatmap says whether the detector's blocks are heatmaps, and Lead how many samples a task has before those that are in it.
 	Heatmap bool
 	Lead    int

@@ -49,8 +49,8 @@ func newBed(t *testing.T, edit func(*Config)) *bed {
 	c := &Config{Client: client, Anomalies: "anomalies", Scores: "scores",
 		Feedback: &feedback.Topic{Client: client, Name: "feedback", Replication: 1, Unframed: output.SingleObject},
 		Input: Input{Decoder: dec, Fields: []string{"a", "b"},
-			Detectors: []Detector{{Name: "near", Op: "knn", Rule: "conformal:0.001", Fields: []string{"a", "b"}, Fixed: math.NaN()},
-				{Name: "level", Op: "zscore", Rule: "fixed:8", Fields: []string{"b"}, Fixed: 8}}},
+			Detectors: []Detector{{Name: "near", Op: "knn", Configured: "conformal:0.001", Fields: []string{"a", "b"}, Fixed: math.NaN()},
+				{Name: "level", Op: "zscore", Configured: "fixed:8", Fields: []string{"b"}, Fixed: 8}}},
 		Log: slog.New(slog.DiscardHandler)}
 	if edit != nil {
 		edit(c)

@@ -283,7 +283,7 @@ func recordOf(f *Feedback, detectors []Detector) (*output.Feedback, error) {
 	return rec, nil
 }
 
-// thresholdAt returns the threshold of a detector at an event time as far as it is known: of a fixed rule, or of the
+// thresholdAt returns the threshold of a detector at an event time as far as it is known: of a fixed one, or of the
 // anomaly that covers it.
 func thresholdAt(d *Detector, anomalies []*entry, us int64) Number {
 	if d != nil && !math.IsNaN(d.Fixed) {

@@ -425,7 +425,7 @@ func (r *reading) answer() {
 		s := Scores{Detector: name, Times: []float64{}, Scores: []Number{}, Threshold: []Number{}}
 		d := in.detector(name)
 		if d != nil {
-			s.Op, s.Rule = d.Op, d.Rule
+			s.Op, s.Configured = d.Op, d.Configured
 		}
 		for _, p := range points {
 			s.Times = append(s.Times, float64(p.time)/1000)

@@ -41,7 +41,7 @@ func NewSurvey(sets *series.Sets) *Survey {
 func (v *Survey) Add(key, value []byte) {
 	kind, name, suffix, err := changelog.SplitKey(key)
 	if err == nil && kind == changelog.Decision && value != nil && len(name) > 0 && rules.Kind(name[0]) == rules.KindThresholds {
-		v.addRule(string(name[1:]), value)
+		v.addThreshold(string(name[1:]), value)
 	}
 	if err != nil || kind != changelog.Head && kind != changelog.Fragment && kind != changelog.Segment {
 		return
@@ -93,8 +93,8 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 	return int64(series.KeyOverhead+set.Fixed+len(name)) + alerts + min(2*(head+segments), full+head)
 }
 
-// addRule takes a threshold that was in force.
-func (v *Survey) addRule(name string, value []byte) {
+// addThreshold takes a threshold that was in force.
+func (v *Survey) addThreshold(name string, value []byte) {
 	dec := changelog.Decoder{B: value}
 	dec.Byte()
 	dec.Uint()

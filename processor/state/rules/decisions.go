@@ -86,8 +86,8 @@ const (
 // a record of that offset: they are made while nothing of a record is folded.
 func (k Kind) BetweenRecords() bool { return k == KindAdvance || k == KindReading }
 
-// KindRules are how decisions of one kind behave.
-type KindRules struct {
+// KindSpec is how decisions of one kind behave.
+type KindSpec struct {
 	Name     string // in errors; "": there is no such kind
 	Standing bool   // holds until the next one of its subject
 	Lapses   bool   // standing, and forgotten when a replay reads no record that it covers
@@ -99,8 +99,8 @@ type KindRules struct {
 	Read func(content []byte) (value any, err error)
 }
 
-// KindTable has the rules of all kinds.
-type KindTable [NumKinds]KindRules
+// KindTable has the specs of all kinds.
+type KindTable [NumKinds]KindSpec
 
 // Decision is a decision that a replay may need.
 type Decision struct {

@@ -15,7 +15,7 @@ import (
 // # Rulings are decisions
 //
 // Which scores enter a key's history depends on the threshold that judged them; which
-// anomalies are open, and how soon others open, depends on guards and rules of anomalies. A user may
+// anomalies are open, and how soon others open, depends on guards and policies of anomalies. A user may
 // change these without losing state, also while the worker runs. So the rulings in force are
 // decisions of the kind Thresholds, a standing one for each detector's name. With the first live
 // sample after a start, a restore or a change, and whenever a decision of another owner takes effect
@@ -23,11 +23,11 @@ import (
 // A replay judges by the ruling that was in force at the sample or, for one that was held, when it was
 // released.
 //
-// Below a detector's first decision no sample was live under it. A replay judges them by the rule of that decision or,
+// Below a detector's first decision no sample was live under it. A replay judges them by the ruling of that decision or,
 // before it is made, of the configuration.
 //
-// When a threshold changes, a key's history is converted with the key's next score (series.Alert.Rule names the
-// rule that it was made by), so that keys without another sample cost nothing. A rule with
+// When a threshold changes, a key's history is converted with the key's next score (series.Alert.Threshold names the
+// threshold that it was made by), so that keys without another sample cost nothing. A threshold with
 // another number of scores begins with an empty history.
 //
 // Whether a detector is in shadow mode is part of its ruling, so that promotion and demotion are decisions, too; histories
@@ -38,16 +38,16 @@ import (
 
 // Ruling is what is in force for a detector.
 type Ruling struct {
-	Threshold *threshold.Rule
+	Threshold *threshold.Params
 	Alarm     RulingAlarm
 }
 
 // RulingAlarm says which scores above the threshold make anomalies, and how.
 type RulingAlarm struct {
-	MaxP   float64       // see series.DetectorConfig
-	Guard  *Guard        // nil: none
-	Events *anomaly.Rule // nil: no anomalies
-	Shadow bool          // its anomalies are published apart
+	MaxP   float64         // see series.DetectorConfig
+	Guard  *Guard          // nil: none
+	Events *anomaly.Policy // nil: no anomalies
+	Shadow bool            // its anomalies are published apart
 }
 
 // The flags of an encoded ruling. A reader refuses those that it does not know.
@@ -55,7 +55,7 @@ const (
 	rulingBounded = 1 << iota // scores are bounded
 	rulingShadow
 	rulingGuard  // there is a guard
-	rulingEvents // there is a rule of anomalies
+	rulingEvents // there is a policy of anomalies
 	rulingFlags  = 1<<iota - 1
 )
 
@@ -63,7 +63,7 @@ const (
 func (r *Ruling) Equal(o *Ruling) bool { return bytes.Equal(r.Encode(), o.Encode()) }
 
 // Encode returns the ruling as the content of a decision: flags, kind, value, margin, history, warm-up, distance of added scores, span, the
-// largest p-value; then the guard and the rule of anomalies.
+// largest p-value; then the guard and the policy of anomalies.
 func (r *Ruling) Encode() []byte {
 	t, a := r.Threshold, &r.Alarm
 	var e changelog.Encoder
@@ -111,7 +111,7 @@ func DecodeRuling(content []byte) (*Ruling, error) {
 	d := changelog.Decoder{B: content}
 	flags := d.Flags(rulingFlags)
 	number := func() float64 { return math.Float64frombits(d.Bits()) }
-	t := &threshold.Rule{
+	t := &threshold.Params{
 		Kind: threshold.Kind(d.Byte()), Value: number(), Margin: number(), Bounded: flags&rulingBounded != 0,
 		History: d.Small(), Warmup: d.Small(), Decluster: d.Small(), Span: int64(d.Uint()),
 	}
@@ -124,7 +124,7 @@ func DecodeRuling(content []byte) (*Ruling, error) {
 		r.Alarm.Guard = g
 	}
 	if flags&rulingEvents != 0 {
-		r.Alarm.Events = &anomaly.Rule{
+		r.Alarm.Events = &anomaly.Policy{
 			OpenAfter: d.Small(), CloseAfter: d.Small(), Release: number(), MinDuration: int64(d.Uint()), MergeGap: int64(d.Uint()),
 			UpdateEvery: d.Small(), UpdateAfter: int64(d.Uint()), UpdateShare: number(),
 		}

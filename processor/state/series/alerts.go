@@ -20,10 +20,10 @@ type Alerts struct {
 
 // Alert is the state of one judged detector for a series.
 type Alert struct {
-	History []float32       // of the threshold; nil before the first score
-	Rule    *threshold.Rule // that the history was made by; nil without a history
-	Events  anomaly.State
-	Unit    uint64 // the undo unit that has a copy of events
+	History   []float32         // of the threshold; nil before the first score
+	Threshold *threshold.Params // that the history was made by; nil without a history
+	Events    anomaly.State
+	Unit      uint64 // the undo unit that has a copy of events
 }
 
 // Orphan is an open anomaly that no detector continues.

@@ -16,7 +16,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := threshold.Rule{Kind: threshold.Fixed, Value: 2, History: 100}
+	bound := threshold.Params{Kind: threshold.Fixed, Value: 2, History: 100}
 	summed := scorer{window: 4, bins: true}
 	for _, c := range []struct {
 		spoil func(w []WindowConfig, d []DetectorConfig)
@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 		{func(_ []WindowConfig, d []DetectorConfig) { d[2].Scale = true }, `"e" cannot scale its fields: it has no rows`},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[0].Smooth = -1 }, `"a": a mean of -1 scores`},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[0].Threshold = nil }, `"a" has events but no threshold`},
-		{func(_ []WindowConfig, d []DetectorConfig) { d[0].Events = &anomaly.Rule{} }, `detector "a": `},
+		{func(_ []WindowConfig, d []DetectorConfig) { d[0].Events = &anomaly.Policy{} }, `detector "a": `},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[2].Ensemble.Members[1] = 3 }, `"e": member 3 of 3 detectors`},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[2].Ensemble.Members[1] = 2 }, `"e": its member "e" is an ensemble`},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[2].Ensemble.Members[1] = 0 }, `"e": "a" is a member twice`},
@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 		windows := []WindowConfig{{Columns: []int{0}, Fingerprint: 1}, {Columns: []int{0, 1}, Fingerprint: 2},
 			{Columns: []int{1}, Fingerprint: 3}}
 		dets := []DetectorConfig{
-			{Name: "a", Detector: z, Stride: 1, Threshold: &bound, Events: &anomaly.Rule{OpenAfter: 1, CloseAfter: 1, Release: 1}},
+			{Name: "a", Detector: z, Stride: 1, Threshold: &bound, Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 1, Release: 1}},
 			{Name: "b", Detector: summed, Window: 1, Stride: 1},
 			{Name: "e", Ensemble: &Ensemble{Members: []int{0, 1}, Memory: 100, MinPoints: 10}},
 		}

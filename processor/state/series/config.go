@@ -45,11 +45,11 @@ type DetectorConfig struct {
 	// Threshold judges its scores; nil: none exceeds. Where Decluster is 0, it is the
 	// rows from the first that a score is about (Steady) to its own, 1 at least; with Smooth, from the
 	// first that any score of the mean is about.
-	Threshold *threshold.Rule
+	Threshold *threshold.Params
 	// MaxP is the largest p-value of a region (detectors.Region) that can exceed; 0 and 1: any.
 	MaxP   float64
-	Guard  *rules.Guard  // that scores have to pass, too; nil: none. Not of an ensemble or a grid
-	Events *anomaly.Rule // makes anomalies of those that exceed; nil: no events
+	Guard  *rules.Guard    // that scores have to pass, too; nil: none. Not of an ensemble or a grid
+	Events *anomaly.Policy // makes anomalies of those that exceed; nil: no events
 	// Shadow marks its anomalies (anomaly.Anomaly.Shadow), which are in no group. Nothing else depends on it.
 	Shadow bool
 }

@@ -41,22 +41,22 @@ type Setup struct {
 	// it does not read yet. nil: none.
 	Unread, WindowUnread func(key []byte) bool
 
-	Judged        bool               // has a threshold
-	Rule          *threshold.Rule    // in force for the score that Apply judges next
-	Alarm         *rules.RulingAlarm // in force for it, too
-	Ruled         *rules.Ruling      // in force for the sample that Fold takes next
-	Decided       bool               // Ruled is a decision; otherwise it is only what scores of earlier samples are judged by
-	former        []*threshold.Rule  // of other histories
-	Combined      *ensemble.Params   // of an ensemble; nil: it is none
-	Carriers      []anomaly.Term     // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
-	Explain       detectors.Explainer
-	Locate        detectors.Locator
-	Blocker       detectors.Blocker
-	Valued        bool                 // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
-	HasScoreState bool                 // a series has a ScoreState of it
-	Followed      bool                 // its scores are more than rows: they are judged, or change a ScoreState
-	Replays       bool                 // a state depends on the results of each task, so a replay scores it again
-	Summary       *detectors.BinParams // of what leaves its window; nil: none
+	Judged           bool                // has a threshold
+	ThresholdInForce *threshold.Params   // in force for the score that Apply judges next
+	Alarm            *rules.RulingAlarm  // in force for it, too
+	Ruling           *rules.Ruling       // in force for the sample that Fold takes next
+	Decided          bool                // Ruled is a decision; otherwise it is only what scores of earlier samples are judged by
+	former           []*threshold.Params // of other histories
+	Combined         *ensemble.Params    // of an ensemble; nil: it is none
+	Carriers         []anomaly.Term      // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
+	Explain          detectors.Explainer
+	Locate           detectors.Locator
+	Blocker          detectors.Blocker
+	Valued           bool                 // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
+	HasScoreState    bool                 // a series has a ScoreState of it
+	Followed         bool                 // its scores are more than rows: they are judged, or change a ScoreState
+	Replays          bool                 // a state depends on the results of each task, so a replay scores it again
+	Summary          *detectors.BinParams // of what leaves its window; nil: none
 }
 
 // Skips reports whether the detector takes no samples of a key yet, under the reading in force.
@@ -173,7 +173,7 @@ func (d *Setup) judge() {
 	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
 		d.Threshold = d.configured()
 		d.Follow(d.Configured(), false)
-		d.Rule, d.Alarm = d.InForce()
+		d.ThresholdInForce, d.Alarm = d.InForce()
 	}
 }
 
@@ -229,7 +229,7 @@ func (c *DetectorConfig) smoothed() int { return (max(1, int(c.Smooth)) - 1) * c
 
 // configured returns the configured threshold of a detector: neighbouring scores that
 // are about the same samples are one event in the history.
-func (d *Setup) configured() *threshold.Rule {
+func (d *Setup) configured() *threshold.Params {
 	r := *d.DetectorConfig.Threshold
 	if r.Decluster == 0 {
 		r.Decluster = (d.From + 1 + d.smoothed() + d.every() - 1) / d.every()
@@ -243,9 +243,11 @@ func (d *Setup) Configured() *rules.Ruling {
 }
 
 // Unruled reports whether the detector's configured ruling is not in force.
-func (d *Setup) Unruled() bool { return d.Judged && !(d.Decided && d.Ruled.Equal(d.Configured())) }
+func (d *Setup) RulingDiffers() bool {
+	return d.Judged && !(d.Decided && d.Ruling.Equal(d.Configured()))
+}
 
-// Reconfigure gives the detector the threshold, the guard, the rules of anomalies and the mode of another configuration. It
+// Reconfigure gives the detector the threshold, the guard, the policy of anomalies and the mode of another configuration. It
 // does not change whether its scores are judged, or make anomalies.
 func (d *Setup) Reconfigure(c *DetectorConfig) {
 	if d.Judged && c.Threshold != nil {
@@ -259,19 +261,19 @@ func (d *Setup) Reconfigure(c *DetectorConfig) {
 
 // Follow puts a ruling in force for the next sample. decided says whether it is a decision.
 func (d *Setup) Follow(r *rules.Ruling, decided bool) {
-	d.Ruled, d.Decided = r, decided
+	d.Ruling, d.Decided = r, decided
 	_, a := d.InForce()
 	d.Valued = d.Valued || a.Guard != nil // for good: tasks are queued
 }
 
 // InForce returns what Ruled means for this detector: it makes no anomalies where the configuration has none, and has
 // no guard that its fields do not fit, of a configuration before.
-func (d *Setup) InForce() (*threshold.Rule, *rules.RulingAlarm) {
-	a := &d.Ruled.Alarm
+func (d *Setup) InForce() (*threshold.Params, *rules.RulingAlarm) {
+	a := &d.Ruling.Alarm
 	fits := a.Guard == nil || d.Combined == nil && d.Grid == nil &&
 		!slices.ContainsFunc(a.Guard.Gates, func(g rules.Gate) bool { return g.Field >= d.Dim })
 	if fits && (a.Events == nil) == (d.Events == nil) {
-		return d.Ruled.Threshold, a
+		return d.Ruling.Threshold, a
 	}
 	fitted := *a
 	if !fits {
@@ -280,12 +282,12 @@ func (d *Setup) InForce() (*threshold.Rule, *rules.RulingAlarm) {
 	if d.Events == nil || a.Events == nil {
 		fitted.Events = nil
 	}
-	return d.Ruled.Threshold, &fitted
+	return d.Ruling.Threshold, &fitted
 }
 
-// ruleLike returns a rule of the kind, the value and the span of want whose states have the form of one in a head, with so many numbers
+// thresholdLike returns a threshold of the kind, the value and the span of want whose states have the form of one in a head, with so many numbers
 // of a history; nil if there is none.
-func (d *Setup) ruleLike(want threshold.Rule, history int) *threshold.Rule {
+func (d *Setup) thresholdLike(want threshold.Params, history int) *threshold.Params {
 	if want.History = history; want.Span > 0 {
 		want.History-- // the history is spread over time, and has one number more
 	}

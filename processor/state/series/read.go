@@ -220,7 +220,7 @@ func (d *Reader) Alerts(k *Series) {
 	}
 	for range d.Len(28) {
 		name, fp, window := d.String(), d.Bits(), d.Bits()
-		want := threshold.Rule{Kind: threshold.Kind(d.Byte())}
+		want := threshold.Params{Kind: threshold.Kind(d.Byte())}
 		if d.Byte() != 0 {
 			want.Span = 1 // any length will do: the layout of the state is the same
 		}
@@ -239,13 +239,13 @@ func (d *Reader) Alerts(k *Series) {
 		default:
 			a := &k.Alerts.Detectors[det.Alert]
 			if len(front) > 0 {
-				a.Rule = det.ruleLike(want, len(front)-threshold.Head)
-				if a.Rule == nil {
+				a.Threshold = det.thresholdLike(want, len(front)-threshold.Head)
+				if a.Threshold == nil {
 					d.Fail()
 					return
 				}
-				a.History = make([]float32, a.Rule.Size())
-				if copy(a.History, front); !a.Rule.Restore(a.History) {
+				a.History = make([]float32, a.Threshold.Size())
+				if copy(a.History, front); !a.Threshold.Restore(a.History) {
 					d.Fail()
 					return
 				}

@@ -29,7 +29,7 @@ func (k *Series) Awaited(d *SetDetector, remaining int32, bound bool) int32 {
 		scores = max(0, d.Smooth.Left(smooth)-1)
 	}
 	if bound && d.Judged {
-		scores += d.Rule.Left(k.Alerts.Detectors[d.Alert].History)
+		scores += d.ThresholdInForce.Left(k.Alerts.Detectors[d.Alert].History)
 	}
 	next := int64(d.Every)
 	if remaining > 0 {

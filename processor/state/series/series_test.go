@@ -45,15 +45,15 @@ func (d scorer) Summary(columns int) *detectors.BinParams {
 	return p
 }
 
-var rule = threshold.Rule{Kind: threshold.Fixed, Value: 2}
+var params = threshold.Params{Kind: threshold.Fixed, Value: 2}
 
 // setsOf makes the sets of two windows, of one and of two columns. Records are so small that
 // the first has segments.
 func setsOf(need int) *Sets {
-	ev := &anomaly.Rule{OpenAfter: 1, CloseAfter: 1, Release: 1}
+	ev := &anomaly.Policy{OpenAfter: 1, CloseAfter: 1, Release: 1}
 	return NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 11}, {Columns: []int{0, 1}, Fingerprint: 12}},
 		[]DetectorConfig{
-			{Name: "a", Detector: scorer{window: need}, Stride: 3, Fingerprint: 21, Threshold: &rule, Events: ev},
+			{Name: "a", Detector: scorer{window: need}, Stride: 3, Fingerprint: 21, Threshold: &params, Events: ev},
 			{Name: "b", Detector: scorer{window: 4, bins: true}, Window: 1, Stride: 1, Fingerprint: 22},
 		}, 600)
 }
@@ -241,8 +241,8 @@ func TestHead(t *testing.T) {
 		}
 		if round%2 == 0 {
 			a := &k.Alerts.Detectors[0]
-			a.Rule = set.Windows[0].Detectors[0].Threshold
-			a.History = make([]float32, a.Rule.Size())
+			a.Threshold = set.Windows[0].Detectors[0].Threshold
+			a.History = make([]float32, a.Threshold.Size())
 			k.Alerts.Silent = &anomaly.Anomaly{ID: [16]byte{1}, Revision: 1, Start: 5, OpenedAt: 6, End: 9, PeakTime: 7}
 			m := new(Summary)
 			k.SetSummary(1, m)

@@ -144,14 +144,14 @@ func (e Writer) Alerts(k *Series) {
 		e.Bits(d.Fingerprint)
 		e.Bits(window)
 		a := &k.Alerts.Detectors[d.Alert]
-		rule := new(threshold.Rule)
+		params := new(threshold.Params)
 		if a.judged() {
-			rule = a.Rule
+			params = a.Threshold
 		}
-		e.Byte(byte(rule.Kind))
-		e.Flag(rule.Span > 0)
-		e.Bits(math.Float64bits(rule.Value))
-		e.Sparse(a.History[:rule.Stored()])
+		e.Byte(byte(params.Kind))
+		e.Flag(params.Span > 0)
+		e.Bits(math.Float64bits(params.Value))
+		e.Sparse(a.History[:params.Stored()])
 		e.Encoder.B = a.Events.Append(e.B)
 	}
 	e.Flag(k.Alerts.Silent != nil)
