@@ -239,24 +239,24 @@ func at(a Words, s Span) Words { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }
 // would follow a single spike, and costs a pass.
 //
 // Consecutive tasks of a series differ by one row, and the rest of X is equal if they have the same
-// center. So the rows of a series are counted in blocks of B, the largest power of two that is at most
-// half of a full window's rows, 128 at most. The full windows whose newest rows are in one block share
-// one center, that of the rows common to all of them: N-B+1 of N, which end at the block's first. These
+// center. So the rows of a series are counted in runs of B, the largest power of two that is at most
+// half of a full window's rows, 128 at most. The full windows whose newest rows are in one run share
+// one center, that of the rows common to all of them: N-B+1 of N, which end at the run's first. These
 // rows depend on the series' own count alone, and so do a task's bits.
 
-// mostBlock is the largest number of tasks with the same center.
-const mostBlock = 128
+// mostCenterRun is the largest number of tasks with the same center.
+const mostCenterRun = 128
 
-// BlockRows returns the number of consecutive windows of the given length that share one center.
-func BlockRows(rows int) int {
-	return 1 << max(0, bits.Len(uint(min(rows/2, mostBlock)))-1)
+// CenterRun returns the number of consecutive windows of the given length that share one center.
+func CenterRun(rows int) int {
+	return 1 << max(0, bits.Len(uint(min(rows/2, mostCenterRun)))-1)
 }
 
 // CenterRows returns the rows that a full window is centred on, n rows from row from on.
-// rows is the window's length, block BlockRows of it, count the number of its newest row in the series, from 1.
-func CenterRows(block, rows int, count int64) (from, n int) {
-	behind := int(count & int64(block-1))
-	return block - 1 - behind, rows - block + 1
+// rows is the window's length, run CenterRun of it, count the number of its newest row in the series, from 1.
+func CenterRows(run, rows int, count int64) (from, n int) {
+	behind := int(count & int64(run-1))
+	return run - 1 - behind, rows - run + 1
 }
 
 // Centers appends the center of each column of rows x, at least one, and then y, floats by their bits:

@@ -172,7 +172,7 @@ func TestChangesLevelAsDefined(t *testing.T) {
 			}
 			window := x[(end-rows)*dim : end*dim]
 			bits, cut := floatBits(window...), dim*rng.IntN(rows+1)
-			from, count := CenterRows(BlockRows(rows), rows, int64(end))
+			from, count := CenterRows(CenterRun(rows), rows, int64(end))
 			centers, ok := Centers(nil, bits[:cut], bits[cut:], dim, from, count)
 			if !ok {
 				centers, _ = Centers(nil, bits[:cut], bits[cut:], dim, 0, rows)

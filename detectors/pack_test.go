@@ -17,26 +17,26 @@ func floatBits(values ...float64) []uint64 {
 	return out
 }
 
-func TestBlockRows(t *testing.T) {
+func TestCenterRun(t *testing.T) {
 	for rows, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 7: 2, 8: 4, 30: 8, 31: 8, 32: 16, 255: 64, 256: 128, 406: 128, 1 << 20: 128} {
-		if got := BlockRows(rows); got != want {
-			t.Errorf("%d rows: blocks of %d, want %d", rows, got, want)
+		if got := CenterRun(rows); got != want {
+			t.Errorf("%d rows: runs of %d, want %d", rows, got, want)
 		}
 	}
 }
 
-// TestCenterRows requires that windows of one block are centred on the same rows of the series, that
-// these are all rows common to the windows, and that the first window of a block ends with them.
+// TestCenterRows requires that windows of one run are centred on the same rows of the series, that
+// these are all rows common to the windows, and that the first window of a run ends with them.
 func TestCenterRows(t *testing.T) {
 	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 100, 406, 1024} {
-		block := int64(BlockRows(rows))
-		for first := (int64(rows) + block - 1) / block * block; first < int64(rows)+5*block; first += block {
-			for count := first; count < first+block; count++ {
-				from, n := CenterRows(BlockRows(rows), rows, count)
+		run := int64(CenterRun(rows))
+		for first := (int64(rows) + run - 1) / run * run; first < int64(rows)+5*run; first += run {
+			for count := first; count < first+run; count++ {
+				from, n := CenterRows(CenterRun(rows), rows, count)
 				oldest := count - int64(rows) + 1 // of the window, by number
-				if oldest+int64(from) != first+block-int64(rows) || oldest+int64(from+n)-1 != first {
+				if oldest+int64(from) != first+run-int64(rows) || oldest+int64(from+n)-1 != first {
 					t.Fatalf("%d rows, the newest is number %d: rows %d to %d are common, want %d to %d", rows, count,
-						oldest+int64(from), oldest+int64(from+n)-1, first+block-int64(rows), first)
+						oldest+int64(from), oldest+int64(from+n)-1, first+run-int64(rows), first)
 				}
 				if from < 0 || from+n > rows || n < rows/2 {
 					t.Fatalf("%d rows, the newest is number %d: %d rows from %d on", rows, count, n, from)

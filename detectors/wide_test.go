@@ -15,7 +15,7 @@ func TestChangesLevel(t *testing.T) {
 	rng := seedtest.New(t)
 	flagged := func(x []float64, fresh int, count int64) bool {
 		rows := floatBits(x...)
-		from, n := CenterRows(BlockRows(len(x)), len(x), count)
+		from, n := CenterRows(CenterRun(len(x)), len(x), count)
 		cut := rng.IntN(len(x))
 		centers, _ := Centers(nil, rows[:cut], rows[cut:], 1, from, n)
 		wide := WideFresh
@@ -88,7 +88,7 @@ func TestChangesLevel(t *testing.T) {
 			x[i] = rng.NormFloat64() + step*max(0, min(1, float64(i-at)/float64(ramp+1)))
 		}
 		count := int64(4 * n)
-		from, common := CenterRows(BlockRows(n), n, count)
+		from, common := CenterRows(CenterRun(n), n, count)
 		center := median(x[from], x[from+common/2], x[from+common-1])
 		if at+ramp+4 < n && math.Abs(center) < math.Abs(step)/1e2 && !flagged(x, 1, count) {
 			t.Errorf("a step of %v by %d rows at %d of %d is not seen", step, ramp, at, n)

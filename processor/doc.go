@@ -50,7 +50,7 @@
 //   - A partition's state belongs to its goroutine. The main goroutine sends it
 //     commands (commands.go) and reads its progress by atomics.
 //   - An epoch, not a lock, excludes results from before a rollback from the cycles
-//     after it: cycle.Entry.Enter compares epochs, and a partition whose epoch is stale
+//     after it: cycle.Handle.Enter compares epochs, and a partition whose epoch is stale
 //     waits for the command that says where to resume.
 //   - A partition that has been restored sets its flag running and then reads the epoch of the cycles; a rollback, in the
 //     main goroutine, raises the epoch and then reads running. So either the partition has the new epoch, or the main

@@ -57,7 +57,7 @@ func (f *folder) advanceIdle(ctx context.Context) error {
 		f.busy(now)
 		return nil
 	}
-	if i.since.IsZero() || f.committed.Load() != at || f.entry.Stale() {
+	if i.since.IsZero() || f.committed.Load() != at || f.handle.Stale() {
 		return nil
 	}
 	idle := now.Sub(i.since) - seen.Age
@@ -80,7 +80,7 @@ func (f *folder) advanceIdle(ctx context.Context) error {
 		return err
 	}
 	for f.advance.Load() == advanceJoined {
-		f.entry.Announce()
+		f.handle.Announce()
 		if stop, err := f.commands.wait(ctx, time.Millisecond); stop || err != nil {
 			return err
 		}

@@ -19,11 +19,11 @@ import (
 // join adds the results of everything folded so far to the open cycle. The next record is
 // at offset next; the chunk was fetched at the time fetched.
 func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
-	c, err := pt.entry.Enter(ctx)
+	c, err := pt.handle.Enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer pt.entry.Leave()
+	defer pt.handle.Leave()
 	return pt.into(c, func() error {
 		r := cycle.Result{Next: next, Leader: pt.leader, Work: metrics.Work{Fetched: fetched}, Advance: pt.advance.Load() == advanceJoined}
 		r.Work.Counts, r.Traceparents = pt.counts, pt.traces.Drain()
@@ -47,10 +47,10 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 func (pt *partition) into(c *cycle.Cycle[*partition], add func() error) error {
 	err := QuarantineOfWrite(Contain(add))
 	if err != nil {
-		pt.entry.Spoil(c, err)
+		pt.handle.Spoil(c, err)
 		return err
 	}
-	pt.entry.Announce()
+	pt.handle.Announce()
 	return nil
 }
 
@@ -194,8 +194,8 @@ func (f *folder) handOver(ctx context.Context) error {
 	}
 	for {
 		for f.committed.Load() < at || f.advance.Load() == advanceJoined {
-			f.entry.Announce()
-			if stale, err := f.commands.wait(ctx, time.Millisecond); stale || err != nil || f.entry.Stale() {
+			f.handle.Announce()
+			if stale, err := f.commands.wait(ctx, time.Millisecond); stale || err != nil || f.handle.Stale() {
 				return err // the next owner repeats what is not committed
 			}
 		}
@@ -219,14 +219,14 @@ func (f *folder) handOver(ctx context.Context) error {
 // writePart adds a cycle's share of the state that the changelog lacks to the open cycle, which commits the offset at
 // again. done reports that the partition has nothing more to add.
 func (f *folder) writePart(ctx context.Context, at int64) (done bool, err error) {
-	c, err := f.entry.Enter(ctx)
+	c, err := f.handle.Enter(ctx)
 	if errors.Is(err, cycle.ErrStale) {
 		return true, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	defer f.entry.Leave()
+	defer f.handle.Leave()
 	err = f.into(c, func() error {
 		bytes, err := f.writeState(c, at, min(handOverBytes, 4*c.Room.State))
 		if err != nil {

@@ -21,7 +21,7 @@ type Mapping struct {
 	Decoder schemas.Decoder // cloned for each partition
 	// Former makes the decoder of another reading, by which records were read when they were live; nil: there is none.
 	Former func(*rules.Reading) (schemas.Decoder, error)
-	// Settings are behind the fingerprints of State, an entry for each detector and
+	// Settings are behind the fingerprints of State, one for each detector and
 	// one for held samples; nil: refusals of state name no setting.
 	Settings []StateSettings
 

@@ -17,7 +17,7 @@ import (
 )
 
 // partition is one assigned topic-partition: a goroutine that fetches its records, has its work make results of them and
-// adds these to the open cycle (entry), until a command stops it or rolls it back. It shares nothing but atomics and
+// adds these to the open cycle (handle), until a command stops it or rolls it back. It shares nothing but atomics and
 // commands with the main goroutine.
 type partition struct {
 	host    *host
@@ -48,7 +48,7 @@ type partition struct {
 	// Owned by the goroutine.
 	source  *kafka.FetchSource
 	leader  record.Epoch // that wrote the last record read
-	entry   cycle.Entry[*partition]
+	handle  cycle.Handle[*partition]
 	idle    idleness
 	waiting bool      // for the commit of the start: nothing is fetched
 	until   time.Time // when handOver stops; the main goroutine sets it before it sends stopSoon; zero: never
@@ -115,7 +115,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 		status:   newPartitionStatus(tp, m.State.Reading.Lateness),
 		done:     make(chan struct{}),
 		commands: newCommands(),
-		entry:    cycle.Entry[*partition]{Cycles: h.cycles},
+		handle:   cycle.Handle[*partition]{Cycles: h.cycles},
 		traces:   cycle.Traceparents{Wanted: cfg.Traced != nil},
 		reading:  schemas.Reading{Values: make([]float64, m.Decoder.Width()), Partition: tp.Partition},
 	}
@@ -201,7 +201,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			if cmd == goBack && !pt.running.Load() {
 				cmd = goOn // quarantined without a state
 			}
-			if (cmd == goBack || cmd == startOver) && !pt.entry.Stale() {
+			if (cmd == goBack || cmd == startOver) && !pt.handle.Stale() {
 				// The partition was restored after the command was sent: it has no results
 				// from before, and those that it has joined are valid.
 				cmd = goOn

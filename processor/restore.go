@@ -232,8 +232,8 @@ func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
 		return QuarantineOfFetch(kafka.Lacks(fmt.Errorf("processor: fetch input %s: %w", pt.tp, c.Err), kafka.OpRead, pt.tp.Topic))
 	}
 	for pt.committed.Load() < pt.position.Load() {
-		pt.entry.Announce()
-		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil || pt.entry.Stale() {
+		pt.handle.Announce()
+		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil || pt.handle.Stale() {
 			pt.closeSource()
 			return err
 		}

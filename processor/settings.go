@@ -78,7 +78,7 @@ func (s *StateSettings) Include(m *StateSettings) {
 }
 
 // settingsRecord is the value of a settings record. What a fingerprint stands for
-// never changes, so the record gains what is new and loses the oldest entries.
+// never changes, so the record gains what is new and loses the oldest settings.
 type settingsRecord struct {
 	Version int             `json:"version"`
 	State   []StateSettings `json:"state"`
@@ -86,7 +86,7 @@ type settingsRecord struct {
 
 const (
 	settingsVersion = 1
-	mostSettings    = 64 // entries of a record beside those in force
+	mostSettings    = 64 // settings of a record beside those in force
 )
 
 // StoredSettings are the settings in force beside those of a changelog's settings record.

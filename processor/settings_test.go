@@ -35,7 +35,7 @@ func TestSettingsRecord(t *testing.T) {
 		s = next
 	}
 	if n := len(s.stored); n != mostSettings+2 {
-		t.Errorf("the record has %d entries, want %d", n, mostSettings+2)
+		t.Errorf("the record has %d settings, want %d", n, mostSettings+2)
 	}
 	m := []state.Mismatch{{Detector: "x", Fields: true, Window: 100, Params: 7}, {Fields: true, Window: 200}}
 	if got, want := s.Causes(m), fmt.Sprintf("KEY was %s and is %s (state of detector x, held samples)", strings.Repeat("b", 100),

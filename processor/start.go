@@ -30,7 +30,7 @@ func (pt *partition) settle(ctx context.Context, at int64) error {
 	// In this order: the main goroutine raises the epoch and then reads running, so
 	// either it sends a rollback or we have the new epoch.
 	pt.running.Store(true)
-	pt.entry.Renew()
+	pt.handle.Renew()
 	return pt.resume(ctx, at)
 }
 
@@ -38,7 +38,7 @@ func (pt *partition) settle(ctx context.Context, at int64) error {
 func (pt *partition) returnTo(ctx context.Context, to int64) error {
 	pt.endStop()
 	pt.side.stop.Rollback(to)
-	pt.entry.Renew()
+	pt.handle.Renew()
 	return pt.resume(ctx, to)
 }
 
@@ -78,11 +78,11 @@ func (pt *partition) started() {
 
 // joinStart adds the start of the partition to the open cycle: its offset, and what its work commits with that.
 func (pt *partition) joinStart(ctx context.Context) error {
-	c, err := pt.entry.Enter(ctx)
+	c, err := pt.handle.Enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer pt.entry.Leave()
+	defer pt.handle.Leave()
 	return pt.into(c, func() error {
 		r := cycle.Result{Next: pt.position.Load(), Leader: pt.leader, Work: metrics.Work{Fetched: time.Now()}}
 		bytes, err := pt.work.writeStart(c, &r)

@@ -27,7 +27,7 @@ func (pt *partition) resumeTick() <-chan time.Time {
 // resumeIfAllowed goes on where an operator has allowed the record at which the partition is paused.
 func (pt *partition) resumeIfAllowed() {
 	at := pt.position.Load()
-	if !pt.stopped() || pt.entry.Stale() || !pt.side.stop.Resumed(at) {
+	if !pt.stopped() || pt.handle.Stale() || !pt.side.stop.Resumed(at) {
 		return
 	}
 	pt.log.Info("partition resumes, as worker state resume says", "offset", at)

@@ -15,19 +15,19 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// docBlock is a block of a page that is no prose: fenced or indented lines.
-type docBlock struct {
+// snippet is a part of a page that is no prose: fenced or indented lines.
+type snippet struct {
 	lang string // of a fence
 	line int    // number of the first line
 	text string
 }
 
-// docBlocks returns the blocks of a page.
-func docBlocks(t *testing.T, page string) (blocks []docBlock) {
+// docSnippets returns the snippets of a page.
+func docSnippets(t *testing.T, page string) (snippets []snippet) {
 	t.Helper()
 	b, err := os.ReadFile(page)
 	must(t, err)
-	var open *docBlock
+	var open *snippet
 	fenced, number, blank := false, 0, true
 	for line := range strings.Lines(string(b)) {
 		number++
@@ -37,25 +37,25 @@ func docBlocks(t *testing.T, page string) (blocks []docBlock) {
 			fenced, open = false, nil
 		case fence:
 			fenced = true
-			blocks = append(blocks, docBlock{lang: lang, line: number + 1})
-			open = &blocks[len(blocks)-1]
+			snippets = append(snippets, snippet{lang: lang, line: number + 1})
+			open = &snippets[len(snippets)-1]
 		case fenced:
 			open.text += line
 		case indented && (open != nil || blank): // else it goes on in an item of a list
 			if open == nil {
-				blocks = append(blocks, docBlock{line: number})
-				open = &blocks[len(blocks)-1]
+				snippets = append(snippets, snippet{line: number})
+				open = &snippets[len(snippets)-1]
 			}
 			open.text += rest
-		default: // an empty line ends an indented block, too: output stands below its command
+		default: // an empty line ends an indented snippet, too: output stands below its command
 			open = nil
 		}
 		blank = strings.TrimSpace(line) == ""
 	}
-	return blocks
+	return snippets
 }
 
-// notCommands are the blocks without a language that are no commands, by page: how they begin, and what they are.
+// notCommands are the snippets without a language that are no commands, by page: how they begin, and what they are.
 var notCommands = map[string][][2]string{
 	"deploy/connect/README.md": {{"CRITICAL level", "a message"}},
 	"docs/backtest.md":         {{"56380 rows", "output of backtest"}, {"level: 41 published", "output of backtest"}},
@@ -95,7 +95,7 @@ type docRun struct {
 	program string   // its name; script for one below scripts
 	args    []string // with the path first for a script
 	environ []string // settings
-	at      string   // page and line of its block
+	at      string   // page and line of its snippet
 }
 
 // docCheck checks the commands of pages.
@@ -111,9 +111,9 @@ out=$(/usr/bin/mktemp "$DOC_RECORDS/XXXXXXXX")
 { printf '%s\0' "$DOC_BLOCK" "$0" "$#" "$@"; /usr/bin/env -0; } > "$out"
 `
 
-// run has a shell run the blocks of a page, with recorders in place of programs, and returns what was recorded. A command
+// run has a shell run the snippets of a page, with recorders in place of programs, and returns what was recorded. A command
 // that is no recorder fails, as do a file that is not there and a fault in the shell's language.
-func (c *docCheck) run(page string, blocks []docBlock) (runs []docRun) {
+func (c *docCheck) run(page string, snippets []snippet) (runs []docRun) {
 	t := c.t
 	dir, records := t.TempDir(), t.TempDir()
 	stub := func(parts ...string) {
@@ -137,7 +137,7 @@ func (c *docCheck) run(page string, blocks []docBlock) (runs []docRun) {
 	}
 	must(t, os.Symlink("/usr/bin/env", filepath.Join(dir, "path", "env")))
 	script := "cd() { :; }\n"
-	for _, b := range blocks {
+	for _, b := range snippets {
 		name := filepath.Join(dir, fmt.Sprintf("%s:%d", filepath.Base(page), b.line))
 		must(t, os.WriteFile(name, []byte(b.text), 0o600))
 		script += fmt.Sprintf("export DOC_BLOCK=%q\n. %q || :\nPATH=%q\n", fmt.Sprintf("%s:%d", page, b.line), name, filepath.Join(dir, "path"))
@@ -302,21 +302,21 @@ func (c *docCheck) script(r docRun) error {
 var inlineCommand = regexp.MustCompile("`((?:make [a-z]|go (?:run|test|generate|build) |scripts/[a-z_-]+[.](?:sh|py)|" +
 	"(?:bin/)?bench -|(?:bin/)?demo -)[^`]*)`")
 
-// inlineBlocks returns the commands in the running text of a page as blocks.
-func inlineBlocks(t *testing.T, page string) (blocks []docBlock) {
+// inlineSnippets returns the commands in the running text of a page as snippets.
+func inlineSnippets(t *testing.T, page string) (snippets []snippet) {
 	t.Helper()
 	b, err := os.ReadFile(page)
 	must(t, err)
 	for _, at := range inlineCommand.FindAllSubmatchIndex(b, -1) {
 		text := strings.ReplaceAll(string(b[at[2]:at[3]]), "\n", " ")
-		blocks = append(blocks, docBlock{line: 1 + bytes.Count(b[:at[0]], []byte("\n")), text: text})
+		snippets = append(snippets, snippet{line: 1 + bytes.Count(b[:at[0]], []byte("\n")), text: text})
 	}
-	return blocks
+	return snippets
 }
 
 // TestDocCommands has a shell run every command that README and the pages of docs and deploy show, with the settings that the page
 // exports, and recorders in place of the programs; then each recorded command is checked: those of the worker run. A program that is
-// not in docPrograms fails, and so does a block that is neither commands nor in notCommands.
+// not in docPrograms fails, and so does a snippet that is neither commands nor in notCommands.
 func TestDocCommands(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	must(t, err)
@@ -335,8 +335,8 @@ func TestDocCommands(t *testing.T) {
 		if name == "CHANGELOG.md" {
 			continue
 		}
-		var blocks []docBlock
-		for _, b := range docBlocks(t, page) {
+		var snippets []snippet
+		for _, b := range docSnippets(t, page) {
 			if b.lang != "" && b.lang != "sh" {
 				continue
 			}
@@ -344,16 +344,16 @@ func TestDocCommands(t *testing.T) {
 				excepted++
 				continue
 			}
-			blocks = append(blocks, b)
+			snippets = append(snippets, b)
 		}
-		runs = append(runs, c.run(name, append(blocks, inlineBlocks(t, page)...))...)
+		runs = append(runs, c.run(name, append(snippets, inlineSnippets(t, page)...))...)
 	}
 	listed := 0
 	for _, list := range notCommands {
 		listed += len(list)
 	}
 	if excepted != listed {
-		t.Errorf("%d blocks are no commands, and notCommands lists %d", excepted, listed)
+		t.Errorf("%d snippets are no commands, and notCommands lists %d", excepted, listed)
 	}
 	stdin := os.Stdin
 	t.Cleanup(func() { os.Stdin = stdin })

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	pageBlock  = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?\n)```")
+	pageFence  = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?\n)```")
 	pageExport = regexp.MustCompile(`\b(ODRADEK_[A-Z_]+=\S+)`)
 )
 
@@ -29,25 +29,25 @@ func TestPipelinePage(t *testing.T) {
 	examples, files := 0, 0
 	for _, section := range strings.Split(string(page), "\n## ") {
 		name, _, _ := strings.Cut(section, "\n")
-		block := map[string]string{}
-		for _, m := range pageBlock.FindAllStringSubmatch(section, -1) {
-			block[m[1]] = m[2]
+		fences := map[string]string{}
+		for _, m := range pageFence.FindAllStringSubmatch(section, -1) {
+			fences[m[1]] = m[2]
 		}
-		if block["yaml"] != "" {
+		if fences["yaml"] != "" {
 			file := filepath.Join(t.TempDir(), "plant.yaml")
-			must(t, os.WriteFile(file, []byte(block["yaml"]), 0o600))
+			must(t, os.WriteFile(file, []byte(fences["yaml"]), 0o600))
 			if c, faults, warnings := config.Parse([]string{"ODRADEK_CONFIG=" + file}); len(faults)+len(warnings) > 0 || len(c.Mappings()) < 2 {
 				t.Errorf("%s: %v %v", name, faults, warnings)
 			}
 			files++
 		}
-		if block["sh"] == "" {
+		if fences["sh"] == "" {
 			continue
 		}
 		examples++
-		environ := append(pageExport.FindAllString(block["sh"], -1), "ODRADEK_GROUP=g")
-		value := []byte(block["json"])
-		if avsc := block["avsc"]; avsc != "" {
+		environ := append(pageExport.FindAllString(fences["sh"], -1), "ODRADEK_GROUP=g")
+		value := []byte(fences["json"])
+		if avsc := fences["avsc"]; avsc != "" {
 			file := filepath.Join(t.TempDir(), "schema.avsc")
 			must(t, os.WriteFile(file, []byte(avsc), 0o600))
 			environ = append(environ, "ODRADEK_SCHEMA_FILE="+file)
@@ -79,8 +79,8 @@ func TestPipelinePage(t *testing.T) {
 			key, at, values := split.Sample(&r, i)
 			got += fmt.Sprintf("%s  %s  %s\n", key, time.UnixMicro(at).UTC().Format(time.RFC3339Nano), strings.Trim(fmt.Sprint(values), "[]"))
 		}
-		if got != block["text"] {
-			t.Errorf("%s: the record gives\n%swant\n%s", name, got, block["text"])
+		if got != fences["text"] {
+			t.Errorf("%s: the record gives\n%swant\n%s", name, got, fences["text"])
 		}
 	}
 	if examples != 3 || files != 1 {

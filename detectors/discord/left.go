@@ -75,8 +75,8 @@ const (
 	// mostAgain and mostAgainShare bound how many times a filter computes eight neighbours again before it is
 	// given up: that takes some 50 to 100 times as long as the filter saves for a neighbour.
 	mostAgain, mostAgainShare = 30, 100
-	// leftBlock is the number of neighbours whose products are computed at once.
-	leftBlock = 1024
+	// leftTile is the number of neighbours whose products are computed at once.
+	leftTile = 1024
 )
 
 // Load takes a series of dim values a row. It keeps no reference to x.
@@ -126,8 +126,8 @@ func (l *LeftScorer) Lengths(lengths []int, k int, excludeFlat bool) {
 func (l *LeftScorer) prepare(lengths []int, k int, excludeFlat, roots bool) {
 	l.lengths, l.k, l.excludeFlat = append(l.lengths[:0], lengths...), k, excludeFlat
 	longest := lengths[len(lengths)-1]
-	block := max(2*leftBlock, 4*longest)
-	l.sums = sized(l.sums, 2*(block+longest))
+	tile := max(2*leftTile, 4*longest)
+	l.sums = sized(l.sums, 2*(tile+longest))
 	for c := range l.columns[:l.dim] {
 		t := &l.columns[c]
 		t.moments = slices.Grow(t.moments[:0], len(lengths))[:len(lengths)]
@@ -141,8 +141,8 @@ func (l *LeftScorer) prepare(lengths []int, k int, excludeFlat, roots bool) {
 		if !roots && l.rows > LeftFiltered {
 			t.low()
 		}
-		for at := 0; at+lengths[0] <= l.rows; at += block {
-			t.prepare(at, block, l.sums, excludeFlat)
+		for at := 0; at+lengths[0] <= l.rows; at += tile {
+			t.prepare(at, tile, l.sums, excludeFlat)
 		}
 	}
 }
@@ -372,14 +372,14 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 		own, _ := o.usual(end - o.m)
 		return own / inv
 	}
-	w.products, w.more = sized(w.products, 2*leftBlock), sized(w.more, 2*leftBlock)
+	w.products, w.more = sized(w.products, 2*leftTile), sized(w.more, 2*leftTile)
 	n := end - 2*shortest - from + 1
 	filter := n > LeftFiltered && !t.moments[lengths[0]].roots && !w.plain && w.low.load(t, w, lengths)
 	again := 0
 	// Neighbours are numbered by their last rows, from the shortest length's first neighbour on.
 	for at := 0; at < n; {
-		size := leftBlock
-		if n-at < 2*leftBlock {
+		size := leftTile
+		if n-at < 2*leftTile {
 			size = n - at
 		}
 		if filter && at > 0 {

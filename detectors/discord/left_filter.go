@@ -7,8 +7,8 @@ import (
 )
 
 // LeftFiltered is the number of neighbours above which a score of one neighbour, in one column, takes some
-// half the time for each: all but the first block are filtered.
-const LeftFiltered = 4 * leftBlock
+// half the time for each: all but the first tile are filtered.
+const LeftFiltered = 4 * leftTile
 
 // leftFilter computes products in float32, in half the time, and again in float64 those whose correlation
 // may be the largest, given the error of the first. So the largest has the bits that it has without it.
@@ -48,7 +48,7 @@ func (t *leftColumn) low() {
 func (f *leftFilter) load(t *leftColumn, w *LeftMemory, lengths []int) bool {
 	longest := len(w.query)
 	f.query, f.margins = sized(f.query, longest), sized(f.margins, len(lengths))
-	f.products, f.more = sized(f.products, 2*leftBlock), sized(f.more, 2*leftBlock)
+	f.products, f.more = sized(f.products, 2*leftTile), sized(f.more, 2*leftTile)
 	vec.Round(f.query, w.query)
 	square, behind := 0.0, longest
 	for k, a := range lengths {

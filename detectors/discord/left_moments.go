@@ -56,13 +56,13 @@ func sumsOfLengths(all []leftMoments) {
 	}
 }
 
-// prepare computes the moments of the subsequences that begin in a block of rows. sums is scratch memory.
-func (t *leftColumn) prepare(from, block int, sums []float64, excludeFlat bool) {
+// prepare computes the moments of the subsequences that begin in a tile of rows. sums is scratch memory.
+func (t *leftColumn) prepare(from, tile int, sums []float64, excludeFlat bool) {
 	longest, highest := t.moments[len(t.moments)-1].m, 1
-	// part returns sums and squares over the rows of subsequences. A wide one has those of the block's rows at its end
-	// as well, which the next block computes again.
+	// part returns sums and squares over the rows of subsequences. A wide one has those of the tile's rows at its end
+	// as well, which the next tile computes again.
 	part := func(o *leftMoments) (mean, inv []float64) {
-		n := block
+		n := tile
 		if o.wide {
 			n += longest - o.m
 		}
@@ -74,8 +74,8 @@ func (t *leftColumn) prepare(from, block int, sums []float64, excludeFlat bool) 
 			highest = t.moments[a].m
 		}
 	}
-	s := t.y[from:min(from+block+longest-1, len(t.y))] // sums over h rows
-	squares := sums[len(sums)/2:][:len(s)]             // the sums of their squared differences from their mean
+	s := t.y[from:min(from+tile+longest-1, len(t.y))] // sums over h rows
+	squares := sums[len(sums)/2:][:len(s)]            // the sums of their squared differences from their mean
 	clear(squares)
 	for h := 1; h <= highest; h *= 2 {
 		for a := range t.moments {
@@ -110,7 +110,7 @@ func (t *leftColumn) prepare(from, block int, sums []float64, excludeFlat bool) 
 	for a := range t.moments {
 		o := &t.moments[a]
 		mean, inv := part(o)
-		mean, inv = mean[:min(block, len(mean))], inv[:min(block, len(inv))]
+		mean, inv = mean[:min(tile, len(mean))], inv[:min(tile, len(inv))]
 		if vec.Deviations(mean, inv, 1/float64(o.m), farRatio, farLeast, o.roots) {
 			t.unusual(o, from, from+len(mean), excludeFlat)
 		}

@@ -82,9 +82,9 @@ func TestLeftLengths(t *testing.T) {
 		rows := 2*longest + 1 + rng.IntN(300)
 		switch rng.IntN(6) {
 		case 0:
-			rows = 2*longest + leftBlock*(1+rng.IntN(3)) - 3 + rng.IntN(7)
+			rows = 2*longest + leftTile*(1+rng.IntN(3)) - 3 + rng.IntN(7)
 		case 1:
-			rows = 2*lengths[0] + leftBlock*(1+rng.IntN(3)) - 3 + rng.IntN(7)
+			rows = 2*lengths[0] + leftTile*(1+rng.IntN(3)) - 3 + rng.IntN(7)
 		}
 		dim := 1 + rng.IntN(4)/3
 		x := make([]float64, rows*dim)
@@ -168,7 +168,7 @@ func TestLeftFilter(t *testing.T) {
 	plain := LeftMemory{plain: true}
 	var w LeftMemory
 	for range 40 {
-		rows := LeftFiltered + 100 + rng.IntN(3*leftBlock)
+		rows := LeftFiltered + 100 + rng.IntN(3*leftTile)
 		var x []float64
 		if rng.IntN(2) == 0 {
 			x = pieces(rng, rows)

@@ -251,7 +251,7 @@ func TestStatesOfAny(t *testing.T) {
 	}
 	for word, ok := range map[uint64]bool{above: true, none: true, word(0.5, 0): true, word(0.5, 50): false, word(2, 101): false} {
 		state := make([]uint64, p.Size())
-		state[atWaiting], state[p.queue()+entryScores], state[p.queue()+entryScores+1] = 1, word, none
+		state[atWaiting], state[p.queue()+sampleScores], state[p.queue()+sampleScores+1] = 1, word, none
 		if p.Valid(state) != ok {
 			t.Errorf("score %x: %v", word, !ok)
 		}

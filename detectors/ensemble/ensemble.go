@@ -155,20 +155,20 @@ const (
 	// Before the first score, or ratio, in place of the mean: Row.Remaining of the member's last sample.
 	memberAwaited = 4
 
-	// With Any, in place of count and mean: the highest ratio above 1 that came too late for its sample, as in an entry, none
+	// With Any, in place of count and mean: the highest ratio above 1 that came too late for its sample, as in a sample of the queue, none
 	// without one, 0 before the member's first ratio; and the first time that it is about.
 	memberLate  = 3
 	memberSince = 4
 
-	entryTime    = 0
-	entryOffset  = 1
-	entryAbout   = 2
-	entryUntil   = 3
-	entryImputed = 4 // flags: imputed, and exceeds
-	entryScores  = 5 // the members' float32s; with Any the severity is above the 32 bits
+	sampleTime    = 0
+	sampleOffset  = 1
+	sampleAbout   = 2
+	sampleUntil   = 3
+	sampleImputed = 4 // flags: imputed, and exceeds
+	sampleScores  = 5 // the members' float32s; with Any the severity is above the 32 bits
 )
 
-// Flags of an entry.
+// Flags of a sample of the queue.
 const (
 	imputed = 1
 	exceeds = 2 // with Any: a member's ratio is above 1, and the times are those of such members alone
@@ -183,10 +183,10 @@ func word(score float32, severity uint8) uint64 {
 
 func scoreOf(word uint64) float32 { return math.Float32frombits(uint32(word)) }
 
-func (p *Params) entrySize() int { return entryScores + p.Members }
-func (p *Params) queue() int     { return atMembers + p.Members*memberSize }
+func (p *Params) sampleSize() int { return sampleScores + p.Members }
+func (p *Params) queue() int      { return atMembers + p.Members*memberSize }
 
-func (p *Params) delays() int { return p.queue() + (p.Span+1)*p.entrySize() }
+func (p *Params) delays() int { return p.queue() + (p.Span+1)*p.sampleSize() }
 
 // Size returns the length of a state.
 func (p *Params) Size() int {
@@ -261,27 +261,27 @@ func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 		}
 		return over
 	}
-	n, size := int(state[atWaiting]), p.entrySize()
+	n, size := int(state[atWaiting]), p.sampleSize()
 	queue := state[p.queue():]
 	at := n
 	for at > 0 && before(r.Time, r.Offset, queue[(at-1)*size:]) {
 		at--
 	}
-	if at > 0 && queue[(at-1)*size+entryTime] == uint64(r.Time) && queue[(at-1)*size+entryOffset] == uint64(r.Offset) {
+	if at > 0 && queue[(at-1)*size+sampleTime] == uint64(r.Time) && queue[(at-1)*size+sampleOffset] == uint64(r.Offset) {
 		at--
 	} else {
 		copy(queue[(at+1)*size:(n+1)*size], queue[at*size:n*size])
 		state[atWaiting]++
 		e := queue[at*size:]
-		e[entryTime], e[entryOffset], e[entryAbout], e[entryUntil], e[entryImputed] =
+		e[sampleTime], e[sampleOffset], e[sampleAbout], e[sampleUntil], e[sampleImputed] =
 			uint64(r.Time), uint64(r.Offset), math.MaxInt64, 1<<63, 0
 		for i := range p.Members {
-			e[entryScores+i] = none
+			e[sampleScores+i] = none
 		}
 	}
 	e := queue[at*size:]
 	if r.Imputed {
-		e[entryImputed] |= imputed
+		e[sampleImputed] |= imputed
 	}
 	if score != score {
 		return false
@@ -289,22 +289,22 @@ func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 	if !late {
 		p.widen(e, r.About, r.Until, score > 1)
 	}
-	e[entryScores+member] = word(Counted(score), severity)
+	e[sampleScores+member] = word(Counted(score), severity)
 	return over
 }
 
-// widen has the times of an entry include those that a score is about. With Any, the times are those of the members
+// widen has the times of a sample include those that a score is about. With Any, the times are those of the members
 // whose ratios are above 1, if there are such members.
 func (p *Params) widen(e []uint64, about, until int64, above bool) {
-	if p.Any && above && e[entryImputed]&exceeds == 0 {
-		e[entryImputed] |= exceeds
-		e[entryAbout], e[entryUntil] = uint64(about), uint64(until)
+	if p.Any && above && e[sampleImputed]&exceeds == 0 {
+		e[sampleImputed] |= exceeds
+		e[sampleAbout], e[sampleUntil] = uint64(about), uint64(until)
 	}
-	if p.Any && !above && e[entryImputed]&exceeds != 0 {
+	if p.Any && !above && e[sampleImputed]&exceeds != 0 {
 		return
 	}
-	e[entryAbout] = uint64(min(int64(e[entryAbout]), about))
-	e[entryUntil] = uint64(max(int64(e[entryUntil]), until))
+	e[sampleAbout] = uint64(min(int64(e[sampleAbout]), about))
+	e[sampleUntil] = uint64(max(int64(e[sampleUntil]), until))
 }
 
 // counted returns the ratio of a member's next sample, 1 if it is above 1 and too few in a row are, and the flag of the
@@ -349,13 +349,13 @@ func Counted(score float32) float32 {
 // to the members' terms; with Any to their ratios, 0 without one. Of a sum it sets counted, unless it is nil, to the scores
 // that the terms were computed from (Counted), NaN without one.
 func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32) bool {
-	n, size := int(state[atWaiting]), p.entrySize()
+	n, size := int(state[atWaiting]), p.sampleSize()
 	if n == 0 {
 		return false
 	}
 	queue := state[p.queue():]
 	e := queue[:size]
-	time, offset := int64(e[entryTime]), int64(e[entryOffset])
+	time, offset := int64(e[sampleTime]), int64(e[sampleOffset])
 	if n <= p.Span {
 		for i := range p.Members {
 			if !reached(state[atMembers+i*memberSize:], time, offset) {
@@ -363,7 +363,7 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32
 			}
 		}
 	}
-	*r = Row{Time: time, Offset: offset, About: int64(e[entryAbout]), Until: int64(e[entryUntil]), Imputed: e[entryImputed]&imputed != 0,
+	*r = Row{Time: time, Offset: offset, About: int64(e[sampleAbout]), Until: int64(e[sampleUntil]), Imputed: e[sampleImputed]&imputed != 0,
 		Score: float32(math.NaN())}
 	if r.About > r.Until {
 		r.About, r.Until = time, time
@@ -385,12 +385,12 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32
 	return true
 }
 
-// sum sets the score of the first entry of the queue to the sum of the members' terms.
+// sum sets the score of the first sample of the queue to the sum of the members' terms.
 func (p *Params) sum(state, queue []uint64, r *Row, terms []float64, counted []float32) {
 	sum, scored := 0.0, false
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
-		own := scoreOf(queue[entryScores+i])
+		own := scoreOf(queue[sampleScores+i])
 		score := own
 		if own != own && p.Every != nil {
 			score = p.next(queue, i, r)
@@ -429,13 +429,13 @@ func (p *Params) Term(state []uint64, member int, score float32) float64 {
 	return p.weighted(member, Counted(score), state[atMembers+member*memberSize:])
 }
 
-// next returns the score that a member without one for the first entry of the queue has for one of the next Every-1 entries; NaN
+// next returns the score that a member without one for the first sample of the queue has for one of the next Every-1 samples; NaN
 // for none. It extends the row's times back to those that this score is about.
 func (p *Params) next(queue []uint64, member int, r *Row) float32 {
-	size := p.entrySize()
+	size := p.sampleSize()
 	for at := size; at < min(len(queue), p.Every[member]*size); at += size {
-		if score := scoreOf(queue[at+entryScores+member]); score == score {
-			if about, until := int64(queue[at+entryAbout]), int64(queue[at+entryUntil]); about <= until {
+		if score := scoreOf(queue[at+sampleScores+member]); score == score {
+			if about, until := int64(queue[at+sampleAbout]), int64(queue[at+sampleUntil]); about <= until {
 				r.About = min(r.About, about)
 			}
 			return score
@@ -444,12 +444,12 @@ func (p *Params) next(queue []uint64, member int, r *Row) float32 {
 	return float32(math.NaN())
 }
 
-// highest sets the score of an entry to the highest of the members' ratios.
+// highest sets the score of a sample to the highest of the members' ratios.
 func (p *Params) highest(state, e []uint64, r *Row, terms []float64) {
 	r.WarmingUp = true
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
-		score, severity := scoreOf(e[entryScores+i]), uint8(e[entryScores+i]>>32)
+		score, severity := scoreOf(e[sampleScores+i]), uint8(e[sampleScores+i]>>32)
 		if late := scoreOf(m[memberLate]); m[memberLate] != 0 && late == late {
 			if !(score >= late) {
 				score = late
@@ -493,16 +493,16 @@ func (p *Params) every(member int) int {
 	return p.Every[member]
 }
 
-// ahead returns how many samples after the first entry of the queue a member has its next score, at the least; 0: it has one of
+// ahead returns how many samples after the first sample of the queue a member has its next score, at the least; 0: it has one of
 // the first. ok is false where the member has not reached it.
 func (p *Params) ahead(state, queue []uint64, member int) (n int, ok bool) {
-	m, size, at := state[atMembers+member*memberSize:], p.entrySize(), 0
+	m, size, at := state[atMembers+member*memberSize:], p.sampleSize(), 0
 	for i := 0; i*size < len(queue); i++ {
 		e := queue[i*size:]
-		if !reached(m, int64(e[entryTime]), int64(e[entryOffset])) {
+		if !reached(m, int64(e[sampleTime]), int64(e[sampleOffset])) {
 			break
 		}
-		if score := scoreOf(e[entryScores+member]); score == score {
+		if score := scoreOf(e[sampleScores+member]); score == score {
 			return i, true
 		}
 		at, ok = i, true
@@ -513,7 +513,7 @@ func (p *Params) ahead(state, queue []uint64, member int) (n int, ok bool) {
 	return at + 1, ok
 }
 
-// remaining returns how many samples come, at the least, after the first entry of the queue until each member has had MinPoints
+// remaining returns how many samples come, at the least, after the first sample of the queue until each member has had MinPoints
 // scores before one; 0: they have.
 func (p *Params) remaining(state, queue []uint64) int32 {
 	most := 0
@@ -530,7 +530,7 @@ func (p *Params) remaining(state, queue []uint64) int32 {
 	return int32(min(math.MaxInt32, most))
 }
 
-// soonest returns how many samples come, at the least, after the first entry of the queue until a member has a ratio.
+// soonest returns how many samples come, at the least, after the first sample of the queue until a member has a ratio.
 func (p *Params) soonest(state, queue []uint64) int32 {
 	least := math.MaxInt32
 	for i := range p.Members {
@@ -580,9 +580,9 @@ func reached(place []uint64, time, offset int64) bool {
 	return place[0] != 0 && cmp.Or(cmp.Compare(int64(place[1]), time), cmp.Compare(int64(place[2]), offset)) >= 0
 }
 
-// before reports whether a sample comes before an entry's.
+// before reports whether a sample comes before another.
 func before(time, offset int64, e []uint64) bool {
-	return cmp.Or(cmp.Compare(time, int64(e[entryTime])), cmp.Compare(offset, int64(e[entryOffset]))) < 0
+	return cmp.Or(cmp.Compare(time, int64(e[sampleTime])), cmp.Compare(offset, int64(e[sampleOffset]))) < 0
 }
 
 // Shares sets shares to the members' shares of a score: the terms above 0, scaled to the sum 1. With Any, the terms are
@@ -632,13 +632,13 @@ func (p *Params) Valid(state []uint64) bool {
 		}
 	}
 	for i := range int(state[atWaiting]) {
-		e := state[p.queue()+i*p.entrySize():][:p.entrySize()]
-		for _, w := range e[entryScores:] {
+		e := state[p.queue()+i*p.sampleSize():][:p.sampleSize()]
+		for _, w := range e[sampleScores:] {
 			if !finite(w) {
 				return false
 			}
 		}
-		if e[entryImputed] > imputed|exceeds || e[entryImputed]&exceeds != 0 && !p.Any {
+		if e[sampleImputed] > imputed|exceeds || e[sampleImputed]&exceeds != 0 && !p.Any {
 			return false
 		}
 	}

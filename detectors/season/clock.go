@@ -20,32 +20,32 @@ type Clock struct {
 	Days Table
 }
 
-// Table has values by a number, in ascending order of the numbers. An entry has three words: the number
+// Table has values by a number, in ascending order of the numbers. A row has three words: the number
 // as an int64, its low word first, and the value as an int32. A task's parameters hold it as it is.
 type Table []uint32
 
-const entryWords = 3
+const rowWords = 3
 
-// Append appends an entry, the number of which must be larger than those before.
+// Append appends a row, the number of which must be larger than those before.
 func (t Table) Append(number int64, value int32) Table {
 	return append(t, uint32(number), uint32(number>>32), uint32(value))
 }
 
-// Len returns the number of entries.
-func (t Table) Len() int { return len(t) / entryWords }
+// Len returns the number of rows.
+func (t Table) Len() int { return len(t) / rowWords }
 
-// Entry returns the i-th entry.
-func (t Table) Entry(i int) (number int64, value int32) {
-	e := t[entryWords*i:][:entryWords]
+// At returns the i-th row.
+func (t Table) At(i int) (number int64, value int32) {
+	e := t[rowWords*i:][:rowWords]
 	return int64(uint64(e[0]) | uint64(e[1])<<32), int32(e[2])
 }
 
-// after returns the number of entries up to a number, itself included.
+// after returns the number of rows up to a number, itself included.
 func (t Table) after(number int64) int {
 	from, to := 0, t.Len()
 	for from < to {
 		mid := (from + to) / 2
-		if at, _ := t.Entry(mid); at <= number {
+		if at, _ := t.At(mid); at <= number {
 			from = mid + 1
 		} else {
 			to = mid
@@ -59,7 +59,7 @@ func (c *Clock) Bin(micros int64) int {
 	at := floor(micros, 1_000_000)
 	local := at
 	if c.Offsets.Len() > 0 {
-		_, offset := c.Offsets.Entry(max(0, c.Offsets.after(at)-1))
+		_, offset := c.Offsets.At(max(0, c.Offsets.after(at)-1))
 		local += int64(offset)
 	}
 	date := floor(local, day)
@@ -67,7 +67,7 @@ func (c *Clock) Bin(micros int64) int {
 	if c.Week {
 		weekday := date + 4 // 1970-01-01 was a Thursday
 		if i := c.Days.after(date) - 1; i >= 0 {
-			if d, w := c.Days.Entry(i); d == date {
+			if d, w := c.Days.At(i); d == date {
 				weekday = int64(w)
 			}
 		}

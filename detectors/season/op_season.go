@@ -102,8 +102,8 @@ func New(p OpParams) (detectors.Detector, error) {
 	}
 	for _, t := range []Table{p.Offsets, p.Days} {
 		for i := 1; i < t.Len(); i++ {
-			before, _ := t.Entry(i - 1)
-			if at, _ := t.Entry(i); at <= before {
+			before, _ := t.At(i - 1)
+			if at, _ := t.At(i); at <= before {
 				faults = append(faults, fmt.Errorf("%d stands after %d in a table: the order is ascending", at, before))
 			}
 		}

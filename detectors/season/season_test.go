@@ -182,7 +182,7 @@ func TestClock(t *testing.T) {
 		for i := range 2000 {
 			u := first + rng.Int64N(69*365*day)
 			if i%2 == 0 {
-				u, _ = changes.Entry(rng.IntN(changes.Len()))
+				u, _ = changes.At(rng.IntN(changes.Len()))
 				u += rng.Int64N(7200)
 			}
 			l := time.Unix(u, 0).In(zone)

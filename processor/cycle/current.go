@@ -147,31 +147,33 @@ func (cs *Current[P]) swap(r Room) {
 	cs.swapped = make(chan struct{})
 }
 
-// Entry is a partition's way into the open cycle. One goroutine uses it.
-type Entry[P comparable] struct {
+// Handle is a partition's handle of the open cycle. One goroutine uses it.
+type Handle[P comparable] struct {
 	Cycles *Current[P]
 	epoch  uint64 // of the partition's results
 }
 
 // Renew makes the results that follow those of the present epoch.
-func (e *Entry[P]) Renew() { e.epoch = e.Cycles.now() }
+func (h *Handle[P]) Renew() { h.epoch = h.Cycles.now() }
 
 // Stale reports whether the partition's results are of an abandoned epoch.
-func (e *Entry[P]) Stale() bool { return e.epoch != e.Cycles.now() }
+func (h *Handle[P]) Stale() bool { return h.epoch != h.Cycles.now() }
 
 // Enter waits for room in the open cycle, which stays open until Leave. It returns
 // ErrStale for an abandoned epoch.
-func (e *Entry[P]) Enter(ctx context.Context) (*Cycle[P], error) { return e.Cycles.enter(ctx, e.epoch) }
+func (h *Handle[P]) Enter(ctx context.Context) (*Cycle[P], error) {
+	return h.Cycles.enter(ctx, h.epoch)
+}
 
 // Leave allows the cycle that Enter returned to be closed.
-func (e *Entry[P]) Leave() { e.Cycles.leave() }
+func (h *Handle[P]) Leave() { h.Cycles.leave() }
 
 // Announce signals to the main goroutine that the open cycle is not empty.
-func (e *Entry[P]) Announce() { e.Cycles.announce() }
+func (h *Handle[P]) Announce() { h.Cycles.announce() }
 
 // Spoil marks the cycle that the partition has written to as one that must not be
 // committed.
-func (e *Entry[P]) Spoil(c *Cycle[P], err error) {
+func (h *Handle[P]) Spoil(c *Cycle[P], err error) {
 	c.spoil(err)
-	e.Cycles.announce() // otherwise the main goroutine might wait for another result
+	h.Cycles.announce() // otherwise the main goroutine might wait for another result
 }

@@ -39,19 +39,19 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// TestStaleEntry: an entry of an epoch that was abandoned gets no cycle until it is renewed, and one that waits for room
+// TestStaleHandle: a handle of an epoch that was abandoned gets no cycle until it is renewed, and one that waits for room
 // is woken by the next cycle.
-func TestStaleEntry(t *testing.T) {
+func TestStaleHandle(t *testing.T) {
 	c := NewCurrent(func() *Cycle[int] { return &Cycle[int]{Results: Results[int]{}} }, Room{})
-	e := Entry[int]{Cycles: c}
+	e := Handle[int]{Cycles: c}
 	c.Abandon(Room{})
 	if _, err := e.Enter(t.Context()); !errors.Is(err, ErrStale) || !e.Stale() {
-		t.Fatalf("a stale entry: %v", err)
+		t.Fatalf("a stale handle: %v", err)
 	}
 	e.Renew()
 	open, err := e.Enter(t.Context())
 	if err != nil || e.Stale() {
-		t.Fatalf("a renewed entry: %v", err)
+		t.Fatalf("a renewed handle: %v", err)
 	}
 	e.Leave()
 	open.full = true

@@ -8,13 +8,13 @@ import (
 // detector is how the tasks of a detector are packed.
 type detector struct {
 	*series.Setup
-	block  int32            // consecutive rows that are the newest of windows with the same centers
-	shares bool             // tasks of a series in a batch share rows
-	linked bool             // a task needs the series' task before it, which has its carry or its rows
-	placed bool             // span is valid
-	span   detectors.Span   // of the parameters in packer.batch
-	model  *detectors.Model // that its tasks read; nil: none
-	origin []float64        // the centers of its rows with a model
+	centerRun int32            // consecutive rows that are the newest of windows with the same centers
+	shares    bool             // tasks of a series in a batch share rows
+	linked    bool             // a task needs the series' task before it, which has its carry or its rows
+	placed    bool             // span is valid
+	span      detectors.Span   // of the parameters in packer.batch
+	model     *detectors.Model // that its tasks read; nil: none
+	origin    []float64        // the centers of its rows with a model
 	// sparing says how many rows a task reads; nil: those of the window.
 	sparing detectors.Sparing
 }
@@ -28,7 +28,7 @@ func newDetector(d *series.Setup) detector {
 	sparing, _ := d.Detector.(detectors.Sparing)
 	shares = shares && sparing == nil && d.Width == d.Dim
 	made := detector{
-		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
+		Setup: d, centerRun: int32(detectors.CenterRun(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
 	}
 	if m, ok := d.Detector.(detectors.Modelled); ok {
 		made.model, made.origin = m.Model(), m.Origin()
@@ -63,7 +63,7 @@ func (d *detector) addNeed(n *detectors.Need) {
 		n.In += detectors.F64.Words(x) - x
 	}
 	if d.shares { // and room for other tasks' rows, see packX
-		room := int((d.block-1)/d.Fresh*d.Fresh) * d.Dim
+		room := int((d.centerRun-1)/d.Fresh*d.Fresh) * d.Dim
 		if d.Elem == detectors.F64 {
 			room *= 2
 		}
@@ -81,6 +81,6 @@ func (d *detector) followers(m *series.Packed, count int64) uint16 {
 	} else if m.Tasks == 1 {
 		return 0
 	}
-	block := int64(d.block)
-	return min(more, uint16((block-1-count&(block-1))/int64(d.Fresh)))
+	run := int64(d.centerRun)
+	return min(more, uint16((run-1-count&(run-1))/int64(d.Fresh)))
 }

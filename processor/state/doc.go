@@ -103,7 +103,7 @@
 //	H name                head: everything about the key but full segments
 //	P name fragment       a fragment of a head that is too large for one record
 //	S name window number  segment: rows of the window, written once when full
-//	B name offset sum     block: held samples, written once when full (package checkpoint)
+//	B name offset sum     segment of held samples, written once when full (package checkpoint)
 //	E name                eviction: the key's samples below an offset are forgotten
 //	D kind subject offset another decision
 //

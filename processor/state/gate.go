@@ -220,7 +220,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	}
 	if t.out == Held {
 		if sm.Offset < s.turn() { // an accepted suspect
-			s.records.Unblock(k, sm.Offset)
+			s.records.DropHeldFrom(k, sm.Offset)
 		}
 		s.hold(k, sm)
 		return

@@ -21,18 +21,18 @@ import (
 type groupIndex struct {
 	Window int64 // microseconds that the openings of a group lie apart from its first, at most
 
-	names map[string][]groupEntry // in order
+	names map[string][]countedGroup // in order
 }
 
-// groupEntry is a group, and how often series store it.
-type groupEntry struct {
+// countedGroup is a group, and how often series store it.
+type countedGroup struct {
 	*anomaly.Group
 	n int
 }
 
 // compare orders groups by the time of their first opening.
-func (e groupEntry) compare(g *anomaly.Group) int {
-	return cmp.Or(cmp.Compare(e.Since, g.Since), bytes.Compare(e.ID[:], g.ID[:]))
+func (c countedGroup) compare(g *anomaly.Group) int {
+	return cmp.Or(cmp.Compare(c.Since, g.Since), bytes.Compare(c.ID[:], g.ID[:]))
 }
 
 // Reset forgets all groups.
@@ -54,21 +54,21 @@ func (x *groupIndex) Join(name string, id [16]byte, time int64) *anomaly.Group {
 // Add counts a group that is stored once more.
 func (x *groupIndex) Add(name string, g *anomaly.Group) {
 	list := x.names[name]
-	at, there := slices.BinarySearchFunc(list, g, groupEntry.compare)
+	at, there := slices.BinarySearchFunc(list, g, countedGroup.compare)
 	if there {
 		list[at].n++
 		return
 	}
 	if x.names == nil {
-		x.names = map[string][]groupEntry{}
+		x.names = map[string][]countedGroup{}
 	}
-	x.names[name] = slices.Insert(list, at, groupEntry{g, 1})
+	x.names[name] = slices.Insert(list, at, countedGroup{g, 1})
 }
 
 // Remove counts a group that is stored once less.
 func (x *groupIndex) Remove(name string, g *anomaly.Group) {
 	list := x.names[name]
-	at, there := slices.BinarySearchFunc(list, g, groupEntry.compare)
+	at, there := slices.BinarySearchFunc(list, g, countedGroup.compare)
 	switch {
 	case !there:
 		panic("state: a group that nothing remembers is forgotten")

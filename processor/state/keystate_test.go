@@ -44,10 +44,10 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 	if testing.Short() {
 		worlds = 9
 	}
-	aborts, crashes, rows, changes, early, blocks := 0, 0, 0, 0, int64(0), 0
+	aborts, crashes, rows, changes, early, segments := 0, 0, 0, 0, int64(0), 0
 	for i := range worlds {
 		w := newTrimmedWorld(t, r, 300+r.IntN(1500))
-		if i < 2 { // a key holds more than a block, and MaxHeld releases
+		if i < 2 { // a key holds more than a held segment, and MaxHeld releases
 			cfg := randomConfig(r)
 			cfg.Reading.Lateness, cfg.Reading.MaxHeld, cfg.MaxRecord = 1e6, 100, 400
 			w = newWorldOf(t, r, cfg, 300+r.IntN(1500))
@@ -74,12 +74,12 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			early += x.early
 			for _, r := range x.changelog {
 				if r.key[0] == changelog.Held && r.value != nil {
-					blocks++
+					segments++
 				}
 			}
 			aborts, crashes, rows = aborts+x.aborts, crashes+x.crashes, rows+len(x.rows)
 		}
 	}
-	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes, %d samples released early, %d blocks of held ones",
-		worlds*schedules, rows, changes, aborts, crashes, early, blocks)
+	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes, %d samples released early, %d segments of held ones",
+		worlds*schedules, rows, changes, aborts, crashes, early, segments)
 }

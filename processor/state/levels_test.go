@@ -484,7 +484,7 @@ func TestLevelsOfTasks(t *testing.T) {
 				for i, v := range x[len(x)-rows:] {
 					bits[i] = math.Float64bits(v)
 				}
-				from, count := detectors.CenterRows(detectors.BlockRows(rows), rows, offset)
+				from, count := detectors.CenterRows(detectors.CenterRun(rows), rows, offset)
 				centers, _ := detectors.Centers(nil, bits, nil, 1, from, count)
 				want := detectors.ChangesLevel(setup.Wide, bits, nil, 1, 1, centers)
 				if tasks++; want {

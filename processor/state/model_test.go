@@ -833,20 +833,20 @@ func (m *model) close(k *modelKey, wi int) {
 }
 
 // centered returns the rows that the last of all of a key's rows is centred on, as one of
-// a full window: those that all full windows of its block have; nil: there are none.
+// a full window: those that all full windows of its run have; nil: there are none.
 func centered(all []modelRow, full, dim int) []modelRow {
 	if len(all) < full {
 		return nil
 	}
-	block := 1
-	for 2*block <= full/2 && block < 128 {
-		block *= 2
+	run := 1
+	for 2*run <= full/2 && run < 128 {
+		run *= 2
 	}
-	first := len(all) // the number of the block's first row, from 1
-	for first%block > 0 {
+	first := len(all) // the number of the run's first row, from 1
+	for first%run > 0 {
 		first--
 	}
-	common := all[first+block-1-full : first] // of the windows that end at first to first+block-1
+	common := all[first+run-1-full : first] // of the windows that end at first to first+run-1
 	for c := range dim {
 		if !slices.ContainsFunc(common, func(r modelRow) bool { return !math.IsNaN(r.v[c]) }) {
 			return nil

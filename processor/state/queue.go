@@ -12,7 +12,7 @@ import (
 // they have scores.
 //
 // A task's rows are those of a full window (Setup.Full), or as many as the window has yet. Packed
-// as float32 they are centred on a value that blocks of consecutive windows have in common
+// as float32 they are centred on a value that runs of consecutive windows have in common
 // (detectors.CenterRows), so that their tasks can share rows in a batch. A window that changes its level is packed
 // as float64 (detectors.ChangesLevel).
 //
@@ -492,7 +492,7 @@ func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows 
 	var center float64
 	ok := false
 	if rows == d.Full {
-		from, count := detectors.CenterRows(int(d.block), n, w.Count)
+		from, count := detectors.CenterRows(int(d.centerRun), n, w.Count)
 		center, ok = detectors.PackOne(dst, x, y, from, count)
 	}
 	if !ok {
@@ -501,9 +501,9 @@ func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows 
 	p.centers = append(p.centers, center)
 }
 
-// center sets p.centers to those of a task's columns: for a full window, those of its block
+// center sets p.centers to those of a task's columns: for a full window, those of its run
 // of rows (detectors.CenterRows), the newest of which is the count-th of the key; otherwise,
-// or where a column has no value in the block, those of all rows of the task; the model's origin
+// or where a column has no value in the run, those of all rows of the task; the model's origin
 // where there is one. It reports whether the next windows may have the same.
 func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) bool {
 	if d.model != nil {
@@ -512,7 +512,7 @@ func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) boo
 	}
 	if rows == d.Full {
 		var ok bool
-		from, n := detectors.CenterRows(int(d.block), int(rows), count)
+		from, n := detectors.CenterRows(int(d.centerRun), int(rows), count)
 		if p.centers, ok = detectors.Centers(p.centers[:0], x, y, d.Dim, from, n); ok {
 			return true
 		}
@@ -525,7 +525,7 @@ func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) boo
 func (p *packer) scale(x, y []uint64, d *detector, rows int32, count int64, common bool) {
 	from, n := 0, int(rows)
 	if common {
-		from, n = detectors.CenterRows(int(d.block), n, count)
+		from, n = detectors.CenterRows(int(d.centerRun), n, count)
 	}
 	p.scales = detectors.Scales(p.scales[:0], x, y, d.Dim, from, n)
 }

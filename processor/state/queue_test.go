@@ -27,8 +27,8 @@ func (d scorer) AppendFindings(dst []detectors.Finding, _ detectors.Rows) []dete
 	return dst
 }
 
-// taskEntry is what a queue should have.
-type taskEntry struct {
+// wantedTask is what a queue should have.
+type wantedTask struct {
 	key    int // index of the series; of a function its number
 	index  int32
 	offset int64     // of the newest row
@@ -36,9 +36,9 @@ type taskEntry struct {
 	values []float64 // of the window
 }
 
-// TestQueue: entries come in the order in which they were added, with the offsets, the rows
+// TestQueue: tasks come in the order in which they were added, with the offsets, the rows
 // and the tasks before them of their own series, from batch to batch and where the numbers of
-// entries overflow.
+// tasks overflow.
 func TestQueue(t *testing.T) {
 	r := seedtest.New(t)
 	for range 50 {
@@ -55,7 +55,7 @@ func TestQueue(t *testing.T) {
 		}
 		q, b := newTaskQueue[int](sets.Setups, new(int64)), &detectors.Batch{}
 		q.numbered = uint32(math.MaxUint32 - r.IntN(200))
-		var want []taskEntry
+		var want []wantedTask
 		called, defers := []int(nil), 0
 		for offset := range int64(1000) {
 			if r.IntN(50) == 0 {
@@ -75,7 +75,7 @@ func TestQueue(t *testing.T) {
 				n := defers
 				defers++
 				q.Defer(func() { called = append(called, n) })
-				want = append(want, taskEntry{key: n, index: taskDeferred})
+				want = append(want, wantedTask{key: n, index: taskDeferred})
 			}
 			i := r.IntN(len(keys))
 			k, v := keys[i], 1e6+r.NormFloat64()
@@ -87,7 +87,7 @@ func TestQueue(t *testing.T) {
 			switch {
 			case w.Rows < d.MinRows:
 				q.WarmUp(i, d, k.LastTime, offset, int32(3*offset))
-				want = append(want, taskEntry{key: i, index: taskWarmingUp, offset: offset})
+				want = append(want, wantedTask{key: i, index: taskWarmingUp, offset: offset})
 			case m.Fresh+1 < d.Fresh:
 				w.Fresh(sw, d)[m.Fresh] = word
 				m.Fresh++
@@ -96,7 +96,7 @@ func TestQueue(t *testing.T) {
 				q.Pack(i, k, 0, d, word, b)
 				m.Fresh = 0
 				full := past[i][max(0, len(past[i])-int(d.Full)):]
-				want = append(want, taskEntry{i, int32(len(b.Tasks)) - 1, offset, words, slices.Clone(full)})
+				want = append(want, wantedTask{i, int32(len(b.Tasks)) - 1, offset, words, slices.Clone(full)})
 			}
 		}
 		checkQueue(t, &q, b, want, keys)
@@ -105,11 +105,11 @@ func TestQueue(t *testing.T) {
 
 // checkQueue compares the queue with what it should have, and X with the windows, whose
 // values are within some units of each other.
-func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []taskEntry, keys []*series.Series) {
+func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []wantedTask, keys []*series.Series) {
 	t.Helper()
 	got := q.Pending()
 	if len(got) != len(want) || q.Empty() != (len(want) == 0) {
-		t.Fatalf("%d entries, not %d", len(got), len(want))
+		t.Fatalf("%d tasks, not %d", len(got), len(want))
 	}
 	last := map[int]int{} // index into want of the last task, by series
 	for i := range want {
@@ -121,11 +121,11 @@ func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []task
 	for i := range want {
 		e, p := &want[i], &got[i]
 		if p.Index != e.index || e.index != taskDeferred && p.Key != e.key {
-			t.Fatalf("entry %d is %d of series %d, not %d of %d", i, p.Index, p.Key, e.index, e.key)
+			t.Fatalf("task %d is %d of series %d, not %d of %d", i, p.Index, p.Key, e.index, e.key)
 		}
 		if e.index == taskWarmingUp {
 			if at, offset, remaining := q.WarmedUp(&p.scoringTask); at != 2*e.offset || offset != e.offset || int64(remaining) != 3*e.offset {
-				t.Fatalf("entry %d has time %d, offset %d and %d remaining, not %d, %d and %d", i, at, offset, remaining, 2*e.offset, e.offset,
+				t.Fatalf("task %d has time %d, offset %d and %d remaining, not %d, %d and %d", i, at, offset, remaining, 2*e.offset, e.offset,
 					3*e.offset)
 			}
 		}
@@ -134,22 +134,22 @@ func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []task
 		}
 		times, words := q.Times(&p.scoringTask)
 		if !slices.Equal(words, e.words) || times[len(times)-1] != uint64(2*e.offset) {
-			t.Fatalf("entry %d has words %v, not %v, and times %v", i, words, e.words, times)
+			t.Fatalf("task %d has words %v, not %v, and times %v", i, words, e.words, times)
 		}
 		if is := last[e.key] == i; q.Last(i, &keys[e.key].Progress[0]) != is {
-			t.Fatalf("entry %d is the last one of its series: %v", i, !is)
+			t.Fatalf("task %d is the last one of its series: %v", i, !is)
 		}
 		if after := b.Tasks[e.index].After; after != before[e.key] {
-			t.Fatalf("entry %d comes after task %d, not %d", i, after, before[e.key])
+			t.Fatalf("task %d comes after task %d, not %d", i, after, before[e.key])
 		}
 		before[e.key] = uint32(e.index) + 1
 		x := b.Rows(int(e.index)).X
 		if len(x) != len(e.values) {
-			t.Fatalf("entry %d has %d rows, not %d", i, len(x), len(e.values))
+			t.Fatalf("task %d has %d rows, not %d", i, len(x), len(e.values))
 		}
 		for j := range x {
 			if d := float64(x[j]-x[0]) - (e.values[j] - e.values[0]); math.Abs(d) > 1e-5 {
-				t.Fatalf("entry %d: row %d is off by %v", i, j, d)
+				t.Fatalf("task %d: row %d is off by %v", i, j, d)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func (s *State) revert(o *undoOp[*Key], with *undoOperands) {
 		s.Keys.insert(k)
 		s.records.Inherit(k)
 	case opSnapshot:
-		s.records.Undo(k, w, with.Values[0].([]checkpoint.Record), with.Values[1].([]checkpoint.HeldBlock))
+		s.records.Undo(k, w, with.Values[0].([]checkpoint.Record), with.Values[1].([]checkpoint.HeldSegment))
 	case opDecision:
 		s.decisions.Undo(rules.DecisionStep(o.What), with.Values[0].(*rules.Decision))
 	}

@@ -81,9 +81,9 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 func (s *State) emitSnapshot(c *changelog.Emitter, k *Key) {
 	u := s.journal.Newest()
 	from := len(u.Words)
-	words, stale, blocks := s.records.AppendUndo(u.Words, k)
+	words, stale, segments := s.records.AppendUndo(u.Words, k)
 	u.Words = words
-	u.PushValues(opSnapshot, k, 0, len(words)-from, stale, blocks)
+	u.PushValues(opSnapshot, k, 0, len(words)-from, stale, segments)
 	s.records.Emit(c, k, s.journal.Last().Offset)
 	s.dirty.Clean(k)
 }

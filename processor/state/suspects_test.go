@@ -398,9 +398,9 @@ func TestSuspectThatIsOverdueInAReplay(t *testing.T) {
 	}
 }
 
-// TestSuspectBehindABlock: a suspect is accepted after samples behind it have been
-// written to the changelog, in blocks that are in order of offset.
-func TestSuspectBehindABlock(t *testing.T) {
+// TestSuspectBehindAHeldSegment: a suspect is accepted after samples behind it have been
+// written to the changelog, in segments that are in order of offset.
+func TestSuspectBehindAHeldSegment(t *testing.T) {
 	cfg := jumpConfig(600 * second)
 	cfg.Reading.Lateness, cfg.MaxRecord = hour, 400
 	f := newPartitionLog(cfg)
@@ -410,7 +410,7 @@ func TestSuspectBehindABlock(t *testing.T) {
 	f.add("a", int64(n)*second)
 	log, _ := f.commit(t, true)
 	if n := len(f.records.Stale(f.Keys.Get([]byte("a")))); n != 1 {
-		t.Fatalf("the key has %d blocks, want 1: the test tests nothing", n)
+		t.Fatalf("the key has %d segments, want 1: the test tests nothing", n)
 	}
 	f.add("b", 1000*second, 1001*second)
 	if f.Suspects.Accepted != 4 || f.Suspects.Len() > 0 { // the first two of the partition, it, and the first of b

@@ -19,7 +19,7 @@ type oracle struct {
 	typ *gtype
 }
 
-type verdict struct {
+type outcome struct {
 	class  string // "" if the record is a reading
 	field  string
 	key    string
@@ -138,7 +138,7 @@ func (o *oracle) follow(v any, path string) []end {
 
 var trials = map[string]string{"branch": schemas.ClassMissingField, "type": schemas.ClassBadType, "length": schemas.ClassMalformed}
 
-func (o *oracle) read(native any, kafkaKey []byte, kafkaTime int64) verdict {
+func (o *oracle) read(native any, kafkaKey []byte, kafkaTime int64) outcome {
 	class, field := "", ""
 	note := func(c, f string) {
 		if class == "" {
@@ -193,7 +193,7 @@ func (o *oracle) read(native any, kafkaKey []byte, kafkaTime int64) verdict {
 		note(schemas.ClassMissingKey, empty)
 	}
 
-	out := verdict{key: key.String()}
+	out := outcome{key: key.String()}
 	if o.m.Time == "" || o.m.Time == "@timestamp" {
 		out.time = kafkaTime * 1000
 		if kafkaTime < 0 {

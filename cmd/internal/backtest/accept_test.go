@@ -46,8 +46,8 @@ func TestFilesAccept(t *testing.T) {
 		var values []float64
 		err = src.Read(t.Context(), func(_ int, s *Share) error {
 			for _, row := range s.Rows {
-				times = append(times, time.UnixMicro(s.Block.Times[row]).UTC().Format(time.RFC3339Nano))
-				values = append(values, s.Block.Row(int(row))...)
+				times = append(times, time.UnixMicro(s.Batch.Times[row]).UTC().Format(time.RFC3339Nano))
+				values = append(values, s.Batch.Row(int(row))...)
 			}
 			return nil
 		})
@@ -80,7 +80,7 @@ func TestParquetTexts(t *testing.T) {
 	var got []float64
 	err = src.Read(t.Context(), func(_ int, s *Share) error {
 		for _, row := range s.Rows {
-			got = append(got, s.Block.Row(int(row))...)
+			got = append(got, s.Batch.Row(int(row))...)
 		}
 		return nil
 	})

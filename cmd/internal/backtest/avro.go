@@ -80,8 +80,8 @@ type avroJob struct {
 	row int64
 }
 
-func (a *avroFile) Read(ctx context.Context, emit func(*Block) error) error {
-	pool := &sync.Pool{New: func() any { return new(Block) }}
+func (a *avroFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
+	pool := &sync.Pool{New: func() any { return new(RowBatch) }}
 	row := int64(0)
 	next := func() (j avroJob, more bool, err error) {
 		b, err := a.r.Next()
@@ -92,8 +92,8 @@ func (a *avroFile) Read(ctx context.Context, emit func(*Block) error) error {
 		row += b.Count
 		return j, true, err
 	}
-	work := func(j avroJob) (*Block, error) {
-		b := pool.Get().(*Block)
+	work := func(j avroJob) (*RowBatch, error) {
+		b := pool.Get().(*RowBatch)
 		b.pool = pool
 		return b, a.decode(b, &j)
 	}
@@ -103,7 +103,7 @@ func (a *avroFile) Read(ctx context.Context, emit func(*Block) error) error {
 	return nil
 }
 
-func (a *avroFile) decode(b *Block, j *avroJob) error {
+func (a *avroFile) decode(b *RowBatch, j *avroJob) error {
 	data, err := a.r.Decompress(&j.ContainerBlock)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (a *avroFile) decode(b *Block, j *avroJob) error {
 	if a.labelAt >= 0 {
 		width--
 	}
-	// More records than bytes: the block is damaged.
+	// More records than bytes: it is damaged.
 	b.reset(int(min(j.Count, int64(len(data))+1)), width, a.labelAt >= 0)
 	b.Bytes = j.End
 	name := []byte(a.o.Name)

@@ -17,7 +17,7 @@ import (
 	"odradek/schemas"
 )
 
-// csvRows is the number of rows of a block of a CSV file.
+// csvRows is the number of rows of a batch of a CSV file.
 const csvRows = 1 << 14
 
 // csvFile is a CSV file, compressed by gzip or not, whose first line names the columns.
@@ -112,13 +112,13 @@ func (c *csvFile) Bytes() int64   { return c.size }
 func (c *csvFile) Labelled() bool { return c.label >= 0 }
 func (c *csvFile) Close() error   { return c.f.Close() }
 
-func (c *csvFile) Read(ctx context.Context, emit func(*Block) error) error {
-	pool := &sync.Pool{New: func() any { return new(Block) }}
+func (c *csvFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
+	pool := &sync.Pool{New: func() any { return new(RowBatch) }}
 	for row, more := int64(0), true; more; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b := pool.Get().(*Block)
+		b := pool.Get().(*RowBatch)
 		b.pool = pool
 		b.reset(csvRows, len(c.values), c.label >= 0)
 		var err error
@@ -136,9 +136,9 @@ func (c *csvFile) Read(ctx context.Context, emit func(*Block) error) error {
 	return nil
 }
 
-// fill reads rows into the block; row is the number of those before it. It returns the number of rows read so far, and
+// fill reads rows into the batch; row is the number of those before it. It returns the number of rows read so far, and
 // whether there may be more.
-func (c *csvFile) fill(b *Block, row int64) (rows int64, more bool, err error) {
+func (c *csvFile) fill(b *RowBatch, row int64) (rows int64, more bool, err error) {
 	index := map[string]uint32{}
 	var parts [][]byte
 	var text []byte

@@ -121,12 +121,12 @@ func (d *DataSet) read(ctx context.Context, i int, done *atomic.Int64, send func
 	s := &d.set[i]
 	for from, to := 0, -1; to < s.Len() && ctx.Err() == nil; from = to {
 		to = min(from+sharedRows, s.Len())
-		b := &Block{Keys: [][]byte{[]byte(s.Name)}, Key: make([]uint32, to-from), Times: s.Times[from:to],
+		b := &RowBatch{Keys: [][]byte{[]byte(s.Name)}, Key: make([]uint32, to-from), Times: s.Times[from:to],
 			Width: s.Dim, Values: s.Values[from*s.Dim : to*s.Dim]}
 		if s.Labels != nil {
 			b.Labels = s.Labels[from:to]
 		}
-		if err := send(i, &Share{Block: b, First: int64(from), Done: done.Add(int64(to - from)), Last: to == s.Len()}); err != nil {
+		if err := send(i, &Share{Batch: b, First: int64(from), Done: done.Add(int64(to - from)), Last: to == s.Len()}); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 		if err != nil {
 			return err
 		}
-		err = t.Read(ctx, func(b *Block) error { return f.distribute(b, p, done, send) })
+		err = t.Read(ctx, func(b *RowBatch) error { return f.distribute(b, p, done, send) })
 		done += t.Bytes()
 		if err := errors.Join(err, t.Close()); err != nil {
 			return err
@@ -82,8 +82,8 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 	return nil
 }
 
-// distribute sends each partition its rows of the block.
-func (f *files) distribute(b *Block, path string, before int64, send func(int, *Share) error) error {
+// distribute sends each partition its rows of the batch.
+func (f *files) distribute(b *RowBatch, path string, before int64, send func(int, *Share) error) error {
 	defer b.Release()
 	if screen := f.screen; screen != nil {
 		for i := range b.Len() {
@@ -127,7 +127,7 @@ func (f *files) distribute(b *Block, path string, before int64, send func(int, *
 			s = f.split(b, mine, f.next[p])
 		} else {
 			b.Retain(1)
-			s = &Share{Block: b, Rows: mine, First: f.next[p]}
+			s = &Share{Batch: b, Rows: mine, First: f.next[p]}
 		}
 		s.Done = before + b.Bytes
 		f.next[p] += int64(len(mine))
@@ -138,12 +138,12 @@ func (f *files) distribute(b *Block, path string, before int64, send func(int, *
 	return nil
 }
 
-// split returns a share of the samples of rows, the first of which has the offset first: one for each value, in a block of
+// split returns a share of the samples of rows, the first of which has the offset first: one for each value, in a batch of
 // their own.
-func (f *files) split(b *Block, rows []uint32, first int64) *Share {
+func (f *files) split(b *RowBatch, rows []uint32, first int64) *Share {
 	n := len(f.wide)
-	out := &Block{Width: 1, Keys: make([][]byte, 0, n*len(b.Keys))}
-	s := &Share{Block: out, Offsets: make([]int64, 0, n*len(rows))}
+	out := &RowBatch{Width: 1, Keys: make([][]byte, 0, n*len(b.Keys))}
+	s := &Share{Batch: out, Offsets: make([]int64, 0, n*len(rows))}
 	at := make(map[uint32]uint32, len(b.Keys)) // key -> the first of its series
 	split := schemas.NewSplitter(f.wide)
 	for i, row := range rows {

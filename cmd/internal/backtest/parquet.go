@@ -175,8 +175,8 @@ type parquetJob struct {
 	row   int64 // rows of the file before it
 }
 
-func (p *parquetFile) Read(ctx context.Context, emit func(*Block) error) error {
-	pool := &sync.Pool{New: func() any { return new(Block) }}
+func (p *parquetFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
+	pool := &sync.Pool{New: func() any { return new(RowBatch) }}
 	groups := p.file.RowGroups()
 	at, from, row := 0, int64(0), int64(0)
 	next := func() (j parquetJob, more bool, err error) {
@@ -195,8 +195,8 @@ func (p *parquetFile) Read(ctx context.Context, emit func(*Block) error) error {
 		row += n
 		return j, true, nil
 	}
-	work := func(j parquetJob) (*Block, error) {
-		b := pool.Get().(*Block)
+	work := func(j parquetJob) (*RowBatch, error) {
+		b := pool.Get().(*RowBatch)
 		b.pool = pool
 		err := p.decode(b, &j)
 		b.Bytes = int64(float64(p.size) * float64(j.row+int64(j.rows)) / float64(max(1, p.file.NumRows())))
@@ -208,7 +208,7 @@ func (p *parquetFile) Read(ctx context.Context, emit func(*Block) error) error {
 	return nil
 }
 
-func (p *parquetFile) decode(b *Block, j *parquetJob) (err error) {
+func (p *parquetFile) decode(b *RowBatch, j *parquetJob) (err error) {
 	defer func() { // the library panics on some damaged files
 		if r := recover(); r != nil {
 			err = fmt.Errorf("rows %d to %d cannot be decoded: %v", j.row+1, j.row+int64(j.rows), r)
@@ -365,7 +365,7 @@ func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int, bad func(in
 	})
 }
 
-func (p *parquetFile) decodeTimes(b *Block, j *parquetJob, bad func(int, string, error)) error {
+func (p *parquetFile) decodeTimes(b *RowBatch, j *parquetJob, bad func(int, string, error)) error {
 	l := &p.time
 	if l.at < 0 {
 		for i := range b.Times {
@@ -412,7 +412,7 @@ func (p *parquetFile) decodeTimes(b *Block, j *parquetJob, bad func(int, string,
 }
 
 // decodeKeys writes the keys of the rows, joined from their parts.
-func (p *parquetFile) decodeKeys(b *Block, j *parquetJob, bad func(int, string, error)) error {
+func (p *parquetFile) decodeKeys(b *RowBatch, j *parquetJob, bad func(int, string, error)) error {
 	if len(p.key) == 0 {
 		b.Keys = append(b.Keys, []byte(p.o.Name))
 		clear(b.Key)

@@ -3,12 +3,12 @@
 //
 // # The path of a row
 //
-//  1. A Source reads rows as blocks and sends each partition its share of them. Rows of
+//  1. A Source reads rows as RowBatches and sends each partition its share of them. Rows of
 //     files are distributed by series key, as by a producer; a topic has its own
 //     partitions; each series of a labelled data set is one.
 //  2. A lane for each partition folds its rows (Lane) in a goroutine of its own.
 //     Its results depend on its partition's rows and their order alone: not on the
-//     number of cores, nor on the sizes of blocks and batches.
+//     number of cores, nor on the sizes of the batches of rows and of tasks.
 //  3. lane.tell takes scores and changes of anomalies, marks those of a series that is not
 //     warm yet (warmth), and collects the data of the tables, the report and the measures
 //     of a data set.
@@ -59,15 +59,15 @@ func (p *Partition) stateOf(c *Config) *state.Config {
 	return c.State
 }
 
-// Share are the rows of a block that belong to one partition.
+// Share are the rows of a batch that belong to one partition.
 type Share struct {
-	Block   *Block   // with a user of its own for the share
-	Rows    []uint32 // of the block, rising; nil: all
-	First   int64    // offset of the first row; the others follow it
-	Offsets []int64  // if they do not: of each row of the block, as state.Config.Place has them; those of a record are together
-	Ahead   []int64  // state.Sample.Ahead of each row of the block; nil: 0
-	Done    int64    // how much of the source has been read with this share
-	Last    bool     // the partition ends with it
+	Batch   *RowBatch // with a user of its own for the share
+	Rows    []uint32  // of the batch, rising; nil: all
+	First   int64     // offset of the first row; the others follow it
+	Offsets []int64   // if they do not: of each row of the batch, as state.Config.Place has them; those of a record are together
+	Ahead   []int64   // state.Sample.Ahead of each row of the batch; nil: 0
+	Done    int64     // how much of the source has been read with this share
+	Last    bool      // the partition ends with it
 }
 
 // Config configures a run.
@@ -115,7 +115,7 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 			if fails[i] != nil {
 				stop()
 				for s := range queues[i] {
-					s.Block.Release()
+					s.Batch.Release()
 				}
 			}
 		})
@@ -125,7 +125,7 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 		case queues[p] <- s:
 			return nil
 		case <-reading.Done():
-			s.Block.Release()
+			s.Batch.Release()
 			return reading.Err()
 		}
 	})
@@ -162,7 +162,7 @@ type lane struct {
 	warm      []warmth // by detector
 	series    []*seriesTrack
 	byName    map[string]*seriesTrack
-	atKey     []*seriesTrack               // of the present block, by index of the key
+	atKey     []*seriesTrack               // of the present batch, by index of the key
 	open      map[[16]byte]*state.EventRow // anomalies that are open
 	shown     []Anomaly                    // the gravest
 	scores    *scoreBuffer                 // nil: scores are not written
@@ -198,7 +198,7 @@ func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 				break
 			}
 		}
-		s.Block.Release()
+		s.Batch.Release()
 		if err != nil {
 			return err
 		}
@@ -224,12 +224,12 @@ func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 
 func (s *Share) rows() int {
 	if s.Rows == nil {
-		return s.Block.Len()
+		return s.Batch.Len()
 	}
 	return len(s.Rows)
 }
 
-// row returns the row of the block that is row i of the share.
+// row returns the row of the batch that is row i of the share.
 func (s *Share) row(i int) int {
 	if s.Rows == nil {
 		return i
@@ -247,7 +247,7 @@ func (s *Share) offset(i int) int64 {
 // sample returns row i of the share.
 func (s *Share) sample(i int) state.Sample {
 	row := s.row(i)
-	sm := state.Sample{Key: s.Block.Keys[s.Block.Key[row]], Time: s.Block.Times[row], Offset: s.offset(i), Values: s.Block.Row(row)}
+	sm := state.Sample{Key: s.Batch.Keys[s.Batch.Key[row]], Time: s.Batch.Times[row], Offset: s.offset(i), Values: s.Batch.Row(row)}
 	if s.Ahead != nil {
 		sm.Ahead = s.Ahead[row]
 	}
@@ -255,7 +255,7 @@ func (s *Share) sample(i int) state.Sample {
 }
 
 func (l *lane) consume(ctx context.Context, s *Share) error {
-	b := s.Block
+	b := s.Batch
 	if d := l.partition.recorded; d != nil && l.judge == nil {
 		l.judge = newJudge(&d.set[l.partition.Number], l.state)
 	}

@@ -153,7 +153,7 @@ func (s *stopping) Read(ctx context.Context, send func(int, *Share) error) error
 // the report says that it is partial.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
-	file, _ := writeSeries(t, dir, seedtest.New(t), 10, 20_000) // 13 blocks
+	file, _ := writeSeries(t, dir, seedtest.New(t), 10, 20_000) // 13 batches
 	c := settings(t)
 	src, err := NewFiles([]string{file}, Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 2)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // This file reads recorded samples from files and writes tables of results: CSV,
 // Apache Parquet and Avro object container files.
 //
-// A file is read as Blocks in the order of its rows. Several goroutines decode blocks
+// A file is read as RowBatches in the order of its rows. Several goroutines decode batches
 // ahead; Parquet is decoded by columns, a part of a row group at a time.
 
 // Options define how the rows of a file become samples.
@@ -37,9 +37,9 @@ type Options struct {
 	Workers int    // goroutines that decode, 1 at least
 }
 
-// Block is a run of rows of a file. It is read only, and its memory is used again
+// RowBatch is a run of rows of a file. It is read only, and its memory is used again
 // after the last Release.
-type Block struct {
+type RowBatch struct {
 	Keys   [][]byte  // series keys that the rows name; no two are equal
 	Key    []uint32  // by row, index of Keys
 	Times  []int64   // by row, microseconds since the epoch
@@ -49,39 +49,39 @@ type Block struct {
 
 	Bad   int64    // rows left out because they have no key or no time, or cannot be read
 	Why   []string // of the first of them: row, column and reason
-	Bytes int64    // of the file, up to the end of the block
+	Bytes int64    // of the file, up to the end of the batch
 
 	users atomic.Int32
 	pool  *sync.Pool
 }
 
 // Len returns the number of rows.
-func (b *Block) Len() int { return len(b.Times) }
+func (b *RowBatch) Len() int { return len(b.Times) }
 
 // Row returns the values of row i.
-func (b *Block) Row(i int) []float64 { return b.Values[i*b.Width : (i+1)*b.Width] }
+func (b *RowBatch) Row(i int) []float64 { return b.Values[i*b.Width : (i+1)*b.Width] }
 
 // Retain announces n more users, each of which calls Release.
-func (b *Block) Retain(n int) { b.users.Add(int32(n)) }
+func (b *RowBatch) Retain(n int) { b.users.Add(int32(n)) }
 
-// Release ends one user's use of the block.
-func (b *Block) Release() {
+// Release ends one user's use of the batch.
+func (b *RowBatch) Release() {
 	if b.users.Add(-1) == 0 && b.pool != nil {
 		b.pool.Put(b)
 	}
 }
 
-// maxWhy is the number of bad rows of a block with an explanation.
+// maxWhy is the number of bad rows of a batch with an explanation.
 const maxWhy = 3
 
-func (b *Block) bad(row int64, column string, err error) {
+func (b *RowBatch) bad(row int64, column string, err error) {
 	if b.Bad++; len(b.Why) < maxWhy {
 		b.Why = append(b.Why, fmt.Sprintf("row %d, column %s: %v", row, column, err))
 	}
 }
 
-// reset empties the block for rows rows of width values.
-func (b *Block) reset(rows, width int, labels bool) {
+// reset empties the batch for rows rows of width values.
+func (b *RowBatch) reset(rows, width int, labels bool) {
 	b.Keys, b.Key = b.Keys[:0], slices.Grow(b.Key[:0], rows)[:rows]
 	b.Times = slices.Grow(b.Times[:0], rows)[:rows]
 	b.Width, b.Values = width, slices.Grow(b.Values[:0], rows*width)[:rows*width]
@@ -94,7 +94,7 @@ func (b *Block) reset(rows, width int, labels bool) {
 }
 
 // drop leaves the rows out whose key or time is missing.
-func (b *Block) drop(missing []bool) {
+func (b *RowBatch) drop(missing []bool) {
 	n := 0
 	for i := range b.Times {
 		if missing[i] {
@@ -121,10 +121,10 @@ type File interface {
 	Rows() int64
 	// Bytes returns the size of the file.
 	Bytes() int64
-	// Read passes the blocks of the file to emit, in order. Each has one user, which
+	// Read passes the batches of the file to emit, in order. Each has one user, which
 	// emit takes over.
-	Read(ctx context.Context, emit func(*Block) error) error
-	// Labelled reports whether the blocks have labels.
+	Read(ctx context.Context, emit func(*RowBatch) error) error
+	// Labelled reports whether the batches have labels.
 	Labelled() bool
 	Close() error
 }

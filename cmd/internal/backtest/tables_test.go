@@ -65,11 +65,11 @@ func expectRows(t *testing.T, path string, o Options, want []row) {
 	defer f.Close()
 	want = slices.DeleteFunc(slices.Clone(want), func(r row) bool { return r.fault })
 	bad, at, last := int64(0), 0, int64(0)
-	err = f.Read(t.Context(), func(b *Block) error {
+	err = f.Read(t.Context(), func(b *RowBatch) error {
 		defer b.Release()
 		bad += b.Bad
 		if b.Bytes < last || b.Bytes > f.Bytes() {
-			t.Errorf("a block ends at byte %d, the one before at %d, of %d", b.Bytes, last, f.Bytes())
+			t.Errorf("a batch ends at byte %d, the one before at %d, of %d", b.Bytes, last, f.Bytes())
 		}
 		last = b.Bytes
 		for i := range b.Len() {
@@ -181,7 +181,7 @@ func TestReadAvro(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.Read(t.Context(), func(b *Block) error { b.Release(); return nil })
+		err = c.Read(t.Context(), func(b *RowBatch) error { b.Release(); return nil })
 		if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 			t.Errorf("%s, cut off: %v", codec, err)
 		}
@@ -281,7 +281,7 @@ func FuzzContainer(f *testing.F) {
 			return
 		}
 		defer a.Close()
-		_ = a.Read(context.Background(), func(b *Block) error { b.Release(); return nil })
+		_ = a.Read(context.Background(), func(b *RowBatch) error { b.Release(); return nil })
 	})
 }
 
@@ -314,7 +314,7 @@ func TestRowsOfAPartition(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := 0
-		err = f.Read(t.Context(), func(b *Block) error {
+		err = f.Read(t.Context(), func(b *RowBatch) error {
 			defer b.Release()
 			for i := range b.Len() {
 				if got := string(b.Keys[b.Key[i]]); got != "fleet" {

@@ -46,7 +46,7 @@ type topicRange struct {
 	why  []string
 }
 
-// rowsOfTopic is the number of records of a block.
+// rowsOfTopic is the number of records of a batch.
 const rowsOfTopic = 2048
 
 // NewTopic resolves the offsets of a range. The error names those that have expired.
@@ -151,7 +151,7 @@ func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
 	p := &s.parts[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
-	b := &topicBlock{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State,
+	b := &topicRows{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State,
 		reading: schemas.Reading{Partition: tp.Partition}}
 	b.reset()
 	next := p.First
@@ -164,7 +164,7 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 		if len(b.offsets) == 0 {
 			return nil
 		}
-		err := send(i, &Share{Block: b.block, Offsets: b.offsets, Ahead: b.ahead, Done: done})
+		err := send(i, &Share{Batch: b.batch, Offsets: b.offsets, Ahead: b.ahead, Done: done})
 		b.reset()
 		return err
 	}
@@ -194,9 +194,9 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 	return err
 }
 
-// topicBlock is a block that grows record by record. It has all samples of a record or none.
-type topicBlock struct {
-	block   *Block
+// topicRows is a batch that grows record by record. It has all samples of a record or none.
+type topicRows struct {
+	batch   *RowBatch
 	offsets []int64
 	ahead   []int64
 	index   map[string]uint32
@@ -207,13 +207,13 @@ type topicBlock struct {
 	reading schemas.Reading
 }
 
-func (b *topicBlock) reset() {
-	b.block, b.offsets, b.ahead, b.index = &Block{Width: b.state.Dim}, nil, nil, map[string]uint32{}
+func (b *topicRows) reset() {
+	b.batch, b.offsets, b.ahead, b.index = &RowBatch{Width: b.state.Dim}, nil, nil, map[string]uint32{}
 }
 
 // add appends the samples of the record at offset, which reading has.
-func (b *topicBlock) add(offset int64) {
-	t := b.block
+func (b *topicRows) add(offset int64) {
+	t := b.batch
 	for i := range b.split.Samples(&b.reading) {
 		key, time, values := b.split.Sample(&b.reading, i)
 		at, ok := b.index[string(key)]
@@ -231,9 +231,9 @@ func (b *topicBlock) add(offset int64) {
 // retryPause is the time between two attempts to get a schema.
 const retryPause = 500 * time.Millisecond
 
-// decode decodes a record into the block; one that cannot be read, which would be a dead
+// decode decodes a record into the batch; one that cannot be read, which would be a dead
 // letter of the worker, is left out.
-func (s *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicBlock, r *record.Record) error {
+func (s *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicRows, r *record.Record) error {
 	header := r.Header
 	if r.HeaderCount == 0 {
 		header = nil

@@ -44,7 +44,7 @@ func TestWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := 0
-		err = f.Read(t.Context(), func(b *Block) error {
+		err = f.Read(t.Context(), func(b *RowBatch) error {
 			defer b.Release()
 			for i := range b.Len() {
 				r, v := rows[at], b.Row(i)

@@ -57,13 +57,13 @@ func (f *fileOfSettings) under(given map[string]string) map[string]string {
 		}
 		vars[name], f.lines[name] = value, line
 	}
-	for _, e := range f.parsed.Entries {
+	for _, e := range f.parsed.Settings {
 		set(Prefix+e.Name, e.Value, e.Line)
 	}
 	if vars[Prefix+"PRESET"] == "" { // else they are detectors of the preset
 		set(Prefix+"DETECTORS", strings.Join(f.parsed.Detectors, ","), f.parsed.DetectorsLine)
 	}
-	delete(vars, "") // of an entry without a name
+	delete(vars, "") // of a setting without a name
 	return vars
 }
 
@@ -120,7 +120,7 @@ func (f *fileOfSettings) misnamed(c *Config, given map[string]string, known map[
 	for _, s := range c.settings {
 		lists[s.name] = s.list()
 	}
-	for _, e := range f.parsed.Entries {
+	for _, e := range f.parsed.Settings {
 		name := Prefix + e.Name
 		fault := Fault{Name: name, At: f.at(e.Line)}
 		switch {
@@ -146,8 +146,8 @@ func (f *fileOfSettings) misnamed(c *Config, given map[string]string, known map[
 	return faults
 }
 
-// nearestKey suggests a name that is known in place of an entry's, as the file would have it.
-func nearestKey(e *settingsfile.Entry, known map[string]bool) string {
+// nearestKey suggests a name that is known in place of a setting's, as the file would have it.
+func nearestKey(e *settingsfile.Parsed, known map[string]bool) string {
 	pre := Prefix
 	if e.Detector != "" {
 		pre = DetectorPrefix(e.Detector)

@@ -174,8 +174,8 @@ func pictureOf(op string) picture {
 	return p
 }
 
-// block returns the settings of the picture's detectors as the settings file has them.
-func (p *picture) block(op string) string {
+// yaml returns the settings of the picture's detectors as the settings file has them.
+func (p *picture) yaml(op string) string {
 	var b strings.Builder
 	b.WriteString("detectors:\n")
 	write := func(name, op, settings string) {
@@ -268,7 +268,7 @@ func draw(t *testing.T, op string) string {
 	for i := range rows {
 		rows[i] = p.value(rng, i, i >= p.from && i < p.to)
 	}
-	scores, bounds, _ := folded(t, p.block(op), p.every, rows)
+	scores, bounds, _ := folded(t, p.yaml(op), p.every, rows)
 	first := p.samples - p.shown
 	const width, upper, lower = 800, 140, 90
 	var b strings.Builder
@@ -328,7 +328,7 @@ func drawGrid(t *testing.T, p *picture, rng *rand.Rand) string {
 			}
 		}
 	}
-	_, _, found := folded(t, p.block("scan"), p.every, counts)
+	_, _, found := folded(t, p.yaml("scan"), p.every, counts)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" fill="#0072b2">`+"\n", columns*size, rows*size)
 	for i, c := range counts {
@@ -345,7 +345,7 @@ func TestOpPages(t *testing.T) {
 	want := map[string]string{}
 	for _, spec := range opSpecs() {
 		p := pictureOf(spec.Name)
-		want[spec.Name+".md"] = opPage(spec, p.block(spec.Name), p.text(spec.Name))
+		want[spec.Name+".md"] = opPage(spec, p.yaml(spec.Name), p.text(spec.Name))
 		want[spec.Name+".svg"] = draw(t, spec.Name)
 	}
 	if *update {

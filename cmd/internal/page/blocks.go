@@ -57,7 +57,7 @@ func (e *Explorer) Blocks(ctx context.Context, id string) (*Blocks, error) {
 // blockReading reads the blocks topic for an anomaly.
 type blockReading struct {
 	e        *Explorer
-	anomaly  *entry
+	anomaly  *storedAnomaly
 	detector *Detector
 	fetcher  *kafka.Fetcher
 	out      *Blocks

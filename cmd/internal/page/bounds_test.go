@@ -150,7 +150,7 @@ func TestFeedbackBounds(t *testing.T) {
 	if len(s.byID) < mostFeedback*9/10 || early > mostFeedback/16 || s.labels[anomaly] != "" || !s.truncated {
 		t.Errorf("%d records, %d of the first to end, label %q, truncated %t", len(s.byID), early, s.labels[anomaly], s.truncated)
 	}
-	e := &entry{key: []byte("k1")}
+	e := &storedAnomaly{key: []byte("k1")}
 	s.muted(e)
 	ruleList := 0
 	for _, l := range s.muting {

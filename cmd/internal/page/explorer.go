@@ -336,22 +336,22 @@ func (e *Explorer) Anomaly(id string) (Anomaly, error) {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	entry, err := e.find(id)
+	stored, err := e.find(id)
 	if err != nil {
 		return Anomaly{}, err
 	}
-	return e.store.complete(entry, &e.labels), nil
+	return e.store.complete(stored, &e.labels), nil
 }
 
 // find returns the anomaly of an id, in shadow mode or not. The caller holds mu.
-func (e *Explorer) find(id string) (*entry, error) {
+func (e *Explorer) find(id string) (*storedAnomaly, error) {
 	var key [16]byte
 	if n, err := hex.Decode(key[:], []byte(id)); len(id) != 2*len(key) || err != nil || n != len(key) {
 		return nil, &Error{Code: http.StatusBadRequest, Text: "page: an id has 32 hexadecimal digits"}
 	}
 	for _, s := range []*store{&e.store, &e.shadow} {
-		if entry := s.byID[key]; entry != nil {
-			return entry, nil
+		if stored := s.byID[key]; stored != nil {
+			return stored, nil
 		}
 	}
 	if !e.ready {

@@ -206,8 +206,9 @@ func TestStoreBounds(t *testing.T) {
 	for i := range mostAnomalies {
 		add(10_000+i, 2, 0)
 	}
-	if s.open.Len() != mostAnomalies/2 || len(s.byID) != mostAnomalies || !s.truncated || s.closed.Front().Value.(*entry).a.ID[4] != '2' {
-		t.Errorf("%d open of %d, the oldest closed one is %s", s.open.Len(), len(s.byID), s.closed.Front().Value.(*entry).a.ID[:8])
+	oldest := s.closed.Front().Value.(*storedAnomaly).a.ID
+	if s.open.Len() != mostAnomalies/2 || len(s.byID) != mostAnomalies || !s.truncated || oldest[4] != '2' {
+		t.Errorf("%d open of %d, the oldest closed one is %s", s.open.Len(), len(s.byID), oldest[:8])
 	}
 	for i := range mostAnomalies {
 		add(50_000+i, 0, 0)
@@ -320,7 +321,7 @@ func TestSeries(t *testing.T) {
 // TestSpans: what is asked for next is bounded by blockBytes and by the room that is left.
 func TestSpans(t *testing.T) {
 	for _, c := range []struct{ last, bytes, room, want int64 }{
-		{256, 256 * 100, budget, 1024}, {100_000, 100_000 * 100, budget, blockBytes / 100}, {1000, 1000 * 1 << 20, budget, 2}, {1000, 100_000,
+		{256, 256 * 100, budget, 1024}, {100_000, 100_000 * 100, budget, fetchBytes / 100}, {1000, 1000 * 1 << 20, budget, 2}, {1000, 100_000,
 			10_000, 100},
 		{1000, 0, budget, 4000}, {1000, 100_000, -5, 1},
 		{1, 10 << 20, budget, 1},

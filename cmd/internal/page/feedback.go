@@ -147,7 +147,7 @@ func (s *feedbackStore) forget(partition int32) {
 }
 
 // muted reports whether a mute rule covers an anomaly's detector, series and peak.
-func (s *feedbackStore) muted(e *entry) bool {
+func (s *feedbackStore) muted(e *storedAnomaly) bool {
 	if s.muting == nil {
 		s.muting = map[feedback.Scope]rules.MuteList{}
 		var all []feedback.Mute
@@ -285,7 +285,7 @@ func recordOf(f *Feedback, detectors []Detector) (*output.Feedback, error) {
 
 // thresholdAt returns the threshold of a detector at an event time as far as it is known: of a fixed one, or of the
 // anomaly that covers it.
-func thresholdAt(d *Detector, anomalies []*entry, us int64) Number {
+func thresholdAt(d *Detector, anomalies []*storedAnomaly, us int64) Number {
 	if d != nil && !math.IsNaN(d.Fixed) {
 		return Number(d.Fixed)
 	}

@@ -23,7 +23,7 @@ import (
 // Limits of what is read of a series, and answered.
 const (
 	budget     = 64 << 20 // bytes of keys and values, of all topics together
-	blockBytes = 2 << 20  // bytes that are asked for at a time, about
+	fetchBytes = 2 << 20  // bytes that are asked for at a time, about
 	mostFields = 16       // fields that are answered
 	// overhead is about what a record takes in a batch beside its key and value.
 	overhead = 12
@@ -84,7 +84,7 @@ type reading struct {
 	fetcher *kafka.Fetcher
 	out     *Series
 
-	anomalies []*entry // of the series
+	anomalies []*storedAnomaly // of the series
 	anchor    kafka.TP
 	offset    int64 // in anchor, of the record to read around
 	written   int64 // when the scores of that record were written, ms; -1: not known, the newest
@@ -107,7 +107,7 @@ func (r *reading) find(ctx context.Context, id string) error {
 	}
 	r.e.mu.Unlock()
 	r.raw = []byte(r.key)
-	var anomaly *entry
+	var anomaly *storedAnomaly
 	for _, a := range r.anomalies {
 		if id == "" || fmt.Sprintf("%x", a.a.ID) == id {
 			anomaly = a // of several the one that began last
@@ -123,7 +123,7 @@ func (r *reading) find(ctx context.Context, id string) error {
 		return err
 	}
 	r.scope = feedback.Scope{Topic: r.anchor.Topic, Partition: r.anchor.Partition}
-	r.anomalies = slices.DeleteFunc(r.anomalies, func(a *entry) bool { return !r.scope.Covers(a.a.Topic, a.a.Partition) })
+	r.anomalies = slices.DeleteFunc(r.anomalies, func(a *storedAnomaly) bool { return !r.scope.Covers(a.a.Topic, a.a.Partition) })
 	r.out.Anchor = &Origin{Topic: r.anchor.Topic, Partition: r.anchor.Partition, Offset: r.offset}
 	return nil
 }
@@ -256,11 +256,11 @@ func (r *reading) ahead(ctx context.Context, tp kafka.TP, from, end, room int64,
 	return nil
 }
 
-// nextSpan returns the number of offsets to ask for next, at least one: about blockBytes, no more than four times the last, and no
+// nextSpan returns the number of offsets to ask for next, at least one: about fetchBytes, no more than four times the last, and no
 // more than there is room for.
 func nextSpan(last, size, room int64) int64 {
 	each := max(1, size/max(1, last))
-	return max(1, min(4*last, blockBytes/each, max(room, 0)/each))
+	return max(1, min(4*last, fetchBytes/each, max(room, 0)/each))
 }
 
 // samples reads the input.

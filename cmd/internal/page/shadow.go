@@ -40,11 +40,11 @@ func (e *Explorer) Shadow(q *ShadowQuery) ShadowList {
 }
 
 // reads returns whether a detector reads the series of an anomaly; one that is not configured any more reads all.
-func (e *Explorer) reads(detector string, all []Detector) func(*entry) bool {
+func (e *Explorer) reads(detector string, all []Detector) func(*storedAnomaly) bool {
 	if !slices.ContainsFunc(all, func(d Detector) bool { return d.Name == detector }) {
-		return func(*entry) bool { return true }
+		return func(*storedAnomaly) bool { return true }
 	}
-	return func(anomaly *entry) bool {
+	return func(anomaly *storedAnomaly) bool {
 		d := e.c.input(anomaly.a.Topic).detector(detector)
 		return d != nil && (d.Reads == nil || d.Reads(anomaly.key))
 	}
@@ -75,8 +75,8 @@ func (e *Explorer) comparison(q *ShadowQuery) *comparison {
 		}
 	}
 	for _, s := range []*store{&e.store, &e.shadow} {
-		for _, entry := range s.byID {
-			if at := timeOf(entry.a.EventTime); at.After(latest) {
+		for _, stored := range s.byID {
+			if at := timeOf(stored.a.EventTime); at.After(latest) {
 				latest = at
 			}
 		}
@@ -97,11 +97,13 @@ func (e *Explorer) comparison(q *ShadowQuery) *comparison {
 }
 
 // counted reports whether an anomaly opened in the range.
-func (c *comparison) counted(e *entry) bool { return e.a.OpenedAt >= c.from && e.a.OpenedAt < c.to }
+func (c *comparison) counted(e *storedAnomaly) bool {
+	return e.a.OpenedAt >= c.from && e.a.OpenedAt < c.to
+}
 
 // byDetector returns the anomalies of a store by detector.
-func (c *comparison) byDetector(s *store) map[string][]*entry {
-	by := map[string][]*entry{}
+func (c *comparison) byDetector(s *store) map[string][]*storedAnomaly {
+	by := map[string][]*storedAnomaly{}
 	for _, e := range s.byID {
 		by[e.a.Detector] = append(by[e.a.Detector], e)
 	}
@@ -110,16 +112,16 @@ func (c *comparison) byDetector(s *store) map[string][]*entry {
 
 // beside compares a detector in shadow mode with the live ones. Anomalies of its own before it was in shadow mode, or
 // after, are no other detector's.
-func (c *comparison) beside(name string, reads func(*entry) bool, shadow, live map[string][]*entry) ShadowDetector {
+func (c *comparison) beside(name string, reads func(*storedAnomaly) bool, shadow, live map[string][]*storedAnomaly) ShadowDetector {
 	own := shadow[name]
 	out := ShadowDetector{Detector: name, Live: []LiveBeside{}}
 	out.Opened, out.PerSeriesDay = c.count(own)
-	var all []*entry
+	var all []*storedAnomaly
 	for _, other := range sorted(live) {
 		if other == name {
 			continue
 		}
-		var list []*entry
+		var list []*storedAnomaly
 		for _, e := range live[other] {
 			if reads(e) {
 				list = append(list, e)
@@ -140,7 +142,7 @@ func (c *comparison) beside(name string, reads func(*entry) bool, shadow, live m
 }
 
 // count returns the number of anomalies that opened in the range, and those of the held partitions per series and day.
-func (c *comparison) count(list []*entry) (opened int, perSeriesDay Number) {
+func (c *comparison) count(list []*storedAnomaly) (opened int, perSeriesDay Number) {
 	ofHeld := 0
 	for _, e := range list {
 		if !c.counted(e) {
@@ -160,18 +162,18 @@ func (c *comparison) count(list []*entry) (opened int, perSeriesDay Number) {
 
 // found returns how many anomalies of a list that opened in the range have an event time in common with one of the others,
 // of the same series, whenever that opened.
-func (c *comparison) found(list, others []*entry) (n int) {
+func (c *comparison) found(list, others []*storedAnomaly) (n int) {
 	type series struct {
 		place
 		key string
 	}
-	idOf := func(e *entry) series { return series{place{e.a.Topic, e.a.Partition}, string(e.key)} }
-	by := map[series][]*entry{}
+	idOf := func(e *storedAnomaly) series { return series{place{e.a.Topic, e.a.Partition}, string(e.key)} }
+	by := map[series][]*storedAnomaly{}
 	for _, e := range others {
 		by[idOf(e)] = append(by[idOf(e)], e)
 	}
 	for _, e := range list {
-		if c.counted(e) && slices.ContainsFunc(by[idOf(e)], func(o *entry) bool {
+		if c.counted(e) && slices.ContainsFunc(by[idOf(e)], func(o *storedAnomaly) bool {
 			return e.a.Start <= o.end() && o.a.Start <= e.end()
 		}) {
 			n++
@@ -181,7 +183,7 @@ func (c *comparison) found(list, others []*entry) (n int) {
 }
 
 // end returns the event time of the anomaly's last sample; an open one goes on.
-func (e *entry) end() int64 {
+func (e *storedAnomaly) end() int64 {
 	if e.closed() {
 		return e.a.End
 	}
@@ -189,7 +191,7 @@ func (e *entry) end() int64 {
 }
 
 // sorted returns the names of detectors in order.
-func sorted(by map[string][]*entry) (names []string) {
+func sorted(by map[string][]*storedAnomaly) (names []string) {
 	for name := range by {
 		names = append(names, name)
 	}

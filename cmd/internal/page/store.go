@@ -22,9 +22,9 @@ const (
 	mostBytes     = 16 << 20
 )
 
-// entry is an anomaly by its record with the largest revision.
-type entry struct {
-	a         output.Anomaly // its Key and its slices are the entry's own
+// storedAnomaly is an anomaly by its record with the largest revision.
+type storedAnomaly struct {
+	a         output.Anomaly // its Key and its slices are the anomaly's own
 	key       []byte         // of the record: the series key as it is
 	partition int32          // of the anomalies topic
 	written   int64          // the record's timestamp, ms
@@ -33,19 +33,19 @@ type entry struct {
 	at        *list.Element
 }
 
-func (e *entry) closed() bool { return output.AnomalyKinds[e.a.Kind] == "close" }
+func (e *storedAnomaly) closed() bool { return output.AnomalyKinds[e.a.Kind] == "close" }
 
 // store has the last anomalies, each once.
 type store struct {
-	byID         map[[16]byte]*entry
-	open, closed *list.List // of *entry, by the order in which their last records were read
+	byID         map[[16]byte]*storedAnomaly
+	open, closed *list.List // of *storedAnomaly, by the order in which their last records were read
 	bytes        int
 	truncated    bool
 	c            *Config
 }
 
 func newStore(c *Config) store {
-	return store{byID: map[[16]byte]*entry{}, open: list.New(), closed: list.New(), c: c}
+	return store{byID: map[[16]byte]*storedAnomaly{}, open: list.New(), closed: list.New(), c: c}
 }
 
 // apply applies a record.
@@ -58,9 +58,9 @@ func (s *store) apply(a *output.Anomaly, rec *record.Record, partition int32) {
 		opening = old.opening
 		s.remove(old)
 	}
-	e := &entry{a: *a, key: bytes.Clone(rec.Key), partition: partition, written: rec.Timestamp, opening: opening}
+	e := &storedAnomaly{a: *a, key: bytes.Clone(rec.Key), partition: partition, written: rec.Timestamp, opening: opening}
 	e.a.Key = bytes.Clone(a.Key)
-	const each = 600 // bytes of an entry without its texts and lists, about
+	const each = 600 // bytes of an anomaly without its texts and lists, about
 	e.bytes = each + len(e.key) + len(e.a.Key) + len(a.Summary) + len(a.CarriedBy) + len(a.Unit) +
 		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))
 	e.at = s.listOf(e).PushBack(e)
@@ -71,20 +71,20 @@ func (s *store) apply(a *output.Anomaly, rec *record.Record, partition int32) {
 		if oldest == nil {
 			oldest = s.open.Front()
 		}
-		s.remove(oldest.Value.(*entry))
+		s.remove(oldest.Value.(*storedAnomaly))
 		s.truncated = true
 	}
 }
 
-// listOf returns the list that an entry is in.
-func (s *store) listOf(e *entry) *list.List {
+// listOf returns the list that an anomaly is in.
+func (s *store) listOf(e *storedAnomaly) *list.List {
 	if e.closed() {
 		return s.closed
 	}
 	return s.open
 }
 
-func (s *store) remove(e *entry) {
+func (s *store) remove(e *storedAnomaly) {
 	s.listOf(e).Remove(e.at)
 	delete(s.byID, e.a.ID)
 	s.bytes -= e.bytes
@@ -94,7 +94,7 @@ func (s *store) remove(e *entry) {
 func (s *store) forget(partition int32) {
 	for _, l := range []*list.List{s.open, s.closed} {
 		for at := l.Front(); at != nil; {
-			e, next := at.Value.(*entry), at.Next()
+			e, next := at.Value.(*storedAnomaly), at.Next()
 			if e.partition == partition {
 				s.remove(e)
 			}
@@ -114,7 +114,7 @@ func (s *store) list(q *AnomalyQuery, feedback *feedbackStore) AnomalyList {
 		names[e.a.Detector] = true
 	}
 	out := AnomalyList{Detectors: []string{}}
-	out.Anomalies, out.Open, out.Closed = s.listed(func(e *entry) bool { return matches(e, q) }, q.Limit, feedback)
+	out.Anomalies, out.Open, out.Closed = s.listed(func(e *storedAnomaly) bool { return matches(e, q) }, q.Limit, feedback)
 	for name := range names {
 		out.Detectors = append(out.Detectors, name)
 	}
@@ -123,8 +123,8 @@ func (s *store) list(q *AnomalyQuery, feedback *feedbackStore) AnomalyList {
 }
 
 // listed returns the anomalies that are wanted, in the order of list, limit at most, and the numbers of all of them.
-func (s *store) listed(wanted func(*entry) bool, limit int, feedback *feedbackStore) (list []Anomaly, nOpen, nClosed int) {
-	var open, closed []*entry
+func (s *store) listed(wanted func(*storedAnomaly) bool, limit int, feedback *feedbackStore) (list []Anomaly, nOpen, nClosed int) {
+	var open, closed []*storedAnomaly
 	for _, e := range s.byID {
 		switch {
 		case !wanted(e):
@@ -134,16 +134,16 @@ func (s *store) listed(wanted func(*entry) bool, limit int, feedback *feedbackSt
 			open = append(open, e)
 		}
 	}
-	newest := func(at func(*entry) int64) func(a, b *entry) int {
-		return func(a, b *entry) int {
+	newest := func(at func(*storedAnomaly) int64) func(a, b *storedAnomaly) int {
+		return func(a, b *storedAnomaly) int {
 			if x, y := at(a), at(b); x != y {
 				return int(max(-1, min(1, y-x)))
 			}
 			return bytes.Compare(a.a.ID[:], b.a.ID[:])
 		}
 	}
-	slices.SortFunc(open, newest(func(e *entry) int64 { return e.a.OpenedAt }))
-	slices.SortFunc(closed, newest(func(e *entry) int64 { return e.a.EventTime }))
+	slices.SortFunc(open, newest(func(e *storedAnomaly) int64 { return e.a.OpenedAt }))
+	slices.SortFunc(closed, newest(func(e *storedAnomaly) int64 { return e.a.EventTime }))
 	list, nOpen, nClosed = []Anomaly{}, len(open), len(closed)
 	all := append(open, closed...)
 	for _, e := range all[:min(len(all), limit)] {
@@ -153,7 +153,7 @@ func (s *store) listed(wanted func(*entry) bool, limit int, feedback *feedbackSt
 }
 
 // matches reports whether an anomaly is asked for.
-func matches(e *entry, q *AnomalyQuery) bool {
+func matches(e *storedAnomaly, q *AnomalyQuery) bool {
 	a := &e.a
 	switch {
 	case q.State == "open" && e.closed(), q.State == "closed" && !e.closed(), q.Detector != "" && q.Detector != a.Detector,
@@ -186,7 +186,7 @@ func seriesOf(key []byte) string {
 }
 
 // complete returns an anomaly with its label, and whether a mute rule covers it.
-func (s *store) complete(e *entry, feedback *feedbackStore) Anomaly {
+func (s *store) complete(e *storedAnomaly, feedback *feedbackStore) Anomaly {
 	a := &e.a
 	w := Anomaly{
 		ID: hex.EncodeToString(a.ID[:]), Revision: a.Revision, State: "open", Series: seriesOf(a.Key), Detector: a.Detector,
@@ -266,13 +266,13 @@ func (s *store) alarm(id string) *output.Alarm {
 }
 
 // ofSeries returns the anomalies of the series of a key in a scope, oldest first.
-func (s *store) ofSeries(key string, scope feedback.Scope) (list []*entry) {
+func (s *store) ofSeries(key string, scope feedback.Scope) (list []*storedAnomaly) {
 	for _, e := range s.byID {
 		if seriesOf(e.a.Key) == key && scope.Covers(e.a.Topic, e.a.Partition) {
 			list = append(list, e)
 		}
 	}
-	slices.SortFunc(list, func(a, b *entry) int {
+	slices.SortFunc(list, func(a, b *storedAnomaly) int {
 		if a.a.Start != b.a.Start {
 			return int(max(-1, min(1, a.a.Start-b.a.Start)))
 		}

@@ -104,7 +104,7 @@ func (c *Config) candidates(rows []state.Row, a *output.Anomaly, i int) (from, t
 func period(d *series.DetectorConfig) int {
 	block := 1
 	if d.Detector.Op().Elem() == detectors.F32 {
-		block = detectors.BlockRows(detectors.TaskRows(d.Detector, d.Stride))
+		block = detectors.CenterRun(detectors.TaskRows(d.Detector, d.Stride))
 	}
 	a, b := block, d.Stride
 	for b > 0 {

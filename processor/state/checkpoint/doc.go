@@ -1,3 +1,3 @@
-// Package checkpoint writes the keys of a partition to its changelog and reads them: snapshots of keys with blocks of held
+// Package checkpoint writes the keys of a partition to its changelog and reads them: snapshots of keys with segments of held
 // samples, the replay floor, and what the present configuration cannot take from an earlier one.
 package checkpoint

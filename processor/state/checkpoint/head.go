@@ -27,7 +27,7 @@ func (w *Writer) appendBody(k *series.Key) {
 	section(changelog.ProgressSection, s.Progress)
 	if k.Held.Len() > 0 {
 		start := e.BeginSection(changelog.HeldSection)
-		w.held.AppendHead(e, k.Held, w.blocks[k])
+		w.held.AppendHead(e, k.Held, w.heldSegments[k])
 		e.EndSection(start)
 	}
 	if !k.Alerts.Empty() {

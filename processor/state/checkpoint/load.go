@@ -57,7 +57,7 @@ func (l *Loader) Load(key, value []byte) error {
 			err = l.addSegment(name, value, suffix[0], suffix[1])
 		}
 	case changelog.Held:
-		err = l.addBlock(name, value, suffix[0], suffix[1])
+		err = l.addHeld(name, value, suffix[0], suffix[1])
 	case changelog.Eviction:
 		err = l.to.Decisions.LoadEviction(name, value)
 	case changelog.Decision:
@@ -86,7 +86,7 @@ func (l *Loader) Finish() error {
 
 // RewriteHeld has the held samples of a loaded key be written again.
 func (l *Loader) RewriteHeld(k *series.Key) {
-	l.to.Records.Unblock(k, -1)
+	l.to.Records.DropHeldFrom(k, -1)
 	l.rewrite[k] = struct{}{}
 }
 

@@ -16,7 +16,7 @@ func (l *Loader) loadHead(name, value []byte) error {
 			l.Unload(k)
 		}
 		l.unstage(name)
-		delete(l.blocks, string(name))
+		delete(l.held, string(name))
 		return nil
 	}
 	d := changelog.Decoder{B: value}
@@ -115,26 +115,26 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 	return err
 }
 
-// readHeld reads the held samples of a head, with the blocks.
+// readHeld reads the held samples of a head, with the segments.
 func (l *Loader) readHeld(d *changelog.Decoder, k *series.Key) {
 	format := *l.to.Records.Format()
 	var t rules.Translation
-	block := func(name BlockName) []byte { return l.blocks[string(k.Name())][name] }
+	segment := func(name HeldName) []byte { return l.held[string(k.Name())][name] }
 	saved := *d
-	r := format.Read(d, k.LastTime, k.Born, block)
+	r := format.Read(d, k.LastTime, k.Born, segment)
 	if r.Other && !d.Bad {
 		from, to, ok := l.to.Translate(r.Layout)
 		switch {
 		case ok:
 			*d, format, t = saved, from, to
-			r = format.Read(d, k.LastTime, k.Born, block)
+			r = format.Read(d, k.LastTime, k.Born, segment)
 		case !l.whole: // the decision on its reading may follow
 			l.broken[k] = broken{err: fmt.Errorf("samples that it holds are of an unknown layout: %w", changelog.ErrCorrupt)}
 			return
 		}
 	}
 	for _, name := range r.Foreign {
-		l.to.Records.AddStale(k, BlockRecord(name))
+		l.to.Records.AddStale(k, HeldRecord(name))
 	}
 	switch {
 	case d.Bad:
@@ -144,13 +144,13 @@ func (l *Loader) readHeld(d *changelog.Decoder, k *series.Key) {
 		l.broken[k] = broken{err: fmt.Errorf("samples that it holds are missing: %w", changelog.ErrCorrupt)}
 	case t != nil:
 		k.Held = LoadedSamples(k, format.Dim, &r).Translated(len(t), t.Apply)
-		for i := range r.Blocks {
-			l.to.Records.AddStale(k, BlockRecord(r.Blocks[i].Name()))
+		for i := range r.Segments {
+			l.to.Records.AddStale(k, HeldRecord(r.Segments[i].Name()))
 		}
 		l.rewrite[k] = struct{}{}
 	default:
 		k.Held = LoadedSamples(k, format.Dim, &r)
-		l.to.Records.SetBlocks(k, r.Blocks)
+		l.to.Records.SetHeldSegments(k, r.Segments)
 	}
 }
 

@@ -164,12 +164,12 @@ func TestWrittenAndLoaded(t *testing.T) {
 		w.fold(k, rng.IntN(2*window))
 		if rng.IntN(4) == 0 { // a cycle whose outcome is unknown: it is undone, and its records may be there
 			k.SetDirty(0)
-			words, stale, blocks := w.out.AppendUndo(nil, k)
+			words, stale, segments := w.out.AppendUndo(nil, k)
 			before := len(w.log)
 			if w.emit(k); rng.IntN(2) == 0 {
 				w.log = w.log[:before]
 			}
-			w.out.Undo(k, words, stale, blocks)
+			w.out.Undo(k, words, stale, segments)
 			w.fold(k, rng.IntN(window))
 		}
 		w.emit(k)

@@ -9,20 +9,20 @@ import (
 	"odradek/processor/state/series"
 )
 
-// LoadedBlocks is what a head says of held samples.
-type LoadedBlocks struct {
+// LoadedHeld is what a head says of held samples.
+type LoadedHeld struct {
 	// Layout is the fingerprint of the values. Where Other is set, it is not the present one,
-	// and of the rest there is only Foreign, the names of the blocks.
+	// and of the rest there is only Foreign, the names of the segments.
 	Layout  uint64
 	Other   bool
-	Foreign []BlockName
+	Foreign []HeldName
 
-	Blocks  []HeldBlock // that the head names
-	Missing bool        // a block that the head names is missing
-	samples []sample
+	Segments []HeldSegment // that the head names
+	Missing  bool          // a segment that the head names is missing
+	samples  []sample
 }
 
-// sample is a held sample that is being loaded, or one of a block that is not
+// sample is a held sample that is being loaded, or one of a segment that is not
 // held any more.
 type sample struct {
 	time, offset int64
@@ -32,9 +32,9 @@ type sample struct {
 // maxDim bounds the values of a sample in a record.
 const maxDim = 1 << 16
 
-// Read reads the output of AppendHead, with the blocks that it names: value returns that of
-// a block's record, nil where there is none. lastTime and born are as for BlockWriter.Blocks.
-func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func(BlockName) []byte) (l LoadedBlocks) {
+// Read reads the output of AppendHead, with the segments that it names: value returns that of
+// a segment's record, nil where there is none. lastTime and born are as for HeldWriter.Segments.
+func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func(HeldName) []byte) (l LoadedHeld) {
 	dim := l.start(d, f)
 	first := int64(-1)
 	for range d.Len(9) {
@@ -42,7 +42,7 @@ func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func
 		if first += step; step == 0 || first < 0 {
 			d.Fail()
 		}
-		name := BlockName{uint64(first), d.Bits()}
+		name := HeldName{uint64(first), d.Bits()}
 		if d.Bad {
 			return l
 		}
@@ -50,20 +50,20 @@ func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func
 			l.Foreign = append(l.Foreign, name)
 			continue
 		}
-		b, samples, ok := f.block(name, born, value(name), l.samples)
+		b, samples, ok := f.segment(name, born, value(name), l.samples)
 		if !ok {
 			l.Missing = true
 			continue
 		}
-		if n := len(l.Blocks); n > 0 && b.first <= l.Blocks[n-1].last {
+		if n := len(l.Segments); n > 0 && b.first <= l.Segments[n-1].last {
 			d.Fail()
 			return l
 		}
-		l.Blocks, l.samples = append(l.Blocks, b), samples
+		l.Segments, l.samples = append(l.Segments, b), samples
 	}
 	l.samples = slices.DeleteFunc(l.samples, func(h sample) bool { return h.time <= lastTime }) // released
 	written := int64(-1)
-	for _, b := range l.Blocks {
+	for _, b := range l.Segments {
 		if b.newest > lastTime {
 			written = b.last
 		}
@@ -75,7 +75,7 @@ func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func
 	}
 	for _, h := range l.samples[tail:] {
 		if h.offset <= written || h.time <= lastTime {
-			d.Fail() // it would be one of a block, or released
+			d.Fail() // it would be one of a segment, or released
 			return l
 		}
 	}
@@ -85,7 +85,7 @@ func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func
 }
 
 // start reads the fingerprint of the values and their number.
-func (l *LoadedBlocks) start(d *changelog.Decoder, f *HeldFormat) (dim int) {
+func (l *LoadedHeld) start(d *changelog.Decoder, f *HeldFormat) (dim int) {
 	l.Layout, dim = d.Bits(), d.Small()
 	if d.Bad || dim < 1 || dim > maxDim {
 		d.Fail()
@@ -95,7 +95,7 @@ func (l *LoadedBlocks) start(d *changelog.Decoder, f *HeldFormat) (dim int) {
 }
 
 // check checks that the samples are in order of time and offset.
-func (l *LoadedBlocks) check(d *changelog.Decoder) {
+func (l *LoadedHeld) check(d *changelog.Decoder) {
 	for i := 1; i < len(l.samples); i++ {
 		if compare(l.samples[i-1], l.samples[i]) >= 0 {
 			d.Fail()
@@ -107,22 +107,22 @@ func compare(a, b sample) int {
 	return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset))
 }
 
-// block reads the samples of a block that a head names, and appends them to dst.
-func (f *HeldFormat) block(name BlockName, born int64, value []byte, dst []sample) (HeldBlock, []sample, bool) {
+// segment reads the samples of a segment that a head names, and appends them to dst.
+func (f *HeldFormat) segment(name HeldName, born int64, value []byte, dst []sample) (HeldSegment, []sample, bool) {
 	if value == nil {
-		return HeldBlock{}, dst, false
+		return HeldSegment{}, dst, false
 	}
 	d := changelog.Decoder{B: value}
 	d.Version()
 	bornAt, layout, dim := d.Offset(), d.Bits(), d.Small()
 	if d.Bad || bornAt != born || layout != f.Layout || dim != f.Dim {
-		return HeldBlock{}, dst, false
+		return HeldSegment{}, dst, false
 	}
 	from := len(dst)
 	if dst = readSamples(&d, dst, dim); d.Bad || len(d.B) > 0 || len(dst) == from || dst[from].offset != int64(name.First) {
-		return HeldBlock{}, nil, false
+		return HeldSegment{}, nil, false
 	}
-	b := HeldBlock{first: dst[from].offset, last: dst[len(dst)-1].offset, newest: math.MinInt64, sum: name.Sum}
+	b := HeldSegment{first: dst[from].offset, last: dst[len(dst)-1].offset, newest: math.MinInt64, sum: name.Sum}
 	for _, h := range dst[from:] {
 		b.newest = max(b.newest, h.time)
 	}
@@ -148,7 +148,7 @@ func readSamples(d *changelog.Decoder, dst []sample, dim int) []sample {
 }
 
 // LoadedSamples returns the samples that a key holds; nil without any.
-func LoadedSamples[K any](key K, dim int, l *LoadedBlocks) *series.HeldSamples[K] {
+func LoadedSamples[K any](key K, dim int, l *LoadedHeld) *series.HeldSamples[K] {
 	if l.Other || len(l.samples) == 0 {
 		return nil
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 // This file writes the keys of a partition to the changelog, and tracks which records of a key
-// the changelog has beside its head: the blocks of held samples that the head names, and records that
+// the changelog has beside its head: the segments of held samples that the head names, and records that
 // no head names any more.
 
 // Record names a record of a key that no head names: a segment of a window that was removed or has segments of
-// another size, a block of held samples, or a fragment of a former head.
+// another size, a segment of held samples, or a fragment of a former head.
 type Record struct {
 	Kind   byte   // changelog.Segment, Held or Fragment
-	Window uint64 // with ID the segment's or the block's name; of a fragment 0
+	Window uint64 // with ID the segment's name; of a fragment 0
 	ID     uint64
 }
 
@@ -29,14 +29,14 @@ func (r *Record) remove(c *changelog.Emitter, name []byte) {
 	c.Put(r.Kind, name, nil, r.Window, r.ID)
 }
 
-// BlockRecord returns the record of a block of held samples.
-func BlockRecord(name BlockName) Record { return Record{changelog.Held, name.First, name.Sum} }
+// HeldRecord returns the record of a segment of held samples.
+func HeldRecord(name HeldName) Record { return Record{changelog.Held, name.First, name.Sum} }
 
 // records tracks which records of keys are in the changelog beside their heads.
 type records struct {
-	stale  map[*series.Key][]Record
-	blocks map[*series.Key][]HeldBlock // that the key's head names
-	undone map[string]undone           // by name; of keys whose creation was undone
+	stale        map[*series.Key][]Record
+	heldSegments map[*series.Key][]HeldSegment // that the key's head names
+	undone       map[string]undone             // by name; of keys whose creation was undone
 }
 
 // undone is what a key whose creation was undone may have left in the changelog: a head with fragments, and other records.
@@ -49,7 +49,7 @@ type undone struct {
 // Writer writes keys to the changelog.
 type Writer struct {
 	records
-	held      BlockWriter
+	held      HeldWriter
 	maxRecord int // bytes of key and value
 	enc       changelog.Encoder
 }
@@ -57,8 +57,8 @@ type Writer struct {
 // NewWriter returns a Writer for records of at most maxRecord bytes.
 func NewWriter(held HeldFormat, maxRecord int) Writer {
 	return Writer{
-		records: records{map[*series.Key][]Record{}, map[*series.Key][]HeldBlock{}, map[string]undone{}},
-		held:    NewBlockWriter(held, maxRecord), maxRecord: maxRecord,
+		records: records{map[*series.Key][]Record{}, map[*series.Key][]HeldSegment{}, map[string]undone{}},
+		held:    NewHeldWriter(held, maxRecord), maxRecord: maxRecord,
 	}
 }
 
@@ -68,8 +68,8 @@ func (w *Writer) Format() *HeldFormat { return &w.held.HeldFormat }
 // Emit emits a key: new full segments, its head, and then deletions. asOf is the offset of the mark that
 // the snapshot follows.
 func (w *Writer) Emit(c *changelog.Emitter, k *series.Key, asOf int64) {
-	blocks := w.blocks[k]
-	w.SetBlocks(k, w.held.Blocks(blocks, k.Held, k.LastTime, k.Born, func(name BlockName, value []byte) {
+	segments := w.heldSegments[k]
+	w.SetHeldSegments(k, w.held.Segments(segments, k.Held, k.LastTime, k.Born, func(name HeldName, value []byte) {
 		c.Put(changelog.Held, k.Name(), value, name.First, name.Sum)
 	}))
 	var few [8]series.Segments
@@ -90,8 +90,8 @@ func (w *Writer) Emit(c *changelog.Emitter, k *series.Key, asOf int64) {
 			}
 		}
 	}
-	for i := range blocks { // that the head does not name any more
-		if name := blocks[i].Name(); !ContainsBlock(w.blocks[k], name) {
+	for i := range segments { // that the head does not name any more
+		if name := segments[i].Name(); !ContainsHeld(w.heldSegments[k], name) {
 			c.Put(changelog.Held, k.Name(), nil, name.First, name.Sum)
 		}
 	}
@@ -124,7 +124,7 @@ func (w *Writer) Delete(c *changelog.Emitter, k *series.Key) {
 // Forget forgets the records of a key that is deleted, or read again.
 func (rs *records) Forget(k *series.Key) {
 	delete(rs.stale, k)
-	delete(rs.blocks, k)
+	delete(rs.heldSegments, k)
 }
 
 // Uncreate notes that a key's creation is undone, after its snapshots were undone. Its records may be in the changelog all the
@@ -163,7 +163,7 @@ func ahead(from, to uint8) uint8 { return (to - from) % changelog.Generations }
 
 // Stale returns the records of a key, but for its windows' segments, that are in the log beside its head.
 func (rs *records) Stale(k *series.Key) []Record {
-	return appendBlocks(slices.Clone(rs.stale[k]), rs.blocks[k])
+	return appendHeld(slices.Clone(rs.stale[k]), rs.heldSegments[k])
 }
 
 // AddStale adds records that the key's next snapshot, or its Delete, deletes.
@@ -173,30 +173,30 @@ func (rs *records) AddStale(k *series.Key, more ...Record) {
 	}
 }
 
-// SetBlocks sets the blocks that the key's head names.
-func (rs *records) SetBlocks(k *series.Key, blocks []HeldBlock) {
-	if len(blocks) == 0 {
-		delete(rs.blocks, k)
+// SetHeldSegments sets the segments that the key's head names.
+func (rs *records) SetHeldSegments(k *series.Key, segments []HeldSegment) {
+	if len(segments) == 0 {
+		delete(rs.heldSegments, k)
 	} else {
-		rs.blocks[k] = blocks
+		rs.heldSegments[k] = segments
 	}
 }
 
-// Unblock takes the samples behind offset out of their blocks, because one of that
-// offset is held from now on. The next head names blocks that have it.
-func (rs *records) Unblock(k *series.Key, offset int64) {
-	before, rest := SplitBlocks(rs.blocks[k], offset)
+// DropHeldFrom takes the samples behind offset out of their segments, because one of that
+// offset is held from now on. The next head names segments that have it.
+func (rs *records) DropHeldFrom(k *series.Key, offset int64) {
+	before, rest := SplitHeld(rs.heldSegments[k], offset)
 	if len(rest) == 0 {
 		return
 	}
-	rs.stale[k] = appendBlocks(slices.Clone(rs.stale[k]), rest)
-	rs.SetBlocks(k, before)
+	rs.stale[k] = appendHeld(slices.Clone(rs.stale[k]), rest)
+	rs.SetHeldSegments(k, before)
 }
 
-// appendBlocks appends the records of blocks to dst.
-func appendBlocks(dst []Record, blocks []HeldBlock) []Record {
-	for i := range blocks {
-		dst = append(dst, BlockRecord(blocks[i].Name()))
+// appendHeld appends the records of segments to dst.
+func appendHeld(dst []Record, segments []HeldSegment) []Record {
+	for i := range segments {
+		dst = append(dst, HeldRecord(segments[i].Name()))
 	}
 	return dst
 }
@@ -208,7 +208,7 @@ func (rs *records) Named(k *series.Key, r Record) bool {
 	case changelog.Fragment:
 		return r.ID < changelog.FragmentID(k.Generation, int(k.Fragments)) && r.ID >= changelog.FragmentID(k.Generation, 0)
 	case changelog.Held:
-		return ContainsBlock(rs.blocks[k], BlockName{First: r.Window, Sum: r.ID})
+		return ContainsHeld(rs.heldSegments[k], HeldName{First: r.Window, Sum: r.ID})
 	}
 	for i := range k.Windows {
 		win, sw := &k.Windows[i], &k.Set.Windows[i]
@@ -268,22 +268,22 @@ func (w *Writer) emitHead(c *changelog.Emitter, k *series.Key, asOf int64) {
 
 // AppendUndo appends to dst the numbers that Undo needs of a key that is to be emitted, and returns
 // its records, for Undo, too.
-func (w *Writer) AppendUndo(dst []uint64, k *series.Key) ([]uint64, []Record, []HeldBlock) {
+func (w *Writer) AppendUndo(dst []uint64, k *series.Key) ([]uint64, []Record, []HeldSegment) {
 	since, _ := k.Dirty()
 	dst = append(dst, uint64(since), changelog.FragmentID(k.Generation, int(k.Fragments)))
 	for i := range k.Windows {
 		dst = append(dst, uint64(k.Windows[i].Named.From), uint64(k.Windows[i].Named.To))
 	}
-	return dst, w.stale[k], w.blocks[k]
+	return dst, w.stale[k], w.heldSegments[k]
 }
 
 // Undo reverts Emit. The records may be in the
 // changelog nevertheless: at least once, or where a commit's outcome is not known
 // and the offset does not tell (a snapshot without new input). So an eviction of the key still deletes
 // its head and fragments, those of the head before too, and the next snapshot writes all segments again.
-func (w *Writer) Undo(k *series.Key, words []uint64, stale []Record, blocks []HeldBlock) {
-	more := appendBlocks(w.Stale(k), blocks)
-	delete(w.blocks, k)
+func (w *Writer) Undo(k *series.Key, words []uint64, stale []Record, segments []HeldSegment) {
+	more := appendHeld(w.Stale(k), segments)
+	delete(w.heldSegments, k)
 	stale = slices.Clone(stale)
 	for _, r := range more {
 		if !slices.Contains(stale, r) {

@@ -13,14 +13,14 @@ import (
 type staging struct {
 	fragments changelog.Fragments               // of heads that have not come
 	segments  map[string][]series.StoredSegment // since the last head
-	blocks    map[string]map[BlockName][]byte   // of held samples
+	held      map[string]map[HeldName][]byte    // of held samples
 	bytes     int64                             // of segments
 }
 
 // newStaging returns a staging with nothing in it.
 func newStaging() staging {
 	return staging{
-		fragments: changelog.NewFragments(), segments: map[string][]series.StoredSegment{}, blocks: map[string]map[BlockName][]byte{},
+		fragments: changelog.NewFragments(), segments: map[string][]series.StoredSegment{}, held: map[string]map[HeldName][]byte{},
 	}
 }
 
@@ -56,20 +56,20 @@ func (s *staging) unstage(name []byte) {
 	delete(s.segments, string(name))
 }
 
-// addBlock stores a block as long as heads may name it.
-func (s *staging) addBlock(name, value []byte, first, sum uint64) error {
-	blocks := s.blocks[string(name)]
+// addHeld stores a segment as long as heads may name it.
+func (s *staging) addHeld(name, value []byte, first, sum uint64) error {
+	segments := s.held[string(name)]
 	if value == nil {
-		delete(blocks, BlockName{First: first, Sum: sum})
+		delete(segments, HeldName{First: first, Sum: sum})
 		return nil
 	}
-	if BlockSum(value) != sum {
+	if HeldSum(value) != sum {
 		return fmt.Errorf("its content is not what its name says: %w", changelog.ErrCorrupt)
 	}
-	if blocks == nil {
-		blocks = map[BlockName][]byte{}
-		s.blocks[string(name)] = blocks
+	if segments == nil {
+		segments = map[HeldName][]byte{}
+		s.held[string(name)] = segments
 	}
-	blocks[BlockName{First: first, Sum: sum}] = slices.Clone(value)
+	segments[HeldName{First: first, Sum: sum}] = slices.Clone(value)
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestStaging: segments wait in order of window and number, with their memory, until they are
-// discarded; blocks are there by what they contain.
+// discarded; segments are there by what they contain.
 func TestStaging(t *testing.T) {
 	set := setsOf(t, 2).For([]byte("k"))
 	k, sw := series.NewKey([]byte("k"), set), &set.Windows[0]
@@ -33,16 +33,16 @@ func TestStaging(t *testing.T) {
 	if s.unstage(k.Name()); s.Bytes() != 0 || len(s.stored(k.Name())) > 0 {
 		t.Errorf("%d bytes wait after all were discarded", s.Bytes())
 	}
-	block := []byte("samples")
-	name := BlockName{First: 5, Sum: BlockSum(block)}
-	if err := s.addBlock(k.Name(), block, name.First, name.Sum+1); !errors.Is(err, changelog.ErrCorrupt) {
-		t.Errorf("a block of another content: %v", err)
+	segment := []byte("samples")
+	name := HeldName{First: 5, Sum: HeldSum(segment)}
+	if err := s.addHeld(k.Name(), segment, name.First, name.Sum+1); !errors.Is(err, changelog.ErrCorrupt) {
+		t.Errorf("a segment of another content: %v", err)
 	}
-	if err := s.addBlock(k.Name(), block, name.First, name.Sum); err != nil || !slices.Equal(s.blocks["k"][name], block) {
-		t.Errorf("a block: %v, there are %v", err, s.blocks)
+	if err := s.addHeld(k.Name(), segment, name.First, name.Sum); err != nil || !slices.Equal(s.held["k"][name], segment) {
+		t.Errorf("a segment: %v, there are %v", err, s.held)
 	}
-	if err := s.addBlock(k.Name(), nil, name.First, name.Sum); err != nil || len(s.blocks["k"]) > 0 {
-		t.Errorf("a deleted block: %v, there are %v", err, s.blocks)
+	if err := s.addHeld(k.Name(), nil, name.First, name.Sum); err != nil || len(s.held["k"]) > 0 {
+		t.Errorf("a deleted segment: %v, there are %v", err, s.held)
 	}
 }
 

@@ -40,7 +40,7 @@ mappings:
   line-1: {topics: [a, b], key_field: id}
 `)
 	var got []string
-	for _, e := range f.Entries {
+	for _, e := range f.Settings {
 		got = append(got, fmt.Sprintf("%d %s=%s %t %s", e.Line, e.Name, e.Value, e.List, e.Detector+e.Mapping))
 	}
 	want := []string{
@@ -60,7 +60,7 @@ mappings:
 		t.Errorf("faults %v, want that of base alone", f.Faults)
 	}
 	for _, empty := range []string{"", "# nothing\n", "---\n", "~\n"} {
-		if f := parse(empty); len(f.Entries)+len(f.Faults) > 0 || f.Broken {
+		if f := parse(empty); len(f.Settings)+len(f.Faults) > 0 || f.Broken {
 			t.Errorf("%q: %+v", empty, f)
 		}
 	}
@@ -92,7 +92,7 @@ detector_near_k: 7
 		t.Errorf("no fault of %v", want)
 	}
 	for text, line := range map[string]int{"a: 1\nb: c: d\n": 2, "a: [1\n": 1, "- a\n- b\n": 1, "word": 1, "\ta: 1": 0} {
-		if f := parse(text); !f.Broken || len(f.Faults) != 1 || f.Faults[0].Line != line || len(f.Entries) > 0 {
+		if f := parse(text); !f.Broken || len(f.Faults) != 1 || f.Faults[0].Line != line || len(f.Settings) > 0 {
 			t.Errorf("%q: %+v, want one fault of line %d", text, f, line)
 		}
 	}
@@ -132,7 +132,7 @@ func TestFormat(t *testing.T) {
 		out := settingsfile.Format("Head.", list)
 		f := parse(out)
 		var got []string
-		for _, e := range f.Entries {
+		for _, e := range f.Settings {
 			got = append(got, e.Name+"="+e.Value)
 		}
 		if !reflect.DeepEqual(got, want) || len(f.Faults) > 0 {

@@ -28,8 +28,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Entry is a setting of a file.
-type Entry struct {
+// Parsed is a setting that was read from a file.
+type Parsed struct {
 	Name     string // of the variable without its prefix, such as KAFKA_BROKERS or DETECTOR_NEAR_K
 	Key      string // as the file has it
 	Value    string // as the variable would have it; "" where the file has none, which counts as not set
@@ -47,11 +47,11 @@ type Fault struct {
 
 // File is the content of a file.
 type File struct {
-	Entries []Entry
+	Settings []Parsed
 	// Detectors are the names below detectors, in order, and DetectorsLine is its line.
 	Detectors     []string
 	DetectorsLine int
-	// Faults are those of the shape. Broken reports that the text is not YAML, so that there are no entries.
+	// Faults are those of the shape. Broken reports that the text is not YAML, so that there are no settings.
 	Faults []Fault
 	Broken bool
 }
@@ -107,7 +107,7 @@ var lineRE = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
 func (r *reader) broken(err error) {
 	m := lineRE.FindStringSubmatch(err.Error())
 	line, _ := strconv.Atoi(m[1])
-	r.f.Entries, r.f.Detectors, r.f.Broken = nil, nil, true
+	r.f.Settings, r.f.Detectors, r.f.Broken = nil, nil, true
 	r.fault(line, "not YAML: "+strings.TrimPrefix(err.Error(), m[0]), "")
 }
 
@@ -121,19 +121,19 @@ func (r *reader) top(n *yaml.Node) {
 			case !r.first(name, key):
 			case name == detectorsKey:
 				r.f.DetectorsLine = key.Line
-				r.f.Detectors = r.named("detector", value, func(e *Entry, name string) { e.Detector = name })
+				r.f.Detectors = r.named("detector", value, func(e *Parsed, name string) { e.Detector = name })
 			default:
-				r.named("mapping", value, func(e *Entry, name string) { e.Mapping = name })
+				r.named("mapping", value, func(e *Parsed, name string) { e.Mapping = name })
 			}
 			continue
 		}
-		r.entry(Entry{Name: name, Key: key.Value, Line: key.Line}, key, value)
+		r.setting(Parsed{Name: name, Key: key.Value, Line: key.Line}, key, value)
 	}
 }
 
 // named reads the settings of detectors or of mappings, which stand below their names, and returns these. in notes a
-// name in an entry.
-func (r *reader) named(what string, n *yaml.Node, in func(e *Entry, name string)) (names []string) {
+// name in a setting.
+func (r *reader) named(what string, n *yaml.Node, in func(e *Parsed, name string)) (names []string) {
 	example := map[string]string{"detector": "{op: knn, window: 512}", "mapping": "{topics: [pumps], key_field: pump}"}[what]
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], resolve(n.Content[i+1])
@@ -147,9 +147,9 @@ func (r *reader) named(what string, n *yaml.Node, in func(e *Entry, name string)
 			pre := strings.ToUpper(what) + "_" + r.envName(key.Value) + "_"
 			for j := 0; j+1 < len(value.Content); j += 2 {
 				k := value.Content[j]
-				e := Entry{Name: pre + strings.ToUpper(k.Value), Key: k.Value, Line: k.Line}
+				e := Parsed{Name: pre + strings.ToUpper(k.Value), Key: k.Value, Line: k.Line}
 				in(&e, key.Value)
-				r.entry(e, k, resolve(value.Content[j+1]))
+				r.setting(e, k, resolve(value.Content[j+1]))
 			}
 		case value.Tag != "!!null": // a name alone has the defaults
 			r.fault(value.Line, fmt.Sprintf("%s %s is %s, not a mapping of its settings", what, key.Value, kindOf(value)),
@@ -169,8 +169,8 @@ func (r *reader) first(name string, key *yaml.Node) bool {
 	return true
 }
 
-// entry reads the value of a name.
-func (r *reader) entry(e Entry, key, value *yaml.Node) {
+// setting reads the value of a name.
+func (r *reader) setting(e Parsed, key, value *yaml.Node) {
 	if !r.first(e.Name, key) {
 		return
 	}
@@ -207,7 +207,7 @@ func (r *reader) entry(e Entry, key, value *yaml.Node) {
 			"only detectors and mappings are; write other names in full, such as kafka_brokers")
 		return
 	}
-	r.f.Entries = append(r.f.Entries, e)
+	r.f.Settings = append(r.f.Settings, e)
 }
 
 // scalar reports whether a value is a plain one. A tag would promise a type that settings do not have.

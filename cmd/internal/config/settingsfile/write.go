@@ -27,7 +27,7 @@ const width = 100
 func Format(head string, list []Setting) string {
 	var b strings.Builder
 	comment(&b, "", head)
-	section, below, entry := "", "", ""
+	section, below, setting := "", "", ""
 	for i := range list {
 		s := &list[i]
 		if s.Section != section {
@@ -39,11 +39,11 @@ func Format(head string, list []Setting) string {
 			indent = "    "
 			if below != key {
 				fmt.Fprintf(&b, "\n%s:\n", key)
-				below, entry = key, ""
+				below, setting = key, ""
 			}
-			if entry != name {
+			if setting != name {
 				fmt.Fprintf(&b, "  %s:\n", inline(name))
-				entry = name
+				setting = name
 			}
 		}
 		if s.Key == "" { // a detector without settings

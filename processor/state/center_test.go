@@ -44,13 +44,13 @@ func keeps(x []float32, series []float64, newest, first, last int64) float64 {
 	return worst
 }
 
-// TestBlockCenterKeepsDigits: X has its digits where the window's values are, with a
-// spike at any row and after a step before any row of a block.
-func TestBlockCenterKeepsDigits(t *testing.T) {
+// TestCenterKeepsDigits: X has its digits where the window's values are, with a
+// spike at any row and after a step before any row of a run.
+func TestCenterKeepsDigits(t *testing.T) {
 	r := seedtest.New(t)
 	for _, window := range []int{4, 9, 64, 100, 406} {
-		block := int64(detectors.BlockRows(window))
-		origin := (int64(window)/block + 3) * block // is the first of a block
+		run := int64(detectors.CenterRun(window))
+		origin := (int64(window)/run + 3) * run // is the first of a run
 		n := origin + int64(2*window)
 		noise := func(level float64) []float64 {
 			series := make([]float64, n)
@@ -69,7 +69,7 @@ func TestBlockCenterKeepsDigits(t *testing.T) {
 			}
 		})
 		t.Run(fmt.Sprint("spike/", window), func(t *testing.T) {
-			for at := origin - block; at <= origin+block; at += max(1, block/8) {
+			for at := origin - run; at <= origin+run; at += max(1, run/8) {
 				series := noise(5)
 				series[at-1] = 1e12
 				for newest, x := range xs(New(one(&fake{window: window, least: window}, 1)), 0, series) {
@@ -102,20 +102,20 @@ func TestBlockCenterKeepsDigits(t *testing.T) {
 	}
 }
 
-// TestBlockSurvives: X is the same to the bit where a state was restored, or rolled
-// back, within a block; and is not if the rows are counted wrongly.
-func TestBlockSurvives(t *testing.T) {
+// TestCenterSurvives: X is the same to the bit where a state was restored, or rolled
+// back, within a run; and is not if the rows are counted wrongly.
+func TestCenterSurvives(t *testing.T) {
 	r := seedtest.New(t)
 	for range 20 {
 		window := 4 + r.IntN(200)
-		block := detectors.BlockRows(window)
+		run := detectors.CenterRun(window)
 		cfg := one(&fake{window: window, least: 1 + r.IntN(window), carry: r.IntN(2)}, 1+r.IntN(3))
-		n := window + 1 + r.IntN(3*block)
-		series := make([]float64, n+3*block+16)
+		n := window + 1 + r.IntN(3*run)
+		series := make([]float64, n+3*run+16)
 		for i := range series {
 			series[i] = 1e3 * r.NormFloat64()
 		}
-		for n%block == 0 {
+		for n%run == 0 {
 			n++
 		}
 		fold := func(s *State, from, to int) {
@@ -148,7 +148,7 @@ func TestBlockSurvives(t *testing.T) {
 			s.Committed(int64(n))
 		}
 		commit(rolled)
-		fold(rolled, n, n+1+r.IntN(2*block))
+		fold(rolled, n, n+1+r.IntN(2*run))
 		if err := rolled.Rollback(int64(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestBlockSurvives(t *testing.T) {
 			}
 		}
 		wrong := restored()
-		wrong.Keys.Get([]byte("k")).Windows[0].Count += int64(1 + r.IntN(block-1))
+		wrong.Keys.Get([]byte("k")).Windows[0].Count += int64(1 + r.IntN(run-1))
 		if maps32(xs(wrong, int64(n), series), want) {
 			t.Errorf("window %d: a wrong count of rows made no difference", window)
 		}

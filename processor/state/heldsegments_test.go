@@ -113,13 +113,13 @@ func TestSnapshotOfHeldSamples(t *testing.T) {
 	}
 }
 
-// TestHeldBlocksAreDeleted: blocks leave the log when their samples are released, and
+// TestHeldSegmentsAreDeleted: segments leave the log when their samples are released, and
 // with their key; a rollback leaves none behind.
-func TestHeldBlocksAreDeleted(t *testing.T) {
+func TestHeldSegmentsAreDeleted(t *testing.T) {
 	cfg := benchConfig(8, 1)
 	cfg.Reading.Lateness, cfg.MaxRecord, cfg.MaxKeys = 500e6, 600, 1
 	h := newHeldRun(t, cfg)
-	blocks := func() (n int) {
+	segments := func() (n int) {
 		for _, r := range compact(h.log, h.log, false) {
 			if r.key[0] == changelog.Held {
 				n++
@@ -130,8 +130,8 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 	for range 40 {
 		h.cycle(100)
 	}
-	if n := blocks(); n < 30 || n > 60 {
-		t.Errorf("%d blocks of 12 samples, of which 500 are held", n)
+	if n := segments(); n < 30 || n > 60 {
+		t.Errorf("%d segments of 12 samples, of which 500 are held", n)
 	}
 	at, log := h.next, len(h.log)
 	h.cycle(100)
@@ -170,8 +170,8 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 	for range 10 {
 		h.cycle(100)
 	}
-	if n := blocks(); n < 30 || n > 60 {
-		t.Errorf("%d blocks after a rollback", n)
+	if n := segments(); n < 30 || n > 60 {
+		t.Errorf("%d segments after a rollback", n)
 	}
 	h.s.Fold(&Sample{Key: []byte("other"), Time: h.next * 1e6, Offset: h.next, Values: []float64{1}}, h.b) // evicts
 	h.next++
@@ -183,9 +183,9 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 	}
 }
 
-// TestHeldBlockIsMissing: a head without its blocks is refused, one that was written
+// TestHeldSegmentIsMissing: a head without its segments is refused, one that was written
 // before is not missed.
-func TestHeldBlockIsMissing(t *testing.T) {
+func TestHeldSegmentIsMissing(t *testing.T) {
 	cfg := benchConfig(8, 1)
 	cfg.Reading.Lateness, cfg.MaxRecord = 500e6, 600
 	h := newHeldRun(t, cfg)
@@ -195,16 +195,16 @@ func TestHeldBlockIsMissing(t *testing.T) {
 	without := slices.Delete(slices.Clone(log), i, i+1)
 	if _, err := loaded(cfg, without, h.next); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(),
 		"samples that it holds are missing") {
-		t.Errorf("a block is missing: %v", err)
+		t.Errorf("a segment is missing: %v", err)
 	}
 	if _, err := loaded(cfg, append(without, log[i]), h.next); err != nil {
-		t.Errorf("a block that came after its head: %v", err)
+		t.Errorf("a segment that came after its head: %v", err)
 	}
 	damaged := slices.Clone(log)
 	damaged[i].value = slices.Clone(damaged[i].value)
 	damaged[i].value[len(damaged[i].value)-1] ^= 1
 	if _, err := loaded(cfg, damaged, h.next); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a damaged block: %v", err)
+		t.Errorf("a damaged segment: %v", err)
 	}
 	other := *cfg
 	other.Dim = 2
@@ -223,6 +223,6 @@ func TestHeldBlockIsMissing(t *testing.T) {
 		}
 		return nil
 	}); err != nil || dropped < 30 {
-		t.Errorf("%d blocks of other values are deleted, %v", dropped, err)
+		t.Errorf("%d segments of other values are deleted, %v", dropped, err)
 	}
 }
