@@ -74,7 +74,7 @@ func TestEvents(t *testing.T) {
 			s.Times, s.Values = append(s.Times, int64(k)*3600e6), append(s.Values, float64(k%7))
 			s.Labels[k] = k >= 50 && k < 60
 		}
-		v := NewVerdicts(100)
+		v := NewResults(100)
 		for k := range v.Scores {
 			v.Scores[k] = 0
 		}
@@ -97,7 +97,7 @@ func TestEvents(t *testing.T) {
 	}
 	// Of one series nothing is said, of equal series no doubt is left.
 	one := NewTally(RowsFormat, "d", 0)
-	v := NewVerdicts(100)
+	v := NewResults(100)
 	one.Add(&Series{Dim: 1, Times: make([]int64, 100), Values: make([]float64, 100), Labels: make([]bool, 100)}, &v)
 	if m := one.Result().LabelMeasures; m.Intervals != nil || m.Delay != -1 || m.FalsePerDay != nil {
 		t.Errorf("%+v", m)

@@ -86,7 +86,7 @@ func (l *Result) Rows() (rows [][2]string) {
 	return rows
 }
 
-// LabelMeasures compare verdicts with labels by sample and by labelled anomaly.
+// LabelMeasures compare results with labels by sample and by labelled anomaly.
 type LabelMeasures struct {
 	Precision  float64 `json:"precision"`
 	Recall     float64 `json:"recall"`
@@ -135,9 +135,9 @@ type ChangeMeasures struct {
 	NoneF1       float64 `json:"change_f1_of_none"`
 }
 
-// Verdicts are the results of one detector on one series. Scores, Exceeds and Opened are by
+// Results are what one detector gives on one series. Scores, Exceeds and Opened are by
 // sample, Opens and Peaks by anomaly.
-type Verdicts struct {
+type Results struct {
 	Scores  []float64 // Never where there is none; nil: of several detectors
 	Exceeds []bool    // the score is above the threshold
 	Opened  []float64 // severity where an anomaly opened; Never elsewhere
@@ -150,16 +150,16 @@ type Verdicts struct {
 	Place int
 }
 
-// NewVerdicts returns those of a detector without scores for n samples.
-func NewVerdicts(n int) Verdicts {
+// NewResults returns those of a detector without scores for n samples.
+func NewResults(n int) Results {
 	none := slices.Repeat([]float64{Never}, n)
-	return Verdicts{Place: -1, Scores: none, Exceeds: make([]bool, n), Opened: slices.Clone(none)}
+	return Results{Place: -1, Scores: none, Exceeds: make([]bool, n), Opened: slices.Clone(none)}
 }
 
-// Together returns the verdicts of several detectors on one series as one: their anomalies, and the
+// Together returns the results of several detectors on one series as one: their anomalies, and the
 // samples at which any of them exceeds its threshold. Their scores have no common scale, so it has none.
-func Together(list []Verdicts) Verdicts {
-	all := NewVerdicts(len(list[0].Exceeds))
+func Together(list []Results) Results {
+	all := NewResults(len(list[0].Exceeds))
 	all.Scores = nil
 	for i := range list {
 		v := &list[i]
@@ -174,7 +174,7 @@ func Together(list []Verdicts) Verdicts {
 	return all
 }
 
-// Tally collects the verdicts of one detector on the series of a set.
+// Tally collects the results of one detector on the series of a set.
 type Tally struct {
 	line     Result
 	all, adj Confusion
@@ -198,7 +198,7 @@ func NewTally(format, detector string, asked float64) *Tally {
 }
 
 // Add adds a series.
-func (t *Tally) Add(s *Series, r *Verdicts) {
+func (t *Tally) Add(s *Series, r *Results) {
 	from := min(s.Train, s.Len())
 	t.line.Series++
 	t.line.Samples += s.Len()

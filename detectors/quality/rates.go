@@ -93,7 +93,7 @@ func poisson(mean, least, most float64) (p float64) {
 }
 
 // add counts the judged scores of a series.
-func (m *RateMeasures) add(s *Series, r *Verdicts) {
+func (m *RateMeasures) add(s *Series, r *Results) {
 	scores, running, before := 0, false, m.After
 	for i, score := range r.Scores {
 		if score == Never {

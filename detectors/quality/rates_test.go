@@ -16,7 +16,7 @@ func TestSeriesRates(t *testing.T) {
 		labelled     bool
 	}{{400, 1, false}, {400, 2, false}, {400, 8, false}, {400, 9, true}, {399, 399 / 4, false}, {1000, 10, true}} {
 		n := FirstScores + c.judged
-		v := NewVerdicts(n)
+		v := NewResults(n)
 		v.Warmup = 64
 		s := &Series{Name: "s", Dim: 1, Values: make([]float64, n), Labels: make([]bool, n)}
 		for i := range n {

@@ -67,7 +67,7 @@ func TestPerDay(t *testing.T) {
 	}
 }
 
-// TestPerDayIsConformal requires that at a constant distance the verdicts are those of the conformal
+// TestPerDayIsConformal requires that at a constant distance the judgements are those of the conformal
 // threshold of the rate, which is at least the rate that the history supports.
 func TestPerDayIsConformal(t *testing.T) {
 	rng := seedtest.New(t)
@@ -90,7 +90,7 @@ func TestPerDayIsConformal(t *testing.T) {
 			}
 		}
 		if differ > 5 { // bounds that differ in the last digits
-			t.Errorf("%v a day: %d verdicts differ", c.perDay, differ)
+			t.Errorf("%v a day: %d judgements differ", c.perDay, differ)
 		}
 	}
 	r, same := New(PerDay, 10), make([]float32, 0)

@@ -25,9 +25,9 @@ type DataSet struct {
 	tallies []*quality.Tally // by detector, then of all together if there are several
 
 	mu    sync.Mutex
-	heard map[int][]quality.Verdicts // verdicts on series that wait for those before them
-	next  int                        // series to be measured next
-	hear  func(series int, said []quality.Verdicts)
+	heard map[int][]quality.Results // results on series that wait for those before them
+	next  int                       // series to be measured next
+	hear  func(series int, said []quality.Results)
 
 	// Changes takes each change of an anomaly of a detector, those of a series in order and of several series at once;
 	// nil: nothing does.
@@ -38,7 +38,7 @@ type DataSet struct {
 // state's configuration for each number of values that a series has, which may have other detectors. Series i stands for
 // partition i of the topic.
 func NewDataSet(set []quality.Series, format, topic string, states map[int]*state.Config) *DataSet {
-	d := &DataSet{set: set, heard: map[int][]quality.Verdicts{}}
+	d := &DataSet{set: set, heard: map[int][]quality.Results{}}
 	for i := range set {
 		d.parts = append(d.parts, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
 	}
@@ -143,9 +143,9 @@ func (d *DataSet) Measures() []quality.Result {
 	return list
 }
 
-// said takes the detectors' verdicts on a whole series. The series are measured in their order,
+// said takes the detectors' results on a whole series. The series are measured in their order,
 // not as they end, so that sums are always rounded in the same way.
-func (d *DataSet) said(series int, v []quality.Verdicts) {
+func (d *DataSet) said(series int, v []quality.Results) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.heard[series] = v; d.heard[d.next] != nil; d.next++ {
@@ -165,9 +165,9 @@ func (d *DataSet) said(series int, v []quality.Verdicts) {
 	}
 }
 
-// judge collects the verdicts of the detectors of a lane on a series of a data set, by sample.
+// judge collects the results of the detectors of a lane on a series of a data set, by sample.
 type judge struct {
-	said     []quality.Verdicts
+	said     []quality.Results
 	sampleAt map[int64]int     // time -> first sample with it
 	about    []map[float32]int // by detector: score -> first sample that it is about
 	best     []float32         // by detector: the score of Place
@@ -177,7 +177,7 @@ type judge struct {
 func newJudge(s *quality.Series, state *state.Config) *judge {
 	j := &judge{sampleAt: make(map[int64]int, s.Len()), best: make([]float32, len(state.Detectors)), train: s.Train}
 	for i := range state.Detectors {
-		said := quality.NewVerdicts(s.Len())
+		said := quality.NewResults(s.Len())
 		if r := state.Detectors[i].Threshold; r != nil {
 			said.Warmup = r.Warmup
 		}

@@ -76,10 +76,10 @@ func dataSetOf(t testing.TB, env []string, set ...quality.Series) (*DataSet, *Co
 }
 
 // saidOf returns what the detectors say of a series.
-func saidOf(t testing.TB, env []string, s *quality.Series) (said []quality.Verdicts) {
+func saidOf(t testing.TB, env []string, s *quality.Series) (said []quality.Results) {
 	t.Helper()
 	d, run := dataSetOf(t, env, *s)
-	d.hear = func(_ int, v []quality.Verdicts) { said = v }
+	d.hear = func(_ int, v []quality.Results) { said = v }
 	if _, err := Run(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -116,10 +116,10 @@ func TestDataSet(t *testing.T) {
 		"ODRADEK_DETECTOR_NEAR_EMBED=2", "ODRADEK_DETECTOR_NEAR_K=2"}
 	d, run := dataSetOf(t, env, set...)
 	var order []int
-	d.hear = func(i int, said []quality.Verdicts) {
+	d.hear = func(i int, said []quality.Results) {
 		order = append(order, i)
 		if want := saidOf(t, env, &set[i]); !reflect.DeepEqual(said, want) {
-			t.Errorf("series %d: other verdicts than alone", i)
+			t.Errorf("series %d: other results than alone", i)
 		}
 	}
 	s, err := Run(t.Context(), run)
