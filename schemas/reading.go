@@ -16,7 +16,8 @@ type Reading struct {
 	Time   int64     // event time, microseconds since 1970 UTC
 	Values []float64 // Mapping.Width values, NaN where missing
 	Schema int32     // id in the registry, -1 if it has none
-	// Rejected has the indices in Mapping.Fields of the values that are missing because of Valid or MissingIf, one for each value.
+	// Rejected has the indices in Mapping.Fields of the values that are missing because of Valid or MissingIf, or because they are
+	// no numbers in an array of readings, one for each value.
 	Rejected []int
 
 	// Skipped is why the record is left out: it has no readings then, and nothing is wrong with it.
@@ -57,6 +58,8 @@ type Work struct {
 	faultSink int32
 	items     *items   // of a record with an array of readings
 	record    *Reading // of an item of such an array: the record
+	layout    *Layout  // of such an item
+	lacks     bool     // it lacks a mapped field
 }
 
 // Reset prepares a reading for a record's values.
@@ -75,6 +78,7 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 		out.Parts[i].Kind = PartNone
 	}
 	if out.record != nil {
+		out.layout, out.lacks = l, false
 		out.inherit(l)
 	}
 }
@@ -151,11 +155,25 @@ func (r *Reading) FillMissing() (met bool) {
 
 // Fail records a value that is not acceptable. Of several faults Finish reports the one of
 // the first sink: key, time, then the fields in their order; of an array its
-// length before its items.
+// length before its items. In an array of readings a value that is no number is missing instead, so that others are read.
 func (r *Reading) Fail(sink int32, f Fault) {
+	if r.record != nil && r.leaveOut(sink, f) {
+		return
+	}
 	if r.fault == FaultNone || sink < r.faultSink || sink == r.faultSink && f == FaultLength {
 		r.fault, r.faultSink = f, sink
 	}
+}
+
+// leaveOut notes a value of an item that is missing because it is no number. It reports whether the fault is such a one.
+func (r *Reading) leaveOut(sink int32, f Fault) bool {
+	s := &r.layout.Sinks[sink]
+	if s.Role != RoleValue || f != FaultValueType && f != FaultQuoted && f != FaultText && f != FaultBranch {
+		return false
+	}
+	r.lacks = r.lacks || f == FaultBranch
+	r.Rejected = append(r.Rejected, s.field)
+	return true
 }
 
 // joinParts returns the key made of its parts: the text itself of a single one, else a
@@ -435,7 +453,7 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 		return &DecodeError{Class: ClassTooLarge, Field: p.array.Text, SchemaID: p.schemaID,
 			Err: fmt.Errorf("%d readings in a record, %d at most of %d values each", n, most, p.layout.Width)}
 	}
-	latest := out.Time
+	latest, lacking := out.Time, 0
 	for i, b := range s.bytes {
 		if err := p.item.Decode(key, b, timestampMs, &s.item); err != nil {
 			return p.locate(err, i)
@@ -446,16 +464,34 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 			}
 		}
 		s.add()
+		if s.item.lacks {
+			lacking++
+		}
 		out.Rejected = append(out.Rejected, s.item.Rejected...)
 		if i == 0 || s.item.Time > latest {
 			latest = s.item.Time
 		}
 	}
-	if len(s.times) > 0 {
+	if n := len(s.times); n > 0 {
+		if lacking == n { // a misspelled path would go unnoticed
+			return p.locate(p.lacking(), 0)
+		}
 		out.Key, _, _ = out.At(0)
 	}
 	out.Time = latest
 	return nil
+}
+
+// lacking returns the error of items that all lack the values.
+func (p *batch) lacking() error {
+	e := &DecodeError{Class: faultErrors[FaultBranch].class, SchemaID: p.schemaID, Err: faultErrors[FaultBranch].err}
+	for i := range p.layout.Item.Sinks {
+		if s := &p.layout.Item.Sinks[i]; s.Role == RoleValue {
+			e.Field = s.Text
+			break
+		}
+	}
+	return e
 }
 
 // locate returns the error of the i-th item with the item's place in the record.

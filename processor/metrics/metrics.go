@@ -177,7 +177,7 @@ func New(outputs ...string) *Metrics {
 
 	m.skipped = counter("records_skipped_total", "Records that are left out, by reason: tombstone.", "topic", "reason")
 	m.rejected = counter("values_rejected_total",
-		"Values that are missing because they are outside of valid or a number of missing_if.", "topic", "field")
+		"Values that are missing because of valid or missing_if, or because they are no numbers in an array of readings.", "topic", "field")
 	m.decodeErrors = counter("decode_errors_total",
 		"Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
 	m.Transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")

@@ -314,7 +314,7 @@ func (c *compiler) record(n *node, wants []want, path string, depth int) error {
 	for _, w := range wants {
 		i := n.fieldIndex(w.segs[0].Name)
 		if i < 0 { // in this branch of a union; resolve found another that has it
-			c.emit(inst{op: opFail, n: int32(schemas.FaultBranch), sink: w.sink, name: c.name(path)})
+			c.fault(w, schemas.FaultBranch, path)
 			continue
 		}
 		inner[i] = append(inner[i], want{sink: w.sink, segs: w.segs[1:], count: w.segs[0].Count, item: w.item})
@@ -414,7 +414,16 @@ var typeFault = [...]schemas.Fault{
 }
 
 func (c *compiler) wrongType(w want, path string) {
-	c.emit(inst{op: opFail, n: int32(typeFault[c.layout.Sinks[w.sink].Role]), sink: w.sink, name: c.name(path)})
+	c.fault(w, typeFault[c.layout.Sinks[w.sink].Role], path)
+}
+
+// fault emits the code for a fault that the types of a branch make. A value is missing, too: in an item of an array of readings
+// that may be all (Reading.Fail).
+func (c *compiler) fault(w want, f schemas.Fault, path string) {
+	if c.layout.Sinks[w.sink].Role == schemas.RoleValue {
+		c.missing(w)
+	}
+	c.emit(inst{op: opFail, n: int32(f), sink: w.sink, name: c.name(path)})
 }
 
 // leaf emits the reading of one value.

@@ -274,7 +274,8 @@ func TestBadReadings(t *testing.T) {
 	var r schemas.Reading
 	decode := func(text string) error { return d.Decode(t.Context(), nil, []byte(text), 5, nil, &r) }
 	for text, want := range map[string][2]string{
-		`{"machine":"a","points":[{"at":1,"v":2},{"at":1,"v":"x"}]}`:         {schemas.ClassBadType, "points[1].v"},
+		`{"machine":"a","points":[{"at":1,"v":"x"},{"at":1,"v":1e999}]}`:     {schemas.ClassInfinite, "points[1].v"},
+		`{"machine":"a","points":[{"at":1,"w":1},{"at":1,"x":1}]}`:           {schemas.ClassMissingField, "points[0].v"},
 		`{"machine":"a","points":[{"v":2},{"at":1,"v":"x"}]}`:                {schemas.ClassBadTime, "points[0].at"},
 		`{"machine":"a","points":[{"at":1,"v":1e999}]}`:                      {schemas.ClassInfinite, "points[0].v"},
 		`{"machine":"a","points":[{"at":1,"w":1}]}`:                          {schemas.ClassMissingField, "points[0].v"},
