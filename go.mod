@@ -7,6 +7,7 @@ require (
 	github.com/caarlos0/env/v10 v10.0.0
 	github.com/compose-spec/compose-go/v2 v2.16.2
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
+	github.com/influxdata/line-protocol/v2 v2.2.1
 	github.com/klauspost/compress v1.20.3
 	github.com/linkedin/goavro/v2 v2.15.0
 	github.com/moby/patternmatcher v0.6.1

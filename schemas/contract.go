@@ -60,6 +60,10 @@ type Format struct {
 	// Plain says that records without any framing can be read without a schema. No such
 	// record begins with one of the bytes that begin a framing.
 	Plain bool
+	// Fixed says that the paths of all its records are known without a schema: Fields needs none.
+	Fixed bool
+	// Like reports whether a value is probably a record of the format; nil where that shows only in its schema.
+	Like func(value []byte) bool
 	// Compile makes the program of a writer's schema. Where the schema or the mapping's
 	// paths in it are at fault, the program returns that error for every record.
 	Compile func(l *Layout, s *Schema) Program

@@ -16,13 +16,16 @@ const (
 	PartNone partKind = iota // not found: the key is missing
 	PartText
 	PartNumber
-	PartUUID // 16 bytes, as in RFC 9562
+	PartUUID  // 16 bytes, as in RFC 9562
+	PartEmpty // a tag or attribute that the record does not have: nothing is written
 )
 
 // appendPart appends a part's text, with '/' and '\' escaped if it is one of
 // several.
 func appendPart(dst []byte, p *KeyPart, several bool) []byte {
 	switch p.Kind {
+	case PartEmpty:
+		return dst
 	case PartNumber:
 		return strconv.AppendInt(dst, p.Num, 10)
 	case PartUUID:

@@ -110,7 +110,7 @@ type Layout struct {
 	partition int    // which part is "@partition"; -1: none
 	kafkaTime bool
 	Width     int
-	Unit      string
+	Unit      string   // of times without a logical type; "": the format's own, milliseconds if it has none
 	Texts     TimeText // of event times
 	// Item is the layout of an item of the array of readings, with paths from the item on. Sinks then has the paths of the
 	// record, and last the array's, and a program gives the items it finds to Reading.AddItem. nil: a record is one reading.
@@ -263,7 +263,6 @@ func (m Mapping) paths() (*Layout, error) {
 
 	switch m.TimeUnit {
 	case "", "auto":
-		l.Unit = "ms"
 	case "s", "ms", "us", "ns":
 		l.Unit = m.TimeUnit
 	default:

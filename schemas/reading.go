@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,9 +37,10 @@ type Skip uint8
 const (
 	NotSkipped Skip = iota
 	SkippedTombstone
+	SkippedUnmapped // its lines or data points have none of the mapped values
 )
 
-func (s Skip) String() string { return [...]string{"", ClassTombstone}[s] }
+func (s Skip) String() string { return [...]string{"", ClassTombstone, "unmapped"}[s] }
 
 // Skip makes out the reading of a record that is left out.
 func (r *Reading) Skip(why Skip) {
@@ -60,6 +62,7 @@ type Work struct {
 	record    *Reading // of an item of such an array: the record
 	layout    *Layout  // of such an item
 	lacks     bool     // it lacks a mapped field
+	absent    []bool   // of each value, that the reading has no such field; empty: it has all
 }
 
 // Reset prepares a reading for a record's values.
@@ -71,6 +74,7 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 	out.Schema = schemaID
 	out.Skipped = NotSkipped
 	out.Rejected = out.Rejected[:0]
+	out.absent = out.absent[:0]
 	out.fault = FaultNone
 	out.Key = nil
 	out.Time = NoTime
@@ -153,6 +157,19 @@ func (r *Reading) FillMissing() (met bool) {
 	return met
 }
 
+// FillAbsent sets the values that were not read to NaN, as FillMissing does, in a format whose readings have fields of their
+// own: where each field is a series, the reading has no sample of a series whose field it lacks.
+func (r *Reading) FillAbsent() (met bool) {
+	if cap(r.absent) < len(r.Values) {
+		r.absent = make([]bool, len(r.Values))
+	}
+	r.absent = r.absent[:len(r.Values)]
+	for i := range r.Values {
+		r.absent[i] = !r.Met(i)
+	}
+	return r.FillMissing()
+}
+
 // Fail records a value that is not acceptable. Of several faults Finish reports the one of
 // the first sink: key, time, then the fields in their order; of an array its
 // length before its items. In an array of readings a value that is no number is missing instead, so that others are read.
@@ -190,8 +207,10 @@ func (r *Reading) joinParts(key []byte, l *Layout) {
 		return
 	}
 	r.scratch = r.scratch[:0]
+	empty := true
 	for i := range l.Parts {
 		p := &r.Parts[i]
+		empty = empty && p.Kind == PartEmpty
 		if p.Kind == PartNone || p.Kind == PartText && len(p.Text) == 0 || len(p.Text) > MaxKeyBytes {
 			if len(p.Text) > MaxKeyBytes {
 				r.Fail(0, faultKeyLong)
@@ -203,7 +222,9 @@ func (r *Reading) joinParts(key []byte, l *Layout) {
 		}
 		r.scratch = appendPart(r.scratch, p, l.Parts > 1)
 	}
-	r.Key = r.scratch
+	if !empty {
+		r.Key = r.scratch
+	}
 }
 
 // unacceptable returns the error for a record that is well-formed but not a
@@ -352,12 +373,19 @@ type items struct {
 	at     []int // of each reading, where its key begins and ends in keys
 	times  []int64
 	values []float64
+	absent []bool // of each of values; empty: no reading lacks a field
 }
 
-// reset forgets the record before.
-func (s *items) reset() {
-	s.bytes, s.keys, s.at, s.times, s.values = s.bytes[:0], s.keys[:0], s.at[:0], s.times[:0], s.values[:0]
+// begin forgets the record before.
+func (r *Reading) begin() *items {
+	if r.items == nil {
+		r.items = &items{}
+		r.items.item.record = r
+	}
+	s := r.items
+	s.bytes, s.keys, s.at, s.times, s.values, s.absent = s.bytes[:0], s.keys[:0], s.at[:0], s.times[:0], s.values[:0], s.absent[:0]
 	s.found, s.over = false, 0
+	return s
 }
 
 // add adds the reading that s.item holds.
@@ -372,6 +400,7 @@ func (s *items) add() {
 	}
 	s.times = append(s.times, r.Time)
 	s.values = append(s.values, r.Values...)
+	s.absent = append(s.absent, r.absent...)
 }
 
 // AddItem adds an item of the array of readings, whose bytes alias the record.
@@ -440,12 +469,7 @@ func NewBatch(l *Layout, schemaID int32, record, item Program) Program {
 
 // Decode implements Program. Key is the first reading's key, Time the latest time, and Values are the record's.
 func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error {
-	if out.items == nil {
-		out.items = &items{}
-		out.items.item.record = out
-	}
-	s := out.items
-	s.reset()
+	s := out.begin()
 	if err := p.record.Decode(key, body, timestampMs, out); err != nil {
 		return err
 	}
@@ -494,6 +518,37 @@ func (p *batch) lacking() error {
 	return e
 }
 
+// BeginReadings prepares for a record of readings that its format finds one after the other, all of whose paths lead into them.
+// It returns the reading to fill in: for each, the program calls l.Item.Reset, l.Item.Finish and AddReading, and then
+// EndReadings.
+func (l *Layout) BeginReadings(key []byte, timestampMs int64, out *Reading, schemaID int32) (item *Reading, err error) {
+	s := out.begin()
+	l.Reset(out, schemaID)
+	return &s.item, l.Finish(key, timestampMs, out)
+}
+
+// AddReading adds the reading that has been filled in. An error is a *DecodeError.
+func (l *Layout) AddReading(out *Reading) error {
+	s := out.items
+	if most := min(MaxReadings, maxValues/l.Width); len(s.times) == most {
+		return &DecodeError{Class: ClassTooLarge, SchemaID: out.Schema,
+			Err: fmt.Errorf("more than %d readings in a record, of %d values each", most, l.Width)}
+	}
+	s.add()
+	out.Rejected = append(out.Rejected, s.item.Rejected...)
+	return nil
+}
+
+// EndReadings completes a record, whose readings have been added.
+func (l *Layout) EndReadings(out *Reading) {
+	s := out.items
+	if len(s.times) == 0 {
+		return
+	}
+	out.Key, _, _ = out.At(0)
+	out.Time = slices.Max(s.times)
+}
+
 // locate returns the error of the i-th item with the item's place in the record.
 func (p *batch) locate(err error, i int) error {
 	var e *DecodeError
@@ -539,6 +594,8 @@ type Splitter struct {
 	longest int
 	key     []byte // of the last sample: its reading's key, '/' and a name
 	base    int    // length of the reading's key and '/' in key
+	some    bool   // readings of the record lack fields
+	present []int  // then the values that they have, numbered through the record
 }
 
 // NewSplitter returns a Splitter of readings whose values have these names, which contain no '/', so that the last '/' of a
@@ -554,12 +611,25 @@ func NewSplitter(names []string) *Splitter {
 	return s
 }
 
-// Samples returns the number of samples of a record.
+// Samples returns the number of samples of a record. It is called before Sample.
 func (s *Splitter) Samples(r *Reading) int {
 	if s == nil {
 		return r.Len()
 	}
-	return r.Len() * len(s.names)
+	absent := r.absent
+	if r.items != nil {
+		absent = r.items.absent
+	}
+	if s.some = len(absent) > 0; !s.some || r.Len() == 0 {
+		return r.Len() * len(s.names)
+	}
+	s.present = s.present[:0]
+	for i := range absent {
+		if !absent[i] {
+			s.present = append(s.present, i)
+		}
+	}
+	return len(s.present)
 }
 
 // KeyBytes returns the most bytes of the series keys of a record.
@@ -584,9 +654,14 @@ func (s *Splitter) Sample(r *Reading, i int) (key []byte, time int64, values []f
 }
 
 func (s *Splitter) sample(r *Reading, i int) (key []byte, time int64, values []float64) {
+	first := i == 0
+	if s.some {
+		first = first || s.present[i]/len(s.names) != s.present[i-1]/len(s.names)
+		i = s.present[i]
+	}
 	n := i % len(s.names)
 	key, time, values = r.At(i / len(s.names))
-	if n == 0 {
+	if first || n == 0 {
 		s.key = append(append(s.key[:0], key...), '/')
 		s.base = len(s.key)
 	}

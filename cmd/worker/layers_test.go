@@ -83,6 +83,7 @@ var homes = []struct {
 	{module + "/schemas/schematest", "", true},
 	{module + "/detectors/executortest", "", true},
 	{module + "/detectors/seedtest", "detectors/executortest processor/kafka/internal/*", true},
+	{"github.com/influxdata/...", "", true},
 	{"github.com/compose-spec/...", "", true},
 	{"github.com/moby/...", "", true},
 	{"go.yaml.in/yaml/v4", "", true},

@@ -47,7 +47,9 @@ func TestPipelinePage(t *testing.T) {
 		examples++
 		environ := append(pageExport.FindAllString(fences["sh"], -1), "ODRADEK_GROUP=g")
 		value := []byte(fences["json"])
-		if avsc := fences["avsc"]; avsc != "" {
+		if lines := fences["influx"]; lines != "" {
+			value = []byte(lines)
+		} else if avsc := fences["avsc"]; avsc != "" {
 			file := filepath.Join(t.TempDir(), "schema.avsc")
 			must(t, os.WriteFile(file, []byte(avsc), 0o600))
 			environ = append(environ, "ODRADEK_SCHEMA_FILE="+file)

@@ -375,6 +375,8 @@ func (s *plantShape) produce(t *testing.T, c *kafkatest.Cluster, topic string) {
 			must(t, err)
 			return b
 		}
+	case "influx":
+		encode = plantRecord.line
 	case "protobuf":
 		id := registerAs(t, c.RegistryURL(t), topic+"-value", "PROTOBUF", "syntax = \"proto3\";\n"+s.rows[0].proto("Plant"))
 		framing := append(binary.BigEndian.AppendUint32([]byte{0}, id), 0)
@@ -666,6 +668,13 @@ func TestSuggestPipeline(t *testing.T) {
 				{"host", fmt.Sprint("web-", i%4)}}}, {"timestamp", at.Unix()}}
 		}, plantShape{format: "json", key: "tags.host", time: "timestamp", unit: "s",
 			series: "fields.usage_idle,fields.usage_iowait,fields.usage_system,fields.usage_user"}},
+		"Telegraf, lines": {func(i int, at time.Time) (string, plantRecord) {
+			user, system := value(i, i%4)+9, value(i, 1)+5
+			return "", plantRecord{{"fields", plantRecord{{"usage_idle", 200 - user - system}, {"usage_system", system}, {"usage_user", user},
+				{"usage_iowait", value(i, 0) + 4}}}, {"name", "cpu"}, {"tags", plantRecord{{"cpu", "cpu-total"},
+				{"host", fmt.Sprint("web-", i%4)}}}, {"timestamp", at.UnixNano()}}
+		}, plantShape{format: "influx", key: "tags.host", time: "timestamp", unit: "ns",
+			series: "fields.usage_idle,fields.usage_system,fields.usage_user,fields.usage_iowait"}},
 		"Connect": {func(i int, at time.Time) (string, plantRecord) {
 			temperature, vibration := value(i, i%5), value(i, 1)/90
 			return "", plantRecord{{"id", int64(4711 + i)}, {"machine", fmt.Sprint("press-", i%5)}, {"taken_at", at.UnixMilli()},

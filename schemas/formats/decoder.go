@@ -113,7 +113,7 @@ func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool)
 	if l != nil {
 		// A schema that the user gave by hand and that does not fit is a fault of
 		// the configuration, not of every record.
-		if opts.Bare != "" && fit {
+		if (opts.Bare != "" || Fixed(opts.Format)) && fit {
 			faults = append(faults, CheckFile(opts.Format, m, opts.Bare)...)
 		}
 		if opts.Bare != "" || s.plain {

@@ -22,9 +22,12 @@ func looksLike(value []byte) string {
 	}
 	head := value[:min(len(value), guessBytes)]
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	like := Like(value)
 	switch {
 	case len(text) == 0:
 		return ""
+	case like != "":
+		return Title(like) + ", which format=" + like + " reads"
 	case beginsJSON(text):
 		return "JSON, which format=json reads"
 	case text[0] == '<' && printable(head, len(value)):

@@ -17,6 +17,7 @@ func TestLooksLike(t *testing.T) {
 		"\ufeff{\"a\":1}":             "JSON",
 		"<?xml version=\"1.0\"?><a/>": "XML", "sensor-1,2026-01-01,1.5\n": "text", long: "text",
 		long[:63] + "\u00ef" + long: "text", "{not json}": "text",
+		"cpu,host=a v=1.5,s=\"x\" 17\n": "Influx line protocol, which format=influx", "cpu,host=a v=1.5.6": "text",
 		"Obj\x01\x04\x16": "container file", "\x1f\x8b\x08\x00": "gzip", "\x28\xb5\x2f\xfd": "zstd",
 		"\x03\x00" + strings.Repeat("u", 16) + "\x02": "Glue",
 		"": "", "  ": "", "abc": "", "\x80\x01\x02\x03": "", "ab\x00cd": "", "\x02\x08abcd": "", "abcd\xff": "",

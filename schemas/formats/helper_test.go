@@ -22,3 +22,13 @@ func wantClass(t *testing.T, err error, class, field string) {
 }
 
 func cat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// withSchemas lists the formats whose records have schemas in the registry.
+func withSchemas() (names []string) {
+	for _, f := range table {
+		if !f.Fixed {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}

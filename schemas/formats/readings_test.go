@@ -419,7 +419,7 @@ func FuzzReadings(f *testing.F) {
 	m := schemas.Mapping{Key: "machine+data.points.sensor", Time: "data.points.at",
 		Fields: []string{"data.points.v", "data.points.accel[2]", "ambient"}, Readings: "data.points"}
 	var ds []*Decoder
-	for i, format := range Names()[1:] {
+	for i, format := range withSchemas() {
 		d, err := plantDecoder(f, format, m)
 		if err != nil {
 			f.Fatal(err)

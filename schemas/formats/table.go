@@ -6,6 +6,7 @@ import (
 
 	"odradek/schemas"
 	"odradek/schemas/avro"
+	"odradek/schemas/influx"
 	"odradek/schemas/json"
 	"odradek/schemas/protobuf"
 )
@@ -15,6 +16,7 @@ var table = []*schemas.Format{
 	&avro.Format,
 	&json.Format,
 	&protobuf.Format,
+	&influx.Format,
 }
 
 // Auto is the name that stands for the format of each record's schema in the registry.
@@ -43,6 +45,25 @@ func named(name string) *schemas.Format {
 func Plain(name string) bool {
 	f := named(name)
 	return f != nil && f.Plain
+}
+
+// Fixed reports whether a mapping for records of a format can be checked without a schema (CheckFile of "").
+func Fixed(name string) bool {
+	f := named(name)
+	return f != nil && f.Fixed
+}
+
+// Title returns the name of a format for messages.
+func Title(name string) string { return named(name).Title }
+
+// Like returns the name of the format that a value without framing is probably of, by that format itself; "" if no format says so.
+func Like(value []byte) string {
+	for _, f := range table {
+		if f.Like != nil && f.Like(value) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // formatOf returns the format that reads the records of a schema, given the configured format's

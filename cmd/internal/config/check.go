@@ -299,7 +299,9 @@ func (k *checker) registry() {
 	}
 	if m.SchemaFile != "" {
 		text, err := os.ReadFile(m.SchemaFile)
-		if err != nil {
+		if formats.Fixed(m.Format) {
+			k.add("SCHEMA_FILE", "set, but records in "+formats.Title(m.Format)+" have no schema", "unset it")
+		} else if err != nil {
 			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
 		} else if k.c.RecordMapping().Validate() == nil {
 			var problems []string
@@ -310,7 +312,7 @@ func (k *checker) registry() {
 		}
 	} else if len(s.URLs) == 0 && !formats.Plain(m.Format) {
 		k.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "Avro records cannot be read without a schema: set one of them, or "+
-			Prefix+"FORMAT=json if the records are JSON")
+			Prefix+"FORMAT to the format of the records, as json")
 	}
 }
 
@@ -450,7 +452,11 @@ func (k *checker) mapping() {
 		fields = "SERIES_FIELDS"
 		k.seriesFields()
 	}
-	for _, err := range unjoin(k.c.RecordMapping().Validate()) {
+	faults := unjoin(k.c.RecordMapping().Validate())
+	if len(faults) == 0 && formats.Fixed(m.Format) {
+		faults = formats.CheckFile(m.Format, k.c.RecordMapping(), "")
+	}
+	for _, err := range faults {
 		text := strings.TrimPrefix(err.Error(), "schemas: ")
 		name := fields
 		for _, s := range mappingFaults {

@@ -107,11 +107,11 @@ type registrySettings struct {
 }
 
 type mappingSettings struct {
-	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto takes the type of each record's schema in the registry, and Avro for records without a schema id. json needs no registry."`
+	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto takes the type of each record's schema in the registry, and Avro for records without a schema id. json and influx (the line protocol of InfluxDB and Telegraf) need no registry."`
 	SchemaFile    string   `env:"SCHEMA_FILE" doc:"Schema of records without one: Avro, a .proto file (its first message), or with FORMAT=json a JSON Schema to check the mapping against. With Avro and .proto the worker looks for Confluent framing only in headers."`
 	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; site+id gives oslo/42. @key is the record's Kafka key, @partition its partition."`
 	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp is the record's Kafka timestamp."`
-	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time without a logical type; auto: milliseconds."`
+	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time without a logical type; auto: milliseconds, with FORMAT=influx nanoseconds."`
 	TimeZone      string   `env:"TIME_ZONE" doc:"Zone of times that are texts without an offset, such as Europe/Berlin or UTC. Without it such a record is a dead letter."`
 	TimeLayout    string   `env:"TIME_LAYOUT" doc:"Layout of times that are texts, in directives of strptime, as %d.%m.%Y %H:%M:%S. By default RFC 3339. See docs/records.md."`
 	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of a sample's values; accel[3] is an array of three."`
@@ -153,7 +153,7 @@ type detectSettings struct {
 
 type outputSettings struct {
 	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Scores to publish: all, those above their detector's threshold, or none."`
-	Format       string   `env:"OUTPUT_FORMAT" derived:"json with FORMAT=json and no registry, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback, with the same fields in both. A group that changes it needs new topics. See docs/outputs.md."`
+	Format       string   `env:"OUTPUT_FORMAT" derived:"json if the records need no registry and there is none, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback, with the same fields in both. A group that changes it needs new topics. See docs/outputs.md."`
 	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers that scores and anomalies take from their source record, such as traceparent,x-site. See docs/outputs.md."`
 	// Topics are the names of the output topics; the tags of their settings are in the table cycle.Outputs.
 	Topics          cycle.TopicNames

@@ -51,13 +51,13 @@ func (c *Config) NewRegistry() (*registry.Client, error) {
 	return registry.New(cfg)
 }
 
-// deriveOutputFormat sets the default of OUTPUT_FORMAT: outputs are JSON where all records are and no registry has ids for Avro's
-// schemas, without which few programs can read it.
+// deriveOutputFormat sets the default of OUTPUT_FORMAT: outputs are JSON where all records can be read without a registry and there is
+// none that has ids for Avro's schemas, without which few programs can read it.
 func (c *Config) deriveOutputFormat() {
 	all := c.Mappings()
 	format := avro.Format.Name
 	if len(c.Registry.URLs) == 0 &&
-		!slices.ContainsFunc(all, func(settings *Config) bool { return settings.Mapping.Format != json.Format.Name }) {
+		!slices.ContainsFunc(all, func(settings *Config) bool { return !formats.Plain(settings.Mapping.Format) }) {
 		format = json.Format.Name
 	}
 	for _, settings := range append(all, c) {
@@ -74,7 +74,7 @@ func (c *Config) OutputText() string {
 	case c.Output.NeedsNoSchemas() && given:
 		return "plain JSON"
 	case c.Output.NeedsNoSchemas():
-		return "plain JSON, as the records are, because there is no schema registry"
+		return "plain JSON, because the records need no schema registry and there is none"
 	case len(c.Registry.URLs) > 0:
 		return "Avro, with the ids of its schemas in the registry"
 	case given:

@@ -12,6 +12,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
+	"odradek/schemas/formats"
 )
 
 const (
@@ -214,9 +215,11 @@ func clone(b []byte) []byte {
 // detectedFormat says what the bytes of records look like.
 type detectedFormat struct {
 	values, framed, json, framedJSON int
+	like                             map[string]int // by a format that says so itself
 }
 
 func (t *topicSample) look() (d detectedFormat) {
+	d.like = map[string]int{}
 	for i := range t.chunks {
 		for j := range t.chunks[i].records {
 			r := &t.chunks[i].records[j]
@@ -238,6 +241,8 @@ func (t *topicSample) look() (d detectedFormat) {
 				}
 			case len(v) > 10 && v[0] == schemas.SingleObject0 && v[1] == schemas.SingleObject1, len(v) > 17 && v[0] == schemas.MagicGUID:
 				d.framed++
+			case formats.Like(v) != "":
+				d.like[formats.Like(v)]++
 			case isJSON(v):
 				d.json++
 			}

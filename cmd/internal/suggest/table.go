@@ -135,6 +135,13 @@ func (m *mapping) detectFormat() (set settingsfile.Setting, err error) {
 	set = settingsfile.Setting{Key: "format", Value: formats.Auto}
 	has := len(m.c.Given.Registry.URLs) > 0
 	given, isGiven := m.s.given["format"]
+	for name, n := range d.like {
+		if n > d.values/2 && !isGiven {
+			m.format = name
+			return settingsfile.Setting{Key: "format", Value: name, Comment: fmt.Sprintf("%s of %s are %s.", count(n, "record"), count(d.values, ""),
+				formats.Title(name))}, nil
+		}
+	}
 	switch {
 	case isGiven:
 		set.Value, set.Comment = given.Value, ""
