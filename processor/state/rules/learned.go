@@ -385,7 +385,7 @@ func span(k kind, group []*Label, least int, faults []*Label) (r LearnedRule, ok
 			r.Narrow = math.Nextafter(f.Range, math.Inf(1))
 		case r.Long > 0 && f.Held > high.Held:
 			r.Long = uint32(f.Held - 1)
-		case r.Long > 0 && f.Held < low.Held:
+		case r.Long > 0 && f.Held > 0 && f.Held < low.Held:
 			r.Short = uint32(f.Held + 1)
 		case !ranged && f.First > 0 && f.Apart < low.Apart:
 			r.Apart = math.Nextafter(f.Apart, math.Inf(1))

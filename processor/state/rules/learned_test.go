@@ -278,6 +278,19 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestUnknownHeld: a confirmed anomaly among the labels takes their rule away also where it is not known how many of its values are held.
+func TestUnknownHeld(t *testing.T) {
+	like := func(id, held int) Label { return holding(ranging(label(id, "a", 10, 20), 1, 2), held, held) }
+	labels := []Label{like(1, 4), like(2, 4), like(3, 0)}
+	if len(Derive("", labels[:2], 2)) != 1 {
+		t.Fatal("two labels of one series make no rule")
+	}
+	labels[2].Fault = true
+	if l := Derive("", labels, 2); l.Like(&labels[2].Alarm) != nil {
+		t.Errorf("%+v covers a confirmed anomaly", l)
+	}
+}
+
 // TestNarrow: in a series of one of its labels a rule for all series holds as far as that label's own scores go, and not at all where a
 // confirmed anomaly of that series is like it.
 func TestNarrow(t *testing.T) {
