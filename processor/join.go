@@ -62,8 +62,8 @@ func (pt *partition) addTo(c *cycle.Cycle[*partition], r *cycle.Result, bytes in
 
 // joined holds the counts of the state, which only grow, as of the last time that they joined a cycle.
 type joined struct {
-	outcomes       state.Counts // of the state
-	evicted, early int64        // its EvictedKeys and Early
+	outcomes               state.Counts // of the state
+	evicted, early, resets int64        // its EvictedKeys, Early and Resets
 }
 
 // count sets the counts in c that are new since the last call.
@@ -71,13 +71,13 @@ func (j *joined) count(s *state.State, c *metrics.Counts) {
 	for i := range c.Outcomes {
 		c.Outcomes[i] = s.Counts[i] - j.outcomes[i]
 	}
-	c.Evicted, c.Early = s.EvictedKeys-j.evicted, s.Early-j.early
+	c.Evicted, c.Early, c.Resets = s.EvictedKeys-j.evicted, s.Early-j.early, s.Resets-j.resets
 	j.reset(s)
 }
 
 // reset begins with the counts of a state that was restored or rolled back.
 func (j *joined) reset(s *state.State) {
-	j.outcomes, j.evicted, j.early = s.Counts, s.EvictedKeys, s.Early
+	j.outcomes, j.evicted, j.early, j.resets = s.Counts, s.EvictedKeys, s.Early, s.Resets
 }
 
 // showState shows the state as it is now to Status, and renews its limit of memory.

@@ -42,6 +42,9 @@ var changes = []change{
 	{"decimals", func(r *rand.Rand, to *rules.Reading) { to.Decimals = [][]string{nil, {"a=1"}}[r.IntN(2)] }},
 	{"tombstones", func(_ *rand.Rand, to *rules.Reading) { to.SkipTombstones = !to.SkipTombstones }},
 	{"time_zone", func(r *rand.Rand, to *rules.Reading) { to.TimeZone = []string{"", "UTC", "Europe/Berlin"}[r.IntN(3)] }},
+	{"transforms", func(r *rand.Rand, to *rules.Reading) {
+		to.Transforms = [][]string{nil, {"b=rate"}, {"b=difference"}}[r.IntN(3)] // no window has b, and no state is lost
+	}},
 	{"missing_if", func(r *rand.Rand, to *rules.Reading) { to.MissingIf = [][]string{nil, {"a=0|3"}}[r.IntN(2)] }},
 }
 

@@ -39,7 +39,7 @@ type Metrics struct {
 	consumed, consumedBytes, further                               *prometheus.CounterVec // topic, partition
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
-	heldEvicted, skipAborted, control, Evictions, early            *prometheus.CounterVec
+	heldEvicted, skipAborted, control, Evictions, early, resets    *prometheus.CounterVec
 	suspects, suspectsRejected, suspectsLost                       *prometheus.CounterVec
 	backfilled, unreadable                                         *prometheus.CounterVec
 
@@ -85,7 +85,7 @@ type PartitionMetrics struct {
 	Consumed, ConsumedBytes, Further                               prometheus.Counter
 	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
-	HeldEvicted, Aborted, Control, Evictions, Early                prometheus.Counter
+	HeldEvicted, Aborted, Control, Evictions, Early, Resets        prometheus.Counter
 	Suspects, SuspectsRejected, SuspectsLost                       prometheus.Counter
 	Backfilled, BackfillUnreadable                                 prometheus.Counter
 
@@ -155,6 +155,7 @@ func New(outputs ...string) *Metrics {
 		"Records that were held for order when their series was evicted.", "topic", "partition")
 	m.early = counter("records_released_early_total",
 		"Records that were held for order and released by max_held, before the lateness had passed.", "topic", "partition")
+	m.resets = counter("value_resets_total", "Values of counters that began again: their rate is missing.", "topic", "partition")
 	m.skipAborted = counter("aborted_records_skipped_total",
 		"Input records of aborted transactions that were skipped.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were skipped.", "topic", "partition")
@@ -285,7 +286,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Late: counter(m.late), Duplicate: counter(m.duplicate), DeadLettered: counter(m.deadLettered), Forwarded: counter(m.forwarded),
 			HeldAssigned: counter(m.heldAssigned), HeldRevoked: counter(m.heldRevoked), LostOffset: counter(m.lostOffset),
 			HeldEvicted: counter(m.heldEvicted), Aborted: counter(m.skipAborted), Control: counter(m.control),
-			Evictions: counter(m.Evictions), Early: counter(m.early),
+			Evictions: counter(m.Evictions), Early: counter(m.early), Resets: counter(m.resets),
 			Suspects: counter(m.suspects), SuspectsRejected: counter(m.suspectsRejected), SuspectsLost: counter(m.suspectsLost),
 			Backfilled: counter(m.backfilled), BackfillUnreadable: counter(m.unreadable),
 		}
@@ -364,6 +365,7 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Control, n.Control)
 	add(pm.Evictions, n.Evicted)
 	add(pm.Early, n.Early)
+	add(pm.Resets, n.Resets)
 	add(pm.Suspects, n.Suspects[0])
 	add(pm.SuspectsRejected, n.Suspects[2])
 	tally := func(to *prometheus.CounterVec, counts Tally) {

@@ -42,6 +42,7 @@ type Counts struct {
 	Aborted, Control                 int64 // input records that were skipped
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
+	Resets                           int64 // counters that began again (rules.Rate)
 	Skipped                          Tally // records that are left out, by reason
 	Rejected                         Tally // values that are missing because of valid or missing_if, by field
 	Suspects                         Suspects
@@ -64,6 +65,7 @@ func (c *Counts) add(d *Counts) {
 	c.Control += d.Control
 	c.Evicted += d.Evicted
 	c.Early += d.Early
+	c.Resets += d.Resets
 	for i := range c.Suspects {
 		c.Suspects[i] += d.Suspects[i]
 	}

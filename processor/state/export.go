@@ -63,6 +63,9 @@ func (s *State) Export(dst []byte) []byte {
 		if k.Alerts.HasScoreStates() {
 			w.ScoreStates(&k.Series)
 		}
+		if k.Former.Any() {
+			w.Former(&k.Series)
+		}
 	}
 	return e.B
 }

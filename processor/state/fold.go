@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
 	"odradek/detectors"
 	"odradek/processor/state/rules"
@@ -109,6 +110,9 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 	k.LastTime = time
 	out := Missing
 	set := k.Set
+	if len(set.Transforms) > 0 {
+		values = s.transform(k, time, values)
+	}
 	if set.Simple {
 		sw := &set.Windows[0]
 		d := &sw.Detectors[0]
@@ -173,6 +177,25 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 		}
 	}
 	return out
+}
+
+// transform returns what a sample's values become before they enter windows. They are valid until the next call. A transform
+// that the reading in force has not is left out, and forgets: its value goes to no window.
+func (s *State) transform(k *Key, time int64, values []float64) []float64 {
+	s.transformed = append(s.transformed[:0], values...)
+	for i := range k.Set.Transforms {
+		t := &k.Set.Transforms[i]
+		if slices.Contains(s.readings.untransformed, t.ID) {
+			k.Forget(t)
+			continue
+		}
+		v, reset := k.Transform(t, time, values[t.Column])
+		if reset {
+			s.Resets++
+		}
+		s.transformed[t.Column] = v
+	}
+	return s.transformed
 }
 
 // foldOne is fold for the usual key of one window with one column and one

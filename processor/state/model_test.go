@@ -3,8 +3,10 @@ package state
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"odradek/detectors"
@@ -102,6 +104,7 @@ type modelKey struct {
 	left         []int // rows in it
 	events       []anomaly.State
 	silent       *anomaly.Anomaly
+	samples      []Sample // in the order in which they were folded
 }
 
 type modelRow struct {
@@ -641,6 +644,8 @@ func (m *model) release() {
 func (m *model) row(sm Sample) {
 	k := m.key(sm.Key)
 	k.last, k.any = sm.Time, true
+	k.samples = append(k.samples, sm)
+	sm.Values = m.transformed(k)
 	looks := m.looks(sm.Key)
 	if len(looks) == 0 {
 		m.count[Filtered]++
@@ -730,6 +735,41 @@ func (m *model) row(sm Sample) {
 		}
 	}
 	m.count[out]++
+}
+
+// transformed returns the values of a key's last sample as they enter windows: from all of its samples.
+func (m *model) transformed(k *modelKey) (out []float64) {
+	before, sm := k.samples[:len(k.samples)-1], k.samples[len(k.samples)-1]
+	for c, v := range sm.Values {
+		i := slices.IndexFunc(m.cfg.Reading.Transforms, func(entry string) bool { return strings.HasPrefix(entry, fmt.Sprintf("f%d=", c)) })
+		if i < 0 {
+			out = append(out, v)
+			continue
+		}
+		last, at := math.NaN(), int64(0)
+		for _, b := range before {
+			if !math.IsNaN(b.Values[c]) {
+				last, at = b.Values[c], b.Time
+			}
+		}
+		switch _, name, _ := strings.Cut(m.cfg.Reading.Transforms[i], "="); name {
+		case "rate":
+			if v -= last; v < 0 || at == sm.Time {
+				v = math.NaN()
+			}
+			v /= float64(sm.Time-at) / 1e6
+		case "difference":
+			v -= last
+		case "log":
+			if v = math.Log(v); math.IsInf(v, 0) {
+				v = math.NaN()
+			}
+		case "abs":
+			v = math.Abs(v)
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // cellOf returns the cell that a sample is in; -1: none.

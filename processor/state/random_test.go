@@ -112,10 +112,24 @@ func randomConfig(r *rand.Rand) *Config {
 	if r.IntN(2) == 0 {
 		cfg.MaxRecord = 300 + r.IntN(1500)
 	}
+	if !slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil }) && r.IntN(2) == 0 {
+		randomTransforms(r, cfg)
+	}
 	if err := cfg.Check(); err != nil {
 		panic(err)
 	}
 	return cfg
+}
+
+// randomTransforms has some values transformed.
+func randomTransforms(r *rand.Rand, cfg *Config) {
+	for c := range cfg.Dim {
+		field := fmt.Sprint("f", c)
+		cfg.Reading.Fields = append(cfg.Reading.Fields, field)
+		if name := []string{"", "rate", "difference", "log", "abs"}[r.IntN(5)]; name != "" {
+			cfg.Reading.Transforms = append(cfg.Reading.Transforms, field+"="+name)
+		}
+	}
 }
 
 // randomKeys has a detector not read the series whose names have a length of some, nor the one without a name. Names of

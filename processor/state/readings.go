@@ -28,6 +28,8 @@ type readings struct {
 	// lost are the values that samples of the reading in force have lost since: a reading between it and the configured one
 	// had no such field. So samples that were held then had none either.
 	lost []int
+	// untransformed are the transforms of the configured reading (rules.ColumnTransform.ID) that the reading in force has not.
+	untransformed []uint64
 
 	masked Sample
 	values []float64
@@ -184,6 +186,7 @@ func (s *State) followReading(in *rules.Reading, watermark int64) {
 	s.Suspects.votes.SetJump(in.MaxJump)
 	_, alike := s.readings.configured.Translate(in)
 	s.readings.foreign = !alike
+	s.readings.untransformed = s.readings.configured.TransformsWithout(in)
 	for _, d := range s.dets {
 		was := in.Detector(d.Name)
 		absent := was == nil || was.Fingerprint != d.Fingerprint || was.Ensemble() != (d.Ensemble != nil)

@@ -239,13 +239,21 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 			if grids {
 				return
 			}
-			w := r.IntN(len(c.Windows))
-			c.Windows[w].Fingerprint = uint64(9000 + try)
-			for i := range c.Detectors {
-				d := &c.Detectors[i]
-				on := func(m int) bool { return c.Detectors[m].Window == w }
-				if d.Ensemble != nil && slices.ContainsFunc(d.Ensemble.Members, on) {
-					d.Fingerprint = uint64(100*try + 11000 + i)
+			otherWindow(&c, r.IntN(len(c.Windows)), try, 9000)
+		})
+		do("transforms", 3, func() {
+			if grids {
+				return
+			}
+			column := r.IntN(c.Dim)
+			field := c.Reading.Fields[column] + "="
+			c.Reading.Transforms = slices.DeleteFunc(slices.Clone(c.Reading.Transforms), func(e string) bool { return strings.HasPrefix(e, field) })
+			if name := []string{"", "rate", "difference", "log"}[r.IntN(4)]; name != "" {
+				c.Reading.Transforms = append(c.Reading.Transforms, field+name)
+			}
+			for w := range c.Windows {
+				if slices.Contains(c.Windows[w].Columns, column) {
+					otherWindow(&c, w, try, 20000+1000000*w)
 				}
 			}
 		})
@@ -263,6 +271,18 @@ func otherFingerprint(c *Config, i int, fingerprint uint64) {
 	for j := range c.Detectors {
 		if d := &c.Detectors[j]; j == i || d.Ensemble != nil && slices.Contains(d.Ensemble.Members, i) {
 			d.Fingerprint = fingerprint + uint64(j)
+		}
+	}
+}
+
+// otherWindow gives a window another fingerprint, and so the ensembles that have a member on it.
+func otherWindow(c *Config, w, try, from int) {
+	c.Windows[w].Fingerprint = uint64(from + try)
+	for i := range c.Detectors {
+		d := &c.Detectors[i]
+		on := func(m int) bool { return c.Detectors[m].Window == w }
+		if d.Ensemble != nil && slices.ContainsFunc(d.Ensemble.Members, on) {
+			d.Fingerprint = uint64(from) + uint64(100*try+2000+i)
 		}
 	}
 }
@@ -525,6 +545,7 @@ func TestKeysAfterACrash(t *testing.T) {
 func sequenceConfig(r *rand.Rand) *Config {
 	cfg := randomConfig(r)
 	cfg.DropMismatched = true
+	cfg.Reading.Fields = nil
 	for i := range cfg.Dim {
 		cfg.Reading.Fields = append(cfg.Reading.Fields, fmt.Sprint("f", i))
 	}

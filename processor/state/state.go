@@ -251,6 +251,8 @@ type Tally struct {
 	Counts Counts
 	// Early are the held samples released because MaxHeld offsets had passed them, before the watermark had.
 	Early int64
+	// Resets are the counters that began again (rules.Rate).
+	Resets int64
 	// EvictedKeys are the keys evicted.
 	EvictedKeys int64
 }
@@ -270,6 +272,8 @@ type State struct {
 	Grids Grids
 	// Restore is what the state is restored from.
 	Restore Restore
+
+	transformed []float64 // see transform
 
 	cfg  *Config
 	dets []*series.Setup
@@ -307,6 +311,7 @@ type State struct {
 // sets returns the sets of detectors by which series are read.
 func (c *Config) sets() *series.Sets {
 	sets := series.NewSets(c.Windows, c.Detectors, c.maxRecord())
+	sets.AddTransforms(&c.Reading)
 	if c.knowsUnread() {
 		sets.AddUnread()
 	}

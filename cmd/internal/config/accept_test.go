@@ -27,6 +27,16 @@ func TestReadingFaults(t *testing.T) {
 		{"VALID=value=5..1 MISSING_IF=value=x TIME_ZONE=Mars TIME_LAYOUT=yyyy", []string{"MISSING_IF", "TIME_LAYOUT", "TIME_ZONE", "VALID"}},
 		{"VALUE_FIELDS=a,b[2] VALID=a=..5,b=0.. MISSING_IF=b=-1|-2 TIME_ZONE=UTC TIME_LAYOUT=%F_%T TOMBSTONES=skip", []string{"TIME_LAYOUT"}},
 		{"VALUE_FIELDS=a,b[2] VALID=a=..5,b=0.. MISSING_IF=b=-1|-2 TIME_ZONE=UTC TIME_LAYOUT=%FT%T TOMBSTONES=skip", nil},
+		{"TRANSFORM=value=cube", []string{"TRANSFORM"}},
+		{"TRANSFORM=rate", []string{"TRANSFORM"}},
+		{"TRANSFORM=x=rate", []string{"TRANSFORM"}},
+		{"TRANSFORM=value=rate,value=log", []string{"TRANSFORM"}},
+		{"VALUE_FIELDS=a,b[2] TRANSFORM=b[2]=rate,b=rate", []string{"TRANSFORM"}},
+		{"VALUE_FIELDS=x,y DETECTORS=s DETECTOR_S_OP=scan DETECTOR_S_COLUMNS=2 DETECTOR_S_WINDOW=4 DETECTOR_S_GRID=1h DETECTOR_S_GRID_BOX=0,0,1,1 " +
+			"TRANSFORM=x=abs",
+			[]string{"TRANSFORM"}},
+		{"VALUE_FIELDS=a,b[2] TRANSFORM=b[2]=rate,a=log", nil},
+		{"SERIES_FIELDS=a.x,b[2] TRANSFORM=b=rate", nil},
 		{"SERIES_FIELDS=a.x,b VALID=a.x=0..1 MISSING_IF=b=-9999", nil},
 	} {
 		environ := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_FORMAT=json"}

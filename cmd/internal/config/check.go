@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"odradek/processor/cycle"
+	"odradek/processor/state/rules"
 	"odradek/schemas/formats"
 )
 
@@ -471,6 +472,7 @@ func (k *checker) mapping() {
 		k.addAll(name, problems[name], "")
 	}
 	k.units()
+	k.transforms()
 	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyInReadings() {
 		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is copied to one of them",
 			"have the producers write each series to one partition")
@@ -506,6 +508,35 @@ func (k *checker) units() {
 	k.addAll("UNITS", problems, "name fields of "+strings.Join(fields, ", ")+", as in temperature=°C")
 }
 
+// transforms checks ODRADEK_TRANSFORM.
+func (k *checker) transforms() {
+	m := &k.c.Mapping
+	fields := m.ValueFields
+	if len(m.SeriesFields) > 0 {
+		fields = m.SeriesFields
+	}
+	var problems []string
+	var seen []rules.FieldTransform
+	for _, entry := range m.Transform {
+		t, err := rules.ParseTransform(entry)
+		switch {
+		case err != nil:
+			problems = append(problems, err.Error())
+		case !slices.ContainsFunc(fields, t.About):
+			problems = append(problems, fmt.Sprintf("no value has the field %q", t.Field))
+		case slices.ContainsFunc(seen, t.Same):
+			problems = append(problems, fmt.Sprintf("field %q has two transforms", t.Field))
+		}
+		for i := range k.c.Detectors {
+			if d := &k.c.Detectors[i]; err == nil && d.Grid.Span > 0 && slices.ContainsFunc(d.Fields, t.About) {
+				problems = append(problems, fmt.Sprintf("field %q is a coordinate of the grid of detector %s", t.Field, d.Name))
+			}
+		}
+		seen = append(seen, t)
+	}
+	k.addAll("TRANSFORM", problems, "name fields of "+strings.Join(fields, ", ")+", as in bytes_total=rate")
+}
+
 const mostUnit = 64
 
 func cutUnit(text string) (field, unit string, ok bool) {
@@ -521,6 +552,16 @@ func (c *Config) units() map[string]string {
 	units := map[string]string{}
 	for _, u := range c.Mapping.Units {
 		field, unit, _ := cutUnit(u)
+		for _, entry := range c.Mapping.Transform {
+			t, err := rules.ParseTransform(entry)
+			switch {
+			case err != nil || !t.About(field):
+			case t.Transform == rules.Rate:
+				unit += "/s"
+			case t.Transform == rules.Log:
+				unit = "ln(" + unit + ")"
+			}
+		}
 		if len(c.Mapping.SeriesFields) > 0 {
 			field = "/" + field
 		}

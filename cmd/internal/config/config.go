@@ -120,6 +120,7 @@ type mappingSettings struct {
 	Valid         []string `env:"VALID" doc:"Bounds of values, as temperature=-40..150,pressure=0.. A value outside is missing. See docs/records.md."`
 	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that mean a missing value, as temperature=-9999|6553.5. See docs/records.md."`
 	Decimals      []string `env:"DECIMALS" doc:"Scales of values that are decimals in base64, as price=2, in JSON of Kafka Connect without its schema. See docs/records.md."`
+	Transform     []string `env:"TRANSFORM" doc:"What a value becomes before it enters a window: rate, difference, log or abs, as bytes_total=rate. See docs/records.md."`
 	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values. See docs/records.md."`
 	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore only the missing values), hold repeats the series' last value and marks the score as imputed."`
 	Tombstones    string   `env:"TOMBSTONES" envDefault:"dead_letter" oneof:"dead_letter|skip" doc:"A record without a value: a dead letter, or left out and counted."`
@@ -299,7 +300,8 @@ func (c *Config) OutputTopics() cycle.TopicNames {
 // trim removes the spaces and empty items of lists written by hand.
 func (c *Config) trim() {
 	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Mapping.SeriesFields,
-		&c.Mapping.Units, &c.Mapping.Valid, &c.Mapping.MissingIf, &c.Mapping.Decimals, &c.Detect.Names, &c.GPU.Devices} {
+		&c.Mapping.Units, &c.Mapping.Valid, &c.Mapping.MissingIf, &c.Mapping.Decimals, &c.Mapping.Transform,
+		&c.Detect.Names, &c.GPU.Devices} {
 		*l = cleanList(*l)
 	}
 }

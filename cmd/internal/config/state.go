@@ -72,6 +72,7 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	if n := len(c.Series()); n > 0 {
 		r.MaxHeld = max(1, k.MaxHeld/n)
 	}
+	r.Transforms = append([]string(nil), m.Transform...)
 	r.Hold, r.DropDuplicates = m.Missing == "hold", m.Duplicates == "drop"
 	if m.SchemaFile != "" {
 		text, err := os.ReadFile(m.SchemaFile)
@@ -218,6 +219,9 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
 			s.Fields = append(s.Fields, processor.StoredSetting{Name: DetectorPrefix(d.Name) + "OP", Value: d.Op})
 		}
+		if t := c.transformsOf(d.Fields); len(t) > 0 {
+			s.Fields = append(s.Fields, processor.StoredSetting{Name: Prefix + "TRANSFORM", Value: strings.Join(t, ",")})
+		}
 		if g := ks.Windows[dc.Window].Grid; g != nil {
 			s.Fields = append(s.Fields, gridSettingsOf(d, g)...)
 		}
@@ -270,6 +274,19 @@ func (m *mappingSettings) keyAndTime() (key, at string) {
 	return key, at
 }
 
+// transformsOf returns the entries of ODRADEK_TRANSFORM that are about fields, in order; with ODRADEK_SERIES_FIELDS, all: each
+// series has the same windows.
+func (c *Config) transformsOf(fields []string) (list []string) {
+	for _, entry := range c.Mapping.Transform {
+		t, err := rules.ParseTransform(entry)
+		if err == nil && (len(c.Mapping.SeriesFields) > 0 || slices.ContainsFunc(fields, t.About)) {
+			list = append(list, strings.TrimSpace(entry))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // canonicalWindow returns the text of a window's fingerprint: how a record becomes rows of
 // the window.
 func (c *Config) canonicalWindow(fields []string) string {
@@ -278,6 +295,9 @@ func (c *Config) canonicalWindow(fields []string) string {
 	text := fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
 	if len(m.SeriesFields) > 0 { // whichever they are: a series more empties no other
 		text += ";each"
+	}
+	if t := c.transformsOf(fields); len(t) > 0 {
+		text += fmt.Sprintf(";transform=%q", t)
 	}
 	if m.ReadingsField != "" {
 		text += fmt.Sprintf(";readings=%q", m.ReadingsField)

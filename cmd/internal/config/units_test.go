@@ -15,6 +15,7 @@ func TestUnits(t *testing.T) {
 		{"VALUE_FIELDS=temperature,motor.current,accel[3] UNITS=temperature=°C,accel=m/s^2",
 			map[string]string{"temperature": "°C", "accel": "m/s^2"}},
 		{"SERIES_FIELDS=a.x,b[2] UNITS=a.x=bar,b=1/min", map[string]string{"/a.x": "bar", "/b": "1/min"}},
+		{"VALUE_FIELDS=a,b,c UNITS=a=B,b=V,c=K TRANSFORM=a=rate,b=log,c=difference", map[string]string{"a": "B/s", "b": "ln(V)", "c": "K"}},
 		{"UNITS=value=A=B", map[string]string{"value": "A=B"}},
 		{"UNITS=temperature=°C", nil},
 		{"UNITS=value", nil},

@@ -48,6 +48,7 @@ const (
 	AlertsSection      = 8
 	SummariesSection   = 10
 	ScoreStatesSection = 12
+	FormerSection      = 14
 )
 
 // BeginSection appends the kind of a section, whose content follows until EndSection.

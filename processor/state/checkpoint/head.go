@@ -39,4 +39,7 @@ func (w *Writer) appendBody(k *series.Key) {
 	if k.Alerts.HasScoreStates() {
 		section(changelog.ScoreStatesSection, s.ScoreStates)
 	}
+	if k.Former.Any() {
+		section(changelog.FormerSection, s.Former)
+	}
 }

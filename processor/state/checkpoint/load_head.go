@@ -82,6 +82,7 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 	h.Start(body)
 	k.LastOffset, k.LastTime = h.Int(), h.Int()
 	k.Alerts.Clear()
+	k.Former.Clear()
 	progress := false
 	err := h.Sections(func(kind byte) (known bool, err error) {
 		switch kind {
@@ -101,6 +102,8 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 			h.Differences = nil
 			h.ScoreStates(&k.Series)
 			l.differences(k, h.Differences)
+		case changelog.FormerSection:
+			h.Former(&k.Series)
 		default:
 			return false, nil
 		}

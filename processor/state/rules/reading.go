@@ -80,6 +80,9 @@ type Order struct {
 	// may be before it is a suspect, on which other samples vote; 0: any. See leapvotes.go of package state.
 	MaxJump int64
 
+	// Transforms are those of the values of fields, as FIELD=TRANSFORM (ParseTransform), before they enter a window.
+	Transforms []string `json:",omitempty"`
+
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
 }

@@ -16,6 +16,7 @@
 //	Alerts       thresholds' histories, anomalies, silence
 //	Summaries    summaries
 //	ScoreStates  states of scores: smoothers and ensembles
+//	Former       what transforms of values remember
 //
 // A Reader, with methods of the same names, reads it in the same order, and leaves out what the configuration has no use for.
 package series
@@ -38,6 +39,7 @@ type Series struct {
 	Progress   []Progress // one for each detector of the set
 	Alerts     *Alerts    // nil: nothing is judged, no silence was ever open
 	Born       int64      // offset of the first sample: tells lives of a key apart
+	Former     *Former    // what transforms remember; nil: nothing
 }
 
 // minTime is the time of the last sample of a series that has none.
@@ -52,6 +54,9 @@ func (k *Series) Init(name []byte, set *Set, windows []Window, progress []Progre
 		k.name = append(make([]byte, 0, len(name)), name...)
 	}
 	k.Set, k.LastTime, k.Windows, k.Progress = set, minTime, windows, progress
+	if set.remembered > 0 {
+		k.Former = newFormer(set.remembered)
+	}
 	if set.Judged > 0 {
 		k.Alerts = NewAlerts(set.Judged)
 	}
@@ -85,17 +90,18 @@ func (k *Series) Release() {
 	}
 }
 
-// Clear empties the windows.
+// Clear empties the windows, and what transforms remember.
 func (k *Series) Clear() {
+	k.Former.Clear()
 	for i := range k.Windows {
 		k.Windows[i].clear(&k.Set.Windows[i])
 	}
 }
 
 // AppendPlaces appends what each sample changes beside rows and carries: the last offset and
-// time, and how far windows and detectors are.
+// time, what transforms remember, and how far windows and detectors are.
 func (k *Series) AppendPlaces(w []uint64) []uint64 {
-	w = append(w, uint64(k.LastOffset), uint64(k.LastTime))
+	w = k.appendFormer(append(w, uint64(k.LastOffset), uint64(k.LastTime)))
 	for i := range k.Windows {
 		w = append(w, uint64(k.Windows[i].Count), uint64(k.Windows[i].Rows))
 	}
@@ -116,7 +122,7 @@ func (k *Series) AppendPlaces(w []uint64) []uint64 {
 // restored by themselves, before.
 func (k *Series) RestorePlaces(w []uint64) {
 	k.LastOffset, k.LastTime = int64(w[0]), int64(w[1])
-	w = w[2:]
+	w = k.restoreFormer(w[2:])
 	for i := range k.Windows {
 		win := &k.Windows[i]
 		if k.Set.Windows[i].Grid != nil {

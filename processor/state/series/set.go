@@ -1,5 +1,11 @@
 package series
 
+import (
+	"encoding/binary"
+
+	"odradek/processor/state/rules"
+)
+
 // Set is a set of detectors, and what the keys that they read have in common.
 type Set struct {
 	Windows     []SetWindow
@@ -8,7 +14,11 @@ type Set struct {
 	Judged      int           // the number of those with a threshold
 	ScoreStates int           // the number of those with a ScoreState
 	Simple      bool          // one window of one column, one detector
-	Fixed       int           // bytes of a series' Windows and Progress without rows and carries
+	Fixed       int           // bytes of a series' Windows and Progress without rows and carries, and of Former
+
+	// Transforms are those of the values of a sample, before it enters a window.
+	Transforms []SetTransform
+	remembered int // values of Former
 }
 
 // SetWindow describes a window of a key, as the detectors of its set need it.
@@ -81,9 +91,12 @@ type Sets struct {
 	Setups    []*Setup
 	maxRecord int // bytes of a changelog record
 	made      map[string]*Set
-	all       *Set // where no detector has a filter
+	all       *Set // where no detector has a filter, and no transform depends on the key
 	unread    *Set // of the series that no detector reads
 	pools     map[int]*pool
+
+	// transforms returns those of the values of a series.
+	transforms func(name []byte) []rules.ColumnTransform
 }
 
 // NewSets derives the detectors of a configuration. maxRecord is the limit of a
@@ -108,9 +121,25 @@ func NewSets(windows []WindowConfig, dets []DetectorConfig, maxRecord int) *Sets
 		}
 	}
 	if !filtered {
-		s.all = s.subset(func(int) bool { return true })
+		s.all = s.subset(nil, func(int) bool { return true })
 	}
 	return s
+}
+
+// AddTransforms has sets transform values as a reading says.
+func (s *Sets) AddTransforms(r *rules.Reading) {
+	if len(r.Transforms) == 0 {
+		return
+	}
+	s.transforms = r.TransformsOf
+	clear(s.made)
+	switch {
+	case s.all == nil:
+	case r.Series:
+		s.all = nil // they depend on the key
+	default:
+		s.all = s.subset(nil, func(int) bool { return true })
+	}
 }
 
 // AddUnread has For return the set Unread where no detector reads a key.
@@ -121,7 +150,7 @@ func (s *Sets) For(name []byte) *Set {
 	if s.all != nil {
 		return s.all
 	}
-	return s.subset(func(i int) bool { return s.reads(i, name) })
+	return s.subset(name, func(i int) bool { return s.reads(i, name) })
 }
 
 // reads reports whether a detector reads a key: an ensemble those that all of its members read, too.
@@ -137,7 +166,8 @@ func (s *Sets) reads(i int, name []byte) bool {
 	return d.Keys == nil || d.Keys(name)
 }
 
-func (s *Sets) subset(reads func(detector int) bool) *Set {
+// subset returns the set of the detectors that read a key, with the transforms of its values.
+func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 	var few [64]byte
 	members := few[:0]
 	some := false
@@ -154,10 +184,18 @@ func (s *Sets) subset(reads func(detector int) bool) *Set {
 	if !some {
 		return s.unread
 	}
+	var transforms []rules.ColumnTransform
+	if s.transforms != nil {
+		transforms = s.transforms(name)
+		for i := range transforms {
+			members = binary.LittleEndian.AppendUint64(members, transforms[i].ID)
+		}
+	}
 	if set := s.made[string(members)]; set != nil {
 		return set
 	}
 	set := &Set{}
+	set.Transforms, set.remembered = setTransforms(transforms)
 	reads = func(i int) bool { return members[i/8]>>(i%8)&1 != 0 }
 	for w, wc := range s.windows {
 		sw := SetWindow{Index: w, Fingerprint: wc.Fingerprint, Columns: wc.Columns, Incomplete: wc.Incomplete, Grid: wc.Grid}
@@ -205,6 +243,12 @@ func (s *Sets) subset(reads func(detector int) bool) *Set {
 		for j := range set.Windows[i].Detectors {
 			set.Fixed += set.Windows[i].Detectors[j].levelsBytes()
 		}
+	}
+	if set.remembered > 0 {
+		set.Fixed += formerBytes
+	}
+	if set.remembered > 1 {
+		set.Fixed += formerValueBytes * set.remembered
 	}
 	s.made[string(members)] = set
 	return set

@@ -1,0 +1,45 @@
+package config
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestTransformFingerprints: a transform changes the windows of its field, and with ODRADEK_SERIES_FIELDS all. Which settings
+// do is listed for those who read of a mismatch.
+func TestTransformFingerprints(t *testing.T) {
+	windows := func(settings ...string) (list []uint64, shown []string) {
+		t.Helper()
+		c, faults, _ := Parse(minimal(settings...))
+		if len(faults) > 0 {
+			t.Fatal(settings, faults)
+		}
+		ks, err := c.KeystateConfig()
+		if err != nil {
+			t.Fatal(settings, err)
+		}
+		for i := range ks.Windows {
+			list = append(list, ks.Windows[i].Fingerprint)
+		}
+		for _, s := range c.StateSettings(ks) {
+			for _, f := range s.Fields {
+				if f.Name == Prefix+"TRANSFORM" {
+					shown = append(shown, s.Detector+" "+f.Value)
+				}
+			}
+		}
+		return list, shown
+	}
+	two := []string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=x,y", "ODRADEK_DETECTOR_X_OP=zscore", "ODRADEK_DETECTOR_X_FIELDS=a",
+		"ODRADEK_DETECTOR_Y_OP=zscore", "ODRADEK_DETECTOR_Y_FIELDS=b"}
+	plain, _ := windows(two...)
+	changed, shown := windows(append(slices.Clone(two), "ODRADEK_TRANSFORM=b=rate")...)
+	if plain[0] != changed[0] || plain[1] == changed[1] || !slices.Equal(shown, []string{"y b=rate"}) {
+		t.Errorf("windows %x, with a transform of the second %x; shown %q", plain, changed, shown)
+	}
+	each := []string{"ODRADEK_SERIES_FIELDS=a,b", "ODRADEK_DETECTORS=x", "ODRADEK_DETECTOR_X_OP=zscore"}
+	plain, _ = windows(each...)
+	if changed, _ = windows(append(each, "ODRADEK_TRANSFORM=b=rate")...); plain[0] == changed[0] {
+		t.Error("a transform leaves the windows of series as they are")
+	}
+}
