@@ -47,14 +47,14 @@ fleet-kit: device-kit ## bin/fleet: all that scripts/fleet.sh needs there, a bro
 
 vet-child: child ## vet and tests of the child's code, without a device
 	$(CHILDENV) $(GO) vet -tags cuda ./cuda/...
-	LD_LIBRARY_PATH=$(CURDIR)/$(KIT)/lib $(CHILDENV) $(GO) test -tags cuda ./cuda/device ./cuda/kernels
+	LD_LIBRARY_PATH=$(CURDIR)/$(KIT)/lib $(CHILDENV) $(GO) test -vet=off -tags cuda ./cuda/device ./cuda/kernels
 
 kernels: ## cuda/kernels/*.fatbin of the .cu beside them; needs nvcc 11.8, see cuda/kernels/gen
 	$(GO) generate ./cuda
 
 test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) vet $(PACKAGES)
-	$(GO) run .ci/testsum.go $(TESTFLAGS) $(PACKAGES)
+	$(GO) run .ci/testsum.go -vet=off $(TESTFLAGS) $(PACKAGES)
 
 quick: ## every package, with neither Java nor emulated kernels, in one to two minutes on two cores; what is left out is named at the end
 	ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
@@ -62,10 +62,10 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 
 # Modules of their own, so that neither Prometheus nor Kubernetes nor a browser is a dependency of the worker.
 deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker, Kafka Connect into PostgreSQL, the page in Chromium
-	cd deploy/test/kubernetes && $(GO) vet ./... && $(GO) test -count=1 ./...
-	cd deploy/test/connect && $(GO) vet ./... && $(GO) test -count=1 ./...
-	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -count=1 -tags remove_all_sd ./...
-	cd deploy/test/browser && $(GO) vet ./... && $(GO) test -count=1 -v ./...
+	cd deploy/test/kubernetes && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
+	cd deploy/test/connect && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
+	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -vet=off -count=1 -tags remove_all_sd ./...
+	cd deploy/test/browser && $(GO) vet ./... && $(GO) test -vet=off -count=1 -v ./...
 
 pictures: ## docs/pictures, of the page and of the demo: look at each before it is committed; needs Chromium
 	mkdir -p docs/pictures
@@ -75,7 +75,7 @@ pictures: ## docs/pictures, of the page and of the demo: look at each before it 
 long: ## before a release: all tests, all of them required, on three versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
 	cd deploy/test/connect && ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry $(GO) test -count=1 ./...
-	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -count=1 ./...
+	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 	$(MAKE) fuzz FUZZTIME=2m
 
 # Without processor/state, whose states are each for one goroutine.
