@@ -62,6 +62,15 @@ func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Version == "" {
 		o.Version = Versions[0]
 	}
+	classes, err := loaded(ctx, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	o.JVM = append([]string{"-XX:SharedArchiveFile=" + classes}, o.JVM...)
+	return startKafka(ctx, o)
+}
+
+func startKafka(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Nodes == 0 {
 		o.Nodes = 3
 	}
@@ -295,6 +304,21 @@ log4j.appender.err.target=System.err
 log4j.appender.err.layout=org.apache.log4j.PatternLayout
 log4j.appender.err.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1} %m%n
 `), 0o600)
+}
+
+// loaded returns the archive of the classes that a node has loaded when it is ready, which a node maps instead of reading
+// and verifying them: its start takes 1.9 s of CPU instead of 3.5. Another Java than the one that wrote it goes without.
+func loaded(ctx context.Context, version string) (string, error) {
+	dir, err := Cached("kafka-"+version+"-classes", func(dir string) error {
+		c, err := startKafka(ctx, Options{Version: version, Nodes: 1, SASL: true,
+			JVM: []string{"-XX:ArchiveClassesAtExit=" + filepath.Join(dir, "classes.jsa")}})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Node(0).Stop(ctx) // writes it
+	})
+	return filepath.Join(dir, "classes.jsa"), err
 }
 
 // formatted returns a folder formatted by Kafka's own storage tool, with the
