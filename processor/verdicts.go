@@ -80,7 +80,7 @@ func (v *verdicts) condemn(s *state.State, rec *record.Record, header headerOf, 
 	if !de.Absent {
 		return false // the registry has not answered that it lacks the schema
 	}
-	ref, _ := v.dec.Ref(rec.Value, header)
+	ref, _ := v.dec.Ref(rec.Key, rec.Value, header)
 	v.ref = ref.Append(v.ref[:0])
 	if s.Standing(state.Verdict, v.ref, rec.Offset) != nil {
 		return true
@@ -117,7 +117,7 @@ func (v *verdicts) condemned(s *state.State, rec *record.Record, header headerOf
 	if s.Subjects(state.Verdict) == 0 {
 		return false
 	}
-	ref, ok := v.dec.Ref(rec.Value, header)
+	ref, ok := v.dec.Ref(rec.Key, rec.Value, header)
 	v.ref = ref.Append(v.ref[:0])
 	return ok && s.Standing(state.Verdict, v.ref, rec.Offset) != nil
 }

@@ -28,9 +28,10 @@ type Decoder interface {
 	// *DecodeError. ctx bounds the wait for the registry, which only the first record of
 	// a schema needs.
 	Decode(ctx context.Context, key, value []byte, timestampMs int64, header func(name string) ([]byte, bool), out *Reading) error
-	// Ref returns the schema that a record names, whether or not a registry has it; ok is
-	// false for records that name none. It sends no request.
-	Ref(value []byte, header func(name string) ([]byte, bool)) (ref SchemaRef, ok bool)
+	// Ref returns the schema that a record names, with that of its key where the mapping
+	// leads into it, whether or not a registry has them; ok is false for records that name
+	// none. It sends no request.
+	Ref(key, value []byte, header func(name string) ([]byte, bool)) (ref SchemaRef, ok bool)
 	// Clone returns a decoder for another goroutine, which shares the compiled schemas.
 	Clone() Decoder
 	// Width is the number of values of a reading.
@@ -99,12 +100,26 @@ type SchemaRef struct {
 	kind byte // 'i', 'g' or 'c'
 	size uint8
 	id   [16]byte
+
+	keyKind byte // of the key's schema; 0: it does not matter
+	keySize uint8
+	keyID   [16]byte
+}
+
+// WithKey returns the ref of a record whose key names a schema, too.
+func (r SchemaRef) WithKey(key SchemaRef) SchemaRef {
+	r.keyKind, r.keySize, r.keyID = key.kind, key.size, key.id
+	return r
 }
 
 // Append appends the ref as bytes that never change for the same schema of the same
 // registry.
 func (r *SchemaRef) Append(dst []byte) []byte {
-	return append(append(dst, r.kind), r.id[:r.size]...)
+	dst = append(append(dst, r.kind), r.id[:r.size]...)
+	if r.keyKind == 0 {
+		return dst
+	}
+	return append(append(dst, r.keyKind), r.keyID[:r.keySize]...)
 }
 
 // RefOf returns the ref of a schema that is named by bytes of a kind: i for an id, g for a

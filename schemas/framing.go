@@ -4,6 +4,9 @@ package schemas
 // (Confluent, version 1 framing).
 const SchemaIDHeader = "__value_schema_id"
 
+// KeySchemaIDHeader is the same for a bare key.
+const KeySchemaIDHeader = "__key_schema_id"
+
 // Framing.
 const (
 	MagicID       = 0x00 // and a 4-byte id, big endian

@@ -22,7 +22,8 @@ type Mapping struct {
 	// then escaped by '\', so that two series never share a key. "" and "@key"
 	// mean the Kafka key's bytes as they are. "@partition" is the number of the
 	// record's partition, so that all of a partition's records are one series.
-	// Both may be parts too.
+	// Both may be parts too, as may paths into a Kafka key that names its schema or
+	// is JSON: "@key.machine" is a field of it, "@key.@value" the key as a whole.
 	Key string
 	// Time is the path of the event time: a timestamp, a date, a plain int, long
 	// or double in TimeUnit, or a string in RFC 3339. "" and "@timestamp" mean
@@ -65,6 +66,9 @@ const (
 	MaxReadings = 65536
 	maxValues   = 1 << 20
 )
+
+// inKafkaKey begins the paths that lead into the Kafka key.
+const inKafkaKey = "@key."
 
 // Role is what a path is mapped to.
 type Role uint8
@@ -112,6 +116,8 @@ type Layout struct {
 	Width     int
 	Unit      string   // of times without a logical type; "": the format's own, milliseconds if it has none
 	Texts     TimeText // of event times
+	// Key is the layout of the Kafka key where paths lead into it, with the slots of this one's parts; nil: none does.
+	Key *Layout
 	// Item is the layout of an item of the array of readings, with paths from the item on. Sinks then has the paths of the
 	// record, and last the array's, and a program gives the items it finds to Reading.AddItem. nil: a record is one reading.
 	Item    *Layout
@@ -235,7 +241,8 @@ func (m Mapping) paths() (*Layout, error) {
 				l.Parts++
 				continue
 			}
-			segs, err := parsePath(text)
+			inKey, isInKey := strings.CutPrefix(text, inKafkaKey)
+			segs, err := parsePath(inKey)
 			if err != nil {
 				fault("key %q: %w", m.Key, err)
 				continue
@@ -243,8 +250,19 @@ func (m Mapping) paths() (*Layout, error) {
 			if counted(segs) > 0 {
 				fault("key %q: an array cannot be a key", m.Key)
 			}
-			l.Sinks = append(l.Sinks, Sink{Role: RoleKey, Text: text, Segs: segs, Slot: l.Parts})
+			s := Sink{Role: RoleKey, Text: text, Segs: segs, Slot: l.Parts}
 			l.Parts++
+			if !isInKey {
+				l.Sinks = append(l.Sinks, s)
+				continue
+			}
+			if l.Key == nil {
+				l.Key = &Layout{recordKey: -1, partition: -1, own: owner{record: true}}
+			}
+			l.Key.Sinks = append(l.Key.Sinks, s)
+		}
+		if l.Key != nil {
+			l.Key.Parts, l.Key.own.key = l.Parts, l.Parts == 1
 		}
 		if l.Parts > maxKeyParts {
 			fault("key %q: %d parts, %d at most", m.Key, l.Parts, maxKeyParts)

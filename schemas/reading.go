@@ -60,6 +60,7 @@ type Work struct {
 	faultSink int32
 	items     *items   // of a record with an array of readings
 	record    *Reading // of an item of such an array: the record
+	kafkaKey  *Reading // parts of the key that are in the Kafka key
 	layout    *Layout  // of such an item
 	lacks     bool     // it lacks a mapped field
 	absent    []bool   // of each value, that the reading has no such field; empty: it has all
@@ -84,7 +85,20 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 	if out.record != nil {
 		out.layout, out.lacks = l, false
 		out.inherit(l)
+	} else if l.Key != nil && out.kafkaKey != nil {
+		for i := range l.Key.Sinks {
+			slot := l.Key.Sinks[i].Slot
+			out.Parts[slot] = out.kafkaKey.Parts[slot]
+		}
 	}
+}
+
+// SetKafkaKey gives a reading the parts of its key that Layout.Key has found in the Kafka key, before its record is read.
+func (r *Reading) SetKafkaKey(of *Reading) {
+	if len(of.Key) > 0 && of.Parts[0].Kind == PartNone { // a program may set the key itself where it has one part
+		of.Parts[0] = KeyPart{Kind: PartText, Text: of.Key}
+	}
+	r.kafkaKey = of
 }
 
 // Finish completes a reading whose record has been read: it joins the key's parts and

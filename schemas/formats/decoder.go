@@ -66,6 +66,7 @@ type Decoder struct {
 	byID   map[int32]*compiled
 	byGUID map[[16]byte]*compiled
 	byCRC  map[uint64]*compiled
+	keys   *keyDecoder // nil: no path leads into the Kafka key
 }
 
 type decoderShared struct {
@@ -77,6 +78,7 @@ type decoderShared struct {
 	avro     bool // records may be in the single-object encoding
 
 	skipTombstones bool
+	keys           *decoderShared // of Kafka keys, where paths lead into them
 
 	mu     sync.Mutex
 	byID   map[int32]*compiled
@@ -110,6 +112,12 @@ func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool)
 		faults = append(faults, errors.New(
 			"formats: nothing to read schemas from: set schema_registry_url, or schema_file for records without framing"))
 	}
+	if l != nil && l.Key != nil {
+		s.keys = sharedOfKeys(l.Key, reg, opts)
+		if reg == nil && !s.keys.plain {
+			faults = append(faults, fmt.Errorf("formats: key %q leads into Kafka keys: set schema_registry_url, which has their schemas", m.Key))
+		}
+	}
 	if l != nil {
 		// A schema that the user gave by hand and that does not fit is a fault of
 		// the configuration, not of every record.
@@ -139,10 +147,14 @@ func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool)
 }
 
 func newDecoder(s *decoderShared) *Decoder {
-	return &Decoder{
+	d := &Decoder{
 		shared: s,
 		byID:   map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
+	if s.keys != nil {
+		d.keys = &keyDecoder{dec: newDecoder(s.keys)}
+	}
+	return d
 }
 
 // Clone returns a decoder for another goroutine.
@@ -177,6 +189,11 @@ func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int
 	if len(value) > d.shared.options.MaxBytes {
 		return &schemas.DecodeError{Class: schemas.ClassTooLarge, SchemaID: p.id,
 			Err: fmt.Errorf("a value of %d bytes, %d at most", len(value), d.shared.options.MaxBytes)}
+	}
+	if d.keys != nil {
+		if err := d.keys.decode(ctx, key, header, out); err != nil {
+			return err
+		}
 	}
 	err := p.program.Decode(key, body, timestampMs, out)
 	if err != nil && p == d.shared.bare && !d.shared.plain {
@@ -382,9 +399,19 @@ func unavailable(id int32, err error) error {
 	return e
 }
 
-// Ref returns the schema that a record names, whether or not a registry has it; ok is
-// false for records that name none. It makes no request.
-func (d *Decoder) Ref(value []byte, header func(name string) ([]byte, bool)) (ref schemas.SchemaRef, ok bool) {
+// Ref returns the schema that a record names, with that of its key where the mapping leads into it, whether or not a registry
+// has them; ok is false for records that name none. It makes no request.
+func (d *Decoder) Ref(key, value []byte, header func(name string) ([]byte, bool)) (ref schemas.SchemaRef, ok bool) {
+	ref, ok = d.ref(value, header)
+	if d.keys != nil {
+		if of, known := d.keys.dec.ref(key, keyHeader(header)); known {
+			return ref.WithKey(of), true
+		}
+	}
+	return ref, ok
+}
+
+func (d *Decoder) ref(value []byte, header func(name string) ([]byte, bool)) (ref schemas.SchemaRef, ok bool) {
 	if header != nil && value != nil {
 		if id, ok := header(schemas.SchemaIDHeader); ok {
 			return prefixRef(id)

@@ -168,10 +168,10 @@ func TestPlainJSON(t *testing.T) {
 		} else if err != nil || r.Schema != 77 || string(r.Key) != "a" {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
-		if _, ok := d.Ref(framed, nil); !ok {
+		if _, ok := d.Ref(nil, framed, nil); !ok {
 			t.Error("no ref")
 		}
-		if _, ok := d.Ref(text, nil); ok {
+		if _, ok := d.Ref(nil, text, nil); ok {
 			t.Error("a ref of plain JSON")
 		}
 		wantClass(t, d.Decode(t.Context(), nil, nil, 5, nil, &r), schemas.ClassTombstone, "")

@@ -201,22 +201,22 @@ func TestRef(t *testing.T) {
 		return func(name string) ([]byte, bool) { return v, name == schemas.SchemaIDHeader }
 	}
 	id := []byte{0, 0, 0, 0, 7}
-	a, ok := d.Ref(append(id, 1, 2), nil)
-	b, ok2 := d.Ref([]byte{9, 9}, header(id))
+	a, ok := d.Ref(nil, append(id, 1, 2), nil)
+	b, ok2 := d.Ref(nil, []byte{9, 9}, header(id))
 	if !ok || !ok2 || a != b || string(a.Append(nil)) != "i\x00\x00\x00\x07" {
 		t.Errorf("%v %v, %v %v", a, ok, b, ok2)
 	}
 	seen := map[schemas.SchemaRef]bool{a: true}
 	for _, v := range [][]byte{{0, 0, 0, 0, 8}, append([]byte{1}, make([]byte, 16)...), append([]byte{0xc3, 1}, make([]byte, 8)...),
 		append([]byte{0xc3, 1, 1}, make([]byte, 7)...)} {
-		r, ok := d.Ref(v, nil)
+		r, ok := d.Ref(nil, v, nil)
 		if !ok || seen[r] {
 			t.Errorf("% x: %v %v", v, r, ok)
 		}
 		seen[r] = true
 	}
 	for _, v := range [][]byte{nil, {}, {0, 0, 0, 0}, {7, 0, 0, 0, 0}, {0xc3, 1, 0}} {
-		if r, ok := d.Ref(v, nil); ok {
+		if r, ok := d.Ref(nil, v, nil); ok {
 			t.Errorf("% x has the ref %v", v, r)
 		}
 	}
@@ -224,7 +224,7 @@ func TestRef(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, ok := bare.Ref(id, nil); ok {
+	if r, ok := bare.Ref(nil, id, nil); ok {
 		t.Errorf("a bare value has the ref %v", r)
 	}
 }

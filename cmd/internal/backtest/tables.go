@@ -239,7 +239,7 @@ func columnsOf(o *Options, have []string) (c tableColumns, err error) {
 	case "@partition":
 	default:
 		for _, part := range strings.Split(m.Key, "+") {
-			if part == "@key" || part == "@partition" {
+			if part == "@key" || part == "@partition" || strings.HasPrefix(part, "@key.") {
 				errs = append(errs, fmt.Errorf("ODRADEK_KEY_FIELD: %s belongs to a Kafka record, which a file does not have; name a column", part))
 				continue
 			}

@@ -109,7 +109,7 @@ type registrySettings struct {
 type mappingSettings struct {
 	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto takes the type of each record's schema in the registry, and Avro for records without a schema id. json and influx (the line protocol of InfluxDB and Telegraf) need no registry."`
 	SchemaFile    string   `env:"SCHEMA_FILE" doc:"Schema of records without one: Avro, a .proto file (its first message), or with FORMAT=json a JSON Schema to check the mapping against. With Avro and .proto the worker looks for Confluent framing only in headers."`
-	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; site+id gives oslo/42. @key is the record's Kafka key, @partition its partition."`
+	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; site+id gives oslo/42. @key is the record's Kafka key, @key.id a field of it, @partition its partition. See docs/records.md."`
 	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp is the record's Kafka timestamp."`
 	TimeUnit      string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time without a logical type; auto: milliseconds, with FORMAT=influx nanoseconds."`
 	TimeZone      string   `env:"TIME_ZONE" doc:"Zone of times that are texts without an offset, such as Europe/Berlin or UTC. Without it such a record is a dead letter."`
