@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
+	"odradek/processor/state/rules"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
@@ -248,5 +250,69 @@ func TestReplayOfDeletedSchema(t *testing.T) {
 	cfg.StateLost = Reset
 	if status := b.run(cfg); status[0].Keys != 0 {
 		t.Errorf("%d series are left", status[0].Keys)
+	}
+}
+
+// TestVerdictOnKeySchema: a record whose key names a schema that the registry lacks is condemned as one whose value does, also where
+// values name none; a replay condemns it, and nothing else, when the registry has the schema by then.
+func TestVerdictOnKeySchema(t *testing.T) {
+	b, r := newBench(t, 1), newRegistry(t)
+	r.has[8] = true
+	produce := func(id int32, sensor string, n int) {
+		recs := make([]kafkatest.Record, n)
+		for i := range recs {
+			at := 1_700_000_000_000 + int64(b.n)*200
+			recs[i] = kafkatest.Record{Topic: b.input, Partition: 0, Time: at, Value: fmt.Appendf(nil, `{"at":%d,"a":%d}`, at, b.n%7),
+				Key: output.NewReadingEncoder(id, "plant", "mm").Append(nil, []byte(sensor), 0, 1, 1)}
+			b.n++
+		}
+		if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	produce(8, "known", 40)
+	produce(9, "framed", 2)
+	produce(8, "known", 20)
+	var mu sync.Mutex
+	var restored []byte
+	begin := func() (*Processor, func(error)) {
+		cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}}})
+		cfg.State.Reading.Key = "@key.sensor"
+		reg, err := registry.New(registry.Config{URLs: []string{r.URL}, NegativeTTL: 200 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.Decoder, err = NewDecoder(&cfg.State.Reading, reg, nil); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Former = nil
+		cfg.ReplayLimit = time.Hour
+		cfg.export = func(_ kafka.TP, again bool, _ int64, s []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			if again {
+				restored = s
+			}
+		}
+		return b.start(cfg)
+	}
+	p, stop := begin()
+	b.committed(p, 62)
+	stop(errors.New("crash"))
+	if n := len(b.letters()); n != 2 {
+		t.Fatalf("%d dead letters", n)
+	}
+	r.set(func() { r.has[9] = true })
+	p, stop = begin()
+	produce(9, "later", 3)
+	b.committed(p, 65)
+	stop(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	if !bytes.Contains(restored, []byte("known")) || bytes.Contains(restored, []byte("framed")) {
+		t.Error("a replay has not read what was read, or has read what was condemned")
+	}
+	if n := len(b.letters()); n != 2 {
+		t.Errorf("%d dead letters in the end", n)
 	}
 }
